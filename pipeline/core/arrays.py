@@ -1,0 +1,47 @@
+"""From Arrow columns to numpy and back, with one convention: null is NaN in floats and -1 in codes."""
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.core.columns import CATEGORY
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+def floats(table: pa.Table, name: str) -> Floats:
+    """A numeric column as float64, null as NaN."""
+    values = table.column(name).cast(pa.float64())
+    filled: Floats = pc.fill_null(values, float("nan")).to_numpy()
+    return filled
+
+
+def category_codes(table: pa.Table, name: str) -> tuple[Ints, list[str]]:
+    """Codes into the sorted distinct values of a text column, -1 for null; the values."""
+    column = table.column(name)
+    array = (column if column.type == CATEGORY else column.dictionary_encode()).unify_dictionaries()
+    if column.num_chunks == 0:
+        return np.empty(0, np.int64), []
+    words = array.chunk(0).dictionary.to_pylist()
+    raw = np.concatenate([pc.fill_null(c.indices, -1).to_numpy(zero_copy_only=False) for c in array.chunks]).astype(np.int64)
+    used = np.unique(raw[raw >= 0])
+    values = sorted({words[i] for i in used})
+    place = {word: rank for rank, word in enumerate(values)}
+    lookup = np.full(len(words) + 1, -1, np.int64)
+    lookup[used] = [place[words[i]] for i in used]
+    return lookup[raw], values
+
+
+def job_procs(jobs: pa.Table) -> Floats:
+    """Processors a job counts as: allocated, else requested; NaN where neither is known and positive."""
+    allocated, requested = floats(jobs, "procs"), floats(jobs, "requested_procs")
+    chosen = np.where(allocated > 0, allocated, requested)
+    return np.where(chosen > 0, chosen, np.nan)
+
+
+def proc_seconds(jobs: pa.Table) -> Floats:
+    """Processor-seconds a job stands for in a report: 0 where size or runtime is unknown or negative."""
+    return np.nan_to_num(job_procs(jobs) * np.maximum(floats(jobs, "runtime_s"), 0.0))

@@ -1,0 +1,181 @@
+"""Every column of every table, once: name, type, unit, meaning.
+
+Units stand in the name (`_s` seconds, `_kib` kibibytes, `_pct` per cent) and again in the field's metadata. Instants
+are UTC epoch seconds (int64); durations are float64 seconds, because logs write fractions. Null is unknown.
+"""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+CATEGORY = pa.dictionary(pa.int32(), pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its Arrow type in memory, its unit and what a reader should understand by it."""
+
+    name: str
+    type: pa.DataType
+    meaning: str
+    unit: str | None = None
+    is_required: bool = False
+    minimum: float | None = None
+
+    def field(self, *, on_disk: bool = False) -> pa.Field:
+        """The Arrow field, with unit and meaning as metadata; on disk a category is a plain string."""
+        stored = pa.string() if on_disk and self.type == CATEGORY else self.type
+        facts = {"meaning": self.meaning} | ({"unit": self.unit} if self.unit else {})
+        return pa.field(self.name, stored, nullable=not self.is_required, metadata=facts)
+
+
+def _text(name: str, meaning: str, *, required: bool = False) -> Column:
+    return Column(name, pa.string(), meaning, is_required=required)
+
+
+def _category(name: str, meaning: str, *, required: bool = False) -> Column:
+    return Column(name, CATEGORY, meaning, is_required=required)
+
+
+def _instant(name: str, meaning: str) -> Column:
+    return Column(name, pa.int64(), meaning, unit="s since 1970-01-01 UTC")
+
+
+def _seconds(name: str, meaning: str) -> Column:
+    return Column(name, pa.float64(), meaning, unit="s")
+
+
+def _count(name: str, meaning: str, unit: str, *, required: bool = False, minimum: float | None = 0) -> Column:
+    return Column(name, pa.int64(), meaning, unit=unit, is_required=required, minimum=minimum)
+
+
+def _number(name: str, meaning: str, unit: str | None = None) -> Column:
+    return Column(name, pa.float64(), meaning, unit=unit)
+
+
+def _truth(name: str, meaning: str) -> Column:
+    return Column(name, pa.bool_(), meaning, is_required=True)
+
+
+_DECLARED = (
+    # who and what
+    _category("site", "The cluster whose log holds the job.", required=True),
+    _text("job_id", "The job's id as the log writes it, array tasks expanded.", required=True),
+    _count("restart", "0 for a job's first record, then one more a requeue or partial execution.", "restarts", required=True),
+    _category("user", "Who submitted the job."),
+    _category("user_group", "The submitter's Unix group."),
+    _category("account", "The account or project charged."),
+    _category("application", "What the job runs as far as the log tells: executable id or normalised job name."),
+    _category("queue", "Queue (Slurm calls it partition)."),
+    _category("partition", "Partition of the machine, where the log names one apart from the queue."),
+    _category("qos", "Quality of service."),
+    _category("problem_size", "Problem size, where a site's rule finds one in the job's text."),
+    # when
+    _instant("submit_s", "When the job was submitted."),
+    _instant("eligible_s", "When the job could first have started."),
+    _instant("start_s", "When the job started; null where the log gives no start or no wait time."),
+    _instant("end_s", "When the job ended; null where start or runtime is unknown."),
+    # how much
+    _count("procs", "Processors allocated.", "processors", minimum=None),
+    _count("nodes", "Nodes allocated.", "nodes", minimum=None),
+    _count("gpus", "GPUs allocated.", "GPUs", minimum=None),
+    _seconds("runtime_s", "Wall-clock time the job ran, suspension left out where the log tells."),
+    _seconds("suspended_s", "Wall-clock time the job was suspended."),
+    _count("requested_procs", "Processors the user asked for.", "processors", minimum=None),
+    _count("requested_nodes", "Nodes the user asked for.", "nodes", minimum=None),
+    _seconds("requested_s", "Wall-clock time the user asked for (the literature's user estimate)."),
+    _number("requested_mem_kib", "Memory the user asked for, per processor.", "KiB per processor"),
+    _number("used_mem_kib", "Memory the job used, per processor.", "KiB per processor"),
+    _number("cpu_s", "CPU time used, mean per processor.", "s per processor"),
+    # how it ended
+    _category("state", "Final state in Slurm's words where the log's own maps to one, else the log's text."),
+    _count("exit_code", "Exit code of the job's script; null where the log has none.", "code", minimum=None),
+    # relations
+    _category("array_id", "Id of the job array this job is a task of."),
+    _category("het_id", "Id of the heterogeneous job this is a component of."),
+    _text("preceding_job_id", "The job this one waited for."),
+    _seconds("think_s", "Time between the preceding job's end and this submit."),
+    _category("work_dir_hash", "Keyed hash of the working directory."),
+    # where it came from, what became of it
+    _category("source_file", "File the record was read from, relative to the path given.", required=True),
+    _count("source_line", "Line of that file, from 1.", "line", required=True, minimum=1),
+    _category("flag", "Why the job is set aside; null: it is kept."),
+    _category("group_id", "The similarity group the job falls into; null: none."),
+    # groups and observations
+    _category("template", "The columns that define similarity, joined by +."),
+    _text("label", "The group's template values in words."),
+    _count("n_jobs", "Jobs behind this row.", "jobs", required=True),
+    _count("n_sizes", "Distinct processor counts the group has run on.", "sizes", required=True),
+    _count("procs_min", "Smallest processor count observed.", "processors"),
+    _count("procs_max", "Largest processor count observed.", "processors"),
+    _number("runtime_s_median", "Median runtime of the jobs at this size.", "s"),
+    _number("runtime_s_q10", "10% quantile of their runtimes (linear interpolation).", "s"),
+    _number("runtime_s_q90", "90% quantile of their runtimes.", "s"),
+    _number("log_sd", "Standard deviation of the natural log of runtime over repeats; null for one job.", "log s"),
+    _instant("first_start_s", "Earliest start among the jobs (submit where the log has no start)."),
+    _instant("last_end_s", "Latest end among the jobs (submit + runtime where the log has no start)."),
+    # fits
+    _category("law", "Functional form of the fit."),
+    _number("t1_s", "Runtime on one processor.", "s"),
+    _number("tinf_s", "Runtime on infinitely many processors.", "s"),
+    _number("avg_parallelism", "A of Downey's model: S(infinity); infinite: linear speedup throughout."),
+    _number("sigma", "sigma of Downey's model: variance of the parallelism profile."),
+    _number("serial_fraction", "Amdahl's serial fraction, T(inf)/T(1)."),
+    _number("avg_parallelism_lo", "Lower end of A where the data leave the tail open."),
+    _number("avg_parallelism_hi", "Upper end of A where the data leave the tail open."),
+    _count("n_points", "Distinct processor counts fitted.", "sizes", required=True),
+    _number("wssre", "Weighted sum of squared relative errors at the optimum, weights averaging 1."),
+    _number("loo_log_rmse", "Root mean square of log errors, each size predicted from the others.", "log s"),
+    _number("repeat_log_sd", "Pooled log standard deviation of repeated runs at one size.", "log s"),
+    _category("status", "ok, or what stood in the way.", required=True),
+    _truth("is_chosen", "Whether this law answers for the group."),
+    # predictions
+    _number("runtime_s_lo80", "Lower end of the 80% interval of one new run.", "s"),
+    _number("runtime_s_hi80", "Upper end of the 80% interval.", "s"),
+    _number("runtime_s_lo95", "Lower end of the 95% interval.", "s"),
+    _number("runtime_s_hi95", "Upper end of the 95% interval.", "s"),
+    _number("speedup", "T(1)/T(procs) of the chosen law."),
+    _number("efficiency", "Speedup over processors."),
+    _truth("is_extrapolated", "Whether procs lies outside the sizes observed."),
+    _category("reliability", "Codes of what makes the prediction doubtful, joined by +; ok: nothing found."),
+    _text("advice", "What to do about it, in a sentence."),
+    _category("method", "How the value was made.", required=True),
+    _category("run_id", "The run that wrote the row.", required=True),
+    # scalability
+    _number("largest_useful_procs", "Processors beyond which the chosen law gains nothing: 2A-1, or A + A sigma - sigma.", "processors"),
+    _count("working_set_procs", "Processor working set: the n that maximises S(n)^2/n.", "processors"),
+    _number("working_set_speedup", "Speedup at the processor working set."),
+    _number("working_set_efficiency", "Efficiency at the processor working set."),
+    # estimates
+    _number("runtime_s_q50", "Median runtime of the jobs behind this row: the estimate.", "s"),
+    _number("runtime_s_q80", "80% quantile of their runtimes.", "s"),
+    _number("runtime_s_q95", "95% quantile of their runtimes.", "s"),
+    _count("chain_rank", "Place in the fallback chain, 0 the most specific template.", "rank", required=True),
+    _instant("newest_end_s", "Latest end among the jobs: how old the knowledge is."),
+    # unreadable records
+    _number("byte_offset", "Where the record starts in the decompressed file.", "bytes"),
+    _category("reason", "Why the record could not be read."),
+    _text("raw", "The record's text, cut at a bound."),
+)  # fmt: skip
+
+COLUMNS = {column.name: column for column in _DECLARED}
+
+TEMPLATE_COLUMNS = (
+    "user",
+    "user_group",
+    "account",
+    "application",
+    "queue",
+    "partition",
+    "qos",
+    "problem_size",
+    "requested_s",
+    "requested_mem_kib",
+    "procs",
+)
+"""Columns a similarity template may name."""
+
+
+def columns(*names: str) -> tuple[Column, ...]:
+    """The declared columns of these names, in the order asked."""
+    return tuple(COLUMNS[name] for name in names)

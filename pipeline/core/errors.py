@@ -1,0 +1,30 @@
+"""Errors a person reads: one sentence each, saying what, where, found, expected, and what to do."""
+
+
+class WalltimeError(Exception):
+    """Base of every expected failure; the command line prints it in one line and exits with `exit_code`."""
+
+    exit_code = 2
+
+
+class InputError(WalltimeError):
+    """A log, CSV or table that cannot be read: where, what was found, what was expected, what to do."""
+
+    def __init__(self, where: str, found: str, expected: str, do: str = "") -> None:
+        self.where, self.found, self.expected, self.do = where, found, expected, do
+        super().__init__(f"{where}: found {found}, expected {expected}{'; ' + do if do else ''}.")
+
+
+class ConfigError(InputError):
+    """A setting that cannot be used."""
+
+
+class TableError(WalltimeError):
+    """A table that breaks its declaration: a fault of this program, or of a file it was told to trust."""
+
+    def __init__(self, table: str, found: str, expected: str) -> None:
+        super().__init__(f"table {table}: found {found}, expected {expected}.")
+
+
+class ConservationError(WalltimeError):
+    """A stage whose rows or processor-seconds do not add up: a fault of this program."""

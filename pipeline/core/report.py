@@ -1,0 +1,62 @@
+"""What a stage saw, kept and set aside: counts and processor-seconds that must add up."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+from pipeline.core.errors import ConservationError
+
+Fact = int | float | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Rows and the processor-seconds they stand for."""
+
+    rows: int = 0
+    proc_s: float = 0.0
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(self.rows + other.rows, self.proc_s + other.proc_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One stage's account. `unit` says what a row is there (line, job, group); reasons are in a fixed order."""
+
+    stage: str
+    unit: str
+    seen: Tally
+    kept: Tally
+    set_aside: Mapping[str, Tally] = field(default_factory=dict)
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def check(self) -> Self:
+        """Itself, where seen = kept + set aside in rows and processor-seconds; ConservationError otherwise."""
+        out = sum(self.set_aside.values(), self.kept)
+        if out.rows != self.seen.rows or not math.isclose(out.proc_s, self.seen.proc_s, rel_tol=1e-9, abs_tol=1e-6):
+            raise ConservationError(
+                f"stage {self.stage}: found {out.rows} {self.unit}s and {out.proc_s:.0f} processor-seconds after it, "
+                f"expected {self.seen.rows} and {self.seen.proc_s:.0f} as before it; this is a fault of Walltime."
+            )
+        return self
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain dictionaries for JSON."""
+        return asdict(self) | {"notes": list(self.notes)}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
+        """The report `as_dict` was made from."""
+        tallies = {reason: Tally(**tally) for reason, tally in plain["set_aside"].items()}
+        rest = {name: plain[name] for name in ("stage", "unit", "facts")}
+        return cls(
+            **rest, seen=Tally(**plain["seen"]), kept=Tally(**plain["kept"]), set_aside=tallies, notes=tuple(plain["notes"])
+        )
+
+
+def total(tallies: Iterable[Tally]) -> Tally:
+    """The sum of some tallies."""
+    return sum(tallies, Tally())

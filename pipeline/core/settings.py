@@ -1,0 +1,155 @@
+"""Every setting, its unit, default and meaning; read from TOML. An unknown key is an error that lists the valid ones."""
+
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from pipeline.core.columns import TEMPLATE_COLUMNS
+from pipeline.core.errors import ConfigError
+from pipeline.core.text import printable
+
+
+def _known_template(names: tuple[str, ...]) -> tuple[str, ...]:
+    strange = [name for name in names if name not in TEMPLATE_COLUMNS]
+    if strange:
+        raise ValueError(f"{', '.join(strange)} (a template may name {', '.join(TEMPLATE_COLUMNS)})")
+    return names
+
+
+Template = Annotated[tuple[str, ...], AfterValidator(_known_template)]
+LawName = Literal["constant", "amdahl", "downey_low", "downey_high"]
+
+
+class Section(BaseModel):
+    """A settings table: frozen, and closed to keys it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SiteSettings(Section):
+    """Facts about one cluster."""
+
+    name: str = Field("site", min_length=1, description="The cluster's name, as it stands in every table.")
+    max_procs: int | None = Field(None, gt=0, description="Processors of the machine; default: the log's header, if it says.")
+
+
+class IngestSettings(Section):
+    """How logs are read."""
+
+    format: Literal["auto", "swf"] = Field("auto", description="The log's format; auto: by content.")
+    swf_status: Literal["auto", "standard", "exit_code"] = Field(
+        "auto", description="SWF field 11; auto: an exit code where any value lies outside -1 to 5."
+    )
+    swf_fields: dict[str, int] = Field(
+        default_factory=dict, description="SWF dialects: which field (1-18) holds a value, as in {requested_s = 6}."
+    )
+
+
+class CleanSettings(Section):
+    """Which flags set jobs aside."""
+
+    flags_off: tuple[str, ...] = Field((), description="Flags not to set.")
+
+
+class GroupSettings(Section):
+    """What makes jobs similar."""
+
+    template: Template = Field(
+        ("user", "application", "requested_mem_kib"), min_length=1, description="Columns whose shared values form a group."
+    )
+
+
+class FitSettings(Section):
+    """Which laws are fitted, and how one is chosen."""
+
+    laws: tuple[LawName, ...] = Field(("constant", "amdahl", "downey_low", "downey_high"), min_length=1)
+    noise_floor: float = Field(0.02, gt=0, lt=1, description="Log standard deviation below which repeats are not believed.")
+
+
+class PredictSettings(Section):
+    """On which processor counts runtimes are predicted."""
+
+    reach: float = Field(4.0, ge=1, description="Predict up to this many times the largest size observed.")
+    default_log_sd: float = Field(
+        0.4, gt=0, description="Log standard deviation assumed where no size has repeats (log s)."
+    )
+
+
+class EstimateSettings(Section):
+    """The fallback chain of job-level estimates, most specific template first."""
+
+    chain: tuple[Template, ...] = (
+        ("user", "application", "requested_mem_kib", "procs"),
+        ("user", "application", "requested_mem_kib"),
+        ("user", "application"),
+        ("user",),
+        (),
+    )
+    min_jobs: int = Field(2, ge=1, description="Jobs a template value needs to be published.")
+
+
+class PublishSettings(Section):
+    """How many published versions stay on disk."""
+
+    keep_versions: int = Field(7, ge=2, description="Versions kept, the current one included.")
+
+
+class RunSettings(Section):
+    """A whole run: one site's logs to one folder of tables."""
+
+    logs: tuple[str, ...] = Field((), description="Paths or globs of the logs, relative to the config's folder.")
+    output_dir: str = Field("out", description="Where tables are published, relative to the current folder.")
+    site: SiteSettings = SiteSettings()
+    ingest: IngestSettings = IngestSettings()
+    clean: CleanSettings = CleanSettings()
+    group: GroupSettings = GroupSettings()
+    fit: FitSettings = FitSettings()
+    predict: PredictSettings = PredictSettings()
+    estimate: EstimateSettings = EstimateSettings()
+    publish: PublishSettings = PublishSettings()
+
+
+def load_settings(path: Path) -> RunSettings:
+    """The settings of a TOML file; ConfigError names file, key, what was found and what is valid."""
+    try:
+        plain = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(str(path), "no such file", "a TOML config", "give the path of one") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(str(path), f"a file that cannot be read ({error})", "a TOML config in UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(str(path), f"a TOML error ({error})", "valid TOML") from None
+    return parse_settings(plain, str(path))
+
+
+def parse_settings(plain: dict[str, Any], where: str) -> RunSettings:
+    """Settings from plain dictionaries; the first fault becomes a ConfigError."""
+    try:
+        return RunSettings.model_validate(plain)
+    except ValidationError as error:
+        raise _explained(error, where) from None
+
+
+def _explained(error: ValidationError, where: str) -> ConfigError:
+    fault = error.errors()[0]
+    path = [str(part) for part in fault["loc"]]
+    key = printable(".".join(path))
+    if fault["type"] != "extra_forbidden":
+        found = f"{key} = {printable(repr(fault['input']))}"
+        return ConfigError(where, found, f"a value that fits ({fault['msg']})")
+    valid = sorted(_section_at(path[:-1]).model_fields)
+    near = difflib.get_close_matches(path[-1], valid, n=1)
+    hint = f"did you mean {near[0]}?" if near else "remove it or correct it"
+    return ConfigError(where, f"unknown key {key}", f"one of {', '.join(valid)}", hint)
+
+
+def _section_at(path: list[str]) -> type[BaseModel]:
+    section: type[BaseModel] = RunSettings
+    for name in path:
+        annotation = section.model_fields[name].annotation
+        assert isinstance(annotation, type)
+        section = annotation
+    return section

@@ -1,0 +1,176 @@
+"""The tables that flow between the rooms: columns, key, check()."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.core.columns import CATEGORY, TEMPLATE_COLUMNS, Column, columns
+from pipeline.core.errors import TableError
+
+
+@dataclass(frozen=True, slots=True)
+class TableKind:
+    """A table's name, columns and key. `check` is the one gate a table passes between rooms."""
+
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    meaning: str
+
+    def schema(self, *, on_disk: bool = False) -> pa.Schema:
+        """The Arrow schema; on disk categories are plain strings, so that any reader opens them."""
+        return pa.schema([column.field(on_disk=on_disk) for column in self.columns], metadata={"table": self.name})
+
+    def empty(self) -> pa.Table:
+        """A table of this kind with no rows."""
+        return self.schema().empty_table()
+
+    def build(self, **values: object) -> pa.Table:
+        """A checked table from arrays or sequences by column name; columns not named are null."""
+        unknown = sorted(set(values) - {column.name for column in self.columns})
+        if unknown:
+            raise TableError(self.name, f"columns {', '.join(unknown)}", "declared columns only")
+        n_rows = len(next(iter(values.values())))  # type: ignore[arg-type]
+        fields = self.schema()
+        arrays = [as_array(values[f.name], f.type) if f.name in values else pa.nulls(n_rows, f.type) for f in fields]
+        return self.check(pa.table(arrays, schema=fields))
+
+    def check(self, table: pa.Table) -> pa.Table:
+        """The same table under the declared schema; TableError where columns, types, nulls, bounds or key differ."""
+        if table.column_names != [column.name for column in self.columns]:
+            raise TableError(self.name, f"columns {table.column_names}", f"{[c.name for c in self.columns]}")
+        conformed = pa.table([_conform(self.name, table, column) for column in self.columns], schema=self.schema())
+        for column in self.columns:
+            _check_values(self.name, conformed.column(column.name), column)
+        _check_key(self.name, conformed, self.key)
+        return conformed
+
+
+def as_array(values: object, wanted: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """Values as an Arrow array of the wanted type; NaN in a numpy array is null."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        if values.type == wanted:
+            return values
+        return values.dictionary_encode().cast(wanted) if wanted == CATEGORY else values.cast(wanted)
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+        array = pa.array(values, mask=np.isnan(values))
+        return array.cast(wanted)
+    if wanted == CATEGORY:
+        return pa.array(values, pa.string()).dictionary_encode()
+    return pa.array(values, wanted)
+
+
+def _conform(kind: str, table: pa.Table, column: Column) -> pa.ChunkedArray:
+    values = table.column(column.name)
+    if values.type == column.type:
+        return values
+    if column.type == CATEGORY and (pa.types.is_string(values.type) or pa.types.is_dictionary(values.type)):
+        return values.cast(pa.string()).dictionary_encode()
+    raise TableError(kind, f"column {column.name} of type {values.type}", f"type {column.type}")
+
+
+def _check_values(kind: str, values: pa.ChunkedArray, column: Column) -> None:
+    if column.is_required and values.null_count:
+        raise TableError(kind, f"{values.null_count} nulls in column {column.name}", "a value in every row")
+    if column.minimum is not None and len(values) > values.null_count:
+        least = pc.min(values).as_py()
+        if least < column.minimum:
+            raise TableError(kind, f"{column.name} = {least}", f"at least {column.minimum:g}")
+
+
+def _check_key(kind: str, table: pa.Table, key: tuple[str, ...]) -> None:
+    if not key or table.num_rows < 2:
+        return
+    names = [name for name in key if pc.count_distinct(table.column(name), mode="all").as_py() > 1]
+    if len(names) == 1:
+        n_distinct = pc.count_distinct(table.column(names[0]), mode="all").as_py()
+    elif names:
+        plain = [c.cast(pa.string()) if (c := table.column(name)).type == CATEGORY else c for name in names]
+        n_distinct = pa.table(plain, names=names).group_by(names).aggregate([]).num_rows
+    else:
+        n_distinct = 1
+    if n_distinct != table.num_rows:
+        raise TableError(kind, f"{table.num_rows - n_distinct} rows that repeat the key", f"one row per {', '.join(key)}")
+
+
+JOBS = TableKind(
+    "jobs",
+    columns(
+        "site", "job_id", "restart", "user", "user_group", "account", "application", "queue", "partition", "qos",
+        "problem_size", "submit_s", "eligible_s", "start_s", "end_s", "procs", "nodes", "gpus", "runtime_s",
+        "suspended_s", "requested_procs", "requested_nodes", "requested_s", "requested_mem_kib", "used_mem_kib",
+        "cpu_s", "state", "exit_code", "array_id", "het_id", "preceding_job_id", "think_s", "work_dir_hash",
+        "source_file", "source_line", "flag", "group_id",
+    ),
+    ("site", "job_id", "restart"),
+    "One row per accounting record of one allocation: read by ingest, flagged by clean, grouped by group.",
+)  # fmt: skip
+
+UNREADABLE = TableKind(
+    "unreadable",
+    columns("source_file", "source_line", "byte_offset", "reason", "raw"),
+    ("source_file", "source_line"),
+    "Records that could not be read, with where they stand and why.",
+)
+
+GROUPS = TableKind(
+    "groups",
+    columns("group_id", "site", "template", "label", *TEMPLATE_COLUMNS, "n_jobs", "n_sizes", "first_start_s", "last_end_s"),
+    ("group_id",),
+    "One row per similarity group: the template's values its jobs share.",
+)  # fmt: skip
+
+OBSERVATIONS = TableKind(
+    "observations",
+    columns(
+        "group_id", "procs", "n_jobs", "runtime_s_median", "runtime_s_q10", "runtime_s_q90", "log_sd",
+        "first_start_s", "last_end_s",
+    ),
+    ("group_id", "procs"),
+    "Runtime statistics per group and processor count; a group's rows in order of procs are its scalability series.",
+)  # fmt: skip
+
+FITS = TableKind(
+    "fits",
+    columns(
+        "group_id", "law", "t1_s", "tinf_s", "avg_parallelism", "avg_parallelism_lo", "avg_parallelism_hi", "sigma",
+        "serial_fraction", "n_points", "n_jobs", "procs_min", "procs_max", "wssre", "loo_log_rmse", "repeat_log_sd",
+        "status", "is_chosen",
+    ),
+    ("group_id", "law"),
+    "One row per group and law, failed fits too; is_chosen marks the law that answers for the group.",
+)  # fmt: skip
+
+PREDICTIONS = TableKind(
+    "predictions",
+    columns(
+        "group_id", "procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95",
+        "speedup", "efficiency", "is_extrapolated", "reliability", "advice", "method", "run_id",
+    ),
+    ("group_id", "procs"),
+    "Predicted runtime per group on a grid of processor counts, with intervals for one new run.",
+)  # fmt: skip
+
+SCALABILITY = TableKind(
+    "scalability",
+    columns(
+        "group_id", "law", "t1_s", "avg_parallelism", "sigma", "largest_useful_procs", "working_set_procs",
+        "working_set_speedup", "working_set_efficiency", "reliability", "advice", "run_id",
+    ),
+    ("group_id",),
+    "One row per group whose law scales: how many processors are worth asking for.",
+)  # fmt: skip
+
+ESTIMATES = TableKind(
+    "estimates",
+    columns(
+        "site", "template", "chain_rank", *TEMPLATE_COLUMNS, "runtime_s_q50", "runtime_s_q80", "runtime_s_q95",
+        "n_jobs", "newest_end_s", "run_id",
+    ),
+    ("site", "template", *TEMPLATE_COLUMNS),
+    "Job-level runtime quantiles per template value, with a chain from the most to the least specific template.",
+)  # fmt: skip
+
+TABLES = {kind.name: kind for kind in (JOBS, UNREADABLE, GROUPS, OBSERVATIONS, FITS, PREDICTIONS, SCALABILITY, ESTIMATES)}

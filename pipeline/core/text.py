@@ -1,0 +1,16 @@
+"""Text from logs is hostile: this is the one way it reaches a terminal, a log line or a page."""
+
+import unicodedata
+
+_ESCAPED_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def printable(text: str, limit: int = 200) -> str:
+    """The text with control, format and bidi characters written as escapes, cut at `limit` characters."""
+    cut = text[:limit]
+    shown = "".join(_escape(c) if unicodedata.category(c) in _ESCAPED_CATEGORIES else c for c in cut)
+    return shown + "…" if len(text) > limit else shown
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
