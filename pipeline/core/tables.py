@@ -83,14 +83,12 @@ def _check_values(kind: str, values: pa.ChunkedArray, column: Column) -> None:
 def _check_key(kind: str, table: pa.Table, key: tuple[str, ...]) -> None:
     if not key or table.num_rows < 2:
         return
-    names = [name for name in key if pc.count_distinct(table.column(name), mode="all").as_py() > 1]
-    if len(names) == 1:
-        n_distinct = pc.count_distinct(table.column(names[0]), mode="all").as_py()
-    elif names:
-        plain = [c.cast(pa.string()) if (c := table.column(name)).type == CATEGORY else c for name in names]
-        n_distinct = pa.table(plain, names=names).group_by(names).aggregate([]).num_rows
+    varying = [name for name in key if len(table.column(name).unique()) > 1]
+    if len(varying) == 1:
+        n_distinct = len(table.column(varying[0]).unique())
     else:
-        n_distinct = 1
+        plain = [c.cast(pa.string()) if (c := table.column(name)).type == CATEGORY else c for name in varying]
+        n_distinct = pa.table(plain, names=varying).group_by(varying).aggregate([]).num_rows if varying else 1
     if n_distinct != table.num_rows:
         raise TableError(kind, f"{table.num_rows - n_distinct} rows that repeat the key", f"one row per {', '.join(key)}")
 
