@@ -26,7 +26,9 @@ def category_codes(table: pa.Table, name: str) -> tuple[Ints, list[str]]:
     if column.num_chunks == 0:
         return np.empty(0, np.int64), []
     words = array.chunk(0).dictionary.to_pylist()
-    raw = np.concatenate([pc.fill_null(c.indices, -1).to_numpy(zero_copy_only=False) for c in array.chunks]).astype(np.int64)
+    raw = np.concatenate([pc.fill_null(c.indices, -1).to_numpy(zero_copy_only=False) for c in array.chunks]).astype(
+        np.int64
+    )
     used = np.unique(raw[raw >= 0])
     values = sorted({words[i] for i in used})
     place = {word: rank for rank, word in enumerate(values)}

@@ -61,7 +61,7 @@ _DECLARED = (
     # who and what
     _category("site", "The cluster whose log holds the job.", required=True),
     _text("job_id", "The job's id as the log writes it, array tasks expanded.", required=True),
-    _count("restart", "0 for a job's first record, then one more a requeue or partial execution.", "restarts", required=True),
+    _count("restart", "0 for a job's first record, one more a requeue or partial run.", "restarts", required=True),
     _category("user", "Who submitted the job."),
     _category("user_group", "The submitter's Unix group."),
     _category("account", "The account or project charged."),
@@ -142,7 +142,7 @@ _DECLARED = (
     _category("method", "How the value was made.", required=True),
     _category("run_id", "The run that wrote the row.", required=True),
     # scalability
-    _number("largest_useful_procs", "Processors beyond which the chosen law gains nothing: 2A-1, or A + A sigma - sigma.", "processors"),
+    _number("largest_useful_procs", "Beyond it the law gains nothing: 2A-1, or A + A sigma - sigma.", "processors"),
     _count("working_set_procs", "Processor working set: the n that maximises S(n)^2/n.", "processors"),
     _number("working_set_speedup", "Speedup at the processor working set."),
     _number("working_set_efficiency", "Efficiency at the processor working set."),

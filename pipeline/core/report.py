@@ -53,7 +53,11 @@ class Report:
         tallies = {reason: Tally(**tally) for reason, tally in plain["set_aside"].items()}
         rest = {name: plain[name] for name in ("stage", "unit", "facts")}
         return cls(
-            **rest, seen=Tally(**plain["seen"]), kept=Tally(**plain["kept"]), set_aside=tallies, notes=tuple(plain["notes"])
+            **rest,
+            seen=Tally(**plain["seen"]),
+            kept=Tally(**plain["kept"]),
+            set_aside=tallies,
+            notes=tuple(plain["notes"]),
         )
 
 

@@ -1,4 +1,4 @@
-"""Every setting, its unit, default and meaning; read from TOML. An unknown key is an error that lists the valid ones."""
+"""Every setting, its unit, default and meaning; read from TOML. An unknown key is an error listing the valid ones."""
 
 import difflib
 import tomllib
@@ -33,7 +33,9 @@ class SiteSettings(Section):
     """Facts about one cluster."""
 
     name: str = Field("site", min_length=1, description="The cluster's name, as it stands in every table.")
-    max_procs: int | None = Field(None, gt=0, description="Processors of the machine; default: the log's header, if it says.")
+    max_procs: int | None = Field(
+        None, gt=0, description="Processors of the machine; default: the log's header, if it says."
+    )
 
 
 class IngestSettings(Section):
@@ -58,7 +60,9 @@ class GroupSettings(Section):
     """What makes jobs similar."""
 
     template: Template = Field(
-        ("user", "application", "requested_mem_kib"), min_length=1, description="Columns whose shared values form a group."
+        ("user", "application", "requested_mem_kib"),
+        min_length=1,
+        description="Columns whose shared values form a group.",
     )
 
 
@@ -66,7 +70,9 @@ class FitSettings(Section):
     """Which laws are fitted, and how one is chosen."""
 
     laws: tuple[LawName, ...] = Field(("constant", "amdahl", "downey_low", "downey_high"), min_length=1)
-    noise_floor: float = Field(0.02, gt=0, lt=1, description="Log standard deviation below which repeats are not believed.")
+    noise_floor: float = Field(
+        0.02, gt=0, lt=1, description="Log standard deviation below which repeats are not believed."
+    )
 
 
 class PredictSettings(Section):

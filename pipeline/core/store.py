@@ -70,7 +70,11 @@ def write_atomically(path: Path, fill: Callable[[BinaryIO], None]) -> None:
 
 def write_text(path: Path, text: str) -> Path:
     """A text file, whole or absent."""
-    write_atomically(path, lambda sink: sink.write(text.encode("utf-8")) and None)
+
+    def fill(sink: BinaryIO) -> None:
+        sink.write(text.encode("utf-8"))
+
+    write_atomically(path, fill)
     return path
 
 

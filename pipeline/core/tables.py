@@ -90,7 +90,9 @@ def _check_key(kind: str, table: pa.Table, key: tuple[str, ...]) -> None:
         plain = [c.cast(pa.string()) if (c := table.column(name)).type == CATEGORY else c for name in varying]
         n_distinct = pa.table(plain, names=varying).group_by(varying).aggregate([]).num_rows if varying else 1
     if n_distinct != table.num_rows:
-        raise TableError(kind, f"{table.num_rows - n_distinct} rows that repeat the key", f"one row per {', '.join(key)}")
+        raise TableError(
+            kind, f"{table.num_rows - n_distinct} rows repeating the key", f"one row per {', '.join(key)}"
+        )
 
 
 JOBS = TableKind(
@@ -115,7 +117,9 @@ UNREADABLE = TableKind(
 
 GROUPS = TableKind(
     "groups",
-    columns("group_id", "site", "template", "label", *TEMPLATE_COLUMNS, "n_jobs", "n_sizes", "first_start_s", "last_end_s"),
+    columns(
+        "group_id", "site", "template", "label", *TEMPLATE_COLUMNS, "n_jobs", "n_sizes", "first_start_s", "last_end_s",
+    ),
     ("group_id",),
     "One row per similarity group: the template's values its jobs share.",
 )  # fmt: skip
@@ -171,4 +175,6 @@ ESTIMATES = TableKind(
     "Job-level runtime quantiles per template value, with a chain from the most to the least specific template.",
 )  # fmt: skip
 
-TABLES = {kind.name: kind for kind in (JOBS, UNREADABLE, GROUPS, OBSERVATIONS, FITS, PREDICTIONS, SCALABILITY, ESTIMATES)}
+TABLES = {
+    kind.name: kind for kind in (JOBS, UNREADABLE, GROUPS, OBSERVATIONS, FITS, PREDICTIONS, SCALABILITY, ESTIMATES)
+}

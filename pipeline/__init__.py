@@ -1,0 +1,18 @@
+"""Walltime's library: accounting logs in, tables of runtime predictions out.
+
+    raw logs -> ingest -> JOBS -> clean -> group -> OBSERVATIONS -> fit -> FITS -> predict -> PREDICTIONS,
+                                                                             SCALABILITY, ESTIMATES -> publish
+
+Where do I go to ...
+    see the whole program on one screen?        pipeline/run.py
+    learn what a column means?                  pipeline/core/columns.py (and `walltime columns`)
+    add a log format?                           pipeline/ingest/: one file, one line in READERS
+    add a reason to set jobs aside?             pipeline/core/flags.py, pipeline/clean/: one mask, one line in RULES
+    change what "similar" means?                [group] template in the config; pipeline/group/
+    add a scaling law?                          pipeline/laws/: one file, one line in LAWS; its fitter in pipeline/fit/
+    change an interval?                         pipeline/predict/intervals.py
+    find who writes files?                      pipeline/core/store.py (Parquet), pipeline/publish/ (versions, manifest)
+    run it under Prefect?                       flows/nightly.py
+
+Rooms do not import one another; they meet in the tables of core/tables.py. Words are defined in CONTRIBUTING.md.
+"""

@@ -1,0 +1,6 @@
+"""Finds similar jobs and turns them into scalability series."""
+
+from pipeline.group.observations import observe
+from pipeline.group.templates import assign_groups, describe_groups
+
+__all__ = ["assign_groups", "describe_groups", "observe"]

@@ -1,0 +1,95 @@
+"""Observations: what a group's jobs took at each processor count. In order of procs they are its scalability series."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.core.arrays import Floats, Ints, category_codes, floats, job_procs, proc_seconds
+from pipeline.core.report import Report, Tally
+from pipeline.core.tables import OBSERVATIONS
+
+
+def observe(jobs: pa.Table) -> tuple[pa.Table, Report]:
+    """OBSERVATIONS of all grouped jobs, in order of group and procs."""
+    grouped = jobs.filter(pc.is_valid(jobs.column("group_id")))
+    codes, ids = category_codes(grouped, "group_id")
+    start_s, end_s = _start_and_end_s(grouped)
+    columns = aggregate(codes, observed_procs(grouped), floats(grouped, "runtime_s"), start_s, end_s)
+    group_codes = columns.pop("group_code")
+    table = OBSERVATIONS.build(group_id=[ids[code] for code in group_codes], **columns)
+    whole = Tally(grouped.num_rows, float(proc_seconds(grouped).sum()))
+    repeated = int((columns["n_jobs"] > 1).sum())
+    facts = {"observations": table.num_rows, "observations_with_repeats": repeated}
+    return table, Report("observe", "job", whole, whole, facts=facts).check()
+
+
+def aggregate(codes: Ints, procs: Ints, runtime_s: Floats, start_s: Floats, end_s: Floats) -> dict[str, Any]:
+    """Statistics per (group code, procs): arrays of equal length, by column name of OBSERVATIONS, plus `group_code`.
+
+    Runtimes are sorted within their size first, so that sums do not depend on the order of the jobs.
+    """
+    order = np.lexsort((runtime_s, procs, codes))
+    codes, procs, runtime_s = codes[order], procs[order], runtime_s[order]
+    is_first = np.ones(len(order), bool)
+    is_first[1:] = (codes[1:] != codes[:-1]) | (procs[1:] != procs[:-1])
+    starts = np.flatnonzero(is_first)
+    counts = np.diff(starts, append=len(order))
+    return {
+        "group_code": codes[starts],
+        "procs": procs[starts],
+        "n_jobs": counts,
+        "runtime_s_median": _quantile(runtime_s, starts, counts, 0.5),
+        "runtime_s_q10": _quantile(runtime_s, starts, counts, 0.1),
+        "runtime_s_q90": _quantile(runtime_s, starts, counts, 0.9),
+        "log_sd": _log_sd(runtime_s, starts, counts),
+        "first_start_s": _whole_seconds(np.fmin.reduceat(start_s[order], starts) if len(starts) else start_s),
+        "last_end_s": _whole_seconds(np.fmax.reduceat(end_s[order], starts) if len(starts) else end_s),
+    }
+
+
+def observed_procs(jobs: pa.Table) -> Ints:
+    """Processors each job counts as; only for jobs that clean has kept."""
+    return job_procs(jobs).astype(np.int64)
+
+
+def first_and_last_s(jobs: pa.Table, codes: Ints, n_codes: int) -> tuple[pa.Array, pa.Array]:
+    """Earliest start and latest end per code."""
+    start_s, end_s = _start_and_end_s(jobs)
+    first, last = np.full(n_codes, np.inf), np.full(n_codes, -np.inf)
+    np.fmin.at(first, codes, start_s)
+    np.fmax.at(last, codes, end_s)
+    return _whole_seconds(first), _whole_seconds(last)
+
+
+def _start_and_end_s(jobs: pa.Table) -> tuple[Floats, Floats]:
+    """Start and end; where the log has no start, submit and submit + runtime stand in as their earliest values."""
+    start_s, end_s = floats(jobs, "start_s"), floats(jobs, "end_s")
+    start_s = np.where(np.isnan(start_s), floats(jobs, "submit_s"), start_s)
+    return start_s, np.where(np.isnan(end_s), np.floor(start_s + floats(jobs, "runtime_s")), end_s)
+
+
+def _quantile(values: Floats, starts: Ints, counts: Ints, share: float) -> Floats:
+    """Linear interpolation between order statistics (Hyndman & Fan 1996, type 7) of sorted segments."""
+    place = share * (counts - 1)
+    low = np.floor(place).astype(np.int64)
+    high = np.minimum(low + 1, counts - 1)
+    low_value, high_value = values[starts + low], values[starts + high]
+    between: Floats = low_value + (place - low) * (high_value - low_value)
+    return between
+
+
+def _log_sd(runtime_s: Floats, starts: Ints, counts: Ints) -> Floats:
+    if not len(starts):
+        return np.empty(0)
+    logs = np.log(runtime_s)
+    means = np.add.reduceat(logs, starts) / counts
+    squares = np.add.reduceat((logs - np.repeat(means, counts)) ** 2, starts)
+    spread: Floats = np.sqrt(squares / np.where(counts > 1, counts - 1, np.nan))
+    return spread
+
+
+def _whole_seconds(values: Floats) -> pa.Array:
+    known = np.isfinite(values)
+    return pa.array(np.where(known, values, 0).astype(np.int64), mask=~known)

@@ -1,0 +1,119 @@
+"""Similarity templates: jobs that share the template's values form a group (Smith, Foster & Taylor 1998, section 2)."""
+
+import hashlib
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.core.arrays import Bools, Ints, category_codes, floats, proc_seconds
+from pipeline.core.columns import CATEGORY, COLUMNS, TEMPLATE_COLUMNS
+from pipeline.core.report import Report, Tally
+from pipeline.core.settings import GroupSettings
+from pipeline.core.tables import GROUPS, JOBS
+from pipeline.group.observations import first_and_last_s, observed_procs
+
+Value = str | float | None
+
+
+def assign_groups(jobs: pa.Table, settings: GroupSettings) -> tuple[pa.Table, Report]:
+    """JOBS with `group_id` set for every unflagged job of which the log knows at least one template value.
+
+    A group's id is a hash of site, template and values: the same group has the same id every night.
+    """
+    kept = pc.is_null(jobs.column("flag")).to_numpy()
+    codes, rows = _distinct(jobs, settings.template)
+    ids, known = _group_ids(jobs.take(pa.array(rows)), settings.template)
+    grouped = kept & known[codes]
+    indices = pa.array(codes.astype(np.int32), mask=~grouped)
+    column = _compacted(indices, pa.array(ids, pa.string()))
+    table = jobs.set_column(jobs.column_names.index("group_id"), JOBS.schema().field("group_id"), column)
+    return table, _report(proc_seconds(jobs), kept, grouped, len(set(codes[grouped])))
+
+
+def describe_groups(jobs: pa.Table, settings: GroupSettings) -> tuple[pa.Table, Report]:
+    """GROUPS: one row per group in order of id: the template's values, job and size counts, first and last time."""
+    grouped = jobs.filter(pc.is_valid(jobs.column("group_id")))
+    codes, ids = category_codes(grouped, "group_id")
+    first_rows = _first_rows(codes, len(ids))
+    values = grouped.take(pa.array(first_rows))
+    first_s, last_s = first_and_last_s(grouped, codes, len(ids))
+    labels = [_label(settings.template, row) for row in _values(values, settings.template)]
+    table = GROUPS.build(
+        group_id=ids,
+        site=values.column("site"),
+        template=["+".join(settings.template)] * len(ids),
+        label=labels,
+        **{name: values.column(name) for name in settings.template},
+        n_jobs=np.bincount(codes, minlength=len(ids)),
+        n_sizes=_n_sizes(codes, observed_procs(grouped), len(ids)),
+        first_start_s=first_s,
+        last_end_s=last_s,
+    )
+    whole = Tally(grouped.num_rows, float(proc_seconds(grouped).sum()))
+    three = int((table.column("n_sizes").to_numpy() >= 3).sum())
+    return table, Report("describe", "job", whole, whole, facts={"groups": len(ids), "groups_3_sizes": three}).check()
+
+
+def _distinct(jobs: pa.Table, template: tuple[str, ...]) -> tuple[Ints, Ints]:
+    """A code per job for its site and template values, and one row of each code."""
+    codes = category_codes(jobs, "site")[0]
+    for name in template:
+        column = _codes(jobs, name) + 1
+        codes = codes * (int(column.max(initial=0)) + 1) + column
+        codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+    return codes, _first_rows(codes, int(codes.max(initial=-1)) + 1)
+
+
+def _codes(jobs: pa.Table, name: str) -> Ints:
+    if COLUMNS[name].type == CATEGORY:
+        return category_codes(jobs, name)[0]
+    values = floats(jobs, name)
+    codes = np.unique(values, return_inverse=True)[1].astype(np.int64)
+    return np.where(np.isnan(values), -1, codes)
+
+
+def _first_rows(codes: Ints, n_codes: int) -> Ints:
+    rows = np.full(n_codes, len(codes), np.int64)
+    np.minimum.at(rows, codes, np.arange(len(codes)))
+    return rows
+
+
+def _group_ids(values: pa.Table, template: tuple[str, ...]) -> tuple[list[str], Bools]:
+    rows = _values(values, template)
+    sites = values.column("site").to_pylist()
+    named = [json.dumps([site, list(zip(template, row, strict=True))]) for site, row in zip(sites, rows, strict=True)]
+    ids = [hashlib.blake2b(text.encode(), digest_size=8).hexdigest() for text in named]
+    return ids, np.array([any(v is not None for v in row) for row in rows], bool)
+
+
+def _values(table: pa.Table, template: tuple[str, ...]) -> list[tuple[Value, ...]]:
+    return list(zip(*(table.column(name).to_pylist() for name in template), strict=True))
+
+
+def _label(template: tuple[str, ...], row: tuple[Value, ...]) -> str:
+    shown = (f"{value:g}" if isinstance(value, float) else value for value in row)
+    return " ".join(f"{name}={value}" for name, value in zip(template, shown, strict=True) if value is not None)
+
+
+def _compacted(indices: pa.Array, ids: pa.Array) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(indices, ids).cast(pa.string()).dictionary_encode()
+
+
+def _n_sizes(codes: Ints, procs: Ints, n_groups: int) -> Ints:
+    pairs = np.unique(np.column_stack([codes, procs]), axis=0)
+    return np.bincount(pairs[:, 0], minlength=n_groups)
+
+
+def _report(proc_s: np.ndarray, kept: Bools, grouped: Bools, n_groups: int) -> Report:
+    def tally(chosen: Bools) -> Tally:
+        return Tally(int(chosen.sum()), float(proc_s[chosen].sum()))
+
+    reasons = {"flagged": ~kept, "no_template_values": kept & ~grouped}
+    set_aside = {reason: tally(chosen) for reason, chosen in reasons.items() if chosen.any()}
+    whole = Tally(len(proc_s), float(proc_s.sum()))
+    return Report("group", "job", whole, tally(grouped), set_aside, {"groups": n_groups}).check()
+
+
+assert set(TEMPLATE_COLUMNS) <= set(COLUMNS)

@@ -1,0 +1,120 @@
+"""The whole program on one screen: which room reads which tables and writes which.
+
+`run_plain` walks STEPS in memory; flows/ walks the same STEPS with a Prefect task each. Both write the same bytes.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.clean import clean
+from pipeline.core.report import Report
+from pipeline.core.settings import RunSettings
+from pipeline.core.store import file_sha256
+from pipeline.core.tables import (
+    ESTIMATES,
+    FITS,
+    GROUPS,
+    JOBS,
+    OBSERVATIONS,
+    PREDICTIONS,
+    SCALABILITY,
+    UNREADABLE,
+    TableKind,
+)
+from pipeline.core.version import code_version
+from pipeline.fit import fit
+from pipeline.group import assign_groups, describe_groups, observe
+from pipeline.ingest import ingest
+from pipeline.predict import estimate, predict, scalability
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What every step may know: the settings, the logs, and the identity these and the code give the run."""
+
+    settings: RunSettings
+    logs: tuple[Path, ...]
+    log_digests: tuple[str, ...]
+
+    @property
+    def run_id(self) -> str:
+        """16 hex digits over logs, settings and code: the same run has the same name, and the same bytes."""
+        names = [path.name for path in self.logs]
+        described = self.settings.model_dump(mode="json", exclude={"logs", "output_dir", "publish"})
+        return _digest(names, self.log_digests, described, code_version())[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One stage call: the tables it reads and writes, and the settings (or the run's id) its result depends on."""
+
+    name: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    depends_on: tuple[str, ...]
+    call: Callable[..., Sequence[Any]]
+
+
+STEPS = (
+    Step("ingest", (), ("jobs_read", "unreadable"), ("site", "ingest"),
+         lambda run: ingest(run.logs, run.settings.site, run.settings.ingest)),
+    Step("clean", ("jobs_read",), ("jobs_flagged",), ("clean",),
+         lambda run, jobs: clean(jobs, run.settings.clean)),
+    Step("group", ("jobs_flagged",), ("jobs",), ("group",),
+         lambda run, jobs: assign_groups(jobs, run.settings.group)),
+    Step("describe", ("jobs",), ("groups",), ("group",),
+         lambda run, jobs: describe_groups(jobs, run.settings.group)),
+    Step("observe", ("jobs",), ("observations",), (),
+         lambda _run, jobs: observe(jobs)),
+    Step("fit", ("observations",), ("fits",), ("fit",),
+         lambda run, observations: fit(observations, run.settings.fit)),
+    Step("predict", ("observations", "fits"), ("predictions",), ("site", "predict", "run_id"),
+         lambda run, observed, fits: predict(observed, fits, run.settings.predict, run.settings.site, run.run_id)),
+    Step("scalability", ("fits",), ("scalability",), ("predict", "run_id"),
+         lambda run, fits: scalability(fits, run.settings.predict, run.run_id)),
+    Step("estimate", ("jobs",), ("estimates",), ("estimate", "run_id"),
+         lambda run, jobs: estimate(jobs, run.settings.estimate, run.run_id)),
+)  # fmt: skip
+
+KINDS: dict[str, TableKind] = {
+    "jobs_read": JOBS, "unreadable": UNREADABLE, "jobs_flagged": JOBS, "jobs": JOBS, "groups": GROUPS,
+    "observations": OBSERVATIONS, "fits": FITS, "predictions": PREDICTIONS, "scalability": SCALABILITY,
+    "estimates": ESTIMATES,
+}  # fmt: skip
+
+PUBLISHED = ("jobs", "unreadable", "groups", "observations", "fits", "predictions", "scalability", "estimates")
+
+
+def start_run(settings: RunSettings, logs: Sequence[Path]) -> Run:
+    """A run over these logs; their bytes are read once, for its identity."""
+    ordered = tuple(sorted(logs))
+    return Run(settings, ordered, tuple(file_sha256(path) for path in ordered))
+
+
+def run_plain(run: Run) -> Iterator[tuple[Step, Mapping[str, pa.Table], Report]]:
+    """Each step as it is done, its tables and checked report; a table no later step reads is dropped."""
+    held: dict[str, pa.Table] = {}
+    for place, step in enumerate(STEPS):
+        *tables, report = step.call(run, *(held[name] for name in step.reads))
+        written = dict(zip(step.writes, tables, strict=True))
+        held |= written
+        yield step, written, report.check()
+        still_read = {name for later in STEPS[place + 1 :] for name in later.reads}
+        held = {name: table for name, table in held.items() if name in still_read}
+
+
+def step_key(step: Step, run: Run, upstream: Sequence[str]) -> str:
+    """What a step's result depends on, as hex: the keys of what it reads, its settings, the code."""
+    whole = run.settings.model_dump(mode="json") | {"run_id": run.run_id}
+    read = list(upstream) if step.reads else [[path.name for path in run.logs], list(run.log_digests)]
+    return _digest(step.name, read, {name: whole[name] for name in step.depends_on}, code_version())[:24]
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
