@@ -1,5 +1,7 @@
 """From Arrow columns to numpy and back, with one convention: null is NaN in floats and -1 in codes."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -10,6 +12,7 @@ from pipeline.core.columns import CATEGORY
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Array = npt.NDArray[Any]
 
 
 def floats(table: pa.Table, name: str) -> Floats:

@@ -71,16 +71,25 @@ class FitSettings(Section):
 
     laws: tuple[LawName, ...] = Field(("constant", "amdahl", "downey_low", "downey_high"), min_length=1)
     noise_floor: float = Field(
-        0.02, gt=0, lt=1, description="Log standard deviation below which repeats are not believed."
+        0.05, gt=0, lt=1, description="What no law explains at a size, however many jobs it has (log s)."
+    )
+    choice_margin: float = Field(
+        0.1, ge=0, description="A simpler law is chosen if its leave-one-out error is larger by at most this share."
     )
 
 
 class PredictSettings(Section):
-    """On which processor counts runtimes are predicted."""
+    """On which processor counts runtimes are predicted, and what makes a prediction doubtful."""
 
-    reach: float = Field(4.0, ge=1, description="Predict up to this many times the largest size observed.")
+    reach: float = Field(4.0, ge=1, description="Predict up to this many times the largest size observed (and below).")
     default_log_sd: float = Field(
-        0.4, gt=0, description="Log standard deviation assumed where no size has repeats (log s)."
+        0.4, gt=0, description="Error assumed where a group's own jobs cannot tell it (log s)."
+    )
+    wide_log_sd: float = Field(
+        0.7, gt=0, description="Repeats that spread more than this share no runtime: the group is too wide (log s)."
+    )
+    high_log_error: float = Field(
+        0.25, gt=0, description="Leave-one-out error above which a fit counts as doubtful (log s)."
     )
 
 

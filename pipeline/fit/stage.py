@@ -1,0 +1,90 @@
+"""The fitting stage: OBSERVATIONS -> FITS, one row per group and law, failed fits too."""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.core.arrays import Array, Bools, Floats, Ints, category_codes, floats
+from pipeline.core.report import Fact, Report, Tally
+from pipeline.core.settings import FitSettings
+from pipeline.core.status import STATUSES
+from pipeline.core.tables import FITS
+from pipeline.fit.choice import choose, leave_one_out
+from pipeline.fit.fitters import FITTERS
+from pipeline.fit.results import OUT_COLUMNS, BatchFit
+from pipeline.fit.series import SeriesBatch
+from pipeline.fit.weights import pooled_log_sd, precision_weights
+
+
+def fit(observations: pa.Table, settings: FitSettings) -> tuple[pa.Table, Report]:
+    """FITS in order of group and of the laws in settings; the Report counts groups by the status of their chosen law.
+
+    Sizes are weighted by precision (see weights.py); the choice is by leave-one-out (see choice.py).
+    """
+    codes, ids, observed = _sorted_series(observations)
+    offsets = np.flatnonzero(np.diff(codes, prepend=-1, append=len(ids)))
+    repeat_log_sd = pooled_log_sd(offsets, floats(observed, "n_jobs"), floats(observed, "log_sd"))
+    weights = precision_weights(offsets, floats(observed, "n_jobs"), repeat_log_sd, settings.noise_floor)
+    batch = SeriesBatch(offsets, floats(observed, "procs"), floats(observed, "runtime_s_median"), weights)
+    fits: dict[str, BatchFit] = {name: FITTERS[name](batch) for name in settings.laws}
+    loo: dict[str, Floats] = {name: leave_one_out(name, batch) for name in settings.laws}
+    chosen = choose(fits, loo, batch, repeat_log_sd, settings)
+    table = _table(ids, fits, loo, chosen, _series_facts(batch, observed, repeat_log_sd))
+    return table, _report(ids, fits, chosen)
+
+
+def _sorted_series(observations: pa.Table) -> tuple[Ints, list[str], pa.Table]:
+    codes, ids = category_codes(observations, "group_id")
+    order = np.lexsort((observations.column("procs").to_numpy(), codes))
+    return codes[order], ids, observations.take(pa.array(order))
+
+
+def _series_facts(batch: SeriesBatch, observed: pa.Table, repeat_log_sd: Floats) -> dict[str, Array]:
+    first, last = batch.offsets[:-1], batch.offsets[1:] - 1
+    jobs = floats(observed, "n_jobs")
+    return {
+        "n_points": batch.n_points,
+        "n_jobs": np.add.reduceat(jobs, first) if len(first) else jobs,
+        "procs_min": batch.procs[first],
+        "procs_max": batch.procs[last],
+        "repeat_log_sd": repeat_log_sd,
+    }
+
+
+def _table(
+    ids: list[str],
+    fits: Mapping[str, BatchFit],
+    loo: Mapping[str, Floats],
+    chosen: Mapping[str, Bools],
+    facts: Mapping[str, Array],
+) -> pa.Table:
+    n_laws = len(fits)
+
+    def interleaved(by_law: Iterable[Array]) -> Array:
+        return np.column_stack(list(by_law)).ravel()
+
+    columns = {name: interleaved([getattr(one, name) for one in fits.values()]) for name in OUT_COLUMNS}
+    words = np.array([str(status) for status in STATUSES], object)
+    counts = {name: np.repeat(values, n_laws) for name, values in facts.items()}
+    whole = {name: counts[name].astype(np.int64) for name in ("n_points", "n_jobs", "procs_min", "procs_max")}
+    return FITS.build(
+        **columns,
+        **(counts | whole),
+        group_id=np.repeat(np.array(ids, object), n_laws),
+        law=np.tile(np.array(list(fits), object), len(ids)),
+        loo_log_rmse=interleaved([loo[name] for name in fits]),
+        status=words[interleaved([one.status for one in fits.values()])],
+        is_chosen=interleaved([chosen[name] for name in fits]),
+    )
+
+
+def _report(ids: list[str], fits: Mapping[str, BatchFit], chosen: Mapping[str, Bools]) -> Report:
+    facts: dict[str, Fact] = {}
+    for name, one in fits.items():
+        for code, status in enumerate(STATUSES):
+            count = int((chosen[name] & (one.status == code)).sum())
+            facts |= {f"chosen_{name}_{status}": count} if count else {}
+    answered = int(sum(mask.sum() for mask in chosen.values()))
+    set_aside = {"no_usable_fit": Tally(len(ids) - answered)} if answered < len(ids) else {}
+    return Report("fit", "group", Tally(len(ids)), Tally(answered), set_aside, facts).check()

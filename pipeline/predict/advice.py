@@ -1,0 +1,69 @@
+"""What makes a prediction doubtful, as codes, and what to do about it, in a sentence."""
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.core.arrays import Bools, Floats
+from pipeline.core.settings import PredictSettings
+from pipeline.predict.curves import Curves
+from pipeline.predict.intervals import doublings_beyond
+
+Words = npt.NDArray[np.object_]
+
+FEW_SIZES = 4
+"""Below this leave-one-out judges the laws by a point or two (the thesis asks for four)."""
+
+
+def doubts(curves: Curves, procs: Floats, is_open: Bools, settings: PredictSettings) -> dict[str, Bools]:
+    """Per code, where it holds; gravest first."""
+    points = curves["n_points"]
+    above = procs > curves["procs_max"]
+    return {
+        "one_size": points == 1,
+        "wide_group": curves["repeat_log_sd"] > settings.wide_log_sd,
+        "tail_unidentified": is_open & above,
+        "few_sizes": (points > 1) & (points < FEW_SIZES),
+        "high_error": curves["loo_log_rmse"] > settings.high_log_error,
+        "far": doublings_beyond(curves, procs) > 1,
+    }
+
+
+def reliability(held: dict[str, Bools]) -> Words:
+    """The codes that hold, joined by +; ok where none does."""
+    words = np.full(len(next(iter(held.values()))), "", object)
+    for code, where in held.items():
+        words[where] = np.where(words[where] == "", code, words[where] + "+" + code)
+    words[words == ""] = "ok"
+    return words
+
+
+def advice(curves: Curves, held: dict[str, Bools], max_procs: int) -> Words:
+    """A sentence for the gravest code; where there is none, the largest useful allocation, or null."""
+    sentences = np.full(len(curves), None, object)
+    largest = curves.largest_useful_procs()
+    bounded = np.flatnonzero(np.isfinite(largest) & (curves.law != "constant"))
+    sentences[bounded] = [f"Beyond {largest[row]:.0f} processors nothing more is gained." for row in bounded]
+    for code, where in reversed(held.items()):
+        rows = np.flatnonzero(where)
+        sentences[rows] = [_sentence(code, curves, int(row), max_procs) for row in rows]
+    return sentences
+
+
+def next_procs(curves: Curves, row: int, max_procs: int) -> int:
+    """The processor count to run on next: twice the largest seen, on a full machine half the smallest."""
+    largest, smallest = int(curves["procs_max"][row]), int(curves["procs_min"][row])
+    return largest * 2 if largest * 2 <= max_procs else max(smallest // 2, 1)
+
+
+def _sentence(code: str, curves: Curves, row: int, max_procs: int) -> str:
+    points, largest = int(curves["n_points"][row]), int(curves["procs_max"][row])
+    run_next = f"Run on {next_procs(curves, row, max_procs)} processors next"
+    return {
+        "one_size": f"{run_next}: one size says nothing about another.",
+        "wide_group": f"Repeats differ by a factor of {np.exp(curves['repeat_log_sd'][row]):.1f}: the group mixes "
+        "different work; narrow the template or name the problem size.",
+        "tail_unidentified": f"{run_next}: runtime still falls at {largest}, so where scaling ends is not known.",
+        "few_sizes": f"{run_next}: {points} sizes hardly tell the laws apart.",
+        "high_error": f"No law comes close (leave-one-out error {curves['loo_log_rmse'][row]:.0%}): look at the runs.",
+        "far": f"Nothing beyond {largest} or below {int(curves['procs_min'][row])} processors was seen.",
+    }[code]

@@ -1,0 +1,61 @@
+"""Job-level estimates: what jobs like this one took, from the most to the least specific template."""
+
+from collections.abc import Sequence
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.core.columns import CATEGORY, TEMPLATE_COLUMNS
+from pipeline.core.report import Report, Tally
+from pipeline.core.settings import EstimateSettings
+from pipeline.core.tables import ESTIMATES
+
+_PROCS = "CASE WHEN requested_procs > 0 THEN requested_procs ELSE procs END"
+"""At submit time the request is what is known; where a log has none, the allocation stands in."""
+
+
+def estimate(jobs: pa.Table, settings: EstimateSettings, run_id: str) -> tuple[pa.Table, Report]:
+    """ESTIMATES of unflagged jobs: a row per value of each template in the chain that has `min_jobs` jobs or more.
+
+    A job is looked up along chain_rank, from 0; the template of no column answers for every job. Null matches null: a
+    column the log never fills plays no part in similarity, but one value at least has to be known.
+    """
+    kept = jobs.filter(pc.is_null(jobs.column("flag")))
+    with duckdb.connect(config={"threads": 1, "autoinstall_known_extensions": False}) as database:
+        database.register("kept", kept)
+        database.execute(f"CREATE VIEW job AS SELECT * REPLACE ({_PROCS} AS procs) FROM kept")  # noqa: S608
+        parts: list[pa.Table] = [
+            database.execute(_query(rank, template), [settings.min_jobs]).to_arrow_table()
+            for rank, template in enumerate(settings.chain)
+        ]
+    table = _finished(pa.concat_tables(parts), run_id)
+    facts = {f"estimates_{'+'.join(t) or 'all'}": part.num_rows for t, part in zip(settings.chain, parts, strict=True)}
+    set_aside = {"flagged": Tally(jobs.num_rows - kept.num_rows)} if kept.num_rows < jobs.num_rows else {}
+    facts = {"estimates": table.num_rows} | facts
+    return table, Report("estimate", "job", Tally(jobs.num_rows), Tally(kept.num_rows), set_aside, facts).check()
+
+
+def _query(rank: int, template: Sequence[str]) -> str:
+    """One template's rows; column names come from TEMPLATE_COLUMNS, never from a log."""
+    values = ", ".join(
+        f"{name} AS {name}" if name in template else f"NULL::{_sql_type(name)} AS {name}" for name in TEMPLATE_COLUMNS
+    )
+    known = " OR ".join(f"{name} IS NOT NULL" for name in template) or "TRUE"
+    keys = ", ".join(("site", *template))
+    return f"""
+        SELECT site, '{"+".join(template) or "all"}' AS template, {rank}::BIGINT AS chain_rank, {values},
+               quantile_cont(runtime_s, 0.5) AS runtime_s_q50, quantile_cont(runtime_s, 0.8) AS runtime_s_q80,
+               quantile_cont(runtime_s, 0.95) AS runtime_s_q95, count(*) AS n_jobs,
+               max(coalesce(end_s, submit_s + floor(runtime_s)::BIGINT)) AS newest_end_s
+        FROM job WHERE ({known}) GROUP BY {keys} HAVING count(*) >= ? ORDER BY {keys}"""  # noqa: S608
+
+
+def _sql_type(name: str) -> str:
+    field_type = ESTIMATES.schema().field(name).type
+    return "VARCHAR" if field_type == CATEGORY else ("BIGINT" if field_type == pa.int64() else "DOUBLE")
+
+
+def _finished(rows: pa.Table, run_id: str) -> pa.Table:
+    columns = {name: rows.column(name) for name in rows.column_names}
+    return ESTIMATES.build(**columns, run_id=[run_id] * rows.num_rows)

@@ -1,0 +1,70 @@
+"""How many processors are worth asking for: FITS -> SCALABILITY."""
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.core.arrays import Floats
+from pipeline.core.report import Report, Tally
+from pipeline.core.settings import PredictSettings
+from pipeline.core.tables import SCALABILITY
+from pipeline.predict.advice import advice, doubts, reliability
+from pipeline.predict.curves import Curves, open_tails
+
+_COARSE = np.unique(np.geomspace(1, 2**20, 1200).astype(np.int64)).astype(np.float64)
+"""Processor counts among which the working set is first looked for, 1.2% apart."""
+
+
+def scalability(fits: pa.Table, settings: PredictSettings, run_id: str) -> tuple[pa.Table, Report]:
+    """SCALABILITY: a row per group whose chosen law gains from processors, in order of group.
+
+    Largest useful allocation: 2A - 1 (low variance) or A + A sigma - sigma (high), null where the law never stops
+    gaining. Processor working set: the whole n that maximises S(n)^2/n (Ghosal, Serazzi & Tripathi 1991), null where
+    it lies beyond 2^20.
+    """
+    chosen = Curves.of(fits.filter(fits.column("is_chosen")))
+    scaling = chosen.take(chosen.law != "constant")
+    largest = scaling.largest_useful_procs()
+    working = working_set_procs(scaling)
+    speedup = scaling.runtime_s(np.ones(len(scaling))) / scaling.runtime_s(np.fmax(working, 1.0))
+    speedup = np.where(np.isnan(working), np.nan, speedup)
+    bends = open_tails(Curves.of(fits), scaling.group_id)
+    held = doubts(scaling, np.fmax(largest, 1.0), ~np.isnan(bends["t1_s"]), settings)
+    table = SCALABILITY.build(
+        group_id=scaling.group_id,
+        law=scaling.law,
+        t1_s=scaling["t1_s"],
+        avg_parallelism=scaling["avg_parallelism"],
+        sigma=scaling["sigma"],
+        largest_useful_procs=np.where(np.isfinite(largest), largest, np.nan),
+        working_set_procs=working,
+        working_set_speedup=speedup,
+        working_set_efficiency=speedup / working,
+        reliability=reliability(held),
+        advice=advice(scaling, held, int(np.nanmax(scaling["procs_max"], initial=1.0))),
+        run_id=[run_id] * len(scaling),
+    )
+    groups, kept = Tally(len(chosen)), Tally(len(scaling))
+    set_aside = {"constant": Tally(groups.rows - kept.rows)} if groups.rows > kept.rows else {}
+    return table, Report("scalability", "group", groups, kept, set_aside).check()
+
+
+def working_set_procs(curves: Curves) -> Floats:
+    """The whole processor count that maximises S^2/n per row, the smallest where several do; NaN beyond 2^20.
+
+    S^2/n rises to one maximum and falls after it, so a coarse search brackets it and the bracket is searched whole.
+    """
+    return np.array([_best_whole_count(curves.take(np.array([row]))) for row in range(len(curves))], np.float64)
+
+
+def _best_whole_count(curve: Curves) -> float:
+    place = int(_merit(curve, _COARSE).argmax())
+    if place == len(_COARSE) - 1:
+        return np.nan
+    fine = np.arange(_COARSE[max(place - 1, 0)], _COARSE[place + 1] + 1)
+    return float(fine[_merit(curve, fine).argmax()])
+
+
+def _merit(curve: Curves, procs: Floats) -> Floats:
+    """S^2/n up to a constant factor: 1/(n T(n)^2)."""
+    merit: Floats = 1.0 / (procs * curve.take(np.zeros(len(procs), np.int64)).runtime_s(procs) ** 2)
+    return merit
