@@ -1,0 +1,113 @@
+"""Folders that appear whole or not at all, and the lock that keeps two writers apart."""
+
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from pipeline.core.store import file_sha256, sync_folder
+
+LOCK = ".lock"
+_DRAFT = ".draft-"
+_DROPPED = ".dropped-"
+
+
+@contextmanager
+def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
+    """Hold the folder's lock, waiting for it; the folder is made if need be."""
+    handle = acquire(folder, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+    assert handle is not None
+    try:
+        yield
+    finally:
+        handle.close()
+
+
+def acquire(folder: Path, how: int) -> BinaryIO | None:
+    """The folder's lock file, held; None where `how` says not to wait and another process holds it.
+
+    Whoever held the lock before may have removed the file meanwhile: then the one now there is taken.
+    """
+    while True:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            handle = (folder / LOCK).open("ab")
+        except FileNotFoundError:
+            continue
+        if _held(handle, folder / LOCK, how):
+            return handle
+        was_removed = not _is_same(handle, folder / LOCK)
+        handle.close()
+        if not was_removed:
+            return None
+
+
+def _held(handle: BinaryIO, path: Path, how: int) -> bool:
+    try:
+        fcntl.flock(handle, how)
+    except BlockingIOError:
+        return False
+    return _is_same(handle, path)
+
+
+def _is_same(handle: BinaryIO, path: Path) -> bool:
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return False
+    here = os.fstat(handle.fileno())
+    return (there.st_ino, there.st_dev) == (here.st_ino, here.st_dev)
+
+
+@contextmanager
+def drafted(target: Path) -> Iterator[Path]:
+    """A folder beside `target` to fill; flushed and renamed to it at the end, removed on failure."""
+    draft = target.with_name(f"{_DRAFT}{target.name}-{os.getpid()}")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    try:
+        yield draft
+        sync_folder(draft)
+        draft.rename(target)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    sync_folder(target.parent)
+
+
+def drop_folder(folder: Path) -> None:
+    """Remove a folder so that it is gone at once under its own name."""
+    dropped = folder.with_name(f"{_DROPPED}{folder.name}-{os.getpid()}")
+    with suppress(FileNotFoundError):
+        folder.rename(dropped)
+    shutil.rmtree(dropped, ignore_errors=True)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what dead writers left half done; only for who holds the folder's lock alone."""
+    for path in list(folder.iterdir()) if folder.is_dir() else ():
+        if path.name.startswith((_DRAFT, _DROPPED)):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def sweep_drafts_of(path: Path) -> None:
+    """Remove the half-written files that killed writers of `path` left beside it."""
+    draft = re.compile(rf"\.{re.escape(path.name)}\.\d+\.draft")
+    for other in list(path.parent.iterdir()):
+        if draft.fullmatch(other.name):
+            other.unlink(missing_ok=True)
+
+
+def copy_durably(source: Path, target: Path) -> None:
+    """Copy a file's bytes and flush them to disk."""
+    shutil.copyfile(source, target)
+    with target.open("rb") as copied:
+        os.fsync(copied.fileno())
+
+
+def digests(files: Mapping[str, Path]) -> dict[str, str]:
+    """SHA-256 by name."""
+    return {name: file_sha256(path) for name, path in files.items()}

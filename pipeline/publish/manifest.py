@@ -1,0 +1,146 @@
+"""The manifest: one JSON file that names every table of one complete version. Readers start here and nowhere else."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pipeline.core.errors import InputError
+from pipeline.core.text import printable
+
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """Which run made the tables: its id, site, settings, logs (name and SHA-256) and code."""
+
+    run_id: str
+    site: str
+    settings: Mapping[str, Any]
+    logs: Sequence[tuple[str, str]]
+    code: str
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class LogEntry(_Part):
+    """One log that was read."""
+
+    name: str
+    sha256: str
+
+
+class ColumnEntry(_Part):
+    """One column, so that a reader without this project knows its unit and meaning."""
+
+    name: str
+    type: str
+    unit: str | None
+    meaning: str
+
+
+class TableEntry(_Part):
+    """One table of the version; `path` is relative to the folder of the manifest."""
+
+    path: str
+    rows: int
+    bytes: int
+    sha256: str
+    key: tuple[str, ...]
+    columns: tuple[ColumnEntry, ...]
+
+
+class VersionEntry(_Part):
+    """A version published before, still on disk."""
+
+    run_id: str
+    folder: str
+    created_s: int
+
+
+class Manifest(_Part):
+    """What stands in manifest.json, and where."""
+
+    format_version: int
+    run_id: str
+    folder: str
+    created_s: int
+    data_newest_end_s: int | None
+    site: str
+    code: str
+    settings: dict[str, Any]
+    logs: tuple[LogEntry, ...]
+    tables: dict[str, TableEntry]
+    reports: tuple[dict[str, Any], ...]
+    previous: tuple[VersionEntry, ...]
+    root: Path = Field(exclude=True)
+
+    def path(self, table: str) -> Path:
+        """Where a table's Parquet file is; InputError names the tables there are."""
+        if table not in self.tables:
+            where = printable(str(self.root / MANIFEST))
+            raise InputError(where, f"no table {printable(table)}", f"one of {', '.join(self.tables)}")
+        return self.root / self.tables[table].path
+
+    def to_json(self) -> str:
+        """The manifest as ASCII JSON; a number that is not finite becomes null."""
+        return json.dumps(_finite(self.model_dump(mode="python")), indent=1) + "\n"
+
+
+def load_manifest(output_dir: Path) -> Manifest:
+    """The current version's manifest, its files seen to be there at their sizes; InputError otherwise."""
+    path = output_dir / MANIFEST
+    where = printable(str(path))
+    try:
+        plain = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(
+            where, "no such file", "the manifest of published tables", "give the folder a run has written"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise _corrupt(where, f"a file that is no JSON ({error})") from None
+    manifest = _parsed(plain, where, output_dir)
+    for name, entry in manifest.tables.items():
+        _check_file(manifest.path(name), entry)
+    return manifest
+
+
+def _parsed(plain: object, where: str, root: Path) -> Manifest:
+    if not isinstance(plain, dict):
+        raise _corrupt(where, f"a JSON {type(plain).__name__}")
+    version = plain.get("format_version")
+    if isinstance(version, int) and version > FORMAT_VERSION:
+        raise InputError(where, f"format version {version}", f"at most {FORMAT_VERSION}", "install a newer Walltime")
+    try:
+        return Manifest.model_validate(plain | {"root": root})
+    except ValidationError as error:
+        fault = error.errors()[0]
+        key = ".".join(str(part) for part in fault["loc"])
+        raise _corrupt(where, f"{printable(key)}: {fault['msg']}") from None
+
+
+def _corrupt(where: str, found: str) -> InputError:
+    return InputError(where, found, "the manifest of published tables", "run again to publish it anew")
+
+
+def _check_file(path: Path, entry: TableEntry) -> None:
+    size = path.stat().st_size if path.is_file() else None
+    if size != entry.bytes:
+        found = "no such file" if size is None else f"{size} bytes"
+        raise InputError(printable(str(path)), found, f"{entry.bytes} bytes as in the manifest", "run again")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
