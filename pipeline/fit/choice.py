@@ -30,8 +30,8 @@ def leave_one_out(law: str, batch: SeriesBatch) -> Floats:
         rows = batch.offsets[series][:, None] + np.arange(count)
         error = _held_out_log_error(law, batch, rows)
         mean_square[series] = (batch.weights[rows] * error**2).mean(axis=1)
-    error: Floats = np.sqrt(mean_square)
-    return error
+    root: Floats = np.sqrt(mean_square)
+    return root
 
 
 def _held_out_log_error(law: str, batch: SeriesBatch, rows: Ints) -> Floats:
