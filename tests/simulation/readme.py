@@ -1,0 +1,133 @@
+"""data_samples/README.md, its tables made from the truth."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_REACH = {
+    "bend_inside": "sizes reach beyond the bend: the law can be found",
+    "all": "no bend to find",
+    "tail_open": "sizes end before the bend: the tail is not identified",
+    "two_sizes": "two sizes only",
+    "one_size": "one size only",
+}
+
+
+_PAGE = """\
+# Sample logs
+
+Two accounting logs in the Standard Workload Format 2.2, made by `tests/simulate.py` from known laws, with anomalies
+planted on purpose and the truth beside them. No machine, site or person in them exists. They are the project's own: use
+them under the repository's Apache-2.0 licence or, if you prefer, CC0 1.0. This page is generated with them.
+
+    python -m tests.simulate --out data_samples            # write them again, byte for byte
+    python -m tests.simulate --out data_samples --check    # compare, write nothing; exit code 1 if they differ
+
+{files}
+
+## What is planted
+
+Records that are no ordinary run. The flag is the reason of `pipeline/core/flags.py` they should be set aside for; where
+it says *kept*, the record is odd but must stay. `job_ids` in the truth files name them: a number once for each record,
+and the parts of a checkpointed job share the number of its summary.
+
+{kinds}
+
+## Lines
+
+{lines}
+
+Textual traps of `traps.swf`, whose lines end in CR LF. A comment before most of them names it.
+
+{textual}
+
+## Whose applications follow which law (riverbend)
+
+Every group of user, executable and requested memory is one application with one law. A run's runtime is the law's,
+times lognormal noise of the given log standard deviation, rounded to seconds. T(1) is in hours; f, A and sigma are the
+law's parameters; from the bend on, in processors, the runtime is flat. Jobs are those with nothing planted.
+
+{applications}
+
+{reach}
+
+## How they are made
+
+Users submit with a daily and weekly cycle, alone or in short batches, each application on its sizes with one
+favourite. They ask for round times that overestimate. A first-come-first-served scheduler with EASY backfilling starts
+the jobs, so that the machine's size is never exceeded. Anomalies that change what the machine does (failed starts,
+hangs, bursts) are planted before scheduling, those that only change what the log says after it. When the log ends,
+running jobs have no runtime yet and waiting ones are not in it.
+"""
+_APPLICATION = (
+    "user", "executable", "MiB", "law", "T(1)", "f", "A", "sigma", "bend", "noise", "sizes", "jobs", "reach",
+)  # fmt: skip
+
+
+def readme(riverbend: Mapping[str, Any], traps: Mapping[str, Any]) -> str:
+    """The whole page."""
+    return _PAGE.format(
+        files=_table(("file", "what it is"), _files(riverbend, traps)),
+        kinds=_table(("kind", "riverbend", "traps", "flag", "what it is"), _kinds(riverbend, traps)),
+        lines=_table(("", "riverbend", "traps"), _lines(riverbend, traps)),
+        textual=_table(("line", "trap", "how it should be read"), _textual(traps)),
+        applications=_table(_APPLICATION, _applications(riverbend)),
+        reach="\n".join(f"- `{reach}`: {meaning}." for reach, meaning in _REACH.items()),
+    )
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    names = list(head)
+    ruled = [names, ["---"] * len(names), *rows]
+    return "\n".join("| " + " | ".join("" if cell is None else str(cell) for cell in row) + " |" for row in ruled)
+
+
+def _files(riverbend: Mapping[str, Any], traps: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [
+        ("riverbend.swf.gz", _summary(riverbend) + "; the log `make run` reads"),
+        ("riverbend.truth.json", "its laws with parameters, its planted records with job numbers, the flags to expect"),
+        ("traps.swf", _summary(traps) + "; short enough to read, every anomaly and every textual trap"),
+        ("traps.truth.json", "the same for it, and every record and trap by line"),
+    ]
+
+
+def _summary(truth: Mapping[str, Any]) -> str:
+    return (
+        f"{truth['lines']['record']:,} records over {truth['days']} days, {truth['max_procs']} processors, "
+        f"{len(truth['applications'])} applications"
+    )
+
+
+def _kinds(riverbend: Mapping[str, Any], traps: Mapping[str, Any]) -> list[tuple[object, ...]]:
+    kinds = {**traps["planted"], **riverbend["planted"]}
+
+    def counts(kind: str) -> list[int]:
+        return [truth["planted"].get(kind, {}).get("records", 0) for truth in (riverbend, traps)]
+
+    order = sorted(kinds, key=lambda kind: kinds[kind]["expected_flag"] is None)
+    return [(kind, *counts(kind), kinds[kind]["expected_flag"] or "*kept*", kinds[kind]["meaning"]) for kind in order]
+
+
+def _lines(riverbend: Mapping[str, Any], traps: Mapping[str, Any]) -> list[tuple[object, ...]]:
+    counted = [(f"lines: {what}", riverbend["lines"][what], traps["lines"][what]) for what in traps["lines"]]
+    counted[0] = ("lines", *counted[0][1:])
+    return [*counted, ("records with nothing planted", riverbend["clean_records"], traps["clean_records"])]
+
+
+def _textual(traps: Mapping[str, Any]) -> list[tuple[object, ...]]:
+    reading = {"record": "a record", "unreadable": "unreadable, counted", "blank": "skipped", "comment": "a comment"}
+    rows = [(trap["line"], trap["trap"], reading[trap["what"]]) for trap in traps["textual_traps"]]
+    return [*rows, ("", "a header line that continues the one before, a byte that is not UTF-8", "header")]
+
+
+def _applications(riverbend: Mapping[str, Any]) -> list[tuple[object, ...]]:
+    return [_application(app) for app in riverbend["applications"]]
+
+
+def _application(app: Mapping[str, Any]) -> tuple[object, ...]:
+    counts = app["clean_jobs_by_procs"]
+    return (
+        app["user"], app["executable"], app["requested_mem_kib"] // 1024, app["law"], f"{app['t1_s'] / 3600:g}",
+        app.get("serial_fraction"), app.get("avg_parallelism"), app.get("sigma"),
+        None if app["bend_procs"] is None else f"{app['bend_procs']:g}", app["repeat_log_sd"],
+        " ".join(counts), sum(counts.values()), app["reach"],
+    )  # fmt: skip
