@@ -76,8 +76,8 @@ STEPS = (
          lambda run, observations: fit(observations, run.settings.fit)),
     Step("predict", ("observations", "fits"), ("predictions",), ("site", "predict", "run_id"),
          lambda run, observed, fits: predict(observed, fits, run.settings.predict, run.settings.site, run.run_id)),
-    Step("scalability", ("fits",), ("scalability",), ("predict", "run_id"),
-         lambda run, fits: scalability(fits, run.settings.predict, run.run_id)),
+    Step("scalability", ("fits",), ("scalability",), ("site", "predict", "run_id"),
+         lambda run, fits: scalability(fits, run.settings.predict, run.run_id, run.settings.site.max_procs)),
     Step("estimate", ("jobs",), ("estimates",), ("estimate", "run_id"),
          lambda run, jobs: estimate(jobs, run.settings.estimate, run.run_id)),
 )  # fmt: skip

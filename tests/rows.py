@@ -1,11 +1,13 @@
-"""Small tables for tests: JOBS from a few dictionaries, with plain defaults for everything not named."""
+"""Small tables for tests: JOBS and OBSERVATIONS from a few plain values, with defaults for everything not named."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from pipeline.core.tables import JOBS
+from pipeline.core.tables import JOBS, OBSERVATIONS
+from pipeline.laws import LAWS
 
 PLAIN: dict[str, Any] = {
     "site": "here",
@@ -32,3 +34,24 @@ def jobs_of(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 def flags(jobs: pa.Table) -> list[str | None]:
     """The flag of every job."""
     return jobs.column("flag").to_pylist()
+
+
+def observations_of(
+    series: Mapping[str, Mapping[int, float]], n_jobs: int = 1, log_sd: float | None = None
+) -> pa.Table:
+    """OBSERVATIONS from {group: {procs: median runtime}}, every size with the same jobs and spread."""
+    points = [(group, procs, runtime_s) for group, curve in series.items() for procs, runtime_s in curve.items()]
+    groups, procs, runtimes_s = zip(*points, strict=True) if points else ((), (), ())
+    same = {"n_jobs": n_jobs, "first_start_s": 0, "last_end_s": 1, "log_sd": log_sd}
+    return OBSERVATIONS.build(
+        group_id=list(groups),
+        procs=list(procs),
+        **{name: list(runtimes_s) for name in ("runtime_s_median", "runtime_s_q10", "runtime_s_q90")},
+        **{name: [value] * len(points) for name, value in same.items()},
+    )
+
+
+def curve(law: str, sizes: Sequence[int], **parameters: float) -> dict[int, float]:
+    """{procs: runtime} of a law without noise."""
+    given = {name: np.float64(value) for name, value in parameters.items()}
+    return {n: float(LAWS[law].runtime_s(given, float(n))) for n in sizes}

@@ -37,7 +37,7 @@ def reliability(held: dict[str, Bools]) -> Words:
     return words
 
 
-def advice(curves: Curves, held: dict[str, Bools], max_procs: int) -> Words:
+def advice(curves: Curves, held: dict[str, Bools], max_procs: int | None) -> Words:
     """A sentence for the gravest code; where there is none, the largest useful allocation, or null."""
     sentences = np.full(len(curves), None, object)
     largest = curves.largest_useful_procs()
@@ -49,15 +49,18 @@ def advice(curves: Curves, held: dict[str, Bools], max_procs: int) -> Words:
     return sentences
 
 
-def next_procs(curves: Curves, row: int, max_procs: int) -> int:
-    """The processor count to run on next: twice the largest seen, on a full machine half the smallest."""
-    largest, smallest = int(curves["procs_max"][row]), int(curves["procs_min"][row])
-    return largest * 2 if largest * 2 <= max_procs else max(smallest // 2, 1)
+def next_procs(smallest: int, largest: int, max_procs: int | None) -> int:
+    """The processor count to run on next: twice the largest seen, else the whole machine, else one within."""
+    if max_procs is None or largest < max_procs:
+        return min(largest * 2, max_procs or largest * 2)
+    return smallest // 2 if smallest > 1 else max(round((smallest * largest) ** 0.5), 1)
 
 
-def _sentence(code: str, curves: Curves, row: int, max_procs: int) -> str:
-    points, largest = int(curves["n_points"][row]), int(curves["procs_max"][row])
-    run_next = f"Run on {next_procs(curves, row, max_procs)} processors next"
+def _sentence(code: str, curves: Curves, row: int, max_procs: int | None) -> str:
+    points, smallest, largest = (int(curves[name][row]) for name in ("n_points", "procs_min", "procs_max"))
+    run_next = f"Run on {next_procs(smallest, largest, max_procs)} processors next"
+    if code == "tail_unidentified" and max_procs is not None and largest >= max_procs:
+        return f"Runtime still falls at {largest}, the whole machine: where scaling ends cannot be seen here."
     return {
         "one_size": f"{run_next}: one size says nothing about another.",
         "wide_group": f"Repeats differ by a factor of {np.exp(curves['repeat_log_sd'][row]):.1f}: the group mixes "
@@ -65,5 +68,5 @@ def _sentence(code: str, curves: Curves, row: int, max_procs: int) -> str:
         "tail_unidentified": f"{run_next}: runtime still falls at {largest}, so where scaling ends is not known.",
         "few_sizes": f"{run_next}: {points} sizes hardly tell the laws apart.",
         "high_error": f"No law comes close (leave-one-out error {curves['loo_log_rmse'][row]:.0%}): look at the runs.",
-        "far": f"Nothing beyond {largest} or below {int(curves['procs_min'][row])} processors was seen.",
+        "far": f"Nothing beyond {largest} or below {smallest} processors was seen.",
     }[code]

@@ -26,7 +26,7 @@ def estimate(jobs: pa.Table, settings: EstimateSettings, run_id: str) -> tuple[p
         database.register("kept", kept)
         database.execute(f"CREATE VIEW job AS SELECT * REPLACE ({_PROCS} AS procs) FROM kept")  # noqa: S608
         parts: list[pa.Table] = [
-            database.execute(_query(rank, template), [settings.min_jobs]).to_arrow_table()
+            database.sql(_query(rank, template), params=[settings.min_jobs]).to_arrow_table()
             for rank, template in enumerate(settings.chain)
         ]
     table = _finished(pa.concat_tables(parts), run_id)

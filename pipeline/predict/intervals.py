@@ -39,8 +39,8 @@ def log_sd(curves: Curves, procs: Floats, settings: PredictSettings) -> Floats:
 
 def doublings_beyond(curves: Curves, procs: Floats) -> Floats:
     """How far procs lies outside the sizes observed, in doublings; 0 inside."""
-    above, below = np.log2(procs / curves["procs_max"]), np.log2(curves["procs_min"] / procs)
-    far: Floats = np.maximum(np.maximum(above, below), 0.0)
+    ratio = np.maximum(procs / curves["procs_max"], curves["procs_min"] / procs)
+    far: Floats = np.log2(np.maximum(ratio, 1.0))
     return far
 
 

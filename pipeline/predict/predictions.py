@@ -25,7 +25,7 @@ def predict(
 ) -> tuple[pa.Table, Report]:
     """PREDICTIONS of every group with a chosen law, in order of group and procs; on the counts `at` where given.
 
-    The machine's size bounds the grid: the site's max_procs, else the largest size observed anywhere.
+    The machine's size bounds the grid: the site's max_procs where known, else the largest size observed anywhere.
     """
     chosen = Curves.of(fits.filter(fits.column("is_chosen")))
     sizes = _sizes_by_group(observations)
@@ -38,7 +38,7 @@ def predict(
     held = doubts(curves, procs, ~np.isnan(bends["t1_s"]), settings)
     low80_s, high80_s = interval(curves, runtime_s, bend_s, procs, 0.80, settings)
     low95_s, high95_s = interval(curves, runtime_s, bend_s, procs, 0.95, settings)
-    speedup = curves.runtime_s(np.ones(len(rows))) / runtime_s
+    speedup = np.where(held["one_size"], np.nan, curves.runtime_s(np.ones(len(rows))) / runtime_s)
     table = PREDICTIONS.build(
         group_id=curves.group_id,
         procs=procs.astype(np.int64),
@@ -51,7 +51,7 @@ def predict(
         efficiency=speedup / procs,
         is_extrapolated=beyond | (procs < curves["procs_min"]),
         reliability=reliability(held),
-        advice=advice(curves, held, max_procs),
+        advice=advice(curves, held, site.max_procs),
         method=curves.law,
         run_id=[run_id] * len(rows),
     )

@@ -14,7 +14,9 @@ _COARSE = np.unique(np.geomspace(1, 2**20, 1200).astype(np.int64)).astype(np.flo
 """Processor counts among which the working set is first looked for, 1.2% apart."""
 
 
-def scalability(fits: pa.Table, settings: PredictSettings, run_id: str) -> tuple[pa.Table, Report]:
+def scalability(
+    fits: pa.Table, settings: PredictSettings, run_id: str, max_procs: int | None = None
+) -> tuple[pa.Table, Report]:
     """SCALABILITY: a row per group whose chosen law gains from processors, in order of group.
 
     Largest useful allocation: 2A - 1 (low variance) or A + A sigma - sigma (high), null where the law never stops
@@ -28,7 +30,8 @@ def scalability(fits: pa.Table, settings: PredictSettings, run_id: str) -> tuple
     speedup = scaling.runtime_s(np.ones(len(scaling))) / scaling.runtime_s(np.fmax(working, 1.0))
     speedup = np.where(np.isnan(working), np.nan, speedup)
     bends = open_tails(Curves.of(fits), scaling.group_id)
-    held = doubts(scaling, np.fmax(largest, 1.0), ~np.isnan(bends["t1_s"]), settings)
+    beyond = np.where(np.isfinite(largest), largest, 2 * scaling["procs_max"])
+    held = doubts(scaling, np.fmax(beyond, 1.0), ~np.isnan(bends["t1_s"]), settings)
     table = SCALABILITY.build(
         group_id=scaling.group_id,
         law=scaling.law,
@@ -40,7 +43,7 @@ def scalability(fits: pa.Table, settings: PredictSettings, run_id: str) -> tuple
         working_set_speedup=speedup,
         working_set_efficiency=speedup / working,
         reliability=reliability(held),
-        advice=advice(scaling, held, int(np.nanmax(scaling["procs_max"], initial=1.0))),
+        advice=advice(scaling, held, max_procs),
         run_id=[run_id] * len(scaling),
     )
     groups, kept = Tally(len(chosen)), Tally(len(scaling))

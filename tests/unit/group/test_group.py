@@ -12,7 +12,7 @@ from tests.rows import jobs_of
 SETTINGS = GroupSettings()
 
 
-def grouped(rows: list[dict[str, object]], settings: GroupSettings = SETTINGS):  # noqa: ANN201
+def grouped(rows: list[dict[str, object]], settings: GroupSettings = SETTINGS):
     flagged, _ = clean(jobs_of(rows), CleanSettings())
     return assign_groups(flagged, settings)
 
@@ -48,7 +48,9 @@ def test_flagged_and_unknown_jobs_have_no_group_and_are_counted() -> None:
 
 
 def test_groups_are_described() -> None:
-    table, _ = grouped([{"procs": 1}, {"procs": 2}, {"procs": 2, "requested_mem_kib": None}, {"user": "bob", "procs": 3}])
+    table, _ = grouped(
+        [{"procs": 1}, {"procs": 2}, {"procs": 2, "requested_mem_kib": None}, {"user": "bob", "procs": 3}]
+    )
     groups, report = describe_groups(table, SETTINGS)
     by_label = {row["label"]: row for row in groups.to_pylist()}
     assert by_label["user=ada application=solver"]["n_jobs"] == 3

@@ -1,0 +1,48 @@
+"""Job-level estimates: the chain, its quantiles, and what is left out."""
+
+from pipeline.clean import clean
+from pipeline.core.settings import CleanSettings, EstimateSettings
+from pipeline.predict import estimate
+from tests.rows import jobs_of
+
+
+def estimates(rows: list[dict[str, object]], **settings: object) -> list[dict[str, object]]:
+    flagged, _ = clean(jobs_of(rows), CleanSettings())
+    return estimate(flagged, EstimateSettings(**settings), "run")[0].to_pylist()
+
+
+def test_quantiles_by_hand_from_most_to_least_specific() -> None:
+    rows = estimates([{"runtime_s": t, "end_s": 1_060 + t} for t in (10, 20, 30, 40, 50)])
+    assert [row["template"] for row in rows][-2:] == ["user", "all"]
+    assert [row["chain_rank"] for row in rows] == [0, 1, 2, 3, 4]
+    assert {(row["runtime_s_q50"], row["runtime_s_q80"], row["n_jobs"]) for row in rows} == {(30.0, 42.0, 5)}
+    assert {row["newest_end_s"] for row in rows} == {1_110}
+
+
+def test_the_request_decides_the_size_where_it_is_known() -> None:
+    rows = estimates([{"procs": 16, "requested_procs": 8}] * 2, chain=(("procs",),))
+    assert [row["procs"] for row in rows] == [8]
+
+
+def test_flagged_jobs_teach_nothing() -> None:
+    rows = estimates([{}, {}, {"runtime_s": 0.0}], chain=((),))
+    assert [row["n_jobs"] for row in rows] == [2]
+
+
+def test_a_value_with_too_few_jobs_is_left_to_the_next_template() -> None:
+    rows = estimates([{"user": "ada"}, {"user": "bob"}, {"user": "bob"}], chain=(("user",), ()))
+    assert [(row["template"], row["user"], row["n_jobs"]) for row in rows] == [("user", "bob", 2), ("all", None, 3)]
+
+
+def test_a_hostile_name_is_a_value_like_any_other() -> None:
+    name = "'; DROP TABLE job; --"
+    assert estimates([{"user": name}] * 2, chain=(("user",),))[0]["user"] == name
+
+
+def test_an_unknown_value_matches_only_itself() -> None:
+    rows = estimates([{"application": None}] * 2 + [{}] * 3, chain=(("user", "application"),))
+    assert {(row["application"], row["n_jobs"]) for row in rows} == {(None, 2), ("solver", 3)}
+
+
+def test_no_jobs_no_estimates() -> None:
+    assert estimates([{"runtime_s": 0.0}]) == []

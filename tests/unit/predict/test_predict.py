@@ -1,0 +1,133 @@
+"""Predictions: where they are made, how wide they are, what they admit."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pipeline.core.settings import FitSettings, PredictSettings, SiteSettings
+from pipeline.fit import fit
+from pipeline.predict import predict, scalability
+from pipeline.predict.advice import next_procs
+from tests.rows import curve, observations_of
+
+SIZES = (1, 2, 4, 8, 16)
+SETTINGS = PredictSettings()
+
+
+def predicted(
+    observations: pa.Table, max_procs: int | None = None, at: Sequence[int] | None = None
+) -> list[dict[str, object]]:
+    fits, _ = fit(observations, FitSettings())
+    table, _ = predict(observations, fits, SETTINGS, SiteSettings(max_procs=max_procs), "run", at)
+    return table.to_pylist()
+
+
+def scaled(observations: pa.Table) -> list[dict[str, object]]:
+    return scalability(fit(observations, FitSettings())[0], SETTINGS, "run")[0].to_pylist()
+
+
+def amdahl(sizes: Sequence[int] = SIZES, serial: float = 0.1) -> dict[int, float]:
+    return curve("amdahl", sizes, t1_s=1000.0, serial_fraction=serial)
+
+
+def test_the_grid_reaches_four_times_beyond_on_a_machine_that_large() -> None:
+    rows = predicted(observations_of({"a": amdahl((4, 6, 16))}), max_procs=1000)
+    assert [row["procs"] for row in rows] == [1, 2, 4, 6, 8, 16, 32, 64]
+    assert [row["is_extrapolated"] for row in rows] == [True, True, False, False, False, False, True, True]
+
+
+def test_the_grid_ends_at_the_machine() -> None:
+    assert predicted(observations_of({"a": amdahl()}), max_procs=20)[-1]["procs"] == 16
+    assert predicted(observations_of({"a": amdahl(), "b": {24: 5.0}}))[4]["procs"] == 16
+
+
+def test_one_size_is_predicted_there_alone() -> None:
+    rows = predicted(observations_of({"a": {6: 50.0}}), max_procs=64)
+    assert [(row["procs"], row["runtime_s"], row["speedup"], row["reliability"]) for row in rows] == [
+        (6, 50.0, None, "one_size")
+    ]
+    assert predicted(observations_of({"a": {6: 50.0}}), at=[8]) == []
+
+
+def test_asked_counts_are_answered_and_only_those() -> None:
+    rows = predicted(observations_of({"a": amdahl()}), at=[64, 12])
+    assert [row["procs"] for row in rows] == [12, 64]
+    assert rows[0]["runtime_s"] == pytest.approx(1000 * (0.1 + 0.9 / 12), rel=1e-9)
+    assert rows[0]["speedup"] == pytest.approx(1 / (0.1 + 0.9 / 12), rel=1e-9)
+
+
+def test_intervals_nest_and_hold_the_prediction() -> None:
+    noisy = {n: t * (1.1 if n % 3 else 0.9) for n, t in amdahl().items()}
+    for row in predicted(observations_of({"a": noisy}, n_jobs=3, log_sd=0.1), max_procs=64):
+        ends = [row[f"runtime_s_{end}"] for end in ("lo95", "lo80")]
+        ends += [row["runtime_s"]] + [row[f"runtime_s_{end}"] for end in ("hi80", "hi95")]
+        assert ends == sorted(ends) and ends[0] > 0
+
+
+def test_intervals_widen_with_distance() -> None:
+    noisy = {n: t * (1.1 if n % 3 else 0.9) for n, t in amdahl().items()}
+    rows = predicted(observations_of({"a": noisy}), at=[16, 32, 64])
+    ratios = [row["runtime_s_hi80"] / row["runtime_s_lo80"] for row in rows]
+    assert ratios == sorted(ratios) and ratios[0] < ratios[-1]
+
+
+def test_an_open_tail_is_said_and_its_interval_reaches_the_curve_that_bends_at_once() -> None:
+    rows = predicted(observations_of({"a": amdahl(serial=0.01)}), at=[16, 32])
+    assert rows[0]["reliability"] == "ok"
+    assert rows[1]["reliability"] == "tail_unidentified"
+    assert rows[1]["runtime_s"] == pytest.approx(1000 * (0.01 + 0.99 / 32), rel=1e-6)
+    assert rows[1]["runtime_s_hi80"] >= 62.5, "Downey's low-variance curve that bends at 16: T(inf) = T(1)/16"
+    assert rows[1]["advice"].startswith("Run on 32 processors next")
+
+
+@pytest.mark.parametrize(
+    ("smallest", "largest", "machine", "following"),
+    [(1, 16, None, 32), (1, 16, 20, 20), (4, 16, 16, 2), (1, 16, 16, 4), (1, 1, 1, 1)],
+)
+def test_the_run_to_make_next(smallest: int, largest: int, machine: int | None, following: int) -> None:
+    assert next_procs(smallest, largest, machine) == following
+
+
+def test_a_full_machine_cannot_settle_the_tail() -> None:
+    rows = predicted(observations_of({"a": amdahl(serial=0.01)}), max_procs=16, at=[32])
+    assert "whole machine" in rows[0]["advice"]
+
+
+def test_a_group_of_different_work_is_called_wide() -> None:
+    rows = predicted(observations_of({"a": amdahl()}, n_jobs=20, log_sd=1.5), at=[4])
+    assert "wide_group" in rows[0]["reliability"]
+
+
+def test_largest_useful_allocation_and_working_set() -> None:
+    low = curve("downey_low", (1, 2, 4, 8, 16, 32, 64), t1_s=500.0, avg_parallelism=12.0, sigma=0.5)
+    high = curve("downey_high", (1, 2, 4, 8, 16, 32, 64), t1_s=500.0, avg_parallelism=8.0, sigma=2.0)
+    rows = {row["group_id"]: row for row in scaled(observations_of({"high": high, "low": low}))}
+    assert rows["low"]["largest_useful_procs"] == pytest.approx(2 * 12 - 1, rel=1e-6)
+    assert rows["high"]["largest_useful_procs"] == pytest.approx(8 + 16 - 2, rel=1e-6)
+    assert rows["low"]["working_set_procs"] == 12
+
+
+def test_the_working_set_is_the_best_of_all_whole_counts() -> None:
+    for serial in (0.5, 0.11, 0.013, 0.0007):
+        row = scaled(observations_of({"a": amdahl((1, 2, 4, 8, 16, 32, 4096), serial)}))[0]
+        n = np.arange(1, 20_000)
+        merit = (1 / (serial + (1 - serial) / n)) ** 2 / n
+        assert merit[row["working_set_procs"] - 1] == pytest.approx(merit.max(), rel=1e-9)
+
+
+def test_linear_speedup_has_no_largest_allocation() -> None:
+    row = scaled(observations_of({"a": amdahl(serial=0.0)}))[0]
+    assert (row["largest_useful_procs"], row["working_set_procs"]) == (None, None)
+    assert row["reliability"] == "tail_unidentified"
+
+
+def test_constants_do_not_scale_and_are_counted() -> None:
+    fits, _ = fit(observations_of({"a": curve("constant", SIZES, t1_s=5.0)}), FitSettings())
+    table, report = scalability(fits, SETTINGS, "run")
+    assert table.num_rows == 0 and report.set_aside["constant"].rows == 1
+
+
+def test_nothing_in_nothing_out() -> None:
+    assert predicted(observations_of({})) == []
