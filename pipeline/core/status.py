@@ -1,0 +1,32 @@
+"""What became of a fit. A fit that failed, or that says less than it seems to, is a row with a status."""
+
+from enum import StrEnum
+
+
+class FitStatus(StrEnum):
+    """The declared order is the code a kernel writes: see STATUS_CODE."""
+
+    OK = "ok"
+    TOO_FEW_POINTS = "too_few_points"
+    TAIL_UNIDENTIFIED = "tail_unidentified"
+    HEAD_UNIDENTIFIED = "head_unidentified"
+    AT_BOUND = "at_bound"
+    BAD_VALUES = "bad_values"
+
+    @property
+    def meaning(self) -> str:
+        """One line for a person."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    FitStatus.OK: "every parameter is determined by the sizes observed",
+    FitStatus.TOO_FEW_POINTS: "fewer distinct sizes than the law has parameters: nothing was fitted",
+    FitStatus.TAIL_UNIDENTIFIED: "runtime still falls at the largest size: any A in the range given fits equally well",
+    FitStatus.HEAD_UNIDENTIFIED: "too few sizes on the slope: any A in the range given fits equally well",
+    FitStatus.AT_BOUND: "the optimum lies on the edge of the law's domain: another law may fit better",
+    FitStatus.BAD_VALUES: "a size below 1 or not rising, or a runtime or weight that is not finite and positive",
+}
+
+STATUSES = tuple(FitStatus)
+STATUS_CODE = {status: code for code, status in enumerate(STATUSES)}

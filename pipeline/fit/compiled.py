@@ -1,0 +1,35 @@
+"""How kernels are compiled: inner functions at need, entry points cached on disk under their sources' digest."""
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from numba import njit
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def kernel(function: F) -> F:
+    """A function compiled into the kernels that call it; division by zero gives inf or NaN, as in numpy."""
+    return cast(F, njit(error_model="numpy")(function))
+
+
+def entry_kernel(function: F) -> F:
+    """A kernel that Python calls: compiled once per machine and version of this folder's sources, GIL released."""
+    # numba renews a cached kernel only when the kernel's own file changes, not when a function it calls does: the
+    # digest in the name is part of the cache's key.
+    function.__qualname__ = f"{function.__qualname__}_{_sources_digest()}"
+    try:
+        return cast(F, njit(error_model="numpy", nogil=True, cache=True)(function))
+    except RuntimeError:  # no folder to cache in: a read-only installation without a home
+        return cast(F, njit(error_model="numpy", nogil=True)(function))
+
+
+@cache
+def _sources_digest() -> str:
+    digest = hashlib.sha256()
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:12]

@@ -1,0 +1,122 @@
+"""Exact optimum of Downey's high-variance law for one series (exact-fit.md, "High mode": H0 to H4).
+
+T = a + b/min(n, N*) with a = tau sigma and b = tau N*; feasible where b >= 0, N* >= 1 and a >= b/N* (sigma >= 1).
+"""
+
+import numpy as np
+
+from pipeline.core.arrays import Floats
+from pipeline.fit.compiled import kernel
+from pipeline.fit.sums import (
+    FLAT_SSE,
+    FLAT_V,
+    FLAT_Z,
+    P1,
+    P2,
+    P3,
+    RATE,
+    SSE,
+    SW,
+    TOLERANCE,
+    WEIGHT,
+    XX,
+    XY,
+    YY,
+    ZX,
+    ZY,
+    F,
+    N,
+    Workspace,
+    X,
+    hyperbola,
+    solve,
+    unit_variance_ray,
+)
+
+
+@kernel
+def high_objective(m: int, points: Floats, a: float, b: float, plateau: float) -> float:
+    """Sum of w (1 - T/t)^2 from residuals."""
+    total, x_plateau = 0.0, 1.0 / plateau
+    for i in range(m):
+        error = 1.0 - (a + b * max(points[i, X], x_plateau)) * points[i, RATE]
+        total += points[i, WEIGHT] * error * error
+    return total
+
+
+@kernel
+def offer_high(m: int, work: Workspace, gain: float, a: float, b: float, plateau: float) -> None:
+    """Keep (a, b, N*) if it beats the best: screened by the squares it explains, decided by residuals."""
+    best = work.best
+    if not work.prefix[m, SW] - gain <= best[F] + best[TOLERANCE]:
+        return
+    f = high_objective(m, work.points, a, b, plateau)
+    if f < best[F]:
+        best[F], best[P1], best[P2], best[P3] = f, a, b, plateau
+
+
+@kernel
+def search_high(m: int, work: Workspace) -> None:
+    """The optimum over all of high mode into work.best: objective, a, b, N*."""
+    _offer_one_piece(m, work)
+    for j in range(1, m + 1):
+        tau, plateau, gain, is_inside = unit_variance_ray(j, m, work)
+        if is_inside:
+            offer_high(m, work, gain, 0.5 * tau, 0.5 * tau * plateau, plateau)
+    for k in range(2, m + 1):
+        if k < m:
+            _offer_bend_after(k, m, work)
+        _offer_bend_at(k, m, work)
+
+
+@kernel
+def _offer_one_piece(m: int, work: Workspace) -> None:
+    """H0, every point flat; H1, every point sloped, with the earliest bend for the whole range; linear speedup."""
+    v0, z0 = work.suffix[0, FLAT_V], work.suffix[0, FLAT_Z]
+    offer_high(m, work, z0 * z0 / v0, z0 / v0, 0.0, 1.0)
+    zx, xx = work.prefix[m, ZX], work.prefix[m, XX]
+    offer_high(m, work, zx * zx / xx, 0.0, zx / xx, np.inf)
+    P, a, gain, is_determined = hyperbola(work.prefix, m)
+    if is_determined and 0.0 < a < P:
+        offer_high(m, work, gain, a, P - a, max(work.points[m - 1, N], (P - a) / a))
+
+
+@kernel
+def _least_error(j: int, work: Workspace) -> float:
+    """No curve with its bend between sizes j and j + 1 does better."""
+    least: float = work.prefix[j, SSE] + work.suffix[j, FLAT_SSE]
+    return least
+
+
+@kernel
+def _offer_bend_after(j: int, m: int, work: Workspace) -> None:
+    """H2: the bend free between sizes j and j + 1, slope and plateau fitted apart."""
+    bound = _least_error(j, work)
+    if bound > work.best[F] + work.best[TOLERANCE]:
+        return
+    P, a, _, is_determined = hyperbola(work.prefix, j)
+    b, flat = P - a, work.suffix[j, FLAT_Z] / work.suffix[j, FLAT_V]
+    is_inside = a + b * work.points[j, X] <= flat <= a + b * work.points[j - 1, X]
+    if is_determined and b > 0.0 and is_inside and a < flat <= 2.0 * a:
+        offer_high(m, work, work.prefix[m, SW] - bound, a, b, b / (flat - a))
+
+
+@kernel
+def _offer_bend_at(k: int, m: int, work: Workspace) -> None:
+    """H3: the bend at size k, sigma kept at 1 where it would fall below."""
+    bound = min(_least_error(k - 1, work), _least_error(k, work))
+    if bound > work.best[F] + work.best[TOLERANCE]:
+        return
+    prefix, v, z = work.prefix, work.suffix[k, FLAT_V], work.suffix[k, FLAT_Z]
+    plateau, x = work.points[k - 1, N], work.points[k - 1, X]
+    y = 1.0 - x
+    xx, xy, yy = prefix[k, XX] + v * x * x, prefix[k, XY] + v * x * y, prefix[k, YY] + v * y * y
+    zx, zy = prefix[k, ZX] + z * x, prefix[k, ZY] + z * y
+    a, P, gain, is_determined = solve(yy, xy, xx, zy, zx)
+    if is_determined and a < P and P - a <= a * plateau:
+        offer_high(m, work, gain, a, P - a, plateau)
+    elif is_determined and a < P:
+        # sigma = 1: T = tau/2 (y + (1 + N*) x), in the same sums
+        slope, edge = zy + (1.0 + plateau) * zx, yy + (1.0 + plateau) * (2.0 * xy + (1.0 + plateau) * xx)
+        a = slope / edge
+        offer_high(m, work, slope * a, a, a * plateau, plateau)

@@ -1,0 +1,112 @@
+"""Low mode's objective along one interval of A, as the rational function W - N(u)/D(u) (exact-fit.md, L5).
+
+A = lo + h u. G11 and G22 are quadratic in u, G12, g1 and g2 linear, N and D of degree 4. Minima lie where
+p = N'D - ND', of degree 6, falls through zero.
+"""
+
+from typing import NamedTuple
+
+from pipeline.core.arrays import Floats
+from pipeline.fit.compiled import kernel
+from pipeline.fit.sums import FLAT_V, FLAT_Z, XX, XY, YY, ZX, ZY
+
+
+class Gram(NamedTuple):
+    """Coefficients in u: a of G11, b of G12, c of G22, p of g1, q of g2, each from the constant term up."""
+
+    a0: float
+    a1: float
+    a2: float
+    b0: float
+    b1: float
+    c0: float
+    c1: float
+    c2: float
+    p0: float
+    p1: float
+    q0: float
+    q1: float
+
+
+@kernel
+def gram_along(
+    lo: float,
+    h: float,
+    n_sloped: int,
+    n_unflat: int,
+    middle: tuple[float, float, float, float, float, float],
+    prefix: Floats,
+    suffix: Floats,
+) -> Gram:
+    """The Gram terms of (tau, s) on an interval of A from lo to lo + h; middle as low._middle_sums gives it."""
+    _, v0, v1, v2, z0, z1 = middle
+    xx, xy, yy = prefix[n_sloped, XX], prefix[n_sloped, XY], prefix[n_sloped, YY]
+    zx, zy = prefix[n_sloped, ZX], prefix[n_sloped, ZY]
+    bend = 2.0 * lo - 1.0
+    return Gram(
+        lo * lo * xx + v0 + suffix[n_unflat, FLAT_V],
+        2.0 * lo * h * xx,
+        h * h * xx,
+        lo * xy + bend * v1 - v0,
+        h * (xy + 2.0 * v1),
+        yy + bend * (bend * v2 - 2.0 * v1) + v0,
+        4.0 * h * (bend * v2 - v1),
+        4.0 * h * h * v2,
+        lo * zx + z0 + suffix[n_unflat, FLAT_Z],
+        h * zx,
+        zy + bend * z1 - z0,
+        2.0 * h * z1,
+    )
+
+
+@kernel
+def gram_at(u: float, g: Gram) -> tuple[float, float, float, float, float]:
+    """G11, G12, G22, g1, g2 at one u."""
+    return (
+        g.a0 + u * (g.a1 + u * g.a2),
+        g.b0 + u * g.b1,
+        g.c0 + u * (g.c1 + u * g.c2),
+        g.p0 + u * g.p1,
+        g.q0 + u * g.q1,
+    )
+
+
+@kernel
+def _explained(g: Gram) -> tuple[float, float, float, float, float]:
+    """N = g1^2 G22 - 2 g1 g2 G12 + g2^2 G11, from the constant term up."""
+    pp0, pp1, pp2 = g.p0 * g.p0, 2.0 * g.p0 * g.p1, g.p1 * g.p1
+    qq0, qq1, qq2 = g.q0 * g.q0, 2.0 * g.q0 * g.q1, g.q1 * g.q1
+    r0, r1, r2 = -2.0 * g.p0 * g.q0, -2.0 * (g.p0 * g.q1 + g.p1 * g.q0), -2.0 * g.p1 * g.q1
+    return (
+        pp0 * g.c0 + r0 * g.b0 + qq0 * g.a0,
+        pp0 * g.c1 + pp1 * g.c0 + r0 * g.b1 + r1 * g.b0 + qq0 * g.a1 + qq1 * g.a0,
+        pp0 * g.c2 + pp1 * g.c1 + pp2 * g.c0 + r1 * g.b1 + r2 * g.b0 + qq0 * g.a2 + qq1 * g.a1 + qq2 * g.a0,
+        pp1 * g.c2 + pp2 * g.c1 + r2 * g.b1 + qq1 * g.a2 + qq2 * g.a1,
+        pp2 * g.c2 + qq2 * g.a2,
+    )
+
+
+@kernel
+def _determinant(g: Gram) -> tuple[float, float, float, float, float]:
+    """D = G11 G22 - G12^2, from the constant term up."""
+    return (
+        g.a0 * g.c0 - g.b0 * g.b0,
+        g.a0 * g.c1 + g.a1 * g.c0 - 2.0 * g.b0 * g.b1,
+        g.a0 * g.c2 + g.a1 * g.c1 + g.a2 * g.c0 - g.b1 * g.b1,
+        g.a1 * g.c2 + g.a2 * g.c1,
+        g.a2 * g.c2,
+    )
+
+
+@kernel
+def fill_slope(g: Gram, slope: Floats) -> None:
+    """Coefficients of p = N'D - ND' (the u^7 terms cancel), the sign of -df/du."""
+    n0, n1, n2, n3, n4 = _explained(g)
+    d0, d1, d2, d3, d4 = _determinant(g)
+    slope[0] = n1 * d0 - n0 * d1
+    slope[1] = 2.0 * (n2 * d0 - n0 * d2)
+    slope[2] = 3.0 * (n3 * d0 - n0 * d3) + (n2 * d1 - n1 * d2)
+    slope[3] = 4.0 * (n4 * d0 - n0 * d4) + 2.0 * (n3 * d1 - n1 * d3)
+    slope[4] = 3.0 * (n4 * d1 - n1 * d4) + (n3 * d2 - n2 * d3)
+    slope[5] = 2.0 * (n4 * d2 - n2 * d4)
+    slope[6] = n4 * d3 - n3 * d4

@@ -1,0 +1,68 @@
+"""What a fitter gives back: the parameter columns of FITS, one value per series."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.core.arrays import Floats
+from pipeline.core.status import STATUSES, FitStatus
+
+OUT_COLUMNS = (
+    "t1_s",
+    "tinf_s",
+    "avg_parallelism",
+    "avg_parallelism_lo",
+    "avg_parallelism_hi",
+    "sigma",
+    "serial_fraction",
+    "wssre",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFit:
+    """One law fitted to k series: float64[k] per column, NaN where the law has no such parameter or nothing was fitted.
+
+    wssre is sum w (1 - T/t)^2 at the optimum, in the weights of the batch. avg_parallelism_lo and _hi are set only
+    where the status is tail_unidentified or head_unidentified: every A between them fits equally well, and the
+    parameters given are those of the lowest A, which promises no speedup that was not seen. status holds codes:
+    STATUSES[code] of pipeline.core.status is the FitStatus.
+    """
+
+    t1_s: Floats
+    tinf_s: Floats
+    avg_parallelism: Floats
+    avg_parallelism_lo: Floats
+    avg_parallelism_hi: Floats
+    sigma: Floats
+    serial_fraction: Floats
+    wssre: Floats
+    status: npt.NDArray[np.int8]
+
+    @property
+    def statuses(self) -> list[FitStatus]:
+        """The status of every series, in words."""
+        return [STATUSES[code] for code in self.status]
+
+    @property
+    def parameters(self) -> dict[str, Floats]:
+        """The columns a law reads, by name."""
+        return {
+            "t1_s": self.t1_s,
+            "tinf_s": self.tinf_s,
+            "avg_parallelism": self.avg_parallelism,
+            "sigma": self.sigma,
+            "serial_fraction": self.serial_fraction,
+        }
+
+
+def empty_out(n_series: int) -> tuple[Floats, npt.NDArray[np.int8]]:
+    """What a kernel fills: float64[k, 8] of NaN, a row per series in OUT_COLUMNS' order, and int8[k] status codes."""
+    return np.full((n_series, len(OUT_COLUMNS)), np.nan), np.zeros(n_series, np.int8)
+
+
+def batch_fit(out: Floats, status: npt.NDArray[np.int8]) -> BatchFit:
+    """The filled arrays as a BatchFit."""
+    columns = dict(zip(OUT_COLUMNS, np.ascontiguousarray(out.T), strict=True))
+    return BatchFit(**columns, status=status)
