@@ -64,17 +64,24 @@ def _is_same(handle: BinaryIO, path: Path) -> bool:
 
 
 @contextmanager
-def drafted(target: Path) -> Iterator[Path]:
-    """A folder beside `target` to fill; flushed and renamed to it at the end, removed on failure."""
+def scratch(target: Path) -> Iterator[Path]:
+    """An empty folder beside `target`, under a name that `sweep` knows; removed at the end if it is still there."""
     draft = target.with_name(f"{_DRAFT}{target.name}-{os.getpid()}")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     try:
         yield draft
-        sync_folder(draft)
-        draft.rename(target)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextmanager
+def drafted(target: Path) -> Iterator[Path]:
+    """A folder beside `target` to fill; flushed and renamed to it at the end, removed on failure."""
+    with scratch(target) as draft:
+        yield draft
+        sync_folder(draft)
+        draft.rename(target)
     sync_folder(target.parent)
 
 

@@ -1,0 +1,65 @@
+"""Looking at published tables: what a manifest says, and the rows of a table that match a condition."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import duckdb
+
+from pipeline.core.errors import InputError
+from pipeline.core.tables import TABLES
+from pipeline.core.text import printable
+from pipeline.publish import Manifest
+
+
+def manifest_facts(manifest: Manifest) -> dict[str, Any]:
+    """The manifest in plain values: which run, from what, and each table's rows."""
+    return {
+        "run_id": manifest.run_id,
+        "site": manifest.site,
+        "created": _instant(manifest.created_s),
+        "newest_end": _instant(manifest.data_newest_end_s),
+        "code": manifest.code,
+        "logs": [log.model_dump() for log in manifest.logs],
+        "previous": [entry.model_dump() for entry in manifest.previous],
+        "settings": manifest.settings,
+        "tables": {
+            name: {
+                "rows": entry.rows,
+                "bytes": entry.bytes,
+                "path": str(manifest.path(name)),
+                "meaning": TABLES[name].meaning if name in TABLES else "",
+            }
+            for name, entry in manifest.tables.items()
+        },
+    }
+
+
+def _instant(seconds: int | None) -> str | None:
+    if seconds is None:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(sep=" ", timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return str(seconds)
+
+
+def table_rows(manifest: Manifest, table: str, where: str | None, limit: int) -> dict[str, Any]:
+    """The first rows of a table that satisfy an SQL condition, and how many do."""
+    path = str(manifest.path(table))
+    condition = f"WHERE ({where}\n)" if where is not None else ""
+    with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as database:
+        try:
+            view = f"SELECT * FROM read_parquet($path) {condition}"  # noqa: S608 - the user's own condition
+            matching = database.execute(f"SELECT count(*) FROM ({view})", {"path": path}).fetchone()  # noqa: S608
+            cursor = database.execute(f"{view} LIMIT {int(limit)}", {"path": path})
+            names = [column[0] for column in cursor.description or ()]
+            rows = cursor.fetchall()
+        except duckdb.Error as error:
+            found = f"a condition that cannot be used ({printable(' '.join(str(error).split()), 300)})"
+            raise InputError("--where", found, "an SQL condition on the table's columns") from None
+    return {
+        "table": table,
+        "rows": manifest.tables[table].rows,
+        "matching": matching[0] if matching else 0,
+        "shown": [dict(zip(names, row, strict=True)) for row in rows],
+    }

@@ -1,0 +1,68 @@
+"""The command `walltime`. Each command imports what it needs when it is called, so that --help is there at once."""
+
+import os
+import sys
+from typing import NoReturn
+
+import typer
+
+from flows.cli.columns import columns
+from flows.cli.fit_series import fit_series
+from flows.cli.ingest import ingest
+from flows.cli.options import Version
+from flows.cli.run import run
+from flows.cli.show import show
+from pipeline.core.errors import WalltimeError
+from pipeline.core.text import printable
+
+app = typer.Typer(
+    name="walltime",
+    help="Mines a cluster's accounting log and tells its scheduler, with an interval, how long a job will run.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for command in (run, ingest, fit_series, show, columns):
+    app.command()(command)
+
+
+@app.callback()
+def _common(version: Version = False) -> None:
+    """Mines a cluster's accounting log and tells its scheduler, with an interval, how long a job will run."""
+
+
+def main() -> NoReturn:
+    """Run the command line; an expected failure is one sentence on stderr and exit code 2, never a traceback."""
+    try:
+        app(prog_name="walltime")
+    except WalltimeError as error:
+        _fail(str(error), error.exit_code)
+    except BrokenPipeError:
+        _hush()
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _fail(f"{where}{error.strerror or error}.", 2)
+    except SystemExit as ending:
+        _flush(ending)
+        raise
+    sys.exit(0)
+
+
+def _fail(sentence: str, code: int) -> NoReturn:
+    sys.stderr.write(f"walltime: {printable(sentence, 2000)}\n")
+    sys.exit(code)
+
+
+def _flush(ending: SystemExit) -> None:
+    """Write what is left; a reader who has gone is no failure worth a message."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _hush()
+    del ending
+
+
+def _hush() -> NoReturn:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(1)

@@ -1,0 +1,67 @@
+"""`walltime fit-series`: the laws of a few measured runtimes, the way a person would try it."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from flows.cli.options import Json
+
+File = Annotated[
+    Path, typer.Argument(metavar="FILE.csv", help="Columns procs, runtime_s, optionally application, problem_size.")
+]
+Predict = Annotated[
+    str | None, typer.Option("--predict", metavar="64,128", help="Processor counts to predict runtimes on.")
+]
+MaxProcs = Annotated[
+    int | None, typer.Option("--max-procs", min=1, help="Processors of the machine: no run on more is advised.")
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", metavar="PATH", help="Write the fits (.parquet or .csv), <out>.scalability and .predictions."
+    ),
+]
+
+
+def fit_series(
+    file: File, predict: Predict = None, max_procs: MaxProcs = None, json: Json = False, out: Out = None
+) -> None:
+    """Fit every law to measured runtimes, and predict other processor counts.
+
+    Several rows with the same procs are repeated runs. Each application and problem size is a series of its own.
+    """
+    from flows.series import fit_and_predict, series_as_dicts, write_series
+    from flows.series_csv import read_series
+    from flows.tables_out import check_suffix
+
+    at = _processor_counts(predict)
+    if out:
+        check_suffix(out)
+    tables = fit_and_predict(read_series(file), at, max_procs)
+    written = write_series(out, tables) if out else {}
+    _print(series_as_dicts(tables), {name: str(path) for name, path in written.items()}, as_json=json)
+
+
+def _processor_counts(text: str | None) -> list[int]:
+    from pipeline.core.errors import InputError
+    from pipeline.core.text import printable
+
+    words = [word.strip() for word in (text or "").split(",") if word.strip()]
+    strange = [word for word in words if not word.isascii() or not word.isdigit() or not 1 <= int(word[:20]) <= 2**40]
+    if strange or (text is not None and not words):
+        found = printable(strange[0]) if strange else "nothing"
+        raise InputError("--predict", found, "processor counts of 1 or more, joined by commas, as in 64,128")
+    return sorted({int(word) for word in words})
+
+
+def _print(series: list[dict[str, Any]], written: dict[str, str], *, as_json: bool) -> None:
+    from flows.render import console, print_json, say
+    from flows.render_series import print_series
+
+    if as_json:
+        print_json({"series": series, "tables": written})
+        return
+    print_series(series)
+    for name, path in written.items():
+        console().print(f"Wrote {name} to {say(path, 1000)}", soft_wrap=True)

@@ -1,0 +1,131 @@
+"""What `walltime run` shows: progress while it runs, a summary at its end."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from flows.progress import Listener, Moment
+from flows.render import console, grid, number, say
+
+
+@contextmanager
+def showing_progress(n_stages: int) -> Iterator[Listener]:
+    """A bar on a terminal, plain lines in a log; both on stderr."""
+    if not sys.stderr.isatty():
+        yield _line
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description:<24}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
+        place = bar.add_task("starting", total=n_stages)
+
+        def move(moment: Moment) -> None:
+            if moment.state == "started":
+                bar.update(place, description=moment.stage)
+            else:
+                bar.advance(place)
+
+        yield move
+
+
+def _line(moment: Moment) -> None:
+    if moment.state == "started":
+        return
+    seen = f"{moment.report.seen.rows:>12,} {moment.report.unit}s seen" if moment.report else ""
+    how = " (reused)" if moment.state == "reused" else ""
+    sys.stderr.write(f"{moment.stage:<12} {moment.seconds:8.2f} s {seen}{how}\n")
+    sys.stderr.flush()
+
+
+def print_summary(summary: Mapping[str, Any]) -> None:
+    """The run in a few tables, a sample of its predictions, and what to do next."""
+    out = console()
+    out.print(_counts(summary))
+    if summary["set_aside"]:
+        out.print(_set_aside(summary))
+    out.print(_fits(summary))
+    if summary["sample"]:
+        out.print(_sample(summary["sample"]))
+    for note in summary["notes"]:
+        out.print(f"Note: {say(note, 500)}")
+    out.print(_next(summary), soft_wrap=True)
+
+
+def _counts(summary: Mapping[str, Any]) -> Any:
+    set_aside, kept = summary["set_aside_total"], summary["kept"]
+    hours = set_aside["processor_hours"]
+    rows = [
+        ("lines read", summary["lines_read"], f"of {', '.join(say(name) for name in summary['logs'])}"),
+        ("unreadable", summary["unreadable"], "see table unreadable"),
+        ("jobs", summary["jobs"], f"{number(kept['processor_hours'] + hours)} processor-hours"),
+        ("set aside", set_aside["jobs"], f"{number(hours)} processor-hours, by reason below"),
+        ("groups", summary["groups"], "of similar jobs"),
+        ("series", summary["series_3_sizes"], "groups seen at three or more sizes"),
+        ("predictions", summary["predictions"], "a runtime with intervals per group and processor count"),
+        ("estimates", summary["estimates"], "a runtime per template value, for the scheduler"),
+        ("seconds", summary["seconds"], "wall-clock time"),
+        ("peak MiB", summary["peak_mib"], "memory of this process"),
+    ]
+    cells = [(name, number(value), note) for name, value, note in rows]
+    table = grid(f"Run {say(summary['run_id'])} of site {say(summary['site'])}", ("", "", ""), cells)
+    table.columns[2].justify = "left"
+    table.columns[2].overflow = "fold"
+    table.show_header = False
+    return table
+
+
+def _set_aside(summary: Mapping[str, Any]) -> Any:
+    rows = [
+        (say(reason), number(one["jobs"]), number(one["processor_hours"]))
+        for reason, one in summary["set_aside"].items()
+    ]
+    return grid("Set aside, by the first reason that holds", ("reason", "jobs", "processor-hours"), rows)
+
+
+def _fits(summary: Mapping[str, Any]) -> Any:
+    statuses = sorted(
+        {status for counts in summary["fits"].values() for status in counts}, key=lambda s: (s != "ok", s)
+    )
+    rows = [
+        (say(law), *(number(counts.get(s, 0)) for s in statuses), number(sum(counts.values())))
+        for law, counts in summary["fits"].items()
+    ]
+    return grid("Groups by the law that answers for them and its status", ("law", *statuses, "all"), rows)
+
+
+def _sample(sample: Mapping[str, Any]) -> Any:
+    rows = [
+        (
+            number(row["procs"]),
+            number(row["n_jobs"]) if row["n_jobs"] else "",
+            number(row["observed_s"]),
+            number(row["runtime_s"]),
+            f"{number(row['runtime_s_lo80'])} to {number(row['runtime_s_hi80'])}",
+            number(row["speedup"]),
+            number(row["efficiency"]),
+            say(row["reliability"]),
+        )
+        for row in sample["predictions"]
+    ]
+    title = f"Sample: {say(sample['label'])} (law {say(sample['law'])}, {number(sample['n_points'])} sizes observed)"
+    header = ("procs", "jobs", "observed s", "predicted s", "80% of runs", "speedup", "efficiency", "reliability")
+    return grid(title, header, rows, texts=0)
+
+
+def _next(summary: Mapping[str, Any]) -> str:
+    folder, version, manifest = (say(summary[name], 1000) for name in ("output_dir", "folder", "manifest"))
+    return (
+        f"The tables are in {version}; {manifest} always names the current ones.\n"
+        f"Next:  walltime show {folder}               what is there\n"
+        f"       walltime show {folder} predictions   the rows of a table\n"
+        f"       walltime columns predictions         what its columns mean\n"
+        f"       copy configs/swf.toml and name your own log in it, then walltime run that copy"
+    )

@@ -1,0 +1,79 @@
+"""What `walltime fit-series` shows: per series its laws, how far it scales, its predictions."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from flows.render import console, grid, number, say
+
+_LAW_COLUMNS = ("t1_s", "avg_parallelism", "sigma", "serial_fraction", "wssre", "loo_log_rmse")
+_LAW_HEADER = ("law", "status", "T(1) s", "A", "sigma", "serial fraction", "WSSRE", "leave-one-out", "")
+
+
+def print_series(series: Sequence[Mapping[str, Any]]) -> None:
+    """Every series in turn."""
+    out = console()
+    for one in series:
+        out.print(_laws(one))
+        out.print(_scaling(one["scalability"]))
+        if one["predictions"]:
+            out.print(_predictions(one["predictions"]))
+        out.print()
+
+
+def _laws(one: Mapping[str, Any]) -> Table:
+    seen = one["observations"]
+    jobs = sum(row["n_jobs"] for row in seen)
+    rows = [
+        (say(law["law"]), say(law["status"]), *(_parameter(law, name) for name in _LAW_COLUMNS), _mark(law))
+        for law in one["laws"]
+    ]
+    return grid(f"{say(one['series'])}: {jobs} runs at {len(seen)} sizes", _LAW_HEADER, rows, texts=2)
+
+
+def _parameter(law: Mapping[str, Any], name: str) -> str:
+    value, low, high = law[name], law.get(f"{name}_lo"), law.get(f"{name}_hi")
+    if low is None and high is None:
+        return number(value)
+    return f"{number(value)} ({number(low)} to {number(high) or '?'})"
+
+
+def _mark(law: Mapping[str, Any]) -> str:
+    return "chosen" if law["is_chosen"] else ""
+
+
+def _scaling(found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return "No law here gains from more processors."
+    largest, working = found["largest_useful_procs"], found["working_set_procs"]
+    useful = f"{number(largest)} processors" if largest else "not bounded by the chosen law"
+    efficient = (
+        f"{number(working)} (speedup {number(found['working_set_speedup'])}, "
+        f"efficiency {number(found['working_set_efficiency'])})"
+        if working
+        else "beyond what was searched"
+    )
+    lines = [f"Largest useful allocation: {useful}", f"Processor working set: {efficient}"]
+    return "\n".join([*lines, say(found["advice"], 500)] if found["advice"] else lines)
+
+
+def _predictions(rows: Sequence[Mapping[str, Any]]) -> Table:
+    header = ("procs", "runtime s", "80% of runs", "95% of runs", "speedup", "efficiency", "reliability", "advice")
+    cells = [
+        (
+            number(row["procs"]),
+            number(row["runtime_s"]),
+            f"{number(row['runtime_s_lo80'])} to {number(row['runtime_s_hi80'])}",
+            f"{number(row['runtime_s_lo95'])} to {number(row['runtime_s_hi95'])}",
+            number(row["speedup"]),
+            number(row["efficiency"]),
+            say(row["reliability"]),
+            say(row["advice"] or "", 300),
+        )
+        for row in rows
+    ]
+    table = grid("Predictions", header, cells, texts=0)
+    for column in table.columns[-2:]:
+        column.justify, column.overflow = "left", "fold"
+    return table

@@ -1,0 +1,63 @@
+"""Series from a CSV through the same stages as a log's: fit, scalability, predict."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from flows.tables_out import write_any
+from pipeline.core.settings import FitSettings, PredictSettings, SiteSettings
+from pipeline.core.tables import FITS, OBSERVATIONS, PREDICTIONS, SCALABILITY
+from pipeline.fit import fit
+from pipeline.predict import predict, scalability
+
+RUN_ID = "fit-series"
+
+
+def fit_and_predict(observations: pa.Table, at: Sequence[int], max_procs: int | None) -> dict[str, pa.Table]:
+    """The tables of a few series: observations, fits, scalability and, at the sizes given, predictions."""
+    settings, site = PredictSettings(), SiteSettings(max_procs=max_procs)
+    fits, report = fit(observations, FitSettings())
+    report.check()
+    tables = {OBSERVATIONS.name: observations, FITS.name: fits}
+    tables[SCALABILITY.name], report = scalability(fits, settings, RUN_ID)
+    report.check()
+    if at:
+        tables[PREDICTIONS.name], report = predict(observations, fits, settings, site, RUN_ID, at=at)
+        report.check()
+    return tables
+
+
+def write_series(out: Path, tables: Mapping[str, pa.Table]) -> dict[str, Path]:
+    """Fits at `out`, the other tables beside it under its name."""
+    written = {FITS.name: write_any(out, tables[FITS.name], FITS)}
+    for kind in (SCALABILITY, PREDICTIONS):
+        if kind.name in tables:
+            beside = out.with_name(f"{out.stem}.{kind.name}{out.suffix}")
+            written[kind.name] = write_any(beside, tables[kind.name], kind)
+    return written
+
+
+def series_as_dicts(tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
+    """Per series: its observations, every law's fit, its scalability if a law scales, its predictions."""
+    rows = {name: _by_group(table) for name, table in tables.items()}
+    return [
+        {
+            "series": group_id,
+            "observations": rows[OBSERVATIONS.name][group_id],
+            "laws": rows[FITS.name].get(group_id, []),
+            "scalability": next(iter(rows[SCALABILITY.name].get(group_id, [])), None),
+            "predictions": rows.get(PREDICTIONS.name, {}).get(group_id, []),
+        }
+        for group_id in sorted(rows[OBSERVATIONS.name])
+    ]
+
+
+def _by_group(table: pa.Table) -> dict[str, list[dict[str, Any]]]:
+    grouped: dict[str, list[dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        group_id = row.pop("group_id")
+        row.pop("run_id", None)
+        grouped.setdefault(group_id, []).append(row)
+    return grouped
