@@ -78,7 +78,7 @@ def open_tails(curves: Curves, ids: npt.NDArray[np.object_]) -> Curves:
 
     Rows in the order of ids; a group without an open tail gets a row of NaN (exact-fit: the upper runtime bound).
     """
-    is_open = curves.status == FitStatus.TAIL_UNIDENTIFIED
+    is_open = (curves.status == FitStatus.TAIL_UNIDENTIFIED) & np.isin(curves.group_id.astype(str), ids.astype(str))
     bends = curves.take(is_open & np.isfinite(curves["avg_parallelism"]))
     beyond_s = bends.runtime_s(np.maximum(bends["procs_max"], 1.0) * 1e6)
     place = {group: row for row, group in enumerate(ids)}

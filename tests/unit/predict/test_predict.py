@@ -131,3 +131,9 @@ def test_constants_do_not_scale_and_are_counted() -> None:
 
 def test_nothing_in_nothing_out() -> None:
     assert predicted(observations_of({})) == []
+
+
+def test_a_constant_with_an_open_tail_beside_groups_that_scale() -> None:
+    noise = dict(zip(SIZES, (101.0, 99.0, 107.0, 101.0, 95.0), strict=True))
+    rows = scaled(observations_of({"a": amdahl(), "b": noise}, n_jobs=50, log_sd=0.5))
+    assert [row["group_id"] for row in rows] == ["a"]
