@@ -43,10 +43,13 @@ def observations_of(
     points = [(group, procs, runtime_s) for group, curve in series.items() for procs, runtime_s in curve.items()]
     groups, procs, runtimes_s = zip(*points, strict=True) if points else ((), (), ())
     same = {"n_jobs": n_jobs, "first_start_s": 0, "last_end_s": 1, "log_sd": log_sd}
+    to_q90 = np.exp(1.2816 * (log_sd or 0.0))
     return OBSERVATIONS.build(
         group_id=list(groups),
         procs=list(procs),
-        **{name: list(runtimes_s) for name in ("runtime_s_median", "runtime_s_q10", "runtime_s_q90")},
+        runtime_s_median=list(runtimes_s),
+        runtime_s_q10=[runtime_s / to_q90 for runtime_s in runtimes_s],
+        runtime_s_q90=[runtime_s * to_q90 for runtime_s in runtimes_s],
         **{name: [value] * len(points) for name, value in same.items()},
     )
 

@@ -126,7 +126,8 @@ _DECLARED = (
     _count("n_points", "Distinct processor counts fitted.", "sizes", required=True),
     _number("wssre", "Weighted sum of squared relative errors at the optimum, weights averaging 1."),
     _number("loo_log_rmse", "Root mean square of log errors, each size predicted from the others.", "log s"),
-    _number("repeat_log_sd", "Pooled log standard deviation of repeated runs at one size.", "log s"),
+    _number("repeat_log_sd", "Log standard deviation of repeated runs at one size, pooled over sizes.", "log s"),
+    _number("core_log_sd", "The same from their 10% and 90% quantiles, blind to the odd run.", "log s"),
     _category("status", "ok, or what stood in the way.", required=True),
     _truth("is_chosen", "Whether this law answers for the group."),
     # predictions

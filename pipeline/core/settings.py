@@ -48,6 +48,7 @@ class IngestSettings(Section):
     swf_fields: dict[str, int] = Field(
         default_factory=dict, description="SWF dialects: which field (1-18) holds a value, as in {requested_s = 6}."
     )
+    strict: bool = Field(False, description="Stop at the first line that cannot be read, instead of setting it aside.")
 
 
 class CleanSettings(Section):

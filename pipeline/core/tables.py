@@ -139,7 +139,7 @@ FITS = TableKind(
     columns(
         "group_id", "law", "t1_s", "tinf_s", "avg_parallelism", "avg_parallelism_lo", "avg_parallelism_hi", "sigma",
         "serial_fraction", "n_points", "n_jobs", "procs_min", "procs_max", "wssre", "loo_log_rmse", "repeat_log_sd",
-        "status", "is_chosen",
+        "core_log_sd", "status", "is_chosen",
     ),
     ("group_id", "law"),
     "One row per group and law, failed fits too; is_chosen marks the law that answers for the group.",

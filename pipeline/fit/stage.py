@@ -14,7 +14,7 @@ from pipeline.fit.choice import choose, leave_one_out
 from pipeline.fit.fitters import FITTERS
 from pipeline.fit.results import OUT_COLUMNS, BatchFit
 from pipeline.fit.series import SeriesBatch
-from pipeline.fit.weights import pooled_log_sd, precision_weights
+from pipeline.fit.weights import core_log_sds, pooled_log_sd, precision_weights
 
 
 def fit(observations: pa.Table, settings: FitSettings) -> tuple[pa.Table, Report]:
@@ -24,13 +24,13 @@ def fit(observations: pa.Table, settings: FitSettings) -> tuple[pa.Table, Report
     """
     codes, ids, observed = _sorted_series(observations)
     offsets = np.flatnonzero(np.diff(codes, prepend=-1, append=len(ids)))
-    repeat_log_sd = pooled_log_sd(offsets, floats(observed, "n_jobs"), floats(observed, "log_sd"))
-    weights = precision_weights(offsets, floats(observed, "n_jobs"), repeat_log_sd, settings.noise_floor)
+    spread = _spread(offsets, observed)
+    weights = precision_weights(offsets, floats(observed, "n_jobs"), spread["core_log_sd"], settings.noise_floor)
     batch = SeriesBatch(offsets, floats(observed, "procs"), floats(observed, "runtime_s_median"), weights)
     fits: dict[str, BatchFit] = {name: FITTERS[name](batch) for name in settings.laws}
     loo: dict[str, Floats] = {name: leave_one_out(name, batch) for name in settings.laws}
-    chosen = choose(fits, loo, batch, repeat_log_sd, settings)
-    table = _table(ids, fits, loo, chosen, _series_facts(batch, observed, repeat_log_sd))
+    chosen = choose(fits, loo, batch, spread["core_log_sd"], settings)
+    table = _table(ids, fits, loo, chosen, _series_facts(batch, observed) | spread)
     return table, _report(ids, fits, chosen)
 
 
@@ -40,7 +40,14 @@ def _sorted_series(observations: pa.Table) -> tuple[Ints, list[str], pa.Table]:
     return codes[order], ids, observations.take(pa.array(order))
 
 
-def _series_facts(batch: SeriesBatch, observed: pa.Table, repeat_log_sd: Floats) -> dict[str, Array]:
+def _spread(offsets: Ints, observed: pa.Table) -> dict[str, Array]:
+    n_jobs, log_sd = floats(observed, "n_jobs"), floats(observed, "log_sd")
+    core = core_log_sds(n_jobs, floats(observed, "runtime_s_q10"), floats(observed, "runtime_s_q90"), log_sd)
+    pooled = {"repeat_log_sd": log_sd, "core_log_sd": core}
+    return {name: pooled_log_sd(offsets, n_jobs, values) for name, values in pooled.items()}
+
+
+def _series_facts(batch: SeriesBatch, observed: pa.Table) -> dict[str, Array]:
     first, last = batch.offsets[:-1], batch.offsets[1:] - 1
     jobs = floats(observed, "n_jobs")
     return {
@@ -48,7 +55,6 @@ def _series_facts(batch: SeriesBatch, observed: pa.Table, repeat_log_sd: Floats)
         "n_jobs": np.add.reduceat(jobs, first) if len(first) else jobs,
         "procs_min": batch.procs[first],
         "procs_max": batch.procs[last],
-        "repeat_log_sd": repeat_log_sd,
     }
 
 

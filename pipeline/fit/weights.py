@@ -1,8 +1,12 @@
 """How much each size of a series is worth: the precision of its median on the log scale."""
 
 import numpy as np
+from scipy.special import ndtri
 
 from pipeline.core.arrays import Floats, Ints
+
+MIN_QUANTILE_JOBS = 5
+_Q10_TO_Q90 = 2 * float(ndtri(0.9))
 
 
 def pooled_log_sd(offsets: Ints, n_jobs: Floats, log_sd: Floats) -> Floats:
@@ -14,6 +18,15 @@ def pooled_log_sd(offsets: Ints, n_jobs: Floats, log_sd: Floats) -> Floats:
     total = np.add.reduceat(freedom, offsets[:-1])
     pooled: Floats = np.sqrt(squares / np.where(total > 0, total, np.nan))
     return pooled
+
+
+def core_log_sds(n_jobs: Floats, q10_s: Floats, q90_s: Floats, log_sd: Floats) -> Floats:
+    """Per size, the normal standard deviation with these 10% and 90% quantiles of log runtime (log s).
+
+    A failed start or a hang among many repeats moves it little. Below five jobs the quantiles say no more than log_sd.
+    """
+    spread: Floats = np.where(n_jobs >= MIN_QUANTILE_JOBS, np.log(q90_s / q10_s) / _Q10_TO_Q90, log_sd)
+    return spread
 
 
 def precision_weights(offsets: Ints, n_jobs: Floats, repeat_log_sd: Floats, noise_floor: float) -> Floats:

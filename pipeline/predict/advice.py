@@ -20,7 +20,7 @@ def doubts(curves: Curves, procs: Floats, is_open: Bools, settings: PredictSetti
     above = procs > curves["procs_max"]
     return {
         "one_size": points == 1,
-        "wide_group": curves["repeat_log_sd"] > settings.wide_log_sd,
+        "wide_group": curves["core_log_sd"] > settings.wide_log_sd,
         "tail_unidentified": is_open & above,
         "few_sizes": (points > 1) & (points < FEW_SIZES),
         "high_error": curves["loo_log_rmse"] > settings.high_log_error,
@@ -63,7 +63,7 @@ def _sentence(code: str, curves: Curves, row: int, max_procs: int | None) -> str
         return f"Runtime still falls at {largest}, the whole machine: where scaling ends cannot be seen here."
     return {
         "one_size": f"{run_next}: one size says nothing about another.",
-        "wide_group": f"Repeats differ by a factor of {np.exp(curves['repeat_log_sd'][row]):.1f}: the group mixes "
+        "wide_group": f"Repeats differ by a factor of {np.exp(curves['core_log_sd'][row]):.1f}: the group mixes "
         "different work; narrow the template or name the problem size.",
         "tail_unidentified": f"{run_next}: runtime still falls at {largest}, so where scaling ends is not known.",
         "few_sizes": f"{run_next}: {points} sizes hardly tell the laws apart.",

@@ -25,6 +25,7 @@ _NUMBERS = (
     "procs_max",
     "loo_log_rmse",
     "repeat_log_sd",
+    "core_log_sd",
 )
 
 

@@ -8,6 +8,7 @@ from pipeline.core.settings import PredictSettings
 from pipeline.laws import LAWS
 from pipeline.predict.curves import Curves
 
+CORE_SHARE = 0.8
 PRIOR_FREEDOM = 3
 """Degrees of freedom granted before any repeat was seen (the prototype's nu0)."""
 
@@ -18,15 +19,20 @@ def interval(
     """Lower and upper end (s) of the central interval holding `share` of new runs: log runtime is Student-t.
 
     Its scale adds the repeats' variance to the law's own, which grows by a leave-one-out error per doubling beyond
-    the sizes observed. Where the tail is unidentified the ends reach out to the curve that bends at once.
+    the sizes observed. Up to 80% repeats count by their core, beyond it with their failed starts and hangs too. Where
+    the tail is unidentified the ends reach out to the curve that bends at once.
     """
-    half = stats.t.ppf(0.5 + share / 2, _freedom(curves)) * log_sd(curves, procs, settings)
+    half = stats.t.ppf(0.5 + share / 2, _freedom(curves)) * log_sd(curves, procs, _repeats(curves, share), settings)
     return np.fmin(runtime_s, bend_s) * np.exp(-half), np.fmax(runtime_s, bend_s) * np.exp(half)
 
 
-def log_sd(curves: Curves, procs: Floats, settings: PredictSettings) -> Floats:
-    """Standard deviation of the log of one new run's runtime at procs (log s)."""
-    repeats = curves["repeat_log_sd"]
+def _repeats(curves: Curves, share: float) -> Floats:
+    core = curves["core_log_sd"]
+    return core if share <= CORE_SHARE else np.fmax(core, curves["repeat_log_sd"])
+
+
+def log_sd(curves: Curves, procs: Floats, repeats: Floats, settings: PredictSettings) -> Floats:
+    """Standard deviation of the log of one new run's runtime at procs (log s), given that of repeats at one size."""
     unseen = np.isnan(repeats)
     from_repeats = np.where(unseen, settings.default_log_sd, repeats) / np.sqrt(curves["n_jobs"])
     loo = curves["loo_log_rmse"]

@@ -1,0 +1,137 @@
+"""The samples through the whole program: planted anomalies are flagged, planted laws recovered, tables as they were."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pipeline.core.report import Report
+from pipeline.core.settings import RunSettings, SiteSettings
+from pipeline.laws import LAWS
+from pipeline.run import run_plain, start_run
+from tests.golden.write import GOLDEN, golden_text
+
+SAMPLES = Path(__file__).parents[2] / "data_samples"
+LOGS = {"riverbend": "riverbend.swf.gz", "traps": "traps.swf"}
+
+
+@cache
+def done(sample: str) -> tuple[dict[str, pa.Table], dict[str, Report]]:
+    """Every table and report of a sample's run."""
+    run = start_run(RunSettings(site=SiteSettings(name=sample)), [SAMPLES / LOGS[sample]])
+    tables, reports = {}, {}
+    for step, written, report in run_plain(run):
+        tables |= written
+        reports[step.name] = report
+    return tables, reports
+
+
+@cache
+def truth(sample: str) -> dict[str, Any]:
+    return json.loads((SAMPLES / f"{sample}.truth.json").read_text())
+
+
+def rows_by_group(sample: str, table: str) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in done(sample)[0][table].to_pylist():
+        found.setdefault(row["group_id"], []).append(row)
+    return found
+
+
+def applications(*reaches: str) -> list[tuple[dict[str, Any], str]]:
+    """Applications of the sample's truth with the id of the group each should have become."""
+    ids = {
+        (row["user"], row["application"], row["requested_mem_kib"]): row["group_id"]
+        for row in done("riverbend")[0]["groups"].to_pylist()
+    }
+    known = [one for one in truth("riverbend")["applications"] if one["reach"] in reaches]
+    return [(one, ids[str(one["user"]), str(one["executable"]), one["requested_mem_kib"]]) for one in known]
+
+
+def true_runtime_s(one: dict[str, Any], procs: np.ndarray) -> np.ndarray:
+    serial = one.get("serial_fraction")
+    given = {"t1_s": one["t1_s"], "serial_fraction": serial}
+    given |= {name: one.get(name) for name in ("avg_parallelism", "sigma")}
+    return LAWS[one["law"]].runtime_s({k: np.float64(v) for k, v in given.items() if v is not None}, procs)
+
+
+@pytest.mark.parametrize("sample", LOGS)
+def test_every_planted_anomaly_gets_its_flag_and_nothing_else_one(sample: str) -> None:
+    tables, reports = done(sample)
+    assert {reason: tally.rows for reason, tally in reports["clean"].set_aside.items()} == truth(sample)["flags"]
+    flags: dict[str, set[str | None]] = {}
+    for row in tables["jobs"].to_pylist():
+        flags.setdefault(row["job_id"], set()).add(row["flag"])
+    for kind, planted in truth(sample)["planted"].items():
+        for job_id in set(planted["job_ids"]):
+            assert planted["expected_flag"] in flags[str(job_id)], (kind, job_id)
+
+
+@pytest.mark.parametrize("sample", LOGS)
+def test_every_line_is_accounted_for(sample: str) -> None:
+    report = done(sample)[1]["ingest"]
+    lines = truth(sample)["lines"]
+    assert (report.seen.rows, report.kept.rows) == (lines["lines"], lines["record"])
+    assert done(sample)[0]["unreadable"].num_rows == lines["unreadable"]
+
+
+def test_planted_laws_are_recovered() -> None:
+    """Curves within three standard errors of the noise planted; the average parallelism within 15%."""
+    chosen = {row["group_id"]: row for row in done("riverbend")[0]["fits"].to_pylist() if row["is_chosen"]}
+    for one, group_id in applications("bend_inside", "all"):
+        fit = chosen[group_id]
+        procs = np.array([float(n) for n in one["clean_jobs_by_procs"]])
+        fitted_s = LAWS[fit["law"]].runtime_s({k: np.float64(v) for k, v in fit.items() if isinstance(v, float)}, procs)
+        error = np.abs(np.log(fitted_s / true_runtime_s(one, procs))).max()
+        assert error < 3 * one["repeat_log_sd"], (one, fit["law"], error)
+        if one["reach"] == "bend_inside" and fit["law"].startswith("downey"):
+            assert fit["avg_parallelism"] == pytest.approx(one["avg_parallelism"], rel=0.15), one
+
+
+def test_the_kind_of_law_is_recovered() -> None:
+    """Amdahl and constants by name; a bend inside the sizes is a Downey law, either mode where sigma is near 1."""
+    chosen = {row["group_id"]: row["law"] for row in done("riverbend")[0]["fits"].to_pylist() if row["is_chosen"]}
+    missed = [
+        (one["law"], chosen[group_id])
+        for one, group_id in applications("bend_inside", "all")
+        if chosen[group_id] != one["law"] and not one["law"].startswith("downey")
+    ]
+    bends = [chosen[group_id] for one, group_id in applications("bend_inside") if one["law"].startswith("downey")]
+    assert missed == []
+    assert sum(law.startswith("downey") for law in bends) >= len(bends) - 1
+
+
+def test_intervals_hold_the_runs_that_were_predicted() -> None:
+    """80% intervals at observed sizes cover 74-90% of the ordinary jobs of the applications with planted laws."""
+    odd = {str(i) for planted in truth("riverbend")["planted"].values() for i in planted["job_ids"]}
+    known = {group_id for _, group_id in applications("bend_inside", "all")}
+    ends = {
+        (row["group_id"], row["procs"]): (row["runtime_s_lo80"], row["runtime_s_hi80"])
+        for row in done("riverbend")[0]["predictions"].to_pylist()
+    }
+    inside = [
+        ends[job["group_id"], job["procs"]][0] <= job["runtime_s"] <= ends[job["group_id"], job["procs"]][1]
+        for job in done("riverbend")[0]["jobs"].to_pylist()
+        if job["group_id"] in known and job["job_id"] not in odd
+    ]
+    assert 0.74 <= np.mean(inside) <= 0.90
+
+
+def test_open_tails_are_called_open() -> None:
+    predictions = rows_by_group("riverbend", "predictions")
+    for one, group_id in applications("tail_open"):
+        beyond = [row for row in predictions[group_id] if row["is_extrapolated"] and row["procs"] > 1]
+        largest = max(int(n) for n in one["clean_jobs_by_procs"])
+        beyond = [row for row in beyond if row["procs"] > largest]
+        assert all("tail_unidentified" in row["reliability"] for row in beyond), one
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_tables_of_the_small_sample_are_as_they_were(name: str) -> None:
+    """A difference that is meant: python -m tests.golden.write, and read the diff."""
+    expected = (Path(__file__).parent / f"traps.{name}.csv").read_text()
+    assert golden_text(done("traps")[0][name], name) == expected
