@@ -12,6 +12,7 @@ class FitStatus(StrEnum):
     HEAD_UNIDENTIFIED = "head_unidentified"
     AT_BOUND = "at_bound"
     BAD_VALUES = "bad_values"
+    RUNNER_UP = "runner_up"
 
     @property
     def meaning(self) -> str:
@@ -26,6 +27,7 @@ _MEANINGS = {
     FitStatus.HEAD_UNIDENTIFIED: "too few sizes on the slope: any A in the range given fits equally well",
     FitStatus.AT_BOUND: "the optimum lies on the edge of the law's domain: another law may fit better",
     FitStatus.BAD_VALUES: "a size below 1 or not rising, or a runtime or weight that is not finite and positive",
+    FitStatus.RUNNER_UP: "a second curve fits equally well: the two have the A at the ends of the range given",
 }
 
 STATUSES = tuple(FitStatus)

@@ -12,12 +12,15 @@ from pipeline.fit.sums import (
     FLAT_SSE,
     FLAT_V,
     FLAT_Z,
+    HIGHEST,
     P1,
     P2,
     P3,
     RATE,
+    ROUNDING,
     SSE,
     SW,
+    TIE,
     TOLERANCE,
     WEIGHT,
     XX,
@@ -56,12 +59,22 @@ def low_objective(m: int, points: Floats, tau: float, s: float, A: float) -> flo
 
 @kernel
 def offer_low(m: int, work: Workspace, gain: float, tau: float, s: float, A: float) -> None:
-    """Keep (tau, s, A) if it beats the best: screened by the squares it explains, decided by residuals."""
+    """Keep (tau, s, A) if it beats the best: screened by the squares it explains, decided by residuals.
+
+    Separate curves may fit equally well, such as two through the same two sizes before a plateau: of those the one
+    with the lowest A is kept, and the highest A remembered.
+    """
     best = work.best
-    if not work.prefix[m, SW] - gain <= best[F] + best[TOLERANCE]:
+    least = work.prefix[m, SW] - gain
+    if least > best[F] + best[TOLERANCE]:
         return
     f = low_objective(m, work.points, tau, s, A)
-    if f < best[F]:
+    rounding = TIE * best[F] + best[ROUNDING]
+    if f > best[F] + rounding:
+        return
+    is_tie = f >= best[F] - rounding
+    best[HIGHEST] = max(best[HIGHEST], A) if is_tie else A
+    if not is_tie or A < best[P3]:
         best[F], best[P1], best[P2], best[P3] = f, tau, s, A
 
 

@@ -2,7 +2,7 @@
 
 What is open is read off the curve's shape over the sizes observed, not off the candidate that won: equal fits tie up
 to rounding, and an unidentified answer must never pass for a determined one. Of equal fits the one with the lowest A
-is reported; derivations beside each case are in terms of exact-fit.md, L1 and H1.
+is reported; derivations in each case are in terms of exact-fit.md, L1 and H1.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from pipeline.core.arrays import Floats
 from pipeline.core.status import STATUS_CODE, FitStatus
 from pipeline.fit.compiled import kernel
 from pipeline.fit.low import low_value
-from pipeline.fit.sums import P1, P2, P3, SAME, F, N, Workspace
+from pipeline.fit.sums import HIGHEST, P1, P2, P3, SAME, F, N, Workspace
 
 OK = STATUS_CODE[FitStatus.OK]
 TOO_FEW_POINTS = STATUS_CODE[FitStatus.TOO_FEW_POINTS]
@@ -19,6 +19,10 @@ TAIL_UNIDENTIFIED = STATUS_CODE[FitStatus.TAIL_UNIDENTIFIED]
 HEAD_UNIDENTIFIED = STATUS_CODE[FitStatus.HEAD_UNIDENTIFIED]
 AT_BOUND = STATUS_CODE[FitStatus.AT_BOUND]
 BAD_VALUES = STATUS_CODE[FitStatus.BAD_VALUES]
+RUNNER_UP = STATUS_CODE[FitStatus.RUNNER_UP]
+
+# How far apart, relatively, two A that fit equally well make two curves.
+APART = 1e-6
 
 T1, TINF, A_, A_LO, A_HI, SIGMA, SERIAL, WSSRE = range(8)
 
@@ -72,10 +76,12 @@ def read_low(m: int, work: Workspace, scale: float, row: Floats) -> int:
         status = _low_only_bending(tau, s, A, first, last, row)
     else:
         status = OK
-    if status == OK:
-        write(row, tau * A, A, sigma)
-        status = AT_BOUND if sigma <= SAME or reaches(sigma, 1.0) else OK
-    return status
+    if status != OK:
+        return status
+    if work.best[HIGHEST] > A * (1.0 + APART):
+        return write_open(row, RUNNER_UP, tau * A, A, work.best[HIGHEST], sigma)
+    write(row, tau * A, A, sigma)
+    return AT_BOUND if sigma <= SAME or reaches(sigma, 1.0) else OK
 
 
 @kernel

@@ -25,9 +25,9 @@ class BatchFit:
     """One law fitted to k series: float64[k] per column, NaN where the law has no such parameter or nothing was fitted.
 
     wssre is sum w (1 - T/t)^2 at the optimum, in the weights of the batch. avg_parallelism_lo and _hi are set only
-    where the status is tail_unidentified or head_unidentified: every A between them fits equally well, and the
-    parameters given are those of the lowest A, which promises no speedup that was not seen. status holds codes:
-    STATUSES[code] of pipeline.core.status is the FitStatus.
+    where the status is tail_unidentified or head_unidentified (every A between them fits equally well) or runner_up (a
+    second curve, with the A of _hi, does): the parameters given are those of the lowest A, the most cautious promise.
+    status holds codes: STATUSES[code] of pipeline.core.status is the FitStatus.
     """
 
     t1_s: Floats

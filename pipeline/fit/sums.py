@@ -17,12 +17,14 @@ N, X, RATE, V, Z, WEIGHT = range(6)
 SW, XX, XY, YY, ZX, ZY, SSE = range(7)
 # columns of Workspace.suffix: sums of w, v, z; least error of a constant
 FLAT_W, FLAT_V, FLAT_Z, FLAT_SSE = range(4)
-# entries of Workspace.best: objective, three parameters, how far above the best a screened candidate may lie
-F, P1, P2, P3, TOLERANCE = range(5)
+# entries of Workspace.best: objective, three parameters, highest A that ties, screening tolerance, rounding
+F, P1, P2, P3, HIGHEST, TOLERANCE, ROUNDING = range(7)
 
 # Screening works in W - gain, which loses about this share of W; candidates that close are compared by residuals.
 SCREENING_LOSS = 1e-9
 SINGULAR = 1e-13
+# Objectives this close, relatively and as a share of W, are equal.
+TIE, TIE_SHARE = 1e-12, 1e-24
 SAME = 1e-9
 DEPTH = 64
 
@@ -46,7 +48,7 @@ def workspace(longest: int) -> Workspace:
         np.zeros((longest, 6)),
         np.zeros((longest + 1, 7)),
         np.zeros((longest + 1, 4)),
-        np.zeros(5),
+        np.zeros(7),
         np.zeros(7),
         np.zeros((DEPTH + 2, 7)),
         np.zeros((DEPTH + 2, 2)),
@@ -111,8 +113,8 @@ def prepare(n: Floats, t: Floats, w: Floats, work: Workspace) -> float:
         work.points[i, WEIGHT] = w[i]
     _fill_prefix(len(n), work.points, work.prefix)
     _fill_suffix(len(n), work.points, work.suffix)
-    work.best[F] = np.inf
-    work.best[TOLERANCE] = SCREENING_LOSS * work.prefix[len(n), SW]
+    total = work.prefix[len(n), SW]
+    work.best[F], work.best[TOLERANCE], work.best[ROUNDING] = 2.0 * total, SCREENING_LOSS * total, TIE_SHARE * total
     return scale
 
 
