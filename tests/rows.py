@@ -43,13 +43,12 @@ def observations_of(
     points = [(group, procs, runtime_s) for group, curve in series.items() for procs, runtime_s in curve.items()]
     groups, procs, runtimes_s = zip(*points, strict=True) if points else ((), (), ())
     same = {"n_jobs": n_jobs, "first_start_s": 0, "last_end_s": 1, "log_sd": log_sd}
-    to_q90 = np.exp(1.2816 * (log_sd or 0.0))
+    shares = {"q10": -1.2816, "q90": 1.2816, "q025": -1.96, "q975": 1.96}
     return OBSERVATIONS.build(
         group_id=list(groups),
         procs=list(procs),
         runtime_s_median=list(runtimes_s),
-        runtime_s_q10=[runtime_s / to_q90 for runtime_s in runtimes_s],
-        runtime_s_q90=[runtime_s * to_q90 for runtime_s in runtimes_s],
+        **{f"runtime_s_{name}": [t * np.exp(z * (log_sd or 0.0)) for t in runtimes_s] for name, z in shares.items()},
         **{name: [value] * len(points) for name, value in same.items()},
     )
 

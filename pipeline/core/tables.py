@@ -127,7 +127,8 @@ GROUPS = TableKind(
 OBSERVATIONS = TableKind(
     "observations",
     columns(
-        "group_id", "procs", "n_jobs", "runtime_s_median", "runtime_s_q10", "runtime_s_q90", "log_sd",
+        "group_id", "procs", "n_jobs", "runtime_s_median", "runtime_s_q10", "runtime_s_q90", "runtime_s_q025",
+        "runtime_s_q975", "log_sd",
         "first_start_s", "last_end_s",
     ),
     ("group_id", "procs"),
@@ -138,8 +139,8 @@ FITS = TableKind(
     "fits",
     columns(
         "group_id", "law", "t1_s", "tinf_s", "avg_parallelism", "avg_parallelism_lo", "avg_parallelism_hi", "sigma",
-        "serial_fraction", "n_points", "n_jobs", "procs_min", "procs_max", "wssre", "loo_log_rmse", "repeat_log_sd",
-        "core_log_sd", "status", "is_chosen",
+        "serial_fraction", "n_points", "n_jobs", "procs_min", "procs_max", "wssre", "loo_log_rmse", "core_log_sd",
+        "repeat_log_lo95", "repeat_log_hi95", "status", "is_chosen",
     ),
     ("group_id", "law"),
     "One row per group and law, failed fits too; is_chosen marks the law that answers for the group.",

@@ -52,7 +52,7 @@ def choose(
     fits: Mapping[str, BatchFit],
     loo: Mapping[str, Floats],
     batch: SeriesBatch,
-    repeat_log_sd: Floats,
+    core_log_sd: Floats,
     settings: FitSettings,
 ) -> dict[str, Bools]:
     """Per law, whether it answers for each series; at most one law does.
@@ -67,14 +67,14 @@ def choose(
     near = errors <= errors.min(axis=1, keepdims=True) * (1 + settings.choice_margin)
     near &= np.isfinite(errors)
     few = ~near.any(axis=1)
-    near[few] = (usable & _simple_enough(names, batch, repeat_log_sd, settings))[few]
+    near[few] = (usable & _simple_enough(names, batch, core_log_sd, settings))[few]
     first = near.argmax(axis=1)
     return {name: near.any(axis=1) & (first == place) for place, name in enumerate(names)}
 
 
-def _simple_enough(names: list[str], batch: SeriesBatch, repeat_log_sd: Floats, settings: FitSettings) -> Bools:
+def _simple_enough(names: list[str], batch: SeriesBatch, core_log_sd: Floats, settings: FitSettings) -> Bools:
     """Laws allowed where leave-one-out cannot judge: two parameters only where the runtimes clearly differ."""
-    differs = _log_range(batch) > 2 * np.sqrt(2) * np.fmax(repeat_log_sd, settings.noise_floor)
+    differs = _log_range(batch) > 2 * np.sqrt(2) * np.fmax(core_log_sd, settings.noise_floor)
     two_sizes = batch.n_points == 2
     columns = [~(two_sizes & differs) if LAWS[name].n_parameters == 1 else two_sizes & differs for name in names]
     return np.column_stack(columns)

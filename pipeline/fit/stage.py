@@ -14,7 +14,7 @@ from pipeline.fit.choice import choose, leave_one_out
 from pipeline.fit.fitters import FITTERS
 from pipeline.fit.results import OUT_COLUMNS, BatchFit
 from pipeline.fit.series import SeriesBatch
-from pipeline.fit.weights import core_log_sds, pooled_log_sd, precision_weights
+from pipeline.fit.weights import precision_weights, repeat_spread
 
 
 def fit(observations: pa.Table, settings: FitSettings) -> tuple[pa.Table, Report]:
@@ -24,7 +24,7 @@ def fit(observations: pa.Table, settings: FitSettings) -> tuple[pa.Table, Report
     """
     codes, ids, observed = _sorted_series(observations)
     offsets = np.flatnonzero(np.diff(codes, prepend=-1, append=len(ids)))
-    spread = _spread(offsets, observed)
+    spread = repeat_spread(offsets, observed)
     weights = precision_weights(offsets, floats(observed, "n_jobs"), spread["core_log_sd"], settings.noise_floor)
     batch = SeriesBatch(offsets, floats(observed, "procs"), floats(observed, "runtime_s_median"), weights)
     fits: dict[str, BatchFit] = {name: FITTERS[name](batch) for name in settings.laws}
@@ -38,13 +38,6 @@ def _sorted_series(observations: pa.Table) -> tuple[Ints, list[str], pa.Table]:
     codes, ids = category_codes(observations, "group_id")
     order = np.lexsort((observations.column("procs").to_numpy(), codes))
     return codes[order], ids, observations.take(pa.array(order))
-
-
-def _spread(offsets: Ints, observed: pa.Table) -> dict[str, Array]:
-    n_jobs, log_sd = floats(observed, "n_jobs"), floats(observed, "log_sd")
-    core = core_log_sds(n_jobs, floats(observed, "runtime_s_q10"), floats(observed, "runtime_s_q90"), log_sd)
-    pooled = {"repeat_log_sd": log_sd, "core_log_sd": core}
-    return {name: pooled_log_sd(offsets, n_jobs, values) for name, values in pooled.items()}
 
 
 def _series_facts(batch: SeriesBatch, observed: pa.Table) -> dict[str, Array]:

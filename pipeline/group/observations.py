@@ -43,6 +43,8 @@ def aggregate(codes: Ints, procs: Ints, runtime_s: Floats, start_s: Floats, end_
         "runtime_s_median": _quantile(runtime_s, starts, counts, 0.5),
         "runtime_s_q10": _quantile(runtime_s, starts, counts, 0.1),
         "runtime_s_q90": _quantile(runtime_s, starts, counts, 0.9),
+        "runtime_s_q025": _quantile(runtime_s, starts, counts, 0.025),
+        "runtime_s_q975": _quantile(runtime_s, starts, counts, 0.975),
         "log_sd": _log_sd(runtime_s, starts, counts),
         "first_start_s": _whole_seconds(np.fmin.reduceat(start_s[order], starts) if len(starts) else start_s),
         "last_end_s": _whole_seconds(np.fmax.reduceat(end_s[order], starts) if len(starts) else end_s),

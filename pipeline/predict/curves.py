@@ -24,8 +24,9 @@ _NUMBERS = (
     "procs_min",
     "procs_max",
     "loo_log_rmse",
-    "repeat_log_sd",
     "core_log_sd",
+    "repeat_log_lo95",
+    "repeat_log_hi95",
 )
 
 

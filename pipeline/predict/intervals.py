@@ -8,39 +8,50 @@ from pipeline.core.settings import PredictSettings
 from pipeline.laws import LAWS
 from pipeline.predict.curves import Curves
 
-CORE_SHARE = 0.8
 PRIOR_FREEDOM = 3
 """Degrees of freedom granted before any repeat was seen (the prototype's nu0)."""
 
 
-def interval(
-    curves: Curves, runtime_s: Floats, bend_s: Floats, procs: Floats, share: float, settings: PredictSettings
-) -> tuple[Floats, Floats]:
-    """Lower and upper end (s) of the central interval holding `share` of new runs: log runtime is Student-t.
+def intervals(
+    curves: Curves, runtime_s: Floats, bend_s: Floats, procs: Floats, settings: PredictSettings
+) -> dict[str, Floats]:
+    """Ends (s) of the central 80% and 95% intervals of one new run, by column name of PREDICTIONS.
 
-    Its scale adds the repeats' variance to the law's own, which grows by a leave-one-out error per doubling beyond
-    the sizes observed. Up to 80% repeats count by their core, beyond it with their failed starts and hangs too. Where
-    the tail is unidentified the ends reach out to the curve that bends at once.
+    The log distance of an end adds, in squares, how far repeats scatter that way and a Student-t multiple of the law's
+    own error, which grows by a leave-one-out error per doubling beyond the sizes observed. Where the tail is
+    unidentified the ends reach out to the curve that bends at once.
     """
-    half = stats.t.ppf(0.5 + share / 2, _freedom(curves)) * log_sd(curves, procs, _repeats(curves, share), settings)
-    return np.fmin(runtime_s, bend_s) * np.exp(-half), np.fmax(runtime_s, bend_s) * np.exp(half)
+    low_s, high_s = np.fmin(runtime_s, bend_s), np.fmax(runtime_s, bend_s)
+    law = law_log_sd(curves, procs, settings)
+    half80 = np.hypot(_quantile(curves, 0.9) * core_log_sd(curves, settings), _quantile(curves, 0.9) * law)
+    scatter = _quantile(curves, 0.975) * core_log_sd(curves, settings)
+    down95 = np.hypot(np.fmax(curves["repeat_log_lo95"], scatter), _quantile(curves, 0.975) * law)
+    up95 = np.hypot(np.fmax(curves["repeat_log_hi95"], scatter), _quantile(curves, 0.975) * law)
+    return {
+        "runtime_s_lo80": low_s * np.exp(-half80),
+        "runtime_s_hi80": high_s * np.exp(half80),
+        "runtime_s_lo95": low_s * np.exp(-down95),
+        "runtime_s_hi95": high_s * np.exp(up95),
+    }
 
 
-def _repeats(curves: Curves, share: float) -> Floats:
-    core = curves["core_log_sd"]
-    return core if share <= CORE_SHARE else np.fmax(core, curves["repeat_log_sd"])
+def core_log_sd(curves: Curves, settings: PredictSettings) -> Floats:
+    """Log standard deviation of repeats; where a group of one size has none, the default; where others have none, 0.
+
+    Leave-one-out errors hold the scatter of single runs already.
+    """
+    known = curves["core_log_sd"]
+    return np.where(np.isnan(known), np.where(curves["n_points"] == 1, settings.default_log_sd, 0.0), known)
 
 
-def log_sd(curves: Curves, procs: Floats, repeats: Floats, settings: PredictSettings) -> Floats:
-    """Standard deviation of the log of one new run's runtime at procs (log s), given that of repeats at one size."""
-    unseen = np.isnan(repeats)
-    from_repeats = np.where(unseen, settings.default_log_sd, repeats) / np.sqrt(curves["n_jobs"])
-    loo = curves["loo_log_rmse"]
+def law_log_sd(curves: Curves, procs: Floats, settings: PredictSettings) -> Floats:
+    """Log standard deviation of the law itself at procs: its leave-one-out error, or what stands in for it."""
     one_size = curves["n_points"] == 1
-    law = np.where(np.isnan(loo), np.where(one_size, from_repeats, settings.default_log_sd), loo)
-    alone = np.where(one_size & unseen, settings.default_log_sd, np.nan_to_num(repeats))
-    spread: Floats = np.hypot(alone, law * (1 + doublings_beyond(curves, procs)))
-    return spread
+    of_median = core_log_sd(curves, settings) / np.sqrt(curves["n_jobs"])
+    unjudged = np.where(one_size, of_median, settings.default_log_sd)
+    loo = curves["loo_log_rmse"]
+    grown: Floats = np.where(np.isnan(loo), unjudged, loo) * (1 + doublings_beyond(curves, procs))
+    return grown
 
 
 def doublings_beyond(curves: Curves, procs: Floats) -> Floats:
@@ -50,6 +61,9 @@ def doublings_beyond(curves: Curves, procs: Floats) -> Floats:
     return far
 
 
-def _freedom(curves: Curves) -> Floats:
+def _quantile(curves: Curves, share: float) -> Floats:
+    """Student-t quantile with the degrees of freedom each row's jobs give."""
     n_parameters = np.array([LAWS[law].n_parameters for law in curves.law], np.float64)
-    return PRIOR_FREEDOM + np.maximum(curves["n_jobs"] - n_parameters, 0.0)
+    freedom = PRIOR_FREEDOM + np.maximum(curves["n_jobs"] - n_parameters, 0.0)
+    quantile: Floats = stats.t.ppf(share, freedom)
+    return quantile

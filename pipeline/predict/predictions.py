@@ -12,7 +12,7 @@ from pipeline.core.tables import PREDICTIONS
 from pipeline.predict.advice import advice, doubts, reliability
 from pipeline.predict.curves import Curves, open_tails
 from pipeline.predict.grid import prediction_grid
-from pipeline.predict.intervals import interval
+from pipeline.predict.intervals import intervals
 
 
 def predict(
@@ -36,17 +36,12 @@ def predict(
     beyond = procs > curves["procs_max"]
     bend_s = np.where(beyond, bends.runtime_s(procs), np.nan)
     held = doubts(curves, procs, ~np.isnan(bends["t1_s"]), settings)
-    low80_s, high80_s = interval(curves, runtime_s, bend_s, procs, 0.80, settings)
-    low95_s, high95_s = interval(curves, runtime_s, bend_s, procs, 0.95, settings)
     speedup = np.where(held["one_size"], np.nan, curves.runtime_s(np.ones(len(rows))) / runtime_s)
     table = PREDICTIONS.build(
         group_id=curves.group_id,
         procs=procs.astype(np.int64),
         runtime_s=runtime_s,
-        runtime_s_lo80=low80_s,
-        runtime_s_hi80=high80_s,
-        runtime_s_lo95=low95_s,
-        runtime_s_hi95=high95_s,
+        **intervals(curves, runtime_s, bend_s, procs, settings),
         speedup=speedup,
         efficiency=speedup / procs,
         is_extrapolated=beyond | (procs < curves["procs_min"]),

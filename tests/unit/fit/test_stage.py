@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.core.settings import FitSettings
 from pipeline.fit import fit
-from pipeline.fit.weights import pooled_log_sd, precision_weights
+from pipeline.fit.weights import pooled, precision_weights, repeat_spread
 from tests.rows import curve, observations_of
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)
@@ -62,9 +62,21 @@ def test_nothing_in_nothing_out() -> None:
 
 
 def test_pooled_spread_by_hand() -> None:
-    pooled = pooled_log_sd(np.array([0, 2, 3]), np.array([3.0, 2.0, 1.0]), np.array([0.1, 0.4, np.nan]))
-    assert pooled[0] == pytest.approx(np.sqrt((2 * 0.01 + 0.16) / 3))
-    assert np.isnan(pooled[1])
+    spread = pooled(np.array([0, 2, 3]), np.array([2.0, 1.0, 0.0]), np.array([0.1, 0.4, np.nan]))
+    assert spread[0] == pytest.approx(np.sqrt((2 * 0.01 + 0.16) / 3))
+    assert np.isnan(spread[1])
+
+
+def test_spread_of_a_normal_group_and_of_one_with_odd_runs() -> None:
+    normal = observations_of({"a": {4: 100.0}}, n_jobs=100, log_sd=0.2)
+    odd = normal.set_column(normal.column_names.index("runtime_s_q975"), "runtime_s_q975", pa.array([1e4]))
+    offsets = np.array([0, 1])
+    plain, skewed = repeat_spread(offsets, normal), repeat_spread(offsets, odd)
+    assert plain["core_log_sd"][0] == pytest.approx(0.2, rel=1e-3)
+    assert plain["repeat_log_hi95"][0] == pytest.approx(0.392, rel=1e-3)
+    assert skewed["core_log_sd"] == plain["core_log_sd"]
+    assert skewed["repeat_log_lo95"] == plain["repeat_log_lo95"]
+    assert skewed["repeat_log_hi95"][0] == pytest.approx(np.log(100))
 
 
 def test_weights_average_one_and_follow_precision() -> None:
