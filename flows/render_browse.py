@@ -32,7 +32,7 @@ def print_rows(found: Mapping[str, Any]) -> None:
     cells = [[plain_number(row[name]) for name in names] for row in shown]
     title = f"{say(found['table'])}: {len(shown):,} of {found['matching']:,} rows"
     widths = [max([len(name), *(len(row[place]) for row in cells)]) + 2 for place, name in enumerate(names)]
-    if sum(widths) <= out.width:
+    if cells and sum(widths) <= out.width:
         out.print(grid(title, names, cells, texts=0))
         return
     out.print(f"[bold]{title}[/bold]")

@@ -1,8 +1,10 @@
 """What `walltime run` shows: progress while it runs, a summary at its end."""
 
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -62,8 +64,10 @@ def print_summary(summary: Mapping[str, Any]) -> None:
 def _counts(summary: Mapping[str, Any]) -> Any:
     set_aside, kept = summary["set_aside_total"], summary["kept"]
     hours = set_aside["processor_hours"]
+    others = ", ".join(f"{number(rows)} {say(reason)}" for reason, rows in summary["no_jobs"].items())
+    logs = ", ".join(say(name) for name in summary["logs"])
     rows = [
-        ("lines read", summary["lines_read"], f"of {', '.join(say(name) for name in summary['logs'])}"),
+        ("lines read", summary["lines_read"], f"of {logs}" + (f"; no jobs: {others}" if others else "")),
         ("unreadable", summary["unreadable"], "see table unreadable"),
         ("jobs", summary["jobs"], f"{number(kept['processor_hours'] + hours)} processor-hours"),
         ("set aside", set_aside["jobs"], f"{number(hours)} processor-hours, by reason below"),
@@ -122,10 +126,22 @@ def _sample(sample: Mapping[str, Any]) -> Any:
 
 def _next(summary: Mapping[str, Any]) -> str:
     folder, version, manifest = (say(summary[name], 1000) for name in ("output_dir", "folder", "manifest"))
-    return (
-        f"The tables are in {version}; {manifest} always names the current ones.\n"
-        f"Next:  walltime show {folder}               what is there\n"
-        f"       walltime show {folder} predictions   the rows of a table\n"
-        f"       walltime columns predictions         what its columns mean\n"
-        f"       copy configs/swf.toml and name your own log in it, then walltime run that copy"
+    walltime = say(_command(), 1000)
+    steps = (
+        (f"show {folder}", "what is there"),
+        (f"show {folder} predictions", "the rows of a table"),
+        ("columns predictions", "what its columns mean"),
+        ("run my-site.toml", "your own log: copy configs/swf.toml to my-site.toml and name it there"),
     )
+    width = max(len(arguments) for arguments, _ in steps)
+    lines = [f"  {walltime} {arguments:<{width}}  {what}" for arguments, what in steps]
+    return "\n".join([f"The tables are in {version}; {manifest} always names the current ones.", "Next:", *lines])
+
+
+def _command() -> str:
+    """How this command is called from here."""
+    beside = Path(sys.executable).with_name("walltime")
+    if shutil.which("walltime") or not beside.exists():
+        return "walltime"
+    here = Path.cwd()
+    return str(beside.relative_to(here) if beside.is_relative_to(here) else beside)

@@ -47,7 +47,7 @@ def _scaling(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return "No law here gains from more processors."
     largest, working = found["largest_useful_procs"], found["working_set_procs"]
-    useful = f"{number(largest)} processors" if largest else "not bounded by the chosen law"
+    useful = f"{number(int(largest))} processors" if largest else "not bounded by the chosen law"
     efficient = (
         f"{number(working)} (speedup {number(found['working_set_speedup'])}, "
         f"efficiency {number(found['working_set_efficiency'])})"

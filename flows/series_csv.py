@@ -49,6 +49,8 @@ def _read(path: Path) -> pd.DataFrame:
         raise InputError(where, f"text that is no CSV ({' '.join(str(error).split())})", expected) from None
     frame = frame.rename(columns=lambda name: str(name).strip())
     _check_columns(where, [str(name) for name in frame.columns])
+    if not isinstance(frame.index, pd.RangeIndex):
+        raise InputError(f"{where}, line 2", "more values than columns", f"{len(frame.columns)} values, as in line 1")
     frame.index += 2
     return frame.loc[~(frame.fillna("") == "").all(axis=1)]
 

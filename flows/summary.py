@@ -26,6 +26,7 @@ def summarize(manifest_path: Path) -> dict[str, Any]:
         "site": manifest.site,
         "logs": [log.name for log in manifest.logs],
         "lines_read": ingest.facts.get("lines", ingest.seen.rows),
+        "no_jobs": {reason: tally.rows for reason, tally in ingest.set_aside.items() if tally.rows},
         "unreadable": manifest.tables["unreadable"].rows,
         "jobs": manifest.tables["jobs"].rows,
         "kept": _tally(reports["clean"].kept),

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from typing import NoReturn
 
 import typer
@@ -34,6 +35,8 @@ def _common(version: Version = False) -> None:
 
 def main() -> NoReturn:
     """Run the command line; an expected failure is one sentence on stderr and exit code 2, never a traceback."""
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore", FutureWarning)
     try:
         app(prog_name="walltime")
     except WalltimeError as error:

@@ -24,7 +24,7 @@ def _described(table: str | None) -> dict[str, dict[str, Any]]:
     from pipeline.core.text import printable
 
     if table is not None and table not in TABLES:
-        raise InputError("walltime columns", f"table {printable(table)}", f"one of {', '.join(TABLES)}")
+        raise InputError("TABLE", f"table {printable(table)}", f"one of {', '.join(TABLES)}")
     return {
         kind.name: {
             "meaning": kind.meaning,

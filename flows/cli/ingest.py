@@ -7,7 +7,7 @@ import typer
 
 from flows.cli.options import Json
 
-Paths = Annotated[list[str], typer.Argument(metavar="PATH...", help="Logs or globs; .gz is read too.")]
+Paths = Annotated[list[str], typer.Argument(metavar="PATH...", help="Logs, folders or globs; compressed ones too.")]
 Out = Annotated[Path, typer.Option("--out", metavar="JOBS.parquet", help="The table to write: .parquet or .csv.")]
 Format = Annotated[str, typer.Option("--format", help="The log's format: auto or swf.")]
 Site = Annotated[str, typer.Option("--site", metavar="NAME", help="The cluster's name, as it will stand in the table.")]
@@ -24,15 +24,14 @@ def ingest(
 
     Records that cannot be read go to a second table beside it, <out>.unreadable, with file, line and reason.
     """
-    from flows.prepare import find_logs
     from flows.tables_out import check_suffix, write_any
     from pipeline.core.settings import parse_settings
     from pipeline.core.tables import JOBS, UNREADABLE
     from pipeline.ingest import ingest as read_logs
 
     check_suffix(out)
-    settings = parse_settings({"site": {"name": site}, "ingest": {"format": format}}, "walltime ingest")
-    jobs, unreadable, report = read_logs(find_logs(paths, Path()), settings.site, settings.ingest)
+    settings = parse_settings({"site": {"name": site}, "ingest": {"format": format}}, "--format")
+    jobs, unreadable, report = read_logs([Path(path) for path in paths], settings.site, settings.ingest)
     written = {"jobs": write_any(out, jobs, JOBS)}
     beside = out.with_name(f"{out.stem}.unreadable{out.suffix}")
     if unreadable.num_rows:

@@ -71,7 +71,9 @@ def _run_plain(arguments: dict[str, Any]) -> Path:
 
 def _run_flow(arguments: dict[str, Any], *, verbose: bool) -> Path:
     from flows.environment import set_console_level
+    from flows.prepare import resolve
 
+    resolve(Path(arguments["config"]), arguments["logs"], arguments["site"], arguments["output_dir"])
     set_console_level(verbose=verbose)
     try:
         from flows.nightly import nightly

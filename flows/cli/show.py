@@ -26,9 +26,7 @@ def show(folder: Folder, table: Table = None, where: Where = None, limit: Limit 
     manifest = load_manifest(folder)
     if table is None:
         if where is not None:
-            raise InputError(
-                "walltime show", "--where without a table", "a table to look in, as in DIR jobs --where ..."
-            )
+            raise InputError("--where", "no table beside it", "a table to look in, as in DIR jobs --where ...")
         facts = manifest_facts(manifest)
         print_json(facts) if json else print_manifest(facts)
         return

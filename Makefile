@@ -1,0 +1,47 @@
+# `make run` and `make test` set up everything they need in .venv, once, and again when requirements.lock changes.
+# Paths are relative throughout, so that a checkout may stand in a folder with a space in its name.
+
+.PHONY: run test lint bench clean setup
+.DEFAULT_GOAL := run
+
+PYTHON := .venv/bin/python
+STAMP := .venv/.installed
+CONFIG ?= configs/sample.toml
+
+run: $(STAMP)
+	@$(PYTHON) -m flows.cli run "$(CONFIG)"
+
+test: lint
+	@$(PYTHON) -m pytest
+
+lint: $(STAMP)
+	@$(PYTHON) -m ruff check
+	@$(PYTHON) -m mypy
+	@$(PYTHON) -c "from importlinter.cli import lint_imports_command as lint; lint()" --no-logo
+
+bench: $(STAMP)
+	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(PYTHON) "$$file"; done
+
+clean:
+	rm -rf .venv out build .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+setup: $(STAMP)
+
+# The first Python of 3.11 or newer; pip checks every download against the hashes in requirements.lock.
+$(STAMP): requirements.lock pyproject.toml
+	@set -e; \
+	for candidate in python3 python3.14 python3.13 python3.12 python3.11; do \
+	    if command -v $$candidate >/dev/null 2>&1 && $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
+	    then python=$$candidate; break; fi; \
+	done; \
+	if [ -z "$${python:-}" ]; then \
+	    echo "Walltime needs Python 3.11 or newer, and found none: install one (Debian: apt-get install python3)." >&2; exit 1; \
+	fi; \
+	if ! $$python -c 'import ensurepip, venv' 2>/dev/null; then \
+	    echo "Python has no venv module here: install it (Debian: apt-get install python3-venv)." >&2; exit 1; \
+	fi; \
+	echo "Setting up .venv with $$($$python --version); this is done once and takes a few minutes."; \
+	$$python -m venv .venv; \
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock; \
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .; \
+	touch $(STAMP)

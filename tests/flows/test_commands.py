@@ -1,0 +1,239 @@
+"""The command line: what each command prints and writes, and one sentence with exit code 2 for what it cannot use."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.core.store import read_table
+from pipeline.core.tables import FITS, JOBS, PREDICTIONS, SCALABILITY, TABLES
+from tests.flows.support import SAMPLES, Outcome
+
+Walltime = Callable[..., Outcome]
+
+LOG = b"; MaxProcs: 64\n" + b"".join(
+    b"%d %d 5 100 4 -1 -1 4 200 -1 1 1 1 1 1 1 -1 -1\n" % (n, 1000 * n) for n in range(1, 300)
+)
+BAD_INPUTS = (
+    "empty file", "binary file", "truncated gz", "no job", "missing path", "glob of nothing", "escape in a name",
+)  # fmt: skip
+
+
+def bad_inputs(folder: Path) -> dict[str, tuple[list[str], str]]:
+    """Name -> what to give beside the config, and what the sentence names."""
+    (folder / "empty.swf").write_bytes(b"")
+    (folder / "image.swf").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 64)
+    (folder / "cut.swf.gz").write_bytes(gzip.compress(LOG)[:-200])
+    (folder / "only.swf").write_text("; MaxProcs: 64\n; nothing else\n")
+    return {
+        "empty file": (["--log", str(folder / "empty.swf")], "empty.swf"),
+        "binary file": (["--log", str(folder / "image.swf")], "image.swf"),
+        "truncated gz": (["--log", str(folder / "cut.swf.gz")], "cut.swf.gz"),
+        "no job": (["--log", str(folder / "only.swf")], "only.swf"),
+        "missing path": (["--log", str(folder / "none.swf")], "none.swf"),
+        "glob of nothing": (["--log", str(folder / "*.none")], "*.none"),
+        "escape in a name": (["--log", "\x1b[31m.swf"], "\\x1b[31m.swf"),
+    }
+
+
+@pytest.mark.usefixtures("prefect")
+@pytest.mark.parametrize("mode", ["--plain", "--quiet"])
+@pytest.mark.parametrize("what", BAD_INPUTS)
+def test_bad_input_is_one_sentence(config: Path, tmp_path: Path, walltime: Walltime, what: str, mode: str) -> None:
+    given, named = bad_inputs(tmp_path)[what]
+    refused = walltime("run", config, *given, mode)
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.count("\n") == 1 and refused.err.startswith("walltime: ") and refused.err.endswith(".\n")
+    assert named in refused.err and "expected" in refused.err and "Traceback" not in refused.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_failure_leaves_what_was_published(config: Path, tmp_path: Path, walltime: Walltime) -> None:
+    assert walltime("run", config, "--plain", "--quiet").code == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    for given, _ in bad_inputs(tmp_path).values():
+        assert walltime("run", config, "--plain", *given).code == 2
+    assert {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("logs = ['x']\n[fit]\nnoise_flor = 1\n", "did you mean noise_floor"),
+        ("logs = ['x']\n[publish]\nkeep_versions = 1\n", "publish.keep_versions = 1"),
+        ("logs = [\n", "TOML error"),
+        ("", "no logs"),
+        ("logs = []", "empty list of logs"),
+        ("logs = ['none.swf']", "none.swf"),
+    ],
+)
+def test_a_config_that_cannot_be_used_is_one_sentence(
+    tmp_path: Path, walltime: Walltime, text: str, named: str
+) -> None:
+    (tmp_path / "site.toml").write_text(text)
+    refused = walltime("run", tmp_path / "site.toml")
+    assert refused.code == 2 and named in refused.err and refused.err.count("\n") == 1
+
+
+def test_run_ends_with_a_summary(config: Path, tmp_path: Path, walltime: Walltime) -> None:
+    shown = walltime("run", config, "--plain", "--site", "elsewhere")
+    assert shown.code == 0
+    words = (
+        "lines read,143,cancelled_before_start,processor-hours,groups,predictions,estimates,seconds,peak MiB,Sample:"
+    )
+    for word in (*words.split(","), "elsewhere", "walltime show", str(tmp_path / "out/manifest.json")):
+        assert word in shown.out, word
+    assert [line.split()[0] for line in shown.err.splitlines()][:2] == ["ingest", "clean"]
+
+
+def test_run_json_is_all_there_is_on_stdout(config: Path, walltime: Walltime) -> None:
+    summary = json.loads(walltime("run", config, "--plain", "--json").out)
+    assert summary["lines_read"] == 143
+    assert summary["jobs"] == summary["kept"]["jobs"] + summary["set_aside_total"]["jobs"]
+    assert summary["lines_read"] == summary["jobs"] + sum(summary["no_jobs"].values())
+    assert summary["set_aside_total"]["jobs"] == sum(one["jobs"] for one in summary["set_aside"].values())
+    assert summary["seconds"] > 0 and summary["peak_mib"] > 0
+    assert all(Path(path).is_file() for path in summary["tables"].values())
+
+
+def test_show_and_columns(config: Path, tmp_path: Path, walltime: Walltime) -> None:
+    assert walltime("run", config, "--plain", "--quiet").code == 0
+    out = tmp_path / "out"
+    assert "oxbow" in walltime("show", out).out
+    facts = json.loads(walltime("show", out, "--json").out)
+    assert set(facts["tables"]) == set(TABLES)
+    found = json.loads(walltime("show", out, "jobs", "--where", "flag = 'never_ran'", "--limit", "2", "--json").out)
+    assert found["matching"] == 6 and len(found["shown"]) == 2 and found["shown"][0]["flag"] == "never_ran"
+    assert "of 95 rows" in walltime("show", out, "jobs", "--limit", "3").out
+    assert "0 of 0 rows" in walltime("show", out, "fits", "--where", "false").out
+    for arguments in (("nope",), ("jobs", "--where", "nope >"), ("--where", "true")):
+        assert walltime("show", out, *arguments).code == 2
+    assert walltime("show", tmp_path).code == 2
+    described = json.loads(walltime("columns", "--json").out)
+    assert set(described) == set(TABLES)
+    assert "Processors allocated." in walltime("columns", "observations").out
+    assert walltime("columns", "nope").code == 2
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_ingest_writes_jobs_and_what_it_could_not_read(tmp_path: Path, walltime: Walltime, suffix: str) -> None:
+    out = tmp_path / f"jobs.{suffix}"
+    done = walltime("ingest", SAMPLES / "traps.swf", "--out", out, "--site", "oxbow", "--json")
+    report = json.loads(done.out)["report"]
+    rows = read_table(out, JOBS).num_rows if suffix == "parquet" else pyarrow.csv.read_csv(out).num_rows
+    assert rows == report["kept"]["rows"] == 95
+    beside = tmp_path / f"jobs.unreadable.{suffix}"
+    assert (pq.read_metadata(beside).num_rows if suffix == "parquet" else pyarrow.csv.read_csv(beside).num_rows) == 3
+    assert walltime("ingest", SAMPLES / "riverbend.swf.gz", "--out", out).code == 0
+    assert not beside.exists()
+
+
+def test_ingest_refuses(tmp_path: Path, walltime: Walltime) -> None:
+    log = SAMPLES / "traps.swf"
+    assert walltime("ingest", log, "--out", tmp_path / "jobs.txt").code == 2
+    assert walltime("ingest", log, "--out", tmp_path / "jobs.parquet", "--format", "sacct9").code == 2
+    assert walltime("ingest", log).code == 2
+    assert walltime("ingest", tmp_path / "none", "--out", tmp_path / "jobs.parquet").code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+LAN_LU = "procs,runtime_s\n" + "".join(
+    f"{procs},{1000 / speedup}\n"
+    for procs, speedup in ((2, 2.00), (4, 3.92), (8, 7.25), (16, 13.29), (32, 20.23), (64, 24.95))
+)
+
+
+def test_fit_series_on_lan_lu(tmp_path: Path, walltime: Walltime) -> None:
+    """Lan 2007, Table 5.1; A and sigma with a free T(1) as in the design's table of known answers."""
+    (tmp_path / "lu.csv").write_text(LAN_LU)
+    shown = walltime("fit-series", tmp_path / "lu.csv", "--predict", "64,128", "--out", tmp_path / "fits.parquet")
+    assert shown.code == 0 and "Largest useful allocation" in shown.out and "working set" in shown.out
+    found = json.loads(walltime("fit-series", tmp_path / "lu.csv", "--predict", "128", "--json").out)["series"][0]
+    low = next(law for law in found["laws"] if law["law"] == "downey_low")
+    assert low["avg_parallelism"] == pytest.approx(24.25, abs=0.005)
+    assert low["sigma"] == pytest.approx(0.823, abs=0.0005)
+    assert [row["procs"] for row in found["predictions"]] == [128]
+    assert read_table(tmp_path / "fits.parquet", FITS).num_rows == len(found["laws"])
+    assert read_table(tmp_path / "fits.predictions.parquet", PREDICTIONS).num_rows == 2
+    assert read_table(tmp_path / "fits.scalability.parquet", SCALABILITY).num_rows == 1
+
+
+@pytest.mark.parametrize("given", ["0", "a", "1.5", "", ",", "-4", "²"])
+def test_fit_series_refuses_processor_counts(tmp_path: Path, walltime: Walltime, given: str) -> None:
+    (tmp_path / "lu.csv").write_text(LAN_LU)
+    refused = walltime("fit-series", tmp_path / "lu.csv", f"--predict={given}")
+    assert refused.code == 2 and "--predict" in refused.err
+
+
+def test_usage_errors_exit_2_and_help_0(walltime: Walltime) -> None:
+    assert walltime("run").code == 2
+    assert walltime("nope").code == 2
+    assert walltime("run", "x.toml", "--nope").code == 2
+    assert walltime("--help").code == 0
+    assert walltime("--version").out.startswith("walltime 0.")
+
+
+@pytest.mark.parametrize("mode", ["--plain", "--quiet"])
+@pytest.mark.usefixtures("prefect")
+def test_interrupt_exits_130_and_leaves_nothing(
+    config: Path, tmp_path: Path, walltime: Walltime, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pipeline.run.ingest", interrupt)
+    stopped = walltime("run", config, mode)
+    assert (stopped.code, stopped.out) == (130, "")
+    assert "Traceback" not in stopped.err
+    assert not (tmp_path / "out").exists()
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "flows.cli", *map(str, arguments)]
+
+
+def test_a_reader_who_leaves_early_is_no_failure_worth_a_word() -> None:
+    with subprocess.Popen(command("columns"), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as shown:
+        assert shown.stdout is not None and shown.stderr is not None
+        shown.stdout.close()
+        assert shown.stderr.read() == b""
+
+
+def test_help_does_not_wait_for_heavy_imports() -> None:
+    code = "import sys, flows.cli; print(*sys.modules)"
+    imported = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+    assert not {"prefect", "pandas", "numba", "scipy", "pyarrow"} & set(imported)
+
+
+def test_a_failed_flow_in_its_own_process_says_one_sentence(config: Path, tmp_path: Path) -> None:
+    """With Prefect's own embedded API and its own log, as a user has them."""
+    (tmp_path / "empty.swf").write_bytes(b"")
+    environment = {k: v for k, v in os.environ.items() if k != "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"}
+    done = subprocess.run(
+        command("run", config, "--log", tmp_path / "empty.swf"), capture_output=True, text=True, timeout=180,
+        env=environment | {"PREFECT_HOME": str(tmp_path / "prefect")}, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1 and "empty.swf" in done.stderr
+
+
+def test_kill_9_leaves_nothing_that_the_next_run_keeps(config: Path, tmp_path: Path, walltime: Walltime) -> None:
+    log = SAMPLES / "riverbend.swf.gz"
+    with subprocess.Popen(command("run", config, "--log", log, "--plain"), stderr=subprocess.PIPE, text=True) as run:
+        assert run.stderr is not None
+        run.stderr.readline()
+        run.send_signal(signal.SIGKILL)
+    assert list((tmp_path / "out/work").glob(".draft-*"))
+    assert not (tmp_path / "out/manifest.json").exists()
+    time.sleep(0.05)
+    assert walltime("run", config, "--plain", "--quiet").code == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["manifest.json", "versions"]

@@ -1,0 +1,109 @@
+"""The Prefect flow: the same bytes as the plain run, work done once, artifacts, and no more tasks than it needs."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pytest
+
+from flows.progress import Moment, listening
+from pipeline.core.store import read_metadata, read_table
+from pipeline.publish import load_manifest
+from pipeline.run import KINDS, PUBLISHED, STEPS
+from tests.flows.support import SAMPLES, Outcome
+
+pytestmark = pytest.mark.usefixtures("prefect")
+
+Walltime = Callable[..., Outcome]
+
+
+def published(folder: Path) -> dict[str, bytes]:
+    manifest = load_manifest(folder)
+    return {name: manifest.path(name).read_bytes() for name in manifest.tables}
+
+
+@pytest.mark.parametrize("log", ["traps.swf", "riverbend.swf.gz"])
+def test_flow_and_plain_give_the_same_bytes(config: Path, tmp_path: Path, walltime: Walltime, log: str) -> None:
+    logs = ("--log", SAMPLES / log)
+    assert walltime("run", config, *logs, "--out", tmp_path / "flow", "--quiet") == Outcome(0, "", "")
+    assert walltime("run", config, *logs, "--out", tmp_path / "plain", "--plain", "--quiet") == Outcome(0, "", "")
+    flow, plain = published(tmp_path / "flow"), published(tmp_path / "plain")
+    assert set(flow) == set(plain) == set(PUBLISHED)
+    assert [name for name in flow if flow[name] != plain[name]] == []
+    assert load_manifest(tmp_path / "flow").reports == load_manifest(tmp_path / "plain").reports
+    assert sorted(path.name for path in (tmp_path / "plain").iterdir()) == ["manifest.json", "versions"]
+
+
+def test_the_second_run_does_no_work_again(config: Path, tmp_path: Path) -> None:
+    from flows.nightly import nightly
+
+    states: list[list[str]] = []
+    for _ in range(2):
+        moments: list[Moment] = []
+        with listening(moments.append):
+            nightly(str(config))
+        assert [moment.stage for moment in moments[::2]] == [*(step.name for step in STEPS), "publish"]
+        states.append([moment.state for moment in moments if moment.state != "started"])
+    assert states == [["done"] * 10, ["reused"] * 9 + ["done"]]
+    assert len(list((tmp_path / "out/versions").glob("[!.]*"))) == 1
+
+
+def test_a_changed_setting_redoes_what_depends_on_it(config: Path, tmp_path: Path) -> None:
+    from flows.nightly import nightly
+
+    nightly(str(config))
+    first = load_manifest(tmp_path / "out")
+    config.write_text(config.read_text() + "[predict]\nreach = 2.0\n")
+    moments: list[Moment] = []
+    with listening(moments.append):
+        nightly(str(config))
+    states = {moment.stage: moment.state for moment in moments}
+    assert {stage for stage, state in states.items() if state == "reused"} == {
+        "ingest", "clean", "group", "describe", "observe", "fit",
+    }  # fmt: skip
+    second = load_manifest(tmp_path / "out")
+    assert second.run_id != first.run_id
+    assert [entry.run_id for entry in second.previous] == [first.run_id]
+
+
+def test_every_stage_leaves_an_artifact_and_one_task(config: Path) -> None:
+    from prefect.client.orchestration import get_client
+
+    from flows.nightly import nightly
+
+    state = nightly(str(config), return_state=True)
+    with get_client(sync_client=True) as client:
+        run_id = state.state_details.flow_run_id
+        found = client.request("POST", "/artifacts/filter", json={"flow_runs": {"id": {"any_": [str(run_id)]}}}).json()
+        tasks = client.request("POST", "/task_runs/filter", json={"flow_runs": {"id": {"any_": [str(run_id)]}}}).json()
+    artifacts = {artifact["key"]: artifact["data"] for artifact in found}
+    assert set(artifacts) == {*(f"walltime-{step.name}" for step in STEPS), "walltime-summary"}
+    assert "set aside\\: cancelled\\_before\\_start" in artifacts["walltime-clean"]
+    assert {task["name"] for task in tasks} == {*(step.name for step in STEPS), "publish"}
+    assert len(tasks) == len(STEPS) + 1
+
+
+def test_published_tables_open_without_this_project(config: Path, tmp_path: Path, walltime: Walltime) -> None:
+    assert walltime("run", config, "--plain", "--quiet").code == 0
+    manifest = load_manifest(tmp_path / "out")
+    for name, entry in manifest.tables.items():
+        path = str(manifest.path(name))
+        assert len(pd.read_parquet(path)) == entry.rows
+        assert pl.read_parquet(path).columns == [column.name for column in entry.columns]
+        assert duckdb.sql(f"SELECT count(*) FROM '{path}'").fetchall() == [(entry.rows,)]
+        assert read_table(Path(path), KINDS[name]).num_rows == entry.rows
+        assert read_metadata(Path(path))["table"] == KINDS[name].name
+    assert json.loads((tmp_path / "out/manifest.json").read_text())["settings"]["fit"]["laws"]
+
+
+def test_a_failed_flow_is_failed_for_prefect_too(config: Path, tmp_path: Path) -> None:
+    from flows.nightly import nightly
+
+    (tmp_path / "empty.swf").write_bytes(b"")
+    state = nightly(str(config), logs=[str(tmp_path / "empty.swf")], return_state=True)
+    assert state.is_failed()
+    assert "empty.swf" in (state.message or "")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,58 @@
+"""The configs that ship: swf.toml shows every setting with its default, sample.toml finds its log."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from flows.prepare import find_logs
+from pipeline.core.errors import InputError
+from pipeline.core.flags import Flag
+from pipeline.core.settings import RunSettings, load_settings
+
+CONFIGS = Path(__file__).resolve().parents[3] / "configs"
+SWF = CONFIGS / "swf.toml"
+
+
+def test_swf_toml_parses_to_the_defaults() -> None:
+    settings = load_settings(SWF)
+    assert settings.model_copy(update={"logs": ()}) == RunSettings()
+    assert settings.logs
+
+
+def test_every_setting_occurs_in_swf_toml_under_its_section() -> None:
+    parts = re.split(r"(?m)^\[(\w+)\]$", SWF.read_text())
+    texts = {"": parts[0]} | dict(zip(parts[1::2], parts[2::2], strict=True))
+    for name, field in RunSettings.model_fields.items():
+        section = field.annotation
+        if isinstance(section, type) and issubclass(section, BaseModel):
+            for setting in section.model_fields:
+                assert re.search(rf"(?m)^(# )?{setting} = ", texts[name]), f"{name}.{setting} is not in swf.toml"
+        else:
+            assert re.search(rf"(?m)^{name} = ", texts[""]), f"{name} is not in swf.toml"
+
+
+def test_every_flag_is_named_in_swf_toml() -> None:
+    assert all(str(flag) in SWF.read_text() for flag in Flag)
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.name)
+def test_every_config_is_valid(path: Path) -> None:
+    load_settings(path)
+    assert tomllib.loads(path.read_text())
+
+
+def test_sample_toml_finds_its_log() -> None:
+    assert find_logs(load_settings(CONFIGS / "sample.toml").logs, CONFIGS)
+
+
+def test_logs_are_relative_to_the_config_even_where_its_folder_looks_like_a_glob(tmp_path: Path) -> None:
+    folder = tmp_path / "runs [2024]"
+    folder.mkdir()
+    for name in ("b.swf", "a.swf", "c.txt"):
+        (folder / name).write_text("; a log\n")
+    assert [path.name for path in find_logs(["*.swf", "a.swf"], folder)] == ["a.swf", "b.swf"]
+    with pytest.raises(InputError, match="no such file"):
+        find_logs(["*.none"], folder)

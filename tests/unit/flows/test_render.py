@@ -1,0 +1,45 @@
+"""What reaches a terminal: numbers a person reads, text that can neither colour nor steer it."""
+
+import io
+import json
+import math
+
+import pytest
+from rich.console import Console
+
+from flows.render import grid, number, pairs, print_json, report_table, say
+from pipeline.core.report import Report, Tally
+
+HOSTILE = "[bold red]x[/bold red] \x1b[31m\x07 \u202e [link=file:///etc]a[/link]"
+
+
+def printed(what: object) -> str:
+    sink = io.StringIO()
+    Console(file=sink, force_terminal=True, width=200, highlight=False).print(what)
+    return sink.getvalue()
+
+
+def test_hostile_text_is_spelt_out() -> None:
+    for what in (say(HOSTILE), grid("t", ("a",), [(say(HOSTILE),)]), pairs("", {HOSTILE: HOSTILE})):
+        text = printed(what)
+        assert "\x1b[31m" not in text and "\x07" not in text and "\u202e" not in text
+        assert "[bold red]x[/bold red]" in text and "\\x1b[31m" in text
+
+
+def test_hostile_reasons_in_a_report() -> None:
+    report = Report("clean", "job", Tally(1), Tally(0), {HOSTILE: Tally(1)})
+    assert "[bold red]x" in printed(report_table(report))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, ""), (1_234_567, "1,234,567"), (0.0, "0"), (0.12345, "0.1235"), (12.345, "12.35"), (987_654.3, "987,654"),
+     (math.inf, "inf"), (math.nan, ""), (-3.5, "-3.500"), (True, "True"), ("[b]", "\\[b]")],
+)  # fmt: skip
+def test_numbers_for_a_person(value: object, text: str) -> None:
+    assert number(value) == text
+
+
+def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"a": math.nan, "b": (1, math.inf), "c": None})
+    assert json.loads(capsys.readouterr().out) == {"a": None, "b": [1, None], "c": None}

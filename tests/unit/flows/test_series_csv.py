@@ -1,0 +1,58 @@
+"""CSV files of measured runtimes: what is read, and the one sentence for what cannot be."""
+
+from pathlib import Path
+
+import pytest
+
+from flows.series_csv import read_series
+from pipeline.core.errors import InputError
+
+
+def write(folder: Path, text: str | bytes) -> Path:
+    path = folder / "lu.csv"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def test_repeats_and_series(tmp_path: Path) -> None:
+    text = "\ufeffprocs , runtime_s,application,problem_size\n4,10,LU,W\n4,30,LU,W\n\n2,50,LU,W\n4,7,LU,A\n"
+    rows = read_series(write(tmp_path, text)).to_pylist()
+    found = [(row["group_id"], row["procs"], row["n_jobs"], row["runtime_s_median"]) for row in rows]
+    small, large = "application=LU problem_size=A", "application=LU problem_size=W"
+    assert found == [(small, 4, 1, 7.0), (large, 2, 1, 50.0), (large, 4, 2, 20.0)]
+
+
+def test_without_names_the_file_names_the_series(tmp_path: Path) -> None:
+    assert read_series(write(tmp_path, "procs,runtime_s\n1,2\n")).column("group_id").to_pylist() == ["lu"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "an empty file"),
+        ("procs,runtime\n1,2\n", "line 1: .*rename runtime to runtime_s"),
+        ("procs,runtime_s\n", "no rows below the header"),
+        ("procs,runtime_s\n1,2\n\n2,x\n", "line 4: found runtime_s = 'x'"),
+        ("procs,runtime_s\n1,2\n1.5,2\n", "line 3: found procs = '1.5', expected a whole number"),
+        ("procs,runtime_s\n0,2\n", "line 2: found procs = '0'"),
+        ("procs,runtime_s\n1,-2\n", "line 2: found runtime_s = '-2', expected a runtime in seconds above 0"),
+        ("procs,runtime_s\n1,nan\n", "line 2: found runtime_s = 'nan'"),
+        ("procs,runtime_s\n1,inf\n", "line 2"),
+        ("procs,runtime_s\n1,1e400\n", "line 2"),
+        ("procs,runtime_s\n1e30,2\n", "line 2: found procs"),
+        ("procs,runtime_s\n1\n", "line 2: found runtime_s = ''"),
+        ("procs,runtime_s\n1,2,3\n", "line 2: found more values than columns"),
+        ("procs,runtime_s\n1,2\n1,2,3\n", "no CSV"),
+        ("procs,runtime_s\n1,\x1b[31m\n", r"\\x1b"),
+        (b"\x89PNG\xff\xfe\x00", "cannot be read"),
+    ],
+)
+def test_what_cannot_be_read_is_one_sentence(tmp_path: Path, text: str | bytes, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence) as caught:
+        read_series(write(tmp_path, text))
+    assert "\n" not in str(caught.value) and "\x1b" not in str(caught.value)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        read_series(tmp_path / "none.csv")
