@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.core.buffers import floats_of
 from pipeline.core.columns import CATEGORY
 
 Floats = npt.NDArray[np.float64]
@@ -17,9 +18,7 @@ Array = npt.NDArray[Any]
 
 def floats(table: pa.Table, name: str) -> Floats:
     """A numeric column as float64, null as NaN."""
-    values = table.column(name).cast(pa.float64())
-    filled: Floats = pc.fill_null(values, float("nan")).to_numpy()
-    return filled
+    return floats_of(table.column(name).cast(pa.float64()))
 
 
 def category_codes(table: pa.Table, name: str) -> tuple[Ints, list[str]]:

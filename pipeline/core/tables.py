@@ -25,7 +25,7 @@ class TableKind:
 
     def empty(self) -> pa.Table:
         """A table of this kind with no rows."""
-        return self.schema().empty_table()
+        return pa.table([pa.nulls(0, f.type) for f in self.schema()], schema=self.schema())
 
     def build(self, **values: object) -> pa.Table:
         """A checked table from arrays or sequences by column name; columns not named are null."""

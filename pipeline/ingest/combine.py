@@ -1,0 +1,185 @@
+"""Chunks into one JOBS table whose bytes depend neither on the order of rows nor on how they were split."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.core.arrays import Bools, Ints
+from pipeline.core.buffers import arrow, integers, nulls, texts
+from pipeline.core.columns import CATEGORY
+from pipeline.core.tables import JOBS
+
+_POSITION = ("source_file", "source_line")
+_NATURAL = r"^(?P<n1>\d{0,18})(?P<t1>\D*)(?P<n2>\d{0,18})"
+_LAST = np.iinfo(np.int64).max
+
+Ranks = dict[str, Ints]
+"""By column, the rank of each row's value among the column's values; null is -1. Equal values, equal ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """jobs: sorted by submit, job id, restart. superseded: records of which another reading was kept.
+
+    n_reused_ids: job ids that more than one whole job's record bears.
+    """
+
+    jobs: pa.Table
+    superseded: pa.Table
+    n_reused_ids: int
+
+
+def combine(jobs: pa.Table, same_record: Sequence[str]) -> Combined:
+    """JOBS with a PART column, in any order, made canonical: duplicates out, restarts numbered, rows sorted.
+
+    Two records are the same one read twice where job id, part and the `same_record` columns agree (or, without a
+    submit time, all columns but their position); the later-ending is kept, then the one that sorts last. The other
+    records of a job id are its restarts: whole jobs first, then parts, each by submit, start, part, end and the rest.
+    """
+    jobs = jobs.combine_chunks()
+    repeated = np.flatnonzero(_repeated_ids(jobs["job_id"]))
+    superseded, n_reused = jobs.slice(0, 0), 0
+    if len(repeated):
+        jobs, superseded, n_reused = _untangled(jobs, repeated, same_record)
+    jobs = _sorted(jobs.select(JOBS.schema().names))
+    return Combined(_with_sorted_categories(jobs), superseded.select(JOBS.schema().names), n_reused)
+
+
+def _repeated_ids(ids: pa.ChunkedArray) -> Bools:
+    """Rows whose job id another row bears too."""
+    numbers = _as_integers(ids)
+    codes = numbers if numbers is not None else _rank(ids)
+    if bool((np.diff(codes) > 0).all()):
+        return np.zeros(len(codes), np.bool_)
+    ranked = np.sort(codes)
+    twice = ranked[1:][ranked[1:] == ranked[:-1]]
+    repeated: Bools = np.isin(codes, twice) if len(twice) else np.zeros(len(codes), np.bool_)
+    return repeated
+
+
+def _as_integers(ids: pa.ChunkedArray) -> Ints | None:
+    """Ids as int64, where all are integers as this program writes them (no leading zero, no sign but -); else None."""
+    try:
+        numbers = ids.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return None
+    return integers(numbers)[0] if numbers.cast(pa.string()).equals(ids) else None
+
+
+def _untangled(jobs: pa.Table, repeated: Ints, same_record: Sequence[str]) -> tuple[pa.Table, pa.Table, int]:
+    """Jobs with restarts numbered and superseded records taken out; those; how many ids are reused."""
+    rows = jobs.take(arrow(repeated))
+    ranks = {name: _rank(rows[name]) for name in rows.column_names if rows[name].null_count < len(rows)}
+    content = [name for name in ranks if name not in _POSITION]
+    identity = ["job_id", "part", *same_record]
+    order = _order(ranks, [*identity, "end_s", "runtime_s", *content, *_POSITION])
+    is_last = ~_same_as_next(ranks, order, identity, content)
+    kept, lost = order[is_last], order[~is_last]
+    place, n_reused = _restarts({name: rank[kept] for name, rank in ranks.items()}, content)
+    restart = integers(jobs["restart"])[0].copy()
+    restart[repeated[kept]] = place
+    jobs = jobs.set_column(jobs.column_names.index("restart"), jobs.schema.field("restart"), arrow(restart))
+    is_gone = np.zeros(jobs.num_rows, np.bool_)
+    is_gone[repeated[lost]] = True
+    return jobs.filter(arrow(~is_gone)), jobs.filter(arrow(is_gone)), n_reused
+
+
+def _restarts(ranks: Ranks, content: Sequence[str]) -> tuple[Ints, int]:
+    """Place of each record among those of its job id; how many ids several whole jobs bear."""
+    last = {name: np.where(rank < 0, _LAST, rank) for name, rank in ranks.items()}
+    part = last["part"] if "part" in last else np.zeros(len(last["job_id"]), np.int64)
+    order = _order(
+        last | {"is_part": np.minimum(part, 1)},
+        ["job_id", "is_part", "submit_s", "start_s", "part", "end_s", *content, *_POSITION],
+    )
+    ids = ranks["job_id"][order]
+    first = np.flatnonzero(np.diff(ids, prepend=-1) != 0)
+    restart = np.empty(len(ids), np.int64)
+    restart[order] = np.arange(len(ids)) - np.repeat(first, np.diff(first, append=len(ids)))
+    whole = np.bincount(ids, weights=part[order] == 0)
+    return restart, int(np.count_nonzero(whole > 1))
+
+
+def _same_as_next(ranks: Ranks, order: Ints, identity: Sequence[str], content: Sequence[str]) -> Bools:
+    """Whether each row, in this order, is the same record as the row after it."""
+
+    def agree(names: Sequence[str]) -> Bools:
+        ranked = [ranks[name][order] for name in names if name in ranks]
+        same: Bools = np.logical_and.reduce([r[:-1] == r[1:] for r in ranked])
+        return same
+
+    has_submit = ranks["submit_s"][order][:-1] >= 0 if "submit_s" in ranks else np.zeros(len(order) - 1, np.bool_)
+    return np.append(np.where(has_submit, agree(identity), agree(content)), False)
+
+
+def _order(ranks: Ranks, names: Sequence[str]) -> Ints:
+    """Row numbers in the order of these columns, the first of them the most significant."""
+    keys = [ranks[name] for name in dict.fromkeys(names) if name in ranks]
+    order: Ints = np.lexsort(keys[::-1])
+    return order
+
+
+def _sorted(jobs: pa.Table) -> pa.Table:
+    """By submit (unknown last), job id (its numbers as numbers), restart."""
+    submit, is_unknown = integers(jobs["submit_s"])
+    submit = np.where(is_unknown, _LAST, submit)
+    numbers = _as_integers(jobs["job_id"])
+    keys = [
+        submit,
+        *([numbers] if numbers is not None else _natural_keys(jobs["job_id"])),
+        integers(jobs["restart"])[0],
+    ]
+    order = np.lexsort(keys[::-1])
+    if bool((np.diff(order) == 1).all()):
+        return jobs
+    return jobs.take(arrow(order))
+
+
+def _natural_keys(ids: pa.ChunkedArray) -> list[Ints]:
+    """Keys, most significant first, that put 9_2 before 9_10, and both before 10."""
+    parts = pc.extract_regex(ids.combine_chunks(), _NATURAL)
+    first, word, second = (parts.field(i) for i in range(3))
+    return [_number_key(first), _rank(word), _number_key(second), _rank(ids)]
+
+
+def _number_key(digits: pa.Array) -> Ints:
+    """The number; -1 where there is none."""
+    encoded = digits.dictionary_encode()
+    numbers = np.array([int(word or -1) for word in encoded.dictionary.to_pylist()], np.int64)
+    return numbers[integers(encoded.indices)[0]]
+
+
+def _rank(column: pa.Array | pa.ChunkedArray) -> Ints:
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
+    encoded = array if array.type == CATEGORY else array.dictionary_encode()
+    place = np.empty(len(encoded.dictionary), np.int64)
+    place[integers(pc.array_sort_indices(encoded.dictionary))[0]] = np.arange(len(place))
+    is_null = nulls(encoded)
+    codes = np.where(is_null, 0, integers(encoded.indices)[0])
+    ranks: Ints = np.where(is_null, -1, place[codes] if len(place) else -1)
+    return ranks
+
+
+def _with_sorted_categories(jobs: pa.Table) -> pa.Table:
+    """Every category's dictionary sorted, and without values no row has."""
+    columns = [_sorted_category(c.combine_chunks()) if c.type == CATEGORY else c for c in jobs.columns]
+    return pa.table(columns, schema=jobs.schema)
+
+
+def _sorted_category(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks else pa.nulls(0, CATEGORY)
+    if column.null_count == len(column):
+        return pa.nulls(len(column), CATEGORY)
+    words = column.dictionary.to_pylist()
+    used = pc.unique(column.indices).to_pylist()
+    kept = sorted(words[i] for i in used if i is not None)
+    if kept == words:
+        return column
+    place = {word: rank for rank, word in enumerate(kept)}
+    lookup = arrow(np.array([place.get(word, 0) for word in words], np.int32))
+    return pa.DictionaryArray.from_arrays(pc.take(lookup, column.indices), texts(kept))

@@ -1,0 +1,232 @@
+"""Opening logs: files, folders and globs; plain or compressed, told by content; in blocks of whole lines."""
+
+import bz2
+import gzip
+import io
+import lzma
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from glob import glob
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import pyarrow as pa
+
+from pipeline.core.errors import InputError
+from pipeline.core.text import printable
+
+BLOCK_BYTES = 1 << 25
+"""Decompressed bytes read at a time: what bounds a reader's memory."""
+
+MAX_LINE_BYTES = 1 << 20
+"""A longer line is no accounting record; its middle is not even kept in memory."""
+
+HEAD_BYTES = 1 << 16
+_BOM = b"\xef\xbb\xbf"
+_DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException)
+_MAGIC = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"), (b"\x28\xb5\x2f\xfd", "zstd"))
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One log file. `label` names it in tables and messages; `is_named` where the user gave this very path."""
+
+    path: Path
+    label: str
+    is_named: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole lines of a decompressed source, where the first stands: line from 1, byte from 0."""
+
+    data: bytes
+    line: int
+    offset: int
+
+    @property
+    def n_lines(self) -> int:
+        """Lines in it; the last may lack its newline."""
+        return self.data.count(b"\n") + (not self.data.endswith(b"\n"))
+
+
+def find_sources(paths: Sequence[Path]) -> list[Source]:
+    """The files behind paths, folders (searched in depth, hidden names left out) and globs, each once, by name.
+
+    A label is the path relative to the folder given, else the file's name; where two would be the same, as many
+    parents are added as tell them apart. InputError where a path leads to no file.
+    """
+    found: dict[Path, tuple[Path, bool]] = {}
+    for given in paths:
+        for path, relative, is_named in _expand(Path(given)):
+            found.setdefault(path.resolve(), (relative, is_named))
+    if not found:
+        raise InputError("the list of logs", "no path", "at least one", "give a log, a folder or a glob")
+    labels = _distinct_labels({path: relative for path, (relative, _) in found.items()})
+    sources = [Source(path, labels[path], is_named) for path, (_, is_named) in found.items()]
+    return sorted(sources, key=lambda source: source.label)
+
+
+def head(source: Source, *, is_empty_ok: bool = False) -> bytes:
+    """The first 64 KiB of a source, decompressed; InputError where it is damaged, or empty and may not be."""
+    start = next(_fresh_bytes(source, HEAD_BYTES), b"")
+    if not start and not is_empty_ok:
+        raise empty_source(source)
+    return start
+
+
+def empty_source(source: Source) -> InputError:
+    """The error for a source without a byte."""
+    return InputError(f"{printable(source.label)}, line 1", "an empty file", "a log", "check that the export ran")
+
+
+def line_blocks(source: Source, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+    """A source's decompressed bytes in blocks that end with a line, however the reads fell; a UTF-8 mark is dropped.
+
+    A line longer than MAX_LINE_BYTES keeps just over that many bytes. InputError, with the line reached, where the
+    compressed data is cut off or damaged.
+    """
+    line, offset, carry, dropped = 1, 0, b"", 0
+    for fresh in _without_mark(_fresh_bytes(source, block_bytes)):
+        data = fresh
+        if dropped:
+            end = fresh.find(b"\n") + 1
+            if not end:
+                dropped += len(fresh)
+                continue
+            yield Block(carry + b"\n", line, offset)
+            line, offset = line + 1, offset + len(carry) + dropped + end
+            carry, dropped, data = b"", 0, fresh[end:]
+        data = carry + data if carry else data
+        cut = data.rfind(b"\n") + 1
+        if cut:
+            whole = data if cut == len(data) else data[:cut]
+            yield Block(whole, line, offset)
+            line, offset = line + whole.count(b"\n"), offset + cut
+        carry = data[cut : cut + MAX_LINE_BYTES + 1]
+        dropped = len(data) - cut - len(carry)
+    if carry:
+        yield Block(carry, line, offset)
+
+
+def _without_mark(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The bytes with a leading UTF-8 mark blanked, which keeps every offset true."""
+    start = b""
+    for chunk in chunks:
+        start += chunk
+        if len(start) >= len(_BOM) or not _BOM.startswith(start):
+            yield b"   " + start[3:] if start.startswith(_BOM) else start
+            yield from chunks
+            return
+    if start:
+        yield start
+
+
+def _fresh_bytes(source: Source, size: int) -> Iterator[bytes]:
+    n_lines = 1
+    try:
+        with _open(source.path) as stream:
+            while data := stream.read(size):
+                yield data
+                n_lines += data.count(b"\n")
+    except _DAMAGED as error:
+        raise _unreadable(source, n_lines, error) from None
+
+
+def _unreadable(source: Source, line: int, error: Exception) -> InputError:
+    where = f"{printable(source.label)}, line {line}"
+    if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
+        return InputError(where, f"a file that cannot be opened ({error.strerror})", "a log that can be read")
+    if isinstance(error, EOFError) or "ended before" in str(error) or "Truncated" in str(error):
+        found = "a compressed file that ends in the middle"
+    else:
+        found = f"compressed data that is damaged ({printable(str(error))})"
+    return InputError(where, found, "a whole file", "copy or export the log again")
+
+
+def _open(path: Path) -> BinaryIO:
+    with path.open("rb") as peek:
+        start = peek.read(8)
+    kind = next((kind for magic, kind in _MAGIC if start.startswith(magic)), "plain")
+    match kind:
+        case "gzip":
+            return cast(BinaryIO, gzip.open(path, "rb"))
+        case "xz":
+            return cast(BinaryIO, lzma.open(path, "rb"))
+        case "bzip2":
+            return cast(BinaryIO, bz2.open(path, "rb"))
+        case "zstd":
+            return cast(BinaryIO, _Zstd(path))
+        case _:
+            return path.open("rb", buffering=0)
+
+
+def _expand(given: Path) -> Iterator[tuple[Path, Path, bool]]:
+    """Each file behind a path: the file, its name relative to what was given, whether it was given itself."""
+    shown = printable(str(given))
+    try:
+        is_folder, is_file = given.is_dir(), given.is_file()
+    except (OSError, ValueError) as error:
+        raise InputError(shown, f"a path that cannot be used ({error})", "a log, a folder or a glob") from None
+    if is_file:
+        yield given, Path(given.name), True
+    elif is_folder:
+        yield from ((path, path.relative_to(given), False) for path in _files_in(given))
+    elif given.exists():
+        raise InputError(shown, "a path that is neither a file nor a folder", "a log, a folder or a glob")
+    else:
+        # Path.glob takes no absolute pattern.
+        is_pattern = any(c in str(given) for c in "*?[")
+        matches = sorted(glob(str(given), recursive=True)) if is_pattern else []  # noqa: PTH207
+        if not matches:
+            raise InputError(shown, "no such file or folder", "a log, a folder or a glob", "check the path")
+        for match in map(Path, matches):
+            yield from ((p, rel, False) for p, rel, _ in _expand(match))
+
+
+def _files_in(folder: Path) -> list[Path]:
+    files = [p for p in folder.rglob("*") if not any(part.startswith(".") for part in p.relative_to(folder).parts)]
+    files = sorted(p for p in files if p.is_file())
+    if not files:
+        shown = printable(str(folder))
+        raise InputError(shown, "a folder without a file", "a folder that holds logs", "check the path")
+    return files
+
+
+def _distinct_labels(relative: dict[Path, Path]) -> dict[Path, str]:
+    """Label by path; a label that two paths would share takes as many parents as needed to differ."""
+    depth = {path: len(short.parts) for path, short in relative.items()}
+    while True:
+        # A symbolic link is named as it was given, until its name alone does not tell it apart.
+        names = {
+            path: relative[path] if depth[path] == len(relative[path].parts) else Path(*path.parts[-depth[path] :])
+            for path in relative
+        }
+        shared = Counter(names.values())
+        clashing = [path for path, name in names.items() if shared[name] > 1]
+        if not clashing:
+            return {path: _text(name) for path, name in names.items()}
+        for path in clashing:
+            depth[path] += 1
+
+
+def _text(name: Path) -> str:
+    """A file name as text, also where its bytes are no UTF-8."""
+    return name.as_posix().encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+class _Zstd(io.RawIOBase):
+    """A zstd file as a stream that tells a cut file from a whole one."""
+
+    def __init__(self, path: Path) -> None:
+        self._stream = pa.CompressedInputStream(pa.OSFile(str(path)), "zstd")
+
+    def read(self, size: int = -1) -> bytes:
+        data: bytes = self._stream.read(size)
+        return data
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()

@@ -1,0 +1,54 @@
+"""A block of SWF lines as columns of numbers: the shapes both parsers fill, and the choice between them."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from pipeline.core.arrays import Bools, Floats, Ints
+
+N_FIELDS = 18
+MIN_FIELDS = 5
+"""A job line needs its number, submit, wait, runtime and processors; a dialect may leave the later ones out."""
+
+MAX_DIGITS = 18
+"""Numbers of 10^18 and more are refused, so that submit + wait + runtime always fits in 64 bits."""
+
+REASONS = ("not_a_number", "number_too_large", "too_few_fields", "no_job_number", "line_too_long")
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What stands in one block.
+
+    whole: 18 arrays of int64, each value floored, -1 in fields a short line lacks; real: 18 of float64, the value where
+    it has a fraction, else 0, to be asked only where `fractional` is set; line: each row's place in the block, from 0.
+    bad: int64 (n, 5), line, start byte, end byte, reason (1 + index into REASONS), field (from 1). comments: int64
+    (n, 4), rows before it, line, start, end. width: fields a line of this file needs, 0 before its first job.
+    """
+
+    whole: Sequence[Ints]
+    real: Sequence[Floats]
+    fractional: Bools
+    line: Ints
+    bad: Ints
+    comments: Ints
+    width: int
+    n_blank: int = 0
+    n_long: int = 0
+    n_short: int = 0
+
+
+def scan(data: bytes, width: int = 0, reals: Collection[int] = ()) -> Scanned:
+    """The rows, unreadable lines and comments of a block of whole lines (the last may lack its newline).
+
+    reals: the fields (from 1) read as fractions, a hint for speed. A line with fewer fields than `width`, the first
+    job's of its file (at most 18, at least 5), has been cut short and is unreadable.
+    """
+    from pipeline.ingest.swf_regular import scan_regular  # noqa: PLC0415
+
+    regular = scan_regular(data, reals)
+    if regular is not None:
+        return regular
+    # numba takes half a second to wake up: a log without oddities need not wait for it.
+    from pipeline.ingest.swf_kernel import scan_any  # noqa: PLC0415
+
+    return scan_any(data, width)
