@@ -13,7 +13,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def kernel(function: F) -> F:
     """A function compiled into the kernels that call it; division by zero gives inf or NaN, as in numpy."""
-    return cast(F, njit(error_model="numpy")(function))
+    # Inlined, because a call that passes arrays counts references: 1.9 microseconds a fit instead of 0.2 in high mode.
+    return cast(F, njit(error_model="numpy", forceinline=True)(function))
 
 
 def entry_kernel(function: F) -> F:

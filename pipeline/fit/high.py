@@ -8,14 +8,12 @@ import numpy as np
 from pipeline.core.arrays import Floats
 from pipeline.fit.compiled import kernel
 from pipeline.fit.sums import (
-    FLAT_SSE,
     FLAT_V,
     FLAT_Z,
     P1,
     P2,
     P3,
     RATE,
-    SSE,
     SW,
     TOLERANCE,
     WEIGHT,
@@ -29,6 +27,7 @@ from pipeline.fit.sums import (
     Workspace,
     X,
     hyperbola,
+    least_error,
     solve,
     unit_variance_ray,
 )
@@ -60,6 +59,8 @@ def search_high(m: int, work: Workspace) -> None:
     """The optimum over all of high mode into work.best: objective, a, b, N*."""
     _offer_one_piece(m, work)
     for j in range(1, m + 1):
+        if least_error(j, work) > work.best[F] + work.best[TOLERANCE]:
+            continue
         tau, plateau, gain, is_inside = unit_variance_ray(j, m, work)
         if is_inside:
             offer_high(m, work, gain, 0.5 * tau, 0.5 * tau * plateau, plateau)
@@ -82,16 +83,9 @@ def _offer_one_piece(m: int, work: Workspace) -> None:
 
 
 @kernel
-def _least_error(j: int, work: Workspace) -> float:
-    """No curve with its bend between sizes j and j + 1 does better."""
-    least: float = work.prefix[j, SSE] + work.suffix[j, FLAT_SSE]
-    return least
-
-
-@kernel
 def _offer_bend_after(j: int, m: int, work: Workspace) -> None:
     """H2: the bend free between sizes j and j + 1, slope and plateau fitted apart."""
-    bound = _least_error(j, work)
+    bound = least_error(j, work)
     if bound > work.best[F] + work.best[TOLERANCE]:
         return
     P, a, _, is_determined = hyperbola(work.prefix, j)
@@ -104,7 +98,7 @@ def _offer_bend_after(j: int, m: int, work: Workspace) -> None:
 @kernel
 def _offer_bend_at(k: int, m: int, work: Workspace) -> None:
     """H3: the bend at size k, sigma kept at 1 where it would fall below."""
-    bound = min(_least_error(k - 1, work), _least_error(k, work))
+    bound = min(least_error(k - 1, work), least_error(k, work))
     if bound > work.best[F] + work.best[TOLERANCE]:
         return
     prefix, v, z = work.prefix, work.suffix[k, FLAT_V], work.suffix[k, FLAT_Z]

@@ -7,7 +7,7 @@ and (n + 1)/2 at which a point changes its piece.
 from pipeline.core.arrays import Floats
 from pipeline.fit.bernstein import next_falling_root, to_bernstein
 from pipeline.fit.compiled import kernel
-from pipeline.fit.rational import Gram, fill_slope, gram_along, gram_at
+from pipeline.fit.rational import Gram, determinant_along, explained_along, fill_slope, gram_along, gram_at, stays_below
 from pipeline.fit.sums import (
     FLAT_SSE,
     FLAT_V,
@@ -32,9 +32,13 @@ from pipeline.fit.sums import (
     X,
     Z,
     hyperbola,
+    least_error,
     solve,
     unit_variance_ray,
 )
+
+# Share of G11 G22 the determinant must keep for N and D to be trusted beyond the screening tolerance.
+SOUND = 1e-5
 
 
 @kernel
@@ -74,7 +78,7 @@ def offer_low(m: int, work: Workspace, gain: float, tau: float, s: float, A: flo
         return
     is_tie = f >= best[F] - rounding
     best[HIGHEST] = max(best[HIGHEST], A) if is_tie else A
-    if not is_tie or A < best[P3]:
+    if not (is_tie and best[P3] <= A):
         best[F], best[P1], best[P2], best[P3] = f, tau, s, A
 
 
@@ -102,6 +106,8 @@ def _offer_one_piece(m: int, work: Workspace) -> None:
 @kernel
 def _offer_rays(j: int, m: int, work: Workspace) -> None:
     """L2 and L3: sigma = 0 and sigma = 1 with A free, the first j points sloped."""
+    if least_error(j, work) > work.best[F] + work.best[TOLERANCE]:
+        return
     tau, plateau, gain, is_inside = unit_variance_ray(j, m, work)
     if is_inside:
         offer_low(m, work, gain, tau, 0.5 * tau, 0.5 * (plateau + 1.0))
@@ -140,10 +146,17 @@ def _search_interval(lo: float, hi: float, n_sloped: int, n_unflat: int, m: int,
     if bound + _middle_sse(n_unflat - n_sloped, middle) > work.best[F] + work.best[TOLERANCE]:
         return
     gram = gram_along(lo, hi - lo, n_sloped, n_unflat, middle, work.prefix, work.suffix)
+    g11, g22 = gram.a0 + gram.a1 + gram.a2, gram.c0 + gram.c1 + gram.c2
+    explained, determinant = explained_along(gram), determinant_along(gram)
+    end = determinant[0] + determinant[1] + determinant[2] + determinant[3] + determinant[4]
+    is_sound = determinant[0] > SOUND * gram.a0 * gram.c0 and end > SOUND * g11 * g22
+    limit = work.prefix[m, SW] - work.best[F] - work.best[TOLERANCE]
+    if is_sound and stays_below(explained, determinant, limit):
+        return
     _offer_clamped(1.0, hi, gram, m, work)
     is_degenerate = n_unflat == 1 or (n_sloped == 0 and n_unflat == m)
     if not is_degenerate:
-        fill_slope(gram, work.slope)
+        fill_slope(explained, determinant, work.slope)
         _offer_interior(lo, hi, gram, m, work)
 
 

@@ -10,6 +10,8 @@ from pipeline.core.arrays import Floats
 from pipeline.fit.compiled import kernel
 from pipeline.fit.sums import FLAT_V, FLAT_Z, XX, XY, YY, ZX, ZY
 
+Quartic = tuple[float, float, float, float, float]
+
 
 class Gram(NamedTuple):
     """Coefficients in u: a of G11, b of G12, c of G22, p of g1, q of g2, each from the constant term up."""
@@ -60,7 +62,7 @@ def gram_along(
 
 
 @kernel
-def gram_at(u: float, g: Gram) -> tuple[float, float, float, float, float]:
+def gram_at(u: float, g: Gram) -> Quartic:
     """G11, G12, G22, g1, g2 at one u."""
     return (
         g.a0 + u * (g.a1 + u * g.a2),
@@ -72,7 +74,7 @@ def gram_at(u: float, g: Gram) -> tuple[float, float, float, float, float]:
 
 
 @kernel
-def _explained(g: Gram) -> tuple[float, float, float, float, float]:
+def explained_along(g: Gram) -> Quartic:
     """N = g1^2 G22 - 2 g1 g2 G12 + g2^2 G11, from the constant term up."""
     pp0, pp1, pp2 = g.p0 * g.p0, 2.0 * g.p0 * g.p1, g.p1 * g.p1
     qq0, qq1, qq2 = g.q0 * g.q0, 2.0 * g.q0 * g.q1, g.q1 * g.q1
@@ -87,7 +89,7 @@ def _explained(g: Gram) -> tuple[float, float, float, float, float]:
 
 
 @kernel
-def _determinant(g: Gram) -> tuple[float, float, float, float, float]:
+def determinant_along(g: Gram) -> Quartic:
     """D = G11 G22 - G12^2, from the constant term up."""
     return (
         g.a0 * g.c0 - g.b0 * g.b0,
@@ -99,10 +101,24 @@ def _determinant(g: Gram) -> tuple[float, float, float, float, float]:
 
 
 @kernel
-def fill_slope(g: Gram, slope: Floats) -> None:
+def stays_below(explained: Quartic, determinant: Quartic, limit: float) -> bool:
+    """Whether N/D < limit on all of [0, 1], by the Bernstein coefficients of limit D - N; False where unsure."""
+    n0, n1, n2, n3, n4 = explained
+    d0, d1, d2, d3, d4 = determinant
+    b0, b1, b2 = limit * d0 - n0, (limit * d1 - n1) / 4.0, (limit * d2 - n2) / 6.0
+    b3, b4 = (limit * d3 - n3) / 4.0, limit * d4 - n4
+    b4 += 4.0 * (b3 + b1) + 6.0 * b2 + b0
+    b3 += 3.0 * (b2 + b1) + b0
+    b2 += 2.0 * b1 + b0
+    b1 += b0
+    return b0 > 0.0 and b1 > 0.0 and b2 > 0.0 and b3 > 0.0 and b4 > 0.0
+
+
+@kernel
+def fill_slope(explained: Quartic, determinant: Quartic, slope: Floats) -> None:
     """Coefficients of p = N'D - ND' (the u^7 terms cancel), the sign of -df/du."""
-    n0, n1, n2, n3, n4 = _explained(g)
-    d0, d1, d2, d3, d4 = _determinant(g)
+    n0, n1, n2, n3, n4 = explained
+    d0, d1, d2, d3, d4 = determinant
     slope[0] = n1 * d0 - n0 * d1
     slope[1] = 2.0 * (n2 * d0 - n0 * d2)
     slope[2] = 3.0 * (n3 * d0 - n0 * d3) + (n2 * d1 - n1 * d2)

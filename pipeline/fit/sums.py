@@ -149,6 +149,13 @@ def _fill_suffix(m: int, points: Floats, suffix: Floats) -> None:
 
 
 @kernel
+def least_error(j: int, work: Workspace) -> float:
+    """No curve that is a hyperbola up to size j and flat from j + 1 on does better."""
+    least: float = work.prefix[j, SSE] + work.suffix[j, FLAT_SSE]
+    return least
+
+
+@kernel
 def unit_variance_ray(j: int, m: int, work: Workspace) -> tuple[float, float, float, bool]:
     """sigma = 1 with the plateau free between sizes j and j + 1 (exact-fit.md, L3 and H4): tau/2 + b/n, then tau.
 
