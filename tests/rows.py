@@ -43,7 +43,7 @@ def observations_of(
     points = [(group, procs, runtime_s) for group, curve in series.items() for procs, runtime_s in curve.items()]
     groups, procs, runtimes_s = zip(*points, strict=True) if points else ((), (), ())
     same = {"n_jobs": n_jobs, "first_start_s": 0, "last_end_s": 1, "log_sd": log_sd}
-    shares = {"q10": -1.2816, "q90": 1.2816, "q025": -1.96, "q975": 1.96}
+    shares = {"q10": -1.2816, "q90": 1.2816}
     return OBSERVATIONS.build(
         group_id=list(groups),
         procs=list(procs),

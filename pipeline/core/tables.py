@@ -127,8 +127,8 @@ GROUPS = TableKind(
 OBSERVATIONS = TableKind(
     "observations",
     columns(
-        "group_id", "procs", "n_jobs", "runtime_s_median", "runtime_s_q10", "runtime_s_q90", "runtime_s_q025",
-        "runtime_s_q975", "log_sd",
+        "group_id", "procs", "n_jobs", "runtime_s_median", "runtime_s_q10", "runtime_s_q90", "log_sd",
+        "repeat_log_lo95", "repeat_log_hi95",
         "first_start_s", "last_end_s",
     ),
     ("group_id", "procs"),

@@ -57,11 +57,12 @@ def choose(
 ) -> dict[str, Bools]:
     """Per law, whether it answers for each series; at most one law does.
 
-    Three sizes or more: of the laws whose leave-one-out error is within `choice_margin` of the least, the one with the
-    fewest parameters. Fewer: the constant, unless two sizes differ by more than their noise explains.
+    Of Downey's two modes only the one that fits better can be chosen. Three sizes or more: of the laws whose
+    leave-one-out error is within `choice_margin` of the least, the one with the fewest parameters. Fewer: the constant,
+    unless two sizes differ by more than their noise explains.
     """
     names = sorted(fits, key=lambda name: LAWS[name].n_parameters)
-    usable = np.column_stack([~np.isin(fits[name].status, _UNUSABLE) for name in names])
+    usable = np.column_stack([~np.isin(fits[name].status, _UNUSABLE) & _best_of_family(name, fits) for name in names])
     errors = np.where(usable, np.column_stack([loo[name] for name in names]), np.nan)
     errors = np.where(np.isnan(errors), np.inf, errors)
     near = errors <= errors.min(axis=1, keepdims=True) * (1 + settings.choice_margin)
@@ -70,6 +71,16 @@ def choose(
     near[few] = (usable & _simple_enough(names, batch, core_log_sd, settings))[few]
     first = near.argmax(axis=1)
     return {name: near.any(axis=1) & (first == place) for place, name in enumerate(names)}
+
+
+def _best_of_family(name: str, fits: Mapping[str, BatchFit]) -> Bools:
+    """Whether no other branch of the law's family fits better; of branches that tie, the first by name."""
+    best = np.ones(len(fits[name].wssre), np.bool_)
+    for other in fits:
+        if other != name and LAWS[other].family == LAWS[name].family:
+            ours, theirs = fits[name].wssre, np.nan_to_num(fits[other].wssre, nan=np.inf)
+            best &= ours <= theirs if name < other else ours < theirs
+    return best
 
 
 def _simple_enough(names: list[str], batch: SeriesBatch, core_log_sd: Floats, settings: FitSettings) -> Bools:

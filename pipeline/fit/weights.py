@@ -9,32 +9,30 @@ from pipeline.core.arrays import Floats, Ints, floats
 MIN_CORE_JOBS = 5
 """Below it the 10% and 90% quantiles are the extremes themselves."""
 
-MIN_TAIL_JOBS = 40
-"""Below it the 2.5% and 97.5% quantiles are the extremes themselves."""
-
 _Q90, _Q975 = float(ndtri(0.9)), float(ndtri(0.975))
 
 
 def repeat_spread(offsets: Ints, observed: pa.Table) -> dict[str, Floats]:
     """Per series, in log seconds: core_log_sd, repeat_log_lo95 and repeat_log_hi95; NaN without repeats.
 
-    The core is the normal standard deviation with the repeats' 10% and 90% quantiles: a failed start or a hang among
-    them moves it little. The other two are distances from the median to the 2.5% and 97.5% quantiles, which do hold
-    the odd runs. A size with too few jobs for its quantiles counts by its standard deviation; sizes are pooled by jobs.
+    The core is the normal standard deviation with the repeats' 10% and 90% quantiles, pooled over sizes by jobs: a
+    failed start or a hang among them moves it little. A size with too few jobs counts by its standard deviation. The
+    other two hold the odd runs: the group's own quantiles, or 1.96 standard deviations where it has too few repeats.
     """
     n_jobs, log_sd = floats(observed, "n_jobs"), floats(observed, "log_sd")
-    median_s = floats(observed, "runtime_s_median")
+    freedom = np.where(np.isnan(log_sd), 0.0, n_jobs - 1)
+    core = np.log(floats(observed, "runtime_s_q90") / floats(observed, "runtime_s_q10")) / (2 * _Q90)
+    normal = _Q975 * pooled(offsets, freedom, log_sd)
+    first = offsets[:-1]
 
-    def distance(low_s: Floats, high: str, normal: float, enough: int) -> Floats:
-        measured = np.log(floats(observed, high) / low_s)
-        per_size = np.where(n_jobs >= enough, np.abs(measured), normal * log_sd)
-        return pooled(offsets, np.where(np.isnan(log_sd), 0.0, n_jobs - 1), per_size)
+    def tail(name: str) -> Floats:
+        measured = floats(observed, name)[first]
+        return np.where(np.isnan(measured), normal, measured)
 
     return {
-        "core_log_sd": distance(floats(observed, "runtime_s_q10"), "runtime_s_q90", 2 * _Q90, MIN_CORE_JOBS)
-        / (2 * _Q90),
-        "repeat_log_lo95": distance(median_s, "runtime_s_q025", _Q975, MIN_TAIL_JOBS),
-        "repeat_log_hi95": distance(median_s, "runtime_s_q975", _Q975, MIN_TAIL_JOBS),
+        "core_log_sd": pooled(offsets, freedom, np.where(n_jobs >= MIN_CORE_JOBS, core, log_sd)),
+        "repeat_log_lo95": tail("repeat_log_lo95"),
+        "repeat_log_hi95": tail("repeat_log_hi95"),
     }
 
 

@@ -6,9 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.core.arrays import Floats, Ints, category_codes, floats, job_procs, proc_seconds
+from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, job_procs, proc_seconds
 from pipeline.core.report import Report, Tally
 from pipeline.core.tables import OBSERVATIONS
+
+MIN_TAIL_JOBS = 40
 
 
 def observe(jobs: pa.Table) -> tuple[pa.Table, Report]:
@@ -36,16 +38,18 @@ def aggregate(codes: Ints, procs: Ints, runtime_s: Floats, start_s: Floats, end_
     is_first[1:] = (codes[1:] != codes[:-1]) | (procs[1:] != procs[:-1])
     starts = np.flatnonzero(is_first)
     counts = np.diff(starts, append=len(order))
+    median_s = _quantile(runtime_s, starts, counts, 0.5)
+    below, above = _repeat_tails(codes, np.log(runtime_s / np.repeat(median_s, counts)), np.repeat(counts, counts) > 1)
     return {
         "group_code": codes[starts],
         "procs": procs[starts],
         "n_jobs": counts,
-        "runtime_s_median": _quantile(runtime_s, starts, counts, 0.5),
+        "runtime_s_median": median_s,
         "runtime_s_q10": _quantile(runtime_s, starts, counts, 0.1),
         "runtime_s_q90": _quantile(runtime_s, starts, counts, 0.9),
-        "runtime_s_q025": _quantile(runtime_s, starts, counts, 0.025),
-        "runtime_s_q975": _quantile(runtime_s, starts, counts, 0.975),
         "log_sd": _log_sd(runtime_s, starts, counts),
+        "repeat_log_lo95": below[codes[starts]] if len(starts) else below,
+        "repeat_log_hi95": above[codes[starts]] if len(starts) else above,
         "first_start_s": _whole_seconds(np.fmin.reduceat(start_s[order], starts) if len(starts) else start_s),
         "last_end_s": _whole_seconds(np.fmax.reduceat(end_s[order], starts) if len(starts) else end_s),
     }
@@ -80,6 +84,24 @@ def _quantile(values: Floats, starts: Ints, counts: Ints, share: float) -> Float
     low_value, high_value = values[starts + low], values[starts + high]
     between: Floats = low_value + (place - low) * (high_value - low_value)
     return between
+
+
+def _repeat_tails(codes: Ints, log_distance: Floats, is_repeat: Bools) -> tuple[Floats, Floats]:
+    """Per group code, how far the 2.5% and 97.5% quantiles of repeats lie from their size's median (log s).
+
+    NaN where a group has fewer repeats than it takes for a quantile to be more than the extreme itself.
+    """
+    n_codes = int(codes.max(initial=-1)) + 1
+    codes, log_distance = codes[is_repeat], log_distance[is_repeat]
+    order = np.lexsort((log_distance, codes))
+    counts = np.bincount(codes, minlength=n_codes)
+    enough = counts >= MIN_TAIL_JOBS
+    starts = np.cumsum(counts) - counts
+    tails = np.full((2, len(counts)), np.nan)
+    tails[:, enough] = [
+        np.abs(_quantile(log_distance[order], starts[enough], counts[enough], share)) for share in (0.025, 0.975)
+    ]
+    return tails[0], tails[1]
 
 
 def _log_sd(runtime_s: Floats, starts: Ints, counts: Ints) -> Floats:

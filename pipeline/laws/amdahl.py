@@ -24,4 +24,4 @@ def largest_useful_procs(parameters: Parameters) -> Floats:
     return np.where(np.isnan(serial), np.nan, np.where(serial < 1.0, np.inf, 1.0))
 
 
-AMDAHL = Law("amdahl", 2, "Amdahl 1967", runtime_s, largest_useful_procs)
+AMDAHL = Law("amdahl", "amdahl", 2, "Amdahl 1967", runtime_s, largest_useful_procs)

@@ -19,4 +19,4 @@ def largest_useful_procs(parameters: Parameters) -> Floats:
     return np.where(np.isnan(t1_s), np.nan, 1.0)
 
 
-CONSTANT = Law("constant", 1, "baseline", runtime_s, largest_useful_procs)
+CONSTANT = Law("constant", "constant", 1, "baseline", runtime_s, largest_useful_procs)

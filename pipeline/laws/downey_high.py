@@ -38,4 +38,4 @@ def _plateau_procs(A: Floats, sigma: Floats) -> Floats:
     return A + np.where((A == 1.0) & ~np.isnan(sigma), 0.0, product)
 
 
-DOWNEY_HIGH = Law("downey_high", 3, "Downey 1997, CSD-97-933, high variance", runtime_s, largest_useful_procs)
+DOWNEY_HIGH = Law("downey_high", "downey", 3, "Downey 1997, CSD-97-933, high variance", runtime_s, largest_useful_procs)

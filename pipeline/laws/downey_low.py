@@ -38,4 +38,4 @@ def largest_useful_procs(parameters: Parameters) -> Floats:
     return np.where(np.isnan(sigma), np.nan, np.where(sigma == 0.0, A, 2.0 * A - 1.0))
 
 
-DOWNEY_LOW = Law("downey_low", 3, "Downey 1997, CSD-97-933, low variance", runtime_s, largest_useful_procs)
+DOWNEY_LOW = Law("downey_low", "downey", 3, "Downey 1997, CSD-97-933, low variance", runtime_s, largest_useful_procs)

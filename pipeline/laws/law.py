@@ -15,12 +15,15 @@ Parameters = Mapping[str, Floats]
 class Law:
     """A functional form T(n), in the parameters of the FITS table.
 
+    Laws of one `family` are branches of one law that meet at a boundary: only the better-fitting one can be meant.
+
     `runtime_s(parameters, procs)` is in seconds, by numpy broadcasting of the parameters it reads and procs; NaN where
     a parameter is NaN; ValueError where procs < 1. `largest_useful_procs(parameters)` is the size beyond which the law
     gains nothing, infinite where it never stops gaining.
     """
 
     name: str
+    family: str
     n_parameters: int
     source: str
     runtime_s: Callable[[Parameters, npt.ArrayLike], Floats]

@@ -35,6 +35,12 @@ def test_every_group_and_law_has_a_row() -> None:
     assert report.kept.rows == 5
 
 
+def test_of_two_downey_modes_the_better_fit_answers() -> None:
+    """Lan 2007, Table 5.1: sigma is 0.82, but leave-one-out alone would prefer the high mode's edge, sigma = 1."""
+    speedups = {2: 2.00, 4: 3.92, 8: 7.25, 16: 13.29, 32: 20.23, 64: 24.95}
+    assert chosen_laws(observations_of({"lu": {n: 1000 / s for n, s in speedups.items()}})) == {"lu": "downey_low"}
+
+
 def test_two_sizes_are_a_constant_unless_they_clearly_differ() -> None:
     close, apart, rising = {1: 100.0, 2: 101.0}, {1: 100.0, 2: 50.0}, {1: 100.0, 2: 150.0}
     laws = chosen_laws(observations_of({"apart": apart, "close": close, "rising": rising}))
@@ -69,14 +75,14 @@ def test_pooled_spread_by_hand() -> None:
 
 def test_spread_of_a_normal_group_and_of_one_with_odd_runs() -> None:
     normal = observations_of({"a": {4: 100.0}}, n_jobs=100, log_sd=0.2)
-    odd = normal.set_column(normal.column_names.index("runtime_s_q975"), "runtime_s_q975", pa.array([1e4]))
+    odd = normal.set_column(normal.column_names.index("repeat_log_hi95"), "repeat_log_hi95", pa.array([4.5]))
     offsets = np.array([0, 1])
     plain, skewed = repeat_spread(offsets, normal), repeat_spread(offsets, odd)
     assert plain["core_log_sd"][0] == pytest.approx(0.2, rel=1e-3)
     assert plain["repeat_log_hi95"][0] == pytest.approx(0.392, rel=1e-3)
     assert skewed["core_log_sd"] == plain["core_log_sd"]
     assert skewed["repeat_log_lo95"] == plain["repeat_log_lo95"]
-    assert skewed["repeat_log_hi95"][0] == pytest.approx(np.log(100))
+    assert skewed["repeat_log_hi95"][0] == 4.5
 
 
 def test_weights_average_one_and_follow_precision() -> None:

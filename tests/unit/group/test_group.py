@@ -72,6 +72,14 @@ def test_observations_by_hand() -> None:
     assert report.facts == {"observations": 2, "observations_with_repeats": 1}
 
 
+def test_the_odd_runs_of_a_group_are_measured_on_their_own_side() -> None:
+    runs = [(n, t) for n in (2, 8) for t in [100.0] * 38 + [1.0, 200.0]]
+    table, _ = grouped([{"procs": n, "runtime_s": t} for n, t in runs])
+    for row in observe(table)[0].to_pylist():
+        assert row["repeat_log_lo95"] == pytest.approx(math.log(100) * 0.025, abs=1e-9)
+        assert row["repeat_log_hi95"] == pytest.approx(math.log(2) * 0.025, abs=1e-9)
+
+
 def test_a_log_without_starts_still_has_times() -> None:
     table, _ = grouped([{"start_s": None, "end_s": None, "submit_s": 500, "runtime_s": 7.5}])
     observed = observe(table)[0].to_pylist()[0]

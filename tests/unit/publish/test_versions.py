@@ -16,7 +16,9 @@ from pipeline.core.store import file_sha256, write_table
 from pipeline.core.tables import FITS, OBSERVATIONS
 from pipeline.publish import RunFacts, load_manifest, publish
 
-FORK = multiprocessing.get_context("fork")
+# Processes come from a server without threads: forking this one would copy the locks its other tests' threads hold.
+FORK = multiprocessing.get_context("forkserver")
+FORK.set_forkserver_preload(["pipeline.publish", "pytest"])
 
 
 def stage(folder: Path, t1_s: float, n_rows: int = 3) -> dict[str, Path]:
