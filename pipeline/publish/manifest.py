@@ -132,7 +132,10 @@ def _corrupt(where: str, found: str) -> InputError:
 
 
 def _check_file(path: Path, entry: TableEntry) -> None:
-    size = path.stat().st_size if path.is_file() else None
+    try:
+        size = path.stat().st_size
+    except (FileNotFoundError, NotADirectoryError):
+        size = None
     if size != entry.bytes:
         found = "no such file" if size is None else f"{size} bytes"
         raise InputError(printable(str(path)), found, f"{entry.bytes} bytes as in the manifest", "run again")
