@@ -69,6 +69,7 @@ _DECLARED = (
     _category("queue", "Queue (Slurm calls it partition)."),
     _category("partition", "Partition of the machine, where the log names one apart from the queue."),
     _category("qos", "Quality of service."),
+    _text("job_name", "The job's name as the log writes it."),
     _category("problem_size", "Problem size, where a site's rule finds one in the job's text."),
     # when
     _instant("submit_s", "When the job was submitted."),
@@ -86,15 +87,18 @@ _DECLARED = (
     _seconds("requested_s", "Wall-clock time the user asked for (the literature's user estimate)."),
     _number("requested_mem_kib", "Memory the user asked for, per processor.", "KiB per processor"),
     _number("used_mem_kib", "Memory the job used, per processor.", "KiB per processor"),
+    _number("max_rss_kib", "Largest resident memory of any task of the job.", "KiB"),
     _number("cpu_s", "CPU time used, mean per processor.", "s per processor"),
     # how it ended
     _category("state", "Final state in Slurm's words where the log's own maps to one, else the log's text."),
     _count("exit_code", "Exit code of the job's script; null where the log has none.", "code", minimum=None),
+    _count("derived_exit_code", "Highest exit code of the job's steps; null: unknown.", "code", minimum=None),
     # relations
     _category("array_id", "Id of the job array this job is a task of."),
     _category("het_id", "Id of the heterogeneous job this is a component of."),
     _text("preceding_job_id", "The job this one waited for."),
     _seconds("think_s", "Time between the preceding job's end and this submit."),
+    _text("submit_tokens", "The submit line's words, where asked for."),
     _category("work_dir_hash", "Keyed hash of the working directory."),
     # where it came from, what became of it
     _category("source_file", "File the record was read from, relative to the path given.", required=True),

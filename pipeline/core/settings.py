@@ -1,6 +1,7 @@
 """Every setting, its unit, default and meaning; read from TOML. An unknown key is an error listing the valid ones."""
 
 import difflib
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,6 +20,14 @@ def _known_template(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
+def _compiles(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"no regular expression: {error}") from None
+    return pattern
+
+
 Template = Annotated[tuple[str, ...], AfterValidator(_known_template)]
 LawName = Literal["constant", "amdahl", "downey_low", "downey_high"]
 
@@ -33,15 +42,34 @@ class SiteSettings(Section):
     """Facts about one cluster."""
 
     name: str = Field("site", min_length=1, description="The cluster's name, as it stands in every table.")
+    timezone: str = Field("UTC", description="IANA zone of times a log writes without one, as in Europe/Stockholm.")
+    anonymise: bool = Field(False, description="Replace user, account, group, job name and folder by keyed hashes.")
+    key_file: str | None = Field(None, description="File with the key of those hashes; only its owner may read it.")
     max_procs: int | None = Field(
         None, gt=0, description="Processors of the machine; default: the log's header, if it says."
     )
 
 
+class TextRule(Section):
+    """A site's rule: where `find` matches the named text, its first group, or what `gives` says, is the value."""
+
+    text: Literal["job_name", "comment", "submit_line"] = "job_name"
+    find: Annotated[str, AfterValidator(_compiles)]
+    gives: str | None = Field(None, description="The value, with \\1 for groups of `find`; default: its group 1.")
+
+
 class IngestSettings(Section):
     """How logs are read."""
 
-    format: Literal["auto", "swf"] = Field("auto", description="The log's format; auto: by content.")
+    format: Literal["auto", "swf", "sacct", "sacct_json", "pbs"] = Field(
+        "auto", description="The log's format; auto: by content."
+    )
+    sacct_fields: tuple[str, ...] = Field((), description="Fields of a sacct dump without a header, in its order.")
+    sacct_delimiter: str | None = Field(None, min_length=1, description="Delimiter of a sacct dump; default: found.")
+    sacct_day_first: bool = Field(False, description="Whether times as 03/04/2026 put the day first.")
+    keep_submit_line: bool = Field(False, description="Keep the words of the submit line (sacct).")
+    application_rules: tuple[TextRule, ...] = Field((), description="Tried before built-in names; the first wins.")
+    problem_size_rules: tuple[TextRule, ...] = Field((), description="How a job's text tells its problem size.")
     swf_status: Literal["auto", "standard", "exit_code"] = Field(
         "auto", description="SWF field 11; auto: an exit code where any value lies outside -1 to 5."
     )

@@ -99,9 +99,10 @@ JOBS = TableKind(
     "jobs",
     columns(
         "site", "job_id", "restart", "user", "user_group", "account", "application", "queue", "partition", "qos",
-        "problem_size", "submit_s", "eligible_s", "start_s", "end_s", "procs", "nodes", "gpus", "runtime_s",
+        "job_name", "problem_size", "submit_s", "eligible_s", "start_s", "end_s", "procs", "nodes", "gpus", "runtime_s",
         "suspended_s", "requested_procs", "requested_nodes", "requested_s", "requested_mem_kib", "used_mem_kib",
-        "cpu_s", "state", "exit_code", "array_id", "het_id", "preceding_job_id", "think_s", "work_dir_hash",
+        "max_rss_kib", "cpu_s", "state", "exit_code", "derived_exit_code", "array_id", "het_id", "preceding_job_id",
+        "think_s", "submit_tokens", "work_dir_hash",
         "source_file", "source_line", "flag", "group_id",
     ),
     ("site", "job_id", "restart"),
