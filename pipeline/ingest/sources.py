@@ -24,6 +24,7 @@ MAX_LINE_BYTES = 1 << 20
 """A longer line is no accounting record; its middle is not even kept in memory."""
 
 HEAD_BYTES = 1 << 16
+_STEP_BYTES = 1 << 9
 _BOM = b"\xef\xbb\xbf"
 _DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException)
 _MAGIC = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"), (b"\x28\xb5\x2f\xfd", "zstd"))
@@ -40,16 +41,15 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole lines of a decompressed source, where the first stands: line from 1, byte from 0."""
+    """Whole lines of a decompressed source (the last may lack its newline), how many, and where the first stands.
+
+    line: from 1; offset: bytes from 0.
+    """
 
     data: bytes
     line: int
     offset: int
-
-    @property
-    def n_lines(self) -> int:
-        """Lines in it; the last may lack its newline."""
-        return self.data.count(b"\n") + (not self.data.endswith(b"\n"))
+    n_lines: int
 
 
 def find_sources(paths: Sequence[Path]) -> list[Source]:
@@ -96,19 +96,20 @@ def line_blocks(source: Source, block_bytes: int = BLOCK_BYTES) -> Iterator[Bloc
             if not end:
                 dropped += len(fresh)
                 continue
-            yield Block(carry + b"\n", line, offset)
+            yield Block(carry + b"\n", line, offset, 1)
             line, offset = line + 1, offset + len(carry) + dropped + end
             carry, dropped, data = b"", 0, fresh[end:]
         data = carry + data if carry else data
         cut = data.rfind(b"\n") + 1
         if cut:
             whole = data if cut == len(data) else data[:cut]
-            yield Block(whole, line, offset)
-            line, offset = line + whole.count(b"\n"), offset + cut
+            n_lines = whole.count(b"\n")
+            yield Block(whole, line, offset, n_lines)
+            line, offset = line + n_lines, offset + cut
         carry = data[cut : cut + MAX_LINE_BYTES + 1]
         dropped = len(data) - cut - len(carry)
     if carry:
-        yield Block(carry, line, offset)
+        yield Block(carry, line, offset, 1)
 
 
 def _without_mark(chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -125,14 +126,25 @@ def _without_mark(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _fresh_bytes(source: Source, size: int) -> Iterator[bytes]:
-    n_lines = 1
+    """Decompressed bytes, `size` at a time or a little less."""
     try:
         with _open(source.path) as stream:
             while data := stream.read(size):
                 yield data
-                n_lines += data.count(b"\n")
     except _DAMAGED as error:
-        raise _unreadable(source, n_lines, error) from None
+        raise _unreadable(source, _line_reached(source.path), error) from None
+
+
+def _line_reached(path: Path) -> int:
+    """The line in which reading fails, found by reading again in small steps."""
+    n_lines = 1
+    try:
+        with _open(path) as stream:
+            while data := stream.read(_STEP_BYTES):
+                n_lines += data.count(b"\n")
+    except _DAMAGED:
+        pass
+    return n_lines
 
 
 def _unreadable(source: Source, line: int, error: Exception) -> InputError:
