@@ -1,5 +1,6 @@
 """`walltime run`: the whole line, from logs to published tables."""
 
+import re
 import resource
 import time
 from pathlib import Path
@@ -82,9 +83,10 @@ def _run_flow(arguments: dict[str, Any], *, verbose: bool) -> Path:
     except (WalltimeError, OSError):
         raise
     except RuntimeError as error:
-        if "Prefect API" not in str(error):
+        if not re.search(r"\b(Prefect|reach) API\b", str(error)):
             raise
-        raise WalltimeError(f"Prefect: {str(error).splitlines()[0]} `walltime run --plain` does without it.") from error
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise WalltimeError(f"Prefect: {reason}; `walltime run --plain` does without it.") from error
 
 
 def _summary(manifest: Path, began: float) -> dict[str, Any]:

@@ -228,6 +228,16 @@ def test_a_failed_flow_in_its_own_process_says_one_sentence(config: Path, tmp_pa
     assert done.stderr.count("\n") == 1 and "empty.swf" in done.stderr
 
 
+def test_a_prefect_api_out_of_reach_is_one_sentence(config: Path, tmp_path: Path) -> None:
+    environment = os.environ | {"PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_API_URL": "http://127.0.0.1:9/api"}
+    done = subprocess.run(
+        command("run", config), capture_output=True, text=True, timeout=180, env=environment, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1 and "127.0.0.1:9" in done.stderr and "--plain" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_kill_9_leaves_nothing_that_the_next_run_keeps(config: Path, tmp_path: Path, walltime: Walltime) -> None:
     log = SAMPLES / "riverbend.swf.gz"
     with subprocess.Popen(command("run", config, "--log", log, "--plain"), stderr=subprocess.PIPE, text=True) as run:
