@@ -93,7 +93,7 @@ def _values(table: pa.Table, template: tuple[str, ...]) -> list[tuple[Value, ...
 
 
 def _label(template: tuple[str, ...], row: tuple[Value, ...]) -> str:
-    shown = (f"{value:g}" if isinstance(value, float) else value for value in row)
+    shown = (f"{value:.15g}" if isinstance(value, float) else value for value in row)
     return " ".join(f"{name}={value}" for name, value in zip(template, shown, strict=True) if value is not None)
 
 
