@@ -21,7 +21,8 @@ def summary_of(log: Path, flow: bool) -> dict[str, Any]:
     """What `walltime run --json` says of one log."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "flows.cli", "run", str(ROOT / "configs" / "swf.toml")]
-        command += ["--log", str(log.resolve()), "--site", log.name.split(".")[0], "--out", folder, "--json", *([] if flow else ["--plain"])]
+        command += ["--log", str(log.resolve()), "--site", log.name.split(".")[0], "--out", folder, "--json"]
+        command += [] if flow else ["--plain"]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
         summary = json.loads(done.stdout)
         return summary | {"coverage": coverage(Path(folder))}
