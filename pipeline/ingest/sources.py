@@ -112,6 +112,11 @@ def line_blocks(source: Source, block_bytes: int = BLOCK_BYTES) -> Iterator[Bloc
         yield Block(carry, line, offset, 1)
 
 
+def byte_blocks(source: Source, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
+    """A source's decompressed bytes, cut anywhere, for formats that are not made of lines; a UTF-8 mark is blanked."""
+    return _without_mark(_fresh_bytes(source, block_bytes))
+
+
 def _without_mark(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """The bytes with a leading UTF-8 mark blanked, which keeps every offset true."""
     start = b""
