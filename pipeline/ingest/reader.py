@@ -35,6 +35,31 @@ RAW = tuple(pa.field(name, pa.string()) for name in ("comment", "submit_line", "
 After `finished` they are gone, and application, problem_size, submit_tokens and work_dir_hash stand there instead.
 """
 
+EXTRAS = pa.schema(
+    [
+        pa.field("attempt_key", pa.int64()),
+        pa.field("work_dir", pa.string()),
+        pa.field("comment", pa.string()),
+        pa.field("submit_line", pa.string()),
+    ]
+)
+"""Columns a chunk's jobs may have after those of JOBS; they never leave ingest.
+
+attempt_key: the log's own number of the attempt (Slurm's DBIndex), by which steps find it. The others are raw text, for
+a site's rules and for the hash of the folder; null: not known.
+"""
+
+STEPS = pa.schema(
+    [
+        pa.field("job_id", pa.string(), nullable=False),
+        pa.field("attempt_key", pa.int64()),
+        pa.field("start_s", pa.int64()),
+        pa.field("max_rss_kib", pa.float64()),
+        pa.field("derived_exit_code", pa.int64()),
+    ]
+)
+"""Steps whose job was not beside them in the chunk: what they add to it, and by what they find it."""
+
 Remarks = Counter[str]
 """A reader's own tallies, which add up over chunks and files."""
 
