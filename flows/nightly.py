@@ -35,7 +35,7 @@ def nightly(config: str, logs: list[str] | None = None, site: str | None = None,
     `config` is the path of a TOML file; `logs` (paths or globs), `site` and `output_dir` win over what it says.
     """
     run, folder = prepare(Path(config), logs or (), site, output_dir)
-    get_run_logger().info("run %s over %s", run.run_id, ", ".join(printable(p.name) for p in run.logs))
+    get_run_logger().info("run %s over %s", run.run_id, ", ".join(printable(label) for label in run.log_labels))
     with working(folder) as work:
         results = _run_steps(run, work)
         with staging("publish"):

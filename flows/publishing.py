@@ -17,7 +17,7 @@ def publish_run(
         run_id=run.run_id,
         site=run.settings.site.name,
         settings=run.settings.model_dump(mode="json", exclude={"logs", "output_dir"}),
-        logs=[(path.name, digest) for path, digest in zip(run.logs, run.log_digests, strict=True)],
+        logs=list(zip(run.log_labels, run.log_digests, strict=True)),
         code=code_version(),
     )
     keep = run.settings.publish.keep_versions

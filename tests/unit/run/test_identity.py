@@ -1,0 +1,43 @@
+"""A run's identity: what changes it, and what does not."""
+
+import shutil
+from pathlib import Path
+
+from pipeline.core.settings import PublishSettings, RunSettings, SiteSettings
+from pipeline.run import STEPS, start_run, step_key
+
+SAMPLE = Path(__file__).parents[3] / "data_samples" / "traps.swf"
+
+
+def test_the_same_logs_settings_and_code_are_the_same_run(tmp_path: Path) -> None:
+    copy = Path(shutil.copy(SAMPLE, tmp_path))
+    settings = RunSettings(output_dir="elsewhere", publish=PublishSettings(keep_versions=2))
+    assert start_run(RunSettings(), [SAMPLE]).run_id == start_run(settings, [copy]).run_id
+
+
+def test_other_settings_bytes_or_names_are_another_run(tmp_path: Path) -> None:
+    renamed = Path(shutil.copy(SAMPLE, tmp_path / "other.swf"))
+    changed = tmp_path / "traps.swf"
+    changed.write_bytes(SAMPLE.read_bytes() + b"; one more comment\n")
+    elsewhere = RunSettings(site=SiteSettings(name="elsewhere"))
+    runs = [start_run(RunSettings(), [path]) for path in (SAMPLE, renamed, changed)]
+    assert len({run.run_id for run in [*runs, start_run(elsewhere, [SAMPLE])]}) == 4
+
+
+def test_two_logs_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    folders = [tmp_path / year for year in ("2024", "2025", "2026")]
+    for folder in folders:
+        folder.mkdir()
+        shutil.copy(SAMPLE, folder)
+    one, two = (start_run(RunSettings(), [folders[0] / "traps.swf", folder / "traps.swf"]) for folder in folders[1:])
+    assert one.log_labels == ("2024/traps.swf", "2025/traps.swf")
+    assert one.run_id != two.run_id
+    assert step_key(STEPS[0], one, ()) != step_key(STEPS[0], two, ())
+
+
+def test_a_step_that_does_not_read_a_setting_keeps_its_key() -> None:
+    one = start_run(RunSettings(), [SAMPLE])
+    two = start_run(RunSettings.model_validate({"predict": {"reach": 2.0}}), [SAMPLE])
+    keys = [{step.name: step_key(step, run, ("upstream",)) for step in STEPS} for run in (one, two)]
+    same = {name for name in keys[0] if keys[0][name] == keys[1][name]}
+    assert same == {"ingest", "clean", "group", "describe", "observe", "fit"}
