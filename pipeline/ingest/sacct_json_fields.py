@@ -1,0 +1,175 @@
+"""One job of `sacct --json` as the values JOBS holds, in every form Slurm has written since 21.08.
+
+Source: the plugins openapi/dbv0.0.37 and 38 (Slurm 21.08 and 22.05) and data_parser/v0.0.39 to 46 (23.02 to 26), whose
+tables of fields, PARSER_ARRAY(JOB) and (STEP), name each path. From v0.0.39 on a number that may be unset is an object
+{"set", "infinite", "number"}, a state a list of words, a status too.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+NO_VAL = 0xFFFFFFFE
+"""From here up to 2^32, and from 2^64 - 2 on, a number is Slurm's mark for unset or infinite (slurm.h: NO_VAL)."""
+
+_NO_VAL64 = 0xFFFFFFFFFFFFFFFE
+_MIB_KIB = 1024.0
+_LATE_STATES = ("COMPLETING",)
+"""State flags that say how an end is carried out, not what it is."""
+
+Json = Mapping[str, Any]
+
+
+class BadValueError(ValueError):
+    """A field that holds another kind of value than any form of `sacct --json` gives it."""
+
+
+def number(value: object) -> float | int | None:
+    """A plain or wrapped number; None where unset, infinite or a mark for either. BadValueError for anything else."""
+    if isinstance(value, dict):
+        if value.get("infinite") or value.get("set") is False:
+            return None
+        value = value.get("number")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        raise BadValueError(f"{value!r} is no number")
+    is_mark = NO_VAL <= value <= NO_VAL + 1 or value >= _NO_VAL64 or value < 0
+    return None if is_mark else value
+
+
+def whole(value: object) -> int | None:
+    """A number as an integer."""
+    found = number(value)
+    if found is not None and not abs(found) < 2**62:
+        raise BadValueError(f"{found!r} is out of bounds")
+    return None if found is None else int(found)
+
+
+def text(value: object) -> str | None:
+    """A text; None where it is empty, and bytes that were no UTF-8 as escapes. BadValueError for what is no text."""
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        raise BadValueError(f"{value!r} is no text")
+    if value.isascii():
+        return value
+    try:
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def part(job: Json, *path: str) -> Any:
+    """What stands at a path of keys; None where a key is missing. BadValueError where an object was expected."""
+    found: Any = job
+    for key in path:
+        if found is None:
+            return None
+        if not isinstance(found, dict):
+            raise BadValueError(f"{key} in no object")
+        found = found.get(key)
+    return found
+
+
+def objects(value: object) -> Sequence[Json]:
+    """A list of objects; none where it is missing."""
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise BadValueError("no list of objects")
+    return value
+
+
+def state_word(value: object) -> str | None:
+    """The state as sacct's text names it: the flag, where one stands beside the base state (REQUEUED, say)."""
+    words = [value] if isinstance(value, str) else value
+    if words is None or words == []:
+        return None
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise BadValueError("a state that is no word")
+    telling = [word for word in words if word not in _LATE_STATES]
+    return text((telling or words)[-1])
+
+
+def job_id(job: Json) -> str:
+    """The id as JobID has it: 12, 12_3 (an array's task), 12_[4-9%2] (tasks not split off yet), 12+1 (a het part)."""
+    plain = whole(job.get("job_id"))
+    if not plain:
+        raise BadValueError("no job id")
+    array, task = whole(part(job, "array", "job_id")), whole(part(job, "array", "task_id"))
+    het, offset = whole(part(job, "het", "job_id")), whole(part(job, "het", "job_offset"))
+    if array and task is not None:
+        return f"{array}_{task}"
+    if array and (tasks := text(part(job, "array", "task"))):
+        return f"{array}_[{tasks}]"
+    if het and offset is not None:
+        return f"{het}+{offset}"
+    return str(plain)
+
+
+def exit_pair(value: object) -> tuple[int, int] | None:
+    """Return code and signal of an exit code object; None where the process has not ended or it is missing."""
+    code, signal = whole(part(_object(value), "return_code")), _signal(part(_object(value), "signal"))
+    if code is None and not signal:
+        return None
+    return code or 0, signal
+
+
+def _object(value: object) -> Json:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise BadValueError("an exit code that is no object")
+    return value
+
+
+def _signal(value: object) -> int:
+    found = part({"signal": value}, "signal", "id")
+    if found is None:
+        found = part({"signal": value}, "signal", "signal_id")
+    return whole(found) or 0
+
+
+def tres(value: object) -> dict[str, int]:
+    """Counts by type, or by type/name: cpu, mem (MiB in a job, bytes in a step's use), node, gres/gpu."""
+    found: dict[str, int] = {}
+    for item in objects(value):
+        kind, name, count = text(item.get("type")), text(item.get("name")), whole(item.get("count"))
+        if kind and count is not None:
+            found[f"{kind}/{name}" if name else kind] = count
+    return found
+
+
+def gpus(counts: Mapping[str, int]) -> int | None:
+    """GPUs among the resources: gres/gpu, else the sum of its kinds (gres/gpu:a100)."""
+    if "gres/gpu" in counts:
+        return counts["gres/gpu"]
+    kinds = [count for name, count in counts.items() if name.startswith("gres/gpu:")]
+    return sum(kinds) if kinds else None
+
+
+def requested_mem_kib(job: Json, requested: Mapping[str, int], procs: int | None) -> float | None:
+    """Memory asked for, KiB per processor, from the job's TRES, else from required.memory_per_cpu or _per_node."""
+    if not procs:
+        return None
+    if "mem" in requested:
+        return requested["mem"] * _MIB_KIB / procs
+    if (per_cpu := number(part(job, "required", "memory_per_cpu"))) is not None:
+        return per_cpu * _MIB_KIB
+    per_node = number(part(job, "required", "memory_per_node"))
+    return None if per_node is None else per_node * _MIB_KIB * requested.get("node", 1) / procs
+
+
+def max_rss_kib(steps: Sequence[Json]) -> float | None:
+    """Largest resident memory of any task of any step, KiB."""
+    sizes = [tres(part(step, "tres", "requested", "max")).get("mem") for step in steps]
+    known = [size / 1024 for size in sizes if size]
+    return max(known) if known else None
+
+
+def cpu_s(time: object) -> float | None:
+    """Seconds of CPU time, user and system, under `total`."""
+    seconds = number(part({"time": time}, "time", "total", "seconds"))
+    micros = number(part({"time": time}, "time", "total", "microseconds")) or 0
+    return None if seconds is None else seconds + micros / 1e6
