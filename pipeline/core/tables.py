@@ -112,7 +112,7 @@ JOBS = TableKind(
 UNREADABLE = TableKind(
     "unreadable",
     columns("source_file", "source_line", "byte_offset", "reason", "raw"),
-    ("source_file", "source_line"),
+    ("source_file", "source_line", "byte_offset"),
     "Records that could not be read, with where they stand and why.",
 )
 

@@ -23,7 +23,7 @@ from pipeline.core.tables import JOBS, as_array
 from pipeline.core.text import printable
 from pipeline.ingest import sacct_json_fields as fields
 from pipeline.ingest.json_elements import ARRAY, CUT_OFF, NOT_JSON, TOO_LONG, Element, Progress, elements
-from pipeline.ingest.reader import PART, Chunk, Reader, Remarks, constant, jobs_table, unreadable_table
+from pipeline.ingest.reader import RAW, Chunk, Reader, Remarks, as_whole, constant, jobs_table, unreadable_table
 from pipeline.ingest.sources import Source, byte_blocks, empty_source
 
 EXPECTS = 'sacct --json: an object with a list "jobs", each with job_id, state and time'
@@ -145,6 +145,9 @@ def _named(job: fields.Json) -> dict[str, Any]:
         "queue": fields.text(job.get("partition")),
         "qos": fields.text(job.get("qos")),
         "job_name": fields.text(job.get("name")),
+        "comment": fields.text(fields.part(job, "comment", "job")),
+        "submit_line": fields.text(job.get("submit_line")),
+        "work_dir": fields.text(job.get("working_directory")),
     }
 
 
@@ -203,7 +206,7 @@ def _loses_codes(exit_code: object) -> bool:
 def _table(rows: list[dict[str, Any]], source: Source, site: SiteSettings) -> pa.Table:
     if not rows:
         return jobs_table(0)
-    types = {column.name: column.type for column in JOBS.columns}
+    types = {column.name: column.type for column in JOBS.columns} | {raw.name: raw.type for raw in RAW}
     values = {name: as_array([row[name] for row in rows], types[name]) for name in rows[0]}
     return jobs_table(
         len(rows),
@@ -212,11 +215,6 @@ def _table(rows: list[dict[str, Any]], source: Source, site: SiteSettings) -> pa
         restart=arrow(np.zeros(len(rows), np.int64)),
         source_file=constant(source.label, len(rows)),
     )
-
-
-def settle(jobs: pa.Table, _remarks: Remarks, _settings: IngestSettings) -> pa.Table:
-    """The jobs as they are: every record of sacct is a whole job's."""
-    return jobs.append_column(PART, arrow(np.zeros(jobs.num_rows, np.int32)))
 
 
 def notes(remarks: Remarks, _settings: IngestSettings) -> list[str]:
@@ -229,4 +227,4 @@ def notes(remarks: Remarks, _settings: IngestSettings) -> list[str]:
     return said
 
 
-SACCT_JSON = Reader("sacct_json", EXPECTS, REASONS, ("submit_s", "start_s"), looks_right, read, settle, notes)
+SACCT_JSON = Reader("sacct_json", EXPECTS, REASONS, ("submit_s", "start_s"), looks_right, read, as_whole, notes)

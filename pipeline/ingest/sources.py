@@ -6,7 +6,7 @@ import io
 import lzma
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
@@ -32,11 +32,15 @@ _MAGIC = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"), (b"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One log file. `label` names it in tables and messages; `is_named` where the user gave this very path."""
+    """One log file. `label` names it in tables and messages; `is_named` where the user gave this very path.
+
+    opened: where the log is no file, gives its bytes from the first on, and may be called more than once.
+    """
 
     path: Path
     label: str
     is_named: bool = True
+    opened: Callable[[], BinaryIO] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +56,22 @@ class Block:
     n_lines: int
 
 
-def find_sources(paths: Sequence[Path]) -> list[Source]:
+def find_sources(paths: Sequence[Path | Source]) -> list[Source]:
     """The files behind paths, folders (searched in depth, hidden names left out) and globs, each once, by name.
 
     A label is the path relative to the folder given, else the file's name; where two would be the same, as many
-    parents are added as tell them apart. InputError where a path leads to no file.
+    parents are added as tell them apart. A Source stays as it is. InputError where a path leads to no file.
     """
     found: dict[Path, tuple[Path, bool]] = {}
-    for given in paths:
+    ready = [given for given in paths if isinstance(given, Source)]
+    for given in (given for given in paths if not isinstance(given, Source)):
         for path, relative, is_named in _expand(Path(given)):
             found.setdefault(path.resolve(), (relative, is_named))
-    if not found:
+    if not found and not ready:
         raise InputError("the list of logs", "no path", "at least one", "give a log, a folder or a glob")
     labels = _distinct_labels({path: relative for path, (relative, _) in found.items()})
     sources = [Source(path, labels[path], is_named) for path, (_, is_named) in found.items()]
-    return sorted(sources, key=lambda source: source.label)
+    return sorted([*ready, *sources], key=lambda source: source.label)
 
 
 def head(source: Source, *, is_empty_ok: bool = False) -> bytes:
@@ -133,7 +138,7 @@ def _without_mark(chunks: Iterator[bytes]) -> Iterator[bytes]:
 def _fresh_bytes(source: Source, size: int) -> Iterator[bytes]:
     """Decompressed bytes, `size` at a time or a little less."""
     try:
-        with _open(source.path) as stream:
+        with source.opened() if source.opened else _open(source.path) as stream:
             while data := stream.read(size):
                 yield data
     except _DAMAGED as error:
