@@ -23,7 +23,9 @@ READERS: Mapping[str, Reader] = {reader.name: reader for reader in (SWF, SACCT_J
 __all__ = ["READERS", "Chunk", "Reader", "Source", "ingest"]
 
 
-def ingest(paths: Sequence[Path | Source], site: SiteSettings, settings: IngestSettings) -> tuple[pa.Table, pa.Table, Report]:
+def ingest(
+    paths: Sequence[Path | Source], site: SiteSettings, settings: IngestSettings
+) -> tuple[pa.Table, pa.Table, Report]:
     """The JOBS of some logs, the lines that could not be read (UNREADABLE), and the account of both.
 
     paths: logs, folders or globs, all of one format. JOBS is sorted by submit, job id and restart; apart from
