@@ -7,23 +7,34 @@ import typer
 
 from flows.cli.options import Json
 
-Paths = Annotated[list[str], typer.Argument(metavar="PATH...", help="Logs, folders or globs; compressed ones too.")]
+Paths = Annotated[
+    list[str] | None, typer.Argument(metavar="PATH...", help="Logs, folders or globs; compressed ones too.")
+]
 Out = Annotated[Path, typer.Option("--out", metavar="JOBS.parquet", help="The table to write: .parquet or .csv.")]
 Format = Annotated[str, typer.Option("--format", help="The log's format: auto or swf.")]
+Live = Annotated[bool, typer.Option("--live", help="Read no file: ask the sacct of this machine.")]
+Since = Annotated[
+    str | None, typer.Option("--since", metavar="DATE", help="With --live: from when on; default: 7 days before.")
+]
+Until = Annotated[str | None, typer.Option("--until", metavar="DATE", help="With --live: up to when; default: now.")]
 Site = Annotated[str, typer.Option("--site", metavar="NAME", help="The cluster's name, as it will stand in the table.")]
 
 
 def ingest(
-    paths: Paths,
     out: Out,
+    paths: Paths = None,
     format: Format = "auto",
     site: Site = "site",
+    live: Live = False,
+    since: Since = None,
+    until: Until = None,
     json: Json = False,
 ) -> None:
     """Read accounting logs into one typed, checked table of jobs.
 
     Records that cannot be read go to a second table beside it, <out>.unreadable, with file, line and reason.
     """
+    from flows.live import reading
     from flows.tables_out import check_suffix, write_any
     from pipeline.core.settings import parse_settings
     from pipeline.core.tables import JOBS, UNREADABLE
@@ -31,7 +42,8 @@ def ingest(
 
     check_suffix(out)
     settings = parse_settings({"site": {"name": site}, "ingest": {"format": format}}, "--format")
-    jobs, unreadable, report = read_logs([Path(path) for path in paths], settings.site, settings.ingest)
+    with reading(paths or [], live, since, until, settings.site, settings.ingest) as (logs, of_site, how):
+        jobs, unreadable, report = read_logs(logs, of_site, how)
     written = {"jobs": write_any(out, jobs, JOBS)}
     beside = out.with_name(f"{out.stem}.unreadable{out.suffix}")
     if unreadable.num_rows:
