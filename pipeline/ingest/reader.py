@@ -3,8 +3,9 @@
 What happens to a chunk. Ingest first finishes each of its tables by column name (`finished`): application and problem
 size are derived from the job's text, personal columns are hashed where the site asks for it, and RAW columns are
 dropped. Only then does a row reach the disk, in a spill file of its job id's partition. When every source is read,
-each partition, which holds whole job ids, is handed to `fold` (where the reader has one), then to `settle`, and its
-duplicates are taken out and its restarts numbered (combine.py).
+each partition, which holds whole job ids (and whole arrays and heterogeneous jobs: it goes by the id's leading digits),
+is handed to `fold` (where the reader has one), then to `settle`, and its duplicates are taken out and its restarts
+numbered (combine.py).
 
 So a reader whose jobs are one record each (SWF) hands over `jobs` and has no `fold`. One whose jobs are spread over
 several records (sacct steps, PBS events), in any order, chunk or file, hands the partial ones over as `parts`, in a
@@ -35,18 +36,11 @@ RAW = tuple(pa.field(name, pa.string()) for name in ("comment", "submit_line", "
 After `finished` they are gone, and application, problem_size, submit_tokens and work_dir_hash stand there instead.
 """
 
-EXTRAS = pa.schema(
-    [
-        pa.field("attempt_key", pa.int64()),
-        pa.field("work_dir", pa.string()),
-        pa.field("comment", pa.string()),
-        pa.field("submit_line", pa.string()),
-    ]
-)
+EXTRAS = pa.schema([pa.field("attempt_key", pa.int64()), *RAW])
 """Columns a chunk's jobs may have after those of JOBS; they never leave ingest.
 
-attempt_key: the log's own number of the attempt (Slurm's DBIndex), by which steps find it. The others are raw text, for
-a site's rules and for the hash of the folder; null: not known.
+attempt_key: the log's own number of the attempt (Slurm's DBIndex), by which steps find it; `fold` sees it. null: not
+known.
 """
 
 STEPS = pa.schema(
@@ -58,7 +52,7 @@ STEPS = pa.schema(
         pa.field("derived_exit_code", pa.int64()),
     ]
 )
-"""Steps whose job was not beside them in the chunk: what they add to it, and by what they find it."""
+"""`Reader.parts` of a format with steps: what a step whose job was not beside it adds to it, and how it finds it."""
 
 Remarks = Counter[str]
 """A reader's own tallies, which add up over chunks and files."""
@@ -68,7 +62,7 @@ Remarks = Counter[str]
 class Chunk:
     """A part of one source.
 
-    jobs: JOBS columns (and RAW ones where the log has them: see `jobs_table`), restart 0 throughout, provisional until
+    jobs: JOBS columns (and EXTRAS where the log has them: see `jobs_table`), restart 0 throughout, provisional until
     `Reader.fold` and `Reader.settle`. parts: records that are less than a job, in `Reader.parts`. n_lines: all the
     chunk's lines (of a format without lines: its records) = rows of jobs, parts and unreadable + sum of `lines`.
     lines: how many are none of these (comment, blank, header, continuation of a record, ...).
@@ -86,7 +80,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """Jobs of a partition made whole, under JOBS's columns (order free, RAW ones absent).
+    """Jobs of a partition made whole: JOBS's columns, in any order; others are dropped.
 
     lines: what became of the records that are no job of their own now (step, orphan_step, event, ...), by name:
     rows of `jobs` and `parts` that came in = rows of `jobs` that go out + sum of `lines`. remarks: added to the run's.
@@ -149,12 +143,12 @@ def as_whole(jobs: pa.Table, remarks: Remarks, settings: IngestSettings) -> pa.T
 def jobs_table(n_rows: int, **values: pa.Array) -> pa.Table:
     """A JOBS table of typed Arrow arrays, unchecked: ingest checks once, when all chunks are together.
 
-    RAW columns that are given come last.
+    EXTRAS that are given come last.
     """
     schema = JOBS.schema()
-    for raw in RAW:
-        if raw.name in values:
-            schema = schema.append(raw)
+    for extra in EXTRAS:
+        if extra.name in values:
+            schema = schema.append(extra)
     return pa.table([values[f.name] if f.name in values else pa.nulls(n_rows, f.type) for f in schema], schema=schema)
 
 
