@@ -1,0 +1,230 @@
+"""The live source: a script plays sacct, well and badly."""
+
+import os
+import stat
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flows.live import reading, window_of
+from pipeline.core.errors import ConfigError, InputError
+from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.ingest import READERS, ingest
+from pipeline.ingest.command import Output, run
+from pipeline.ingest.sacct_live import FIELDS, Window, live
+from pipeline.ingest.sources import head, line_blocks
+
+SITE = SiteSettings(name="c", timezone="Europe/Stockholm")
+WINDOW = Window(1_700_000_000, 1_700_086_400)
+TOKEN = b"\x01\x02\x03\x04"
+DELIMITER = "\x1f01020304"
+
+FAKE = """#!{python}
+import json, os, sys, time
+help = {help!r}
+if sys.argv[1:] == ["--helpformat"]:
+    print(help)
+    sys.exit({help_code})
+fields = next(a for a in sys.argv if a.startswith("--format=")).partition("=")[2].split(",")
+delimiter = next(a for a in sys.argv if a.startswith("--delimiter=")).partition("=")[2]
+with open({log!r}, "a") as log:
+    log.write(json.dumps([sys.argv[1:], dict(os.environ)]) + "\\n")
+out = sys.stdout.buffer
+def row(**values):
+    out.write(delimiter.join(values.get(f, "") for f in fields).encode("utf-8", "surrogateescape") + b"\\n")
+row(**{{f: f for f in fields}})
+{body}
+"""
+
+JOB = {
+    "JobID": "7", "JobIDRaw": "7", "User": "ann", "JobName": "hydro", "State": "COMPLETED", "ExitCode": "0:0",
+    "Submit": "2023-11-15T08:00:00", "Start": "2023-11-15T08:00:10", "End": "2023-11-15T08:01:10", "ElapsedRaw": "60",
+    "Elapsed": "00:01:00", "AllocCPUS": "4", "ReqCPUS": "4", "NNodes": "1", "Timelimit": "00:05:00",
+    "TimelimitRaw": "5",
+}  # fmt: skip
+
+Fake = Callable[..., IngestSettings]
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Fake:
+    """Settings with a script for sacct: its --helpformat, and what it does after its header."""
+
+    def make(body: str = "", help: str = " ".join(FIELDS), help_code: int = 0, **settings: object) -> IngestSettings:
+        path = tmp_path / "sacct"
+        text = FAKE.format(python=sys.executable, help=help, help_code=help_code, log=str(tmp_path / "log"), body=body)
+        path.write_text(text)
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return IngestSettings(sacct_command=str(path), **settings)
+
+    return make
+
+
+def output_of(settings: IngestSettings) -> bytes:
+    with live(SITE, settings, WINDOW, os.environ, TOKEN) as found:
+        return b"".join(block.data for block in line_blocks(found.source))
+
+
+def read(settings: IngestSettings):
+    if "sacct" not in READERS:
+        pytest.skip("no reader of sacct's text yet")
+    with live(SITE, settings, WINDOW, os.environ, TOKEN) as found:
+        return ingest([found.source], found.site, found.settings)
+
+
+def rows(*jobs: dict[str, str]) -> str:
+    return "\n".join(f"row(**{job!r})" for job in jobs)
+
+
+def test_sacct_is_asked_for_its_own_fields_in_utc_with_no_shell(fake: Fake, tmp_path: Path) -> None:
+    import json
+
+    assert output_of(fake(help="JobID  User\nState Submit JobIDRaw Frobnicate")).startswith(b"JobID\x1f01020304User")
+    arguments, environment = json.loads((tmp_path / "log").read_text())
+    assert arguments == [
+        "--allusers", "--duplicates", "--parsable2", "--noconvert", f"--delimiter={DELIMITER}",
+        "--starttime=2023-11-14T22:13:20", "--endtime=2023-11-15T22:13:20",
+        "--format=JobID,User,State,Submit,JobIDRaw",
+    ]  # fmt: skip
+    assert {k: environment[k] for k in ("TZ", "LC_ALL", "SLURM_TIME_FORMAT")} == {
+        "TZ": "UTC", "LC_ALL": "C.UTF-8", "SLURM_TIME_FORMAT": "standard",
+    }  # fmt: skip
+
+
+def test_the_sites_own_format_is_no_part_of_the_environment(fake: Fake, tmp_path: Path) -> None:
+    with live(SITE, fake(), WINDOW, dict(os.environ) | {"SACCT_FORMAT": "jobid"}, TOKEN) as found:
+        head(found.source)
+    assert "SACCT_FORMAT" not in (tmp_path / "log").read_text()
+
+
+def test_hostile_names_come_through(fake: Fake) -> None:
+    names = ["a|b", "new\nline", "7|8\n9|", 'quo"te', "übung", "-n", "a\x1fb", "\x1f", "tab\t", " x "]
+    jobs = [JOB | {"JobID": str(n), "JobIDRaw": str(n), "JobName": name} for n, name in enumerate(names, 1)]
+    table, unreadable, _ = read(fake(rows(*jobs)))
+    assert (table.num_rows, unreadable.num_rows) == (len(names), 0)
+    assert [name.strip() for name in table["job_name"].to_pylist()] == [name.strip() for name in names]
+    assert table["submit_s"].to_pylist() == [1_700_035_200] * len(names)
+    assert set(table["runtime_s"].to_pylist()) == {60.0}
+
+
+def test_it_is_asked_once_though_its_start_is_looked_at_first(fake: Fake, tmp_path: Path) -> None:
+    with live(SITE, fake(rows(*[JOB] * 5000)), WINDOW, os.environ, TOKEN) as found:
+        start = head(found.source)
+        whole = b"".join(block.data for block in line_blocks(found.source))
+    assert whole.startswith(start)
+    assert whole.count(b"\n") == 5001
+    assert len((tmp_path / "log").read_text().splitlines()) == 1
+
+
+def test_read_twice_it_is_asked_twice(fake: Fake, tmp_path: Path) -> None:
+    with live(SITE, fake(rows(*[JOB] * 5000)), WINDOW, os.environ, TOKEN) as found:
+        both = [b"".join(block.data for block in line_blocks(found.source)) for _ in range(2)]
+    assert both[0] == both[1]
+    assert len((tmp_path / "log").read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("sys.stderr.write('sacct: error: slurmdbd:\\n Connection refused\\n'); sys.exit(1)",
+         "found exit code 1 and 'sacct: error: slurmdbd: Connection refused', expected records and exit code 0"),
+        ("sys.exit(3)", "found exit code 3, expected"),
+        ("out.flush(); os.kill(os.getpid(), 9)", "found signal 9, expected"),
+        ("sys.stderr.write('x' * 1000000); sys.exit(1)", "found exit code 1 and 'xxx"),
+        ("sys.stderr.write('\\x1b[31mred'); sys.exit(1)", r"and '\\x1b\[31mred'"),
+    ],
+)  # fmt: skip
+def test_its_failure_is_one_sentence(fake: Fake, body: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence) as failure:
+        output_of(fake(body))
+    assert "\n" not in str(failure.value)
+
+
+def test_its_silence_ends(fake: Fake) -> None:
+    began = time.monotonic()
+    with pytest.raises(InputError, match=r"found no output for 0.5 s.*sacct_timeout_s bounds the wait"):
+        output_of(fake("out.flush(); time.sleep(600)", sacct_timeout_s=0.5))
+    assert time.monotonic() - began < 30
+
+
+def test_what_it_started_ends_with_it(fake: Fake, tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    child = f"import subprocess; n = subprocess.Popen(['sleep', '600']).pid; open({str(pid_file)!r}, 'w').write(str(n))"
+    with pytest.raises(InputError, match="no output"):
+        output_of(fake(f"{child}; out.flush(); time.sleep(600)", sacct_timeout_s=1.0))
+    pid = int(pid_file.read_text())
+    for _ in range(100):
+        state = Path(f"/proc/{pid}/stat")
+        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        time.sleep(0.05)
+    raise AssertionError("the child still runs")
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (IngestSettings(sacct_command="/nowhere/sacct"), "/nowhere/sacct: found a program that cannot be run"),
+        (IngestSettings(sacct_command="no-such-program"), "found a program that cannot be run"),
+        (IngestSettings(sacct_command="/"), "found a program that cannot be run"),
+        (IngestSettings(sacct_command="true"), "found no field list from --helpformat"),
+        (IngestSettings(sacct_command="echo"), "found no field list from --helpformat"),
+        (IngestSettings(sacct_command="false"), "found exit code 1"),
+    ],
+)
+def test_another_program_is_refused(settings: IngestSettings, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        output_of(settings)
+
+
+def test_no_job_in_the_window_is_one_sentence(fake: Fake) -> None:
+    with pytest.raises(InputError, match="found no job"):
+        read(fake())
+
+
+@pytest.mark.parametrize(
+    "body", ["out.write(os.urandom(100000))", "out.write(b'x' * 3000000)", "out.write(b'\\0' * 9)"]
+)
+def test_garbage_among_the_records_loses_no_job(fake: Fake, body: str) -> None:
+    jobs, _, _ = read(fake("\n".join([rows(JOB), body, 'out.write(b"\\n")', rows(JOB | {"JobID": "8"})])))
+    assert "7" in jobs["job_id"].to_pylist()
+
+
+def test_a_window_that_ends_before_it_begins_is_refused(fake: Fake) -> None:
+    with pytest.raises(InputError, match="--since"), live(SITE, fake(), Window(5, 5), os.environ, TOKEN):
+        pass
+
+
+def test_dates_are_of_the_sites_zone() -> None:
+    assert window_of("2026-01-01", "2026-07-01T12:00", "Europe/Stockholm", 7, 0) == Window(1767222000, 1782900000)
+    assert window_of("2026-01-01T00:00:00+00:00", None, "Europe/Stockholm", 7, 1767225601) == Window(
+        1767225600, 1767225601
+    )
+    assert window_of(None, None, "UTC", 7, 8 * 86400) == Window(86400, 8 * 86400)
+    with pytest.raises(InputError, match="--since: found 'yesterday'"):
+        window_of("yesterday", None, "UTC", 7, 0)
+    with pytest.raises(ConfigError, match=r"site\.timezone"):
+        window_of("2026-01-01", None, "Mars/Olympus", 7, 0)
+
+
+@pytest.mark.parametrize(
+    ("paths", "is_live", "since", "sentence"),
+    [
+        (["a.log"], True, None, "found --live and a.log"),
+        (["a.log"], False, "2026-01-01", "found no --live"),
+        ([], False, None, "found no log"),
+    ],
+)
+def test_files_or_live_but_not_both(paths: list[str], is_live: bool, since: str | None, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence), reading(paths, is_live, since, None, SITE, IngestSettings()):
+        pass
+
+
+def test_a_short_program_is_run_whole() -> None:
+    assert run(("echo", "a b"), os.environ, 10, "") == b"a b\n"
+    output = Output(("sh", "-c", "printf abc"), os.environ, 10, "")
+    assert (output.view().read(2), output.view().read(), output.view().read(5)) == (b"ab", b"abc", b"abc")
+    output.stop()
