@@ -1,0 +1,58 @@
+"""The keys of a PBS accounting record that are read, and a hash table a compiled loop finds them with.
+
+Source: PBS Professional 2024.1 Administrator's Guide, 12.4 "Types of Accounting Log Records"; TORQUE 6.1
+Administrator Guide, "Accounting records". Every other key ends the value before it and is left alone.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from pipeline.core.arrays import Bools, Ints
+from pipeline.ingest.spans import as_bytes
+from pipeline.ingest.spans_kernel import Bytes, Codes
+
+KEYS = (
+    "user", "group", "account", "project", "jobname", "queue", "ctime", "qtime", "etime", "start", "end", "exec_host",
+    "exec_vnode", "exec_gpus", "Exit_status", "run_count", "owner", "session", "resource_assigned.ncpus",
+    "Resource_List.ncpus", "Resource_List.nodect", "Resource_List.nodes", "Resource_List.procs", "Resource_List.select",
+    "Resource_List.walltime", "Resource_List.mem", "Resource_List.pmem", "Resource_List.pvmem", "Resource_List.vmem",
+    "Resource_List.ngpus", "resources_used.walltime", "resources_used.cput", "resources_used.mem",
+    # not read, but they end a text that holds blanks
+    "array_indices", "depend", "eligible_time", "Resource_List.place", "Resource_List.neednodes",
+)  # fmt: skip
+
+FREE_TEXT = ("account", "project", "jobname")
+"""Values people choose: they may hold blanks, quotes and `=`, which PBS writes as they are."""
+
+BEFORE_FREE_TEXT = ("user", "group", *FREE_TEXT)
+"""Written before a free text can end, so the first of each is PBS's own; of the other keys the last is."""
+
+PLACE: Mapping[str, int] = {key: place for place, key in enumerate(KEYS)}
+TABLE_SIZE = 256
+_BASIS, _PRIME, _MASK = 14695981039346656037, 1099511628211, (1 << 64) - 1
+
+
+def _table() -> Codes:
+    """Slot -> key, -1 where free: FNV-1a, then the next free slot."""
+    table = np.full(TABLE_SIZE, -1, np.int32)
+    for place, key in enumerate(KEYS):
+        mixed = _BASIS
+        for byte in key.encode():
+            mixed = ((mixed ^ byte) * _PRIME) & _MASK
+        slot = (mixed ^ (mixed >> 29)) & (TABLE_SIZE - 1)
+        while table[slot] >= 0:
+            slot = (slot + 1) % TABLE_SIZE
+        table[slot] = place
+    return table
+
+
+def _flags(names: tuple[str, ...]) -> Bools:
+    return np.array([key in names for key in KEYS])
+
+
+KEY_BYTES: Bytes = as_bytes("".join(KEYS).encode())
+KEY_BOUNDS: Ints = np.cumsum([0, *map(len, KEYS)], dtype=np.int64)
+KEY_TABLE: Codes = _table()
+IS_FREE: Bools = _flags(FREE_TEXT)
+FIRST_WINS: Bools = _flags(BEFORE_FREE_TEXT)

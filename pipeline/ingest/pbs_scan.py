@@ -1,0 +1,189 @@
+"""The byte parser of PBS accounting files: a block of lines in, records and the spans of their values out.
+
+It knows lines, semicolons and `key=value`, and nothing of what a value means (pbs_fields.py does).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+
+from pipeline.core.arrays import Ints
+from pipeline.ingest.pbs_keys import FIRST_WINS, IS_FREE, KEY_BOUNDS, KEY_BYTES, KEY_TABLE, KEYS, PLACE
+from pipeline.ingest.pbs_values import find_values
+from pipeline.ingest.sources import MAX_LINE_BYTES
+from pipeline.ingest.spans import as_bytes
+from pipeline.ingest.spans_kernel import Bytes
+
+REASONS = ("not_a_record", "no_record_type", "no_job_id", "cut_short", "bad_date", "bad_number", "line_too_long")
+_NOT_A_RECORD, _NO_TYPE, _NO_ID, _CUT_SHORT, _BAD_DATE, _BAD_NUMBER, _TOO_LONG = range(1, len(REASONS) + 1)
+KINDS = "QSREDAz"
+"""The record types read, in the order a job goes through them; z is a suspension."""
+
+DATE_BYTES = 19
+_BLANK, _CONTINUED, _PARENT = range(3)
+_KIND_OF = np.full(256, -1, np.int64)
+_KIND_OF[[ord(letter) for letter in KINDS]] = range(len(KINDS))
+_WITH_KEYS = KINDS.index("E")
+_CLOSED, _OPEN = -2, -1
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What stands in one block.
+
+    line: each record's first line in the block, from 0; start, end: its bytes, continuation lines included; kind: index
+    into KINDS; id_start, id_end: the job id. spans: int64 (keys, 2, records), start and end of each value, equal where
+    there is none. bad: int64 (n, 4), line, start, end, reason (1 + index into REASONS). lines: how many are blank,
+    continue a record, belong to an array's parent or are of another record type, by name.
+    """
+
+    data: Bytes
+    line: Ints
+    start: Ints
+    end: Ints
+    kind: Ints
+    id_start: Ints
+    id_end: Ints
+    spans: Ints
+    bad: Ints
+    lines: Mapping[str, int]
+
+    def span(self, key: str) -> tuple[Ints, Ints]:
+        """Start and end of a key's values."""
+        low, high = self.spans[PLACE[key]]
+        return low, high
+
+
+def scan(data: bytes) -> Scanned:
+    """The records and unreadable lines of a block of whole records (the last line may lack its newline)."""
+    n_lines = data.count(b"\n") + 1
+    text = as_bytes(data)
+    rows, bad = np.empty((7, n_lines), np.int64), np.empty((n_lines, 4), np.int64)
+    counts, others = np.zeros(3, np.int64), np.zeros(256, np.int64)
+    n_rows, n_bad = _lines(text, MAX_LINE_BYTES, _KIND_OF, rows, bad, counts, others)
+    line, start, end, kind, id_start, id_end, message = rows[:, :n_rows]
+    # Pages of keys that no record has are never written, so they cost nothing.
+    spans = np.zeros((len(KEYS), 2, n_rows), np.int64)
+    find_values(text, message, end, kind <= _WITH_KEYS, KEY_BYTES, KEY_BOUNDS, KEY_TABLE, IS_FREE, FIRST_WINS, spans)
+    lines = {"blank": counts[_BLANK], "continued": counts[_CONTINUED], "array_parent": counts[_PARENT]}
+    lines |= {f"other_{chr(letter)}": others[letter] for letter in np.flatnonzero(others).tolist()}
+    named = {name: int(n) for name, n in lines.items() if n}
+    return Scanned(text, line, start, end, kind, id_start, id_end, spans, bad[:n_bad], named)
+
+
+@numba.njit(cache=True, nogil=True)
+def _lines(
+    data: Bytes, limit: int, kind_of: Ints, rows: Ints, bad: Ints, counts: Ints, others: Ints
+) -> tuple[int, int]:
+    """Rows of line, start, end, kind, id start, id end, message start; how many of them, and of bad lines."""
+    at, number, n_rows, n_bad, is_open, begun = 0, 0, 0, 0, _CLOSED, 0
+    while at < data.size:
+        low, stop = at, _line_end(data, at)
+        at = stop + 1
+        first = low
+        while first < stop and data[first] <= 32:
+            first += 1
+        reason = 0
+        if first == stop:
+            counts[_BLANK] += 1
+            is_open = _CLOSED
+        elif stop - low > limit:
+            reason = _TOO_LONG
+        elif _is_dated(data, first, stop):
+            reason, kind, id_start, id_end, message = _head(data, first, stop, kind_of)
+            begun, is_open = low, _OPEN
+            if reason == 0 and kind < 0:
+                others[data[first + DATE_BYTES + 1]] += 1
+            elif reason == 0 and _is_parent(data, id_start, id_end):
+                counts[_PARENT] += 1
+            elif not reason:
+                rows[0, n_rows], rows[1, n_rows], rows[2, n_rows], rows[3, n_rows] = number, first, stop, kind
+                rows[4, n_rows], rows[5, n_rows], rows[6, n_rows] = id_start, id_end, message
+                is_open = n_rows
+                n_rows += 1
+        elif is_open != _CLOSED and stop - begun <= limit and _continues(data, first, stop):
+            counts[_CONTINUED] += 1
+            if is_open >= 0:
+                rows[2, is_open] = stop
+        else:
+            reason = _NOT_A_RECORD
+        if reason:
+            bad[n_bad, 0], bad[n_bad, 1], bad[n_bad, 2], bad[n_bad, 3] = number, low, stop, reason
+            n_bad += 1
+            is_open = _CLOSED
+        number += 1
+    return n_rows, n_bad
+
+
+@numba.njit(cache=True, nogil=True)
+def _line_end(data: Bytes, at: int) -> int:
+    while at < data.size and data[at] != 10:
+        at += 1
+    return at
+
+
+@numba.njit(cache=True, nogil=True)
+def _is_dated(data: Bytes, at: int, stop: int) -> bool:
+    """Whether `dd/dd/dddd dd:dd:dd;` stands here."""
+    if stop - at <= DATE_BYTES or data[at + DATE_BYTES] != 59:
+        return False
+    for k in range(DATE_BYTES):
+        byte = data[at + k]
+        if k == 2 or k == 5:  # noqa: PLR1714
+            good = byte == 47
+        elif k == 10:
+            good = byte == 32
+        elif k == 13 or k == 16:  # noqa: PLR1714
+            good = byte == 58
+        else:
+            good = 48 <= byte <= 57
+        if not good:
+            return False
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def _head(data: Bytes, first: int, stop: int, kind_of: Ints) -> tuple[int, int, int, int, int]:
+    """Reason or 0, kind (-1: of no job that is read), the id's span, where the message starts."""
+    letter = first + DATE_BYTES + 1
+    if letter + 1 >= stop or data[letter + 1] != 59 or not 97 <= (data[letter] | 32) <= 122:
+        return _NO_TYPE, -1, 0, 0, 0
+    kind = kind_of[data[letter]]
+    if kind < 0:
+        return 0, -1, 0, 0, 0
+    start = letter + 2
+    end = start
+    while end < stop and data[end] != 59:
+        if data[end] <= 32:
+            return _NO_ID, kind, 0, 0, 0
+        end += 1
+    if end >= stop:
+        return _CUT_SHORT, kind, 0, 0, 0
+    if not 48 <= data[start] <= 57:
+        return _NO_ID, kind, 0, 0, 0
+    return 0, kind, start, end, end + 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _is_parent(data: Bytes, at: int, end: int) -> bool:
+    """Whether the id is an array's own, as in 170[].server."""
+    for k in range(at, end - 1):  # noqa: SIM110
+        if data[k] == 91 and data[k + 1] == 93:
+            return True
+    return False
+
+
+@numba.njit(cache=True, nogil=True)
+def _continues(data: Bytes, first: int, stop: int) -> bool:
+    """Whether a line goes on with `key=value`, and is no record whose date has been damaged (`;E;` near its start)."""
+    for k in range(first, min(stop - 2, first + 40)):
+        if data[k] == 59 and data[k + 2] == 59:
+            return False
+    at = first
+    while at < stop and data[at] > 32:
+        if data[at] == 61:
+            return at > first
+        at += 1
+    return False

@@ -1,0 +1,128 @@
+"""The compiled loop over a record's `key=value` pairs, which PBS writes without escapes.
+
+A key that is known, or is a resource, ends any value. One that is not ends a value that cannot hold blanks, and is part
+of one that can: of `jobname=a x=1 queue=q` the name is `a x=1`.
+"""
+
+import numba
+import numpy as np
+
+from pipeline.core.arrays import Bools, Ints
+from pipeline.ingest.spans_kernel import Bytes, Codes
+
+
+@numba.njit(cache=True, nogil=True)
+def find_values(
+    data: Bytes,
+    message: Ints,
+    end: Ints,
+    has_keys: Bools,
+    key_bytes: Bytes,
+    bounds: Ints,
+    table: Codes,
+    is_free: Bools,
+    first_wins: Bools,
+    spans: Ints,
+) -> None:
+    """Fills spans (keys, 2, records) with start and end of every record's known values.
+
+    message, end: where a record's `key=value` part lies; has_keys: whether it has one. The other arrays are those of
+    pbs_keys.py.
+    """
+    for row in range(message.size):
+        if not has_keys[row]:
+            continue
+        at, stop = message[row], end[row]
+        while stop > at and data[stop - 1] <= 32:
+            stop -= 1
+        key, low, high = -1, 0, 0
+        while at < stop:
+            while at < stop and data[at] <= 32:
+                at += 1
+            found, value, after = _token(data, at, stop, key_bytes, bounds, table)
+            if value > 0 and (found >= 0 or key < 0 or not is_free[key] or _is_resource(data, at, stop)):
+                _keep(spans, row, key, low, high, first_wins)
+                key, low, high = found, value, after
+                closing = 0
+                if key >= 0 and is_free[key] and spans[key, 1, row] == 0:
+                    closing = _closing_quote(data, value, stop, key_bytes, bounds, table)
+                if closing:
+                    _keep(spans, row, key, value + 1, closing, first_wins)
+                    key, after = -1, closing + 1
+            elif key >= 0 and is_free[key]:
+                high = after
+            at = after
+        _keep(spans, row, key, low, high, first_wins)
+
+
+@numba.njit(cache=True, nogil=True)
+def _keep(spans: Ints, row: int, key: int, low: int, high: int, first_wins: Bools) -> None:
+    if key >= 0 and not (first_wins[key] and spans[key, 1, row] > 0):
+        spans[key, 0, row], spans[key, 1, row] = low, high
+
+
+@numba.njit(cache=True, nogil=True)
+def _token(data: Bytes, at: int, stop: int, key_bytes: Bytes, bounds: Ints, table: Codes) -> tuple[int, int, int]:
+    """The key a token starts with (-1: none known), where its value starts (0: it has no key), the token's end."""
+    start, mixed, value, found = at, np.uint64(14695981039346656037), 0, -1
+    while at < stop and data[at] > 32:
+        byte = data[at]
+        if value == 0:
+            if byte == 61:
+                value = at + 1 if at > start else -1
+                if value > 0:
+                    found = _known(data, start, at, mixed, key_bytes, bounds, table)
+            elif byte == 34:
+                value = -1
+            mixed = (mixed ^ np.uint64(byte)) * np.uint64(1099511628211)
+        at += 1
+    return found, max(value, 0), at
+
+
+@numba.njit(cache=True, nogil=True)
+def _known(data: Bytes, start: int, end: int, mixed: np.uint64, key_bytes: Bytes, bounds: Ints, table: Codes) -> int:
+    """The key that stands here; -1 where it is none of them."""
+    slot = np.int64((mixed ^ (mixed >> np.uint64(29))) & np.uint64(table.size - 1))
+    while table[slot] >= 0:
+        key = table[slot]
+        low = bounds[key]
+        if bounds[key + 1] - low == end - start:
+            k = 0
+            while k < end - start and data[start + k] == key_bytes[low + k]:
+                k += 1
+            if k == end - start:
+                return int(key)
+        slot = (slot + 1) % table.size
+    return -1
+
+
+@numba.njit(cache=True, nogil=True)
+def _is_resource(data: Bytes, at: int, stop: int) -> bool:
+    """Whether the token starts with `esource` after one letter: Resource_List., resources_used., resource_assigned."""
+    word = (101, 115, 111, 117, 114, 99, 101)
+    if at + 8 >= stop or (data[at] | 32) != 114:
+        return False
+    for k in range(7):  # noqa: SIM110
+        if data[at + 1 + k] != word[k]:
+            return False
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def _closing_quote(data: Bytes, at: int, stop: int, key_bytes: Bytes, bounds: Ints, table: Codes) -> int:
+    """Where a quoted text ends: at a quote that the record's end or a known key follows; 0: it is not quoted."""
+    if at >= stop or data[at] != 34:
+        return 0
+    for k in range(at + 1, stop):
+        if data[k] != 34:
+            continue
+        after = k + 1
+        while after < stop and data[after] <= 32:
+            after += 1
+        if after == stop:
+            return k
+        if after > k + 1:
+            found, _, _ = _token(data, after, stop, key_bytes, bounds, table)
+            if found >= 0:
+                return k
+    return 0
