@@ -13,11 +13,12 @@ from pipeline.core.text import printable
 from pipeline.ingest.account import Account, report
 from pipeline.ingest.combine import combine
 from pipeline.ingest.reader import Chunk, Reader
+from pipeline.ingest.sacct import SACCT
 from pipeline.ingest.sacct_json import SACCT_JSON
 from pipeline.ingest.sources import Source, find_sources, head
 from pipeline.ingest.swf import SWF
 
-READERS: Mapping[str, Reader] = {reader.name: reader for reader in (SWF, SACCT_JSON)}
+READERS: Mapping[str, Reader] = {reader.name: reader for reader in (SWF, SACCT_JSON, SACCT)}
 """Every log format, by the name `ingest.format` gives it; `auto` asks them in this order."""
 
 __all__ = ["READERS", "Chunk", "Reader", "Source", "ingest"]

@@ -1,0 +1,210 @@
+"""A block of a text dump as spans: one for each value asked for of each record, whole lines at once.
+
+Lines with the right number of delimiters are taken by one compiled pass; the others go to sacct_odd.py, and what it
+puts together is appended to the buffer, so that the rest of the reader sees one kind of record.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pipeline.core.arrays import Bools, Ints
+from pipeline.ingest.sacct_fields import Kind
+from pipeline.ingest.sacct_kernel import EMPTY, Matrix, scan
+from pipeline.ingest.sacct_layout import Layout, header_layout
+from pipeline.ingest.sacct_odd import Cells, resolve
+from pipeline.ingest.spans import as_bytes
+from pipeline.ingest.spans_kernel import Bytes
+
+_FIRST = {
+    Kind.ID: b"0123456789", Kind.TIME: b"0123456789UNun:", Kind.DURATION: b"0123456789-:.UPIupi",
+    Kind.COUNT: b"0123456789-UNun", Kind.MEMORY: b"0123456789.?UNun", Kind.EXIT: b"0123456789-",
+}  # fmt: skip
+_LETTERS = bytes(range(65, 91)) + bytes(range(97, 123)) + b"_"
+
+
+@dataclass(slots=True)
+class Rows:
+    """Records of a block in order of line.
+
+    data: the block's bytes and those of records put together; start, end: a row for each of the layout's sources;
+    line: place of the record's first line in the block; at, n_lines: its first byte, and how many lines it takes.
+    """
+
+    data: Bytes
+    slot: dict[str, int]
+    start: Matrix
+    end: Matrix
+    line: Ints
+    at: Ints
+    n_lines: Ints
+
+    def __len__(self) -> int:
+        return len(self.line)
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """Records; unreadable lines as (line, first byte, end, lines, reason); how many headers, blanks, odd records.
+
+    cut: line and byte of a header that names other columns, if there is one: nothing from it on has been read.
+    """
+
+    rows: Rows
+    unreadable: list[tuple[int, int, int, int, str]]
+    n_headers: int
+    n_blank: int
+    n_put_together: int = 0
+    cut: tuple[int, int, Layout] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """What the compiled pass found."""
+
+    start: Matrix
+    end: Matrix
+    line: Ints
+    at: Ints
+    odd: Matrix
+
+
+def last_start(data: bytes, layout: Layout) -> int:
+    """Where the last record that takes one line by itself starts; 0: nowhere."""
+    at = len(data)
+    for _ in range(64):
+        before = data.rfind(b"\n", 0, max(at - 1, 0)) + 1
+        line = data[before:at].rstrip(b"\r\n")
+        if line.count(layout.delimiter) == layout.n_delimiters and len(_plain(line, layout).line):
+            return before
+        at = before
+        if not at:
+            return 0
+    plain = _plain(data, layout)
+    return int(plain.at[-1]) if len(plain.at) else 0
+
+
+def scan_block(data: bytes, layout: Layout) -> Scanned:
+    """The records of some lines, the last of which may lack its end."""
+    plain = _plain(data, layout)
+    slot = {what: row for row, what in enumerate(layout.sources)}
+    rows = Rows(as_bytes(data), slot, plain.start, plain.end, plain.line, plain.at, np.ones(len(plain.line), np.int64))
+    if not len(plain.odd):
+        return Scanned(rows, [], 0, 0)
+    cut = _other_header(data, plain.odd, layout)
+    if cut is not None:
+        line, at, other = cut
+        done = scan_block(data[:at], layout)
+        return replace(done, cut=(line, at, other))
+    return _with_odd(data, layout, rows, plain.odd)
+
+
+def _plain(data: bytes, layout: Layout) -> _Plain:
+    n_cells = len(layout.names) + layout.is_trailing
+    most = len(data) // max(n_cells, 2) + 1
+    n_slots = len(layout.sources)
+    # Pages of these that are never written are never allocated, so the worst case costs nothing.
+    start, end = np.empty((n_slots, most), np.int64), np.empty((n_slots, most), np.int64)
+    line, at = np.empty(most, np.int64), np.empty(most, np.int64)
+    odd = np.empty((data.count(b"\n") + 1, 4), np.int64)
+    slots = np.full(len(layout.names) + 1, -1, np.int64)
+    for row, column in enumerate(layout.sources.values()):
+        slots[column] = row
+    quote = ord('"') if layout.is_quoted else -1
+    delimiter = as_bytes(layout.delimiter)
+    n_rows, n_odd = scan(
+        as_bytes(data), delimiter, n_cells, layout.is_trailing, quote, slots, _starts_well(layout), start, end, line,
+        at, odd,
+    )  # fmt: skip
+    return _Plain(start[:, :n_rows], end[:, :n_rows], line[:n_rows], at[:n_rows], odd[:n_odd])
+
+
+def _starts_well(layout: Layout) -> Bytes:
+    """Which first bytes a value of each column may have; row EMPTY: whether it may have none."""
+    table = np.ones((EMPTY + 1, len(layout.names)), np.uint8)
+    for column, kind in enumerate(layout.kinds):
+        allowed = _LETTERS if kind is Kind.STATE else _FIRST.get(kind)
+        if allowed is not None:
+            table[:EMPTY, column] = 0
+            table[np.frombuffer(allowed, np.uint8), column] = 1
+            table[EMPTY, column] = kind is not Kind.STATE and column != layout.id_column
+    return table
+
+
+def _other_header(data: bytes, odd: Matrix, layout: Layout) -> tuple[int, int, Layout] | None:
+    """The first line that names columns other than the layout's."""
+    for line, start, end, _ in odd.tolist():
+        text = data[start:end]
+        if b"job" in text[:65536].lower() and layout.delimiter in text:
+            other = header_layout(text)
+            if other is not None and (other.names, other.delimiter) != (layout.names, layout.delimiter):
+                return line, start, other
+    return None
+
+
+def _with_odd(data: bytes, layout: Layout, rows: Rows, odd: Matrix) -> Scanned:
+    """The rows, with those that odd lines make, and without those that odd lines go on with."""
+    is_kept = np.ones(len(rows), np.bool_)
+    records: list[tuple[int, int, int, Cells]] = []
+    unreadable: list[tuple[int, int, int, int, str]] = []
+    n_headers = n_blank = 0
+    splits = np.flatnonzero(np.diff(odd[:, 3])) + 1
+    for run in np.split(odd, splits):
+        before = int(run[0, 3]) - 1
+        spans = [(int(line), int(start), int(end)) for line, start, end, _ in run]
+        leads = before >= 0 and layout.kinds[-1].is_wide
+        if leads:
+            first = int(rows.at[before])
+            spans.insert(0, (int(rows.line[before]), first, _line_end(data, first)))
+        found = resolve([data[start:end] for _, start, end in spans], layout)
+        n_headers, n_blank = n_headers + found.n_headers, n_blank + found.n_blank
+        for first, last, cells in found.records:
+            if leads and first == last == 0:
+                continue
+            if leads and first == 0:
+                is_kept[before] = False
+            records.append((spans[first][0], spans[first][1], last - first + 1, cells))
+        for first, last, reason in found.unreadable:
+            if leads and first == 0:
+                is_kept[before] = False
+            unreadable.append((*spans[first][:2], spans[last][2], last - first + 1, reason))
+        is_loose = bool(found.unreadable) and found.unreadable[-1][1] == len(spans) - 1
+        if is_loose and layout.kinds[0].is_wide and before + 1 < len(rows):
+            # The line may be the beginning of the next record's first text.
+            is_kept[before + 1] = False
+            at = int(rows.at[before + 1])
+            unreadable.append((int(rows.line[before + 1]), at, _line_end(data, at), 1, "ambiguous_fields"))
+    joined = _joined(data, layout, rows, is_kept, records)
+    return Scanned(joined, unreadable, n_headers, n_blank, len(records))
+
+
+def _joined(
+    data: bytes, layout: Layout, rows: Rows, is_kept: Bools, records: Sequence[tuple[int, int, int, Cells]]
+) -> Rows:
+    """The kept rows and the records put together, in order of line."""
+    if not records and is_kept.all():
+        return rows
+    columns = list(layout.sources.values())
+    cells = [[record[3][column] or b"" for record in records] for column in columns]
+    size = np.array([[len(cell) for cell in column] for column in cells], np.int64).reshape(len(columns), len(records))
+    added = b"".join(b"".join(column) for column in cells)
+    stop = np.cumsum(size.ravel()).reshape(size.shape) + len(data)
+    facts = np.array([record[:3] for record in records], np.int64).reshape(len(records), 3)
+    line = np.concatenate([rows.line[is_kept], facts[:, 0]])
+    order = np.argsort(line, kind="stable")
+    return Rows(
+        as_bytes(data + added),
+        rows.slot,
+        np.concatenate([rows.start[:, is_kept], stop - size], axis=1)[:, order],
+        np.concatenate([rows.end[:, is_kept], stop], axis=1)[:, order],
+        line[order],
+        np.concatenate([rows.at[is_kept], facts[:, 1]])[order],
+        np.concatenate([rows.n_lines[is_kept], facts[:, 2]])[order],
+    )
+
+
+def _line_end(data: bytes, at: int) -> int:
+    stop = data.find(b"\n", at)
+    stop = len(data) if stop < 0 else stop
+    return stop - 1 if stop > at and data[stop - 1] == 13 else stop
