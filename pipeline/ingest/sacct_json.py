@@ -1,8 +1,8 @@
 """Reads `sacct --json`, in the forms Slurm has written since 21.08 (openapi/dbv0.0.37 to data_parser/v0.0.4x).
 
 The values are those the text reader gives for the same records, as far as the JSON holds them: Slurm up to 22.05 writes
-return code 0 for every process that exited, whatever its code. There a FAILED job's exit code is null, and its derived
-code too where one of its steps FAILED.
+return code 0 for every process that exited, whatever its code. There the code of a FAILED job is null (DEADLINE and the
+like too), and its derived code where one of its steps FAILED.
 
 The report counts records instead of lines, because a document may be a single line: an element of "jobs" is one, a step
 in it another. `source_line` is the line the element starts in. An element that is no JSON, or no job, is set aside, and
@@ -22,8 +22,10 @@ from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.tables import JOBS, as_array
 from pipeline.core.text import printable
 from pipeline.ingest import sacct_json_fields as fields
+from pipeline.ingest import sacct_notes
 from pipeline.ingest.json_elements import ARRAY, CUT_OFF, NOT_JSON, TOO_LONG, Element, Progress, elements
 from pipeline.ingest.reader import RAW, Chunk, Reader, Remarks, as_whole, constant, jobs_table, unreadable_table
+from pipeline.ingest.sacct_fields import STATES
 from pipeline.ingest.sources import Source, byte_blocks, empty_source
 
 EXPECTS = 'sacct --json: an object with a list "jobs", each with job_id, state and time'
@@ -32,6 +34,9 @@ REASONS = (NOT_JSON, CUT_OFF, TOO_LONG, NOT_A_JOB, BAD_VALUE)
 RAW_CHARACTERS = 500
 CHUNK_JOBS = 20_000
 BLOCK_BYTES = 1 << 23
+
+_CODED = {"FAILED", "DEADLINE", "BOOT_FAIL", "OUT_OF_MEMORY"}
+"""States of jobs that Slurm gives another code than 0."""
 
 _LOSES_CODES = "exit_codes_lost"
 _CUT = "cut_documents"
@@ -168,13 +173,14 @@ def _timed(job: fields.Json) -> dict[str, Any]:
 def _sized(job: fields.Json, steps: Any) -> dict[str, Any]:
     allocated = fields.tres(fields.part(job, "tres", "allocated"))
     requested = fields.tres(fields.part(job, "tres", "requested"))
-    procs = allocated.get("cpu")
     requested_procs = fields.whole(fields.part(job, "required", "CPUs")) or requested.get("cpu")
+    # As sacct's AllocCPUS and NNodes say it: of a job that never started, what it asked for.
+    procs, nodes = allocated.get("cpu", requested_procs), allocated.get("node", requested.get("node"))
     cpu_s = [seconds for step in steps if (seconds := fields.cpu_s(step.get("time"))) is not None]
     return {
         "procs": procs,
-        "nodes": allocated.get("node"),
-        "gpus": fields.gpus(allocated),
+        "nodes": nodes,
+        "gpus": fields.gpus(allocated, requested),
         "requested_procs": requested_procs,
         "requested_nodes": requested.get("node"),
         "requested_mem_kib": fields.requested_mem_kib(job, requested, requested_procs),
@@ -185,17 +191,15 @@ def _sized(job: fields.Json, steps: Any) -> dict[str, Any]:
 
 def _ended(job: fields.Json, steps: Any, remarks: Remarks) -> dict[str, Any]:
     state = fields.state_word(fields.part(job, "state", "current"))
-    code, derived = fields.exit_pair(job.get("exit_code")), fields.exit_pair(job.get("derived_exit_code"))
-    step_states = [fields.state_word(step.get("state")) for step in steps]
+    code, derived = fields.exit_code(job.get("exit_code")), fields.exit_code(job.get("derived_exit_code"))
     if _loses_codes(job.get("exit_code")):
-        is_lost, is_derived_lost = state == "FAILED" and code == (0, 0), "FAILED" in step_states and derived == (0, 0)
+        step_states = [fields.state_word(step.get("state")) for step in steps]
+        is_lost, is_derived_lost = state in _CODED and code == 0, "FAILED" in step_states and derived == 0
         code, derived = None if is_lost else code, None if is_derived_lost else derived
         remarks[_LOSES_CODES] += is_lost or is_derived_lost
-    return {
-        "state": state,
-        "exit_code": None if code is None else code[0],
-        "derived_exit_code": None if derived is None else derived[0],
-    }
+    if state and state not in STATES:
+        remarks[f"state {state}"] += 1
+    return {"state": state, "exit_code": code, "derived_exit_code": derived}
 
 
 def _loses_codes(exit_code: object) -> bool:
@@ -217,9 +221,9 @@ def _table(rows: list[dict[str, Any]], source: Source, site: SiteSettings) -> pa
     )
 
 
-def notes(remarks: Remarks, _settings: IngestSettings) -> list[str]:
-    """What a reader should know of the documents."""
-    said = []
+def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
+    """What a reader should know of the documents, beside what it should of any dump of sacct."""
+    said = sacct_notes.notes(remarks, settings)
     if cut := remarks[_CUT]:
         said.append(f"{cut} of {remarks['files']} documents end in the middle: export them again for what is missing")
     if lost := remarks[_LOSES_CODES]:

@@ -108,12 +108,10 @@ def job_id(job: Json) -> str:
     return str(plain)
 
 
-def exit_pair(value: object) -> tuple[int, int] | None:
-    """Return code and signal of an exit code object; None where the process has not ended or it is missing."""
+def exit_code(value: object) -> int | None:
+    """An exit code object as one number, 128 + signal where a signal ended the process; None where it has not ended."""
     code, signal = whole(part(_object(value), "return_code")), _signal(part(_object(value), "signal"))
-    if code is None and not signal:
-        return None
-    return code or 0, signal
+    return 128 + signal if signal else code
 
 
 def _object(value: object) -> Json:
@@ -141,12 +139,11 @@ def tres(value: object) -> dict[str, int]:
     return found
 
 
-def gpus(counts: Mapping[str, int]) -> int | None:
-    """GPUs among the resources: gres/gpu, else the sum of its kinds (gres/gpu:a100)."""
-    if "gres/gpu" in counts:
-        return counts["gres/gpu"]
+def gpus(allocated: Mapping[str, int], requested: Mapping[str, int]) -> int | None:
+    """GPUs allocated, or asked for where nothing was: gres/gpu, else the sum of its kinds (gres/gpu:a100)."""
+    counts = allocated or requested
     kinds = [count for name, count in counts.items() if name.startswith("gres/gpu:")]
-    return sum(kinds) if kinds else None
+    return counts.get("gres/gpu", sum(kinds)) if counts else None
 
 
 def requested_mem_kib(job: Json, requested: Mapping[str, int], procs: int | None) -> float | None:
@@ -169,7 +166,7 @@ def max_rss_kib(steps: Sequence[Json]) -> float | None:
 
 
 def cpu_s(time: object) -> float | None:
-    """Seconds of CPU time, user and system, under `total`."""
+    """Seconds of CPU time, user and system, under `total`, to the millisecond that sacct's text has."""
     seconds = number(part({"time": time}, "time", "total", "seconds"))
     micros = number(part({"time": time}, "time", "total", "microseconds")) or 0
-    return None if seconds is None else seconds + micros / 1e6
+    return None if seconds is None else seconds + micros // 1000 / 1000

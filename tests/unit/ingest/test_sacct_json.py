@@ -14,7 +14,7 @@ from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.ingest import ingest
 from pipeline.ingest.json_elements import Element, Progress, elements
 from pipeline.ingest.sacct_json import SACCT_JSON, looks_right
-from pipeline.ingest.sacct_json_fields import BadValueError, exit_pair, job_id, number, state_word, text
+from pipeline.ingest.sacct_json_fields import BadValueError, exit_code, job_id, number, state_word, text
 from pipeline.ingest.sources import Source
 
 SHARED = Path(__file__).resolve().parents[4] / "shared/data/sacct"
@@ -171,16 +171,16 @@ def test_states_are_words_or_lists(value: object, expected: str | None) -> None:
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        ({"status": "SUCCESS", "return_code": 0}, (0, 0)),
-        ({"status": "SIGNALED", "return_code": None, "signal": {"signal_id": 9, "name": "Killed"}}, (0, 9)),
-        ({"status": ["ERROR"], "return_code": wrapped(3), "signal": {"id": wrapped(None)}}, (3, 0)),
-        ({"status": ["SIGNALED"], "return_code": wrapped(None), "signal": {"id": wrapped(15)}}, (0, 15)),
+        ({"status": "SUCCESS", "return_code": 0}, 0),
+        ({"status": "SIGNALED", "return_code": None, "signal": {"signal_id": 9, "name": "Killed"}}, 137),
+        ({"status": ["ERROR"], "return_code": wrapped(3), "signal": {"id": wrapped(None)}}, 3),
+        ({"status": ["SIGNALED"], "return_code": wrapped(None), "signal": {"id": wrapped(15)}}, 143),
         ({"status": "PENDING", "return_code": None}, None),
         (None, None),
     ],
 )
-def test_exit_codes_in_every_form(value: object, expected: tuple[int, int] | None) -> None:
-    assert exit_pair(value) == expected
+def test_exit_codes_in_every_form(value: object, expected: int | None) -> None:
+    assert exit_code(value) == expected
 
 
 def test_an_exit_code_the_old_json_loses_is_null_and_said(tmp_path: Path) -> None:
