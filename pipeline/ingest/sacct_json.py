@@ -176,7 +176,6 @@ def _sized(job: fields.Json, steps: Any) -> dict[str, Any]:
     requested_procs = fields.whole(fields.part(job, "required", "CPUs")) or requested.get("cpu")
     # As sacct's AllocCPUS and NNodes say it: of a job that never started, what it asked for.
     procs, nodes = allocated.get("cpu", requested_procs), allocated.get("node", requested.get("node"))
-    cpu_s = [seconds for step in steps if (seconds := fields.cpu_s(step.get("time"))) is not None]
     return {
         "procs": procs,
         "nodes": nodes,
@@ -185,7 +184,7 @@ def _sized(job: fields.Json, steps: Any) -> dict[str, Any]:
         "requested_nodes": requested.get("node"),
         "requested_mem_kib": fields.requested_mem_kib(job, requested, requested_procs),
         "max_rss_kib": fields.max_rss_kib(steps),
-        "cpu_s": sum(cpu_s) / procs if cpu_s and procs else None,
+        "cpu_s": fields.cpu_s(steps) / procs if procs else None,
     }
 
 
@@ -193,7 +192,7 @@ def _ended(job: fields.Json, steps: Any, remarks: Remarks) -> dict[str, Any]:
     state = fields.state_word(fields.part(job, "state", "current"))
     code, derived = fields.exit_code(job.get("exit_code")), fields.exit_code(job.get("derived_exit_code"))
     if _loses_codes(job.get("exit_code")):
-        step_states = [fields.state_word(step.get("state")) for step in steps]
+        step_states = [fields.state_word(step.get("state")) for step in fields.own_steps(steps)]
         is_lost, is_derived_lost = state in _CODED and code == 0, "FAILED" in step_states and derived == 0
         code, derived = None if is_lost else code, None if is_derived_lost else derived
         remarks[_LOSES_CODES] += is_lost or is_derived_lost

@@ -17,6 +17,9 @@ _MIB_KIB = 1024.0
 _LATE_STATES = ("COMPLETING",)
 """State flags that say how an end is carried out, not what it is."""
 
+_SLURMS_STEPS = ("batch", "extern", "interactive")
+"""Steps that Slurm makes of the script, and around it."""
+
 Json = Mapping[str, Any]
 
 
@@ -140,10 +143,10 @@ def tres(value: object) -> dict[str, int]:
 
 
 def gpus(allocated: Mapping[str, int], requested: Mapping[str, int]) -> int | None:
-    """GPUs allocated, or asked for where nothing was: gres/gpu, else the sum of its kinds (gres/gpu:a100)."""
+    """GPUs allocated, or asked for where nothing was: gres/gpu, else the sum of its kinds; None where none is named."""
     counts = allocated or requested
     kinds = [count for name, count in counts.items() if name.startswith("gres/gpu:")]
-    return counts.get("gres/gpu", sum(kinds)) if counts else None
+    return counts.get("gres/gpu", sum(kinds) if kinds else None)
 
 
 def requested_mem_kib(job: Json, requested: Mapping[str, int], procs: int | None) -> float | None:
@@ -161,12 +164,17 @@ def requested_mem_kib(job: Json, requested: Mapping[str, int], procs: int | None
 def max_rss_kib(steps: Sequence[Json]) -> float | None:
     """Largest resident memory of any task of any step, KiB."""
     sizes = [tres(part(step, "tres", "requested", "max")).get("mem") for step in steps]
-    known = [size / 1024 for size in sizes if size]
+    known = [size / 1024 for size in sizes if size is not None]
     return max(known) if known else None
 
 
-def cpu_s(time: object) -> float | None:
-    """Seconds of CPU time, user and system, under `total`, to the millisecond that sacct's text has."""
-    seconds = number(part({"time": time}, "time", "total", "seconds"))
-    micros = number(part({"time": time}, "time", "total", "microseconds")) or 0
-    return None if seconds is None else seconds + micros // 1000 / 1000
+def cpu_s(steps: Sequence[Json]) -> float:
+    """Seconds of CPU time, user and system, of all steps, cut to the millisecond as in sacct's TotalCPU."""
+    totals = [part(step, "time", "total") for step in steps]
+    micros = sum((whole(part(t, "seconds")) or 0) * 1_000_000 + (whole(part(t, "microseconds")) or 0) for t in totals)
+    return micros // 1000 / 1000
+
+
+def own_steps(steps: Sequence[Json]) -> list[Json]:
+    """The steps that count for the derived exit code: those a user has started in the job."""
+    return [step for step in steps if not str(part(step, "step", "id")).endswith(_SLURMS_STEPS)]

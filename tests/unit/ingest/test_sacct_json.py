@@ -184,7 +184,7 @@ def test_exit_codes_in_every_form(value: object, expected: int | None) -> None:
 
 
 def test_an_exit_code_the_old_json_loses_is_null_and_said(tmp_path: Path) -> None:
-    failed = old_job(state={"current": "FAILED", "reason": "None"}, steps=[old_step("batch", 1024, "FAILED")])
+    failed = old_job(state={"current": "FAILED", "reason": "None"}, steps=[old_step(0, 1024, "FAILED")])
     jobs, _, report = read(tmp_path, document(failed, old_job(job_id=8)))
     assert jobs.select(["exit_code", "derived_exit_code"]).to_pylist() == [
         {"exit_code": None, "derived_exit_code": None},
