@@ -61,7 +61,7 @@ class _Known:
 def typed(scanned: Scanned, label: str, first_line: int, timezone: str) -> Typed:
     """A block's records as PARTS. ConfigError for a zone that is not known."""
     written = spans.instants_s(scanned.data, scanned.start, scanned.start + DATE_BYTES, timezone)
-    instants = {name: _instant(scanned, name) for name in ("ctime", "qtime", "etime", "start", "end")}
+    instants = {name: _instant(scanned, name) for name in ("ctime", "etime", "start", "end")}
     status = _integer(scanned, "Exit_status")
     is_bad = np.logical_or.reduce([instants[name].is_odd for name in ("ctime", "start", "end")]) | status.is_odd
     reason = np.where(written.invalid, REASONS.index("bad_date"), REASONS.index("bad_number")) + 1
@@ -98,6 +98,8 @@ class _Fields:
     def __init__(self, scanned: Scanned) -> None:
         self.n_odd = 0
         self._scanned = scanned
+        self._used_s = self._duration("resources_used.walltime")
+        self._asked_s = self._duration("Resource_List.walltime")
 
     def is_torque(self) -> Bools:
         """Whether a record has none of the keys that only PBS Pro and OpenPBS write."""
@@ -106,11 +108,7 @@ class _Fields:
 
     def is_over(self) -> Bools:
         """Whether a record tells of more walltime used than asked for."""
-        used, asked = (
-            spans.duration_s(self._scanned.data, *self._scanned.span(key)).values
-            for key in ("resources_used.walltime", "Resource_List.walltime")
-        )
-        over: Bools = used > asked
+        over: Bools = self._used_s.has & self._asked_s.has & (self._used_s.values > self._asked_s.values)
         return over
 
     def words(self) -> dict[str, pa.Array]:
@@ -133,7 +131,7 @@ class _Fields:
     def numbers(self) -> dict[str, pa.Array]:
         """Counts, durations and memory; what is per job in the log is shared out over its processors."""
         procs, nodes, gpus, requested, n_chunks = self._counts()
-        runtime, cpu = self._duration("resources_used.walltime"), self._duration("resources_used.cput")
+        cpu = self._duration("resources_used.cput")
         mem, used = self._requested_mem(requested), self._size("resources_used.mem")
         n_nodes = self._number("Resource_List.nodect")
         return {
@@ -142,9 +140,9 @@ class _Fields:
             "gpus": gpus.arrow(),
             "requested_procs": requested.arrow(),
             "requested_nodes": _first(n_nodes, n_chunks).arrow(),
-            "requested_s": self._duration("Resource_List.walltime").arrow(),
+            "requested_s": self._asked_s.arrow(),
             "requested_mem_kib": mem.arrow(),
-            "runtime_s": runtime.arrow(),
+            "runtime_s": self._used_s.arrow(),
             "cpu_s": _shared(cpu, _first(procs, requested)).arrow(),
             "used_mem_kib": _shared(used, _first(procs, requested)).arrow(),
         }

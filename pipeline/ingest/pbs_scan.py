@@ -66,7 +66,7 @@ def scan(data: bytes) -> Scanned:
     line, start, end, kind, id_start, id_end, message = rows[:, :n_rows]
     # Pages of keys that no record has are never written, so they cost nothing.
     spans = np.zeros((len(KEYS), 2, n_rows), np.int64)
-    find_values(text, message, end, kind <= _WITH_KEYS, KEY_BYTES, KEY_BOUNDS, KEY_TABLE, IS_FREE, FIRST_WINS, spans)
+    find_values(text, message, end, kind, _WITH_KEYS, KEY_BYTES, KEY_BOUNDS, KEY_TABLE, IS_FREE, FIRST_WINS, spans)
     lines = {"blank": counts[_BLANK], "continued": counts[_CONTINUED], "array_parent": counts[_PARENT]}
     lines |= {f"other_{chr(letter)}": others[letter] for letter in np.flatnonzero(others).tolist()}
     named = {name: int(n) for name, n in lines.items() if n}

@@ -8,6 +8,7 @@ import numba
 import numpy as np
 
 from pipeline.core.arrays import Bools, Ints
+from pipeline.ingest.pbs_keys import key_slot
 from pipeline.ingest.spans_kernel import Bytes, Codes
 
 
@@ -16,7 +17,8 @@ def find_values(
     data: Bytes,
     message: Ints,
     end: Ints,
-    has_keys: Bools,
+    kind: Ints,
+    last_kind: int,
     key_bytes: Bytes,
     bounds: Ints,
     table: Codes,
@@ -26,12 +28,15 @@ def find_values(
 ) -> None:
     """Fills spans (keys, 2, records) with start and end of every record's known values.
 
-    message, end: where a record's `key=value` part lies; has_keys: whether it has one. The other arrays are those of
+    message, end: where a record's `key=value` part lies; kinds up to last_kind have one. The other arrays are those of
     pbs_keys.py.
     """
+    # Records of one type write their keys in one order: what followed a key before is looked for first.
+    follower = np.full((last_kind + 1, bounds.size), -1, np.int64)
     for row in range(message.size):
-        if not has_keys[row]:
+        if kind[row] > last_kind:
             continue
+        before = 0
         at, stop = message[row], end[row]
         while stop > at and data[stop - 1] <= 32:
             stop -= 1
@@ -39,7 +44,15 @@ def find_values(
         while at < stop:
             while at < stop and data[at] <= 32:
                 at += 1
-            found, value, after = _token(data, at, stop, key_bytes, bounds, table)
+            found = follower[kind[row], before]
+            value = _value_of(data, at, stop, key_bytes, bounds, found)
+            if value > 0:
+                after = _blank(data, value, stop)
+            else:
+                found, value, after = _token(data, at, stop, key_bytes, bounds, table)
+            if found >= 0:
+                follower[kind[row], before] = found
+                before = found + 1
             if value > 0 and (found >= 0 or key < 0 or not is_free[key] or _is_resource(data, at, stop)):
                 _keep(spans, row, key, low, high, first_wins)
                 key, low, high = found, value, after
@@ -64,33 +77,50 @@ def _keep(spans: Ints, row: int, key: int, low: int, high: int, first_wins: Bool
 @numba.njit(cache=True, nogil=True)
 def _token(data: Bytes, at: int, stop: int, key_bytes: Bytes, bounds: Ints, table: Codes) -> tuple[int, int, int]:
     """The key a token starts with (-1: none known), where its value starts (0: it has no key), the token's end."""
-    start, mixed, value, found = at, np.uint64(14695981039346656037), 0, -1
-    while at < stop and data[at] > 32:
-        byte = data[at]
-        if value == 0:
-            if byte == 61:
-                value = at + 1 if at > start else -1
-                if value > 0:
-                    found = _known(data, start, at, mixed, key_bytes, bounds, table)
-            elif byte == 34:
-                value = -1
-            mixed = (mixed ^ np.uint64(byte)) * np.uint64(1099511628211)
+    start, found, value = at, -1, 0
+    while at < stop and data[at] > 32 and data[at] != 61 and data[at] != 34:
         at += 1
-    return found, max(value, 0), at
+    if start < at < stop and data[at] == 61:
+        found = _known(data, start, at, key_bytes, bounds, table)
+        value = at + 1
+    return found, value, _blank(data, at, stop)
 
 
 @numba.njit(cache=True, nogil=True)
-def _known(data: Bytes, start: int, end: int, mixed: np.uint64, key_bytes: Bytes, bounds: Ints, table: Codes) -> int:
+def _blank(data: Bytes, at: int, stop: int) -> int:
+    """The next blank or control byte, or the end."""
+    while at < stop and data[at] > 32:
+        at += 1
+    return at
+
+
+@numba.njit(cache=True, nogil=True)
+def _value_of(data: Bytes, at: int, stop: int, key_bytes: Bytes, bounds: Ints, key: int) -> int:
+    """Where the value starts if this key and = stand here; else 0."""
+    if key < 0:
+        return 0
+    low, size = bounds[key], bounds[key + 1] - bounds[key]
+    if at + size >= stop or data[at + size] != 61:
+        return 0
+    for k in range(size):
+        if data[at + k] != key_bytes[low + k]:
+            return 0
+    return int(at + size + 1)
+
+
+@numba.njit(cache=True, nogil=True)
+def _known(data: Bytes, start: int, end: int, key_bytes: Bytes, bounds: Ints, table: Codes) -> int:
     """The key that stands here; -1 where it is none of them."""
-    slot = np.int64((mixed ^ (mixed >> np.uint64(29))) & np.uint64(table.size - 1))
+    size = end - start
+    slot = key_slot(size, data[start], data[end - 1], data[start + size // 2], data[end - 1 - size // 4])
     while table[slot] >= 0:
         key = table[slot]
         low = bounds[key]
-        if bounds[key + 1] - low == end - start:
+        if bounds[key + 1] - low == size:
             k = 0
-            while k < end - start and data[start + k] == key_bytes[low + k]:
+            while k < size and data[start + k] == key_bytes[low + k]:
                 k += 1
-            if k == end - start:
+            if k == size:
                 return int(key)
         slot = (slot + 1) % table.size
     return -1
