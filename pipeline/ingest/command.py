@@ -27,11 +27,11 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout_s: float
 
 
 class Output:
-    """A program's standard output. It is started by the first reading, and reads blockwise from a pipe.
+    """A program's standard output. It is started by the first reading, and read blockwise from a pipe.
 
-    A view starts at the first byte. As long as no more than REPLAY_BYTES have been read, the next view gets them again
-    from memory; after that a new view starts the program anew. InputError where the program is not there, ends with
-    another code than 0, or says nothing for `timeout_s`; `do` is what the sentence advises.
+    Its first REPLAY_BYTES stay in memory: every view gets them, and the first that asks for more goes on with the
+    program. One that comes after has the program run anew. InputError where the program is not there, ends with another
+    code than 0, or says nothing for `timeout_s`; `do` is what the sentence advises.
     """
 
     REPLAY_BYTES = 1 << 17
@@ -40,33 +40,43 @@ class Output:
         self._command, self._environment, self._timeout_s, self._do = command, environment, timeout_s, do
         self._process: subprocess.Popen[bytes] | None = None
         self._selector = selectors.DefaultSelector()
-        self._replay: bytes | None = b""
+        self._start_bytes, self._n_read = b"", 0
         self._said, self._is_over = b"", False
+        self._others: list[Output] = []
 
     def view(self) -> "View":
         """The output from its first byte on."""
-        if self._replay is None:
-            self.stop()
         return View(self)
 
-    def bytes_at(self, place: int, size: int) -> bytes:
-        """Up to `size` bytes from `place`, which is what has been read or, after that, its end; none at the end."""
-        if self._replay is not None and place < len(self._replay):
-            return self._replay[place : place + size]
-        fresh = self._fresh(size)
-        if self._replay is not None:
-            kept = self._replay + fresh
-            self._replay = kept if len(kept) <= self.REPLAY_BYTES else None
-        return fresh
+    def bytes_at(self, place: int, size: int) -> bytes | None:
+        """Up to `size` bytes from `place`, fewer only at the end; None where these are read and gone."""
+        kept = self._start_bytes[place : place + size]
+        if len(kept) == size:
+            return kept
+        if place + len(kept) != self._n_read:
+            return kept or None
+        fresh = self._fresh(size - len(kept))
+        room = self.REPLAY_BYTES - self._n_read
+        self._start_bytes += fresh[: max(0, room)]
+        self._n_read += len(fresh)
+        return kept + fresh
+
+    def anew(self, place: int) -> "Output":
+        """Another run of the same program, read up to `place`; it stops with this one."""
+        other = Output(self._command, self._environment, self._timeout_s, self._do)
+        self._others.append(other)
+        while place and (passed := other.bytes_at(other._n_read, min(place, _PIPE_BYTES))):
+            place -= len(passed)
+        return other
 
     def stop(self) -> None:
-        """End the program, where it still runs, and what it started; the next view starts it anew."""
-        process, self._process, self._replay = self._process, None, b""
-        self._said, self._is_over = b"", False
+        """End the program, where it still runs, and what it has started."""
+        for other in self._others:
+            other.stop()
+        process, self._process, self._is_over = self._process, None, True
+        self._selector.close()
         if process is None:
             return
-        self._selector.close()
-        self._selector = selectors.DefaultSelector()
         # Its group, because sacct may be a script that has started the real one; gone already is as good.
         if process.poll() is None:
             with suppress(ProcessLookupError, PermissionError):
@@ -150,6 +160,9 @@ class View(io.RawIOBase):
         if size < 0:
             return self.readall()
         data = self._output.bytes_at(self._place, size)
+        if data is None:
+            self._output = self._output.anew(self._place)
+            data = self._output.bytes_at(self._place, size) or b""
         self._place += len(data)
         return data
 

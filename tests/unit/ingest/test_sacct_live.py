@@ -126,6 +126,14 @@ def test_read_twice_it_is_asked_twice(fake: Fake, tmp_path: Path) -> None:
     assert len((tmp_path / "log").read_text().splitlines()) == 2
 
 
+def test_a_look_at_the_start_leaves_a_reading_alone(fake: Fake) -> None:
+    with live(SITE, fake(rows(*[JOB] * 5000)), WINDOW, os.environ, TOKEN) as found:
+        blocks = line_blocks(found.source, 200_000)
+        first = next(blocks)
+        assert first.data.startswith(head(found.source))
+        assert (first.data + b"".join(block.data for block in blocks)).count(b"\n") == 5001
+
+
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
