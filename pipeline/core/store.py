@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,18 +21,41 @@ def write_table(path: Path, table: pa.Table, kind: TableKind, metadata: Mapping[
 
     Categories become plain strings, units and meanings stay in the field metadata.
     """
-    checked = kind.check(table)
+    return write_batches(path, [kind.check(table)], kind, metadata)
+
+
+def write_batches(
+    path: Path, batches: Iterable[pa.Table], kind: TableKind, metadata: Mapping[str, str] | None = None
+) -> Path:
+    """Write checked tables one after another as one, as `write_table` would; the bytes do not tell how they were cut.
+
+    The caller answers for a key that is unique across batches. At most one row group is in memory beside a batch.
+    """
     schema = kind.schema(on_disk=True).with_metadata({"table": kind.name, **(metadata or {})})
     # Other columns hold too many values: a dictionary of them costs time, and a third more bytes.
     categories = [c.name for c in kind.columns if pa.types.is_dictionary(c.type)]
 
     def fill(sink: BinaryIO) -> None:
         with pq.ParquetWriter(sink, schema, compression="zstd", use_dictionary=categories) as writer:
-            for start in range(0, checked.num_rows, ROW_GROUP_ROWS):
-                writer.write_table(_plain(checked.slice(start, ROW_GROUP_ROWS), schema))
+            for group in row_groups(batches):
+                writer.write_table(_plain(group, schema), ROW_GROUP_ROWS)
 
     write_atomically(path, fill)
     return path
+
+
+def row_groups(batches: Iterable[pa.Table], n_rows: int = ROW_GROUP_ROWS) -> Iterator[pa.Table]:
+    """The same rows, `n_rows` at a time, the last table with what is left."""
+    held: list[pa.Table] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(table.num_rows for table in held) >= n_rows:
+            joined = pa.concat_tables(held)
+            whole = joined.num_rows - joined.num_rows % n_rows
+            yield from (joined.slice(start, n_rows) for start in range(0, whole, n_rows))
+            held = [joined.slice(whole)] if whole < joined.num_rows else []
+    if sum(table.num_rows for table in held):
+        yield pa.concat_tables(held)
 
 
 def read_table(path: Path, kind: TableKind) -> pa.Table:
@@ -47,6 +70,20 @@ def read_table(path: Path, kind: TableKind) -> pa.Table:
             printable(str(path)), f"a file that is no Parquet table ({error})", f"a {kind.name} table"
         ) from None
     return kind.check(table)
+
+
+def read_batches(path: Path, kind: TableKind, n_rows: int = ROW_GROUP_ROWS) -> Iterator[pa.Table]:
+    """The same, checked some rows at a time; a key that repeats farther apart goes unseen."""
+    categories = [c.name for c in kind.columns if pa.types.is_dictionary(c.type)]
+    try:
+        with pq.ParquetFile(path, read_dictionary=categories) as file:
+            for batch in file.iter_batches(n_rows):
+                yield kind.check(pa.Table.from_batches([batch]))
+    except FileNotFoundError:
+        raise InputError(printable(str(path)), "no such file", f"a {kind.name} table", "give the path of one") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        found = f"a file that is no Parquet table ({printable(str(error))})"
+        raise InputError(printable(str(path)), found, f"a {kind.name} table") from None
 
 
 def read_metadata(path: Path) -> dict[str, str]:
@@ -96,4 +133,5 @@ def file_sha256(path: Path) -> str:
 
 
 def _plain(part: pa.Table, schema: pa.Schema) -> pa.Table:
-    return pa.table([part.column(f.name).cast(f.type) for f in schema], schema=schema)
+    # Pages end where chunks do: only in one piece are the bytes free of how the rows came.
+    return pa.table([part.column(f.name).cast(f.type) for f in schema], schema=schema).combine_chunks()

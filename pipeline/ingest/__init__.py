@@ -1,6 +1,12 @@
-"""Raw logs to JOBS. A new format is one new file that makes a Reader, and one line in READERS."""
+"""Raw logs to JOBS. A new format is one new file that makes a Reader, and one line in readers.py.
 
-from collections.abc import Mapping, Sequence
+paths -> intake.py (each chunk finished: finish.py; rows on a pile: spill.py) -> refine.py (partitions folded by their
+reader, combine.py, update.py, merge.py) -> JOBS, UNREADABLE and the account of both (account.py).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,84 +14,110 @@ import pyarrow as pa
 from pipeline.core.errors import InputError
 from pipeline.core.report import Report
 from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.core.tables import JOBS
+from pipeline.core.store import row_groups, write_batches
+from pipeline.core.tables import JOBS, UNREADABLE, TableKind
 from pipeline.core.text import printable
-from pipeline.ingest.account import Account, report
-from pipeline.ingest.combine import combine
-from pipeline.ingest.pbs import PBS
+from pipeline.ingest.account import report
+from pipeline.ingest.combine import with_sorted_categories
+from pipeline.ingest.intake import Taken, take_in
+from pipeline.ingest.privacy import discreet
 from pipeline.ingest.reader import Chunk, Reader
-from pipeline.ingest.sacct import SACCT
-from pipeline.ingest.sacct_json import SACCT_JSON
-from pipeline.ingest.sources import Source, find_sources, head
-from pipeline.ingest.swf import SWF
+from pipeline.ingest.readers import READERS
+from pipeline.ingest.refine import refined
+from pipeline.ingest.sources import Source
+from pipeline.ingest.spill import HOLD_BYTES
+from pipeline.ingest.update import Fates
 
-READERS: Mapping[str, Reader] = {reader.name: reader for reader in (SWF, PBS, SACCT_JSON, SACCT)}
-"""Every log format, by the name `ingest.format` gives it; `auto` asks them in this order."""
+__all__ = ["READERS", "Chunk", "Reader", "Source", "ingest", "ingest_to"]
 
-__all__ = ["READERS", "Chunk", "Reader", "Source", "ingest"]
+Write = Callable[[Path, Iterable[pa.Table], TableKind], Path]
+"""Writes tables of one kind, one after another, as one file."""
 
 
 def ingest(
-    paths: Sequence[Path | Source], site: SiteSettings, settings: IngestSettings
+    paths: Sequence[Path | Source], site: SiteSettings, settings: IngestSettings, earlier: Path | None = None
 ) -> tuple[pa.Table, pa.Table, Report]:
     """The JOBS of some logs, the lines that could not be read (UNREADABLE), and the account of both.
 
-    paths: logs, folders or globs, all of one format. JOBS is sorted by submit, job id and restart; apart from
-    source_file and source_line it depends neither on the order of rows nor on how they were split into files. A file
-    of a folder or glob that no reader knows is passed over with a note; one given by name is an error. The report
-    counts lines: jobs, comments, blanks, superseded and unreadable ones, by reason. InputError where a log is missing,
-    empty, damaged, of no known format, or where there is no job at all; ConfigError for settings that cannot be used.
+    paths: logs, folders or globs, of any formats; of one site, whose job ids are one space whatever the format. JOBS is
+    sorted by submit, job id and restart; apart from source_file and source_line it depends neither on the order of rows
+    nor on how they were split into files. A file of a folder or glob that no reader knows is passed over with a note;
+    one given by name is an error. earlier: a JOBS table to bring up to date (update.py). The report counts lines (and
+    the earlier table's rows): jobs, comments, blanks, steps, superseded and unreadable ones, by reason. InputError
+    where a log is missing, empty, damaged, of no known format, or where there is no job at all; ConfigError for
+    settings that cannot be used.
     """
-    account = Account()
-    sources, reader = _recognised(find_sources(paths), settings, account)
-    for source in sources:
-        for chunk in reader.read(source, site, settings):
-            account.add(source, chunk)
-    settled = reader.settle(account.all_jobs(), account.remarks, settings)
-    if not settled.num_rows:
-        where = ", ".join(printable(source.label) for source in sources[:3])
-        raise InputError(where, f"no job in {account.n_lines} lines", reader.expects, "check that the export ran")
-    combined = combine(settled, reader.same_record)
-    jobs, unreadable = JOBS.check(combined.jobs), account.all_unreadable()
-    told = report(
-        account, reader, jobs, combined.superseded, unreadable, combined.n_reused_ids, site=site, settings=settings
-    )
-    return jobs, unreadable, told
+    with _discreet(site):
+        taken, fates = _taken(paths, site, settings, None, earlier)
+        (jobs,) = refined(taken, site, settings, None, fates)
+        unreadable = UNREADABLE.check(pa.concat_tables([*taken.unreadable.tables(_LINES), UNREADABLE.empty()]))
+        return with_sorted_categories(jobs), unreadable, _report(taken, site, settings, fates)
 
 
-def _recognised(sources: list[Source], settings: IngestSettings, account: Account) -> tuple[list[Source], Reader]:
-    """The sources a reader knows, and the one reader they share."""
-    candidates = list(READERS.values()) if settings.format == "auto" else [READERS[settings.format]]
-    known: dict[str, list[Source]] = {}
-    for source in sources:
-        reader = _reader_of(source, candidates)
-        if reader is not None:
-            known.setdefault(reader.name, []).append(source)
+def ingest_to(
+    paths: Sequence[Path | Source],
+    site: SiteSettings,
+    settings: IngestSettings,
+    out: Path,
+    unreadable_out: Path,
+    scratch: Path,
+    earlier: Path | None = None,
+    write: Write = write_batches,
+    hold_bytes: int = HOLD_BYTES,
+) -> Report:
+    """The same, written to two files in bounded memory; of UNREADABLE none where every line could be read.
+
+    scratch: a folder for spill files, the caller's to make and to remove. The bytes do not tell how much was spilled.
+    `earlier` may be `out`: it is read before and replaced in one step. Nothing is written where an error is raised.
+    """
+    with _discreet(site):
+        taken, fates = _taken(paths, site, settings, scratch, earlier, hold_bytes)
+        jobs = refined(taken, site, settings, scratch, fates)
+        first = next(jobs)
+        _require_jobs(taken)
+        unreadable = row_groups(taken.unreadable.tables(_LINES))
+        if taken.account.unreadable:
+            write(unreadable_out, map(UNREADABLE.check, unreadable), UNREADABLE)
         else:
-            account.passed_over.append(f"{printable(source.label)} is no log of a known format and is passed over")
-    if not known:
-        where = ", ".join(printable(source.label) for source in sources[:3])
-        raise InputError(where, "no file of a known format", _expected(candidates), "check the path")
-    if len(known) > 1:
-        raise InputError("the list of logs", f"formats {', '.join(known)}", "one format", "set ingest.format")
-    ((name, found),) = known.items()
-    return found, READERS[name]
+            unreadable_out.unlink(missing_ok=True)
+        write(out, chain([first], jobs), JOBS)
+        return _report(taken, site, settings, fates)
 
 
-def _reader_of(source: Source, candidates: list[Reader]) -> Reader | None:
-    """The reader whose format a source's first bytes show; for a named source with one candidate, that one.
-
-    A named source goes to the only candidate unseen, because a reader says best what is wrong with its own format.
-    """
-    start = head(source, is_empty_ok=not source.is_named)
-    if source.is_named and len(candidates) == 1:
-        return candidates[0]
-    reader = next((reader for reader in candidates if start and reader.looks_right(start)), None)
-    if reader is None and source.is_named:
-        first = printable(start.lstrip().split(b"\n")[0].decode("utf-8", "backslashreplace"), 60)
-        raise InputError(f"{printable(source.label)}, line 1", f"'{first}'", _expected(candidates))
-    return reader
+_LINES = UNREADABLE.schema()
 
 
-def _expected(candidates: list[Reader]) -> str:
-    return "; or ".join(reader.expects for reader in candidates)
+def _taken(
+    paths: Sequence[Path | Source],
+    site: SiteSettings,
+    settings: IngestSettings,
+    scratch: Path | None,
+    earlier: Path | None,
+    hold_bytes: int = HOLD_BYTES,
+) -> tuple[Taken, Fates | None]:
+    taken = take_in(paths, READERS, site, settings, scratch=scratch, earlier=earlier, hold_bytes=hold_bytes)
+    return taken, Fates() if earlier else None
+
+
+def _report(taken: Taken, site: SiteSettings, settings: IngestSettings, fates: Fates | None) -> Report:
+    _require_jobs(taken)
+    return report(taken.account, site, settings, fates)
+
+
+def _require_jobs(taken: Taken) -> None:
+    account = taken.account
+    if not account.n_jobs:
+        where = ", ".join(printable(label) for label in sorted(account.labels)[:3])
+        expected = "; or ".join(reader.expects for reader in taken.readers)
+        raise InputError(where, f"no job in {account.n_lines} lines", expected, "check that the export ran")
+
+
+@contextmanager
+def _discreet(site: SiteSettings) -> Iterator[None]:
+    """Where the site anonymises, an error that leaves here quotes nothing of a log."""
+    try:
+        yield
+    except InputError as error:
+        if not site.anonymise:
+            raise
+        raise discreet(error) from None

@@ -1,20 +1,24 @@
-"""What ingest has taken in so far, and the report made of it."""
+"""What ingest has taken in and made of it so far, and the report of both."""
 
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from pipeline.core.arrays import proc_seconds
+from pipeline.core.arrays import Floats, proc_seconds
+from pipeline.core.buffers import integers
 from pipeline.core.report import Fact, Report, Tally
 from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.core.tables import JOBS, UNREADABLE
 from pipeline.core.text import printable
-from pipeline.ingest.reader import Chunk, Reader, Remarks
+from pipeline.ingest.combine import Combined
+from pipeline.ingest.privacy import unquoted
+from pipeline.ingest.reader import Chunk, Folded, Reader, Remarks
 from pipeline.ingest.sources import Source
+from pipeline.ingest.update import Fates
 
 _NUMBER = re.compile(r"\d{1,15}")
 _COUNTED = ("max_procs", "max_nodes")
@@ -22,39 +26,66 @@ _COUNTED = ("max_procs", "max_nodes")
 
 @dataclass(slots=True)
 class Account:
-    """Tables and tallies of the chunks so far; sources come in the order of their labels."""
+    """Tallies of the chunks so far, and of the jobs made of them; sources come in the order of their labels.
 
-    jobs: list[pa.Table] = field(default_factory=list)
-    unreadable: list[pa.Table] = field(default_factory=list)
+    proc_s: processor-seconds, kept exactly, so that their sum depends on no order.
+    """
+
+    is_discreet: bool = False
+    readers: dict[str, Reader] = field(default_factory=dict)
     lines: Counter[str] = field(default_factory=Counter)
-    remarks: Remarks = field(default_factory=Remarks)
+    remarks: dict[str, Remarks] = field(default_factory=dict)
     header: dict[str, str] = field(default_factory=dict)
-    labels: dict[str, None] = field(default_factory=dict)
+    labels: set[str] = field(default_factory=set)
     passed_over: list[str] = field(default_factory=list)
     n_lines: int = 0
     n_bytes: int = 0
-    proc_s: float = 0.0
+    n_earlier: int = 0
+    unreadable: Counter[tuple[str, str]] = field(default_factory=Counter)
+    first_unreadable: dict[tuple[str, str], dict[str, object]] = field(default_factory=dict)
+    n_jobs: int = 0
+    n_superseded: int = 0
+    n_reused_ids: int = 0
+    proc_s: Fraction = Fraction(0)
+    superseded_proc_s: Fraction = Fraction(0)
+    first_submit_s: int | None = None
+    last_submit_s: int | None = None
 
-    def add(self, source: Source, chunk: Chunk) -> None:
-        """Take in one chunk."""
-        self.labels[source.label] = None
-        self.jobs.append(chunk.jobs)
-        self.unreadable.append(chunk.unreadable)
+    def add(self, source: Source, reader: Reader, chunk: Chunk, unreadable: pa.Table) -> None:
+        """Take in one chunk; unreadable: its lines, as they may be shown."""
+        self.labels.add(source.label)
         self.lines.update(chunk.lines)
-        self.remarks.update(chunk.remarks)
+        self.remarks.setdefault(reader.name, Remarks()).update(chunk.remarks)
         self.n_lines += chunk.n_lines
         self.n_bytes += chunk.n_bytes
-        self.proc_s += float(proc_seconds(chunk.jobs).sum())
         for name, value in chunk.header.items():
             self._add_header(name, value)
+        if unreadable.num_rows:
+            self._add_unreadable(reader, unreadable)
 
-    def all_jobs(self) -> pa.Table:
-        """Every chunk's jobs together."""
-        return pa.concat_tables(self.jobs or [JOBS.empty()])
+    def fold(self, reader: Reader, folded: Folded) -> None:
+        """Take in what became of one partition's partial records."""
+        self.lines.update(folded.lines)
+        self.remarks.setdefault(reader.name, Remarks()).update(folded.remarks)
 
-    def all_unreadable(self) -> pa.Table:
-        """Every unreadable line, by file and line."""
-        return UNREADABLE.check(pa.concat_tables([*self.unreadable, UNREADABLE.empty()]))
+    def settle(self, combined: Combined) -> None:
+        """Take in one partition's jobs."""
+        self.n_jobs += combined.jobs.num_rows
+        self.n_superseded += combined.superseded.num_rows
+        self.n_reused_ids += combined.n_reused_ids
+        self.proc_s += exact_sum(proc_seconds(combined.jobs))
+        self.superseded_proc_s += exact_sum(proc_seconds(combined.superseded))
+        first, last = span(combined.jobs["submit_s"])
+        self.first_submit_s = min((t for t in (first, self.first_submit_s) if t is not None), default=None)
+        self.last_submit_s = max((t for t in (last, self.last_submit_s) if t is not None), default=None)
+
+    def _add_unreadable(self, reader: Reader, unreadable: pa.Table) -> None:
+        reasons = unreadable.column("reason").cast(pa.string()).to_pylist()
+        for row, reason in enumerate(reasons):
+            key = (reader.name, reason)
+            if key not in self.first_unreadable:
+                self.first_unreadable[key] = unreadable.slice(row, 1).to_pylist()[0]
+        self.unreadable.update((reader.name, reason) for reason in reasons)
 
     def _add_header(self, name: str, value: str) -> None:
         """The largest of a size, and of anything else the first said."""
@@ -64,69 +95,66 @@ class Account:
             self.header[name] = str(max(int(number[0]), int(self.header.get(name, 0))))
 
 
-def report(
-    account: Account,
-    reader: Reader,
-    jobs: pa.Table,
-    superseded: pa.Table,
-    unreadable: pa.Table,
-    n_reused_ids: int,
-    site: SiteSettings,
-    settings: IngestSettings,
-) -> Report:
-    """The stage's account, checked: lines seen = jobs + comments + blanks + superseded + unreadable by reason."""
-    reasons = Counter(unreadable["reason"].cast(pa.string()).to_pylist())
+def report(account: Account, site: SiteSettings, settings: IngestSettings, fates: Fates | None = None) -> Report:
+    """The stage's account, checked: lines (and rows of an earlier table) seen = jobs + set aside + unreadable."""
     set_aside = {name: Tally(n) for name, n in sorted(account.lines.items())}
-    set_aside["superseded"] = Tally(superseded.num_rows, float(proc_seconds(superseded).sum()))
-    set_aside |= {reason: Tally(reasons[reason]) for reason in reader.reasons if reasons[reason]}
+    set_aside["superseded"] = Tally(account.n_superseded, float(account.superseded_proc_s))
+    for _, reason in _reasons(account):
+        n_lines = sum(n for (_, named), n in account.unreadable.items() if named == reason)
+        set_aside[reason] = Tally(n_lines)
     return Report(
         "ingest",
         "line",
-        seen=Tally(account.n_lines, account.proc_s),
-        kept=Tally(jobs.num_rows, float(proc_seconds(jobs).sum())),
+        seen=Tally(account.n_lines + account.n_earlier, float(account.proc_s + account.superseded_proc_s)),
+        kept=Tally(account.n_jobs, float(account.proc_s)),
         set_aside=set_aside,
-        facts=_facts(account, reader, jobs, site),
-        notes=(
-            *_unreadable_notes(unreadable, reader),
-            *_record_notes(superseded.num_rows, n_reused_ids),
-            *reader.notes(account.remarks, settings),
-            *account.passed_over,
-        ),
+        facts=_facts(account, site) | (fates.facts() if fates else {}),
+        notes=tuple(_notes(account, settings, fates)),
     ).check()
 
 
-def _facts(account: Account, reader: Reader, jobs: pa.Table, site: SiteSettings) -> dict[str, Fact]:
+def _reasons(account: Account) -> list[tuple[str, str]]:
+    """Format and reason of what was unreadable, in the formats' order, then the reader's order of reasons."""
+    known = [(name, reason) for name, reader in account.readers.items() for reason in reader.reasons]
+    return [key for key in dict.fromkeys([*known, *sorted(account.unreadable)]) if account.unreadable[key]]
+
+
+def _facts(account: Account, site: SiteSettings) -> dict[str, Fact]:
     said: dict[str, Fact] = {k: v for k, v in sorted(account.header.items()) if k not in _COUNTED}
     counted: dict[str, Fact] = {k: int(v) for k, v in sorted(account.header.items()) if k in _COUNTED}
     if site.max_procs is not None:
         counted["max_procs"] = site.max_procs
-    span = pc.min_max(jobs["submit_s"]).as_py()
     return {
-        "format": reader.name,
+        "format": "+".join(account.readers),
         "files": len(account.labels),
         "bytes": account.n_bytes,
-        "jobs": jobs.num_rows,
-        "first_submit_s": span["min"],
-        "last_submit_s": span["max"],
+        "jobs": account.n_jobs,
+        "first_submit_s": account.first_submit_s,
+        "last_submit_s": account.last_submit_s,
         **counted,
         **said,
     }
 
 
-def _unreadable_notes(unreadable: pa.Table, reader: Reader) -> list[str]:
-    """One sentence a reason, with the first place where it was met."""
-    reasons = np.array(unreadable["reason"].cast(pa.string()).to_pylist(), dtype=object)
-    notes = []
-    for reason in reader.reasons:
-        places = np.flatnonzero(reasons == reason)
-        if len(places):
-            row = unreadable.slice(int(places[0]), 1).to_pylist()[0]
-            n_lines = "1 line is" if len(places) == 1 else f"{len(places)} lines are"
-            notes.append(f"{n_lines} set aside as unreadable, the first at {explained(row)}, expected {reader.expects}")
-    return notes
+def _notes(account: Account, settings: IngestSettings, fates: Fates | None) -> Sequence[str]:
+    said = [note for name, reader in account.readers.items() for note in reader.notes(account.remarks[name], settings)]
+    return (
+        *(_unreadable_note(account, key) for key in _reasons(account)),
+        *_record_notes(account.n_superseded, account.n_reused_ids),
+        *(map(unquoted, said) if account.is_discreet else said),
+        *account.passed_over,
+        *(fates.notes() if fates else ()),
+    )
 
 
-def explained(row: dict[str, object]) -> str:
+def _unreadable_note(account: Account, key: tuple[str, str]) -> str:
+    """How many lines have this reason, and the first place where it was met."""
+    n_lines = "1 line is" if account.unreadable[key] == 1 else f"{account.unreadable[key]} lines are"
+    first, expected = explained(account.first_unreadable[key]), account.readers[key[0]].expects
+    return f"{n_lines} set aside as unreadable, the first at {first}, expected {expected}"
+
+
+def explained(row: Mapping[str, object]) -> str:
     """Where an unreadable line stands and what was found there."""
     where = f"{printable(str(row['source_file']))}, line {row['source_line']}"
     return f"{where}: found {str(row['reason']).replace('_', ' ')} in '{printable(str(row['raw']), 60)}'"
@@ -139,3 +167,22 @@ def _record_notes(n_superseded: int, n_reused_ids: int) -> list[str]:
     if n_reused_ids:
         notes.append(f"{n_reused_ids} job ids stand for several jobs or executions, told apart by restart")
     return notes
+
+
+def span(instants: pa.ChunkedArray) -> tuple[int | None, int | None]:
+    """Least and largest known value."""
+    values, is_unknown = integers(instants)
+    known = values[~is_unknown]
+    return (int(known.min()), int(known.max())) if len(known) else (None, None)
+
+
+def exact_sum(values: Floats) -> Fraction:
+    """The sum of finite numbers without rounding, and so the same in any order."""
+    mantissas, exponents = np.frexp(values)
+    whole = np.ldexp(mantissas, 53).astype(np.int64)
+    high, low = whole >> 26, whole & ((1 << 26) - 1)
+    total = Fraction(0)
+    for exponent in np.unique(exponents[whole != 0]).tolist():
+        is_here = exponents == exponent
+        total += Fraction((int(high[is_here].sum()) << 26) + int(low[is_here].sum())) * Fraction(2) ** (exponent - 53)
+    return total

@@ -12,9 +12,13 @@ from pipeline.core.buffers import arrow, integers, nulls, texts
 from pipeline.core.columns import CATEGORY
 from pipeline.core.tables import JOBS
 
+FORMAT = pa.field("format", pa.int32())
+"""Which of several lists of columns makes a row the same record."""
+
 _POSITION = ("source_file", "source_line")
-_NATURAL = r"^(?P<n1>\d{0,18})(?P<t1>\D*)(?P<n2>\d{0,18})"
+_NATURAL = r"^(?P<n1>-?\d{0,18})(?P<t1>\D*)(?P<n2>\d{0,18})"
 _LAST = np.iinfo(np.int64).max
+_TOO_LONG = 10**18
 
 Ranks = dict[str, Ints]
 """By column, the rank of each row's value among the column's values; null is -1. Equal values, equal ranks."""
@@ -22,8 +26,9 @@ Ranks = dict[str, Ints]
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """jobs: sorted by submit, job id, restart. superseded: records of which another reading was kept.
+    """jobs: JOBS, and FORMAT where there are several, as `in_order` leaves them.
 
+    superseded: records of which another reading was kept.
     n_reused_ids: job ids that more than one whole job's record bears.
     """
 
@@ -32,25 +37,26 @@ class Combined:
     n_reused_ids: int
 
 
-def combine(jobs: pa.Table, same_record: Sequence[str]) -> Combined:
+def combine(jobs: pa.Table, *same_record: Sequence[str]) -> Combined:
     """JOBS with a PART column, in any order, made canonical: duplicates out, restarts numbered, rows sorted.
 
     Two records are the same one read twice where job id, part and the `same_record` columns agree (or, without a
     submit time, all columns but their position); the later-ending is kept, then the one that sorts last. The other
     records of a job id are its restarts: whole jobs first, then parts, each by submit, start, part, end and the rest.
+    Where there are several lists of columns, a FORMAT column says which is a row's own.
     """
     jobs = jobs.combine_chunks()
     repeated = np.flatnonzero(_repeated_ids(jobs["job_id"]))
     superseded, n_reused = jobs.slice(0, 0), 0
     if len(repeated):
         jobs, superseded, n_reused = _untangled(jobs, repeated, same_record)
-    jobs = _sorted(jobs.select(JOBS.schema().names))
-    return Combined(_with_sorted_categories(jobs), superseded.select(JOBS.schema().names), n_reused)
+    jobs = in_order(jobs.select([name for name in jobs.column_names if name != "part"]))
+    return Combined(jobs, superseded.select(JOBS.schema().names), n_reused)
 
 
 def _repeated_ids(ids: pa.ChunkedArray) -> Bools:
     """Rows whose job id another row bears too."""
-    numbers = _as_integers(ids)
+    numbers = as_integers(ids)
     codes = numbers if numbers is not None else _rank(ids)
     if bool((np.diff(codes) > 0).all()):
         return np.zeros(len(codes), np.bool_)
@@ -60,25 +66,29 @@ def _repeated_ids(ids: pa.ChunkedArray) -> Bools:
     return repeated
 
 
-def _as_integers(ids: pa.ChunkedArray) -> Ints | None:
-    """Ids as int64, where all are integers as this program writes them (no leading zero, no sign but -); else None."""
+def as_integers(ids: pa.ChunkedArray) -> Ints | None:
+    """Ids as int64, where all are integers of up to 18 digits without a needless zero or sign; else None."""
     try:
         numbers = ids.cast(pa.int64())
     except pa.ArrowInvalid:
         return None
-    return integers(numbers)[0] if numbers.cast(pa.string()).equals(ids) else None
+    if not numbers.cast(pa.string()).equals(ids):
+        return None
+    values = integers(numbers)[0]
+    return values if not len(values) or (values.max() < _TOO_LONG and values.min() > -_TOO_LONG) else None
 
 
-def _untangled(jobs: pa.Table, repeated: Ints, same_record: Sequence[str]) -> tuple[pa.Table, pa.Table, int]:
+def _untangled(jobs: pa.Table, repeated: Ints, same_record: Sequence[Sequence[str]]) -> tuple[pa.Table, pa.Table, int]:
     """Jobs with restarts numbered and superseded records taken out; those; how many ids are reused."""
     rows = jobs.take(arrow(repeated))
-    ranks = {name: _rank(rows[name]) for name in rows.column_names if rows[name].null_count < len(rows)}
+    ranks = ranked(rows.drop(["format"]) if "format" in rows.column_names else rows)
     content = [name for name in ranks if name not in _POSITION]
-    identity = ["job_id", "part", *same_record]
-    order = _order(ranks, [*identity, "end_s", "runtime_s", *content, *_POSITION])
-    is_last = ~_same_as_next(ranks, order, identity, content)
+    own, ranks = with_identity(ranks, rows, same_record)
+    identity = ["job_id", "part", *own]
+    order = order_of(ranks, [*identity, "end_s", "runtime_s", *content, *_POSITION])
+    is_last = ~same_as_next(ranks, order, identity, content)
     kept, lost = order[is_last], order[~is_last]
-    place, n_reused = _restarts({name: rank[kept] for name, rank in ranks.items()}, content)
+    place, n_reused = restarts({name: rank[kept] for name, rank in ranks.items()}, content)
     restart = integers(jobs["restart"])[0].copy()
     restart[repeated[kept]] = place
     jobs = jobs.set_column(jobs.column_names.index("restart"), jobs.schema.field("restart"), arrow(restart))
@@ -87,11 +97,33 @@ def _untangled(jobs: pa.Table, repeated: Ints, same_record: Sequence[str]) -> tu
     return jobs.filter(arrow(~is_gone)), jobs.filter(arrow(is_gone)), n_reused
 
 
-def _restarts(ranks: Ranks, content: Sequence[str]) -> tuple[Ints, int]:
+def ranked(rows: pa.Table) -> Ranks:
+    """The ranks of every column that has a value."""
+    return {name: _rank(rows[name]) for name in rows.column_names if rows[name].null_count < len(rows)}
+
+
+def with_identity(ranks: Ranks, rows: pa.Table, same_record: Sequence[Sequence[str]]) -> tuple[list[str], Ranks]:
+    """Names of the ranks that make a row the same record, and the ranks with those.
+
+    What a row's own format does not name counts as equal in all rows of that format, and to no value of another's.
+    """
+    if len(same_record) == 1:
+        return list(same_record[0]), ranks
+    formats = integers(rows["format"])[0]
+    named = sorted({name for names in same_record for name in names})
+    counts = {
+        f"own {name}": np.where(np.array([name in names for names in same_record])[formats], ranks[name], -2)
+        for name in named
+        if name in ranks
+    }
+    return list(counts), ranks | counts
+
+
+def restarts(ranks: Ranks, content: Sequence[str]) -> tuple[Ints, int]:
     """Place of each record among those of its job id; how many ids several whole jobs bear."""
     last = {name: np.where(rank < 0, _LAST, rank) for name, rank in ranks.items()}
     part = last["part"] if "part" in last else np.zeros(len(last["job_id"]), np.int64)
-    order = _order(
+    order = order_of(
         last | {"is_part": np.minimum(part, 1)},
         ["job_id", "is_part", "submit_s", "start_s", "part", "end_s", *content, *_POSITION],
     )
@@ -103,7 +135,7 @@ def _restarts(ranks: Ranks, content: Sequence[str]) -> tuple[Ints, int]:
     return restart, int(np.count_nonzero(whole > 1))
 
 
-def _same_as_next(ranks: Ranks, order: Ints, identity: Sequence[str], content: Sequence[str]) -> Bools:
+def same_as_next(ranks: Ranks, order: Ints, identity: Sequence[str], content: Sequence[str]) -> Bools:
     """Whether each row, in this order, is the same record as the row after it."""
 
     def agree(names: Sequence[str]) -> Bools:
@@ -115,27 +147,39 @@ def _same_as_next(ranks: Ranks, order: Ints, identity: Sequence[str], content: S
     return np.append(np.where(has_submit, agree(identity), agree(content)), False)
 
 
-def _order(ranks: Ranks, names: Sequence[str]) -> Ints:
+def order_of(ranks: Ranks, names: Sequence[str]) -> Ints:
     """Row numbers in the order of these columns, the first of them the most significant."""
     keys = [ranks[name] for name in dict.fromkeys(names) if name in ranks]
     order: Ints = np.lexsort(keys[::-1])
     return order
 
 
-def _sorted(jobs: pa.Table) -> pa.Table:
-    """By submit (unknown last), job id (its numbers as numbers), restart."""
-    submit, is_unknown = integers(jobs["submit_s"])
-    submit = np.where(is_unknown, _LAST, submit)
-    numbers = _as_integers(jobs["job_id"])
+def in_order(jobs: pa.Table) -> pa.Table:
+    """By submit (unknown last), job id (its numbers as numbers), restart, site."""
+    numbers = as_integers(jobs["job_id"])
+    sites = jobs["site"].unify_dictionaries()
     keys = [
-        submit,
+        submits(jobs),
         *([numbers] if numbers is not None else _natural_keys(jobs["job_id"])),
         integers(jobs["restart"])[0],
+        *([_rank(sites)] if sites.num_chunks and len(sites.chunk(0).dictionary) > 1 else []),
     ]
     order = np.lexsort(keys[::-1])
     if bool((np.diff(order) == 1).all()):
         return jobs
-    return jobs.take(arrow(order))
+    return jobs.unify_dictionaries().take(arrow(order))
+
+
+def leading_keys(jobs: pa.Table) -> tuple[Ints, Ints]:
+    """The first two keys of `in_order`, comparable between tables: submit, and the number the job id starts with."""
+    numbers = as_integers(jobs["job_id"])
+    return submits(jobs), numbers if numbers is not None else _natural_keys(jobs["job_id"])[0]
+
+
+def submits(jobs: pa.Table) -> Ints:
+    """Submit instants, the largest int64 where unknown."""
+    submit, is_unknown = integers(jobs["submit_s"])
+    return np.where(is_unknown, _LAST, submit)
 
 
 def _natural_keys(ids: pa.ChunkedArray) -> list[Ints]:
@@ -147,9 +191,14 @@ def _natural_keys(ids: pa.ChunkedArray) -> list[Ints]:
 
 def _number_key(digits: pa.Array) -> Ints:
     """The number; -1 where there is none."""
-    encoded = digits.dictionary_encode()
-    numbers = np.array([int(word or -1) for word in encoded.dictionary.to_pylist()], np.int64)
-    return numbers[integers(encoded.indices)[0]]
+    is_missing = integers(pc.binary_length(digits))[0] == 0
+    try:
+        numbers = integers(pc.utf8_lpad(digits, 1, "0").cast(pa.int64()))[0]
+    except pa.ArrowInvalid:
+        words = digits.to_pylist()
+        numbers = np.array([int(word) if word.strip("-") else -1 for word in words], np.int64)
+    key: Ints = np.where(is_missing, -1, numbers)
+    return key
 
 
 def _rank(column: pa.Array | pa.ChunkedArray) -> Ints:
@@ -164,7 +213,7 @@ def _rank(column: pa.Array | pa.ChunkedArray) -> Ints:
     return ranks
 
 
-def _with_sorted_categories(jobs: pa.Table) -> pa.Table:
+def with_sorted_categories(jobs: pa.Table) -> pa.Table:
     """Every category's dictionary sorted, and without values no row has."""
     columns = [_sorted_category(c.combine_chunks()) if c.type == CATEGORY else c for c in jobs.columns]
     return pa.table(columns, schema=jobs.schema)

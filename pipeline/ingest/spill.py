@@ -1,0 +1,233 @@
+"""Rows on their way through ingest: in memory while they are few, else in files by partition of their job id.
+
+A file is a row of Arrow IPC streams, one a chunk, each without the columns that are empty in it. Which partition a row
+falls into decides nothing but how much is in memory at a time.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pipeline.core.arrays import Ints
+from pipeline.core.buffers import arrow
+
+HOLD_BYTES = 80 << 20
+"""Rows are held in memory up to here, and all go to disk from here on."""
+
+PARTITION_ROWS = 150_000
+"""Rows a partition should have: folding, settling and sorting them takes some 1 KB each."""
+
+_MOST_ROWS = 3 * PARTITION_ROWS
+_SPLITS = 8
+_MOST_SPLITS = 3
+_FAR = np.iinfo(np.int64).max
+_WEIGHTS = np.array([pow(0x9E3779B97F4A7C15, i + 1, 1 << 64) | 1 for i in range(64)], np.uint64)
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+@dataclass(slots=True)
+class Pile:
+    """Tables of several kinds, each row with a job_id; `partitions` gives them back, all of one job id together."""
+
+    folder: Path | None
+    n_partitions: int = 16
+    hold_bytes: int = HOLD_BYTES
+    n_splits: int = 0
+    _held: list[tuple[str, pa.Table]] = field(default_factory=list)
+    _held_bytes: int = 0
+    _schemas: dict[str, pa.Schema] = field(default_factory=dict)
+    _rows: dict[int, int] = field(default_factory=dict)
+    _is_spilled: bool = False
+
+    @property
+    def is_spilled(self) -> bool:
+        """Whether rows have gone to disk."""
+        return self._is_spilled
+
+    def declare(self, kind: str, schema: pa.Schema) -> None:
+        """Say what columns `partitions` gives for a kind, whatever its tables bring."""
+        self._schemas[kind] = schema
+
+    def add(self, kind: str, table: pa.Table) -> None:
+        """Take in rows of a declared kind."""
+        if not table.num_rows:
+            return
+        self._held.append((kind, slim(table)))
+        self._held_bytes += self._held[-1][1].nbytes
+        if self.folder is not None and (self._is_spilled or self._held_bytes > self.hold_bytes):
+            self._spill()
+
+    def partitions(self) -> Iterator[dict[str, pa.Table]]:
+        """By kind, the rows of one partition after another; each is forgotten as it is given."""
+        if not self._is_spilled:
+            held, self._held = self._held, []
+            yield self._together(held)
+            return
+        for partition in sorted(self._rows):
+            if self._rows[partition] > _MOST_ROWS and self.n_splits < _MOST_SPLITS:
+                yield from self._split(partition)
+            else:
+                yield self._together(self._read(partition))
+
+    def _together(self, tables: Iterable[tuple[str, pa.Table]]) -> dict[str, pa.Table]:
+        found: dict[str, list[pa.Table]] = {kind: [] for kind in self._schemas}
+        for kind, table in tables:
+            found[kind].append(table)
+        return {kind: widen(found.pop(kind), schema) for kind, schema in self._schemas.items()}
+
+    def _spill(self) -> None:
+        self._is_spilled = True
+        held, self._held, self._held_bytes = self._held, [], 0
+        for kind, table in held:
+            codes = partition_of(table.column("job_id"), self.n_partitions, self.n_splits)
+            order = np.argsort(codes, kind="stable")
+            counts = np.bincount(codes, minlength=self.n_partitions)
+            ends = np.cumsum(counts)
+            ordered = table.unify_dictionaries().take(arrow(order))
+            for partition in np.flatnonzero(counts).tolist():
+                n_rows = int(counts[partition])
+                append(self._file(partition, kind), ordered.slice(int(ends[partition]) - n_rows, n_rows))
+                self._rows[partition] = self._rows.get(partition, 0) + n_rows
+
+    def _read(self, partition: int) -> Iterator[tuple[str, pa.Table]]:
+        for kind in self._schemas:
+            path = self._file(partition, kind)
+            if path.exists():
+                yield from ((kind, table) for table in stretches(path))
+                path.unlink()
+
+    def _split(self, partition: int) -> Iterator[dict[str, pa.Table]]:
+        """A partition that grew too large, by another hash."""
+        assert self.folder is not None
+        parts = Pile(self.folder / str(partition), _SPLITS, 0, self.n_splits + 1)
+        parts._schemas = dict(self._schemas)
+        for kind, table in self._read(partition):
+            parts.add(kind, table)
+        yield from parts.partitions()
+
+    def _file(self, partition: int, kind: str) -> Path:
+        assert self.folder is not None
+        return self.folder / f"{partition}.{list(self._schemas).index(kind)}.arrow"
+
+
+def partitions_for(n_bytes: int) -> int:
+    """How many partitions suit logs of so many bytes."""
+    return int(np.clip(n_bytes // (PARTITION_ROWS * 80), 8, 128))
+
+
+def partition_of(ids: pa.ChunkedArray, n_partitions: int, salt: int = 0) -> npt.NDArray[np.int64]:
+    """A number below `n_partitions` for each id, the same for ids with the same leading digits.
+
+    An id without leading digits goes by all its bytes.
+    """
+    parts = [_hashed(chunk) for chunk in ids.chunks]
+    hashed = np.concatenate(parts) if parts else np.empty(0, np.uint64)
+    hashed = (hashed ^ np.uint64(salt * 0x2545F4914F6CDD1D % (1 << 64))) * np.uint64(0xBF58476D1CE4E5B9)
+    hashed = (hashed ^ (hashed >> np.uint64(31))) * np.uint64(0x94D049BB133111EB)
+    codes: Ints = ((hashed >> np.uint64(33)) % np.uint64(n_partitions)).astype(np.int64)
+    return codes
+
+
+def _hashed(ids: pa.Array) -> npt.NDArray[np.uint64]:
+    """Sum over the bytes that count, each times the weight of its place."""
+    if not len(ids):
+        return np.empty(0, np.uint64)
+    _, offsets, data = ids.buffers()
+    ends = np.frombuffer(offsets, np.int32, count=ids.offset + len(ids) + 1)[ids.offset :].astype(np.int64)
+    text = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]] if data is not None else np.empty(0, np.uint8)
+    lengths, starts = np.diff(ends), ends[:-1] - ends[0]
+    place = np.arange(len(text)) - np.repeat(starts, lengths)
+    filled = np.flatnonzero(lengths)
+    hashed = np.zeros(len(ids), np.uint64)
+    if not len(filled):
+        return hashed
+    is_digit = (text >= 48) & (text <= 57)
+    n_leading = np.minimum.reduceat(np.where(is_digit, _FAR, place), starts[filled])
+    counted = np.where(n_leading == 0, _FAR, n_leading)
+    products = text.astype(np.uint64) * _WEIGHTS[place & 63]
+    products[place >= np.repeat(counted, lengths[filled])] = 0
+    hashed[filled] = np.add.reduceat(products, starts[filled])
+    return hashed
+
+
+def slim(table: pa.Table) -> pa.Table:
+    """The columns with a value in any row, without metadata."""
+    kept = [i for i, column in enumerate(table.columns) if column.null_count < table.num_rows]
+    fields = [pa.field(table.field(i).name, table.field(i).type) for i in kept]
+    return pa.table([table.column(i) for i in kept], schema=pa.schema(fields))
+
+
+def widen(tables: list[pa.Table], schema: pa.Schema) -> pa.Table:
+    """Slim tables together under their full schema."""
+    if not tables:
+        return pa.table([pa.nulls(0, f.type) for f in schema], schema=schema)
+    # A table without a single column has no rows to add.
+    joined = pa.concat_tables(tables, promote_options="default")
+    names = set(joined.column_names)
+    columns = [joined.column(f.name) if f.name in names else pa.nulls(joined.num_rows, f.type) for f in schema]
+    return pa.table(columns, schema=schema)
+
+
+def append(path: Path, table: pa.Table, batch_rows: int | None = None) -> None:
+    """Add a stretch of rows to a spill file; `stretches` and `batches` give it back."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    compact = _compact(slim(table))
+    with path.open("ab") as file, pa.ipc.new_stream(file, compact.schema, options=_OPTIONS) as stream:
+        stream.write_table(compact, max_chunksize=batch_rows)
+
+
+def _compact(table: pa.Table) -> pa.Table:
+    """Dictionaries longer than the table are cut to what it uses: a slice would carry them whole."""
+    for place, column in enumerate(table.columns):
+        if pa.types.is_dictionary(column.type) and any(len(c.dictionary) > table.num_rows for c in column.chunks):
+            fresh = column.cast(pa.string()).dictionary_encode()
+            table = table.set_column(place, table.field(place).name, fresh)
+    return table.unify_dictionaries()
+
+
+def stretches(path: Path) -> Iterator[pa.Table]:
+    """The tables appended to a spill file, one at a time."""
+    size = path.stat().st_size
+    with pa.OSFile(str(path)) as file:
+        while file.tell() < size:
+            yield pa.ipc.open_stream(file).read_all()
+
+
+def batches(path: Path) -> Iterator[pa.Table]:
+    """The same, a batch at a time."""
+    size = path.stat().st_size
+    with pa.OSFile(str(path)) as file:
+        while file.tell() < size:
+            for batch in pa.ipc.open_stream(file):
+                yield pa.Table.from_batches([batch])
+
+
+@dataclass(slots=True)
+class Tape:
+    """Tables in the order they came: in memory while they are few, else in a file."""
+
+    path: Path | None
+    hold_bytes: int = HOLD_BYTES // 4
+    _held: list[pa.Table] = field(default_factory=list)
+    _held_bytes: int = 0
+
+    def add(self, table: pa.Table) -> None:
+        """Take in rows."""
+        if not table.num_rows:
+            return
+        self._held.append(table)
+        self._held_bytes += table.nbytes
+        if self.path is not None and self._held_bytes > self.hold_bytes:
+            for held in self._held:
+                append(self.path, held)
+            self._held, self._held_bytes = [], 0
+
+    def tables(self, schema: pa.Schema) -> Iterator[pa.Table]:
+        """The tables, under their full schema."""
+        if self.path is not None and self.path.exists():
+            yield from (widen([table], schema) for table in stretches(self.path))
+        yield from self._held
