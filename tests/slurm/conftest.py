@@ -1,0 +1,47 @@
+"""A real Slurm on this machine, for `make test-slurm` alone: `make test` does not collect this folder."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SWITCH = "WALLTIME_TEST_SLURM"
+collect_ignore_glob = [] if os.environ.get(SWITCH) else ["*"]
+
+SCRIPTS = Path(__file__).resolve().parents[3] / "shared" / "slurm"
+UP_TIMEOUT_S = 600
+SHAPE = {"SLURM_NODES": "3", "SLURM_CPUS": "8", "SLURM_MEM": "8000", "SLURM_GPUS": "1", "SLURM_USERS": "alice bob"}
+
+
+@pytest.fixture(scope="session")
+def slurm() -> Iterator[dict[str, str]]:
+    """The environment of a running Slurm's commands; skipped where there can be none, stopped and removed after."""
+    if not (SCRIPTS / "up.sh").exists():
+        pytest.skip("no shared/slurm/up.sh beside this checkout: the real Slurm is not tested")
+    if os.geteuid() != 0:
+        pytest.skip("not root: the real Slurm is not tested")
+    # Short, and not pytest's own folder: a socket's path has a bound, and the daemons' users have to get there.
+    work = Path(tempfile.mkdtemp(prefix="walltime-slurm-"))
+    try:
+        complaint = started(work)
+        if complaint and not (shutil.which("slurmctld") and shutil.which("slurmdbd")):
+            pytest.skip(f"Slurm's packages cannot be installed here: {complaint[-300:]}")
+        assert not complaint, complaint
+        yield os.environ | {"SLURM_CONF": str(work / "etc" / "slurm.conf")}
+    finally:
+        subprocess.run(["bash", str(SCRIPTS / "down.sh"), str(work), "--purge"], check=False, capture_output=True)
+
+
+def started(work: Path) -> str:
+    """Start a Slurm under `work`; what its script complained of, where it failed."""
+    settings = os.environ | SHAPE | {"SLURM_PORT": str(20_000 + os.getpid() % 300 * 120)}
+    command = ["bash", str(SCRIPTS / "up.sh"), str(work)]
+    try:
+        done = subprocess.run(command, check=False, env=settings, capture_output=True, text=True, timeout=UP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        return f"nothing after {UP_TIMEOUT_S} s"
+    return (done.stderr.strip()[-3000:] or "no word") if done.returncode else ""
