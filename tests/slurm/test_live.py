@@ -16,7 +16,8 @@ from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.ingest import ingest
 
 NAMES = (
-    "plain", "a|b", "new\nline", "7|8|9\n1|2|COMPLETED", "semi;colon", "it's", 'quo"te', "back\\slash", "tab\tname", "-lead",
+    "plain", "a|b", "new\nline", "7|8|9\n1|2|COMPLETED", "semi;colon", "it's", 'quo"te',
+    "back\\slash", "tab\tname", "-lead",
     "--array=0-9", "percent%j", "übung_é", "a\x1fb", "\x1f", "comma,=", "NULL", " x ", "x" * 200, "{}[]",
     "$(reboot)", "123.batch", "1_2",
 )  # fmt: skip
