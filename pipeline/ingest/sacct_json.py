@@ -9,6 +9,7 @@ in it another. `source_line` is the line the element starts in. An element that 
 the elements behind it are read; a document that ends in the middle is said to.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +25,7 @@ from pipeline.core.text import printable
 from pipeline.ingest import sacct_json_fields as fields
 from pipeline.ingest import sacct_notes
 from pipeline.ingest.json_elements import ARRAY, CUT_OFF, NOT_JSON, TOO_LONG, Element, Progress, elements
-from pipeline.ingest.reader import RAW, Chunk, Reader, Remarks, as_whole, constant, jobs_table, unreadable_table
+from pipeline.ingest.reader import RAW, Chunk, Layout, Reader, Remarks, as_whole, constant, jobs_table, unreadable_table
 from pipeline.ingest.sacct_fields import STATES
 from pipeline.ingest.sources import Source, byte_blocks, empty_source
 
@@ -35,6 +36,13 @@ RAW_CHARACTERS = 500
 CHUNK_JOBS = 20_000
 BLOCK_BYTES = 1 << 23
 
+_RELEASE = re.compile(rb'"release"\s*:\s*"([\w.-]{1,30})"')
+_PATHS = (
+    "job_id", "user", "association.user", "group", "account", "partition", "qos", "name", "comment.job", "submit_line",
+    "working_directory", "time.submission", "time.eligible", "time.start", "time.end", "time.elapsed", "time.suspended",
+    "time.limit", "state.current", "exit_code", "derived_exit_code", "required.CPUs", "tres.allocated",
+    "tres.requested", "array.job_id", "array.task_id", "het.job_id", "het.job_offset", "steps",
+)  # fmt: skip
 _CODED = {"FAILED", "DEADLINE", "BOOT_FAIL", "OUT_OF_MEMORY"}
 """States of jobs that Slurm gives another code than 0."""
 
@@ -230,4 +238,29 @@ def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
     return said
 
 
-SACCT_JSON = Reader("sacct_json", EXPECTS, REASONS, ("submit_s", "start_s"), looks_right, read, as_whole, notes)
+def layout(head: bytes, _site: SiteSettings, _settings: IngestSettings) -> Layout:
+    """What the document's first job holds of what is read, and which Slurm wrote it, if its heading stands before."""
+    first = next((e.value for e in elements(iter([head]), Progress()) if isinstance(e.value, dict)), {})
+    present = [path for path in _PATHS if _has(first, path)]
+    said = [f"Slurm {found[1].decode()}" for found in (_RELEASE.search(head),) if found]
+    return Layout(tuple(present), tuple(path for path in _PATHS if path not in present), (), tuple(said))
+
+
+def _has(job: fields.Json, path: str) -> bool:
+    try:
+        return fields.part(job, *path.split(".")) is not None
+    except fields.BadValueError:
+        return False
+
+
+SACCT_JSON = Reader(
+    "sacct_json",
+    EXPECTS,
+    REASONS,
+    ("submit_s", "start_s"),
+    looks_right,
+    read,
+    as_whole,
+    notes,
+    layout=layout,
+)

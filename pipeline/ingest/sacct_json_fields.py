@@ -143,10 +143,10 @@ def tres(value: object) -> dict[str, int]:
 
 
 def gpus(allocated: Mapping[str, int], requested: Mapping[str, int]) -> int | None:
-    """GPUs allocated, or asked for where nothing was: gres/gpu, else the sum of its kinds; None where none is named."""
+    """GPUs allocated, or asked for where nothing was: gres/gpu, else the sum of its kinds; None: nothing is told."""
     counts = allocated or requested
     kinds = [count for name, count in counts.items() if name.startswith("gres/gpu:")]
-    return counts.get("gres/gpu", sum(kinds) if kinds else None)
+    return counts.get("gres/gpu", sum(kinds)) if counts else None
 
 
 def requested_mem_kib(job: Json, requested: Mapping[str, int], procs: int | None) -> float | None:
