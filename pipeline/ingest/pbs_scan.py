@@ -82,6 +82,7 @@ def _lines(
     while at < data.size:
         low, stop = at, _line_end(data, at)
         at = stop + 1
+        stop -= stop > low and data[stop - 1] == 13
         first = low
         while first < stop and data[first] <= 32:
             first += 1
