@@ -15,9 +15,10 @@ from pipeline.core.settings import IngestSettings
 from pipeline.ingest import spans
 from pipeline.ingest.reader import Remarks
 from pipeline.ingest.sacct_fields import STATES, state_name
-from pipeline.ingest.sacct_kernel import exit_codes, gpus
+from pipeline.ingest.sacct_kernel import exit_codes, gpus, resource
 from pipeline.ingest.sacct_odd import REASONS
 from pipeline.ingest.sacct_scan import Rows
+from pipeline.ingest.spans import as_bytes
 
 _CODE = {reason: code for code, reason in enumerate(REASONS, 1)}
 _CATEGORIES = ("user", "user_group", "account", "queue", "qos")
@@ -118,7 +119,7 @@ class Fields:
         return values, missing
 
     def gpus(self) -> tuple[Ints, Bools]:
-        """GPUs allocated, or asked for where there is no list of those; unknown where it names none."""
+        """GPUs allocated; asked for, where there is no list of those; 0 where a list names none."""
         values = np.full(len(self), -1, np.int64)
         listed = np.zeros(len(self), np.bool_)
         for what in ("alloc_tres", "req_tres"):
@@ -128,6 +129,14 @@ class Fields:
                 gpus(self.rows.data, start, end, found)
                 values = np.where(listed, values, found)
                 listed |= end > start
+        return np.maximum(values, 0), ~listed
+
+    def asked_nodes(self) -> tuple[Ints, Bools]:
+        """Nodes asked for, by their own column, else by the resources asked for."""
+        if self.has("requested_nodes") or not self.has("req_tres"):
+            return self.count("requested_nodes")
+        values = np.empty(len(self), np.int64)
+        resource(self.rows.data, *self.span("req_tres"), as_bytes(b"node="), values)
         return values, values < 0
 
     def _mark(self, invalid: Bools, reason: str) -> None:
@@ -165,7 +174,8 @@ def _requested_s(fields: Fields) -> Floats:
 
 def _sizes(fields: Fields) -> dict[str, pa.Array]:
     """Processors, nodes, and what is counted per processor; a job that was given no processor was given no node."""
-    counts = {name: fields.count(name) for name in ("procs", "nodes", "requested_procs", "requested_nodes")}
+    counts = {name: fields.count(name) for name in ("procs", "nodes", "requested_procs")}
+    counts["requested_nodes"] = fields.asked_nodes()
     procs, no_procs = counts["procs"]
     nodes, no_nodes = counts["nodes"]
     counts["nodes"] = np.where(~no_procs & (procs == 0), 0, nodes), no_nodes

@@ -220,3 +220,25 @@ def _last_number(data: Bytes, low: int, high: int) -> tuple[int, bool]:
     for k in range(at, stop):
         value = value * 10 + (data[k] - 48)
     return value, True
+
+
+@numba.njit(cache=True, nogil=True)
+def resource(data: Bytes, start: Ints, end: Ints, name: Bytes, values: Ints) -> None:
+    """The count behind a name and = in a TRES string; -1 where it is not named, or no whole number."""
+    for row in range(start.size):
+        at, stop = start[row], end[row]
+        values[row] = -1
+        while at < stop:
+            k = 0
+            while k < name.size and at + k < stop and data[at + k] == name[k]:
+                k += 1
+            after = _digits(data, at + k, stop)
+            if k == name.size and 0 < after - at - k < 10 and (after == stop or data[after] == 44):
+                value = 0
+                for place in range(at + k, after):
+                    value = value * 10 + (data[place] - 48)
+                values[row] = value
+                break
+            while at < stop and data[at] != 44:
+                at += 1
+            at += 1
