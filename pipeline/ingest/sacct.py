@@ -38,6 +38,9 @@ from pipeline.ingest.spans_kernel import Bytes
 
 TRIAL_RECORDS = 100
 RAW_CHARACTERS = 500
+BLOCK_BYTES = 1 << 22
+"""Read at a time: what a block's spans and values take is some times that, and stays in the processor's reach."""
+
 MAX_HELD_BYTES = 1 << 22
 """How much of a block waits for the next one, so that a record that goes on there is read whole."""
 
@@ -57,7 +60,7 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
     trial = _Trial(context)
     layout: Layout | None = None
     held: Block | None = None
-    for block in line_blocks(source):
+    for block in line_blocks(source, BLOCK_BYTES):
         joined = block if held is None else _together(held, block)
         if layout is None:
             layout = find_layout(joined.data[:HEAD_BYTES], settings, f"{printable(source.label)}, line {joined.line}")
@@ -79,11 +82,14 @@ def _together(one: Block, other: Block) -> Block:
 
 def _split(block: Block, cut: int) -> tuple[Block | None, Block | None]:
     """A block's lines before a byte, and those from it on; None where there are none."""
-    before, after = block.data[:cut], block.data[cut:]
-    n_before = block.n_lines if not after else before.count(b"\n")
+    if cut in (0, len(block.data)):
+        return (None, block) if cut == 0 else (block, None)
+    after = block.data[cut:]
+    n_after = after.count(b"\n") + (not after.endswith(b"\n"))
+    n_before = block.n_lines - n_after
     return (
-        Block(before, block.line, block.offset, n_before) if before else None,
-        Block(after, block.line + n_before, block.offset + cut, block.n_lines - n_before) if after else None,
+        Block(block.data[:cut], block.line, block.offset, n_before),
+        Block(after, block.line + n_before, block.offset + cut, n_after),
     )
 
 
@@ -111,7 +117,7 @@ def _chunk(scanned: Scanned, block: Block, context: Context) -> Chunk:
     steps = _steps(rows, steps_at, job_end, kinds, context, bad)
     kinds[bad > 0] = INVALID_ID
     owner = np.empty(len(rows), np.int64)
-    owners(rows.data, rows.start[rows.slot["id"]], job_end, kinds, owner)
+    owners(rows.data, rows.span("id")[0], job_end, kinds, owner)
     place = np.cumsum(kinds == JOB) - 1
     owner = np.where(owner >= 0, place[owner], -1)[kinds >= STEP] if len(rows) else owner
     jobs, parts = fold_beside(jobs, steps, owner)
@@ -134,8 +140,7 @@ def _classified(rows: Rows) -> tuple[Bytes, Ints, Ints, Ints]:
     """What each record's id names, and where its job's part, its array's and its heterogeneous job's end."""
     kinds = np.empty(len(rows), np.uint8)
     job_end, array_end, het_end = np.empty((3, len(rows)), np.int64)
-    slot = rows.slot["id"]
-    classify(rows.data, rows.start[slot], rows.end[slot], kinds, job_end, array_end, het_end)
+    classify(rows.data, *rows.span("id"), kinds, job_end, array_end, het_end)
     return kinds, job_end, array_end, het_end
 
 
@@ -151,7 +156,7 @@ def _jobs(
     """The chosen records as JOBS with EXTRAS, without those that cannot be typed, which are marked in `bad`."""
     fields = Fields.of(rows, chosen, context.site.timezone, context.settings, remarks)
     columns = typed_jobs(fields, _wanted(context.settings))
-    start = rows.start[rows.slot["id"]][chosen]
+    start, _ = fields.span("id")
     job_end, array_end, het_end = (end[chosen] for end in ends)
     columns |= {
         "site": constant(context.site.name, len(chosen)),
@@ -183,7 +188,7 @@ def _steps(rows: Rows, chosen: Ints, job_end: Ints, kinds: Bytes, context: Conte
     code, no_code = fields.exit_code("exit_code")
     rss = fields.memory("max_rss", 1 / 1024)
     columns = {
-        "job_id": spans.texts(rows.data, rows.start[rows.slot["id"]][chosen], job_end[chosen]),
+        "job_id": spans.texts(rows.data, fields.span("id")[0], job_end[chosen]),
         "attempt_key": arrow(*fields.count("attempt_key")),
         "start_s": arrow(*fields.instant("start_s")),
         "max_rss_kib": arrow(rss.values, rss.missing),

@@ -56,8 +56,8 @@ class Fields:
         if what not in self.rows.slot:
             nothing = np.zeros(len(self), np.int64)
             return nothing, nothing
-        slot = self.rows.slot[what]
-        return self.rows.start[slot][self.chosen], self.rows.end[slot][self.chosen]
+        slot, place = self.rows.slot[what], self.rows.place[self.chosen]
+        return self.rows.start[slot][place], self.rows.end[slot][place]
 
     def category(self, what: str) -> pa.Array:
         """A category."""

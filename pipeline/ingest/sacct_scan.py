@@ -28,20 +28,27 @@ _LETTERS = bytes(range(65, 91)) + bytes(range(97, 123)) + b"_"
 class Rows:
     """Records of a block in order of line.
 
-    data: the block's bytes and those of records put together; start, end: a row for each of the layout's sources;
-    line: place of the record's first line in the block; at, n_lines: its first byte, and how many lines it takes.
+    data: the block's bytes and those of records put together; start, end: a row for each of the layout's sources, a
+    column for each line taken as it stands and each record put together; place: the columns of the records, in order;
+    line: where the record's first line is in the block; at, n_lines: its first byte, and how many lines it takes.
     """
 
     data: Bytes
     slot: dict[str, int]
     start: Matrix
     end: Matrix
+    place: Ints
     line: Ints
     at: Ints
     n_lines: Ints
 
     def __len__(self) -> int:
         return len(self.line)
+
+    def span(self, what: str) -> tuple[Ints, Ints]:
+        """Where the records' values of one source start and end."""
+        slot = self.slot[what]
+        return self.start[slot][self.place], self.end[slot][self.place]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +68,7 @@ class Scanned:
 
 @dataclass(frozen=True, slots=True)
 class _Plain:
-    """What the compiled pass found."""
+    """What the compiled pass found; start and end have room for all records that can be put together of odd lines."""
 
     start: Matrix
     end: Matrix
@@ -89,7 +96,9 @@ def scan_block(data: bytes, layout: Layout) -> Scanned:
     """The records of some lines, the last of which may lack its end."""
     plain = _plain(data, layout)
     slot = {what: row for row, what in enumerate(layout.sources)}
-    rows = Rows(as_bytes(data), slot, plain.start, plain.end, plain.line, plain.at, np.ones(len(plain.line), np.int64))
+    n = len(plain.line)
+    ones = np.ones(n, np.int64)
+    rows = Rows(as_bytes(data), slot, plain.start, plain.end, np.arange(n), plain.line, plain.at, ones)
     if not len(plain.odd):
         return Scanned(rows, [], 0, 0)
     cut = _other_header(data, plain.odd, layout)
@@ -102,7 +111,7 @@ def scan_block(data: bytes, layout: Layout) -> Scanned:
 
 def _plain(data: bytes, layout: Layout) -> _Plain:
     n_cells = len(layout.names) + layout.is_trailing
-    most = len(data) // max(n_cells, 2) + 1
+    most = len(data) // max(n_cells - 1, 1) + 1
     n_slots = len(layout.sources)
     # Pages of these that are never written are never allocated, so the worst case costs nothing.
     start, end = np.empty((n_slots, most), np.int64), np.empty((n_slots, most), np.int64)
@@ -117,7 +126,7 @@ def _plain(data: bytes, layout: Layout) -> _Plain:
         as_bytes(data), delimiter, n_cells, layout.is_trailing, quote, slots, _starts_well(layout), start, end, line,
         at, odd,
     )  # fmt: skip
-    return _Plain(start[:, :n_rows], end[:, :n_rows], line[:n_rows], at[:n_rows], odd[:n_odd])
+    return _Plain(start, end, line[:n_rows], at[:n_rows], odd[:n_odd])
 
 
 def _starts_well(layout: Layout) -> Bytes:
@@ -185,22 +194,25 @@ def _joined(
     """The kept rows and the records put together, in order of line."""
     if not records and is_kept.all():
         return rows
-    columns = list(layout.sources.values())
+    n, columns = len(rows), list(layout.sources.values())
     cells = [[record[3][column] or b"" for record in records] for column in columns]
     size = np.array([[len(cell) for cell in column] for column in cells], np.int64).reshape(len(columns), len(records))
     added = b"".join(b"".join(column) for column in cells)
     stop = np.cumsum(size.ravel()).reshape(size.shape) + len(data)
+    rows.start[:, n : n + len(records)], rows.end[:, n : n + len(records)] = stop - size, stop
     facts = np.array([record[:3] for record in records], np.int64).reshape(len(records), 3)
-    line = np.concatenate([rows.line[is_kept], facts[:, 0]])
-    order = np.argsort(line, kind="stable")
+    line = np.concatenate([rows.line, facts[:, 0]])
+    place = np.flatnonzero(np.concatenate([is_kept, np.ones(len(records), np.bool_)]))
+    place = place[np.argsort(line[place], kind="stable")]
     return Rows(
         as_bytes(data + added),
         rows.slot,
-        np.concatenate([rows.start[:, is_kept], stop - size], axis=1)[:, order],
-        np.concatenate([rows.end[:, is_kept], stop], axis=1)[:, order],
-        line[order],
-        np.concatenate([rows.at[is_kept], facts[:, 1]])[order],
-        np.concatenate([rows.n_lines[is_kept], facts[:, 2]])[order],
+        rows.start,
+        rows.end,
+        place,
+        line[place],
+        np.concatenate([rows.at, facts[:, 1]])[place],
+        np.concatenate([rows.n_lines, facts[:, 2]])[place],
     )
 
 
