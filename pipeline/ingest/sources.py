@@ -17,7 +17,7 @@ import pyarrow as pa
 from pipeline.core.errors import InputError
 from pipeline.core.text import printable
 
-BLOCK_BYTES = 1 << 25
+BLOCK_BYTES = 1 << 23
 """Decompressed bytes read at a time: what bounds a reader's memory."""
 
 MAX_LINE_BYTES = 1 << 20
