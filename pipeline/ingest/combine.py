@@ -15,6 +15,9 @@ from pipeline.core.tables import JOBS
 FORMAT = pa.field("format", pa.int32())
 """Which of several lists of columns makes a row the same record."""
 
+ORDERING = ("submit_s", "job_id", "restart", "site")
+"""What `in_order` goes by."""
+
 _POSITION = ("source_file", "source_line")
 _NATURAL = r"^(?P<n1>-?\d{0,18})(?P<t1>\D*)(?P<n2>\d{0,18})"
 _LAST = np.iinfo(np.int64).max

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.core.arrays import Ints
-from pipeline.ingest.combine import in_order, leading_keys
+from pipeline.ingest.combine import ORDERING, in_order, leading_keys
 from pipeline.ingest.spill import append, batches, widen
 
-WINDOW_ROWS = 1 << 18
+WINDOW_ROWS = 1 << 17
 """Rows of all runs together that are in memory; a run's share of it is read ahead at a time."""
 
 Key = tuple[int, int]
@@ -74,7 +74,8 @@ def merged(runs: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
     Memory holds WINDOW_ROWS and, of rows with one submit and one leading number in their job id, all.
     """
     share = max(1, WINDOW_ROWS // max(1, len(runs)))
-    open_runs = [_Run(batches(path), schema) for path in runs]
+    used = _used(runs, schema)
+    open_runs = [_Run(batches(path), used) for path in runs]
     wanted = share
     while open_runs:
         for run in open_runs:
@@ -83,7 +84,13 @@ def merged(runs: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
         parts = [run.take(run.rows.num_rows) if cut is None else run.below(cut) for run in open_runs]
         found = [part for part in parts if part.num_rows]
         if found:
-            yield in_order(pa.concat_tables(found))
+            yield widen([in_order(pa.concat_tables(found))], schema)
         # Without a row below the cut, more rows than a share have one key.
         wanted = share if found else 2 * wanted
         open_runs = [run for run in open_runs if run.rows.num_rows or not run.is_whole]
+
+
+def _used(runs: Sequence[Path], schema: pa.Schema) -> pa.Schema:
+    """The columns that any run has, and those that put rows in order: the others need no room while runs are merged."""
+    names = {name for path in runs for name in next(batches(path)).column_names} | {*ORDERING}
+    return pa.schema([field for field in schema if field.name in names])

@@ -15,13 +15,13 @@ import pyarrow as pa
 from pipeline.core.arrays import Ints
 from pipeline.core.buffers import arrow
 
-HOLD_BYTES = 80 << 20
+HOLD_BYTES = 64 << 20
 """Rows are held in memory up to here, and all go to disk from here on."""
 
-PARTITION_ROWS = 150_000
+PARTITION_ROWS = 200_000
 """Rows a partition should have: folding, settling and sorting them takes some 1 KB each."""
 
-_MOST_ROWS = 3 * PARTITION_ROWS
+_MOST_ROWS = 2 * PARTITION_ROWS
 _SPLITS = 8
 _MOST_SPLITS = 3
 _FAR = np.iinfo(np.int64).max
