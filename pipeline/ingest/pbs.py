@@ -30,6 +30,7 @@ from pipeline.core.text import printable
 from pipeline.ingest.pbs_fields import PARTS, typed
 from pipeline.ingest.pbs_fold import fold
 from pipeline.ingest.pbs_keys import KEYS
+from pipeline.ingest.pbs_prune import pruned
 from pipeline.ingest.pbs_scan import REASONS, scan
 from pipeline.ingest.reader import PART, Chunk, Layout, Reader, Remarks, jobs_table, unreadable_table
 from pipeline.ingest.sources import MAX_LINE_BYTES, Source, empty_source, line_blocks
@@ -38,7 +39,7 @@ from pipeline.ingest.spans import decoded
 EXPECTS = "PBS accounting: lines of MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value ..."
 TRIAL_LINES = 100
 RAW_CHARACTERS = 500
-BLOCK_BYTES = 1 << 24
+BLOCK_BYTES = 1 << 23
 _RECORD = re.compile(rb"^[ \t]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];", re.MULTILINE)
 _DATED = re.compile(rb"[ \t\r]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;")
 _KEY = re.compile(rb"(?:^|[ ;])([A-Za-z_]+(?:\.[A-Za-z_]+)?)=", re.MULTILINE)
@@ -80,10 +81,16 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
         n_records += records.parts.num_rows + sum(n for name, n in scanned.lines.items() if name != "blank")
         if first and (settings.strict or (not n_records and n_bad >= TRIAL_LINES)):
             raise _error(source, first, is_strict=settings.strict)
+        parts, told_elsewhere = pruned(records.parts)
         yield Chunk(
-            jobs_table(0), unreadable_table(unreadable), scanned.lines, piece.n_lines, len(piece.data), records.remarks,
-            parts=records.parts,
-        )  # fmt: skip
+            jobs_table(0),
+            unreadable_table(unreadable),
+            {**scanned.lines, **told_elsewhere},
+            piece.n_lines,
+            len(piece.data),
+            records.remarks,
+            parts=parts,
+        )
     if is_empty:
         raise empty_source(source)
     if first and not n_records:

@@ -2,8 +2,9 @@
 
 A job is a job id and the instant it was created (ctime); a record without one (D, A, and Q in TORQUE) belongs to the
 newest job of its id that is older, else to the oldest. A job's S, R and E records, in order of start, are its attempts:
-those with one start are one attempt, and an S without an end is closed by the R or E after it. An attempt's values come
-from its E, else R, else S record; what that one lacks comes from the S before it, then from the job's Q record.
+those with one start are one attempt, and an R or E that does not tell its start ends the S before it. An attempt's
+values come from its E, else R, else S record; what that one lacks comes from the record before it, as a rule the S. A Q
+record counts only for a job that has no attempt.
 """
 
 from dataclasses import dataclass
@@ -34,7 +35,6 @@ class _Rows:
 
     best: Ints
     second: Ints
-    queued: Ints
     job: Ints
     is_last: Bools
 
@@ -63,7 +63,7 @@ def fold(jobs: pa.Table, parts: pa.Table, site: SiteSettings, settings: IngestSe
     key = np.where(has_no_start, record_s, start)
     job, n_jobs = _jobs(parts, record_s)
     order = _ordered(parts, [job, key, kind, record_s])
-    rows = _rows(order, kind, key, job, n_jobs)
+    rows = _rows(order, kind, key, has_no_start, job, n_jobs)
     events = _Events(_spans(kind, (_D, _A), record_s, job, n_jobs), _spans(kind, (_Z,), record_s, job, n_jobs))
     table = _values(parts, rows, _times(parts, rows, events), site)
     made = np.bincount(kind[rows.best], minlength=len(KINDS))
@@ -103,13 +103,13 @@ def _ordered(parts: pa.Table, keys: list[Ints]) -> Ints:
     return order
 
 
-def _rows(order: Ints, kind: Ints, key: Ints, job: Ints, n_jobs: int) -> _Rows:
+def _rows(order: Ints, kind: Ints, key: Ints, has_no_start: Bools, job: Ints, n_jobs: int) -> _Rows:
     """The attempts of all jobs, then one row for each job that has none."""
     is_run = np.isin(kind[order], (_S, _R, _E))
     runs = order[is_run]
     is_other_job = np.diff(job[runs], prepend=-1) != 0
     is_other_start = np.append(True, key[runs][1:] != key[runs][:-1])
-    ends_one = np.append(False, (kind[runs][:-1] == _S) & (kind[runs][1:] != _S))
+    ends_one = np.append(False, (kind[runs][:-1] == _S) & (kind[runs][1:] != _S)) & has_no_start[runs]
     is_first = is_other_job | (is_other_start & ~ends_one)
     is_best = np.append(is_first[1:], True) if len(runs) else is_first
     best = runs[is_best]
@@ -127,7 +127,6 @@ def _rows(order: Ints, kind: Ints, key: Ints, job: Ints, n_jobs: int) -> _Rows:
     return _Rows(
         np.concatenate([best, lone]),
         np.concatenate([second, np.full(len(lone), -1, np.int64)]),
-        queued[jobs],
         jobs,
         np.concatenate([np.append(job[best][1:] != job[best][:-1], True)[: len(best)], np.ones(len(lone), np.bool_)]),
     )
@@ -210,14 +209,13 @@ def _values(parts: pa.Table, rows: _Rows, told: dict[str, pa.Array], site: SiteS
 
 
 def _filled(column: pa.ChunkedArray, rows: _Rows) -> pa.Array:
-    """The rows' values: of the best record, where it has none of the second, then of the queued one."""
+    """The rows' values: of the best record, and where it has none of the second."""
     array = _one(column)
     if array.null_count == 0 or array.null_count == len(array):
         return array.take(arrow(rows.best))
     has = np.append(~nulls(array), False)
     source = rows.best
-    for other in (rows.second, rows.queued):
-        source = np.where(~has[source] & has[other], other, source)
+    source = np.where(~has[source] & has[rows.second], rows.second, source)
     return array.take(arrow(source))
 
 

@@ -167,18 +167,18 @@ def _chunk(data: Bytes, at: int, stop: int, is_vnode: bool) -> tuple[int, int, i
             if data[at] == 61 and equals < 0:
                 equals = at
             at += 1
-        value, n_digits, after = _count(data, equals + 1 if equals >= 0 else low, at)
-        is_number = n_digits > 0 and (after == at or data[after] == 35)
-        if is_first and equals < 0 and not is_vnode and is_number:
-            n = value
-        elif equals >= 0:
-            what = _resource(data, low, equals)
+        what = _resource(data, low, equals) if equals >= 0 else 0
+        if what or (is_first and equals < 0 and not is_vnode):
+            value, n_digits, after = _count(data, max(low, equals + 1), at)
+            is_number = n_digits > 0 and (after == at or data[after] == 35)
             if what and not is_number:
                 return -1, 0, 0, at
             if what == 1:
                 cpus = value
             elif what == 2:
                 cards = value
+            elif is_number:
+                n = value
         is_first = False
         if at < stop and data[at] == 58:
             at += 1

@@ -2,12 +2,14 @@
 
 import contextlib
 from itertools import pairwise
+from unittest.mock import patch
 
 import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.errors import InputError
+from pipeline.ingest import pbs
 from tests.unit.ingest.pbs_logs import T0, ended, queued, read, record, started
 
 POSITION = ("source_file", "source_line")
@@ -98,3 +100,14 @@ def test_damage_loses_no_line_and_raises_nothing_else(
         whole = read(bytes(damaged))
         assert whole.n_lines == damaged.count(b"\n") + (not damaged.endswith(b"\n"))
         assert read(bytes(damaged), block_bytes=block_bytes).jobs.equals(whole.jobs)
+
+
+@many
+@given(logs, st.integers(1, 3000))
+def test_what_is_pruned_from_a_chunk_changes_no_job(lines: list[str], block_bytes: int) -> None:
+    log = "".join(lines)
+    with patch.object(pbs, "pruned", lambda parts: (parts, {})):
+        whole = read(log)
+    cut = read(log, block_bytes=block_bytes)
+    assert content(cut.jobs).equals(content(whole.jobs))
+    assert cut.lines == whole.lines
