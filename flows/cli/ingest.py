@@ -1,7 +1,7 @@
 """`walltime ingest`: logs to one JOBS table."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,20 +11,40 @@ Paths = Annotated[
     list[str] | None, typer.Argument(metavar="PATH...", help="Logs, folders or globs; compressed ones too.")
 ]
 Out = Annotated[Path, typer.Option("--out", metavar="JOBS.parquet", help="The table to write: .parquet or .csv.")]
-Format = Annotated[str, typer.Option("--format", help="The log's format: auto or swf.")]
+Update = Annotated[
+    bool, typer.Option("--update", help="Bring the table at --out up to date, if there is one, instead of replacing it.")
+]
+Config = Annotated[
+    Path | None, typer.Option("--config", metavar="CONFIG", help="A TOML file, for its [site] and [ingest] settings.")
+]
+Format = Annotated[
+    str | None, typer.Option("--format", help="The logs' format: auto, swf, sacct, sacct_json or pbs.")
+]
+Site = Annotated[
+    str | None, typer.Option("--site", metavar="NAME", help="The cluster's name, as it will stand in the table.")
+]
+Timezone = Annotated[
+    str | None, typer.Option("--timezone", metavar="ZONE", help="Zone of times without one, as in Europe/Oslo.")
+]
+KeyFile = Annotated[
+    str | None, typer.Option("--key-file", metavar="FILE", help="Replace persons' names by hashes under this key.")
+]
 Live = Annotated[bool, typer.Option("--live", help="Read no file: ask the sacct of this machine.")]
 Since = Annotated[
     str | None, typer.Option("--since", metavar="DATE", help="With --live: from when on; default: 7 days before.")
 ]
 Until = Annotated[str | None, typer.Option("--until", metavar="DATE", help="With --live: up to when; default: now.")]
-Site = Annotated[str, typer.Option("--site", metavar="NAME", help="The cluster's name, as it will stand in the table.")]
 
 
 def ingest(
     out: Out,
     paths: Paths = None,
-    format: Format = "auto",
-    site: Site = "site",
+    update: Update = False,
+    config: Config = None,
+    format: Format = None,
+    site: Site = None,
+    timezone: Timezone = None,
+    key_file: KeyFile = None,
     live: Live = False,
     since: Since = None,
     until: Until = None,
@@ -34,26 +54,16 @@ def ingest(
 
     Records that cannot be read go to a second table beside it, <out>.unreadable, with file, line and reason.
     """
+    from flows.ingesting import settings_of, write_jobs
     from flows.live import reading
-    from flows.tables_out import check_suffix, write_any
-    from pipeline.core.settings import parse_settings
-    from pipeline.core.tables import JOBS, UNREADABLE
-    from pipeline.ingest import ingest as read_logs
 
-    check_suffix(out)
-    settings = parse_settings({"site": {"name": site}, "ingest": {"format": format}}, "--format")
+    settings = settings_of(config, format=format, site=site, timezone=timezone, key_file=key_file)
     with reading(paths or [], live, since, until, settings.site, settings.ingest) as (logs, of_site, how):
-        jobs, unreadable, report = read_logs(logs, of_site, how)
-    written = {"jobs": write_any(out, jobs, JOBS)}
-    beside = out.with_name(f"{out.stem}.unreadable{out.suffix}")
-    if unreadable.num_rows:
-        written["unreadable"] = write_any(beside, unreadable, UNREADABLE)
-    else:
-        beside.unlink(missing_ok=True)
-    _print(report.check(), written, as_json=json)
+        report, written = write_jobs(logs, of_site, how, out, is_update=update)
+    _print(report, written, as_json=json)
 
 
-def _print(report, written: dict[str, Path], *, as_json: bool) -> None:
+def _print(report: Any, written: dict[str, Path], *, as_json: bool) -> None:
     from flows.render import console, pairs, print_json, report_table, say
 
     if as_json:
@@ -66,3 +76,5 @@ def _print(report, written: dict[str, Path], *, as_json: bool) -> None:
         out.print(f"Note: {say(note, 500)}")
     for name, path in written.items():
         out.print(f"Wrote {name} to {say(path, 1000)}", soft_wrap=True)
+    if "unreadable" in written:
+        out.print(f"See them with: walltime quarantine {say(written['unreadable'], 1000)}", soft_wrap=True)
