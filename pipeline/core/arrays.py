@@ -18,7 +18,8 @@ Array = npt.NDArray[Any]
 
 def floats(table: pa.Table, name: str) -> Floats:
     """A numeric column as float64, null as NaN."""
-    return floats_of(table.column(name).cast(pa.float64()))
+    # A count past 2^53 is rounded, not refused.
+    return floats_of(table.column(name).cast(pa.float64(), safe=False))
 
 
 def category_codes(table: pa.Table, name: str) -> tuple[Ints, list[str]]:

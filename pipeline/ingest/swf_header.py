@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from pipeline.core.text import printable
 
-_KEY = re.compile(r"\s*([A-Za-z][A-Za-z0-9_]*)\s*:(?:\s+(.*))?$", re.DOTALL)
+_KEY = re.compile(r"\s*([A-Za-z][A-Za-z0-9_]*)\s*:(?!//)(.*)$", re.DOTALL)
 _NAMED = re.compile(r"(-?\d+)\s+(\S.*)$", re.DOTALL)
 _INTEGER = re.compile(r"-?\d{1,17}(?!\d)")
 _MAX_VALUE = 1_000
@@ -41,7 +41,7 @@ class Header:
         if match is None:
             self._continue(line, _said(text).strip())
             return
-        key, value = match[1], (match[2] or "").strip()
+        key, value = match[1], match[2].strip()
         self.values.setdefault(key, []).append(value)
         self._last = (line, key)
         self._apply(key, value)
