@@ -1,5 +1,6 @@
 """Writing a table where a person asked for it: Parquet or CSV, by suffix."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -7,7 +8,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from pipeline.core.errors import InputError
-from pipeline.core.store import write_atomically, write_table
+from pipeline.core.store import write_atomically, write_batches
 from pipeline.core.tables import TableKind
 from pipeline.core.text import printable
 
@@ -24,14 +25,20 @@ def check_suffix(path: Path) -> None:
 
 def write_any(path: Path, table: pa.Table, kind: TableKind) -> Path:
     """Write the checked table, whole or not at all; returns the path."""
+    return write_any_batches(path, [kind.check(table)], kind)
+
+
+def write_any_batches(path: Path, batches: Iterable[pa.Table], kind: TableKind) -> Path:
+    """Write checked tables one after another as one, whole or not at all; returns the path."""
     check_suffix(path)
     if path.suffix == ".parquet":
-        return write_table(path, table, kind)
-    checked = kind.check(table)
-    plain = pa.table([checked.column(f.name).cast(f.type) for f in kind.schema(on_disk=True)], checked.column_names)
+        return write_batches(path, batches, kind)
+    schema = kind.schema(on_disk=True)
 
     def fill(sink: BinaryIO) -> None:
-        pa.csv.write_csv(plain, sink)
+        with pa.csv.CSVWriter(sink, schema) as writer:
+            for batch in batches:
+                writer.write_table(pa.table([batch.column(f.name).cast(f.type) for f in schema], schema=schema))
 
     write_atomically(path, fill)
     return path

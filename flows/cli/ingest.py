@@ -1,5 +1,6 @@
 """`walltime ingest`: logs to one JOBS table."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,14 +13,13 @@ Paths = Annotated[
 ]
 Out = Annotated[Path, typer.Option("--out", metavar="JOBS.parquet", help="The table to write: .parquet or .csv.")]
 Update = Annotated[
-    bool, typer.Option("--update", help="Bring the table at --out up to date, if there is one, instead of replacing it.")
+    bool,
+    typer.Option("--update", help="Bring the table at --out, if there is one, up to date."),
 ]
 Config = Annotated[
     Path | None, typer.Option("--config", metavar="CONFIG", help="A TOML file, for its [site] and [ingest] settings.")
 ]
-Format = Annotated[
-    str | None, typer.Option("--format", help="The logs' format: auto, swf, sacct, sacct_json or pbs.")
-]
+Format = Annotated[str | None, typer.Option("--format", help="The logs' format: auto, swf, sacct, sacct_json or pbs.")]
 Site = Annotated[
     str | None, typer.Option("--site", metavar="NAME", help="The cluster's name, as it will stand in the table.")
 ]
@@ -54,6 +54,8 @@ def ingest(
 
     Records that cannot be read go to a second table beside it, <out>.unreadable, with file, line and reason.
     """
+    # Read when Arrow is first loaded: its own allocator keeps a third more memory than it uses.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     from flows.ingesting import settings_of, write_jobs
     from flows.live import reading
 

@@ -16,8 +16,6 @@ from pipeline.core.report import Report
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.store import row_groups, write_batches
 from pipeline.core.tables import JOBS, UNREADABLE, TableKind
-from pipeline.core.text import printable
-from pipeline.ingest.account import report
 from pipeline.ingest.combine import with_sorted_categories
 from pipeline.ingest.intake import Taken, take_in
 from pipeline.ingest.privacy import discreet
@@ -51,7 +49,7 @@ def ingest(
         taken, fates = _taken(paths, site, settings, None, earlier)
         (jobs,) = refined(taken, site, settings, None, fates)
         unreadable = UNREADABLE.check(pa.concat_tables([*taken.unreadable.tables(_LINES), UNREADABLE.empty()]))
-        return with_sorted_categories(jobs), unreadable, _report(taken, site, settings, fates)
+        return with_sorted_categories(jobs), unreadable, taken.report(site, settings, fates)
 
 
 def ingest_to(
@@ -74,14 +72,14 @@ def ingest_to(
         taken, fates = _taken(paths, site, settings, scratch, earlier, hold_bytes)
         jobs = refined(taken, site, settings, scratch, fates)
         first = next(jobs)
-        _require_jobs(taken)
+        told = taken.report(site, settings, fates)
         unreadable = row_groups(taken.unreadable.tables(_LINES))
         if taken.account.unreadable:
             write(unreadable_out, map(UNREADABLE.check, unreadable), UNREADABLE)
         else:
             unreadable_out.unlink(missing_ok=True)
         write(out, chain([first], jobs), JOBS)
-        return _report(taken, site, settings, fates)
+        return taken.report(site, settings, fates) if fates else told
 
 
 _LINES = UNREADABLE.schema()
@@ -97,19 +95,6 @@ def _taken(
 ) -> tuple[Taken, Fates | None]:
     taken = take_in(paths, READERS, site, settings, scratch=scratch, earlier=earlier, hold_bytes=hold_bytes)
     return taken, Fates() if earlier else None
-
-
-def _report(taken: Taken, site: SiteSettings, settings: IngestSettings, fates: Fates | None) -> Report:
-    _require_jobs(taken)
-    return report(taken.account, site, settings, fates)
-
-
-def _require_jobs(taken: Taken) -> None:
-    account = taken.account
-    if not account.n_jobs:
-        where = ", ".join(printable(label) for label in sorted(account.labels)[:3])
-        expected = "; or ".join(reader.expects for reader in taken.readers)
-        raise InputError(where, f"no job in {account.n_lines} lines", expected, "check that the export ran")
 
 
 @contextmanager

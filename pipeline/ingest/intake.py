@@ -7,15 +7,17 @@ from pathlib import Path
 import pyarrow as pa
 
 from pipeline.core.errors import InputError
+from pipeline.core.report import Report
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.store import read_batches
 from pipeline.core.tables import JOBS
 from pipeline.core.text import printable
-from pipeline.ingest.account import Account
+from pipeline.ingest.account import Account, report
 from pipeline.ingest.finish import Finisher, finished_schema
 from pipeline.ingest.reader import EXTRAS, Chunk, Reader
 from pipeline.ingest.sources import Source, find_sources, head
 from pipeline.ingest.spill import HOLD_BYTES, Pile, Tape, partitions_for
+from pipeline.ingest.update import Fates
 
 EARLIER = "earlier"
 
@@ -28,6 +30,15 @@ class Taken:
     pile: Pile
     unreadable: Tape
     account: Account
+
+    def report(self, site: SiteSettings, settings: IngestSettings, fates: Fates | None = None) -> Report:
+        """The account of it all, once refined; InputError where there is no job."""
+        if not self.account.n_jobs:
+            where = ", ".join(printable(label) for label in sorted(self.account.labels)[:3])
+            expected = "; or ".join(reader.expects for reader in self.readers)
+            found = f"no job in {self.account.n_lines} lines"
+            raise InputError(where, found, expected, "check that the export ran")
+        return report(self.account, site, settings, fates)
 
 
 def take_in(

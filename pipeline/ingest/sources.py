@@ -168,11 +168,22 @@ def _unreadable(source: Source, line: int, error: Exception) -> InputError:
     return InputError(where, found, "a whole file", "copy or export the log again")
 
 
-def _open(path: Path) -> BinaryIO:
+def compression_of(source: Source) -> str:
+    """How a source is packed, told by its first bytes: gzip, xz, bzip2, zstd or plain."""
+    try:
+        return "plain" if source.opened else _kind(source.path)
+    except OSError as error:
+        raise _unreadable(source, 1, error) from None
+
+
+def _kind(path: Path) -> str:
     with path.open("rb") as peek:
         start = peek.read(8)
-    kind = next((kind for magic, kind in _MAGIC if start.startswith(magic)), "plain")
-    match kind:
+    return next((kind for magic, kind in _MAGIC if start.startswith(magic)), "plain")
+
+
+def _open(path: Path) -> BinaryIO:
+    match _kind(path):
         case "gzip":
             return cast(BinaryIO, gzip.open(path, "rb"))
         case "xz":

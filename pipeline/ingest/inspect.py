@@ -1,0 +1,104 @@
+"""A look at logs before they are read for good: what each is taken for, what it has, and what would be set aside."""
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import pyarrow as pa
+
+from pipeline.core.errors import InputError
+from pipeline.core.report import Report
+from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.core.tables import JOBS, UNREADABLE
+from pipeline.ingest.intake import reader_of, take_in
+from pipeline.ingest.privacy import unquoted
+from pipeline.ingest.reader import Layout, Reader
+from pipeline.ingest.readers import READERS
+from pipeline.ingest.refine import refined
+from pipeline.ingest.sources import Source, byte_blocks, compression_of, find_sources, head
+
+BOUND_BYTES = 1 << 20
+"""Decompressed bytes of a source that are read unless all are asked for."""
+
+_LATER = ("flag", "group_id")
+_CUT_BY_BOUND = ("cut_off",)
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What is known of one source.
+
+    format, report: None where no reader knows it, and `error` says why. layout: the log's own columns. filled, empty:
+    columns of JOBS that get a value from what was read, and that get none. is_whole: whether that was all of it.
+    """
+
+    label: str
+    compression: str
+    format: str | None
+    is_whole: bool
+    timezone: str
+    layout: Layout
+    jobs: pa.Table
+    unreadable: pa.Table
+    report: Report | None
+    error: str | None = None
+
+    @property
+    def filled(self) -> list[str]:
+        """Columns of JOBS with a value in any row."""
+        return [name for name in self.jobs.column_names if self.jobs.column(name).null_count < self.jobs.num_rows]
+
+    @property
+    def empty(self) -> list[str]:
+        """Columns of JOBS without one, but for those that later stages fill."""
+        return [name for name in self.jobs.column_names if name not in {*self.filled, *_LATER}]
+
+
+def inspect(
+    paths: Sequence[Path | Source], site: SiteSettings, settings: IngestSettings, *, is_all: bool = False
+) -> Iterator[Inspection]:
+    """Each source behind the paths, by label; InputError where a path leads to none, or a source is damaged."""
+    candidates = READERS if settings.format == "auto" else {str(settings.format): READERS[settings.format]}
+    for source in find_sources(paths):
+        yield _inspected(source, candidates, site, settings, is_all=is_all)
+
+
+def _inspected(
+    source: Source, candidates: Mapping[str, Reader], site: SiteSettings, settings: IngestSettings, *, is_all: bool
+) -> Inspection:
+    packed, nothing = compression_of(source), (JOBS.empty(), UNREADABLE.empty(), None)
+    seen = Inspection(source.label, packed, None, True, site.timezone, Layout(), *nothing)
+    try:
+        reader = reader_of(replace(source, is_named=True), candidates)
+        assert reader is not None
+        shown, is_whole = (source, True) if is_all else _bounded(source)
+        seen = replace(seen, format=reader.name, is_whole=is_whole, layout=_layout(reader, source, site, settings))
+        taken = take_in([shown], {reader.name: reader}, site, _only(settings, reader), scratch=None, earlier=None)
+        (jobs,) = refined(taken, site, settings, None, None)
+        lines = pa.concat_tables([*taken.unreadable.tables(UNREADABLE.schema()), UNREADABLE.empty()])
+        if not is_whole:
+            lines = lines.filter(pa.array([r not in _CUT_BY_BOUND for r in lines["reason"].to_pylist()], pa.bool_()))
+        return replace(seen, jobs=jobs, unreadable=lines, report=taken.report(site, settings))
+    except InputError as error:
+        return replace(seen, error=unquoted(str(error)) if site.anonymise else str(error))
+
+
+def _layout(reader: Reader, source: Source, site: SiteSettings, settings: IngestSettings) -> Layout:
+    return reader.layout(head(source), site, settings) if reader.layout else Layout()
+
+
+def _only(settings: IngestSettings, reader: Reader) -> IngestSettings:
+    return settings.model_copy(update={"format": reader.name})
+
+
+def _bounded(source: Source) -> tuple[Source, bool]:
+    """The source's first bytes, up to the end of a line, as a source; whether they are all."""
+    blocks = list(islice(byte_blocks(source, BOUND_BYTES), 2))
+    first = blocks[0] if blocks else b""
+    if len(blocks) < 2:
+        return replace(source, opened=lambda: cast(BinaryIO, io.BytesIO(first))), True
+    whole = first[: first.rfind(b"\n") + 1] or first
+    return replace(source, opened=lambda: cast(BinaryIO, io.BytesIO(whole))), False
