@@ -1,4 +1,4 @@
-"""From the options of `walltime ingest` to what is read: the one place that asks for the clock and the environment."""
+"""From `--live --since --until` to what ingest reads: the one place that asks for the clock and the environment."""
 
 import os
 import time
@@ -9,7 +9,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from pipeline.core.errors import ConfigError, InputError
-from pipeline.core.settings import IngestSettings, SiteSettings, load_settings, parse_settings
+from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.text import printable
 from pipeline.ingest.sacct_live import Window, live
 from pipeline.ingest.sources import Source
@@ -18,15 +18,6 @@ _DAY_S = 86_400
 _TOKEN_BYTES = 4
 
 Reading = tuple[Sequence[Path | Source], SiteSettings, IngestSettings]
-
-
-def ingest_settings(config: Path | None, site: str | None, form: str | None) -> tuple[SiteSettings, IngestSettings]:
-    """[site] and [ingest] of a config (or the defaults), with the site's name and the format that win over it."""
-    chosen = load_settings(config).model_dump(include={"site", "ingest"}) if config else {"site": {}, "ingest": {}}
-    chosen["site"] |= {} if site is None else {"name": site}
-    chosen["ingest"] |= {} if form is None else {"format": form}
-    settings = parse_settings(chosen, "--site" if site == "" else "--format")
-    return settings.site, settings.ingest
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """Jobs with hostile names, submitted to a real Slurm and read back through the live source and the JSON."""
 
-import json
 import subprocess
 import sys
 import time
@@ -78,27 +77,25 @@ def states(environment: Mapping[str, str]) -> list[str]:
     return [line.split()[0] for line in said.splitlines() if line]
 
 
-@pytest.fixture(scope="module")
-def live(slurm: dict[str, str], submitted: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
-    """The jobs as `walltime ingest --live` writes them."""
-    out = tmp_path_factory.mktemp("live") / "jobs.parquet"
-    command = [
-        sys.executable,
-        "-m",
-        "flows.cli",
-        "ingest",
-        "--live",
-        "--since",
-        "2020-01-01",
-        "--out",
-        str(out),
-        "--json",
-    ]
-    done = subprocess.run(command, check=False, env=slurm, capture_output=True, text=True, timeout=300)
+def ingest_live(environment: Mapping[str, str], out: Path, *options: str) -> pa.Table:
+    """The jobs as `walltime ingest --live` writes them, none of them unreadable."""
+    command = [sys.executable, "-m", "flows.cli", "ingest", "--live", "--since", "2020-01-01", "--out", str(out)]
+    done = subprocess.run(
+        [*command, *options], check=False, env=environment, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)["report"]
-    assert not out.with_name("jobs.unreadable.parquet").exists(), report
+    assert not out.with_name("jobs.unreadable.parquet").exists(), done.stdout
     return pq.read_table(out)
+
+
+@pytest.fixture(scope="module")
+def written(slurm: dict[str, str], submitted: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("live") / "jobs.parquet"
+
+
+@pytest.fixture(scope="module")
+def live(slurm: dict[str, str], written: Path) -> pa.Table:
+    return ingest_live(slurm, written)
 
 
 @pytest.fixture(scope="module")
@@ -191,3 +188,7 @@ def test_the_json_says_the_same(slurm: dict[str, str], live: pa.Table, tmp_path:
     for left, right in zip(found.to_pylist(), live.to_pylist(), strict=True):
         for name in set(left) - {"source_file", "source_line"}:
             assert left[name] == right[name] or (name in lost and left[name] is None), (name, left, right)
+
+
+def test_a_second_night_changes_nothing(slurm: dict[str, str], live: pa.Table, written: Path) -> None:
+    assert ingest_live(slurm, written, "--update").equals(live)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.live import ingest_settings, reading, window_of
+from flows.live import reading, window_of
 from pipeline.core.errors import ConfigError, InputError
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.ingest import READERS, ingest
@@ -229,18 +229,6 @@ def test_dates_are_of_the_sites_zone() -> None:
 def test_files_or_live_but_not_both(paths: list[str], is_live: bool, since: str | None, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence), reading(paths, is_live, since, None, SITE, IngestSettings()):
         pass
-
-
-def test_a_config_says_how_and_options_win(tmp_path: Path) -> None:
-    config = tmp_path / "site.toml"
-    config.write_text('[site]\nname = "a"\ntimezone = "Asia/Tokyo"\n[ingest]\nsacct_command = "/opt/slurm/bin/sacct"\n')
-    site, how = ingest_settings(config, "b", "sacct")
-    assert (site.name, site.timezone, how.sacct_command, how.format) == (
-        "b", "Asia/Tokyo", "/opt/slurm/bin/sacct", "sacct",
-    )  # fmt: skip
-    assert ingest_settings(None, None, None) == (SiteSettings(), IngestSettings())
-    with pytest.raises(ConfigError, match="--format"):
-        ingest_settings(None, None, "xml")
 
 
 def test_a_short_program_is_run_whole() -> None:
