@@ -25,7 +25,15 @@ from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.text import printable
 from pipeline.ingest.reader import PART, Chunk, Reader, Remarks, categories, constant, jobs_table, unreadable_table
 from pipeline.ingest.sources import Block, Source, empty_source, line_blocks
-from pipeline.ingest.swf_fields import COUNTS, NAMED_CATEGORIES, PLAIN_CATEGORIES, REALS, Fields, field_numbers
+from pipeline.ingest.swf_fields import (
+    COUNTS,
+    NAMED_CATEGORIES,
+    PLAIN_CATEGORIES,
+    REALS,
+    STANDARD,
+    Fields,
+    field_numbers,
+)
 from pipeline.ingest.swf_header import Header, short_names
 from pipeline.ingest.swf_lines import MIN_FIELDS, N_FIELDS, REASONS, Scanned, scan
 from pipeline.ingest.swf_notes import notes
@@ -40,7 +48,7 @@ STATES = {0: "FAILED", 1: "COMPLETED", 2: "PARTIAL", 3: "PARTIAL", 4: "PARTIAL",
 def looks_right(head: bytes) -> bool:
     """Whether a source's first bytes are SWF: a line of numbers, or nothing but comments and blanks."""
     whole = head[: head.rfind(b"\n") + 1] or head
-    scanned = scan(whole.removeprefix(b"\xef\xbb\xbf"))
+    scanned = scan(whole.removeprefix(b"\xef\xbb\xbf"), reals=[STANDARD[name] for name in REALS])
     return bool(len(scanned.line) or not len(scanned.bad))
 
 
