@@ -78,10 +78,10 @@ class Fields:
         if any(name not in self.numbers for name in names):
             return self._null(pa.int64())
         missing = np.logical_or.reduce([self._missing(name) for name in names])
-        total = np.sum([self._whole(name) for name in names], axis=0, dtype=np.int64) + zero_s
+        total: Ints = np.sum([self._whole(name) for name in names], axis=0, dtype=np.int64) + zero_s
         fractions = [self._real(name) - self._whole(name) for name in names if self._has_fractions(name)]
         if fractions:
-            total += np.floor(np.sum(fractions, axis=0)).astype(np.int64)
+            total = total + np.floor(np.sum(fractions, axis=0)).astype(np.int64)
         return arrow(total, missing)
 
     def n_floored(self) -> int:
