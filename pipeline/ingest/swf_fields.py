@@ -78,7 +78,7 @@ class Fields:
         if any(name not in self.numbers for name in names):
             return self._null(pa.int64())
         missing = np.logical_or.reduce([self._missing(name) for name in names])
-        total: Ints = np.sum([self._whole(name) for name in names], axis=0, dtype=np.int64) + zero_s
+        total: Ints = np.add.reduce([self._whole(name) for name in names], dtype=np.int64) + np.int64(zero_s)
         fractions = [self._real(name) - self._whole(name) for name in names if self._has_fractions(name)]
         if fractions:
             total = total + np.floor(np.sum(fractions, axis=0)).astype(np.int64)
