@@ -39,7 +39,7 @@ from pipeline.ingest.spans import decoded
 EXPECTS = "PBS accounting: lines of MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value ..."
 TRIAL_LINES = 100
 RAW_CHARACTERS = 500
-BLOCK_BYTES = 1 << 23
+BLOCK_BYTES = 1 << 24
 _RECORD = re.compile(rb"^[ \t]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];", re.MULTILINE)
 _DATED = re.compile(rb"[ \t\r]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;")
 _KEY = re.compile(rb"(?:^|[ ;])([A-Za-z_]+(?:\.[A-Za-z_]+)?)=", re.MULTILINE)
@@ -72,7 +72,7 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
     is_empty = True
     for piece in _pieces(source):
         is_empty = False
-        scanned = scan(piece.data)
+        scanned = scan(piece.data, piece.n_lines)
         records = typed(scanned, source.label, piece.line, site.timezone)
         unreadable = [*_rows(source, piece, scanned.bad), *_rows(source, piece, records.bad)]
         unreadable.sort(key=lambda row: int(str(row["source_line"])))

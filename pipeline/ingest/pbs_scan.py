@@ -56,9 +56,8 @@ class Scanned:
         return low, high
 
 
-def scan(data: bytes) -> Scanned:
-    """The records and unreadable lines of a block of whole records (the last line may lack its newline)."""
-    n_lines = data.count(b"\n") + 1
+def scan(data: bytes, n_lines: int) -> Scanned:
+    """The records and unreadable lines of a block of n_lines lines, whole records (the last may lack its newline)."""
     text = as_bytes(data)
     rows, bad = np.empty((7, n_lines), np.int64), np.empty((n_lines, 4), np.int64)
     counts, others = np.zeros(3, np.int64), np.zeros(256, np.int64)
