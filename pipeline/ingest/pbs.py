@@ -39,7 +39,7 @@ from pipeline.ingest.spans import decoded
 EXPECTS = "PBS accounting: lines of MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value ..."
 TRIAL_LINES = 100
 RAW_CHARACTERS = 500
-BLOCK_BYTES = 1 << 24
+BLOCK_BYTES = 1 << 25
 _RECORD = re.compile(rb"^[ \t]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];", re.MULTILINE)
 _DATED = re.compile(rb"[ \t\r]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;")
 _KEY = re.compile(rb"(?:^|[ ;])([A-Za-z_]+(?:\.[A-Za-z_]+)?)=", re.MULTILINE)
