@@ -2,8 +2,8 @@
 
 A step is an attempt's where Slurm's DBIndex says so, or, without it, where the step started while the attempt ran.
 What is then left goes to the attempt of its job that started last before it, or to the only one. All records of one
-attempt (overlapping dumps) share what its steps tell. So the outcome hangs on the set of rows alone; `fold_beside` does
-the sure part early, for steps that stand right after their job.
+attempt (overlapping dumps) share what its steps tell. So the outcome hangs on the set of rows alone, as attempts of one
+job never run at one time; `fold_beside` does the sure part early, for steps that stand right after their job.
 """
 
 from dataclasses import dataclass
@@ -47,10 +47,10 @@ class Attempts:
 
 def belongs(steps: Attempts, jobs: Attempts) -> Bools:
     """Whether each step surely is of the attempt paired with it, their job ids being equal."""
-    by_key = ~steps.no_key & ~jobs.no_key
+    by_key = ~jobs.no_key & (steps.key == jobs.key)
     knows_time = ~steps.no_start & ~jobs.no_start & ~jobs.no_end
     within = knows_time & (jobs.start_s <= steps.start_s) & (steps.start_s < np.maximum(jobs.end_s, jobs.start_s + 1))
-    sure: Bools = np.where(by_key, steps.key == jobs.key, within)
+    sure: Bools = np.where(steps.no_key, within, by_key)
     return sure
 
 
@@ -131,16 +131,15 @@ def _leftovers(step: Ints, job: Ints, sure: Bools, steps: Attempts, jobs: Attemp
 
 
 def _told(jobs: pa.Table, steps: pa.Table, step: Ints, job: Ints) -> pa.Table:
-    """The jobs, with the largest memory of the paired steps, and their highest exit code where the log has none."""
+    """The jobs, with the largest memory and the highest exit code of the paired steps and of the job's own row."""
     if not len(step):
         return jobs
     rss = floats_of(jobs["max_rss_kib"]).copy()
     np.fmax.at(rss, job, floats_of(steps["max_rss_kib"])[step])
     code, no_code = integers(jobs["derived_exit_code"])
     said, no_said = integers(steps["derived_exit_code"])
-    highest = np.full(len(code), -1, np.int64)
-    np.maximum.at(highest, job, np.where(no_said, -1, said)[step])
-    code = np.where(no_code, highest, code)
+    code = np.where(no_code, -1, code)
+    np.maximum.at(code, job, np.where(no_said, -1, said)[step])
     jobs = _replaced(jobs, "max_rss_kib", arrow(rss, np.isnan(rss)))
     return _replaced(jobs, "derived_exit_code", arrow(code, code < 0))
 

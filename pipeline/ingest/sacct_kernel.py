@@ -20,6 +20,7 @@ def scan(  # noqa: PLR0912
     delimiter: Bytes,
     n_cells: int,
     is_trailing: bool,
+    id_column: int,
     quote: int,
     slots: Ints,
     starts_well: Bytes,
@@ -49,6 +50,8 @@ def scan(  # noqa: PLR0912
                     if slot >= 0:
                         start[slot, rows], end[slot, rows] = cell_at, at
                     good &= starts_well[data[cell_at] if at > cell_at else EMPTY, cell] != 0
+                    if cell == id_column and good:
+                        good = _id(data, cell_at, at)[0] != INVALID_ID
                 cell += 1
                 at += d_size
                 cell_at = at
@@ -65,6 +68,8 @@ def scan(  # noqa: PLR0912
                 if slot >= 0:
                     start[slot, rows], end[slot, rows] = cell_at, stop
                 good &= starts_well[data[cell_at] if stop > cell_at else EMPTY, cell] != 0
+                if cell == id_column and good:
+                    good = _id(data, cell_at, stop)[0] != INVALID_ID
         if good and cell == n_cells - 1:
             row_line[rows], row_at[rows] = line, begin
             rows += 1
@@ -88,30 +93,32 @@ def _is_delimiter(data: Bytes, at: int, delimiter: Bytes) -> bool:
 
 @numba.njit(cache=True, nogil=True)
 def classify(data: Bytes, start: Ints, end: Ints, kinds: Bytes, job_end: Ints, array_end: Ints, het_end: Ints) -> None:
-    """What each id names, where its job's part ends, and where its array's or heterogeneous job's does (-1: none)."""
+    """What each id names, and where its job's part, its array's and its heterogeneous job's end (-1: none)."""
     for row in range(start.size):
-        at, stop = start[row], end[row]
-        kinds[row], job_end[row], array_end[row], het_end[row] = INVALID_ID, stop, -1, -1
-        at = _digits(data, at, stop)
-        if at == start[row] or at - start[row] > 18:
-            continue
-        if at < stop and data[at] == 95:
-            array_end[row] = at
-            after = _task(data, at + 1, stop)
-            if after == at + 1:
-                continue
-            at = after
-        if at < stop and data[at] == 43:
-            het_end[row] = at
-            after = _digits(data, at + 1, stop)
-            if after == at + 1:
-                continue
-            at = after
-        if at == stop:
-            kinds[row] = JOB
-        elif data[at] == 46 and at + 1 < stop:
-            job_end[row] = at
-            kinds[row] = STEP if 48 <= data[at + 1] <= 57 or data[at + 1] == 105 else BATCH_STEP
+        kinds[row], job_end[row], array_end[row], het_end[row] = _id(data, start[row], end[row])
+
+
+@numba.njit(cache=True, nogil=True)
+def _id(data: Bytes, start: int, stop: int) -> tuple[int, int, int, int]:
+    array_end, het_end = -1, -1
+    at = _digits(data, start, stop)
+    if at == start or at - start > 18:
+        return INVALID_ID, stop, -1, -1
+    if at < stop and data[at] == 95:
+        array_end = at
+        at = _task(data, at + 1, stop)
+        if at == array_end + 1:
+            return INVALID_ID, stop, -1, -1
+    if at < stop and data[at] == 43:
+        het_end = at
+        at = _digits(data, at + 1, stop)
+        if at == het_end + 1:
+            return INVALID_ID, stop, -1, -1
+    if at == stop:
+        return JOB, stop, array_end, het_end
+    if data[at] != 46 or at + 1 >= stop:
+        return INVALID_ID, stop, -1, -1
+    return (STEP if 48 <= data[at + 1] <= 57 or data[at + 1] == 105 else BATCH_STEP), at, array_end, het_end
 
 
 @numba.njit(cache=True, nogil=True)

@@ -13,7 +13,7 @@ from pipeline.core.arrays import Bools, Ints
 from pipeline.ingest.sacct_fields import Kind
 from pipeline.ingest.sacct_kernel import EMPTY, Matrix, scan
 from pipeline.ingest.sacct_layout import Layout, header_layout
-from pipeline.ingest.sacct_odd import Cells, resolve
+from pipeline.ingest.sacct_odd import Cells, resolve, solve
 from pipeline.ingest.spans import as_bytes
 from pipeline.ingest.spans_kernel import Bytes
 
@@ -21,6 +21,9 @@ _FIRST = {
     Kind.ID: b"0123456789", Kind.TIME: b"0123456789UNun:", Kind.DURATION: b"0123456789-:.UPIupi",
     Kind.COUNT: b"0123456789-UNun", Kind.MEMORY: b"0123456789.?UNun", Kind.EXIT: b"0123456789-",
 }  # fmt: skip
+MAX_LOOSE = 8
+"""Unreadable lines before a whole one that are tried as the beginning of its record."""
+
 _LETTERS = bytes(range(65, 91)) + bytes(range(97, 123)) + b"_"
 
 
@@ -78,18 +81,21 @@ class _Plain:
 
 
 def last_start(data: bytes, layout: Layout) -> int:
-    """Where the last record that takes one line by itself starts; 0: nowhere."""
-    at = len(data)
+    """Where the last record surely starts: with a whole line after a whole line; 0: nowhere."""
+    at, follows = len(data), 0
     for _ in range(64):
         before = data.rfind(b"\n", 0, max(at - 1, 0)) + 1
-        line = data[before:at].rstrip(b"\r\n")
-        if line.count(layout.delimiter) == layout.n_delimiters and len(_plain(line, layout).line):
-            return before
+        line = data[before:at]
+        is_whole = line.count(layout.delimiter) == layout.n_delimiters and len(_plain(line, layout).line) == 1
+        if is_whole and follows:
+            return follows
+        follows = before if is_whole else 0
         at = before
         if not at:
             return 0
     plain = _plain(data, layout)
-    return int(plain.at[-1]) if len(plain.at) else 0
+    after = np.flatnonzero(np.diff(plain.line) == 1)
+    return int(plain.at[after[-1] + 1]) if len(after) else 0
 
 
 def scan_block(data: bytes, layout: Layout) -> Scanned:
@@ -123,8 +129,8 @@ def _plain(data: bytes, layout: Layout) -> _Plain:
     quote = ord('"') if layout.is_quoted else -1
     delimiter = as_bytes(layout.delimiter)
     n_rows, n_odd = scan(
-        as_bytes(data), delimiter, n_cells, layout.is_trailing, quote, slots, _starts_well(layout), start, end, line,
-        at, odd,
+        as_bytes(data), delimiter, n_cells, layout.is_trailing, layout.id_column, quote, slots, _starts_well(layout),
+        start, end, line, at, odd,
     )  # fmt: skip
     return _Plain(start, end, line[:n_rows], at[:n_rows], odd[:n_odd])
 
@@ -178,14 +184,32 @@ def _with_odd(data: bytes, layout: Layout, rows: Rows, odd: Matrix) -> Scanned:
             if leads and first == 0:
                 is_kept[before] = False
             unreadable.append((*spans[first][:2], spans[last][2], last - first + 1, reason))
-        is_loose = bool(found.unreadable) and found.unreadable[-1][1] == len(spans) - 1
-        if is_loose and layout.kinds[0].is_wide and before + 1 < len(rows):
-            # The line may be the beginning of the next record's first text.
-            is_kept[before + 1] = False
+        if found.unreadable and before + 1 < len(rows):
             at = int(rows.at[before + 1])
-            unreadable.append((int(rows.line[before + 1]), at, _line_end(data, at), 1, "ambiguous_fields"))
+            begun = _begun(found.unreadable, spans, data, at, layout)
+            if begun < len(found.unreadable):
+                # These lines and the next record may also be one record with a line's end in a text.
+                is_kept[before + 1] = False
+                del unreadable[len(unreadable) - len(found.unreadable) + begun :]
+                line, start, _ = spans[found.unreadable[begun][0]]
+                n_lines = int(rows.line[before + 1]) - line + 1
+                unreadable.append((line, start, _line_end(data, at), n_lines, "ambiguous_fields"))
     joined = _joined(data, layout, rows, is_kept, records)
     return Scanned(joined, unreadable, n_headers, n_blank, len(records))
+
+
+def _begun(
+    loose: Sequence[tuple[int, int, str]], spans: Sequence[tuple[int, int, int]], data: bytes, at: int, layout: Layout
+) -> int:
+    """The first of a run's last unreadable lines that, with all up to the whole line at a byte, could be a record."""
+    first = len(loose)
+    while first and loose[first - 1][1] == len(spans) - 1 - (len(loose) - first) and len(loose) - first < MAX_LOOSE:
+        first -= 1
+    stop = _line_end(data, at)
+    for k in range(first, len(loose)):
+        if loose[k][2] == "too_few_fields" and solve(data[spans[loose[k][0]][1] : stop], layout) is not None:
+            return k
+    return len(loose)
 
 
 def _joined(
