@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 from flows.render import console, grid, pairs, plain_number, say
-from pipeline.ingest.inspect import Inspection
+from pipeline.ingest.inspect import CUT_BY_BOUND, Inspection
 
 _FIRST = ("job_id", "user", "application", "submit_s", "start_s", "procs", "runtime_s", "requested_s", "state")
 _UNREADABLE_SHOWN = 5
@@ -13,6 +13,8 @@ _UNREADABLE_SHOWN = 5
 def as_dict(seen: Inspection, n_rows: int) -> dict[str, Any]:
     """Plain values for JSON; of the jobs and the unreadable lines the first few."""
     reasons = Counter(seen.unreadable.column("reason").to_pylist())
+    # Where the beginning was read only, the record it ends in is not the log's fault.
+    hidden = {*reasons, *(() if seen.is_whole else CUT_BY_BOUND)}
     set_aside = {name: tally.rows for name, tally in seen.report.set_aside.items()} if seen.report else {}
     return {
         "log": seen.label,
@@ -28,7 +30,7 @@ def as_dict(seen: Inspection, n_rows: int) -> dict[str, Any]:
         "columns_empty": seen.empty,
         "lines": seen.report.seen.rows if seen.report else 0,
         "n_jobs": seen.jobs.num_rows,
-        "set_aside": {name: n for name, n in set_aside.items() if n and name not in reasons},
+        "set_aside": {name: n for name, n in set_aside.items() if n and name not in hidden},
         "quarantined": dict(sorted(reasons.items())),
         "notes": [*seen.layout.said, *(seen.report.notes if seen.report else ())],
         "jobs": seen.jobs.slice(0, n_rows).to_pylist(),

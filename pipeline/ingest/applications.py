@@ -16,7 +16,7 @@ _COUNTED = (
 )
 _UNITS = (
     r"n|np|p|c|t|x|nodes?|cores?|cpus?|tasks?|procs?|ranks?|threads?|gpus?|kb?|mb?|gb?|tb?|[kmgt]ib|"
-    r"fs|ps|ns|us|ms|s|sec|m|min|h|hrs?|hours?|d|days?|atoms|steps"
+    r"fs|ps|ns|us|ms|s|sec|m|min|h|hrs?|hours?|days?|atoms|steps"
 )
 
 
@@ -97,7 +97,7 @@ RULES = (
         "separator",
         r"[\W_]+",
         "-",
-        (("a  b__c", "a-b-c"), ("x.-+y", "x-y"), ("größe_m", "größe-m"), ("a|b\nc", "a-b-c")),
+        (("a  b__c", "a-b-c"), ("x.-+y", "x-y"), ("größe_m", "größe-m"), ("naïve", "naïve"), ("a|b\nc", "a-b-c")),
     ),
 )
 """In the order they apply. They know no site: what a site calls its codes goes in ingest.application_rules."""

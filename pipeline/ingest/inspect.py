@@ -24,7 +24,7 @@ BOUND_BYTES = 1 << 20
 """Decompressed bytes of a source that are read unless all are asked for."""
 
 _LATER = ("flag", "group_id")
-_CUT_BY_BOUND = ("cut_off",)
+CUT_BY_BOUND = ("cut_off",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def _inspected(
         (jobs,) = refined(taken, site, settings, None, None)
         lines = pa.concat_tables([*taken.unreadable.tables(UNREADABLE.schema()), UNREADABLE.empty()])
         if not is_whole:
-            lines = lines.filter(pa.array([r not in _CUT_BY_BOUND for r in lines["reason"].to_pylist()], pa.bool_()))
+            lines = lines.filter(pa.array([r not in CUT_BY_BOUND for r in lines["reason"].to_pylist()], pa.bool_()))
         return replace(seen, jobs=jobs, unreadable=lines, report=taken.report(site, settings))
     except InputError as error:
         return replace(seen, error=unquoted(str(error)) if site.anonymise else str(error))

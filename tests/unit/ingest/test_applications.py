@@ -1,0 +1,127 @@
+"""Names of applications: each rule by its own examples, whole names, a site's rules first, problem sizes."""
+
+import re
+import time
+
+import pyarrow as pa
+import pytest
+
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import IngestSettings, SiteSettings, TextRule
+from pipeline.ingest.applications import MAX_CHARACTERS, RULES, application_of
+from pipeline.ingest.finish import Finisher, finished_schema, tokens_of
+from pipeline.ingest.reader import EXTRAS, jobs_table
+from pipeline.ingest.rules import rules_of
+
+EXAMPLES = [(rule, name, made) for rule in RULES for name, made in rule.examples]
+
+
+@pytest.mark.parametrize(("rule", "name", "made"), EXAMPLES, ids=[f"{r.name}-{n}" for r, n, _ in EXAMPLES])
+def test_each_rule_does_what_its_examples_say(rule, name: str, made: str) -> None:
+    assert re.sub(rule.find, rule.gives, name) == made
+
+
+def test_every_rule_has_an_example_it_changes_and_one_it_leaves() -> None:
+    for rule in RULES:
+        changed = [name for name, made in rule.examples if name != made]
+        assert changed, rule.name
+        assert rule.name in {"uuid", "date", "number", "separator"} or len(changed) < len(rule.examples), rule.name
+
+
+@pytest.mark.parametrize(
+    ("job_name", "application"),
+    [
+        ("relax_0017.sh", "relax"),
+        ("Relax-2024-05-01", "relax"),
+        ("RELAX", "relax"),
+        ("/home/ada/runs/relax_n64.sbatch", "relax"),
+        ("cfd_solver", "cfd-solver"),
+        ("cfd.solver.n128.seed7", "cfd-solver"),
+        ("gromacs2023 npt 10ns", "gromacs-npt"),
+        ("nf-ALIGN_(12)", "nf-align"),
+        ("wave3d", "wave3d"),
+        ("h2o_md", "h2o-md"),
+        ("build-3f2a9c1d", "build"),
+        ("run12", "run"),
+        ("Größe_7", "grösse"),
+        ("a|b\nc", "a-b-c"),
+        ("1234", None),
+        ("", None),
+        ("___", None),
+    ],
+)
+def test_whole_names(job_name: str, application: str | None) -> None:
+    assert application_of(job_name) == application
+
+
+def test_a_made_name_stays_what_it_is() -> None:
+    for _, name, _ in EXAMPLES:
+        made = application_of(name)
+        assert made is None or application_of(made) == made, name
+
+
+@pytest.mark.parametrize("hostile", ["a" * 10**6, "1_" * 10**5, "-n1" * 10**5, "/" * 10**6, "0a" * 10**5, "[" * 10**6])
+def test_hostile_names_cost_little(hostile: str) -> None:
+    began = time.process_time()
+    application_of(hostile)
+    assert time.process_time() - began < 0.2
+
+
+def finished(settings: IngestSettings, **values: list[str | None]) -> pa.Table:
+    n = len(next(iter(values.values())))
+    typed = {}
+    for name, words in values.items():
+        schema_type = jobs_table(0).schema.field(name).type if name in jobs_table(0).schema.names else pa.string()
+        typed[name] = pa.array(words, pa.string()).cast(schema_type)
+    return Finisher(SiteSettings(), settings).table(jobs_table(n, **typed))
+
+
+def test_a_site_s_rules_come_first_and_the_log_s_own_application_stays() -> None:
+    rule = TextRule(text="job_name", find=r"^(vasp)_", gives=r"code \1")
+    done = finished(
+        IngestSettings(application_rules=(rule,)),
+        job_name=["vasp_relax_3", "lmp_1", None, "x_2"],
+        application=[None, None, None, "17"],
+    )
+    assert done["application"].to_pylist() == ["code vasp", "lmp", None, "17"]
+
+
+def test_problem_sizes_come_from_any_text_and_the_first_rule_that_matches() -> None:
+    rules = (
+        TextRule(find=r"-s(\d+)"),
+        TextRule(text="submit_line", find=r"--grid (\d+)"),
+        TextRule(text="comment", find="^big$"),
+    )
+    done = finished(
+        IngestSettings(problem_size_rules=rules),
+        job_name=["a-s64", "b", "c-s8", "d"],
+        submit_line=["x --grid 5", "x --grid 7", None, None],
+        comment=[None, None, None, "big"],
+    )
+    assert done["problem_size"].to_pylist() == ["64", "7", "8", "big"]
+    assert not set(done.column_names) & set(EXTRAS.names[1:])
+
+
+def test_rules_see_a_bounded_text_and_a_wrong_group_is_a_config_error() -> None:
+    rule = TextRule(find=r"(z)$")
+    (column,) = (rules_of([rule], "r").column(pa.table({"job_name": ["y" * MAX_CHARACTERS + "z", "z"]})),)
+    assert column.to_pylist() == [None, "z"]
+    with pytest.raises(ConfigError, match=r"r\[0\]"):
+        rules_of([TextRule(find="a", gives=r"\2")], "r")
+
+
+def test_submit_lines_are_kept_as_words_only_where_asked_for() -> None:
+    line = """sbatch --comment="a b" 'x y'.sh"""
+    assert finished(IngestSettings(), submit_line=[line])["submit_tokens"].to_pylist() == [None]
+    assert finished(IngestSettings(keep_submit_line=True), submit_line=[line])["submit_tokens"].to_pylist() == [
+        "sbatch --comment=a b x y.sh"
+    ]
+    assert tokens_of("an 'open quote") == "an 'open quote"
+    assert len(tokens_of("w " * 10**5) or "") <= 1_024
+
+
+def test_the_schema_of_finished_tables_is_known_before_any() -> None:
+    done = finished(IngestSettings(), job_name=["a_1"], work_dir=["/x"], comment=[None], submit_line=["y"])
+    assert set(done.column_names) <= set(finished_schema(pa.schema([*jobs_table(0).schema, *EXTRAS])).names)
+    parts = finished_schema(pa.schema([("job_id", pa.string()), ("job_name", pa.string()), ("work_dir", pa.string())]))
+    assert parts.names == ["job_id", "job_name", "application", "problem_size", "work_dir_hash"]

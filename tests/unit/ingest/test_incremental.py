@@ -1,0 +1,122 @@
+"""An earlier table brought up to date: nothing twice, the newest record wins, and what vanished or changed is told."""
+
+from itertools import pairwise
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import pytest
+
+from pipeline.core.report import Report
+from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.core.store import read_table, write_table
+from pipeline.core.tables import JOBS
+from pipeline.ingest import ingest, ingest_to
+from tests.unit.ingest.logs import row
+
+REAL = Path(__file__).resolve().parents[4] / "shared" / "data"
+POSITION = ("source_file", "source_line")
+
+
+def update(folder: Path, out: Path, *logs: Path, hold_bytes: int = 1 << 26, **site: Any) -> Report:
+    """What `walltime ingest LOG --out OUT --update` does."""
+    return ingest_to(
+        logs, SiteSettings(**site), IngestSettings(), out, out.with_suffix(".bad"), Path(mkdtemp(dir=folder)),
+        out if out.exists() else None, hold_bytes=hold_bytes,
+    )  # fmt: skip
+
+
+def content(out: Path) -> list[dict[str, Any]]:
+    return read_table(out, JOBS).drop_columns(list(POSITION)).to_pylist()
+
+
+def log(folder: Path, name: str, *rows: str) -> Path:
+    path = folder / name
+    path.write_text("; UnixStartTime: 0\n" + "\n".join(rows) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("hold_bytes", [0, 1 << 26])
+def test_overlapping_splits_give_what_one_reading_gives(tmp_path: Path, hold_bytes: int) -> None:
+    rows = [row(job_id=i % 70, submit_s=10 * i, user=i % 3) for i in range(120)]
+    whole, out = tmp_path / "whole.parquet", tmp_path / "jobs.parquet"
+    update(tmp_path, whole, log(tmp_path, "all", *rows))
+    for start, stop in pairwise(range(0, 121, 30)):
+        part = log(tmp_path, f"{start}", *rows[max(0, start - 10) : stop])
+        report = update(tmp_path, out, part, hold_bytes=hold_bytes)
+        report.check()
+    assert content(out) == content(whole)
+    assert (report.facts["new_jobs"], report.facts["unchanged_jobs"]) == (30, 10)
+    assert not [note for note in report.notes if "vanished" in note]
+    again = out.read_bytes()
+    update(tmp_path, out, tmp_path / "90", hold_bytes=hold_bytes)
+    assert out.read_bytes() == again
+
+
+def test_what_vanished_and_what_changed_is_told(tmp_path: Path) -> None:
+    out = tmp_path / "jobs.parquet"
+    before = [row(job_id=i, submit_s=100 * i) for i in range(1, 9)]
+    update(tmp_path, out, log(tmp_path, "one", *before))
+    now = [row(job_id=i, submit_s=100 * i, queue=9 if i == 5 else 3) for i in (4, 5, 7, 9)]
+    report = update(tmp_path, out, log(tmp_path, "two", *now))
+    jobs = {job["job_id"]: job for job in content(out)}
+    assert sorted(jobs) == list("123456789") and jobs["5"]["queue"] == "9"
+    facts = {name: report.facts[f"{name}_jobs"] for name in ("new", "unchanged", "changed", "vanished", "completed")}
+    # 8 was submitted while the newer log ran, and so was 6; 1, 2 and 3 had been before it began.
+    assert facts == {"new": 1, "unchanged": 2, "changed": 1, "vanished": 2, "completed": 0}
+    assert any("should be in these logs and are not; they stay: 6, 8" in note for note in report.notes)
+    assert any("whose word is kept: 5" in note for note in report.notes)
+    assert report.seen.rows == 8 + len(now) + 1
+
+
+def test_an_older_log_does_not_undo_a_newer_one(tmp_path: Path) -> None:
+    out = tmp_path / "jobs.parquet"
+    running, done = row(job_id=1, runtime_s=-1, status=-1), row(job_id=1, runtime_s=300)
+    update(tmp_path, out, log(tmp_path, "new", done))
+    report = update(tmp_path, out, log(tmp_path, "old", running))
+    assert [job["runtime_s"] for job in content(out)] == [300.0]
+    assert report.facts["newer_in_earlier_jobs"] == 1
+
+
+def test_a_job_number_used_again_is_a_restart_and_other_sites_stay(tmp_path: Path) -> None:
+    out = tmp_path / "jobs.parquet"
+    update(tmp_path, out, log(tmp_path, "a", row(job_id=7, submit_s=900)), name="north")
+    update(tmp_path, out, log(tmp_path, "b", row(job_id=7, submit_s=500)), name="north")
+    update(tmp_path, out, log(tmp_path, "c", row(job_id=7, submit_s=900)), name="south")
+    rows = [(job["site"], job["restart"], job["submit_s"]) for job in content(out)]
+    assert rows == [("north", 0, 500), ("south", 0, 900), ("north", 1, 900)]
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not REAL.exists(), reason="the real logs are not beside this checkout")
+def test_a_real_snapshot_is_completed_by_the_final_dump(tmp_path: Path) -> None:
+    folder = REAL / "sacct" / "real-slurm-22.05.8"
+    out, final = tmp_path / "jobs.parquet", folder / "sacct-X-duplicates.txt.gz"
+    update(tmp_path, out, folder / "sacct-X-midrun-snapshot.txt.gz")
+    report = update(tmp_path, out, final)
+    jobs, _, _ = ingest([final], SiteSettings(), IngestSettings())
+    assert content(out) == jobs.drop_columns(list(POSITION)).to_pylist()
+    assert (report.facts["completed_jobs"], report.facts["vanished_jobs"]) == (8, 0)
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not REAL.exists(), reason="the real logs are not beside this checkout")
+@pytest.mark.parametrize("name", ["pbs/real-openpbs-23.06.06/20261121.gz", "swf/KTH-SP2-1996-2.1-cln.swf.gz"])
+def test_re_reading_a_real_log_changes_nothing(tmp_path: Path, name: str) -> None:
+    out = tmp_path / "jobs.parquet"
+    update(tmp_path, out, REAL / name)
+    before = out.read_bytes()
+    report = update(tmp_path, out, REAL / name)
+    assert out.read_bytes() == before
+    assert (report.facts["new_jobs"], report.facts["changed_jobs"], report.facts["vanished_jobs"]) == (0, 0, 0)
+
+
+def test_a_table_that_is_none_is_refused_and_stays(tmp_path: Path) -> None:
+    from pipeline.core.errors import InputError
+
+    out = tmp_path / "jobs.parquet"
+    out.write_text("no table")
+    with pytest.raises(InputError, match="jobs table"):
+        update(tmp_path, out, log(tmp_path, "a", row()))
+    assert out.read_text() == "no table"
+    assert write_table(tmp_path / "x.parquet", JOBS.empty(), JOBS).exists()

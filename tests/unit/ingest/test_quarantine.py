@@ -1,0 +1,74 @@
+"""What cannot be read is kept beside the jobs, listed by reason, and counted so that every line is accounted for."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flows.cli.quarantine import quarantine
+from flows.ingesting import write_jobs
+from pipeline.core.errors import InputError
+from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.core.store import read_table
+from pipeline.core.tables import UNREADABLE
+from tests.unit.ingest.logs import row
+
+BAD = ("x " * 18, "1 2 3", "9 \x1b[31mred\x07 3 4 5", "é" * 5_000)
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Path:
+    log = tmp_path / "a.swf"
+    log.write_text("; Version: 2.2\n" + row() + "\n\n" + "\n".join(BAD) + "\n")
+    out = tmp_path / "jobs.parquet"
+    report, written = write_jobs([log], SiteSettings(), IngestSettings(), out)
+    assert set(written) == {"jobs", "unreadable"}
+    assert report.seen.rows == 7 == report.kept.rows + sum(tally.rows for tally in report.set_aside.values())
+    return out
+
+
+def test_each_line_is_kept_with_its_place_and_a_bounded_text(jobs: Path) -> None:
+    lines = read_table(jobs.with_name("jobs.unreadable.parquet"), UNREADABLE).to_pylist()
+    assert [line["source_line"] for line in lines] == [4, 5, 6, 7]
+    assert all(len(line["raw"]) <= 500 for line in lines)
+    assert not [path for path in jobs.parent.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("name", ["jobs.parquet", "jobs.unreadable.parquet"])
+def test_they_are_listed_by_reason(jobs: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    quarantine(jobs.with_name(name), limit=2, json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert sum(found["reasons"].values()) == 4 and len(found["records"]) == 2
+    reason = next(iter(found["reasons"]))
+    quarantine(jobs.with_name(name), reason=reason, json=True)
+    assert {row["reason"] for row in json.loads(capsys.readouterr().out)["records"]} == {reason}
+    with pytest.raises(InputError, match="--reason"):
+        quarantine(jobs, reason="boredom")
+
+
+def test_their_text_is_shown_escaped(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    quarantine(jobs)
+    shown = capsys.readouterr().out
+    assert "\\x1b[31mred\\x07" in shown and "\x1b" not in shown and "\x07" not in shown
+
+
+def test_a_log_without_a_fault_leaves_no_quarantine(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = jobs.with_name("good.swf")
+    log.write_text(row() + "\n")
+    _, written = write_jobs([log], SiteSettings(), IngestSettings(), jobs)
+    assert set(written) == {"jobs"} and not jobs.with_name("jobs.unreadable.parquet").exists()
+    quarantine(jobs)
+    assert "Every record could be read." in capsys.readouterr().out
+
+
+def test_a_failure_leaves_what_was_there(jobs: Path) -> None:
+    before = {path.name: path.read_bytes() for path in jobs.parent.iterdir()}
+    bad = jobs.parent / "sub"
+    bad.mkdir()
+    (bad / "b.swf").write_text("; nothing\n")
+    with pytest.raises(InputError):
+        write_jobs([bad / "b.swf"], SiteSettings(), IngestSettings(), jobs)
+    with pytest.raises(InputError):
+        write_jobs([bad / "b.swf"], SiteSettings(), IngestSettings(), bad / "new" / "deep" / "jobs.parquet")
+    assert not (bad / "new").exists()
+    assert {path.name: path.read_bytes() for path in jobs.parent.iterdir() if path.is_file()} == before
