@@ -65,7 +65,7 @@ def ingest_to(
 ) -> Report:
     """The same, written to two files in bounded memory; of UNREADABLE none where every line could be read.
 
-    scratch: an empty folder for spill files, the caller's to make and to remove. The bytes do not tell how much was spilled.
+    scratch: an empty folder for spill files, which the caller removes. The bytes do not tell how much was spilled.
     `earlier` may be `out`: it is read before and replaced in one step. Nothing is written where an error is raised.
     """
     with _discreet(site):

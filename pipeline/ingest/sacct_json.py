@@ -257,7 +257,7 @@ SACCT_JSON = Reader(
     "sacct_json",
     EXPECTS,
     REASONS,
-    ("submit_s", "start_s"),
+    ("submit_s",),
     looks_right,
     read,
     as_whole,
