@@ -5,11 +5,13 @@ import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from pipeline.core.columns import TEMPLATE_COLUMNS
 from pipeline.core.errors import ConfigError
+from pipeline.core.flags import Flag
 from pipeline.core.text import printable
 
 
@@ -18,6 +20,14 @@ def _known_template(names: tuple[str, ...]) -> tuple[str, ...]:
     if strange:
         raise ValueError(f"{', '.join(strange)} (a template may name {', '.join(TEMPLATE_COLUMNS)})")
     return names
+
+
+def _known_zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError("no IANA time zone by that name, as in Europe/Stockholm") from None
+    return name
 
 
 def _compiles(pattern: str) -> str:
@@ -42,7 +52,9 @@ class SiteSettings(Section):
     """Facts about one cluster."""
 
     name: str = Field("site", min_length=1, description="The cluster's name, as it stands in every table.")
-    timezone: str = Field("UTC", description="IANA zone of times a log writes without one, as in Europe/Stockholm.")
+    timezone: Annotated[str, AfterValidator(_known_zone)] = Field(
+        "UTC", description="IANA zone of times a log writes without one, as in Europe/Stockholm."
+    )
     anonymise: bool = Field(False, description="Replace user, account, group, job name and folder by keyed hashes.")
     key_file: str | None = Field(None, description="File with the key of those hashes; only its owner may read it.")
     max_procs: int | None = Field(
@@ -85,7 +97,7 @@ class IngestSettings(Section):
 class CleanSettings(Section):
     """Which flags set jobs aside."""
 
-    flags_off: tuple[str, ...] = Field((), description="Flags not to set.")
+    flags_off: tuple[Flag, ...] = Field((), description="Flags not to set.")
 
 
 class GroupSettings(Section):
@@ -102,6 +114,9 @@ class FitSettings(Section):
     """Which laws are fitted, and how one is chosen."""
 
     laws: tuple[LawName, ...] = Field(("constant", "amdahl", "downey_low", "downey_high"), min_length=1)
+    loss: Literal["log", "relative"] = Field(
+        "log", description="Errors whose squares are summed: log ones, or relative ones as ADEPT's WSSRE does."
+    )
     noise_floor: float = Field(
         0.05, gt=0, lt=1, description="What no law explains at a size, however many jobs it has (log s)."
     )
@@ -116,6 +131,9 @@ class PredictSettings(Section):
     reach: float = Field(4.0, ge=1, description="Predict up to this many times the largest size observed (and below).")
     default_log_sd: float = Field(
         0.4, gt=0, description="Error assumed where a group's own jobs cannot tell it (log s)."
+    )
+    measured_log_sd: float = Field(
+        0.02, gt=0, description="What a single run is not reproducible to, however alike repeats are (log s)."
     )
     wide_log_sd: float = Field(
         0.7, gt=0, description="Repeats that spread more than this share no runtime: the group is too wide (log s)."

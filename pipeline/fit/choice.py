@@ -7,7 +7,7 @@ import numpy as np
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.settings import FitSettings
 from pipeline.core.status import STATUS_CODE, FitStatus
-from pipeline.fit.fitters import FITTERS
+from pipeline.fit.loss import Loss, fit_batch, misfit
 from pipeline.fit.results import BatchFit
 from pipeline.fit.series import SeriesBatch
 from pipeline.laws import LAWS
@@ -18,7 +18,7 @@ MIN_POINTS = 3
 _UNUSABLE = (STATUS_CODE[FitStatus.TOO_FEW_POINTS], STATUS_CODE[FitStatus.BAD_VALUES])
 
 
-def leave_one_out(law: str, batch: SeriesBatch) -> Floats:
+def leave_one_out(law: str, batch: SeriesBatch, loss: Loss) -> Floats:
     """Per series, the weighted root mean square of log errors at each size predicted from the others (log s).
 
     NaN where the series has fewer than three sizes, or the others are too few for the law.
@@ -28,13 +28,13 @@ def leave_one_out(law: str, batch: SeriesBatch) -> Floats:
     for count in np.unique(n_points[n_points >= max(MIN_POINTS, LAWS[law].n_parameters + 1)]):
         series = np.flatnonzero(n_points == count)
         rows = batch.offsets[series][:, None] + np.arange(count)
-        error = _held_out_log_error(law, batch, rows)
+        error = _held_out_log_error(law, batch, rows, loss)
         mean_square[series] = (batch.weights[rows] * error**2).mean(axis=1)
     root: Floats = np.sqrt(mean_square)
     return root
 
 
-def _held_out_log_error(law: str, batch: SeriesBatch, rows: Ints) -> Floats:
+def _held_out_log_error(law: str, batch: SeriesBatch, rows: Ints, loss: Loss) -> Floats:
     """log(predicted/observed) with the shape of rows (series, sizes), each size predicted from the rest of its row."""
     n_series, count = rows.shape
     others = np.array([[k for k in range(count) if k != held] for held in range(count)])
@@ -42,7 +42,7 @@ def _held_out_log_error(law: str, batch: SeriesBatch, rows: Ints) -> Floats:
     offsets = np.arange(0, n_series * count * (count - 1) + 1, count - 1)
     held = rows.reshape(-1)
     part = SeriesBatch(offsets, batch.procs[kept], batch.runtime_s[kept], batch.weights[kept])
-    predicted_s = LAWS[law].runtime_s(FITTERS[law](part).parameters, batch.procs[held])
+    predicted_s = LAWS[law].runtime_s(fit_batch(law, part, loss).parameters, batch.procs[held])
     with np.errstate(divide="ignore", invalid="ignore"):
         error: Floats = np.log(predicted_s / batch.runtime_s[held]).reshape(rows.shape)
     return error
@@ -52,6 +52,7 @@ def choose(
     fits: Mapping[str, BatchFit],
     loo: Mapping[str, Floats],
     batch: SeriesBatch,
+    n_jobs: Floats,
     core_log_sd: Floats,
     settings: FitSettings,
 ) -> dict[str, Bools]:
@@ -59,43 +60,44 @@ def choose(
 
     Of Downey's two modes only the one that fits better can be chosen. Three sizes or more: of the laws whose
     leave-one-out error is within `choice_margin` of the least, the one with the fewest parameters. Fewer: the constant,
-    unless two sizes differ by more than their noise explains.
+    unless two sizes with repeats differ by more than noise explains and by no more than processors do.
     """
     names = sorted(fits, key=lambda name: LAWS[name].n_parameters)
-    usable = np.column_stack([~np.isin(fits[name].status, _UNUSABLE) & _best_of_family(name, fits) for name in names])
+    misfits = {name: misfit(name, fits[name], batch, settings.loss) for name in names}
+    usable = np.column_stack(
+        [~np.isin(fits[name].status, _UNUSABLE) & _best_of_family(name, misfits) for name in names]
+    )
     errors = np.where(usable, np.column_stack([loo[name] for name in names]), np.nan)
     errors = np.where(np.isnan(errors), np.inf, errors)
     near = errors <= errors.min(axis=1, keepdims=True) * (1 + settings.choice_margin)
     near &= np.isfinite(errors)
     few = ~near.any(axis=1)
-    near[few] = (usable & _simple_enough(names, batch, core_log_sd, settings))[few]
+    near[few] = (usable & _simple_enough(names, batch, n_jobs, core_log_sd, settings))[few]
     first = near.argmax(axis=1)
     return {name: near.any(axis=1) & (first == place) for place, name in enumerate(names)}
 
 
-def _best_of_family(name: str, fits: Mapping[str, BatchFit]) -> Bools:
+def _best_of_family(name: str, misfits: Mapping[str, Floats]) -> Bools:
     """Whether no other branch of the law's family fits better; of branches that tie, the first by name."""
-    best = np.ones(len(fits[name].wssre), np.bool_)
-    for other in fits:
+    best = np.ones(len(misfits[name]), np.bool_)
+    for other in misfits:
         if other != name and LAWS[other].family == LAWS[name].family:
-            ours, theirs = fits[name].wssre, np.nan_to_num(fits[other].wssre, nan=np.inf)
+            ours, theirs = misfits[name], np.nan_to_num(misfits[other], nan=np.inf)
             best &= ours <= theirs if name < other else ours < theirs
     return best
 
 
-def _simple_enough(names: list[str], batch: SeriesBatch, core_log_sd: Floats, settings: FitSettings) -> Bools:
-    """Laws allowed where leave-one-out cannot judge: two parameters only where the runtimes clearly differ."""
-    differs = _log_range(batch) > 2 * np.sqrt(2) * np.fmax(core_log_sd, settings.noise_floor)
-    two_sizes = batch.n_points == 2
-    columns = [~(two_sizes & differs) if LAWS[name].n_parameters == 1 else two_sizes & differs for name in names]
-    return np.column_stack(columns)
-
-
-def _log_range(batch: SeriesBatch) -> Floats:
-    if len(batch.offsets) < 2:
-        return np.empty(0)
+def _simple_enough(
+    names: list[str], batch: SeriesBatch, n_jobs: Floats, core_log_sd: Floats, settings: FitSettings
+) -> Bools:
+    """Laws allowed where leave-one-out cannot judge: two parameters only where two sizes with repeats clearly scale."""
+    if not batch.n_series:
+        return np.empty((0, len(names)), np.bool_)
+    first, last = batch.offsets[:-1], batch.offsets[1:] - 1
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(batch.runtime_s)
-    ends = batch.offsets[1:] - 1
-    spread: Floats = logs[batch.offsets[:-1]] - logs[ends]
-    return spread
+        fall = np.log(batch.runtime_s[first] / batch.runtime_s[last])
+    noise = 2 * np.sqrt(2) * np.fmax(core_log_sd, settings.noise_floor)
+    linear = np.log(batch.procs[last] / batch.procs[first])
+    repeated = np.minimum(n_jobs[first], n_jobs[last]) > 1
+    scales = (batch.n_points == 2) & repeated & (fall > noise) & (fall < linear + noise)
+    return np.column_stack([~scales if LAWS[name].n_parameters == 1 else scales for name in names])

@@ -11,7 +11,7 @@ from pipeline.core.settings import FitSettings
 from pipeline.core.status import STATUSES
 from pipeline.core.tables import FITS
 from pipeline.fit.choice import choose, leave_one_out
-from pipeline.fit.fitters import FITTERS
+from pipeline.fit.loss import fit_batch
 from pipeline.fit.results import OUT_COLUMNS, BatchFit
 from pipeline.fit.series import SeriesBatch
 from pipeline.fit.weights import precision_weights, repeat_spread
@@ -27,9 +27,9 @@ def fit(observations: pa.Table, settings: FitSettings) -> tuple[pa.Table, Report
     spread = repeat_spread(offsets, observed)
     weights = precision_weights(offsets, floats(observed, "n_jobs"), spread["core_log_sd"], settings.noise_floor)
     batch = SeriesBatch(offsets, floats(observed, "procs"), floats(observed, "runtime_s_median"), weights)
-    fits: dict[str, BatchFit] = {name: FITTERS[name](batch) for name in settings.laws}
-    loo: dict[str, Floats] = {name: leave_one_out(name, batch) for name in settings.laws}
-    chosen = choose(fits, loo, batch, spread["core_log_sd"], settings)
+    fits: dict[str, BatchFit] = {name: fit_batch(name, batch, settings.loss) for name in settings.laws}
+    loo: dict[str, Floats] = {name: leave_one_out(name, batch, settings.loss) for name in settings.laws}
+    chosen = choose(fits, loo, batch, floats(observed, "n_jobs"), spread["core_log_sd"], settings)
     table = _table(ids, fits, loo, chosen, _series_facts(batch, observed) | spread)
     return table, _report(ids, fits, chosen)
 

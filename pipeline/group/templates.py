@@ -29,7 +29,8 @@ def assign_groups(jobs: pa.Table, settings: GroupSettings) -> tuple[pa.Table, Re
     indices = pa.array(codes.astype(np.int32), mask=~grouped)
     column = _compacted(indices, pa.array(ids, pa.string()))
     table = jobs.set_column(jobs.column_names.index("group_id"), JOBS.schema().field("group_id"), column)
-    return table, _report(proc_seconds(jobs), kept, grouped, len(set(codes[grouped])))
+    empty = tuple(name for name in settings.template if jobs.column(name).null_count == jobs.num_rows)
+    return table, _report(proc_seconds(jobs), kept, grouped, len(set(codes[grouped])), _empty_note(settings, empty))
 
 
 def describe_groups(jobs: pa.Table, settings: GroupSettings) -> tuple[pa.Table, Report]:
@@ -54,6 +55,16 @@ def describe_groups(jobs: pa.Table, settings: GroupSettings) -> tuple[pa.Table, 
     whole = Tally(grouped.num_rows, float(proc_seconds(grouped).sum()))
     three = int((table.column("n_sizes").to_numpy() >= 3).sum())
     return table, Report("describe", "job", whole, whole, facts={"groups": len(ids), "groups_3_sizes": three}).check()
+
+
+def _empty_note(settings: GroupSettings, empty: tuple[str, ...]) -> tuple[str, ...]:
+    if not empty:
+        return ()
+    left = [name for name in settings.template if name not in empty]
+    return (
+        f"this log never tells {', '.join(empty)}: groups are by {' and '.join(left) or 'nothing'} alone; "
+        "a template with a column it does tell, as requested_s or queue, may tell jobs apart better",
+    )
 
 
 def _distinct(jobs: pa.Table, template: tuple[str, ...]) -> tuple[Ints, Ints]:
@@ -106,14 +117,14 @@ def _n_sizes(codes: Ints, procs: Ints, n_groups: int) -> Ints:
     return np.bincount(pairs[:, 0], minlength=n_groups)
 
 
-def _report(proc_s: np.ndarray, kept: Bools, grouped: Bools, n_groups: int) -> Report:
+def _report(proc_s: np.ndarray, kept: Bools, grouped: Bools, n_groups: int, notes: tuple[str, ...]) -> Report:
     def tally(chosen: Bools) -> Tally:
         return Tally(int(chosen.sum()), float(proc_s[chosen].sum()))
 
     reasons = {"flagged": ~kept, "no_template_values": kept & ~grouped}
     set_aside = {reason: tally(chosen) for reason, chosen in reasons.items() if chosen.any()}
     whole = Tally(len(proc_s), float(proc_s.sum()))
-    return Report("group", "job", whole, tally(grouped), set_aside, {"groups": n_groups}).check()
+    return Report("group", "job", whole, tally(grouped), set_aside, {"groups": n_groups}, notes).check()
 
 
 assert set(TEMPLATE_COLUMNS) <= set(COLUMNS)

@@ -5,24 +5,26 @@ import numpy.typing as npt
 
 from pipeline.core.arrays import Bools, Floats
 from pipeline.core.settings import PredictSettings
+from pipeline.laws import LAWS
 from pipeline.predict.curves import Curves
 from pipeline.predict.intervals import doublings_beyond
 
 Words = npt.NDArray[np.object_]
 
 FEW_SIZES = 4
-"""Below this leave-one-out judges the laws by a point or two (the thesis asks for four)."""
+"""Fewer, or fewer than two more than the law has parameters, and leave-one-out judges by a point or two."""
 
 
 def doubts(curves: Curves, procs: Floats, is_open: Bools, settings: PredictSettings) -> dict[str, Bools]:
     """Per code, where it holds; gravest first."""
     points = curves["n_points"]
+    parameters = np.array([LAWS[law].n_parameters for law in curves.law], np.float64)
     above = procs > curves["procs_max"]
     return {
         "one_size": points == 1,
         "wide_group": curves["core_log_sd"] > settings.wide_log_sd,
         "tail_unidentified": is_open & above,
-        "few_sizes": (points > 1) & (points < FEW_SIZES),
+        "few_sizes": (points > 1) & (points < np.maximum(FEW_SIZES, parameters + 2)),
         "high_error": curves["loo_log_rmse"] > settings.high_log_error,
         "far": doublings_beyond(curves, procs) > 1,
     }
@@ -42,7 +44,7 @@ def advice(curves: Curves, held: dict[str, Bools], max_procs: int | None) -> Wor
     sentences = np.full(len(curves), None, object)
     largest = curves.largest_useful_procs()
     bounded = np.flatnonzero(np.isfinite(largest) & (curves.law != "constant"))
-    sentences[bounded] = [f"Beyond {largest[row]:.0f} processors nothing more is gained." for row in bounded]
+    sentences[bounded] = [f"Beyond {int(largest[row])} processors nothing more is gained." for row in bounded]
     for code, where in reversed(held.items()):
         rows = np.flatnonzero(where)
         sentences[rows] = [_sentence(code, curves, int(row), max_procs) for row in rows]
@@ -67,6 +69,7 @@ def _sentence(code: str, curves: Curves, row: int, max_procs: int | None) -> str
         "different work; narrow the template or name the problem size.",
         "tail_unidentified": f"{run_next}: runtime still falls at {largest}, so where scaling ends is not known.",
         "few_sizes": f"{run_next}: {points} sizes hardly tell the laws apart.",
+        "off_law": "The law misses what ran at this size; what ran there counts.",
         "high_error": f"No law comes close (leave-one-out error {curves['loo_log_rmse'][row]:.0%}): look at the runs.",
         "far": f"Nothing beyond {largest} or below {smallest} processors was seen.",
     }[code]

@@ -6,8 +6,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.core.arrays import Bools, proc_seconds
 from pipeline.core.columns import CATEGORY, TEMPLATE_COLUMNS
-from pipeline.core.report import Report, Tally
+from pipeline.core.report import Fact, Report, Tally
 from pipeline.core.settings import EstimateSettings
 from pipeline.core.tables import ESTIMATES
 
@@ -18,22 +19,40 @@ _PROCS = "CASE WHEN requested_procs > 0 THEN requested_procs ELSE procs END"
 def estimate(jobs: pa.Table, settings: EstimateSettings, run_id: str) -> tuple[pa.Table, Report]:
     """ESTIMATES of unflagged jobs: a row per value of each template in the chain that has `min_jobs` jobs or more.
 
-    A job is looked up along chain_rank, from 0; the template of no column answers for every job. Null matches null: a
-    column the log never fills plays no part in similarity, but one value at least has to be known.
+    A job is looked up along chain_rank, from 0; the template of no column answers for every job. Null matches null,
+    but one value at least has to be known. A column the log never fills is left out of the templates.
     """
-    kept = jobs.filter(pc.is_null(jobs.column("flag")))
+    is_kept = pc.is_null(jobs.column("flag"))
+    kept, chain = jobs.filter(is_kept), _filled_chain(jobs, settings.chain)
     with duckdb.connect(config={"threads": 1, "autoinstall_known_extensions": False}) as database:
         database.register("kept", kept)
         database.execute(f"CREATE VIEW job AS SELECT * REPLACE ({_PROCS} AS procs) FROM kept")  # noqa: S608
         parts: list[pa.Table] = [
             database.sql(_query(rank, template), params=[settings.min_jobs]).to_arrow_table()
-            for rank, template in enumerate(settings.chain)
+            for rank, template in enumerate(chain)
         ]
     table = _finished(pa.concat_tables(parts), run_id)
-    facts = {f"estimates_{'+'.join(t) or 'all'}": part.num_rows for t, part in zip(settings.chain, parts, strict=True)}
-    set_aside = {"flagged": Tally(jobs.num_rows - kept.num_rows)} if kept.num_rows < jobs.num_rows else {}
-    facts = {"estimates": table.num_rows} | facts
-    return table, Report("estimate", "job", Tally(jobs.num_rows), Tally(kept.num_rows), set_aside, facts).check()
+    facts = {f"estimates_{'+'.join(t) or 'all'}": part.num_rows for t, part in zip(chain, parts, strict=True)}
+    return table, _report(jobs, is_kept.to_numpy(), {"estimates": table.num_rows} | facts)
+
+
+def _filled_chain(jobs: pa.Table, chain: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """The templates without columns the log never fills, each once: what is left unsaid makes no template finer."""
+    empty = {name for name in TEMPLATE_COLUMNS if jobs.column(name).null_count == jobs.num_rows}
+    if jobs.column("requested_procs").null_count < jobs.num_rows:
+        empty -= {"procs"}
+    return list(dict.fromkeys(tuple(name for name in template if name not in empty) for template in chain))
+
+
+def _report(jobs: pa.Table, is_kept: Bools, facts: dict[str, Fact]) -> Report:
+    proc_s = proc_seconds(jobs)
+
+    def tally(chosen: Bools) -> Tally:
+        return Tally(int(chosen.sum()), float(proc_s[chosen].sum()))
+
+    set_aside = {} if is_kept.all() else {"flagged": tally(~is_kept)}
+    whole = Tally(jobs.num_rows, float(proc_s.sum()))
+    return Report("estimate", "job", whole, tally(is_kept), set_aside, facts).check()
 
 
 def _query(rank: int, template: Sequence[str]) -> str:

@@ -10,9 +10,10 @@ from pipeline.core.report import Report, Tally
 from pipeline.core.settings import PredictSettings, SiteSettings
 from pipeline.core.tables import PREDICTIONS
 from pipeline.predict.advice import advice, doubts, reliability
+from pipeline.predict.blend import blended
 from pipeline.predict.curves import Curves, open_tails
 from pipeline.predict.grid import prediction_grid
-from pipeline.predict.intervals import intervals
+from pipeline.predict.intervals import intervals, within_log
 
 
 def predict(
@@ -32,22 +33,24 @@ def predict(
     max_procs = site.max_procs or max((int(grid[-1]) for grid in sizes.values()), default=1)
     rows, procs = prediction_grid(chosen, sizes, settings.reach, max_procs, at)
     curves, bends = chosen.take(rows), open_tails(Curves.of(fits), chosen.group_id).take(rows)
-    runtime_s = curves.runtime_s(procs)
+    blend = blended(curves, procs, observations, settings)
     beyond = procs > curves["procs_max"]
     bend_s = np.where(beyond, bends.runtime_s(procs), np.nan)
-    held = doubts(curves, procs, ~np.isnan(bends["t1_s"]), settings)
-    speedup = np.where(held["one_size"], np.nan, curves.runtime_s(np.ones(len(rows))) / runtime_s)
+    ends = intervals(curves, blend.runtime_s, bend_s, blend.log_sd, settings)
+    held = doubts(curves, procs, ~np.isnan(bends["t1_s"]), settings) | {"off_law": blend.is_missed}
+    speedup = curves.runtime_s(np.ones(len(rows))) / curves.runtime_s(procs)
+    speedup = np.where(held["one_size"], np.nan, speedup)
     table = PREDICTIONS.build(
         group_id=curves.group_id,
         procs=procs.astype(np.int64),
-        runtime_s=runtime_s,
-        **intervals(curves, runtime_s, bend_s, procs, settings),
+        runtime_s=blend.runtime_s,
+        **within_log(ends, blend.runtime_s, observations),
         speedup=speedup,
         efficiency=speedup / procs,
         is_extrapolated=beyond | (procs < curves["procs_min"]),
         reliability=reliability(held),
         advice=advice(curves, held, site.max_procs),
-        method=curves.law,
+        method=np.where(blend.is_observed, curves.law + "+observed", curves.law),
         run_id=[run_id] * len(rows),
     )
     return table, _report(sizes, table)

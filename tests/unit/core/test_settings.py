@@ -36,6 +36,8 @@ def test_an_unknown_section_lists_the_sections() -> None:
         ({"publish": {"keep_versions": "many"}}, "publish.keep_versions"),
         ({"fit": {"laws": ["gravity"]}}, "fit.laws"),
         ({"site": "here"}, "site"),
+        ({"site": {"timezone": "Mars"}}, "site.timezone"),
+        ({"clean": {"flags_off": ["nonsense"]}}, "clean.flags_off"),
     ],
 )
 def test_a_value_that_does_not_fit_names_its_key(plain: dict[str, object], named: str) -> None:

@@ -3,10 +3,14 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.optimize import minimize
 
 from pipeline.core.settings import FitSettings
 from pipeline.fit import fit
+from pipeline.fit.loss import fit_batch, misfit
+from pipeline.fit.series import SeriesBatch
 from pipeline.fit.weights import pooled, precision_weights, repeat_spread
+from pipeline.laws import LAWS
 from tests.rows import curve, observations_of
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)
@@ -42,9 +46,46 @@ def test_of_two_downey_modes_the_better_fit_answers() -> None:
 
 
 def test_two_sizes_are_a_constant_unless_they_clearly_differ() -> None:
-    close, apart, rising = {1: 100.0, 2: 101.0}, {1: 100.0, 2: 50.0}, {1: 100.0, 2: 150.0}
-    laws = chosen_laws(observations_of({"apart": apart, "close": close, "rising": rising}))
-    assert laws == {"apart": "amdahl", "close": "constant", "rising": "constant"}
+    curves = {"apart": (100.0, 52.0), "close": (100.0, 101.0), "rising": (100.0, 150.0), "too steep": (100.0, 5.0)}
+    series = {name: dict(zip((1, 2), runtimes_s, strict=True)) for name, runtimes_s in curves.items()}
+    laws = chosen_laws(observations_of(series, n_jobs=3, log_sd=0.02))
+    assert laws == {"apart": "amdahl", "close": "constant", "rising": "constant", "too steep": "constant"}
+    assert set(chosen_laws(observations_of(series)).values()) == {"constant"}, "single runs tell no slope"
+
+
+def test_sizes_that_disagree_do_not_drag_the_fit_to_the_smallest() -> None:
+    """One user's single jobs at seven sizes of a real log; relative errors put the constant at 31 s."""
+    seen = {1: 191528.0, 2: 70833.0, 4: 16838.0, 8: 31.0, 9: 39447.0, 16: 179867.0, 32: 86166.0}
+    by_loss = {
+        loss: fit(observations_of({"a": seen}), FitSettings(loss=loss))[0].to_pylist() for loss in ("log", "relative")
+    }
+    constant_s = {loss: rows[0]["t1_s"] for loss, rows in by_loss.items()}
+    assert constant_s["relative"] < 100
+    assert constant_s["log"] == pytest.approx(np.exp(np.mean(np.log(list(seen.values())))), rel=1e-3)
+
+
+def searched(law: str, sizes: np.ndarray, runtimes_s: np.ndarray) -> float:
+    """Least sum of squared log errors that Nelder-Mead finds from twelve starts."""
+
+    def cost(x: np.ndarray) -> float:
+        share = 1 / (1 + np.exp(-x[1]))
+        sigma = 1 / (1 + np.exp(-x[2])) if law == "downey_low" else 1 + np.exp(x[2])
+        given = {"t1_s": np.exp(x[0]), "serial_fraction": share, "avg_parallelism": 1 + np.exp(x[1]), "sigma": sigma}
+        return float((np.log(LAWS[law].runtime_s(given, sizes) / runtimes_s) ** 2).sum())
+
+    starts = [(6.0, b, c) for b in (-3.0, 0.0, 2.0, 3.5) for c in (-2.0, 0.0, 2.0)]
+    return min(float(minimize(cost, x0, method="Nelder-Mead", options={"maxiter": 600}).fun) for x0 in starts)
+
+
+@pytest.mark.parametrize("law", ["constant", "amdahl", "downey_low", "downey_high"])
+def test_the_log_fit_is_near_what_a_search_finds(law: str) -> None:
+    rng = np.random.default_rng(7)
+    sizes = np.array([1.0, 2, 4, 8, 16, 32, 64])
+    for _ in range(5):
+        runtimes_s = 500 * (0.05 + 0.95 / np.minimum(sizes, 20)) * np.exp(0.5 * rng.standard_normal(len(sizes)))
+        batch = SeriesBatch(np.array([0, len(sizes)]), sizes, runtimes_s, np.ones(len(sizes)))
+        found = misfit(law, fit_batch(law, batch, "log"), batch, "log")[0]
+        assert found <= searched(law, sizes, runtimes_s) * 1.10 + 1e-9
 
 
 def test_noisy_repeats_need_a_larger_difference() -> None:

@@ -90,3 +90,9 @@ def test_nothing_in_nothing_out() -> None:
     table, _ = grouped([{"runtime_s": 0.0}])
     assert observe(table)[0].num_rows == 0
     assert describe_groups(table, SETTINGS)[0].num_rows == 0
+
+
+def test_a_template_the_log_does_not_fill_is_said() -> None:
+    _, report = grouped([{"application": None}, {"application": None, "user": "bob"}])
+    assert report.notes[0].startswith("this log never tells application, requested_mem_kib: groups are by user alone")
+    assert grouped([{"requested_mem_kib": 1.0}])[1].notes == ()

@@ -13,8 +13,8 @@ def estimates(rows: list[dict[str, object]], **settings: object) -> list[dict[st
 
 def test_quantiles_by_hand_from_most_to_least_specific() -> None:
     rows = estimates([{"runtime_s": t, "end_s": 1_060 + t} for t in (10, 20, 30, 40, 50)])
-    assert [row["template"] for row in rows][-2:] == ["user", "all"]
-    assert [row["chain_rank"] for row in rows] == [0, 1, 2, 3, 4]
+    assert [row["template"] for row in rows] == ["user+application+procs", "user+application", "user", "all"]
+    assert [row["chain_rank"] for row in rows] == [0, 1, 2, 3]
     assert {(row["runtime_s_q50"], row["runtime_s_q80"], row["n_jobs"]) for row in rows} == {(30.0, 42.0, 5)}
     assert {row["newest_end_s"] for row in rows} == {1_110}
 

@@ -137,3 +137,29 @@ def test_a_constant_with_an_open_tail_beside_groups_that_scale() -> None:
     noise = dict(zip(SIZES, (101.0, 99.0, 107.0, 101.0, 95.0), strict=True))
     rows = scaled(observations_of({"a": amdahl(), "b": noise}, n_jobs=50, log_sd=0.5))
     assert [row["group_id"] for row in rows] == ["a"]
+
+
+def test_what_ran_at_a_size_outweighs_a_law_that_misses_it() -> None:
+    """2,375 runs of 10,034 s on one processor beside 14 of 10.5 s on two, as in a real log."""
+    table = observations_of({"a": {1: 10_034.0, 2: 10.5, 4: 4_000.0, 8: 900.0}}, n_jobs=14, log_sd=1.5)
+    counts = pa.array([2_375, 14, 20, 9], pa.int64())
+    rows = predicted(table.set_column(table.column_names.index("n_jobs"), "n_jobs", counts), at=[1])
+    assert rows[0]["runtime_s"] == pytest.approx(10_034.0, rel=0.1)
+    assert rows[0]["method"].endswith("+observed")
+
+
+def test_a_law_that_misses_what_was_seen_says_so() -> None:
+    bent = amdahl() | {8: 3 * amdahl()[8]}
+    rows = predicted(observations_of({"a": bent}, n_jobs=400, log_sd=0.05), at=[8, 32])
+    assert "off_law" in rows[0]["reliability"] and "off_law" not in rows[1]["reliability"]
+
+
+def test_single_runs_are_left_to_the_law() -> None:
+    assert {row["method"] for row in predicted(observations_of({"a": amdahl()}))} == {"amdahl"}
+
+
+def test_no_interval_leaves_the_log_by_more_than_ten_times() -> None:
+    wild = {1: 100_000.0, 2: 30.0, 4: 90_000.0, 8: 20.0}
+    for row in predicted(observations_of({"a": wild}, n_jobs=2, log_sd=5.0), at=[1, 8, 32]):
+        assert row["runtime_s_hi95"] <= 10 * 100_000 * np.exp(1.2816 * 5.0) * (1 + 1e-9)
+        assert row["runtime_s_lo95"] <= row["runtime_s_lo80"] <= row["runtime_s"] <= row["runtime_s_hi80"]
