@@ -9,9 +9,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from pipeline.core.errors import InputError
 from pipeline.core.store import file_sha256, sync_folder
+from pipeline.core.text import printable
 
 LOCK = ".lock"
+_TRIES = 100
 _DRAFT = ".draft-"
 _DROPPED = ".dropped-"
 
@@ -33,17 +36,24 @@ def acquire(folder: Path, how: int) -> BinaryIO | None:
     Whoever held the lock before may have removed the file meanwhile: then the one now there is taken.
     """
     while True:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            handle = (folder / LOCK).open("ab")
-        except FileNotFoundError:
-            continue
+        handle = _opened(folder)
         if _held(handle, folder / LOCK, how):
             return handle
         was_removed = not _is_same(handle, folder / LOCK)
         handle.close()
         if not was_removed:
             return None
+
+
+def _opened(folder: Path) -> BinaryIO:
+    """The folder's lock file; InputError where there can be no such folder."""
+    for _ in range(_TRIES):
+        # A run that ends may remove the folder between the two.
+        with suppress(FileNotFoundError):
+            folder.mkdir(parents=True, exist_ok=True)
+            return (folder / LOCK).open("ab")
+    found = "a place where no folder can be made"
+    raise InputError(printable(str(folder)), found, "a folder that can be written", "choose another output folder")
 
 
 def _held(handle: BinaryIO, path: Path, how: int) -> bool:

@@ -1,0 +1,33 @@
+"""The lock of a folder: never waited for where no folder can be."""
+
+import fcntl
+from pathlib import Path
+
+import pytest
+
+from pipeline.core.errors import InputError
+from pipeline.publish.folders import acquire
+
+
+def test_a_place_without_folders_is_refused_at_once() -> None:
+    """Linux says "no such file" for a folder under /proc, as it would for one whose parent was just removed."""
+    with pytest.raises(InputError, match=r"/proc/x/work: found a place where no folder can be made"):
+        acquire(Path("/proc/x/work"), fcntl.LOCK_SH)
+
+
+def test_a_folder_that_goes_between_making_and_opening_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Path] = []
+    mkdir = Path.mkdir
+
+    def vanishing(path: Path, *arguments: object, **named: object) -> None:
+        mkdir(path, *arguments, **named)
+        made.append(path)
+        if len(made) < 3:
+            path.rmdir()
+
+    monkeypatch.setattr(Path, "mkdir", vanishing)
+    handle = acquire(tmp_path / "work", fcntl.LOCK_EX)
+    assert handle is not None and len(made) == 3
+    handle.close()
