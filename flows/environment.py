@@ -1,7 +1,10 @@
 """Prefect's settings, as environment variables set before Prefect is first imported; the user's own always win."""
 
 import os
+import tempfile
+from pathlib import Path
 
+_HOME = "PREFECT_HOME"
 _DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
@@ -24,3 +27,29 @@ def set_console_level(*, verbose: bool) -> None:
     if "PREFECT_LOGGING_LEVEL" in os.environ:
         return
     os.environ.setdefault(_CONSOLE_LEVEL, "INFO" if verbose else "CRITICAL")
+
+
+def set_prefect_home(instead: Path) -> None:
+    """Keep Prefect's database in `instead` where the user's home cannot be written: Prefect itself tries for minutes."""
+    if _HOME not in os.environ and not _is_writable(_usual_home()):
+        instead.mkdir(parents=True, exist_ok=True)
+        os.environ[_HOME] = str(instead.absolute())
+
+
+def _usual_home() -> Path | None:
+    try:
+        return Path.home() / ".prefect"
+    except RuntimeError:
+        return None
+
+
+def _is_writable(folder: Path | None) -> bool:
+    """By writing: root may write anywhere but on a read-only disk, which permissions do not tell."""
+    if folder is None:
+        return False
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False

@@ -71,10 +71,12 @@ def _run_plain(arguments: dict[str, Any]) -> Path:
 
 
 def _run_flow(arguments: dict[str, Any], *, verbose: bool) -> Path:
-    from flows.environment import set_console_level
+    from flows.environment import set_console_level, set_prefect_home
     from flows.prepare import resolve
+    from flows.work import WORK
 
-    resolve(Path(arguments["config"]), arguments["logs"], arguments["site"], arguments["output_dir"])
+    settings, _ = resolve(Path(arguments["config"]), arguments["logs"], arguments["site"], arguments["output_dir"])
+    set_prefect_home(Path(settings.output_dir) / WORK / "prefect")
     set_console_level(verbose=verbose)
     try:
         from flows.nightly import nightly
