@@ -18,12 +18,15 @@ from flows.markdown import facts_markdown, report_markdown
 from flows.prepare import prepare
 from flows.progress import staging
 from flows.publishing import publish_run
+from flows.server_guard import guard_embedded_server
 from flows.work import StepResult, find_step, keep_step, remember, working
 from pipeline.core.report import Report
 from pipeline.core.store import read_table
 from pipeline.core.text import printable
 from pipeline.publish import load_manifest
 from pipeline.run import KINDS, PUBLISHED, STEPS, Run, Step, step_key
+
+guard_embedded_server()
 
 _STEPS = {step.name: step for step in STEPS}
 
