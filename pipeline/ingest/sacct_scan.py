@@ -168,7 +168,7 @@ def _with_odd(data: bytes, layout: Layout, rows: Rows, odd: Matrix) -> Scanned:
     for run in np.split(odd, splits):
         before = int(run[0, 3]) - 1
         spans = [(int(line), int(start), int(end)) for line, start, end, _ in run]
-        leads = before >= 0 and layout.kinds[-1].is_wide
+        leads = before >= 0 and layout.kinds[-1].is_wide and bool(is_kept[before])
         if leads:
             first = int(rows.at[before])
             spans.insert(0, (int(rows.line[before]), first, _line_end(data, first)))

@@ -130,6 +130,17 @@ def test_a_cut_line_is_no_continuation(tmp_path: Path) -> None:
     ]
 
 
+def test_a_cut_line_before_a_whole_one_leaves_two_readings_and_neither_is_taken(tmp_path: Path) -> None:
+    """`8|half` may be a cut record, or job 8's name may go on with what looks like job 7."""
+    rows = ["8|half", f"{ROW}|sbatch x", "second line", f"{changed(JobID='9')}|srun y"]
+    read = Read(tmp_path, "\n".join([f"{NAMES}|SubmitLine", *rows, ""]))
+    assert [(row["source_line"], row["reason"]) for row in read.unreadable] == [
+        (2, "ambiguous_fields"),
+        (4, "too_few_fields"),
+    ]
+    assert (read.job["job_id"], read.lines["continued"]) == ("9", 1)
+
+
 @pytest.mark.parametrize(
     ("cells", "reason"),
     [
