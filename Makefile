@@ -26,8 +26,9 @@ lint: $(STAMP)
 bench: $(STAMP)
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(PYTHON) "$$file"; done
 
+# Not out/: a config without an output_dir publishes there.
 clean:
-	rm -rf .venv out build .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv out/sample build .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 setup: $(STAMP)
 
