@@ -30,7 +30,7 @@ def set_console_level(*, verbose: bool) -> None:
 
 
 def set_prefect_home(instead: Path) -> None:
-    """Keep Prefect's database in `instead` where the user's home cannot be written: Prefect itself tries for minutes."""
+    """Keep Prefect's database in `instead` where the home cannot be written: Prefect itself tries for minutes."""
     if _HOME not in os.environ and not _is_writable(_usual_home()):
         instead.mkdir(parents=True, exist_ok=True)
         os.environ[_HOME] = str(instead.absolute())

@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from flows.failures import naming
+from flows.prepare import config_settings
 from flows.tables_out import check_suffix, write_any_batches
 from pipeline.core.errors import InputError
 from pipeline.core.report import Report
-from pipeline.core.settings import IngestSettings, RunSettings, SiteSettings, load_settings, parse_settings
+from pipeline.core.settings import IngestSettings, RunSettings, SiteSettings, parse_settings
 from pipeline.core.text import printable
 from pipeline.ingest import Source, ingest_to
 
@@ -21,7 +23,7 @@ def settings_of(
     key_file: str | None = None,
 ) -> RunSettings:
     """A config's settings, or the defaults; what is given beside it wins. ConfigError for what cannot be used."""
-    plain = load_settings(config).model_dump() if config else {"site": {}, "ingest": {}}
+    plain = config_settings(config).model_dump() if config else {"site": {}, "ingest": {}}
     given = {"name": site, "timezone": timezone, "key_file": key_file, "anonymise": True if key_file else None}
     plain["site"] |= {name: value for name, value in given.items() if value is not None}
     plain["ingest"] |= {"format": format} if format is not None else {}
@@ -39,7 +41,7 @@ def write_jobs(
     created = [folder for folder in (out.parent, *out.parent.parents) if not folder.exists()]
     out.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with tempfile.TemporaryDirectory(prefix=".walltime-spill-", dir=out.parent) as scratch:
+        with naming(out), tempfile.TemporaryDirectory(prefix=".walltime-spill-", dir=out.parent) as scratch:
             earlier = out if is_update and out.exists() else None
             report = ingest_to(logs, site, how, out, beside, Path(scratch), earlier, write_any_batches)
     finally:

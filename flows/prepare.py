@@ -4,10 +4,11 @@ import glob
 from collections.abc import Sequence
 from pathlib import Path
 
+from flows.failures import read_text
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import RunSettings, load_settings
 from pipeline.core.text import printable
-from pipeline.ingest.sources import find_sources
+from pipeline.ingest.sources import compression_of, find_sources
 from pipeline.run import Run, start_run
 
 
@@ -16,14 +17,22 @@ def prepare(
 ) -> tuple[Run, Path]:
     """The run a config describes, and the folder its tables go to; what is given beside the config wins."""
     settings, paths = resolve(config, logs, site, out)
+    for source in find_sources(paths):
+        compression_of(source)  # in passing, that it can be opened
     return start_run(settings, paths), Path(settings.output_dir)
+
+
+def config_settings(config: Path) -> RunSettings:
+    """The settings of a TOML file; InputError, in our own words, where it cannot be read."""
+    read_text(config, "a TOML config in UTF-8")
+    return load_settings(config)
 
 
 def resolve(
     config: Path, logs: Sequence[str] = (), site: str | None = None, out: str | None = None
 ) -> tuple[RunSettings, list[Path]]:
     """The settings and logs of a run, without reading a log."""
-    settings = _overridden(load_settings(config), site, out)
+    settings = _overridden(config_settings(config), site, out)
     if not (logs or settings.logs):
         found = "no logs" if "logs" not in settings.model_fields_set else "an empty list of logs"
         raise ConfigError(printable(str(config)), found, "at least one path or glob", "set logs, or give --log PATH")
@@ -33,6 +42,8 @@ def resolve(
 def _overridden(settings: RunSettings, site: str | None, out: str | None) -> RunSettings:
     if site == "":
         raise ConfigError("--site", "an empty name", "the cluster's name")
+    if out == "":
+        raise ConfigError("--out", "an empty path", "the folder that tables go to")
     changes = {"output_dir": out} if out else {}
     if site:
         changes["site"] = settings.site.model_copy(update={"name": site})

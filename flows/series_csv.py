@@ -1,6 +1,8 @@
 """Runtimes a person measured, as CSV: columns procs, runtime_s, and optionally application, problem_size."""
 
+import csv
 import difflib
+import io
 from pathlib import Path
 from typing import NoReturn
 
@@ -8,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from flows.failures import read_text
 from pipeline.core.errors import InputError
 from pipeline.core.tables import OBSERVATIONS
 from pipeline.core.text import printable
@@ -16,6 +19,7 @@ from pipeline.group.observations import aggregate
 REQUIRED = ("procs", "runtime_s")
 OPTIONAL = ("application", "problem_size")
 _MAX_PROCS = 2**40
+_SEPARATORS = {";": ";", "\t": "tabs", "|": "|", " ": "blanks"}
 
 
 def read_series(path: Path) -> pa.Table:
@@ -36,47 +40,59 @@ def read_series(path: Path) -> pa.Table:
 
 
 def _read(path: Path) -> pd.DataFrame:
+    """The rows as text, by the line each stands in; blank ones left out."""
     where, expected = printable(str(path)), f"a CSV with the columns {', '.join(REQUIRED)}"
+    text = read_text(path, f"{expected}, in UTF-8")
+    if not text.strip():
+        raise InputError(where, "an empty file", expected)
+    reader = csv.reader(io.StringIO(text))
     try:
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False, skip_blank_lines=False, encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(where, "no such file", expected, "give the path of one") from None
-    except pd.errors.EmptyDataError:
-        raise InputError(where, "an empty file", expected) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(where, f"a file that cannot be read ({error})", f"{expected}, in UTF-8") from None
-    except (pd.errors.ParserError, ValueError) as error:
-        raise InputError(where, f"text that is no CSV ({' '.join(str(error).split())})", expected) from None
-    frame = frame.rename(columns=lambda name: str(name).strip())
-    _check_columns(where, [str(name) for name in frame.columns])
-    if not isinstance(frame.index, pd.RangeIndex):
-        raise InputError(f"{where}, line 2", "more values than columns", f"{len(frame.columns)} values, as in line 1")
-    frame.index += 2
-    return frame.loc[~(frame.fillna("") == "").all(axis=1)]
+        rows = [(reader.line_num, [value.strip() for value in row]) for row in reader]
+    except csv.Error as error:
+        raise InputError(f"{where}, line {reader.line_num}", f"text that is no CSV ({error})", expected) from None
+    names = [name.lower() for name in rows[0][1]]
+    _check_columns(where, names)
+    return _frame(where, names, [(line, row) for line, row in rows[1:] if any(row)])
+
+
+def _frame(where: str, names: list[str], rows: list[tuple[int, list[str]]]) -> pd.DataFrame:
+    for line, row in rows:
+        if any(row[len(names) :]):
+            raise InputError(f"{where}, line {line}", f"{len(row)} values", f"{len(names)}, as line 1 has columns")
+    cells = [(row + [""] * len(names))[: len(names)] for _, row in rows]
+    return pd.DataFrame(cells, index=[line for line, _ in rows], columns=names, dtype=str)
 
 
 def _check_columns(where: str, names: list[str]) -> None:
+    repeated = [name for name in (*REQUIRED, *OPTIONAL) if names.count(name) > 1]
+    if repeated:
+        raise InputError(f"{where}, line 1", f"{names.count(repeated[0])} columns {repeated[0]}", "one", "rename one")
     missing = [name for name in REQUIRED if name not in names]
     if missing:
+        _check_separator(where, names)
         near = difflib.get_close_matches(missing[0], names, n=1)
         hint = f"rename {printable(near[0])} to {missing[0]}" if near else "write its name in the first line"
         found = f"the columns {', '.join(printable(name, 40) for name in names[:12])}"
         raise InputError(f"{where}, line 1", found, f"a column {' and '.join(missing)}", hint)
 
 
+def _check_separator(where: str, names: list[str]) -> None:
+    for separator, shown in _SEPARATORS.items():
+        if set(REQUIRED) <= {name.strip(' "') for name in ",".join(names).split(separator)}:
+            raise InputError(f"{where}, line 1", f"columns separated by {shown}", "commas", "replace them")
+
+
 def _numbers(path: Path, frame: pd.DataFrame, name: str, expected: str) -> np.ndarray:
     if not len(frame):
         raise InputError(printable(str(path)), "no rows below the header", "at least one row of procs and runtime_s")
-    values = pd.to_numeric(frame[name].fillna("").str.strip(), errors="coerce").to_numpy(np.float64)
+    values = pd.to_numeric(frame[name], errors="coerce").to_numpy(np.float64)
     _check(path, frame, name, np.isfinite(values), expected)
     return values
 
 
 def _check(path: Path, frame: pd.DataFrame, name: str, is_good: np.ndarray, expected: str) -> None:
     if not is_good.all():
-        _refuse(
-            path, int(frame.index[np.argmin(is_good)]), name, frame[name].fillna("").iloc[np.argmin(is_good)], expected
-        )
+        _refuse(path, int(frame.index[np.argmin(is_good)]), name, frame[name].iloc[np.argmin(is_good)], expected)
 
 
 def _refuse(path: Path, line: int, name: str, found: str, expected: str) -> NoReturn:
@@ -86,7 +102,7 @@ def _refuse(path: Path, line: int, name: str, found: str, expected: str) -> NoRe
 def _labels(path: Path, frame: pd.DataFrame) -> np.ndarray:
     """The words that name each row's series; the file's name where it has none of the optional columns."""
     given = [name for name in OPTIONAL if name in frame.columns]
-    parts = [frame[name].fillna("").str.strip().map(lambda value, name=name: f"{name}={value}") for name in given]
+    parts = [frame[name].map(lambda value, name=name: f"{name}={value}") for name in given]
     if not parts:
         return np.full(len(frame), path.stem, object)
     return parts[0].str.cat(parts[1:], sep=" ").to_numpy(object)

@@ -7,6 +7,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.csv
 
+from flows.failures import naming
 from pipeline.core.errors import InputError
 from pipeline.core.store import write_atomically, write_batches
 from pipeline.core.tables import TableKind
@@ -31,8 +32,11 @@ def write_any(path: Path, table: pa.Table, kind: TableKind) -> Path:
 def write_any_batches(path: Path, batches: Iterable[pa.Table], kind: TableKind) -> Path:
     """Write checked tables one after another as one, whole or not at all; returns the path."""
     check_suffix(path)
-    if path.suffix == ".parquet":
-        return write_batches(path, batches, kind)
+    with naming(path):
+        return write_batches(path, batches, kind) if path.suffix == ".parquet" else _write_csv(path, batches, kind)
+
+
+def _write_csv(path: Path, batches: Iterable[pa.Table], kind: TableKind) -> Path:
     schema = kind.schema(on_disk=True)
 
     def fill(sink: BinaryIO) -> None:

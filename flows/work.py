@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from flows.failures import naming
 from pipeline.core.errors import WalltimeError
 from pipeline.core.report import Report
 from pipeline.core.store import file_sha256, write_table, write_text
@@ -35,7 +36,8 @@ def working(output_dir: Path) -> Iterator[Path]:
     assert handle is not None
     is_done = False
     try:
-        yield work
+        with naming(output_dir):
+            yield work
         is_done = True
     finally:
         handle.close()

@@ -46,8 +46,9 @@ def main() -> NoReturn:
     except BrokenPipeError:
         _hush()
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        _fail(f"{where}{error.strerror or error}.", 2)
+        from flows.failures import os_failure
+
+        _fail(str(os_failure(error)), 2)
     except SystemExit as ending:
         _flush(ending)
         raise

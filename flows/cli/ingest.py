@@ -17,7 +17,10 @@ Update = Annotated[
     typer.Option("--update", help="Bring the table at --out, if there is one, up to date."),
 ]
 Config = Annotated[
-    Path | None, typer.Option("--config", metavar="CONFIG", help="A TOML file, for its [site] and [ingest] settings.")
+    Path | None,
+    typer.Option(
+        "--config", metavar="CONFIG", readable=False, help="A TOML file, for its [site] and [ingest] settings."
+    ),
 ]
 Format = Annotated[str | None, typer.Option("--format", help="The logs' format: auto, swf, sacct, sacct_json or pbs.")]
 Site = Annotated[

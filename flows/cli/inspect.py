@@ -11,7 +11,10 @@ Paths = Annotated[list[str], typer.Argument(metavar="PATH...", help="Logs, folde
 All = Annotated[bool, typer.Option("--all", help="Read every log to its end, not only its first megabyte.")]
 Rows = Annotated[int, typer.Option("--rows", min=0, help="Jobs to show of each log.")]
 Config = Annotated[
-    Path | None, typer.Option("--config", metavar="CONFIG", help="A TOML file, for its [site] and [ingest] settings.")
+    Path | None,
+    typer.Option(
+        "--config", metavar="CONFIG", readable=False, help="A TOML file, for its [site] and [ingest] settings."
+    ),
 ]
 Format = Annotated[str | None, typer.Option("--format", help="The logs' format: auto, swf, sacct, sacct_json or pbs.")]
 Timezone = Annotated[

@@ -9,7 +9,9 @@ from flows.cli.options import Json
 
 File = Annotated[
     Path,
-    typer.Argument(metavar="FILE.parquet", help="The table of unreadable records, or of the jobs beside it."),
+    typer.Argument(
+        metavar="FILE.parquet", readable=False, help="The table of unreadable records, or of the jobs beside it."
+    ),
 ]
 Reason = Annotated[str | None, typer.Option("--reason", metavar="REASON", help="Only records with this reason.")]
 Limit = Annotated[int, typer.Option("--limit", min=0, help="Records to show.")]

@@ -11,7 +11,9 @@ import typer
 from flows.cli.options import Json
 from pipeline.core.errors import WalltimeError
 
-Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="A TOML file; configs/swf.toml is one to start from.")]
+Config = Annotated[
+    Path, typer.Argument(metavar="CONFIG", readable=False, help="A TOML file; configs/swf.toml is one to start from.")
+]
 Logs = Annotated[
     list[str] | None,
     typer.Option("--log", metavar="PATH", help="A log or glob to read instead of the config's; repeatable."),

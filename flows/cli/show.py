@@ -7,7 +7,7 @@ import typer
 
 from flows.cli.options import Json
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder a run has published to.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="The folder a run has published to.")]
 Table = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="A table of it; without one: what there is.")]
 Where = Annotated[
     str | None, typer.Option("--where", metavar="SQL", help='A condition on its columns, as in "procs > 64".')

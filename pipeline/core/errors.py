@@ -12,7 +12,8 @@ class InputError(WalltimeError):
 
     def __init__(self, where: str, found: str, expected: str, do: str = "") -> None:
         self.where, self.found, self.expected, self.do = where, found, expected, do
-        super().__init__(f"{where}: found {found}, expected {expected}{'; ' + do if do else ''}.")
+        sentence = f"{where}: found {found}, expected {expected}{'; ' + do if do else ''}"
+        super().__init__(sentence if sentence.endswith("?") else f"{sentence}.")
 
 
 class ConfigError(InputError):

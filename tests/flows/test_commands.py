@@ -124,6 +124,48 @@ def test_show_and_columns(config: Path, tmp_path: Path, walltime: Walltime) -> N
     assert walltime("columns", "nope").code == 2
 
 
+def test_what_cannot_be_opened_is_one_sentence(config: Path, tmp_path: Path, walltime: Walltime) -> None:
+    (tmp_path / "afile").touch()
+    (tmp_path / "latin.toml").write_bytes(b"logs = ['\xe9']")
+    refused = {
+        ("run", config, "--plain", "--out", tmp_path / "afile"): "afile: found a file where a folder is needed",
+        ("run", config, "--plain", "--out", "/proc/x"): "found a place where no folder can be made",
+        ("run", config, "--plain", "--out", ""): "--out: found an empty path",
+        ("run", tmp_path): "found a folder, expected a TOML config",
+        ("run", tmp_path / "latin.toml"): "latin.toml, line 1: found bytes that are no UTF-8",
+        ("ingest", SAMPLES / "traps.swf", "--out", tmp_path / "afile/x.csv"): "afile: found a file where a folder",
+        ("fit-series", tmp_path): "found a folder, expected a CSV",
+    }
+    for arguments, sentence in refused.items():
+        shown = walltime(*arguments)
+        assert shown.code == 2 and sentence in shown.err and shown.err.count("walltime:") == 1, shown
+        assert "Errno" not in shown.err and "codec" not in shown.err and not shown.err.endswith("?.\n")
+
+
+def test_a_log_that_may_not_be_read_is_the_same_sentence_in_run_as_in_ingest(
+    config: Path, tmp_path: Path, walltime: Walltime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tests may run as root, who may read everything."""
+
+    def refuse(path: Path) -> str:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("pipeline.ingest.sources._kind", refuse)
+    ran = walltime("run", config, "--plain")
+    assert ran.code == 2 and "traps.swf, line 1: found a file that cannot be opened (Permission denied)" in ran.err
+
+
+def test_a_condition_that_cannot_be_used_is_told_without_our_own_query(
+    config: Path, tmp_path: Path, walltime: Walltime
+) -> None:
+    assert walltime("run", config, "--plain", "--quiet").code == 0
+    told = (("proc > 1", "did you mean procs?"), ("procs >", "syntax error"), ("procs > 'x'", "Could not convert"))
+    for condition, sentence in told:
+        shown = walltime("show", tmp_path / "out", "jobs", "--where", condition)
+        assert shown.code == 2 and sentence in shown.err, shown
+        assert "read_parquet" not in shown.err and "LINE" not in shown.err
+
+
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
 def test_ingest_writes_jobs_and_what_it_could_not_read(tmp_path: Path, walltime: Walltime, suffix: str) -> None:
     out = tmp_path / f"jobs.{suffix}"

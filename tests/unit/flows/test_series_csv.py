@@ -26,6 +26,11 @@ def test_without_names_the_file_names_the_series(tmp_path: Path) -> None:
     assert read_series(write(tmp_path, "procs,runtime_s\n1,2\n")).column("group_id").to_pylist() == ["lu"]
 
 
+def test_a_header_in_capitals_and_counts_as_a_spreadsheet_writes_them(tmp_path: Path) -> None:
+    rows = read_series(write(tmp_path, "Procs,Runtime_S,\n1e3,2,\n4.0,3\n")).to_pylist()
+    assert [(row["procs"], row["runtime_s_median"]) for row in rows] == [(4, 3.0), (1000, 2.0)]
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -41,10 +46,13 @@ def test_without_names_the_file_names_the_series(tmp_path: Path) -> None:
         ("procs,runtime_s\n1,1e400\n", "line 2"),
         ("procs,runtime_s\n1e30,2\n", "line 2: found procs"),
         ("procs,runtime_s\n1\n", "line 2: found runtime_s = ''"),
-        ("procs,runtime_s\n1,2,3\n", "line 2: found more values than columns"),
-        ("procs,runtime_s\n1,2\n1,2,3\n", "no CSV"),
+        ("procs,runtime_s\n1,2,3\n", "line 2: found 3 values, expected 2"),
+        ("procs,runtime_s\n1,2\n1,2,3\n", "line 3: found 3 values, expected 2, as line 1 has columns"),
+        ("procs;runtime_s\n1;2\n", "line 1: found columns separated by ;, expected commas"),
+        ("Procs\tRuntime_s\n1\t2\n", "line 1: found columns separated by tabs, expected commas"),
+        ("procs,runtime_s,Procs\n1,2,3\n", "line 1: found 2 columns procs, expected one"),
         ("procs,runtime_s\n1,\x1b[31m\n", r"\\x1b"),
-        (b"\x89PNG\xff\xfe\x00", "cannot be read"),
+        (b"\x89PNG\xff\xfe\x00", "line 1: found bytes that are no UTF-8 .the first is 0x89."),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence(tmp_path: Path, text: str | bytes, sentence: str) -> None:
