@@ -1,20 +1,29 @@
 """`walltime fit-series`: the laws of a few measured runtimes, the way a person would try it."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from flows.cli.options import Json
 
 File = Annotated[
-    Path, typer.Argument(metavar="FILE.csv", help="Columns procs, runtime_s, optionally application, problem_size.")
+    Path,
+    typer.Argument(
+        metavar="FILE.csv", readable=False, help="Columns procs, runtime_s, optionally application, problem_size."
+    ),
 ]
 Predict = Annotated[
     str | None, typer.Option("--predict", metavar="64,128", help="Processor counts to predict runtimes on.")
 ]
 MaxProcs = Annotated[
     int | None, typer.Option("--max-procs", min=1, help="Processors of the machine: no run on more is advised.")
+]
+Loss = Annotated[
+    Literal["log", "relative"],
+    typer.Option(
+        "--loss", help="What a fit makes small: relative errors (as ADEPT's WSSRE), or errors of log runtime."
+    ),
 ]
 Out = Annotated[
     Path | None,
@@ -25,7 +34,12 @@ Out = Annotated[
 
 
 def fit_series(
-    file: File, predict: Predict = None, max_procs: MaxProcs = None, json: Json = False, out: Out = None
+    file: File,
+    predict: Predict = None,
+    max_procs: MaxProcs = None,
+    loss: Loss = "relative",
+    json: Json = False,
+    out: Out = None,
 ) -> None:
     """Fit every law to measured runtimes, and predict other processor counts.
 
@@ -38,7 +52,7 @@ def fit_series(
     at = _processor_counts(predict)
     if out:
         check_suffix(out)
-    tables = fit_and_predict(read_series(file), at, max_procs)
+    tables = fit_and_predict(read_series(file), at, max_procs, loss)
     written = write_series(out, tables) if out else {}
     _print(series_as_dicts(tables), {name: str(path) for name, path in written.items()}, as_json=json)
 
