@@ -46,7 +46,8 @@ def combine(jobs: pa.Table, *same_record: Sequence[str]) -> Combined:
     Two records are the same one read twice where job id, part and the `same_record` columns agree (or, without a
     submit time, all columns but their position); the later-ending is kept, then the one that sorts last. The other
     records of a job id are its restarts: whole jobs first, then parts, each by submit, start, part, end and the rest.
-    Where there are several lists of columns, a FORMAT column says which is a row's own.
+    Where there are several lists of columns, a FORMAT column says which is a row's own. Two records that both tell
+    start and end, and not alike, are never one: exports that drop array indices give all tasks one id.
     """
     jobs = jobs.combine_chunks()
     repeated = np.flatnonzero(_repeated_ids(jobs["job_id"]))
@@ -85,11 +86,13 @@ def _untangled(jobs: pa.Table, repeated: Ints, same_record: Sequence[Sequence[st
     """Jobs with restarts numbered and superseded records taken out; those; how many ids are reused."""
     rows = jobs.take(arrow(repeated))
     ranks = ranked(rows.drop(["format"]) if "format" in rows.column_names else rows)
+    # Its values, not their ranks: 0 is a whole job's, also where none of these rows is one.
+    ranks["part"] = integers(rows["part"])[0]
     content = [name for name in ranks if name not in _POSITION]
     own, ranks = with_identity(ranks, rows, same_record)
     identity = ["job_id", "part", *own]
     order = order_of(ranks, [*identity, "end_s", "runtime_s", *content, *_POSITION])
-    is_last = ~same_as_next(ranks, order, identity, content)
+    is_last = ~same_as_next(ranks, order, identity, content) | told_apart(ranks, order)
     kept, lost = order[is_last], order[~is_last]
     place, n_reused = restarts({name: rank[kept] for name, rank in ranks.items()}, content)
     restart = integers(jobs["restart"])[0].copy()
@@ -148,6 +151,16 @@ def same_as_next(ranks: Ranks, order: Ints, identity: Sequence[str], content: Se
 
     has_submit = ranks["submit_s"][order][:-1] >= 0 if "submit_s" in ranks else np.zeros(len(order) - 1, np.bool_)
     return np.append(np.where(has_submit, agree(identity), agree(content)), False)
+
+
+def told_apart(ranks: Ranks, order: Ints) -> Bools:
+    """Whether each row, in this order, ran at another time than the row after it, as far as both tell."""
+    apart = np.zeros(max(len(order) - 1, 0), np.bool_)
+    if "start_s" in ranks and "end_s" in ranks:
+        start, end = ranks["start_s"][order], ranks["end_s"][order]
+        known = (np.minimum(start, end)[:-1] >= 0) & (np.minimum(start, end)[1:] >= 0)
+        apart = known & ((start[:-1] != start[1:]) | (end[:-1] != end[1:]))
+    return np.append(apart, np.zeros(min(len(order), 1), np.bool_))
 
 
 def order_of(ranks: Ranks, names: Sequence[str]) -> Ints:

@@ -58,8 +58,8 @@ def take_in(
     names = {reader.name for _, reader in known}
     used = tuple(readers[name] for name in readers if name in names)
     account.readers |= {reader.name: reader for reader in used}
-    n_bytes = sum(_size(source.path) for source, _ in known) + (_size(earlier) if earlier else 0)
-    pile = Pile(scratch / "jobs" if scratch else None, partitions_for(n_bytes), hold_bytes)
+    n_bytes = sum(_size(source.path) for source, _ in known)
+    pile = Pile(scratch / "jobs" if scratch else None, hold_bytes=hold_bytes)
     tape = Tape(scratch / "unreadable.arrow" if scratch else None)
     for reader in used:
         pile.declare(jobs_kind(reader), finished_schema(pa.schema([*JOBS.schema(), *EXTRAS])))
@@ -67,6 +67,9 @@ def take_in(
             pile.declare(parts_kind(reader), finished_schema(reader.parts))
     for source, reader in known:
         for chunk in reader.read(source, site, settings):
+            if not pile.is_spilled and account.n_bytes:
+                # Rows so far tell how many are to come.
+                pile.n_partitions = partitions_for(pile.n_rows * max(1.0, n_bytes / account.n_bytes))
             _add(chunk, source, reader, finisher, pile, tape, account)
     if earlier:
         pile.declare(EARLIER, JOBS.schema())

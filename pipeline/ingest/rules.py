@@ -35,7 +35,10 @@ class PerText:
         if array.null_count == len(array):
             return pa.nulls(len(array), CATEGORY)
         encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-        found = [self._value(word) for word in encoded.dictionary.to_pylist()]
+        distinct = encoded.dictionary.to_pylist()
+        # Texts that hardly repeat are not worth remembering.
+        is_repeating = len(distinct) < len(array) // 2
+        found = [self._value(word) if is_repeating else self.of(word) for word in distinct]
         words = sorted({word for word in found if word is not None})
         place = {word: rank for rank, word in enumerate(words)}
         codes = np.array([place.get(word, 0) if word is not None else -1 for word in found], np.int32)
@@ -43,9 +46,7 @@ class PerText:
         missing = (indices < 0) | nulls(encoded.indices)
         return pa.DictionaryArray.from_arrays(arrow(np.maximum(indices, 0), missing), texts(words))
 
-    def _value(self, text: str | None) -> str | None:
-        if text is None:
-            return None
+    def _value(self, text: str) -> str | None:
         if text not in self._known:
             if len(self._known) >= _KNOWN_TEXTS:
                 self._known.clear()

@@ -37,6 +37,7 @@ class Pile:
     n_partitions: int = 16
     hold_bytes: int = HOLD_BYTES
     n_splits: int = 0
+    n_rows: int = 0
     _held: list[tuple[str, pa.Table]] = field(default_factory=list)
     _held_bytes: int = 0
     _schemas: dict[str, pa.Schema] = field(default_factory=dict)
@@ -58,7 +59,8 @@ class Pile:
             return
         self._held.append((kind, slim(table)))
         self._held_bytes += self._held[-1][1].nbytes
-        if self.folder is not None and (self._is_spilled or self._held_bytes > self.hold_bytes):
+        self.n_rows += table.num_rows
+        if self.folder is not None and self._held_bytes > self.hold_bytes:
             self._spill()
 
     def partitions(self) -> Iterator[dict[str, pa.Table]]:
@@ -67,6 +69,7 @@ class Pile:
             held, self._held = self._held, []
             yield self._together(held)
             return
+        self._spill()
         for partition in sorted(self._rows):
             if self._rows[partition] > _MOST_ROWS and self.n_splits < _MOST_SPLITS:
                 yield from self._split(partition)
@@ -82,7 +85,11 @@ class Pile:
     def _spill(self) -> None:
         self._is_spilled = True
         held, self._held, self._held_bytes = self._held, [], 0
-        for kind, table in held:
+        for kind in self._schemas:
+            tables = [table for named, table in held if named == kind]
+            if not tables:
+                continue
+            table = pa.concat_tables(tables, promote_options="default")
             codes = partition_of(table.column("job_id"), self.n_partitions, self.n_splits)
             order = np.argsort(codes, kind="stable")
             counts = np.bincount(codes, minlength=self.n_partitions)
@@ -114,9 +121,9 @@ class Pile:
         return self.folder / f"{partition}.{list(self._schemas).index(kind)}.arrow"
 
 
-def partitions_for(n_bytes: int) -> int:
-    """How many partitions suit logs of so many bytes."""
-    return int(np.clip(n_bytes // (PARTITION_ROWS * 80), 8, 128))
+def partitions_for(n_rows: float) -> int:
+    """How many partitions suit so many rows."""
+    return int(np.clip(n_rows / PARTITION_ROWS, 4, 128))
 
 
 def partition_of(ids: pa.ChunkedArray, n_partitions: int, salt: int = 0) -> npt.NDArray[np.int64]:

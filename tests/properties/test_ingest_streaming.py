@@ -26,13 +26,14 @@ swf_rows = st.builds(
 )  # fmt: skip
 junk = st.sampled_from(["; a comment", "", "not a job", "1 2 3"])
 swf_lines = st.lists(swf_rows | junk, max_size=40)
+# Attempts of one job follow each other: a step that two of them could have run would be anybody's.
 sacct_rows = st.builds(
-    lambda job, step, minute, state, end, rss: (
-        f"{job}{step}|ada|relax_{minute}|{state}|2026-01-01T00:0{minute}:00|2026-01-01T01:00:00|"
-        f"2026-01-01T0{end}:00:00|0{end - 1}:00:00|4|{rss if step else ''}"
+    lambda job, step, attempt, state, hours, rss: (
+        f"{job}{step}|ada|relax_{attempt}|{state}|2026-01-01T0{3 * attempt}:00:00|2026-01-01T0{3 * attempt}:30:00|"
+        f"2026-01-01T0{3 * attempt + hours}:30:00|0{hours}:00:00|4|{rss if step else ''}"
     ),
-    st.sampled_from(IDS), st.sampled_from(["", "", ".batch", ".0"]), st.integers(0, 3),
-    st.sampled_from(["COMPLETED", "FAILED"]), st.integers(2, 4), st.sampled_from(["1M", "5M", ""]),
+    st.sampled_from(IDS), st.sampled_from(["", "", ".batch", ".0"]), st.integers(0, 2),
+    st.sampled_from(["COMPLETED", "FAILED"]), st.integers(1, 2), st.sampled_from(["1M", "5M", ""]),
 )  # fmt: skip
 sacct_lines = st.lists(sacct_rows, max_size=30)
 
