@@ -14,7 +14,16 @@ from pipeline.core.buffers import arrow, integers, nulls, texts
 from pipeline.core.report import Fact
 from pipeline.core.tables import JOBS
 from pipeline.core.text import printable
-from pipeline.ingest.combine import Combined, in_order, order_of, ranked, restarts, same_as_next, with_identity
+from pipeline.ingest.combine import (
+    Combined,
+    in_order,
+    order_of,
+    ranked,
+    restarts,
+    same_as_next,
+    told_apart,
+    with_identity,
+)
 from pipeline.ingest.reader import PART
 
 SHOWN_IDS = 20
@@ -62,12 +71,26 @@ def _merged(both: pa.Table, same_record: Sequence[Sequence[str]]) -> tuple[pa.Ta
     identity = ["job_id", PART.name, *own]
     order = order_of(ranks, [*identity, "end_s", "runtime_s", "is_new", *content, "restart"])
     is_last = ~same_as_next(ranks, order, identity, content)
+    is_last |= told_apart(ranks, order) & _is_shared(ranks, order, identity)
     kept = order[is_last]
     fates = _fates(both, ranks, order, is_last, content)
     restart, n_reused = restarts({name: rank[kept] for name, rank in ranks.items()}, ["restart", *content])
     jobs = both.take(arrow(kept)).append_column(FATE, arrow(fates))
     jobs = jobs.set_column(jobs.column_names.index("restart"), both.schema.field("restart"), arrow(restart))
     return jobs, both.take(arrow(order[~is_last])).select(JOBS.schema().names), n_reused
+
+
+def _is_shared(ranks: dict[str, Ints], order: Ints, identity: Sequence[str]) -> Bools:
+    """Whether each row, in this order, shares its identity with another row of its own table.
+
+    Only then do two times mean two jobs; a record that is alone in both tables has changed.
+    """
+    names = [name for name in identity if name in ranks]
+    is_first = np.logical_or.reduce([np.diff(ranks[name][order], prepend=-3) != 0 for name in names])
+    starts = np.flatnonzero(is_first)
+    sizes = np.diff(starts, append=len(order))
+    n_new = np.add.reduceat(ranks["is_new"][order], starts)
+    return np.repeat(np.maximum(n_new, sizes - n_new) > 1, sizes)
 
 
 def _fates(both: pa.Table, ranks: dict[str, Ints], order: Ints, is_last: Bools, content: Sequence[str]) -> Ints:
