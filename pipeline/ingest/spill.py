@@ -15,10 +15,10 @@ import pyarrow as pa
 from pipeline.core.arrays import Ints
 from pipeline.core.buffers import arrow
 
-HOLD_BYTES = 64 << 20
+HOLD_BYTES = 32 << 20
 """Rows are held in memory up to here, and all go to disk from here on."""
 
-PARTITION_ROWS = 200_000
+PARTITION_ROWS = 100_000
 """Rows a partition should have: folding, settling and sorting them takes some 1 KB each."""
 
 _MOST_ROWS = 2 * PARTITION_ROWS
