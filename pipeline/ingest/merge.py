@@ -11,7 +11,7 @@ from pipeline.core.arrays import Ints
 from pipeline.ingest.combine import ORDERING, in_order, leading_keys
 from pipeline.ingest.spill import append, batches, widen
 
-WINDOW_ROWS = 1 << 17
+WINDOW_ROWS = 1 << 16
 """Rows of all runs together that are in memory; a run's share of it is read ahead at a time."""
 
 Key = tuple[int, int]
