@@ -41,8 +41,14 @@ class Attempts:
 
     def take(self, rows: Ints) -> "Attempts":
         """Those of some rows, in their order."""
-        return Attempts(*(values[rows] for values in (self.key, self.no_key, self.start_s, self.no_start, self.end_s,
-                                                      self.no_end)))  # fmt: skip
+        return Attempts(
+            key=self.key[rows],
+            no_key=self.no_key[rows],
+            start_s=self.start_s[rows],
+            no_start=self.no_start[rows],
+            end_s=self.end_s[rows],
+            no_end=self.no_end[rows],
+        )
 
 
 def belongs(steps: Attempts, jobs: Attempts) -> Bools:

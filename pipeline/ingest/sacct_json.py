@@ -198,7 +198,7 @@ def _sized(job: fields.Json, steps: Any) -> dict[str, Any]:
 
 def _ended(job: fields.Json, steps: Any, remarks: Remarks) -> dict[str, Any]:
     state = fields.state_word(fields.part(job, "state", "current"))
-    code, derived = fields.exit_code(job.get("exit_code")), fields.exit_code(job.get("derived_exit_code"))
+    code, derived = fields.exit_code(job.get("exit_code")), _highest_code(job, steps)
     if _loses_codes(job.get("exit_code")):
         step_states = [fields.state_word(step.get("state")) for step in fields.own_steps(steps)]
         is_lost, is_derived_lost = state in _CODED and code == 0, "FAILED" in step_states and derived == 0
@@ -207,6 +207,12 @@ def _ended(job: fields.Json, steps: Any, remarks: Remarks) -> dict[str, Any]:
     if state and state not in STATES:
         remarks[f"state {state}"] += 1
     return {"state": state, "exit_code": code, "derived_exit_code": derived}
+
+
+def _highest_code(job: fields.Json, steps: Any) -> int | None:
+    """The highest exit code the job itself tells of and its own steps do; None where none is told."""
+    told = [job.get("derived_exit_code"), *(step.get("exit_code") for step in fields.own_steps(steps))]
+    return max((code for code in map(fields.exit_code, told) if code is not None), default=None)
 
 
 def _loses_codes(exit_code: object) -> bool:

@@ -122,7 +122,7 @@ def _between(line: bytes) -> bytes | None:
     gaps = re.findall(rb"(?<=[A-Za-z0-9_])[^A-Za-z0-9_%]+(?=[A-Za-z])", line)
     if not gaps:
         return None
-    gap = Counter(gaps).most_common(1)[0][0]
+    gap: bytes = Counter(gaps).most_common(1)[0][0]
     if gap.strip(b" ") == b"":
         return None
     return gap.strip(b'"') if gap.strip(b'"') == b"," else gap
