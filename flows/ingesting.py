@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from flows.config import config_settings
 from flows.failures import naming
-from flows.prepare import config_settings
 from flows.tables_out import check_suffix, write_any_batches
 from pipeline.core.errors import InputError
 from pipeline.core.report import Report

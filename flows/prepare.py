@@ -4,9 +4,9 @@ import glob
 from collections.abc import Sequence
 from pathlib import Path
 
-from flows.failures import read_text
+from flows.config import config_settings
 from pipeline.core.errors import ConfigError
-from pipeline.core.settings import RunSettings, load_settings
+from pipeline.core.settings import RunSettings
 from pipeline.core.text import printable
 from pipeline.ingest.sources import compression_of, find_sources
 from pipeline.run import Run, start_run
@@ -20,12 +20,6 @@ def prepare(
     for source in find_sources(paths):
         compression_of(source)  # in passing, that it can be opened
     return start_run(settings, paths), Path(settings.output_dir)
-
-
-def config_settings(config: Path) -> RunSettings:
-    """The settings of a TOML file; InputError, in our own words, where it cannot be read."""
-    read_text(config, "a TOML config in UTF-8")
-    return load_settings(config)
 
 
 def resolve(

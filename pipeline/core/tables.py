@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.core.buffers import integers
 from pipeline.core.columns import CATEGORY, TEMPLATE_COLUMNS, Column, columns
 from pipeline.core.errors import TableError
 
@@ -80,15 +82,22 @@ def _check_values(kind: str, values: pa.ChunkedArray, column: Column) -> None:
             raise TableError(kind, f"{column.name} = {least}", f"at least {column.minimum:g}")
 
 
+def _codes(values: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """The column's distinct values as numbers from 1, null as 0."""
+    array = values.unify_dictionaries().combine_chunks() if values.type == CATEGORY else values.combine_chunks()
+    array = array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
+    indices, is_null = integers((array if array.type == CATEGORY else array.dictionary_encode()).indices)
+    return np.where(is_null, 0, indices.astype(np.int64) + 1)
+
+
 def _check_key(kind: str, table: pa.Table, key: tuple[str, ...]) -> None:
     if not key or table.num_rows < 2:
         return
-    varying = [name for name in key if len(table.column(name).unique()) > 1]
-    if len(varying) == 1:
-        n_distinct = len(table.column(varying[0]).unique())
-    else:
-        plain = [c.cast(pa.string()) if (c := table.column(name)).type == CATEGORY else c for name in varying]
-        n_distinct = pa.table(plain, names=varying).group_by(varying).aggregate([]).num_rows if varying else 1
+    codes = np.zeros(table.num_rows, np.int64)
+    for name in key:
+        column = _codes(table.column(name))
+        codes = np.unique(codes * (int(column.max()) + 1) + column, return_inverse=True)[1]
+    n_distinct = int(codes.max()) + 1
     if n_distinct != table.num_rows:
         raise TableError(
             kind, f"{table.num_rows - n_distinct} rows repeating the key", f"one row per {', '.join(key)}"

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
-from scipy import stats
+from scipy.special import stdtrit
 
 from pipeline.core.arrays import Floats, floats
 from pipeline.core.settings import PredictSettings
@@ -84,5 +84,5 @@ def _quantile(curves: Curves, share: float) -> Floats:
     """Student-t quantile with the degrees of freedom each row's jobs give."""
     n_parameters = np.array([LAWS[law].n_parameters for law in curves.law], np.float64)
     freedom = PRIOR_FREEDOM + np.maximum(curves["n_jobs"] - n_parameters, 0.0)
-    quantile: Floats = stats.t.ppf(share, freedom)
+    quantile: Floats = stdtrit(freedom, share)
     return quantile
