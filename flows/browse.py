@@ -2,11 +2,11 @@
 
 import difflib
 import re
-from datetime import UTC, datetime
 from typing import Any
 
 import duckdb
 
+from flows.render import instant
 from pipeline.core.errors import InputError
 from pipeline.core.tables import TABLES
 from pipeline.core.text import printable
@@ -18,8 +18,8 @@ def manifest_facts(manifest: Manifest) -> dict[str, Any]:
     return {
         "run_id": manifest.run_id,
         "site": manifest.site,
-        "created": _instant(manifest.created_s),
-        "newest_end": _instant(manifest.data_newest_end_s),
+        "created": instant(manifest.created_s),
+        "newest_end": instant(manifest.data_newest_end_s),
         "code": manifest.code,
         "logs": [log.model_dump() for log in manifest.logs],
         "previous": [entry.model_dump() for entry in manifest.previous],
@@ -34,15 +34,6 @@ def manifest_facts(manifest: Manifest) -> dict[str, Any]:
             for name, entry in manifest.tables.items()
         },
     }
-
-
-def _instant(seconds: int | None) -> str | None:
-    if seconds is None:
-        return None
-    try:
-        return datetime.fromtimestamp(seconds, UTC).isoformat(sep=" ", timespec="seconds")
-    except (OverflowError, ValueError, OSError):
-        return str(seconds)
 
 
 def table_rows(manifest: Manifest, table: str, where: str | None, limit: int) -> dict[str, Any]:

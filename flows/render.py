@@ -2,24 +2,54 @@
 
 import json
 import math
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, TextIO, cast
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markup import escape as escape_markup
 from rich.table import Table
+from rich.text import Text
 
 from pipeline.core.report import Report
 from pipeline.core.text import printable
+
+_PIPE_WIDTH = 10_000
+
+
+class Titled(Table):
+    """A table whose title is a line of its own: Rich would wrap it to the table's width."""
+
+    heading = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self.heading:
+            yield Text.from_markup(self.heading, style="bold", overflow="ignore")
+        yield from super().__rich_console__(console, options)
+
+
+class _Trimmed:
+    """A stream that is no terminal: lines without the blanks that tables are padded with."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(re.sub(r" +(?=\n|$)", "", text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def console(*, stderr: bool = False) -> Console:
     """Where output goes; made anew, so that a redirected stream is seen. A pipe gets lines as wide as they need."""
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else 160
-    return Console(stderr=stderr, highlight=False, width=width, soft_wrap=False)
+    if stream.isatty():
+        return Console(stderr=stderr, highlight=False)
+    return Console(file=cast(TextIO, _Trimmed(stream)), highlight=False, width=_PIPE_WIDTH)
 
 
 def say(text: object, limit: int = 200) -> str:
@@ -41,14 +71,25 @@ def number(value: object) -> str:
     return f"{value:,.{min(digits, 6)}f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def plain_number(value: object) -> str:
+def plain_number(value: object, limit: int = 60) -> str:
     """A value of a published table as it stands, for tables of columns whose meaning varies."""
-    return f"{value:.6g}" if isinstance(value, float) else "" if value is None else say(value, 60)
+    return f"{value:.6g}" if isinstance(value, float) else "" if value is None else say(value, limit)
 
 
-def grid(title: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 1) -> Table:
+def instant(seconds: int | None) -> str | None:
+    """An epoch as a UTC time; one that no calendar holds as it stands."""
+    if seconds is None:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(sep=" ", timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return str(seconds)
+
+
+def grid(title: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 1) -> Titled:
     """A table whose first `texts` columns are text and the others numbers; cells are safe already."""
-    table = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Titled(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.heading = title
     for place, name in enumerate(header):
         is_text = place < texts
         table.add_column(say(name), justify="left" if is_text else "right", overflow="fold" if is_text else "ellipsis")
@@ -57,9 +98,10 @@ def grid(title: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, te
     return table
 
 
-def pairs(title: str, facts: Mapping[str, object]) -> Table:
+def pairs(title: str, facts: Mapping[str, object]) -> Titled:
     """Names and values."""
-    table = Table(title=title or None, title_justify="left", title_style="bold", box=None, show_header=False)
+    table = Titled(box=None, show_header=False)
+    table.heading = title
     table.add_column()
     table.add_column(overflow="fold")
     for name, value in facts.items():
@@ -67,7 +109,7 @@ def pairs(title: str, facts: Mapping[str, object]) -> Table:
     return table
 
 
-def report_table(report: Report) -> Table:
+def report_table(report: Report) -> Titled:
     """One stage's account."""
     tallies = {"seen": report.seen, "kept": report.kept} | {f"set aside: {k}": v for k, v in report.set_aside.items()}
     rows = [(say(name), number(tally.rows), number(tally.proc_s / 3600)) for name, tally in tallies.items()]

@@ -5,6 +5,9 @@ from typing import Any
 
 from flows.render import console, grid, number, pairs, plain_number, say
 
+_WIDE = 160
+_WHOLE = 100_000
+
 
 def print_manifest(facts: Mapping[str, Any]) -> None:
     """Which run this is, and its tables."""
@@ -29,16 +32,16 @@ def print_rows(found: Mapping[str, Any]) -> None:
     out = console()
     shown = found["shown"]
     names = [name for name in shown[0] if any(row[name] is not None for row in shown)] if shown else []
-    cells = [[plain_number(row[name]) for name in names] for row in shown]
     title = f"{say(found['table'])}: {len(shown):,} of {found['matching']:,} rows"
+    cells = [[plain_number(row[name], 60 if out.is_terminal else _WHOLE) for name in names] for row in shown]
     widths = [max([len(name), *(len(row[place]) for row in cells)]) + 2 for place, name in enumerate(names)]
-    if cells and sum(widths) <= out.width:
+    if cells and sum(widths) <= min(out.width, _WIDE):
         out.print(grid(title, names, cells, texts=0))
         return
     out.print(f"[bold]{title}[/bold]")
-    for row in cells:
+    for row in shown:
         out.print()
-        out.print(pairs("", {}) if not row else _listed(names, row))
+        out.print(_listed(names, [plain_number(row[name], _WHOLE) for name in names]))
 
 
 def _listed(names: Sequence[str], row: Sequence[str]) -> Any:

@@ -1,5 +1,6 @@
 """What `walltime run` shows: progress while it runs, a summary at its end."""
 
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -74,6 +75,7 @@ def _counts(summary: Mapping[str, Any]) -> Any:
         ("groups", summary["groups"], "of similar jobs"),
         ("series", summary["series_3_sizes"], "groups seen at three or more sizes"),
         ("predictions", summary["predictions"], "a runtime with intervals per group and processor count"),
+        ("doubtless", summary["predictions_ok"], _doubtless(summary)),
         ("estimates", summary["estimates"], "a runtime per template value, for the scheduler"),
         ("seconds", summary["seconds"], "wall-clock time"),
         ("peak MiB", summary["peak_mib"], "memory of this process"),
@@ -84,6 +86,15 @@ def _counts(summary: Mapping[str, Any]) -> Any:
     table.columns[2].overflow = "fold"
     table.show_header = False
     return table
+
+
+def _doubtless(summary: Mapping[str, Any]) -> str:
+    """How far to trust the run as a whole."""
+    n_all, jobs, kept = summary["predictions"], summary["predictions_ok_jobs"], summary["kept"]["jobs"]
+    share, jobs_share = (
+        part / whole if whole else 0.0 for part, whole in ((summary["predictions_ok"], n_all), (jobs, kept))
+    )
+    return f"predictions with reliability ok: {share:.1%} of them; jobs like theirs are {jobs_share:.1%} of those kept"
 
 
 def _set_aside(summary: Mapping[str, Any]) -> Any:
@@ -125,17 +136,23 @@ def _sample(sample: Mapping[str, Any]) -> Any:
 
 
 def _next(summary: Mapping[str, Any]) -> str:
-    folder, version, manifest = (say(summary[name], 1000) for name in ("output_dir", "folder", "manifest"))
-    walltime = say(_command(), 1000)
-    steps = (
+    version, manifest = (say(summary[name], 1000) for name in ("folder", "manifest"))
+    walltime, folder = (shlex.quote(path) for path in (_command(), summary["output_dir"]))
+    steps = [
         (f"show {folder}", "what is there"),
         (f"show {folder} predictions", "the rows of a table"),
         ("columns predictions", "what its columns mean"),
-        ("run my-site.toml", "your own log: copy configs/swf.toml to my-site.toml and name it there"),
-    )
+    ]
+    if _is_ours(Path(summary["config"])):
+        steps.append(("run my-site.toml", "your own log: copy configs/swf.toml to my-site.toml and name it there"))
     width = max(len(arguments) for arguments, _ in steps)
-    lines = [f"  {walltime} {arguments:<{width}}  {what}" for arguments, what in steps]
+    lines = [f"  {say(f'{walltime} {arguments:<{width}}', 2000)}  {what}" for arguments, what in steps]
     return "\n".join([f"The tables are in {version}; {manifest} always names the current ones.", "Next:", *lines])
+
+
+def _is_ours(config: Path) -> bool:
+    """Whether a config is one of those that come with Walltime."""
+    return config.absolute().parent == Path(__file__).absolute().parents[1] / "configs"
 
 
 def _command() -> str:

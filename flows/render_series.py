@@ -17,6 +17,10 @@ def print_series(series: Sequence[Mapping[str, Any]]) -> None:
     for one in series:
         out.print(_laws(one))
         out.print(_scaling(one["scalability"]))
+        if one["reliability"]:
+            out.print(
+                f"Reliability at {number(one['observations'][-1]['procs'])} processors: {say(one['reliability'])}"
+            )
         if one["predictions"]:
             out.print(_predictions(one["predictions"]))
         out.print()
@@ -29,7 +33,8 @@ def _laws(one: Mapping[str, Any]) -> Table:
         (say(law["law"]), say(law["status"]), *(_parameter(law, name) for name in _LAW_COLUMNS), _mark(law))
         for law in one["laws"]
     ]
-    return grid(f"{say(one['series'])}: {jobs} runs at {len(seen)} sizes", _LAW_HEADER, rows, texts=2)
+    counted = f"{jobs} run{'s' * (jobs != 1)} at {len(seen)} size{'s' * (len(seen) != 1)}"
+    return grid(f"{say(one['series'])}: {counted}", _LAW_HEADER, rows, texts=2)
 
 
 def _parameter(law: Mapping[str, Any], name: str) -> str:

@@ -48,16 +48,28 @@ def write_series(out: Path, tables: Mapping[str, pa.Table]) -> dict[str, Path]:
 def series_as_dicts(tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
     """Per series: its observations, every law's fit, its scalability if a law scales, its predictions."""
     rows = {name: _by_group(table) for name, table in tables.items()}
+    reliability = _reliability(tables)
     return [
         {
             "series": group_id,
             "observations": rows[OBSERVATIONS.name][group_id],
             "laws": rows[FITS.name].get(group_id, []),
             "scalability": next(iter(rows[SCALABILITY.name].get(group_id, [])), None),
+            "reliability": reliability.get(group_id),
             "predictions": rows.get(PREDICTIONS.name, {}).get(group_id, []),
         }
         for group_id in sorted(rows[OBSERVATIONS.name])
     ]
+
+
+def _reliability(tables: Mapping[str, pa.Table]) -> dict[str, str]:
+    """By series, what makes a prediction doubtful that goes nowhere beyond what was run: on its largest size."""
+    observations = tables[OBSERVATIONS.name]
+    sizes = sorted(set(observations.column("procs").to_pylist()))
+    table, _ = predict(observations, tables[FITS.name], PredictSettings(), SiteSettings(), RUN_ID, at=sizes)
+    largest = {row["group_id"]: row["procs"] for row in observations.sort_by("procs").to_pylist()}
+    rows = table.to_pylist()
+    return {row["group_id"]: row["reliability"] for row in rows if row["procs"] == largest[row["group_id"]]}
 
 
 def _by_group(table: pa.Table) -> dict[str, list[dict[str, Any]]]:

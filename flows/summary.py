@@ -36,12 +36,31 @@ def summarize(manifest_path: Path) -> dict[str, Any]:
         "series_3_sizes": _series_with_three(fits),
         "fits": fits_by_law_and_status(fits),
         "predictions": manifest.tables["predictions"].rows,
+        **_doubtless(manifest),
         "estimates": manifest.tables["estimates"].rows,
         "sample": _sample(manifest, fits),
         "notes": [note for report in reports.values() for note in report.notes],
         "manifest": str(manifest_path),
         "tables": {name: str(manifest.path(name)) for name in manifest.tables},
     }
+
+
+def _doubtless(manifest: Manifest) -> dict[str, int]:
+    """How many predictions are `ok`, and how many kept jobs ran in their group on as many processors."""
+    predictions = read_table(manifest.path(PREDICTIONS.name), PREDICTIONS).select(["group_id", "procs", "reliability"])
+    ok = predictions.filter(pc.equal(predictions.column("reliability").cast(pa.string()), "ok"))
+    observed = read_table(manifest.path(OBSERVATIONS.name), OBSERVATIONS).select(["group_id", "procs", "n_jobs"])
+    stood_for = _plain_keys(observed).join(_plain_keys(ok), ["group_id", "procs"], join_type="inner")
+    return {
+        "predictions_ok": ok.num_rows,
+        "predictions_ok_jobs": pc.sum(stood_for.column("n_jobs")).as_py() or 0,
+    }
+
+
+def _plain_keys(table: pa.Table) -> pa.Table:
+    """Arrow joins no dictionaries."""
+    place = table.column_names.index("group_id")
+    return table.set_column(place, "group_id", table.column("group_id").cast(pa.string()))
 
 
 def _tally(tally: Tally) -> dict[str, float]:

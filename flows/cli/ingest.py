@@ -1,6 +1,7 @@
 """`walltime ingest`: logs to one JOBS table."""
 
 import os
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -76,10 +77,18 @@ def _print(report: Any, written: dict[str, Path], *, as_json: bool) -> None:
         return
     out = console()
     out.print(report_table(report))
-    out.print(pairs("", report.facts))
+    out.print(pairs("", {name: _with_time(name, value) for name, value in report.facts.items()}))
     for note in report.notes:
         out.print(f"Note: {say(note, 500)}")
     for name, path in written.items():
         out.print(f"Wrote {name} to {say(path, 1000)}", soft_wrap=True)
     if "unreadable" in written:
-        out.print(f"See them with: walltime quarantine {say(written['unreadable'], 1000)}", soft_wrap=True)
+        out.print(
+            f"See them with: walltime quarantine {say(shlex.quote(str(written['unreadable'])), 1000)}", soft_wrap=True
+        )
+
+
+def _with_time(name: str, value: object) -> object:
+    from flows.render import instant
+
+    return f"{value} ({instant(value)})" if name.endswith("submit_s") and isinstance(value, int) else value

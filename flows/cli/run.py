@@ -22,7 +22,9 @@ Site = Annotated[
     str | None, typer.Option("--site", metavar="NAME", help="The cluster's name, instead of the config's.")
 ]
 Out = Annotated[str | None, typer.Option("--out", metavar="DIR", help="Where tables go, instead of the config's.")]
-Plain = Annotated[bool, typer.Option("--plain", help="Without Prefect: the same steps in memory, the same tables.")]
+Plain = Annotated[
+    bool, typer.Option("--plain", help="Without Prefect: the same tables, by steps in memory of which none is reused.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print errors only.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Show Prefect's own log too.")]
 
@@ -45,7 +47,7 @@ def run(
     manifest = _call(config, log or [], site, out, plain=plain, quiet=quiet, verbose=verbose)
     if quiet and not json:
         return
-    summary = _summary(manifest, began)
+    summary = _summary(manifest, began) | {"config": str(config)}
     if json:
         print_json(summary)
     else:

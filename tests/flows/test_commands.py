@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.core.store import read_table
-from pipeline.core.tables import FITS, JOBS, PREDICTIONS, SCALABILITY, TABLES
+from pipeline.core.tables import JOBS, TABLES
 from tests.flows.support import SAMPLES, Outcome
 
 Walltime = Callable[..., Outcome]
@@ -93,6 +93,28 @@ def test_run_ends_with_a_summary(config: Path, tmp_path: Path, walltime: Walltim
     for word in (*words.split(","), "elsewhere", "walltime show", str(tmp_path / "out/manifest.json")):
         assert word in shown.out, word
     assert [line.split()[0] for line in shown.err.splitlines()][:2] == ["ingest", "clean"]
+
+
+def test_what_is_piped_is_whole_and_bare(config: Path, tmp_path: Path, walltime: Walltime) -> None:
+    out = tmp_path / "two words"
+    shown = walltime("run", config, "--plain", "--out", out).out
+    assert f"show '{out}' predictions" in shown and "swf.toml" not in shown
+    assert "Groups by the law that answers for them and its status\n" in shown
+    advice = walltime("show", out, "predictions").out
+    assert "one size says nothing about another." in advice and "…" not in advice
+    ingested = walltime("ingest", SAMPLES / "traps.swf", "--out", tmp_path / "jobs.parquet").out
+    assert "1704672059 (2024-01-08 00:00:59+00:00)" in ingested
+    for text in (shown, advice, ingested, walltime("columns").out):
+        assert [line for line in text.splitlines() if line != line.rstrip()] == []
+
+
+def test_the_summary_says_how_many_predictions_are_ok_and_for_how_many_jobs(config: Path, walltime: Walltime) -> None:
+    summary = json.loads(walltime("run", config, "--plain", "--json").out)
+    rows = {name: pq.read_table(summary["tables"][name]).to_pylist() for name in ("predictions", "observations")}
+    ok = {(row["group_id"], row["procs"]) for row in rows["predictions"] if row["reliability"] == "ok"}
+    jobs = sum(row["n_jobs"] for row in rows["observations"] if (row["group_id"], row["procs"]) in ok)
+    assert (summary["predictions_ok"], summary["predictions_ok_jobs"]) == (len(ok), jobs)
+    assert 0 < jobs < summary["kept"]["jobs"]
 
 
 def test_run_json_is_all_there_is_on_stdout(config: Path, walltime: Walltime) -> None:
@@ -188,34 +210,6 @@ def test_ingest_refuses(tmp_path: Path, walltime: Walltime) -> None:
     assert walltime("ingest", log).code == 2
     assert walltime("ingest", tmp_path / "none", "--out", tmp_path / "jobs.parquet").code == 2
     assert list(tmp_path.iterdir()) == []
-
-
-LAN_LU = "procs,runtime_s\n" + "".join(
-    f"{procs},{1000 / speedup}\n"
-    for procs, speedup in ((2, 2.00), (4, 3.92), (8, 7.25), (16, 13.29), (32, 20.23), (64, 24.95))
-)
-
-
-def test_fit_series_on_lan_lu(tmp_path: Path, walltime: Walltime) -> None:
-    """Lan 2007, Table 5.1; A and sigma with a free T(1) as in the design's table of known answers."""
-    (tmp_path / "lu.csv").write_text(LAN_LU)
-    shown = walltime("fit-series", tmp_path / "lu.csv", "--predict", "64,128", "--out", tmp_path / "fits.parquet")
-    assert shown.code == 0 and "Largest useful allocation" in shown.out and "working set" in shown.out
-    found = json.loads(walltime("fit-series", tmp_path / "lu.csv", "--predict", "128", "--json").out)["series"][0]
-    low = next(law for law in found["laws"] if law["law"] == "downey_low")
-    assert low["avg_parallelism"] == pytest.approx(24.25, abs=0.005)
-    assert low["sigma"] == pytest.approx(0.823, abs=0.0005)
-    assert [row["procs"] for row in found["predictions"]] == [128]
-    assert read_table(tmp_path / "fits.parquet", FITS).num_rows == len(found["laws"])
-    assert read_table(tmp_path / "fits.predictions.parquet", PREDICTIONS).num_rows == 2
-    assert read_table(tmp_path / "fits.scalability.parquet", SCALABILITY).num_rows == 1
-
-
-@pytest.mark.parametrize("given", ["0", "a", "1.5", "", ",", "-4", "²"])
-def test_fit_series_refuses_processor_counts(tmp_path: Path, walltime: Walltime, given: str) -> None:
-    (tmp_path / "lu.csv").write_text(LAN_LU)
-    refused = walltime("fit-series", tmp_path / "lu.csv", f"--predict={given}")
-    assert refused.code == 2 and "--predict" in refused.err
 
 
 def test_usage_errors_exit_2_and_help_0(walltime: Walltime) -> None:
