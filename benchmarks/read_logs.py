@@ -12,6 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 ROOT = Path(__file__).parents[1]
 COLUMNS = ("log", "format", "lines", "jobs", "steps", "set aside", "unreadable", "reasons")
 
@@ -22,7 +24,12 @@ def report_of(log: Path, config: Path | None) -> dict[str, Any]:
         command = [sys.executable, "-m", "flows.cli", "ingest", str(log.resolve()), "--json"]
         command += ["--out", str(Path(folder) / "jobs.parquet"), *(["--config", str(config)] if config else [])]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return json.loads(done.stdout)["report"] if not done.returncode else {"refused": done.stderr.strip().splitlines()[-1]}
+        if done.returncode:
+            return {"refused": done.stderr.strip().splitlines()[-1]}
+        told = json.loads(done.stdout)
+        beside = told["tables"].get("unreadable")
+        n_unreadable = pq.read_metadata(beside).num_rows if beside else 0
+    return told["report"] | {"unreadable": n_unreadable}
 
 
 def row(log: Path, report: dict[str, Any]) -> tuple[str, ...]:
@@ -32,7 +39,7 @@ def row(log: Path, report: dict[str, Any]) -> tuple[str, ...]:
         return (name, "", "", "", "", "", "", f"refused: {report['refused'].replace('|', chr(92) + '|')}")
     counts = {reason: tally["rows"] for reason, tally in report["set_aside"].items() if tally["rows"]}
     steps = sum(rows for reason, rows in counts.items() if "step" in reason)
-    bad = sum(rows for reason, rows in counts.items() if reason.startswith("unreadable"))
+    bad = report["unreadable"]
     rest = sum(counts.values()) - steps - bad
     figures = [f"{value:,}" for value in (report["seen"]["rows"], report["kept"]["rows"], steps, rest, bad)]
     reasons = ", ".join(f"{rows:,} {reason}" for reason, rows in counts.items())
