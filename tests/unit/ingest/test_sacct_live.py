@@ -1,6 +1,7 @@
 """The live source: a script plays sacct, well and badly."""
 
 import os
+import shlex
 import stat
 import sys
 import time
@@ -22,8 +23,7 @@ WINDOW = Window(1_700_000_000, 1_700_086_400)
 TOKEN = b"\x01\x02\x03\x04"
 DELIMITER = "\x1f01020304"
 
-FAKE = """#!{python}
-import json, os, sys, time
+FAKE = """import json, os, sys, time
 help = {help!r}
 if sys.argv[1:] == ["--helpformat"]:
     print(help)
@@ -54,9 +54,10 @@ def fake(tmp_path: Path) -> Fake:
     """Settings with a script for sacct: its --helpformat, and what it does after its header."""
 
     def make(body: str = "", help: str = " ".join(FIELDS), help_code: int = 0, **settings: object) -> IngestSettings:
-        path = tmp_path / "sacct"
-        text = FAKE.format(python=sys.executable, help=help, help_code=help_code, log=str(tmp_path / "log"), body=body)
-        path.write_text(text)
+        path, script = tmp_path / "sacct", tmp_path / "sacct.py"
+        script.write_text(FAKE.format(help=help, help_code=help_code, log=str(tmp_path / "log"), body=body))
+        # A first line naming Python itself would end at a space in the checkout's path.
+        path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(script))} "$@"\n')
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
         return IngestSettings(sacct_command=str(path), **settings)
 
