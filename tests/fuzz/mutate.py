@@ -52,7 +52,7 @@ def seeds(name: str, folder: Path) -> list[list[bytes]]:
 def stretch(lines: list[bytes], rng: np.random.Generator, *, is_document: bool) -> bytes:
     """A part of a log with its first lines; a document's begins where the document does."""
     if is_document:
-        return b"".join(lines[: int(rng.integers(100, 40 * LINES_A_FILE))])
+        return b"".join(lines[: int(rng.integers(len(lines) // 4, len(lines)))])
     start = int(rng.integers(0, max(len(lines) - LINES_A_FILE, 1)))
     return b"".join(lines[:2] + lines[start : start + LINES_A_FILE])
 
