@@ -90,14 +90,21 @@ def _codes(values: pa.ChunkedArray) -> npt.NDArray[np.int64]:
     return np.where(is_null, 0, indices.astype(np.int64) + 1)
 
 
+def _n_distinct(columns: list[npt.NDArray[np.int64]]) -> int:
+    """Distinct rows; a column whose every value differs settles it, and one that never varies plays no part."""
+    varying = [column for column in columns if column.max() > column.min()]
+    if any(np.bincount(column).max() == 1 for column in varying):
+        return len(columns[0])
+    codes = np.zeros(len(columns[0]), np.int64)
+    for column in varying:
+        codes = np.unique(codes * (int(column.max()) + 1) + column, return_inverse=True)[1]
+    return int(codes.max()) + 1
+
+
 def _check_key(kind: str, table: pa.Table, key: tuple[str, ...]) -> None:
     if not key or table.num_rows < 2:
         return
-    codes = np.zeros(table.num_rows, np.int64)
-    for name in key:
-        column = _codes(table.column(name))
-        codes = np.unique(codes * (int(column.max()) + 1) + column, return_inverse=True)[1]
-    n_distinct = int(codes.max()) + 1
+    n_distinct = _n_distinct([_codes(table.column(name)) for name in key])
     if n_distinct != table.num_rows:
         raise TableError(
             kind, f"{table.num_rows - n_distinct} rows repeating the key", f"one row per {', '.join(key)}"

@@ -57,3 +57,9 @@ def test_keys_of_several_columns_are_told_apart() -> None:
 def test_nan_becomes_null() -> None:
     jobs = jobs_of([{"runtime_s": None}, {"runtime_s": 2.0}])
     assert jobs.column("runtime_s").to_pylist() == [None, 2.0]
+
+
+def test_a_category_with_unused_words_does_not_hide_a_repeated_key() -> None:
+    words = pa.DictionaryArray.from_arrays(pa.array([0, 0, 2], pa.int32()), pa.array(["a", "b", "c"]))
+    with pytest.raises(TableError, match="repeating the key"):
+        OBSERVATIONS.build(group_id=words, procs=[1, 1, 1], n_jobs=[1, 1, 1])

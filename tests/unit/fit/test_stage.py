@@ -68,6 +68,7 @@ def searched(law: str, sizes: np.ndarray, runtimes_s: np.ndarray) -> float:
     """Least sum of squared log errors that Nelder-Mead finds from twelve starts."""
 
     def cost(x: np.ndarray) -> float:
+        x = np.clip(x, -50, 50)
         share = 1 / (1 + np.exp(-x[1]))
         sigma = 1 / (1 + np.exp(-x[2])) if law == "downey_low" else 1 + np.exp(x[2])
         given = {"t1_s": np.exp(x[0]), "serial_fraction": share, "avg_parallelism": 1 + np.exp(x[1]), "sigma": sigma}
