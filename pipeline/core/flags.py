@@ -12,6 +12,22 @@ class Flag(StrEnum):
     NEVER_RAN = "never_ran"
     IMPOSSIBLE_TIMES = "impossible_times"
     NO_PROCS = "no_procs"
+    SITE_DROP = "site_drop"
+    DUPLICATE = "duplicate"
+    CLOCK_JUMP = "clock_jump"
+    OVER_LIMIT = "over_limit"
+    OVER_CAPACITY = "over_capacity"
+    LOG_EDGE = "log_edge"
+    DEDICATED_TIME = "dedicated_time"
+    PROBE = "probe"
+    CRON = "cron"
+    FLURRY = "flurry"
+    NODE_FAILURE = "node_failure"
+    OUT_OF_MEMORY = "out_of_memory"
+    PREEMPTED = "preempted"
+    SUSPENDED = "suspended"
+    FAILED_START = "failed_start"
+    HANG = "hang"
 
     @property
     def meaning(self) -> str:
@@ -26,4 +42,20 @@ _MEANINGS = {
     Flag.NEVER_RAN: "no start and no runtime, or a runtime of zero or less",
     Flag.IMPOSSIBLE_TIMES: "ends before it starts, starts before its submit, or has no submit time",
     Flag.NO_PROCS: "neither allocated nor requested processors are known and positive",
+    Flag.SITE_DROP: "the site's config says so",
+    Flag.DUPLICATE: "the same job under another id: same user, times, size and end as a job kept",
+    Flag.CLOCK_JUMP: "its times span a jump of the log's clock",
+    Flag.OVER_LIMIT: "ran longer than the longest limit of its queue or the machine, beyond the grace a kill takes",
+    Flag.OVER_CAPACITY: "asks for, or overlaps with others to, more processors than the machine has",
+    Flag.LOG_EDGE: "before the log's steady part begins, or after it ends",
+    Flag.DEDICATED_TIME: "ran while the machine was reserved for few",
+    Flag.PROBE: "one of many short jobs, all through the log, that only see whether the machine responds",
+    Flag.CRON: "submitted by a timer at one hour of the day",
+    Flag.FLURRY: "part of a burst of one user that dominates what everybody else did",
+    Flag.NODE_FAILURE: "ended by a failure of a node or of the boot",
+    Flag.OUT_OF_MEMORY: "killed because it wanted more memory than it had",
+    Flag.PREEMPTED: "stopped to make room for another job",
+    Flag.SUSPENDED: "suspended for a part of its life that its runtime does not tell",
+    Flag.FAILED_START: "ended within seconds, far below what jobs like it take",
+    Flag.HANG: "ran far longer than jobs like it take",
 }

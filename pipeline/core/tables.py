@@ -106,9 +106,7 @@ def _check_key(kind: str, table: pa.Table, key: tuple[str, ...]) -> None:
         return
     n_distinct = _n_distinct([_codes(table.column(name)) for name in key])
     if n_distinct != table.num_rows:
-        raise TableError(
-            kind, f"{table.num_rows - n_distinct} rows repeating the key", f"one row per {', '.join(key)}"
-        )
+        raise TableError(kind, f"{table.num_rows - n_distinct} rows repeating the key", f"one row per {', '.join(key)}")
 
 
 JOBS = TableKind(
@@ -119,7 +117,7 @@ JOBS = TableKind(
         "suspended_s", "requested_procs", "requested_nodes", "requested_s", "requested_mem_kib", "used_mem_kib",
         "max_rss_kib", "cpu_s", "state", "exit_code", "derived_exit_code", "array_id", "het_id", "preceding_job_id",
         "think_s", "submit_tokens", "work_dir_hash",
-        "source_file", "source_line", "flag", "group_id",
+        "source_file", "source_line", "flag", "burst_id", "is_lower_bound", "group_id",
     ),
     ("site", "job_id", "restart"),
     "One row per accounting record of one allocation: read by ingest, flagged by clean, grouped by group.",
@@ -131,6 +129,27 @@ UNREADABLE = TableKind(
     ("source_file", "source_line", "byte_offset"),
     "Records that could not be read, with where they stand and why.",
 )
+
+BURSTS = TableKind(
+    "bursts",
+    columns(
+        "burst_id", "tier", "screen", "user", "n_jobs", "first_submit_s", "last_submit_s", "span_days",
+        "share_of_span", "machine_weeks", "alike_procs", "alike_application", "runtime_s_q25", "runtime_s_median",
+        "runtime_s_q75", "proc_hours", "why",
+    ),
+    ("burst_id",),
+    "Bursts of one user: those set aside and those only listed, with the figures that tell one from the other.",
+)  # fmt: skip
+
+EFFECT = TableKind(
+    "effect",
+    columns(
+        "selection", "n_jobs", "n_users", "proc_hours", "runtime_s_mean", "runtime_s_median", "procs_mean",
+        "procs_median", "jobs_per_day_mean", "jobs_per_day_median", "load",
+    ),
+    ("selection",),
+    "What cleaning changed: the whole log, what is kept, and what each flag set aside.",
+)  # fmt: skip
 
 GROUPS = TableKind(
     "groups",
@@ -194,5 +213,6 @@ ESTIMATES = TableKind(
 )  # fmt: skip
 
 TABLES = {
-    kind.name: kind for kind in (JOBS, UNREADABLE, GROUPS, OBSERVATIONS, FITS, PREDICTIONS, SCALABILITY, ESTIMATES)
+    kind.name: kind
+    for kind in (JOBS, UNREADABLE, BURSTS, EFFECT, GROUPS, OBSERVATIONS, FITS, PREDICTIONS, SCALABILITY, ESTIMATES)
 }

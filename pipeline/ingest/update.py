@@ -29,7 +29,19 @@ from pipeline.ingest.reader import PART
 SHOWN_IDS = 20
 
 FATE = pa.field("fate", pa.int8())
-_NOT_CONTENT = ("source_file", "source_line", "restart", "flag", "group_id", "fate", "part", "is_new", "format")
+_NOT_CONTENT = (
+    "source_file",
+    "source_line",
+    "restart",
+    "flag",
+    "burst_id",
+    "is_lower_bound",
+    "group_id",
+    "fate",
+    "part",
+    "is_new",
+    "format",
+)
 _OPEN_STATES = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CONFIGURING", "COMPLETING", "REQUEUE_HOLD")
 
 

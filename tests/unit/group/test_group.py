@@ -13,7 +13,7 @@ SETTINGS = GroupSettings()
 
 
 def grouped(rows: list[dict[str, object]], settings: GroupSettings = SETTINGS):
-    flagged, _ = clean(jobs_of(rows), CleanSettings())
+    flagged, *_ = clean(jobs_of(rows), CleanSettings())
     return assign_groups(flagged, settings)
 
 

@@ -7,7 +7,7 @@ from tests.rows import jobs_of
 
 
 def estimates(rows: list[dict[str, object]], **settings: object) -> list[dict[str, object]]:
-    flagged, _ = clean(jobs_of(rows), CleanSettings())
+    flagged, *_ = clean(jobs_of(rows), CleanSettings())
     return estimate(flagged, EstimateSettings(**settings), "run")[0].to_pylist()
 
 

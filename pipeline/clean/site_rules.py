@@ -1,0 +1,43 @@
+"""What the site decides itself: jobs no screen may set aside, and jobs to set aside whatever the screens say."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.clean.view import View
+from pipeline.core.arrays import Bools
+from pipeline.core.clean_settings import SiteRule
+
+_TEXTS = ("user", "account", "application", "queue")
+
+
+def matched(view: View, rules: Sequence[SiteRule], burst_ids: pa.ChunkedArray) -> list[Bools]:
+    """Per rule, where a job has every value it gives; `burst_ids` has one (or null) a job."""
+    return [_matches(view, rule, burst_ids) for rule in rules]
+
+
+def _matches(view: View, rule: SiteRule, burst_ids: pa.ChunkedArray) -> Bools:
+    found = np.ones(view.jobs.num_rows, bool)
+    for name in _TEXTS:
+        if (wanted := getattr(rule, name)) is not None:
+            found &= _equals(view.jobs.column(name), wanted)
+    if rule.burst is not None:
+        found &= _equals(burst_ids, rule.burst)
+    if rule.since is not None:
+        found &= view.submit_s >= _epoch_s(rule.since, view.site.timezone)
+    if rule.until is not None:
+        found &= view.submit_s < _epoch_s(rule.until, view.site.timezone)
+    return found
+
+
+def _equals(column: pa.ChunkedArray, wanted: str) -> Bools:
+    same: Bools = pc.fill_null(pc.equal(column.cast(pa.string()), wanted), False).to_numpy()
+    return same
+
+
+def _epoch_s(when: datetime, zone: str) -> float:
+    return (when if when.tzinfo else when.replace(tzinfo=ZoneInfo(zone))).timestamp()

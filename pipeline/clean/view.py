@@ -1,0 +1,125 @@
+"""One log as the arrays its screens read, each made once and only if a screen asks for it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, job_procs
+from pipeline.core.settings import SiteSettings
+
+DAY_S = 86_400
+WEEK_S = 7 * DAY_S
+QUARTER_S = 900
+"""Zones are whole quarters of an hour from UTC, and change at one."""
+
+
+@dataclass(frozen=True)
+class View:
+    """JOBS and the site; every array has one value a job, NaN (or -1 in codes) where the log does not say."""
+
+    jobs: pa.Table
+    site: SiteSettings
+
+    @cached_property
+    def submit_s(self) -> Floats:
+        """Submit time, s since 1970."""
+        return floats(self.jobs, "submit_s")
+
+    @cached_property
+    def start_s(self) -> Floats:
+        """Start, s since 1970."""
+        return floats(self.jobs, "start_s")
+
+    @cached_property
+    def end_s(self) -> Floats:
+        """End, s since 1970."""
+        return floats(self.jobs, "end_s")
+
+    @cached_property
+    def runtime_s(self) -> Floats:
+        """Runtime, s."""
+        return floats(self.jobs, "runtime_s")
+
+    @cached_property
+    def requested_s(self) -> Floats:
+        """Requested runtime, s."""
+        return floats(self.jobs, "requested_s")
+
+    @cached_property
+    def procs(self) -> Floats:
+        """Processors a job counts as."""
+        return job_procs(self.jobs)
+
+    @cached_property
+    def proc_s(self) -> Floats:
+        """Processor-seconds, 0 where unknown."""
+        return np.nan_to_num(self.procs * np.maximum(self.runtime_s, 0.0))
+
+    @cached_property
+    def users(self) -> tuple[Ints, list[str]]:
+        """Codes into the sorted user names, and the names."""
+        return category_codes(self.jobs, "user")
+
+    @cached_property
+    def applications(self) -> tuple[Ints, list[str]]:
+        """Codes into the sorted application names, and the names."""
+        return category_codes(self.jobs, "application")
+
+    @cached_property
+    def by_submit(self) -> Ints:
+        """Rows whose submit time and user are known, in order of submit time."""
+        rows = np.flatnonzero(~np.isnan(self.submit_s) & (self.users[0] >= 0))
+        return rows[np.argsort(self.submit_s[rows].astype(np.int64), kind="stable")]
+
+    @cached_property
+    def by_user(self) -> Ints:
+        """The same rows in order of user, then submit time."""
+        return self.by_submit[np.argsort(narrow(self.users[0][self.by_submit]), kind="stable")]
+
+    @cached_property
+    def user_starts(self) -> Ints:
+        """Where each user's rows start in `by_user`, by code; one more entry for the end."""
+        return np.searchsorted(self.users[0][self.by_user], np.arange(len(self.users[1]) + 1))
+
+    @cached_property
+    def local_s(self) -> Ints:
+        """Submit time as the site's clock showed it, in s since 1970 of that clock; 0 where unknown."""
+        rows, local_s = self.by_submit, np.zeros(self.jobs.num_rows, np.int64)
+        whole = self.submit_s[rows].astype(np.int64)
+        local_s[rows] = whole + _offset_s(whole, self.site.timezone)
+        return local_s
+
+    def state_is(self, *states: str) -> Bools:
+        """Where the state is one of these."""
+        known = self.jobs.column("state")
+        found: Bools = pc.fill_null(pc.is_in(known.cast(pa.string()), pa.array(states)), False).to_numpy()
+        return found
+
+
+def narrow(codes: Ints) -> Ints:
+    """Codes in 16 bits if they fit: numpy sorts those in linear time."""
+    return codes.astype(np.int16) if codes.max(initial=0) < 2**15 else codes
+
+
+def _offset_s(instants: Ints, zone: str) -> Ints:
+    """The zone's distance from UTC at each instant: looked up by days, and by quarters of an hour where it changes."""
+    clock = ZoneInfo(zone)
+    by_day = _looked_up(instants // DAY_S, DAY_S, clock)
+    changing = np.flatnonzero(by_day != _looked_up(instants // DAY_S + 1, DAY_S, clock))
+    by_day[changing] = _looked_up(instants[changing] // QUARTER_S, QUARTER_S, clock)
+    return by_day
+
+
+def _looked_up(units: Ints, unit_s: int, clock: ZoneInfo) -> Ints:
+    if not len(units):
+        return np.empty(0, np.int64)
+    span = np.arange(units.min(), units.max() + 1)
+    offsets = [datetime.fromtimestamp(int(unit) * unit_s, clock).utcoffset() for unit in span]
+    by_unit = np.array([int(offset.total_seconds()) for offset in offsets if offset is not None], np.int64)
+    found: Ints = by_unit[units - units.min()]
+    return found

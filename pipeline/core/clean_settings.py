@@ -1,0 +1,101 @@
+"""Settings of the cleaning room: each screen's thresholds, with their units."""
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from pipeline.core.flags import Flag
+from pipeline.core.section import Section
+
+
+class FlurrySettings(Section):
+    """Bursts: when one user alone submits faster than everybody else together."""
+
+    min_jobs: int = Field(
+        100,
+        ge=2,
+        description="Jobs of the smallest burst; users with fewer are no part of what it is measured against.",
+    )
+    remove_weeks: float = Field(
+        1.5, gt=0, description="Set aside from this many normal weeks of everybody else's jobs on (machine-weeks)."
+    )
+    remove_share: float = Field(0.5, ge=0, le=1, description="... if it is this share of all jobs in its span, and")
+    remove_alike: float = Field(
+        0.5, ge=0, le=1, description="... if this share of its jobs asks for one and the same number of processors."
+    )
+    suspect_weeks: float = Field(0.15, gt=0, description="Listed, and kept, from this many machine-weeks on.")
+    slow_pace: float = Field(
+        0.5, gt=0, le=1, description="Slow bursts: submits at this share of everybody else's pace."
+    )
+    slow_weeks: float = Field(1.0, gt=0, description="A slow burst is listed from this many machine-weeks on.")
+
+
+class ProbeSettings(Section):
+    """Probes: many short jobs, all through the log, by which staff or a monitor sees that the machine responds."""
+
+    min_jobs: int = Field(500, ge=2, description="Jobs of one user, size and application.")
+    log_share: float = Field(0.1, gt=0, le=1, description="Share of the log's jobs, at least.")
+    active_days: float = Field(0.5, gt=0, le=1, description="Share of its span's days with such a job, at least.")
+    min_span_days: float = Field(14, gt=0, description="Days from its first to its last job, at least.")
+    max_runtime_s: float = Field(60, gt=0, description="Three in four of its jobs run no longer (s).")
+    work_share: float = Field(
+        0.1, gt=0, le=1, description="Its share of processor-seconds over its share of jobs, at most."
+    )
+
+
+class CronSettings(Section):
+    """Jobs a timer submits at one hour of the day."""
+
+    min_jobs: int = Field(500, ge=2, description="Jobs of one user in one hour of the site's clock.")
+    hour_share: float = Field(0.8, gt=0, le=1, description="Share of the user's jobs in that hour, at least.")
+    active_days: float = Field(0.5, gt=0, le=1, description="Share of its span's days with such a job, at least.")
+    min_span_days: float = Field(14, gt=0, description="Days from its first to its last job, at least.")
+
+
+def _instant(value: object) -> object:
+    if isinstance(value, str):
+        try:
+            return datetime.fromisoformat(value)
+        except ValueError:
+            raise ValueError("no date or time, as in 2026-03-01 or 2026-03-01T08:00") from None
+    return value
+
+
+Instant = Annotated[datetime, BeforeValidator(_instant)]
+
+
+def _reason(text: str) -> str:
+    if not text.strip():
+        raise ValueError("say why: the reason stands in the report")
+    return text
+
+
+class SiteRule(Section):
+    """Jobs a site names itself: all that match every value given."""
+
+    reason: Annotated[str, AfterValidator(_reason)] = Field(description="Why; it reaches the report.")
+    burst: str | None = Field(None, description="A burst's id, as the table of bursts has it.")
+    user: str | None = Field(None, description="Who submitted them.")
+    account: str | None = Field(None, description="The account charged.")
+    application: str | None = Field(None, description="What they ran.")
+    queue: str | None = Field(None, description="The queue they waited in.")
+    since: Instant | None = Field(None, description="Submitted at or after this time, in the site's zone.")
+    until: Instant | None = Field(None, description="Submitted before this time, in the site's zone.")
+
+    @model_validator(mode="after")
+    def _names_something(self) -> "SiteRule":
+        if not self.model_dump(exclude={"reason"}, exclude_none=True):
+            raise ValueError("names no jobs: give burst, user, account, application, queue, since or until")
+        return self
+
+
+class CleanSettings(Section):
+    """Which flags set jobs aside, from which thresholds on, and what the site decides itself."""
+
+    flags_off: tuple[Flag, ...] = Field((), description="Flags not to set.")
+    flurry: FlurrySettings = FlurrySettings()
+    probe: ProbeSettings = ProbeSettings()
+    cron: CronSettings = CronSettings()
+    keep: tuple[SiteRule, ...] = Field((), description="Jobs no screen may set aside.")
+    drop: tuple[SiteRule, ...] = Field((), description="Jobs to set aside, whatever the screens say.")
