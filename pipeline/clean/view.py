@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pipeline.clean.alike import Alike, find_alike
 from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, job_procs
 from pipeline.core.settings import SiteSettings
 
@@ -46,6 +46,11 @@ class View:
         return floats(self.jobs, "runtime_s")
 
     @cached_property
+    def suspended_s(self) -> Floats:
+        """Time suspended, s."""
+        return floats(self.jobs, "suspended_s")
+
+    @cached_property
     def requested_s(self) -> Floats:
         """Requested runtime, s."""
         return floats(self.jobs, "requested_s")
@@ -69,6 +74,22 @@ class View:
     def applications(self) -> tuple[Ints, list[str]]:
         """Codes into the sorted application names, and the names."""
         return category_codes(self.jobs, "application")
+
+    @cached_property
+    def states(self) -> tuple[Ints, list[str]]:
+        """Codes into the sorted words for how jobs ended, and the words."""
+        return category_codes(self.jobs, "state")
+
+    @cached_property
+    def is_typical(self) -> Bools:
+        """Jobs that ran to their end or limit, or whose end the log does not tell."""
+        return self.state_is("COMPLETED", "TIMEOUT", "DEADLINE") | (self.states[0] < 0)
+
+    @cached_property
+    def alike(self) -> Alike:
+        """Jobs of one user, size and application, and how their runtimes lie."""
+        codes = self.applications[0]
+        return find_alike(self.by_user, self.user_starts, self.runtime_s, self.procs, codes, self.is_typical)
 
     @cached_property
     def by_submit(self) -> Ints:
@@ -96,8 +117,9 @@ class View:
 
     def state_is(self, *states: str) -> Bools:
         """Where the state is one of these."""
-        known = self.jobs.column("state")
-        found: Bools = pc.fill_null(pc.is_in(known.cast(pa.string()), pa.array(states)), False).to_numpy()
+        codes, words = self.states
+        # The last place answers for code -1.
+        found: Bools = np.array([*(word in states for word in words), False])[codes]
         return found
 
 

@@ -53,6 +53,37 @@ class CronSettings(Section):
     min_span_days: float = Field(14, gt=0, description="Days from its first to its last job, at least.")
 
 
+class LimitSettings(Section):
+    """When a job that did not complete counts as killed at the time it asked for: its runtime is a lower bound."""
+
+    grace_s: float = Field(60, ge=0, description="Its runtime is no further below its request than this (s),")
+    grace_share: float = Field(0.05, ge=0, lt=1, description="... nor than this share of the request.")
+
+
+class RuntimeSettings(Section):
+    """Failed starts and hangs: jobs far off those of the same user, size and application."""
+
+    min_jobs: int = Field(20, ge=5, description="Jobs that ran to their end or limit, for a group to tell.")
+    max_spread: float = Field(
+        4.0, ge=1, description="75% over 25% quantile of their runtimes; a wider group cannot tell."
+    )
+    factor: float = Field(
+        10.0, gt=1, description="An outlier takes this many times the median, or less than its inverse,"
+    )
+    sigmas: float = Field(4.0, gt=0, description="... and is this many robust standard deviations of log runtime off.")
+    least_repeat_factor: float = Field(
+        1.25, ge=1, description="Factor that stands for one standard deviation at least, however alike the repeats are."
+    )
+    start_s: float = Field(10.0, gt=0, description="A failed start takes no longer than this (s).")
+    hang_s: float = Field(600.0, ge=0, description="A hang takes longer than this (s).")
+    habit_share: float = Field(
+        0.1, ge=0, le=1, description="Where a larger share of a group runs that long, it is no fault but what it does."
+    )
+    tell_factor: float = Field(
+        30.0, gt=1, description="A group in which a job taking this many times as long would not show tells no hangs."
+    )
+
+
 def _instant(value: object) -> object:
     if isinstance(value, str):
         try:
@@ -97,5 +128,10 @@ class CleanSettings(Section):
     flurry: FlurrySettings = FlurrySettings()
     probe: ProbeSettings = ProbeSettings()
     cron: CronSettings = CronSettings()
+    limit: LimitSettings = LimitSettings()
+    suspended_share: float = Field(
+        0.1, ge=0, description="Suspension counted as running is set aside from this share of the runtime on."
+    )
+    runtime: RuntimeSettings = RuntimeSettings()
     keep: tuple[SiteRule, ...] = Field((), description="Jobs no screen may set aside.")
     drop: tuple[SiteRule, ...] = Field((), description="Jobs to set aside, whatever the screens say.")

@@ -106,7 +106,9 @@ _DECLARED = (
     _category("flag", "Why the job is set aside; null: it is kept."),
     _category("burst_id", "The burst the job belongs to, set aside or kept; null: none."),
     Column(
-        "is_lower_bound", pa.bool_(), "Whether the job would have run longer: killed at its limit, or not ended yet."
+        "is_lower_bound",
+        pa.bool_(),
+        "Whether the job would have run longer: killed at its limit, not ended yet, or stopped from outside.",
     ),
     _category("group_id", "The similarity group the job falls into; null: none."),
     # groups and observations
