@@ -28,9 +28,9 @@ def _matches(view: View, rule: SiteRule, burst_ids: pa.Array) -> Bools:
     if rule.burst is not None:
         found &= _equals(burst_ids, rule.burst)
     if rule.since is not None:
-        found &= view.submit_s >= _epoch_s(rule.since, view.site.timezone)
+        found &= view.submit_s >= epoch_s(rule.since, view.site.timezone)
     if rule.until is not None:
-        found &= view.submit_s < _epoch_s(rule.until, view.site.timezone)
+        found &= view.submit_s < epoch_s(rule.until, view.site.timezone)
     return found
 
 
@@ -40,5 +40,6 @@ def _equals(column: pa.Array | pa.ChunkedArray, wanted: str) -> Bools:
     return found
 
 
-def _epoch_s(when: datetime, zone: str) -> float:
+def epoch_s(when: datetime, zone: str) -> float:
+    """An instant in s since 1970; a time without a zone is the given zone's."""
     return (when if when.tzinfo else when.replace(tzinfo=ZoneInfo(zone))).timestamp()
