@@ -12,11 +12,10 @@ from markupsafe import Markup
 from pydantic import BaseModel
 
 from flows.clean_figures import Figures, figures_of
-from flows.clean_plots import BY_KIND, BY_SCREEN, plots
+from flows.clean_plots import BY_KIND, colour_of, plots
 from flows.cleaning import Cleaned
-from flows.render import number
 from pipeline.core.flags import Flag
-from pipeline.core.report import total
+from pipeline.core.report import Fact, total
 from pipeline.core.settings import CleanSettings, SiteSettings
 from pipeline.core.text import printable
 
@@ -30,7 +29,7 @@ def page_of(cleaned: Cleaned) -> str:
         loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    environment.filters |= {"say": lambda text: printable(str(text), 500), "number": number, "share": _share}
+    environment.filters |= {"say": lambda text: printable(str(text), 500), "brief": brief, "share": _share}
     return environment.get_template("clean.html").render(_told(cleaned))
 
 
@@ -39,22 +38,35 @@ def _told(cleaned: Cleaned) -> dict[str, Any]:
     bursts = cleaned.burst_rows()
     drawn = plots(figures, settings.site.timezone)
     return {
-        "site": cleaned.sites,
+        "title": cleaned.title,
         "timezone": settings.site.timezone,
         "span": _span(figures, settings.site),
         "report": cleaned.report,
         "set_aside": total(cleaned.report.set_aside.values()),
-        "tiers": {tier: [burst for burst in bursts if burst["tier"] == tier] for tier in ("remove", "suspect")},
+        "n_aside": sum(burst["outcome"] in ("set aside", "dropped by rule") for burst in bursts),
+        "n_suspect": sum(burst["outcome"] == "suspect" for burst in bursts),
         "bursts": [_burst(one, settings.site) for one in bursts[:BURSTS_LISTED]],
         "bursts_hidden": max(0, len(bursts) - BURSTS_LISTED),
         "effect": [_effect_row(row) for row in cleaned.effect.to_pylist()],
         "plots": {name: Markup(svg) for name, svg in drawn.items()},  # noqa: S704 - our own drawing, escaped there
         "kinds": _kinds(figures),
         "figures": figures,
+        "facts": _others(cleaned.report.facts),
         "rules": list(_rules(cleaned)),
         "thresholds": list(_thresholds(settings.clean)),
         "snippet": snippet(bursts),
     }
+
+
+def brief(value: float | None) -> str:
+    """A number for a person, about three digits; nothing for null."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    if value == int(value) or abs(value) >= 100:
+        return f"{value:,.0f}"
+    if abs(value) < 0.01:
+        return f"{value:.1g}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def _share(part: float, whole: float) -> str:
@@ -80,8 +92,7 @@ def _moment(instant_s: float | None, site: SiteSettings) -> str:
 
 def _burst(burst: Mapping[str, Any], site: SiteSettings) -> dict[str, Any]:
     shown = dict(burst) | {"from": _moment(burst["first_submit_s"], site), "lasts": _lasts(burst["span_days"])}
-    is_removed = burst["tier"] == "remove"
-    return shown | {"colour": BY_SCREEN.get(burst["screen"], "other") if is_removed else "suspect"}
+    return shown | {"colour": colour_of(burst)}
 
 
 def _lasts(days: float | None) -> str:
@@ -97,6 +108,12 @@ def _kinds(figures: Figures) -> list[dict[str, Any]]:
 def _effect_row(row: Mapping[str, Any]) -> dict[str, Any]:
     name = row["selection"]
     return dict(row) | {"meaning": Flag(name).meaning if name in set(Flag) else ""}
+
+
+def _others(facts: Mapping[str, Fact]) -> dict[str, Fact]:
+    """What the page says nowhere else."""
+    said = ("jobs", "smallest_burst_jobs", "bursts_removed", "bursts_suspect")
+    return {name.replace("_", " "): v for name, v in facts.items() if name not in said and not name.startswith("site_")}
 
 
 def _rules(cleaned: Cleaned) -> Iterator[dict[str, Any]]:

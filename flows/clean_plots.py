@@ -8,6 +8,7 @@ import logging
 import re
 import warnings
 from collections.abc import Callable, Mapping
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import matplotlib as mpl
@@ -81,6 +82,12 @@ def plots(figures: Figures, timezone: str) -> dict[str, str]:
         return {name: draw() for name, draw in drawers.items() if draw}
 
 
+def colour_of(burst: Mapping[str, Any]) -> str:
+    """The name of a burst's colour: its screen's if its jobs are set aside."""
+    by_outcome = {"suspect": "suspect", "kept by rule": "kept", "dropped by rule": "site"}
+    return by_outcome.get(burst["outcome"]) or BY_SCREEN.get(burst["screen"], "other")
+
+
 def _daily(figures: Figures, zone: ZoneInfo) -> str:
     daily = figures.daily
     assert daily is not None
@@ -93,7 +100,7 @@ def _daily(figures: Figures, zone: ZoneInfo) -> str:
             colour = COLOURS[BY_KIND[kind]]
             hatched = {"hatch": "/////", "facecolor": "none", "edgecolor": colour, "linewidth": 0.4}
             plain = {"facecolor": colour, "edgecolor": "none"}
-            axes.fill_between(edges, floor, top, **(hatched if kind == SUSPECT else plain))
+            axes.fill_between(edges, floor, top, where=top > floor, **(hatched if kind == SUSPECT else plain))
             floor = top
     _time_axis(axes, figures.span_s, zone)
     _count_axis(axes)
@@ -102,7 +109,7 @@ def _daily(figures: Figures, zone: ZoneInfo) -> str:
 
 def _lanes(figures: Figures, zone: ZoneInfo) -> str:
     n = len(figures.lanes)
-    figure, axes = _panel(0.45 + 0.27 * n, left=0.205, right=0.925)
+    figure, axes = _panel(0.5 + 0.27 * n, left=0.2, right=0.932)
     begin_s, end_s = figures.span_s
     titles = {}
     for place, lane in enumerate(figures.lanes):
@@ -118,8 +125,7 @@ def _lanes(figures: Figures, zone: ZoneInfo) -> str:
 
 def _lane(axes: Axes, lane: Lane, base: int, span_s: tuple[float, float], gid: str) -> None:
     burst = lane.burst
-    is_removed = burst["tier"] == "remove"
-    colour = COLOURS[BY_SCREEN.get(burst["screen"], "other") if is_removed else "suspect"]
+    colour = COLOURS[colour_of(burst)]
     width = max(span_s[1] - span_s[0], 1.0) / len(lane.counts) / DAY_S
     axes.axhline(base, color=COLOURS["line"], linewidth=0.6)
     first, last = burst["first_submit_s"] / DAY_S, burst["last_submit_s"] / DAY_S
@@ -131,9 +137,9 @@ def _lane(axes: Axes, lane: Lane, base: int, span_s: tuple[float, float], gid: s
     outline = _steps(lane.counts / max(lane.counts.max(), 1) * 0.78, span_s[0] / DAY_S, width, base)
     axes.add_patch(PathPatch(outline, facecolor=colour, edgecolor=colour, linewidth=0.5, gid=f"{gid}-jobs"))
     beside = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 7.5}
-    axes.text(-0.275, base + 0.36, str(burst["burst_id"]), ha="left", color=COLOURS["ink"], **beside)
+    axes.text(-0.273, base + 0.36, str(burst["burst_id"]), ha="left", color=COLOURS["ink"], **beside)
     axes.text(-0.012, base + 0.36, printable(burst["user"], 14), ha="right", color=COLOURS["muted"], **beside)
-    axes.text(1.1, base + 0.36, f"{burst['n_jobs']:,}", ha="right", color=COLOURS["ink"], **beside)
+    axes.text(1.092, base + 0.36, f"{burst['n_jobs']:,}", ha="right", color=COLOURS["ink"], **beside)
 
 
 def _steps(heights: Floats, begin: float, width: float, base: float) -> Outline:
@@ -162,15 +168,14 @@ def _spread(figures: Figures) -> str:
 
 
 _DURATIONS = {
-    0.001: "1 ms", 0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 6 * 3600: "6 h", DAY_S: "1 d",
-    7 * DAY_S: "7 d", 60 * DAY_S: "60 d", 730 * DAY_S: "2 years", 36525 * DAY_S: "100 years",
+    0.001: "1 ms", 0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 6 * 3600: "6 h",
+    DAY_S: "1 d", 7 * DAY_S: "7 d", 60 * DAY_S: "60 d", 730 * DAY_S: "2 years", 36525 * DAY_S: "100 years",
 }  # fmt: skip
 
 
 def _before_and_after(axes: Axes, values: tuple[Floats, Floats], ratio: float) -> None:
-    before, after = values
     axes.set_xscale("log")
-    if not len(before):
+    if not len(values[0]):
         return
     bins = [np.rint(np.log(part) / np.log(ratio)).astype(np.int64) for part in values]
     low, high = int(bins[0].min()), int(bins[0].max())
@@ -207,7 +212,7 @@ def _busy(figures: Figures, zone: ZoneInfo) -> str:
 def _panel(height_in: float, left: float = 0.055, right: float = 0.985) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(WIDTH_IN, height_in))
     axes = figure.subplots()
-    figure.subplots_adjust(left=left, right=right, top=1 - 0.1 / height_in, bottom=0.34 / height_in)
+    figure.subplots_adjust(left=left, right=right, top=1 - 0.1 / height_in, bottom=0.4 / height_in)
     return figure, axes
 
 
@@ -227,10 +232,7 @@ def _count_axis(axes: Axes) -> None:
 
 
 def _short(value: float, _: object) -> str:
-    for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= unit * 10:
-            return f"{value / unit:g} {name}"
-    return f"{value:,.0f}"
+    return f"{value / 1e6:,g} M" if value >= 1e7 else f"{value:,.0f}"
 
 
 def _svg(figure: Figure, titles: Mapping[str, str] | None = None) -> str:

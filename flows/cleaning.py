@@ -8,24 +8,27 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flows.config import config_settings
 from flows.failures import naming
 from flows.tables_out import check_suffix, write_any
-from pipeline.clean import clean
+from pipeline.clean import BURST_FLAGS, clean
 from pipeline.core.errors import InputError, TableError
+from pipeline.core.flags import Flag
 from pipeline.core.report import Report
-from pipeline.core.settings import RunSettings
+from pipeline.core.settings import RunSettings, SiteSettings
 from pipeline.core.store import read_metadata, read_table, write_text
 from pipeline.core.tables import BURSTS, EFFECT, JOBS
 from pipeline.core.text import printable
 
+_ASIDE = [str(flag) for flag in (*BURST_FLAGS.values(), Flag.SITE_DROP)]
 _EXPECTED = "a table of jobs, as walltime ingest writes it"
 
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """A log after cleaning: its jobs flagged, its bursts in the order a person wants them, what changed, the account."""
+    """A log after cleaning: its jobs flagged, its bursts, what changed, the account, under which settings."""
 
     jobs: pa.Table
     bursts: pa.Table
@@ -34,13 +37,37 @@ class Cleaned:
     settings: RunSettings
 
     @property
-    def sites(self) -> str:
-        """The clusters whose jobs these are, by name."""
-        return ", ".join(sorted(self.jobs.column("site").unique().to_pylist())) or self.settings.site.name
+    def title(self) -> str:
+        """What these jobs are called: their clusters, or the logs they come from where nobody named the cluster."""
+        sites = _names(self.jobs, "site")
+        unnamed = SiteSettings().name
+        return sites if sites not in ("", unnamed) else _names(self.jobs, "source_file") or self.settings.site.name
 
     def burst_rows(self) -> list[dict[str, Any]]:
-        """BURSTS in plain values: removed ones first, then suspects, each furthest ahead first."""
-        return sorted(self.bursts.to_pylist(), key=_prominence)
+        """BURSTS in plain values: removed ones first, then suspects, each furthest ahead first.
+
+        Beside its columns: outcome, what became of its jobs once the site's own rules were heard.
+        """
+        aside = self._n_set_aside()
+        rows = sorted(self.bursts.to_pylist(), key=_prominence)
+        return [row | {"outcome": _outcome(row["tier"], aside.get(row["burst_id"], 0))} for row in rows]
+
+    def _n_set_aside(self) -> dict[str, int]:
+        """By burst, the jobs set aside as its own or by the site, and not for a fault of their record."""
+        flags = self.jobs.column("flag").cast(pa.string())
+        own = self.jobs.filter(pc.is_in(flags, pa.array(_ASIDE))).column("burst_id").cast(pa.string())
+        return {one["values"]: one["counts"] for one in own.drop_null().value_counts().to_pylist()}
+
+
+def _outcome(tier: str, n_set_aside: int) -> str:
+    if tier == "remove":
+        return "set aside" if n_set_aside else "kept by rule"
+    return "dropped by rule" if n_set_aside else "suspect"
+
+
+def _names(jobs: pa.Table, column: str) -> str:
+    first, *others = sorted(str(name) for name in jobs.column(column).unique().drop_null().to_pylist()) or [""]
+    return f"{first} and {len(others)} more" if others else first
 
 
 def _prominence(burst: dict[str, Any]) -> tuple[bool, float, int, str]:

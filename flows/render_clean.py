@@ -12,8 +12,8 @@ from flows.render import console, grid, number, pairs, print_json, report_table,
 BURSTS_SHOWN = 10
 _KNOWN = {
     "smallest_burst_jobs": "smallest burst this log could have shown (jobs at once)",
-    "bursts_removed": "bursts set aside",
-    "bursts_suspect": "bursts suspected, and kept",
+    "bursts_removed": "bursts strong enough to set aside",
+    "bursts_suspect": "bursts only suspected",
 }
 _EFFECT = (
     ("jobs", "n_jobs"), ("users", "n_users"), ("processor-hours", "proc_hours"), ("mean runtime s", "runtime_s_mean"),
@@ -65,7 +65,7 @@ def _bursts(bursts: Sequence[Mapping[str, Any]]) -> Table:
     rows = [
         (
             say(burst["burst_id"]),
-            "set aside" if burst["tier"] == "remove" else say(burst["tier"]),
+            say(burst["outcome"]),
             say(burst["user"], 40),
             number(burst["n_jobs"]),
             number(burst["span_days"]),
