@@ -50,3 +50,9 @@ def job_procs(jobs: pa.Table) -> Floats:
 def proc_seconds(jobs: pa.Table) -> Floats:
     """Processor-seconds a job stands for in a report: 0 where size or runtime is unknown or negative."""
     return np.nan_to_num(job_procs(jobs) * np.maximum(floats(jobs, "runtime_s"), 0.0))
+
+
+def lower_bounds(jobs: pa.Table) -> Bools:
+    """Where a job's runtime is known to be only a lower bound."""
+    bounds: Bools = pc.fill_null(jobs.column("is_lower_bound"), False).to_numpy()
+    return bounds

@@ -163,7 +163,7 @@ GROUPS = TableKind(
 OBSERVATIONS = TableKind(
     "observations",
     columns(
-        "group_id", "procs", "n_jobs", "runtime_s_median", "runtime_s_q10", "runtime_s_q90", "log_sd",
+        "group_id", "procs", "n_jobs", "n_censored", "runtime_s_median", "runtime_s_q10", "runtime_s_q90", "log_sd",
         "repeat_log_lo95", "repeat_log_hi95",
         "first_start_s", "last_end_s",
     ),
@@ -206,7 +206,7 @@ ESTIMATES = TableKind(
     "estimates",
     columns(
         "site", "template", "chain_rank", *TEMPLATE_COLUMNS, "runtime_s_q50", "runtime_s_q80", "runtime_s_q95",
-        "n_jobs", "newest_end_s", "run_id",
+        "n_jobs", "n_censored", "newest_end_s", "run_id",
     ),
     ("site", "template", *TEMPLATE_COLUMNS),
     "Job-level runtime quantiles per template value, with a chain from the most to the least specific template.",
