@@ -62,6 +62,8 @@ def brief(value: float | None) -> str:
     """A number for a person, about three digits; nothing for null."""
     if value is None or isinstance(value, str):
         return value or ""
+    if abs(value) >= 1e15:
+        return f"{value:.3g}"
     if value == int(value) or abs(value) >= 100:
         return f"{value:,.0f}"
     if abs(value) < 0.01:
@@ -157,12 +159,14 @@ def _value(value: object) -> str:
 
 def snippet(bursts: list[dict[str, Any]]) -> str:
     """TOML that keeps the first burst set aside and drops the first one only suspected, to be pasted and changed."""
-    tables = []
+    tables, users = [], set()
     for tier, word, reason in (("remove", "keep", "work after all: why"), ("suspect", "drop", "no work: why")):
         burst = next((burst for burst in bursts if burst["tier"] == tier), None)
         burst_id = burst["burst_id"] if burst else "flurry-0123abcd"
+        users |= {burst["user"]} if burst else set()
         tables.append(f"[[clean.{word}]]\nburst = {toml_text(burst_id)}\nreason = {toml_text(reason)}\n")
-    user = next((burst["user"] for burst in bursts), "somebody")
+    # Another user than those above: a drop wins over a keep.
+    user = next((burst["user"] for burst in bursts if burst["user"] not in users), "somebody")
     tables.append(f"[[clean.drop]]\nuser = {toml_text(user)}\nreason = {toml_text('tests of the machine, no work')}\n")
     return "\n".join(tables)
 

@@ -65,7 +65,7 @@ _STYLE = {
 
 
 def plots(figures: Figures, timezone: str) -> dict[str, str]:
-    """SVG by name: daily, lanes, spread, busy; one with nothing to show is left out."""
+    """SVG by name: daily, lanes, spread, busy; one with nothing to show is empty."""
     zone = ZoneInfo(timezone)
     drawers: dict[str, Callable[[], str] | None] = {
         "daily": (lambda: _daily(figures, zone)) if figures.daily else None,
@@ -79,7 +79,7 @@ def plots(figures: Figures, timezone: str) -> dict[str, str]:
         warnings.simplefilter("ignore")
         mpl.rcdefaults()
         mpl.rcParams.update(_STYLE)
-        return {name: draw() for name, draw in drawers.items() if draw}
+        return {name: draw() if draw else "" for name, draw in drawers.items()}
 
 
 def colour_of(burst: Mapping[str, Any]) -> str:

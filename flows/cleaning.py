@@ -90,10 +90,10 @@ def clean_jobs(path: Path, config: Path | None) -> Cleaned:
 
 def _read_jobs(path: Path) -> pa.Table:
     where = printable(str(path))
-    if path.is_dir():
-        raise InputError(where, "a folder", _EXPECTED, "give the path of one")
+    if not path.is_file():
+        raise InputError(where, "a folder" if path.is_dir() else "no such file", _EXPECTED, "give the path of one")
     try:
-        if path.is_file() and (named := read_metadata(path).get("table", "another")) != JOBS.name:
+        if (named := read_metadata(path).get("table", "another")) != JOBS.name:
             raise InputError(where, f"{printable(named, 40)} table", _EXPECTED)
         return read_table(path, JOBS)
     except pa.ArrowInvalid:
