@@ -5,7 +5,17 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from pipeline.clean import records, runtimes, states
+from pipeline.clean import (
+    capacity,
+    clock,
+    dedicated,
+    duplicates,
+    edges,
+    maximum,
+    records,
+    runtimes,
+    states,
+)
 from pipeline.clean.bursts import find_bursts
 from pipeline.clean.censoring import lower_bounds
 from pipeline.clean.effect import effect
@@ -29,6 +39,12 @@ RULES: dict[Flag, Callable[[View, CleanSettings], Bools]] = {
     Flag.NEVER_RAN: records.never_ran,
     Flag.IMPOSSIBLE_TIMES: records.impossible_times,
     Flag.NO_PROCS: records.no_procs,
+    Flag.DUPLICATE: duplicates.duplicate,
+    Flag.CLOCK_JUMP: clock.clock_jump,
+    Flag.OVER_LIMIT: maximum.over_limit,
+    Flag.OVER_CAPACITY: capacity.over_capacity,
+    Flag.LOG_EDGE: edges.log_edge,
+    Flag.DEDICATED_TIME: dedicated.dedicated_time,
     Flag.NODE_FAILURE: states.node_failure,
     Flag.OUT_OF_MEMORY: states.out_of_memory,
     Flag.PREEMPTED: states.preempted,
@@ -119,6 +135,7 @@ def _facts(
         "bursts_suspect": tiers.count(Tier.SUSPECT),
     }
     facts |= runtimes.facts(view, settings)
+    facts |= capacity.capacity_facts(view, settings.capacity) | dedicated.dedicated_facts(view, settings)
     decided = (("keep", settings.keep, kept), ("drop", settings.drop, dropped))
     return facts | {
         _rule(word, rule): int(m.sum()) for word, rules, ms in decided for rule, m in zip(rules, ms, strict=True)

@@ -76,6 +76,11 @@ class View:
         return category_codes(self.jobs, "application")
 
     @cached_property
+    def queues(self) -> tuple[Ints, list[str]]:
+        """Codes into the sorted queue names, and the names."""
+        return category_codes(self.jobs, "queue")
+
+    @cached_property
     def states(self) -> tuple[Ints, list[str]]:
         """Codes into the sorted words for how jobs ended, and the words."""
         return category_codes(self.jobs, "state")

@@ -149,7 +149,7 @@ class MaximumSettings(Section):
         100, ge=1, description="Where none is given: jobs with a request by which a queue shows if it enforces them."
     )
     overrun_share: float = Field(
-        0.001, ge=0, lt=1, description="A queue with a larger share of them past request and grace enforces none."
+        0.01, ge=0, lt=1, description="A queue with a larger share of them past request and grace enforces none."
     )
 
 

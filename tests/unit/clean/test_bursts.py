@@ -113,9 +113,9 @@ def test_probes_of_an_unknown_application_are_listed_and_kept() -> None:
 
 
 def test_a_timer_is_found_by_the_hour_of_the_sites_clock_in_summer_and_winter() -> None:
-    midnight_s = BEGIN_S - 3_600 + DAY_S * np.repeat(np.arange(200), 5)  # Stockholm is an hour ahead, two in summer
+    midnight_s = BEGIN_S - 3_600 + DAY_S * np.repeat(np.arange(180), 5)  # Stockholm is an hour ahead, two in summer
     summer = midnight_s + 3 * 3_600 >= 1_711_846_800  # 2024-03-31 01:00 UTC
-    nightly = probes(1_000, 200, runtime_s=600.0) | {"user": np.full(1_000, "cron")}
+    nightly = probes(900, 180, runtime_s=600.0) | {"user": np.full(900, "cron")}
     nightly["submit_s"] = midnight_s - 3_600 * summer + 3 * 3_600 + 300
     jobs, marks = jobs_table(background(np.random.default_rng(4)), nightly)
     by_zone = {
