@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from flows.cleaning import Cleaned
+from pipeline.clean.capacity import sizes_at
+from pipeline.clean.view import View
 from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, job_procs
 
 DAY_S = 86_400
@@ -57,7 +59,14 @@ class Figures:
     procs: tuple[Floats, Floats]
     moments_s: Floats
     busy: tuple[Floats, Floats]
-    max_procs: int | None
+    machine: Floats
+    """Processors the machine had in each stretch, NaN: the config does not say."""
+
+    @property
+    def machine_said(self) -> str:
+        """The machine's size in words; empty: unknown."""
+        sizes = np.unique(self.machine[~np.isnan(self.machine)])
+        return f"{sizes[0]:,.0f}" + (f" to {sizes[-1]:,.0f}" if len(sizes) > 1 else "") if len(sizes) else ""
 
 
 def figures_of(cleaned: Cleaned) -> Figures:
@@ -69,7 +78,8 @@ def figures_of(cleaned: Cleaned) -> Figures:
     known = submit_s[~np.isnan(submit_s)]
     span_s = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
     bursts = cleaned.burst_rows()
-    moments_s, busy = _busy(jobs, kept)
+    view = View(jobs, site)
+    moments_s, busy = _busy(view, kept)
     return Figures(
         daily=_daily(jobs, submit_s, span_s, ZoneInfo(site.timezone), bursts) if len(known) else None,
         lanes=_lanes(jobs, submit_s, span_s, bursts[:LANES]),
@@ -79,7 +89,7 @@ def figures_of(cleaned: Cleaned) -> Figures:
         procs=_positive(job_procs(jobs), kept),
         moments_s=moments_s,
         busy=busy,
-        max_procs=site.max_procs,
+        machine=sizes_at(view, cleaned.settings.clean.capacity, moments_s[:-1]),
     )
 
 
@@ -133,9 +143,9 @@ def _lanes(
     return tuple(Lane(*one) for one in zip(bursts, counts.reshape(-1, LANE_BINS), strict=True))
 
 
-def _busy(jobs: pa.Table, kept: Bools) -> tuple[Floats, tuple[Floats, Floats]]:
+def _busy(view: View, kept: Bools) -> tuple[Floats, tuple[Floats, Floats]]:
     """The edges of equal stretches, and the mean processors busy in each: of all jobs, of those kept."""
-    start_s, end_s, procs = floats(jobs, "start_s"), floats(jobs, "end_s"), job_procs(jobs)
+    start_s, end_s, procs = view.start_s, view.end_s, view.procs
     ran = (end_s > start_s) & (start_s >= 0) & (end_s < LATEST_S) & (procs > 0)
     if not ran.any():
         return np.empty(0), (np.empty(0), np.empty(0))

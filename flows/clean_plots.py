@@ -201,9 +201,10 @@ def _busy(figures: Figures, zone: ZoneInfo) -> str:
     of_all, of_kept = (np.repeat(part, 2) for part in figures.busy)
     axes.fill_between(edges, 0, of_kept, facecolor=COLOURS["kept"], edgecolor="none")
     axes.plot(edges, of_all, color=COLOURS["ink"], linewidth=0.7)
-    if figures.max_procs:
-        axes.axhline(figures.max_procs, color=COLOURS["flurry"], linewidth=0.9, linestyle=(0, (5, 3)))
-        axes.set_ylim(0, max(figures.max_procs, of_all.max()) * 1.06)
+    if figures.machine_said:
+        size = np.repeat(figures.machine, 2)
+        axes.plot(edges, size, color=COLOURS["flurry"], linewidth=0.9, linestyle=(0, (5, 3)))
+        axes.set_ylim(0, max(np.nanmax(size), of_all.max()) * 1.06)
     _time_axis(axes, (figures.moments_s[0], figures.moments_s[-1]), zone)
     _count_axis(axes)
     return _svg(figure)

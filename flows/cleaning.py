@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from flows.config import config_settings
 from flows.failures import naming
 from flows.tables_out import check_suffix, write_any
-from pipeline.clean import BURST_FLAGS, clean
+from pipeline.clean import clean
 from pipeline.core.errors import InputError, TableError
 from pipeline.core.flags import Flag
 from pipeline.core.report import Report
@@ -22,7 +22,6 @@ from pipeline.core.store import read_metadata, read_table, write_text
 from pipeline.core.tables import BURSTS, EFFECT, JOBS
 from pipeline.core.text import printable
 
-_ASIDE = [str(flag) for flag in (*BURST_FLAGS.values(), Flag.SITE_DROP)]
 _EXPECTED = "a table of jobs, as walltime ingest writes it"
 
 
@@ -48,21 +47,22 @@ class Cleaned:
 
         Beside its columns: outcome, what became of its jobs once the site's own rules were heard.
         """
-        aside = self._n_set_aside()
+        kept, dropped = self._with_flag(None), self._with_flag(Flag.SITE_DROP)
         rows = sorted(self.bursts.to_pylist(), key=_prominence)
-        return [row | {"outcome": _outcome(row["tier"], aside.get(row["burst_id"], 0))} for row in rows]
+        return [row | {"outcome": _outcome(row, kept, dropped)} for row in rows]
 
-    def _n_set_aside(self) -> dict[str, int]:
-        """By burst, the jobs set aside as its own or by the site, and not for a fault of their record."""
+    def _with_flag(self, flag: Flag | None) -> set[str]:
+        """The bursts of which some job has this flag; None: has none."""
         flags = self.jobs.column("flag").cast(pa.string())
-        own = self.jobs.filter(pc.is_in(flags, pa.array(_ASIDE))).column("burst_id").cast(pa.string())
-        return {one["values"]: one["counts"] for one in own.drop_null().value_counts().to_pylist()}
+        own = self.jobs.filter(pc.equal(flags, str(flag)) if flag else pc.is_null(flags)).column("burst_id")
+        return set(own.drop_null().unique().to_pylist())
 
 
-def _outcome(tier: str, n_set_aside: int) -> str:
-    if tier == "remove":
-        return "set aside" if n_set_aside else "kept by rule"
-    return "dropped by rule" if n_set_aside else "suspect"
+def _outcome(burst: Mapping[str, Any], kept: Container[str], dropped: Container[str]) -> str:
+    """Some jobs of a strong burst are without a flag only where a rule, or a flag that is off, spares them."""
+    if burst["tier"] == "remove":
+        return "kept by rule" if burst["burst_id"] in kept else "set aside"
+    return "dropped by rule" if burst["burst_id"] in dropped else "suspect"
 
 
 def _names(jobs: pa.Table, column: str) -> str:

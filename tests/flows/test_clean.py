@@ -49,7 +49,9 @@ def burst(user: str, day: int, n: int = 400) -> list[dict[str, object]]:
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[[list[dict[str, object]]], Path]:
     def to_file(rows: list[dict[str, object]]) -> Path:
-        table = jobs_of(rows) if rows else JOBS.empty()
+        # A server gives its ids out in order of submit.
+        in_order = sorted(rows, key=lambda row: row.get("submit_s", 0) or 0)
+        table = jobs_of(in_order) if rows else JOBS.empty()
         return write_table(tmp_path / "jobs.parquet", table, JOBS)
 
     return to_file
