@@ -41,8 +41,10 @@ def repeated_stretches(view: View, limits: ClockSettings) -> list[Stretch]:
     back = np.flatnonzero(np.diff(times_s) <= -limits.min_back_s) + 1
     if not len(back) or len(back) > limits.disorder_share * len(times_s):
         return []
-    found = _filled(times_s, back, limits.min_jobs, limits.max_gap_share)
-    return sorted((float(times_s[i]), float(times_s[i - 1])) for i in back[found])
+    gap_s = _filled(times_s, back, limits.min_jobs, limits.max_gap_share)
+    # The clock was set some time between two submits: so it is taken to be as long before as they ever are apart.
+    stretches = [(float(times_s[i] - s), float(times_s[i - 1] + s)) for i, s in zip(back, gap_s, strict=True) if s >= 0]
+    return sorted(stretches)
 
 
 def _by_number(view: View) -> Ints:
@@ -87,20 +89,20 @@ def _leading(ends: Ints, letters: Array) -> tuple[Ints, Bools]:
 
 
 @entry_kernel
-def _filled(times_s: Ints, back: Ints, min_jobs: int, gap_share: float) -> Bools:
-    """Of each step back, whether jobs fill the stretch it goes over on both sides of it.
+def _filled(times_s: Ints, back: Ints, min_jobs: int, gap_share: float) -> Ints:
+    """Of each step back over a stretch that jobs fill on both sides of it, their longest gap (s); -1: not filled.
 
     Both sides are walked in turn, because where the stretch is not filled one of them ends at once: linear in practice.
     """
-    found = np.zeros(len(back), np.bool_)
+    found = np.full(len(back), -1, np.int64)
     for place in range(len(back)):
         i = back[place]
         low, high = times_s[i], times_s[i - 1]
         most = gap_share * (high - low)
         before, after, above, below = i - 1, i, high, low
         n_before, n_after = 1, 1
-        is_open, is_filled = True, True
-        while is_open and is_filled:
+        is_open, widest = True, 0
+        while is_open and widest < most:
             is_open = False
             if above > low:
                 before -= 1
@@ -108,7 +110,7 @@ def _filled(times_s: Ints, back: Ints, min_jobs: int, gap_share: float) -> Bools
                 is_open = True
                 if at <= above:
                     n_before += at > low
-                    is_filled = is_filled and above - at < most
+                    widest = max(widest, above - at)
                     above = at
             if below < high:
                 after += 1
@@ -116,7 +118,8 @@ def _filled(times_s: Ints, back: Ints, min_jobs: int, gap_share: float) -> Bools
                 is_open = True
                 if at >= below:
                     n_after += at < high
-                    is_filled = is_filled and at - below < most
+                    widest = max(widest, at - below)
                     below = at
-        found[place] = is_filled and n_before >= min_jobs and n_after >= min_jobs
+        if widest < most and n_before >= min_jobs and n_after >= min_jobs:
+            found[place] = widest
     return found
