@@ -86,5 +86,5 @@ def test_a_log_in_which_nothing_ran_has_no_timeline() -> None:
 
 
 def test_slips_of_the_pen_overflow_nothing() -> None:
-    view = view_of([(0, 2**62, 4), (0, 10, 2**62), (0, 10, 3), (2**38, 2**38 + 5, 2**39)], max_procs=None)
+    view = view_of([(0, 2**62, 4), (0, 10, 2**62), (0, 10, 3), (2**32, 2**32 + 5, 2**39)], max_procs=None)
     assert steps_of(view).busy.max() == 2**39

@@ -70,7 +70,7 @@ def test_a_short_log_has_no_ramp() -> None:
 
 
 def test_a_stray_year_costs_no_memory_and_is_an_edge() -> None:
-    jobs, marks = jobs_table(background(np.random.default_rng(1)), at([2**55]))
+    jobs, marks = jobs_table(background(np.random.default_rng(1)), at([7_000_000_000]))
     assert np.array_equal(edge_of(jobs), marks == 1)
 
 
