@@ -52,9 +52,11 @@ def rest_per_week(view: View, min_jobs: int) -> Floats:
     if len(loud) < 2:
         return rest
     bins, unit_s = _bins(view, loud)
+    # A week without any job is no week of the machine's life: it was down, or one stray date stretched the log.
     totals = np.bincount(np.concatenate([*bins]))
     for user, own in zip(loud, bins, strict=True):
-        rest[user] = _typical(totals - np.bincount(own, minlength=len(totals))) * WEEK_S / unit_s
+        others = totals - np.bincount(own, minlength=len(totals))
+        rest[user] = _typical(others[totals > 0]) * WEEK_S / unit_s
     return rest
 
 

@@ -14,6 +14,8 @@ from pipeline.core.settings import SiteSettings
 
 DAY_S = 86_400
 WEEK_S = 7 * DAY_S
+EARLIEST_S, LATEST_S = 0, 7_258_118_400
+"""1970 to 2200: an instant outside is a broken record, and one such job must not stretch a log over millennia."""
 QUARTER_S = 900
 """Zones are whole quarters of an hour from UTC, and change at one."""
 
@@ -28,17 +30,17 @@ class View:
     @cached_property
     def submit_s(self) -> Floats:
         """Submit time, s since 1970."""
-        return floats(self.jobs, "submit_s")
+        return _instants(self.jobs, "submit_s")
 
     @cached_property
     def start_s(self) -> Floats:
         """Start, s since 1970."""
-        return floats(self.jobs, "start_s")
+        return _instants(self.jobs, "start_s")
 
     @cached_property
     def end_s(self) -> Floats:
         """End, s since 1970."""
-        return floats(self.jobs, "end_s")
+        return _instants(self.jobs, "end_s")
 
     @cached_property
     def runtime_s(self) -> Floats:
@@ -131,6 +133,12 @@ class View:
 def narrow(codes: Ints) -> Ints:
     """Codes in 16 bits if they fit: numpy sorts those in linear time."""
     return codes.astype(np.int16) if codes.max(initial=0) < 2**15 else codes
+
+
+def _instants(jobs: pa.Table, name: str) -> Floats:
+    """An instant no cluster can have written is not known."""
+    instants = floats(jobs, name)
+    return np.where((instants >= EARLIEST_S) & (instants < LATEST_S), instants, np.nan)
 
 
 def _offset_s(instants: Ints, zone: str) -> Ints:

@@ -40,7 +40,7 @@ _MEANINGS = {
     Flag.UNFINISHED: "pending, running or suspended when the log ended: its runtime is not known yet",
     Flag.CANCELLED_BEFORE_START: "cancelled before it started",
     Flag.NEVER_RAN: "no start and no runtime, or a runtime of zero or less",
-    Flag.IMPOSSIBLE_TIMES: "ends before it starts, starts before its submit, or has no submit time",
+    Flag.IMPOSSIBLE_TIMES: "ends before it starts, starts before its submit, or no submit time (1970 to 2200)",
     Flag.NO_PROCS: "neither allocated nor requested processors are known and positive",
     Flag.SITE_DROP: "the site's config says so",
     Flag.DUPLICATE: "the same job as one kept, read a second time under another id",

@@ -83,7 +83,7 @@ def test_groups_of_fewer_than_twenty_are_silent_and_counted() -> None:
 def test_failed_jobs_are_judged_by_those_that_completed() -> None:
     rows = group_of([1_000.0] * 25) + group_of([5.0] * 40, state="FAILED")
     for place, row in enumerate(rows):
-        row["job_id"] = str(place)
+        row["job_id"] = f"{'done' if place < 25 else 'failed'}-{place}"
     assert list(flags_of(rows)) == [None] * 25 + [Flag.FAILED_START] * 40
 
 
