@@ -178,11 +178,13 @@ def span(instants: pa.ChunkedArray) -> tuple[int | None, int | None]:
 
 def exact_sum(values: Floats) -> Fraction:
     """The sum of finite numbers without rounding, and so the same in any order."""
+    if not len(values):
+        return Fraction(0)
     mantissas, exponents = np.frexp(values)
-    whole = np.ldexp(mantissas, 53).astype(np.int64)
-    high, low = whole >> 26, whole & ((1 << 26) - 1)
-    total = Fraction(0)
-    for exponent in np.unique(exponents[whole != 0]).tolist():
-        is_here = exponents == exponent
-        total += Fraction((int(high[is_here].sum()) << 26) + int(low[is_here].sum())) * Fraction(2) ** (exponent - 53)
-    return total
+    order = np.argsort(exponents.astype(np.int16), kind="stable")
+    exponents, whole = exponents[order], np.ldexp(mantissas[order], 53).astype(np.int64)
+    # Per exponent, in two halves, of which a table's worth fits in 64 bits.
+    starts = np.flatnonzero(np.diff(exponents, prepend=exponents[0] - 1))
+    high, low = np.add.reduceat(whole >> 26, starts), np.add.reduceat(whole & ((1 << 26) - 1), starts)
+    parts = zip(exponents[starts].tolist(), high.tolist(), low.tolist(), strict=True)
+    return sum((Fraction((upper << 26) + lower) * Fraction(2) ** (at - 53) for at, upper, lower in parts), Fraction(0))

@@ -17,7 +17,7 @@ _BLANK, _LONG, _SHORT, _WIDTH = range(4)
 
 
 def scan_any(data: bytes, width: int) -> Scanned:
-    """Rows, unreadable lines and comments of a block, as `swf_lines.scan` says."""
+    """Rows, unreadable lines and comments of a block, as `swf_scan.scan` says."""
     n_lines = data.count(b"\n") + (not data.endswith(b"\n"))
     # Pages of these arrays that are never written are never allocated, so the worst case costs nothing.
     whole = np.empty((N_FIELDS, n_lines), np.int64)
