@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.core.buffers import arrow, floats_of, integers, nulls
+from pipeline.core.buffers import arrow, floats_of, integers, nulls, texts
 from pipeline.core.columns import CATEGORY
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.tables import JOBS
@@ -184,7 +184,7 @@ def _is_inside(span: tuple[Ints, Ints], job: Ints, start: Ints, end: Ints) -> Bo
 def _states(parts: pa.Table, rows: _Rows, kind: Ints, is_cancelled: Bools, was_deleted: Bools) -> pa.Array:
     """A job that is deleted in its run is CANCELLED whatever its exit status, unless that tells of a limit."""
     states = _one(parts["state"]).take(arrow(rows.best)).cast(pa.string())
-    words = pc.index_in(states, pa.array(pbs_state.STATES))
+    words = pc.index_in(states, texts(pbs_state.STATES))
     state, unknown = integers(words)
     state = np.where(unknown, np.int64(pbs_state.UNKNOWN), state)
     state[is_cancelled | (was_deleted & (state != CODE["TIMEOUT"]))] = CODE["CANCELLED"]

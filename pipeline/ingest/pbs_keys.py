@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import numba
 import numpy as np
+import numpy.typing as npt
 
 from pipeline.core.arrays import Bools, Ints
 from pipeline.ingest.spans import as_bytes
@@ -31,6 +32,18 @@ FREE_TEXT = ("account", "project", "jobname")
 BEFORE_FREE_TEXT = ("user", "group", *FREE_TEXT)
 """Written before a free text can end, so the first of each is PBS's own; of the other keys the last is."""
 
+INTEGERS = (
+    "ctime", "etime", "start", "end", "Exit_status", "resource_assigned.ncpus", "Resource_List.ncpus",
+    "Resource_List.nodect", "Resource_List.procs", "Resource_List.ngpus",
+)  # fmt: skip
+DURATIONS = ("Resource_List.walltime", "resources_used.walltime", "resources_used.cput")
+SIZES = (
+    "Resource_List.mem", "Resource_List.pmem", "Resource_List.vmem", "Resource_List.pvmem", "resources_used.mem",
+)  # fmt: skip
+HOSTS = ("exec_host", "exec_gpus")
+CHUNKS = ("Resource_List.select", "Resource_List.nodes")
+VNODES = ("exec_vnode",)
+
 PLACE: Mapping[str, int] = {key: place for place, key in enumerate(KEYS)}
 TABLE_SIZE = 256
 
@@ -53,11 +66,22 @@ def _table() -> Codes:
     return table
 
 
+def _words() -> npt.NDArray[np.uint64]:
+    """By key, the words of `key=`, its first byte in the lowest bits, and the bits of them that count."""
+    longest = -(-(max(map(len, KEYS)) + 1) // 8)
+    words = np.zeros((len(KEYS), 2, longest), np.uint64)
+    for place, key in enumerate(KEYS):
+        for which, text in enumerate((key.encode() + b"=", b"\xff" * (len(key) + 1))):
+            words[place, which] = np.frombuffer(text.ljust(8 * longest, b"\0"), "<u8")
+    return words
+
+
 def _flags(names: tuple[str, ...]) -> Bools:
     return np.array([key in names for key in KEYS])
 
 
 KEY_BYTES: Bytes = as_bytes("".join(KEYS).encode())
+KEY_WORDS: npt.NDArray[np.uint64] = _words()
 KEY_BOUNDS: Ints = np.cumsum([0, *map(len, KEYS)], dtype=np.int64)
 KEY_TABLE: Codes = _table()
 IS_FREE: Bools = _flags(FREE_TEXT)
