@@ -173,7 +173,8 @@ def order_of(ranks: Ranks, names: Sequence[str]) -> Ints:
 def in_order(jobs: pa.Table) -> pa.Table:
     """By submit (unknown last), job id (its numbers as numbers), restart, site."""
     numbers = as_integers(jobs["job_id"])
-    sites = jobs["site"].unify_dictionaries()
+    sites = jobs["site"]
+    sites = sites.unify_dictionaries() if sites.type == CATEGORY else sites.dictionary_encode()
     keys = [
         submits(jobs),
         *([numbers] if numbers is not None else _natural_keys(jobs["job_id"])),
