@@ -9,7 +9,8 @@ from typing import BinaryIO, cast
 
 import pyarrow as pa
 
-_RAW_BYTES = 1 << 17
+_RAW_BYTES = 1 << 18
+_LEAST_RAW_BYTES = 1 << 12
 _GZIP = 31
 """zlib's number for its largest window in a gzip wrapper, whose checksum and length it then checks itself."""
 
@@ -50,11 +51,13 @@ class _Gzip(io.RawIOBase):
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb", buffering=0)
         self._member = zlib.decompressobj(_GZIP)
-        self._raw = b""
+        self._raw, self._step = b"", _RAW_BYTES
 
     def read(self, size: int = -1) -> bytes:
         """Up to `size` bytes; EOFError where the file ends within a member, zlib.error where it is damaged."""
         parts: list[bytes] = []
+        # Packed bytes that this reading does not use are copied by zlib each time: a small one takes few.
+        self._step = min(max(size // 4, _LEAST_RAW_BYTES), _RAW_BYTES)
         while size > 0 and self._is_in_member():
             fresh = self._member.decompress(self._raw, size)
             if not (fresh or self._raw or self._member.eof):
@@ -75,10 +78,10 @@ class _Gzip(io.RawIOBase):
             if self._raw:
                 self._member = zlib.decompressobj(_GZIP)
             else:
-                self._raw = self._file.read(_RAW_BYTES)
+                self._raw = self._file.read(self._step)
                 if not self._raw:
                     return False
-        self._raw = self._raw or self._file.read(_RAW_BYTES)
+        self._raw = self._raw or self._file.read(self._step)
         return True
 
 

@@ -11,8 +11,8 @@ from pipeline.core.errors import InputError
 from pipeline.core.text import printable
 from pipeline.ingest.packed import DAMAGED, packing_of, unpacked
 
-BLOCK_BYTES = 1 << 23
-"""Decompressed bytes read at a time: what bounds a reader's memory."""
+BLOCK_BYTES = 1 << 21
+"""Decompressed bytes read at a time: what bounds a reader's memory. Larger ones each need fresh pages."""
 
 MAX_LINE_BYTES = 1 << 20
 """A longer line is no accounting record; its middle is not even kept in memory."""
@@ -39,13 +39,14 @@ class Source:
 class Block:
     """Whole lines of a decompressed source (the last may lack its newline), how many, and where the first stands.
 
-    line: from 1; offset: bytes from 0.
+    line: from 1; offset: bytes from 0. n_dropped: bytes of a line too long to be kept, beside `data`.
     """
 
     data: bytes
     line: int
     offset: int
     n_lines: int
+    n_dropped: int = 0
 
 
 def find_sources(paths: Sequence[Path | Source]) -> list[Source]:
@@ -93,7 +94,7 @@ def line_blocks(source: Source, block_bytes: int = BLOCK_BYTES) -> Iterator[Bloc
             if not end:
                 dropped += len(fresh)
                 continue
-            yield Block(carry + b"\n", line, offset, 1)
+            yield Block(carry + b"\n", line, offset, 1, dropped + end - 1)
             line, offset = line + 1, offset + len(carry) + dropped + end
             carry, dropped, data = b"", 0, fresh[end:]
         data = carry + data if carry else data
@@ -106,7 +107,7 @@ def line_blocks(source: Source, block_bytes: int = BLOCK_BYTES) -> Iterator[Bloc
         carry = data[cut : cut + MAX_LINE_BYTES + 1]
         dropped = len(data) - cut - len(carry)
     if carry:
-        yield Block(carry, line, offset, 1)
+        yield Block(carry, line, offset, 1, dropped)
 
 
 def byte_blocks(source: Source, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:

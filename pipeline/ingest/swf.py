@@ -66,7 +66,8 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
         jobs = _typed(scanned, block, header, numbers, source, site, remarks)
         last_submit = _remark(jobs, scanned, last_submit, remarks)
         lines = {"comment": len(scanned.comments), "blank": scanned.n_blank}
-        yield Chunk(jobs, unreadable_table(unreadable), lines, block.n_lines, len(block.data), remarks, header.shown())
+        n_bytes = len(block.data) + block.n_dropped
+        yield Chunk(jobs, unreadable_table(unreadable), lines, block.n_lines, n_bytes, remarks, header.shown())
         remarks = Remarks()
     trial.end()
 

@@ -130,11 +130,13 @@ def _split(columns: list[pa.ChunkedArray]) -> tuple[list[Ints], list[Floats], Bo
                 return None
         else:
             exact = floats_of(column)
-            floored = np.floor(exact)
-            if not (np.abs(exact) < _EXACT).all():
+            if len(exact) and not (exact.min() > -_EXACT and exact.max() < _EXACT):
                 return None
-            values, fraction = floored.astype(np.int64), np.where(floored != exact, exact, 0.0)
-            fractional[field] = bool(fraction.any())
+            values, fraction = exact.astype(np.int64), np.empty(0)
+            fractional[field] = bool((values != exact).any())
+            if fractional[field]:
+                floored = np.floor(exact)
+                values, fraction = floored.astype(np.int64), np.where(floored != exact, exact, 0.0)
         whole.append(values)
         real.append(fraction)
     return whole, real, fractional
