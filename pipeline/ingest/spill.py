@@ -18,6 +18,9 @@ from pipeline.core.buffers import arrow
 HOLD_BYTES = 112 << 20
 """Rows are held in memory up to here, and all go to disk from here on: some half a million jobs, a site's month."""
 
+STRETCH_BYTES = 32 << 20
+"""Rows go to disk so many at a time: sorting them by partition takes as much again."""
+
 PARTITION_ROWS = 100_000
 """Rows a partition should have: folding, settling and sorting them takes some 1 KB each."""
 
@@ -60,7 +63,8 @@ class Pile:
         self._held.append((kind, spelt_out(slim(table))))
         self._held_bytes += self._held[-1][1].nbytes
         self.n_rows += table.num_rows
-        if self.folder is not None and self._held_bytes > self.hold_bytes:
+        most = min(self.hold_bytes, STRETCH_BYTES) if self._is_spilled else self.hold_bytes
+        if self.folder is not None and self._held_bytes > most:
             self._spill()
 
     def partitions(self) -> Iterator[dict[str, pa.Table]]:
@@ -84,7 +88,16 @@ class Pile:
 
     def _spill(self) -> None:
         self._is_spilled = True
-        held, self._held, self._held_bytes = self._held, [], 0
+        held, self._held, self._held_bytes = self._held[::-1], [], 0
+        while held:
+            stretch, n_bytes = [], 0
+            while held and n_bytes < STRETCH_BYTES:
+                stretch.append(held.pop())
+                n_bytes += stretch[-1][1].nbytes
+            self._spread(stretch)
+
+    def _spread(self, held: list[tuple[str, pa.Table]]) -> None:
+        """Rows to the files of their partitions."""
         for kind in self._schemas:
             tables = [table for named, table in held if named == kind]
             if not tables:
