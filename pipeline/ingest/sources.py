@@ -11,7 +11,7 @@ from pipeline.core.errors import InputError
 from pipeline.core.text import printable
 from pipeline.ingest.packed import DAMAGED, packing_of, unpacked
 
-BLOCK_BYTES = 1 << 21
+BLOCK_BYTES = 1 << 22
 """Decompressed bytes read at a time: what bounds a reader's memory. Larger ones each need fresh pages."""
 
 MAX_LINE_BYTES = 1 << 20
