@@ -1,7 +1,7 @@
 """Minima of a rational function on [0, 1]: roots of a polynomial of degree 6 in Bernstein form."""
 
 from pipeline.core.arrays import Floats
-from pipeline.fit.compiled import kernel
+from pipeline.core.compiled import kernel
 from pipeline.fit.sums import DEPTH
 
 DEGREE = 6

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.fit.compiled import entry_kernel, kernel
+from pipeline.core.compiled import entry_kernel, kernel
 from pipeline.fit.high import search_high
 from pipeline.fit.linear import fit_amdahl, fit_constant
 from pipeline.fit.low import search_low

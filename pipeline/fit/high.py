@@ -6,7 +6,7 @@ T = a + b/min(n, N*) with a = tau sigma and b = tau N*; feasible where b >= 0, N
 import numpy as np
 
 from pipeline.core.arrays import Floats
-from pipeline.fit.compiled import kernel
+from pipeline.core.compiled import kernel
 from pipeline.fit.sums import (
     FLAT_V,
     FLAT_Z,

@@ -1,7 +1,7 @@
 """Closed forms: the constant law, and Amdahl's as non-negative least squares in {1, 1/n}, every support tried."""
 
 from pipeline.core.arrays import Floats
-from pipeline.fit.compiled import kernel
+from pipeline.core.compiled import kernel
 from pipeline.fit.high import offer_high
 from pipeline.fit.readout import A_, AT_BOUND, OK, SERIAL, T1, TINF, WSSRE
 from pipeline.fit.sums import FLAT_V, FLAT_Z, P1, P2, XX, ZX, F, Workspace, hyperbola

@@ -5,8 +5,8 @@ and (n + 1)/2 at which a point changes its piece.
 """
 
 from pipeline.core.arrays import Floats
+from pipeline.core.compiled import kernel
 from pipeline.fit.bernstein import next_falling_root, to_bernstein
-from pipeline.fit.compiled import kernel
 from pipeline.fit.rational import Gram, determinant_along, explained_along, fill_slope, gram_along, gram_at, stays_below
 from pipeline.fit.sums import (
     FLAT_SSE,

@@ -7,7 +7,7 @@ p = N'D - ND', of degree 6, falls through zero.
 from typing import NamedTuple
 
 from pipeline.core.arrays import Floats
-from pipeline.fit.compiled import kernel
+from pipeline.core.compiled import kernel
 from pipeline.fit.sums import FLAT_V, FLAT_Z, XX, XY, YY, ZX, ZY
 
 Quartic = tuple[float, float, float, float, float]

@@ -8,8 +8,8 @@ is reported; derivations in each case are in terms of exact-fit.md, L1 and H1.
 import numpy as np
 
 from pipeline.core.arrays import Floats
+from pipeline.core.compiled import kernel
 from pipeline.core.status import STATUS_CODE, FitStatus
-from pipeline.fit.compiled import kernel
 from pipeline.fit.low import low_value
 from pipeline.fit.sums import HIGHEST, P1, P2, P3, SAME, F, N, Workspace
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.fit.compiled import kernel
+from pipeline.core.compiled import kernel
 
 # columns of Workspace.points
 N, X, RATE, V, Z, WEIGHT = range(6)

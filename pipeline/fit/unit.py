@@ -6,7 +6,7 @@ Only for reproducing the thesis: runtimes must come in units of tau. Logs give s
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.fit.compiled import entry_kernel, kernel
+from pipeline.core.compiled import entry_kernel, kernel
 from pipeline.fit.exact import Codes, checked, low_batch, refusal
 from pipeline.fit.high import offer_high
 from pipeline.fit.readout import AT_BOUND, OK, WSSRE, reaches, write
