@@ -6,11 +6,11 @@ Administrator Guide, "Accounting records". Every other key ends the value before
 
 from collections.abc import Mapping
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from pipeline.core.arrays import Bools, Ints
+from pipeline.ingest.compiled import kernel
 from pipeline.ingest.spans import as_bytes
 from pipeline.ingest.spans_kernel import Bytes, Codes
 
@@ -48,10 +48,12 @@ PLACE: Mapping[str, int] = {key: place for place, key in enumerate(KEYS)}
 TABLE_SIZE = 256
 
 
-@numba.njit(cache=True, nogil=True)
-def key_slot(size: int, first: int, last: int, middle: int, late: int) -> int:
+def _slot(size: int, first: int, last: int, middle: int, late: int) -> int:
     """Where in the table a key is looked for first, by its length and four of its bytes, as ints."""
     return int(5 * size + 7 * first + 31 * last + 97 * middle + 139 * late) % TABLE_SIZE
+
+
+key_slot = kernel(_slot)
 
 
 def _table() -> Codes:
@@ -59,7 +61,7 @@ def _table() -> Codes:
     table = np.full(TABLE_SIZE, -1, np.int32)
     for place, key in enumerate(KEYS):
         word, size = key.encode(), len(key)
-        slot = key_slot.py_func(size, word[0], word[-1], word[size // 2], word[size - 1 - size // 4])
+        slot = _slot(size, word[0], word[-1], word[size // 2], word[size - 1 - size // 4])
         while table[slot] >= 0:
             slot = (slot + 1) % TABLE_SIZE
         table[slot] = place

@@ -6,11 +6,11 @@ hundred at a time instead, their values found, and all their numbers read before
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.ingest import pbs_keys, spans
+from pipeline.ingest.compiled import kernel
 from pipeline.ingest.pbs_hosts import Hashes, new_table, parse_chunks, parse_hosts, parse_sizes
 from pipeline.ingest.pbs_keys import KEYS, PLACE
 from pipeline.ingest.pbs_values import Words, find_values
@@ -109,7 +109,7 @@ Known = tuple[Bytes, Words, Ints, Codes, Bools, Bools]
 Keys = tuple[Ints, Ints, Ints, Ints, Ints, Ints]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _read(
     data: Bytes,
     message: Ints,
@@ -133,7 +133,7 @@ def _read(
         seen = _placed(data, for_keys, few, low, seen, kinds[:, low:high], counts[:, :, low:high])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _plain(data: Bytes, for_keys: Keys, few: Ints, kinds: Bytes, integers: Ints, floats: Floats) -> None:
     """Numbers, durations and sizes."""
     whole, durations, sizes, _, _, _ = for_keys
@@ -148,7 +148,7 @@ def _plain(data: Bytes, for_keys: Keys, few: Ints, kinds: Bytes, integers: Ints,
         parse_sizes(data, few[key, 0], few[key, 1], floats[durations.size + k], kinds[key])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _placed(
     data: Bytes, for_keys: Keys, few: Ints, first: int, seen: tuple[Hashes, Ints], kinds: Bytes, counts: Ints
 ) -> tuple[Hashes, Ints]:

@@ -6,10 +6,10 @@ It knows lines, semicolons and `key=value`, and nothing of what a value means (p
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
 from pipeline.core.arrays import Ints
+from pipeline.ingest.compiled import kernel
 from pipeline.ingest.pbs_numbers import Numbers, numbers
 from pipeline.ingest.sources import MAX_LINE_BYTES
 from pipeline.ingest.spans_kernel import Bytes
@@ -67,7 +67,7 @@ def scan(data: bytes | memoryview, n_lines: int) -> Scanned:
     return Scanned(text, line, start, end, kind, id_start, id_end, values, bad[:n_bad], named)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _lines(
     data: Bytes, limit: int, kind_of: Ints, rows: Ints, bad: Ints, counts: Ints, others: Ints
 ) -> tuple[int, int]:
@@ -112,14 +112,14 @@ def _lines(
     return n_rows, n_bad
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _line_end(data: Bytes, at: int) -> int:
     while at < data.size and data[at] != 10:
         at += 1
     return at
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _is_dated(data: Bytes, at: int, stop: int) -> bool:
     """Whether `dd/dd/dddd dd:dd:dd;` stands here."""
     if stop - at <= DATE_BYTES or data[at + DATE_BYTES] != 59:
@@ -139,7 +139,7 @@ def _is_dated(data: Bytes, at: int, stop: int) -> bool:
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _head(data: Bytes, first: int, stop: int, kind_of: Ints) -> tuple[int, int, int, int, int]:
     """Reason or 0, kind (-1: of no job that is read), the id's span, where the message starts."""
     letter = first + DATE_BYTES + 1
@@ -161,7 +161,7 @@ def _head(data: Bytes, first: int, stop: int, kind_of: Ints) -> tuple[int, int, 
     return 0, kind, start, end, end + 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _is_parent(data: Bytes, at: int, end: int) -> bool:
     """Whether the id is an array's own, as in 170[].server."""
     for k in range(at, end - 1):  # noqa: SIM110
@@ -170,7 +170,7 @@ def _is_parent(data: Bytes, at: int, end: int) -> bool:
     return False
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _continues(data: Bytes, first: int, stop: int) -> bool:
     """Whether a line goes on with `key=value`, and is no record whose date has been damaged (`;E;` near its start)."""
     for k in range(first, min(stop - 2, first + 40)):

@@ -7,14 +7,12 @@ The functions call one another for every key, and counting the references to the
 times as long as what they do; they make no array, so nothing is to be counted.
 """
 
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
-
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from pipeline.core.arrays import Bools, Ints
+from pipeline.core.compiled import F
+from pipeline.ingest.compiled import kernel
 from pipeline.ingest.pbs_keys import key_slot
 from pipeline.ingest.spans_kernel import Bytes, Codes
 
@@ -22,15 +20,11 @@ Words = npt.NDArray[np.uint64]
 _SPACES = np.uint64(0x2121212121212121)
 _TOPS = np.uint64(0x8080808080808080)
 _ONES = np.uint64(0x0101010101010101)
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 
 
-def _bare(function: Callable[_P, _R]) -> Callable[_P, _R]:
+def _bare(function: F) -> F:
     """The function compiled without the counting of references."""
-    options: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
-    compiled: Callable[_P, _R] = numba.njit(**options)(function)
-    return compiled
+    return kernel(function, _nrt=False)
 
 
 @_bare

@@ -3,9 +3,12 @@
 Only what privacy.py asks of it: an 8-byte digest, maybe a key, a column's name as the personal string.
 """
 
-import numba
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
+
+from pipeline.ingest.compiled import kernel
 
 Word = np.uint64
 Words = npt.NDArray[np.uint64]
@@ -34,7 +37,7 @@ def first_state(digest_size: int, key_size: int, person: bytes) -> Words:
     return state
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def hex_digests(data: Bytes, ends: npt.NDArray[np.int32], first: Words, key: Bytes, out: Bytes) -> None:
     """16 hex digits for each text that ends where `ends` says, the first entry being where the first text starts.
 
@@ -67,7 +70,7 @@ def hex_digests(data: Bytes, ends: npt.NDArray[np.int32], first: Words, key: Byt
             out[16 * row + k] = digit + (48 if digit < 10 else 87)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _compress(h: Words, m: Words, n_bytes: int, is_last: bool) -> None:
     """Section 3.2: twelve rounds over sixteen words, which stay in registers."""
     v0, v1, v2, v3, v4, v5, v6, v7 = h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7]
@@ -95,7 +98,7 @@ def _compress(h: Words, m: Words, n_bytes: int, is_last: bool) -> None:
     h[7] ^= v7 ^ v15
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@partial(kernel, inline="always")
 def _mix(a: Word, b: Word, c: Word, d: Word, x: Word, y: Word) -> tuple[Word, Word, Word, Word]:
     """Section 3.1: the mixing function G."""
     a = a + b + x
