@@ -13,6 +13,7 @@ import pyarrow as pa
 
 Bools = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[Any]
+_NONE = np.zeros(1, np.int32)
 
 
 def arrow(values: Numbers, missing: Bools | None = None) -> pa.Array:
@@ -31,6 +32,13 @@ def texts(words: Sequence[str]) -> pa.Array:
     encoded = [word.encode("utf-8", "backslashreplace") for word in words]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     return pa.Array.from_buffers(pa.string(), len(words), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))])
+
+
+def words_of(array: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
+    """The bytes of a string array's values, and where each ends, after where the first starts."""
+    _, ends, data = array.buffers()
+    places = np.frombuffer(ends, np.int32, count=array.offset + len(array) + 1)[array.offset :] if len(array) else _NONE
+    return np.frombuffer(data if data is not None else b"", np.uint8), places
 
 
 def integers(column: pa.Array | pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], Bools]:

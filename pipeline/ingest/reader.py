@@ -149,7 +149,17 @@ def jobs_table(n_rows: int, **values: pa.Array) -> pa.Table:
     for extra in EXTRAS:
         if extra.name in values:
             schema = schema.append(extra)
-    return pa.table([values[f.name] if f.name in values else pa.nulls(n_rows, f.type) for f in schema], schema=schema)
+    kinds = {field.type for field in schema if field.name not in values}
+    empty = {kind: unknown(n_rows, kind) for kind in kinds}
+    return pa.table([values[f.name] if f.name in values else empty[f.type] for f in schema], schema=schema)
+
+
+def unknown(n_rows: int, kind: pa.DataType) -> pa.Array:
+    """Nulls of a type JOBS has. Unlike pa.nulls, it takes zeros the system has at hand and writes none."""
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(unknown(n_rows, kind.index_type), texts([]))
+    zeros = pa.py_buffer(np.zeros(8 * n_rows + 8, np.uint8))
+    return pa.Array.from_buffers(kind, n_rows, [zeros] * (3 if kind == pa.string() else 2), n_rows)
 
 
 def unreadable_table(rows: list[dict[str, Any]]) -> pa.Table:

@@ -18,6 +18,7 @@ from pipeline.ingest.sources import Source, line_blocks
 from pipeline.ingest.swf_kernel import scan_any
 from pipeline.ingest.swf_lines import Scanned
 from pipeline.ingest.swf_regular import scan_regular
+from pipeline.ingest.swf_scan import shows_rows
 
 HEADER = b"; UnixStartTime: 1000\n; Queue: 1 day\n; Queue: 2 night (long)\n"
 REALS = (4, 6, 7, 9, 10, 18)
@@ -176,6 +177,19 @@ def test_the_quick_parser_says_what_the_careful_one_says(parts, comments: bytes,
         quick = scan_regular(data, REALS)
     if quick is not None:
         agree(quick, scan_any(data, 0))
+
+
+@few
+@given(
+    st.lists(
+        st.one_of(lines, st.lists(st.one_of(numbers, st.text("1;-+.eE \t\r\v\f")), max_size=20).map(" ".join)),
+        max_size=3,
+    )
+)
+def test_what_is_taken_for_swf_is_what_the_careful_parser_finds_rows_in(found) -> None:
+    data = b"\n".join(line if isinstance(line, bytes) else line.encode() for line in found)
+    careful = scan_any(data, 0)
+    assert shows_rows(data) == bool(len(careful.line) or not len(careful.bad))
 
 
 def test_the_quick_parser_does_read_a_regular_log() -> None:
