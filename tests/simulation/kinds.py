@@ -31,7 +31,7 @@ KINDS = {
     "repeated_number": Kind(None, "another job's number, as from a counter that started again"),
     "past_request": Kind(None, "ran longer than it asked for", "over_limit"),
     "cancelled_running": Kind(None, "status 5 after running part of its way"),
-    "failed_start": Kind(None, "status 0 within ten seconds where the application takes minutes or more", "failed_start"),
+    "failed_start": Kind(None, "status 0 within ten seconds where the application takes minutes", "failed_start"),
     "hang": Kind(None, "ran 12 to 30 times as long as its application does", "hang"),
     "flurry": Kind(None, "one of hundreds of near-identical tiny jobs one user sent within a day", "flurry"),
     "probe": Kind(None, "a one-processor check by staff, every two hours throughout", "probe"),
