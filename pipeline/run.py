@@ -24,13 +24,14 @@ from pipeline.core.tables import (
     GROUPS,
     JOBS,
     OBSERVATIONS,
+    PATTERNS,
     PREDICTIONS,
     SCALABILITY,
     UNREADABLE,
     TableKind,
 )
 from pipeline.core.version import code_version
-from pipeline.fit import fit
+from pipeline.fit import find_patterns, fit, screen
 from pipeline.group import assign_groups, describe_groups, observe
 from pipeline.ingest import ingest
 from pipeline.ingest.sources import find_sources
@@ -73,8 +74,12 @@ STEPS = (
          lambda run, jobs: assign_groups(jobs, run.settings.group)),
     Step("describe", ("jobs",), ("groups",), ("group",),
          lambda run, jobs: describe_groups(jobs, run.settings.group)),
-    Step("observe", ("jobs",), ("observations",), (),
+    Step("observe", ("jobs",), ("observed",), (),
          lambda _run, jobs: observe(jobs)),
+    Step("patterns", ("observed",), ("patterns",), ("pattern", "anomaly"),
+         lambda run, observed: find_patterns(observed, run.settings.pattern, run.settings.anomaly.noise)),
+    Step("screen", ("observed", "patterns"), ("observations",), ("anomaly", "pattern"),
+         lambda run, observed, patterns: screen(observed, patterns, run.settings.anomaly)),
     Step("fit", ("observations",), ("fits",), ("fit",),
          lambda run, observations: fit(observations, run.settings.fit)),
     Step("predict", ("observations", "fits"), ("predictions",), ("site", "predict", "run_id"),
@@ -88,7 +93,7 @@ STEPS = (
 KINDS: dict[str, TableKind] = {
     "jobs_read": JOBS, "unreadable": UNREADABLE, "jobs_flagged": JOBS, "bursts": BURSTS,
     "effect": EFFECT, "jobs": JOBS, "groups": GROUPS,
-    "observations": OBSERVATIONS, "fits": FITS, "predictions": PREDICTIONS, "scalability": SCALABILITY,
+    "observed": OBSERVATIONS, "observations": OBSERVATIONS, "patterns": PATTERNS, "fits": FITS, "predictions": PREDICTIONS, "scalability": SCALABILITY,
     "estimates": ESTIMATES,
 }  # fmt: skip
 
@@ -99,6 +104,7 @@ PUBLISHED = (
     "effect",
     "groups",
     "observations",
+    "patterns",
     "fits",
     "predictions",
     "scalability",

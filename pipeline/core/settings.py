@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.columns import TEMPLATE_COLUMNS
 from pipeline.core.errors import ConfigError
+from pipeline.core.screen_settings import AnomalySettings, PatternSettings
 from pipeline.core.section import Section
 from pipeline.core.text import printable
 
@@ -40,7 +41,19 @@ def _compiles(pattern: str) -> str:
 
 
 Template = Annotated[tuple[str, ...], AfterValidator(_known_template)]
-LawName = Literal["constant", "amdahl", "downey_low", "downey_high"]
+LawName = Literal[
+    "constant",
+    "amdahl",
+    "downey_low",
+    "downey_high",
+    "usl",
+    "amdahl_log",
+    "downey_linear",
+    "downey_log",
+    "dowdy",
+    "smirni",
+    "power",
+]
 
 
 class SiteSettings(Section):
@@ -160,6 +173,8 @@ class RunSettings(Section):
     ingest: IngestSettings = IngestSettings()
     clean: CleanSettings = CleanSettings()
     group: GroupSettings = GroupSettings()
+    anomaly: AnomalySettings = AnomalySettings()
+    pattern: PatternSettings = PatternSettings()
     fit: FitSettings = FitSettings()
     predict: PredictSettings = PredictSettings()
     estimate: EstimateSettings = EstimateSettings()

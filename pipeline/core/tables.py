@@ -177,7 +177,7 @@ OBSERVATIONS = TableKind(
     columns(
         "group_id", "procs", "n_jobs", "n_censored", "runtime_s_median", "runtime_s_q10", "runtime_s_q90", "log_sd",
         "repeat_log_lo95", "repeat_log_hi95",
-        "first_start_s", "last_end_s",
+        "first_start_s", "last_end_s", "odd", "deviation", "expected_s", "fit_weight",
     ),
     ("group_id", "procs"),
     "Runtime statistics per group and processor count; a group's rows in order of procs are its scalability series.",
@@ -187,12 +187,19 @@ FITS = TableKind(
     "fits",
     columns(
         "group_id", "law", "t1_s", "tinf_s", "avg_parallelism", "avg_parallelism_lo", "avg_parallelism_hi", "sigma",
-        "serial_fraction", "n_points", "n_jobs", "procs_min", "procs_max", "wssre", "loo_log_rmse", "core_log_sd",
-        "repeat_log_lo95", "repeat_log_hi95", "status", "is_chosen",
+        "serial_fraction", "overhead_s", "exponent", "n_points", "n_jobs", "procs_min", "procs_max", "wssre",
+        "loo_log_rmse", "core_log_sd", "repeat_log_lo95", "repeat_log_hi95", "status", "is_chosen",
     ),
     ("group_id", "law"),
     "One row per group and law, failed fits too; is_chosen marks the law that answers for the group.",
 )  # fmt: skip
+
+PATTERNS = TableKind(
+    "patterns",
+    columns("group_id", "pattern", "status", "log_odds", "factor", "from_procs", "node_procs", "n_points", "words"),
+    ("group_id", "pattern"),
+    "Per group and pattern what its series shows: steps, favoured processor counts, a declining piece; not found, too.",
+)
 
 PREDICTIONS = TableKind(
     "predictions",
@@ -226,5 +233,17 @@ ESTIMATES = TableKind(
 
 TABLES = {
     kind.name: kind
-    for kind in (JOBS, UNREADABLE, BURSTS, EFFECT, GROUPS, OBSERVATIONS, FITS, PREDICTIONS, SCALABILITY, ESTIMATES)
+    for kind in (
+        JOBS,
+        UNREADABLE,
+        BURSTS,
+        EFFECT,
+        GROUPS,
+        OBSERVATIONS,
+        PATTERNS,
+        FITS,
+        PREDICTIONS,
+        SCALABILITY,
+        ESTIMATES,
+    )
 }

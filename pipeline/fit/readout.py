@@ -24,7 +24,7 @@ RUNNER_UP = STATUS_CODE[FitStatus.RUNNER_UP]
 # How far apart, relatively, two A that fit equally well make two curves.
 APART = 1e-6
 
-T1, TINF, A_, A_LO, A_HI, SIGMA, SERIAL, WSSRE = range(8)
+T1, TINF, A_, A_LO, A_HI, SIGMA, SERIAL, WSSRE, OVERHEAD, EXPONENT = range(10)
 
 
 @kernel

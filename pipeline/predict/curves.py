@@ -19,6 +19,8 @@ _NUMBERS = (
     "avg_parallelism_hi",
     "sigma",
     "serial_fraction",
+    "overhead_s",
+    "exponent",
     "n_points",
     "n_jobs",
     "procs_min",

@@ -1,0 +1,118 @@
+"""The grid of curve shapes a model average runs over, tabulated once on log2 of processors over the smallest count."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from pipeline.core.arrays import Floats, Ints
+
+STEPS_PER_OCTAVE = 16
+"""Rows of the table per doubling; between rows log T is interpolated, less than 0.0001 off a smooth law."""
+
+LEAST_LOG2, MOST_LOG2 = -20, 30
+"""What the table spans; beyond it the last slope goes on."""
+
+PRIOR_PER_PARAMETER = 0.5
+"""Each further shape parameter of a law halves its prior weight: the simpler law is believed first."""
+
+Curve = Callable[[Floats, Floats], Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeGrid:
+    """`log_shape[row, shape]` of T(x) up to its scale, x = procs over the series' smallest; log prior per shape.
+
+    `family[shape]` is a place in `families`. Counting in smallest counts makes 4, 8, 16 and 1, 2, 4 the same question.
+    """
+
+    log_shape: Floats
+    log_prior: Floats
+    family: Ints
+    families: tuple[str, ...]
+
+
+@cache
+def shape_grid() -> ShapeGrid:
+    """Every law's shapes. Within a law, parameters are spread evenly in the log and weigh the same."""
+    log2_x = np.arange(LEAST_LOG2 * STEPS_PER_OCTAVE, MOST_LOG2 * STEPS_PER_OCTAVE + 1) / STEPS_PER_OCTAVE
+    x = (2.0**log2_x)[:, None]
+    parts = [np.log(curve(x, parameters)) for _, parameters, curve in _FAMILIES.values()]
+    weights = [PRIOR_PER_PARAMETER**n_shape / part.shape[1] for (n_shape, _, _), part in zip(_FAMILIES.values(), parts)]
+    counts = [part.shape[1] for part in parts]
+    prior = np.repeat(weights, counts)
+    return ShapeGrid(
+        np.ascontiguousarray(np.hstack(parts)),
+        np.log(prior / prior.sum()),
+        np.repeat(np.arange(len(parts)), counts).astype(np.int64),
+        tuple(_FAMILIES),
+    )
+
+
+def _halves(first: float, last: float, step: float = 1.0) -> Floats:
+    powers: Floats = 2.0 ** np.arange(first, last + step / 2, step)
+    return powers
+
+
+def _crossed(*axes: Floats) -> Floats:
+    """Every combination, a row per parameter."""
+    grid: Floats = np.array([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")])
+    return grid
+
+
+def _constant(x: Floats, parameters: Floats) -> Floats:
+    return np.broadcast_to(1.0 + 0.0 * parameters[0], (len(x), 1))
+
+
+def _power(x: Floats, parameters: Floats) -> Floats:
+    shape: Floats = x ** -parameters[0]
+    return shape
+
+
+def _amdahl(x: Floats, parameters: Floats) -> Floats:
+    shape: Floats = parameters[0] + (1.0 - parameters[0]) / x
+    return shape
+
+
+def _amdahl_linear(x: Floats, parameters: Floats) -> Floats:
+    shape: Floats = _amdahl(x, parameters) + parameters[1] * np.maximum(x - 1.0, 0.0)
+    return shape
+
+
+def _amdahl_log(x: Floats, parameters: Floats) -> Floats:
+    shape: Floats = _amdahl(x, parameters) + parameters[1] * np.log2(np.maximum(x, 1.0))
+    return shape
+
+
+def _downey(x: Floats, parameters: Floats) -> Floats:
+    A, sigma = parameters[0], parameters[1]
+    half = sigma / (2.0 * A)
+    bending = np.where(x < 2.0 * A - 1.0, (sigma - half) / x + 1.0 / A - half, 1.0 / A)
+    low = np.where(x <= A, (1.0 - half) / x + half, bending)
+    share = sigma / (A * (1.0 + sigma))
+    high = share + (1.0 - share) / np.minimum(x, A + (A - 1.0) * sigma)
+    return np.where(sigma <= 1.0, low, high)
+
+
+def _downey_linear(x: Floats, parameters: Floats) -> Floats:
+    shape: Floats = _downey(x, parameters) + parameters[2] * np.maximum(x - 1.0, 0.0)
+    return shape
+
+
+_SIGMAS = np.array([0.0, 0.5, 1.0, 2.0])
+_SERIAL = np.append(0.0, _halves(-10, -1))
+
+_FAMILIES: dict[str, tuple[int, Floats, Curve]] = {
+    "constant": (0, np.zeros((1, 1)), _constant),
+    "power": (1, np.arange(0.05, 1.16, 0.05)[None, :], _power),
+    "amdahl": (1, np.append(0.0, _halves(-14, 0, 0.5))[None, :], _amdahl),
+    "usl": (2, _crossed(_SERIAL, _halves(-16, 0)), _amdahl_linear),
+    "amdahl_log": (2, _crossed(_SERIAL, _halves(-12, 1)), _amdahl_log),
+    "downey": (2, _crossed(_halves(0.5, 12, 0.5), np.append(_SIGMAS, 8.0)), _downey),
+    "downey_linear": (3, _crossed(_halves(1, 10), _SIGMAS, _halves(-14, 0, 2)), _downey_linear),
+}
+"""Per law: shape parameters, their grid, the curve. Gene M. Amdahl 1967; Gunther's USL 1993; Downey CSD-97-933, 1997.
+
+Overheads count from the second processor and reach the whole of T(1), as small problems on slow networks show.
+"""
