@@ -102,7 +102,7 @@ def _n_distinct(columns: list[npt.NDArray[np.int64]]) -> int:
 
 
 def _shows_no_repeat(values: pa.ChunkedArray) -> bool:
-    """Whether all are texts of different numbers, and so differ; telling that takes a fifth of the time hashing does."""
+    """Whether all are texts of different numbers, and so differ: told in a fifth of the time that hashing takes."""
     if values.type != pa.string() or values.null_count:
         return False
     try:
@@ -118,9 +118,7 @@ def _check_key(kind: str, table: pa.Table, key: tuple[str, ...]) -> None:
         return
     n_distinct = _n_distinct([_codes(table.column(name)) for name in key])
     if n_distinct != table.num_rows:
-        raise TableError(
-            kind, f"{table.num_rows - n_distinct} rows repeating the key", f"one row per {', '.join(key)}"
-        )
+        raise TableError(kind, f"{table.num_rows - n_distinct} rows repeating the key", f"one row per {', '.join(key)}")
 
 
 JOBS = TableKind(
