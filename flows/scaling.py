@@ -9,6 +9,7 @@ from flows.series_csv import read_series_and_applications
 from pipeline.core.asked import Predictor
 from pipeline.core.evaluate_settings import ScalingSettings
 from pipeline.core.report import Report
+from pipeline.core.tables import OBSERVATIONS
 from pipeline.evaluate import evaluate_scaling
 from pipeline.fit import predictors as of_fits
 from pipeline.predict import predictors as of_series
@@ -26,14 +27,13 @@ def evaluated(
 
 
 def read_all(paths: Sequence[Path]) -> tuple[pa.Table, dict[str, str]]:
-    """OBSERVATIONS of every file, and each group's application; a group is named by its file where there are several."""
+    """OBSERVATIONS of every file, and each group's application; groups of several files are told apart by them."""
     tables, applications = [], {}
+    field = OBSERVATIONS.schema().field("group_id")
     for place, path in enumerate(paths):
         table, named = read_series_and_applications(path)
         before = f"{place + 1} {path.stem}: " if len(paths) > 1 else ""
         ids = pa.array([before + group for group in table.column("group_id").to_pylist()])
-        tables.append(
-            table.set_column(0, table.schema.field("group_id"), ids.cast(table.schema.field("group_id").type))
-        )
+        tables.append(table.set_column(0, field, ids.cast(field.type)))
         applications |= {before + group: word for group, word in named.items()}
     return pa.concat_tables(tables), applications

@@ -45,7 +45,8 @@ def fit_series(
 ) -> None:
     """Fit every law to measured runtimes, and predict other processor counts.
 
-    Several rows with the same procs are repeated runs. Each application, problem size and series named is a series of its own.
+    Several rows with the same procs are repeated runs. Each application, problem size and series
+    named is a series of its own.
     """
     from flows.series import fit_and_predict, series_as_dicts, write_series
     from flows.series_csv import read_series

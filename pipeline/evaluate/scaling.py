@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -32,9 +34,9 @@ def evaluate_scaling(
 ) -> tuple[pa.Table, Report]:
     """SCALING_ERRORS of every predictor and split; the Report counts series.
 
-    `applications` names the application of each group_id, for predictors that let its series inform each other: they see
-    of each the sizes that the split gives. A target that a predictor leaves open counts as an infinite error, so that
-    medians of different predictors are over the same targets; null where the median itself is open.
+    `applications` names the application of each group_id, for predictors that let its series inform each other: they
+    see of each the sizes that the split gives. A target that a predictor leaves open counts as an infinite error, so
+    that medians of different predictors are over the same targets; null where the median itself is open.
     """
     splits, n_seen, n_kept = make_splits(observations, applications, settings)
     rows = [_row(name, split, predictor(split.asked)) for name, predictor in predictors.items() for split in splits]
@@ -53,7 +55,7 @@ def make_splits(
     codes, ids = category_codes(usable, "group_id")
     order = np.lexsort((floats(usable, "procs"), codes))
     bounds = np.searchsorted(codes[order], np.arange(len(ids) + 1))
-    series = [order[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True) if b - a >= settings.min_sizes]
+    series = [order[a:b] for a, b in pairwise(bounds) if b - a >= settings.min_sizes]
     names = sorted(set(applications.values()))
     application = np.array([names.index(applications[ids[codes[rows[0]]]]) for rows in series], np.int64)
     splits = [
@@ -67,16 +69,17 @@ def make_splits(
 def _ways(settings: ScalingSettings) -> Iterator[tuple[str, Callable[[int], Bools]]]:
     """Name of each split and which of m sizes it gives; none where it would leave nothing to predict."""
     for count in settings.smallest:
-        yield f"{count} smallest", lambda m, count=count: _given(m, np.arange(count))
+        yield f"{count} smallest", partial(_smallest, count)
     for count in settings.spread:
-        yield f"{count} spread", lambda m, count=count: _given(m, np.round(np.linspace(0, m - 1, count)).astype(int))
+        yield f"{count} spread", partial(_spread, count)
 
 
-def _given(m: int, places: Ints) -> Bools:
-    is_given = np.zeros(m, np.bool_)
-    if len(places) < m:
-        is_given[places] = True
-    return is_given
+def _smallest(count: int, m: int) -> Bools:
+    return (np.arange(m) < count) & (count < m)
+
+
+def _spread(count: int, m: int) -> Bools:
+    return np.isin(np.arange(m), np.round(np.linspace(0, m - 1, count))) & (count < m)
 
 
 def _split(

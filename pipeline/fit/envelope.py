@@ -77,7 +77,7 @@ def _sigma(case: int, root: int, ni: float, nj: float, ti: float, tj: float) -> 
         return tj - 1.0
     if case == BEND_BEND:
         return 2.0 * (ni * (ti - 1.0) - nj * (tj - 1.0)) / (nj - ni)
-    slope = (nj * tj - ni * ti) / (nj - ni)
+    slope: float = (nj * tj - ni * ti) / (nj - ni)
     return 2.0 * slope if case == SLOPE_SLOPE else slope
 
 
@@ -87,12 +87,10 @@ def _root(root: int, ni: float, nj: float, ti: float, tj: float) -> float:
     square, linear, level = 0.5 * (ni - 1.0), ni * ti - 0.5 * (nj + 1.0), nj * (tj - 1.0)
     # Where the roots are not real, no sigma meets both points of this corner; the nearest is where they part.
     spread = np.sqrt(max(linear * linear - 4.0 * square * level, 0.0))
+    total: float = linear + spread if linear >= 0.0 else linear - spread
     if root == 0:
-        total = linear + spread if linear >= 0.0 else linear - spread
         return 2.0 * level / total if total != 0.0 else 0.0
-    if square == 0.0:
-        return np.inf
-    return 0.5 * (linear + spread if linear >= 0.0 else linear - spread) / square
+    return 0.5 * total / square if square > 0.0 else np.inf
 
 
 @kernel

@@ -32,7 +32,8 @@ def _batch(asked: Asked) -> SeriesBatch:
 
 def _followed(law: str, fitted: BatchFit, series: Ints, procs: Floats) -> Floats:
     given = {name: values[series] for name, values in fitted.parameters.items()}
-    return LAWS[law].runtime_s(given, procs)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return LAWS[law].runtime_s(given, procs)
 
 
 PREDICTORS: dict[str, Predictor] = {
