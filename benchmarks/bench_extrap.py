@@ -92,10 +92,13 @@ def main() -> int:
     from pipeline.evaluate import evaluate_scaling  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("files", nargs="+", type=Path)
-    parser.add_argument("--python", required=True)
+    parser.add_argument("files", nargs="*", type=Path)
+    parser.add_argument("--python")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    if not options.files or not options.python:
+        print("skipped: give --python, one with extrap installed, and the files to judge it on")
+        return 0
     predict = asked_of(options.python)
     predictors = {way: partial(predict, way=way) for way in WAYS}
     table, report = evaluate_scaling(*read_all(options.files), predictors, ScalingSettings())

@@ -47,6 +47,9 @@ def npb(folder: Path, size: str) -> pd.DataFrame:
 
 def main() -> None:
     """Write the CSVs and say how many series each holds."""
+    if len(sys.argv) != 3:
+        print("skipped: give the folder of the data and the folder to write")
+        return
     folder, out = Path(sys.argv[1]), Path(sys.argv[2])
     out.mkdir(parents=True, exist_ok=True)
     tables = {"real": pd.concat([archer(folder), namd(folder)])} | {f"npb-{size}": npb(folder, size) for size in "AWS"}

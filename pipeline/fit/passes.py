@@ -82,32 +82,30 @@ def branch_sigma(branch: int, n: float, t: float, A: float) -> float:
 # Not inlined: it is called once per scale, and would be compiled into each caller again.
 @entry_kernel
 def first_pass(
-    n: Floats, t: Floats, w: Floats, fixed: int, tau: float, delta: float, modes: int, n_values: int,
-    scaled: Floats, boxes: Floats, best: Floats,
+    n: Floats, t: Floats, w: Floats, tau: float, delta: float, modes: int, n_values: int, scaled: Floats,
+    boxes: Floats, best: Floats,
 ) -> None:  # fmt: skip
-    """Improve best by the curves through observation `fixed` that the envelope of this scale holds."""
-    for i in range(len(n)):
-        scaled[i] = t[i] / tau
-    count = derive(n, scaled[: len(n)], delta, modes, boxes)
-    if count == 0:
-        return
+    """Improve best by the curves through each observation in turn that the envelope of this scale holds."""
     most = 0.0
     for i in range(len(n)):
+        scaled[i] = t[i] / tau
         most = max(most, n[i] * scaled[i] * (1.0 + delta))
-    lo, hi = boxes[:count, A_FROM].min(), min(boxes[:count, A_TO].max(), most)
-    if not lo <= hi:
+    count = derive(n, scaled, delta, modes, boxes)
+    if count == 0:
         return
-    for k in range(n_values):
+    lo, hi = boxes[:count, A_FROM].min(), min(boxes[:count, A_TO].max(), most)
+    for k in range(n_values if lo <= hi else 0):
         A = lo * (hi / lo) ** (k / (n_values - 1.0))
-        for branch in range(N_BRANCHES):
-            is_high = branch >= 2
-            sigma = branch_sigma(branch, n[fixed], scaled[fixed], A)
-            if not contains(boxes, count, A, sigma, is_high):
-                continue
-            error = wssre(n, t, w, tau, A, sigma, is_high, best[ERROR])
-            if error < best[ERROR]:
-                best[ERROR], best[TAU], best[AVG], best[SIGMA] = error, tau, A, sigma
-                best[HIGH_MODE] = 1.0 if is_high else 0.0
+        for fixed in range(len(n)):
+            for branch in range(N_BRANCHES):
+                is_high = branch >= 2
+                sigma = branch_sigma(branch, n[fixed], scaled[fixed], A)
+                if not contains(boxes, count, A, sigma, is_high):
+                    continue
+                error = wssre(n, t, w, tau, A, sigma, is_high, best[ERROR])
+                if error < best[ERROR]:
+                    best[ERROR], best[TAU], best[AVG], best[SIGMA] = error, tau, A, sigma
+                    best[HIGH_MODE] = 1.0 if is_high else 0.0
 
 
 @entry_kernel
@@ -198,11 +196,10 @@ def search(
         delta += step
     while delta < 1.0:
         best[:] = np.inf
-        for fixed in range(len(n)):
-            tau = highest
-            for _ in range(n_scales):
-                first_pass(n, t, w, fixed, tau, delta, modes, n_values, scaled, boxes, best)
-                tau /= scale_step
+        tau = highest
+        for _ in range(n_scales):
+            first_pass(n, t, w, tau, delta, modes, n_values, scaled, boxes, best)
+            tau /= scale_step
         if np.isfinite(best[ERROR]) and largest_error(n, t, best) <= delta:
             second_pass(n, t, w, is_unit, modes, best)
             if largest_error(n, t, best) <= delta:
