@@ -13,7 +13,7 @@ def print_scaling(rows: Sequence[Mapping[str, Any]], report: Report) -> None:
     """Median absolute errors; in brackets those of near targets, where larger sizes are predicted from smaller ones."""
     splits = list(dict.fromkeys(row["split"] for row in rows))
     cells = {(row["predictor"], row["split"]): row for row in rows}
-    names = sorted({row["predictor"] for row in rows}, key=lambda name: _rank(mean_pct(rows, name)))
+    names = sorted(dict.fromkeys(row["predictor"] for row in rows), key=lambda name: _rank(mean_pct(rows, name)))
     body = [
         (say(name), *(_cell(cells[name, split]) for split in splits), _number(mean_pct(rows, name))) for name in names
     ]
