@@ -135,6 +135,8 @@ def _facts(
         "bursts_suspect": tiers.count(Tier.SUSPECT),
     }
     facts |= runtimes.facts(view, settings)
+    # The sweep over all starts and ends takes as much memory as everything held so far.
+    view.forget("alike", "local_s", "by_submit", "by_user", "queues", "applications", "requested_s", "suspended_s")
     facts |= capacity.capacity_facts(view, settings.capacity) | dedicated.dedicated_facts(view, settings)
     decided = (("keep", settings.keep, kept), ("drop", settings.drop, dropped))
     return facts | {

@@ -41,6 +41,7 @@ def steps_of(view: View, chosen: Bools | None = None) -> Steps:
     starts, ends = _sorted(start_s[ran].astype(np.int64), sizes), _sorted(end_s[ran].astype(np.int64), sizes)
     times_s, busy = np.empty(2 * len(sizes), np.int64), np.empty(2 * len(sizes), np.int64)
     n = _merge(*starts, *ends, times_s, busy)
+    del starts, ends, sizes
     return Steps(times_s[:n], busy[:n], np.append(np.diff(times_s[:n]), np.zeros(min(n, 1), np.int64)))
 
 

@@ -127,6 +127,11 @@ class View:
         local_s[rows] = whole + _offset_s(whole, self.site.timezone)
         return local_s
 
+    def forget(self, *names: str) -> None:
+        """Give the memory of these arrays back; whoever asks again pays again."""
+        for name in names:
+            self.__dict__.pop(name, None)
+
     def state_is(self, *states: str) -> Bools:
         """Where the state is one of these."""
         codes, words = self.states
