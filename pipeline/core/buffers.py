@@ -5,6 +5,7 @@ a short ingest would spend for nothing. These do the same for the few types a lo
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,20 @@ def nulls(column: pa.Array | pa.ChunkedArray) -> Bools:
     bits = np.unpackbits(np.frombuffer(valid, np.uint8), count=array.offset + len(array), bitorder="little")
     is_null: Bools = bits[array.offset :] == 0
     return is_null
+
+
+def unknown(n_rows: int, kind: pa.DataType) -> pa.Array:
+    """Nulls of a type tables have. Unlike pa.nulls, it takes zeros the system has at hand, the same ones for all."""
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(unknown(n_rows, kind.index_type), texts([]))
+    zeros = _zeros(n_rows.bit_length())
+    return pa.Array.from_buffers(kind, n_rows, [zeros] * (3 if kind == pa.string() else 2), n_rows)
+
+
+@lru_cache(maxsize=2)
+def _zeros(n_bits: int) -> pa.Buffer:
+    """Zeros for fewer than 2^n_bits values, and the end of the last."""
+    return pa.py_buffer(np.zeros(8 << n_bits, np.uint8))
 
 
 def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -102,7 +102,7 @@ def _n_distinct(columns: list[npt.NDArray[np.int64]]) -> int:
 
 
 def _shows_no_repeat(values: pa.ChunkedArray) -> bool:
-    """Whether all are texts of different numbers, and so differ; telling that takes a fifth of what hashing takes."""
+    """Whether all are texts of different numbers, and so differ: told in a fifth of the time that hashing takes."""
     if values.type != pa.string() or values.null_count:
         return False
     try:

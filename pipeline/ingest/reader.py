@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.core.buffers import arrow, texts
+from pipeline.core.buffers import arrow, texts, unknown
 from pipeline.core.columns import CATEGORY
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.tables import JOBS, UNREADABLE
@@ -152,14 +152,6 @@ def jobs_table(n_rows: int, **values: pa.Array) -> pa.Table:
     kinds = {field.type for field in schema if field.name not in values}
     empty = {kind: unknown(n_rows, kind) for kind in kinds}
     return pa.table([values[f.name] if f.name in values else empty[f.type] for f in schema], schema=schema)
-
-
-def unknown(n_rows: int, kind: pa.DataType) -> pa.Array:
-    """Nulls of a type JOBS has. Unlike pa.nulls, it takes zeros the system has at hand and writes none."""
-    if pa.types.is_dictionary(kind):
-        return pa.DictionaryArray.from_arrays(unknown(n_rows, kind.index_type), texts([]))
-    zeros = pa.py_buffer(np.zeros(8 * n_rows + 8, np.uint8))
-    return pa.Array.from_buffers(kind, n_rows, [zeros] * (3 if kind == pa.string() else 2), n_rows)
 
 
 def unreadable_table(rows: list[dict[str, Any]]) -> pa.Table:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipeline.core.arrays import Ints
-from pipeline.core.buffers import arrow
+from pipeline.core.buffers import arrow, unknown
 
 HOLD_BYTES = 112 << 20
 """Rows are held in memory up to here, and all go to disk from here on: some half a million jobs, a site's month."""
@@ -210,7 +210,7 @@ def _joined(tables: list[pa.Table], field: pa.Field) -> pa.ChunkedArray:
     chunks = [
         chunk
         for table, column in zip(tables, found, strict=True)
-        for chunk in ([pa.nulls(table.num_rows, kind)] if column is None else column.cast(kind).chunks)
+        for chunk in ([unknown(table.num_rows, kind)] if column is None else column.cast(kind).chunks)
     ]
     return pa.chunked_array(chunks, kind)
 

@@ -103,7 +103,8 @@ def _first_spaces(text: Bytes, *, after_edge: bool) -> bytes:
     is_kept[1:] |= text[:-1] > 32
     is_kept[0] |= not after_edge
     # Zeros put in and taken out again: half the time that numpy needs to pick bytes.
-    return (text * is_kept).tobytes().translate(_PLAIN, b"\0")
+    kept: bytes = (text * is_kept).tobytes()
+    return kept.translate(_PLAIN, b"\0")
 
 
 def _columns(text: Bytes, reals: Collection[int]) -> tuple[list[Ints], list[Floats], Bools] | None:

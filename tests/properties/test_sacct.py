@@ -102,7 +102,8 @@ def test_the_size_of_blocks_does_not_matter(rows: list[str], block_bytes: int) -
     jobs, unreadable, report = read(log)
     again, unreadable_again, report_again = read(log, block_bytes=block_bytes)
     assert jobs.equals(again)
-    assert unreadable.equals(unreadable_again)
+    # Chunks of one reason each have dictionaries of their own, which Arrow takes for a difference.
+    assert unreadable.combine_chunks().equals(unreadable_again.combine_chunks())
     assert (report.set_aside, report.facts, report.notes) == (
         report_again.set_aside,
         report_again.facts,

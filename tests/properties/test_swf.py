@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -208,3 +209,15 @@ def test_a_source_is_read_in_bounded_memory(tmp_path: Path) -> None:
         chunks = list(swf.read(Source(tmp_path / "log", "log"), SiteSettings(), IngestSettings()))
     assert len(chunks) == 50
     assert max(chunk.jobs.num_rows for chunk in chunks) == 100
+
+
+@pytest.mark.parametrize("slice_bytes", [1, 7, 1 << 18])
+def test_the_quick_parser_takes_no_odd_byte_for_another(slice_bytes: int) -> None:
+    for byte in range(256):
+        for place in (0, 3, 4, 9):
+            line = b"  12 34 -1 4.25 5 6 7 8 9 10 1 12 13 14 15 16 -1 -1\n"
+            data = line + line[:place] + bytes([byte]) + line[place:]
+            with patch("pipeline.ingest.swf_regular._CACHE_BYTES", slice_bytes):
+                quick = scan_regular(data, REALS)
+            if quick is not None:
+                agree(quick, scan_any(data, 0))
