@@ -1,7 +1,7 @@
 """What `walltime ingest` makes of logs, one by one: lines, jobs, steps folded, set aside, unreadable by reason.
 
-    .venv/bin/python benchmarks/read_logs.py LOG...               prints a table; --json for the figures
-    .venv/bin/python benchmarks/read_logs.py LOG... --config C    with the [site] and [ingest] of a config
+.venv/bin/python benchmarks/read_logs.py LOG...               prints a table; --json for the figures
+.venv/bin/python benchmarks/read_logs.py LOG... --config C    with the [site] and [ingest] of a config
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """The table of README: `walltime run` on whole logs, each in a process of its own.
 
-    .venv/bin/python benchmarks/real_logs.py LOG.swf.gz ...    prints the table; --json for the figures
+.venv/bin/python benchmarks/real_logs.py LOG.swf.gz ...    prints the table; --json for the figures
 """
 
 import argparse

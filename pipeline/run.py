@@ -17,6 +17,8 @@ from pipeline.core.report import Report
 from pipeline.core.settings import RunSettings
 from pipeline.core.store import file_sha256
 from pipeline.core.tables import (
+    BURSTS,
+    EFFECT,
     ESTIMATES,
     FITS,
     GROUPS,
@@ -65,8 +67,8 @@ class Step:
 STEPS = (
     Step("ingest", (), ("jobs_read", "unreadable"), ("site", "ingest"),
          lambda run: ingest(run.logs, run.settings.site, run.settings.ingest)),
-    Step("clean", ("jobs_read",), ("jobs_flagged",), ("clean",),
-         lambda run, jobs: clean(jobs, run.settings.clean)),
+    Step("clean", ("jobs_read",), ("jobs_flagged", "bursts", "effect"), ("site", "clean"),
+         lambda run, jobs: clean(jobs, run.settings.clean, run.settings.site)),
     Step("group", ("jobs_flagged",), ("jobs",), ("group",),
          lambda run, jobs: assign_groups(jobs, run.settings.group)),
     Step("describe", ("jobs",), ("groups",), ("group",),
@@ -84,12 +86,24 @@ STEPS = (
 )  # fmt: skip
 
 KINDS: dict[str, TableKind] = {
-    "jobs_read": JOBS, "unreadable": UNREADABLE, "jobs_flagged": JOBS, "jobs": JOBS, "groups": GROUPS,
+    "jobs_read": JOBS, "unreadable": UNREADABLE, "jobs_flagged": JOBS, "bursts": BURSTS,
+    "effect": EFFECT, "jobs": JOBS, "groups": GROUPS,
     "observations": OBSERVATIONS, "fits": FITS, "predictions": PREDICTIONS, "scalability": SCALABILITY,
     "estimates": ESTIMATES,
 }  # fmt: skip
 
-PUBLISHED = ("jobs", "unreadable", "groups", "observations", "fits", "predictions", "scalability", "estimates")
+PUBLISHED = (
+    "jobs",
+    "unreadable",
+    "bursts",
+    "effect",
+    "groups",
+    "observations",
+    "fits",
+    "predictions",
+    "scalability",
+    "estimates",
+)
 
 
 def start_run(settings: RunSettings, logs: Sequence[Path]) -> Run:

@@ -7,6 +7,7 @@ from typing import NoReturn
 
 import typer
 
+from flows.cli.clean import clean
 from flows.cli.columns import columns
 from flows.cli.fit_series import fit_series
 from flows.cli.ingest import ingest
@@ -26,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (run, ingest, inspect, quarantine, fit_series, show, columns):
+for command in (run, ingest, inspect, quarantine, clean, fit_series, show, columns):
     app.command()(command)
 
 

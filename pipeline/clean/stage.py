@@ -5,42 +5,154 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from pipeline.clean import records
-from pipeline.core.arrays import Bools, Floats, proc_seconds
+from pipeline.clean import (
+    capacity,
+    clock,
+    dedicated,
+    duplicates,
+    edges,
+    maximum,
+    records,
+    runtimes,
+    states,
+)
+from pipeline.clean.bursts import find_bursts
+from pipeline.clean.censoring import lower_bounds
+from pipeline.clean.effect import effect
+from pipeline.clean.flurries import smallest_burst_jobs
+from pipeline.clean.site_rules import matched
+from pipeline.clean.told import Screen, Tier
+from pipeline.clean.view import View
+from pipeline.core.arrays import Array, Bools, Floats, Ints
+from pipeline.core.clean_settings import CleanSettings, SiteRule
 from pipeline.core.columns import CATEGORY
 from pipeline.core.flags import Flag
-from pipeline.core.report import Report, Tally
-from pipeline.core.settings import CleanSettings
+from pipeline.core.report import Fact, Report, Tally
+from pipeline.core.settings import SiteSettings
 from pipeline.core.tables import JOBS
+from pipeline.core.text import printable
 
-RULES: dict[Flag, Callable[[pa.Table], Bools]] = {
+RULES: dict[Flag, Callable[[View, CleanSettings], Bools]] = {
     Flag.PARTIAL_EXECUTION: records.partial_execution,
     Flag.UNFINISHED: records.unfinished,
     Flag.CANCELLED_BEFORE_START: records.cancelled_before_start,
     Flag.NEVER_RAN: records.never_ran,
     Flag.IMPOSSIBLE_TIMES: records.impossible_times,
     Flag.NO_PROCS: records.no_procs,
+    Flag.DUPLICATE: duplicates.duplicate,
+    Flag.CLOCK_JUMP: clock.clock_jump,
+    Flag.OVER_LIMIT: maximum.over_limit,
+    Flag.OVER_CAPACITY: capacity.over_capacity,
+    Flag.LOG_EDGE: edges.log_edge,
+    Flag.DEDICATED_TIME: dedicated.dedicated_time,
+    Flag.NODE_FAILURE: states.node_failure,
+    Flag.OUT_OF_MEMORY: states.out_of_memory,
+    Flag.PREEMPTED: states.preempted,
+    Flag.SUSPENDED: states.suspended,
+    Flag.FAILED_START: runtimes.failed_start,
+    Flag.HANG: runtimes.hang,
 }
+"""One pure mask a flag."""
+
+RECORD_FLAGS = frozenset(
+    {
+        Flag.PARTIAL_EXECUTION, Flag.UNFINISHED, Flag.CANCELLED_BEFORE_START, Flag.NEVER_RAN, Flag.IMPOSSIBLE_TIMES,
+        Flag.NO_PROCS,
+    }
+)  # fmt: skip
+"""These hold whatever a site keeps: such a job has no runtime to learn."""
+
+BURST_FLAGS = {Screen.PROBE: Flag.PROBE, Screen.CRON: Flag.CRON, Screen.FLURRY: Flag.FLURRY, Screen.SLOW: Flag.FLURRY}
 
 
-def clean(jobs: pa.Table, settings: CleanSettings) -> tuple[pa.Table, Report]:
-    """JOBS with `flag` set anew (flags already there are not looked at), and the account of it per flag."""
-    active = [flag for flag in RULES if flag not in settings.flags_off]
-    places = np.full(jobs.num_rows, -1, np.int32)
+def clean(
+    jobs: pa.Table, settings: CleanSettings, site: SiteSettings | None = None
+) -> tuple[pa.Table, pa.Table, pa.Table, Report]:
+    """JOBS with `flag`, `burst_id` and `is_lower_bound` set anew, BURSTS, EFFECT, and the account of it per flag.
+
+    Flags already there are not looked at, and no screen sees what another set aside.
+    """
+    view = View(jobs, site or SiteSettings())
+    bursts, place = find_bursts(view, settings)
+    burst_ids = _named(place, bursts.column("burst_id").to_pylist())
+    kept, dropped = (matched(view, rules, burst_ids) for rules in (settings.keep, settings.drop))
+    flag_places, flags = _flagged(view, settings, bursts, place, _any(view, kept), _any(view, dropped))
+    columns = {"flag": _named(flag_places, [str(flag) for flag in flags]), "burst_id": burst_ids}
+    bound, is_known = lower_bounds(view, settings)
+    columns["is_lower_bound"] = pa.array(bound, mask=~is_known)
+    flagged = _with_columns(jobs, columns)
+    facts = _facts(view, settings, bursts, kept, dropped)
+    return flagged, bursts, effect(view, flag_places, flags), _report(view.proc_s, flag_places, flags, facts)
+
+
+def _flagged(
+    view: View, settings: CleanSettings, bursts: pa.Table, burst_place: Ints, kept: Bools, dropped: Bools
+) -> tuple[Ints, list[Flag]]:
+    """Per job the place of its flag in the list, -1: none; the list is in order of precedence."""
+    masks = _burst_masks(bursts, burst_place) | {Flag.SITE_DROP: dropped}
+    active = [flag for flag in Flag if flag not in settings.flags_off and (flag in RULES or flag in masks)]
+    places = np.full(view.jobs.num_rows, -1, np.int64)
     for place, flag in enumerate(active):
-        places[(places < 0) & RULES[flag](jobs)] = place
-    column = pa.DictionaryArray.from_arrays(
-        pa.array(places, mask=places < 0), pa.array([str(f) for f in active], pa.string())
-    ).cast(CATEGORY)
-    flagged = jobs.set_column(jobs.column_names.index("flag"), JOBS.schema().field("flag"), column)
-    return flagged, _report(places, active, proc_seconds(jobs))
+        mask = masks[flag] if flag in masks else RULES[flag](view, settings)
+        spared = kept if flag not in RECORD_FLAGS and flag is not Flag.SITE_DROP else False
+        places[(places < 0) & mask & ~np.asarray(spared)] = place
+    return places, active
 
 
-def _report(places: Bools, active: list[Flag], proc_s: Floats) -> Report:
+def _burst_masks(bursts: pa.Table, burst_place: Ints) -> dict[Flag, Bools]:
+    screens, tiers = bursts.column("screen").to_pylist(), bursts.column("tier").to_pylist()
+    masks = {}
+    for flag in dict.fromkeys(BURST_FLAGS.values()):
+        chosen = [tier == Tier.REMOVE and BURST_FLAGS[name] is flag for name, tier in zip(screens, tiers, strict=True)]
+        masks[flag] = np.array([*chosen, False])[burst_place]
+    return masks
+
+
+def _any(view: View, masks: list[Bools]) -> Bools:
+    return np.logical_or.reduce(masks) if masks else np.zeros(view.jobs.num_rows, bool)
+
+
+def _named(places: Ints, names: list[str]) -> pa.Array:
+    """Names by place, null where the place is negative."""
+    codes = pa.array(places.astype(np.int32), mask=places < 0)
+    return pa.DictionaryArray.from_arrays(codes, pa.array(names, pa.string())).cast(CATEGORY)
+
+
+def _with_columns(jobs: pa.Table, columns: dict[str, Array]) -> pa.Table:
+    for name, values in columns.items():
+        jobs = jobs.set_column(jobs.column_names.index(name), JOBS.schema().field(name), values)
+    return jobs
+
+
+def _facts(
+    view: View, settings: CleanSettings, bursts: pa.Table, kept: list[Bools], dropped: list[Bools]
+) -> dict[str, Fact]:
+    tiers = bursts.column("tier").to_pylist()
+    facts: dict[str, Fact] = {
+        "jobs": view.jobs.num_rows,
+        "smallest_burst_jobs": smallest_burst_jobs(view, settings.flurry),
+        "bursts_removed": tiers.count(Tier.REMOVE),
+        "bursts_suspect": tiers.count(Tier.SUSPECT),
+    }
+    facts |= runtimes.facts(view, settings)
+    # The sweep over all starts and ends takes as much memory as everything held so far.
+    view.forget("alike", "local_s", "by_submit", "by_user", "queues", "applications", "requested_s", "suspended_s")
+    facts |= capacity.capacity_facts(view, settings.capacity) | dedicated.dedicated_facts(view, settings)
+    decided = (("keep", settings.keep, kept), ("drop", settings.drop, dropped))
+    return facts | {
+        _rule(word, rule): int(m.sum()) for word, rules, ms in decided for rule, m in zip(rules, ms, strict=True)
+    }
+
+
+def _rule(word: str, rule: SiteRule) -> str:
+    return f"site_{word}: {printable(rule.reason)}"
+
+
+def _report(proc_s: Floats, places: Ints, active: list[Flag], facts: dict[str, Fact]) -> Report:
     def tally(chosen: Bools) -> Tally:
         return Tally(int(chosen.sum()), float(proc_s[chosen].sum()))
 
     counted = {str(flag): tally(places == place) for place, flag in enumerate(active)}
     set_aside = {reason: one for reason, one in counted.items() if one.rows}
     everything = Tally(len(places), float(proc_s.sum()))
-    return Report("clean", "job", everything, tally(places < 0), set_aside, {"jobs": everything.rows}).check()
+    return Report("clean", "job", everything, tally(places < 0), set_aside, facts).check()

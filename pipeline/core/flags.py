@@ -12,6 +12,22 @@ class Flag(StrEnum):
     NEVER_RAN = "never_ran"
     IMPOSSIBLE_TIMES = "impossible_times"
     NO_PROCS = "no_procs"
+    SITE_DROP = "site_drop"
+    DUPLICATE = "duplicate"
+    CLOCK_JUMP = "clock_jump"
+    OVER_LIMIT = "over_limit"
+    OVER_CAPACITY = "over_capacity"
+    LOG_EDGE = "log_edge"
+    DEDICATED_TIME = "dedicated_time"
+    PROBE = "probe"
+    CRON = "cron"
+    FLURRY = "flurry"
+    NODE_FAILURE = "node_failure"
+    OUT_OF_MEMORY = "out_of_memory"
+    PREEMPTED = "preempted"
+    SUSPENDED = "suspended"
+    FAILED_START = "failed_start"
+    HANG = "hang"
 
     @property
     def meaning(self) -> str:
@@ -24,6 +40,22 @@ _MEANINGS = {
     Flag.UNFINISHED: "pending, running or suspended when the log ended: its runtime is not known yet",
     Flag.CANCELLED_BEFORE_START: "cancelled before it started",
     Flag.NEVER_RAN: "no start and no runtime, or a runtime of zero or less",
-    Flag.IMPOSSIBLE_TIMES: "ends before it starts, starts before its submit, or has no submit time",
+    Flag.IMPOSSIBLE_TIMES: "ends before it starts, starts before its submit, or no submit time (1970 to 2200)",
     Flag.NO_PROCS: "neither allocated nor requested processors are known and positive",
+    Flag.SITE_DROP: "the site's config says so",
+    Flag.DUPLICATE: "the same job as one kept, read a second time under another id",
+    Flag.CLOCK_JUMP: "its times touch a stretch over which the log's clock was set back",
+    Flag.OVER_LIMIT: "ran longer than the longest limit of its queue or the machine, beyond the grace a kill takes",
+    Flag.OVER_CAPACITY: "by itself larger than the machine was when it started",
+    Flag.LOG_EDGE: "before the log's steady part begins, or after it ends",
+    Flag.DEDICATED_TIME: "ran while the machine was reserved for few",
+    Flag.PROBE: "one of many short jobs, all through the log, that only see whether the machine responds",
+    Flag.CRON: "submitted by a timer at one hour of the day",
+    Flag.FLURRY: "part of a burst of one user that dominates what everybody else did",
+    Flag.NODE_FAILURE: "ended by a failure of a node or of the boot",
+    Flag.OUT_OF_MEMORY: "killed because it wanted more memory than it had",
+    Flag.PREEMPTED: "stopped to make room for another job",
+    Flag.SUSPENDED: "suspended for a part of its life that its runtime does not tell",
+    Flag.FAILED_START: "ended within seconds, far below what jobs like it take",
+    Flag.HANG: "ran far longer than jobs like it take",
 }

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
+from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.columns import TEMPLATE_COLUMNS
 from pipeline.core.errors import ConfigError
-from pipeline.core.flags import Flag
+from pipeline.core.section import Section
 from pipeline.core.text import printable
 
 
@@ -40,12 +41,6 @@ def _compiles(pattern: str) -> str:
 
 Template = Annotated[tuple[str, ...], AfterValidator(_known_template)]
 LawName = Literal["constant", "amdahl", "downey_low", "downey_high"]
-
-
-class Section(BaseModel):
-    """A settings table: frozen, and closed to keys it does not know."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class SiteSettings(Section):
@@ -92,12 +87,6 @@ class IngestSettings(Section):
         default_factory=dict, description="SWF dialects: which field (1-18) holds a value, as in {requested_s = 6}."
     )
     strict: bool = Field(False, description="Stop at the first line that cannot be read, instead of setting it aside.")
-
-
-class CleanSettings(Section):
-    """Which flags set jobs aside."""
-
-    flags_off: tuple[Flag, ...] = Field((), description="Flags not to set.")
 
 
 class GroupSettings(Section):

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -69,18 +69,39 @@ def row_groups(batches: Iterable[pa.Table], n_rows: int = ROW_GROUP_ROWS) -> Ite
         yield pa.concat_tables(held)
 
 
-def read_table(path: Path, kind: TableKind) -> pa.Table:
-    """The table of a Parquet file, checked against its kind; InputError where the file is not one."""
+def read_table(path: Path, kind: TableKind, only: Collection[str] | None = None) -> pa.Table:
+    """The table of a Parquet file, checked against its kind; InputError where the file is not one.
+
+    With `only`, the other columns are not read and null: the key and what is required must be among them.
+    """
     categories = [c.name for c in kind.columns if pa.types.is_dictionary(c.type)]
     try:
-        table = pq.read_table(path, read_dictionary=categories, partitioning=None)
+        if only:
+            kind.check(pq.read_schema(path).empty_table())
+        table = pq.read_table(path, columns=list(only) if only else None, read_dictionary=categories, partitioning=None)
     except FileNotFoundError:
         raise InputError(printable(str(path)), "no such file", f"a {kind.name} table", "give the path of one") from None
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(
             printable(str(path)), f"a file that is no Parquet table ({error})", f"a {kind.name} table"
         ) from None
-    return kind.check(table)
+    return kind.check(_widened(table, kind) if only else table)
+
+
+def _widened(table: pa.Table, kind: TableKind) -> pa.Table:
+    """The table with every column of its kind; those it lacks are null, and as good as no memory."""
+    there = set(table.column_names)
+    zeros = pa.py_buffer(np.zeros(8 * table.num_rows + 8, np.uint8))
+    return pa.table(
+        [table.column(c.name) if c.name in there else _nulls(table.num_rows, c.type, zeros) for c in kind.columns],
+        names=[c.name for c in kind.columns],
+    )
+
+
+def _nulls(n_rows: int, kind: pa.DataType, zeros: pa.Buffer) -> pa.Array:
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(_nulls(n_rows, kind.index_type, zeros), pa.array([], pa.string()))
+    return pa.Array.from_buffers(kind, n_rows, [zeros] * (3 if kind == pa.string() else 2), n_rows)
 
 
 def read_batches(path: Path, kind: TableKind, n_rows: int = ROW_GROUP_ROWS) -> Iterator[pa.Table]:

@@ -129,7 +129,7 @@ JOBS = TableKind(
         "suspended_s", "requested_procs", "requested_nodes", "requested_s", "requested_mem_kib", "used_mem_kib",
         "max_rss_kib", "cpu_s", "state", "exit_code", "derived_exit_code", "array_id", "het_id", "preceding_job_id",
         "think_s", "submit_tokens", "work_dir_hash",
-        "source_file", "source_line", "flag", "group_id",
+        "source_file", "source_line", "flag", "burst_id", "is_lower_bound", "group_id",
     ),
     ("site", "job_id", "restart"),
     "One row per accounting record of one allocation: read by ingest, flagged by clean, grouped by group.",
@@ -141,6 +141,27 @@ UNREADABLE = TableKind(
     ("source_file", "source_line", "byte_offset"),
     "Records that could not be read, with where they stand and why.",
 )
+
+BURSTS = TableKind(
+    "bursts",
+    columns(
+        "burst_id", "tier", "screen", "user", "n_jobs", "first_submit_s", "last_submit_s", "span_days",
+        "share_of_span", "machine_weeks", "alike_procs", "alike_application", "runtime_s_q25", "runtime_s_median",
+        "runtime_s_q75", "proc_hours", "why",
+    ),
+    ("burst_id",),
+    "Bursts of one user: those set aside and those only listed, with the figures that tell one from the other.",
+)  # fmt: skip
+
+EFFECT = TableKind(
+    "effect",
+    columns(
+        "selection", "n_jobs", "n_users", "proc_hours", "runtime_s_mean", "runtime_s_median", "procs_mean",
+        "procs_median", "jobs_per_day_mean", "jobs_per_day_median", "load",
+    ),
+    ("selection",),
+    "What cleaning changed: the whole log, what is kept, and what each flag set aside.",
+)  # fmt: skip
 
 GROUPS = TableKind(
     "groups",
@@ -154,7 +175,7 @@ GROUPS = TableKind(
 OBSERVATIONS = TableKind(
     "observations",
     columns(
-        "group_id", "procs", "n_jobs", "runtime_s_median", "runtime_s_q10", "runtime_s_q90", "log_sd",
+        "group_id", "procs", "n_jobs", "n_censored", "runtime_s_median", "runtime_s_q10", "runtime_s_q90", "log_sd",
         "repeat_log_lo95", "repeat_log_hi95",
         "first_start_s", "last_end_s",
     ),
@@ -197,12 +218,13 @@ ESTIMATES = TableKind(
     "estimates",
     columns(
         "site", "template", "chain_rank", *TEMPLATE_COLUMNS, "runtime_s_q50", "runtime_s_q80", "runtime_s_q95",
-        "n_jobs", "newest_end_s", "run_id",
+        "n_jobs", "n_censored", "newest_end_s", "run_id",
     ),
     ("site", "template", *TEMPLATE_COLUMNS),
     "Job-level runtime quantiles per template value, with a chain from the most to the least specific template.",
 )  # fmt: skip
 
 TABLES = {
-    kind.name: kind for kind in (JOBS, UNREADABLE, GROUPS, OBSERVATIONS, FITS, PREDICTIONS, SCALABILITY, ESTIMATES)
+    kind.name: kind
+    for kind in (JOBS, UNREADABLE, BURSTS, EFFECT, GROUPS, OBSERVATIONS, FITS, PREDICTIONS, SCALABILITY, ESTIMATES)
 }

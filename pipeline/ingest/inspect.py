@@ -23,7 +23,7 @@ from pipeline.ingest.sources import Source, byte_blocks, compression_of, find_so
 BOUND_BYTES = 1 << 20
 """Decompressed bytes of a source that are read unless all are asked for."""
 
-_LATER = ("flag", "group_id")
+_LATER = ("flag", "burst_id", "is_lower_bound", "group_id")
 CUT_BY_BOUND = ("cut_off",)
 
 

@@ -30,7 +30,19 @@ SHOWN_IDS = 20
 _PLACEHOLDER = r"^\d+_\["
 
 FATE = pa.field("fate", pa.int8())
-_NOT_CONTENT = ("source_file", "source_line", "restart", "flag", "group_id", "fate", "part", "is_new", "format")
+_NOT_CONTENT = (
+    "source_file",
+    "source_line",
+    "restart",
+    "flag",
+    "burst_id",
+    "is_lower_bound",
+    "group_id",
+    "fate",
+    "part",
+    "is_new",
+    "format",
+)
 _OPEN_STATES = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CONFIGURING", "COMPLETING", "REQUEUE_HOLD")
 
 

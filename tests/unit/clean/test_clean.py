@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.clean import RULES, clean
+from pipeline.clean import BURST_FLAGS, RULES, SCREENED, SET, clean
 from pipeline.core.flags import Flag
 from pipeline.core.settings import CleanSettings
+from pipeline.core.tables import JOBS
 from tests.rows import flags, jobs_of
 
 
@@ -47,7 +48,7 @@ def test_a_part_is_set_aside_only_beside_its_whole() -> None:
         {"job_id": "1", "restart": 1, "state": "PARTIAL"},
         {"job_id": "2", "restart": 0, "state": "PARTIAL"},
     ]
-    flagged, _ = clean(jobs_of(rows), CleanSettings())
+    flagged, *_ = clean(jobs_of(rows), CleanSettings())
     assert flags(flagged) == [None, Flag.PARTIAL_EXECUTION, None]
 
 
@@ -56,29 +57,39 @@ def test_the_first_reason_wins() -> None:
 
 
 def test_a_flag_can_be_switched_off() -> None:
-    flagged, _ = clean(jobs_of([{"procs": None}]), CleanSettings(flags_off=("no_procs",)))
+    flagged, *_ = clean(jobs_of([{"procs": None}]), CleanSettings(flags_off=("no_procs",)))
     assert flags(flagged) == [None]
 
 
 def test_flags_computed_twice_are_the_same_and_nothing_else_changes() -> None:
     jobs = jobs_of([{}, {"runtime_s": 0.0}, {"procs": None}])
-    once, _ = clean(jobs, CleanSettings())
-    twice, _ = clean(once, CleanSettings())
+    once, *_ = clean(jobs, CleanSettings())
+    twice, *_ = clean(once, CleanSettings())
     assert twice.equals(once)
-    assert once.drop(["flag"]).equals(jobs.drop(["flag"]))
+    assert once.drop(["flag", "is_lower_bound"]).equals(jobs.drop(["flag", "is_lower_bound"]))
 
 
 def test_the_report_counts_jobs_and_processor_seconds() -> None:
-    _, report = clean(jobs_of([{}, {}, {"submit_s": None, "procs": 10}]), CleanSettings())
+    *_, report = clean(jobs_of([{}, {}, {"submit_s": None, "procs": 10}]), CleanSettings())
     assert (report.seen.rows, report.kept.rows) == (3, 2)
     assert report.set_aside[Flag.IMPOSSIBLE_TIMES].proc_s == 1_000.0
 
 
 def test_every_flag_has_a_rule_and_a_meaning() -> None:
-    assert list(RULES) == list(Flag)
+    assert {*RULES, *BURST_FLAGS.values(), Flag.SITE_DROP} == set(Flag)
     assert all(flag.meaning for flag in Flag)
 
 
 def test_an_empty_log_is_no_error() -> None:
     empty = jobs_of([{}]).slice(0, 0)
-    assert clean(empty, CleanSettings())[1].seen.rows == 0
+    assert clean(empty, CleanSettings())[-1].seen.rows == 0
+
+
+def test_cleaning_reads_no_columns_but_those_it_says() -> None:
+    rows = [{"application": f"a{k % 3}", "submit_s": 1_000 + k, "requested_s": 50.0, "nodes": 3} for k in range(40)]
+    jobs = jobs_of([*rows, *({**row, "job_id": f"{k}.two", "restart": 0} for k, row in enumerate(rows))])
+    nothing_else = JOBS.build(**{name: jobs.column(name) for name in SCREENED})
+    whole, *others = clean(jobs, CleanSettings())
+    lean, *same = clean(nothing_else, CleanSettings())
+    assert lean.select(SET).equals(whole.select(SET))
+    assert [str(one) for one in same] == [str(one) for one in others]

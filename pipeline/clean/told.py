@@ -1,0 +1,155 @@
+"""What is said of a burst: its figures, its tier, and one sentence why it is listed."""
+
+import hashlib
+from collections.abc import Container
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from pipeline.clean.view import DAY_S, View
+from pipeline.core.arrays import Floats, Ints
+from pipeline.core.clean_settings import CleanSettings, FlurrySettings
+from pipeline.core.text import printable
+
+
+class Tier(StrEnum):
+    """What becomes of a burst's jobs."""
+
+    REMOVE = "remove"
+    SUSPECT = "suspect"
+
+
+class Screen(StrEnum):
+    """What found a burst."""
+
+    PROBE = "probe"
+    CRON = "cron"
+    FLURRY = "flurry"
+    SLOW = "slow"
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Rows of one user's jobs in order of submit, and how far ahead of everybody else they were (None: not asked)."""
+
+    screen: Screen
+    rows: Ints
+    machine_weeks: float | None = None
+    share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A row of BURSTS."""
+
+    burst_id: str
+    tier: str
+    screen: str
+    user: str
+    n_jobs: int
+    first_submit_s: int
+    last_submit_s: int
+    span_days: float
+    share_of_span: float | None
+    machine_weeks: float | None
+    alike_procs: float | None
+    alike_application: float | None
+    runtime_s_q25: float | None
+    runtime_s_median: float | None
+    runtime_s_q75: float | None
+    proc_hours: float
+    why: str
+
+
+def tell(view: View, settings: CleanSettings, burst: Burst, rows: Ints, taken: Container[str]) -> Told:
+    """The figures of a burst's own rows (in order of submit, at least one), under an id not yet taken."""
+    user = view.users[1][view.users[0][rows[0]]]
+    first_s, last_s = int(view.submit_s[rows[0]]), int(view.submit_s[rows[-1]])
+    applications = view.applications[0][rows]
+    alike_procs = _alike(view.procs[rows])
+    alike_application = _alike(np.where(applications < 0, np.nan, applications))
+    short = _speaks_against(burst, alike_procs, alike_application, settings.flurry)
+    quartiles = _quartiles(view.runtime_s[rows])
+    return Told(
+        burst_id=_burst_id(burst.screen, user, first_s, taken),
+        tier=str(Tier.SUSPECT if short else Tier.REMOVE),
+        screen=str(burst.screen),
+        user=user,
+        n_jobs=len(rows),
+        first_submit_s=first_s,
+        last_submit_s=last_s,
+        span_days=(last_s - first_s) / DAY_S,
+        share_of_span=burst.share,
+        machine_weeks=burst.machine_weeks,
+        alike_procs=alike_procs,
+        alike_application=alike_application,
+        runtime_s_q25=quartiles[0],
+        runtime_s_median=quartiles[1],
+        runtime_s_q75=quartiles[2],
+        proc_hours=float(view.proc_s[rows].sum() / 3600),
+        why=_begun(view, user, rows) + _why(burst, quartiles[2]) + (f" Kept: {short}." if short else ""),
+    )
+
+
+def _alike(values: Floats) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(np.unique(known, return_counts=True)[1].max() / len(known)) if len(known) else None
+
+
+def _quartiles(runtimes_s: Floats) -> tuple[float | None, float | None, float | None]:
+    known = runtimes_s[~np.isnan(runtimes_s)]
+    if not len(known):
+        return None, None, None
+    low, middle, high = np.quantile(known, (0.25, 0.5, 0.75)).tolist()
+    return low, middle, high
+
+
+def _speaks_against(
+    burst: Burst, alike_procs: float | None, alike_application: float | None, limits: FlurrySettings
+) -> str:
+    """What speaks against setting the burst's jobs aside, in words; empty: nothing does."""
+    if burst.screen is Screen.PROBE and alike_application is None:
+        return "the log does not say what they ran, so that they may be work"
+    if burst.machine_weeks is None or burst.share is None:
+        return ""
+    if burst.screen is Screen.SLOW:
+        return f"more than {limits.slow_pace:g} times as fast as everybody else, but not faster"
+    # A size that no job tells speaks neither for a burst nor against it.
+    unlike = alike_procs is not None and alike_procs < limits.remove_alike
+    against = {
+        f"{burst.machine_weeks:.2g} machine-weeks are under {limits.remove_weeks:g}": (
+            burst.machine_weeks < limits.remove_weeks
+        ),
+        f"a share of {burst.share:.0%} is under {limits.remove_share:.0%}": burst.share < limits.remove_share,
+        f"only {alike_procs or 0:.0%} of its jobs share a size, under {limits.remove_alike:.0%}": unlike,
+    }
+    return next((words for words, holds in against.items() if holds), "")
+
+
+def _burst_id(screen: Screen, user: str, first_s: int, taken: Container[str]) -> str:
+    """Screen, and 8 hex digits over who and when: the same burst keeps its id as the log grows."""
+    for again in range(1_000_000):
+        named = f"{screen}\0{user}\0{first_s}\0{again}".encode("utf-8", "surrogatepass")
+        burst_id = f"{screen}-{hashlib.sha256(named).hexdigest()[:8]}"
+        if burst_id not in taken:
+            return burst_id
+    raise AssertionError("a million bursts of one user in one second")
+
+
+def _begun(view: View, user: str, rows: Ints) -> str:
+    first_s, last_s = view.submit_s[rows[0]], view.submit_s[rows[-1]]
+    since = datetime.fromtimestamp(int(first_s), ZoneInfo(view.site.timezone))
+    days = (last_s - first_s) / DAY_S
+    span = f"{days:.1f} days" if days >= 1 else f"{days * 24:.1f} hours"
+    return f"{printable(user)} submitted {len(rows):,} jobs in {span} from {since:%Y-%m-%d %H:%M}"
+
+
+def _why(burst: Burst, runtime_s_q75: float | None) -> str:
+    if burst.screen is Screen.PROBE:
+        return f", all through the log: three in four ran {runtime_s_q75 or 0:.0f} s or less."
+    if burst.screen is Screen.CRON:
+        return ", nearly all he submits, in one and the same hour of the day."
+    return f": {burst.share:.0%} of all in that time, {burst.machine_weeks:.2g} machine-weeks ahead of everybody else."

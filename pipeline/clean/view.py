@@ -1,0 +1,172 @@
+"""One log as the arrays its screens read, each made once and only if a screen asks for it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.clean.alike import Alike, find_alike
+from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, job_procs
+from pipeline.core.settings import SiteSettings
+
+DAY_S = 86_400
+WEEK_S = 7 * DAY_S
+EARLIEST_S, LATEST_S = 0, 7_258_118_400
+"""1970 to 2200: an instant outside is a broken record, and one such job must not stretch a log over millennia."""
+QUARTER_S = 900
+"""Zones are whole quarters of an hour from UTC, and change at one."""
+
+
+@dataclass(frozen=True)
+class View:
+    """JOBS and the site; every array has one value a job, NaN (or -1 in codes) where the log does not say."""
+
+    jobs: pa.Table
+    site: SiteSettings
+
+    @cached_property
+    def submit_s(self) -> Floats:
+        """Submit time, s since 1970."""
+        return _instants(self.jobs, "submit_s")
+
+    @cached_property
+    def start_s(self) -> Floats:
+        """Start, s since 1970."""
+        return _instants(self.jobs, "start_s")
+
+    @cached_property
+    def end_s(self) -> Floats:
+        """End, s since 1970."""
+        return _instants(self.jobs, "end_s")
+
+    @cached_property
+    def runtime_s(self) -> Floats:
+        """Runtime, s."""
+        return floats(self.jobs, "runtime_s")
+
+    @cached_property
+    def suspended_s(self) -> Floats:
+        """Time suspended, s."""
+        return floats(self.jobs, "suspended_s")
+
+    @cached_property
+    def requested_s(self) -> Floats:
+        """Requested runtime, s."""
+        return floats(self.jobs, "requested_s")
+
+    @cached_property
+    def procs(self) -> Floats:
+        """Processors a job counts as."""
+        return job_procs(self.jobs)
+
+    @cached_property
+    def proc_s(self) -> Floats:
+        """Processor-seconds, 0 where unknown."""
+        return np.nan_to_num(self.procs * np.maximum(self.runtime_s, 0.0))
+
+    @cached_property
+    def users(self) -> tuple[Ints, list[str]]:
+        """Codes into the sorted user names, and the names."""
+        return category_codes(self.jobs, "user")
+
+    @cached_property
+    def applications(self) -> tuple[Ints, list[str]]:
+        """Codes into the sorted application names, and the names."""
+        return category_codes(self.jobs, "application")
+
+    @cached_property
+    def queues(self) -> tuple[Ints, list[str]]:
+        """Codes into the sorted queue names, and the names."""
+        return category_codes(self.jobs, "queue")
+
+    @cached_property
+    def states(self) -> tuple[Ints, list[str]]:
+        """Codes into the sorted words for how jobs ended, and the words."""
+        return category_codes(self.jobs, "state")
+
+    @cached_property
+    def is_typical(self) -> Bools:
+        """Jobs that ran to their end or limit, or whose end the log does not tell."""
+        return self.state_is("COMPLETED", "TIMEOUT", "DEADLINE") | (self.states[0] < 0)
+
+    @cached_property
+    def alike(self) -> Alike:
+        """Jobs of one user, size and application, and how their runtimes lie."""
+        codes = self.applications[0]
+        return find_alike(self.by_user, self.user_starts, self.runtime_s, self.procs, codes, self.is_typical)
+
+    @cached_property
+    def by_submit(self) -> Ints:
+        """Rows whose submit time and user are known, in order of submit time."""
+        rows = np.flatnonzero(~np.isnan(self.submit_s) & (self.users[0] >= 0))
+        return rows[np.argsort(self.submit_s[rows].astype(np.int64), kind="stable")]
+
+    @cached_property
+    def by_user(self) -> Ints:
+        """The same rows in order of user, then submit time."""
+        return self.by_submit[np.argsort(narrow(self.users[0][self.by_submit]), kind="stable")]
+
+    @cached_property
+    def rest_by_min_jobs(self) -> dict[int, Floats]:
+        """What flurries.rest_per_week has already answered; three questions ask it."""
+        return {}
+
+    @cached_property
+    def user_starts(self) -> Ints:
+        """Where each user's rows start in `by_user`, by code; one more entry for the end."""
+        return np.searchsorted(self.users[0][self.by_user], np.arange(len(self.users[1]) + 1))
+
+    @cached_property
+    def local_s(self) -> Ints:
+        """Submit time as the site's clock showed it, in s since 1970 of that clock; 0 where unknown."""
+        rows, local_s = self.by_submit, np.zeros(self.jobs.num_rows, np.int64)
+        whole = self.submit_s[rows].astype(np.int64)
+        local_s[rows] = whole + _offset_s(whole, self.site.timezone)
+        return local_s
+
+    def forget(self, *names: str) -> None:
+        """Give the memory of these arrays back; whoever asks again pays again."""
+        for name in names:
+            self.__dict__.pop(name, None)
+
+    def state_is(self, *states: str) -> Bools:
+        """Where the state is one of these."""
+        codes, words = self.states
+        # The last place answers for code -1.
+        found: Bools = np.array([*(word in states for word in words), False])[codes]
+        return found
+
+
+def narrow(codes: Ints) -> Ints:
+    """Codes in 16 bits if they fit: numpy sorts those in linear time."""
+    return codes.astype(np.int16) if codes.max(initial=0) < 2**15 else codes
+
+
+def _instants(jobs: pa.Table, name: str) -> Floats:
+    """An instant no cluster can have written is not known."""
+    instants = floats(jobs, name)
+    return np.where((instants >= EARLIEST_S) & (instants < LATEST_S), instants, np.nan)
+
+
+def _offset_s(instants: Ints, zone: str) -> Ints:
+    """The zone's distance from UTC at each instant: looked up by days, and by quarters of an hour where it changes."""
+    clock = ZoneInfo(zone)
+    days: Ints = instants // DAY_S
+    if not len(days):
+        return days
+    at_midnight = _looked_up(np.arange(days.min(), days.max() + 2), DAY_S, clock)
+    offsets: Ints = at_midnight[days - days.min()]
+    changing = np.flatnonzero((np.diff(at_midnight) != 0)[days - days.min()])
+    offsets[changing] = _looked_up(instants[changing] // QUARTER_S, QUARTER_S, clock)
+    return offsets
+
+
+def _looked_up(units: Ints, unit_s: int, clock: ZoneInfo) -> Ints:
+    there, place = np.unique(units, return_inverse=True)
+    offsets = [datetime.fromtimestamp(int(unit) * unit_s, clock).utcoffset() for unit in there]
+    by_unit = np.array([int(offset.total_seconds()) for offset in offsets if offset is not None], np.int64)
+    found: Ints = by_unit[place]
+    return found
