@@ -80,12 +80,12 @@ class View:
     @cached_property
     def queues(self) -> tuple[Ints, list[str]]:
         """Codes into the sorted queue names, and the names."""
-        return category_codes(self.jobs, "queue")
+        return _few(*category_codes(self.jobs, "queue"))
 
     @cached_property
     def states(self) -> tuple[Ints, list[str]]:
         """Codes into the sorted words for how jobs ended, and the words."""
-        return category_codes(self.jobs, "state")
+        return _few(*category_codes(self.jobs, "state"))
 
     @cached_property
     def is_typical(self) -> Bools:
@@ -143,6 +143,11 @@ class View:
 def narrow(codes: Ints) -> Ints:
     """Codes in 16 bits if they fit: numpy sorts those in linear time."""
     return codes.astype(np.int16) if codes.max(initial=0) < 2**15 else codes
+
+
+def _few(codes: Ints, names: list[str]) -> tuple[Ints, list[str]]:
+    """Codes of few names need little room."""
+    return narrow(codes), names
 
 
 def _instants(jobs: pa.Table, name: str) -> Floats:

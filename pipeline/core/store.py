@@ -85,6 +85,8 @@ def read_table(path: Path, kind: TableKind, only: Collection[str] | None = None)
         raise InputError(
             printable(str(path)), f"a file that is no Parquet table ({error})", f"a {kind.name} table"
         ) from None
+    # What decoding took would else stay with the process for as long as it works on the table.
+    pa.default_memory_pool().release_unused()
     return kind.check(_widened(table, kind) if only else table)
 
 
