@@ -145,6 +145,17 @@ class EstimateSettings(Section):
     min_jobs: int = Field(2, ge=1, description="Jobs a template value needs to be published.")
 
 
+class BacktestSettings(Section):
+    """How estimates are tried on a log's own past: each made at a job's submit, from jobs that had ended by then."""
+
+    methods: tuple[str, ...] = Field((), description="Methods to try; none named: all there are.")
+    train_share: float = Field(
+        1 / 3, gt=0, lt=1, description="First share of the jobs, by submit: learnt from, not scored."
+    )
+    fortnight_min_jobs: int = Field(100, ge=1, description="Jobs a fortnight needs to count as the one covered worst.")
+    leak_times: int = Field(6, ge=1, description="Times at which --check-leaks hides what had not happened yet.")
+
+
 class PublishSettings(Section):
     """How many published versions stay on disk."""
 
@@ -163,6 +174,7 @@ class RunSettings(Section):
     fit: FitSettings = FitSettings()
     predict: PredictSettings = PredictSettings()
     estimate: EstimateSettings = EstimateSettings()
+    backtest: BacktestSettings = BacktestSettings()
     publish: PublishSettings = PublishSettings()
 
 

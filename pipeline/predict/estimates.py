@@ -15,12 +15,15 @@ from pipeline.core.tables import ESTIMATES
 _PROCS = "CASE WHEN requested_procs > 0 THEN requested_procs ELSE procs END"
 """At submit time the request is what is known; where a log has none, the allocation stands in."""
 
+_QUANTILES_PCT = (10, 50, 80, 90, 95, 99)
+
 
 def estimate(jobs: pa.Table, settings: EstimateSettings, run_id: str) -> tuple[pa.Table, Report]:
     """ESTIMATES of unflagged jobs: a row per value of each template in the chain that has `min_jobs` jobs or more.
 
-    A job is looked up along chain_rank, from 0; the template of no column answers for every job. Null matches null,
-    but one value at least has to be known. A column the log never fills is left out of the templates.
+    A job is looked up along chain_rank, from 0; the template of no column stands at the chain's end, whatever the
+    settings say, and answers for every job. Null matches null, but one value at least has to be known. A column the log
+    never fills is left out of the templates. Quantiles interpolate linearly between runtimes.
     """
     is_kept = pc.is_null(jobs.column("flag"))
     kept, chain = jobs.filter(is_kept), _filled_chain(jobs, settings.chain)
@@ -28,7 +31,7 @@ def estimate(jobs: pa.Table, settings: EstimateSettings, run_id: str) -> tuple[p
         database.register("kept", kept)
         database.execute(f"CREATE VIEW job AS SELECT * REPLACE ({_PROCS} AS procs) FROM kept")  # noqa: S608
         parts: list[pa.Table] = [
-            database.sql(_query(rank, template), params=[settings.min_jobs]).to_arrow_table()
+            database.sql(_query(rank, template), params=[settings.min_jobs if template else 1]).to_arrow_table()
             for rank, template in enumerate(chain)
         ]
     table = _finished(pa.concat_tables(parts), run_id)
@@ -41,7 +44,8 @@ def _filled_chain(jobs: pa.Table, chain: Sequence[Sequence[str]]) -> list[tuple[
     empty = {name for name in TEMPLATE_COLUMNS if jobs.column(name).null_count == jobs.num_rows}
     if jobs.column("requested_procs").null_count < jobs.num_rows:
         empty -= {"procs"}
-    return list(dict.fromkeys(tuple(name for name in template if name not in empty) for template in chain))
+    filled = [tuple(name for name in template if name not in empty) for template in chain]
+    return list(dict.fromkeys([template for template in filled if template] + [()]))
 
 
 def _report(jobs: pa.Table, is_kept: Bools, facts: dict[str, Fact]) -> Report:
@@ -62,10 +66,10 @@ def _query(rank: int, template: Sequence[str]) -> str:
     )
     known = " OR ".join(f"{name} IS NOT NULL" for name in template) or "TRUE"
     keys = ", ".join(("site", *template))
+    quantiles = ", ".join(f"quantile_cont(runtime_s, {q / 100}) AS runtime_s_q{q}" for q in _QUANTILES_PCT)
     return f"""
-        SELECT site, '{"+".join(template) or "all"}' AS template, {rank}::BIGINT AS chain_rank, {values},
-               quantile_cont(runtime_s, 0.5) AS runtime_s_q50, quantile_cont(runtime_s, 0.8) AS runtime_s_q80,
-               quantile_cont(runtime_s, 0.95) AS runtime_s_q95, count(*) AS n_jobs,
+        SELECT site, '{"+".join(template) or "all"}' AS template, {rank}::BIGINT AS chain_rank, {values}, {quantiles},
+               count(*) AS n_jobs, count(*) FILTER (is_lower_bound) AS n_censored,
                max(coalesce(end_s, submit_s + floor(runtime_s)::BIGINT)) AS newest_end_s
         FROM job WHERE ({known}) GROUP BY {keys} HAVING count(*) >= ? ORDER BY {keys}"""  # noqa: S608
 
