@@ -13,6 +13,7 @@ from flows.cli.ingest import ingest
 from flows.cli.inspect import inspect
 from flows.cli.options import Version
 from flows.cli.quarantine import quarantine
+from flows.cli.query import query
 from flows.cli.run import run
 from flows.cli.show import show
 from pipeline.core.errors import WalltimeError
@@ -26,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (run, ingest, inspect, quarantine, fit_series, show, columns):
+for command in (run, ingest, inspect, quarantine, fit_series, query, show, columns):
     app.command()(command)
 
 
