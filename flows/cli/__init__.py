@@ -15,6 +15,7 @@ from flows.cli.options import Version
 from flows.cli.quarantine import quarantine
 from flows.cli.query import query
 from flows.cli.run import run
+from flows.cli.search_templates import search_templates
 from flows.cli.show import show
 from pipeline.core.errors import WalltimeError
 from pipeline.core.text import printable
@@ -27,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (run, ingest, inspect, quarantine, fit_series, query, show, columns):
+for command in (run, ingest, inspect, quarantine, fit_series, query, show, search_templates, columns):
     app.command()(command)
 
 
