@@ -68,20 +68,17 @@ def search_templates(
 
 def _history(given: Path) -> "History":
     from flows.prepare import prepare
-    from pipeline.clean.view import View
-    from pipeline.core.settings import SiteSettings
+    from pipeline.core.settings import RunSettings
     from pipeline.core.store import read_table
     from pipeline.core.tables import JOBS
-    from pipeline.estimate.history import history
+    from pipeline.evaluate.backtest import past_of
     from pipeline.run import run_plain
 
     if given.suffix == ".parquet":
-        site, jobs = SiteSettings(), read_table(given, JOBS)
-    else:
-        run, _ = prepare(given)
-        site = run.settings.site
-        jobs = next(tables["jobs_flagged"] for step, tables, _ in run_plain(run) if step.name == "clean")
-    return history(jobs, View(jobs, site).local_s)
+        return past_of(read_table(given, JOBS), RunSettings())
+    run, _ = prepare(given)
+    jobs = next(tables["jobs_flagged"] for step, tables, _ in run_plain(run) if step.name == "clean")
+    return past_of(jobs, run.settings)
 
 
 @contextmanager
@@ -104,9 +101,10 @@ def _telling(minutes: float | None) -> Iterator["Tell"]:
                 places[moment.stage] = bar.add_task(moment.stage, total=moment.total)
             described = f"{moment.stage}: error {moment.error_s:,.0f} s"
             bar.update(places[moment.stage], completed=moment.done, description=described)
-            if not sys.stderr.isatty() and (moment.done % 10 == 0 or moment.done == moment.total):
+            is_over = time.monotonic() >= stop_s
+            if not sys.stderr.isatty() and (is_over or moment.done % 10 == 0 or moment.done == moment.total):
                 sys.stderr.write(f"{described} ({moment.done}/{moment.total})\n")
-            return time.monotonic() < stop_s
+            return not is_over
 
         yield tell
 
