@@ -212,3 +212,8 @@ SMITH_DEFAULT = (
 )
 """The papers' own finding, who, what, how much, and a short memory; of 3, 5 and 10 jobs and six such sets this was the
 best on the first thirds of KTH, CTC, SDSC-SP2 and SDSC-BLUE, whose errors differ by 13% at most."""
+
+
+def smith_default(history: History, _settings: object = None) -> Floats:
+    """(jobs, 5) quantiles, s, by SMITH_DEFAULT."""
+    return smith(history, SMITH_DEFAULT)
