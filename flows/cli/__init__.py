@@ -7,6 +7,7 @@ from typing import NoReturn
 
 import typer
 
+from flows.cli.backtest import backtest
 from flows.cli.columns import columns
 from flows.cli.fit_series import fit_series
 from flows.cli.ingest import ingest
@@ -28,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (run, ingest, inspect, quarantine, fit_series, query, show, search_templates, columns):
+for command in (run, ingest, inspect, quarantine, fit_series, query, backtest, show, search_templates, columns):
     app.command()(command)
 
 

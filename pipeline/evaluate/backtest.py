@@ -16,8 +16,8 @@ from pipeline.estimate.score import QUANTILES
 from pipeline.evaluate.figures import Scored, rows_of
 from pipeline.evaluate.stand_in import stand_in
 
-Estimator = Callable[[History, Any], Floats]
-"""(History, settings) -> (jobs, 5) quantiles in the order of QUANTILES, s; NaN: no answer."""
+Estimator = Callable[[History], Floats]
+"""A method with its settings bound: (jobs, 5) quantiles in the order of QUANTILES, s; NaN: no answer."""
 
 
 def backtest(
@@ -35,7 +35,7 @@ def backtest(
     rows: list[dict[str, Any]] = []
     facts: dict[str, Fact] = {}
     for name, estimator in estimators.items():
-        found = _filled(estimator(past, settings.estimate), instead, scored)
+        found = _filled(estimator(past), instead, scored)
         facts |= {f"fallback_{name}": int(found.is_stood_in[scored].sum())}
         rows += [{"estimator": name} | row for row in rows_of(past, found, settings.backtest)]
     named = log if log is not None else settings.site.name

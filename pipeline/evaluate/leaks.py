@@ -18,9 +18,7 @@ class LookAheadError(WalltimeError):
     """An estimator that used what nobody could know at a job's submit: a fault of that estimator."""
 
 
-def check_no_look_ahead(
-    estimator: Callable[[History, Any], Floats], past: History, settings: Any, n_times: int = 6, seed: int = 0
-) -> None:
+def check_no_look_ahead(estimator: Callable[[History], Floats], past: History, n_times: int = 6, seed: int = 0) -> None:
     """LookAheadError where estimates of jobs submitted by a time change with what happened after it.
 
     At each of `n_times` submits drawn at random, runtimes and ends of jobs that had not ended by then are drawn anew
@@ -29,11 +27,11 @@ def check_no_look_ahead(
     if not len(past):
         return
     generator = np.random.default_rng(seed)
-    told = estimator(past, settings)
+    told = estimator(past)
     for place in np.sort(generator.choice(len(past), min(n_times, len(past)), replace=False)):
         at_s = float(past.submit_s[place])
         n_seen = int(np.searchsorted(past.submit_s, at_s, side="right"))
-        again = estimator(with_another_future(past, at_s, generator), settings)
+        again = estimator(with_another_future(past, at_s, generator))
         changed = ~np.isclose(told[:n_seen], again[:n_seen], rtol=SAME, atol=0.0, equal_nan=True)
         if changed.any():
             raise LookAheadError(_sentence(int(changed.any(axis=1).sum()), at_s))

@@ -10,12 +10,12 @@ from tests.rows import jobs_of
 DAY_S = 86_400
 
 
-def request(past: History, _: object) -> Floats:
+def request(past: History) -> Floats:
     """The request, whatever the share."""
     return np.repeat(past.requested_s[:, None], 5, axis=1)
 
 
-def last_two(past: History, _: object) -> Floats:
+def last_two(past: History) -> Floats:
     """The mean of the user's last two jobs that had ended; a median and no other quantile."""
     found, known = np.full((len(past), 5), np.nan), 0
     ended: dict[int, list[float]] = {}
@@ -29,12 +29,12 @@ def last_two(past: History, _: object) -> Floats:
     return found
 
 
-def oracle(past: History, _: object) -> Floats:
+def oracle(past: History) -> Floats:
     """Each job's own runtime."""
     return np.repeat(past.runtime_s[:, None], 5, axis=1)
 
 
-def nobody(past: History, _: object) -> Floats:
+def nobody(past: History) -> Floats:
     """No answer."""
     return np.full((len(past), 5), np.nan)
 

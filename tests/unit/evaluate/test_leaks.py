@@ -14,7 +14,7 @@ from tests.unit.evaluate.estimators import last_two, log, nobody, oracle, reques
 PAST = past_of(log(400), RunSettings())
 
 
-def ends_are_known_at_the_start(past: History, settings: object) -> Floats:
+def ends_are_known_at_the_start(past: History) -> Floats:
     """The leak that is easiest to write: the user's last jobs by submit, ended or not."""
     found = np.full((len(past), 5), np.nan)
     last: dict[int, float] = {}
@@ -24,19 +24,19 @@ def ends_are_known_at_the_start(past: History, settings: object) -> Floats:
     return found
 
 
-def scaled_by_the_whole_log(past: History, settings: object) -> Floats:
+def scaled_by_the_whole_log(past: History) -> Floats:
     """A subtle one: an honest estimate times a constant learnt from all jobs."""
-    return last_two(past, settings) * (past.runtime_s.mean() / np.median(past.runtime_s))
+    return last_two(past) * (past.runtime_s.mean() / np.median(past.runtime_s))
 
 
-def knows_later_submits(past: History, settings: object) -> Floats:
+def knows_later_submits(past: History) -> Floats:
     """One that uses no runtime ahead, but the next job's request."""
     found = np.full((len(past), 5), np.nan)
     found[:-1, 1] = past.requested_s[1:]
     return found
 
 
-def elapsed(past: History, settings: object) -> Floats:
+def elapsed(past: History) -> Floats:
     """Honest: how long running jobs have run by each submit is known."""
     found = np.full((len(past), 5), np.nan)
     for job, at_s in enumerate(past.submit_s):
@@ -49,12 +49,12 @@ def elapsed(past: History, settings: object) -> Floats:
 @pytest.mark.parametrize("leaking", [oracle, ends_are_known_at_the_start, scaled_by_the_whole_log, knows_later_submits])
 def test_a_planted_leak_is_caught(leaking: Estimator) -> None:
     with pytest.raises(LookAheadError, match="looks ahead"):
-        check_no_look_ahead(leaking, PAST, None)
+        check_no_look_ahead(leaking, PAST)
 
 
 @pytest.mark.parametrize("honest", [request, last_two, nobody, elapsed])
 def test_an_honest_estimator_is_not_accused(honest: Estimator) -> None:
-    check_no_look_ahead(honest, PAST, None, n_times=10)
+    check_no_look_ahead(honest, PAST, n_times=10)
 
 
 def test_another_future_leaves_what_was_known_as_it_was() -> None:
