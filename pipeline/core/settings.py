@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.columns import TEMPLATE_COLUMNS
 from pipeline.core.errors import ConfigError
+from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.core.section import Section
 from pipeline.core.text import printable
 
@@ -174,6 +175,7 @@ class RunSettings(Section):
     fit: FitSettings = FitSettings()
     predict: PredictSettings = PredictSettings()
     estimate: EstimateSettings = EstimateSettings()
+    forecast: ForecastSettings = ForecastSettings()
     backtest: BacktestSettings = BacktestSettings()
     publish: PublishSettings = PublishSettings()
 
