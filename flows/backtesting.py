@@ -41,12 +41,12 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What came of a log: its rows of BACKTEST, the account, and the seconds each method took."""
+    """What came of a log: its rows of BACKTEST, the account, and the CPU seconds each method took."""
 
     log: str
     table: pa.Table
     report: Report
-    seconds: Mapping[str, float]
+    cpu_s: Mapping[str, float]
 
     def rows(self, part: str) -> list[dict[str, Any]]:
         """The rows of a part, in plain values."""
@@ -84,22 +84,22 @@ def try_methods(task: Task) -> Tried:
     with staging(f"{name}: read") as stage:
         jobs, _, stage.report = ingest(task.paths, task.settings.site, task.settings.ingest)
     flagged, *_ = clean(jobs, task.settings.clean, task.settings.site)
-    seconds: dict[str, float] = {}
-    bound = {method: _timed(name, method, task.settings, seconds) for method in task.methods}
+    cpu_s: dict[str, float] = {}
+    bound = {method: _timed(name, method, task.settings, cpu_s) for method in task.methods}
     if task.is_checked_for_leaks:
         _check_leaks(flagged, task)
     table, report = backtest(flagged, task.settings, bound, task.log)
     if not table.num_rows:
         raise InputError(name, f"{jobs.num_rows} jobs, none to score", "jobs with times and a runtime")
-    return Tried(task.log, table, report.check(), seconds)
+    return Tried(task.log, table, report.check(), cpu_s)
 
 
-def _timed(log: str, method: str, settings: RunSettings, seconds: dict[str, float]) -> Estimator:
+def _timed(log: str, method: str, settings: RunSettings, cpu_s: dict[str, float]) -> Estimator:
     def estimate(past: History) -> Floats:
         with staging(f"{log}: {method}"):
-            began = time.perf_counter()
+            began = time.process_time()
             found = bound(method, settings)(past)
-            seconds[method] = time.perf_counter() - began
+            cpu_s[method] = time.process_time() - began
         return found
 
     return estimate
@@ -117,7 +117,7 @@ def _check_leaks(jobs: pa.Table, task: Task) -> None:
 
 def keep(tried: Tried, path: Path) -> Path:
     """Write what came of a log: the table at `path`, the rest beside it; returns the path."""
-    beside = {"log": tried.log, "report": tried.report.as_dict(), "seconds": dict(tried.seconds)}
+    beside = {"log": tried.log, "report": tried.report.as_dict(), "cpu_s": dict(tried.cpu_s)}
     write_text(path.with_suffix(".json"), json.dumps(beside))
     return write_table(path, tried.table, BACKTEST)
 
@@ -125,7 +125,7 @@ def keep(tried: Tried, path: Path) -> Path:
 def kept(path: Path) -> Tried:
     """What `keep` wrote."""
     beside = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-    return Tried(beside["log"], read_table(path, BACKTEST), Report.from_dict(beside["report"]), beside["seconds"])
+    return Tried(beside["log"], read_table(path, BACKTEST), Report.from_dict(beside["report"]), beside["cpu_s"])
 
 
 def joined(all_tried: Sequence[Tried]) -> pa.Table:

@@ -11,18 +11,21 @@ from flows.render import console, grid, number, print_json, say
 
 _COLUMNS = (
     "method", "error s", "over mean", "median %", "too short", "in 80%", "under q95", "q95/request", "fell back",
-    "jobs/s",
+    "jobs/CPU s",
 )  # fmt: skip
+
+METHODS_BESIDE = 6
+"""More columns than that fit no terminal; --out has them all."""
 
 
 def print_tried_json(found: Sequence[Tried], written: Mapping[str, Path]) -> None:
-    """Per log the account, seconds per method and every row; the best method by mean absolute error."""
+    """Per log the account, CPU seconds per method and every row; the best method by mean absolute error."""
     logs = [
         {
             "log": tried.log,
             "best": tried.ranked[0]["estimator"],
             "report": tried.report.as_dict(),
-            "seconds": tried.seconds,
+            "cpu_s": tried.cpu_s,
             "rows": tried.table.to_pylist(),
         }
         for tried in found
@@ -54,7 +57,7 @@ def _methods(tried: Tried) -> Table:
 
 
 def _row(row: Mapping[str, Any], tried: Tried, *, is_best: bool) -> list[str]:
-    seconds = tried.seconds.get(row["estimator"])
+    cpu_s = tried.cpu_s.get(row["estimator"])
     n_estimated = tried.report.kept.rows + tried.report.set_aside["learnt_from"].rows
     cells = [
         f"{say(row['estimator'])}{' *' if is_best else ''}",
@@ -66,7 +69,7 @@ def _row(row: Mapping[str, Any], tried: Tried, *, is_best: bool) -> list[str]:
         percent(row["coverage_q95"]),
         _fixed(row["q95_over_request"]),
         percent(row["n_fallback"] / row["n_jobs"]),
-        number(round(n_estimated / seconds)) if seconds else "",
+        number(round(n_estimated / cpu_s)) if cpu_s else "",
     ]
     return [f"[bold]{cell}[/bold]" if is_best and cell else cell for cell in cells]
 
@@ -84,8 +87,8 @@ def _worst(tried: Tried) -> list[str]:
 
 
 def _parts(tried: Tried, by: str) -> Table:
-    """A row a month or size, a column a method: mean absolute error over mean runtime; what the best one covers."""
-    methods = [row["estimator"] for row in tried.ranked]
+    """A row a month or size, a column a good method: error over mean runtime; what the best one covers."""
+    methods = [row["estimator"] for row in tried.ranked][:METHODS_BESIDE]
     cells: dict[str, dict[str, Any]] = {}
     for row in tried.rows(by):
         cells.setdefault(row["part_value"], {})[row["estimator"]] = row

@@ -48,7 +48,8 @@ def with_another_future(past: History, at_s: float, generator: np.random.Generat
     """The same log up to a time, and another one after it."""
     is_open, is_later = past.end_s > at_s, past.submit_s > at_s
     start_s = past.end_s - past.runtime_s
-    drawn_s = np.maximum(at_s - start_s, 0.0) + 1.0 + past.runtime_s * generator.exponential(2.0, len(past))
+    # Whole seconds: a start that moved by a rounding error would be another past.
+    drawn_s = np.ceil(np.maximum(at_s - start_s, 0.0) + 1.0 + past.runtime_s * generator.exponential(2.0, len(past)))
     runtime_s = np.where(is_open, drawn_s, past.runtime_s)
     end_s = np.where(is_open, start_s + runtime_s, past.end_s)
     by_end = np.argsort(end_s, kind="stable")

@@ -63,6 +63,8 @@ def test_another_future_leaves_what_was_known_as_it_was() -> None:
     known = PAST.end_s <= at_s
     assert (other.runtime_s[known] == PAST.runtime_s[known]).all() and (other.end_s[~known] > at_s).all()
     assert (other.runtime_s[~known] != PAST.runtime_s[~known]).all()
+    start_s, same_s = PAST.end_s - PAST.runtime_s, other.end_s - other.runtime_s
+    assert (start_s == same_s)[start_s <= at_s].all()
     assert (other.ended[:201] == PAST.ended[:201]).all()
     n_known = int(known.sum())
     assert (other.by_end[:n_known] == PAST.by_end[:n_known]).all()
