@@ -31,10 +31,10 @@ class SearchSettings(Section):
         0.001, ge=0, lt=1, description="Share of the error a template has to take away to be added."
     )
     population: int = Field(40, ge=2, description="Sets in a generation.")
-    generations: int = Field(40, ge=1, description="Generations.")
+    generations: int = Field(80, ge=1, description="Generations.")
     n_elite: int = Field(2, ge=0, description="Best sets that pass unchanged into the next generation.")
     fitness_spread: float = Field(4.0, ge=1, description="How many times as fit the best set is as the worst one.")
-    mutation_rate: float = Field(0.01, ge=0, le=1, description="Share of a child's genes that change by chance.")
+    mutation_rate: float = Field(0.02, ge=0, le=1, description="Share of a child's genes that change by chance.")
 
 
 @dataclass(frozen=True, slots=True)
