@@ -37,10 +37,10 @@ class ForecastSettings(Section):
     window_jobs: int = Field(12_000, ge=500, description="Boosting: latest ended jobs that a fit sees.")
     trees: int = Field(50, ge=1, description="Boosting: trees of a fit.")
     leaves: int = Field(15, ge=2, description="Boosting: leaves of a tree.")
-    trust_power: float = Field(10.0, ge=0, description="Combination: relative error to this power divides a weight.")
-    trust_jobs: float = Field(20.0, gt=0, description="... and jobs of a user that weigh as much as everybody's.")
-    user_half_life_days: float = Field(365.0, gt=0, description="... and half-life of a user's errors, in days.")
-    global_half_life_days: float = Field(90.0, gt=0, description="... and half-life of everybody's errors, in days.")
+    step_all: float = Field(0.02, ge=0, description="Combination: how far one error moves everybody's log weights.")
+    step_user: float = Field(0.1, ge=0, description="... and those of the job's user.")
+    half_life_all_days: float = Field(90.0, gt=0, description="... and in how many days half of everybody's is undone.")
+    half_life_user_days: float = Field(365.0, gt=0, description="... and half of a user's, in days.")
     coverage_step: float = Field(
         0.02, gt=0, lt=1, description="How far one job moves a quantile, in steps of the quantiles it lies between."
     )

@@ -31,7 +31,8 @@ def _learn(over: int, past: Past, found: Floats, rungs: Floats, shares: Floats, 
     for k in range(len(shares)):
         if np.isnan(found[over, k]):
             continue
-        is_above = past.runtime_s[over] > found[over, k]
+        # What equals a bound lies within the interval, at the lower one too.
+        is_above = past.runtime_s[over] > found[over, k] or (shares[k] < 0.5 and past.runtime_s[over] == found[over, k])
         # Stopped below the quantile: unless that is the limit too, nothing says whether it would have run past it.
         if past.is_lower_bound[over] and not is_above and not found[over, k] >= past.requested_s[over]:
             continue

@@ -27,6 +27,8 @@ def latest(history: History, chain: Sequence[Ints], memory: int, statistic: int,
     MEAN and MAX fill the median alone. Capped at the request. In quantiles a job that was stopped at its limit counts
     as longer than the request, because nothing says how long it would have run.
     """
+    if not len(history):
+        return np.empty((0, len(QUANTILES)))
     past = past_of(history)
     found = _latest(past, np.stack(chain), memory, statistic, least, np.array(QUANTILES))
     return capped(found if statistic == QUANTILE else points(found[:, 0]), past.requested_s)
