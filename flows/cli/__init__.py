@@ -8,6 +8,7 @@ from typing import NoReturn
 import typer
 
 from flows.cli.backtest import backtest
+from flows.cli.clean import clean
 from flows.cli.columns import columns
 from flows.cli.fit_series import fit_series
 from flows.cli.ingest import ingest
@@ -29,7 +30,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (run, ingest, inspect, quarantine, fit_series, query, backtest, show, search_templates, columns):
+for command in (
+    run, ingest, inspect, quarantine, clean, fit_series, query, backtest, show, search_templates, columns,
+):  # fmt: skip
     app.command()(command)
 
 

@@ -1,6 +1,5 @@
 """`walltime ingest`: logs to one JOBS table."""
 
-import os
 import shlex
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.cli.options import Json
+from flows.environment import set_ingest_defaults
 
 Paths = Annotated[
     list[str] | None, typer.Argument(metavar="PATH...", help="Logs, folders or globs; compressed ones too.")
@@ -58,8 +58,7 @@ def ingest(
 
     Records that cannot be read go to a second table beside it, <out>.unreadable, with file, line and reason.
     """
-    # Read when Arrow is first loaded: its own allocator keeps a third more memory than it uses.
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    set_ingest_defaults()
     from flows.ingesting import settings_of, write_jobs
     from flows.live import reading
 

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.clean.censoring import STILL_RUNNING
 from pipeline.clean.view import View
 from pipeline.core.arrays import Bools
 from pipeline.core.clean_settings import CleanSettings
@@ -22,9 +23,13 @@ def partial_execution(view: View, _settings: CleanSettings) -> Bools:
 
 
 def unfinished(view: View, _settings: CleanSettings) -> Bools:
-    """True where the state says so, or a start is known and no runtime, and nothing says it was cancelled."""
+    """True where the state says so, or a start is known and no runtime, and nothing says it was cancelled.
+
+    A job still running whose runtime so far is known is none: that runtime is a lower bound (censoring.py).
+    """
     started = ~np.isnan(view.start_s) & np.isnan(view.runtime_s)
-    return view.state_is(*NOT_ENDED) | (started & ~view.state_is("CANCELLED"))
+    told_so_far = view.state_is(*STILL_RUNNING) & (view.runtime_s > 0)
+    return (view.state_is(*NOT_ENDED) & ~told_so_far) | (started & ~view.state_is("CANCELLED"))
 
 
 def cancelled_before_start(view: View, _settings: CleanSettings) -> Bools:

@@ -15,12 +15,12 @@ from pipeline.core.clean_settings import SiteRule
 _TEXTS = ("user", "account", "application", "queue")
 
 
-def matched(view: View, rules: Sequence[SiteRule], burst_ids: pa.ChunkedArray) -> list[Bools]:
+def matched(view: View, rules: Sequence[SiteRule], burst_ids: pa.Array) -> list[Bools]:
     """Per rule, where a job has every value it gives; `burst_ids` has one (or null) a job."""
     return [_matches(view, rule, burst_ids) for rule in rules]
 
 
-def _matches(view: View, rule: SiteRule, burst_ids: pa.ChunkedArray) -> Bools:
+def _matches(view: View, rule: SiteRule, burst_ids: pa.Array) -> Bools:
     found = np.ones(view.jobs.num_rows, bool)
     for name in _TEXTS:
         if (wanted := getattr(rule, name)) is not None:
@@ -28,16 +28,18 @@ def _matches(view: View, rule: SiteRule, burst_ids: pa.ChunkedArray) -> Bools:
     if rule.burst is not None:
         found &= _equals(burst_ids, rule.burst)
     if rule.since is not None:
-        found &= view.submit_s >= _epoch_s(rule.since, view.site.timezone)
+        found &= view.submit_s >= epoch_s(rule.since, view.site.timezone)
     if rule.until is not None:
-        found &= view.submit_s < _epoch_s(rule.until, view.site.timezone)
+        found &= view.submit_s < epoch_s(rule.until, view.site.timezone)
     return found
 
 
-def _equals(column: pa.ChunkedArray, wanted: str) -> Bools:
-    same: Bools = pc.fill_null(pc.equal(column.cast(pa.string()), wanted), False).to_numpy()
-    return same
+def _equals(column: pa.Array | pa.ChunkedArray, wanted: str) -> Bools:
+    same = pc.fill_null(pc.equal(column.cast(pa.string()), wanted), False)
+    found: Bools = np.asarray(same)
+    return found
 
 
-def _epoch_s(when: datetime, zone: str) -> float:
+def epoch_s(when: datetime, zone: str) -> float:
+    """An instant in s since 1970; a time without a zone is the given zone's."""
     return (when if when.tzinfo else when.replace(tzinfo=ZoneInfo(zone))).timestamp()

@@ -5,8 +5,19 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from pipeline.clean import records
+from pipeline.clean import (
+    capacity,
+    clock,
+    dedicated,
+    duplicates,
+    edges,
+    maximum,
+    records,
+    runtimes,
+    states,
+)
 from pipeline.clean.bursts import find_bursts
+from pipeline.clean.censoring import lower_bounds
 from pipeline.clean.effect import effect
 from pipeline.clean.flurries import smallest_burst_jobs
 from pipeline.clean.site_rules import matched
@@ -28,10 +39,28 @@ RULES: dict[Flag, Callable[[View, CleanSettings], Bools]] = {
     Flag.NEVER_RAN: records.never_ran,
     Flag.IMPOSSIBLE_TIMES: records.impossible_times,
     Flag.NO_PROCS: records.no_procs,
+    Flag.DUPLICATE: duplicates.duplicate,
+    Flag.CLOCK_JUMP: clock.clock_jump,
+    Flag.OVER_LIMIT: maximum.over_limit,
+    Flag.OVER_CAPACITY: capacity.over_capacity,
+    Flag.LOG_EDGE: edges.log_edge,
+    Flag.DEDICATED_TIME: dedicated.dedicated_time,
+    Flag.NODE_FAILURE: states.node_failure,
+    Flag.OUT_OF_MEMORY: states.out_of_memory,
+    Flag.PREEMPTED: states.preempted,
+    Flag.SUSPENDED: states.suspended,
+    Flag.FAILED_START: runtimes.failed_start,
+    Flag.HANG: runtimes.hang,
 }
-"""One pure mask a flag. Those on a job's own record hold whatever a site keeps: such a job has no runtime to learn."""
+"""One pure mask a flag."""
 
-RECORD_FLAGS = frozenset(RULES)
+RECORD_FLAGS = frozenset(
+    {
+        Flag.PARTIAL_EXECUTION, Flag.UNFINISHED, Flag.CANCELLED_BEFORE_START, Flag.NEVER_RAN, Flag.IMPOSSIBLE_TIMES,
+        Flag.NO_PROCS,
+    }
+)  # fmt: skip
+"""These hold whatever a site keeps: such a job has no runtime to learn."""
 
 BURST_FLAGS = {Screen.PROBE: Flag.PROBE, Screen.CRON: Flag.CRON, Screen.FLURRY: Flag.FLURRY, Screen.SLOW: Flag.FLURRY}
 
@@ -49,6 +78,8 @@ def clean(
     kept, dropped = (matched(view, rules, burst_ids) for rules in (settings.keep, settings.drop))
     flag_places, flags = _flagged(view, settings, bursts, place, _any(view, kept), _any(view, dropped))
     columns = {"flag": _named(flag_places, [str(flag) for flag in flags]), "burst_id": burst_ids}
+    bound, is_known = lower_bounds(view, settings)
+    columns["is_lower_bound"] = pa.array(bound, mask=~is_known)
     flagged = _with_columns(jobs, columns)
     facts = _facts(view, settings, bursts, kept, dropped)
     return flagged, bursts, effect(view, flag_places, flags), _report(view.proc_s, flag_places, flags, facts)
@@ -103,6 +134,10 @@ def _facts(
         "bursts_removed": tiers.count(Tier.REMOVE),
         "bursts_suspect": tiers.count(Tier.SUSPECT),
     }
+    facts |= runtimes.facts(view, settings)
+    # The sweep over all starts and ends takes as much memory as everything held so far.
+    view.forget("alike", "local_s", "by_submit", "by_user", "queues", "applications", "requested_s", "suspended_s")
+    facts |= capacity.capacity_facts(view, settings.capacity) | dedicated.dedicated_facts(view, settings)
     decided = (("keep", settings.keep, kept), ("drop", settings.drop, dropped))
     return facts | {
         _rule(word, rule): int(m.sum()) for word, rules, ms in decided for rule, m in zip(rules, ms, strict=True)

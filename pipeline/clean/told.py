@@ -117,14 +117,16 @@ def _speaks_against(
         return ""
     if burst.screen is Screen.SLOW:
         return f"more than {limits.slow_pace:g} times as fast as everybody else, but not faster"
-    if burst.machine_weeks < limits.remove_weeks:
-        return f"{burst.machine_weeks:.2g} machine-weeks are under {limits.remove_weeks:g}"
-    if burst.share < limits.remove_share:
-        return f"a share of {burst.share:.0%} is under {limits.remove_share:.0%}"
     # A size that no job tells speaks neither for a burst nor against it.
-    if alike_procs is not None and alike_procs < limits.remove_alike:
-        return f"only {alike_procs:.0%} of its jobs share a size, under {limits.remove_alike:.0%}"
-    return ""
+    unlike = alike_procs is not None and alike_procs < limits.remove_alike
+    against = {
+        f"{burst.machine_weeks:.2g} machine-weeks are under {limits.remove_weeks:g}": (
+            burst.machine_weeks < limits.remove_weeks
+        ),
+        f"a share of {burst.share:.0%} is under {limits.remove_share:.0%}": burst.share < limits.remove_share,
+        f"only {alike_procs or 0:.0%} of its jobs share a size, under {limits.remove_alike:.0%}": unlike,
+    }
+    return next((words for words, holds in against.items() if holds), "")
 
 
 def _burst_id(screen: Screen, user: str, first_s: int, taken: Container[str]) -> str:

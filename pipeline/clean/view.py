@@ -7,13 +7,15 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pipeline.clean.alike import Alike, find_alike
 from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, job_procs
 from pipeline.core.settings import SiteSettings
 
 DAY_S = 86_400
 WEEK_S = 7 * DAY_S
+EARLIEST_S, LATEST_S = 0, 7_258_118_400
+"""1970 to 2200: an instant outside is a broken record, and one such job must not stretch a log over millennia."""
 QUARTER_S = 900
 """Zones are whole quarters of an hour from UTC, and change at one."""
 
@@ -28,22 +30,27 @@ class View:
     @cached_property
     def submit_s(self) -> Floats:
         """Submit time, s since 1970."""
-        return floats(self.jobs, "submit_s")
+        return _instants(self.jobs, "submit_s")
 
     @cached_property
     def start_s(self) -> Floats:
         """Start, s since 1970."""
-        return floats(self.jobs, "start_s")
+        return _instants(self.jobs, "start_s")
 
     @cached_property
     def end_s(self) -> Floats:
         """End, s since 1970."""
-        return floats(self.jobs, "end_s")
+        return _instants(self.jobs, "end_s")
 
     @cached_property
     def runtime_s(self) -> Floats:
         """Runtime, s."""
         return floats(self.jobs, "runtime_s")
+
+    @cached_property
+    def suspended_s(self) -> Floats:
+        """Time suspended, s."""
+        return floats(self.jobs, "suspended_s")
 
     @cached_property
     def requested_s(self) -> Floats:
@@ -71,6 +78,27 @@ class View:
         return category_codes(self.jobs, "application")
 
     @cached_property
+    def queues(self) -> tuple[Ints, list[str]]:
+        """Codes into the sorted queue names, and the names."""
+        return _few(*category_codes(self.jobs, "queue"))
+
+    @cached_property
+    def states(self) -> tuple[Ints, list[str]]:
+        """Codes into the sorted words for how jobs ended, and the words."""
+        return _few(*category_codes(self.jobs, "state"))
+
+    @cached_property
+    def is_typical(self) -> Bools:
+        """Jobs that ran to their end or limit, or whose end the log does not tell."""
+        return self.state_is("COMPLETED", "TIMEOUT", "DEADLINE") | (self.states[0] < 0)
+
+    @cached_property
+    def alike(self) -> Alike:
+        """Jobs of one user, size and application, and how their runtimes lie."""
+        codes = self.applications[0]
+        return find_alike(self.by_user, self.user_starts, self.runtime_s, self.procs, codes, self.is_typical)
+
+    @cached_property
     def by_submit(self) -> Ints:
         """Rows whose submit time and user are known, in order of submit time."""
         rows = np.flatnonzero(~np.isnan(self.submit_s) & (self.users[0] >= 0))
@@ -80,6 +108,11 @@ class View:
     def by_user(self) -> Ints:
         """The same rows in order of user, then submit time."""
         return self.by_submit[np.argsort(narrow(self.users[0][self.by_submit]), kind="stable")]
+
+    @cached_property
+    def rest_by_min_jobs(self) -> dict[int, Floats]:
+        """What flurries.rest_per_week has already answered; three questions ask it."""
+        return {}
 
     @cached_property
     def user_starts(self) -> Ints:
@@ -94,10 +127,16 @@ class View:
         local_s[rows] = whole + _offset_s(whole, self.site.timezone)
         return local_s
 
+    def forget(self, *names: str) -> None:
+        """Give the memory of these arrays back; whoever asks again pays again."""
+        for name in names:
+            self.__dict__.pop(name, None)
+
     def state_is(self, *states: str) -> Bools:
         """Where the state is one of these."""
-        known = self.jobs.column("state")
-        found: Bools = pc.fill_null(pc.is_in(known.cast(pa.string()), pa.array(states)), False).to_numpy()
+        codes, words = self.states
+        # The last place answers for code -1.
+        found: Bools = np.array([*(word in states for word in words), False])[codes]
         return found
 
 
@@ -106,20 +145,33 @@ def narrow(codes: Ints) -> Ints:
     return codes.astype(np.int16) if codes.max(initial=0) < 2**15 else codes
 
 
+def _few(codes: Ints, names: list[str]) -> tuple[Ints, list[str]]:
+    """Codes of few names need little room."""
+    return narrow(codes), names
+
+
+def _instants(jobs: pa.Table, name: str) -> Floats:
+    """An instant no cluster can have written is not known."""
+    instants = floats(jobs, name)
+    return np.where((instants >= EARLIEST_S) & (instants < LATEST_S), instants, np.nan)
+
+
 def _offset_s(instants: Ints, zone: str) -> Ints:
     """The zone's distance from UTC at each instant: looked up by days, and by quarters of an hour where it changes."""
     clock = ZoneInfo(zone)
-    by_day = _looked_up(instants // DAY_S, DAY_S, clock)
-    changing = np.flatnonzero(by_day != _looked_up(instants // DAY_S + 1, DAY_S, clock))
-    by_day[changing] = _looked_up(instants[changing] // QUARTER_S, QUARTER_S, clock)
-    return by_day
+    days: Ints = instants // DAY_S
+    if not len(days):
+        return days
+    at_midnight = _looked_up(np.arange(days.min(), days.max() + 2), DAY_S, clock)
+    offsets: Ints = at_midnight[days - days.min()]
+    changing = np.flatnonzero((np.diff(at_midnight) != 0)[days - days.min()])
+    offsets[changing] = _looked_up(instants[changing] // QUARTER_S, QUARTER_S, clock)
+    return offsets
 
 
 def _looked_up(units: Ints, unit_s: int, clock: ZoneInfo) -> Ints:
-    if not len(units):
-        return np.empty(0, np.int64)
-    span = np.arange(units.min(), units.max() + 1)
-    offsets = [datetime.fromtimestamp(int(unit) * unit_s, clock).utcoffset() for unit in span]
+    there, place = np.unique(units, return_inverse=True)
+    offsets = [datetime.fromtimestamp(int(unit) * unit_s, clock).utcoffset() for unit in there]
     by_unit = np.array([int(offset.total_seconds()) for offset in offsets if offset is not None], np.int64)
-    found: Ints = by_unit[units - units.min()]
+    found: Ints = by_unit[place]
     return found

@@ -32,7 +32,7 @@ def category_codes(table: pa.Table, name: str) -> tuple[Ints, list[str]]:
     raw = np.concatenate([pc.fill_null(c.indices, -1).to_numpy(zero_copy_only=False) for c in array.chunks]).astype(
         np.int64
     )
-    used = np.unique(raw[raw >= 0])
+    used = np.flatnonzero(np.bincount(raw + 1, minlength=1)[1:])
     values = sorted({words[i] for i in used})
     place = {word: rank for rank, word in enumerate(values)}
     lookup = np.full(len(words) + 1, -1, np.int64)
@@ -50,3 +50,9 @@ def job_procs(jobs: pa.Table) -> Floats:
 def proc_seconds(jobs: pa.Table) -> Floats:
     """Processor-seconds a job stands for in a report: 0 where size or runtime is unknown or negative."""
     return np.nan_to_num(job_procs(jobs) * np.maximum(floats(jobs, "runtime_s"), 0.0))
+
+
+def lower_bounds(jobs: pa.Table) -> Bools:
+    """Where a job's runtime is known to be only a lower bound."""
+    bounds: Bools = pc.fill_null(jobs.column("is_lower_bound"), False).to_numpy()
+    return bounds

@@ -5,6 +5,7 @@ a short ingest would spend for nothing. These do the same for the few types a lo
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pyarrow as pa
 
 Bools = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[Any]
+_NONE = np.zeros(1, np.int32)
 
 
 def arrow(values: Numbers, missing: Bools | None = None) -> pa.Array:
@@ -31,6 +33,13 @@ def texts(words: Sequence[str]) -> pa.Array:
     encoded = [word.encode("utf-8", "backslashreplace") for word in words]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     return pa.Array.from_buffers(pa.string(), len(words), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))])
+
+
+def words_of(array: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
+    """The bytes of a string array's values, and where each ends, after where the first starts."""
+    _, ends, data = array.buffers()
+    places = np.frombuffer(ends, np.int32, count=array.offset + len(array) + 1)[array.offset :] if len(array) else _NONE
+    return np.frombuffer(data if data is not None else b"", np.uint8), places
 
 
 def integers(column: pa.Array | pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], Bools]:
@@ -55,6 +64,20 @@ def nulls(column: pa.Array | pa.ChunkedArray) -> Bools:
     bits = np.unpackbits(np.frombuffer(valid, np.uint8), count=array.offset + len(array), bitorder="little")
     is_null: Bools = bits[array.offset :] == 0
     return is_null
+
+
+def unknown(n_rows: int, kind: pa.DataType) -> pa.Array:
+    """Nulls of a type tables have. Unlike pa.nulls, it takes zeros the system has at hand, the same ones for all."""
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(unknown(n_rows, kind.index_type), texts([]))
+    zeros = _zeros(n_rows.bit_length())
+    return pa.Array.from_buffers(kind, n_rows, [zeros] * (3 if kind == pa.string() else 2), n_rows)
+
+
+@lru_cache(maxsize=2)
+def _zeros(n_bits: int) -> pa.Buffer:
+    """Zeros for fewer than 2^n_bits values, and the end of the last."""
+    return pa.py_buffer(np.zeros(8 << n_bits, np.uint8))
 
 
 def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -106,20 +106,23 @@ _DECLARED = (
     _category("flag", "Why the job is set aside; null: it is kept."),
     _category("burst_id", "The burst the job belongs to, set aside or kept; null: none."),
     Column(
-        "is_lower_bound", pa.bool_(), "Whether the job would have run longer: killed at its limit, or not ended yet."
+        "is_lower_bound",
+        pa.bool_(),
+        "Whether the job would have run longer: killed at its limit, not ended yet, or stopped from outside.",
     ),
     _category("group_id", "The similarity group the job falls into; null: none."),
     # groups and observations
     _category("template", "The columns that define similarity, joined by +."),
     _text("label", "The group's template values in words."),
     _count("n_jobs", "Jobs behind this row.", "jobs", required=True),
+    _count("n_censored", "Jobs of them whose runtime is only a lower bound.", "jobs"),
     _count("n_sizes", "Distinct processor counts the group has run on.", "sizes", required=True),
     _count("procs_min", "Smallest processor count observed.", "processors"),
     _count("procs_max", "Largest processor count observed.", "processors"),
-    _number("runtime_s_median", "Median runtime of the jobs at this size.", "s"),
-    _number("runtime_s_q10", "10% quantile of their runtimes (linear interpolation).", "s"),
-    _number("runtime_s_q90", "90% quantile of their runtimes.", "s"),
-    _number("log_sd", "Standard deviation of the natural log of runtime over repeats; null for one job.", "log s"),
+    _number("runtime_s_median", "Median runtime of the jobs here; null: longer than anything seen to end.", "s"),
+    _number("runtime_s_q10", "10% quantile of their runtimes (Kaplan-Meier, linear interpolation).", "s"),
+    _number("runtime_s_q90", "90% quantile of their runtimes; null as the median.", "s"),
+    _number("log_sd", "Standard deviation of log runtime over repeats that are no bounds; null for one job.", "log s"),
     _instant("first_start_s", "Earliest start among the jobs (submit where the log has no start)."),
     _instant("last_end_s", "Latest end among the jobs (submit + runtime where the log has no start)."),
     # fits
@@ -158,10 +161,9 @@ _DECLARED = (
     _number("working_set_efficiency", "Efficiency at the processor working set."),
     # estimates
     _number("runtime_s_q50", "Median runtime of the jobs behind this row: the estimate.", "s"),
-    _number("runtime_s_q80", "80% quantile of their runtimes.", "s"),
-    _number("runtime_s_q95", "95% quantile of their runtimes.", "s"),
-    _number("runtime_s_q99", "99% quantile of their runtimes.", "s"),
-    _count("n_censored", "Jobs among them that would have run longer: their runtime is a lower bound.", "jobs"),
+    _number("runtime_s_q80", "80% quantile of their runtimes; null: longer than anything seen to end.", "s"),
+    _number("runtime_s_q95", "95% quantile of their runtimes; null: longer than anything seen to end.", "s"),
+    _number("runtime_s_q99", "99% quantile of their runtimes; null: longer than anything seen to end.", "s"),
     _count("chain_rank", "Place in the fallback chain, 0 the most specific template.", "rank", required=True),
     _instant("newest_end_s", "Latest end among the jobs: how old the knowledge is."),
     # bursts and what cleaning changed

@@ -1,37 +1,65 @@
 """The fitting stage: OBSERVATIONS -> FITS, one row per group and law, failed fits too."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.core.arrays import Array, Bools, Floats, Ints, category_codes, floats
 from pipeline.core.report import Fact, Report, Tally
 from pipeline.core.settings import FitSettings
-from pipeline.core.status import STATUSES
+from pipeline.core.status import STATUSES, FitStatus
 from pipeline.core.tables import FITS
 from pipeline.fit.choice import choose, leave_one_out
 from pipeline.fit.loss import fit_batch
 from pipeline.fit.results import OUT_COLUMNS, BatchFit
 from pipeline.fit.series import SeriesBatch
-from pipeline.fit.weights import precision_weights, repeat_spread
+from pipeline.fit.weights import ended_jobs, precision_weights, repeat_spread
 
 
 def fit(observations: pa.Table, settings: FitSettings) -> tuple[pa.Table, Report]:
     """FITS in order of group and of the laws in settings; the Report counts groups by the status of their chosen law.
 
-    Sizes are weighted by precision (see weights.py); the choice is by leave-one-out (see choice.py).
+    Sizes are weighted by precision (see weights.py); the choice is by leave-one-out (see choice.py). A size without a
+    median is no point of its series: most of its jobs are lower bounds. A group without any is too_few_points.
     """
-    codes, ids, observed = _sorted_series(observations)
+    codes, ids, observed = _sorted_series(observations.filter(pc.is_valid(observations.column("runtime_s_median"))))
     offsets = np.flatnonzero(np.diff(codes, prepend=-1, append=len(ids)))
-    spread = repeat_spread(offsets, observed)
-    weights = precision_weights(offsets, floats(observed, "n_jobs"), spread["core_log_sd"], settings.noise_floor)
+    spread, n_ended = repeat_spread(offsets, observed), ended_jobs(observed)
+    weights = precision_weights(offsets, n_ended, spread["core_log_sd"], settings.noise_floor)
     batch = SeriesBatch(offsets, floats(observed, "procs"), floats(observed, "runtime_s_median"), weights)
     fits: dict[str, BatchFit] = {name: fit_batch(name, batch, settings.loss) for name in settings.laws}
     loo: dict[str, Floats] = {name: leave_one_out(name, batch, settings.loss) for name in settings.laws}
-    chosen = choose(fits, loo, batch, floats(observed, "n_jobs"), spread["core_log_sd"], settings)
+    chosen = choose(fits, loo, batch, n_ended, spread["core_log_sd"], settings)
     table = _table(ids, fits, loo, chosen, _series_facts(batch, observed) | spread)
-    return table, _report(ids, fits, chosen)
+    without = _without_medians(observations, settings.laws)
+    return _in_order(table, without), _report(len(ids) + without.num_rows // len(settings.laws), fits, chosen)
+
+
+def _without_medians(observations: pa.Table, laws: Sequence[str]) -> pa.Table:
+    """FITS of the groups of which no size has a median: nothing to fit."""
+    codes, ids = category_codes(observations, "group_id")
+    has_median = np.bincount(codes, np.isfinite(floats(observations, "runtime_s_median")), len(ids)) > 0
+    n_jobs = np.bincount(codes, floats(observations, "n_jobs"), len(ids)).astype(np.int64)
+    names = np.array(ids, object)[~has_median]
+    n_rows = len(names) * len(laws)
+    return FITS.build(
+        group_id=np.repeat(names, len(laws)),
+        law=np.tile(np.array(laws, object), len(names)),
+        n_points=np.zeros(n_rows, np.int64),
+        n_jobs=np.repeat(n_jobs[~has_median], len(laws)),
+        status=[str(FitStatus.TOO_FEW_POINTS)] * n_rows,
+        is_chosen=np.zeros(n_rows, bool),
+    )
+
+
+def _in_order(fitted: pa.Table, others: pa.Table) -> pa.Table:
+    """Both in order of group; a group's laws stay as they are."""
+    if not others.num_rows:
+        return fitted
+    both = pa.concat_tables([fitted, others])
+    return FITS.check(both.take(pa.array(np.argsort(category_codes(both, "group_id")[0], kind="stable"))))
 
 
 def _sorted_series(observations: pa.Table) -> tuple[Ints, list[str], pa.Table]:
@@ -78,12 +106,12 @@ def _table(
     )
 
 
-def _report(ids: list[str], fits: Mapping[str, BatchFit], chosen: Mapping[str, Bools]) -> Report:
+def _report(n_groups: int, fits: Mapping[str, BatchFit], chosen: Mapping[str, Bools]) -> Report:
     facts: dict[str, Fact] = {}
     for name, one in fits.items():
         for code, status in enumerate(STATUSES):
             count = int((chosen[name] & (one.status == code)).sum())
             facts |= {f"chosen_{name}_{status}": count} if count else {}
     answered = int(sum(mask.sum() for mask in chosen.values()))
-    set_aside = {"no_usable_fit": Tally(len(ids) - answered)} if answered < len(ids) else {}
-    return Report("fit", "group", Tally(len(ids)), Tally(answered), set_aside, facts).check()
+    set_aside = {"no_usable_fit": Tally(n_groups - answered)} if answered < n_groups else {}
+    return Report("fit", "group", Tally(n_groups), Tally(answered), set_aside, facts).check()

@@ -19,9 +19,11 @@ def repeat_spread(offsets: Ints, observed: pa.Table) -> dict[str, Floats]:
     failed start or a hang among them moves it little. A size with too few jobs counts by its standard deviation. The
     other two hold the odd runs: the group's own quantiles, or 1.96 standard deviations where it has too few repeats.
     """
-    n_jobs, log_sd = floats(observed, "n_jobs"), floats(observed, "log_sd")
+    n_jobs, log_sd = ended_jobs(observed), floats(observed, "log_sd")
     freedom = np.where(np.isnan(log_sd), 0.0, n_jobs - 1)
-    core = np.log(floats(observed, "runtime_s_q90") / floats(observed, "runtime_s_q10")) / (2 * _Q90)
+    low, middle, high = (np.log(floats(observed, f"runtime_s_{name}")) for name in ("q10", "median", "q90"))
+    # Where lower bounds leave the upper end open, the lower half stands for both.
+    core = np.where(np.isnan(high), middle - low, (high - low) / 2) / _Q90
     normal = _Q975 * pooled(offsets, freedom, log_sd)
     first = offsets[:-1]
 
@@ -34,6 +36,11 @@ def repeat_spread(offsets: Ints, observed: pa.Table) -> dict[str, Floats]:
         "repeat_log_lo95": tail("repeat_log_lo95"),
         "repeat_log_hi95": tail("repeat_log_hi95"),
     }
+
+
+def ended_jobs(observed: pa.Table) -> Floats:
+    """Jobs per size whose runtime is no lower bound, and 1 at least: what a size knows of its own runtime."""
+    return np.maximum(floats(observed, "n_jobs") - np.nan_to_num(floats(observed, "n_censored")), 1.0)
 
 
 def pooled(offsets: Ints, freedom: Floats, per_size: Floats) -> Floats:

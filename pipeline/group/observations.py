@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, job_procs, proc_seconds
+from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, job_procs, lower_bounds, proc_seconds
 from pipeline.core.report import Report, Tally
+from pipeline.core.survival import survival_quantiles
 from pipeline.core.tables import OBSERVATIONS
 
 MIN_TAIL_JOBS = 40
@@ -18,36 +19,47 @@ def observe(jobs: pa.Table) -> tuple[pa.Table, Report]:
     grouped = jobs.filter(pc.is_valid(jobs.column("group_id")))
     codes, ids = category_codes(grouped, "group_id")
     start_s, end_s = _start_and_end_s(grouped)
-    columns = aggregate(codes, observed_procs(grouped), floats(grouped, "runtime_s"), start_s, end_s)
+    runtime_s, is_bound = floats(grouped, "runtime_s"), lower_bounds(grouped)
+    columns = aggregate(codes, observed_procs(grouped), runtime_s, start_s, end_s, is_bound)
     group_codes = columns.pop("group_code")
     table = OBSERVATIONS.build(group_id=[ids[code] for code in group_codes], **columns)
     whole = Tally(grouped.num_rows, float(proc_seconds(grouped).sum()))
     repeated = int((columns["n_jobs"] > 1).sum())
-    facts = {"observations": table.num_rows, "observations_with_repeats": repeated}
+    facts = {
+        "observations": table.num_rows,
+        "observations_with_repeats": repeated,
+        "observations_without_median": table.column("runtime_s_median").null_count,
+        "jobs_censored": int(is_bound.sum()),
+    }
     return table, Report("observe", "job", whole, whole, facts=facts).check()
 
 
-def aggregate(codes: Ints, procs: Ints, runtime_s: Floats, start_s: Floats, end_s: Floats) -> dict[str, Any]:
+def aggregate(
+    codes: Ints, procs: Ints, runtime_s: Floats, start_s: Floats, end_s: Floats, is_bound: Bools | None = None
+) -> dict[str, Any]:
     """Statistics per (group code, procs): arrays of equal length, by column name of OBSERVATIONS, plus `group_code`.
 
-    Runtimes are sorted within their size first, so that sums do not depend on the order of the jobs.
+    Runtimes are sorted within their size first, so that sums do not depend on the order of the jobs. Those that are
+    lower bounds enter the quantiles by Kaplan & Meier's curve, and no spread.
     """
-    order = np.lexsort((runtime_s, procs, codes))
-    codes, procs, runtime_s = codes[order], procs[order], runtime_s[order]
+    is_bound = np.zeros(len(runtime_s), bool) if is_bound is None else is_bound
+    order = np.lexsort((is_bound, runtime_s, procs, codes))
+    codes, procs, runtime_s, is_bound = codes[order], procs[order], runtime_s[order], is_bound[order]
     is_first = np.ones(len(order), bool)
     is_first[1:] = (codes[1:] != codes[:-1]) | (procs[1:] != procs[:-1])
     starts = np.flatnonzero(is_first)
     counts = np.diff(starts, append=len(order))
-    median_s = _quantile(runtime_s, starts, counts, 0.5)
-    below, above = _repeat_tails(codes, np.log(runtime_s / np.repeat(median_s, counts)), np.repeat(counts, counts) > 1)
+    q10_s, median_s, q90_s = survival_quantiles(runtime_s, is_bound, starts, counts, (0.1, 0.5, 0.9))
+    below, above = _repeat_tails(codes, runtime_s, np.repeat(median_s, counts), np.repeat(counts, counts) > 1, is_bound)
     return {
         "group_code": codes[starts],
         "procs": procs[starts],
         "n_jobs": counts,
+        "n_censored": np.add.reduceat(is_bound, starts, dtype=np.int64) if len(starts) else counts,
         "runtime_s_median": median_s,
-        "runtime_s_q10": _quantile(runtime_s, starts, counts, 0.1),
-        "runtime_s_q90": _quantile(runtime_s, starts, counts, 0.9),
-        "log_sd": _log_sd(runtime_s, starts, counts),
+        "runtime_s_q10": q10_s,
+        "runtime_s_q90": q90_s,
+        "log_sd": _log_sd(runtime_s, starts, ~is_bound),
         "repeat_log_lo95": below[codes[starts]] if len(starts) else below,
         "repeat_log_hi95": above[codes[starts]] if len(starts) else above,
         "first_start_s": _whole_seconds(np.fmin.reduceat(start_s[order], starts) if len(starts) else start_s),
@@ -86,13 +98,18 @@ def _quantile(values: Floats, starts: Ints, counts: Ints, share: float) -> Float
     return between
 
 
-def _repeat_tails(codes: Ints, log_distance: Floats, is_repeat: Bools) -> tuple[Floats, Floats]:
+def _repeat_tails(
+    codes: Ints, runtime_s: Floats, median_s: Floats, is_repeat: Bools, is_bound: Bools
+) -> tuple[Floats, Floats]:
     """Per group code, how far the 2.5% and 97.5% quantiles of repeats lie from their size's median (log s).
 
-    NaN where a group has fewer repeats than it takes for a quantile to be more than the extreme itself.
+    A lower bound counts where it lies above the median: so far up it reached, at least. NaN where a group has fewer
+    repeats than it takes for a quantile to be more than the extreme itself.
     """
     n_codes = int(codes.max(initial=-1)) + 1
-    codes, log_distance = codes[is_repeat], log_distance[is_repeat]
+    log_distance = np.log(runtime_s / median_s)
+    counted = is_repeat & ~np.isnan(log_distance) & ~(is_bound & (log_distance < 0))
+    codes, log_distance = codes[counted], log_distance[counted]
     order = np.lexsort((log_distance, codes))
     counts = np.bincount(codes, minlength=n_codes)
     enough = counts >= MIN_TAIL_JOBS
@@ -104,12 +121,15 @@ def _repeat_tails(codes: Ints, log_distance: Floats, is_repeat: Bools) -> tuple[
     return tails[0], tails[1]
 
 
-def _log_sd(runtime_s: Floats, starts: Ints, counts: Ints) -> Floats:
+def _log_sd(runtime_s: Floats, starts: Ints, counts_in: Bools) -> Floats:
+    """Standard deviation of the log runtimes that count in each segment."""
     if not len(starts):
         return np.empty(0)
-    logs = np.log(runtime_s)
-    means = np.add.reduceat(logs, starts) / counts
-    squares = np.add.reduceat((logs - np.repeat(means, counts)) ** 2, starts)
+    counts = np.add.reduceat(counts_in, starts, dtype=np.int64)
+    sizes = np.diff(starts, append=len(runtime_s))
+    logs = np.where(counts_in, np.log(runtime_s), 0.0)
+    means = np.repeat(np.add.reduceat(logs, starts) / np.maximum(counts, 1), sizes)
+    squares = np.add.reduceat(np.where(counts_in, (logs - means) ** 2, 0.0), starts)
     spread: Floats = np.sqrt(squares / np.where(counts > 1, counts - 1, np.nan))
     return spread
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.core.arrays import Floats, proc_seconds
 from pipeline.core.buffers import integers
@@ -46,6 +47,7 @@ class Account:
     n_jobs: int = 0
     n_superseded: int = 0
     n_reused_ids: int = 0
+    n_indistinct: int = 0
     proc_s: Fraction = Fraction(0)
     superseded_proc_s: Fraction = Fraction(0)
     first_submit_s: int | None = None
@@ -73,6 +75,7 @@ class Account:
         self.n_jobs += combined.jobs.num_rows
         self.n_superseded += combined.superseded.num_rows
         self.n_reused_ids += combined.n_reused_ids
+        self.n_indistinct += _indistinct(combined)
         self.proc_s += exact_sum(proc_seconds(combined.jobs))
         self.superseded_proc_s += exact_sum(proc_seconds(combined.superseded))
         first, last = span(combined.jobs["submit_s"])
@@ -131,6 +134,7 @@ def _facts(account: Account, site: SiteSettings) -> dict[str, Fact]:
         "jobs": account.n_jobs,
         "first_submit_s": account.first_submit_s,
         "last_submit_s": account.last_submit_s,
+        "indistinct_records": account.n_indistinct,
         **counted,
         **said,
     }
@@ -140,7 +144,7 @@ def _notes(account: Account, settings: IngestSettings, fates: Fates | None) -> S
     said = [note for name, reader in account.readers.items() for note in reader.notes(account.remarks[name], settings)]
     return (
         *(_unreadable_note(account, key) for key in _reasons(account)),
-        *_record_notes(account.n_superseded, account.n_reused_ids),
+        *_record_notes(account.n_superseded, account.n_reused_ids, account.n_indistinct),
         *(map(unquoted, said) if account.is_discreet else said),
         *account.passed_over,
         *(fates.notes() if fates else ()),
@@ -160,12 +164,33 @@ def explained(row: Mapping[str, object]) -> str:
     return f"{where}: found {str(row['reason']).replace('_', ' ')} in '{printable(str(row['raw']), 60)}'"
 
 
-def _record_notes(n_superseded: int, n_reused_ids: int) -> list[str]:
+def _indistinct(combined: Combined) -> int:
+    """Superseded records that may be jobs: several kept ones bear their id, were submitted with them and ran whole.
+
+    Tasks of an array exported without indices may agree in every value, as one record read twice does. How many times
+    a file has a record decides nothing, because the jobs must not depend on how records were split into files.
+    """
+    lost = combined.superseded
+    if not lost.num_rows or not combined.jobs.num_rows:
+        return 0
+    jobs = combined.jobs.filter(pc.is_in(combined.jobs["job_id"], value_set=lost["job_id"].combine_chunks()))
+    told = jobs.select(["job_id", "submit_s", "start_s", "end_s"]).drop_null().to_pylist()
+    jobs_of = Counter((job["job_id"], job["submit_s"]) for job in told)
+    records = lost.select(["job_id", "submit_s", "end_s"]).drop_null().to_pylist()
+    return sum(jobs_of[record["job_id"], record["submit_s"]] > 1 for record in records)
+
+
+def _record_notes(n_superseded: int, n_reused_ids: int, n_indistinct: int) -> list[str]:
     notes = []
     if n_superseded:
         notes.append(f"{n_superseded} records were read before (overlapping logs): the later-ending of each is kept")
     if n_reused_ids:
         notes.append(f"{n_reused_ids} job ids stand for several jobs or executions, told apart by restart")
+    if n_indistinct:
+        notes.append(
+            f"{n_indistinct} of them bear an id that several jobs share, and cannot be told from one of these: if no "
+            "log was read twice, they are tasks of arrays; export JobID, which tells tasks apart"
+        )
     return notes
 
 
@@ -178,11 +203,13 @@ def span(instants: pa.ChunkedArray) -> tuple[int | None, int | None]:
 
 def exact_sum(values: Floats) -> Fraction:
     """The sum of finite numbers without rounding, and so the same in any order."""
+    if not len(values):
+        return Fraction(0)
     mantissas, exponents = np.frexp(values)
-    whole = np.ldexp(mantissas, 53).astype(np.int64)
-    high, low = whole >> 26, whole & ((1 << 26) - 1)
-    total = Fraction(0)
-    for exponent in np.unique(exponents[whole != 0]).tolist():
-        is_here = exponents == exponent
-        total += Fraction((int(high[is_here].sum()) << 26) + int(low[is_here].sum())) * Fraction(2) ** (exponent - 53)
-    return total
+    order = np.argsort(exponents.astype(np.int16), kind="stable")
+    exponents, whole = exponents[order], np.ldexp(mantissas[order], 53).astype(np.int64)
+    # Per exponent, in two halves, of which a table's worth fits in 64 bits.
+    starts = np.flatnonzero(np.diff(exponents, prepend=exponents[0] - 1))
+    high, low = np.add.reduceat(whole >> 26, starts), np.add.reduceat(whole & ((1 << 26) - 1), starts)
+    parts = zip(exponents[starts].tolist(), high.tolist(), low.tolist(), strict=True)
+    return sum((Fraction((upper << 26) + lower) * Fraction(2) ** (at - 53) for at, upper, lower in parts), Fraction(0))

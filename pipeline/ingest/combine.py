@@ -49,19 +49,18 @@ def combine(jobs: pa.Table, *same_record: Sequence[str]) -> Combined:
     Where there are several lists of columns, a FORMAT column says which is a row's own. Two records that both tell
     start and end, and not alike, are never one: exports that drop array indices give all tasks one id.
     """
-    jobs = jobs.combine_chunks()
-    repeated = np.flatnonzero(_repeated_ids(jobs["job_id"]))
+    numbers = as_integers(jobs["job_id"])
+    repeated = np.flatnonzero(_repeated(numbers if numbers is not None else _rank(jobs["job_id"])))
     superseded, n_reused = jobs.slice(0, 0), 0
     if len(repeated):
-        jobs, superseded, n_reused = _untangled(jobs, repeated, same_record)
-    jobs = in_order(jobs.select([name for name in jobs.column_names if name != "part"]))
+        jobs, superseded, n_reused = _untangled(jobs.combine_chunks(), repeated, same_record)
+        numbers = None
+    jobs = in_order(jobs.select([name for name in jobs.column_names if name != "part"]), numbers)
     return Combined(jobs, superseded.select(JOBS.schema().names), n_reused)
 
 
-def _repeated_ids(ids: pa.ChunkedArray) -> Bools:
-    """Rows whose job id another row bears too."""
-    numbers = as_integers(ids)
-    codes = numbers if numbers is not None else _rank(ids)
+def _repeated(codes: Ints) -> Bools:
+    """Rows whose code another row bears too."""
     if bool((np.diff(codes) > 0).all()):
         return np.zeros(len(codes), np.bool_)
     ranked = np.sort(codes)
@@ -170,10 +169,11 @@ def order_of(ranks: Ranks, names: Sequence[str]) -> Ints:
     return order
 
 
-def in_order(jobs: pa.Table) -> pa.Table:
-    """By submit (unknown last), job id (its numbers as numbers), restart, site."""
-    numbers = as_integers(jobs["job_id"])
-    sites = jobs["site"].unify_dictionaries()
+def in_order(jobs: pa.Table, numbers: Ints | None = None) -> pa.Table:
+    """By submit (unknown last), job id (its numbers as numbers), restart, site. numbers: `as_integers` of the ids."""
+    numbers = as_integers(jobs["job_id"]) if numbers is None else numbers
+    sites = jobs["site"]
+    sites = sites.unify_dictionaries() if sites.type == CATEGORY else sites.dictionary_encode()
     keys = [
         submits(jobs),
         *([numbers] if numbers is not None else _natural_keys(jobs["job_id"])),

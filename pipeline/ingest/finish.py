@@ -7,7 +7,6 @@ too, unless a rule of the site gave it; submit_tokens are left out.
 """
 
 import shlex
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -36,7 +35,6 @@ class Finisher:
     _sizes: Rules = field(init=False)
     _names: PerText = field(init=False)
     _tokens: PerText = field(init=False)
-    _hashes: dict[str, PerText] = field(init=False)
 
     def __post_init__(self) -> None:
         self.hasher = hasher_of(self.site)
@@ -44,7 +42,6 @@ class Finisher:
         self._sizes = rules_of(self.settings.problem_size_rules, "ingest.problem_size_rules")
         self._names = PerText(application_of)
         self._tokens = PerText(tokens_of)
-        self._hashes = {name: PerText(_hash(self.hasher, name)) for name in (*PERSONAL, "work_dir")}
 
     def table(self, table: pa.Table) -> pa.Table:
         """The finished table; one without a job's text (steps) stays as it is."""
@@ -76,7 +73,7 @@ class Finisher:
         return table.set_column(place, table.schema.field("raw"), pa.array(shown, pa.string()))
 
     def _hashed(self, name: str, values: pa.Array | None) -> pa.Array | None:
-        return None if values is None else self._hashes[name].column(values)
+        return None if values is None else self.hasher.column(name, values)
 
     def _without_persons(self, table: pa.Table) -> pa.Table:
         for name in PERSONAL:
@@ -88,7 +85,7 @@ class Finisher:
     def _without_raw(self, table: pa.Table) -> pa.Table:
         folder, line = _known(table, "work_dir"), _known(table, "submit_line")
         if folder is not None:
-            table = _put(table, "work_dir_hash", self._hashes["work_dir"].column(folder))
+            table = _put(table, "work_dir_hash", self.hasher.column("work_dir", folder))
         if line is not None and self.settings.keep_submit_line and not self.site.anonymise:
             table = _put(table, "submit_tokens", self._tokens.column(line))
         return table.drop_columns([raw.name for raw in RAW if raw.name in table.column_names])
@@ -112,10 +109,6 @@ def finished_schema(schema: pa.Schema) -> pa.Schema:
     made += ["work_dir_hash"] if "work_dir" in names else []
     kept = [field for field in schema if field.name not in raw]
     return pa.schema([*kept, *(COLUMNS[name].field() for name in made if name not in names)])
-
-
-def _hash(hasher: Hasher, name: str) -> Callable[[str], str | None]:
-    return lambda text: hasher.of(name, text)
 
 
 def _known(table: pa.Table, name: str) -> pa.Array | None:

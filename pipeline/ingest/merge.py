@@ -91,6 +91,13 @@ def merged(runs: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
 
 
 def _used(runs: Sequence[Path], schema: pa.Schema) -> pa.Schema:
-    """The columns that any run has, and those that put rows in order: the others need no room while runs are merged."""
-    names = {name for path in runs for name in next(batches(path)).column_names} | {*ORDERING}
-    return pa.schema([field for field in schema if field.name in names])
+    """The columns that any run has, and those that put rows in order: the others need no room while runs are merged.
+
+    Categories that a run keeps as texts are texts here.
+    """
+    firsts = [next(batches(path)).schema for path in runs]
+    names = {name for first in firsts for name in first.names} | {*ORDERING}
+    texts = {field.name for first in firsts for field in first if field.type == pa.string()}
+    return pa.schema(
+        [pa.field(field.name, pa.string()) if field.name in texts else field for field in schema if field.name in names]
+    )

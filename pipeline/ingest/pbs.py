@@ -39,7 +39,7 @@ from pipeline.ingest.spans import decoded
 EXPECTS = "PBS accounting: lines of MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value ..."
 TRIAL_LINES = 100
 RAW_CHARACTERS = 500
-BLOCK_BYTES = 1 << 25
+BLOCK_BYTES = 1 << 23
 _RECORD = re.compile(rb"^[ \t]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];", re.MULTILINE)
 _DATED = re.compile(rb"[ \t\r]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;")
 _KEY = re.compile(rb"(?:^|[ ;])([A-Za-z_]+(?:\.[A-Za-z_]+)?)=", re.MULTILINE)
@@ -49,7 +49,7 @@ _KEY = re.compile(rb"(?:^|[ ;])([A-Za-z_]+(?:\.[A-Za-z_]+)?)=", re.MULTILINE)
 class _Piece:
     """Whole records, how their bytes and lines lie in the source: from `split` on they come from the next block."""
 
-    data: bytes
+    data: memoryview
     line: int
     n_lines: int
     offset: int
@@ -99,7 +99,7 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
 
 def _pieces(source: Source) -> Iterator[_Piece]:
     """The source in pieces that end with a record, so that its continuation lines stay with it."""
-    carry, line, offset = b"", 1, 0
+    carry, line, offset, n_carried = b"", 1, 0, 0
     for block in line_blocks(source, BLOCK_BYTES):
         data = carry + block.data
         split = len(carry)
@@ -109,13 +109,17 @@ def _pieces(source: Source) -> Iterator[_Piece]:
         if len(data) - cut > MAX_LINE_BYTES:
             cut = len(data)
         if cut:
-            n_lines = data.count(b"\n", 0, cut) + (cut == len(data) and not data.endswith(b"\n"))
-            piece = _Piece(data[:cut], line, n_lines, offset, split, block.offset)
+            # Lines are counted once: the block knows its own, and what is carried over is short.
+            n_kept = data.count(b"\n", cut) + (cut < len(data) and not data.endswith(b"\n"))
+            n_lines = n_carried + block.n_lines - n_kept
+            piece = _Piece(memoryview(data)[:cut], line, n_lines, offset, split, block.offset)
             yield piece
-            line, offset = line + n_lines, piece.offset_of(cut)
+            line, offset, n_carried = line + n_lines, piece.offset_of(cut), n_kept
+        else:
+            n_carried += block.n_lines
         carry = data[cut:]
     if carry:
-        yield _Piece(carry, line, carry.count(b"\n") + (not carry.endswith(b"\n")), offset, len(carry), offset)
+        yield _Piece(memoryview(carry), line, n_carried, offset, len(carry), offset)
 
 
 def _last_record(data: bytes) -> int:
@@ -136,10 +140,14 @@ def _rows(source: Source, piece: _Piece, bad: Ints) -> list[dict[str, object]]:
             "source_line": piece.line + line,
             "byte_offset": float(piece.offset_of(start)),
             "reason": REASONS[reason - 1],
-            "raw": decoded(piece.data[start : min(end, start + 4 * RAW_CHARACTERS)]).rstrip("\r")[:RAW_CHARACTERS],
+            "raw": _shown(bytes(piece.data[start : min(end, start + 4 * RAW_CHARACTERS)])),
         }
         for line, start, end, reason in bad.tolist()
     ]
+
+
+def _shown(line: bytes) -> str:
+    return decoded(line).rstrip("\r")[:RAW_CHARACTERS]
 
 
 def _error(source: Source, row: dict[str, object], *, is_strict: bool) -> InputError:

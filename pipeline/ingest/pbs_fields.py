@@ -10,10 +10,9 @@ from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.buffers import arrow
 from pipeline.core.tables import JOBS
 from pipeline.ingest import pbs_state, spans
-from pipeline.ingest.pbs_hosts import chunks, hosts, sizes_kib
 from pipeline.ingest.pbs_scan import DATE_BYTES, KINDS, REASONS, Scanned
 from pipeline.ingest.reader import Remarks, constant
-from pipeline.ingest.spans_kernel import OK, Bytes
+from pipeline.ingest.spans_kernel import INVALID, OK, Bytes
 
 _FILLED = (
     "job_id", "user", "user_group", "account", "queue", "job_name", "submit_s", "eligible_s", "start_s", "end_s",
@@ -149,18 +148,18 @@ class _Fields:
 
     def _counts(self) -> tuple[_Known, _Known, _Known, _Known, _Known]:
         """Processors, nodes and GPUs a job has; processors and chunks it asks for."""
-        data = self._scanned.data
-        host_procs, host_nodes, kinds = hosts(data, *self._scanned.span("exec_host"))
+        read = self._scanned.values
+        host_procs, host_nodes, kinds = read.hosts("exec_host")
         on_hosts = self._known(host_procs, kinds, "exec_host")
-        vnode_procs, vnode_gpus, vnodes, kinds = chunks(data, *self._scanned.span("exec_vnode"), is_vnode=True)
+        vnode_procs, vnode_gpus, vnodes, kinds = read.chunks("exec_vnode")
         on_vnodes = _Known(vnode_procs, kinds == OK, np.zeros(len(kinds), np.bool_))
-        select_procs, select_gpus, n_select, kinds = chunks(data, *self._scanned.span("Resource_List.select"))
+        select_procs, select_gpus, n_select, kinds = read.chunks("Resource_List.select")
         select = self._known(select_procs, kinds, "Resource_List.select")
-        node_procs, node_gpus, n_nodes, kinds = chunks(data, *self._scanned.span("Resource_List.nodes"))
+        node_procs, node_gpus, n_nodes, kinds = read.chunks("Resource_List.nodes")
         by_nodes = self._known(node_procs, kinds, "Resource_List.nodes")
         procs = _first(on_vnodes, on_hosts, self._number("resource_assigned.ncpus"))
         requested = _first(select, by_nodes, self._number("Resource_List.procs"), self._number("Resource_List.ncpus"))
-        cards, _, kinds = hosts(data, *self._scanned.span("exec_gpus"))
+        cards, _, kinds = read.hosts("exec_gpus")
         is_placed = self._is_there("exec_host") | self._is_there("exec_vnode")
         asked = _first(
             self._number("Resource_List.ngpus"), _positive(select_gpus, select.has), _positive(node_gpus, by_nodes.has)
@@ -204,18 +203,18 @@ class _Fields:
         return found
 
     def _duration(self, key: str) -> _Known:
-        found = spans.duration_s(self._scanned.data, *self._scanned.span(key))
-        is_odd = found.invalid | (~found.missing & (found.values < 0))
+        values, kinds = self._scanned.values.durations_s(key)
+        is_odd = (kinds == INVALID) | ((kinds == OK) & (values < 0))
         self.n_odd += int(np.count_nonzero(is_odd))
-        return _Known(found.values, ~found.missing & ~is_odd, is_odd)
+        return _Known(values, (kinds == OK) & ~is_odd, is_odd)
 
     def _size(self, key: str) -> _Known:
-        return self._known(*sizes_kib(self._scanned.data, *self._scanned.span(key)), key)
+        return self._known(*self._scanned.values.sizes_kib(key), key)
 
 
 def _integer(scanned: Scanned, key: str) -> _Known:
-    found = spans.integers(scanned.data, *scanned.span(key))
-    return _Known(found.values, ~found.missing, found.invalid)
+    values, kinds = scanned.values.integers(key)
+    return _Known(values, kinds == OK, kinds == INVALID)
 
 
 def _instant(scanned: Scanned, key: str) -> _Known:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.core.buffers import arrow, floats_of, integers, nulls
+from pipeline.core.buffers import arrow, floats_of, integers, nulls, texts
 from pipeline.core.columns import CATEGORY
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.tables import JOBS
@@ -90,7 +90,10 @@ def _jobs(parts: pa.Table, record_s: Ints) -> tuple[Ints, int]:
 
 
 def _ordered(parts: pa.Table, keys: list[Ints]) -> Ints:
-    """Row numbers in order of the keys; rows that agree in all of them by their content, then by where they stand."""
+    """Row numbers in order of the keys; rows that agree in all of them by their content, then by where they stand.
+
+    Of records that say the same only the last is there: logs overlap, and a record read twice adds nothing to itself.
+    """
     order = np.lexsort(keys[::-1])
     same = np.logical_and.reduce([key[order[1:]] == key[order[:-1]] for key in keys])
     if not same.any():
@@ -98,9 +101,11 @@ def _ordered(parts: pa.Table, keys: list[Ints]) -> Ints:
     tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
     rows = parts.take(arrow(order[tied]))
     content = [name for name in parts.column_names if name not in _POSITION and rows[name].null_count < len(tied)]
-    ranks = [_rank(rows[name]) for name in (*content, *_POSITION)]
-    order[tied] = order[tied][np.lexsort([*ranks[::-1], *(key[order[tied]] for key in keys[::-1])])]
-    return order
+    said = [*(key[order[tied]] for key in keys), *(_rank(rows[name]) for name in content)]
+    place = np.lexsort([*(_rank(rows[name]) for name in _POSITION[::-1]), *said[::-1]])
+    order[tied] = order[tied][place]
+    said_again = np.logical_and.reduce([values[place[1:]] == values[place[:-1]] for values in said])
+    return np.delete(order, tied[:-1][said_again])
 
 
 def _rows(order: Ints, kind: Ints, key: Ints, has_no_start: Bools, job: Ints, n_jobs: int) -> _Rows:
@@ -184,7 +189,7 @@ def _is_inside(span: tuple[Ints, Ints], job: Ints, start: Ints, end: Ints) -> Bo
 def _states(parts: pa.Table, rows: _Rows, kind: Ints, is_cancelled: Bools, was_deleted: Bools) -> pa.Array:
     """A job that is deleted in its run is CANCELLED whatever its exit status, unless that tells of a limit."""
     states = _one(parts["state"]).take(arrow(rows.best)).cast(pa.string())
-    words = pc.index_in(states, pa.array(pbs_state.STATES))
+    words = pc.index_in(states, texts(pbs_state.STATES))
     state, unknown = integers(words)
     state = np.where(unknown, np.int64(pbs_state.UNKNOWN), state)
     state[is_cancelled | (was_deleted & (state != CODE["TIMEOUT"]))] = CODE["CANCELLED"]
@@ -220,7 +225,7 @@ def _filled(column: pa.ChunkedArray, rows: _Rows) -> pa.Array:
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _rank(column: pa.ChunkedArray) -> Ints | Floats:

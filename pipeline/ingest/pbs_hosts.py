@@ -4,11 +4,11 @@ Source: PBS Professional 2024.1 Reference Guide, formats of exec_host, exec_vnod
 Administrator Guide, "Requesting resources" (nodes, ppn, gpus) and pbs_resources(7) (size).
 """
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from pipeline.core.arrays import Floats, Ints
+from pipeline.ingest.compiled import kernel
 from pipeline.ingest.spans_kernel import INVALID, NULL, OK, Bytes, number
 
 Hashes = npt.NDArray[np.uint64]
@@ -16,44 +16,32 @@ _MOST = 1_000_000_000
 """No count of processors is larger; what is larger is no count."""
 
 
-def hosts(data: Bytes, start: Ints, end: Ints) -> tuple[Ints, Ints, Bytes]:
+@kernel
+def new_table(n_bytes: int) -> tuple[Hashes, Ints]:
+    """An empty table for the hosts of a value of so many bytes: their hashes, and the stamp of who put each there."""
+    size = 1024
+    while size < n_bytes:
+        size *= 2
+    return np.zeros(size, np.uint64), np.full(size, -1, np.int64)
+
+
+@kernel
+def parse_hosts(
+    data: Bytes,
+    start: Ints,
+    end: Ints,
+    first: int,
+    seen: Hashes,
+    stamp: Ints,
+    procs: Ints,
+    nodes: Ints,
+    kinds: Bytes,
+) -> None:
     """Processors and distinct hosts of exec_host values; NULL, OK or INVALID of each.
 
-    `n1/0*4` is 4 processors, `n1/0-3` 4, `n1/0,2-3` 3, `n1/7` and `n1` 1; `+` joins them.
+    `n1/0*4` is 4 processors, `n1/0-3` 4, `n1/0,2-3` 3, `n1/7` and `n1` 1; `+` joins them. first: the first row's stamp
+    in a table that is as long as the longest value.
     """
-    longest = int((end - start).max(initial=0))
-    seen = np.zeros(1 << max(4, longest.bit_length()), np.uint64)
-    stamp = np.full(len(seen), -1, np.int64)
-    procs, nodes, kinds = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64), np.zeros(len(start), np.uint8)
-    _hosts(data, start, end, seen, stamp, procs, nodes, kinds)
-    return procs, nodes, kinds
-
-
-def chunks(data: Bytes, start: Ints, end: Ints, *, is_vnode: bool = False) -> tuple[Ints, Ints, Ints, Bytes]:
-    """Processors, GPUs and chunks of select, nodes or exec_vnode values; NULL, OK or INVALID of each.
-
-    `2:ncpus=16+1:ncpus=4` is 36 processors in 3 chunks, `2:ppn=4:gpus=1+host:ppn=2` 10 with 2 GPUs; a chunk without a
-    number is 1, and without ncpus or ppn 1 processor. With is_vnode a chunk starts with a name, and has as many
-    processors as it says, or none; INVALID where no chunk says.
-    """
-    shape = len(start)
-    procs, gpus, count = np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    kinds = np.zeros(shape, np.uint8)
-    _chunks(data, start, end, is_vnode, procs, gpus, count, kinds)
-    return procs, gpus, count, kinds
-
-
-def sizes_kib(data: Bytes, start: Ints, end: Ints) -> tuple[Floats, Bytes]:
-    """KiB of sizes; NULL, OK or INVALID of each: 4gb, 512mb, 1024 (bytes), 2kw (words of 8 bytes)."""
-    values, kinds = np.full(len(start), np.nan), np.zeros(len(start), np.uint8)
-    _sizes(data, start, end, values, kinds)
-    return values, kinds
-
-
-@numba.njit(cache=True, nogil=True)
-def _hosts(
-    data: Bytes, start: Ints, end: Ints, seen: Hashes, stamp: Ints, procs: Ints, nodes: Ints, kinds: Bytes
-) -> None:
     for row in range(start.size):
         at, stop = start[row], end[row]
         if at >= stop:
@@ -69,7 +57,7 @@ def _hosts(
             if at == name:
                 kinds[row] = INVALID
             if mixed != before:
-                n_nodes += _is_new(mixed, row, seen, stamp)
+                n_nodes += _is_new(mixed, first + row, seen, stamp)
             before = mixed
             n = 1
             if at < stop and data[at] == 47:
@@ -82,19 +70,19 @@ def _hosts(
         procs[row], nodes[row] = n_procs, n_nodes
 
 
-@numba.njit(cache=True, nogil=True)
-def _is_new(mixed: np.uint64, row: int, seen: Hashes, stamp: Ints) -> bool:
+@kernel
+def _is_new(mixed: np.uint64, own: int, seen: Hashes, stamp: Ints) -> bool:
     """Whether this row has not shown the hash before; stamps say whose a slot is, so that no row clears the table."""
     slot = np.int64((mixed ^ (mixed >> np.uint64(29))) & np.uint64(seen.size - 1))
-    while stamp[slot] == row:
+    while stamp[slot] == own:
         if seen[slot] == mixed:
             return False
         slot = (slot + 1) % seen.size
-    seen[slot], stamp[slot] = mixed, row
+    seen[slot], stamp[slot] = mixed, own
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _indices(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     """How many processors `0`, `0*4`, `0-3` or `0,2-3` are, -1 where it is none of them; the place after it."""
     total = 0
@@ -116,7 +104,7 @@ def _indices(data: Bytes, at: int, stop: int) -> tuple[int, int]:
         at += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _count(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
     """A number (0 where it is larger than any count), its digits, the place after it."""
     value, n = 0, 0
@@ -127,10 +115,16 @@ def _count(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
     return (value, n, at) if value <= _MOST else (0, 0, at)
 
 
-@numba.njit(cache=True, nogil=True)
-def _chunks(
+@kernel
+def parse_chunks(
     data: Bytes, start: Ints, end: Ints, is_vnode: bool, procs: Ints, gpus: Ints, count: Ints, kinds: Bytes
 ) -> None:
+    """Processors, GPUs and chunks of select, nodes or exec_vnode values; NULL, OK or INVALID of each.
+
+    `2:ncpus=16+1:ncpus=4` is 36 processors in 3 chunks, `2:ppn=4:gpus=1+host:ppn=2` 10 with 2 GPUs; a chunk without a
+    number is 1, and without ncpus or ppn 1 processor. With is_vnode a chunk starts with a name, and has as many
+    processors as it says, or none; INVALID where no chunk says.
+    """
     for row in range(start.size):
         at, stop = start[row], end[row]
         if at >= stop:
@@ -157,7 +151,7 @@ def _chunks(
         procs[row], gpus[row], count[row] = n_procs, n_gpus, n_chunks
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _chunk(data: Bytes, at: int, stop: int, is_vnode: bool) -> tuple[int, int, int, int]:
     """How often it is asked for (-1: it is no chunk), its processors (-1: it does not say), GPUs, the place after."""
     n, cpus, cards, is_first = 1, -1, 0, True
@@ -185,7 +179,7 @@ def _chunk(data: Bytes, at: int, stop: int, is_vnode: bool) -> tuple[int, int, i
     return n, cpus, cards, at
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _resource(data: Bytes, low: int, high: int) -> int:
     """1: processors (ncpus, ppn); 2: GPUs (ngpus, gpus); 0: anything else."""
     size = high - low
@@ -201,8 +195,9 @@ def _resource(data: Bytes, low: int, high: int) -> int:
     return 2 if is_gpu else (1 if is_cpu and size == 5 else 0)
 
 
-@numba.njit(cache=True, nogil=True)
-def _sizes(data: Bytes, start: Ints, end: Ints, values: Floats, kinds: Bytes) -> None:
+@kernel
+def parse_sizes(data: Bytes, start: Ints, end: Ints, values: Floats, kinds: Bytes) -> None:
+    """KiB of sizes; NULL, OK or INVALID of each: 4gb, 512mb, 1024 (bytes), 2kw (words of 8 bytes)."""
     for row in range(start.size):
         at, stop = start[row], end[row]
         if at >= stop:

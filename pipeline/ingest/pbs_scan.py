@@ -6,14 +6,12 @@ It knows lines, semicolons and `key=value`, and nothing of what a value means (p
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
 from pipeline.core.arrays import Ints
-from pipeline.ingest.pbs_keys import FIRST_WINS, IS_FREE, KEY_BOUNDS, KEY_BYTES, KEY_TABLE, KEYS, PLACE
-from pipeline.ingest.pbs_values import find_values
+from pipeline.ingest.compiled import kernel
+from pipeline.ingest.pbs_numbers import Numbers, numbers
 from pipeline.ingest.sources import MAX_LINE_BYTES
-from pipeline.ingest.spans import as_bytes
 from pipeline.ingest.spans_kernel import Bytes
 
 REASONS = ("not_a_record", "no_record_type", "no_job_id", "cut_short", "bad_date", "bad_number", "line_too_long")
@@ -25,7 +23,7 @@ DATE_BYTES = 19
 _BLANK, _CONTINUED, _PARENT = range(3)
 _KIND_OF = np.full(256, -1, np.int64)
 _KIND_OF[[ord(letter) for letter in KINDS]] = range(len(KINDS))
-_WITH_KEYS = KINDS.index("E")
+_N_WITH_KEYS = KINDS.index("E") + 1
 _CLOSED, _OPEN = -2, -1
 
 
@@ -34,9 +32,9 @@ class Scanned:
     """What stands in one block.
 
     line: each record's first line in the block, from 0; start, end: its bytes, continuation lines included; kind: index
-    into KINDS; id_start, id_end: the job id. spans: int64 (keys, 2, records), start and end of each value, equal where
-    there is none. bad: int64 (n, 4), line, start, end, reason (1 + index into REASONS). lines: how many are blank,
-    continue a record, belong to an array's parent or are of another record type, by name.
+    into KINDS; id_start, id_end: the job id. values: those of its keys. bad: int64 (n, 4), line, start, end, reason
+    (1 + index into REASONS). lines: how many are blank, continue a record, belong to an array's parent or are of
+    another record type, by name.
     """
 
     data: Bytes
@@ -46,33 +44,30 @@ class Scanned:
     kind: Ints
     id_start: Ints
     id_end: Ints
-    spans: Ints
+    values: Numbers
     bad: Ints
     lines: Mapping[str, int]
 
     def span(self, key: str) -> tuple[Ints, Ints]:
         """Start and end of a key's values."""
-        low, high = self.spans[PLACE[key]]
-        return low, high
+        return self.values.span(key)
 
 
-def scan(data: bytes, n_lines: int) -> Scanned:
+def scan(data: bytes | memoryview, n_lines: int) -> Scanned:
     """The records and unreadable lines of a block of n_lines lines, whole records (the last may lack its newline)."""
-    text = as_bytes(data)
+    text = np.frombuffer(data, np.uint8)
     rows, bad = np.empty((7, n_lines), np.int64), np.empty((n_lines, 4), np.int64)
     counts, others = np.zeros(3, np.int64), np.zeros(256, np.int64)
     n_rows, n_bad = _lines(text, MAX_LINE_BYTES, _KIND_OF, rows, bad, counts, others)
     line, start, end, kind, id_start, id_end, message = rows[:, :n_rows]
-    # Pages of keys that no record has are never written, so they cost nothing.
-    spans = np.zeros((len(KEYS), 2, n_rows), np.int64)
-    find_values(text, message, end, kind, _WITH_KEYS, KEY_BYTES, KEY_BOUNDS, KEY_TABLE, IS_FREE, FIRST_WINS, spans)
+    values = numbers(text, message, end, kind, _N_WITH_KEYS)
     lines = {"blank": counts[_BLANK], "continued": counts[_CONTINUED], "array_parent": counts[_PARENT]}
     lines |= {f"other_{chr(letter)}": others[letter] for letter in np.flatnonzero(others).tolist()}
     named = {name: int(n) for name, n in lines.items() if n}
-    return Scanned(text, line, start, end, kind, id_start, id_end, spans, bad[:n_bad], named)
+    return Scanned(text, line, start, end, kind, id_start, id_end, values, bad[:n_bad], named)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _lines(
     data: Bytes, limit: int, kind_of: Ints, rows: Ints, bad: Ints, counts: Ints, others: Ints
 ) -> tuple[int, int]:
@@ -117,14 +112,14 @@ def _lines(
     return n_rows, n_bad
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _line_end(data: Bytes, at: int) -> int:
     while at < data.size and data[at] != 10:
         at += 1
     return at
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _is_dated(data: Bytes, at: int, stop: int) -> bool:
     """Whether `dd/dd/dddd dd:dd:dd;` stands here."""
     if stop - at <= DATE_BYTES or data[at + DATE_BYTES] != 59:
@@ -144,7 +139,7 @@ def _is_dated(data: Bytes, at: int, stop: int) -> bool:
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _head(data: Bytes, first: int, stop: int, kind_of: Ints) -> tuple[int, int, int, int, int]:
     """Reason or 0, kind (-1: of no job that is read), the id's span, where the message starts."""
     letter = first + DATE_BYTES + 1
@@ -166,7 +161,7 @@ def _head(data: Bytes, first: int, stop: int, kind_of: Ints) -> tuple[int, int, 
     return 0, kind, start, end, end + 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _is_parent(data: Bytes, at: int, end: int) -> bool:
     """Whether the id is an array's own, as in 170[].server."""
     for k in range(at, end - 1):  # noqa: SIM110
@@ -175,7 +170,7 @@ def _is_parent(data: Bytes, at: int, end: int) -> bool:
     return False
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _continues(data: Bytes, first: int, stop: int) -> bool:
     """Whether a line goes on with `key=value`, and is no record whose date has been damaged (`;E;` near its start)."""
     for k in range(first, min(stop - 2, first + 40)):

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.core.buffers import arrow, texts
+from pipeline.core.buffers import arrow, texts, unknown
 from pipeline.core.columns import CATEGORY
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.tables import JOBS, UNREADABLE
@@ -149,7 +149,9 @@ def jobs_table(n_rows: int, **values: pa.Array) -> pa.Table:
     for extra in EXTRAS:
         if extra.name in values:
             schema = schema.append(extra)
-    return pa.table([values[f.name] if f.name in values else pa.nulls(n_rows, f.type) for f in schema], schema=schema)
+    kinds = {field.type for field in schema if field.name not in values}
+    empty = {kind: unknown(n_rows, kind) for kind in kinds}
+    return pa.table([values[f.name] if f.name in values else empty[f.type] for f in schema], schema=schema)
 
 
 def unreadable_table(rows: list[dict[str, Any]]) -> pa.Table:

@@ -96,7 +96,7 @@ def _split(block: Block, cut: int) -> tuple[Block | None, Block | None]:
 def _chunks(block: Block | None, layout: Layout, context: Context) -> Iterator[tuple[Chunk, Layout]]:
     """A block as chunks, one for each layout that a line in it names, and the layout that holds after it."""
     while block is not None:
-        scanned = scan_block(block.data, layout)
+        scanned = scan_block(block.data, layout, block.n_lines)
         rest = None
         if scanned.cut is not None:
             _, at, layout = scanned.cut

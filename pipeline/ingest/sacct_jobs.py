@@ -29,7 +29,7 @@ _TIMES = ("submit_s", "eligible_s", "start_s", "end_s")
 class Fields:
     """Some records, asked for by what a column tells; a value that cannot be read marks its record in `bad`.
 
-    bad: 0, or 1 + the index of the first reason met.
+    bad: 0, or 1 + the index of the first reason met. place: the columns of the rows' spans that are theirs.
     """
 
     rows: Rows
@@ -38,11 +38,12 @@ class Fields:
     settings: IngestSettings
     remarks: Remarks
     bad: npt.NDArray[np.uint8]
+    place: Ints
 
     @classmethod
     def of(cls, rows: Rows, chosen: Ints, timezone: str, settings: IngestSettings, remarks: Remarks) -> "Fields":
         """The fields of the chosen rows, none of them bad yet."""
-        return cls(rows, chosen, timezone, settings, remarks, np.zeros(len(chosen), np.uint8))
+        return cls(rows, chosen, timezone, settings, remarks, np.zeros(len(chosen), np.uint8), rows.place[chosen])
 
     def __len__(self) -> int:
         return len(self.chosen)
@@ -56,8 +57,8 @@ class Fields:
         if what not in self.rows.slot:
             nothing = np.zeros(len(self), np.int64)
             return nothing, nothing
-        slot, place = self.rows.slot[what], self.rows.place[self.chosen]
-        return self.rows.start[slot][place], self.rows.end[slot][place]
+        slot = self.rows.slot[what]
+        return self.rows.start[slot][self.place], self.rows.end[slot][self.place]
 
     def category(self, what: str) -> pa.Array:
         """A category."""
@@ -125,9 +126,10 @@ class Fields:
         for what in ("alloc_tres", "req_tres"):
             if self.has(what):
                 start, end = self.span(what)
-                found = np.empty(len(self), np.int64)
-                gpus(self.rows.data, start, end, found)
-                values = np.where(listed, values, found)
+                open_ones = np.flatnonzero(~listed)
+                found = np.empty(len(open_ones), np.int64)
+                gpus(self.rows.data, start[open_ones], end[open_ones], found)
+                values[open_ones] = found
                 listed |= end > start
         return np.maximum(values, 0), ~listed
 

@@ -9,8 +9,9 @@ unreadable.
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from pipeline.ingest.sacct_fields import Kind
 from pipeline.ingest.sacct_layout import Layout
@@ -147,8 +148,14 @@ def solve(text: bytes, layout: Layout) -> Cells | Ambiguous | None:
     tokens = text.split(layout.delimiter)
     if layout.is_trailing and tokens.pop():
         return None
-    if not 0 <= len(tokens) - len(layout.names) <= MAX_SURPLUS:
-        return None
+    if len(tokens) == len(layout.names):
+        # Without surplus each column takes its own token, or nothing fits.
+        return [*tokens] if _holds_all(tokens, layout) else None
+    return _laid_out(tokens, layout) if 0 < len(tokens) - len(layout.names) <= MAX_SURPLUS else None
+
+
+def _laid_out(tokens: list[bytes], layout: Layout) -> Cells | Ambiguous | None:
+    """The cells of a record with surplus delimiters in its texts, as `solve` gives them."""
     ways = _ways(tokens, layout, _PATTERNS[Kind.FREE])
     if ways is None:
         return None
@@ -162,20 +169,23 @@ def solve(text: bytes, layout: Layout) -> Cells | Ambiguous | None:
     return [joined(tokens[way[0][0] : way[0][1]]) if len(way) == 1 else None for way in ways]
 
 
+def _holds_all(tokens: list[bytes], layout: Layout) -> bool:
+    fits = _fits_of(layout, _PATTERNS[Kind.FREE])
+    return all(fits[column](tokens, column, column + 1) for column in range(len(tokens)))
+
+
 def _ways(tokens: list[bytes], layout: Layout, submit_line: re.Pattern[bytes]) -> list[list[tuple[int, int]]] | None:
     """For each column the tokens (from, to) it takes in any consistent layout; None where there is none."""
     surplus, n = len(tokens) - len(layout.names), len(layout.names)
-    fits = [_Fit(kind, submit_line if name in ("submitline", "submit_line") else None) for kind, name in
-            zip(layout.kinds, layout.names, strict=True)]  # fmt: skip
-    empty_ids = [column != layout.id_column for column in range(n)]
+    fits, is_wide = _fits_of(layout, submit_line), [kind.is_wide for kind in layout.kinds]
     steps: list[list[tuple[int, int]]] = []
     reached = {0}
     for column in range(n):
         pairs = [
             (low, high)
             for low in sorted(reached)
-            for high in (range(low, surplus + 1) if layout.kinds[column].is_wide else (low,))
-            if fits[column].holds(tokens, column + low, column + high + 1, may_be_empty=empty_ids[column])
+            for high in (range(low, surplus + 1) if is_wide[column] else (low,))
+            if fits[column](tokens, column + low, column + high + 1)
         ]
         steps.append(pairs)
         reached = {high for _, high in pairs}
@@ -190,19 +200,26 @@ def _ways(tokens: list[bytes], layout: Layout, submit_line: re.Pattern[bytes]) -
     return [[(column + low, column + high + 1) for low, high in steps[column]] for column in range(n)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Fit:
-    """Whether some tokens together are a value of a column."""
+Fit = Callable[[list[bytes], int, int], bool]
+"""Whether the tokens from one place to another together are a value of a column."""
 
-    kind: Kind
-    first: re.Pattern[bytes] | None
 
-    def holds(self, tokens: list[bytes], low: int, high: int, *, may_be_empty: bool) -> bool:
-        if self.kind is Kind.FREE:
-            return self.first is None or self.first.fullmatch(tokens[low]) is not None
-        if self.kind is Kind.FOLDER:
-            return tokens[low].startswith(b"/") or (high == low + 1 and not tokens[low])
-        return _fits(self.kind, tokens[low]) or (may_be_empty and self.kind is Kind.ID and not tokens[low])
+@lru_cache(maxsize=64)
+def _fits_of(layout: Layout, submit_line: re.Pattern[bytes]) -> tuple[Fit, ...]:
+    """A test for each column."""
+    return tuple(
+        _fit_of(kind, submit_line if name in ("submitline", "submit_line") else None, column != layout.id_column)
+        for column, (kind, name) in enumerate(zip(layout.kinds, layout.names, strict=True))
+    )
+
+
+def _fit_of(kind: Kind, first: re.Pattern[bytes] | None, may_be_empty: bool) -> Fit:
+    if kind is Kind.FREE:
+        return lambda tokens, low, _: first is None or first.fullmatch(tokens[low]) is not None
+    if kind is Kind.FOLDER:
+        return lambda tokens, low, high: tokens[low].startswith(b"/") or (high == low + 1 and not tokens[low])
+    match, is_optional = _PATTERNS[kind].fullmatch, may_be_empty and kind is Kind.ID
+    return lambda tokens, low, _: match(tokens[low]) is not None or (is_optional and not tokens[low])
 
 
 def _fits(kind: Kind, token: bytes) -> bool:

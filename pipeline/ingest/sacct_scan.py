@@ -98,9 +98,9 @@ def last_start(data: bytes, layout: Layout) -> int:
     return int(plain.at[after[-1] + 1]) if len(after) else 0
 
 
-def scan_block(data: bytes, layout: Layout) -> Scanned:
-    """The records of some lines, the last of which may lack its end."""
-    plain = _plain(data, layout)
+def scan_block(data: bytes, layout: Layout, n_lines: int | None = None) -> Scanned:
+    """The records of some lines (so many, where it is known), the last of which may lack its end."""
+    plain = _plain(data, layout, n_lines)
     slot = {what: row for row, what in enumerate(layout.sources)}
     n = len(plain.line)
     ones = np.ones(n, np.int64)
@@ -115,14 +115,15 @@ def scan_block(data: bytes, layout: Layout) -> Scanned:
     return _with_odd(data, layout, rows, plain.odd)
 
 
-def _plain(data: bytes, layout: Layout) -> _Plain:
+def _plain(data: bytes, layout: Layout, n_lines: int | None = None) -> _Plain:
     n_cells = len(layout.names) + layout.is_trailing
-    most = len(data) // max(n_cells - 1, 1) + 1
+    # A record put together takes an odd line at least, so it finds room too. More room than lines would cost: large
+    # arrays come in huge pages, which are cleared whole where only a row's beginning is written.
+    most = (data.count(b"\n") if n_lines is None else n_lines) + 1
     n_slots = len(layout.sources)
-    # Pages of these that are never written are never allocated, so the worst case costs nothing.
     start, end = np.empty((n_slots, most), np.int64), np.empty((n_slots, most), np.int64)
     line, at = np.empty(most, np.int64), np.empty(most, np.int64)
-    odd = np.empty((data.count(b"\n") + 1, 4), np.int64)
+    odd = np.empty((most, 4), np.int64)
     slots = np.full(len(layout.names) + 1, -1, np.int64)
     for row, column in enumerate(layout.sources.values()):
         slots[column] = row

@@ -1,24 +1,18 @@
 """Opening logs: files, folders and globs; plain or compressed, told by content; in blocks of whole lines."""
 
-import bz2
-import gzip
-import io
-import lzma
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
-from typing import BinaryIO, cast
-
-import pyarrow as pa
+from typing import BinaryIO
 
 from pipeline.core.errors import InputError
 from pipeline.core.text import printable
+from pipeline.ingest.packed import DAMAGED, packing_of, unpacked
 
-BLOCK_BYTES = 1 << 23
-"""Decompressed bytes read at a time: what bounds a reader's memory."""
+BLOCK_BYTES = 1 << 22
+"""Decompressed bytes read at a time: what bounds a reader's memory. Larger ones each need fresh pages."""
 
 MAX_LINE_BYTES = 1 << 20
 """A longer line is no accounting record; its middle is not even kept in memory."""
@@ -26,8 +20,6 @@ MAX_LINE_BYTES = 1 << 20
 HEAD_BYTES = 1 << 16
 _STEP_BYTES = 1 << 9
 _BOM = b"\xef\xbb\xbf"
-_DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException)
-_MAGIC = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"), (b"\x28\xb5\x2f\xfd", "zstd"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +39,14 @@ class Source:
 class Block:
     """Whole lines of a decompressed source (the last may lack its newline), how many, and where the first stands.
 
-    line: from 1; offset: bytes from 0.
+    line: from 1; offset: bytes from 0. n_dropped: bytes of a line too long to be kept, beside `data`.
     """
 
     data: bytes
     line: int
     offset: int
     n_lines: int
+    n_dropped: int = 0
 
 
 def find_sources(paths: Sequence[Path | Source]) -> list[Source]:
@@ -101,7 +94,7 @@ def line_blocks(source: Source, block_bytes: int = BLOCK_BYTES) -> Iterator[Bloc
             if not end:
                 dropped += len(fresh)
                 continue
-            yield Block(carry + b"\n", line, offset, 1)
+            yield Block(carry + b"\n", line, offset, 1, dropped + end - 1)
             line, offset = line + 1, offset + len(carry) + dropped + end
             carry, dropped, data = b"", 0, fresh[end:]
         data = carry + data if carry else data
@@ -114,7 +107,7 @@ def line_blocks(source: Source, block_bytes: int = BLOCK_BYTES) -> Iterator[Bloc
         carry = data[cut : cut + MAX_LINE_BYTES + 1]
         dropped = len(data) - cut - len(carry)
     if carry:
-        yield Block(carry, line, offset, 1)
+        yield Block(carry, line, offset, 1, dropped)
 
 
 def byte_blocks(source: Source, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
@@ -138,10 +131,10 @@ def _without_mark(chunks: Iterator[bytes]) -> Iterator[bytes]:
 def _fresh_bytes(source: Source, size: int) -> Iterator[bytes]:
     """Decompressed bytes, `size` at a time or a little less."""
     try:
-        with source.opened() if source.opened else _open(source.path) as stream:
+        with source.opened() if source.opened else unpacked(source.path) as stream:
             while data := stream.read(size):
                 yield data
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise _unreadable(source, _line_reached(source.path), error) from None
 
 
@@ -149,18 +142,18 @@ def _line_reached(path: Path) -> int:
     """The line in which reading fails, found by reading again in small steps."""
     n_lines = 1
     try:
-        with _open(path) as stream:
+        with unpacked(path) as stream:
             while data := stream.read(_STEP_BYTES):
                 n_lines += data.count(b"\n")
-    except _DAMAGED:
+    except DAMAGED:
         pass
     return n_lines
 
 
 def _unreadable(source: Source, line: int, error: Exception) -> InputError:
-    where = f"{printable(source.label)}, line {line}"
     if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
-        return InputError(where, f"a file that cannot be opened ({error.strerror})", "a log that can be read")
+        return _unopened(source, error)
+    where = f"{printable(source.label)}, line {line}"
     if isinstance(error, EOFError) or "ended before" in str(error) or "Truncated" in str(error):
         found = "a compressed file that ends in the middle"
     else:
@@ -168,32 +161,25 @@ def _unreadable(source: Source, line: int, error: Exception) -> InputError:
     return InputError(where, found, "a whole file", "copy or export the log again")
 
 
+def _unopened(source: Source, error: OSError) -> InputError:
+    """The error for a source of which not even the first line was seen."""
+    match error:
+        case PermissionError():
+            where = printable(str(source.path), 1000)
+            found, do = "a file that you may not read", f"ask for permission to read {where}"
+        case FileNotFoundError():
+            found, do = "a file that is gone", "see that nothing moves or deletes a log while it is read"
+        case _:
+            found, do = "a folder that has taken a file's place", "check the path"
+    return InputError(printable(source.label), found, "a log that can be read", do)
+
+
 def compression_of(source: Source) -> str:
     """How a source is packed, told by its first bytes: gzip, xz, bzip2, zstd or plain."""
     try:
-        return "plain" if source.opened else _kind(source.path)
+        return "plain" if source.opened else packing_of(source.path)
     except OSError as error:
         raise _unreadable(source, 1, error) from None
-
-
-def _kind(path: Path) -> str:
-    with path.open("rb") as peek:
-        start = peek.read(8)
-    return next((kind for magic, kind in _MAGIC if start.startswith(magic)), "plain")
-
-
-def _open(path: Path) -> BinaryIO:
-    match _kind(path):
-        case "gzip":
-            return cast(BinaryIO, gzip.open(path, "rb"))
-        case "xz":
-            return cast(BinaryIO, lzma.open(path, "rb"))
-        case "bzip2":
-            return cast(BinaryIO, bz2.open(path, "rb"))
-        case "zstd":
-            return cast(BinaryIO, _Zstd(path))
-        case _:
-            return path.open("rb", buffering=0)
 
 
 def _expand(given: Path) -> Iterator[tuple[Path, Path, bool]]:
@@ -248,18 +234,3 @@ def _distinct_labels(relative: dict[Path, Path]) -> dict[Path, str]:
 def _text(name: Path) -> str:
     """A file name as text, also where its bytes are no UTF-8."""
     return name.as_posix().encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-class _Zstd(io.RawIOBase):
-    """A zstd file as a stream that tells a cut file from a whole one."""
-
-    def __init__(self, path: Path) -> None:
-        self._stream = pa.CompressedInputStream(pa.OSFile(str(path)), "zstd")
-
-    def read(self, size: int = -1) -> bytes:
-        data: bytes = self._stream.read(size)
-        return data
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()

@@ -13,10 +13,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipeline.core.arrays import Ints
-from pipeline.core.buffers import arrow
+from pipeline.core.buffers import arrow, unknown
 
-HOLD_BYTES = 32 << 20
-"""Rows are held in memory up to here, and all go to disk from here on."""
+HOLD_BYTES = 112 << 20
+"""Rows are held in memory up to here, and all go to disk from here on: some half a million jobs, a site's month."""
+
+STRETCH_BYTES = 32 << 20
+"""Rows go to disk so many at a time: sorting them by partition takes as much again."""
 
 PARTITION_ROWS = 100_000
 """Rows a partition should have: folding, settling and sorting them takes some 1 KB each."""
@@ -57,10 +60,11 @@ class Pile:
         """Take in rows of a declared kind."""
         if not table.num_rows:
             return
-        self._held.append((kind, slim(table)))
+        self._held.append((kind, spelt_out(slim(table))))
         self._held_bytes += self._held[-1][1].nbytes
         self.n_rows += table.num_rows
-        if self.folder is not None and self._held_bytes > self.hold_bytes:
+        most = min(self.hold_bytes, STRETCH_BYTES) if self._is_spilled else self.hold_bytes
+        if self.folder is not None and self._held_bytes > most:
             self._spill()
 
     def partitions(self) -> Iterator[dict[str, pa.Table]]:
@@ -84,12 +88,23 @@ class Pile:
 
     def _spill(self) -> None:
         self._is_spilled = True
-        held, self._held, self._held_bytes = self._held, [], 0
+        held, self._held, self._held_bytes = self._held[::-1], [], 0
+        while held:
+            stretch, n_bytes = [], 0
+            while held and n_bytes < STRETCH_BYTES:
+                stretch.append(held.pop())
+                n_bytes += stretch[-1][1].nbytes
+            self._spread(stretch)
+
+    def _spread(self, held: list[tuple[str, pa.Table]]) -> None:
+        """Rows to the files of their partitions."""
         for kind in self._schemas:
             tables = [table for named, table in held if named == kind]
             if not tables:
                 continue
-            table = pa.concat_tables(tables, promote_options="default")
+            names = {name for table in tables for name in table.column_names}
+            fields = [field for field in self._schemas[kind] if field.name in names]
+            table = pa.table({field.name: _joined(tables, field) for field in fields})
             codes = partition_of(table.column("job_id"), self.n_partitions, self.n_splits)
             order = np.argsort(codes, kind="stable")
             counts = np.bincount(codes, minlength=self.n_partitions)
@@ -168,21 +183,42 @@ def slim(table: pa.Table) -> pa.Table:
     return pa.table([table.column(i) for i in kept], schema=pa.schema(fields))
 
 
+def spelt_out(table: pa.Table) -> pa.Table:
+    """Categories that hardly repeat as texts: their dictionaries would be made one over and over on the way."""
+    for place, column in enumerate(table.columns):
+        if pa.types.is_dictionary(column.type) and 2 * sum(len(c.dictionary) for c in column.chunks) > table.num_rows:
+            table = table.set_column(place, table.field(place).name, column.cast(pa.string()))
+    return table
+
+
 def widen(tables: list[pa.Table], schema: pa.Schema) -> pa.Table:
     """Slim tables together under their full schema."""
     if not tables:
         return pa.table([pa.nulls(0, f.type) for f in schema], schema=schema)
-    # A table without a single column has no rows to add.
-    joined = pa.concat_tables(tables, promote_options="default")
-    names = set(joined.column_names)
-    columns = [joined.column(f.name) if f.name in names else pa.nulls(joined.num_rows, f.type) for f in schema]
-    return pa.table(columns, schema=schema)
+    columns = [_joined(tables, field) for field in schema]
+    return pa.table(
+        [c if c.type == f.type else c.dictionary_encode() for c, f in zip(columns, schema, strict=True)], schema=schema
+    )
+
+
+def _joined(tables: list[pa.Table], field: pa.Field) -> pa.ChunkedArray:
+    """One column of all tables: null where a table lacks it; a category is texts where any table has it as texts."""
+    found = [table.column(field.name) if field.name in table.column_names else None for table in tables]
+    is_category = pa.types.is_dictionary(field.type)
+    has_texts = is_category and any(column is not None and column.type == pa.string() for column in found)
+    kind = pa.string() if has_texts else field.type
+    chunks = [
+        chunk
+        for table, column in zip(tables, found, strict=True)
+        for chunk in ([unknown(table.num_rows, kind)] if column is None else column.cast(kind).chunks)
+    ]
+    return pa.chunked_array(chunks, kind)
 
 
 def append(path: Path, table: pa.Table, batch_rows: int | None = None) -> None:
     """Add a stretch of rows to a spill file; `stretches` and `batches` give it back."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    compact = _compact(slim(table))
+    compact = spelt_out(_compact(slim(table)))
     with path.open("ab") as file, pa.ipc.new_stream(file, compact.schema, options=_OPTIONS) as stream:
         stream.write_table(compact, max_chunksize=batch_rows)
 

@@ -30,13 +30,13 @@ from pipeline.ingest.swf_fields import (
     NAMED_CATEGORIES,
     PLAIN_CATEGORIES,
     REALS,
-    STANDARD,
     Fields,
     field_numbers,
 )
 from pipeline.ingest.swf_header import Header, short_names
-from pipeline.ingest.swf_lines import MIN_FIELDS, N_FIELDS, REASONS, Scanned, scan
+from pipeline.ingest.swf_lines import MIN_FIELDS, N_FIELDS, REASONS, Scanned
 from pipeline.ingest.swf_notes import notes
+from pipeline.ingest.swf_scan import scan, shows_rows
 
 EXPECTS = f"SWF: {N_FIELDS} numbers a line (at least {MIN_FIELDS}, as many as in the first), comments after ';'"
 TRIAL_LINES = 100
@@ -48,8 +48,7 @@ STATES = {0: "FAILED", 1: "COMPLETED", 2: "PARTIAL", 3: "PARTIAL", 4: "PARTIAL",
 def looks_right(head: bytes) -> bool:
     """Whether a source's first bytes are SWF: a line of numbers, or nothing but comments and blanks."""
     whole = head[: head.rfind(b"\n") + 1] or head
-    scanned = scan(whole.removeprefix(b"\xef\xbb\xbf"), reals=[STANDARD[name] for name in REALS])
-    return bool(len(scanned.line) or not len(scanned.bad))
+    return shows_rows(whole.removeprefix(b"\xef\xbb\xbf"))
 
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
@@ -67,7 +66,8 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
         jobs = _typed(scanned, block, header, numbers, source, site, remarks)
         last_submit = _remark(jobs, scanned, last_submit, remarks)
         lines = {"comment": len(scanned.comments), "blank": scanned.n_blank}
-        yield Chunk(jobs, unreadable_table(unreadable), lines, block.n_lines, len(block.data), remarks, header.shown())
+        n_bytes = len(block.data) + block.n_dropped
+        yield Chunk(jobs, unreadable_table(unreadable), lines, block.n_lines, n_bytes, remarks, header.shown())
         remarks = Remarks()
     trial.end()
 

@@ -3,11 +3,11 @@
 One compiled pass; it knows bytes, lines and numbers, and nothing of what a field means (swf_fields.py does).
 """
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from pipeline.core.arrays import Bools, Floats, Ints
+from pipeline.ingest.compiled import kernel
 from pipeline.ingest.sources import MAX_LINE_BYTES
 from pipeline.ingest.swf_lines import MAX_DIGITS, MIN_FIELDS, N_FIELDS, REASONS, Scanned
 
@@ -17,7 +17,7 @@ _BLANK, _LONG, _SHORT, _WIDTH = range(4)
 
 
 def scan_any(data: bytes, width: int) -> Scanned:
-    """Rows, unreadable lines and comments of a block, as `swf_lines.scan` says."""
+    """Rows, unreadable lines and comments of a block, as `swf_scan.scan` says."""
     n_lines = data.count(b"\n") + (not data.endswith(b"\n"))
     # Pages of these arrays that are never written are never allocated, so the worst case costs nothing.
     whole = np.empty((N_FIELDS, n_lines), np.int64)
@@ -41,7 +41,7 @@ def scan_any(data: bytes, width: int) -> Scanned:
     )  # fmt: skip
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _scan(
     data: Bytes,
     whole: Ints,
@@ -96,7 +96,7 @@ def _scan(
     return rows, n_bad, n_comments, n_inexact
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _fields(data: Bytes, at: int, whole: Ints, real: Floats, fractional: Bools, row: int) -> tuple[int, int, bool, int]:
     """Fields read (19: there are more than 18; at a bad one, its number), reason or 0, whether each is exact, place.
 
@@ -122,7 +122,7 @@ def _fields(data: Bytes, at: int, whole: Ints, real: Floats, fractional: Bools, 
     return n, 0, is_exact, at
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _number(data: Bytes, at: int) -> tuple[int, int, float, int]:
     """Reason or 0; the value floored; the value if it has a fraction, else 0; the place after it."""
     size = data.size
@@ -147,7 +147,7 @@ def _number(data: Bytes, at: int) -> tuple[int, int, float, int]:
     return _decimal(data, at, negative, digits, scale, used, seen)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _decimal(
     data: Bytes, at: int, negative: bool, digits: int, scale: int, used: int, seen: int
 ) -> tuple[int, int, float, int]:
@@ -182,7 +182,7 @@ def _decimal(
     return _scaled(negative, digits, scale, used, at)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _scaled(negative: bool, digits: int, scale: int, used: int, at: int) -> tuple[int, int, float, int]:
     """digits * 10^scale, by one division at most."""
     if digits == 0:
@@ -204,26 +204,26 @@ def _scaled(negative: bool, digits: int, scale: int, used: int, at: int) -> tupl
     return 0, -whole - 1 if negative else whole, -value if negative else value, at
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _is_space(byte: int) -> bool:
     return byte == 32 or (9 <= byte <= 13 and byte != 10)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _skip_space(data: Bytes, at: int) -> int:
     while at < data.size and _is_space(data[at]):
         at += 1
     return at
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _line_end(data: Bytes, at: int) -> int:
     while at < data.size and data[at] != 10:
         at += 1
     return at
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _forget(real: Floats, row: int) -> None:
     """The row's place is used again by the next line, which writes fractions only where it has them."""
     for field in range(N_FIELDS):

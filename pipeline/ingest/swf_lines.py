@@ -1,6 +1,6 @@
-"""A block of SWF lines as columns of numbers: the shapes both parsers fill, and the choice between them."""
+"""A block of SWF lines as columns of numbers: the shape that both parsers fill, and the bounds both keep."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.core.arrays import Bools, Floats, Ints
@@ -35,20 +35,3 @@ class Scanned:
     n_blank: int = 0
     n_long: int = 0
     n_short: int = 0
-
-
-def scan(data: bytes, width: int = 0, reals: Collection[int] = ()) -> Scanned:
-    """The rows, unreadable lines and comments of a block of whole lines (the last may lack its newline).
-
-    reals: the fields (from 1) read as fractions, a hint for speed. A line with fewer fields than `width`, the first
-    job's of its file (at most 18, at least 5), has been cut short and is unreadable.
-    """
-    from pipeline.ingest.swf_regular import scan_regular  # noqa: PLC0415
-
-    regular = scan_regular(data, reals)
-    if regular is not None:
-        return regular
-    # numba takes half a second to wake up: a log without oddities need not wait for it.
-    from pipeline.ingest.swf_kernel import scan_any  # noqa: PLC0415
-
-    return scan_any(data, width)

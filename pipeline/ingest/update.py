@@ -27,6 +27,7 @@ from pipeline.ingest.combine import (
 from pipeline.ingest.reader import PART
 
 SHOWN_IDS = 20
+_PLACEHOLDER = r"^\d+_\["
 
 FATE = pa.field("fate", pa.int8())
 _NOT_CONTENT = (
@@ -84,12 +85,32 @@ def _merged(both: pa.Table, same_record: Sequence[Sequence[str]]) -> tuple[pa.Ta
     order = order_of(ranks, [*identity, "end_s", "runtime_s", "is_new", *content, "restart"])
     is_last = ~same_as_next(ranks, order, identity, content)
     is_last |= told_apart(ranks, order) & _is_shared(ranks, order, identity)
-    kept = order[is_last]
-    fates = _fates(both, ranks, order, is_last, content)
+    kept, fates = order[is_last], _fates(both, ranks, order, is_last, content)
+    stays = ~_is_outrun(both)[kept]
+    lost = np.concatenate([order[~is_last], kept[~stays]])
+    kept, fates = kept[stays], fates[stays]
     restart, n_reused = restarts({name: rank[kept] for name, rank in ranks.items()}, ["restart", *content])
     jobs = both.take(arrow(kept)).append_column(FATE, arrow(fates))
     jobs = jobs.set_column(jobs.column_names.index("restart"), both.schema.field("restart"), arrow(restart))
-    return jobs, both.take(arrow(order[~is_last])).select(JOBS.schema().names), n_reused
+    return jobs, both.take(arrow(lost)).select(JOBS.schema().names), n_reused
+
+
+def _is_outrun(both: pa.Table) -> Bools:
+    """The earlier table's placeholders of tasks yet to start (`12_[8-99]`) whose array the new logs know.
+
+    A start takes a task out of the placeholder's name, so the same one never comes again: the logs name the tasks that
+    started and those still waiting instead.
+    """
+    is_new = integers(both["is_new"])[0] == 1
+    rows = np.flatnonzero(~is_new & nulls(both["start_s"]) & _is_state(both, ("PENDING",)))
+    ids = both["job_id"].take(arrow(rows))
+    rows = rows[integers(pc.match_substring_regex(ids, _PLACEHOLDER).cast(pa.int64()))[0] == 1]
+    known = both["array_id"].cast(pa.string())
+    found = pc.is_in(known.take(arrow(rows)), value_set=known.filter(arrow(is_new)).drop_null())
+    is_again = pc.is_in(both["job_id"].take(arrow(rows)), value_set=both["job_id"].filter(arrow(is_new)))
+    is_outrun: Bools = np.zeros(len(is_new), np.bool_)
+    is_outrun[rows] = integers(pc.and_not(found, is_again).cast(pa.int64()))[0] == 1
+    return is_outrun
 
 
 def _is_shared(ranks: dict[str, Ints], order: Ints, identity: Sequence[str]) -> Bools:

@@ -45,7 +45,7 @@ def blended(curves: Curves, procs: Floats, observations: pa.Table, settings: Pre
 
 
 def _seen(curves: Curves, procs: Floats, observations: pa.Table) -> tuple[Floats, Floats]:
-    """Median runtime and jobs of each row's group at its size; NaN where none ran there."""
+    """Median runtime of each row's group at its size and the jobs that ended there; NaN where none ran."""
     codes, ids = category_codes(observations, "group_id")
     place = {group: code for code, group in enumerate(ids)}
     wanted = np.array([place[group] for group in curves.group_id], np.float64)
@@ -55,6 +55,7 @@ def _seen(curves: Curves, procs: Floats, observations: pa.Table) -> tuple[Floats
     found = np.searchsorted(keys[order], wanted * span + procs)
     rows = order[np.minimum(found, len(order) - 1)] if len(order) else np.zeros(0, np.int64)
     is_seen = keys[rows] == wanted * span + procs
-    columns = (floats(observations, name)[rows] for name in ("runtime_s_median", "n_jobs"))
+    n_ended = np.maximum(floats(observations, "n_jobs") - np.nan_to_num(floats(observations, "n_censored")), 1.0)
+    columns = (floats(observations, "runtime_s_median")[rows], n_ended[rows])
     median_s, n_jobs = (np.where(is_seen, values, np.nan) for values in columns)
     return median_s, n_jobs

@@ -40,10 +40,12 @@ def within_log(ends: dict[str, Floats], runtime_s: Floats, observations: pa.Tabl
 
     Where a group cannot tell its jobs' runtime to within powers of ten, the machine's other jobs still bound it.
     """
-    if not observations.num_rows:
+    if not len(runtime_s) or not observations.num_rows:
         return ends
-    shortest_s = floats(observations, "runtime_s_q10").min() / BEYOND_LOG
-    longest_s = floats(observations, "runtime_s_q90").max() * BEYOND_LOG
+    seen_s = [floats(observations, f"runtime_s_{name}") for name in ("q10", "median", "q90")]
+    # Lower bounds may leave a size without some of them, but never a group that is predicted without a median.
+    shortest_s = np.nanmin(seen_s) / BEYOND_LOG
+    longest_s = np.nanmax(seen_s) * BEYOND_LOG
     cut = {name: np.clip(values, shortest_s, longest_s) for name, values in ends.items()}
     return {
         name: np.fmin(values, runtime_s) if "_lo" in name else np.fmax(values, runtime_s)

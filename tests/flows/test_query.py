@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -145,3 +146,20 @@ def test_spans_and_reasons_read_well() -> None:
         "1970-01-01 00:00:00+00:00, where the log ends.",
         "Of the 4.0 h asked for, 95% of such jobs need no more than 25%.",
     ]
+
+
+def test_a_median_nobody_lived_to_see_is_said_to_be_unknown(published: Path, walltime: Walltime) -> None:
+    path = published / "manifest.json"
+    manifest = json.loads(path.read_text())
+    entry = manifest["tables"]["estimates"]
+    file = published / entry["path"]
+    table = pq.read_table(file)
+    for name in ("runtime_s_q50", "runtime_s_q80", "runtime_s_q90", "runtime_s_q95", "runtime_s_q99"):
+        nothing = pa.nulls(table.num_rows, pa.float64())
+        table = table.set_column(table.column_names.index(name), table.schema.field(name), nothing)
+    pq.write_table(table, file)
+    entry["bytes"] = file.stat().st_size
+    path.write_text(json.dumps(manifest))
+    assert asked(walltime, published, "--user", "1")["runtime_s"] is None
+    shown = walltime("query", "--from", published, "--user", "1")
+    assert shown.code == 0 and "their median is unknown" in shown.out

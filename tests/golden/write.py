@@ -11,9 +11,10 @@ import pyarrow as pa
 
 GOLDEN = {
     "jobs": ("job_id", "restart", "user", "application", "submit_s", "start_s", "end_s", "procs", "runtime_s",
-             "requested_procs", "requested_s", "state", "source_line", "flag"),
+             "requested_procs", "requested_s", "state", "source_line", "flag",
+             "is_lower_bound"),
     "unreadable": ("source_line", "byte_offset", "reason", "raw"),
-    "observations": ("procs", "n_jobs", "runtime_s_median", "runtime_s_q10", "runtime_s_q90", "log_sd"),
+    "observations": ("procs", "n_jobs", "n_censored", "runtime_s_median", "runtime_s_q10", "runtime_s_q90", "log_sd"),
     "fits": ("law", "t1_s", "avg_parallelism", "sigma", "serial_fraction", "n_points", "status", "is_chosen"),
     "predictions": ("procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "reliability", "method"),
     "estimates": ("template", "user", "application", "procs", "runtime_s_q50", "runtime_s_q95", "n_jobs"),

@@ -56,6 +56,10 @@ def attempts(draw: st.DrawFn, number: int) -> list[str]:
     return rows
 
 
+PLAIN = f"9|run|c|{_clock(0)}|{_clock(1)}|{_clock(2)}|1:00:00|4|4G|COMPLETED|0:0||"
+"""A dump of which no record can be read is refused, and a job name may make every other one ambiguous."""
+
+
 def dump(rows: list[str]) -> bytes:
     return "\n".join([NAMES, *rows, ""]).encode()
 
@@ -78,7 +82,7 @@ def jobs_of_a_dump(draw: st.DrawFn) -> list[str]:
     """The rows of some jobs; some jobs a second time, as where dumps overlap."""
     jobs = [draw(attempts(number)) for number in range(1, draw(st.integers(2, 6)))]
     twice = draw(st.lists(st.sampled_from(jobs), max_size=2))
-    return [row for job in [*jobs, *twice] for row in job]
+    return [PLAIN, *(row for job in [*jobs, *twice] for row in job)]
 
 
 @few
@@ -98,7 +102,8 @@ def test_the_size_of_blocks_does_not_matter(rows: list[str], block_bytes: int) -
     jobs, unreadable, report = read(log)
     again, unreadable_again, report_again = read(log, block_bytes=block_bytes)
     assert jobs.equals(again)
-    assert unreadable.equals(unreadable_again)
+    # Chunks of one reason each have dictionaries of their own, which Arrow takes for a difference.
+    assert unreadable.combine_chunks().equals(unreadable_again.combine_chunks())
     assert (report.set_aside, report.facts, report.notes) == (
         report_again.set_aside,
         report_again.facts,
@@ -112,7 +117,7 @@ def test_the_split_into_files_does_not_matter(rows: list[str], data: st.DataObje
     places = data.draw(st.lists(st.integers(0, 2), min_size=len(rows), max_size=len(rows)))
     files = [[row for row, place in zip(rows, places, strict=True) if place == number] for number in range(3)]
     jobs, _, report = read(dump(rows))
-    again, _, report_again = read(*(dump(file) for file in files if file))
+    again, _, report_again = read(*(dump([PLAIN, *file]) for file in files if file))
     assert same_jobs(jobs, again)
     assert report.kept == report_again.kept
 

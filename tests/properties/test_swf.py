@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from pipeline.ingest.sources import Source, line_blocks
 from pipeline.ingest.swf_kernel import scan_any
 from pipeline.ingest.swf_lines import Scanned
 from pipeline.ingest.swf_regular import scan_regular
+from pipeline.ingest.swf_scan import shows_rows
 
 HEADER = b"; UnixStartTime: 1000\n; Queue: 1 day\n; Queue: 2 night (long)\n"
 REALS = (4, 6, 7, 9, 10, 18)
@@ -178,6 +180,19 @@ def test_the_quick_parser_says_what_the_careful_one_says(parts, comments: bytes,
         agree(quick, scan_any(data, 0))
 
 
+@few
+@given(
+    st.lists(
+        st.one_of(lines, st.lists(st.one_of(numbers, st.text("1;-+.eE \t\r\v\f")), max_size=20).map(" ".join)),
+        max_size=3,
+    )
+)
+def test_what_is_taken_for_swf_is_what_the_careful_parser_finds_rows_in(found) -> None:
+    data = b"\n".join(line if isinstance(line, bytes) else line.encode() for line in found)
+    careful = scan_any(data, 0)
+    assert shows_rows(data) == bool(len(careful.line) or not len(careful.bad))
+
+
 def test_the_quick_parser_does_read_a_regular_log() -> None:
     data = (
         b"; a\n" + b"   1  2 -1 4.25 5 6 7 8 9 10 1 12 13 14 15 16 -1 -1 \n 2 2 3 4 5 6 7 8 9 10 1 12 13 14 15 16 -1 -1"
@@ -194,3 +209,15 @@ def test_a_source_is_read_in_bounded_memory(tmp_path: Path) -> None:
         chunks = list(swf.read(Source(tmp_path / "log", "log"), SiteSettings(), IngestSettings()))
     assert len(chunks) == 50
     assert max(chunk.jobs.num_rows for chunk in chunks) == 100
+
+
+@pytest.mark.parametrize("slice_bytes", [1, 7, 1 << 18])
+def test_the_quick_parser_takes_no_odd_byte_for_another(slice_bytes: int) -> None:
+    for byte in range(256):
+        for place in (0, 3, 4, 9):
+            line = b"  12 34 -1 4.25 5 6 7 8 9 10 1 12 13 14 15 16 -1 -1\n"
+            data = line + line[:place] + bytes([byte]) + line[place:]
+            with patch("pipeline.ingest.swf_regular._CACHE_BYTES", slice_bytes):
+                quick = scan_regular(data, REALS)
+            if quick is not None:
+                agree(quick, scan_any(data, 0))

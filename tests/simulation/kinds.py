@@ -1,4 +1,4 @@
-"""Every kind of planted record: the flag it should get (None: it should be kept) and what it is."""
+"""Every kind of planted record: the flag its own record earns (None: none), what it is, and the screen it is for."""
 
 from dataclasses import dataclass
 
@@ -9,6 +9,8 @@ class Kind:
 
     expected_flag: str | None
     meaning: str
+    screen: str | None = None
+    """The flag a screen sets where the log holds enough jobs of that kind, or enough like it to tell."""
 
 
 KINDS = {
@@ -27,11 +29,11 @@ KINDS = {
     "allocation_unknown": Kind(None, "allocated processors unknown, requested ones known"),
     "wait_unknown": Kind(None, "ran, but its wait is -1, so its start is unknown"),
     "repeated_number": Kind(None, "another job's number, as from a counter that started again"),
-    "past_request": Kind(None, "ran longer than it asked for"),
+    "past_request": Kind(None, "ran longer than it asked for", "over_limit"),
     "cancelled_running": Kind(None, "status 5 after running part of its way"),
-    "failed_start": Kind(None, "status 0 within ten seconds where the application takes minutes or more"),
-    "hang": Kind(None, "ran 12 to 30 times as long as its application does"),
-    "flurry": Kind(None, "one of hundreds of near-identical tiny jobs one user sent within a day"),
-    "probe": Kind(None, "a one-processor check by staff, every two hours throughout"),
-    "cron": Kind(None, "a nightly script, five jobs between three and four o'clock"),
+    "failed_start": Kind(None, "status 0 within ten seconds where the application takes minutes", "failed_start"),
+    "hang": Kind(None, "ran 12 to 30 times as long as its application does", "hang"),
+    "flurry": Kind(None, "one of hundreds of near-identical tiny jobs one user sent within a day", "flurry"),
+    "probe": Kind(None, "a one-processor check by staff, every two hours throughout", "probe"),
+    "cron": Kind(None, "a nightly script, five jobs between three and four o'clock", "cron"),
 }  # fmt: skip

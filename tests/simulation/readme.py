@@ -103,8 +103,11 @@ def _kinds(riverbend: Mapping[str, Any], traps: Mapping[str, Any]) -> list[tuple
     def counts(kind: str) -> list[int]:
         return [truth["planted"].get(kind, {}).get("records", 0) for truth in (riverbend, traps)]
 
-    order = sorted(kinds, key=lambda kind: kinds[kind]["expected_flag"] is None)
-    return [(kind, *counts(kind), kinds[kind]["expected_flag"] or "*kept*", kinds[kind]["meaning"]) for kind in order]
+    def becomes(kind: dict[str, Any]) -> str:
+        return kind["expected_flag"] or (f"*kept*, or {kind['screen']}" if kind["screen"] else "*kept*")
+
+    order = sorted(kinds, key=lambda kind: (kinds[kind]["expected_flag"] is None, kinds[kind]["screen"] is not None))
+    return [(kind, *counts(kind), becomes(kinds[kind]), kinds[kind]["meaning"]) for kind in order]
 
 
 def _lines(riverbend: Mapping[str, Any], traps: Mapping[str, Any]) -> list[tuple[object, ...]]:

@@ -116,7 +116,8 @@ def _kind_truth(kind: str, numbers: Sequence[int], jobs: Sequence[Job]) -> dict[
     first = next(job for job in jobs if job.planted == kind)
     is_class = kind in ("flurry", "probe", "cron")
     who = {"user": first.user, "executable": first.executable, "requested_mem_kib": first.requested_mem_kib}
-    about = {"records": len(numbers), "expected_flag": KINDS[kind].expected_flag, "meaning": KINDS[kind].meaning}
+    about = {"records": len(numbers), "expected_flag": KINDS[kind].expected_flag}
+    about |= {"screen": KINDS[kind].screen, "meaning": KINDS[kind].meaning}
     return about | (who if is_class else {}) | {"job_ids": list(numbers)}
 
 

@@ -228,6 +228,7 @@ def test_expected_flags_are_the_librarys(truths: dict[str, dict]):
     known = {str(flag) for flag in Flag}
     assert set(truths["riverbend"]["flags"]) == set(truths["traps"]["flags"])
     assert set(truths["traps"]["flags"]) <= known
+    assert {kind.screen for kind in KINDS.values()} <= known | {None}
 
 
 def test_traps_holds_every_kind_and_its_truth_names_every_record_by_line(

@@ -5,6 +5,7 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -33,6 +34,31 @@ def test_the_same_table_gives_the_same_bytes(tmp_path: Path) -> None:
     jobs = jobs_of([{"user": name} for name in ("b", "a", "b")])
     one = store.write_table(tmp_path / "one.parquet", jobs, JOBS).read_bytes()
     assert store.write_table(tmp_path / "two.parquet", jobs, JOBS).read_bytes() == one
+
+
+def test_the_bytes_do_not_tell_how_words_were_numbered_or_rows_cut(tmp_path: Path) -> None:
+    jobs = jobs_of([{"user": name} for name in ("b", "a", None, "b")])
+    place = JOBS.schema().names.index("user")
+    words = pa.DictionaryArray.from_arrays(pa.array([3, 1, None, 3], pa.int32()), pa.array(["z", "a", "y", "b"]))
+    other = jobs.set_column(place, jobs.schema.field(place), words)
+    one = store.write_table(tmp_path / "one.parquet", jobs, JOBS).read_bytes()
+    assert store.write_table(tmp_path / "two.parquet", other, JOBS).read_bytes() == one
+    cut = [jobs.slice(0, 1), other.slice(1, 2), jobs.slice(3)]
+    assert store.write_batches(tmp_path / "three.parquet", cut, JOBS).read_bytes() == one
+
+
+def test_a_word_that_is_null_is_null(tmp_path: Path) -> None:
+    jobs = jobs_of([{"user": "a"}, {"user": "b"}])
+    place = JOBS.schema().names.index("user")
+    words = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int32()), pa.array([None, "b"]))
+    path = store.write_table(tmp_path / "jobs.parquet", jobs.set_column(place, jobs.schema.field(place), words), JOBS)
+    assert pl.read_parquet(path)["user"].to_list() == [None, "b"]
+
+
+def test_a_file_s_schema_is_the_declared_one(tmp_path: Path) -> None:
+    path = store.write_table(tmp_path / "jobs.parquet", jobs_of([{"user": "a"}]), JOBS, {"code": "1"})
+    declared = JOBS.schema(on_disk=True).with_metadata({"table": "jobs", "code": "1"})
+    assert pq.read_schema(path).equals(declared, check_metadata=True)
 
 
 def test_a_failing_writer_leaves_nothing(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 import re
 import tomllib
+import typing
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from pydantic import BaseModel
 from flows.prepare import find_logs
 from pipeline.core.errors import InputError
 from pipeline.core.flags import Flag
-from pipeline.core.settings import RunSettings, load_settings
+from pipeline.core.settings import RunSettings, load_settings, parse_settings
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 SWF = CONFIGS / "swf.toml"
@@ -28,16 +30,26 @@ def test_swf_toml_parses_to_the_defaults() -> None:
     assert settings.logs
 
 
-def test_every_setting_occurs_in_swf_toml_under_its_section() -> None:
-    parts = re.split(r"(?m)^\[(\w+)\]$", SWF.read_text())
-    texts = {"": parts[0]} | dict(zip(parts[1::2], parts[2::2], strict=True))
-    for name, field in RunSettings.model_fields.items():
-        section = field.annotation
-        if isinstance(section, type) and issubclass(section, BaseModel):
-            for setting in set(section.model_fields) - OF_OTHER_FORMATS:
-                assert re.search(rf"(?m)^(# )?{setting} = ", texts[name]), f"{name}.{setting} is not in swf.toml"
+def sections(name: str, of: type[BaseModel]) -> Iterator[tuple[str, str, bool]]:
+    """Each setting below a section: the header it stands under, its name, and whether it is a list of tables."""
+    for setting, field in of.model_fields.items():
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield from sections(f"{name}.{setting}".lstrip("."), inner)
         else:
-            assert re.search(rf"(?m)^{name} = ", texts[""]), f"{name} is not in swf.toml"
+            tables = [one for one in typing.get_args(inner) if isinstance(one, type) and issubclass(one, BaseModel)]
+            yield name, setting, bool(tables)
+
+
+def test_every_setting_occurs_in_swf_toml_under_its_section() -> None:
+    parts = re.split(r"(?m)^\[([\w.]+)\]$", SWF.read_text())
+    texts = {"": parts[0]} | dict(zip(parts[1::2], parts[2::2], strict=True))
+    for section, setting, is_tables in sections("", RunSettings):
+        if setting in OF_OTHER_FORMATS:
+            continue
+        found = re.search(rf"(?m)^(# )?{setting} = ", texts[section])
+        as_tables = is_tables and f"# [[{section}.{setting}]]" in SWF.read_text()
+        assert found or as_tables, f"{section}.{setting} is not in swf.toml"
 
 
 def test_every_flag_is_named_in_swf_toml() -> None:
@@ -62,3 +74,11 @@ def test_logs_are_relative_to_the_config_even_where_its_folder_looks_like_a_glob
     assert [path.name for path in find_logs(["*.swf", "a.swf"], folder)] == ["a.swf", "b.swf"]
     with pytest.raises(InputError, match="no such file"):
         find_logs(["*.none"], folder)
+
+
+def test_what_is_commented_out_in_swf_toml_can_be_used() -> None:
+    """The rules of a site, uncommented, are settings."""
+    text = SWF.read_text()
+    rules = text[text.index("# [[clean.keep]]") : text.index("[group]")]
+    settings = parse_settings(tomllib.loads(rules.replace("# ", "").replace("#\n", "\n")), "swf.toml")
+    assert settings.clean.keep and settings.clean.drop and settings.clean.dedicated

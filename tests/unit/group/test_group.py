@@ -1,12 +1,15 @@
 """Groups and observations, on tables small enough to check by hand."""
 
 import math
+import statistics
 
 import pytest
 
 from pipeline.clean import clean
-from pipeline.core.settings import CleanSettings, GroupSettings
+from pipeline.core.settings import CleanSettings, FitSettings, GroupSettings, PredictSettings, SiteSettings
+from pipeline.fit import fit
 from pipeline.group import assign_groups, describe_groups, observe
+from pipeline.predict import predict
 from tests.rows import jobs_of
 
 SETTINGS = GroupSettings()
@@ -69,14 +72,54 @@ def test_observations_by_hand() -> None:
     assert two["log_sd"] == pytest.approx(math.log(2))
     assert (eight["log_sd"], eight["runtime_s_q10"]) == (None, 50.0)
     assert (two["first_start_s"], two["last_end_s"]) == (2_002, 3_002)
-    assert report.facts == {"observations": 2, "observations_with_repeats": 1}
+    assert (two["n_censored"], eight["n_censored"]) == (0, 0)
+    assert report.facts == {
+        "observations": 2,
+        "observations_with_repeats": 1,
+        "observations_without_median": 0,
+        "jobs_censored": 0,
+    }
+
+
+def test_a_runtime_cut_at_its_limit_enters_as_a_lower_bound() -> None:
+    runs = [(100.0, "COMPLETED"), (150.0, "TIMEOUT"), (200.0, "COMPLETED"), (300.0, "COMPLETED")]
+    table, _ = grouped([{"runtime_s": t, "state": state} for t, state in runs])
+    (row,) = observe(table)[0].to_pylist()
+    assert (row["n_jobs"], row["n_censored"]) == (4, 1)
+    # Ended at places 0, 1/4 x 4/3 and 5/8 x 4/3 of the curve.
+    assert row["runtime_s_median"] == pytest.approx(200 + (1 / 2 - 1 / 3) / (5 / 6 - 1 / 3) * 100)
+    assert row["log_sd"] == pytest.approx(statistics.stdev(math.log(t) for t in (100, 200, 300)))
+
+
+def test_a_size_of_lower_bounds_alone_has_no_median_and_is_no_point_of_a_fit() -> None:
+    limit = {"state": "TIMEOUT"}
+    rows = [{"procs": 1, **limit}, {"procs": 1, **limit}, {"procs": 2, "runtime_s": 60.0}, {"user": "bob", **limit}]
+    observations, report = observe(grouped(rows)[0])
+    assert observations.num_rows == 3 and report.facts["observations_without_median"] == 2
+    fits, report = fit(observations, FitSettings())
+    by_group = {row["group_id"]: row for row in fits.to_pylist() if row["law"] == "constant"}
+    assert sorted((row["n_points"], row["n_jobs"], row["is_chosen"]) for row in by_group.values()) == [
+        (0, 1, False),
+        (1, 1, True),
+    ]
+    assert (report.seen.rows, report.kept.rows) == (2, 1)
+    predictions, report = predict(observations, fits, PredictSettings(), SiteSettings(), "run")
+    assert report.set_aside["no_prediction"].rows == 1
+    assert set(predictions.column("group_id").to_pylist()) == {g for g, row in by_group.items() if row["is_chosen"]}
+
+
+def test_nothing_but_lower_bounds_is_no_error() -> None:
+    observations, _ = observe(grouped([{"state": "TIMEOUT"}] * 50)[0])
+    fits, _ = fit(observations, FitSettings())
+    assert set(fits.column("status").to_pylist()) == {"too_few_points"}
+    assert predict(observations, fits, PredictSettings(), SiteSettings(), "run")[0].num_rows == 0
 
 
 def test_the_odd_runs_of_a_group_are_measured_on_their_own_side() -> None:
-    runs = [(n, t) for n in (2, 8) for t in [100.0] * 38 + [1.0, 200.0]]
+    runs = [(n, t) for n in (2, 8) for t in [100.0] * 38 + [20.0, 200.0]]
     table, _ = grouped([{"procs": n, "runtime_s": t} for n, t in runs])
     for row in observe(table)[0].to_pylist():
-        assert row["repeat_log_lo95"] == pytest.approx(math.log(100) * 0.025, abs=1e-9)
+        assert row["repeat_log_lo95"] == pytest.approx(math.log(5) * 0.025, abs=1e-9)
         assert row["repeat_log_hi95"] == pytest.approx(math.log(2) * 0.025, abs=1e-9)
 
 

@@ -277,6 +277,19 @@ def test_overlapping_files_give_a_job_once() -> None:
     assert outcome.lines == {"event_Q": 2, "event_S": 2, "event_E": 1}
 
 
+def test_a_log_read_twice_keeps_what_a_start_told_of_its_rerun() -> None:
+    log = started() + record("R", date="11/21/2026 08:00:30")
+    once, twice = read(log), read(log, log)
+    assert once.only()["queue"] == twice.only()["queue"] == "workq"
+    assert twice.lines == {"event_S": 2, "event_R": 1}
+
+
+def test_a_log_without_one_readable_record_of_a_job_has_no_jobs() -> None:
+    bad = ended(status=0).replace("Exit_status=0", "Exit_status=x")
+    outcome = read(record("L") + bad + bad)
+    assert (outcome.jobs.num_rows, outcome.unreadable.num_rows) == (0, 2)
+
+
 def test_a_day_file_may_hold_a_part_of_a_job() -> None:
     assert read(ended(), queued(), started()).only()["state"] == "COMPLETED"
 

@@ -13,7 +13,7 @@ from pipeline.core.settings import IngestSettings, SiteSettings, TextRule
 from pipeline.core.store import read_table
 from pipeline.core.tables import JOBS, UNREADABLE
 from pipeline.ingest import ingest, ingest_to, intake, spill
-from pipeline.ingest.privacy import hasher_of
+from pipeline.ingest.privacy import Hasher, hasher_of
 
 NAMES = ("adalovelace", "engineers", "proj-moon", "secretname", "hushdir", "whisper")
 HEADER = (
@@ -97,6 +97,16 @@ def test_groups_stay_what_they_are_and_another_key_gives_other_hashes(tmp_path: 
     assert users(key) == users(key) != users(other)
     hasher = hasher_of(SiteSettings(anonymise=True, key_file=str(key)))
     assert hasher.of("user", "bob") != hasher.of("account", "bob")
+
+
+@pytest.mark.parametrize("secret", [b"", b"short key", bytes(range(64))])
+def test_many_texts_hashed_at_once_are_each_hashed_alone(secret: bytes) -> None:
+    hasher = Hasher(secret)
+    words = ["", "a", "größe", *("x" * n for n in (7, 8, 127, 128, 129, 255, 256, 257, 1000)), "a"]
+    for text in (pa.array([*words, None]), pa.array([None, "cut off", *words])[2:]):
+        hashed = hasher.column("work_dir", text)
+        assert hashed.to_pylist() == [w if w is None else hasher.of("work_dir", w) for w in text.to_pylist()]
+    assert hasher.column("user", pa.array([], pa.string())).to_pylist() == []
 
 
 def test_a_site_s_own_rule_gives_an_application_a_name_to_keep(tmp_path: Path, key: Path) -> None:

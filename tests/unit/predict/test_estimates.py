@@ -1,5 +1,7 @@
 """Job-level estimates: the chain, its quantiles, and what is left out."""
 
+import pytest
+
 from pipeline.clean import clean
 from pipeline.core.settings import CleanSettings, EstimateSettings
 from pipeline.predict import estimate
@@ -56,6 +58,13 @@ def test_a_hostile_name_is_a_value_like_any_other() -> None:
 def test_an_unknown_value_matches_only_itself() -> None:
     rows = estimates([{"application": None}] * 2 + [{}] * 3, chain=(("user", "application"),))
     assert {(row["application"], row["n_jobs"]) for row in rows[:-1]} == {(None, 2), ("solver", 3)}
+
+
+def test_a_runtime_cut_at_its_limit_is_a_lower_bound_and_an_open_end_is_null() -> None:
+    runs = [(float(t), "COMPLETED") for t in range(10, 50, 10)] + [(45.0, "TIMEOUT")]
+    (row,) = estimates([{"runtime_s": t, "state": state} for t, state in runs], chain=((),))
+    assert (row["runtime_s_q50"], row["n_jobs"], row["n_censored"]) == (30.0, 5, 1)
+    assert row["runtime_s_q80"] == pytest.approx(41.0) and row["runtime_s_q95"] is None
 
 
 def test_no_jobs_no_estimates() -> None:

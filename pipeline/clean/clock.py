@@ -1,0 +1,125 @@
+"""A clock set back: a stretch of time that stands in the log twice, as the hour at the end of summer time does.
+
+A server gives ids out in order of submit, so that submit times rise with them. Where they fall back, and the stretch
+fallen back over is filled with jobs before as well as after, the clock was set back by that much. One job, or a block
+of them, that was submitted anew under its old id does not do that: nothing of its kind fills the way up to it.
+
+It does not see: clocks set forward, which look like quiet; steps within less than ten jobs; anything in SWF, which is
+sorted and renumbered; nor in logs whose ids do not follow the clock (several servers in one log, ids that began anew).
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.clean.view import View
+from pipeline.core.arrays import Array, Bools, Ints, floats
+from pipeline.core.clean_settings import CleanSettings, ClockSettings
+from pipeline.core.compiled import entry_kernel
+
+MOST = 2**31
+"""Ids and spans beyond it are not packed into one number; no server's clock covers 68 years."""
+
+Stretch = tuple[float, float]
+
+
+def clock_jump(view: View, settings: CleanSettings) -> Bools:
+    """True for a job that waits or runs, by the log, at any time in a stretch that stands in the log twice."""
+    touched = np.zeros(view.jobs.num_rows, bool)
+    stretches = repeated_stretches(view, settings.clock)
+    if stretches:
+        last_s = np.fmax(np.fmax(view.submit_s, view.start_s), view.end_s)
+        for since_s, until_s in stretches:
+            touched |= (view.submit_s <= until_s) & (last_s >= since_s)
+    return touched
+
+
+def repeated_stretches(view: View, limits: ClockSettings) -> list[Stretch]:
+    """From where to where (s since 1970, as the log has it) the clock ran twice, in order."""
+    times_s = _by_number(view)
+    if len(times_s) < 2 * limits.min_jobs:
+        return []
+    back = np.flatnonzero(np.diff(times_s) <= -limits.min_back_s) + 1
+    if not len(back) or len(back) > limits.disorder_share * len(times_s):
+        return []
+    gap_s = _filled(times_s, back, limits.min_jobs, limits.max_gap_share)
+    # The clock was set some time between two submits: so it is taken to be as long before as they ever are apart.
+    stretches = [(float(times_s[i] - s), float(times_s[i - 1] + s)) for i, s in zip(back, gap_s, strict=True) if s >= 0]
+    return sorted(stretches)
+
+
+def _by_number(view: View) -> Ints:
+    """Submit times in order of the number each first record's id begins with, then of submit."""
+    numbers, begins = leading_numbers(view.jobs.column("job_id"))
+    known = begins & ~np.isnan(view.submit_s) & (floats(view.jobs, "restart") == 0)
+    numbers, submit_s = numbers[known], view.submit_s[known]
+    if not len(numbers):
+        return np.empty(0, np.int64)
+    begin_s = submit_s.min()
+    if numbers.max() >= MOST or submit_s.max() - begin_s >= MOST:
+        sorted_s: Ints = submit_s[np.lexsort((submit_s, numbers))].astype(np.int64)
+        return sorted_s
+    packed = numbers << 31 | (submit_s - begin_s).astype(np.int64)
+    # A log that is in order of both, as most are, need not be sorted.
+    packed = packed if bool(np.all(packed[1:] >= packed[:-1])) else np.sort(packed)
+    times_s: Ints = (packed & (MOST - 1)) + int(begin_s)
+    return times_s
+
+
+def leading_numbers(ids: pa.ChunkedArray) -> tuple[Ints, Bools]:
+    """The digits each id begins with as a number (at most 18 of them), and whether there are any."""
+    text = ids.cast(pa.large_string()).combine_chunks()
+    if not len(text):
+        return np.empty(0, np.int64), np.empty(0, bool)
+    _, offsets, data = text.buffers()
+    ends = np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1]
+    letters = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
+    return _leading(ends, letters)
+
+
+@entry_kernel
+def _leading(ends: Ints, letters: Array) -> tuple[Ints, Bools]:
+    numbers, begins = np.zeros(len(ends) - 1, np.int64), np.zeros(len(ends) - 1, np.bool_)
+    for row in range(len(numbers)):
+        at = ends[row]
+        while at < min(ends[row + 1], ends[row] + 18) and 48 <= letters[at] <= 57:
+            numbers[row] = numbers[row] * 10 + letters[at] - 48
+            at += 1
+        begins[row] = at > ends[row]
+    return numbers, begins
+
+
+@entry_kernel
+def _filled(times_s: Ints, back: Ints, min_jobs: int, gap_share: float) -> Ints:
+    """Of each step back over a stretch that jobs fill on both sides of it, their longest gap (s); -1: not filled.
+
+    Both sides are walked in turn, because where the stretch is not filled one of them ends at once: linear in practice.
+    """
+    found = np.full(len(back), -1, np.int64)
+    for place in range(len(back)):
+        i = back[place]
+        low, high = times_s[i], times_s[i - 1]
+        most = gap_share * (high - low)
+        before, after, above, below = i - 1, i, high, low
+        n_before, n_after = 1, 1
+        is_open, widest = True, 0
+        while is_open and widest < most:
+            is_open = False
+            if above > low:
+                before -= 1
+                at = low if before < 0 or times_s[before] <= low else times_s[before]
+                is_open = True
+                if at <= above:
+                    n_before += at > low
+                    widest = max(widest, above - at)
+                    above = at
+            if below < high:
+                after += 1
+                at = high if after >= len(times_s) or times_s[after] >= high else times_s[after]
+                is_open = True
+                if at >= below:
+                    n_after += at < high
+                    widest = max(widest, at - below)
+                    below = at
+        if widest < most and n_before >= min_jobs and n_after >= min_jobs:
+            found[place] = widest
+    return found

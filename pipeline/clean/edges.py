@@ -1,0 +1,64 @@
+"""Where a log begins and ends: what stands apart from its steady part.
+
+A stretch at either end is cut off where a gap parts it from the rest: the log was opened by a few trial jobs, or closed
+by stragglers. A ramp at the beginning is cut off where a week first has a fair share of a usual week's jobs. Neither is
+cut where it would take more than a stated share of the log: then it is what the log is like, not its edge. Quiet ends
+are not ramps: as many logs end at a holiday as with the machine's.
+"""
+
+import numpy as np
+
+from pipeline.clean.view import DAY_S, View
+from pipeline.core.arrays import Bools, Floats
+from pipeline.core.clean_settings import CleanSettings, EdgeSettings
+
+WEEK_DAYS = 7
+
+
+def log_edge(view: View, settings: CleanSettings) -> Bools:
+    """True for a job submitted before the log's steady part begins, or after it ends."""
+    since_s, until_s = steady_span(view, settings.edge)
+    edge: Bools = (view.submit_s < since_s) | (view.submit_s > until_s)
+    return edge
+
+
+def steady_span(view: View, settings: EdgeSettings) -> tuple[float, float]:
+    """From which submit to which the log is steady, both in, in s since 1970; NaN: no submit time is known."""
+    times_s = _ordered(view)
+    if not len(times_s):
+        return np.nan, np.nan
+    n_head, n_tail = _parted(times_s, settings)
+    n_head = max(n_head, _ramp(times_s, settings))
+    return float(times_s[n_head]), float(times_s[len(times_s) - 1 - n_tail])
+
+
+def _ordered(view: View) -> Floats:
+    known = view.submit_s[~np.isnan(view.submit_s)]
+    # A table from ingest is in order already, and seeing that takes a tenth of sorting it.
+    return known if bool(np.all(known[1:] >= known[:-1])) else np.sort(known)
+
+
+def _parted(times_s: Floats, settings: EdgeSettings) -> tuple[int, int]:
+    """How many jobs stand before the last abnormal gap near the beginning, and after the first one near the end."""
+    gaps_s = np.diff(times_s)
+    near = min(settings.near_jobs, int(settings.max_share * len(times_s)))
+    if not near or len(gaps_s) < settings.min_jobs:
+        return 0, 0
+    abnormal_s = max(settings.gap_h * 3600, settings.gap_factor * float(np.quantile(gaps_s, 0.99)))
+    head, tail = gaps_s[:near] > abnormal_s, gaps_s[::-1][:near] > abnormal_s
+    return int(np.flatnonzero(head).max(initial=-1)) + 1, int(np.flatnonzero(tail).max(initial=-1)) + 1
+
+
+def _ramp(times_s: Floats, settings: EdgeSettings) -> int:
+    """How many jobs came before the day that first lifted seven days in a row to their share of a usual week."""
+    days = (times_s - times_s[0]) // DAY_S
+    # Under one job a day no week is usual; and a stray year 9999 asks for no memory.
+    if days[-1] < settings.ramp_min_days or days[-1] > len(times_s):
+        return 0
+    weeks = np.convolve(np.bincount(days.astype(np.int64)), np.ones(WEEK_DAYS, np.int64), "valid")
+    full = np.median(weeks)
+    if full < settings.ramp_min_week_jobs:
+        return 0
+    first = int(np.argmax(weeks >= settings.ramp_share * full))
+    before = int(np.searchsorted(days, first + WEEK_DAYS - 1)) if first else 0
+    return before if before <= settings.max_share * len(times_s) else 0

@@ -1,0 +1,124 @@
+"""Failed starts and hangs: injected into simulated groups and found there; what cannot tell is silent, and counted."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pipeline.clean import clean
+from pipeline.clean.runtimes import hangs_above_s, starts_below_s
+from pipeline.clean.view import View
+from pipeline.core.flags import Flag
+from pipeline.core.settings import CleanSettings, SiteSettings
+from tests.rows import flags, jobs_of
+
+MEDIANS_S = (200.0, 900.0, 4_000.0, 20_000.0)
+
+
+def group_of(runtimes_s: Any, user: str = "ada", **same: Any) -> list[dict[str, Any]]:
+    rows = []
+    for place, runtime_s in enumerate(runtimes_s):
+        start_s = 1_000_000 + 50_000 * place
+        rows.append({"user": user, "submit_s": start_s, "start_s": start_s, "end_s": start_s + int(runtime_s)})
+        rows[-1] |= {"runtime_s": float(runtime_s), "job_id": f"{user}-{place}", "source_line": place + 1} | same
+    return rows
+
+
+def flags_of(rows: list[dict[str, Any]]) -> np.ndarray:
+    return np.array(flags(clean(jobs_of(rows), CleanSettings())[0]), object)
+
+
+def facts_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return dict(clean(jobs_of(rows), CleanSettings())[-1].facts)
+
+
+def simulated(seed: int, log_sd: float, share: float = 0.03) -> tuple[list[dict[str, Any]], np.ndarray]:
+    """Groups of lognormal runtimes, and which jobs were made failed starts (1) or hangs of 30 times (2)."""
+    rng = np.random.default_rng(seed)
+    rows, marks = [], []
+    for k in range(24):
+        runtimes_s = MEDIANS_S[k % 4] * np.exp(rng.normal(0, log_sd, rng.integers(40, 150)))
+        mark = rng.choice(3, len(runtimes_s), p=[1 - 2 * share, share, share])
+        runtimes_s = np.where(mark == 1, rng.integers(1, 11, len(mark)), np.where(mark == 2, 30, 1) * runtimes_s)
+        rows += group_of(np.ceil(runtimes_s), f"user{k}")
+        marks.append(mark)
+    return rows, np.concatenate(marks)
+
+
+@pytest.mark.parametrize("log_sd", [0.05, 0.3, 0.6])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_failed_starts_and_hangs_are_found_and_clean_jobs_left_alone(seed: int, log_sd: float) -> None:
+    rows, marks = simulated(seed, log_sd)
+    found = flags_of(rows)
+    starts_told, hangs_told = told(rows)
+    assert np.mean(found[(marks == 1) & starts_told] == Flag.FAILED_START) >= 0.95
+    assert np.mean(found[(marks == 2) & hangs_told] == Flag.HANG) >= 0.8
+    assert min(starts_told.mean(), hangs_told.mean()) >= 0.4
+    # What the rule costs: clean jobs it takes for outliers.
+    assert np.mean(found[marks == 0] != None) <= 0.001  # noqa: E711
+
+
+def told(rows: list[dict[str, Any]]) -> list[np.ndarray]:
+    """Per job, whether its group says it tells failed starts, and hangs."""
+    view, limits = View(jobs_of(rows), SiteSettings()), CleanSettings().runtime
+    return [~np.isnan(find(view.alike, limits))[view.alike.group] for find in (starts_below_s, hangs_above_s)]
+
+
+@pytest.mark.parametrize("seed", [4, 5])
+def test_wide_groups_are_silent_and_counted(seed: int) -> None:
+    rows, _ = simulated(seed, 1.5, share=0.0)
+    assert set(flags_of(rows)) == {None}
+    facts = facts_of(rows)
+    assert (facts["groups_too_wide"], facts["jobs_in_groups_too_wide"]) == (24, len(rows))
+
+
+def test_groups_of_fewer_than_twenty_are_silent_and_counted() -> None:
+    rows = group_of([1_000.0] * 18 + [100_000.0])
+    assert set(flags_of(rows)) == {None}
+    assert (facts_of(rows)["groups_too_small"], facts_of(rows)["jobs_in_groups_too_small"]) == (1, 19)
+    assert set(flags_of(group_of([1_000.0] * 20 + [100_000.0]))) == {None, Flag.HANG}
+
+
+def test_failed_jobs_are_judged_by_those_that_completed() -> None:
+    rows = group_of([1_000.0] * 25) + group_of([5.0] * 40, state="FAILED")
+    for place, row in enumerate(rows):
+        row["job_id"] = f"{'done' if place < 25 else 'failed'}-{place}"
+    assert list(flags_of(rows)) == [None] * 25 + [Flag.FAILED_START] * 40
+
+
+def test_other_sizes_applications_and_users_are_other_groups() -> None:
+    rows = group_of([1_000.0] * 25)
+    for other in ({"procs": 8}, {"application": "other"}, {"user": "bob"}):
+        assert set(flags_of([*rows, group_of([50_000.0])[0] | other | {"job_id": "x"}])) == {None}
+
+
+@pytest.mark.parametrize("odd", [{"state": "TIMEOUT"}, {"state": "CANCELLED", "requested_s": 50_000.0}])
+def test_a_job_killed_at_its_limit_is_no_hang(odd: dict[str, Any]) -> None:
+    rows = group_of([1_000.0] * 25 + [50_000.0])
+    assert flags_of(rows)[-1] == Flag.HANG
+    rows[-1] |= odd
+    assert flags_of(rows)[-1] is None
+
+
+def test_a_job_of_seconds_that_is_still_running_is_no_failed_start() -> None:
+    rows = group_of([1_000.0] * 25 + [5.0])
+    assert flags_of(rows)[-1] == Flag.FAILED_START
+    rows[-1] |= {"state": "RUNNING", "end_s": None}
+    assert flags_of(rows)[-1] is None
+
+
+def test_what_one_job_in_five_does_is_no_hang() -> None:
+    assert set(flags_of(group_of([1_000.0] * 40 + [50_000.0] * 9))) == {None}
+    assert set(flags_of(group_of([1_000.0] * 40 + [50_000.0] * 3))) == {None, Flag.HANG}
+
+
+def test_a_minute_where_others_take_seconds_is_no_hang() -> None:
+    assert set(flags_of(group_of([5.0] * 40 + [60.0] * 2))) == {None}
+
+
+def test_the_order_of_jobs_is_nothing() -> None:
+    rows, _ = simulated(6, 0.3)
+    order = np.random.default_rng(0).permutation(len(rows))
+    shuffled = jobs_of(rows).take(pa.array(order))
+    assert np.array(flags(clean(shuffled, CleanSettings())[0]), object).tolist() == flags_of(rows)[order].tolist()
