@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pipeline.core.errors import InputError
 from pipeline.core.matching import Value
-from pipeline.core.store import filled_columns, find_row, read_columns
+from pipeline.core.store import filled_columns, find_only_row, find_row, read_columns
 from pipeline.core.tables import ESTIMATES, GROUPS, PREDICTIONS
 from pipeline.predict.lookup import Answer, Fitted, Question, look_up, wanted
 from pipeline.publish import Manifest, load_manifest
@@ -40,14 +40,20 @@ def answer(published: Path, values: Mapping[str, Value], site: str | None = None
 
 
 def _fitted(manifest: Manifest, question: Question) -> Fitted | None:
-    """The scalability fit of the job's group at its processors; None where there is no such group or size."""
+    """The scalability fit of the job's group at its processors; None where there is no such group or size.
+
+    Where the question leaves columns of a group open, the only group with what it does tell is the job's.
+    """
     named = [str(name) for name in manifest.settings.get("group", {}).get("template", ())]
     template = filled_columns(manifest.path(GROUPS.name), GROUPS, named)
     held = wanted(template, question) if template else None
     if held is None:
         return None
     names = ("group_id", "n_jobs", "n_sizes", "last_end_s")
+    told = {name: value for name, value in held.items() if value is not None}
     group = find_row(manifest.path(GROUPS.name), GROUPS, held, names)
+    if group is None and len(told) < len(held):
+        group = find_only_row(manifest.path(GROUPS.name), GROUPS, told, names)
     if group is None:
         return None
     at = {"group_id": group["group_id"], "procs": question.values["procs"]}

@@ -55,7 +55,9 @@ def _age(found: Mapping[str, Any]) -> str:
 def _fit(fit: Mapping[str, Any], *, is_used: bool) -> str:
     told = f"scalability fit of {fit['template']} ({fit['method']}, {fit['n_jobs']:,} jobs at {fit['n_sizes']} sizes)"
     if is_used:
-        return f"Too few of these jobs ran on this many processors, so the {told} answers; its reliability is ok."
+        return (
+            f"No template that tells processors has a row for this job, so the {told} answers; its reliability is ok."
+        )
     return f"The {told} says {span(fit['runtime_s'])} on this many processors; not used: {fit['reliability']}."
 
 

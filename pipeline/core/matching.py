@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.core.arrays import Ints
 from pipeline.core.buffers import arrow, integers, texts
 
 Value = str | float | int | None
@@ -13,18 +14,21 @@ Value = str | float | int | None
 
 def first_place(table: pa.Table, wanted: Mapping[str, Value]) -> int:
     """The first row in which every named column holds its value (None: null); -1: none."""
-    if not table.num_rows:
-        return -1
+    places = matching_places(table, wanted)
+    return int(places[0]) if len(places) else -1
+
+
+def matching_places(table: pa.Table, wanted: Mapping[str, Value]) -> Ints:
+    """All rows in which every named column holds its value (None: null)."""
     mask: pa.ChunkedArray | None = None
     for name, value in wanted.items():
         same = _same(table.column(name), value)
         if same is None:
-            return -1
+            return np.empty(0, np.int64)
         mask = same if mask is None else pc.and_(mask, same)
-    if mask is None:
-        return 0
-    places = integers(pc.indices_nonzero(mask))[0]
-    return int(places[0]) if len(places) else -1
+    if mask is None or not table.num_rows:
+        return np.arange(table.num_rows)
+    return integers(pc.indices_nonzero(mask))[0]
 
 
 def _same(column: pa.ChunkedArray, value: Value) -> pa.ChunkedArray | None:

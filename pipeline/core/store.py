@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from pipeline.core.buffers import arrow, integers, unknown
 from pipeline.core.errors import InputError
-from pipeline.core.matching import Value, first_place
+from pipeline.core.matching import Value, first_place, matching_places
 from pipeline.core.tables import TableKind
 from pipeline.core.text import printable
 
@@ -144,6 +144,19 @@ def find_row(
                 rows = file.read_row_group(number, columns=list(names), use_threads=False)
                 return dict(rows.slice(place, 1).to_pylist()[0])
     return None
+
+
+def find_only_row(
+    path: Path, kind: TableKind, wanted: Mapping[str, Value], names: Sequence[str]
+) -> dict[str, str | float | int | None] | None:
+    """The named columns of the one row with these values; None where there are several, or none."""
+    with _opened(path, kind) as file:
+        compared = file.read(columns=list(wanted), use_threads=False)
+        places = matching_places(compared, wanted)
+        if len(places) != 1:
+            return None
+        rows = file.read(columns=list(names), use_threads=False)
+    return dict(rows.slice(int(places[0]), 1).to_pylist()[0])
 
 
 def filled_columns(path: Path, kind: TableKind, names: Sequence[str]) -> list[str]:

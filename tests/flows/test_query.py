@@ -69,6 +69,25 @@ def test_a_size_nobody_ran_is_answered_by_the_group_s_fit(published: Path, wallt
     assert "scalability fit" in shown and "reliability is ok" in shown and "4.0 h asked for" in shown
 
 
+def test_what_is_not_told_of_a_group_stays_open_where_only_one_is_left(published: Path, walltime: Walltime) -> None:
+    groups = rows(published, "groups")
+    fits = {
+        (row["group_id"], row["procs"]): row for row in rows(published, "predictions") if row["reliability"] == "ok"
+    }
+    alike: dict[tuple[object, object], list[dict[str, object]]] = {}
+    for group in groups:
+        alike.setdefault((group["user"], group["application"]), []).append(group)
+    sized = dict(iter(fits))
+    alone = next(own[0] for own in alike.values() if len(own) == 1 and own[0]["group_id"] in sized)
+    several = next(own for own in alike.values() if len(own) > 1 and own[0]["group_id"] in sized)
+    procs = sized[alone["group_id"]]
+    given = ("--user", alone["user"], "--application", alone["application"], "--procs", procs, "--requested", "4h")
+    found = asked(walltime, published, *given)
+    assert (found["source"], found["runtime_s"]) == ("predictions", fits[alone["group_id"], procs]["runtime_s"])
+    given = ("--user", several[0]["user"], "--application", several[0]["application"], "--procs", procs)
+    assert asked(walltime, published, *given)["source"] == "estimates"
+
+
 def test_what_is_said_names_template_jobs_and_age(published: Path, walltime: Walltime) -> None:
     shown = walltime("query", "--from", published, "--user", "\x1b[31mnobody", "--requested", "4h").out
     assert "template all" in shown and "jobs, the newest ended" in shown and "passed over" in shown
