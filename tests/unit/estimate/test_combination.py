@@ -47,3 +47,16 @@ def test_the_whole_covers_what_it_says_on_a_log_it_has_never_seen() -> None:
     assert 0.93 <= figures["coverage_q95"] <= 0.97
     request = ESTIMATORS["request"](past, ForecastSettings())
     assert figures["mae_s"] < 0.5 * scores(past.runtime_s, request, np.arange(len(past)) >= 1000)["mae_s"]
+
+
+def test_a_job_stopped_below_its_estimate_moves_no_weight() -> None:
+    """It only says that it would have run longer: how far the estimate was off, nobody knows."""
+    past = a_past(400)._replace(is_lower_bound=np.ones(400, np.bool_))
+    told_s = np.column_stack([past.runtime_s * 2, past.runtime_s * 6])
+    held, pace = beliefs(5, np.zeros(2)), Pace(0.02, 0.5, 90 * DAY_S, 365 * DAY_S)
+    found = blended(past, np.arange(400), told_s, past.runtime_s, np.zeros(2), held, pace)
+    assert np.allclose(found, past.runtime_s * 4)
+    short_s = told_s / 10
+    held = beliefs(5, np.zeros(2))
+    found = blended(past, np.arange(400), short_s, past.runtime_s, np.zeros(2), held, pace)
+    assert found[-1] > short_s[-1].mean() * 1.2
