@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.columns import TEMPLATE_COLUMNS
 from pipeline.core.errors import ConfigError
+from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.core.section import Section
 from pipeline.core.text import printable
 
@@ -148,6 +149,17 @@ class EstimateSettings(Section):
     min_jobs: int = Field(2, ge=1, description="Jobs a template value needs to be published.")
 
 
+class BacktestSettings(Section):
+    """How estimates are tried on a log's own past: each made at a job's submit, from jobs that had ended by then."""
+
+    methods: tuple[str, ...] = Field((), description="Methods to try; none named: all there are.")
+    train_share: float = Field(
+        1 / 3, gt=0, lt=1, description="First share of the jobs, by submit: learnt from, not scored."
+    )
+    fortnight_min_jobs: int = Field(100, ge=1, description="Jobs a fortnight needs to count as the one covered worst.")
+    leak_times: int = Field(6, ge=1, description="Times at which --check-leaks hides what had not happened yet.")
+
+
 class PublishSettings(Section):
     """How many published versions stay on disk."""
 
@@ -166,6 +178,8 @@ class RunSettings(Section):
     fit: FitSettings = FitSettings()
     predict: PredictSettings = PredictSettings()
     estimate: EstimateSettings = EstimateSettings()
+    forecast: ForecastSettings = ForecastSettings()
+    backtest: BacktestSettings = BacktestSettings()
     publish: PublishSettings = PublishSettings()
 
 

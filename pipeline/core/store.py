@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from pipeline.core.buffers import arrow, integers, unknown
 from pipeline.core.errors import InputError
+from pipeline.core.matching import Value, first_place, matching_places
 from pipeline.core.tables import TableKind
 from pipeline.core.text import printable
 
@@ -118,6 +119,79 @@ def read_batches(path: Path, kind: TableKind, n_rows: int = ROW_GROUP_ROWS) -> I
     except (pa.ArrowInvalid, OSError) as error:
         found = f"a file that is no Parquet table ({printable(str(error))})"
         raise InputError(printable(str(path)), found, f"a {kind.name} table") from None
+
+
+def read_columns(path: Path, kind: TableKind) -> pa.Table:
+    """The table with texts as plain strings and its values unchecked, which is quicker; InputError for another kind."""
+    with _opened(path, kind) as file:
+        return file.read(columns=[column.name for column in kind.columns], use_threads=False)
+
+
+def find_row(
+    path: Path, kind: TableKind, wanted: Mapping[str, Value], names: Sequence[str]
+) -> dict[str, str | float | int | None] | None:
+    """The named columns of the first row with these values; reads the columns it compares, then one row group's others.
+
+    A table sorted by a wanted column is read where that value can stand, and nowhere else.
+    """
+    with _opened(path, kind) as file:
+        for number in range(file.num_row_groups):
+            if not _may_hold(file.metadata.row_group(number), wanted):
+                continue
+            compared = file.read_row_group(number, columns=list(wanted), use_threads=False)
+            place = first_place(compared, wanted)
+            if place >= 0:
+                rows = file.read_row_group(number, columns=list(names), use_threads=False)
+                return dict(rows.slice(place, 1).to_pylist()[0])
+    return None
+
+
+def find_only_row(
+    path: Path, kind: TableKind, wanted: Mapping[str, Value], names: Sequence[str]
+) -> dict[str, str | float | int | None] | None:
+    """The named columns of the one row with these values; None where there are several, or none."""
+    with _opened(path, kind) as file:
+        compared = file.read(columns=list(wanted), use_threads=False)
+        places = matching_places(compared, wanted)
+        if len(places) != 1:
+            return None
+        rows = file.read(columns=list(names), use_threads=False)
+    return dict(rows.slice(int(places[0]), 1).to_pylist()[0])
+
+
+def filled_columns(path: Path, kind: TableKind, names: Sequence[str]) -> list[str]:
+    """Those of the named columns that hold any value, by what the file says of itself."""
+    with _opened(path, kind) as file:
+        groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
+    filled = {c.path_in_schema for c in chunks if c.statistics is None or c.statistics.num_values}
+    return [name for name in names if name in filled]
+
+
+def _may_hold(group: pq.RowGroupMetaData, wanted: Mapping[str, Value]) -> bool:
+    """Whether the least and largest values a row group is said to hold leave room for the text wanted."""
+    for place in range(group.num_columns):
+        column = group.column(place)
+        value, said = wanted.get(column.path_in_schema), column.statistics
+        is_told = isinstance(value, str) and said is not None and said.has_min_max and isinstance(said.min, str)
+        if is_told and not said.min <= value <= said.max:
+            return False
+    return True
+
+
+def _opened(path: Path, kind: TableKind) -> pq.ParquetFile:
+    where, expected = printable(str(path)), f"a {kind.name} table"
+    try:
+        file = pq.ParquetFile(path, memory_map=True)
+    except FileNotFoundError:
+        raise InputError(where, "no such file", expected, "give the path of one") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(where, f"a file that is no Parquet table ({printable(str(error))})", expected) from None
+    missing = [column.name for column in kind.columns if column.name not in file.schema_arrow.names]
+    if missing:
+        file.close()
+        raise InputError(where, f"no column {', '.join(missing)}", expected, "run again to publish it anew")
+    return file
 
 
 def read_metadata(path: Path) -> dict[str, str]:
