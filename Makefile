@@ -53,4 +53,7 @@ $(STAMP): requirements.lock pyproject.toml
 	$$python -m venv .venv; \
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock; \
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .; \
+	if ! $(PYTHON) -c 'import lightgbm' 2>/dev/null; then \
+	    echo "LightGBM does not load here: it needs OpenMP's runtime (Debian: apt-get install libgomp1)." >&2; exit 1; \
+	fi; \
 	touch $(STAMP)

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from pipeline.clean import clean
+from pipeline.clean import SCREENED, clean
 from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.columns import CATEGORY
 from pipeline.core.settings import SiteSettings
@@ -66,7 +66,7 @@ def read_again(path: Path, n: int) -> pa.Table:
     """The synthetic jobs written by another process and read back: its memory is not this one's."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         pool.submit(write_synthetic, path, n).result()
-    return read_table(path, JOBS)
+    return read_table(path, JOBS, only=SCREENED)
 
 
 def write_synthetic(path: Path, n: int) -> None:

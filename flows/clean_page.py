@@ -44,7 +44,7 @@ def _told(cleaned: Cleaned) -> dict[str, Any]:
         "report": cleaned.report,
         "set_aside": total(cleaned.report.set_aside.values()),
         "n_aside": sum(burst["outcome"] in ("set aside", "dropped by rule") for burst in bursts),
-        "n_suspect": sum(burst["outcome"] == "suspect" for burst in bursts),
+        "n_suspect": sum(burst["tier"] == "suspect" for burst in bursts),
         "bursts": [_burst(one, settings.site) for one in bursts[:BURSTS_LISTED]],
         "bursts_hidden": max(0, len(bursts) - BURSTS_LISTED),
         "effect": [_effect_row(row) for row in cleaned.effect.to_pylist()],

@@ -84,7 +84,10 @@ def plots(figures: Figures, timezone: str) -> dict[str, str]:
 
 def colour_of(burst: Mapping[str, Any]) -> str:
     """The name of a burst's colour: its screen's if its jobs are set aside."""
-    by_outcome = {"suspect": "suspect", "kept by rule": "kept", "dropped by rule": "site"}
+    by_outcome = {
+        "suspect": "suspect", "kept by rule": "kept", "kept in part": "kept", "dropped by rule": "site",
+        "dropped in part": "site",
+    }  # fmt: skip
     return by_outcome.get(burst["outcome"]) or BY_SCREEN.get(burst["screen"], "other")
 
 

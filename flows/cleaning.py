@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 
 from flows.config import config_settings
 from flows.failures import naming
-from flows.tables_out import check_suffix, write_any
-from pipeline.clean import clean
+from flows.tables_out import check_suffix, write_any, write_any_batches
+from pipeline.clean import BURST_FLAGS, SCREENED, SET, clean
 from pipeline.core.errors import InputError, TableError
 from pipeline.core.flags import Flag
 from pipeline.core.report import Report
 from pipeline.core.settings import RunSettings, SiteSettings
-from pipeline.core.store import read_metadata, read_table, write_text
+from pipeline.core.store import read_batches, read_metadata, read_table, write_text
 from pipeline.core.tables import BURSTS, EFFECT, JOBS
 from pipeline.core.text import printable
 
@@ -30,10 +30,12 @@ class Cleaned:
     """A log after cleaning: its jobs flagged, its bursts, what changed, the account, under which settings."""
 
     jobs: pa.Table
+    """Only what the screens read and set; the rest stays on disk."""
     bursts: pa.Table
     effect: pa.Table
     report: Report
     settings: RunSettings
+    source: Path
 
     @property
     def title(self) -> str:
@@ -47,22 +49,24 @@ class Cleaned:
 
         Beside its columns: outcome, what became of its jobs once the site's own rules were heard.
         """
-        kept, dropped = self._with_flag(None), self._with_flag(Flag.SITE_DROP)
-        rows = sorted(self.bursts.to_pylist(), key=_prominence)
-        return [row | {"outcome": _outcome(row, kept, dropped)} for row in rows]
-
-    def _with_flag(self, flag: Flag | None) -> set[str]:
-        """The bursts of which some job has this flag; None: has none."""
         flags = self.jobs.column("flag").cast(pa.string())
-        own = self.jobs.filter(pc.equal(flags, str(flag)) if flag else pc.is_null(flags)).column("burst_id")
-        return set(own.drop_null().unique().to_pylist())
+        own = [str(flag) for flag in BURST_FLAGS.values()]
+        kept, dropped = self._with(pc.is_null(flags)), self._with(pc.equal(flags, str(Flag.SITE_DROP)))
+        flagged = self._with(pc.is_in(flags, value_set=pa.array(own)))
+        rows = sorted(self.bursts.to_pylist(), key=_prominence)
+        return [row | {"outcome": _outcome(row, kept, dropped, flagged)} for row in rows]
+
+    def _with(self, chosen: pa.ChunkedArray) -> set[str]:
+        """The bursts that some of these jobs belong to."""
+        return set(self.jobs.column("burst_id").filter(chosen).drop_null().unique().to_pylist())
 
 
-def _outcome(burst: Mapping[str, Any], kept: Container[str], dropped: Container[str]) -> str:
+def _outcome(burst: Mapping[str, Any], kept: Container[str], dropped: Container[str], flagged: Container[str]) -> str:
     """Some jobs of a strong burst are without a flag only where a rule, or a flag that is off, spares them."""
+    name = burst["burst_id"]
     if burst["tier"] == "remove":
-        return "kept by rule" if burst["burst_id"] in kept else "set aside"
-    return "dropped by rule" if burst["burst_id"] in dropped else "suspect"
+        return "set aside" if name not in kept else "kept in part" if name in flagged else "kept by rule"
+    return "suspect" if name not in dropped else "dropped in part" if name in kept else "dropped by rule"
 
 
 def _names(jobs: pa.Table, column: str) -> str:
@@ -85,7 +89,7 @@ def clean_jobs(path: Path, config: Path | None) -> Cleaned:
     """The jobs of a table, cleaned under a config's settings or the defaults; InputError where it is no such table."""
     settings = config_settings(config) if config else RunSettings()
     jobs, bursts, effect, report = clean(_read_jobs(path), settings.clean, settings.site)
-    return Cleaned(jobs, bursts, effect, report.check(), settings)
+    return Cleaned(jobs, bursts, effect, report.check(), settings, path)
 
 
 def _read_jobs(path: Path) -> pa.Table:
@@ -95,7 +99,7 @@ def _read_jobs(path: Path) -> pa.Table:
     try:
         if (named := read_metadata(path).get("table", "another")) != JOBS.name:
             raise InputError(where, f"{printable(named, 40)} table", _EXPECTED)
-        return read_table(path, JOBS)
+        return read_table(path, JOBS, only=SCREENED)
     except pa.ArrowInvalid:
         raise InputError(where, "a file that is no Parquet table", _EXPECTED) from None
     except TableError as error:
@@ -108,8 +112,9 @@ def check_paths(source: Path, out: Path, report: Path | None) -> None:
     check_suffix(out)
     if report is None:
         return
-    if report.is_dir():
-        raise InputError(f"--report {printable(str(report))}", "a folder", "the path of a page, as in page.html")
+    if report.is_dir() or report.suffix not in (".html", ".htm"):
+        found = "a folder" if report.is_dir() else "no page's name"
+        raise InputError(f"--report {printable(str(report))}", found, "the path of a page, as in page.html")
     if report.resolve() in {path.resolve() for path in (source, *_paths(out).values())}:
         raise InputError(f"--report {printable(str(report))}", "the path of a table", "a path of its own")
 
@@ -121,16 +126,33 @@ def _paths(out: Path) -> dict[str, Path]:
 
 def write_cleaned(cleaned: Cleaned, out: Path, page: str | None, report: Path | None) -> dict[str, Path]:
     """Write the tables, and the page if there is one: first all of them aside, then each into its place."""
-    tables = {JOBS: cleaned.jobs, BURSTS: cleaned.bursts, EFFECT: cleaned.effect}
+    tables = {BURSTS: cleaned.bursts, EFFECT: cleaned.effect}
     paths = _paths(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     with naming(out), tempfile.TemporaryDirectory(prefix=".walltime-spill-", dir=out.parent) as scratch:
-        staged = [write_any(Path(scratch) / paths[kind.name].name, table, kind) for kind, table in tables.items()]
+        staged = [write_any_batches(Path(scratch) / out.name, _flagged(cleaned), JOBS, _said(cleaned.source))]
+        staged += [write_any(Path(scratch) / paths[kind.name].name, table, kind) for kind, table in tables.items()]
         if page is not None and report is not None:
             with naming(report):
                 write_text(report, page)
         _put_in_place(staged, list(paths.values()))
     return paths | ({"page": report} if page is not None and report is not None else {})
+
+
+def _flagged(cleaned: Cleaned) -> Iterator[pa.Table]:
+    """The jobs with all their columns, some at a time, and what cleaning set."""
+    start = 0
+    for batch in read_batches(cleaned.source, JOBS):
+        own = cleaned.jobs.slice(start, batch.num_rows)
+        for name in SET:
+            batch = batch.set_column(batch.column_names.index(name), JOBS.schema().field(name), own.column(name))  # noqa: PLW2901
+        start += batch.num_rows
+        yield JOBS.check(batch)
+
+
+def _said(source: Path) -> dict[str, str]:
+    """What the jobs' file says of itself beside its columns."""
+    return {name: text for name, text in read_metadata(source).items() if name not in ("table", "ARROW:schema")}
 
 
 def _put_in_place(staged: Sequence[Path], paths: Sequence[Path]) -> None:

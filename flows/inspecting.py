@@ -1,6 +1,7 @@
 """An inspected log as plain values, and printed."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from flows.render import console, grid, pairs, plain_number, say
@@ -27,7 +28,7 @@ def as_dict(seen: Inspection, n_rows: int) -> dict[str, Any]:
         "log_columns_missing": list(seen.layout.missing),
         "log_columns_ignored": list(seen.layout.ignored),
         "columns": seen.filled,
-        "columns_empty": seen.empty,
+        "columns_empty": seen.empty if seen.format else [],
         "lines": seen.report.seen.rows if seen.report else 0,
         "n_jobs": seen.jobs.num_rows,
         "set_aside": {name: n for name, n in set_aside.items() if n and name not in hidden},
@@ -36,6 +37,11 @@ def as_dict(seen: Inspection, n_rows: int) -> dict[str, Any]:
         "jobs": seen.jobs.slice(0, n_rows).to_pylist(),
         "unreadable": seen.unreadable.slice(0, _UNREADABLE_SHOWN).to_pylist(),
     }
+
+
+def all_unknown(found: Sequence[dict[str, Any]]) -> bool:
+    """Whether no log among them can be read."""
+    return all(seen["error"] for seen in found)
 
 
 def print_inspection(seen: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """Writing a table where a person asked for it: Parquet or CSV, by suffix."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -29,11 +29,17 @@ def write_any(path: Path, table: pa.Table, kind: TableKind) -> Path:
     return write_any_batches(path, [kind.check(table)], kind)
 
 
-def write_any_batches(path: Path, batches: Iterable[pa.Table], kind: TableKind) -> Path:
-    """Write checked tables one after another as one, whole or not at all; returns the path."""
+def write_any_batches(
+    path: Path, batches: Iterable[pa.Table], kind: TableKind, metadata: Mapping[str, str] | None = None
+) -> Path:
+    """Write checked tables one after another as one, whole or not at all; returns the path. CSV has no metadata."""
     check_suffix(path)
     with naming(path):
-        return write_batches(path, batches, kind) if path.suffix == ".parquet" else _write_csv(path, batches, kind)
+        return (
+            write_batches(path, batches, kind, metadata)
+            if path.suffix == ".parquet"
+            else _write_csv(path, batches, kind)
+        )
 
 
 def _write_csv(path: Path, batches: Iterable[pa.Table], kind: TableKind) -> Path:

@@ -12,7 +12,10 @@ Where do I go to ...
     add a scaling law?                          pipeline/laws/: one file, one line in LAWS; its fitter in pipeline/fit/
     change an interval?                         pipeline/predict/intervals.py
     find who writes files?                      pipeline/core/store.py (Parquet), pipeline/publish/ (versions, manifest)
+    answer for one job?                         pipeline/predict/lookup.py
+    see how good estimates are?                 pipeline/evaluate/ (backtest.py, and leaks.py against looking ahead)
     run it under Prefect?                       flows/nightly.py
 
-Rooms do not import one another; they meet in the tables of core/tables.py. Words are defined in CONTRIBUTING.md.
+Rooms do not import one another; they meet in the tables of core/tables.py. evaluate/
+stands above them, as run.py does. Words are defined in CONTRIBUTING.md.
 """

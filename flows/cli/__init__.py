@@ -7,6 +7,7 @@ from typing import NoReturn
 
 import typer
 
+from flows.cli.backtest import backtest
 from flows.cli.clean import clean
 from flows.cli.columns import columns
 from flows.cli.evaluate_scaling import evaluate_scaling
@@ -15,7 +16,9 @@ from flows.cli.ingest import ingest
 from flows.cli.inspect import inspect
 from flows.cli.options import Version
 from flows.cli.quarantine import quarantine
+from flows.cli.query import query
 from flows.cli.run import run
+from flows.cli.search_templates import search_templates
 from flows.cli.show import show
 from pipeline.core.errors import WalltimeError
 from pipeline.core.text import printable
@@ -28,7 +31,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (run, ingest, inspect, quarantine, clean, fit_series, evaluate_scaling, show, columns):
+for command in (
+    run, ingest, inspect, quarantine, clean, fit_series, evaluate_scaling, query, backtest, show, search_templates, columns,
+):  # fmt: skip
     app.command()(command)
 
 

@@ -31,9 +31,12 @@ def inspect(
     timezone: Timezone = None,
     json: Json = False,
 ) -> None:
-    """Show what each log is taken for, its columns, its first jobs, and what would be set aside."""
+    """Show what each log is taken for, its columns, its first jobs, and what would be set aside.
+
+    Ends with 2 where none of them is a log that can be read.
+    """
     from flows.ingesting import settings_of
-    from flows.inspecting import as_dict, print_inspection
+    from flows.inspecting import all_unknown, as_dict, print_inspection
     from flows.render import print_json
     from pipeline.ingest.inspect import inspect as look
 
@@ -45,3 +48,5 @@ def inspect(
             print_inspection(found[-1])
     if json:
         print_json({"logs": found})
+    if all_unknown(found):
+        raise typer.Exit(2)

@@ -2,4 +2,14 @@
 
 from pipeline.clean.stage import BURST_FLAGS, RULES, clean
 
-__all__ = ["BURST_FLAGS", "RULES", "clean"]
+SCREENED = (
+    "site", "job_id", "restart", "user", "account", "application", "queue", "submit_s", "eligible_s", "start_s",
+    "end_s", "procs", "runtime_s", "suspended_s", "requested_procs", "requested_s", "state", "source_file",
+    "source_line",
+)  # fmt: skip
+"""The columns of JOBS that cleaning reads: a large table need not be in memory with all of them."""
+
+SET = ("flag", "burst_id", "is_lower_bound")
+"""The columns of JOBS that cleaning sets."""
+
+__all__ = ["BURST_FLAGS", "RULES", "SCREENED", "SET", "clean"]

@@ -114,8 +114,10 @@ def capacity_timeline(view: View, n_bins: int = 400) -> Timeline:
 
 def _most(values: Floats, first: Ints, until: Ints) -> Floats:
     """The most of `values[first:until]`, for each pair."""
-    # reduceat also answers for what lies between two pairs; and `until` may be one past the last value.
-    most: Floats = np.maximum.reduceat(np.append(values, -np.inf), np.column_stack([first, until]).ravel())[::2]
+    # reduceat also answers for what lies between two pairs, and knows no place past the last value.
+    places = np.column_stack([first, until]).ravel()
+    is_open = len(places) > 0 and places[-1] == len(values)
+    most: Floats = np.maximum.reduceat(values, places[:-1] if is_open else places)[::2]
     return most
 
 
@@ -141,8 +143,8 @@ def _overlaps(steps: Steps, ratio: Floats) -> Overlap:
     begins, ends = np.flatnonzero(over[1:] & ~over[:-1]), np.flatnonzero(over[:-1] & ~over[1:])
     if not len(begins):
         return Overlap(np.empty(0), np.empty(0), np.empty(0))
-    times_s = steps.times_s.astype(np.float64)
-    return Overlap(times_s[begins], times_s[ends], _most(np.nan_to_num(ratio), begins, ends))
+    since_s, until_s = (steps.times_s[places].astype(np.float64) for places in (begins, ends))
+    return Overlap(since_s, until_s, _most(ratio, begins, ends))
 
 
 def _whole(level: float) -> str:

@@ -59,7 +59,8 @@ def found_windows(view: View, settings: CleanSettings) -> list[Window]:
     starts_s, users = _ordered(view.start_s[rows].astype(np.int64), view.users[0][rows])
     # A job whose end is not known, or cannot be, tells nothing of whether the machine is empty.
     ran = (view.end_s[rows] > view.start_s[rows]) & (view.end_s[rows] < MOST)
-    ends_s = np.sort(np.where(ran, view.end_s[rows], view.start_s[rows]).astype(np.int64))
+    ends_s = np.where(ran, view.end_s[rows], view.start_s[rows]).astype(np.int64)
+    ends_s.sort()
     first, last = _alone(starts_s, users, len(view.users[1]), ends_s, limits)
     windows = [(float(starts_s[i]), float(starts_s[j])) for i, j in zip(first, last, strict=True)]
     return [window for window in windows if _kept_others_out(view, settings, window)] if windows else []
@@ -73,8 +74,12 @@ def _named(view: View, settings: CleanSettings) -> Iterator[Window]:
 def _ordered(starts_s: Ints, users: Ints) -> tuple[Ints, Ints]:
     """Both in order of start, then user: of equal starts no order is known, so that none may matter."""
     begin_s, bits = int(starts_s.min()), int(users.max()).bit_length()
-    packed = np.sort((starts_s - begin_s) << bits | users)
-    return (packed >> bits) + begin_s, packed & ((1 << bits) - 1)
+    packed = (starts_s - begin_s) << bits | users
+    packed.sort()
+    users = packed & ((1 << bits) - 1)
+    packed >>= bits
+    packed += begin_s
+    return packed, users
 
 
 def _alone(starts_s: Ints, users: Ints, n_users: int, ends_s: Ints, limits: DedicatedSettings) -> tuple[Ints, Ints]:

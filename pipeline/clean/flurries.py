@@ -46,17 +46,24 @@ def rest_per_week(view: View, min_jobs: int) -> Floats:
 
     Users with fewer than `min_jobs` jobs do not count: so a quiet user's jobs change nothing for anybody else.
     """
+    if min_jobs not in view.rest_by_min_jobs:
+        view.rest_by_min_jobs[min_jobs] = _rest_per_week(view, min_jobs)
+    return view.rest_by_min_jobs[min_jobs]
+
+
+def _rest_per_week(view: View, min_jobs: int) -> Floats:
     counts = np.diff(view.user_starts)
     rest = np.zeros(len(counts))
     loud = np.flatnonzero(counts >= min_jobs)
     if len(loud) < 2:
         return rest
-    bins, unit_s = _bins(view, loud)
+    own, unit_s = _counts(view, loud)
+    totals = own.sum(axis=0)
     # A week without any job is no week of the machine's life: it was down, or one stray date stretched the log.
-    totals = np.bincount(np.concatenate([*bins]))
-    for user, own in zip(loud, bins, strict=True):
-        others = totals - np.bincount(own, minlength=len(totals))
-        rest[user] = _typical(others[totals > 0]) * WEEK_S / unit_s
+    others = (totals - own)[:, totals > 0]
+    # In a log that is empty more often than not, the mean.
+    typical = np.where((median := np.median(others, axis=1)) > 0, median, others.mean(axis=1))
+    rest[loud] = typical * WEEK_S / unit_s
     return rest
 
 
@@ -66,17 +73,16 @@ def smallest_burst_jobs(view: View, settings: FlurrySettings) -> int:
     return max(settings.min_jobs, int(np.ceil(settings.suspect_weeks * rest.max(initial=0.0))))
 
 
-def _bins(view: View, loud: Ints) -> tuple[list[Ints], int]:
-    starts, times_s = view.user_starts, view.submit_s[view.by_user]
-    mine = [times_s[starts[user] : starts[user + 1]] for user in loud]
-    begin_s, end_s = min(t[0] for t in mine), max(t[-1] for t in mine)
-    unit_s = WEEK_S if end_s - begin_s >= SHORT_LOG_WEEKS * WEEK_S else DAY_S
-    return [((t - begin_s) // unit_s).astype(np.int64) for t in mine], unit_s
-
-
-def _typical(counts: Ints) -> float:
-    """The median; in a log that is empty more often than not, the mean."""
-    return float(np.median(counts)) or float(counts.mean())
+def _counts(view: View, loud: Ints) -> tuple[Ints, int]:
+    """Jobs per loud user and week (day in a short log) from the first loud job on; the unit in s."""
+    place = np.full(len(view.users[1]), -1, np.int64)
+    place[loud] = np.arange(len(loud))
+    whose = place[view.users[0][view.by_submit]]
+    times_s, whose = view.submit_s[view.by_submit][whose >= 0], whose[whose >= 0]
+    unit_s = WEEK_S if times_s[-1] - times_s[0] >= SHORT_LOG_WEEKS * WEEK_S else DAY_S
+    bins = ((times_s - times_s[0]) // unit_s).astype(np.int64)
+    n_bins = int(bins[-1]) + 1
+    return np.bincount(whose * n_bins + bins, minlength=len(loud) * n_bins).reshape(len(loud), n_bins), unit_s
 
 
 def _share(view: View, first: Ints, last: Ints, min_jobs: int) -> Floats:

@@ -1,6 +1,6 @@
 """The cleaning stage: one pure mask a flag, all computed from all jobs; the first reason that holds wins."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -82,7 +82,8 @@ def clean(
     columns["is_lower_bound"] = pa.array(bound, mask=~is_known)
     flagged = _with_columns(jobs, columns)
     facts = _facts(view, settings, bursts, kept, dropped)
-    return flagged, bursts, effect(view, flag_places, flags), _report(view.proc_s, flag_places, flags, facts)
+    told = _report(view.proc_s, flag_places, flags, facts, _notes(facts, settings, kept, dropped))
+    return flagged, bursts, effect(view, flag_places, flags), told
 
 
 def _flagged(
@@ -135,6 +136,8 @@ def _facts(
         "bursts_suspect": tiers.count(Tier.SUSPECT),
     }
     facts |= runtimes.facts(view, settings)
+    # The sweep over all starts and ends takes as much memory as everything held so far.
+    view.forget("alike", "local_s", "by_submit", "by_user", "queues", "applications", "requested_s", "suspended_s")
     facts |= capacity.capacity_facts(view, settings.capacity) | dedicated.dedicated_facts(view, settings)
     decided = (("keep", settings.keep, kept), ("drop", settings.drop, dropped))
     return facts | {
@@ -142,15 +145,30 @@ def _facts(
     }
 
 
+def _notes(facts: dict[str, Fact], settings: CleanSettings, kept: list[Bools], dropped: list[Bools]) -> Iterator[str]:
+    """What a person should look into: rules that name no job, a machine more than full."""
+    for word, rules, masks in (("keep", settings.keep, kept), ("drop", settings.drop, dropped)):
+        for rule, mask in zip(rules, masks, strict=True):
+            if not mask.any():
+                named = ", ".join(f"{k} {printable(str(v), 60)}" for k, v in rule if v is not None and k != "reason")
+                yield f"no job is named by the rule to {word} {named} ({printable(rule.reason)}): is it spelt right?"
+    ratio = facts.get("peak_over_size")
+    if isinstance(ratio, float) and ratio > 1:
+        yield (
+            f"jobs held up to {ratio:.3g} times the processors of site.max_procs at once: the machine was larger, "
+            "or they share processors, or what they asked for is not what they held"
+        )
+
+
 def _rule(word: str, rule: SiteRule) -> str:
     return f"site_{word}: {printable(rule.reason)}"
 
 
-def _report(proc_s: Floats, places: Ints, active: list[Flag], facts: dict[str, Fact]) -> Report:
+def _report(proc_s: Floats, places: Ints, active: list[Flag], facts: dict[str, Fact], notes: Iterable[str]) -> Report:
     def tally(chosen: Bools) -> Tally:
         return Tally(int(chosen.sum()), float(proc_s[chosen].sum()))
 
     counted = {str(flag): tally(places == place) for place, flag in enumerate(active)}
     set_aside = {reason: one for reason, one in counted.items() if one.rows}
     everything = Tally(len(places), float(proc_s.sum()))
-    return Report("clean", "job", everything, tally(places < 0), set_aside, facts).check()
+    return Report("clean", "job", everything, tally(places < 0), set_aside, facts, tuple(notes)).check()

@@ -41,6 +41,7 @@ def steps_of(view: View, chosen: Bools | None = None) -> Steps:
     starts, ends = _sorted(start_s[ran].astype(np.int64), sizes), _sorted(end_s[ran].astype(np.int64), sizes)
     times_s, busy = np.empty(2 * len(sizes), np.int64), np.empty(2 * len(sizes), np.int64)
     n = _merge(*starts, *ends, times_s, busy)
+    del starts, ends, sizes
     return Steps(times_s[:n], busy[:n], np.append(np.diff(times_s[:n]), np.zeros(min(n, 1), np.int64)))
 
 
@@ -53,8 +54,12 @@ def _sorted(times_s: Ints, sizes: Ints) -> tuple[Ints, Ints]:
         order = np.argsort(times_s)
         return times_s[order], sizes[order]
     # Both packed into one number: sorting those takes a quarter of sorting rows.
-    packed = np.sort((times_s - begin_s) << bits | sizes)
-    return (packed >> bits) + begin_s, packed & ((1 << bits) - 1)
+    packed = (times_s - begin_s) << bits | sizes
+    packed.sort()
+    sizes = packed & ((1 << bits) - 1)
+    packed >>= bits
+    packed += begin_s
+    return packed, sizes
 
 
 @entry_kernel

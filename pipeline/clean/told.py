@@ -90,7 +90,7 @@ def tell(view: View, settings: CleanSettings, burst: Burst, rows: Ints, taken: C
         runtime_s_median=quartiles[1],
         runtime_s_q75=quartiles[2],
         proc_hours=float(view.proc_s[rows].sum() / 3600),
-        why=_begun(view, user, rows) + _why(burst, quartiles[2]) + (f" Kept: {short}." if short else ""),
+        why=_begun(view, user, rows) + _why(burst, quartiles[2]) + (f" Only suspected: {short}." if short else ""),
     )
 
 

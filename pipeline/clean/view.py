@@ -80,12 +80,12 @@ class View:
     @cached_property
     def queues(self) -> tuple[Ints, list[str]]:
         """Codes into the sorted queue names, and the names."""
-        return category_codes(self.jobs, "queue")
+        return _few(*category_codes(self.jobs, "queue"))
 
     @cached_property
     def states(self) -> tuple[Ints, list[str]]:
         """Codes into the sorted words for how jobs ended, and the words."""
-        return category_codes(self.jobs, "state")
+        return _few(*category_codes(self.jobs, "state"))
 
     @cached_property
     def is_typical(self) -> Bools:
@@ -110,6 +110,11 @@ class View:
         return self.by_submit[np.argsort(narrow(self.users[0][self.by_submit]), kind="stable")]
 
     @cached_property
+    def rest_by_min_jobs(self) -> dict[int, Floats]:
+        """What flurries.rest_per_week has already answered; three questions ask it."""
+        return {}
+
+    @cached_property
     def user_starts(self) -> Ints:
         """Where each user's rows start in `by_user`, by code; one more entry for the end."""
         return np.searchsorted(self.users[0][self.by_user], np.arange(len(self.users[1]) + 1))
@@ -121,6 +126,11 @@ class View:
         whole = self.submit_s[rows].astype(np.int64)
         local_s[rows] = whole + _offset_s(whole, self.site.timezone)
         return local_s
+
+    def forget(self, *names: str) -> None:
+        """Give the memory of these arrays back; whoever asks again pays again."""
+        for name in names:
+            self.__dict__.pop(name, None)
 
     def state_is(self, *states: str) -> Bools:
         """Where the state is one of these."""
@@ -135,6 +145,11 @@ def narrow(codes: Ints) -> Ints:
     return codes.astype(np.int16) if codes.max(initial=0) < 2**15 else codes
 
 
+def _few(codes: Ints, names: list[str]) -> tuple[Ints, list[str]]:
+    """Codes of few names need little room."""
+    return narrow(codes), names
+
+
 def _instants(jobs: pa.Table, name: str) -> Floats:
     """An instant no cluster can have written is not known."""
     instants = floats(jobs, name)
@@ -144,17 +159,19 @@ def _instants(jobs: pa.Table, name: str) -> Floats:
 def _offset_s(instants: Ints, zone: str) -> Ints:
     """The zone's distance from UTC at each instant: looked up by days, and by quarters of an hour where it changes."""
     clock = ZoneInfo(zone)
-    by_day = _looked_up(instants // DAY_S, DAY_S, clock)
-    changing = np.flatnonzero(by_day != _looked_up(instants // DAY_S + 1, DAY_S, clock))
-    by_day[changing] = _looked_up(instants[changing] // QUARTER_S, QUARTER_S, clock)
-    return by_day
+    days: Ints = instants // DAY_S
+    if not len(days):
+        return days
+    at_midnight = _looked_up(np.arange(days.min(), days.max() + 2), DAY_S, clock)
+    offsets: Ints = at_midnight[days - days.min()]
+    changing = np.flatnonzero((np.diff(at_midnight) != 0)[days - days.min()])
+    offsets[changing] = _looked_up(instants[changing] // QUARTER_S, QUARTER_S, clock)
+    return offsets
 
 
 def _looked_up(units: Ints, unit_s: int, clock: ZoneInfo) -> Ints:
-    if not len(units):
-        return np.empty(0, np.int64)
-    span = np.arange(units.min(), units.max() + 1)
-    offsets = [datetime.fromtimestamp(int(unit) * unit_s, clock).utcoffset() for unit in span]
+    there, place = np.unique(units, return_inverse=True)
+    offsets = [datetime.fromtimestamp(int(unit) * unit_s, clock).utcoffset() for unit in there]
     by_unit = np.array([int(offset.total_seconds()) for offset in offsets if offset is not None], np.int64)
-    found: Ints = by_unit[units - units.min()]
+    found: Ints = by_unit[place]
     return found

@@ -32,7 +32,7 @@ def category_codes(table: pa.Table, name: str) -> tuple[Ints, list[str]]:
     raw = np.concatenate([pc.fill_null(c.indices, -1).to_numpy(zero_copy_only=False) for c in array.chunks]).astype(
         np.int64
     )
-    used = np.unique(raw[raw >= 0])
+    used = np.flatnonzero(np.bincount(raw + 1, minlength=1)[1:])
     values = sorted({words[i] for i in used})
     place = {word: rank for rank, word in enumerate(values)}
     lookup = np.full(len(words) + 1, -1, np.int64)

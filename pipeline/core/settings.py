@@ -3,8 +3,9 @@
 import difflib
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
@@ -14,6 +15,7 @@ from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.columns import TEMPLATE_COLUMNS
 from pipeline.core.errors import ConfigError
 from pipeline.core.screen_settings import AnomalySettings, PatternSettings
+from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.core.section import Section
 from pipeline.core.text import printable
 
@@ -67,7 +69,9 @@ class SiteSettings(Section):
     anonymise: bool = Field(False, description="Replace user, account, group, job name and folder by keyed hashes.")
     key_file: str | None = Field(None, description="File with the key of those hashes; only its owner may read it.")
     max_procs: int | None = Field(
-        None, gt=0, description="Processors of the machine; default: the log's header, if it says."
+        None,
+        gt=0,
+        description="Processors of the machine; without it loads are unknown, and sizes end at the largest seen.",
     )
 
 
@@ -168,6 +172,17 @@ class EstimateSettings(Section):
     min_jobs: int = Field(2, ge=1, description="Jobs a template value needs to be published.")
 
 
+class BacktestSettings(Section):
+    """How estimates are tried on a log's own past: each made at a job's submit, from jobs that had ended by then."""
+
+    methods: tuple[str, ...] = Field((), description="Methods to try; none named: all there are.")
+    train_share: float = Field(
+        1 / 3, gt=0, lt=1, description="First share of the jobs, by submit: learnt from, not scored."
+    )
+    fortnight_min_jobs: int = Field(100, ge=1, description="Jobs a fortnight needs to count as the one covered worst.")
+    leak_times: int = Field(6, ge=1, description="Times at which --check-leaks hides what had not happened yet.")
+
+
 class PublishSettings(Section):
     """How many published versions stay on disk."""
 
@@ -188,6 +203,8 @@ class RunSettings(Section):
     fit: FitSettings = FitSettings()
     predict: PredictSettings = PredictSettings()
     estimate: EstimateSettings = EstimateSettings()
+    forecast: ForecastSettings = ForecastSettings()
+    backtest: BacktestSettings = BacktestSettings()
     publish: PublishSettings = PublishSettings()
 
 
@@ -218,7 +235,8 @@ def _explained(error: ValidationError, where: str) -> ConfigError:
     key = printable(".".join(path))
     if fault["type"] != "extra_forbidden":
         found = f"{key} = {printable(repr(fault['input']))}"
-        return ConfigError(where, found, f"a value that fits ({fault['msg']})")
+        said = fault["msg"].removeprefix("Value error, ").replace("valid tuple", "list")
+        return ConfigError(where, found, f"a value that fits ({said})")
     valid = sorted(_section_at(path[:-1]).model_fields)
     near = difflib.get_close_matches(path[-1], valid, n=1)
     hint = f"did you mean {near[0]}?" if near else "remove it or correct it"
@@ -226,9 +244,16 @@ def _explained(error: ValidationError, where: str) -> ConfigError:
 
 
 def _section_at(path: list[str]) -> type[BaseModel]:
+    """The settings class at a key; a number in the path is a place in a list of such."""
     section: type[BaseModel] = RunSettings
     for name in path:
-        annotation = section.model_fields[name].annotation
-        assert isinstance(annotation, type)
-        section = annotation
+        section = section if name.isdigit() else next(_sections(section.model_fields[name].annotation))
     return section
+
+
+def _sections(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The settings classes an annotation names, itself or what it holds."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _sections(inner)

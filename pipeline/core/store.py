@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from pipeline.core.buffers import arrow, integers, unknown
 from pipeline.core.errors import InputError
+from pipeline.core.matching import Value, first_place, matching_places
 from pipeline.core.tables import TableKind
 from pipeline.core.text import printable
 
@@ -69,18 +70,41 @@ def row_groups(batches: Iterable[pa.Table], n_rows: int = ROW_GROUP_ROWS) -> Ite
         yield pa.concat_tables(held)
 
 
-def read_table(path: Path, kind: TableKind) -> pa.Table:
-    """The table of a Parquet file, checked against its kind; InputError where the file is not one."""
+def read_table(path: Path, kind: TableKind, only: Collection[str] | None = None) -> pa.Table:
+    """The table of a Parquet file, checked against its kind; InputError where the file is not one.
+
+    With `only`, the other columns are not read and null: the key and what is required must be among them.
+    """
     categories = [c.name for c in kind.columns if pa.types.is_dictionary(c.type)]
     try:
-        table = pq.read_table(path, read_dictionary=categories, partitioning=None)
+        if only:
+            kind.check(pq.read_schema(path).empty_table())
+        table = pq.read_table(path, columns=list(only) if only else None, read_dictionary=categories, partitioning=None)
     except FileNotFoundError:
         raise InputError(printable(str(path)), "no such file", f"a {kind.name} table", "give the path of one") from None
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(
             printable(str(path)), f"a file that is no Parquet table ({error})", f"a {kind.name} table"
         ) from None
-    return kind.check(table)
+    # What decoding took would else stay with the process for as long as it works on the table.
+    pa.default_memory_pool().release_unused()
+    return kind.check(_widened(table, kind) if only else table)
+
+
+def _widened(table: pa.Table, kind: TableKind) -> pa.Table:
+    """The table with every column of its kind; those it lacks are null, and as good as no memory."""
+    there = set(table.column_names)
+    zeros = pa.py_buffer(np.zeros(8 * table.num_rows + 8, np.uint8))
+    return pa.table(
+        [table.column(c.name) if c.name in there else _nulls(table.num_rows, c.type, zeros) for c in kind.columns],
+        names=[c.name for c in kind.columns],
+    )
+
+
+def _nulls(n_rows: int, kind: pa.DataType, zeros: pa.Buffer) -> pa.Array:
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(_nulls(n_rows, kind.index_type, zeros), pa.array([], pa.string()))
+    return pa.Array.from_buffers(kind, n_rows, [zeros] * (3 if kind == pa.string() else 2), n_rows)
 
 
 def read_batches(path: Path, kind: TableKind, n_rows: int = ROW_GROUP_ROWS) -> Iterator[pa.Table]:
@@ -95,6 +119,79 @@ def read_batches(path: Path, kind: TableKind, n_rows: int = ROW_GROUP_ROWS) -> I
     except (pa.ArrowInvalid, OSError) as error:
         found = f"a file that is no Parquet table ({printable(str(error))})"
         raise InputError(printable(str(path)), found, f"a {kind.name} table") from None
+
+
+def read_columns(path: Path, kind: TableKind) -> pa.Table:
+    """The table with texts as plain strings and its values unchecked, which is quicker; InputError for another kind."""
+    with _opened(path, kind) as file:
+        return file.read(columns=[column.name for column in kind.columns], use_threads=False)
+
+
+def find_row(
+    path: Path, kind: TableKind, wanted: Mapping[str, Value], names: Sequence[str]
+) -> dict[str, str | float | int | None] | None:
+    """The named columns of the first row with these values; reads the columns it compares, then one row group's others.
+
+    A table sorted by a wanted column is read where that value can stand, and nowhere else.
+    """
+    with _opened(path, kind) as file:
+        for number in range(file.num_row_groups):
+            if not _may_hold(file.metadata.row_group(number), wanted):
+                continue
+            compared = file.read_row_group(number, columns=list(wanted), use_threads=False)
+            place = first_place(compared, wanted)
+            if place >= 0:
+                rows = file.read_row_group(number, columns=list(names), use_threads=False)
+                return dict(rows.slice(place, 1).to_pylist()[0])
+    return None
+
+
+def find_only_row(
+    path: Path, kind: TableKind, wanted: Mapping[str, Value], names: Sequence[str]
+) -> dict[str, str | float | int | None] | None:
+    """The named columns of the one row with these values; None where there are several, or none."""
+    with _opened(path, kind) as file:
+        compared = file.read(columns=list(wanted), use_threads=False)
+        places = matching_places(compared, wanted)
+        if len(places) != 1:
+            return None
+        rows = file.read(columns=list(names), use_threads=False)
+    return dict(rows.slice(int(places[0]), 1).to_pylist()[0])
+
+
+def filled_columns(path: Path, kind: TableKind, names: Sequence[str]) -> list[str]:
+    """Those of the named columns that hold any value, by what the file says of itself."""
+    with _opened(path, kind) as file:
+        groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
+    filled = {c.path_in_schema for c in chunks if c.statistics is None or c.statistics.num_values}
+    return [name for name in names if name in filled]
+
+
+def _may_hold(group: pq.RowGroupMetaData, wanted: Mapping[str, Value]) -> bool:
+    """Whether the least and largest values a row group is said to hold leave room for the text wanted."""
+    for place in range(group.num_columns):
+        column = group.column(place)
+        value, said = wanted.get(column.path_in_schema), column.statistics
+        is_told = isinstance(value, str) and said is not None and said.has_min_max and isinstance(said.min, str)
+        if is_told and not said.min <= value <= said.max:
+            return False
+    return True
+
+
+def _opened(path: Path, kind: TableKind) -> pq.ParquetFile:
+    where, expected = printable(str(path)), f"a {kind.name} table"
+    try:
+        file = pq.ParquetFile(path, memory_map=True)
+    except FileNotFoundError:
+        raise InputError(where, "no such file", expected, "give the path of one") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(where, f"a file that is no Parquet table ({printable(str(error))})", expected) from None
+    missing = [column.name for column in kind.columns if column.name not in file.schema_arrow.names]
+    if missing:
+        file.close()
+        raise InputError(where, f"no column {', '.join(missing)}", expected, "run again to publish it anew")
+    return file
 
 
 def read_metadata(path: Path) -> dict[str, str]:

@@ -224,8 +224,8 @@ SCALABILITY = TableKind(
 ESTIMATES = TableKind(
     "estimates",
     columns(
-        "site", "template", "chain_rank", *TEMPLATE_COLUMNS, "runtime_s_q50", "runtime_s_q80", "runtime_s_q95",
-        "n_jobs", "n_censored", "newest_end_s", "run_id",
+        "site", "template", "chain_rank", *TEMPLATE_COLUMNS, "runtime_s_q10", "runtime_s_q50", "runtime_s_q80",
+        "runtime_s_q90", "runtime_s_q95", "runtime_s_q99", "n_jobs", "n_censored", "newest_end_s", "run_id",
     ),
     ("site", "template", *TEMPLATE_COLUMNS),
     "Job-level runtime quantiles per template value, with a chain from the most to the least specific template.",
@@ -241,19 +241,22 @@ SCALING_ERRORS = TableKind(
     "How far each predictor is off on measured series; no run publishes it.",
 )  # fmt: skip
 
+BACKTEST = TableKind(
+    "backtest",
+    columns(
+        "log", "estimator", "part", "part_value", "n_jobs", "n_fallback", "n_unanswered", "mae_s", "mae_over_mean",
+        "median_abs_pct", "share_under", "pinball_q10_s", "pinball_q50_s", "pinball_q90_s", "pinball_q95_s",
+        "pinball_q99_s", "coverage_q10", "coverage_q50", "coverage_q90", "coverage_q95", "coverage_q99", "coverage_80",
+        "q95_over_request",
+    ),
+    ("log", "estimator", "part", "part_value"),
+    "How good each method's estimates were, made as of every submit; of all jobs scored, and of parts of them.",
+)  # fmt: skip
+
 TABLES = {
     kind.name: kind
     for kind in (
-        JOBS,
-        UNREADABLE,
-        BURSTS,
-        EFFECT,
-        GROUPS,
-        OBSERVATIONS,
-        PATTERNS,
-        FITS,
-        PREDICTIONS,
-        SCALABILITY,
-        ESTIMATES,
+        JOBS, UNREADABLE, BURSTS, EFFECT, GROUPS, OBSERVATIONS, PATTERNS, FITS, PREDICTIONS, SCALABILITY, ESTIMATES,
+        BACKTEST,
     )
-}
+}  # fmt: skip

@@ -4,7 +4,7 @@ paths -> intake.py (each chunk finished: finish.py; rows on a pile: spill.py) ->
 reader, combine.py, update.py, merge.py) -> JOBS, UNREADABLE and the account of both (account.py).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -18,7 +18,7 @@ from pipeline.core.store import row_groups, write_batches
 from pipeline.core.tables import JOBS, UNREADABLE, TableKind
 from pipeline.ingest.combine import with_sorted_categories
 from pipeline.ingest.intake import Taken, take_in
-from pipeline.ingest.privacy import discreet
+from pipeline.ingest.privacy import check_same_names, discreet, hasher_of
 from pipeline.ingest.reader import Chunk, Reader
 from pipeline.ingest.readers import READERS
 from pipeline.ingest.refine import refined
@@ -28,8 +28,8 @@ from pipeline.ingest.update import Fates
 
 __all__ = ["READERS", "Chunk", "Reader", "Source", "ingest", "ingest_to"]
 
-Write = Callable[[Path, Iterable[pa.Table], TableKind], Path]
-"""Writes tables of one kind, one after another, as one file."""
+Write = Callable[[Path, Iterable[pa.Table], TableKind, Mapping[str, str]], Path]
+"""Writes tables of one kind, one after another, as one file with these facts in its metadata."""
 
 
 def ingest(
@@ -75,10 +75,10 @@ def ingest_to(
         told = taken.report(site, settings, fates)
         unreadable = row_groups(taken.unreadable.tables(_LINES))
         if taken.account.unreadable:
-            write(unreadable_out, map(UNREADABLE.check, unreadable), UNREADABLE)
+            write(unreadable_out, map(UNREADABLE.check, unreadable), UNREADABLE, {})
         else:
             unreadable_out.unlink(missing_ok=True)
-        write(out, chain([first], jobs), JOBS)
+        write(out, chain([first], jobs), JOBS, hasher_of(site).mark)
         return taken.report(site, settings, fates) if fates else told
 
 
@@ -93,8 +93,10 @@ def _taken(
     earlier: Path | None,
     hold_bytes: int = HOLD_BYTES,
 ) -> tuple[Taken, Fates | None]:
+    if earlier:
+        check_same_names(earlier, hasher_of(site))
     taken = take_in(paths, READERS, site, settings, scratch=scratch, earlier=earlier, hold_bytes=hold_bytes)
-    return taken, Fates() if earlier else None
+    return taken, Fates(site.name) if earlier else None
 
 
 @contextmanager

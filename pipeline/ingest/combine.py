@@ -11,6 +11,7 @@ from pipeline.core.arrays import Bools, Ints
 from pipeline.core.buffers import arrow, integers, nulls, texts
 from pipeline.core.columns import CATEGORY
 from pipeline.core.tables import JOBS
+from pipeline.ingest.supplement import sources
 
 FORMAT = pa.field("format", pa.int32())
 """Which of several lists of columns makes a row the same record."""
@@ -44,7 +45,8 @@ def combine(jobs: pa.Table, *same_record: Sequence[str]) -> Combined:
     """JOBS with a PART column, in any order, made canonical: duplicates out, restarts numbered, rows sorted.
 
     Two records are the same one read twice where job id, part and the `same_record` columns agree (or, without a
-    submit time, all columns but their position); the later-ending is kept, then the one that sorts last. The other
+    submit time, all columns but their position); the later-ending is kept, then the one that sorts last, and what it
+    does not tell comes from the others (supplement.py). The other
     records of a job id are its restarts: whole jobs first, then parts, each by submit, start, part, end and the rest.
     Where there are several lists of columns, a FORMAT column says which is a row's own. Two records that both tell
     start and end, and not alike, are never one: exports that drop array indices give all tasks one id.
@@ -97,6 +99,10 @@ def _untangled(jobs: pa.Table, repeated: Ints, same_record: Sequence[Sequence[st
     restart = integers(jobs["restart"])[0].copy()
     restart[repeated[kept]] = place
     jobs = jobs.set_column(jobs.column_names.index("restart"), jobs.schema.field("restart"), arrow(restart))
+    for name, row in sources(ranks, order, is_last).items():
+        places = np.arange(jobs.num_rows)
+        places[repeated[kept]] = repeated[row]
+        jobs = jobs.set_column(jobs.column_names.index(name), jobs.schema.field(name), jobs[name].take(arrow(places)))
     is_gone = np.zeros(jobs.num_rows, np.bool_)
     is_gone[repeated[lost]] = True
     return jobs.filter(arrow(~is_gone)), jobs.filter(arrow(is_gone)), n_reused

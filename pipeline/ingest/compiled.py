@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from numba import njit
 
-from pipeline.core.compiled import F, _sources_digest
+from pipeline.core.compiled import F, sources_digest
 
 
 def kernel(function: F, **options: Any) -> F:
@@ -14,7 +14,7 @@ def kernel(function: F, **options: Any) -> F:
     A division by zero raises, as in Python: counts here are whole numbers.
     """
     # Cached even where only kernels call it: most are called from several files, and each is compiled alone.
-    function.__qualname__ = f"{function.__qualname__}_{_sources_digest(Path(function.__code__.co_filename).parent)}"
+    function.__qualname__ = f"{function.__qualname__}_{sources_digest(Path(function.__code__.co_filename).parent)}"
     try:
         return cast(F, njit(cache=True, nogil=True, **options)(function))
     except RuntimeError:  # no folder to cache in: a read-only installation without a home

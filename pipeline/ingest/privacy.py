@@ -18,9 +18,12 @@ import pyarrow as pa
 from pipeline.core.buffers import words_of
 from pipeline.core.errors import ConfigError, InputError
 from pipeline.core.settings import SiteSettings
+from pipeline.core.store import read_metadata
 from pipeline.core.text import printable
 
 HASH_BYTES = 8
+ANONYMISED = "anonymised_under"
+"""The metadata of a table whose names are hashes: a hash under their key, which tells one key from another."""
 MIN_KEY_BYTES = 16
 _MAX_KEY_BYTES = 1 << 20
 _QUOTED = re.compile(r"'.*'", re.DOTALL)
@@ -36,6 +39,11 @@ class Hasher:
         """16 hex digits for a text of this column."""
         raw = text.encode("utf-8", "surrogatepass")
         return hashlib.blake2b(raw, digest_size=HASH_BYTES, key=self.key, person=column.encode()[:16]).hexdigest()
+
+    @property
+    def mark(self) -> dict[str, str]:
+        """What a table says of its names, so that none is updated under another key; nothing where names are plain."""
+        return {ANONYMISED: self.of("key", "")} if self.key else {}
 
     def column(self, column: str, array: pa.Array) -> pa.DictionaryArray:
         """The same of texts, as categories; null stays null."""
@@ -82,6 +90,21 @@ def _key(path: Path, where: str) -> bytes:
     if len(key) < MIN_KEY_BYTES:
         raise ConfigError(where, f"a key of {len(key)} bytes", f"at least {MIN_KEY_BYTES}", do)
     return key
+
+
+def check_same_names(earlier: Path, hasher: Hasher) -> None:
+    """InputError where a table to bring up to date writes persons' names otherwise than they would be added."""
+    try:
+        said, would = read_metadata(earlier).get(ANONYMISED), hasher.mark.get(ANONYMISED)
+    except (pa.ArrowInvalid, OSError):
+        # No table at all: its reader says so.
+        return
+    if said != would:
+        forms = {None: "names as the logs have them", said: "names hashed under a key"}
+        found = "names hashed under another key" if said and would else forms[said]
+        expected = "names hashed under the key given" if would else "names as the logs have them, as no key is given"
+        do = "give the key it was made with (--key-file)" if said else "write to another --out, and delete this one"
+        raise InputError(printable(str(earlier)), found, expected, do)
 
 
 def unquoted(sentence: str) -> str:

@@ -16,6 +16,7 @@ from pipeline.ingest import spans
 from pipeline.ingest.reader import Remarks
 from pipeline.ingest.sacct_fields import STATES, state_name
 from pipeline.ingest.sacct_kernel import exit_codes, gpus, resource
+from pipeline.ingest.sacct_notes import ZONE
 from pipeline.ingest.sacct_odd import REASONS
 from pipeline.ingest.sacct_scan import Rows
 from pipeline.ingest.spans import as_bytes
@@ -79,6 +80,7 @@ class Fields:
         self.remarks["ambiguous_times"] += typed.n_ambiguous
         self.remarks["skipped_times"] += typed.n_skipped
         self.remarks["slashed_times"] += typed.n_slashed
+        self.remarks[f"{ZONE}{self.timezone}"] += typed.n_local
         return typed.values, typed.missing
 
     def duration(self, what: str) -> Floats:

@@ -98,7 +98,7 @@ def looks_right(head: bytes) -> bool:
     if header_layout(first_line(head)) is not None or _is_fixed_width(head):
         return True
     lines = _whole_lines(head)[:20]
-    return bool(lines) and sum(_is_record(line) for line in lines) * 2 > len(lines)
+    return bool(lines) and (all(map(_fits_xdmod, lines)) or sum(_is_record(line) for line in lines) * 2 > len(lines))
 
 
 def first_line(head: bytes) -> bytes:

@@ -4,6 +4,9 @@ from pipeline.core.settings import IngestSettings
 from pipeline.core.text import printable
 from pipeline.ingest.reader import Remarks
 
+ZONE = "zone "
+"""What a remark on times without a zone of their own begins with; the zone they are read as of follows."""
+
 
 def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
     """One sentence for each thing a person should know before trusting times, states and sizes."""
@@ -19,7 +22,12 @@ def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
         (remarks["without_runtime"] and remarks["without_runtime"] == remarks["jobs"],
          "no column tells how long jobs ran (Elapsed or ElapsedRaw): runtimes are unknown"),
     ]  # fmt: skip
-    return [sentence for holds, sentence in said if holds] + _state_notes(remarks)
+    return [sentence for holds, sentence in said if holds] + _zone_notes(remarks) + _state_notes(remarks)
+
+
+def _zone_notes(remarks: Remarks) -> list[str]:
+    zones = [name.removeprefix(ZONE) for name, n in sorted(remarks.items()) if name.startswith(ZONE) and n]
+    return [f"times without a zone are read as of {printable(zone, 60)} (site.timezone)" for zone in zones]
 
 
 def _state_notes(remarks: Remarks) -> list[str]:

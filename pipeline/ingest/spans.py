@@ -63,12 +63,14 @@ class Memory(Typed):
 class Instants(Typed):
     """UTC epoch seconds; how many wall-clock times came twice (the first is taken), or never (shifted forward).
 
-    has_no_date: the invalid ones that are a time of day only; n_slashed: dates as 03/04/2026, read as `day_first` says.
+    has_no_date: the invalid ones that are a time of day only; n_slashed: dates as 03/04/2026, read as `day_first` says;
+    n_local: times without a zone of their own.
     """
 
     n_ambiguous: int
     n_skipped: int
     n_slashed: int
+    n_local: int
     has_no_date: Bools
 
 
@@ -159,7 +161,8 @@ def instants_s(data: Bytes, start: Ints, end: Ints, timezone: str = "UTC", *, da
     has_no_date = kinds == TIME_ONLY
     invalid = (kinds == INVALID) | has_no_date
     n_slashed = int(np.count_nonzero(kinds == SLASHED))
-    return Instants(values, invalid | (kinds == NULL), invalid, n_ambiguous, n_skipped, n_slashed, has_no_date)
+    n_local, missing = int(np.count_nonzero(local)), invalid | (kinds == NULL)
+    return Instants(values, missing, invalid, n_ambiguous, n_skipped, n_slashed, n_local, has_no_date)
 
 
 def _typed(values: Floats | Ints, kinds: Bytes) -> Typed:

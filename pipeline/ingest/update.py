@@ -25,6 +25,7 @@ from pipeline.ingest.combine import (
     with_identity,
 )
 from pipeline.ingest.reader import PART
+from pipeline.ingest.supplement import SUPPLEMENTED, sources
 
 SHOWN_IDS = 20
 _PLACEHOLDER = r"^\d+_\["
@@ -55,17 +56,19 @@ class Fate(IntEnum):
     COMPLETED = 3
     CHANGED = 4
     EARLIER_IS_NEWER = 5
+    ELSEWHERE = 6
 
 
 def updated(new: Combined, earlier: pa.Table, site: str, same_record: Sequence[Sequence[str]]) -> Combined:
     """The rows of both tables, each record once, restarts numbered anew, with a FATE column, in order.
 
-    A record in both is the newer table's, unless the earlier one's ends later. Jobs of other sites stay as they are.
+    A record in both is the newer table's, unless the earlier one's ends later; what it does not tell comes from the
+    other one (supplement.py). Jobs of other sites stay as they are.
     """
     fresh = new.jobs if "format" in new.jobs.column_names else _with(new.jobs, "format", np.int32(0))
     fresh = _with(fresh, "is_new", np.int8(1))
     here = pc.equal(earlier["site"].cast(pa.string()), texts([site])[0])
-    elsewhere = _with(earlier.filter(pc.invert(here)), FATE.name, np.int8(Fate.EARLIER_ONLY))
+    elsewhere = _with(earlier.filter(pc.invert(here)), FATE.name, np.int8(Fate.ELSEWHERE))
     known = _with(earlier.filter(here), "format", np.int32(0))
     both = pa.concat_tables([fresh, _with(known, "is_new", np.int8(0)).select(fresh.column_names)])
     merged, superseded, n_reused = _merged(both.unify_dictionaries().combine_chunks(), same_record)
@@ -86,11 +89,16 @@ def _merged(both: pa.Table, same_record: Sequence[Sequence[str]]) -> tuple[pa.Ta
     is_last = ~same_as_next(ranks, order, identity, content)
     is_last |= told_apart(ranks, order) & _is_shared(ranks, order, identity)
     kept, fates = order[is_last], _fates(both, ranks, order, is_last, content)
+    taken_from = sources(ranks, order, is_last)
     stays = ~_is_outrun(both)[kept]
     lost = np.concatenate([order[~is_last], kept[~stays]])
     kept, fates = kept[stays], fates[stays]
     restart, n_reused = restarts({name: rank[kept] for name, rank in ranks.items()}, ["restart", *content])
     jobs = both.take(arrow(kept)).append_column(FATE, arrow(fates))
+    for name, row in taken_from.items():
+        jobs = jobs.set_column(
+            jobs.column_names.index(name), both.schema.field(name), both[name].take(arrow(row[stays]))
+        )
     jobs = jobs.set_column(jobs.column_names.index("restart"), both.schema.field("restart"), arrow(restart))
     return jobs, both.take(arrow(lost)).select(JOBS.schema().names), n_reused
 
@@ -133,7 +141,13 @@ def _fates(both: pa.Table, ranks: dict[str, Ints], order: Ints, is_last: Bools, 
     kept = np.flatnonzero(is_last)
     row, before = order[kept], order[np.maximum(kept - 1, 0)]
     has_before = np.diff(kept, prepend=-1) > 1
-    is_equal = np.logical_and.reduce([ranks[name][row] == ranks[name][before] for name in content])
+    # What is supplemented is as it was.
+    is_equal = np.logical_and.reduce(
+        [
+            (ranks[name][row] == ranks[name][before]) | ((ranks[name][row] < 0) & (name in SUPPLEMENTED))
+            for name in content
+        ]
+    )
     met = np.select(
         [~is_new[row], is_equal, is_open[before] & ~is_open[row]],
         [Fate.EARLIER_IS_NEWER, Fate.UNCHANGED, Fate.COMPLETED],
@@ -153,9 +167,11 @@ def _is_state(jobs: pa.Table, states: Sequence[str]) -> Bools:
 class Fates:
     """What became of an earlier table's rows, told from the rows of the updated one as they pass.
 
-    window: first and last submit of the new records; first_end_s: their first end, before which a log tells nothing.
+    site: whose jobs are read; window: first and last submit of the new records; first_end_s: their first end, before
+    which a log tells nothing.
     """
 
+    site: str
     window: tuple[int | None, int | None] = (None, None)
     first_end_s: int | None = None
     counts: Counter[str] = field(default_factory=Counter)
@@ -183,6 +199,7 @@ class Fates:
             ("completed", fate == Fate.COMPLETED),
             ("changed", fate == Fate.CHANGED),
             ("newer_in_earlier", fate == Fate.EARLIER_IS_NEWER),
+            ("other_sites", fate == Fate.ELSEWHERE),
             ("vanished", (fate == Fate.EARLIER_ONLY) & self._is_covered(jobs)),
         ):
             places = np.flatnonzero(rows)
@@ -203,6 +220,7 @@ class Fates:
                 ("changed", "read otherwise in these logs, whose word is kept"),
                 ("newer_in_earlier", "end later there than in these logs, and stay"),
                 ("vanished", "should be in these logs and are not; they stay"),
+                ("other_sites", f"are of other sites than {printable(self.site, 60)}, and stay as they are"),
             )
             if self.counts[name]
         ]

@@ -17,7 +17,7 @@ from pipeline.core.settings import EstimateSettings
 from pipeline.core.survival import survival_order, survival_quantiles
 from pipeline.core.tables import ESTIMATES
 
-SHARES = {"runtime_s_q50": 0.5, "runtime_s_q80": 0.8, "runtime_s_q95": 0.95}
+SHARES = {f"runtime_s_q{q}": q / 100 for q in (10, 50, 80, 90, 95, 99)}
 
 _PROCS = "CASE WHEN requested_procs > 0 THEN requested_procs ELSE procs END"
 """At submit time the request is what is known; where a log has none, the allocation stands in."""
@@ -26,9 +26,10 @@ _PROCS = "CASE WHEN requested_procs > 0 THEN requested_procs ELSE procs END"
 def estimate(jobs: pa.Table, settings: EstimateSettings, run_id: str) -> tuple[pa.Table, Report]:
     """ESTIMATES of unflagged jobs: a row per value of each template in the chain that has `min_jobs` jobs or more.
 
-    A job is looked up along chain_rank, from 0; the template of no column answers for every job. Null matches null,
-    but one value at least has to be known. A column the log never fills is left out of the templates. A runtime that is
-    a lower bound counts as one (survival.py); a quantile beyond all that was seen to end is null.
+    A job is looked up along chain_rank, from 0; the template of no column stands at the chain's end, whatever the
+    settings say, and answers for every job. Null matches null, but one value at least has to be known. A column the log
+    never fills is left out of the templates. A runtime that is a lower bound counts as one (survival.py); a quantile
+    beyond all that was seen to end is null.
     """
     is_kept = pc.is_null(jobs.column("flag"))
     kept, chain = jobs.filter(is_kept), _filled_chain(jobs, settings.chain)
@@ -37,7 +38,9 @@ def estimate(jobs: pa.Table, settings: EstimateSettings, run_id: str) -> tuple[p
         database.register("kept", kept.append_column("place", pa.array(runtimes.place)))
         database.execute(f"CREATE VIEW job AS SELECT * REPLACE ({_PROCS} AS procs) FROM kept")  # noqa: S608
         parts: list[pa.Table] = [
-            runtimes.summed_up(database.sql(_query(rank, template), params=[settings.min_jobs]).to_arrow_table())
+            runtimes.summed_up(
+                database.sql(_query(rank, template), params=[settings.min_jobs if template else 1]).to_arrow_table()
+            )
             for rank, template in enumerate(chain)
         ]
     table = _finished(pa.concat_tables(parts), run_id)
@@ -79,7 +82,8 @@ def _filled_chain(jobs: pa.Table, chain: Sequence[Sequence[str]]) -> list[tuple[
     empty = {name for name in TEMPLATE_COLUMNS if jobs.column(name).null_count == jobs.num_rows}
     if jobs.column("requested_procs").null_count < jobs.num_rows:
         empty -= {"procs"}
-    return list(dict.fromkeys(tuple(name for name in template if name not in empty) for template in chain))
+    filled = [tuple(name for name in template if name not in empty) for template in chain]
+    return list(dict.fromkeys([template for template in filled if template] + [()]))
 
 
 def _report(jobs: pa.Table, is_kept: Bools, facts: dict[str, Fact]) -> Report:

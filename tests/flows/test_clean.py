@@ -291,6 +291,7 @@ def test_paths_in_each_other_s_way_are_refused(write: Callable[..., Path], tmp_p
         ("f.parquet", "jobs.parquet"),
         ("f.parquet", "f.bursts.parquet"),
         ("f.parquet", "."),
+        ("f.parquet", "page.txt"),
         ("f.txt", "p"),
     ):
         refused = walltime("clean", source, "--out", tmp_path / out, "--report", tmp_path / page)

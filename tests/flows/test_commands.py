@@ -16,6 +16,7 @@ import pytest
 
 from pipeline.core.store import read_table
 from pipeline.core.tables import JOBS, TABLES
+from pipeline.run import PUBLISHED
 from tests.flows.support import SAMPLES, Outcome
 
 Walltime = Callable[..., Outcome]
@@ -132,7 +133,7 @@ def test_show_and_columns(config: Path, tmp_path: Path, walltime: Walltime) -> N
     out = tmp_path / "out"
     assert "oxbow" in walltime("show", out).out
     facts = json.loads(walltime("show", out, "--json").out)
-    assert set(facts["tables"]) == set(TABLES)
+    assert set(facts["tables"]) == set(PUBLISHED)
     found = json.loads(walltime("show", out, "jobs", "--where", "flag = 'never_ran'", "--limit", "2", "--json").out)
     assert found["matching"] == 6 and len(found["shown"]) == 2 and found["shown"][0]["flag"] == "never_ran"
     assert "of 95 rows" in walltime("show", out, "jobs", "--limit", "3").out

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
-from pipeline.clean import BURST_FLAGS, RULES, clean
+from pipeline.clean import BURST_FLAGS, RULES, SCREENED, SET, clean
+from pipeline.core.clean_settings import SiteRule
 from pipeline.core.flags import Flag
-from pipeline.core.settings import CleanSettings
+from pipeline.core.settings import CleanSettings, SiteSettings
+from pipeline.core.tables import JOBS
 from tests.rows import flags, jobs_of
 
 
@@ -82,3 +84,25 @@ def test_every_flag_has_a_rule_and_a_meaning() -> None:
 def test_an_empty_log_is_no_error() -> None:
     empty = jobs_of([{}]).slice(0, 0)
     assert clean(empty, CleanSettings())[-1].seen.rows == 0
+
+
+def test_cleaning_reads_no_columns_but_those_it_says() -> None:
+    rows = [{"application": f"a{k % 3}", "submit_s": 1_000 + k, "requested_s": 50.0, "nodes": 3} for k in range(40)]
+    jobs = jobs_of([*rows, *({**row, "job_id": f"{k}.two", "restart": 0} for k, row in enumerate(rows))])
+    nothing_else = JOBS.build(**{name: jobs.column(name) for name in SCREENED})
+    whole, *others = clean(jobs, CleanSettings())
+    lean, *same = clean(nothing_else, CleanSettings())
+    assert lean.select(SET).equals(whole.select(SET))
+    assert [str(one) for one in same] == [str(one) for one in others]
+
+
+def test_a_rule_that_names_no_job_is_told() -> None:
+    rule = SiteRule(burst="flurry-deadbeef", reason="a typo")
+    *_, report = clean(jobs_of([{"user": "ada"}]), CleanSettings(drop=(rule,)))
+    assert report.notes == ("no job is named by the rule to drop burst flurry-deadbeef (a typo): is it spelt right?",)
+
+
+def test_a_machine_more_than_full_is_told() -> None:
+    rows = [{"procs": 8, "submit_s": 0, "start_s": 0, "end_s": 100, "runtime_s": 100.0} for _ in range(3)]
+    *_, report = clean(jobs_of(rows), CleanSettings(), SiteSettings(max_procs=10))
+    assert any("2.4 times the processors of site.max_procs" in note for note in report.notes)

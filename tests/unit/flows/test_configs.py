@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from flows.prepare import find_logs
-from pipeline.core.errors import InputError
+from pipeline.core.errors import ConfigError, InputError
 from pipeline.core.flags import Flag
 from pipeline.core.settings import RunSettings, load_settings, parse_settings
 
@@ -82,3 +82,8 @@ def test_what_is_commented_out_in_swf_toml_can_be_used() -> None:
     rules = text[text.index("# [[clean.keep]]") : text.index("[group]")]
     settings = parse_settings(tomllib.loads(rules.replace("# ", "").replace("#\n", "\n")), "swf.toml")
     assert settings.clean.keep and settings.clean.drop and settings.clean.dedicated
+
+
+def test_an_unknown_key_in_a_list_of_rules_is_told_like_any_other() -> None:
+    with pytest.raises(ConfigError, match=r"clean\.keep\.0\.burts.*did you mean burst\?"):
+        parse_settings({"clean": {"keep": [{"burts": "x", "reason": "x"}]}}, "my.toml")

@@ -52,6 +52,17 @@ def test_a_log_is_known_by_what_is_in_it(tmp_path: Path, name: str, packing: str
     assert seen.is_whole and "job_id" in seen.filled and "problem_size" in seen.empty
 
 
+def test_a_known_layout_without_column_names_is_known_whatever_its_states_are(tmp_path: Path) -> None:
+    cells = "345|345|c|batch|qos|chem|chem|891|ada|891|2020-06-24T15:06:34|2020-06-24T15:06:34|2020-06-30T19:24:08|"
+    cells += "2020-06-30T19:34:08|00:10:00|0:0|FOO|1|12|12|48000Mn|cpu=12|cpu=12|3-00:00:00|n1|0065\n"
+    path = tmp_path / "some.log"
+    path.write_text(cells)
+    jobs, unreadable, report = ingest([path], SiteSettings(), IngestSettings())
+    assert (report.facts["format"], unreadable.num_rows) == ("sacct", 0)
+    assert jobs.column("state").to_pylist() == ["FOO"]
+    assert jobs.column("runtime_s").to_pylist() == [600.0]
+
+
 def test_every_format_is_tested_here() -> None:
     assert set(LOGS) == set(READERS) and len(READERS) == len(LOGS)
 

@@ -120,3 +120,54 @@ def test_a_table_that_is_none_is_refused_and_stays(tmp_path: Path) -> None:
         update(tmp_path, out, log(tmp_path, "a", row()))
     assert out.read_text() == "no table"
     assert write_table(tmp_path / "x.parquet", JOBS.empty(), JOBS).exists()
+
+
+SACCT = (
+    "JobID|User|State|Submit|Start|End|Elapsed|AllocCPUS{more}\n7|ada|COMPLETED|{day}|{day}|{end}|00:10:00|4{values}\n"
+)
+DAY, END = "2026-01-01T00:00:00", "2026-01-01T00:10:00"
+
+
+def dump(folder: Path, name: str, more: str = "", values: str = "", end: str = END) -> Path:
+    path = folder / name
+    path.write_text(SACCT.format(more=more, values=values, day=DAY, end=end))
+    return path
+
+
+def test_an_export_with_fewer_columns_empties_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "jobs.parquet"
+    rich, poor = dump(tmp_path, "rich", "|Account|ExitCode", "|chem|3:0"), dump(tmp_path, "poor", "|QOS", "|high")
+    update(tmp_path, out, rich)
+    report = update(tmp_path, out, poor)
+    (job,) = content(out)
+    assert (job["account"], job["exit_code"], job["qos"]) == ("chem", 3, "high")
+    assert report.facts["changed_jobs"] == 1
+    assert update(tmp_path, out, rich).facts["unchanged_jobs"] == 1
+    (both,) = ingest([rich, poor], SiteSettings(), IngestSettings())[0].drop_columns(list(POSITION)).to_pylist()
+    assert both == job
+
+
+def test_what_another_run_of_a_job_used_is_not_taken_over(tmp_path: Path) -> None:
+    out = tmp_path / "jobs.parquet"
+    first = dump(tmp_path, "first", "|ExitCode", "|3:0")
+    update(tmp_path, out, first)
+    first.write_text(first.read_text().replace(f"{DAY}|{END}", f"2026-01-02T00:00:00|{END.replace('-01T', '-02T')}"))
+    again = dump(tmp_path, "again")
+    again.write_text(again.read_text().replace(f"{DAY}|{END}", f"2026-01-02T00:00:00|{END.replace('-01T', '-02T')}"))
+    update(tmp_path, out, again)
+    (job,) = content(out)
+    assert job["exit_code"] is None and job["start_s"] - job["submit_s"] == 86_400
+
+
+def test_another_site_s_jobs_stand_beside_and_have_not_vanished(tmp_path: Path) -> None:
+    out, rich = tmp_path / "jobs.parquet", dump(tmp_path, "rich")
+    update(tmp_path, out, rich, name="one")
+    report = update(tmp_path, out, rich, name="two")
+    assert [job["site"] for job in content(out)] == ["one", "two"]
+    assert (report.facts["vanished_jobs"], report.facts["other_sites_jobs"]) == (0, 1)
+    assert "1 jobs of the earlier table are of other sites than two, and stay as they are: 7" in report.notes
+
+
+def test_times_without_a_zone_are_told_with_the_one_they_are_read_as(tmp_path: Path) -> None:
+    report = update(tmp_path, tmp_path / "jobs.parquet", dump(tmp_path, "rich"), timezone="Europe/Oslo")
+    assert "times without a zone are read as of Europe/Oslo (site.timezone)" in report.notes

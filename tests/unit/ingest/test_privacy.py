@@ -2,7 +2,9 @@
 
 import json
 import os
+from itertools import permutations
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pyarrow as pa
@@ -153,3 +155,23 @@ def test_a_missing_key_file(tmp_path: Path) -> None:
     for key_file in (None, str(tmp_path / "none"), os.fspath(tmp_path)):
         with pytest.raises(ConfigError, match=r"site\.key_file"):
             hasher_of(SiteSettings(anonymise=True, key_file=key_file))
+
+
+def test_a_table_is_updated_only_under_the_key_it_was_made_with(tmp_path: Path, key: Path) -> None:
+    log, out = dump(tmp_path), tmp_path / "o.parquet"
+    other = tmp_path / "other.key"
+    other.write_text("another key of more than 16 bytes")
+    other.chmod(0o600)
+    sites = [SiteSettings(), *(SiteSettings(anonymise=True, key_file=str(path)) for path in (key, other))]
+
+    def write(site: SiteSettings, earlier: Path | None) -> None:
+        scratch = Path(mkdtemp(dir=tmp_path))
+        ingest_to([log], site, IngestSettings(), out, tmp_path / "bad.parquet", scratch, earlier)
+
+    for made, now in permutations(sites, 2):
+        write(made, None)
+        before = out.read_bytes()
+        with pytest.raises(InputError, match=r"names (hashed under|as the logs)"):
+            write(now, out)
+        assert out.read_bytes() == before
+        write(made, out)

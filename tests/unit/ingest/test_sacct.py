@@ -269,7 +269,7 @@ def test_local_times_and_the_hours_that_clocks_repeat_and_skip(tmp_path: Path) -
     )
     read = Read(tmp_path, text, zone="America/New_York")
     assert [job["submit_s"] for job in read.jobs] == [1793511000, 1772955000, 1782878400]
-    assert len(read.notes) == 2
+    assert len(read.notes) == 3
 
 
 def test_arrays_and_heterogeneous_jobs(tmp_path: Path) -> None:

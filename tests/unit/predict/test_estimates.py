@@ -19,11 +19,25 @@ def test_quantiles_by_hand_from_most_to_least_specific() -> None:
     assert [row["chain_rank"] for row in rows] == [0, 1, 2, 3]
     assert {(row["runtime_s_q50"], row["runtime_s_q80"], row["n_jobs"]) for row in rows} == {(30.0, 42.0, 5)}
     assert {row["newest_end_s"] for row in rows} == {1_110}
+    assert {(row["runtime_s_q10"], row["runtime_s_q90"], row["runtime_s_q99"]) for row in rows} == {(14, 46, 49.6)}
+
+
+def test_a_chain_always_ends_in_the_template_that_answers_for_any_job() -> None:
+    """However few jobs there are, and whatever the settings name."""
+    rows = estimates([{}], chain=(("user",),), min_jobs=5)
+    assert [(row["template"], row["chain_rank"], row["n_jobs"]) for row in rows] == [("all", 1, 1)]
+    assert [row["chain_rank"] for row in estimates([{}] * 2, chain=((), ("user",)))] == [0, 1]
+
+
+def test_jobs_that_would_have_run_longer_are_counted() -> None:
+    jobs = jobs_of([{"is_lower_bound": True}, {"is_lower_bound": False}, {}])
+    rows = estimate(jobs, EstimateSettings(chain=((),)), "run")[0].to_pylist()
+    assert [(row["n_jobs"], row["n_censored"]) for row in rows] == [(3, 1)]
 
 
 def test_the_request_decides_the_size_where_it_is_known() -> None:
     rows = estimates([{"procs": 16, "requested_procs": 8}] * 2, chain=(("procs",),))
-    assert [row["procs"] for row in rows] == [8]
+    assert [row["procs"] for row in rows] == [8, None]
 
 
 def test_flagged_jobs_teach_nothing() -> None:
@@ -43,7 +57,7 @@ def test_a_hostile_name_is_a_value_like_any_other() -> None:
 
 def test_an_unknown_value_matches_only_itself() -> None:
     rows = estimates([{"application": None}] * 2 + [{}] * 3, chain=(("user", "application"),))
-    assert {(row["application"], row["n_jobs"]) for row in rows} == {(None, 2), ("solver", 3)}
+    assert {(row["application"], row["n_jobs"]) for row in rows[:-1]} == {(None, 2), ("solver", 3)}
 
 
 def test_a_runtime_cut_at_its_limit_is_a_lower_bound_and_an_open_end_is_null() -> None:

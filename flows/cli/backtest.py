@@ -1,0 +1,97 @@
+"""`walltime backtest`: how good every method's estimates were on the log's own past."""
+
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from flows.cli.options import Json
+
+Config = Annotated[Path, typer.Argument(metavar="CONFIG", readable=False, help="A TOML file, as for walltime run.")]
+Logs = Annotated[
+    list[str] | None,
+    typer.Option("--log", metavar="PATH", help="Instead of the config's logs; each is tried by itself; repeatable."),
+]
+Methods = Annotated[
+    str | None, typer.Option("--methods", metavar="A,B", help="Methods to try; default: the config's, or all.")
+]
+By = Annotated[Literal["month", "size"] | None, typer.Option("--by", help="Also by month of submit, or by processors.")]
+Out = Annotated[Path | None, typer.Option("--out", metavar="PATH", help="Also write the figures: .parquet or .csv.")]
+Page = Annotated[Path | None, typer.Option("--report", metavar="PAGE.html", help="Also draw the figures, as one page.")]
+Leaks = Annotated[
+    bool, typer.Option("--check-leaks", help="First make sure that no method uses what was not known yet.")
+]
+Plain = Annotated[bool, typer.Option("--plain", help="Without Prefect.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Show Prefect's own log too.")]
+
+
+def backtest(
+    config: Config,
+    log: Logs = None,
+    methods: Methods = None,
+    by: By = None,
+    out: Out = None,
+    report: Page = None,
+    check_leaks: Leaks = False,
+    plain: Plain = False,
+    json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Replay logs in order of submit and score each method's estimates, made from jobs that had ended by then."""
+    from flows.backtesting import joined, tasks_of
+    from flows.progress import listening
+    from flows.render_backtest import print_tried, print_tried_json
+    from flows.render_run import showing_progress
+
+    _check_paths(out, report)
+    asked = [name.strip() for name in methods.split(",") if name.strip()] if methods else []
+    arguments = {"config": str(config), "logs": log or [], "methods": asked, "check_leaks": check_leaks}
+    tasks = tasks_of(config, log or [], asked, check_leaks=check_leaks)
+    n_stages = sum(1 + len(task.methods) * (2 if check_leaks else 1) for task in tasks)
+    with showing_progress(n_stages) as listener, listening(listener):
+        found = _tried(arguments, Path(tasks[0].settings.output_dir), plain=plain, verbose=verbose)
+    written = _write(joined(found), out, report, tasks[0].settings)
+    print_tried_json(found, written) if json else print_tried(found, by, written)
+
+
+def _tried(arguments: dict[str, Any], output_dir: Path, *, plain: bool, verbose: bool) -> list[Any]:
+    from flows.backtesting import kept, tasks_of, try_methods
+    from flows.with_prefect import prefect_ready
+
+    if plain:
+        named = {name: arguments[name] for name in ("logs", "methods", "check_leaks")}
+        return [try_methods(task) for task in tasks_of(Path(arguments["config"]), **named)]
+    with tempfile.TemporaryDirectory(prefix="walltime-backtest-") as folder, prefect_ready(output_dir, verbose=verbose):
+        from flows.backtest import backtest_logs
+
+        return [kept(Path(path)) for path in backtest_logs(**arguments, folder=folder)]
+
+
+def _check_paths(out: Path | None, report: Path | None) -> None:
+    from flows.tables_out import check_suffix
+    from pipeline.core.errors import InputError
+    from pipeline.core.text import printable
+
+    if out is not None:
+        check_suffix(out)
+    if report is not None and (report.is_dir() or report == out):
+        found = "a folder" if report.is_dir() else "the path of the figures"
+        raise InputError(f"--report {printable(str(report))}", found, "a path of its own, as in page.html")
+
+
+def _write(table: Any, out: Path | None, report: Path | None, settings: Any) -> dict[str, Path]:
+    from flows.failures import naming
+    from flows.tables_out import write_any
+    from pipeline.core.store import write_text
+    from pipeline.core.tables import BACKTEST
+
+    written = {}
+    if out is not None:
+        written["figures"] = write_any(out, table, BACKTEST)
+    if report is not None:
+        from flows.backtest_page import page_of
+
+        with naming(report):
+            written["page"] = write_text(report, page_of(table, settings.backtest))
+    return written

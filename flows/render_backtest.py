@@ -1,0 +1,110 @@
+"""What `walltime backtest` prints."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from flows.backtesting import Tried
+from flows.render import console, grid, number, print_json, say
+
+_COLUMNS = (
+    "method", "error s", "over mean", "median %", "too short", "in 80%", "under q95", "q95/request", "fell back",
+    "jobs/CPU s",
+)  # fmt: skip
+
+METHODS_BESIDE = 6
+"""More columns than that fit no terminal; --out has them all."""
+
+
+def print_tried_json(found: Sequence[Tried], written: Mapping[str, Path]) -> None:
+    """Per log the account, CPU seconds per method and every row; the best method by mean absolute error."""
+    logs = [
+        {
+            "log": tried.log,
+            "best": tried.ranked[0]["estimator"],
+            "report": tried.report.as_dict(),
+            "cpu_s": tried.cpu_s,
+            "rows": tried.table.to_pylist(),
+        }
+        for tried in found
+    ]
+    print_json({"logs": logs, "written": {name: str(path) for name, path in written.items()}})
+
+
+def print_tried(found: Sequence[Tried], by: str | None, written: Mapping[str, Path]) -> None:
+    """A table a log, the best method first and marked; by month or size where asked."""
+    out = console()
+    for tried in found:
+        out.print(_methods(tried))
+        for sentence in _worst(tried):
+            out.print(say(sentence, 500))
+        if by:
+            out.print()
+            out.print(_parts(tried, by))
+        out.print()
+    for name, path in written.items():
+        out.print(f"Wrote {name} to {say(path, 1000)}", soft_wrap=True)
+
+
+def _methods(tried: Tried) -> Table:
+    ranked = tried.ranked
+    n_learnt = tried.report.set_aside["learnt_from"].rows
+    title = f"{say(tried.log)}: {tried.report.kept.rows:,} jobs scored, the {n_learnt:,} before them learnt from"
+    rows = [_row(row, tried, is_best=place == 0) for place, row in enumerate(ranked)]
+    return grid(title, _COLUMNS, rows)
+
+
+def _row(row: Mapping[str, Any], tried: Tried, *, is_best: bool) -> list[str]:
+    cpu_s = tried.cpu_s.get(row["estimator"])
+    n_estimated = tried.report.kept.rows + tried.report.set_aside["learnt_from"].rows
+    cells = [
+        f"{say(row['estimator'])}{' *' if is_best else ''}",
+        number(row["mae_s"]),
+        _fixed(row["mae_over_mean"]),
+        _fixed(row["median_abs_pct"], 0),
+        percent(row["share_under"]),
+        percent(row["coverage_80"]),
+        percent(row["coverage_q95"]),
+        _fixed(row["q95_over_request"]),
+        percent(row["n_fallback"] / row["n_jobs"]),
+        number(round(n_estimated / cpu_s)) if cpu_s else "",
+    ]
+    return [f"[bold]{cell}[/bold]" if is_best and cell else cell for cell in cells]
+
+
+def _worst(tried: Tried) -> list[str]:
+    best = tried.ranked[0]["estimator"]
+    held = {"fortnight_80": ("coverage_80", "80% interval"), "fortnight_q95": ("coverage_q95", "95% quantile")}
+    return [
+        f"* Worst fortnight of {best}: from {row['part_value']} on its {held[part][1]} held "
+        f"{percent(row[held[part][0]])} of {row['n_jobs']:,} jobs."
+        for part in held
+        for row in tried.rows(part)
+        if row["estimator"] == best
+    ]
+
+
+def _parts(tried: Tried, by: str) -> Table:
+    """A row a month or size, a column a good method: error over mean runtime; what the best one covers."""
+    methods = [row["estimator"] for row in tried.ranked][:METHODS_BESIDE]
+    cells: dict[str, dict[str, Any]] = {}
+    for row in tried.rows(by):
+        cells.setdefault(row["part_value"], {})[row["estimator"]] = row
+    rows = [
+        [say(value), number(one[methods[0]]["n_jobs"]), *(_fixed(one[name]["mae_over_mean"]) for name in methods),
+         percent(one[methods[0]]["coverage_80"]), percent(one[methods[0]]["coverage_q95"])]
+        for value, one in cells.items()
+    ]  # fmt: skip
+    title = f"{say(tried.log)} by {by}: error over mean runtime; coverage of {say(methods[0])}"
+    return grid(title, (by, "jobs", *(say(name) for name in methods), "in 80%", "under q95"), rows)
+
+
+def _fixed(value: float | None, digits: int = 2) -> str:
+    return "" if value is None else f"{value:,.{digits}f}"
+
+
+def percent(share: float | None) -> str:
+    """A share for a person; nothing for null."""
+    return "" if share is None else f"{share:.1%}"

@@ -1,0 +1,48 @@
+"""Settings of the job-level estimators; defaults were chosen on the first thirds of archive logs alone."""
+
+from pydantic import Field
+
+from pipeline.core.section import Section
+
+
+class ForecastSettings(Section):
+    """How a job's runtime is estimated at its submit."""
+
+    session_gap_min: float = Field(20.0, gt=0, description="Minutes without a submit after which a session has ended.")
+    burst_gap_min: float = Field(10.0, gt=0, description="... after which a burst of one user's like jobs has ended.")
+    neighbours: int = Field(5, ge=1, le=64, description="Nearest jobs whose runtimes are averaged.")
+    deviation_share: float = Field(
+        0.0, ge=0, description="Share of the neighbours' deviation added, to underestimate less often."
+    )
+    rank_scale: float = Field(6.5, gt=0, description="Later jobs of the user after which an older one counts less.")
+    rank_power: float = Field(1.33, ge=0, description="How fast it counts less then: (1 + later / scale)^-power.")
+    age_days: float = Field(200.0, gt=0, description="Days after which what ended counts 1/e.")
+    other_request: float = Field(0.75, gt=0, le=1, description="Weight of a job with another request.")
+    request_power: float = Field(0.5, ge=0, description="... times the ratio of the requests to this power.")
+    other_procs: float = Field(0.28, gt=0, le=1, description="Weight of a job with another number of processors.")
+    procs_power: float = Field(0.2, ge=0, description="... times the ratio of the numbers to this power.")
+    other_application: float = Field(0.95, gt=0, le=1, description="Weight of a job of another application.")
+    other_group: float = Field(0.88, gt=0, le=1, description="Weight of a job of another group.")
+    other_queue: float = Field(0.36, gt=0, le=1, description="Weight of a job of another queue.")
+    place_power: float = Field(0.1, ge=0, description="Ratio of the places in their bursts to this power, as a weight.")
+    hour_decay: float = Field(0.015, ge=0, description="Weight lost per hour of the day between submits (log per h).")
+    session_min: float = Field(50.0, ge=0, description="Minutes back to submits that count as the same sitting.")
+    in_session: float = Field(3.5, ge=1, description="Weight of a job of the same sitting.")
+    running: float = Field(0.6, ge=0, description="Weight of a job still running, known to take longer than so far.")
+    scaling: float = Field(1.0, ge=0, description="Runtimes go with the ratio of the requests to this power.")
+    others: float = Field(0.5, ge=0, description="Weight of everybody's jobs together; the user's latest one has 1.")
+    others_scale: float = Field(140.0, gt=0, description="Everybody's later jobs after which one counts 1/e.")
+    burst_jobs: int = Field(4, ge=1, le=16, description="Jobs remembered of one burst.")
+    refit_jobs: int = Field(6000, ge=100, description="Boosting: ended jobs between two fits (fewer at first).")
+    window_jobs: int = Field(12_000, ge=500, description="Boosting: latest ended jobs that a fit sees.")
+    trees: int = Field(50, ge=1, description="Boosting: trees of a fit.")
+    leaves: int = Field(15, ge=2, description="Boosting: leaves of a tree.")
+    step_all: float = Field(0.02, ge=0, description="Combination: how far one error moves everybody's log weights.")
+    step_user: float = Field(0.1, ge=0, description="... and those of the job's user.")
+    half_life_all_days: float = Field(90.0, gt=0, description="... and in how many days half of everybody's is undone.")
+    half_life_user_days: float = Field(365.0, gt=0, description="... and half of a user's, in days.")
+    coverage_step: float = Field(
+        0.02, gt=0, lt=1, description="How far one job moves a quantile, in steps of the quantiles it lies between."
+    )
+    grace_min: float = Field(5.0, ge=0, description="Minutes past its request until a job has really been stopped.")
+    seed: int = Field(1, ge=0, description="Seed of the boosting's samples.")

@@ -1,0 +1,216 @@
+"""The as-of pass of `alike`: each job weighs what is remembered of its user, and of everybody who asked as much."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.core.arrays import Bools, Floats, Ints
+from pipeline.core.compiled import entry_kernel, kernel
+from pipeline.estimate.past import Past
+
+N_ENDED, N_RUNNING, N_ASKED, N_ANY = 48, 24, 32, 64
+"""Jobs remembered: ended and running ones of a user, ended ones per requested runtime, and of all."""
+
+MAX_BURST = 16
+
+
+class Alikeness(NamedTuple):
+    """What two jobs may share: codes (-1 unknown) and, per job, its place in its burst (log) and hour of the day."""
+
+    asked: Ints
+    burst: Ints
+    application: Ints
+    user_group: Ints
+    queue: Ints
+    place: Floats
+    hour: Floats
+
+
+class Weights(NamedTuple):
+    """How much a remembered job weighs; ForecastSettings describes each."""
+
+    rank_scale: float
+    rank_power: float
+    age_s: float
+    other_request: float
+    request_power: float
+    other_procs: float
+    procs_power: float
+    other_application: float
+    other_group: float
+    other_queue: float
+    place_power: float
+    hour_decay: float
+    session_s: float
+    in_session: float
+    running: float
+    scaling: float
+    others: float
+    others_scale: float
+    burst_jobs: int
+
+
+class Memory(NamedTuple):
+    """Rings of places in the log, and how many each has taken so far."""
+
+    ended: Ints
+    n_ended: Ints
+    running: Ints
+    n_running: Ints
+    asked: Ints
+    n_asked: Ints
+    latest: Ints
+    n_latest: Ints
+
+
+class Sample(NamedTuple):
+    """Remembered runtimes, s, with weights; a censored one is only known to be longer."""
+
+    value_s: Floats
+    weight: Floats
+    is_censored: Bools
+
+
+@entry_kernel
+def weigh(past: Past, alike: Alikeness, weights: Weights, memory: Memory, sample: Sample, shares: Floats) -> Floats:
+    """(jobs, shares) quantiles, s, then the weight of the user's own ended jobs; NaN before anything is known."""
+    n = len(past.submit_s)
+    found = np.full((n, len(shares) + 1), np.nan)
+    n_started = n_over = 0
+    for job in range(n):
+        while n_started < past.started[job]:
+            _take(memory.running, memory.n_running, past.user[past.by_start[n_started]], past.by_start[n_started])
+            n_started += 1
+        while n_over < past.ended[job]:
+            _remember(past.by_end[n_over], past.user, alike, weights.burst_jobs, memory)
+            n_over += 1
+        size, own = _own(job, past, alike, weights, memory, sample)
+        size = _others(job, size, past, alike, weights, memory, sample)
+        if size > 0:
+            _quantiles(size, past.requested_s[job], sample, shares, found[job])
+            found[job, -1] = own
+    return found
+
+
+@kernel
+def _take(rings: Ints, counts: Ints, key: int, job: int) -> None:
+    if key >= 0:
+        rings[key, counts[key] % rings.shape[1]] = job
+        counts[key] += 1
+
+
+@kernel
+def _remember(job: int, user: Ints, alike: Alikeness, burst_jobs: int, memory: Memory) -> None:
+    """Of a burst at most `burst_jobs` stay: thousands of one submit would push out all that was known before."""
+    key, n_same, oldest = user[job], 0, -1
+    if key >= 0:
+        ring, taken = memory.ended[key], memory.n_ended[key]
+        for back in range(min(taken, burst_jobs)):
+            place = (taken - 1 - back) % N_ENDED
+            if alike.burst[ring[place]] == alike.burst[job]:
+                n_same += 1
+                oldest = place
+        if n_same >= burst_jobs:
+            ring[oldest] = job
+        else:
+            _take(memory.ended, memory.n_ended, key, job)
+    _take(memory.asked, memory.n_asked, alike.asked[job], job)
+    _take(memory.latest, memory.n_latest, 0, job)
+
+
+@kernel
+def _own(job: int, past: Past, alike: Alikeness, weights: Weights, memory: Memory, sample: Sample) -> tuple[int, float]:
+    """The user's own jobs: ended ones, and running ones as lower bounds."""
+    key, now_s, size, own = past.user[job], past.submit_s[job], 0, 0.0
+    if key < 0:
+        return 0, 0.0
+    taken = memory.n_ended[key]
+    for back in range(min(taken, N_ENDED)):
+        other = memory.ended[key, (taken - 1 - back) % N_ENDED]
+        weight = (1 + back / weights.rank_scale) ** -weights.rank_power * _likeness(job, other, past, alike, weights)
+        weight *= np.exp((past.end_s[other] - now_s) / weights.age_s)
+        sample.weight[size], sample.is_censored[size] = weight, past.is_lower_bound[other]
+        sample.value_s[size] = past.runtime_s[other] * _scale(job, other, past, weights.scaling)
+        own += weight
+        size += 1
+    taken = memory.n_running[key]
+    for back in range(min(taken, N_RUNNING)):
+        other = memory.running[key, (taken - 1 - back) % N_RUNNING]
+        if past.end_s[other] > now_s:
+            weight = (1 + back / weights.rank_scale) ** -weights.rank_power * weights.running
+            sample.weight[size] = weight * _likeness(job, other, past, alike, weights)
+            sample.value_s[size], sample.is_censored[size] = max(now_s - past.start_s[other], 1.0), True
+            size += 1
+    return size, own
+
+
+@kernel
+def _scale(job: int, other: int, past: Past, power: float) -> float:
+    if past.requested_s[job] > 0 and past.requested_s[other] > 0:
+        ratio: float = past.requested_s[job] / past.requested_s[other]
+        return float(ratio**power)
+    return 1.0
+
+
+@kernel
+def _likeness(job: int, other: int, past: Past, alike: Alikeness, weights: Weights) -> float:
+    weight: float = 1.0
+    if past.requested_s[job] != past.requested_s[other]:
+        weight *= weights.other_request
+        if past.requested_s[job] > 0 and past.requested_s[other] > 0:
+            weight *= np.exp(-weights.request_power * abs(np.log(past.requested_s[job] / past.requested_s[other])))
+    if past.procs[job] != past.procs[other]:
+        weight *= weights.other_procs * np.exp(-weights.procs_power * abs(np.log(past.procs[job] / past.procs[other])))
+    if alike.application[job] != alike.application[other]:
+        weight *= weights.other_application
+    if alike.user_group[job] != alike.user_group[other]:
+        weight *= weights.other_group
+    if alike.queue[job] != alike.queue[other]:
+        weight *= weights.other_queue
+    apart_h = abs(alike.hour[job] - alike.hour[other])
+    weight *= np.exp(-weights.hour_decay * min(apart_h, 24 - apart_h))
+    weight *= np.exp(-weights.place_power * abs(alike.place[job] - alike.place[other]))
+    if past.submit_s[job] - past.submit_s[other] < weights.session_s:
+        weight *= weights.in_session
+    return float(weight)
+
+
+@kernel
+def _others(job: int, size: int, past: Past, alike: Alikeness, weights: Weights, memory: Memory, sample: Sample) -> int:
+    """Jobs of everybody: those that asked for the same runtime, or the latest of all as shares of their requests."""
+    key = alike.asked[job]
+    if key >= 0 and memory.n_asked[key] >= 4:
+        ring, taken = memory.asked[key], memory.n_asked[key]
+    else:
+        ring, taken = memory.latest[0], memory.n_latest[0]
+    held, first, total = min(taken, len(ring)), size, 0.0
+    for back in range(held):
+        other = ring[(taken - 1 - back) % len(ring)]
+        sample.value_s[size] = past.runtime_s[other] * _scale(job, other, past, 1.0)
+        sample.is_censored[size] = past.is_lower_bound[other]
+        sample.weight[size] = np.exp(-back / weights.others_scale)
+        total += sample.weight[size]
+        size += 1
+    for place in range(first, size):
+        sample.weight[place] *= weights.others / total
+    return size
+
+
+@kernel
+def _quantiles(size: int, requested_s: float, sample: Sample, shares: Floats, found: Floats) -> None:
+    """Kaplan & Meier's over weights: a censored job's weight goes to what is longer, at last to the request."""
+    limit_s = requested_s if requested_s > 0 else np.inf
+    order = np.argsort(sample.value_s[:size])
+    at_risk = sample.weight[:size].sum()
+    surviving, k = 1.0, 0
+    for place in order:
+        if not sample.is_censored[place]:
+            surviving *= max(1 - sample.weight[place] / at_risk, 0.0)
+            while k < len(shares) and 1 - surviving >= shares[k] - 1e-9:
+                found[k] = min(sample.value_s[place], limit_s)
+                k += 1
+        at_risk = max(at_risk - sample.weight[place], 1e-300)
+    longest_s = requested_s if requested_s > 0 else 1.5 * sample.value_s[order[-1]]
+    while k < len(shares):
+        found[k] = longest_s
+        k += 1

@@ -1,0 +1,48 @@
+"""Adaptive conformal quantiles (Gibbs & Candes 2021), one-sided at each quantile, as of every submit.
+
+Each job comes with a ladder of runtimes, from its own quantiles; a nominal quantile stands on a rung between two of
+them. A job that ends above its quantile moves that rung up for all later ones, one below moves it down, so that the
+share above tends to what it should be whatever the log does; old errors are forgotten as newer ones move it.
+"""
+
+import numpy as np
+
+from pipeline.core.arrays import Floats
+from pipeline.core.compiled import entry_kernel, kernel
+from pipeline.estimate.past import Past
+
+
+@entry_kernel
+def calibrated(past: Past, ladder: Floats, first_rungs: Floats, shares: Floats, step: float) -> Floats:
+    """(jobs, shares) quantiles, s, from (jobs, rungs) ascending runtimes; NaN where the ladder has none."""
+    n, n_rungs = ladder.shape
+    rungs, found, n_over = first_rungs.copy(), np.full((n, len(shares)), np.nan), 0
+    for job in range(n):
+        while n_over < past.ended[job]:
+            _learn(past.by_end[n_over], past, found, rungs, shares, step, n_rungs)
+            n_over += 1
+        for k in range(len(shares)):
+            found[job, k] = _on_ladder(ladder[job], rungs[k])
+    return found
+
+
+@kernel
+def _learn(over: int, past: Past, found: Floats, rungs: Floats, shares: Floats, step: float, n_rungs: int) -> None:
+    for k in range(len(shares)):
+        if np.isnan(found[over, k]):
+            continue
+        # What equals a bound lies within the interval, at the lower one too.
+        is_above = past.runtime_s[over] > found[over, k] or (shares[k] < 0.5 and past.runtime_s[over] == found[over, k])
+        # Stopped below the quantile: unless that is the limit too, nothing says whether it would have run past it.
+        if past.is_lower_bound[over] and not is_above and not found[over, k] >= past.requested_s[over]:
+            continue
+        moved = rungs[k] + step * ((1.0 if is_above else 0.0) - (1 - shares[k]))
+        rungs[k] = min(max(moved, 0.0), n_rungs - 1.0)
+
+
+@kernel
+def _on_ladder(ladder: Floats, rung: float) -> float:
+    low = min(int(rung), len(ladder) - 2)
+    part = rung - low
+    value_s: float = ladder[low] ** (1 - part) * ladder[low + 1] ** part
+    return value_s

@@ -1,0 +1,199 @@
+"""Greedy and genetic search for a log's templates (Smith, Foster & Taylor 1998, 2004), on a training period only.
+
+Random numbers are drawn in one thread and errors are pure, so that the result does not depend on the workers.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from pipeline.core.arrays import Floats, Ints
+from pipeline.core.section import Section
+from pipeline.estimate.history import History
+from pipeline.estimate.search_error import Errors
+from pipeline.estimate.search_genes import Genes, genes_of
+from pipeline.estimate.templates import Template
+
+
+class SearchSettings(Section):
+    """How long and how widely a search looks."""
+
+    method: Literal["greedy", "genetic", "both"] = Field(
+        "both", description="both: the greedy set joins the first population."
+    )
+    max_templates: int = Field(10, ge=1, le=100, description="Templates a set may have.")
+    greedy_pool: int = Field(300, ge=1, description="Templates drawn at random that a greedy step chooses from.")
+    greedy_gain: float = Field(
+        0.001, ge=0, lt=1, description="Share of the error a template has to take away to be added."
+    )
+    population: int = Field(40, ge=2, description="Sets in a generation.")
+    generations: int = Field(80, ge=1, description="Generations.")
+    n_elite: int = Field(2, ge=0, description="Best sets that pass unchanged into the next generation.")
+    fitness_spread: float = Field(4.0, ge=1, description="How many times as fit the best set is as the worst one.")
+    mutation_rate: float = Field(0.02, ge=0, le=1, description="Share of a child's genes that change by chance.")
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """How far a search is: steps done of all, and the least error so far, s."""
+
+    stage: str
+    done: int
+    total: int
+    error_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The set of templates, its mean absolute error on the training period (s), and over how many jobs."""
+
+    templates: tuple[Template, ...]
+    error_s: float
+    n_jobs: int
+    until_s: float
+    method: str
+    seed: int
+
+
+Tell = Callable[[Moment], bool]
+"""Is told every step; answers whether to go on. What was found until then is the result."""
+
+Rank = Callable[[Callable[[Sequence[Template]], float], Sequence[Sequence[Template]]], Floats]
+
+
+def search(
+    history: History,
+    until_s: float,
+    settings: SearchSettings | None = None,
+    seed: int = 0,
+    workers: int = 1,
+    tell: Tell = lambda _: True,
+) -> Found:
+    """The best set found with what was known at `until_s`; templates that do not lower its error are left out."""
+    settings = settings or SearchSettings()
+    errors = Errors(history, until_s)
+    rng, genes = np.random.default_rng(seed), genes_of(errors.sight)
+    with ThreadPoolExecutor(max(workers, 1)) as pool:
+
+        def ranked(error: Callable[[Sequence[Template]], float], sets: Sequence[Sequence[Template]]) -> Floats:
+            return np.array(list(pool.map(error, sets)))
+
+        rows = np.empty((0, len(genes.sizes)), np.int64)
+        if settings.method != "genetic":
+            rows = _greedy(errors, genes, settings, rng, ranked, tell)
+        if settings.method != "greedy":
+            rows = _genetic(errors, genes, settings, rng, ranked, tell, rows)
+    templates = _pruned(errors, _templates(genes, rows))
+    return Found(templates, errors.mean_s(templates), len(errors), until_s, settings.method, seed)
+
+
+def _templates(genes: Genes, rows: Ints) -> tuple[Template, ...]:
+    """The rows' templates in one order, whatever that of the rows: the first of equal intervals answers."""
+    return tuple(
+        sorted({genes.template(row) for row in rows}, key=lambda template: (-len(template.attributes), str(template)))
+    )
+
+
+def _greedy(
+    errors: Errors, genes: Genes, settings: SearchSettings, rng: np.random.Generator, ranked: Rank, tell: Tell
+) -> Ints:
+    """Rows added one by one, each the best of the pool and then of its neighbours, while the error falls."""
+    pool, rows = genes.drawn(rng, settings.greedy_pool), np.empty((0, len(genes.sizes)), np.int64)
+    least_s = np.inf
+    for step in range(settings.max_templates):
+        best = errors.narrowest([genes.template(row) for row in rows])
+
+        def adding(one: Sequence[Template], best: tuple[Floats, Floats] = best) -> float:
+            return errors.with_one_more_s(best, one[0])
+
+        row, error_s = _climbed(genes, pool, adding, ranked)
+        if error_s > least_s * (1 - settings.greedy_gain):
+            break
+        rows, least_s = np.vstack([rows, row]), error_s
+        if not tell(Moment("greedy", step + 1, settings.max_templates, least_s)):
+            break
+    return rows
+
+
+def _climbed(
+    genes: Genes, pool: Ints, error: Callable[[Sequence[Template]], float], ranked: Rank
+) -> tuple[Ints, float]:
+    """From the best of the pool on to better neighbours, until none is."""
+    row, least_s, rows = pool[0], np.inf, pool
+    while True:
+        errors_s = ranked(error, [(genes.template(r),) for r in rows])
+        place = int(errors_s.argmin())
+        if errors_s[place] >= least_s:
+            return row, least_s
+        row, least_s = rows[place], float(errors_s[place])
+        rows = genes.neighbours(row)
+
+
+def _genetic(
+    errors: Errors,
+    genes: Genes,
+    settings: SearchSettings,
+    rng: np.random.Generator,
+    ranked: Rank,
+    tell: Tell,
+    first: Ints,
+) -> Ints:
+    """The best set of all generations, as rows."""
+    population = [genes.drawn(rng, int(n)) for n in rng.integers(1, settings.max_templates + 1, settings.population)]
+    if len(first):
+        population[0] = first
+    best, least_s = population[0], np.inf
+    for generation in range(settings.generations):
+        errors_s = ranked(errors.mean_s, [_templates(genes, rows) for rows in population])
+        order = np.argsort(errors_s, kind="stable")
+        if errors_s[order[0]] < least_s:
+            best, least_s = population[order[0]], float(errors_s[order[0]])
+        is_going = tell(Moment("genetic", generation + 1, settings.generations, least_s))
+        if not is_going or generation + 1 == settings.generations:
+            break
+        elite = [population[place] for place in order[: settings.n_elite]]
+        children = _children(population, scaled_fitness(errors_s, settings.fitness_spread), genes, settings, rng)
+        population = [*elite, *children][: settings.population]
+    return best
+
+
+def scaled_fitness(errors_s: Floats, spread: float) -> Floats:
+    """1 for the worst set, `spread` for the best, in between by their errors."""
+    worst, best = errors_s.max(), errors_s.min()
+    if worst == best:
+        return np.ones(len(errors_s))
+    fitness: Floats = 1 + (spread - 1) * (worst - errors_s) / (worst - best)
+    return fitness
+
+
+def _children(
+    population: Sequence[Ints], fitness: Floats, genes: Genes, settings: SearchSettings, rng: np.random.Generator
+) -> list[Ints]:
+    """As many children as parents: pairs drawn by fitness with replacement, crossed, mutated."""
+    children: list[Ints] = []
+    while len(children) < len(population):
+        one, other = rng.choice(len(population), 2, p=fitness / fitness.sum())
+        for child in crossed(population[one], population[other], rng):
+            children.append(genes.mutated(rng, child[: settings.max_templates], settings.mutation_rate))
+    return children
+
+
+def crossed(one: Ints, other: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
+    """Two children: each set up to a template of its own, cut within that template, and on with the other's rest."""
+    a, b, cut = rng.integers(len(one)), rng.integers(len(other)), rng.integers(one.shape[1] + 1)
+    joined = np.concatenate([one[a, :cut], other[b, cut:]]), np.concatenate([other[b, :cut], one[a, cut:]])
+    return np.vstack([one[:a], joined[0], other[b + 1 :]]), np.vstack([other[:b], joined[1], one[a + 1 :]])
+
+
+def _pruned(errors: Errors, templates: tuple[Template, ...]) -> tuple[Template, ...]:
+    """The set without templates whose absence does not raise the error, the last ones first."""
+    least_s = errors.mean_s(templates)
+    for template in reversed(templates):
+        others = tuple(other for other in templates if other != template)
+        if others and errors.mean_s(others) <= least_s:
+            templates, least_s = others, errors.mean_s(others)
+    return templates

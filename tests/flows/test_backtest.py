@@ -1,0 +1,108 @@
+"""`walltime backtest`: figures per log and method, on the terminal, in files, as a page; with and without Prefect."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.csv
+import pytest
+
+from flows.methods import METHODS
+from pipeline.core.store import read_table
+from pipeline.core.tables import BACKTEST
+from tests.flows.support import SAMPLES, Outcome
+
+Walltime = Callable[..., Outcome]
+LOG = SAMPLES / "riverbend.swf.gz"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "site.toml"
+    methods = "[backtest]\nmethods = ['request']\n"
+    path.write_text(f"logs = ['{LOG}']\noutput_dir = '{tmp_path / 'out'}'\n[site]\nname = 'riverbend'\n{methods}")
+    return path
+
+
+def test_figures_on_the_terminal_as_parquet_and_as_a_page(config: Path, tmp_path: Path, walltime: Walltime) -> None:
+    out, page = tmp_path / "figures.parquet", tmp_path / "page.html"
+    shown = walltime("backtest", config, "--plain", "--by", "size", "--out", out, "--report", page)
+    assert shown.code == 0, shown.err
+    for words in ("riverbend: ", "jobs scored", "request *", "by size", "5-8", str(out), str(page)):
+        assert words in shown.out, words
+    assert "riverbend: read" in shown.err
+    assert {"all", "month", "size"} <= set(read_table(out, BACKTEST).column("part").to_pylist())
+    assert page.read_text().startswith("<!doctype html>")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("prefect")
+def test_prefect_and_plain_find_the_same(config: Path, walltime: Walltime) -> None:
+    flow, plain = (json.loads(walltime("backtest", config, "--json", *how).out) for how in ((), ("--plain",)))
+    for found in (flow, plain):
+        del found["logs"][0]["cpu_s"]
+    assert flow == plain
+    (one,) = plain["logs"]
+    report = one["report"]
+    assert one["best"] == "request" and one["log"] == "riverbend"
+    learnt, kept = report["set_aside"]["learnt_from"]["rows"], report["kept"]["rows"]
+    assert learnt == (learnt + kept) // 3 and {row["n_jobs"] for row in one["rows"] if row["part"] == "all"} == {kept}
+
+
+def test_each_log_given_is_tried_by_itself(config: Path, tmp_path: Path, walltime: Walltime) -> None:
+    other = tmp_path / "\x1b[31m.swf"
+    other.write_bytes(b"; MaxProcs: 8\n" + b"".join(
+        b"%d %d 5 100 4 -1 -1 4 200 -1 1 1 1 1 1 1 -1 -1\n" % (n, 1000 * n) for n in range(1, 30)
+    ))  # fmt: skip
+    out = tmp_path / "figures.csv"
+    shown = walltime("backtest", config, "--plain", "--log", LOG, "--log", other, "--out", out)
+    assert shown.code == 0, shown.err
+    assert "riverbend.swf.gz: " in shown.out and "\\x1b[31m.swf: 20 jobs scored" in shown.out
+    assert "\x1b[31m" not in shown.out + shown.err
+    assert len(set(pyarrow.csv.read_csv(out).column("log").to_pylist())) == 2
+
+
+def test_no_method_of_the_registry_looks_ahead(config: Path, tmp_path: Path, walltime: Walltime) -> None:
+    """On a log small enough to try them all, several times over."""
+    log = tmp_path / "small.swf"
+    lines = b"".join(
+        b"%d %d 5 %d 4 -1 -1 %d 2000 -1 1 %d 1 %d 1 1 -1 -1\n"
+        % (n, 60 * n, 50 + 97 * n % 1900, 2 ** (n % 3), n % 5, n % 4)
+        for n in range(1, 400)
+    )  # fmt: skip
+    log.write_bytes(b"; MaxProcs: 64\n" + lines)
+    asked = ("--plain", "--log", log, "--methods", ",".join(METHODS), "--check-leaks", "--json")
+    found = json.loads(walltime("backtest", config, *asked).out)
+    assert set(found["logs"][0]["cpu_s"]) == set(METHODS)
+
+
+def test_a_method_that_looks_ahead_is_one_sentence(
+    config: Path, walltime: Walltime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("flows.methods").methods.ESTIMATORS, "request", lambda past, _: _own(past))
+    shown = walltime("backtest", config, "--plain", "--check-leaks")
+    assert (shown.code, shown.out) == (2, "") and "request: it looks ahead" in shown.err
+    assert shown.err.count("walltime:") == 1 and "Traceback" not in shown.err
+
+
+def _own(past: object) -> object:
+    import numpy as np
+
+    return np.repeat(past.runtime_s[:, None], 5, axis=1)  # type: ignore[attr-defined]
+
+
+def test_what_cannot_be_used_is_one_sentence(config: Path, tmp_path: Path, walltime: Walltime) -> None:
+    (tmp_path / "only.swf").write_text("; MaxProcs: 64\n1 0 5 -1 4 -1 -1 4 200 -1 0 1 1 1 1 1 -1 -1\n")
+    refused = {
+        ("--methods", "requets"): "did you mean request?",
+        ("--methods", "\x1b[31m"): "no method \\x1b[31m",
+        ("--log", tmp_path / "none.swf"): "none.swf",
+        ("--log", tmp_path / "only.swf"): "none to score",
+        ("--out", tmp_path / "figures.txt"): "no table's name",
+        ("--report", tmp_path): "found a folder",
+        ("--by", "week"): "Invalid value",
+    }
+    for arguments, sentence in refused.items():
+        shown = walltime("backtest", config, "--plain", *arguments)
+        assert shown.code == 2 and sentence in shown.err and "Traceback" not in shown.err, shown
+        assert "\x1b[31m" not in shown.err

@@ -1,0 +1,81 @@
+"""No estimator of the registry looks ahead, and one that does is caught; the same seed tells the same bytes."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pipeline.core.arrays import Floats
+from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.estimate.history import History, history
+from pipeline.estimate.registry import ESTIMATORS
+from pipeline.evaluate import check_no_look_ahead
+from pipeline.evaluate.leaks import LookAheadError
+from tests.unit.evaluate.estimators import log
+
+# Often refitted, so that a short log has several fits on either side of a time.
+SETTINGS = ForecastSettings(refit_jobs=200, trees=8)
+PAST = history(log(1500))
+CENSORED = replace(PAST, is_lower_bound=np.arange(len(PAST)) % 7 == 0)
+
+
+def bound(name: str) -> Callable[[History], Floats]:
+    return lambda past: ESTIMATORS[name](past, SETTINGS)
+
+
+@pytest.mark.parametrize("past", [PAST, CENSORED], ids=["known", "censored"])
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
+def test_what_has_not_happened_changes_nothing_said_before(name: str, past: History) -> None:
+    check_no_look_ahead(bound(name), past, n_times=2)
+
+
+def with_own_runtime(past: History) -> Floats:
+    return np.where(
+        np.arange(len(past))[:, None] % 50 == 0, past.runtime_s[:, None], ESTIMATORS["alike"](past, SETTINGS)
+    )
+
+
+def with_unfinished_jobs(past: History) -> Floats:
+    """Every job's runtime known at its submit: what a forgotten end looks like."""
+    order = np.arange(len(past))
+    return ESTIMATORS["last_two"](replace(past, by_end=order, ended=order), SETTINGS)
+
+
+@pytest.mark.parametrize("leaking", [with_own_runtime, with_unfinished_jobs])
+def test_a_planted_leak_is_caught(leaking: Callable[[History], Floats]) -> None:
+    with pytest.raises(LookAheadError):
+        check_no_look_ahead(leaking, PAST, n_times=4)
+
+
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
+def test_the_same_seed_tells_the_same_bytes(name: str) -> None:
+    assert bound(name)(PAST).tobytes() == bound(name)(PAST).tobytes()
+
+
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
+def test_quantiles_ascend_and_the_estimate_is_no_longer_than_the_request(name: str) -> None:
+    told = bound(name)(PAST)
+    assert told.shape == (len(PAST), 5)
+    assert not np.any(np.diff(told, axis=1) < 0)
+    assert np.all((told[:, 1] <= PAST.requested_s * (1 + 1e-9)) | np.isnan(told[:, 1]))
+    assert np.all((told[:, 1] > 0) | np.isnan(told[:, 1]))
+
+
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
+def test_a_log_without_jobs_or_with_one_has_answers_of_the_right_shape(name: str) -> None:
+    for n_jobs in (0, 1):
+        table = log(20).slice(0, n_jobs)
+        assert bound(name)(history(table)).shape == (n_jobs, 5)
+
+
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
+def test_unknown_users_and_requests_are_no_fault(name: str) -> None:
+    past = replace(
+        PAST,
+        requested_s=np.full(len(PAST), np.nan),
+        codes={key: np.full(len(PAST), -1) for key in PAST.codes},
+    )
+    assert bound(name)(past).shape == (len(PAST), 5)
+    if name == "walltime":
+        assert not np.isnan(bound(name)(past)[PAST.ended > 0]).any()

@@ -1,0 +1,50 @@
+"""The backtest's page: hostile names are spelt out, the same table gives the same bytes, little data is no failure."""
+
+import pyarrow as pa
+
+from flows.backtest_page import page_of
+from flows.backtesting import Tried
+from flows.render_backtest import print_tried
+from pipeline.core.settings import BacktestSettings, RunSettings
+from pipeline.core.tables import BACKTEST
+from pipeline.evaluate import backtest
+from tests.unit.evaluate.estimators import last_two, log, nobody, request
+
+HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e]]>"
+
+
+def tried(name: str, n_jobs: int = 300) -> Tried:
+    methods = {"request": request, "last_two": last_two, "nobody": nobody}
+    table, report = backtest(log(n_jobs), RunSettings(), methods, name)
+    return Tried(name, table, report, {"request": 0.1})
+
+
+def test_a_hostile_name_is_text() -> None:
+    page = page_of(tried(HOSTILE).table, BacktestSettings())
+    assert "<script" not in page and "\x1b" not in page and "\u202e" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;\\x1b[31m\\u202e" in page
+
+
+def test_the_page_stands_alone_and_says_the_figures() -> None:
+    found = tried("here")
+    page = page_of(found.table, BacktestSettings())
+    assert page == page_of(found.table, BacktestSettings())
+    assert "http://" not in page.replace("http://www.w3.org", "") and "https://" not in page
+    assert page.count("<svg") == 5 and "33.3% of the jobs are learnt from" in page
+    assert f"{found.ranked[0]['mae_s']:,.0f}" in page and "#0a0b" not in page
+
+
+def test_two_logs_stand_one_below_the_other() -> None:
+    table = BACKTEST.check(pa.concat_tables([tried(name).table for name in ("east", "west")]))
+    page = page_of(table, BacktestSettings())
+    assert page.index("<h2>east</h2>") < page.index("<h2>west</h2>")
+
+
+def test_a_log_of_two_jobs_has_a_page_too() -> None:
+    assert "</html>" in page_of(tried("tiny", 2).table, BacktestSettings())
+
+
+def test_what_is_printed_of_a_hostile_log_steers_no_terminal(capsys: object) -> None:
+    print_tried([tried(HOSTILE)], "size", {})
+    shown = capsys.readouterr().out  # type: ignore[attr-defined]
+    assert "\x1b[31m" not in shown and "\\x1b[31m" in shown and "last_two *" in shown
