@@ -31,7 +31,7 @@ from pipeline.core.tables import (
     TableKind,
 )
 from pipeline.core.version import code_version
-from pipeline.fit import find_patterns, fit, screen
+from pipeline.fit import find_patterns, fit, level, screen, unlevel
 from pipeline.group import assign_groups, describe_groups, observe
 from pipeline.ingest import ingest
 from pipeline.ingest.sources import find_sources
@@ -80,10 +80,14 @@ STEPS = (
          lambda run, observed: find_patterns(observed, run.settings.pattern, run.settings.anomaly.noise)),
     Step("screen", ("observed", "patterns"), ("observations",), ("anomaly", "pattern"),
          lambda run, observed, patterns: screen(observed, patterns, run.settings.anomaly)),
-    Step("fit", ("observations",), ("fits",), ("fit",),
-         lambda run, observations: fit(observations, run.settings.fit)),
-    Step("predict", ("observations", "fits"), ("predictions",), ("site", "predict", "run_id"),
+    Step("level", ("observations", "patterns"), ("levelled",), (),
+         lambda _run, observations, patterns: level(observations, patterns)),
+    Step("fit", ("levelled",), ("fits",), ("fit",),
+         lambda run, levelled: fit(levelled, run.settings.fit)),
+    Step("predict", ("levelled", "fits"), ("predicted",), ("site", "predict", "run_id"),
          lambda run, observed, fits: predict(observed, fits, run.settings.predict, run.settings.site, run.run_id)),
+    Step("unlevel", ("predicted", "patterns"), ("predictions",), (),
+         lambda _run, predicted, patterns: unlevel(predicted, patterns)),
     Step("scalability", ("fits",), ("scalability",), ("site", "predict", "run_id"),
          lambda run, fits: scalability(fits, run.settings.predict, run.run_id, run.settings.site.max_procs)),
     Step("estimate", ("jobs",), ("estimates",), ("estimate", "run_id"),
@@ -93,7 +97,8 @@ STEPS = (
 KINDS: dict[str, TableKind] = {
     "jobs_read": JOBS, "unreadable": UNREADABLE, "jobs_flagged": JOBS, "bursts": BURSTS,
     "effect": EFFECT, "jobs": JOBS, "groups": GROUPS,
-    "observed": OBSERVATIONS, "observations": OBSERVATIONS, "patterns": PATTERNS, "fits": FITS, "predictions": PREDICTIONS, "scalability": SCALABILITY,
+    "observed": OBSERVATIONS, "observations": OBSERVATIONS, "levelled": OBSERVATIONS, "patterns": PATTERNS,
+    "fits": FITS, "predicted": PREDICTIONS, "predictions": PREDICTIONS, "scalability": SCALABILITY,
     "estimates": ESTIMATES,
 }  # fmt: skip
 

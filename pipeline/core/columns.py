@@ -131,6 +131,7 @@ _DECLARED = (
     _number("fit_weight", "Factor on this size's weight in the fits; 0: it is left out; null: 1."),
     # patterns
     _category("pattern", "stepwise, declining, or the favoured processor counts.", required=True),
+    _count("step", "1; further steps of one series are 2, 3, ...", "steps", required=True, minimum=1),
     _number("log_odds", "Odds for the pattern against a plain curve, natural logarithm; null: not looked for."),
     _number("factor", "Runtime over that of a plain curve, in the phase or at the sizes the pattern sets apart."),
     _count("from_procs", "Where the phase, or the decline, begins; null: a pattern without beginning.", "processors"),

@@ -17,6 +17,9 @@ class AnomalySettings(Section):
         0.05, gt=0, lt=1, description="Share of clean series in which a size may be called odd (leave_one_out)."
     )
     min_points: int = Field(5, ge=4, description="Sizes a series needs before one of them can be called odd.")
+    least_departure: float = Field(
+        0.1, ge=0, description="A size less far off is left to the laws, however sure it is (log s; 0.1 is 10%)."
+    )
     max_share: float = Field(0.25, gt=0, le=0.5, description="Share of a series' sizes that may be odd, at most.")
     least_log_sd: float = Field(
         0.01, gt=0, description="What runs differ by however alike the repeats are (log s; 0.01 is 1%)."
@@ -38,7 +41,10 @@ class PatternSettings(Section):
     """Steps, favoured processor counts and declining pieces of a series."""
 
     odds: float = Field(
-        50.0, gt=1, description="Odds for a pattern from which it counts: 50 is a false alarm in at most 1 of 50."
+        20.0, gt=1, description="Odds for a pattern from which it counts: 20 is a false alarm in at most 1 of 20."
+    )
+    least_departure: float = Field(
+        0.1, ge=0, description="A step or class of a smaller factor is left to the laws (log s; 0.1 is 10%)."
     )
     departure_log_sd: float = Field(
         0.3, gt=0, description="How far a phase or class of sizes typically departs (log s; 0.3 is 35%)."

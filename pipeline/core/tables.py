@@ -196,10 +196,12 @@ FITS = TableKind(
 
 PATTERNS = TableKind(
     "patterns",
-    columns("group_id", "pattern", "status", "log_odds", "factor", "from_procs", "node_procs", "n_points", "words"),
-    ("group_id", "pattern"),
+    columns(
+        "group_id", "pattern", "step", "status", "log_odds", "factor", "from_procs", "node_procs", "n_points", "words",
+    ),
+    ("group_id", "pattern", "step"),
     "Per group and pattern what its series shows: steps, favoured processor counts, a declining piece; not found, too.",
-)
+)  # fmt: skip
 
 PREDICTIONS = TableKind(
     "predictions",
