@@ -17,6 +17,7 @@ from pipeline.core.report import Report
 from pipeline.core.settings import RunSettings
 from pipeline.core.store import file_sha256
 from pipeline.core.tables import (
+    ACROSS,
     BURSTS,
     EFFECT,
     ESTIMATES,
@@ -26,16 +27,17 @@ from pipeline.core.tables import (
     OBSERVATIONS,
     PATTERNS,
     PREDICTIONS,
+    RUNTIME_CLASSES,
     SCALABILITY,
     UNREADABLE,
     TableKind,
 )
 from pipeline.core.version import code_version
 from pipeline.fit import find_patterns, fit, level, screen, unlevel
-from pipeline.group import assign_groups, describe_groups, observe
+from pipeline.group import assign_groups, describe_groups, observe, runtime_classes
 from pipeline.ingest import ingest
 from pipeline.ingest.sources import find_sources
-from pipeline.predict import estimate, predict, scalability
+from pipeline.predict import estimate, predict, predict_across, scalability
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,10 @@ STEPS = (
          lambda run, observed, patterns: screen(observed, patterns, run.settings.anomaly)),
     Step("level", ("observations", "patterns"), ("levelled",), (),
          lambda _run, observations, patterns: level(observations, patterns)),
+    Step("classes", ("jobs",), ("runtime_classes",), ("classes",),
+         lambda run, jobs: runtime_classes(jobs, run.settings.classes)),
+    Step("across", ("groups", "levelled"), ("across",), ("across",),
+         lambda run, groups, levelled: predict_across(groups, levelled, run.settings.across)),
     Step("fit", ("levelled",), ("fits",), ("fit",),
          lambda run, levelled: fit(levelled, run.settings.fit)),
     Step("predict", ("levelled", "fits"), ("predicted",), ("site", "predict", "run_id"),
@@ -98,6 +104,7 @@ KINDS: dict[str, TableKind] = {
     "jobs_read": JOBS, "unreadable": UNREADABLE, "jobs_flagged": JOBS, "bursts": BURSTS,
     "effect": EFFECT, "jobs": JOBS, "groups": GROUPS,
     "observed": OBSERVATIONS, "observations": OBSERVATIONS, "levelled": OBSERVATIONS, "patterns": PATTERNS,
+    "runtime_classes": RUNTIME_CLASSES, "across": ACROSS,
     "fits": FITS, "predicted": PREDICTIONS, "predictions": PREDICTIONS, "scalability": SCALABILITY,
     "estimates": ESTIMATES,
 }  # fmt: skip
@@ -110,6 +117,8 @@ PUBLISHED = (
     "groups",
     "observations",
     "patterns",
+    "runtime_classes",
+    "across",
     "fits",
     "predictions",
     "scalability",

@@ -54,3 +54,32 @@ class PatternSettings(Section):
     node_procs: int | None = Field(
         None, ge=2, description="Processors of a node; default: multiples of it are not looked at."
     )
+
+
+class AcrossSettings(Section):
+    """How one problem size of an application tells another's runtimes."""
+
+    same_prior: float = Field(
+        0.5, gt=0, lt=1, description="Prior probability that two problem sizes are one application's."
+    )
+    size_log_sd: float = Field(
+        0.15, ge=0, description="What a base's curve leaves unexplained at another problem size (log s)."
+    )
+    run_log_sd: float = Field(0.07, gt=0, description="What a size's runtime is off its curve (log s).")
+    apart: float = Field(
+        0.2, gt=0, lt=1, description="Below this posterior probability two sizes count as two applications."
+    )
+    ratio_log_error: float = Field(
+        0.25,
+        gt=0,
+        description="A constant ratio further than this off the joint fit misleads: the shape moves (log s).",
+    )
+
+
+class ClassSettings(Section):
+    """Runtime classes inside a group: what may be problem sizes that nothing names."""
+
+    max_classes: int = Field(3, ge=1, le=8, description="Classes looked for, at most; 1: none.")
+    min_jobs: int = Field(40, ge=4, description="Jobs a group needs to tell classes.")
+    min_share: float = Field(0.1, gt=0, lt=1, description="Share of the group's jobs in a class, at least.")
+    least_factor: float = Field(1.5, gt=1, description="Runtime of a class over that of the one below, at least.")

@@ -35,6 +35,14 @@ class Shapes:
     log_runtime: npt.NDArray[np.float32]
     prior: Floats
 
+    def at(self, x: Floats) -> Floats:
+        """log T(x)/T(1) of every shape at sizes x >= 1 in multiples of the smallest, float64[g, m]."""
+        place = np.log2(x) * ROWS_PER_DOUBLING
+        row = np.minimum(place.astype(np.int64), len(self.log_runtime) - 2)
+        share = (place - row)[:, None]
+        logs: Floats = (self.log_runtime[row] * (1 - share) + self.log_runtime[row + 1] * share).T
+        return logs
+
 
 @dataclass(frozen=True, slots=True)
 class _Family:
