@@ -1,6 +1,6 @@
 """NAS kernels across problem sizes: A from W and W from S, from the base's series and the target's two smallest sizes.
 
-python -m benchmarks.bench_across RUNS.csv [--json]
+python -m benchmarks.bench_across [RUNS.csv] [--json]
 
 RUNS.csv has benchmark, class, nprocs, platform, time_s. Errors are medians over a pair's other target sizes, per cent.
 """
@@ -17,6 +17,7 @@ import pandas as pd
 from pipeline.core.screen_settings import AcrossSettings
 from pipeline.predict.across import SizePair, across
 
+RUNS = Path(__file__).parents[2] / "shared" / "data" / "scaling" / "npb-smpi" / "runs.csv"
 CLASSES = (("W", "A"), ("S", "W"))
 
 
@@ -67,9 +68,12 @@ def _error(runtime_s: np.ndarray, truth_s: np.ndarray) -> float:
 def main() -> None:
     """Print a line a pair and the summary."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("runs", type=Path)
+    parser.add_argument("runs", type=Path, nargs="?", default=RUNS)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    if not args.runs.exists():
+        print(f"{args.runs} is not there: give a CSV of runs.")
+        return
     rows = scored(size_pairs(args.runs))
     for row in rows:
         print(

@@ -9,7 +9,9 @@ size is 20% slow or fast, at a random place of the series; an unfavoured process
 import argparse
 import json
 import os
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 os.environ["NUMBA_NUM_THREADS"] = "1"
@@ -18,6 +20,8 @@ for library in ("OMP", "OPENBLAS", "MKL"):
 
 import numpy as np  # noqa: E402
 import pyarrow as pa  # noqa: E402
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from pipeline.core.screen_settings import AnomalySettings, PatternSettings  # noqa: E402
 from pipeline.fit import find_patterns, screen  # noqa: E402

@@ -20,6 +20,9 @@ class AnomalySettings(Section):
     least_departure: float = Field(
         0.1, ge=0, description="A size less far off is left to the laws, however sure it is (log s; 0.1 is 10%)."
     )
+    wide_log_sd: float = Field(
+        0.5, gt=0, description="Groups whose repeats spread more mix different work: nothing is looked for (log s)."
+    )
     max_share: float = Field(0.25, gt=0, le=0.5, description="Share of a series' sizes that may be odd, at most.")
     least_log_sd: float = Field(
         0.01, gt=0, description="What runs differ by however alike the repeats are (log s; 0.01 is 1%)."
@@ -45,6 +48,9 @@ class PatternSettings(Section):
     )
     least_departure: float = Field(
         0.1, ge=0, description="A step or class of a smaller factor is left to the laws (log s; 0.1 is 10%)."
+    )
+    wide_log_sd: float = Field(
+        0.5, gt=0, description="Groups whose repeats spread more mix different work: nothing is looked for (log s)."
     )
     departure_log_sd: float = Field(
         0.3, gt=0, description="How far a phase or class of sizes typically departs (log s; 0.3 is 35%)."

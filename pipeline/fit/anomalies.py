@@ -42,7 +42,7 @@ def screen(observations: pa.Table, patterns: pa.Table, settings: AnomalySettings
     found.expected_s[:] /= factor
     table = _marked(observations, points.row, found)
     slow, fast = (int((found.is_odd & (sign * found.deviation > 0)).sum()) for sign in (1, -1))
-    screened = int((points.series.n_points >= settings.min_points).sum()) if settings.method != "off" else 0
+    screened = int(_is_screened(points.series, settings).sum()) if settings.method != "off" else 0
     return table, Report(
         "screen",
         "observation",
@@ -83,7 +83,7 @@ def _by_leave_one_out(series: Evidence, settings: AnomalySettings, found: _Found
     n_points, first = series.n_points, series.offsets[:-1]
     n_odd = np.zeros(len(series), np.int64)
     ends = _where_scaling_ends(series)
-    pending = np.flatnonzero(n_points >= settings.min_points)
+    pending = np.flatnonzero(_is_screened(series, settings))
     while len(pending):
         z, expected_s = held_out(series, pending, ~found.is_odd)
         found.deviation[:] = np.where(np.isnan(z), found.deviation, z)
@@ -101,6 +101,11 @@ def _by_leave_one_out(series: Evidence, settings: AnomalySettings, found: _Found
         n_odd[hit] += 1
         may_go_on = (n_odd + 1 <= settings.max_share * n_points) & (n_points - n_odd >= settings.min_points)
         pending = hit[may_go_on[hit]]
+
+
+def _is_screened(series: Evidence, settings: AnomalySettings) -> Bools:
+    is_enough: Bools = (series.n_points >= settings.min_points) & (series.log_sd <= settings.wide_log_sd)
+    return is_enough
 
 
 def _where_scaling_ends(series: Evidence) -> Ints:
@@ -124,7 +129,7 @@ def thresholds(false_alarms: float, n_points: Ints, freedom: float) -> Floats:
 
 def _by_r_metric(points: Points, settings: AnomalySettings, found: _Found) -> None:
     series = points.series
-    for places in points.by_length(series.n_points >= settings.min_points):
+    for places in points.by_length(_is_screened(series, settings)):
         deviation = r_deviation(series.procs[places], series.runtime_s[places], settings.epsilon)
         found.deviation[places] = deviation
         found.is_odd[places] = deviation != 0

@@ -32,14 +32,16 @@ def find_patterns(
 ) -> tuple[pa.Table, Report]:
     """PATTERNS in order of group and pattern; `noise` is the least and the default log sd of a run.
 
-    status: found; weaker (another pattern explains more); not_found; too_few_points; one_class_only (every size seen
-    is in the class, so nothing tells what others would take). A second step of a series is a row of its own, with
-    step 2, and so on. The Report counts groups.
+    status: found; weaker (another pattern explains more); not_found; too_few_points; wide_group (its repeats spread
+    too much to share a curve); one_class_only (every size seen is in the class, so nothing tells what others would
+    take). A second step of a series is a row of its own, with step 2, and so on. The Report counts groups.
     """
     points = Points.of(observations, *noise)
     names = [STEPWISE, *class_names(settings.node_procs), DECLINING]
-    asked = np.flatnonzero(points.series.n_points >= MIN_DECLINE_POINTS)
+    is_wide = points.series.log_sd > settings.wide_log_sd
+    asked = np.flatnonzero((points.series.n_points >= MIN_DECLINE_POINTS) & ~is_wide)
     rows = _Rows.first(points, names, asked, settings)
+    rows.status[is_wide] = "wide_group"
     tables = [rows]
     while len(rows.series):
         rows = _further_steps(points, tables, settings)

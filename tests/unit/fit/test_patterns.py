@@ -145,3 +145,16 @@ def test_levelling_leaves_one_curve_and_is_undone_in_predictions() -> None:
     np.testing.assert_allclose(table.column("efficiency"), stepped_s[0] / stepped_s / PROCS)
     untouched, _ = unlevel(predicted, patterns.slice(0, 0))
     assert untouched == predicted
+
+
+def test_a_group_whose_repeats_spread_widely_is_left_alone() -> None:
+    """Different work on different counts is no decline."""
+    rising_s = 100 / PROCS + 0.4 * PROCS
+    observed = as_observations(PROCS, rising_s[None, :], 0.02).slice(0, 10)
+    spread = pa.array(np.full(10, 0.8))
+    for name, values in (("log_sd", spread), ("n_jobs", pa.array(np.full(10, 4)))):
+        place = observed.column_names.index(name)
+        observed = observed.set_column(place, observed.schema.field(name), values)
+    table, _ = find_patterns(observed, PatternSettings(), (0.01, 0.05))
+    assert {row["status"] for row in table.to_pylist()} == {"wide_group"}
+    assert screen(observed, table, AnomalySettings())[1].facts["series_screened"] == 0
