@@ -17,6 +17,7 @@ from pipeline.core.report import Report
 from pipeline.core.settings import RunSettings
 from pipeline.core.store import file_sha256
 from pipeline.core.tables import (
+    ACROSS,
     BURSTS,
     EFFECT,
     ESTIMATES,
@@ -26,16 +27,17 @@ from pipeline.core.tables import (
     OBSERVATIONS,
     PATTERNS,
     PREDICTIONS,
+    RUNTIME_CLASSES,
     SCALABILITY,
     UNREADABLE,
     TableKind,
 )
 from pipeline.core.version import code_version
-from pipeline.fit import find_patterns, fit, screen
-from pipeline.group import assign_groups, describe_groups, observe
+from pipeline.fit import find_patterns, fit, level, screen, unlevel
+from pipeline.group import assign_groups, describe_groups, observe, runtime_classes
 from pipeline.ingest import ingest
 from pipeline.ingest.sources import find_sources
-from pipeline.predict import estimate, predict, scalability
+from pipeline.predict import estimate, predict, predict_across, scalability
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +82,18 @@ STEPS = (
          lambda run, observed: find_patterns(observed, run.settings.pattern, run.settings.anomaly.noise)),
     Step("screen", ("observed", "patterns"), ("observations",), ("anomaly", "pattern"),
          lambda run, observed, patterns: screen(observed, patterns, run.settings.anomaly)),
-    Step("fit", ("observations",), ("fits",), ("fit",),
-         lambda run, observations: fit(observations, run.settings.fit)),
-    Step("predict", ("observations", "fits"), ("predictions",), ("site", "predict", "run_id"),
+    Step("level", ("observations", "patterns"), ("levelled",), (),
+         lambda _run, observations, patterns: level(observations, patterns)),
+    Step("classes", ("jobs",), ("runtime_classes",), ("classes",),
+         lambda run, jobs: runtime_classes(jobs, run.settings.classes)),
+    Step("across", ("groups", "levelled"), ("across",), ("across",),
+         lambda run, groups, levelled: predict_across(groups, levelled, run.settings.across)),
+    Step("fit", ("levelled",), ("fits",), ("fit",),
+         lambda run, levelled: fit(levelled, run.settings.fit)),
+    Step("predict", ("levelled", "fits"), ("predicted",), ("site", "predict", "run_id"),
          lambda run, observed, fits: predict(observed, fits, run.settings.predict, run.settings.site, run.run_id)),
+    Step("unlevel", ("predicted", "patterns"), ("predictions",), (),
+         lambda _run, predicted, patterns: unlevel(predicted, patterns)),
     Step("scalability", ("fits",), ("scalability",), ("site", "predict", "run_id"),
          lambda run, fits: scalability(fits, run.settings.predict, run.run_id, run.settings.site.max_procs)),
     Step("estimate", ("jobs",), ("estimates",), ("estimate", "run_id"),
@@ -93,7 +103,9 @@ STEPS = (
 KINDS: dict[str, TableKind] = {
     "jobs_read": JOBS, "unreadable": UNREADABLE, "jobs_flagged": JOBS, "bursts": BURSTS,
     "effect": EFFECT, "jobs": JOBS, "groups": GROUPS,
-    "observed": OBSERVATIONS, "observations": OBSERVATIONS, "patterns": PATTERNS, "fits": FITS, "predictions": PREDICTIONS, "scalability": SCALABILITY,
+    "observed": OBSERVATIONS, "observations": OBSERVATIONS, "levelled": OBSERVATIONS, "patterns": PATTERNS,
+    "runtime_classes": RUNTIME_CLASSES, "across": ACROSS,
+    "fits": FITS, "predicted": PREDICTIONS, "predictions": PREDICTIONS, "scalability": SCALABILITY,
     "estimates": ESTIMATES,
 }  # fmt: skip
 
@@ -105,6 +117,8 @@ PUBLISHED = (
     "groups",
     "observations",
     "patterns",
+    "runtime_classes",
+    "across",
     "fits",
     "predictions",
     "scalability",

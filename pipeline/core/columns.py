@@ -131,11 +131,20 @@ _DECLARED = (
     _number("fit_weight", "Factor on this size's weight in the fits; 0: it is left out; null: 1."),
     # patterns
     _category("pattern", "stepwise, declining, or the favoured processor counts.", required=True),
+    _count("step", "1; further steps of one series are 2, 3, ...", "steps", required=True, minimum=1),
     _number("log_odds", "Odds for the pattern against a plain curve, natural logarithm; null: not looked for."),
     _number("factor", "Runtime over that of a plain curve, in the phase or at the sizes the pattern sets apart."),
     _count("from_procs", "Where the phase, or the decline, begins; null: a pattern without beginning.", "processors"),
     _count("node_procs", "Processors of a node, where the pattern is about them.", "processors"),
     _text("words", "The pattern as advice, in a sentence."),
+    # runtime classes and other problem sizes
+    _count("runtime_class", "Place of the class among its group's, 1 the shortest.", "place", required=True, minimum=1),
+    _number("class_factor", "Runtime over that of the group's shortest class, at the same processor count."),
+    _number("class_share", "Share of the group's jobs that fall into the class."),
+    _category("base_group_id", "The group of another problem size that lends its curve.", required=True),
+    _number("ratio_s", "The base's runtime times one ratio, at the smallest common count: the thesis's way.", "s"),
+    _number("same_application", "Posterior probability that the two sizes are one application whose shape may move."),
+    _number("overhead_power", "By what power of the serial time overhead grows; null where the sizes' are alike."),
     # fits
     _category("law", "Functional form of the fit."),
     _number("t1_s", "Runtime on one processor.", "s"),

@@ -14,8 +14,8 @@ from pipeline.core.adept_settings import AdeptSettings
 from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.columns import TEMPLATE_COLUMNS
 from pipeline.core.errors import ConfigError
-from pipeline.core.screen_settings import AnomalySettings, PatternSettings
 from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.core.screen_settings import AcrossSettings, AnomalySettings, ClassSettings, PatternSettings
 from pipeline.core.section import Section
 from pipeline.core.text import printable
 
@@ -200,6 +200,8 @@ class RunSettings(Section):
     group: GroupSettings = GroupSettings()
     anomaly: AnomalySettings = AnomalySettings()
     pattern: PatternSettings = PatternSettings()
+    classes: ClassSettings = ClassSettings()
+    across: AcrossSettings = AcrossSettings()
     fit: FitSettings = FitSettings()
     predict: PredictSettings = PredictSettings()
     estimate: EstimateSettings = EstimateSettings()

@@ -196,10 +196,29 @@ FITS = TableKind(
 
 PATTERNS = TableKind(
     "patterns",
-    columns("group_id", "pattern", "status", "log_odds", "factor", "from_procs", "node_procs", "n_points", "words"),
-    ("group_id", "pattern"),
+    columns(
+        "group_id", "pattern", "step", "status", "log_odds", "factor", "from_procs", "node_procs", "n_points", "words",
+    ),
+    ("group_id", "pattern", "step"),
     "Per group and pattern what its series shows: steps, favoured processor counts, a declining piece; not found, too.",
+)  # fmt: skip
+
+RUNTIME_CLASSES = TableKind(
+    "runtime_classes",
+    columns("group_id", "runtime_class", "class_factor", "class_share", "n_jobs"),
+    ("group_id", "runtime_class"),
+    "Classes of runtime inside a group whose problem size nothing names: the same curve times a factor each.",
 )
+
+ACROSS = TableKind(
+    "across",
+    columns(
+        "group_id", "base_group_id", "procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95",
+        "runtime_s_hi95", "ratio_s", "status", "same_application", "overhead_power",
+    ),
+    ("group_id", "procs"),
+    "Runtimes of a problem size from few of its own sizes and the series of another one; a constant ratio beside them.",
+)  # fmt: skip
 
 PREDICTIONS = TableKind(
     "predictions",
@@ -256,7 +275,7 @@ BACKTEST = TableKind(
 TABLES = {
     kind.name: kind
     for kind in (
-        JOBS, UNREADABLE, BURSTS, EFFECT, GROUPS, OBSERVATIONS, PATTERNS, FITS, PREDICTIONS, SCALABILITY, ESTIMATES,
-        BACKTEST,
+        JOBS, UNREADABLE, BURSTS, EFFECT, GROUPS, OBSERVATIONS, PATTERNS, RUNTIME_CLASSES, ACROSS, FITS, PREDICTIONS,
+        SCALABILITY, ESTIMATES, BACKTEST,
     )
 }  # fmt: skip

@@ -5,41 +5,26 @@ and sigma shared, only the scale jumps). Favoured counts: sizes outside a class 
 node) take a factor longer. Either counts by its odds against a plain curve or a plain curve with one odd size.
 """
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
-from scipy.special import logsumexp
 
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.report import Report, Tally
 from pipeline.core.screen_settings import PatternSettings
 from pipeline.core.tables import PATTERNS
+from pipeline.fit.classes import class_names, in_class
+from pipeline.fit.levels import STEPWISE
 from pipeline.fit.pattern_words import pattern_words
 from pipeline.fit.points import Points
-from pipeline.laws.evidence import Noise, Seen, log_odds, overhead_odds
+from pipeline.laws.evidence import Departures, departures
 
-STEPWISE, DECLINING = "stepwise", "declining"
+DECLINING = "declining"
 MIN_DECLINE_POINTS = 4
 """Three sizes tell a curve; a fourth, that it turns."""
-
-
-def classes(node_procs: int | None) -> dict[str, str]:
-    """Favoured processor counts looked for, by the name of their pattern: in words."""
-    found = {"powers_of_two": "powers of two", "squares": "squares"}
-    return found | ({"node_multiples": f"multiples of {node_procs}"} if node_procs else {})
-
-
-def in_class(name: str, procs: Floats, node_procs: int | None) -> Bools:
-    """Whether each size belongs to a class of `classes`."""
-    if name == "powers_of_two":
-        return np.asarray(np.log2(procs) % 1 == 0)
-    if name == "squares":
-        return np.asarray(np.rint(np.sqrt(procs)) ** 2 == procs)
-    return np.asarray(procs % (node_procs or 1) == 0)
 
 
 def find_patterns(
@@ -47,139 +32,180 @@ def find_patterns(
 ) -> tuple[pa.Table, Report]:
     """PATTERNS in order of group and pattern; `noise` is the least and the default log sd of a run.
 
-    status: found; weaker (another pattern explains more); not_found; too_few_points; one_class_only (every size seen
-    is in the class, so nothing tells what others would take). The Report counts groups.
+    status: found; weaker (another pattern explains more); not_found; too_few_points; wide_group (its repeats spread
+    too much to share a curve); one_class_only (every size seen is in the class, so nothing tells what others would
+    take). A second step of a series is a row of its own, with step 2, and so on. The Report counts groups.
     """
     points = Points.of(observations, *noise)
-    rows = _Rows.empty(len(points.ids), [STEPWISE, *classes(settings.node_procs), DECLINING])
-    for series, places in points.batches(points.n_points >= MIN_DECLINE_POINTS):
-        seen, noise_of = points.seen(places), points.noise(series)
-        _look(seen, noise_of, settings, series, rows)
-    _decide(rows, settings)
-    table = _table(points, rows, settings)
-    found = np.isin(rows.status, ["found", "one_class_only"])
-    facts = {f"groups_{name}": int(count) for name, count in zip(rows.names, found.sum(axis=0), strict=True)}
-    groups = Tally(len(points.ids))
-    return table, Report("patterns", "group", groups, groups, facts=facts).check()
+    names = [STEPWISE, *class_names(settings.node_procs), DECLINING]
+    is_wide = points.series.log_sd > settings.wide_log_sd
+    asked = np.flatnonzero((points.series.n_points >= MIN_DECLINE_POINTS) & ~is_wide)
+    rows = _Rows.first(points, names, asked, settings)
+    rows.status[is_wide] = "wide_group"
+    tables = [rows]
+    while len(rows.series):
+        rows = _further_steps(points, tables, settings)
+        tables.append(rows)
+    _adjust_together(points, tables, settings)
+    table = _table(points, tables, settings)
+    return table, _report(points, tables[0])
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Per series and pattern, filled in place: log odds, factor, first size, status."""
+    """Per series asked and pattern, [k, names]: log odds, factor, first size, status."""
 
-    names: list[str]
+    series: Ints
+    names: Sequence[str]
     log_odds: Floats
     factor: Floats
     from_procs: Floats
-    status: np.ndarray
+    status: npt.NDArray[np.object_]
 
     @classmethod
-    def empty(cls, n_series: int, names: Sequence[str]) -> "_Rows":
-        shape = (n_series, len(names))
-        status = np.full(shape, "too_few_points", object)
-        return cls(list(names), *(np.full(shape, np.nan) for _ in range(3)), status)
+    def first(cls, points: Points, names: Sequence[str], asked: Ints, settings: PatternSettings) -> "_Rows":
+        shown, inside = _shown(points, asked, settings)
+        shape = (len(points.ids), len(names))
+        odds, factor, start = np.full((3, *shape), np.nan)
+        rows = cls(np.arange(shape[0]), names, odds, factor, start, np.full(shape, "", object))
+        rows._put(STEPWISE, shown.step - shown.odd_size, shown.step_gain, _procs_at(points, shown.step_place))
+        for column, name in enumerate(class_names(settings.node_procs)):
+            rows._put(name, shown.classes[:, column] - shown.odd_size, shown.class_gain[:, column])
+        rows._put(DECLINING, shown.decline, from_procs=shown.least_procs)
+        rows._decide(_one_class_only(points, asked, inside), settings)
+        return rows
 
-    def put(self, series: Ints, name: str, odds: Floats, factor: Floats, from_procs: Floats) -> None:
+    def stepped(self) -> Ints:
+        """The series in which a step was found."""
+        found: Ints = self.series[self.status[:, self.names.index(STEPWISE)] == "found"]
+        return found
+
+    def _put(self, name: str, odds: Floats, gain: Floats | None = None, from_procs: Floats | None = None) -> None:
         column = self.names.index(name)
-        self.log_odds[series, column], self.status[series, column] = odds, "not_found"
-        self.factor[series, column], self.from_procs[series, column] = factor, from_procs
+        self.log_odds[:, column] = odds
+        if gain is not None:
+            self.factor[:, column] = np.exp(gain)
+        if from_procs is not None:
+            self.from_procs[:, column] = from_procs
+
+    def _decide(self, one_class_only: Bools, settings: PatternSettings) -> None:
+        """found where the odds reach the setting's; of steps and classes only the likeliest, and none that gains."""
+        self.status[:] = np.where(np.isnan(self.log_odds), "too_few_points", "not_found")
+        reached = np.nan_to_num(self.log_odds, nan=-np.inf) >= np.log(settings.odds)
+        declining, is_class = self.names.index(DECLINING), slice(1, len(self.names) - 1)
+        jumps = np.nan_to_num(np.abs(np.log(self.factor[:, :declining])))
+        reached[:, :declining] &= jumps >= settings.least_departure
+        # A class whose sizes take longer than the others is no favoured one.
+        reached[:, is_class] &= ~(self.factor[:, is_class] < 1)
+        rivals = np.where(reached, self.log_odds, -np.inf)
+        rivals[:, declining] = -np.inf
+        first = rivals == rivals.max(axis=1, keepdims=True, initial=-np.inf)
+        first[:, declining] = True
+        self.status[reached] = np.where(first, "found", "weaker")[reached]
+        self.status[:, is_class][one_class_only] = "one_class_only"
 
 
-def _look(seen: Seen, noise: Noise, settings: PatternSettings, series: Ints, rows: _Rows) -> None:
-    odd_size = _one_odd_size(seen, noise, settings.departure_log_sd)
-    n_points, least = seen.procs.shape[1], settings.min_phase_points
-    if n_points >= 2 * least:
-        tried = [_step(seen, noise, split, settings) for split in range(least, n_points - least + 1)]
-        odds, gains = np.array([one[0] for one in tried]), np.array([one[1] for one in tried])
-        best, column = odds.argmax(axis=0), np.arange(len(series))
-        whole = logsumexp(odds, axis=0) - np.log(len(odds)) - odd_size
-        rows.put(series, STEPWISE, whole, np.exp(gains[best, column]), seen.procs[column, least + best])
-    for name in classes(settings.node_procs):
-        _favoured(name, seen, noise, settings, series, rows, odd_size)
-    odds, from_procs = overhead_odds(seen, noise)
-    rows.put(series, DECLINING, odds, np.full(len(series), np.nan), from_procs)
+def _shown(points: Points, asked: Ints, settings: PatternSettings) -> tuple[Departures, Bools]:
+    names = class_names(settings.node_procs)
+    inside = np.array([in_class(name, points.series.procs, settings.node_procs) for name in names])
+    limits = (settings.departure_log_sd, settings.min_phase_points, settings.min_class_points)
+    return departures(points.series, asked, inside, *limits), inside
 
 
-def _one_odd_size(seen: Seen, noise: Noise, departure_log_sd: float) -> Floats:
-    """Log odds of a plain curve, or one with a single odd size, against a plain curve."""
-    ones = np.eye(seen.procs.shape[1])
-    odd = [log_odds(seen, noise, np.broadcast_to(one, seen.procs.shape), departure_log_sd)[0] for one in ones]
-    return np.logaddexp(0.0, logsumexp(odd, axis=0) - np.log(len(odd)))
+def _procs_at(points: Points, place: Ints) -> Floats:
+    procs = points.series.procs
+    return np.where(place >= 0, procs[np.maximum(place, 0)], np.nan) if len(procs) else np.full(len(place), np.nan)
 
 
-def _step(seen: Seen, noise: Noise, split: int, settings: PatternSettings) -> tuple[Floats, Floats]:
-    part = np.broadcast_to((np.arange(seen.procs.shape[1]) >= split).astype(np.float64), seen.procs.shape)
-    return log_odds(seen, noise, part, settings.departure_log_sd)
+def _one_class_only(points: Points, asked: Ints, inside: Bools) -> Bools:
+    """Per series and class: whether no size lies outside it."""
+    found = np.zeros((len(points.ids), len(inside)), bool)
+    if len(asked):
+        found[asked] = np.logical_and.reduceat(inside, points.series.offsets[:-1], axis=1).T[asked]
+    return found
 
 
-def _favoured(
-    name: str, seen: Seen, noise: Noise, settings: PatternSettings, series: Ints, rows: _Rows, odd_size: Floats
-) -> None:
-    inside = in_class(name, seen.procs, settings.node_procs)
-    outside = ~inside
-    enough = np.minimum(inside.sum(axis=1), outside.sum(axis=1)) >= settings.min_class_points
-    column = rows.names.index(name)
-    rows.status[series[inside.all(axis=1)], column] = "one_class_only"
-    if not enough.any():
-        return
-    part = seen.rows(enough)
-    odds, gain = log_odds(
-        part, Noise(noise.log_sd[enough], noise.freedom), outside[enough] * 1.0, settings.departure_log_sd
-    )
-    rows.put(series[enough], name, odds - odd_size[enough], np.exp(gain), np.full(int(enough.sum()), np.nan))
+def _further_steps(points: Points, before: Sequence[_Rows], settings: PatternSettings) -> _Rows:
+    """Steps of the series whose last look found one, with those found before taken out; each its own phase of sizes."""
+    asked = before[-1].stepped()
+    factor, is_free = _steps_out(points, before, settings.min_phase_points)
+    shown, _ = _shown(points.over(factor), asked, settings)
+    odds, place = (shown.step - shown.odd_size)[asked], shown.step_place[asked]
+    found = (np.nan_to_num(odds, nan=-np.inf) >= np.log(settings.odds)) & is_free[place]
+    found &= np.abs(shown.step_gain[asked]) >= settings.least_departure
+    chosen = asked[found]
+    gain, start = np.exp(shown.step_gain[chosen]), _procs_at(points, shown.step_place)[chosen]
+    log_odds, factor, from_procs = (values[:, None] for values in (odds[found], gain, start))
+    return _Rows(chosen, [STEPWISE], log_odds, factor, from_procs, np.full((len(chosen), 1), "found", object))
 
 
-def _decide(rows: _Rows, settings: PatternSettings) -> None:
-    """found where the odds reach the setting's; of steps and favoured counts only the likeliest, and none that gains."""
-    reached = np.nan_to_num(rows.log_odds, nan=-np.inf) >= np.log(settings.odds)
-    is_class = np.array([name not in (STEPWISE, DECLINING) for name in rows.names])
-    # A class whose sizes take longer than the others is no favoured one.
-    reached &= ~(is_class & (rows.factor < 1))
-    rivals = np.where(reached, rows.log_odds, -np.inf)
-    rivals[:, rows.names.index(DECLINING)] = -np.inf
-    first = rivals == rivals.max(axis=1, keepdims=True, initial=-np.inf)
-    first[:, rows.names.index(DECLINING)] = True
-    rows.status[reached & first] = "found"
-    rows.status[reached & ~first] = "weaker"
+def _adjust_together(points: Points, looks: Sequence[_Rows], settings: PatternSettings) -> None:
+    """Of series with several steps, each factor again with the other steps out: the first took some of theirs."""
+    several = np.concatenate([np.empty(0, np.int64), *(rows.series for rows in looks[1:])])
+    for rows in [*looks, *looks] if len(several) else []:
+        factor, _ = _steps_out(points, [other for other in looks if other is not rows], 1)
+        shown, _ = _shown(points.over(factor), np.unique(several), settings)
+        at = rows.names.index(STEPWISE)
+        again = np.isin(rows.series, several) & (
+            _procs_at(points, shown.step_place)[rows.series] == rows.from_procs[:, at]
+        )
+        rows.factor[again, at] = np.exp(shown.step_gain[rows.series[again]])
 
 
-def _table(points: Points, rows: _Rows, settings: PatternSettings) -> pa.Table:
-    n_groups, n_names = rows.status.shape
-    procs = np.split(points.procs, points.offsets[1:-1]) if n_groups else []
+def _steps_out(points: Points, looks: Sequence[_Rows], margin: int) -> tuple[Floats, Bools]:
+    """Per point, the factor of the steps found; and whether it is `margin` sizes or more away from where one begins."""
+    procs, offsets = points.series.procs, points.series.offsets
+    factor, is_free = np.ones(len(procs)), np.ones(len(procs), bool)
+    for rows in looks:
+        at, is_found = rows.names.index(STEPWISE), np.isin(rows.series, rows.stepped())
+        for row in np.flatnonzero(is_found):
+            own = slice(offsets[rows.series[row]], offsets[rows.series[row] + 1])
+            after = procs[own] >= rows.from_procs[row, at]
+            factor[own] *= np.where(after, rows.factor[row, at], 1.0)
+            is_free[own] &= np.abs(np.arange(len(after)) - int((~after).sum())) >= margin
+    return factor, is_free
+
+
+def _table(points: Points, looks: Sequence[_Rows], settings: PatternSettings) -> pa.Table:
+    parts: dict[str, list[npt.NDArray[np.object_]]] = {}
+    for step, rows in enumerate(looks, start=1):
+        n_names, size = len(rows.names), rows.status.size
+        columns = {
+            "series": np.repeat(rows.series, n_names),
+            "name": np.tile(np.arange(n_names), len(rows.series)),
+            "pattern": np.tile(np.array(rows.names, object), len(rows.series)),
+            "step": np.full(size, step),
+        }
+        columns |= {name: getattr(rows, name).ravel() for name in ("log_odds", "factor", "from_procs", "status")}
+        for name, values in columns.items():
+            parts.setdefault(name, []).append(values)
+    flat = {name: np.concatenate(values) for name, values in parts.items()}
+    order = np.lexsort((flat["step"], flat["name"], flat["series"]))
+    flat = {name: values[order] for name, values in flat.items()}
+    series, start = flat.pop("series"), flat.pop("from_procs").astype(np.float64)
+    flat.pop("name")
+    node = np.where(flat["pattern"] == "node_multiples", float(settings.node_procs or 0), np.nan)
+    offsets = points.series.offsets
     words = [
-        pattern_words(name, rows.status[i, j], procs[i], rows.factor[i, j], rows.from_procs[i, j], settings.node_procs)
-        for i in range(n_groups)
-        for j, name in enumerate(rows.names)
+        pattern_words(
+            pattern, status, points.series.procs[offsets[i] : offsets[i + 1]], factor, first, settings.node_procs
+        )
+        for i, pattern, status, factor, first in zip(
+            series, flat["pattern"], flat["status"], flat["factor"], start, strict=True
+        )
     ]
-    flat = {name: getattr(rows, name).ravel() for name in ("log_odds", "factor")}
-    start = rows.from_procs.ravel()
-    table = PATTERNS.build(
-        group_id=np.repeat(np.array(points.ids, object), n_names),
-        pattern=np.tile(np.array(rows.names, object), n_groups),
-        status=rows.status.ravel(),
+    return PATTERNS.build(
+        group_id=np.array(points.ids, object)[series],
         from_procs=pa.array(np.nan_to_num(start).astype(np.int64), mask=np.isnan(start)),
-        n_points=np.repeat(points.n_points, n_names),
-        node_procs=[settings.node_procs if name == "node_multiples" else None for name in rows.names] * n_groups,
+        n_points=points.series.n_points[series],
+        node_procs=pa.array(np.nan_to_num(node).astype(np.int64), mask=np.isnan(node)),
         words=words,
         **flat,
     )
-    return table
 
 
-def without_patterns(points: Points, patterns: pa.Table) -> Points:
-    """The points with the factor of each group's step or favoured counts taken out of their runtimes."""
-    found = patterns.filter(
-        pc.and_(pc.equal(patterns.column("status"), "found"), pc.is_valid(patterns.column("factor")))
-    )
-    log_factor = np.zeros(len(points.procs))
-    place = {group: series for series, group in enumerate(points.ids)}
-    for row in found.select(["group_id", "pattern", "factor", "from_procs", "node_procs"]).to_pylist():
-        own = slice(points.offsets[place[row["group_id"]]], points.offsets[place[row["group_id"]] + 1])
-        procs = points.procs[own]
-        is_apart = (
-            procs >= row["from_procs"]
-            if row["pattern"] == STEPWISE
-            else ~in_class(row["pattern"], procs, row["node_procs"])
-        )
-        log_factor[own] = np.where(is_apart, np.log(row["factor"]), 0.0)
-    return dataclasses.replace(points, runtime_s=points.runtime_s / np.exp(log_factor))
+def _report(points: Points, rows: _Rows) -> Report:
+    found = (rows.status == "found").sum(axis=0)
+    facts = {f"groups_{name}": int(count) for name, count in zip(rows.names, found, strict=True)}
+    groups = Tally(len(points.ids))
+    return Report("patterns", "group", groups, groups, facts=facts).check()

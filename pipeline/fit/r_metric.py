@@ -1,8 +1,8 @@
-"""ADEPT's fluctuation metric (Deshmeh 2013, 3.9), for comparison: it needs no fit, and sees no slow first or last size.
+"""ADEPT's fluctuation metric (Deshmeh 2013, 3.9), for comparison: it fits nothing, and sees no odd end.
 
-R_i = (t_i/t_(i+1)) / (n_(i+1)/n_i), the efficiency of going from one size to the next. Under any concave speedup it does
-not rise much; where R_(i+1) exceeds R_i by more than epsilon, observations i+1 and i+2 are suspect (3.9.1's reading; the
-algorithm box there says i and i+1).
+R_i = (t_i/t_(i+1)) / (n_(i+1)/n_i), the efficiency of going from one size to the next. Under any concave speedup it
+does not rise much; where R_(i+1) exceeds R_i by more than epsilon, observations i+1 and i+2 are suspect (3.9.1's
+reading; the algorithm box there says i and i+1).
 """
 
 import numpy as np

@@ -21,8 +21,9 @@ from pipeline.fit.weights import ended_jobs, precision_weights, repeat_spread
 def fit(observations: pa.Table, settings: FitSettings) -> tuple[pa.Table, Report]:
     """FITS in order of group and of the laws in settings; the Report counts groups by the status of their chosen law.
 
-    A size that OBSERVATIONS calls odd is left out, or counts as its fit_weight says (see anomalies.py). Sizes are weighted by precision (see weights.py); the choice is by leave-one-out (see choice.py). A size without a
-    median is no point of its series: most of its jobs are lower bounds. A group without any is too_few_points.
+    Sizes are weighted by precision (see weights.py), times fit_weight where OBSERVATIONS calls one odd (see
+    anomalies.py): at 0 it is left out, and counted as a fact. The choice is by leave-one-out (see choice.py). A size
+    without a median is no point of its series: most of its jobs are lower bounds. Without any: too_few_points.
     """
     codes, ids, observed = _sorted_series(observations.filter(_is_point(observations)))
     offsets = np.flatnonzero(np.diff(codes, prepend=-1, append=len(ids)))
@@ -37,7 +38,9 @@ def fit(observations: pa.Table, settings: FitSettings) -> tuple[pa.Table, Report
     chosen = choose(fits, loo, batch, n_ended, spread["core_log_sd"], settings)
     table = _table(ids, fits, loo, chosen, _series_facts(batch, observed) | spread)
     without = _without_medians(observations, settings.laws)
-    return _in_order(table, without), _report(len(ids) + without.num_rows // len(settings.laws), fits, chosen)
+    return _in_order(table, without), _report(
+        len(ids) + without.num_rows // len(settings.laws), fits, chosen, _sizes_left_out(observations)
+    )
 
 
 def _is_point(observations: pa.Table) -> pa.ChunkedArray:
@@ -114,8 +117,16 @@ def _table(
     )
 
 
-def _report(n_groups: int, fits: Mapping[str, BatchFit], chosen: Mapping[str, Bools]) -> Report:
-    facts: dict[str, Fact] = {}
+def _sizes_left_out(observations: pa.Table) -> dict[str, Fact]:
+    weight = floats(observations, "fit_weight")
+    counts = {"sizes_left_out": int((weight == 0).sum()), "sizes_weighed_down": int((weight > 0).sum())}
+    return {name: count for name, count in counts.items() if count}
+
+
+def _report(
+    n_groups: int, fits: Mapping[str, BatchFit], chosen: Mapping[str, Bools], left_out: Mapping[str, Fact]
+) -> Report:
+    facts: dict[str, Fact] = dict(left_out)
     for name, one in fits.items():
         for code, status in enumerate(STATUSES):
             count = int((chosen[name] & (one.status == code)).sum())

@@ -8,137 +8,177 @@ Bayesian Data Analysis, chapters 3 and 7).
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
-from pipeline.core.arrays import Bools, Floats
-from pipeline.laws.shapes import Shapes, shapes_for
-
-
-TURN_LOG = 0.02
-"""A curve that rises less than this after its least runtime is flat, not declining (log s)."""
+from pipeline.core.arrays import Array, Bools, Floats, Ints
+from pipeline.core.compiled import entry_kernel
+from pipeline.laws.evidence_kernel import compare, decline_odds, held_out_one, log_evidence, part_odds, worth_keeping
+from pipeline.laws.shapes import shapes_up_to
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
-    """What is known of single-run noise: its log sd per series, float64[k], and how many degrees that is worth."""
+class Evidence:
+    """k series end to end: series i is the slice offsets[i]:offsets[i + 1] of the columns, procs rising.
 
-    log_sd: Floats
-    freedom: float = 3.0
+    `log_sd` is what is known of single-run noise, per series, and `freedom` how many degrees that is worth; a weight is
+    the variance of one run over that of the size's runtime.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """k series of m sizes each, float64[k, m]: sizes, log runtimes, weights; and the shapes' errors, float64[k, g, m]."""
-
+    offsets: Ints
     procs: Floats
-    log_runtime: Floats
+    runtime_s: Floats
     weights: Floats
-    shapes: Shapes
-    errors: Floats
+    log_sd: Floats
+    freedom: float
 
-    @classmethod
-    def of(cls, procs: Floats, runtime_s: Floats, weights: Floats, shapes: Shapes | None = None) -> "Seen":
-        """The grid is that of the largest size unless `shapes` are given."""
-        grid = shapes_for(procs.max(axis=1)) if shapes is None else shapes
-        logs = np.log(runtime_s)
-        return cls(procs, logs, weights, grid, logs[:, None, :] - grid.log_runtime(procs))
+    def __len__(self) -> int:
+        """How many series."""
+        return len(self.offsets) - 1
 
-    def rows(self, chosen: Bools) -> "Seen":
-        """Some of the series."""
-        columns = (self.procs, self.log_runtime, self.weights)
-        return Seen(*(values[chosen] for values in columns), self.shapes.rows(chosen), self.errors[chosen])
+    @property
+    def n_points(self) -> Ints:
+        """Sizes per series."""
+        return np.diff(self.offsets)
+
+    def by_span(self, chosen: Ints) -> list[tuple[int, Ints]]:
+        """Some of the series, by doublings from their smallest to their largest size, rounded up."""
+        first, last = self.procs[self.offsets[chosen]], self.procs[self.offsets[chosen + 1] - 1]
+        doublings = np.maximum(np.ceil(np.log2(last / first) - 1e-9), 1).astype(np.int64)
+        return [(int(span), chosen[doublings == span]) for span in np.unique(doublings)]
+
+
+def held_out(series: Evidence, chosen: Ints, is_kept: Bools) -> tuple[Floats, Floats]:
+    """Each kept size of the chosen series predicted from the other kept ones: how far it is off, and the runtime (s).
+
+    How far: in predictive standard deviations, which follow Student's t with freedom + m - 2 degrees where one shape
+    holds and m sizes are kept. NaN at other sizes. A chosen series needs two kept sizes.
+    """
+    z, expected_log = np.full(len(series.procs), np.nan), np.full(len(series.procs), np.nan)
+    columns = (series.offsets, series.procs, np.log(series.runtime_s), series.weights, series.log_sd, series.freedom)
+    for span, some in series.by_span(chosen):
+        grid = shapes_up_to(span)
+        _held_out(some, is_kept, *columns, grid.log_runtime, grid.prior, z, expected_log)
+    return z, np.exp(expected_log)
+
+
+@entry_kernel
+def _held_out(
+    chosen: Ints,
+    is_kept: Bools,
+    offsets: Ints,
+    procs: Floats,
+    log_t: Floats,
+    weights: Floats,
+    log_sd: Floats,
+    freedom: float,
+    table: Array,
+    prior: Floats,
+    z: Floats,
+    expected: Floats,
+) -> None:
+    longest, n_shapes = np.diff(offsets).max(), table.shape[1]
+    errors, kept = np.empty((longest, n_shapes), np.float32), np.empty(n_shapes, np.int64)
+    mean, squares, left = np.empty((3, n_shapes), np.float32)
+    for i in chosen:
+        places = offsets[i] + np.flatnonzero(is_kept[offsets[i] : offsets[i + 1]])
+        y, w = log_t[places], weights[places]
+        total = compare(np.log2(procs[places] / procs[offsets[i]]), y, w, table, errors, mean, squares)
+        known, degrees = freedom * log_sd[i] ** 2, freedom + places.size - 2
+        n_kept = worth_keeping(w, total, known, 0.5 * degrees, errors, mean, squares, left, kept)
+        some = kept[:n_kept]
+        common = (mean[some], squares[some], prior[some], left[:n_kept])
+        for j in range(places.size):
+            found, off = held_out_one(errors[j][some], w[j], total, known, degrees, *common)
+            z[places[j]], expected[places[j]] = found, y[j] + off
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
-    """Per series and shape, float64[k, g]: the mean error (log scale), the squares about it; the weights' sum [k, 1]."""
+class Departures:
+    """Log odds against a plain curve, per series: an odd size, a step, each class, a decline; NaN: not asked.
 
-    mean: Floats
-    squares: Floats
-    weight: Floats
-
-
-def sums(seen: Seen) -> Sums:
-    """Weighted mean of the errors and squares about it."""
-    weight = seen.weights.sum(axis=1)[:, None]
-    mean = (seen.errors @ seen.weights[:, :, None])[:, :, 0] / weight
-    squares = ((seen.errors - mean[:, :, None]) ** 2 @ seen.weights[:, :, None])[:, :, 0]
-    return Sums(mean, squares, weight)
-
-
-def log_likelihood(squares: Floats, n_points: int, noise: Noise) -> Floats:
-    """Log marginal likelihood of each shape, up to a constant of the series (same noise, same number of sizes)."""
-    known = (noise.freedom * noise.log_sd**2)[:, None]
-    likelihood: Floats = -0.5 * (noise.freedom + n_points - 1) * np.log1p(squares / known)
-    return likelihood
-
-
-def held_out(seen: Seen, noise: Noise) -> tuple[Floats, Floats]:
-    """Each size predicted from the others: distance in predictive standard deviations, and predicted log runtime.
-
-    float64[k, m] both. The distance follows Student's t with freedom + m - 2 degrees where one shape holds.
+    A step's log odds are those of any split; `step_place` is the likeliest place (in the columns) of its first size.
+    Gains are posterior means of the log factor: of the sizes from the step on, or outside the class. `least_procs` is
+    the size seen where runtime is least, if it declines beyond. By Markov's inequality odds of x come up in at most
+    1/x of the series that a shape of the grid describes.
     """
-    whole, n_points = sums(seen), seen.procs.shape[1]
-    places = range(n_points)
-    found = [_one_held_out(seen, whole, noise, place, n_points) for place in places]
-    return np.column_stack([z for z, _ in found]), np.column_stack([mean for _, mean in found])
+
+    odd_size: Floats
+    step: Floats
+    step_gain: Floats
+    step_place: Ints
+    classes: Floats
+    class_gain: Floats
+    decline: Floats
+    least_procs: Floats
 
 
-def _one_held_out(seen: Seen, whole: Sums, noise: Noise, place: int, n_points: int) -> tuple[Floats, Floats]:
-    w, error = seen.weights[:, place][:, None], seen.errors[:, :, place]
-    rest = whole.weight - w
-    squares = np.maximum(whole.squares - whole.weight * w / rest * (error - whole.mean) ** 2, 0.0)
-    mean = (whole.weight * whole.mean - w * error) / rest
-    share = posterior(seen.shapes.log_prior + log_likelihood(squares, n_points - 1, noise))
-    freedom = noise.freedom + n_points - 2
-    variance = (noise.freedom * noise.log_sd[:, None] ** 2 + squares) / freedom * (1 / w + 1 / rest)
-    # Predicted minus observed log runtime is mean - error, whatever the shape.
-    off = mean - error
-    centre = (share * off).sum(axis=1)
-    spread = (share * (variance + (off - centre[:, None]) ** 2)).sum(axis=1)
-    return -centre / np.sqrt(spread), seen.log_runtime[:, place] + centre
+def departures(
+    series: Evidence, chosen: Ints, in_class: Bools, departure_log_sd: float, least_phase: int, least_class: int
+) -> Departures:
+    """What the chosen series show; `in_class` is bool[c, n]: whether each size belongs to each class.
 
-
-def posterior(log_weights: Floats) -> Floats:
-    """Weights along the last axis that sum to 1."""
-    weights: Floats = np.exp(log_weights - logsumexp(log_weights, axis=-1, keepdims=True))
-    return weights
-
-
-def log_odds(seen: Seen, noise: Noise, part: Floats, departure_log_sd: float) -> tuple[Floats, Floats]:
-    """Log odds, float64[k], that the sizes in `part` share a factor the others lack; its posterior mean in logs.
-
-    `part` is 0 or 1 per size, float64[k, m]. The factor's log is normal about 0 with departure_log_sd. By Markov's
-    inequality odds of x come up in at most 1/x of the series that a shape of the grid describes.
+    A phase needs `least_phase` sizes on either side of the step, a class `least_class` inside it and outside.
     """
-    whole, n_points = sums(seen), seen.procs.shape[1]
-    inside = (seen.weights * part).sum(axis=1)[:, None]
-    # Precision of the difference between the part's mean error and the others'.
-    precision = inside * (whole.weight - inside) / whole.weight
-    mean_inside = (seen.errors @ (seen.weights * part)[:, :, None])[:, :, 0] / inside
-    gain = (mean_inside - whole.mean) * whole.weight / (whole.weight - inside)
-    prior_share = (departure_log_sd / noise.log_sd[:, None]) ** 2 * precision
-    shrunk = prior_share / (1 + prior_share)
-    squares = np.maximum(whole.squares - precision * gain**2 * shrunk, 0.0)
-    prior = seen.shapes.log_prior
-    without = logsumexp(prior + log_likelihood(whole.squares, n_points, noise), axis=1)
-    each = prior + log_likelihood(squares, n_points, noise) - 0.5 * np.log1p(prior_share)
-    return logsumexp(each, axis=1) - without, (posterior(each) * gain * shrunk).sum(axis=1)
+    k, c = len(series), len(in_class)
+    found, gains, place = np.full((k, 4 + c), np.nan), np.full((k, 1 + c), np.nan), np.full(k, -1, np.int64)
+    columns = (series.offsets, series.procs, np.log(series.runtime_s), series.weights, series.log_sd, series.freedom)
+    for span, some in series.by_span(chosen):
+        grid = shapes_up_to(span)
+        tables = (*columns, grid.log_runtime, grid.prior)
+        _departures(some, in_class, departure_log_sd, least_phase, least_class, *tables, found, gains, place)
+    odd_size, step, decline, least_procs = found[:, :4].T
+    return Departures(odd_size, step, gains[:, 0], place, found[:, 4:], gains[:, 1:], decline, least_procs)
 
 
-def overhead_odds(seen: Seen, noise: Noise) -> tuple[Floats, Floats]:
-    """Log odds, float64[k], that runtime rises again between two sizes seen; and the size seen where it is least.
-
-    The turn is where most of the posterior weight of the shapes that turn puts it.
-    """
-    logs = seen.log_runtime[:, None, :] - seen.errors
-    turns = logs.argmin(axis=2)
-    is_turning = (turns < seen.procs.shape[1] - 1) & (logs.min(axis=2) < logs[:, :, -1] - TURN_LOG)
-    each = seen.shapes.log_prior + log_likelihood(sums(seen).squares, seen.procs.shape[1], noise)
-    prior = np.broadcast_to(seen.shapes.log_prior, each.shape)
-    inside, outside = (np.where(mask, each, -np.inf) for mask in (is_turning, ~is_turning))
-    base = [logsumexp(np.where(mask, prior, -np.inf), axis=1) for mask in (is_turning, ~is_turning)]
-    odds = logsumexp(inside, axis=1) - base[0] - (logsumexp(outside, axis=1) - base[1])
-    share = posterior(np.where(is_turning.any(axis=1, keepdims=True), inside, each))
-    votes = np.stack([(share * (turns == place)).sum(axis=1) for place in range(seen.procs.shape[1])], axis=1)
-    return odds, np.take_along_axis(seen.procs, votes.argmax(axis=1)[:, None], axis=1)[:, 0]
+@entry_kernel
+def _departures(
+    chosen: Ints,
+    in_class: Bools,
+    departure_log_sd: float,
+    least_phase: int,
+    least_class: int,
+    offsets: Ints,
+    procs: Floats,
+    log_t: Floats,
+    weights: Floats,
+    log_sd: Floats,
+    freedom: float,
+    table: Array,
+    prior: Floats,
+    found: Floats,
+    gains: Floats,
+    step_place: Ints,
+) -> None:
+    longest, n_shapes = np.diff(offsets).max(), table.shape[1]
+    errors = np.empty((longest, n_shapes), np.float32)
+    mean, squares, left, gain = np.empty((4, n_shapes), np.float32)
+    bent = np.empty(n_shapes)
+    for i in chosen:
+        own = slice(offsets[i], offsets[i + 1])
+        n, y, w = procs[own], log_t[own], weights[own]
+        m, sd = n.size, log_sd[i]
+        total = compare(np.log2(n / n[0]), y, w, table, errors, mean, squares)
+        known, half = freedom * sd**2, 0.5 * (freedom + m - 1)
+        plain, _ = log_evidence(known, half, squares, prior)
+        common = (w, total, known, half, departure_log_sd / sd, errors, mean, squares, prior, gain, left, plain)
+        part = np.zeros(m, np.bool_)
+        whole = 1.0
+        for j in range(m):
+            part[:] = False
+            part[j] = True
+            whole += np.exp(min(part_odds(part, *common)[0], 600.0)) / m
+        found[i, 0] = np.log(whole)
+        n_splits, best, whole = m - 2 * least_phase + 1, -np.inf, 0.0
+        for j in range(least_phase, m - least_phase + 1):
+            part[:] = np.arange(m) >= j
+            odds, mean_gain = part_odds(part, *common)
+            whole += np.exp(min(odds, 600.0)) / n_splits
+            if odds > best:
+                best, gains[i, 0], step_place[i] = odds, mean_gain, offsets[i] + j
+        if n_splits > 0:
+            found[i, 1] = np.log(whole)
+        for c in range(in_class.shape[0]):
+            part[:] = ~in_class[c, own]
+            if least_class <= part.sum() <= m - least_class:
+                found[i, 4 + c], gains[i, 1 + c] = part_odds(part, *common)
+        found[i, 2], at = decline_odds(y, known, half, errors, squares, prior, bent)
+        found[i, 3] = n[at]

@@ -1,76 +1,118 @@
-"""A grid of shapes that spans the laws: Downey's two modes, Amdahl's limit, and an overhead that grows with processors.
+"""A grid of curve shapes wide enough for any series: Downey's law in both modes, with and without overhead; power laws.
 
 Screens and comparisons of sizes average over it instead of trusting one best fit: with a handful of sizes many curves
 fit alike. Downey's law and its limits: CSD-97-933; the declining piece that it lacks: an overhead in n or in log n.
+Sizes count in multiples of the series' smallest, so that 1, 2, 4 and 64, 128, 256 are the same question.
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 
-from pipeline.core.arrays import Bools, Floats
+from pipeline.core.arrays import Floats
 from pipeline.laws.downey_high import DOWNEY_HIGH
 from pipeline.laws.downey_low import DOWNEY_LOW
-
-N_PARALLELISM, N_PARALLELISM_WITH_OVERHEAD = 60, 30
-"""Values of A: adjacent ones differ by 15% where the largest size is 256, so that no bend falls far from one."""
 
 BEYOND = 16.0
 """The largest A, in multiples of the largest size: its curve is linear to within 6% there."""
 
-SIGMAS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 3.0, 8.0, np.inf)
-SIGMAS_WITH_OVERHEAD = (0.5, 2.0, np.inf)
-OVERHEADS = tuple(np.geomspace(0.05, 20.0, 12))
-"""Overhead at the largest size, in shares of what the law takes there; each once growing as n and once as log n."""
+MOST_OVERHEAD = 300.0
+"""At the largest size, in multiples of what the law without it takes there."""
+
+EXPONENTS = tuple(np.arange(0.025, 1.11, 0.025))
+"""Of power laws x^-b."""
+
+ROWS_PER_DOUBLING = 16
+"""Between rows log T is interpolated, less than 0.0002 off where the law is smooth and 0.01 at its sharpest bend."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shapes:
-    """g shapes for each of k series: A, sigma and overheads as float64[k, g], log prior as float64[g] (sums to 1).
+    """g shapes: `log_runtime[row, g]`, log T(x)/T(1) at x = 2^(row/16), as float32; prior weights that sum to 1."""
 
-    `linear` and `logarithmic` are overheads in units of T(1) of the law: `linear` n + `logarithmic` log n is added.
-    """
+    log_runtime: npt.NDArray[np.float32]
+    prior: Floats
 
-    avg_parallelism: Floats
-    sigma: Floats
-    linear: Floats
-    logarithmic: Floats
-    log_prior: Floats
-
-    def log_runtime(self, procs: Floats) -> Floats:
-        """log T(n)/T_law(1) as float64[k, g, m], from procs as float64[k, m]."""
-        n = np.maximum(procs[:, None, :], 1.0)
-        law = _relative_runtime(self.avg_parallelism[:, :, None], self.sigma[:, :, None], n)
-        logs: Floats = np.log(law + self.linear[:, :, None] * n + self.logarithmic[:, :, None] * np.log(n))
+    def at(self, x: Floats) -> Floats:
+        """log T(x)/T(1) of every shape at sizes x >= 1 in multiples of the smallest, float64[g, m]."""
+        place = np.log2(x) * ROWS_PER_DOUBLING
+        row = np.minimum(place.astype(np.int64), len(self.log_runtime) - 2)
+        share = (place - row)[:, None]
+        logs: Floats = (self.log_runtime[row] * (1 - share) + self.log_runtime[row + 1] * share).T
         return logs
 
-    def rows(self, chosen: Bools) -> "Shapes":
-        """Those of some of the series."""
-        columns = (self.avg_parallelism, self.sigma, self.linear, self.logarithmic)
-        return Shapes(*(values[chosen] for values in columns), self.log_prior)
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """Part of the grid: its shapes, their prior share, whether sigma is free (else Amdahl), what overhead grows as."""
+
+    n_shapes: int
+    share: float
+    is_downey: bool
+    overhead: str | None = None
 
 
-def shapes_for(procs_max: Floats) -> Shapes:
-    """The grid for series observed up to these sizes, float64[k]; half its prior is on shapes without overhead."""
-    plain = _product(np.linspace(0.0, 1.0, N_PARALLELISM), np.array(SIGMAS), np.zeros(1), np.zeros(1))
-    steps, sigmas = np.linspace(0.0, 1.0, N_PARALLELISM_WITH_OVERHEAD), np.array(SIGMAS_WITH_OVERHEAD)
-    rising = _product(steps, sigmas, np.array(OVERHEADS), np.arange(2.0))
-    step, sigma, share, is_logarithmic = np.concatenate([plain, rising]).T
-    top = np.maximum(np.asarray(procs_max, np.float64), 2.0)[:, None]
-    A = (BEYOND * top) ** step
-    sigma = np.broadcast_to(sigma, A.shape)
-    overhead = share * _relative_runtime(A, sigma, top)
-    prior = np.concatenate([np.full(len(part), 0.5 / len(part)) for part in (plain, rising)])
-    linear, logarithmic = overhead * (1 - is_logarithmic) / top, overhead * is_logarithmic / np.log(top)
-    return Shapes(A, sigma, linear, logarithmic, np.log(prior))
+_FAMILIES = (
+    _Family(150, 0.25, False),
+    _Family(1500, 0.35, True),
+    _Family(800, 0.1, False, "linear"),
+    _Family(800, 0.1, False, "log"),
+    _Family(1500, 0.06, True, "linear"),
+    _Family(1500, 0.06, True, "log"),
+)
 
 
-def _product(*axes: Floats) -> Floats:
-    return np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(axes))
+@cache
+def shapes_up_to(doublings: int) -> Shapes:
+    """The grid for series whose largest size is at most 2^doublings smallest ones."""
+    doublings = max(doublings, 1)
+    x = 2.0 ** (np.arange(ROWS_PER_DOUBLING * doublings + 1) / ROWS_PER_DOUBLING)[:, None]
+    powers = -np.array(EXPONENTS) * np.log(x)
+    parts = [np.log(_runtime(family, x)) for family in _FAMILIES] + [powers]
+    shares = [family.share for family in _FAMILIES]
+    shares.append(1.0 - sum(shares))
+    prior = np.concatenate(
+        [np.full(part.shape[1], share / part.shape[1]) for part, share in zip(parts, shares, strict=True)]
+    )
+    return Shapes(np.ascontiguousarray(np.hstack(parts), np.float32), prior)
+
+
+def _runtime(family: _Family, x: Floats) -> Floats:
+    """T(x)/T(1) of every shape of a family, overhead counted from the first size on."""
+    u, v, w = _spread_evenly(family.n_shapes, 1 + family.is_downey + (family.overhead is not None))
+    top = x[-1:]
+    A = (BEYOND * top) ** u
+    # Half of them low variance, half high; the last of these comes close to Amdahl's law.
+    sigma = np.where(v < 0.5, 2.0 * v, 0.5 / (1.0 - v)) if family.is_downey else np.full(len(u), np.inf)
+    law = _relative_runtime(A, sigma, x)
+    if family.overhead is None:
+        return law
+    grown = x - 1.0 if family.overhead == "linear" else np.log(x)
+    extra = np.expm1((w if family.is_downey else v) * np.log1p(MOST_OVERHEAD))
+    runtime: Floats = law + extra * law[-1:] * grown / grown[-1:]
+    return runtime
+
+
+def _spread_evenly(n_points: int, n_axes: int) -> Floats:
+    """Points that fill the unit cube evenly, a row an axis and three rows always: additive recurrence.
+
+    Better than crossed grids, where most shapes repeat one another's values. Its steps are powers of the root of
+    x^(d+1) = x + 1.
+    """
+    root = 2.0
+    for _ in range(60):
+        root = (1.0 + root) ** (1.0 / (n_axes + 1))
+    place = np.arange(n_points) + 0.5
+    axes = [np.mod(place * root**-axis, 1.0) for axis in range(1, n_axes)]
+    # One axis is filled in order: it needs no recurrence.
+    return np.array([place / n_points, *axes, *[np.zeros(n_points)] * (3 - n_axes)])
 
 
 def _relative_runtime(A: Floats, sigma: Floats, n: Floats) -> Floats:
     """T(n)/T(1) of Downey's law in the mode that sigma names."""
-    low = DOWNEY_LOW.runtime_s({"t1_s": np.float64(1), "avg_parallelism": A, "sigma": np.minimum(sigma, 1.0)}, n)
-    high = DOWNEY_HIGH.runtime_s({"t1_s": np.float64(1), "avg_parallelism": A, "sigma": np.maximum(sigma, 1.0)}, n)
+    one = np.ones(1)
+    low = DOWNEY_LOW.runtime_s({"t1_s": one, "avg_parallelism": A, "sigma": np.minimum(sigma, 1.0)}, n)
+    high = DOWNEY_HIGH.runtime_s({"t1_s": one, "avg_parallelism": A, "sigma": np.maximum(sigma, 1.0)}, n)
     return np.where(sigma < 1.0, low, high)

@@ -3,5 +3,6 @@
 from pipeline.predict.estimates import estimate
 from pipeline.predict.predictions import predict
 from pipeline.predict.scalability import scalability
+from pipeline.predict.sizes import predict_across
 
-__all__ = ["estimate", "predict", "scalability"]
+__all__ = ["estimate", "predict", "predict_across", "scalability"]
