@@ -32,7 +32,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (
-    run, ingest, inspect, quarantine, clean, fit_series, evaluate_scaling, query, backtest, show, search_templates, columns,
+    run, ingest, inspect, quarantine, clean, fit_series, evaluate_scaling, query, backtest, show, search_templates,
+    columns,
 ):  # fmt: skip
     app.command()(command)
 
