@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from flows.series_csv import applications
 from flows.tables_out import write_any
 from pipeline.core.settings import FitSettings, PredictSettings, SiteSettings
 from pipeline.core.tables import FITS, OBSERVATIONS, PREDICTIONS, SCALABILITY
@@ -24,13 +25,14 @@ def fit_and_predict(
     Relative errors by default: measured runtimes vary less than a log's, and ADEPT's WSSRE is what they are judged by.
     """
     settings, site = PredictSettings(), SiteSettings(max_procs=max_procs)
+    named = applications(observations)
     fits, report = fit(observations, FitSettings(loss=loss))
     report.check()
     tables = {OBSERVATIONS.name: observations, FITS.name: fits}
-    tables[SCALABILITY.name], report = scalability(fits, settings, RUN_ID)
+    tables[SCALABILITY.name], report = scalability(observations, fits, settings, RUN_ID, max_procs, named)
     report.check()
     if at:
-        tables[PREDICTIONS.name], report = predict(observations, fits, settings, site, RUN_ID, at=at)
+        tables[PREDICTIONS.name], report = predict(observations, fits, settings, site, RUN_ID, at, named)
         report.check()
     return tables
 
@@ -66,7 +68,9 @@ def _reliability(tables: Mapping[str, pa.Table]) -> dict[str, str]:
     """By series, what makes a prediction doubtful that goes nowhere beyond what was run: on its largest size."""
     observations = tables[OBSERVATIONS.name]
     sizes = sorted(set(observations.column("procs").to_pylist()))
-    table, _ = predict(observations, tables[FITS.name], PredictSettings(), SiteSettings(), RUN_ID, at=sizes)
+    table, _ = predict(
+        observations, tables[FITS.name], PredictSettings(), SiteSettings(), RUN_ID, sizes, applications(observations)
+    )
     largest = {row["group_id"]: row["procs"] for row in observations.sort_by("procs").to_pylist()}
     rows = table.to_pylist()
     return {row["group_id"]: row["reliability"] for row in rows if row["procs"] == largest[row["group_id"]]}

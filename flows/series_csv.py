@@ -39,6 +39,13 @@ def read_series(path: Path) -> pa.Table:
     return OBSERVATIONS.build(group_id=[str(names[code]) for code in columns.pop("group_code")], **columns)
 
 
+def applications(observations: pa.Table) -> dict[str, str]:
+    """Group id to application, as read_series has put one into the other, for groups that name one."""
+    groups = observations.column("group_id").unique().to_pylist()
+    named = [(group, group.partition(" problem_size=")[0]) for group in groups]
+    return {group: application for group, application in named if application.startswith("application=")}
+
+
 def _read(path: Path) -> pd.DataFrame:
     """The rows as text, by the line each stands in; blank ones left out."""
     where, expected = printable(str(path)), f"a CSV with the columns {', '.join(REQUIRED)}"

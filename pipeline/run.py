@@ -35,7 +35,7 @@ from pipeline.fit import find_patterns, fit, screen
 from pipeline.group import assign_groups, describe_groups, observe
 from pipeline.ingest import ingest
 from pipeline.ingest.sources import find_sources
-from pipeline.predict import estimate, predict, scalability
+from pipeline.predict import estimate, groups_by_application, predict, scalability
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +82,12 @@ STEPS = (
          lambda run, observed, patterns: screen(observed, patterns, run.settings.anomaly)),
     Step("fit", ("observations",), ("fits",), ("fit",),
          lambda run, observations: fit(observations, run.settings.fit)),
-    Step("predict", ("observations", "fits"), ("predictions",), ("site", "predict", "run_id"),
-         lambda run, observed, fits: predict(observed, fits, run.settings.predict, run.settings.site, run.run_id)),
-    Step("scalability", ("fits",), ("scalability",), ("site", "predict", "run_id"),
-         lambda run, fits: scalability(fits, run.settings.predict, run.run_id, run.settings.site.max_procs)),
+    Step("predict", ("observations", "fits", "groups"), ("predictions",), ("site", "predict", "run_id"),
+         lambda run, observed, fits, groups: predict(observed, fits, run.settings.predict, run.settings.site,
+                                                     run.run_id, application=groups_by_application(groups))),
+    Step("scalability", ("observations", "fits", "groups"), ("scalability",), ("site", "predict", "run_id"),
+         lambda run, observed, fits, groups: scalability(observed, fits, run.settings.predict, run.run_id,
+                                                         run.settings.site.max_procs, groups_by_application(groups))),
     Step("estimate", ("jobs",), ("estimates",), ("estimate", "run_id"),
          lambda run, jobs: estimate(jobs, run.settings.estimate, run.run_id)),
 )  # fmt: skip
@@ -93,7 +95,8 @@ STEPS = (
 KINDS: dict[str, TableKind] = {
     "jobs_read": JOBS, "unreadable": UNREADABLE, "jobs_flagged": JOBS, "bursts": BURSTS,
     "effect": EFFECT, "jobs": JOBS, "groups": GROUPS,
-    "observed": OBSERVATIONS, "observations": OBSERVATIONS, "patterns": PATTERNS, "fits": FITS, "predictions": PREDICTIONS, "scalability": SCALABILITY,
+    "observed": OBSERVATIONS, "observations": OBSERVATIONS, "patterns": PATTERNS, "fits": FITS,
+    "predictions": PREDICTIONS, "scalability": SCALABILITY,
     "estimates": ESTIMATES,
 }  # fmt: skip
 

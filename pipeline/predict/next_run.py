@@ -1,0 +1,53 @@
+"""Which processor count to run on next: where the shapes that fit so far disagree most, by what a run could tell."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.core.arrays import Floats, Ints
+from pipeline.predict.seen import Seen
+
+REACH = 2
+"""A next run goes to this many times the largest size seen at most: what it costs grows with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextRun:
+    """Per group: the count (0: every candidate was run), and the 80% interval (s) of the curve there today."""
+
+    procs: Ints
+    low_s: Floats
+    high_s: Floats
+
+
+def next_runs(seen: Seen, groups: Ints, max_procs: int | None) -> NextRun:
+    """For each of `groups`, of the candidates the one that splits the surviving posterior most.
+
+    Split is the variance between shapes over that within one: with it grows what a run there tells about the shape
+    (the mutual information of a normal observation). One size says nothing of shapes; then it is the largest candidate.
+    """
+    candidates = [_candidates(_sizes(seen, group), max_procs) for group in groups]
+    counts = [len(found) for found in candidates]
+    series = np.repeat(groups, counts)
+    procs = np.concatenate([np.asarray(found, np.float64) for found in candidates] or [np.empty(0)])
+    curve = seen.curve(series, procs)
+    chosen, low_s, high_s = np.zeros(len(groups), np.int64), np.full(len(groups), np.nan), np.full(len(groups), np.nan)
+    for row, (first, count) in enumerate(zip(np.cumsum([0, *counts]), counts, strict=False)):
+        if count:
+            best = first + int(np.argmax(curve.split[first : first + count]))
+            chosen[row] = int(procs[best])
+            low_s[row], high_s[row] = np.exp(curve.log_s[best, [1, 3]])
+    return NextRun(chosen, low_s, high_s)
+
+
+def _sizes(seen: Seen, group: int) -> Floats:
+    return seen.sizes.procs[seen.sizes.offsets[group] : seen.sizes.offsets[group + 1]]
+
+
+def _candidates(sizes: Floats, max_procs: int | None) -> list[int]:
+    """Counts not seen yet: twice the largest (or the machine), half the smallest, and the middles of the gaps."""
+    smallest, largest = int(sizes[0]), int(sizes[-1])
+    top = min(largest * REACH, max_procs or largest * REACH)
+    middles = np.round(np.sqrt(sizes[:-1] * sizes[1:])).astype(np.int64)
+    found = {top, max(smallest // 2, 1), *map(int, middles)} - set(map(int, sizes))
+    return sorted((n for n in found if max_procs is None or n <= max(max_procs, largest)), reverse=True)
