@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 
 from flows.series_csv import applications
@@ -15,6 +16,7 @@ from pipeline.predict import predict, scalability
 
 Loss = Literal["log", "relative"]
 RUN_ID = "fit-series"
+CURVE_POINTS = 60
 
 
 def fit_and_predict(
@@ -62,6 +64,28 @@ def series_as_dicts(tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
         }
         for group_id in sorted(rows[OBSERVATIONS.name])
     ]
+
+
+def with_curves(series: Sequence[dict[str, Any]], tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
+    """The series with a `curve`: predictions close enough to draw, a little beyond the sizes at either end."""
+    sizes = {one["series"]: [row["procs"] for row in one["observations"]] for one in series}
+    counts = {name: set(curve_counts(min(found), max(found))) for name, found in sizes.items()}
+    every = sorted(set().union(*counts.values()))
+    observations = tables[OBSERVATIONS.name]
+    named = applications(observations)
+    table, _ = predict(observations, tables[FITS.name], PredictSettings(), SiteSettings(), RUN_ID, every, named)
+    rows = _by_group(table)
+    return [
+        one | {"curve": [row for row in rows.get(name, []) if row["procs"] in counts[name]]}
+        for name, one in ((one["series"], one) for one in series)
+    ]
+
+
+def curve_counts(smallest: int, largest: int, reach: float = 4.0) -> list[int]:
+    """Whole processor counts from the smallest size over `reach` to `reach` times the largest, even in the log."""
+    ends = max(smallest / reach, 1.0), max(largest * reach, 2.0)
+    counts = np.unique(np.geomspace(*ends, CURVE_POINTS).round().astype(np.int64))
+    return [int(n) for n in counts]
 
 
 def _reliability(tables: Mapping[str, pa.Table]) -> dict[str, str]:

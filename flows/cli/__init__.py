@@ -14,6 +14,7 @@ from flows.cli.ingest import ingest
 from flows.cli.inspect import inspect
 from flows.cli.options import Version
 from flows.cli.quarantine import quarantine
+from flows.cli.report import report
 from flows.cli.run import run
 from flows.cli.show import show
 from pipeline.core.errors import WalltimeError
@@ -27,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (run, ingest, inspect, quarantine, clean, fit_series, show, columns):
+for command in (run, ingest, inspect, quarantine, clean, fit_series, report, show, columns):
     app.command()(command)
 
 

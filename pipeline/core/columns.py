@@ -173,8 +173,8 @@ _DECLARED = (
     _number("working_set_speedup", "Speedup at the processor working set."),
     _number("working_set_efficiency", "Efficiency at the processor working set."),
     _count("time_optimal_procs", "Fewest processors of which none take 1% less time.", "processors"),
-    _count("procs_at_80_pct", "Largest count used with an efficiency of at least 80%.", "processors"),
-    _count("procs_at_50_pct", "Largest count used with an efficiency of at least 50%.", "processors"),
+    _count("efficiency_80_procs", "Largest count used with an efficiency of at least 80%.", "processors"),
+    _count("efficiency_50_procs", "Largest count used with an efficiency of at least 50%.", "processors"),
     # estimates
     _number("runtime_s_q50", "Median runtime of the jobs behind this row: the estimate.", "s"),
     _number("runtime_s_q80", "80% quantile of their runtimes; null: longer than anything seen to end.", "s"),

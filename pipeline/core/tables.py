@@ -215,7 +215,8 @@ SCALABILITY = TableKind(
     "scalability",
     columns(
         "group_id", "law", "t1_s", "avg_parallelism", "sigma", "largest_useful_procs", "working_set_procs",
-        "working_set_speedup", "working_set_efficiency", "time_optimal_procs", "procs_at_80_pct", "procs_at_50_pct",
+        "working_set_speedup", "working_set_efficiency", "time_optimal_procs", "efficiency_80_procs",
+        "efficiency_50_procs",
         "reliability", "advice", "run_id",
     ),
     ("group_id",),

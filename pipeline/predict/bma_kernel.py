@@ -9,11 +9,14 @@ Series Analysis by State Space Methods, chapter 2), and its gains are the same f
 import numpy as np
 from scipy.special import stdtr
 
-from pipeline.core.arrays import Floats, Ints
+from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.compiled import entry_kernel, kernel
 
 NEGLIGIBLE_LOG = 9.0
 """A shape e^9 times less likely than the best takes no part in a quantile."""
+
+HOPELESS_LOG = 18.0
+"""Nor can siblings make one of it that is e^18 times less likely."""
 
 N_BINS = 48
 T_STEPS = 1024
@@ -78,7 +81,7 @@ def filtered(
 
 @kernel
 def posterior(misfit: Floats, log_prior: Floats, n_sizes: int, freedom0: float, weight: Floats) -> None:
-    """Fills the weight of every shape, sum 1; the negligible get 0."""
+    """Fills the weight of every shape, sum 1; the hopeless get 0."""
     half = 0.5 * (freedom0 + n_sizes - 1)
     best = -np.inf
     for g in range(misfit.size):
@@ -86,10 +89,34 @@ def posterior(misfit: Floats, log_prior: Floats, n_sizes: int, freedom0: float, 
         best = max(best, weight[g])
     whole = 0.0
     for g in range(misfit.size):
-        weight[g] = np.exp(weight[g] - best) if weight[g] > best - NEGLIGIBLE_LOG else 0.0
+        weight[g] = np.exp(weight[g] - best) if weight[g] > best - HOPELESS_LOG else 0.0
         whole += weight[g]
     for g in range(misfit.size):
         weight[g] /= whole
+
+
+@kernel
+def told_by_siblings(
+    weight: Floats, prior: Floats, told: Floats, n_told: float, is_told_of: bool, worth: float
+) -> float:
+    """Moves a posterior under `prior` to that under the prior that its siblings inform; their log Bayes factor.
+
+    `told` sums n_told posteriors, this one's own among them where is_told_of.
+    """
+    own = 1.0 if is_told_of else 0.0
+    n_siblings = n_told - own
+    if n_siblings <= 0.0:
+        return 0.0
+    share, foretold, whole = n_siblings * worth / (1.0 + n_siblings * worth), 0.0, 0.0
+    for g in range(weight.size):
+        if weight[g] > 0.0:
+            odds = max(told[g] - own * weight[g], 0.0) / (n_siblings * prior[g])
+            foretold += weight[g] * odds
+            weight[g] *= 1.0 - share + share * odds
+            whole += weight[g]
+    for g in range(weight.size):
+        weight[g] /= whole
+    return float(np.log(max(foretold, 1e-300)))
 
 
 @kernel
@@ -191,14 +218,17 @@ def seen_from_both_sides(
 
 @kernel
 def kept_shapes(weight: Floats, misfit: Floats, ahead: Floats, n_sizes: int, kept: Ints) -> int:
-    """Moves the shapes with weight to the front of weight, misfit and ahead, and names them in `kept`; how many."""
-    n = 0
+    """Moves the shapes that are not negligible to the front of weight, misfit and ahead, and names them; how many."""
+    n, whole, least = 0, 0.0, weight.max() * np.exp(-NEGLIGIBLE_LOG)
     for g in range(weight.size):
-        if weight[g] > 0.0:
+        if weight[g] > least:
             kept[n], weight[n], misfit[n] = g, weight[g], misfit[g]
+            whole += weight[g]
             for j in range(n_sizes):
                 ahead[j, n] = ahead[j, g]
             n += 1
+    for k in range(n):
+        weight[k] /= whole
     return n
 
 
@@ -228,7 +258,7 @@ def posteriors(
     per_octave: float,
     out: Floats,
 ) -> None:
-    """Fills out[series, shape] with posterior weights, a prior row per series or one for all."""
+    """Fills out[series, shape] with posterior weights under the general prior."""
     n_shapes = grid.shape[1]
     every, misfit = np.arange(n_shapes), np.empty(n_shapes)
     for i in range(offsets.size - 1):
@@ -239,7 +269,7 @@ def posteriors(
                      spread)  # fmt: skip
         else:
             misfit[:] = 0.0
-        posterior(misfit, log_prior[i if log_prior.shape[0] > 1 else 0], b - a, freedom0, out[i])
+        posterior(misfit, log_prior, b - a, freedom0, out[i])
 
 
 @entry_kernel
@@ -255,21 +285,28 @@ def mixtures(
     quantiles: Floats,
     grid: Floats,
     log_prior: Floats,
+    application: Ints,
+    tells: Bools,
+    told: Floats,
+    n_told: Floats,
+    worth: float,
     freedom0: float,
     least: float,
     per_octave: float,
     cdfs: Floats,
     out: Floats,
     split: Floats,
+    log_bayes: Floats,
 ) -> None:
     """Fills out[target, quantile] with log runtimes and split[target]; see average.average.
 
-    Targets of series i are target_offsets[i]:target_offsets[i + 1]; log_prior has a row per series, or one for all.
+    Targets of series i are target_offsets[i]:target_offsets[i + 1]. log_bayes[series]: see told_by_siblings.
     """
     n_shapes, most = grid.shape[1], max(1, np.diff(offsets).max()) if offsets.size > 1 else 1
     ahead, back = np.empty((most, n_shapes)), np.empty((most, n_shapes))
     ahead_spread, back_spread = np.empty(most), np.empty(most)
     misfit, weight, unused = np.empty(n_shapes), np.empty(n_shapes), np.empty(n_shapes)
+    prior = np.exp(log_prior)
     every, kept = np.arange(n_shapes), np.empty(n_shapes, np.int64)
     loc, scale, bins = np.empty(n_shapes), np.empty(n_shapes), np.empty((3, N_BINS))
     for i in range(offsets.size - 1):
@@ -278,7 +315,10 @@ def mixtures(
             continue
         x, y, v = log2_x[a:b], log_t[a:b], variance[a:b]
         filtered(x, y, v, rate[i], every, grid, least, per_octave, ahead, misfit, ahead_spread)
-        posterior(misfit, log_prior[i if log_prior.shape[0] > 1 else 0], m, freedom0, weight)
+        posterior(misfit, log_prior, m, freedom0, weight)
+        of = application[i]
+        if of >= 0:
+            log_bayes[i] = told_by_siblings(weight, prior, told[of], n_told[of], tells[i], worth)
         n = kept_shapes(weight, misfit, ahead, m, kept)
         filtered(x[::-1], y[::-1], v[::-1], rate[i], kept[:n], grid, least, per_octave, back, unused, back_spread)
         freedom = min(int(freedom0 + m - 1), MAX_FREEDOM)

@@ -7,7 +7,8 @@ intervals that are as narrow as they can be while they hold (Gneiting and Rafter
 import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.predict.average import Averaged, Sizes, average, general_prior
+from pipeline.predict.average import Averaged, average
+from pipeline.predict.sizes import Sizes
 
 DRIFTS = (0.02, 0.03, 0.05, 0.07, 0.1, 0.14, 0.2)
 """What may be chosen (log s per root of a doubling)."""
@@ -40,7 +41,7 @@ def calibrated_drift(sizes: Sizes, new_variance: Floats, default_log_sd: float) 
     scores = []
     for drift in DRIFTS:
         part = Sizes(kept.offsets, kept.procs, kept.runtime_s, kept.variance, np.full(chosen.size, drift**2))
-        found = average(part, series, sizes.procs[rows], new_variance[rows], general_prior())
+        found = average(part, series, sizes.procs[rows], new_variance[rows])
         scores.append(_by_series(interval_score(found, truth), series).mean())
     return DRIFTS[int(np.argmin(scores))]
 

@@ -7,7 +7,7 @@ from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats
 from pipeline.core.settings import PredictSettings
 from pipeline.predict.curves import Curves, open_tails
 from pipeline.predict.judgments import Case
-from pipeline.predict.next_run import NextRun, next_runs
+from pipeline.predict.next_run import next_runs
 from pipeline.predict.noise import median_variance
 from pipeline.predict.rivals import rival_parallelism
 from pipeline.predict.seen import Seen
@@ -32,8 +32,7 @@ def case_of(
         rival_lo=low[rows],
         rival_hi=high[rows],
         is_missed=_missed(curves, procs, seen.run_sd[rows], observations, settings),
-        foretold=seen.siblings()[1][rows],
-        next_run=NextRun(following.procs[rows], following.low_s[rows], following.high_s[rows]),
+        next_run=following.rows(rows),
         settings=settings,
         max_procs=max_procs,
     )

@@ -8,6 +8,7 @@ from pipeline.core.arrays import Floats, floats
 from pipeline.core.settings import PredictSettings
 from pipeline.predict.average import Averaged
 from pipeline.predict.curves import Curves
+from pipeline.predict.sizes import FREEDOM
 
 BEYOND_LOG = 10.0
 PRIOR_FREEDOM = 3
@@ -26,27 +27,35 @@ def intervals(curves: Curves, curve: Averaged, run_sd: Floats, settings: Predict
     middle = curve.log_s[:, 2]
     freedom = PRIOR_FREEDOM + np.maximum(curves["n_jobs"] - curves["n_points"], 0.0)
     run_log_sd = np.hypot(run_sd, settings.measured_log_sd)
+    # A group of one size has no curve to be unsure of: its median is as sure as its repeats make it.
+    is_alone = curves["n_points"] == 1
     ends = {}
     for name, place in _COLUMNS.items():
         share, side = name[-2:], 1 if "_hi" in name else -1
         scatter = stdtrit(freedom, _SHARES[share]) * run_log_sd
         if share == "95":
             scatter = np.fmax(scatter, curves[f"repeat_log_{name[-4:]}"])
-        ends[name] = np.exp(middle + side * np.hypot(curve.log_s[:, place] - middle, scatter))
+        unsure = (curve.log_s[:, place] - middle) * np.where(
+            is_alone, stdtrit(freedom, _SHARES[share]) / stdtrit(FREEDOM, _SHARES[share]), 1.0
+        )
+        ends[name] = np.exp(middle + side * np.hypot(unsure, scatter))
     return ends
 
 
-def within_log(ends: dict[str, Floats], runtime_s: Floats, observations: pa.Table) -> dict[str, Floats]:
+def within_log(
+    ends: dict[str, Floats], runtime_s: Floats, curves: Curves, procs: Floats, observations: pa.Table
+) -> dict[str, Floats]:
     """The ends cut at ten times outside what the whole log has seen, but never inside their own prediction.
 
-    Where a group cannot tell its jobs' runtime to within powers of ten, the machine's other jobs still bound it.
+    Where a group cannot tell its jobs' runtime to within powers of ten, the machine's other jobs still bound it. Below
+    its smallest size a group may take longer, as work that one processor does alone, and beyond its largest less.
     """
     if not len(runtime_s) or not observations.num_rows:
         return ends
     seen_s = [floats(observations, f"runtime_s_{name}") for name in ("q10", "median", "q90")]
     # Lower bounds may leave a size without some of them, but never a group that is predicted without a median.
-    shortest_s = np.nanmin(seen_s) / BEYOND_LOG
-    longest_s = np.nanmax(seen_s) * BEYOND_LOG
+    shortest_s = np.nanmin(seen_s) / BEYOND_LOG * np.minimum(curves["procs_max"] / procs, 1.0)
+    longest_s = np.nanmax(seen_s) * BEYOND_LOG * np.maximum(curves["procs_min"] / procs, 1.0)
     cut = {name: np.clip(values, shortest_s, longest_s) for name, values in ends.items()}
     return {
         name: np.fmin(values, runtime_s) if "_lo" in name else np.fmax(values, runtime_s)

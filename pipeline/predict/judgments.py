@@ -28,7 +28,7 @@ class Case:
 
     `is_open`: no size shows where scaling ends. `rival_lo`, `rival_hi`: least and largest average parallelism among
     the laws that fit about as well (NaN: none has one). `is_missed`: the law misses what ran at this very size.
-    `foretold`: see siblings.Prior.log_bayes. `next_run` and `max_procs` are for the advice.
+    `next_run` and `max_procs` are for the advice.
     """
 
     curves: Curves
@@ -37,7 +37,6 @@ class Case:
     rival_lo: Floats
     rival_hi: Floats
     is_missed: Bools
-    foretold: Floats
     next_run: NextRun
     settings: PredictSettings
     max_procs: int | None
@@ -78,8 +77,12 @@ def _run_next(case: Case, row: int) -> str:
 def _settles(case: Case, row: int) -> str:
     if not case.next_run.procs[row] or case.curves["n_points"][row] < 2:
         return ""
-    low, high = case.next_run.low_s[row], case.next_run.high_s[row]
-    return f" What fits so far takes {low:.3g} to {high:.3g} s there: that run tells which holds."
+    low, high = (_seconds(ends[row]) for ends in (case.next_run.low_s, case.next_run.high_s))
+    return f" What fits so far takes {low} to {high} s there: that run tells which holds."
+
+
+def _seconds(value_s: float) -> str:
+    return f"{value_s:,.0f}" if value_s >= 100 else f"{value_s:.3g}"
 
 
 def _tail(case: Case, row: int) -> str:
@@ -126,7 +129,7 @@ JUDGMENTS: dict[str, Judgment] = {
     "runner_up": Judgment(_rivals, _rival_words),
     "few_sizes": Judgment(_few_sizes, _few_words),
     "sizes_differ": Judgment(
-        lambda case: case.foretold < -FORETOLD_WORSE,
+        lambda case: case.next_run.foretold < -FORETOLD_WORSE,
         lambda case, row: (
             f"{_run_next(case, row)}: this application's other groups scale differently, so they say "
             "little about this one." + _settles(case, row)

@@ -13,11 +13,19 @@ REACH = 2
 
 @dataclass(frozen=True, slots=True)
 class NextRun:
-    """Per group: the count (0: every candidate was run), and the 80% interval (s) of the curve there today."""
+    """Per group: the count (0: every candidate was run), and the 80% interval (s) of the curve there today.
+
+    `foretold`: log Bayes factor by which its siblings foretold the group (see average.Averaged.log_bayes).
+    """
 
     procs: Ints
     low_s: Floats
     high_s: Floats
+    foretold: Floats
+
+    def rows(self, chosen: Ints) -> "NextRun":
+        """Some of the groups, repeated as asked."""
+        return NextRun(self.procs[chosen], self.low_s[chosen], self.high_s[chosen], self.foretold[chosen])
 
 
 def next_runs(seen: Seen, groups: Ints, max_procs: int | None) -> NextRun:
@@ -37,7 +45,7 @@ def next_runs(seen: Seen, groups: Ints, max_procs: int | None) -> NextRun:
             best = first + int(np.argmax(curve.split[first : first + count]))
             chosen[row] = int(procs[best])
             low_s[row], high_s[row] = np.exp(curve.log_s[best, [1, 3]])
-    return NextRun(chosen, low_s, high_s)
+    return NextRun(chosen, low_s, high_s, curve.log_bayes[groups])
 
 
 def _sizes(seen: Seen, group: int) -> Floats:

@@ -42,12 +42,13 @@ def predict(
     curves, curve = chosen.take(rows), seen.curve(rows, procs)
     runtime_s = np.exp(curve.log_s[:, 2])
     reliability, advice = judged(case_of(every, chosen, seen, rows, procs, observations, settings, site.max_procs))
+    ends = intervals(curves, curve, seen.run_sd[rows], settings)
     speedup = _speedup(seen, rows, runtime_s, curves["n_points"] == 1)
     table = PREDICTIONS.build(
         group_id=curves.group_id,
         procs=procs.astype(np.int64),
         runtime_s=runtime_s,
-        **within_log(intervals(curves, curve, seen.run_sd[rows], settings), runtime_s, observations),
+        **within_log(ends, runtime_s, curves, procs, observations),
         speedup=speedup,
         efficiency=speedup / procs,
         is_extrapolated=(procs > curves["procs_max"]) | (procs < curves["procs_min"]),
@@ -73,10 +74,8 @@ def _speedup(seen: Seen, rows: Ints, runtime_s: Floats, is_alone: npt.NDArray[np
 
 
 def _methods(seen: Seen, chosen: Curves) -> npt.NDArray[np.object_]:
-    n_siblings, _ = seen.siblings()
-    return np.select([chosen["n_points"] == 1, n_siblings > 0], ["observed", "average+siblings"], "average").astype(
-        object
-    )
+    cases = [chosen["n_points"] == 1, seen.kin.n_siblings() > 0]
+    return np.select(cases, ["observed", "average+siblings"], "average").astype(object)
 
 
 def _sizes_by_group(observations: pa.Table) -> dict[str, Ints]:

@@ -10,11 +10,12 @@ import pyarrow.compute as pc
 
 from pipeline.core.arrays import Floats, Ints, category_codes, floats
 from pipeline.core.settings import PredictSettings
-from pipeline.predict.average import Averaged, Sizes, chunks
+from pipeline.predict.average import Averaged, average
 from pipeline.predict.calibration import calibrated_drift
 from pipeline.predict.curves import Curves
 from pipeline.predict.noise import has_noise, log_wide_sd, median_variance, repeats, run_log_sd
-from pipeline.predict.siblings import Kin, average_with_siblings, prior_of
+from pipeline.predict.siblings import Kin
+from pipeline.predict.sizes import Sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +58,7 @@ class Seen:
 
     def curve(self, group: Ints, procs: Floats) -> Averaged:
         """The curve itself at each group and processor count, without what a new run scatters."""
-        return average_with_siblings(self.sizes, self.kin, group, procs, np.zeros(procs.size))
-
-    def siblings(self) -> tuple[Floats, Floats]:
-        """Per group, how many other series inform it, and the log Bayes factor by which they foretold it."""
-        parts = [prior_of(self.sizes.part(a, b), self.kin, a, b) for a, b in chunks(self.sizes.n_series)]
-        if not parts:
-            return np.empty(0), np.empty(0)
-        return np.concatenate([part.n_siblings for part in parts]), np.concatenate([part.log_bayes for part in parts])
+        return average(self.sizes, group, procs, np.zeros(procs.size), self.kin)
 
 
 def _series(chosen: Curves, observations: pa.Table) -> tuple[Ints, pa.Table]:

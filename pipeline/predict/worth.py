@@ -31,8 +31,8 @@ def worth_asking(seen: Seen, groups: Ints, scaling: Curves, reach: float, max_pr
     still_falls = runtime_s[ends] <= least
     return {
         "time_optimal_procs": _at(procs, np.where(still_falls, -1, optimal)),
-        "procs_at_80_pct": _at(procs, _first(efficiency < 0.8, starts, lengths) - 1),
-        "procs_at_50_pct": _at(procs, _first(efficiency < 0.5, starts, lengths) - 1),
+        "efficiency_80_procs": _at(procs, _first(efficiency < 0.8, starts, lengths) - 1),
+        "efficiency_50_procs": _at(procs, _first(efficiency < 0.5, starts, lengths) - 1),
     }
 
 

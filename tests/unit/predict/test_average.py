@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 from scipy.special import stdtr
 
 from pipeline.core.arrays import Floats
-from pipeline.predict.average import FREEDOM, QUANTILES, Sizes, average, general_prior, shape_posteriors
+from pipeline.predict.average import QUANTILES, average
 from pipeline.predict.bma_grid import shape_grid
 from pipeline.predict.calibration import DRIFTS, calibrated_drift
 from pipeline.predict.noise import log_wide_sd, median_variance, run_log_sd
-from pipeline.predict.siblings import Kin, average_with_siblings
+from pipeline.predict.siblings import Kin
+from pipeline.predict.sizes import FREEDOM, Sizes, shape_posteriors
 
 NOISE, DRIFT = 0.05**2, 0.07**2
 
@@ -27,7 +28,7 @@ def predicted(sizes: Sizes, procs: list[float], new: float = 0.0) -> Floats:
     """log runtimes at QUANTILES of the only series."""
     at = np.array(procs, np.float64)
     series = np.zeros(at.size, np.int64)
-    return average(sizes, series, at, np.full(at.size, new), general_prior()).log_s
+    return average(sizes, series, at, np.full(at.size, new)).log_s
 
 
 def by_linear_algebra(sizes: Sizes, at: float) -> tuple[Floats, Floats, Floats, float]:
@@ -96,9 +97,9 @@ def test_the_order_of_series_and_targets_is_nothing(many: list[dict[int, float]]
     order = list(range(len(many)))
     random.shuffle(order)  # type: ignore[attr-defined]
     series, procs = np.repeat(np.arange(len(many)), 2), np.tile([3.0, 77.0], len(many))
-    once = average(sizes_of(*many), series, procs, np.zeros(procs.size), general_prior())
+    once = average(sizes_of(*many), series, procs, np.zeros(procs.size))
     place = np.argsort(order)[series][::-1]
-    again = average(sizes_of(*(many[k] for k in order)), place, procs[::-1], np.zeros(procs.size), general_prior())
+    again = average(sizes_of(*(many[k] for k in order)), place, procs[::-1], np.zeros(procs.size))
     assert (again.log_s[::-1] == once.log_s).all() and (again.split[::-1] == once.split).all()
 
 
@@ -109,7 +110,7 @@ def test_many_repeats_outweigh_the_curve() -> None:
 
 def test_a_series_without_sizes_has_no_answer() -> None:
     sizes = sizes_of({}, {1: 5.0, 2: 3.0})
-    found = average(sizes, np.array([0, 1]), np.array([4.0, 4.0]), np.zeros(2), general_prior()).log_s
+    found = average(sizes, np.array([0, 1]), np.array([4.0, 4.0]), np.zeros(2)).log_s
     assert np.isnan(found[0]).all() and np.isfinite(found[1]).all()
 
 
@@ -118,13 +119,13 @@ def test_a_series_does_not_inform_itself() -> None:
     alone = predicted(sizes_of(one), [64.0])
     kin = Kin.of(sizes_of(one, other), np.array([0, 1]))
     at, group = np.array([64.0]), np.array([0])
-    assert average_with_siblings(sizes_of(one, other), kin, group, at, np.zeros(1)).log_s == pytest.approx(alone)
+    assert average(sizes_of(one, other), group, at, np.zeros(1), kin).log_s == pytest.approx(alone)
     kin = Kin.of(sizes_of(one, other), np.array([0, 0]))
-    assert average_with_siblings(sizes_of(one, other), kin, group, at, np.zeros(1)).log_s[0, 2] > alone[0, 2]
+    assert average(sizes_of(one, other), group, at, np.zeros(1), kin).log_s[0, 2] > alone[0, 2]
 
 
 def test_posteriors_sum_to_one_and_favour_the_truth() -> None:
-    weights = shape_posteriors(sizes_of({2**k: 2.0**-k for k in range(8)}, noise=1e-4, drift=1e-4), general_prior())
+    weights = shape_posteriors(sizes_of({2**k: 2.0**-k for k in range(8)}, noise=1e-4, drift=1e-4))
     grid = shape_grid()
     assert weights.sum() == pytest.approx(1)
     assert weights[0, grid.family == grid.families.index("constant")].sum() < 1e-6
@@ -189,7 +190,7 @@ def test_intervals_cover_what_they_say_on_synthetic_logs() -> None:
     sizes = Sizes(sizes.offsets, sizes.procs, sizes.runtime_s, variance, np.full(800, drift**2))
     series = np.repeat(np.arange(800), 2)
     procs, log_s = np.array([point for one in new for point in one]).T
-    found = average(sizes, series, procs, run_sd[series] ** 2 + 0.02**2, general_prior()).log_s
+    found = average(sizes, series, procs, run_sd[series] ** 2 + 0.02**2).log_s
     in80 = np.mean((log_s >= found[:, 1]) & (log_s <= found[:, 3]))
     in95 = np.mean((log_s >= found[:, 0]) & (log_s <= found[:, 4]))
     assert 0.75 <= in80 <= 0.85 and 0.92 <= in95 <= 0.98, (in80, in95, drift)

@@ -194,8 +194,8 @@ def related(series: dict[str, dict[int, float]], at: Sequence[int] | None = None
 def test_processors_worth_asking_for() -> None:
     """T = 0.02 + 0.98/n: efficiency 1/(0.02 n + 0.98), so 80% up to 13.5 and 50% up to 51 processors."""
     row = scaled(observations_of({"a": amdahl((1, 2, 4, 8, 16, 32, 64, 128), 0.02)}))[0]
-    assert row["procs_at_80_pct"] == pytest.approx(13.5, rel=0.15)
-    assert row["procs_at_50_pct"] == pytest.approx(51, rel=0.15)
+    assert row["efficiency_80_procs"] == pytest.approx(13.5, rel=0.15)
+    assert row["efficiency_50_procs"] == pytest.approx(51, rel=0.15)
     assert row["time_optimal_procs"] is None, "Amdahl's law never turns"
 
 
@@ -204,8 +204,8 @@ def test_a_curve_that_rises_again_has_a_fastest_count() -> None:
     rising = {n: 1000 / n + n for n in (1, 2, 4, 8, 16, 32, 64, 128)}
     row = scaled(observations_of({"a": rising}))[0]
     assert 24 <= row["time_optimal_procs"] <= 40
-    assert row["procs_at_80_pct"] == pytest.approx(15.8, rel=0.15)
-    assert row["procs_at_50_pct"] == pytest.approx(31.6, rel=0.15)
+    assert row["efficiency_80_procs"] == pytest.approx(15.8, rel=0.15)
+    assert row["efficiency_50_procs"] == pytest.approx(31.6, rel=0.15)
 
 
 def test_no_interval_leaves_the_log_by_more_than_ten_times() -> None:
