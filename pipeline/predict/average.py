@@ -40,7 +40,7 @@ def average(sizes: Sizes, series: Ints, procs: Floats, new_variance: Floats, kin
     at, log_bayes = sizes.log2_from_least(series, procs)[order], np.zeros(sizes.n_series)
     known = kin or Kin.none(sizes.n_series)
     mixtures(*sizes.columns(), starts, at, new_variance[order], QUANTILES, shape_grid().log_shape,
-             shape_grid().log_prior, known.application, known.tells, known.told, known.n_told, WORTH, FREEDOM,
+             shape_grid().prior, known.application, known.tells, known.told, known.n_told, WORTH, FREEDOM,
              float(LEAST_LOG2), float(STEPS_PER_OCTAVE), _student(), log_s, split, log_bayes)  # fmt: skip
     back = np.empty(series.size, np.int64)
     back[order] = np.arange(series.size)

@@ -19,13 +19,13 @@ Curve = Callable[[Floats, Floats], Floats]
 
 @dataclass(frozen=True, slots=True)
 class ShapeGrid:
-    """`log_shape[row, shape]` of T(x) up to its scale, x = procs over the series' smallest; log prior per shape.
+    """`log_shape[row, shape]` of T(x) up to its scale, x = procs over the smallest; `prior` per shape sums to 1.
 
     `family[shape]` is a place in `families`. Counting in smallest counts makes 4, 8, 16 and 1, 2, 4 the same question.
     """
 
     log_shape: Floats
-    log_prior: Floats
+    prior: Floats
     family: Ints
     families: tuple[str, ...]
 
@@ -40,7 +40,7 @@ def shape_grid() -> ShapeGrid:
     prior = np.repeat([1.0 / count for count in counts], counts)
     return ShapeGrid(
         np.ascontiguousarray(np.hstack(parts)),
-        np.log(prior / prior.sum()),
+        prior / prior.sum(),
         np.repeat(np.arange(len(parts)), counts).astype(np.int64),
         tuple(_FAMILIES),
     )
@@ -99,14 +99,14 @@ def _downey_linear(x: Floats, parameters: Floats) -> Floats:
 
 _SIGMAS = np.array([0.0, 0.5, 1.0, 2.0])
 _MORE_SIGMAS = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0])
-_SERIAL = np.append(0.0, _halves(-10, -1))
+_SERIAL = np.append(0.0, _halves(-10, -1, 0.5))
 
 _FAMILIES: dict[str, tuple[Floats, Curve]] = {
     "constant": (np.zeros((1, 1)), _constant),
     "power": (np.arange(0.05, 1.16, 0.05)[None, :], _power),
     "amdahl": (np.append(0.0, _halves(-14, 0, 0.5))[None, :], _amdahl),
-    "usl": (_crossed(_SERIAL, _halves(-16, 0)), _amdahl_linear),
-    "amdahl_log": (_crossed(_SERIAL, _halves(-12, 1)), _amdahl_log),
+    "usl": (_crossed(_SERIAL, _halves(-16, 0, 0.5)), _amdahl_linear),
+    "amdahl_log": (_crossed(_SERIAL, _halves(-12, 1, 0.5)), _amdahl_log),
     "downey": (_crossed(_halves(0.5, 12, 0.25), _MORE_SIGMAS), _downey),
     "downey_linear": (_crossed(_halves(1, 10), _SIGMAS, _halves(-14, 0, 2)), _downey_linear),
 }

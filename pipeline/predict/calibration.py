@@ -10,7 +10,7 @@ from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.predict.average import Averaged, average
 from pipeline.predict.sizes import Sizes
 
-DRIFTS = (0.02, 0.03, 0.05, 0.07, 0.1, 0.14, 0.2)
+DRIFTS = (0.02, 0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.3, 0.5)
 """What may be chosen (log s per root of a doubling)."""
 
 KEPT_SIZES = 3

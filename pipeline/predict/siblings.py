@@ -37,7 +37,7 @@ class Kin:
     def of(cls, sizes: Sizes, application: Ints) -> Self:
         """What the series of each application say together."""
         n_applications = int(application.max(initial=-1)) + 1
-        told = np.zeros((n_applications, shape_grid().log_prior.size))
+        told = np.zeros((n_applications, shape_grid().prior.size))
         tells = (application >= 0) & (np.diff(sizes.offsets) >= LEAST_SIZES)
         for first, last in chunks(sizes.n_series):
             rows = np.flatnonzero(tells[first:last])
@@ -48,7 +48,7 @@ class Kin:
     @classmethod
     def none(cls, n_series: int) -> Self:
         """Series that nobody informs."""
-        nobody = np.empty((0, shape_grid().log_prior.size))
+        nobody = np.empty((0, shape_grid().prior.size))
         return cls(np.full(n_series, -1), np.zeros(n_series, bool), nobody, np.empty(0))
 
     def n_siblings(self) -> Floats:

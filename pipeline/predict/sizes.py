@@ -9,7 +9,7 @@ from pipeline.core.arrays import Floats, Ints
 from pipeline.predict.bma_grid import LEAST_LOG2, STEPS_PER_OCTAVE, shape_grid
 from pipeline.predict.bma_kernel import posteriors
 
-FREEDOM = 2.0
+FREEDOM = 2
 """Degrees of freedom of the noise before any size is seen: few, because measured runs have heavy tails. Of 1, 2, 3, 5
 the value with the best interval score on real applications, each scored with what the others chose."""
 
@@ -57,8 +57,8 @@ class Sizes:
 
 def shape_posteriors(sizes: Sizes) -> Floats:
     """Posterior weight of every shape, float64[k, g], rows sum to 1."""
-    out = np.empty((sizes.n_series, shape_grid().log_prior.size))
-    posteriors(*sizes.columns(), shape_grid().log_shape, shape_grid().log_prior, FREEDOM, float(LEAST_LOG2),
+    out = np.empty((sizes.n_series, shape_grid().prior.size))
+    posteriors(*sizes.columns(), shape_grid().log_shape, shape_grid().prior, FREEDOM, float(LEAST_LOG2),
                float(STEPS_PER_OCTAVE), out)  # fmt: skip
     return out
 

@@ -43,7 +43,7 @@ def by_linear_algebra(sizes: Sizes, at: float) -> tuple[Floats, Floats, Floats, 
     level = ones @ inverse @ error / (ones @ inverse @ ones)
     off = error - level
     misfit = np.einsum("ig,ij,jg->g", off, inverse, off)
-    weight = np.exp(grid.log_prior - 0.5 * (FREEDOM + m - 1) * np.log(FREEDOM + misfit))
+    weight = grid.prior * (FREEDOM + misfit) ** (-0.5 * (FREEDOM + m - 1))
     place = shape[m] + level + cross @ inverse @ off
     own = walk[m, m] - cross @ inverse @ cross + (1 - ones @ inverse @ cross) ** 2 / (ones @ inverse @ ones)
     return weight / weight.sum(), place, np.sqrt((FREEDOM + misfit) / (FREEDOM + m - 1) * own), FREEDOM + m - 1
