@@ -61,7 +61,7 @@ def _view(one: Mapping[str, Any]) -> dict[str, Any]:
         "name": one["series"],
         "told": f"{n_jobs:,} runs at {len(observed)} sizes, {len(excluded)} of them left out of the fit.",
         "advice": _advice(one["predictions"] or curve),
-        "figures": [(_number((one["scalability"] or {}).get(name)), words) for name, words in _FIGURES.items()],
+        "figures": [(_whole((one["scalability"] or {}).get(name)), words) for name, words in _FIGURES.items()],
         "plot": Markup(plot),  # noqa: S704 - our own drawing, escaped there
         "law": chosen["law"] if chosen else None,
         "n_excluded": len(excluded),
@@ -97,3 +97,8 @@ def _kept(row: Mapping[str, Any]) -> str:
 
 def _number(value: float | None) -> str:
     return "–" if value is None else number(value)
+
+
+def _whole(procs: float | None) -> str:
+    """Processors as one can ask for them."""
+    return _number(None if procs is None else int(procs))

@@ -354,7 +354,7 @@ def mixtures(
     loc, scale, bins = np.empty(n_shapes), np.empty(n_shapes), np.empty((3, N_BINS))
     for i in range(offsets.size - 1):
         a, b, m = offsets[i], offsets[i + 1], offsets[i + 1] - offsets[i]
-        if m == 0:
+        if m == 0 or target_offsets[i] == target_offsets[i + 1]:
             continue
         x, y, v = log2_x[a:b], log_t[a:b], variance[a:b]
         filtered_all(x, y, v, rate[i], grid, least, per_octave, ahead, misfit, ahead_spread)

@@ -24,7 +24,7 @@ def case_of(
     curves = chosen.take(rows)
     is_open = ~np.isnan(open_tails(fits, chosen.group_id)["t1_s"])
     low, high = rival_parallelism(fits, chosen)
-    following = next_runs(seen, np.arange(len(chosen)), max_procs)
+    groups, places = np.unique(rows, return_inverse=True)
     return Case(
         curves=curves,
         procs=procs,
@@ -32,7 +32,7 @@ def case_of(
         rival_lo=low[rows],
         rival_hi=high[rows],
         is_missed=_missed(curves, procs, seen.run_sd[rows], observations, settings),
-        next_run=following.rows(rows),
+        next_run=next_runs(seen, groups, max_procs).rows(places),
         settings=settings,
         max_procs=max_procs,
     )

@@ -35,16 +35,16 @@ def next_runs(seen: Seen, groups: Ints, max_procs: int | None) -> NextRun:
     (the mutual information of a normal observation). One size says nothing of shapes; then it is the largest candidate.
     """
     candidates = [_candidates(_sizes(seen, group), max_procs) for group in groups]
-    counts = [len(found) for found in candidates]
-    series = np.repeat(groups, counts)
-    procs = np.concatenate([np.asarray(found, np.float64) for found in candidates] or [np.empty(0)])
-    curve = seen.curve(series, procs)
-    chosen, low_s, high_s = np.zeros(len(groups), np.int64), np.full(len(groups), np.nan), np.full(len(groups), np.nan)
-    for row, (first, count) in enumerate(zip(np.cumsum([0, *counts]), counts, strict=False)):
-        if count:
-            best = first + int(np.argmax(curve.split[first : first + count]))
-            chosen[row] = int(procs[best])
-            low_s[row], high_s[row] = np.exp(curve.log_s[best, [1, 3]])
+    chosen = np.array([found[0] if found else 0 for found in candidates], np.int64)
+    low_s, high_s = np.full(len(groups), np.nan), np.full(len(groups), np.nan)
+    asked = [row for row, found in enumerate(candidates) if found and len(_sizes(seen, groups[row])) > 1]
+    counts = [len(candidates[row]) for row in asked]
+    procs = np.array([n for row in asked for n in candidates[row]], np.float64)
+    curve = seen.curve(np.repeat(groups[asked], counts), procs)
+    for row, first, count in zip(asked, np.cumsum([0, *counts]), counts, strict=False):
+        best = first + int(np.argmax(curve.split[first : first + count]))
+        chosen[row] = int(procs[best])
+        low_s[row], high_s[row] = np.exp(curve.log_s[best, [1, 3]])
     return NextRun(chosen, low_s, high_s, curve.log_bayes[groups])
 
 

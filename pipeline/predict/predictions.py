@@ -68,9 +68,12 @@ def groups_by_application(groups: pa.Table) -> dict[str, str]:
 
 def _speedup(seen: Seen, rows: Ints, runtime_s: Floats, is_alone: npt.NDArray[np.bool_]) -> Floats:
     """T(1)/T(n) of the average; unknown for a group of one size."""
-    groups, places = np.unique(rows, return_inverse=True)
+    wanted = np.flatnonzero(~is_alone)
+    groups, places = np.unique(rows[wanted], return_inverse=True)
     on_one_s = np.exp(seen.curve(groups, np.ones(len(groups))).log_s[:, 2])
-    return np.where(is_alone, np.nan, on_one_s[places] / runtime_s)
+    speedup = np.full(len(rows), np.nan)
+    speedup[wanted] = on_one_s[places] / runtime_s[wanted]
+    return speedup
 
 
 def _methods(seen: Seen, chosen: Curves) -> npt.NDArray[np.object_]:

@@ -7,15 +7,16 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from scipy.special import stdtrit
 
 from pipeline.core.arrays import Floats, Ints, category_codes, floats
 from pipeline.core.settings import PredictSettings
-from pipeline.predict.average import Averaged, average
+from pipeline.predict.average import QUANTILES, Averaged, average
 from pipeline.predict.calibration import calibrated_drift
 from pipeline.predict.curves import Curves
 from pipeline.predict.noise import has_noise, log_wide_sd, median_variance, repeats, run_log_sd
 from pipeline.predict.siblings import Kin
-from pipeline.predict.sizes import Sizes
+from pipeline.predict.sizes import FREEDOM, Sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,22 @@ class Seen:
         return cls(sizes, Kin.of(sizes, application), run_sd, drift_log_sd)
 
     def curve(self, group: Ints, procs: Floats) -> Averaged:
-        """The curve itself at each group and processor count, without what a new run scatters."""
-        return average(self.sizes, group, procs, np.zeros(procs.size), self.kin)
+        """The curve itself at each group and processor count, without what a new run scatters.
+
+        A group of one size is answered there, by its median; elsewhere by the average, as any other.
+        """
+        is_alone = (np.diff(self.sizes.offsets) == 1)[group]
+        first = self.sizes.offsets[group]
+        is_plain = is_alone & (self.sizes.procs[np.where(is_alone, first, 0)] == procs) if procs.size else is_alone
+        rows = np.flatnonzero(~is_plain)
+        found = average(self.sizes, group[rows], procs[rows], np.zeros(rows.size), self.kin)
+        log_s, split = np.empty((procs.size, QUANTILES.size)), np.zeros(procs.size)
+        log_s[rows], split[rows] = found.log_s, found.split
+        place = first[is_plain]
+        log_s[is_plain] = np.log(self.sizes.runtime_s[place])[:, None] + np.sqrt(self.sizes.variance[place])[
+            :, None
+        ] * stdtrit(FREEDOM, QUANTILES)
+        return Averaged(log_s, split, found.log_bayes)
 
 
 def _series(chosen: Curves, observations: pa.Table) -> tuple[Ints, pa.Table]:
