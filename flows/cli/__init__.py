@@ -9,6 +9,7 @@ import typer
 
 from flows.cli.clean import clean
 from flows.cli.columns import columns
+from flows.cli.evaluate_scaling import evaluate_scaling
 from flows.cli.fit_series import fit_series
 from flows.cli.ingest import ingest
 from flows.cli.inspect import inspect
@@ -28,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (run, ingest, inspect, quarantine, clean, fit_series, report, show, columns):
+for command in (run, ingest, inspect, quarantine, clean, fit_series, report, evaluate_scaling, show, columns):
     app.command()(command)
 
 

@@ -10,7 +10,9 @@ from flows.cli.options import Json
 File = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE.csv", readable=False, help="Columns procs, runtime_s, optionally application, problem_size."
+        metavar="FILE.csv",
+        readable=False,
+        help="Columns procs, runtime_s, optionally application, problem_size, series.",
     ),
 ]
 Predict = Annotated[
@@ -47,7 +49,8 @@ def fit_series(
 ) -> None:
     """Fit every law to measured runtimes, and predict other processor counts.
 
-    Several rows with the same procs are repeated runs. Each application and problem size is a series of its own.
+    Several rows with the same procs are repeated runs. Each application, problem size and series
+    named is a series of its own.
     """
     from flows.series import fit_and_predict, series_as_dicts, write_series
     from flows.series_csv import read_series

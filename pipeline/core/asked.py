@@ -1,4 +1,4 @@
-"""What a predictor is asked: a few sizes of many series, and the sizes to predict. The rooms fit and predict meet here."""
+"""What a predictor is asked: a few sizes of many series, and the sizes to predict."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

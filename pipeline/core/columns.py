@@ -203,6 +203,15 @@ _DECLARED = (
     _number("jobs_per_day_mean", "Submits a day, mean over the log's days.", "jobs per day"),
     _number("jobs_per_day_median", "Submits a day, median over the log's days.", "jobs per day"),
     _number("load", "Processor-seconds over what the machine has in the log's span."),
+    # an evaluation of scaling
+    _text("predictor", "What predicted: a law, adept, or a predictor of its own.", required=True),
+    _text("split", "Which sizes of each series were given.", required=True),
+    _count("n_series", "Series that the split leaves a target.", "series", required=True),
+    _count("n_targets", "Sizes predicted.", "sizes", required=True),
+    _count("n_answered", "... of them with an answer.", "sizes", required=True),
+    _number("median_abs_error_pct", "Median of |predicted/measured - 1|, an open target counted as infinite.", "%"),
+    _count("n_near", "Targets at most 4 times beyond the sizes given.", "sizes", required=True),
+    _number("near_median_abs_error_pct", "The same median over those.", "%"),
     # unreadable records
     _number("byte_offset", "Where the record starts in the decompressed file.", "bytes"),
     _category("reason", "Why the record could not be read."),

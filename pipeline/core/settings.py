@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
+from pipeline.core.adept_settings import AdeptSettings
 from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.columns import TEMPLATE_COLUMNS
 from pipeline.core.errors import ConfigError
@@ -116,6 +117,10 @@ class FitSettings(Section):
     """Which laws are fitted, and how one is chosen."""
 
     laws: tuple[LawName, ...] = Field(("constant", "amdahl", "downey_low", "downey_high"), min_length=1)
+    method: Literal["exact", "adept"] = Field(
+        "exact", description="How Downey's laws are fitted; adept: as the thesis does, whatever the loss."
+    )
+    adept: AdeptSettings = AdeptSettings()
     loss: Literal["log", "relative"] = Field(
         "log", description="Errors whose squares are summed: log ones, or relative ones as ADEPT's WSSRE does."
     )
@@ -125,6 +130,11 @@ class FitSettings(Section):
     choice_margin: float = Field(
         0.1, ge=0, description="A simpler law is chosen if its leave-one-out error is larger by at most this share."
     )
+
+    @property
+    def search(self) -> AdeptSettings | None:
+        """ADEPT's settings where it is the method asked for."""
+        return self.adept if self.method == "adept" else None
 
 
 class PredictSettings(Section):

@@ -233,6 +233,16 @@ ESTIMATES = TableKind(
     "Job-level runtime quantiles per template value, with a chain from the most to the least specific template.",
 )  # fmt: skip
 
+SCALING_ERRORS = TableKind(
+    "scaling_errors",
+    columns(
+        "predictor", "split", "n_series", "n_targets", "n_answered", "median_abs_error_pct", "n_near",
+        "near_median_abs_error_pct",
+    ),
+    ("predictor", "split"),
+    "How far each predictor is off on measured series; no run publishes it.",
+)  # fmt: skip
+
 TABLES = {
     kind.name: kind
     for kind in (

@@ -20,7 +20,7 @@ PER_INTERVAL = 8
 FAR = 1e6
 """Times the largest size: a plateau there is none."""
 GOLDEN = 0.6180339887498949
-STEPS = 40
+STEPS = 34
 WORTH = 1.5
 """A low point of the grid is searched around if its squares are at most this many times the least."""
 
@@ -136,16 +136,20 @@ def _search(
             continue
         for side in range(2):
             lo, hi = _grid(marks, max(k - 1 + side, 0)), _grid(marks, min(k + side, count - 1))
+            one, other = hi - GOLDEN * (hi - lo), lo + GOLDEN * (hi - lo)
+            left_one = _objective(one, is_high, n, t, w, kind, rows, q, r, x, best)
+            left_other = _objective(other, is_high, n, t, w, kind, rows, q, r, x, best)
             for _ in range(STEPS):
-                one, other = hi - GOLDEN * (hi - lo), lo + GOLDEN * (hi - lo)
-                left_one = _objective(one, is_high, n, t, w, kind, rows, q, r, x, best)
-                left_other = _objective(other, is_high, n, t, w, kind, rows, q, r, x, best)
-                if left_one <= left_other:
-                    hi = other
-                else:
-                    lo = one
                 if min(left_one, left_other) < least * (1.0 - 1e-9):
                     least, A = min(left_one, left_other), one if left_one <= left_other else other
+                if left_one <= left_other:
+                    hi, other, left_other = other, one, left_one
+                    one = hi - GOLDEN * (hi - lo)
+                    left_one = _objective(one, is_high, n, t, w, kind, rows, q, r, x, best)
+                else:
+                    lo, one, left_one = one, other, left_other
+                    other = lo + GOLDEN * (hi - lo)
+                    left_other = _objective(other, is_high, n, t, w, kind, rows, q, r, x, best)
     return A, least
 
 

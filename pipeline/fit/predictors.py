@@ -1,4 +1,4 @@
-"""Every law, fitted to a series' sizes with equal weights and followed to other sizes, as a predictor. One line each."""
+"""Every law fitted to a series' sizes with equal weights and followed to other sizes, as a predictor; and ADEPT."""
 
 from functools import partial
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.asked import Asked, Predictor
+from pipeline.fit import adept
 from pipeline.fit.fitters import FITTERS
 from pipeline.fit.results import BatchFit
 from pipeline.fit.series import SeriesBatch
@@ -31,10 +32,12 @@ def _batch(asked: Asked) -> SeriesBatch:
 
 def _followed(law: str, fitted: BatchFit, series: Ints, procs: Floats) -> Floats:
     given = {name: values[series] for name, values in fitted.parameters.items()}
-    return LAWS[law].runtime_s(given, procs)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return LAWS[law].runtime_s(given, procs)
 
 
 PREDICTORS: dict[str, Predictor] = {
     **{law: partial(_curve, law) for law in LAWS},
     "downey": _downey,
+    "adept": adept.predict,
 }

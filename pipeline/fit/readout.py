@@ -20,6 +20,7 @@ HEAD_UNIDENTIFIED = STATUS_CODE[FitStatus.HEAD_UNIDENTIFIED]
 AT_BOUND = STATUS_CODE[FitStatus.AT_BOUND]
 BAD_VALUES = STATUS_CODE[FitStatus.BAD_VALUES]
 RUNNER_UP = STATUS_CODE[FitStatus.RUNNER_UP]
+NO_INSTANCE = STATUS_CODE[FitStatus.NO_INSTANCE]
 
 # How far apart, relatively, two A that fit equally well make two curves.
 APART = 1e-6

@@ -30,8 +30,10 @@ def fit(observations: pa.Table, settings: FitSettings) -> tuple[pa.Table, Report
     weights = precision_weights(offsets, n_ended, spread["core_log_sd"], settings.noise_floor)
     weights = weights * np.nan_to_num(floats(observed, "fit_weight"), nan=1.0)
     batch = SeriesBatch(offsets, floats(observed, "procs"), floats(observed, "runtime_s_median"), weights)
-    fits: dict[str, BatchFit] = {name: fit_batch(name, batch, settings.loss) for name in settings.laws}
-    loo: dict[str, Floats] = {name: leave_one_out(name, batch, settings.loss) for name in settings.laws}
+    fits: dict[str, BatchFit] = {name: fit_batch(name, batch, settings.loss, settings.search) for name in settings.laws}
+    loo: dict[str, Floats] = {
+        name: leave_one_out(name, batch, settings.loss, settings.search) for name in settings.laws
+    }
     chosen = choose(fits, loo, batch, n_ended, spread["core_log_sd"], settings)
     table = _table(ids, fits, loo, chosen, _series_facts(batch, observed) | spread)
     without = _without_medians(observations, settings.laws)
