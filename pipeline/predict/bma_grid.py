@@ -100,13 +100,14 @@ def _downey_linear(x: Floats, parameters: Floats) -> Floats:
 _SIGMAS = np.array([0.0, 0.5, 1.0, 2.0])
 _MORE_SIGMAS = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0])
 _SERIAL = np.append(0.0, _halves(-10, -1, 0.5))
+_FEWER_SERIAL = np.append(0.0, _halves(-10, -1))
 
 _FAMILIES: dict[str, tuple[Floats, Curve]] = {
     "constant": (np.zeros((1, 1)), _constant),
     "power": (np.arange(0.05, 1.16, 0.05)[None, :], _power),
     "amdahl": (np.append(0.0, _halves(-14, 0, 0.5))[None, :], _amdahl),
     "usl": (_crossed(_SERIAL, _halves(-16, 0, 0.5)), _amdahl_linear),
-    "amdahl_log": (_crossed(_SERIAL, _halves(-12, 1, 0.5)), _amdahl_log),
+    "amdahl_log": (_crossed(_FEWER_SERIAL, _halves(-12, 1, 0.5)), _amdahl_log),
     "downey": (_crossed(_halves(0.5, 12, 0.25), _MORE_SIGMAS), _downey),
     "downey_linear": (_crossed(_halves(1, 10), _SIGMAS, _halves(-14, 0, 2)), _downey_linear),
 }
