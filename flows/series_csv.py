@@ -46,6 +46,13 @@ def read_series_and_applications(path: Path) -> tuple[pa.Table, dict[str, str]]:
     return table, {str(names[code]): str(word) for code, word in zip(codes, words, strict=True)}
 
 
+def applications(observations: pa.Table) -> dict[str, str]:
+    """Group id to application, as read_series has put one into the other, for groups that name one."""
+    groups = observations.column("group_id").unique().to_pylist()
+    named = [(group, group.partition(" problem_size=")[0]) for group in groups]
+    return {group: application for group, application in named if application.startswith("application=")}
+
+
 def _read(path: Path) -> pd.DataFrame:
     """The rows as text, by the line each stands in; blank ones left out."""
     where, expected = printable(str(path)), f"a CSV with the columns {', '.join(REQUIRED)}"

@@ -37,7 +37,7 @@ from pipeline.fit import find_patterns, fit, level, screen, unlevel
 from pipeline.group import assign_groups, describe_groups, observe, runtime_classes
 from pipeline.ingest import ingest
 from pipeline.ingest.sources import find_sources
-from pipeline.predict import estimate, predict, predict_across, scalability
+from pipeline.predict import estimate, groups_by_application, predict, predict_across, scalability
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +90,14 @@ STEPS = (
          lambda run, groups, levelled: predict_across(groups, levelled, run.settings.across)),
     Step("fit", ("levelled",), ("fits",), ("fit",),
          lambda run, levelled: fit(levelled, run.settings.fit)),
-    Step("predict", ("levelled", "fits"), ("predicted",), ("site", "predict", "run_id"),
-         lambda run, observed, fits: predict(observed, fits, run.settings.predict, run.settings.site, run.run_id)),
+    Step("predict", ("levelled", "fits", "groups"), ("predicted",), ("site", "predict", "run_id"),
+         lambda run, observed, fits, groups: predict(observed, fits, run.settings.predict, run.settings.site,
+                                                     run.run_id, application=groups_by_application(groups))),
     Step("unlevel", ("predicted", "patterns"), ("predictions",), (),
          lambda _run, predicted, patterns: unlevel(predicted, patterns)),
-    Step("scalability", ("fits",), ("scalability",), ("site", "predict", "run_id"),
-         lambda run, fits: scalability(fits, run.settings.predict, run.run_id, run.settings.site.max_procs)),
+    Step("scalability", ("levelled", "fits", "groups"), ("scalability",), ("site", "predict", "run_id"),
+         lambda run, observed, fits, groups: scalability(observed, fits, run.settings.predict, run.run_id,
+                                                         run.settings.site.max_procs, groups_by_application(groups))),
     Step("estimate", ("jobs",), ("estimates",), ("estimate", "run_id"),
          lambda run, jobs: estimate(jobs, run.settings.estimate, run.run_id)),
 )  # fmt: skip

@@ -17,6 +17,7 @@ from flows.cli.inspect import inspect
 from flows.cli.options import Version
 from flows.cli.quarantine import quarantine
 from flows.cli.query import query
+from flows.cli.report import report
 from flows.cli.run import run
 from flows.cli.search_templates import search_templates
 from flows.cli.show import show
@@ -32,8 +33,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (
-    run, ingest, inspect, quarantine, clean, fit_series, evaluate_scaling, query, backtest, show, search_templates,
-    columns,
+    run, ingest, inspect, quarantine, clean, fit_series, evaluate_scaling, report, query, backtest, show,
+    search_templates, columns,
 ):  # fmt: skip
     app.command()(command)
 

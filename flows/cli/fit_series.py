@@ -33,6 +33,9 @@ Out = Annotated[
         "--out", metavar="PATH", help="Write the fits (.parquet or .csv), <out>.scalability and .predictions."
     ),
 ]
+Page = Annotated[
+    Path | None, typer.Option("--report", metavar="PAGE.html", help="Also draw the series and what is predicted.")
+]
 
 
 def fit_series(
@@ -42,6 +45,7 @@ def fit_series(
     loss: Loss = "relative",
     json: Json = False,
     out: Out = None,
+    report: Page = None,
 ) -> None:
     """Fit every law to measured runtimes, and predict other processor counts.
 
@@ -56,8 +60,24 @@ def fit_series(
     if out:
         check_suffix(out)
     tables = fit_and_predict(read_series(file), at, max_procs, loss)
+    series = series_as_dicts(tables)
+    page = _page(file, series, tables) if report else None
     written = write_series(out, tables) if out else {}
-    _print(series_as_dicts(tables), {name: str(path) for name, path in written.items()}, as_json=json)
+    if report and page is not None:
+        from flows.failures import naming
+        from pipeline.core.store import write_text
+
+        with naming(report):
+            write_text(report, page)
+        written["page"] = report
+    _print(series, {name: str(path) for name, path in written.items()}, as_json=json)
+
+
+def _page(file: Path, series: list[dict[str, Any]], tables: dict[str, Any]) -> str:
+    from flows.series import with_curves
+    from flows.series_page import series_page
+
+    return series_page(file.stem, with_curves(series, tables))
 
 
 def _processor_counts(text: str | None) -> list[int]:

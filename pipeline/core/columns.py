@@ -181,6 +181,9 @@ _DECLARED = (
     _count("working_set_procs", "Processor working set: the n that maximises S(n)^2/n.", "processors"),
     _number("working_set_speedup", "Speedup at the processor working set."),
     _number("working_set_efficiency", "Efficiency at the processor working set."),
+    _count("time_optimal_procs", "Fewest processors of which none take 1% less time.", "processors"),
+    _count("efficiency_80_procs", "Largest count used with an efficiency of at least 80%.", "processors"),
+    _count("efficiency_50_procs", "Largest count used with an efficiency of at least 50%.", "processors"),
     # estimates
     _number("runtime_s_q50", "Median runtime of the jobs behind this row: the estimate.", "s"),
     _number("runtime_s_q80", "80% quantile of their runtimes; null: longer than anything seen to end.", "s"),

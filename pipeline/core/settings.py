@@ -151,6 +151,16 @@ class PredictSettings(Section):
     measured_log_sd: float = Field(
         0.02, gt=0, description="What a single run is not reproducible to, however alike repeats are (log s)."
     )
+    run_log_sd: float = Field(
+        0.06,
+        gt=0,
+        description="Spread of repeats where too few groups of the log have any (log s; 0.06 is 6%).",
+    )
+    drift_log_sd: float = Field(
+        0.07,
+        gt=0,
+        description="How far runtimes leave any law per doubling, where the log cannot tell (log s).",
+    )
     wide_log_sd: float = Field(
         0.7, gt=0, description="Repeats that spread more than this share no runtime: the group is too wide (log s)."
     )

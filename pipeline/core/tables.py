@@ -234,7 +234,9 @@ SCALABILITY = TableKind(
     "scalability",
     columns(
         "group_id", "law", "t1_s", "avg_parallelism", "sigma", "largest_useful_procs", "working_set_procs",
-        "working_set_speedup", "working_set_efficiency", "reliability", "advice", "run_id",
+        "working_set_speedup", "working_set_efficiency", "time_optimal_procs", "efficiency_80_procs",
+        "efficiency_50_procs",
+        "reliability", "advice", "run_id",
     ),
     ("group_id",),
     "One row per group whose law scales: how many processors are worth asking for.",

@@ -14,37 +14,33 @@ STEPS_PER_OCTAVE = 16
 LEAST_LOG2, MOST_LOG2 = -20, 30
 """What the table spans; beyond it the last slope goes on."""
 
-PRIOR_PER_PARAMETER = 0.5
-"""Each further shape parameter of a law halves its prior weight: the simpler law is believed first."""
-
 Curve = Callable[[Floats, Floats], Floats]
 
 
 @dataclass(frozen=True, slots=True)
 class ShapeGrid:
-    """`log_shape[row, shape]` of T(x) up to its scale, x = procs over the series' smallest; log prior per shape.
+    """`log_shape[row, shape]` of T(x) up to its scale, x = procs over the smallest; `prior` per shape sums to 1.
 
     `family[shape]` is a place in `families`. Counting in smallest counts makes 4, 8, 16 and 1, 2, 4 the same question.
     """
 
     log_shape: Floats
-    log_prior: Floats
+    prior: Floats
     family: Ints
     families: tuple[str, ...]
 
 
 @cache
 def shape_grid() -> ShapeGrid:
-    """Every law's shapes. Within a law, parameters are spread evenly in the log and weigh the same."""
+    """Every law's shapes. Laws weigh the same, and within a law its parameters, which are spread evenly in the log."""
     log2_x = np.arange(LEAST_LOG2 * STEPS_PER_OCTAVE, MOST_LOG2 * STEPS_PER_OCTAVE + 1) / STEPS_PER_OCTAVE
     x = (2.0**log2_x)[:, None]
-    parts = [np.log(curve(x, parameters)) for _, parameters, curve in _FAMILIES.values()]
-    weights = [PRIOR_PER_PARAMETER**n_shape / part.shape[1] for (n_shape, _, _), part in zip(_FAMILIES.values(), parts)]
+    parts = [np.log(curve(x, parameters)) for parameters, curve in _FAMILIES.values()]
     counts = [part.shape[1] for part in parts]
-    prior = np.repeat(weights, counts)
+    prior = np.repeat([1.0 / count for count in counts], counts)
     return ShapeGrid(
         np.ascontiguousarray(np.hstack(parts)),
-        np.log(prior / prior.sum()),
+        prior / prior.sum(),
         np.repeat(np.arange(len(parts)), counts).astype(np.int64),
         tuple(_FAMILIES),
     )
@@ -92,7 +88,8 @@ def _downey(x: Floats, parameters: Floats) -> Floats:
     low = np.where(x <= A, (1.0 - half) / x + half, bending)
     share = sigma / (A * (1.0 + sigma))
     high = share + (1.0 - share) / np.minimum(x, A + (A - 1.0) * sigma)
-    return np.where(sigma <= 1.0, low, high)
+    shape: Floats = np.where(sigma <= 1.0, low, high)
+    return shape
 
 
 def _downey_linear(x: Floats, parameters: Floats) -> Floats:
@@ -101,18 +98,22 @@ def _downey_linear(x: Floats, parameters: Floats) -> Floats:
 
 
 _SIGMAS = np.array([0.0, 0.5, 1.0, 2.0])
-_SERIAL = np.append(0.0, _halves(-10, -1))
+_MORE_SIGMAS = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0])
+_SERIAL = np.append(0.0, _halves(-10, -1, 0.5))
+_FEWER_SERIAL = np.append(0.0, _halves(-10, -1))
 
-_FAMILIES: dict[str, tuple[int, Floats, Curve]] = {
-    "constant": (0, np.zeros((1, 1)), _constant),
-    "power": (1, np.arange(0.05, 1.16, 0.05)[None, :], _power),
-    "amdahl": (1, np.append(0.0, _halves(-14, 0, 0.5))[None, :], _amdahl),
-    "usl": (2, _crossed(_SERIAL, _halves(-16, 0)), _amdahl_linear),
-    "amdahl_log": (2, _crossed(_SERIAL, _halves(-12, 1)), _amdahl_log),
-    "downey": (2, _crossed(_halves(0.5, 12, 0.5), np.append(_SIGMAS, 8.0)), _downey),
-    "downey_linear": (3, _crossed(_halves(1, 10), _SIGMAS, _halves(-14, 0, 2)), _downey_linear),
+_FAMILIES: dict[str, tuple[Floats, Curve]] = {
+    "constant": (np.zeros((1, 1)), _constant),
+    "power": (np.arange(0.05, 1.16, 0.05)[None, :], _power),
+    "amdahl": (np.append(0.0, _halves(-14, 0, 0.5))[None, :], _amdahl),
+    "usl": (_crossed(_SERIAL, _halves(-16, 0, 0.5)), _amdahl_linear),
+    "amdahl_log": (_crossed(_FEWER_SERIAL, _halves(-12, 1, 0.5)), _amdahl_log),
+    "downey": (_crossed(_halves(0.5, 12, 0.25), _MORE_SIGMAS), _downey),
+    "downey_linear": (_crossed(_halves(1, 10), _SIGMAS, _halves(-14, 0, 2)), _downey_linear),
 }
-"""Per law: shape parameters, their grid, the curve. Gene M. Amdahl 1967; Gunther's USL 1993; Downey CSD-97-933, 1997.
+"""Per law: the grid of its shape parameters (a row each), and the curve.
+
+Gene M. Amdahl 1967; Gunther's USL 1993; Downey CSD-97-933, 1997.
 
 Overheads count from the second processor and reach the whole of T(1), as small problems on slow networks show.
 """

@@ -25,6 +25,7 @@ _NUMBERS = (
     "n_jobs",
     "procs_min",
     "procs_max",
+    "wssre",
     "loo_log_rmse",
     "core_log_sd",
     "repeat_log_lo95",

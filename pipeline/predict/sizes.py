@@ -1,94 +1,68 @@
-"""Problem sizes that borrow from one another: groups that differ in their problem_size alone."""
+"""What the model average reads: the sizes of many series; and what each says of the shapes by itself."""
 
-from itertools import groupby
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from pipeline.core.arrays import Floats, category_codes, floats
-from pipeline.core.columns import TEMPLATE_COLUMNS
-from pipeline.core.report import Report, Tally
-from pipeline.core.screen_settings import AcrossSettings
-from pipeline.core.tables import ACROSS
-from pipeline.predict.across import MIN_BASE_POINTS, MIN_TARGET_POINTS, Across, SizePair, across
+from pipeline.core.arrays import Floats, Ints
+from pipeline.predict.bma_grid import LEAST_LOG2, STEPS_PER_OCTAVE, shape_grid
+from pipeline.predict.bma_kernel import posteriors
 
-Series = dict[str, tuple[Floats, Floats]]
+FREEDOM = 2
+"""Degrees of freedom of the noise before any size is seen: few, because measured runs have heavy tails. Of 1, 2, 3, 5
+the value with the best interval score on real applications, each scored with what the others chose."""
+
+CHUNK = 4096
+"""Series whose posteriors are in memory at once: 37 MB."""
 
 
-def predict_across(groups: pa.Table, observations: pa.Table, settings: AcrossSettings) -> tuple[pa.Table, Report]:
-    """ACROSS: each group whose problem size is known and seen on fewer counts than another, on all the other's counts.
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """k series end to end: series i is the slice offsets[i]:offsets[i + 1], by rising procs.
 
-    Its base is the size of the same application seen on most counts, four at least; of equals the one with most jobs.
-    Sizes that OBSERVATIONS leaves out of the fit are left out here. The Report counts groups with a problem size.
+    Per size the runtime (s) and how far it may lie off the curve, as a variance of log s: noise. Per series the
+    drift: the variance of log s per doubling by which the truth walks away from any law's curve.
     """
-    series = _series(observations)
-    named = groups.filter(pc.is_valid(groups.column("problem_size"))).to_pylist()
-    others = [name for name in TEMPLATE_COLUMNS if name != "problem_size"]
 
-    def application(row: dict[str, Any]) -> str:
-        return repr([row["site"], row["template"], *(row[name] for name in others)])
+    offsets: Ints
+    procs: Floats
+    runtime_s: Floats
+    variance: Floats
+    drift: Floats
 
-    pairs = [
-        pair
-        for _, own in groupby(sorted(named, key=lambda row: (application(row), row["group_id"])), application)
-        for pair in _pairs(list(own), series)
-    ]
-    given = [SizePair(*series[base], *series[target]) for base, target in pairs]
-    procs = [np.union1d(pair.base_procs, pair.target_procs) for pair in given]
-    found = across(given, procs, settings)
-    whole, done = Tally(len(named)), Tally(len(pairs))
-    aside = {"no_base": Tally(len(named) - len(pairs))} if len(named) > len(pairs) else {}
-    facts = _facts([one.status(settings) for one in found])
-    return _table(pairs, procs, found, settings), Report("across", "group", whole, done, aside, facts).check()
+    @property
+    def n_series(self) -> int:
+        """How many series there are."""
+        return self.offsets.size - 1
 
+    def columns(self) -> tuple[Ints, Floats, Floats, Floats, Floats]:
+        """As the kernels read them: offsets, doublings from the least size, log runtimes, variances, drifts."""
+        of = np.repeat(np.arange(self.n_series), np.diff(self.offsets))
+        log2_x = self.log2_from_least(of, self.procs)
+        return self.offsets, log2_x, np.log(self.runtime_s), self.variance, self.drift
 
-def _series(observations: pa.Table) -> Series:
-    kept = (floats(observations, "runtime_s_median") > 0) & ~(floats(observations, "fit_weight") == 0)
-    own = observations.filter(pa.array(kept))
-    codes, ids = category_codes(own, "group_id")
-    order = np.lexsort((floats(own, "procs"), codes))
-    cuts = np.searchsorted(codes[order], np.arange(1, len(ids)))
-    columns = (np.split(floats(own, name)[order], cuts) for name in ("procs", "runtime_s_median"))
-    return dict(zip(ids, zip(*columns, strict=True), strict=True)) if ids else {}
+    def log2_from_least(self, series: Ints, procs: Floats) -> Floats:
+        """Doublings of procs over the smallest size of their series; NaN where it has none."""
+        least = np.append(self.procs, np.nan)[np.where(np.diff(self.offsets) > 0, self.offsets[:-1], -1)]
+        logs: Floats = np.log2(procs / least[series])
+        return logs
 
-
-def _pairs(rows: list[dict[str, Any]], series: Series) -> list[tuple[str, str]]:
-    """Base and target ids, of the groups of one application."""
-    counts = {row["group_id"]: len(series[row["group_id"]][0]) for row in rows if row["group_id"] in series}
-    bases = [row for row in rows if counts.get(row["group_id"], 0) >= MIN_BASE_POINTS]
-    if not bases:
-        return []
-    base = max(bases, key=lambda row: (counts[row["group_id"]], row["n_jobs"], row["group_id"]))["group_id"]
-    return [(base, name) for name, count in counts.items() if MIN_TARGET_POINTS <= count < counts[base]]
+    def part(self, first: int, last: int) -> "Sizes":
+        """Series first to last - 1."""
+        rows = slice(self.offsets[first], self.offsets[last])
+        offsets = self.offsets[first : last + 1] - self.offsets[first]
+        return Sizes(offsets, self.procs[rows], self.runtime_s[rows], self.variance[rows], self.drift[first:last])
 
 
-def _facts(statuses: list[str]) -> dict[str, int]:
-    return {f"groups_{status}": statuses.count(status) for status in sorted(set(statuses))}
+def shape_posteriors(sizes: Sizes) -> Floats:
+    """Posterior weight of every shape, float64[k, g], rows sum to 1."""
+    out = np.empty((sizes.n_series, shape_grid().prior.size))
+    posteriors(*sizes.columns(), shape_grid().log_shape, shape_grid().prior, FREEDOM, float(LEAST_LOG2),
+               float(STEPS_PER_OCTAVE), out)  # fmt: skip
+    return out
 
 
-def _table(
-    pairs: list[tuple[str, str]], procs: list[Floats], found: list[Across], settings: AcrossSettings
-) -> pa.Table:
-    sizes = [len(one) for one in procs]
-
-    def each(values: list[Any]) -> Any:
-        return np.repeat(np.array(values, object), sizes)
-
-    def joined(name: str) -> Floats:
-        return np.concatenate([getattr(one, name) for one in found]) if found else np.empty(0)
-
-    names = {"runtime_s": "runtime_s", "runtime_s_lo80": "lo80_s", "runtime_s_hi80": "hi80_s"}
-    names |= {"runtime_s_lo95": "lo95_s", "runtime_s_hi95": "hi95_s", "ratio_s": "ratio_s"}
-    table = ACROSS.build(
-        group_id=each([target for _, target in pairs]),
-        base_group_id=each([base for base, _ in pairs]),
-        procs=np.concatenate(procs).astype(np.int64) if procs else np.empty(0, np.int64),
-        status=each([one.status(settings) for one in found]),
-        same_application=each([one.same for one in found]).astype(np.float64),
-        overhead_power=each([one.power for one in found]).astype(np.float64),
-        **{column: joined(name) for column, name in names.items()},
-    )
-    order = np.lexsort((floats(table, "procs"), category_codes(table, "group_id")[0]))
-    return ACROSS.check(table.take(pa.array(order)))
+def chunks(n_series: int) -> Iterator[tuple[int, int]]:
+    """First and last + 1 of runs of series whose posteriors fit into memory."""
+    return ((first, min(first + CHUNK, n_series)) for first in range(0, n_series, CHUNK))

@@ -8,7 +8,7 @@ import pytest
 from pipeline.core.screen_settings import AcrossSettings
 from pipeline.core.tables import ACROSS, GROUPS, OBSERVATIONS
 from pipeline.predict.across import SizePair, across, guiding_points, ratio_at_common
-from pipeline.predict.sizes import predict_across
+from pipeline.predict.problem_sizes import predict_across
 
 SETTINGS = AcrossSettings()
 PROCS = 2.0 ** np.arange(8)
