@@ -266,10 +266,15 @@ def _in_one_piece(column: pa.ChunkedArray) -> pa.Array:
 
 def _as_met(column: pa.ChunkedArray) -> pa.Array:
     """A category with the words its rows use, in the order in which they come, so that bytes tell no more than rows."""
-    whole = column.unify_dictionaries().combine_chunks()
-    if whole.dictionary.null_count:
-        return whole.cast(pa.string()).dictionary_encode()
-    met = whole.indices.unique().drop_null()
-    place = np.zeros(len(whole.dictionary), np.int32)
+    # Making one dictionary of many costs what they hold: of a few rows, a few words.
+    own = [_words_met(chunk) if len(chunk.dictionary) > len(chunk) else chunk for chunk in column.chunks]
+    return _words_met(pa.chunked_array(own).unify_dictionaries().combine_chunks())
+
+
+def _words_met(rows: pa.DictionaryArray) -> pa.DictionaryArray:
+    if rows.dictionary.null_count:
+        return rows.cast(pa.string()).dictionary_encode()
+    met = rows.indices.unique().drop_null()
+    place = np.zeros(len(rows.dictionary), np.int32)
     place[integers(met)[0]] = np.arange(len(met))
-    return pa.DictionaryArray.from_arrays(arrow(place).take(whole.indices), whole.dictionary.take(met))
+    return pa.DictionaryArray.from_arrays(arrow(place).take(rows.indices), rows.dictionary.take(met))
