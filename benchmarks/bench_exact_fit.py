@@ -1,9 +1,9 @@
-"""Series a second of the exact Downey fits on one core, beside scipy's curve_fit on a subsample of the same series.
+"""Series a second of every law's fit on one core, and ADEPT's search, beside scipy's curve_fit on a subsample of them.
 
 python -m benchmarks.bench_exact_fit [--series 100000] [--json]
 
-Compiling, or loading what was compiled before, is timed apart. The floor is 100,000 series a second, both modes
-together; the exit code is 1 below it.
+Compiling, or loading what was compiled before, is timed apart. Floors: 100,000 series a second for Downey's modes
+together, and 0.1 s a prediction for ADEPT's search, on average; the exit code is 1 where one is missed.
 """
 
 import argparse
@@ -21,13 +21,18 @@ for library in ("OMP", "OPENBLAS", "MKL"):
 import numpy as np  # noqa: E402
 from scipy.optimize import OptimizeWarning, curve_fit  # noqa: E402
 
+from pipeline.core.adept_settings import AdeptSettings  # noqa: E402
+from pipeline.fit.adept import find  # noqa: E402
 from pipeline.fit.fitters import FITTERS  # noqa: E402
 from pipeline.fit.series import SeriesBatch  # noqa: E402
 from pipeline.laws import LAWS  # noqa: E402
 
 FLOOR_SERIES_PER_S = 100_000
 MODES = ("downey_low", "downey_high")
+SEARCHED = ("downey_linear", "downey_log", "smirni", "power")
 N_CURVE_FIT = 300
+N_ADEPT = 100
+CEILING_ADEPT_S = 0.1
 REPEATS = 3
 
 
@@ -96,9 +101,12 @@ def measured(n_series: int) -> dict[str, float]:
     batch, warm, few = made_series(n_series, 1), made_series(10, 2), made_series(N_CURVE_FIT, 1)
     figures = {"n_series": float(n_series)}
     figures["compile_or_load_s"] = _seconds(lambda: [FITTERS[law](warm) for law in MODES])
-    for law in MODES:
-        figures[f"{law}_series_per_s"] = n_series / best_seconds(lambda law=law: FITTERS[law](batch))
+    for law in FITTERS:
+        some = made_series(N_CURVE_FIT, 1) if law in SEARCHED else batch
+        FITTERS[law](warm)
+        figures[f"{law}_series_per_s"] = some.n_series / best_seconds(lambda law=law, some=some: FITTERS[law](some))
     figures["both_series_per_s"] = n_series / best_seconds(lambda: [FITTERS[law](batch) for law in MODES])
+    figures |= adept_seconds()
     warnings.simplefilter("ignore", OptimizeWarning)
     start = time.process_time()
     reached = curve_fit_both(few)
@@ -108,6 +116,17 @@ def measured(n_series: int) -> dict[str, float]:
     figures["curve_fit_more_than_1_pct_above_share"] = float((reached > 1.01 * exact + 1e-9).mean())
     figures["curve_fit_below_exact_share"] = float((reached < exact * (1 - 1e-6) - 1e-12).mean())
     return figures
+
+
+def adept_seconds() -> dict[str, float]:
+    """ADEPT's search for a target at twice the largest size: mean and largest CPU seconds a prediction."""
+    batch, each = made_series(N_ADEPT, 3), []
+    targets, settings = 2.0 * batch.procs[batch.offsets[1:] - 1], AdeptSettings()
+    find(batch, np.zeros(1, np.int64), targets[:1], settings)
+    for i in range(N_ADEPT):
+        one = (np.array([i]), targets[i : i + 1])
+        each.append(_seconds(lambda one=one: find(batch, *one, settings)))
+    return {"adept_mean_s_per_prediction": float(np.mean(each)), "adept_max_s_per_prediction": max(each)}
 
 
 def main() -> int:
@@ -122,7 +141,8 @@ def main() -> int:
     else:
         for name, value in figures.items():
             print(f"{name:40s} {value:14,.4g}" if value < 100 else f"{name:40s} {value:14,.0f}")
-    return int(figures["both_series_per_s"] < FLOOR_SERIES_PER_S)
+    is_slow = figures["adept_mean_s_per_prediction"] > CEILING_ADEPT_S
+    return int(is_slow or figures["both_series_per_s"] < FLOOR_SERIES_PER_S)
 
 
 if __name__ == "__main__":

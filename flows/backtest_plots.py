@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedFormatter, FixedLocator, PercentFormatter
 
-from flows.drawing import COLOURS, drawing, panel, svg_of
+from flows.drawing import COLOURS, panel, styled, to_svg
 
 Row = Mapping[str, Any]
 QUANTILES_PCT = (10, 50, 90, 95, 99)
@@ -25,7 +25,7 @@ def plots(rows: Sequence[Row], methods: Sequence[str]) -> dict[str, str]:
         "month_q95": lambda: _by_part(rows, shown, "month", "coverage_q95", nominal=0.95),
         "quantiles": lambda: _quantiles(rows, shown),
     }
-    with drawing():
+    with styled():
         drawn = {name: draw() for name, draw in drawers.items()}
     return {name: svg for name, svg in drawn.items() if svg is not None}
 
@@ -55,7 +55,7 @@ def _by_part(
     else:
         axes.set_ylim(bottom=0.0)
     _name_ticks(axes, values)
-    return svg_of(figure)
+    return to_svg(figure)
 
 
 def _line(axes: Axes, place: int, values: Sequence[float]) -> None:
@@ -87,4 +87,4 @@ def _quantiles(rows: Sequence[Row], methods: Sequence[str]) -> str | None:
     axes.axhline(0, color=COLOURS["ink"], linewidth=0.8)
     _name_ticks(axes, [f"{q}% quantile" for q in QUANTILES_PCT])
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:+.0f}")
-    return svg_of(figure)
+    return to_svg(figure)

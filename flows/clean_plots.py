@@ -3,17 +3,11 @@
 matplotlib is slow to load, so only who draws imports this module.
 """
 
-import io
-import logging
-import re
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import matplotlib as mpl
 import numpy as np
-from markupsafe import escape
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
@@ -22,46 +16,16 @@ from matplotlib.path import Path as Outline
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from flows.clean_figures import KEPT, NAMED, OTHER, SUSPECT, Figures, Lane
+from flows.drawing import COLOURS, WIDTH_IN, panel, short, styled, to_svg
 from pipeline.core.arrays import Floats
 from pipeline.core.text import printable
 
 DAY_S = 86_400
-WIDTH_IN = 10.4
-
-_CSS = ("ink", "muted", "line", "kept", "suspect", "flurry", "probe", "cron", "site", "other")
-COLOURS = {name: f"#0a0b{place:02x}" for place, name in enumerate(_CSS)}
-"""Stand-ins that no plot uses otherwise: in the finished SVG each becomes the page's variable of that name."""
-
 BY_KIND = {
     KEPT: "kept", SUSPECT: "suspect", NAMED["flurry"]: "flurry", NAMED["probe"]: "probe", NAMED["cron"]: "cron",
     NAMED["site_drop"]: "site", OTHER: "other",
 }  # fmt: skip
 BY_SCREEN = {"flurry": "flurry", "slow": "flurry", "probe": "probe", "cron": "cron"}
-
-_STYLE = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "walltime",
-    "text.parse_math": False,
-    "font.family": "DejaVu Sans",
-    "font.size": 8,
-    "text.color": COLOURS["ink"],
-    "axes.edgecolor": COLOURS["line"],
-    "axes.labelcolor": COLOURS["muted"],
-    "xtick.color": COLOURS["line"],
-    "ytick.color": COLOURS["line"],
-    "xtick.labelcolor": COLOURS["muted"],
-    "ytick.labelcolor": COLOURS["muted"],
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.spines.left": False,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "grid.color": COLOURS["line"],
-    "grid.linewidth": 0.6,
-    "axes.axisbelow": True,
-    "ytick.major.size": 0,
-    "hatch.linewidth": 0.7,
-}  # fmt: skip
 
 
 def plots(figures: Figures, timezone: str) -> dict[str, str]:
@@ -73,12 +37,7 @@ def plots(figures: Figures, timezone: str) -> dict[str, str]:
         "spread": (lambda: _spread(figures)) if len(figures.runtimes_s[0]) + len(figures.procs[0]) else None,
         "busy": (lambda: _busy(figures, zone)) if len(figures.moments_s) else None,
     }
-    # It speaks of fonts it caches, and of letters it cannot measure: nothing that a person must know.
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    with warnings.catch_warnings(), mpl.rc_context():
-        warnings.simplefilter("ignore")
-        mpl.rcdefaults()
-        mpl.rcParams.update(_STYLE)
+    with styled():
         return {name: draw() if draw else "" for name, draw in drawers.items()}
 
 
@@ -94,7 +53,7 @@ def colour_of(burst: Mapping[str, Any]) -> str:
 def _daily(figures: Figures, zone: ZoneInfo) -> str:
     daily = figures.daily
     assert daily is not None
-    figure, axes = _panel(2.7)
+    figure, axes = panel(2.7)
     edges = np.repeat(daily.begins_s / DAY_S, 2)[1:-1]
     floor = np.zeros(len(edges))
     for kind, counts in daily.counts.items():
@@ -107,12 +66,12 @@ def _daily(figures: Figures, zone: ZoneInfo) -> str:
             floor = top
     _time_axis(axes, figures.span_s, zone)
     _count_axis(axes)
-    return _svg(figure)
+    return to_svg(figure)
 
 
 def _lanes(figures: Figures, zone: ZoneInfo) -> str:
     n = len(figures.lanes)
-    figure, axes = _panel(0.5 + 0.27 * n, left=0.2, right=0.932)
+    figure, axes = panel(0.5 + 0.27 * n, left=0.2, right=0.932)
     begin_s, end_s = figures.span_s
     titles = {}
     for place, lane in enumerate(figures.lanes):
@@ -123,7 +82,7 @@ def _lanes(figures: Figures, zone: ZoneInfo) -> str:
     axes.set_yticks([])
     axes.grid(visible=False)
     _time_axis(axes, (begin_s, end_s), zone)
-    return _svg(figure, titles)
+    return to_svg(figure, titles)
 
 
 def _lane(axes: Axes, lane: Lane, base: int, span_s: tuple[float, float], gid: str) -> None:
@@ -167,7 +126,7 @@ def _spread(figures: Figures) -> str:
     _ticks(right, {4.0**k: f"{4**k:,}" for k in range(26)})
     left.set_title("Runtime", loc="left", fontsize=8.5)
     right.set_title("Processors", loc="left", fontsize=8.5)
-    return _svg(figure)
+    return to_svg(figure)
 
 
 _DURATIONS = {
@@ -199,7 +158,7 @@ def _ticks(axes: Axes, named: Mapping[float, str]) -> None:
 
 
 def _busy(figures: Figures, zone: ZoneInfo) -> str:
-    figure, axes = _panel(2.4)
+    figure, axes = panel(2.4)
     edges = np.repeat(figures.moments_s / DAY_S, 2)[1:-1]
     of_all, of_kept = (np.repeat(part, 2) for part in figures.busy)
     axes.fill_between(edges, 0, of_kept, facecolor=COLOURS["kept"], edgecolor="none")
@@ -210,14 +169,7 @@ def _busy(figures: Figures, zone: ZoneInfo) -> str:
         axes.set_ylim(0, max(np.nanmax(size), of_all.max()) * 1.06)
     _time_axis(axes, (figures.moments_s[0], figures.moments_s[-1]), zone)
     _count_axis(axes)
-    return _svg(figure)
-
-
-def _panel(height_in: float, left: float = 0.055, right: float = 0.985) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(WIDTH_IN, height_in))
-    axes = figure.subplots()
-    figure.subplots_adjust(left=left, right=right, top=1 - 0.1 / height_in, bottom=0.4 / height_in)
-    return figure, axes
+    return to_svg(figure)
 
 
 def _time_axis(axes: Axes, span_s: tuple[float, float], zone: ZoneInfo) -> None:
@@ -232,32 +184,4 @@ def _time_axis(axes: Axes, span_s: tuple[float, float], zone: ZoneInfo) -> None:
 def _count_axis(axes: Axes) -> None:
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
-    axes.yaxis.set_major_formatter(FuncFormatter(_short))
-
-
-def _short(value: float, _: object) -> str:
-    return f"{value / 1e6:,g} M" if value >= 1e7 else f"{value:,.0f}"
-
-
-def _svg(figure: Figure, titles: Mapping[str, str] | None = None) -> str:
-    """The drawing without what a file of its own needs; titles: what a part says when it is pointed at."""
-    drawn = io.StringIO()
-    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    figure.savefig(drawn, format="svg", transparent=True, metadata=nothing)
-    svg = drawn.getvalue()
-    svg = re.sub(r"(?s)<style.*?</style>", "", svg[svg.index("<svg") :])
-    # Inside tags only: between them stands text from the log, where no `<` or `>` is left.
-    svg = re.sub(r"<[^>]*>", lambda tag: _on_the_page(tag[0]), svg)
-    for gid, title in (titles or {}).items():
-        said = f"<title>{escape(printable(title, 500))}</title>"
-        svg = re.sub(rf'<g id="{gid}(?:-jobs)?">', lambda group, said=said: group[0] + said, svg)
-    return re.sub(r'<g id="[^"]*"', "<g", svg)
-
-
-def _on_the_page(tag: str) -> str:
-    """A tag in the page's colours and font, as wide as the page lets it be, to a hundredth of a point."""
-    for name, stand_in in COLOURS.items():
-        tag = tag.replace(stand_in, f"var(--{name})")
-    if tag.startswith("<svg"):
-        return re.sub(r' (?:width|height)="[^"]*"', "", tag).replace("<svg", '<svg role="img"')
-    return re.sub(r"(\.\d\d)\d+", r"\1", tag.replace(" font-family: 'DejaVu Sans';", ""))
+    axes.yaxis.set_major_formatter(FuncFormatter(short))

@@ -3,7 +3,7 @@
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from flows.progress import Listener, Moment
 from flows.render import console, grid, number, say
+
+PATTERN_ROWS = 5
+"""Patterns the summary shows; the others stand in the table."""
 
 
 @contextmanager
@@ -55,6 +58,8 @@ def print_summary(summary: Mapping[str, Any]) -> None:
     if summary["set_aside"]:
         out.print(_set_aside(summary))
     out.print(_fits(summary))
+    if summary["patterns"]:
+        out.print(_patterns(summary["patterns"]))
     if summary["sample"]:
         out.print(_sample(summary["sample"]))
     for note in summary["notes"]:
@@ -114,6 +119,16 @@ def _fits(summary: Mapping[str, Any]) -> Any:
         for law, counts in summary["fits"].items()
     ]
     return grid("Groups by the law that answers for them and its status", ("law", *statuses, "all"), rows)
+
+
+def _patterns(found: Sequence[Mapping[str, Any]]) -> Any:
+    rows = [(say(one["label"]), say(one["words"])) for one in found[:PATTERN_ROWS]]
+    title = "Patterns that no smooth law has" + (
+        f", the surest {len(rows)} of {len(found)}" if found[len(rows) :] else ""
+    )
+    table = grid(title, ("group", "what to do"), rows)
+    table.columns[1].justify, table.columns[1].overflow = "left", "fold"
+    return table
 
 
 def _sample(sample: Mapping[str, Any]) -> Any:

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 
+from flows.series_csv import applications
 from flows.tables_out import write_any
 from pipeline.core.settings import FitSettings, PredictSettings, SiteSettings
 from pipeline.core.tables import FITS, OBSERVATIONS, PREDICTIONS, SCALABILITY
@@ -14,6 +16,7 @@ from pipeline.predict import predict, scalability
 
 Loss = Literal["log", "relative"]
 RUN_ID = "fit-series"
+CURVE_POINTS = 60
 
 
 def fit_and_predict(
@@ -24,13 +27,14 @@ def fit_and_predict(
     Relative errors by default: measured runtimes vary less than a log's, and ADEPT's WSSRE is what they are judged by.
     """
     settings, site = PredictSettings(), SiteSettings(max_procs=max_procs)
+    named = applications(observations)
     fits, report = fit(observations, FitSettings(loss=loss))
     report.check()
     tables = {OBSERVATIONS.name: observations, FITS.name: fits}
-    tables[SCALABILITY.name], report = scalability(fits, settings, RUN_ID)
+    tables[SCALABILITY.name], report = scalability(observations, fits, settings, RUN_ID, max_procs, named)
     report.check()
     if at:
-        tables[PREDICTIONS.name], report = predict(observations, fits, settings, site, RUN_ID, at=at)
+        tables[PREDICTIONS.name], report = predict(observations, fits, settings, site, RUN_ID, at, named)
         report.check()
     return tables
 
@@ -62,11 +66,35 @@ def series_as_dicts(tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
     ]
 
 
+def with_curves(series: Sequence[dict[str, Any]], tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
+    """The series with a `curve`: predictions close enough to draw, a little beyond the sizes at either end."""
+    sizes = {one["series"]: [row["procs"] for row in one["observations"]] for one in series}
+    counts = {name: set(curve_counts(min(found), max(found))) for name, found in sizes.items()}
+    every = sorted(set().union(*counts.values()))
+    observations = tables[OBSERVATIONS.name]
+    named = applications(observations)
+    table, _ = predict(observations, tables[FITS.name], PredictSettings(), SiteSettings(), RUN_ID, every, named)
+    rows = _by_group(table)
+    return [
+        one | {"curve": [row for row in rows.get(name, []) if row["procs"] in counts[name]]}
+        for name, one in ((one["series"], one) for one in series)
+    ]
+
+
+def curve_counts(smallest: int, largest: int, reach: float = 4.0) -> list[int]:
+    """Whole processor counts from the smallest size over `reach` to `reach` times the largest, even in the log."""
+    ends = max(smallest / reach, 1.0), max(largest * reach, 2.0)
+    counts = np.unique(np.geomspace(*ends, CURVE_POINTS).round().astype(np.int64))
+    return [int(n) for n in counts]
+
+
 def _reliability(tables: Mapping[str, pa.Table]) -> dict[str, str]:
     """By series, what makes a prediction doubtful that goes nowhere beyond what was run: on its largest size."""
     observations = tables[OBSERVATIONS.name]
     sizes = sorted(set(observations.column("procs").to_pylist()))
-    table, _ = predict(observations, tables[FITS.name], PredictSettings(), SiteSettings(), RUN_ID, at=sizes)
+    table, _ = predict(
+        observations, tables[FITS.name], PredictSettings(), SiteSettings(), RUN_ID, sizes, applications(observations)
+    )
     largest = {row["group_id"]: row["procs"] for row in observations.sort_by("procs").to_pylist()}
     rows = table.to_pylist()
     return {row["group_id"]: row["reliability"] for row in rows if row["procs"] == largest[row["group_id"]]}

@@ -1,4 +1,4 @@
-"""Runtimes a person measured, as CSV: columns procs, runtime_s, and optionally application, problem_size."""
+"""Runtimes a person measured, as CSV: columns procs, runtime_s; optionally application, problem_size, series."""
 
 import csv
 import difflib
@@ -17,16 +17,21 @@ from pipeline.core.text import printable
 from pipeline.group.observations import aggregate
 
 REQUIRED = ("procs", "runtime_s")
-OPTIONAL = ("application", "problem_size")
+OPTIONAL = ("application", "problem_size", "series")
 _MAX_PROCS = 2**40
 _SEPARATORS = {";": ";", "\t": "tabs", "|": "|", " ": "blanks"}
 
 
 def read_series(path: Path) -> pa.Table:
-    """OBSERVATIONS, one group per application and problem size; several rows of one size are repeats.
+    """OBSERVATIONS, one group per application, problem size and series; several rows of one size are repeats.
 
     A group's id says in words what it is. InputError names file, line, what was found and what was expected.
     """
+    return read_series_and_applications(path)[0]
+
+
+def read_series_and_applications(path: Path) -> tuple[pa.Table, dict[str, str]]:
+    """The same, and the application of each group; the file's name where it names none."""
     frame = _read(path)
     procs = _numbers(path, frame, "procs", "a whole number of processors, 1 or more")
     runtime_s = _numbers(path, frame, "runtime_s", "a runtime in seconds above 0")
@@ -36,7 +41,16 @@ def read_series(path: Path) -> pa.Table:
     names, codes = np.unique(_labels(path, frame), return_inverse=True)
     unknown = np.full(len(frame), np.nan)
     columns = aggregate(codes.astype(np.int64), procs.astype(np.int64), runtime_s, unknown, unknown)
-    return OBSERVATIONS.build(group_id=[str(names[code]) for code in columns.pop("group_code")], **columns)
+    table = OBSERVATIONS.build(group_id=[str(names[code]) for code in columns.pop("group_code")], **columns)
+    words = frame["application"] if "application" in frame.columns else np.full(len(frame), path.stem, object)
+    return table, {str(names[code]): str(word) for code, word in zip(codes, words, strict=True)}
+
+
+def applications(observations: pa.Table) -> dict[str, str]:
+    """Group id to application, as read_series has put one into the other, for groups that name one."""
+    groups = observations.column("group_id").unique().to_pylist()
+    named = [(group, group.partition(" problem_size=")[0]) for group in groups]
+    return {group: application for group, application in named if application.startswith("application=")}
 
 
 def _read(path: Path) -> pd.DataFrame:

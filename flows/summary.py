@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from pipeline.core.report import Report, Tally, total
 from pipeline.core.store import read_table
-from pipeline.core.tables import FITS, GROUPS, OBSERVATIONS, PREDICTIONS
+from pipeline.core.tables import FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS
 from pipeline.publish import Manifest, load_manifest
 
 SAMPLE_ROWS = 7
@@ -35,6 +35,7 @@ def summarize(manifest_path: Path) -> dict[str, Any]:
         "groups": manifest.tables["groups"].rows,
         "series_3_sizes": _series_with_three(fits),
         "fits": fits_by_law_and_status(fits),
+        "patterns": _patterns(manifest),
         "predictions": manifest.tables["predictions"].rows,
         **_doubtless(manifest),
         "estimates": manifest.tables["estimates"].rows,
@@ -61,6 +62,16 @@ def _plain_keys(table: pa.Table) -> pa.Table:
     """Arrow joins no dictionaries."""
     place = table.column_names.index("group_id")
     return table.set_column(place, "group_id", table.column("group_id").cast(pa.string()))
+
+
+def _patterns(manifest: Manifest) -> list[dict[str, Any]]:
+    """What was found in series that no smooth law has, the surest first: whose, and the advice."""
+    table = read_table(manifest.path(PATTERNS.name), PATTERNS)
+    found = table.filter(pc.equal(table.column("status").cast(pa.string()), "found")).to_pylist()
+    groups = read_table(manifest.path(GROUPS.name), GROUPS).select(["group_id", "label"]).to_pylist()
+    labels = {row["group_id"]: row["label"] for row in groups}
+    found.sort(key=lambda row: (-row["log_odds"], row["group_id"], row["pattern"], row["step"]))
+    return [{"label": labels[row["group_id"]], "words": row["words"]} for row in found]
 
 
 def _tally(tally: Tally) -> dict[str, float]:

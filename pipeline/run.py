@@ -17,6 +17,7 @@ from pipeline.core.report import Report
 from pipeline.core.settings import RunSettings
 from pipeline.core.store import file_sha256
 from pipeline.core.tables import (
+    ACROSS,
     BURSTS,
     EFFECT,
     ESTIMATES,
@@ -24,17 +25,19 @@ from pipeline.core.tables import (
     GROUPS,
     JOBS,
     OBSERVATIONS,
+    PATTERNS,
     PREDICTIONS,
+    RUNTIME_CLASSES,
     SCALABILITY,
     UNREADABLE,
     TableKind,
 )
 from pipeline.core.version import code_version
-from pipeline.fit import fit
-from pipeline.group import assign_groups, describe_groups, observe
+from pipeline.fit import find_patterns, fit, level, screen, unlevel
+from pipeline.group import assign_groups, describe_groups, observe, runtime_classes
 from pipeline.ingest import ingest
 from pipeline.ingest.sources import find_sources
-from pipeline.predict import estimate, predict, scalability
+from pipeline.predict import estimate, groups_by_application, predict, predict_across, scalability
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +76,28 @@ STEPS = (
          lambda run, jobs: assign_groups(jobs, run.settings.group)),
     Step("describe", ("jobs",), ("groups",), ("group",),
          lambda run, jobs: describe_groups(jobs, run.settings.group)),
-    Step("observe", ("jobs",), ("observations",), (),
+    Step("observe", ("jobs",), ("observed",), (),
          lambda _run, jobs: observe(jobs)),
-    Step("fit", ("observations",), ("fits",), ("fit",),
-         lambda run, observations: fit(observations, run.settings.fit)),
-    Step("predict", ("observations", "fits"), ("predictions",), ("site", "predict", "run_id"),
-         lambda run, observed, fits: predict(observed, fits, run.settings.predict, run.settings.site, run.run_id)),
-    Step("scalability", ("fits",), ("scalability",), ("site", "predict", "run_id"),
-         lambda run, fits: scalability(fits, run.settings.predict, run.run_id, run.settings.site.max_procs)),
+    Step("patterns", ("observed",), ("patterns",), ("pattern", "anomaly"),
+         lambda run, observed: find_patterns(observed, run.settings.pattern, run.settings.anomaly.noise)),
+    Step("screen", ("observed", "patterns"), ("observations",), ("anomaly", "pattern"),
+         lambda run, observed, patterns: screen(observed, patterns, run.settings.anomaly)),
+    Step("level", ("observations", "patterns"), ("levelled",), (),
+         lambda _run, observations, patterns: level(observations, patterns)),
+    Step("classes", ("jobs",), ("runtime_classes",), ("classes",),
+         lambda run, jobs: runtime_classes(jobs, run.settings.classes)),
+    Step("across", ("groups", "levelled"), ("across",), ("across",),
+         lambda run, groups, levelled: predict_across(groups, levelled, run.settings.across)),
+    Step("fit", ("levelled",), ("fits",), ("fit",),
+         lambda run, levelled: fit(levelled, run.settings.fit)),
+    Step("predict", ("levelled", "fits", "groups"), ("predicted",), ("site", "predict", "run_id"),
+         lambda run, observed, fits, groups: predict(observed, fits, run.settings.predict, run.settings.site,
+                                                     run.run_id, application=groups_by_application(groups))),
+    Step("unlevel", ("predicted", "patterns"), ("predictions",), (),
+         lambda _run, predicted, patterns: unlevel(predicted, patterns)),
+    Step("scalability", ("levelled", "fits", "groups"), ("scalability",), ("site", "predict", "run_id"),
+         lambda run, observed, fits, groups: scalability(observed, fits, run.settings.predict, run.run_id,
+                                                         run.settings.site.max_procs, groups_by_application(groups))),
     Step("estimate", ("jobs",), ("estimates",), ("estimate", "run_id"),
          lambda run, jobs: estimate(jobs, run.settings.estimate, run.run_id)),
 )  # fmt: skip
@@ -88,7 +105,9 @@ STEPS = (
 KINDS: dict[str, TableKind] = {
     "jobs_read": JOBS, "unreadable": UNREADABLE, "jobs_flagged": JOBS, "bursts": BURSTS,
     "effect": EFFECT, "jobs": JOBS, "groups": GROUPS,
-    "observations": OBSERVATIONS, "fits": FITS, "predictions": PREDICTIONS, "scalability": SCALABILITY,
+    "observed": OBSERVATIONS, "observations": OBSERVATIONS, "levelled": OBSERVATIONS, "patterns": PATTERNS,
+    "runtime_classes": RUNTIME_CLASSES, "across": ACROSS,
+    "fits": FITS, "predicted": PREDICTIONS, "predictions": PREDICTIONS, "scalability": SCALABILITY,
     "estimates": ESTIMATES,
 }  # fmt: skip
 
@@ -99,6 +118,9 @@ PUBLISHED = (
     "effect",
     "groups",
     "observations",
+    "patterns",
+    "runtime_classes",
+    "across",
     "fits",
     "predictions",
     "scalability",

@@ -10,12 +10,14 @@ import typer
 from flows.cli.backtest import backtest
 from flows.cli.clean import clean
 from flows.cli.columns import columns
+from flows.cli.evaluate_scaling import evaluate_scaling
 from flows.cli.fit_series import fit_series
 from flows.cli.ingest import ingest
 from flows.cli.inspect import inspect
 from flows.cli.options import Version
 from flows.cli.quarantine import quarantine
 from flows.cli.query import query
+from flows.cli.report import report
 from flows.cli.run import run
 from flows.cli.search_templates import search_templates
 from flows.cli.show import show
@@ -31,7 +33,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (
-    run, ingest, inspect, quarantine, clean, fit_series, query, backtest, show, search_templates, columns,
+    run, ingest, inspect, quarantine, clean, fit_series, evaluate_scaling, report, query, backtest, show,
+    search_templates, columns,
 ):  # fmt: skip
     app.command()(command)
 

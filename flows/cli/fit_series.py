@@ -10,7 +10,9 @@ from flows.cli.options import Json
 File = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE.csv", readable=False, help="Columns procs, runtime_s, optionally application, problem_size."
+        metavar="FILE.csv",
+        readable=False,
+        help="Columns procs, runtime_s, optionally application, problem_size, series.",
     ),
 ]
 Predict = Annotated[
@@ -31,6 +33,9 @@ Out = Annotated[
         "--out", metavar="PATH", help="Write the fits (.parquet or .csv), <out>.scalability and .predictions."
     ),
 ]
+Page = Annotated[
+    Path | None, typer.Option("--report", metavar="PAGE.html", help="Also draw the series and what is predicted.")
+]
 
 
 def fit_series(
@@ -40,10 +45,12 @@ def fit_series(
     loss: Loss = "relative",
     json: Json = False,
     out: Out = None,
+    report: Page = None,
 ) -> None:
     """Fit every law to measured runtimes, and predict other processor counts.
 
-    Several rows with the same procs are repeated runs. Each application and problem size is a series of its own.
+    Several rows with the same procs are repeated runs. Each application, problem size and series
+    named is a series of its own.
     """
     from flows.series import fit_and_predict, series_as_dicts, write_series
     from flows.series_csv import read_series
@@ -53,8 +60,24 @@ def fit_series(
     if out:
         check_suffix(out)
     tables = fit_and_predict(read_series(file), at, max_procs, loss)
+    series = series_as_dicts(tables)
+    page = _page(file, series, tables) if report else None
     written = write_series(out, tables) if out else {}
-    _print(series_as_dicts(tables), {name: str(path) for name, path in written.items()}, as_json=json)
+    if report and page is not None:
+        from flows.failures import naming
+        from pipeline.core.store import write_text
+
+        with naming(report):
+            write_text(report, page)
+        written["page"] = report
+    _print(series, {name: str(path) for name, path in written.items()}, as_json=json)
+
+
+def _page(file: Path, series: list[dict[str, Any]], tables: dict[str, Any]) -> str:
+    from flows.series import with_curves
+    from flows.series_page import series_page
+
+    return series_page(file.stem, with_curves(series, tables))
 
 
 def _processor_counts(text: str | None) -> list[int]:

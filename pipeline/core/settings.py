@@ -10,10 +10,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
+from pipeline.core.adept_settings import AdeptSettings
 from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.columns import TEMPLATE_COLUMNS
 from pipeline.core.errors import ConfigError
 from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.core.screen_settings import AcrossSettings, AnomalySettings, ClassSettings, PatternSettings
 from pipeline.core.section import Section
 from pipeline.core.text import printable
 
@@ -42,7 +44,19 @@ def _compiles(pattern: str) -> str:
 
 
 Template = Annotated[tuple[str, ...], AfterValidator(_known_template)]
-LawName = Literal["constant", "amdahl", "downey_low", "downey_high"]
+LawName = Literal[
+    "constant",
+    "amdahl",
+    "downey_low",
+    "downey_high",
+    "usl",
+    "amdahl_log",
+    "downey_linear",
+    "downey_log",
+    "dowdy",
+    "smirni",
+    "power",
+]
 
 
 class SiteSettings(Section):
@@ -107,6 +121,10 @@ class FitSettings(Section):
     """Which laws are fitted, and how one is chosen."""
 
     laws: tuple[LawName, ...] = Field(("constant", "amdahl", "downey_low", "downey_high"), min_length=1)
+    method: Literal["exact", "adept"] = Field(
+        "exact", description="How Downey's laws are fitted; adept: as the thesis does, whatever the loss."
+    )
+    adept: AdeptSettings = AdeptSettings()
     loss: Literal["log", "relative"] = Field(
         "log", description="Errors whose squares are summed: log ones, or relative ones as ADEPT's WSSRE does."
     )
@@ -116,6 +134,11 @@ class FitSettings(Section):
     choice_margin: float = Field(
         0.1, ge=0, description="A simpler law is chosen if its leave-one-out error is larger by at most this share."
     )
+
+    @property
+    def search(self) -> AdeptSettings | None:
+        """ADEPT's settings where it is the method asked for."""
+        return self.adept if self.method == "adept" else None
 
 
 class PredictSettings(Section):
@@ -127,6 +150,16 @@ class PredictSettings(Section):
     )
     measured_log_sd: float = Field(
         0.02, gt=0, description="What a single run is not reproducible to, however alike repeats are (log s)."
+    )
+    run_log_sd: float = Field(
+        0.06,
+        gt=0,
+        description="Spread of repeats where too few groups of the log have any (log s; 0.06 is 6%).",
+    )
+    drift_log_sd: float = Field(
+        0.07,
+        gt=0,
+        description="How far runtimes leave any law per doubling, where the log cannot tell (log s).",
     )
     wide_log_sd: float = Field(
         0.7, gt=0, description="Repeats that spread more than this share no runtime: the group is too wide (log s)."
@@ -175,6 +208,10 @@ class RunSettings(Section):
     ingest: IngestSettings = IngestSettings()
     clean: CleanSettings = CleanSettings()
     group: GroupSettings = GroupSettings()
+    anomaly: AnomalySettings = AnomalySettings()
+    pattern: PatternSettings = PatternSettings()
+    classes: ClassSettings = ClassSettings()
+    across: AcrossSettings = AcrossSettings()
     fit: FitSettings = FitSettings()
     predict: PredictSettings = PredictSettings()
     estimate: EstimateSettings = EstimateSettings()

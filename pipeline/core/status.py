@@ -13,6 +13,7 @@ class FitStatus(StrEnum):
     AT_BOUND = "at_bound"
     BAD_VALUES = "bad_values"
     RUNNER_UP = "runner_up"
+    NO_INSTANCE = "no_instance"
 
     @property
     def meaning(self) -> str:
@@ -28,6 +29,7 @@ _MEANINGS = {
     FitStatus.AT_BOUND: "the optimum lies on the edge of the law's domain: another law may fit better",
     FitStatus.BAD_VALUES: "a size below 1 or not rising, or a runtime or weight that is not finite and positive",
     FitStatus.RUNNER_UP: "a second curve fits equally well: the two have the A at the ends of the range given",
+    FitStatus.NO_INSTANCE: "no curve of the law comes as near to every size as ADEPT's search asks: nothing was fitted",
 }
 
 STATUSES = tuple(FitStatus)

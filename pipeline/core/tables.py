@@ -177,7 +177,7 @@ OBSERVATIONS = TableKind(
     columns(
         "group_id", "procs", "n_jobs", "n_censored", "runtime_s_median", "runtime_s_q10", "runtime_s_q90", "log_sd",
         "repeat_log_lo95", "repeat_log_hi95",
-        "first_start_s", "last_end_s",
+        "first_start_s", "last_end_s", "odd", "deviation", "expected_s", "fit_weight",
     ),
     ("group_id", "procs"),
     "Runtime statistics per group and processor count; a group's rows in order of procs are its scalability series.",
@@ -187,11 +187,37 @@ FITS = TableKind(
     "fits",
     columns(
         "group_id", "law", "t1_s", "tinf_s", "avg_parallelism", "avg_parallelism_lo", "avg_parallelism_hi", "sigma",
-        "serial_fraction", "n_points", "n_jobs", "procs_min", "procs_max", "wssre", "loo_log_rmse", "core_log_sd",
-        "repeat_log_lo95", "repeat_log_hi95", "status", "is_chosen",
+        "serial_fraction", "overhead_s", "exponent", "n_points", "n_jobs", "procs_min", "procs_max", "wssre",
+        "loo_log_rmse", "core_log_sd", "repeat_log_lo95", "repeat_log_hi95", "status", "is_chosen",
     ),
     ("group_id", "law"),
     "One row per group and law, failed fits too; is_chosen marks the law that answers for the group.",
+)  # fmt: skip
+
+PATTERNS = TableKind(
+    "patterns",
+    columns(
+        "group_id", "pattern", "step", "status", "log_odds", "factor", "from_procs", "node_procs", "n_points", "words",
+    ),
+    ("group_id", "pattern", "step"),
+    "Per group and pattern what its series shows: steps, favoured processor counts, a declining piece; not found, too.",
+)  # fmt: skip
+
+RUNTIME_CLASSES = TableKind(
+    "runtime_classes",
+    columns("group_id", "runtime_class", "class_factor", "class_share", "n_jobs"),
+    ("group_id", "runtime_class"),
+    "Classes of runtime inside a group whose problem size nothing names: the same curve times a factor each.",
+)
+
+ACROSS = TableKind(
+    "across",
+    columns(
+        "group_id", "base_group_id", "procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95",
+        "runtime_s_hi95", "ratio_s", "status", "same_application", "overhead_power",
+    ),
+    ("group_id", "procs"),
+    "Runtimes of a problem size from few of its own sizes and the series of another one; a constant ratio beside them.",
 )  # fmt: skip
 
 PREDICTIONS = TableKind(
@@ -208,7 +234,9 @@ SCALABILITY = TableKind(
     "scalability",
     columns(
         "group_id", "law", "t1_s", "avg_parallelism", "sigma", "largest_useful_procs", "working_set_procs",
-        "working_set_speedup", "working_set_efficiency", "reliability", "advice", "run_id",
+        "working_set_speedup", "working_set_efficiency", "time_optimal_procs", "efficiency_80_procs",
+        "efficiency_50_procs",
+        "reliability", "advice", "run_id",
     ),
     ("group_id",),
     "One row per group whose law scales: how many processors are worth asking for.",
@@ -222,6 +250,16 @@ ESTIMATES = TableKind(
     ),
     ("site", "template", *TEMPLATE_COLUMNS),
     "Job-level runtime quantiles per template value, with a chain from the most to the least specific template.",
+)  # fmt: skip
+
+SCALING_ERRORS = TableKind(
+    "scaling_errors",
+    columns(
+        "predictor", "split", "n_series", "n_targets", "n_answered", "median_abs_error_pct", "n_near",
+        "near_median_abs_error_pct",
+    ),
+    ("predictor", "split"),
+    "How far each predictor is off on measured series; no run publishes it.",
 )  # fmt: skip
 
 BACKTEST = TableKind(
@@ -239,6 +277,7 @@ BACKTEST = TableKind(
 TABLES = {
     kind.name: kind
     for kind in (
-        JOBS, UNREADABLE, BURSTS, EFFECT, GROUPS, OBSERVATIONS, FITS, PREDICTIONS, SCALABILITY, ESTIMATES, BACKTEST,
+        JOBS, UNREADABLE, BURSTS, EFFECT, GROUPS, OBSERVATIONS, PATTERNS, RUNTIME_CLASSES, ACROSS, FITS, PREDICTIONS,
+        SCALABILITY, ESTIMATES, BACKTEST,
     )
 }  # fmt: skip

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from pipeline.core.adept_settings import AdeptSettings
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.settings import FitSettings
 from pipeline.core.status import STATUS_CODE, FitStatus
@@ -18,7 +19,7 @@ MIN_POINTS = 3
 _UNUSABLE = (STATUS_CODE[FitStatus.TOO_FEW_POINTS], STATUS_CODE[FitStatus.BAD_VALUES])
 
 
-def leave_one_out(law: str, batch: SeriesBatch, loss: Loss) -> Floats:
+def leave_one_out(law: str, batch: SeriesBatch, loss: Loss, search: AdeptSettings | None = None) -> Floats:
     """Per series, the weighted root mean square of log errors at each size predicted from the others (log s).
 
     NaN where the series has fewer than three sizes, or the others are too few for the law.
@@ -28,13 +29,13 @@ def leave_one_out(law: str, batch: SeriesBatch, loss: Loss) -> Floats:
     for count in np.unique(n_points[n_points >= max(MIN_POINTS, LAWS[law].n_parameters + 1)]):
         series = np.flatnonzero(n_points == count)
         rows = batch.offsets[series][:, None] + np.arange(count)
-        error = _held_out_log_error(law, batch, rows, loss)
+        error = _held_out_log_error(law, batch, rows, loss, search)
         mean_square[series] = (batch.weights[rows] * error**2).mean(axis=1)
     root: Floats = np.sqrt(mean_square)
     return root
 
 
-def _held_out_log_error(law: str, batch: SeriesBatch, rows: Ints, loss: Loss) -> Floats:
+def _held_out_log_error(law: str, batch: SeriesBatch, rows: Ints, loss: Loss, search: AdeptSettings | None) -> Floats:
     """log(predicted/observed) with the shape of rows (series, sizes), each size predicted from the rest of its row."""
     n_series, count = rows.shape
     others = np.array([[k for k in range(count) if k != held] for held in range(count)])
@@ -42,7 +43,7 @@ def _held_out_log_error(law: str, batch: SeriesBatch, rows: Ints, loss: Loss) ->
     offsets = np.arange(0, n_series * count * (count - 1) + 1, count - 1)
     held = rows.reshape(-1)
     part = SeriesBatch(offsets, batch.procs[kept], batch.runtime_s[kept], batch.weights[kept])
-    predicted_s = LAWS[law].runtime_s(fit_batch(law, part, loss).parameters, batch.procs[held])
+    predicted_s = LAWS[law].runtime_s(fit_batch(law, part, loss, search).parameters, batch.procs[held])
     with np.errstate(divide="ignore", invalid="ignore"):
         error: Floats = np.log(predicted_s / batch.runtime_s[held]).reshape(rows.shape)
     return error

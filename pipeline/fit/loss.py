@@ -9,7 +9,9 @@ from typing import Literal
 
 import numpy as np
 
+from pipeline.core.adept_settings import AdeptSettings
 from pipeline.core.arrays import Bools, Floats
+from pipeline.fit.adept import MODES, fit_adept
 from pipeline.fit.fitters import FITTERS
 from pipeline.fit.results import BatchFit
 from pipeline.fit.series import SeriesBatch
@@ -21,8 +23,13 @@ ROUNDS = 8
 """Reweightings; each series keeps its best, so one too many costs time only."""
 
 
-def fit_batch(law: str, batch: SeriesBatch, loss: Loss) -> BatchFit:
-    """One law fitted to every series; wssre is in the batch's own weights whatever the loss."""
+def fit_batch(law: str, batch: SeriesBatch, loss: Loss, search: AdeptSettings | None = None) -> BatchFit:
+    """One law fitted to every series; wssre is in the batch's own weights whatever the loss.
+
+    Given ADEPT's settings, Downey's laws are fitted by its search of relative errors.
+    """
+    if search and law in MODES:
+        return fit_adept(law, batch, search)
     best = FITTERS[law](batch)
     if loss == "relative" or not batch.n_series:
         return best

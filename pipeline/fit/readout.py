@@ -20,11 +20,12 @@ HEAD_UNIDENTIFIED = STATUS_CODE[FitStatus.HEAD_UNIDENTIFIED]
 AT_BOUND = STATUS_CODE[FitStatus.AT_BOUND]
 BAD_VALUES = STATUS_CODE[FitStatus.BAD_VALUES]
 RUNNER_UP = STATUS_CODE[FitStatus.RUNNER_UP]
+NO_INSTANCE = STATUS_CODE[FitStatus.NO_INSTANCE]
 
 # How far apart, relatively, two A that fit equally well make two curves.
 APART = 1e-6
 
-T1, TINF, A_, A_LO, A_HI, SIGMA, SERIAL, WSSRE = range(8)
+T1, TINF, A_, A_LO, A_HI, SIGMA, SERIAL, WSSRE, OVERHEAD, EXPONENT = range(10)
 
 
 @kernel

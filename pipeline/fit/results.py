@@ -17,6 +17,8 @@ OUT_COLUMNS = (
     "sigma",
     "serial_fraction",
     "wssre",
+    "overhead_s",
+    "exponent",
 )
 
 
@@ -38,6 +40,8 @@ class BatchFit:
     sigma: Floats
     serial_fraction: Floats
     wssre: Floats
+    overhead_s: Floats
+    exponent: Floats
     status: npt.NDArray[np.int8]
 
     @property
@@ -54,11 +58,13 @@ class BatchFit:
             "avg_parallelism": self.avg_parallelism,
             "sigma": self.sigma,
             "serial_fraction": self.serial_fraction,
+            "overhead_s": self.overhead_s,
+            "exponent": self.exponent,
         }
 
 
 def empty_out(n_series: int) -> tuple[Floats, npt.NDArray[np.int8]]:
-    """What a kernel fills: float64[k, 8] of NaN, a row per series in OUT_COLUMNS' order, and int8[k] status codes."""
+    """What a kernel fills: float64[k, 10] of NaN, a row per series in OUT_COLUMNS' order, and int8[k] status codes."""
     return np.full((n_series, len(OUT_COLUMNS)), np.nan), np.zeros(n_series, np.int8)
 
 

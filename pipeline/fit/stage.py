@@ -21,20 +21,31 @@ from pipeline.fit.weights import ended_jobs, precision_weights, repeat_spread
 def fit(observations: pa.Table, settings: FitSettings) -> tuple[pa.Table, Report]:
     """FITS in order of group and of the laws in settings; the Report counts groups by the status of their chosen law.
 
-    Sizes are weighted by precision (see weights.py); the choice is by leave-one-out (see choice.py). A size without a
-    median is no point of its series: most of its jobs are lower bounds. A group without any is too_few_points.
+    Sizes are weighted by precision (see weights.py), times fit_weight where OBSERVATIONS calls one odd (see
+    anomalies.py): at 0 it is left out, and counted as a fact. The choice is by leave-one-out (see choice.py). A size
+    without a median is no point of its series: most of its jobs are lower bounds. Without any: too_few_points.
     """
-    codes, ids, observed = _sorted_series(observations.filter(pc.is_valid(observations.column("runtime_s_median"))))
+    codes, ids, observed = _sorted_series(observations.filter(_is_point(observations)))
     offsets = np.flatnonzero(np.diff(codes, prepend=-1, append=len(ids)))
     spread, n_ended = repeat_spread(offsets, observed), ended_jobs(observed)
     weights = precision_weights(offsets, n_ended, spread["core_log_sd"], settings.noise_floor)
+    weights = weights * np.nan_to_num(floats(observed, "fit_weight"), nan=1.0)
     batch = SeriesBatch(offsets, floats(observed, "procs"), floats(observed, "runtime_s_median"), weights)
-    fits: dict[str, BatchFit] = {name: fit_batch(name, batch, settings.loss) for name in settings.laws}
-    loo: dict[str, Floats] = {name: leave_one_out(name, batch, settings.loss) for name in settings.laws}
+    fits: dict[str, BatchFit] = {name: fit_batch(name, batch, settings.loss, settings.search) for name in settings.laws}
+    loo: dict[str, Floats] = {
+        name: leave_one_out(name, batch, settings.loss, settings.search) for name in settings.laws
+    }
     chosen = choose(fits, loo, batch, n_ended, spread["core_log_sd"], settings)
     table = _table(ids, fits, loo, chosen, _series_facts(batch, observed) | spread)
     without = _without_medians(observations, settings.laws)
-    return _in_order(table, without), _report(len(ids) + without.num_rows // len(settings.laws), fits, chosen)
+    return _in_order(table, without), _report(
+        len(ids) + without.num_rows // len(settings.laws), fits, chosen, _sizes_left_out(observations)
+    )
+
+
+def _is_point(observations: pa.Table) -> pa.ChunkedArray:
+    is_kept = pc.fill_null(pc.not_equal(observations.column("fit_weight"), 0.0), True)
+    return pc.and_(pc.is_valid(observations.column("runtime_s_median")), is_kept)
 
 
 def _without_medians(observations: pa.Table, laws: Sequence[str]) -> pa.Table:
@@ -106,8 +117,16 @@ def _table(
     )
 
 
-def _report(n_groups: int, fits: Mapping[str, BatchFit], chosen: Mapping[str, Bools]) -> Report:
-    facts: dict[str, Fact] = {}
+def _sizes_left_out(observations: pa.Table) -> dict[str, Fact]:
+    weight = floats(observations, "fit_weight")
+    counts = {"sizes_left_out": int((weight == 0).sum()), "sizes_weighed_down": int((weight > 0).sum())}
+    return {name: count for name, count in counts.items() if count}
+
+
+def _report(
+    n_groups: int, fits: Mapping[str, BatchFit], chosen: Mapping[str, Bools], left_out: Mapping[str, Fact]
+) -> Report:
+    facts: dict[str, Fact] = dict(left_out)
     for name, one in fits.items():
         for code, status in enumerate(STATUSES):
             count = int((chosen[name] & (one.status == code)).sum())

@@ -1,6 +1,7 @@
 """Finds similar jobs and turns them into scalability series."""
 
 from pipeline.group.observations import observe
+from pipeline.group.runtime_classes import runtime_classes
 from pipeline.group.templates import assign_groups, describe_groups
 
-__all__ = ["assign_groups", "describe_groups", "observe"]
+__all__ = ["assign_groups", "describe_groups", "observe", "runtime_classes"]

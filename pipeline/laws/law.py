@@ -41,3 +41,10 @@ def checked_procs(procs: npt.ArrayLike) -> Floats:
 def parameter(parameters: Parameters, name: str) -> Floats:
     """One parameter as a float64 array."""
     return np.asarray(parameters[name], np.float64)
+
+
+def least_at(falling_s: Floats, rising_s: Floats) -> Floats:
+    """falling/rising, at least 1: where fall/n + rise g(n) turns, up to g; infinite for no rise, 1 for no fall."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.maximum(falling_s / rising_s, 1.0)
+    return np.where((falling_s == 0.0) & ~np.isnan(rising_s), 1.0, ratio)

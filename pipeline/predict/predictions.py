@@ -1,19 +1,21 @@
-"""The prediction stage: OBSERVATIONS and FITS -> PREDICTIONS."""
+"""The prediction stage: OBSERVATIONS and FITS -> PREDICTIONS, by the model average over laws."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.core.arrays import Ints, category_codes
+from pipeline.core.arrays import Floats, Ints, category_codes
 from pipeline.core.report import Report, Tally
 from pipeline.core.settings import PredictSettings, SiteSettings
 from pipeline.core.tables import PREDICTIONS
-from pipeline.predict.advice import advice, doubts, reliability
-from pipeline.predict.blend import blended
-from pipeline.predict.curves import Curves, open_tails
+from pipeline.predict.advice import judged
+from pipeline.predict.cases import case_of
+from pipeline.predict.curves import Curves
 from pipeline.predict.grid import prediction_grid
 from pipeline.predict.intervals import intervals, within_log
+from pipeline.predict.seen import Seen
 
 
 def predict(
@@ -23,37 +25,60 @@ def predict(
     site: SiteSettings,
     run_id: str,
     at: Sequence[int] | None = None,
+    application: Mapping[str, str] | None = None,
 ) -> tuple[pa.Table, Report]:
     """PREDICTIONS of every group with a chosen law, in order of group and procs; on the counts `at` where given.
 
-    The machine's size bounds the grid: the site's max_procs where known, else the largest size observed anywhere.
+    Runtimes are posterior medians of the model average (see average.py), not the chosen law's. Groups that
+    `application` gives one name inform each other. The machine's size bounds the grid: the site's max_procs where
+    known, else the largest size observed anywhere.
     """
+    every = Curves.of(fits)
     chosen = Curves.of(fits.filter(fits.column("is_chosen")))
     sizes = _sizes_by_group(observations)
     max_procs = site.max_procs or max((int(grid[-1]) for grid in sizes.values()), default=1)
     rows, procs = prediction_grid(chosen, sizes, settings.reach, max_procs, at)
-    curves, bends = chosen.take(rows), open_tails(Curves.of(fits), chosen.group_id).take(rows)
-    blend = blended(curves, procs, observations, settings)
-    beyond = procs > curves["procs_max"]
-    bend_s = np.where(beyond, bends.runtime_s(procs), np.nan)
-    ends = intervals(curves, blend.runtime_s, bend_s, blend.log_sd, settings)
-    held = doubts(curves, procs, ~np.isnan(bends["t1_s"]), settings) | {"off_law": blend.is_missed}
-    speedup = curves.runtime_s(np.ones(len(rows))) / curves.runtime_s(procs)
-    speedup = np.where(held["one_size"], np.nan, speedup)
+    seen = Seen.of(chosen, observations, application or {}, settings)
+    curves, curve = chosen.take(rows), seen.curve(rows, procs)
+    runtime_s = np.exp(curve.log_s[:, 2])
+    reliability, advice = judged(case_of(every, chosen, seen, rows, procs, observations, settings, site.max_procs))
+    ends = intervals(curves, curve, seen.run_sd[rows], settings)
+    speedup = _speedup(seen, rows, runtime_s, curves["n_points"] == 1)
     table = PREDICTIONS.build(
         group_id=curves.group_id,
         procs=procs.astype(np.int64),
-        runtime_s=blend.runtime_s,
-        **within_log(ends, blend.runtime_s, observations),
+        runtime_s=runtime_s,
+        **within_log(ends, runtime_s, curves, procs, observations),
         speedup=speedup,
         efficiency=speedup / procs,
-        is_extrapolated=beyond | (procs < curves["procs_min"]),
-        reliability=reliability(held),
-        advice=advice(curves, held, site.max_procs),
-        method=np.where(blend.is_observed, curves.law + "+observed", curves.law),
+        is_extrapolated=(procs > curves["procs_max"]) | (procs < curves["procs_min"]),
+        reliability=reliability,
+        advice=advice,
+        method=_methods(seen, chosen)[rows],
         run_id=[run_id] * len(rows),
     )
-    return table, _report(sizes, table)
+    return table, _report(sizes, table, seen)
+
+
+def groups_by_application(groups: pa.Table) -> dict[str, str]:
+    """Group id to the application its template names, for groups that have one; never across sites."""
+    columns = [groups.column(name).to_pylist() for name in ("group_id", "site", "application")]
+    return {group: f"{site}\n{name}" for group, site, name in zip(*columns, strict=True) if name is not None}
+
+
+def _speedup(seen: Seen, rows: Ints, runtime_s: Floats, is_alone: npt.NDArray[np.bool_]) -> Floats:
+    """T(1)/T(n) of the average; unknown for a group of one size."""
+    wanted = np.flatnonzero(~is_alone)
+    groups, places = np.unique(rows[wanted], return_inverse=True)
+    on_one_s = np.exp(seen.curve(groups, np.ones(len(groups))).log_s[:, 2])
+    speedup = np.full(len(rows), np.nan)
+    speedup[wanted] = on_one_s[places] / runtime_s[wanted]
+    return speedup
+
+
+def _methods(seen: Seen, chosen: Curves) -> npt.NDArray[np.object_]:
+    cases = [chosen["n_points"] == 1, seen.kin.n_siblings() > 0]
+    return np.select(cases, ["observed", "average+siblings"], "average").astype(object)
 
 
 def _sizes_by_group(observations: pa.Table) -> dict[str, Ints]:
@@ -64,9 +89,13 @@ def _sizes_by_group(observations: pa.Table) -> dict[str, Ints]:
     return dict(zip(ids, np.split(procs[order], cuts), strict=True)) if ids else {}
 
 
-def _report(sizes: dict[str, Ints], table: pa.Table) -> Report:
+def _report(sizes: dict[str, Ints], table: pa.Table, seen: Seen) -> Report:
     answered = len(table.column("group_id").unique())
     extrapolated = int(np.sum(table.column("is_extrapolated").to_numpy()))
     set_aside = {"no_prediction": Tally(len(sizes) - answered)} if answered < len(sizes) else {}
-    facts = {"predictions": table.num_rows, "predictions_extrapolated": extrapolated}
+    facts = {
+        "predictions": table.num_rows,
+        "predictions_extrapolated": extrapolated,
+        "drift_log_sd": seen.drift_log_sd,
+    }
     return Report("predict", "group", Tally(len(sizes)), Tally(answered), set_aside, facts).check()

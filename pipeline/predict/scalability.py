@@ -1,4 +1,6 @@
-"""How many processors are worth asking for: FITS -> SCALABILITY."""
+"""How many processors are worth asking for: OBSERVATIONS and FITS -> SCALABILITY."""
+
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -7,31 +9,40 @@ from pipeline.core.arrays import Floats
 from pipeline.core.report import Report, Tally
 from pipeline.core.settings import PredictSettings
 from pipeline.core.tables import SCALABILITY
-from pipeline.predict.advice import advice, doubts, reliability
-from pipeline.predict.curves import Curves, open_tails
+from pipeline.predict.advice import judged
+from pipeline.predict.cases import case_of
+from pipeline.predict.curves import Curves
+from pipeline.predict.seen import Seen
+from pipeline.predict.worth import worth_asking
 
 _COARSE = np.unique(np.geomspace(1, 2**20, 1200).astype(np.int64)).astype(np.float64)
 """Processor counts among which the working set is first looked for, 1.2% apart."""
 
 
 def scalability(
-    fits: pa.Table, settings: PredictSettings, run_id: str, max_procs: int | None = None
+    observations: pa.Table,
+    fits: pa.Table,
+    settings: PredictSettings,
+    run_id: str,
+    max_procs: int | None = None,
+    application: Mapping[str, str] | None = None,
 ) -> tuple[pa.Table, Report]:
     """SCALABILITY: a row per group whose chosen law gains from processors, in order of group.
 
     Largest useful allocation: 2A - 1 (low variance) or A + A sigma - sigma (high), null where the law never stops
     gaining. Processor working set: the whole n that maximises S(n)^2/n (Ghosal, Serazzi & Tripathi 1991), null where
-    it lies beyond 2^20.
+    it lies beyond 2^20. Both are the chosen law's; counts by efficiency and time are the model average's (worth.py).
     """
+    every = Curves.of(fits)
     chosen = Curves.of(fits.filter(fits.column("is_chosen")))
-    scaling = chosen.take(chosen.law != "constant")
-    largest = scaling.largest_useful_procs()
-    working = working_set_procs(scaling)
+    rows = np.flatnonzero(chosen.law != "constant")
+    scaling = chosen.take(rows)
+    seen = Seen.of(chosen, observations, application or {}, settings)
+    largest, working = scaling.largest_useful_procs(), working_set_procs(scaling)
     speedup = scaling.runtime_s(np.ones(len(scaling))) / scaling.runtime_s(np.fmax(working, 1.0))
     speedup = np.where(np.isnan(working), np.nan, speedup)
-    bends = open_tails(Curves.of(fits), scaling.group_id)
-    beyond = np.where(np.isfinite(largest), largest, 2 * scaling["procs_max"])
-    held = doubts(scaling, np.fmax(beyond, 1.0), ~np.isnan(bends["t1_s"]), settings)
+    beyond = np.fmax(np.where(np.isfinite(largest), largest, 2 * scaling["procs_max"]), 1.0)
+    reliability, advice = judged(case_of(every, chosen, seen, rows, beyond, observations, settings, max_procs))
     table = SCALABILITY.build(
         group_id=scaling.group_id,
         law=scaling.law,
@@ -42,8 +53,9 @@ def scalability(
         working_set_procs=working,
         working_set_speedup=speedup,
         working_set_efficiency=speedup / working,
-        reliability=reliability(held),
-        advice=advice(scaling, held, max_procs),
+        **worth_asking(seen, rows, scaling, settings.reach, max_procs),
+        reliability=reliability,
+        advice=advice,
         run_id=[run_id] * len(scaling),
     )
     groups, kept = Tally(len(chosen)), Tally(len(scaling))

@@ -42,7 +42,7 @@ def through_all_rooms(jobs: pa.Table) -> tuple[dict[str, pa.Table], list[Report]
     observations, three = observe(grouped)
     fits, four = fit(observations, FitSettings())
     predictions, five = predict(observations, fits, PredictSettings(), Site(), "run")
-    scaling, six = scalability(fits, PredictSettings(), "run")
+    scaling, six = scalability(observations, fits, PredictSettings(), "run")
     estimates, seven = estimate(grouped, EstimateSettings(), "run")
     tables = {"jobs": grouped, "groups": groups, "observations": observations, "fits": fits}
     tables |= {"predictions": predictions, "scalability": scaling, "estimates": estimates}

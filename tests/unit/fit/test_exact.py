@@ -199,7 +199,8 @@ def test_values_too_extreme_for_arithmetic_are_bad_values_not_nonsense():
 def test_no_series_and_empty_series(law):
     nothing = FITTERS[law](SeriesBatch(np.array([0]), *(np.empty(0) for _ in range(3))))
     assert nothing.t1_s.shape == nothing.status.shape == (0,)
-    gaps = FITTERS[law](SeriesBatch(np.array([0, 0, 3, 3]), np.array([1.0, 2, 4]), np.array([4.0, 3, 2.5]), np.ones(3)))
+    n, t = np.array([1.0, 2, 4, 8]), np.array([4.0, 3, 2.5, 2.4])
+    gaps = FITTERS[law](SeriesBatch(np.array([0, 0, 4, 4]), n, t, np.ones(4)))
     assert gaps.statuses[::2] == ["too_few_points"] * 2
     assert np.isfinite(gaps.wssre[1])
 

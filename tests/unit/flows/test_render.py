@@ -43,3 +43,18 @@ def test_numbers_for_a_person(value: object, text: str) -> None:
 def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
     print_json({"a": math.nan, "b": (1, math.inf), "c": None})
     assert json.loads(capsys.readouterr().out) == {"a": None, "b": [1, None], "c": None}
+
+
+def test_patterns_of_a_run_are_shown_as_advice_and_never_as_control_characters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from flows.render import console
+    from flows.render_run import _patterns
+
+    words = "Beyond 16 processors it runs longer, not shorter: ask for no more."
+    found = [{"label": f"user u\x1b[31m{row}", "words": words} for row in range(7)]
+    console().print(_patterns(found))
+    shown = capsys.readouterr().out
+    assert "the surest 5 of 7" in shown
+    assert "ask for no more" in " ".join(shown.split())
+    assert "\x1b[31m" not in shown

@@ -1,0 +1,99 @@
+"""NAS kernels across problem sizes: A from W and W from S, from the base's series and the target's two smallest sizes.
+
+python -m benchmarks.bench_across [RUNS.csv] [--json]
+
+RUNS.csv has benchmark, class, nprocs, platform, time_s. Errors are medians over a pair's other target sizes, per cent.
+"""
+
+import argparse
+import json
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipeline.core.screen_settings import AcrossSettings
+from pipeline.predict.across import SizePair, across
+
+RUNS = Path(__file__).parents[2] / "shared" / "data" / "scaling" / "npb-smpi" / "runs.csv"
+CLASSES = (("W", "A"), ("S", "W"))
+
+
+def size_pairs(runs: Path) -> list[tuple[str, SizePair, np.ndarray, np.ndarray]]:
+    """Name, what is given, and the sizes and runtimes to be predicted."""
+    table = pd.read_csv(runs)
+    median_s = table.groupby(["benchmark", "platform", "class", "nprocs"]).time_s.median()
+    found = []
+    for (benchmark, platform), (base, target) in product(
+        sorted(set(zip(table.benchmark, table.platform, strict=True))), CLASSES
+    ):
+        if {(benchmark, platform, base), (benchmark, platform, target)} <= set(median_s.index.droplevel(3)):
+            b, t = median_s[benchmark, platform, base], median_s[benchmark, platform, target]
+            given = SizePair(*_arrays(b), *_arrays(t[:2]))
+            found.append((f"{benchmark} {platform} {target} from {base}", given, *_arrays(t[2:])))
+    return found
+
+
+def _arrays(series: Any) -> tuple[np.ndarray, np.ndarray]:
+    return series.index.to_numpy(np.float64), series.to_numpy(np.float64)
+
+
+def scored(pairs: list[tuple[str, SizePair, np.ndarray, np.ndarray]]) -> list[dict[str, Any]]:
+    """Per pair: errors of joint fit, target's points alone and constant ratio; 80% coverage; the test."""
+    settings, apart = AcrossSettings(), AcrossSettings(same_prior=1e-12)
+    given, wanted = [pair for _, pair, _, _ in pairs], [procs for _, _, procs, _ in pairs]
+    joint, alone = across(given, wanted, settings), across(given, wanted, apart)
+    return [
+        {
+            "pair": name,
+            "joint": _error(one.runtime_s, truth_s),
+            "alone": _error(other.runtime_s, truth_s),
+            "ratio": _error(one.ratio_s, truth_s),
+            "inside80": float(((one.lo80_s <= truth_s) & (truth_s <= one.hi80_s)).mean()),
+            "inside80_alone": float(((other.lo80_s <= truth_s) & (truth_s <= other.hi80_s)).mean()),
+            "same": one.same,
+            "status": one.status(settings),
+            "power": one.power,
+        }
+        for (name, _, _, truth_s), one, other in zip(pairs, joint, alone, strict=True)
+    ]
+
+
+def _error(runtime_s: np.ndarray, truth_s: np.ndarray) -> float:
+    return float(np.median(np.abs(runtime_s / truth_s - 1))) * 100
+
+
+def main() -> None:
+    """Print a line a pair and the summary."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("runs", type=Path, nargs="?", default=RUNS)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    if not args.runs.exists():
+        print(f"{args.runs} is not there: give a CSV of runs.")
+        return
+    rows = scored(size_pairs(args.runs))
+    for row in rows:
+        print(
+            json.dumps(row)
+            if args.json
+            else "  ".join(f"{k} {v:.2f}" if isinstance(v, float) else v for k, v in row.items())
+        )
+    for _, target in CLASSES:
+        own = [row for row in rows if f" {target} from" in row["pair"]]
+        for name in ("joint", "alone", "ratio", "inside80", "inside80_alone"):
+            values = [row[name] for row in own]
+            print(f"{target}: {name} median {np.median(values):.1f} mean {np.mean(values):.2f}")
+    misled = [row for row in rows if row["ratio"] > 25]
+    noticed = sum(row["status"] != "same_shape" for row in misled)
+    print(f"constant ratio more than 25% off: {len(misled)}, of which the test notices {noticed}; ", end="")
+    suspected = sum(row["status"] != "same_shape" for row in rows) - noticed
+    print(f"of the other {len(rows) - len(misled)} it suspects {suspected}")
+    worse = [row["pair"] for row in rows if row["joint"] > row["alone"] + 2]
+    print(f"worse than alone by more than 2 points: {len(worse)} of {len(rows)}: {', '.join(worse)}")
+
+
+if __name__ == "__main__":
+    main()

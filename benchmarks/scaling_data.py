@@ -1,0 +1,62 @@
+"""The measured series of other projects as CSVs that `walltime evaluate-scaling` reads.
+
+python -m benchmarks.scaling_data DATA_FOLDER OUT_FOLDER
+
+DATA_FOLDER holds archer_benchmarks_runs.csv, tntech-namd-*.csv and npb-smpi/runs.csv; written are real.csv (a series
+per application, case, system, variant and threads; processors are ranks times threads) and npb-A.csv, npb-W.csv,
+npb-S.csv (a series per benchmark and platform). HadGEM3's runs are left out: each count has a layout of its own.
+"""
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+COLUMNS = ["application", "problem_size", "series", "procs", "runtime_s"]
+
+
+def archer(folder: Path) -> pd.DataFrame:
+    """CASTEP, CP2K, GROMACS, OpenSBLI and VASP; runs that tell no processor count or no time are left out."""
+    runs = pd.read_csv(folder / "archer_benchmarks_runs.csv")
+    by_rank = runs.ranks * runs.threads.fillna(1)
+    # Runs whose output tells ranks count processors, others perhaps nodes: never one series.
+    runs["kind"] = runs.ranks.notna().map({True: "ranks", False: "cores or nodes"})
+    runs["procs"] = by_rank.fillna(runs.cores_in_name).fillna(runs.nodes)
+    runs = runs.dropna(subset=["procs", "wall_s"])
+    told = runs[["system", "variant", "threads", "kind"]].astype(object).fillna("-").astype(str)
+    runs = runs.assign(series=told.agg(" ".join, axis=1), problem_size=runs.case, runtime_s=runs.wall_s)
+    return runs.assign(procs=runs.procs.astype(int))[COLUMNS]
+
+
+def namd(folder: Path) -> pd.DataFrame:
+    """NAMD at five sizes of system."""
+    parts = []
+    for path in sorted(folder.glob("tntech-namd-*.csv")):
+        runs = pd.read_csv(path).set_axis(["procs", "runtime_s"], axis=1)
+        parts.append(runs.assign(application="NAMD", problem_size=path.stem.split("-", 2)[2], series="tntech"))
+    return pd.concat(parts)[COLUMNS]
+
+
+def npb(folder: Path, size: str) -> pd.DataFrame:
+    """NAS benchmarks of one class on three simulated clusters."""
+    runs = pd.read_csv(folder / "npb-smpi" / "runs.csv")
+    runs = runs[runs["class"] == size]
+    named = {"benchmark": "application", "class": "problem_size", "platform": "series", "nprocs": "procs"}
+    return runs.rename(columns=named | {"time_s": "runtime_s"})[COLUMNS]
+
+
+def main() -> None:
+    """Write the CSVs and say how many series each holds."""
+    if len(sys.argv) != 3:
+        print("skipped: give the folder of the data and the folder to write")
+        return
+    folder, out = Path(sys.argv[1]), Path(sys.argv[2])
+    out.mkdir(parents=True, exist_ok=True)
+    tables = {"real": pd.concat([archer(folder), namd(folder)])} | {f"npb-{size}": npb(folder, size) for size in "AWS"}
+    for name, table in tables.items():
+        table.to_csv(out / f"{name}.csv", index=False)
+        print(f"{out / name}.csv: {len(table)} runs, {table.groupby(COLUMNS[:3]).ngroups} series")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""Pages from published tables: one per application, and a list of them."""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows.failures import naming
+from flows.series import series_as_dicts
+from flows.series_page import index_page, series_page
+from pipeline.core.store import read_table, write_text
+from pipeline.core.tables import FITS, GROUPS, OBSERVATIONS, PREDICTIONS, SCALABILITY
+from pipeline.core.text import printable
+from pipeline.publish import Manifest
+
+SERIES_A_PAGE = 50
+MIN_SIZES = 2
+UNNAMED = "jobs of no known application"
+
+
+def write_pages(manifest: Manifest, folder: Path) -> list[Path]:
+    """A page per application with a group of two sizes or more, and index.html; the paths, the list first.
+
+    A page holds the application's groups with most jobs; it says how many it leaves out.
+    """
+    kinds = (OBSERVATIONS, FITS, PREDICTIONS, SCALABILITY)
+    tables = {kind.name: read_table(manifest.path(kind.name), kind) for kind in kinds}
+    groups = read_table(manifest.path(GROUPS.name), GROUPS).to_pylist()
+    by_application: dict[str, list[dict[str, Any]]] = {}
+    for group in sorted(groups, key=lambda row: (-row["n_jobs"], row["group_id"])):
+        if group["n_sizes"] >= MIN_SIZES:
+            by_application.setdefault(group["application"] or UNNAMED, []).append(group)
+    with naming(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    pages = {name: folder / page_name(name) for name in sorted(by_application)}
+    for name, path in pages.items():
+        _write(path, series_page(name, _shown(by_application[name], tables), len(by_application[name])))
+    index = folder / "index.html"
+    listed = [(name, path.name, len(by_application[name])) for name, path in pages.items()]
+    _write(index, index_page(manifest.site, listed))
+    return [index, *pages.values()]
+
+
+def page_name(application: str) -> str:
+    """A file name of an application's own: its letters and digits, and a digest, since names from a log may collide."""
+    plain = re.sub(r"[^a-z0-9]+", "-", application.lower()).strip("-")[:40]
+    digest = hashlib.sha256(application.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{plain or 'application'}-{digest}.html"
+
+
+def _shown(groups: Sequence[Mapping[str, Any]], tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
+    labels = {group["group_id"]: group["label"] for group in groups[:SERIES_A_PAGE]}
+    chosen = {name: table.filter(_is_in(table, list(labels))) for name, table in tables.items()}
+    series = {one["series"]: one for one in series_as_dicts(chosen)}
+    return [series[group] | {"series": printable(label, 300)} for group, label in labels.items() if group in series]
+
+
+def _is_in(table: pa.Table, names: list[str]) -> pa.ChunkedArray:
+    return pc.is_in(table.column("group_id").cast(pa.string()), pa.array(names, pa.string()))
+
+
+def _write(path: Path, page: str) -> None:
+    with naming(path):
+        write_text(path, page)

@@ -1,0 +1,39 @@
+"""A pattern as advice: which processor counts to run on."""
+
+import numpy as np
+
+from pipeline.core.arrays import Floats
+
+SHOWN = 5
+"""Counts a sentence lists."""
+
+
+def pattern_words(
+    name: str, status: str, procs: Floats, factor: float, from_procs: float, node_procs: int | None
+) -> str | None:
+    """The sentence of one row of PATTERNS; null where nothing was found."""
+    if status not in ("found", "one_class_only"):
+        return None
+    if name == "stepwise":
+        faster = f"{1 / factor:.2f} times faster" if factor < 1 else f"{factor:.2f} times slower"
+        return f"From {from_procs:.0f} processors on it runs {faster} than the curve of the smaller counts."
+    if name == "declining":
+        return f"Beyond {from_procs:.0f} processors it runs longer, not shorter: ask for no more."
+    listed = f"{', '.join(str(count) for count in next_counts(name, procs, node_procs))}, ..."
+    if status == "one_class_only":
+        return f"Only ever ran on {listed}: what other counts would take is not known."
+    return f"Run on {listed}: other counts take {factor:.2f} times as long."
+
+
+def next_counts(name: str, procs: Floats, node_procs: int | None) -> list[int]:
+    """The class's first counts from the smallest size seen on."""
+    smallest = float(procs.min())
+    if name == "powers_of_two":
+        start = int(np.ceil(np.log2(smallest)))
+        return [2**k for k in range(start, start + SHOWN)]
+    if name == "squares":
+        start = int(np.ceil(np.sqrt(smallest)))
+        return [k * k for k in range(start, start + SHOWN)]
+    node = node_procs or 1
+    start = max(int(np.ceil(smallest / node)), 1)
+    return [k * node for k in range(start, start + SHOWN)]

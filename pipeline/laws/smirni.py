@@ -1,0 +1,35 @@
+"""A geometric speedup. E. Smirni, E. Rosti, L. W. Dowdy and G. Serazzi, "A methodology for the evaluation of
+multiprocessor non-preemptive allocation policies", Journal of Systems Architecture 44, 1998.
+
+Each processor adds alpha times what the one before it added: S(n) = (1 - alpha^n)/(1 - alpha), 0 <= alpha < 1. Here in
+A = S(infinity) = 1/(1 - alpha), and T(n) = T(1)/S(n).
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.core.arrays import Floats
+from pipeline.laws.law import Law, Parameters, checked_procs, parameter
+
+_NOTHING_LEFT = 2.0**-53
+
+
+def runtime_s(parameters: Parameters, procs: npt.ArrayLike) -> Floats:
+    """T(n) from t1_s and avg_parallelism >= 1; infinite A is linear speedup."""
+    n, A = checked_procs(procs), parameter(parameters, "avg_parallelism")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        speedup = -A * np.expm1(n * np.log1p(-1.0 / A))
+    speedup = np.where(np.isinf(A), n, speedup)
+    runtime: Floats = parameter(parameters, "t1_s") / speedup
+    return runtime
+
+
+def largest_useful_procs(parameters: Parameters) -> Floats:
+    """Where what one more processor adds is lost in the rounding of A; infinite where A is."""
+    A = parameter(parameters, "avg_parallelism")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        reached = np.maximum(np.log(_NOTHING_LEFT) / np.log1p(-1.0 / A), 1.0)
+    return np.where(np.isinf(A), np.inf, reached)
+
+
+SMIRNI = Law("smirni", "smirni", 2, "Smirni, Rosti, Dowdy and Serazzi 1998", runtime_s, largest_useful_procs)

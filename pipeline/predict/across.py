@@ -1,0 +1,163 @@
+"""Across problem sizes: a base size's series and a few points of another size predict the other size's runtimes.
+
+The thesis's way (Deshmeh 2013, 3.12 to 3.15, by the project's notes): one ratio, at the smallest common count. Beyond
+it: an average over curves that the base may turn into (moved.py) and over all shapes there are, as if the two sizes
+were different applications; each counts by what the target's points say. The ratio stands beside it, for comparison.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtr
+
+from pipeline.core.arrays import Bools, Floats
+from pipeline.core.screen_settings import AcrossSettings
+from pipeline.laws.shapes import shapes_up_to
+from pipeline.predict.moved import FREEDOM, base_log_runtime, misfit, moved_curves
+
+MIN_BASE_POINTS, MIN_TARGET_POINTS = 4, 2
+
+GAMMA = 5.0
+"""An odd size of the base counts a fifth as a guiding point (prediction.md, decision 11)."""
+
+N_BINS = 128
+
+QUANTILES = (0.5, 0.1, 0.9, 0.025, 0.975)
+
+
+@dataclass(frozen=True, slots=True)
+class SizePair:
+    """Runtimes (s) of one application at two problem sizes, by processors, rising."""
+
+    base_procs: Floats
+    base_s: Floats
+    target_procs: Floats
+    target_s: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Across:
+    """Predictions of the target at the sizes asked for, and how the two sizes belong together.
+
+    `same` is the posterior probability that they are one application whose shape may move;
+    `power` the mean of b, by whose power of the serial time overhead grows. NaN throughout where there are too few
+    points.
+    """
+
+    runtime_s: Floats
+    lo80_s: Floats
+    hi80_s: Floats
+    lo95_s: Floats
+    hi95_s: Floats
+    ratio_s: Floats
+    same: float
+    power: float
+
+    def status(self, settings: AcrossSettings) -> str:
+        """same_shape, shape_moves (a constant ratio misleads), two_applications or too_few_points."""
+        if np.isnan(self.same):
+            return "too_few_points"
+        if self.same < settings.apart:
+            return "two_applications"
+        off = np.abs(np.log(self.ratio_s / self.runtime_s))
+        return "shape_moves" if np.median(off) > settings.ratio_log_error else "same_shape"
+
+
+def across(pairs: Sequence[SizePair], procs: Sequence[Floats], settings: AcrossSettings) -> list[Across]:
+    """One prediction a pair, each at its own sizes."""
+    return [_one(pair, at, settings) for pair, at in zip(pairs, procs, strict=True)]
+
+
+def ratio_at_common(pair: SizePair, log_sd: float) -> float:
+    """Target over base at the smallest count both ran on; at the target's smallest where they share none."""
+    common = np.intersect1d(pair.base_procs, pair.target_procs)
+    at = common[:1] if len(common) else pair.target_procs[:1]
+    base = base_log_runtime(pair.base_procs, pair.base_s, at, log_sd)
+    return float(pair.target_s[pair.target_procs == at][0] / np.exp(base[0]))
+
+
+def guiding_points(pair: SizePair, is_odd: Bools, log_sd: float) -> tuple[Floats, Floats, Floats]:
+    """Sizes of the base, runtimes (s) they would have at the target's size by the ratio, and weights.
+
+    Where the target itself ran its own runtime stands, with weight 1; an odd size of the base weighs 1/GAMMA.
+    """
+    guided_s, weights = pair.base_s * ratio_at_common(pair, log_sd), np.where(is_odd, 1 / GAMMA, 1.0)
+    is_guide = ~np.isin(pair.base_procs, pair.target_procs)
+    procs = np.concatenate([pair.base_procs[is_guide], pair.target_procs])
+    order = np.argsort(procs)
+    runtime_s = np.concatenate([guided_s[is_guide], pair.target_s])
+    weights = np.concatenate([weights[is_guide], np.ones(len(pair.target_procs))])
+    return procs[order], runtime_s[order], weights[order]
+
+
+def _one(pair: SizePair, procs: Floats, settings: AcrossSettings) -> Across:
+    if len(pair.base_procs) < MIN_BASE_POINTS or len(pair.target_procs) < MIN_TARGET_POINTS:
+        nothing = np.full(len(procs), np.nan)
+        return Across(nothing, nothing, nothing, nothing, nothing, nothing, np.nan, np.nan)
+    log_sd = settings.run_log_sd
+    log_t, seen = np.log(pair.target_s), len(pair.target_procs)
+    everywhere = np.concatenate([pair.target_procs, procs])
+    ratio = ratio_at_common(pair, log_sd)
+    moved = moved_curves(pair.base_procs, pair.base_s, everywhere, seen, float(np.log(ratio)), log_sd)
+    x = everywhere / everywhere.min()
+    shapes = shapes_up_to(int(np.ceil(np.log2(max(x.max(), 2.0)) - 1e-9)))
+    curves = np.concatenate([shapes.at(x), moved.log_shape])
+    is_moved = np.arange(len(curves)) >= len(shapes.prior)
+    variance = log_sd**2 + np.where(is_moved, settings.size_log_sd**2, 0.0)
+    prior = np.concatenate(
+        [np.log(shapes.prior) + np.log(1 - settings.same_prior), moved.log_prior + np.log(settings.same_prior)]
+    )
+    share, scale, spread = _posterior(prior, curves, log_t, variance)
+    same = float(share[is_moved].sum())
+    where = curves[:, seen:] + scale[:, None]
+    kept = share > share.max() * 1e-5
+    ends = _quantiles(share[kept], where[kept], spread[kept], FREEDOM + seen - 1)
+    base = np.exp(base_log_runtime(pair.base_procs, pair.base_s, procs, log_sd))
+    theta = float(share[is_moved] @ moved.log_theta) / same if same else np.nan
+    power = 1 + theta / np.log(ratio) if abs(np.log(ratio)) > 0.1 else np.nan
+    runtime_s, lo80_s, hi80_s, lo95_s, hi95_s = np.exp(ends)
+    return Across(runtime_s, lo80_s, hi80_s, lo95_s, hi95_s, base * ratio, same, power)
+
+
+def _posterior(log_prior: Floats, curves: Floats, log_t: Floats, variance: Floats) -> tuple[Floats, Floats, Floats]:
+    """Per curve its weight, its log scale, and the log standard deviation of one more runtime."""
+    scale, squares = misfit(curves, log_t)
+    logs = log_prior + _log_evidence(curves, log_t, variance)
+    freedom = FREEDOM + len(log_t) - 1
+    spread = np.sqrt((FREEDOM * variance + squares) / freedom * (1 + 1 / len(log_t)))
+    return np.exp(logs - np.logaddexp.reduce(logs)), scale, spread
+
+
+def _log_evidence(curves: Floats, log_t: Floats, variance: Floats | float) -> Floats:
+    """Log marginal likelihood of each curve, up to a constant of the points."""
+    _, squares = misfit(curves, log_t)
+    free = len(log_t) - 1
+    logs: Floats = -0.5 * (FREEDOM + free) * np.log1p(squares / (FREEDOM * variance)) - 0.5 * free * np.log(variance)
+    return logs
+
+
+def _quantiles(share: Floats, where: Floats, spread: Floats, freedom: float) -> list[Floats]:
+    """Of the mixture of Student-t at each size; curves that end close together count as one."""
+    columns = [_gathered(share, where[:, size], spread) for size in range(where.shape[1])]
+    found = [[_quantile(quantile, *one, freedom) for one in columns] for quantile in QUANTILES]
+    return [np.array(values) for values in found]
+
+
+def _gathered(share: Floats, where: Floats, spread: Floats) -> tuple[Floats, Floats, Floats]:
+    """Weights, means and spreads in N_BINS equal steps of `where`."""
+    low, high = where.min(), where.max()
+    place = np.minimum((where - low) / max(high - low, 1e-12) * N_BINS, N_BINS - 1).astype(np.int64)
+    weight = np.bincount(place, share, N_BINS)
+    used = weight > 0
+    means = [np.bincount(place, share * values, N_BINS)[used] / weight[used] for values in (where, spread)]
+    return weight[used] / weight.sum(), means[0], means[1]
+
+
+def _quantile(quantile: float, share: Floats, where: Floats, spread: Floats, freedom: float) -> float:
+    low, high = float((where - 60 * spread).min()), float((where + 60 * spread).max())
+    for _ in range(40):
+        middle = (low + high) / 2
+        is_below = float(share @ stdtr(freedom, (middle - where) / spread)) < quantile
+        low, high = (middle, high) if is_below else (low, middle)
+    return (low + high) / 2

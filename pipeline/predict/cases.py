@@ -1,0 +1,65 @@
+"""What the judgments look at, gathered for predictions and for groups alike."""
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats
+from pipeline.core.settings import PredictSettings
+from pipeline.predict.curves import Curves, open_tails
+from pipeline.predict.judgments import Case
+from pipeline.predict.next_run import next_runs
+from pipeline.predict.noise import median_variance
+from pipeline.predict.rivals import rival_parallelism
+from pipeline.predict.seen import Seen
+
+MISSED_ERRORS = 3
+"""Standard errors of the median beyond which the law is said to miss it."""
+
+
+def case_of(
+    fits: Curves, chosen: Curves, seen: Seen, rows: Ints, procs: Floats, observations: pa.Table,
+    settings: PredictSettings, max_procs: int | None,
+) -> Case:  # fmt: skip
+    """A row per prediction: row of `chosen`, processor count."""
+    curves = chosen.take(rows)
+    is_open = ~np.isnan(open_tails(fits, chosen.group_id)["t1_s"])
+    low, high = rival_parallelism(fits, chosen)
+    groups, places = np.unique(rows, return_inverse=True)
+    return Case(
+        curves=curves,
+        procs=procs,
+        is_open=is_open[rows],
+        rival_lo=low[rows],
+        rival_hi=high[rows],
+        is_missed=_missed(curves, procs, seen.run_sd[rows], observations, settings),
+        next_run=next_runs(seen, groups, max_procs).rows(places),
+        settings=settings,
+        max_procs=max_procs,
+    )
+
+
+def _missed(curves: Curves, procs: Floats, run_sd: Floats, observations: pa.Table, settings: PredictSettings) -> Bools:
+    """Where repeats at this size lie further from the law than their median's error and a high error allow."""
+    median_s, n_jobs = _seen_at(curves, procs, observations)
+    error = np.sqrt(median_variance(run_sd, n_jobs, settings.measured_log_sd))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        distance = np.abs(np.log(median_s / curves.runtime_s(procs)))
+    missed: Bools = (n_jobs > 1) & (distance > np.maximum(MISSED_ERRORS * error, settings.high_log_error))
+    return missed
+
+
+def _seen_at(curves: Curves, procs: Floats, observations: pa.Table) -> tuple[Floats, Floats]:
+    """Median runtime of each row's group at its size and the jobs that ended there; NaN where none ran."""
+    codes, ids = category_codes(observations, "group_id")
+    place = {group: code for code, group in enumerate(ids)}
+    wanted = np.array([place[group] for group in curves.group_id], np.float64)
+    span = float(max(procs.max(initial=0), floats(observations, "procs").max(initial=0))) + 1
+    keys = codes * span + floats(observations, "procs")
+    order = np.argsort(keys)
+    found = np.searchsorted(keys[order], wanted * span + procs)
+    rows = order[np.minimum(found, len(order) - 1)] if len(order) else np.zeros(0, np.int64)
+    is_seen = keys[rows] == wanted * span + procs
+    n_ended = np.maximum(floats(observations, "n_jobs") - np.nan_to_num(floats(observations, "n_censored")), 1.0)
+    columns = (floats(observations, "runtime_s_median")[rows], n_ended[rows])
+    median_s, n_jobs = (np.where(is_seen, values, np.nan) for values in columns)
+    return median_s, n_jobs

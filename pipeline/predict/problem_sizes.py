@@ -1,0 +1,94 @@
+"""Problem sizes that borrow from one another: groups that differ in their problem_size alone."""
+
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.core.arrays import Floats, category_codes, floats
+from pipeline.core.columns import TEMPLATE_COLUMNS
+from pipeline.core.report import Report, Tally
+from pipeline.core.screen_settings import AcrossSettings
+from pipeline.core.tables import ACROSS
+from pipeline.predict.across import MIN_BASE_POINTS, MIN_TARGET_POINTS, Across, SizePair, across
+
+Series = dict[str, tuple[Floats, Floats]]
+
+
+def predict_across(groups: pa.Table, observations: pa.Table, settings: AcrossSettings) -> tuple[pa.Table, Report]:
+    """ACROSS: each group whose problem size is known and seen on fewer counts than another, on all the other's counts.
+
+    Its base is the size of the same application seen on most counts, four at least; of equals the one with most jobs.
+    Sizes that OBSERVATIONS leaves out of the fit are left out here. The Report counts groups with a problem size.
+    """
+    series = _series(observations)
+    named = groups.filter(pc.is_valid(groups.column("problem_size"))).to_pylist()
+    others = [name for name in TEMPLATE_COLUMNS if name != "problem_size"]
+
+    def application(row: dict[str, Any]) -> str:
+        return repr([row["site"], row["template"], *(row[name] for name in others)])
+
+    pairs = [
+        pair
+        for _, own in groupby(sorted(named, key=lambda row: (application(row), row["group_id"])), application)
+        for pair in _pairs(list(own), series)
+    ]
+    given = [SizePair(*series[base], *series[target]) for base, target in pairs]
+    procs = [np.union1d(pair.base_procs, pair.target_procs) for pair in given]
+    found = across(given, procs, settings)
+    whole, done = Tally(len(named)), Tally(len(pairs))
+    aside = {"no_base": Tally(len(named) - len(pairs))} if len(named) > len(pairs) else {}
+    facts = _facts([one.status(settings) for one in found])
+    return _table(pairs, procs, found, settings), Report("across", "group", whole, done, aside, facts).check()
+
+
+def _series(observations: pa.Table) -> Series:
+    kept = (floats(observations, "runtime_s_median") > 0) & ~(floats(observations, "fit_weight") == 0)
+    own = observations.filter(pa.array(kept))
+    codes, ids = category_codes(own, "group_id")
+    order = np.lexsort((floats(own, "procs"), codes))
+    cuts = np.searchsorted(codes[order], np.arange(1, len(ids)))
+    columns = (np.split(floats(own, name)[order], cuts) for name in ("procs", "runtime_s_median"))
+    return dict(zip(ids, zip(*columns, strict=True), strict=True)) if ids else {}
+
+
+def _pairs(rows: list[dict[str, Any]], series: Series) -> list[tuple[str, str]]:
+    """Base and target ids, of the groups of one application."""
+    counts = {row["group_id"]: len(series[row["group_id"]][0]) for row in rows if row["group_id"] in series}
+    bases = [row for row in rows if counts.get(row["group_id"], 0) >= MIN_BASE_POINTS]
+    if not bases:
+        return []
+    base = max(bases, key=lambda row: (counts[row["group_id"]], row["n_jobs"], row["group_id"]))["group_id"]
+    return [(base, name) for name, count in counts.items() if MIN_TARGET_POINTS <= count < counts[base]]
+
+
+def _facts(statuses: list[str]) -> dict[str, int]:
+    return {f"groups_{status}": statuses.count(status) for status in sorted(set(statuses))}
+
+
+def _table(
+    pairs: list[tuple[str, str]], procs: list[Floats], found: list[Across], settings: AcrossSettings
+) -> pa.Table:
+    sizes = [len(one) for one in procs]
+
+    def each(values: list[Any]) -> Any:
+        return np.repeat(np.array(values, object), sizes)
+
+    def joined(name: str) -> Floats:
+        return np.concatenate([getattr(one, name) for one in found]) if found else np.empty(0)
+
+    names = {"runtime_s": "runtime_s", "runtime_s_lo80": "lo80_s", "runtime_s_hi80": "hi80_s"}
+    names |= {"runtime_s_lo95": "lo95_s", "runtime_s_hi95": "hi95_s", "ratio_s": "ratio_s"}
+    table = ACROSS.build(
+        group_id=each([target for _, target in pairs]),
+        base_group_id=each([base for base, _ in pairs]),
+        procs=np.concatenate(procs).astype(np.int64) if procs else np.empty(0, np.int64),
+        status=each([one.status(settings) for one in found]),
+        same_application=each([one.same for one in found]).astype(np.float64),
+        overhead_power=each([one.power for one in found]).astype(np.float64),
+        **{column: joined(name) for column, name in names.items()},
+    )
+    order = np.lexsort((floats(table, "procs"), category_codes(table, "group_id")[0]))
+    return ACROSS.check(table.take(pa.array(order)))

@@ -1,0 +1,106 @@
+"""What a log has shown of its groups, as the model average reads it, and the curve it draws from that."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy.special import stdtrit
+
+from pipeline.core.arrays import Floats, Ints, category_codes, floats
+from pipeline.core.settings import PredictSettings
+from pipeline.predict.average import QUANTILES, Averaged, average
+from pipeline.predict.calibration import calibrated_drift
+from pipeline.predict.curves import Curves
+from pipeline.predict.noise import has_noise, log_wide_sd, median_variance, repeats, run_log_sd
+from pipeline.predict.siblings import Kin
+from pipeline.predict.sizes import FREEDOM, Sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The sizes of every group, in the groups' order, with their kin; per group the log sd of a single run.
+
+    `drift_log_sd` is what the log's held-out sizes called for (see calibration.py).
+    """
+
+    sizes: Sizes
+    kin: Kin
+    run_sd: Floats
+    drift_log_sd: float
+
+    @classmethod
+    def of(
+        cls, chosen: Curves, observations: pa.Table, application: Mapping[str, str], settings: PredictSettings
+    ) -> Self:
+        """The groups of `chosen`; `application` names the application of a group, where it is known."""
+        offsets, rows = _series(chosen, observations)
+        n_runs = np.maximum(floats(rows, "n_jobs") - np.nan_to_num(floats(rows, "n_censored")), 1.0)
+        weights = np.nan_to_num(floats(rows, "fit_weight"), nan=1.0)
+        run_sd = _run_sd(offsets, n_runs, chosen["core_log_sd"], settings)
+        columns = (floats(rows, "procs"), floats(rows, "runtime_s_median"), n_runs, weights)
+        return cls.build(offsets, *columns, run_sd, _codes(chosen, application), settings)
+
+    @classmethod
+    def build(
+        cls, offsets: Ints, procs: Floats, runtime_s: Floats, n_runs: Floats, weights: Floats,
+        run_sd: Floats, application: Ints, settings: PredictSettings,
+    ) -> Self:  # fmt: skip
+        """From columns: per size its median runtime, how many runs that is of and a weight (1: as any other)."""
+        n_series = offsets.size - 1
+        series = np.repeat(np.arange(n_series), np.diff(offsets))
+        variance = median_variance(run_sd[series], n_runs, settings.measured_log_sd) / weights
+        sizes = Sizes(offsets, procs, runtime_s, variance, np.full(n_series, settings.drift_log_sd**2))
+        drift_log_sd = calibrated_drift(sizes, variance, settings.drift_log_sd)
+        sizes = Sizes(offsets, procs, runtime_s, variance, np.full(n_series, drift_log_sd**2))
+        return cls(sizes, Kin.of(sizes, application), run_sd, drift_log_sd)
+
+    def curve(self, group: Ints, procs: Floats) -> Averaged:
+        """The curve itself at each group and processor count, without what a new run scatters.
+
+        A group of one size is answered there, by its median; elsewhere by the average, as any other.
+        """
+        is_alone = (np.diff(self.sizes.offsets) == 1)[group]
+        first = self.sizes.offsets[group]
+        is_plain = is_alone & (self.sizes.procs[np.where(is_alone, first, 0)] == procs) if procs.size else is_alone
+        rows = np.flatnonzero(~is_plain)
+        found = average(self.sizes, group[rows], procs[rows], np.zeros(rows.size), self.kin)
+        log_s, split = np.empty((procs.size, QUANTILES.size)), np.zeros(procs.size)
+        log_s[rows], split[rows] = found.log_s, found.split
+        place = first[is_plain]
+        log_s[is_plain] = np.log(self.sizes.runtime_s[place])[:, None] + np.sqrt(self.sizes.variance[place])[
+            :, None
+        ] * stdtrit(FREEDOM, QUANTILES)
+        return Averaged(log_s, split, found.log_bayes)
+
+
+def _series(chosen: Curves, observations: pa.Table) -> tuple[Ints, pa.Table]:
+    """Offsets per group of `chosen`, and its observations that count, by rising procs."""
+    counts = pc.and_(
+        pc.is_valid(observations.column("runtime_s_median")),
+        pc.fill_null(pc.not_equal(observations.column("fit_weight"), 0.0), True),
+    )
+    kept = observations.filter(counts)
+    codes, ids = category_codes(kept, "group_id")
+    place = {group: row for row, group in enumerate(chosen.group_id)}
+    group = np.array([place.get(name, -1) for name in ids], np.int64)[codes] if ids else np.empty(0, np.int64)
+    order = np.lexsort((floats(kept, "procs"), group))
+    order = order[group[order] >= 0]
+    return np.searchsorted(group[order], np.arange(len(chosen) + 1)).astype(np.int64), kept.take(pa.array(order))
+
+
+def _run_sd(offsets: Ints, n_runs: Floats, core_log_sd: Floats, settings: PredictSettings) -> Floats:
+    freedom = np.where(np.isnan(core_log_sd), 0.0, repeats(offsets, n_runs))
+    run_sd = run_log_sd(freedom, core_log_sd, log_wide_sd(freedom, core_log_sd, settings.run_log_sd))
+    if has_noise(freedom, core_log_sd):
+        return run_sd
+    # One size without repeats says nothing of its own spread, and here no other group does.
+    return np.where((freedom == 0) & (np.diff(offsets) == 1), settings.default_log_sd, run_sd)
+
+
+def _codes(chosen: Curves, application: Mapping[str, str]) -> Ints:
+    names = [application.get(group) for group in chosen.group_id]
+    place = {name: code for code, name in enumerate(sorted({name for name in names if name is not None}))}
+    return np.array([-1 if name is None else place[name] for name in names], np.int64)

@@ -1,0 +1,57 @@
+"""Processor counts worth asking for, by time and by efficiency, on the model average's median curve."""
+
+import numpy as np
+
+from pipeline.core.arrays import Bools, Floats, Ints
+from pipeline.predict.curves import Curves
+from pipeline.predict.seen import Seen
+
+PER_DOUBLING = 8
+"""Counts looked at per doubling: answers are whole counts at most 9% apart."""
+
+NO_FASTER = 1.01
+"""Runtimes within this many times the least count as least: nobody waits for the last per cent."""
+
+
+def worth_asking(seen: Seen, groups: Ints, scaling: Curves, reach: float, max_procs: int | None) -> dict[str, Floats]:
+    """Per group, by column of SCALABILITY: the count of least runtime, and the last of at least 80% and 50% efficiency.
+
+    Looked for from 1 to `reach` times the largest size seen, on the machine. NaN where the answer lies beyond, as the
+    fastest count does where runtime still falls there.
+    """
+    counts = [_counts(top, reach, max_procs) for top in scaling["procs_max"]]
+    lengths = np.array([len(found) for found in counts], np.int64)
+    procs = np.concatenate(counts) if counts else np.empty(0)
+    runtime_s = np.exp(seen.curve(np.repeat(groups, lengths), procs).log_s[:, 2])
+    starts = np.cumsum(lengths) - lengths
+    efficiency = np.repeat(runtime_s[starts] if len(starts) else runtime_s, lengths) / (runtime_s * procs)
+    least = np.minimum.reduceat(runtime_s, starts) if len(starts) else runtime_s
+    optimal = _first(runtime_s <= NO_FASTER * np.repeat(least, lengths), starts, lengths)
+    ends = starts + lengths - 1
+    still_falls = runtime_s[ends] <= least
+    return {
+        "time_optimal_procs": _at(procs, np.where(still_falls, -1, optimal)),
+        "efficiency_80_procs": _at(procs, _first(efficiency < 0.8, starts, lengths) - 1),
+        "efficiency_50_procs": _at(procs, _first(efficiency < 0.5, starts, lengths) - 1),
+    }
+
+
+def _counts(largest: float, reach: float, max_procs: int | None) -> Floats:
+    top = max(min(largest * reach, max(max_procs or np.inf, largest)), 1.0)
+    steps = np.arange(0, np.floor(np.log2(top) * PER_DOUBLING) + 1) / PER_DOUBLING
+    return np.unique(np.append(np.round(2.0**steps), np.floor(top)))
+
+
+def _first(holds: Bools, starts: Ints, lengths: Ints) -> Ints:
+    """First place in each slice where it holds; -1 where nowhere."""
+    found = np.flatnonzero(holds)
+    if not found.size:
+        return np.full(len(starts), -1)
+    place = np.searchsorted(found, starts)
+    first = np.append(found, -1)[place]
+    inside: Ints = np.where((first >= starts) & (first < starts + lengths), first, -1)
+    return inside
+
+
+def _at(procs: Floats, place: Ints) -> Floats:
+    return np.where(place >= 0, np.append(procs, np.nan)[np.maximum(place, -1)], np.nan)

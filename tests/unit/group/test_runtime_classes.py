@@ -1,0 +1,55 @@
+"""Runtime classes: problem sizes nothing names are found by their factors; one class stays one."""
+
+import numpy as np
+import pytest
+
+from pipeline.core.screen_settings import ClassSettings
+from pipeline.core.tables import JOBS
+from pipeline.group.runtime_classes import find_classes, runtime_classes
+
+SETTINGS = ClassSettings()
+
+
+def made(factors: list[float], n_jobs: int, seed: int, log_sd: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
+    """Processors and log runtimes of jobs on one Amdahl curve times one of the factors each."""
+    rng = np.random.default_rng(seed)
+    procs = 2 ** rng.integers(0, 7, n_jobs)
+    log_t = np.log(1000 * (0.05 + 0.95 / procs)) + np.log(rng.choice(factors, n_jobs))
+    return procs, log_t + log_sd * rng.standard_normal(n_jobs)
+
+
+@pytest.mark.parametrize("factors", [[1.0, 4.0], [1.0, 3.0, 9.0]])
+def test_classes_are_found_with_their_factors(factors: list[float]) -> None:
+    for seed in range(10):
+        offsets, counts = find_classes(*made(factors, 300, seed), SETTINGS)
+        np.testing.assert_allclose(np.exp(offsets - offsets[0]), factors, rtol=0.1)
+        assert counts.sum() == 300
+
+
+def test_one_class_stays_one() -> None:
+    """Among 100 groups of one class, at a spread of 10% and of 50%, none is split."""
+    for log_sd in (0.1, 0.5):
+        found = [len(find_classes(*made([1.0], 100, seed, log_sd), SETTINGS)[0]) for seed in range(50)]
+        assert found == [1] * 50
+
+
+def test_the_unit_of_time_does_not_matter() -> None:
+    procs, log_t = made([1.0, 4.0], 200, 1)
+    seconds, minutes = find_classes(procs, log_t, SETTINGS), find_classes(procs, log_t - np.log(60), SETTINGS)
+    np.testing.assert_allclose(np.diff(seconds[0]), np.diff(minutes[0]), rtol=1e-6)
+
+
+def test_the_table_names_groups_with_classes_alone() -> None:
+    (procs, log_t), (_, single) = made([1.0, 4.0], 200, 2), made([1.0], 200, 2)
+    jobs = JOBS.build(
+        site=["s"] * 400, job_id=[str(i) for i in range(400)], restart=np.zeros(400, np.int64),
+        source_file=["f"] * 400, source_line=np.arange(1, 401), procs=np.tile(procs, 2),
+        runtime_s=np.exp(np.concatenate([log_t, single])), group_id=["two"] * 200 + ["one"] * 200,
+    )  # fmt: skip
+    table, report = runtime_classes(jobs, SETTINGS)
+    assert table.column("group_id").to_pylist() == ["two", "two"]
+    assert table.column("runtime_class").to_pylist() == [1, 2]
+    assert table.column("class_factor").to_pylist() == pytest.approx([1, 4], rel=0.1)
+    assert sum(table.column("n_jobs").to_pylist()) == 200
+    assert report.facts == {"groups_with_classes": 1}
+    assert runtime_classes(JOBS.empty(), SETTINGS)[0].num_rows == 0

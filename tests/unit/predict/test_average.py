@@ -1,0 +1,196 @@
+"""The model average: against plain linear algebra, under changes that must not matter, and against what it promises."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import stdtr
+
+from pipeline.core.arrays import Floats
+from pipeline.predict.average import QUANTILES, average
+from pipeline.predict.bma_grid import shape_grid
+from pipeline.predict.calibration import DRIFTS, calibrated_drift
+from pipeline.predict.noise import log_wide_sd, median_variance, run_log_sd
+from pipeline.predict.siblings import Kin
+from pipeline.predict.sizes import FREEDOM, Sizes, shape_posteriors
+
+NOISE, DRIFT = 0.05**2, 0.07**2
+
+
+def sizes_of(*series: dict[float, float], noise: float = NOISE, drift: float = DRIFT) -> Sizes:
+    offsets = np.cumsum([0, *(len(one) for one in series)])
+    procs = np.array([n for one in series for n in one], np.float64)
+    runtime_s = np.array([t for one in series for t in one.values()], np.float64)
+    return Sizes(offsets.astype(np.int64), procs, runtime_s, np.full(procs.size, noise), np.full(len(series), drift))
+
+
+def predicted(sizes: Sizes, procs: list[float], new: float = 0.0) -> Floats:
+    """log runtimes at QUANTILES of the only series."""
+    at = np.array(procs, np.float64)
+    series = np.zeros(at.size, np.int64)
+    return average(sizes, series, at, np.full(at.size, new)).log_s
+
+
+def by_linear_algebra(sizes: Sizes, at: float) -> tuple[Floats, Floats, Floats, float]:
+    """Per shape: weight, place and scale of its Student-t, and its degrees of freedom, from the full covariance."""
+    grid, log2_x = shape_grid(), np.log2(np.append(sizes.procs, at) / sizes.procs[0])
+    rows = np.round((log2_x + 20) * 16).astype(int)
+    shape, m = grid.log_shape[rows], len(sizes.procs)
+    walk = sizes.drift[0] * np.minimum(*np.meshgrid(log2_x - log2_x.min(), log2_x - log2_x.min()))
+    inverse = np.linalg.inv(walk[:m, :m] + np.diag(sizes.variance))
+    ones, cross = np.ones(m), walk[:m, m]
+    error = np.log(sizes.runtime_s)[:, None] - shape[:m]
+    level = ones @ inverse @ error / (ones @ inverse @ ones)
+    off = error - level
+    misfit = np.einsum("ig,ij,jg->g", off, inverse, off)
+    weight = grid.prior * (FREEDOM + misfit) ** (-0.5 * (FREEDOM + m - 1))
+    place = shape[m] + level + cross @ inverse @ off
+    own = walk[m, m] - cross @ inverse @ cross + (1 - ones @ inverse @ cross) ** 2 / (ones @ inverse @ ones)
+    return weight / weight.sum(), place, np.sqrt((FREEDOM + misfit) / (FREEDOM + m - 1) * own), FREEDOM + m - 1
+
+
+@pytest.mark.parametrize("at", [0.5, 1.0, 2.0, 8.0, 16.0, 64.0])
+def test_filtering_is_the_full_covariance(at: float) -> None:
+    sizes = sizes_of({1: 900.0, 4: 300.0, 8: 170.0, 16: 120.0})
+    found = predicted(sizes, [at])[0]
+    weight, place, scale, freedom = by_linear_algebra(sizes, at)
+    below = [float((weight * stdtr(freedom, (q - place) / scale)).sum()) for q in found]
+    # Terms within a fifth of a scale share a bin, and shapes below e^-9 of the best are left out.
+    assert below == pytest.approx(list(QUANTILES), abs=0.004)
+
+
+series_of_any = st.lists(
+    st.tuples(st.integers(1, 4096), st.floats(0.01, 1e6)), min_size=1, max_size=8, unique_by=lambda point: point[0]
+).map(lambda points: dict(sorted(points)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(series_of_any, st.floats(1e-3, 1e3))
+def test_the_unit_of_time_is_nothing(series: dict[int, float], factor: float) -> None:
+    once = predicted(sizes_of(series), [1.0, 10.0, 1000.0])
+    other = predicted(sizes_of({n: t * factor for n, t in series.items()}), [1.0, 10.0, 1000.0])
+    assert other == pytest.approx(once + np.log(factor), abs=0.02)
+
+
+@settings(max_examples=60, deadline=None)
+@given(series_of_any, st.sampled_from([2, 16]))
+def test_the_unit_of_processors_is_nothing(series: dict[int, float], factor: int) -> None:
+    once = predicted(sizes_of(series), [1.0, 10.0, 1000.0])
+    other = predicted(sizes_of({n * factor: t for n, t in series.items()}), [1.0 * factor, 10.0 * factor, 1e3 * factor])
+    assert other == pytest.approx(once, abs=0.02)
+
+
+@settings(max_examples=60, deadline=None)
+@given(series_of_any)
+def test_quantiles_rise_and_intervals_widen_with_distance(series: dict[int, float]) -> None:
+    largest = max(series)
+    found = predicted(sizes_of(series), [float(largest * 2**k) for k in range(5)])
+    assert (np.diff(found, axis=1) >= 0).all()
+    # Shapes may meet again a little further out, so the width may shrink, but never to below what one doubling has.
+    width = found[:, 3] - found[:, 1]
+    assert (width[1:] > width[0] - 0.02).all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(series_of_any, min_size=1, max_size=6), st.randoms(use_true_random=False))
+def test_the_order_of_series_and_targets_is_nothing(many: list[dict[int, float]], random: object) -> None:
+    order = list(range(len(many)))
+    random.shuffle(order)  # type: ignore[attr-defined]
+    series, procs = np.repeat(np.arange(len(many)), 2), np.tile([3.0, 77.0], len(many))
+    once = average(sizes_of(*many), series, procs, np.zeros(procs.size))
+    place = np.argsort(order)[series][::-1]
+    again = average(sizes_of(*(many[k] for k in order)), place, procs[::-1], np.zeros(procs.size))
+    assert (again.log_s[::-1] == once.log_s).all() and (again.split[::-1] == once.split).all()
+
+
+def test_many_repeats_outweigh_the_curve() -> None:
+    sizes = sizes_of({1: 1000.0, 2: 500.0, 4: 400.0, 8: 125.0}, noise=1e-6)
+    assert np.exp(predicted(sizes, [4.0])[0, 2]) == pytest.approx(400.0, rel=0.01)
+
+
+def test_a_series_without_sizes_has_no_answer() -> None:
+    sizes = sizes_of({}, {1: 5.0, 2: 3.0})
+    found = average(sizes, np.array([0, 1]), np.array([4.0, 4.0]), np.zeros(2)).log_s
+    assert np.isnan(found[0]).all() and np.isfinite(found[1]).all()
+
+
+def test_a_series_does_not_inform_itself() -> None:
+    one, other = {1: 100.0, 2: 60.0, 4: 45.0}, {1: 10.0, 2: 6.0, 4: 4.5, 8: 4.5, 16: 4.5, 32: 4.5}
+    alone = predicted(sizes_of(one), [64.0])
+    kin = Kin.of(sizes_of(one, other), np.array([0, 1]))
+    at, group = np.array([64.0]), np.array([0])
+    assert average(sizes_of(one, other), group, at, np.zeros(1), kin).log_s == pytest.approx(alone)
+    kin = Kin.of(sizes_of(one, other), np.array([0, 0]))
+    assert average(sizes_of(one, other), group, at, np.zeros(1), kin).log_s[0, 2] > alone[0, 2]
+
+
+def test_posteriors_sum_to_one_and_favour_the_truth() -> None:
+    weights = shape_posteriors(sizes_of({2**k: 2.0**-k for k in range(8)}, noise=1e-4, drift=1e-4))
+    grid = shape_grid()
+    assert weights.sum() == pytest.approx(1)
+    assert weights[0, grid.family == grid.families.index("constant")].sum() < 1e-6
+
+
+def test_drift_is_small_where_a_law_holds_and_large_where_none_does() -> None:
+    rng = np.random.default_rng(3)
+    counts = 2.0 ** np.arange(6)
+
+    def log_of(drift: float) -> float:
+        walk = np.cumsum(drift * rng.standard_normal((60, 6)), axis=1)
+        shares = rng.uniform(0.001, 0.2, 60)
+        curves = [np.exp(w) * (f + (1 - f) / counts) for w, f in zip(walk, shares, strict=True)]
+        sizes = sizes_of(*(dict(zip(counts, one, strict=True)) for one in curves), noise=0.02**2)
+        return calibrated_drift(sizes, sizes.variance, 0.05)
+
+    assert log_of(0.0) == DRIFTS[0]
+    assert log_of(0.15) >= 0.05
+
+
+def test_a_short_log_keeps_the_default_drift() -> None:
+    sizes = sizes_of({1: 4.0, 2: 2.0, 4: 1.0, 8: 0.5})
+    assert calibrated_drift(sizes, sizes.variance, 0.0625) == 0.0625
+
+
+def _truth(rng: np.random.Generator, procs: Floats) -> Floats:
+    """A law at random: Amdahl, with an overhead in n or in log n, or Downey's high-variance mode."""
+    share, overhead = 10 ** rng.uniform(-4, -0.5), 10 ** rng.uniform(-5, -2)
+    bend = 2 ** rng.uniform(1, 10)
+    falling = share + (1 - share) / procs
+    rising = (
+        0.0,
+        overhead * (procs - 1),
+        10 * overhead * np.log2(procs),
+        share / np.minimum(procs, bend) - share / procs,
+    )
+    curve: Floats = falling + rising[rng.integers(4)]
+    return curve
+
+
+def test_intervals_cover_what_they_say_on_synthetic_logs() -> None:
+    """800 series of 3 to 8 sizes with noise of 2 to 20%, calibrated on themselves as a log is: one new run each."""
+    rng = np.random.default_rng(11)
+    many, new, n_runs, freedom, core = [], [], [], [], []
+    for _ in range(800):
+        m, repeats = int(rng.integers(3, 9)), int(rng.choice([1, 1, 3, 5]))
+        procs = 2.0 ** np.arange(m + 2) * 2 ** int(rng.integers(0, 3))
+        runs = np.log(_truth(rng, procs)) + np.exp(rng.uniform(np.log(0.02), np.log(0.2))) * rng.standard_normal(
+            (repeats, m + 2)
+        )
+        many.append(dict(zip(procs[:m], np.exp(np.median(runs[:, :m], axis=0)), strict=True)))
+        new.append(list(zip(procs[m:], runs[0, m:], strict=True)))
+        n_runs += [repeats] * m
+        freedom.append((repeats - 1) * m)
+        core.append(runs[:, :m].std(axis=0, ddof=1).mean() if repeats > 1 else np.nan)
+    free, spread = np.array(freedom, np.float64), np.array(core)
+    run_sd = run_log_sd(free, spread, log_wide_sd(free, spread, 0.06))
+    sizes = sizes_of(*many)
+    of = np.repeat(np.arange(800), np.diff(sizes.offsets))
+    variance = median_variance(run_sd[of], np.array(n_runs, np.float64), 0.02)
+    drift = calibrated_drift(Sizes(sizes.offsets, sizes.procs, sizes.runtime_s, variance, sizes.drift), variance, 0.05)
+    sizes = Sizes(sizes.offsets, sizes.procs, sizes.runtime_s, variance, np.full(800, drift**2))
+    series = np.repeat(np.arange(800), 2)
+    procs, log_s = np.array([point for one in new for point in one]).T
+    found = average(sizes, series, procs, run_sd[series] ** 2 + 0.02**2).log_s
+    in80 = np.mean((log_s >= found[:, 1]) & (log_s <= found[:, 3]))
+    in95 = np.mean((log_s >= found[:, 0]) & (log_s <= found[:, 4]))
+    assert 0.75 <= in80 <= 0.85 and 0.92 <= in95 <= 0.98, (in80, in95, drift)
