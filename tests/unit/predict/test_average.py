@@ -12,7 +12,7 @@ from pipeline.predict.bma_grid import shape_grid
 from pipeline.predict.calibration import DRIFTS, calibrated_drift
 from pipeline.predict.noise import log_wide_sd, median_variance, run_log_sd
 from pipeline.predict.siblings import Kin
-from pipeline.predict.sizes import FREEDOM, Sizes, shape_posteriors
+from pipeline.predict.sizes import FREEDOM, Sizes
 
 NOISE, DRIFT = 0.05**2, 0.07**2
 
@@ -125,7 +125,7 @@ def test_a_series_does_not_inform_itself() -> None:
 
 
 def test_posteriors_sum_to_one_and_favour_the_truth() -> None:
-    weights = shape_posteriors(sizes_of({2**k: 2.0**-k for k in range(8)}, noise=1e-4, drift=1e-4))
+    weights = Kin.of(sizes_of({2**k: 2.0**-k for k in range(8)}, noise=1e-4, drift=1e-4), np.array([0])).told
     grid = shape_grid()
     assert weights.sum() == pytest.approx(1)
     assert weights[0, grid.family == grid.families.index("constant")].sum() < 1e-6
