@@ -16,8 +16,8 @@ LEAST_LOG2, MOST_LOG2 = -20, 30
 """What the table spans; beyond it the last slope goes on."""
 
 LAW_WEIGHTS = {"amdahl": 3.0, "amdahl_log": 0.5}
-"""Prior weight of a law; 1 where none is told. Of 1, 2, 3 and 0, 1/2, 1 those with the least error on applications whose
-series are not scored: every other law bends Amdahl's, and from few sizes would rather be believed to."""
+"""Prior weight of a law; 1 where none is told. Of 1, 2, 3 and 0, 1/2, 1 those that real applications prefer, each left
+out in turn: most other laws are Amdahl's with something more, which few sizes should not be read to show."""
 
 Curve = Callable[[Floats, Floats], Floats]
 

@@ -43,6 +43,10 @@ class Sizes:
         logs: Floats = np.log2(procs / least[series])
         return logs
 
+    def drifting(self, log_sd: float) -> "Sizes":
+        """The same, every series with this drift (log s per root of a doubling)."""
+        return Sizes(self.offsets, self.procs, self.runtime_s, self.variance, np.full(self.n_series, log_sd**2))
+
     def part(self, first: int, last: int) -> "Sizes":
         """Series first to last - 1."""
         rows = slice(self.offsets[first], self.offsets[last])
