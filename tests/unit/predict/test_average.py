@@ -148,7 +148,7 @@ def test_drift_is_small_where_a_law_holds_and_large_where_none_does() -> None:
 
 def test_a_short_log_keeps_the_default_drift() -> None:
     sizes = sizes_of({1: 4.0, 2: 2.0, 4: 1.0, 8: 0.5})
-    assert calibrated(sizes, sizes.variance, 0.0625) == Calibration(0.0625, (1.0, 1.0))
+    assert calibrated(sizes, sizes.variance, 0.0625) == Calibration(0.0625, (1.0, 1.25))
 
 
 def _truth(rng: np.random.Generator, procs: Floats) -> Floats:
