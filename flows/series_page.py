@@ -61,6 +61,7 @@ def _view(one: Mapping[str, Any]) -> dict[str, Any]:
         "name": one["series"],
         "told": f"{n_jobs:,} runs at {len(observed)} sizes, {len(excluded)} of them left out of the fit.",
         "advice": _advice(one["predictions"] or curve),
+        "patterns": [row["words"] for row in one["patterns"] if row["words"]],
         "figures": [(_whole((one["scalability"] or {}).get(name)), words) for name, words in _FIGURES.items()],
         "plot": Markup(plot),  # noqa: S704 - our own drawing, escaped there
         "law": chosen["law"] if chosen else None,
