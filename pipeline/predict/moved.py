@@ -92,7 +92,7 @@ def misfit(log_shape: Floats, log_t: Floats) -> tuple[Floats, Floats]:
     return scale, squares
 
 
-FREEDOM = 3.0
+FREEDOM = 3
 """Degrees of freedom the noise given is worth (the prototype's nu0)."""
 
 
