@@ -23,7 +23,8 @@ def student_below(z: float, freedom: int) -> float:
         total += term
         term *= cosine * cosine * k / (k + 1.0)
     inside = 2.0 / np.pi * (angle + sine * total) if odd else sine * total
-    return 0.5 + 0.5 * inside
+    below: float = 0.5 + 0.5 * inside
+    return below
 
 
 @kernel
