@@ -66,7 +66,13 @@ class AcrossSettings(Section):
     """How one problem size of an application tells another's runtimes."""
 
     same_prior: float = Field(
-        0.5, gt=0, lt=1, description="Prior probability that two problem sizes are one application's."
+        0.7, gt=0, lt=1, description="Prior probability that two problem sizes are one application's."
+    )
+    agreement: float = Field(
+        0.7,
+        ge=0,
+        lt=1,
+        description="Intervals are narrower by this share where two sizes surely are one application's.",
     )
     size_log_sd: float = Field(
         0.15, ge=0, description="What a base's curve leaves unexplained at another problem size (log s)."

@@ -114,6 +114,8 @@ def _one(pair: SizePair, procs: Floats, settings: AcrossSettings) -> Across:
     base = np.exp(base_log_runtime(pair.base_procs, pair.base_s, procs, log_sd))
     theta = float(share[is_moved] @ moved.log_theta) / same if same else np.nan
     power = 1 + theta / np.log(ratio) if abs(np.log(ratio)) > 0.1 else np.nan
+    # A mixture of all shapes holds far more than its share where the curve borrowed is right.
+    ends = ends[2] + (1 - settings.agreement * same) * (ends - ends[2])
     lo95_s, lo80_s, runtime_s, hi80_s, hi95_s = np.exp(ends)
     return Across(runtime_s, lo80_s, hi80_s, lo95_s, hi95_s, base * ratio, same, power)
 
