@@ -8,21 +8,21 @@ from pipeline.core.compiled import entry_kernel, kernel
 N_BINS = 128
 """Terms that end close together count as one."""
 
-CLOSE = 1e-6
+CLOSE = 1e-5
 """How far a quantile may be off (log s)."""
 
 
 @kernel
 def student_below(z: float, freedom: int) -> float:
     """P(T <= z), by the finite sums that whole degrees of freedom allow."""
-    angle = np.arctan(z / np.sqrt(freedom))
-    sine, cosine = np.sin(angle), np.cos(angle)
+    hypotenuse = np.sqrt(freedom + z * z)
+    sine, cosine = z / hypotenuse, np.sqrt(freedom) / hypotenuse
     odd = freedom % 2
     term, total = (cosine if odd else 1.0), 0.0
     for k in range(1 + odd, freedom, 2):
         total += term
         term *= cosine * cosine * k / (k + 1.0)
-    inside = 2.0 / np.pi * (angle + sine * total) if odd else sine * total
+    inside = 2.0 / np.pi * (np.arcsin(sine) + sine * total) if odd else sine * total
     below: float = 0.5 + 0.5 * inside
     return below
 
