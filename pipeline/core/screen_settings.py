@@ -95,3 +95,8 @@ class ClassSettings(Section):
     min_jobs: int = Field(40, ge=4, description="Jobs a group needs to tell classes.")
     min_share: float = Field(0.1, gt=0, lt=1, description="Share of the group's jobs in a class, at least.")
     least_factor: float = Field(1.5, gt=1, description="Runtime of a class over that of the one below, at least.")
+    valley_errors: float = Field(
+        3.0,
+        gt=0,
+        description="Standard errors by which fewer jobs lie between two classes than about either, at least.",
+    )
