@@ -6,16 +6,19 @@ from typing import Any
 from rich.table import Table
 
 from flows.render import console, grid, number, say
+from pipeline.core.screen_settings import AnomalySettings
 
 _LAW_COLUMNS = ("t1_s", "avg_parallelism", "sigma", "serial_fraction", "wssre", "loo_log_rmse")
 _LAW_HEADER = ("law", "status", "T(1) s", "A", "sigma", "serial fraction", "WSSRE", "leave-one-out", "")
 
 
-def print_series(series: Sequence[Mapping[str, Any]]) -> None:
+def print_series(series: Sequence[Mapping[str, Any]], *, is_screened: bool) -> None:
     """Every series in turn."""
     out = console()
     for one in series:
         out.print(_laws(one))
+        for line in screened(one) if is_screened else ():
+            out.print(say(line, 500), soft_wrap=True)
         out.print(_scaling(one["scalability"]))
         if one["reliability"]:
             out.print(
@@ -24,6 +27,26 @@ def print_series(series: Sequence[Mapping[str, Any]]) -> None:
         if one["predictions"]:
             out.print(_predictions(one["predictions"]))
         out.print()
+
+
+def screened(one: Mapping[str, Any]) -> list[str]:
+    """What the screens say of a series: each odd size, or why none is; and every pattern's advice."""
+    lines = [_odd(row) for row in one["observations"] if row["odd"]]
+    return [*(lines or [_why_none_is_odd(one)]), *(row["words"] for row in one["patterns"] if row["words"])]
+
+
+def _odd(row: Mapping[str, Any]) -> str:
+    found = f"Left out of the fits: {number(row['procs'])} processors, {number(row['runtime_s_median'])} s."
+    expected = f"The other sizes say {number(row['expected_s'])} s" if row["expected_s"] else "The other sizes differ"
+    return f"{found} {expected}; to keep it, --no-screen."
+
+
+def _why_none_is_odd(one: Mapping[str, Any]) -> str:
+    n_sizes, least = len(one["observations"]), AnomalySettings().min_points
+    if n_sizes < least:
+        return f"Odd sizes: not looked for below {least} sizes."
+    is_wide = any(row["status"] == "wide_group" for row in one["patterns"])
+    return "Odd sizes: not looked for, repeats spread too much." if is_wide else f"Odd sizes: none of {n_sizes}."
 
 
 def _laws(one: Mapping[str, Any]) -> Table:

@@ -13,7 +13,7 @@ from flows.failures import naming
 from flows.series import series_as_dicts
 from flows.series_page import index_page, series_page
 from pipeline.core.store import read_table, write_text
-from pipeline.core.tables import FITS, GROUPS, OBSERVATIONS, PREDICTIONS, SCALABILITY
+from pipeline.core.tables import FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
 from pipeline.core.text import printable
 from pipeline.publish import Manifest
 
@@ -27,7 +27,7 @@ def write_pages(manifest: Manifest, folder: Path) -> list[Path]:
 
     A page holds the application's groups with most jobs; it says how many it leaves out.
     """
-    kinds = (OBSERVATIONS, FITS, PREDICTIONS, SCALABILITY)
+    kinds = (OBSERVATIONS, PATTERNS, FITS, PREDICTIONS, SCALABILITY)
     tables = {kind.name: read_table(manifest.path(kind.name), kind) for kind in kinds}
     groups = read_table(manifest.path(GROUPS.name), GROUPS).to_pylist()
     by_application: dict[str, list[dict[str, Any]]] = {}
