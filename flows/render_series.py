@@ -26,6 +26,8 @@ def print_series(series: Sequence[Mapping[str, Any]], *, is_screened: bool) -> N
             )
         if one["predictions"]:
             out.print(_predictions(one["predictions"]))
+            for line in advised(one["predictions"]):
+                out.print(say(line, 500), soft_wrap=True)
         out.print()
 
 
@@ -47,6 +49,15 @@ def _why_none_is_odd(one: Mapping[str, Any]) -> str:
         return f"Odd sizes: not looked for below {least} sizes."
     is_wide = any(row["status"] == "wide_group" for row in one["patterns"])
     return "Odd sizes: not looked for, repeats spread too much." if is_wide else f"Odd sizes: none of {n_sizes}."
+
+
+def advised(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Each advice once, with the processor counts it is for."""
+    counts: dict[str, list[str]] = {}
+    for row in rows:
+        if row["advice"]:
+            counts.setdefault(row["advice"], []).append(number(row["procs"]))
+    return [f"At {', '.join(procs)}: {sentence}" for sentence, procs in counts.items()]
 
 
 def _laws(one: Mapping[str, Any]) -> Table:
@@ -82,12 +93,15 @@ def _scaling(found: Mapping[str, Any] | None) -> str:
         if working
         else "beyond what was searched"
     )
-    lines = [f"Largest useful allocation: {useful}", f"Processor working set: {efficient}"]
+    lines = [f"Largest useful allocation by the chosen law: {useful}", f"Processor working set: {efficient}"]
+    told = (("fastest", "time_optimal_procs"), *((f"{e}% efficient up to", f"efficiency_{e}_procs") for e in (80, 50)))
+    known = [f"{words} {number(int(found[name]))}" for words, name in told if found[name]]
+    lines += [f"By the average of all laws: {', '.join(known)} processors"] if known else []
     return "\n".join([*lines, say(found["advice"], 500)] if found["advice"] else lines)
 
 
 def _predictions(rows: Sequence[Mapping[str, Any]]) -> Table:
-    header = ("procs", "runtime s", "80% of runs", "95% of runs", "speedup", "efficiency", "reliability", "advice")
+    header = ("procs", "runtime s", "80% of runs", "95% of runs", "speedup", "efficiency", "reliability")
     cells = [
         (
             number(row["procs"]),
@@ -97,11 +111,9 @@ def _predictions(rows: Sequence[Mapping[str, Any]]) -> Table:
             number(row["speedup"]),
             number(row["efficiency"]),
             say(row["reliability"]),
-            say(row["advice"] or "", 300),
         )
         for row in rows
     ]
     table = grid("Predictions", header, cells, texts=0)
-    for column in table.columns[-2:]:
-        column.justify, column.overflow = "left", "fold"
+    table.columns[-1].justify, table.columns[-1].overflow = "left", "fold"
     return table

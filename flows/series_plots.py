@@ -83,7 +83,8 @@ def _efficiency(axes: Axes, predictions: Rows) -> None:
     for share in (0.5, 0.8):
         axes.axhline(share, color=COLOURS["muted"], linewidth=0.7, linestyle=(0, (2, 3)))
     axes.set_xscale("log", base=2)
-    axes.set_ylim(bottom=0)
+    # Where T(1) is far from what was seen, efficiencies are absurd, and say so by leaving the plot.
+    axes.set_ylim(0, min(axes.get_ylim()[1], 1.5))
     _count_axis(axes)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))
 

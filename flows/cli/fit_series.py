@@ -71,16 +71,19 @@ def fit_series(
         check_suffix(out)
     tables = fit_and_predict(read_series(file), at, max_procs, loss, is_screened=screen)
     series = series_as_dicts(tables)
-    page = _page(file, series, tables) if report else None
-    written = write_series(out, tables) if out else {}
-    if report and page is not None:
-        from flows.failures import naming
-        from pipeline.core.store import write_text
-
-        with naming(report):
-            write_text(report, page)
-        written["page"] = report
+    if report:
+        _write_page(report, _page(file, series, tables))
+    written = (write_series(out, tables) if out else {}) | ({"page": report} if report else {})
     _print(series, {name: str(path) for name, path in written.items()}, as_json=json, is_screened=screen)
+
+
+def _write_page(path: Path, page: str) -> None:
+    """Before the tables: where the page cannot be written, nothing is."""
+    from flows.failures import naming
+    from pipeline.core.store import write_text
+
+    with naming(path):
+        write_text(path, page)
 
 
 def _page(file: Path, series: list[dict[str, Any]], tables: dict[str, Any]) -> str:
