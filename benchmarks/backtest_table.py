@@ -63,6 +63,8 @@ def coverage(rows: list[Row]) -> list[str]:
 
 def main() -> None:
     """Print both tables."""
+    if len(sys.argv) != 2:
+        sys.exit("Give the figures that `walltime backtest --out FIGURES.parquet` wrote.")
     rows = pq.read_table(sys.argv[1]).to_pylist()
     print("\n".join([*errors(rows), "", *coverage(rows)]))
 

@@ -41,7 +41,7 @@ def _arrays(series: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def scored(pairs: list[tuple[str, SizePair, np.ndarray, np.ndarray]]) -> list[dict[str, Any]]:
-    """Per pair: errors of joint fit, target's points alone and constant ratio; 80% coverage; the test."""
+    """Per pair: errors of joint fit, target's points alone and constant ratio; coverage, width (log); the test."""
     settings, apart = AcrossSettings(), AcrossSettings(same_prior=1e-12)
     given, wanted = [pair for _, pair, _, _ in pairs], [procs for _, _, procs, _ in pairs]
     joint, alone = across(given, wanted, settings), across(given, wanted, apart)
@@ -52,6 +52,8 @@ def scored(pairs: list[tuple[str, SizePair, np.ndarray, np.ndarray]]) -> list[di
             "alone": _error(other.runtime_s, truth_s),
             "ratio": _error(one.ratio_s, truth_s),
             "inside80": float(((one.lo80_s <= truth_s) & (truth_s <= one.hi80_s)).mean()),
+            "inside95": float(((one.lo95_s <= truth_s) & (truth_s <= one.hi95_s)).mean()),
+            "width80": float(np.log(one.hi80_s / one.lo80_s).mean()),
             "inside80_alone": float(((other.lo80_s <= truth_s) & (truth_s <= other.hi80_s)).mean()),
             "same": one.same,
             "status": one.status(settings),
@@ -83,9 +85,9 @@ def main() -> None:
         )
     for _, target in CLASSES:
         own = [row for row in rows if f" {target} from" in row["pair"]]
-        for name in ("joint", "alone", "ratio", "inside80", "inside80_alone"):
+        for name in ("joint", "alone", "ratio", "inside80", "inside95", "width80", "inside80_alone"):
             values = [row[name] for row in own]
-            print(f"{target}: {name} median {np.median(values):.1f} mean {np.mean(values):.2f}")
+            print(f"{target}: {name} median {np.median(values):.1f} mean {np.mean(values):.3f}")
     misled = [row for row in rows if row["ratio"] > 25]
     noticed = sum(row["status"] != "same_shape" for row in misled)
     print(f"constant ratio more than 25% off: {len(misled)}, of which the test notices {noticed}; ", end="")

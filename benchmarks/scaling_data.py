@@ -45,17 +45,21 @@ def npb(folder: Path, size: str) -> pd.DataFrame:
     return runs.rename(columns=named | {"time_s": "runtime_s"})[COLUMNS]
 
 
-def main() -> None:
+def write(folder: Path, out: Path) -> None:
     """Write the CSVs and say how many series each holds."""
-    if len(sys.argv) != 3:
-        print("skipped: give the folder of the data and the folder to write")
-        return
-    folder, out = Path(sys.argv[1]), Path(sys.argv[2])
     out.mkdir(parents=True, exist_ok=True)
     tables = {"real": pd.concat([archer(folder), namd(folder)])} | {f"npb-{size}": npb(folder, size) for size in "AWS"}
     for name, table in tables.items():
         table.to_csv(out / f"{name}.csv", index=False)
         print(f"{out / name}.csv: {len(table)} runs, {table.groupby(COLUMNS[:3]).ngroups} series")
+
+
+def main() -> None:
+    """Write what the command line names."""
+    if len(sys.argv) != 3:
+        print("skipped: give the folder of the data and the folder to write")
+        return
+    write(Path(sys.argv[1]), Path(sys.argv[2]))
 
 
 if __name__ == "__main__":

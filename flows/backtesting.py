@@ -81,24 +81,25 @@ def known_methods(asked: Sequence[str], known: Sequence[str]) -> tuple[str, ...]
 def try_methods(task: Task) -> Tried:
     """Read and clean a log, and score every method as of each submit."""
     name = printable(task.log, 40)
+    asked = {method: bound(method, task.settings) for method in task.methods}
     with staging(f"{name}: read") as stage:
         jobs, _, stage.report = ingest(task.paths, task.settings.site, task.settings.ingest)
     flagged, *_ = clean(jobs, task.settings.clean, task.settings.site)
     cpu_s: dict[str, float] = {}
-    bound = {method: _timed(name, method, task.settings, cpu_s) for method in task.methods}
+    timed = {method: _timed(name, method, call, cpu_s) for method, call in asked.items()}
     if task.is_checked_for_leaks:
         _check_leaks(flagged, task)
-    table, report = backtest(flagged, task.settings, bound, task.log)
+    table, report = backtest(flagged, task.settings, timed, task.log)
     if not table.num_rows:
         raise InputError(name, f"{jobs.num_rows} jobs, none to score", "jobs with times and a runtime")
     return Tried(task.log, table, report.check(), cpu_s)
 
 
-def _timed(log: str, method: str, settings: RunSettings, cpu_s: dict[str, float]) -> Estimator:
+def _timed(log: str, method: str, call: Estimator, cpu_s: dict[str, float]) -> Estimator:
     def estimate(past: History) -> Floats:
         with staging(f"{log}: {method}"):
             began = time.process_time()
-            found = bound(method, settings)(past)
+            found = call(past)
             cpu_s[method] = time.process_time() - began
         return found
 

@@ -1,17 +1,24 @@
 """Which methods there are to try, with a config's settings bound to them."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from pipeline.core.arrays import Floats
 from pipeline.core.settings import RunSettings
 from pipeline.estimate.history import History
 from pipeline.estimate.registry import ESTIMATORS
+from pipeline.estimate.templates import smith
+from pipeline.estimate.templates_toml import read_templates
 
 METHODS = tuple(ESTIMATORS)
 
 
 def bound(method: str, settings: RunSettings) -> Callable[[History], Floats]:
-    """A method that asks for nothing but a log's history."""
+    """A method that asks for nothing but a log's history; ConfigError where its templates cannot be read."""
+
+    if method == "smith" and settings.forecast.templates_file:
+        templates = read_templates(Path(settings.forecast.templates_file).expanduser())
+        return lambda past: smith(past, templates)
 
     def estimate(past: History) -> Floats:
         return ESTIMATORS[method](past, settings.forecast)

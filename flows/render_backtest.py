@@ -33,7 +33,9 @@ def print_tried_json(found: Sequence[Tried], written: Mapping[str, Path]) -> Non
     print_json({"logs": logs, "written": {name: str(path) for name, path in written.items()}})
 
 
-def print_tried(found: Sequence[Tried], by: str | None, written: Mapping[str, Path]) -> None:
+def print_tried(
+    found: Sequence[Tried], by: str | None, written: Mapping[str, Path], *, is_checked_for_leaks: bool = False
+) -> None:
     """A table a log, the best method first and marked; by month or size where asked."""
     out = console()
     for tried in found:
@@ -44,6 +46,8 @@ def print_tried(found: Sequence[Tried], by: str | None, written: Mapping[str, Pa
             out.print()
             out.print(_parts(tried, by))
         out.print()
+    if is_checked_for_leaks:
+        out.print("No method's estimates changed with what had not happened by then.")
     for name, path in written.items():
         out.print(f"Wrote {name} to {say(path, 1000)}", soft_wrap=True)
 

@@ -9,7 +9,7 @@ from flows.render import console, grid, instant, number, say
 def print_answer(found: Mapping[str, Any], requested_s: float | None) -> None:
     """The estimate, its quantiles, and why: which template, how many jobs, how old, which fit."""
     out = console()
-    out.print(_median(found["runtime_s"]))
+    out.print(_median(found["runtime_s"], is_any=found["template"] == "all"))
     quantiles = [(q, found[f"runtime_s_q{q}"]) for q in (10, 50, 80, 90, 95, 99)]
     rows = [(f"{q}%", number(value), say(span(value))) for q, value in quantiles if value is not None]
     out.print(grid("", ("jobs done by then", "s", ""), rows))
@@ -17,12 +17,14 @@ def print_answer(found: Mapping[str, Any], requested_s: float | None) -> None:
         out.print(say(sentence, 500))
 
 
-def _median(runtime_s: float | None) -> str:
+def _median(runtime_s: float | None, *, is_any: bool) -> str:
     """A median is unknown where half of the jobs or more were stopped at their limits."""
     if runtime_s is None:
         return (
             "So many jobs like this one were stopped before they were done that their median is unknown: ask for more."
         )
+    if is_any:
+        return f"No job like this one is known; [bold]{span(runtime_s)}[/bold] is the median of what all jobs took."
     return f"[bold]{span(runtime_s)}[/bold] is the median of what jobs like this one took."
 
 

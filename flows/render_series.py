@@ -6,16 +6,19 @@ from typing import Any
 from rich.table import Table
 
 from flows.render import console, grid, number, say
+from pipeline.core.screen_settings import AnomalySettings
 
 _LAW_COLUMNS = ("t1_s", "avg_parallelism", "sigma", "serial_fraction", "wssre", "loo_log_rmse")
 _LAW_HEADER = ("law", "status", "T(1) s", "A", "sigma", "serial fraction", "WSSRE", "leave-one-out", "")
 
 
-def print_series(series: Sequence[Mapping[str, Any]]) -> None:
+def print_series(series: Sequence[Mapping[str, Any]], *, is_screened: bool) -> None:
     """Every series in turn."""
     out = console()
     for one in series:
         out.print(_laws(one))
+        for line in screened(one) if is_screened else ():
+            out.print(say(line, 500), soft_wrap=True)
         out.print(_scaling(one["scalability"]))
         if one["reliability"]:
             out.print(
@@ -23,7 +26,38 @@ def print_series(series: Sequence[Mapping[str, Any]]) -> None:
             )
         if one["predictions"]:
             out.print(_predictions(one["predictions"]))
+            for line in advised(one["predictions"]):
+                out.print(say(line, 500), soft_wrap=True)
         out.print()
+
+
+def screened(one: Mapping[str, Any]) -> list[str]:
+    """What the screens say of a series: each odd size, or why none is; and every pattern's advice."""
+    lines = [_odd(row) for row in one["observations"] if row["odd"]]
+    return [*(lines or [_why_none_is_odd(one)]), *(row["words"] for row in one["patterns"] if row["words"])]
+
+
+def _odd(row: Mapping[str, Any]) -> str:
+    found = f"Left out of the fits: {number(row['procs'])} processors, {number(row['runtime_s_median'])} s."
+    expected = f"The other sizes say {number(row['expected_s'])} s" if row["expected_s"] else "The other sizes differ"
+    return f"{found} {expected}; to keep it, --no-screen."
+
+
+def _why_none_is_odd(one: Mapping[str, Any]) -> str:
+    n_sizes, least = len(one["observations"]), AnomalySettings().min_points
+    if n_sizes < least:
+        return f"Odd sizes: not looked for below {least} sizes."
+    is_wide = any(row["status"] == "wide_group" for row in one["patterns"])
+    return "Odd sizes: not looked for, repeats spread too much." if is_wide else f"Odd sizes: none of {n_sizes}."
+
+
+def advised(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Each advice once, with the processor counts it is for."""
+    counts: dict[str, list[str]] = {}
+    for row in rows:
+        if row["advice"]:
+            counts.setdefault(row["advice"], []).append(number(row["procs"]))
+    return [f"At {', '.join(procs)}: {sentence}" for sentence, procs in counts.items()]
 
 
 def _laws(one: Mapping[str, Any]) -> Table:
@@ -59,12 +93,15 @@ def _scaling(found: Mapping[str, Any] | None) -> str:
         if working
         else "beyond what was searched"
     )
-    lines = [f"Largest useful allocation: {useful}", f"Processor working set: {efficient}"]
+    lines = [f"Largest useful allocation by the chosen law: {useful}", f"Processor working set: {efficient}"]
+    told = (("fastest", "time_optimal_procs"), *((f"{e}% efficient up to", f"efficiency_{e}_procs") for e in (80, 50)))
+    known = [f"{words} {number(int(found[name]))}" for words, name in told if found[name]]
+    lines += [f"By the average of all laws: {', '.join(known)} processors"] if known else []
     return "\n".join([*lines, say(found["advice"], 500)] if found["advice"] else lines)
 
 
 def _predictions(rows: Sequence[Mapping[str, Any]]) -> Table:
-    header = ("procs", "runtime s", "80% of runs", "95% of runs", "speedup", "efficiency", "reliability", "advice")
+    header = ("procs", "runtime s", "80% of runs", "95% of runs", "speedup", "efficiency", "reliability")
     cells = [
         (
             number(row["procs"]),
@@ -74,11 +111,9 @@ def _predictions(rows: Sequence[Mapping[str, Any]]) -> Table:
             number(row["speedup"]),
             number(row["efficiency"]),
             say(row["reliability"]),
-            say(row["advice"] or "", 300),
         )
         for row in rows
     ]
     table = grid("Predictions", header, cells, texts=0)
-    for column in table.columns[-2:]:
-        column.justify, column.overflow = "left", "fold"
+    table.columns[-1].justify, table.columns[-1].overflow = "left", "fold"
     return table

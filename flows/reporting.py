@@ -13,7 +13,7 @@ from flows.failures import naming
 from flows.series import series_as_dicts
 from flows.series_page import index_page, series_page
 from pipeline.core.store import read_table, write_text
-from pipeline.core.tables import FITS, GROUPS, OBSERVATIONS, PREDICTIONS, SCALABILITY
+from pipeline.core.tables import FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
 from pipeline.core.text import printable
 from pipeline.publish import Manifest
 
@@ -25,24 +25,30 @@ UNNAMED = "jobs of no known application"
 def write_pages(manifest: Manifest, folder: Path) -> list[Path]:
     """A page per application with a group of two sizes or more, and index.html; the paths, the list first.
 
-    A page holds the application's groups with most jobs; it says how many it leaves out.
+    A page holds the groups that gain from processors first, then those with most jobs; it says how many it leaves out.
     """
-    kinds = (OBSERVATIONS, FITS, PREDICTIONS, SCALABILITY)
+    kinds = (OBSERVATIONS, PATTERNS, FITS, PREDICTIONS, SCALABILITY)
     tables = {kind.name: read_table(manifest.path(kind.name), kind) for kind in kinds}
     groups = read_table(manifest.path(GROUPS.name), GROUPS).to_pylist()
     by_application: dict[str, list[dict[str, Any]]] = {}
-    for group in sorted(groups, key=lambda row: (-row["n_jobs"], row["group_id"])):
+    gaining = set(tables[SCALABILITY.name].column("group_id").to_pylist())
+    for group in sorted(groups, key=lambda row: (row["group_id"] not in gaining, -row["n_jobs"], row["group_id"])):
         if group["n_sizes"] >= MIN_SIZES:
             by_application.setdefault(group["application"] or UNNAMED, []).append(group)
     with naming(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    pages = {name: folder / page_name(name) for name in sorted(by_application)}
+    pages = {name: folder / page_name(name) for name in sorted(by_application, key=_natural)}
     for name, path in pages.items():
         _write(path, series_page(name, _shown(by_application[name], tables), len(by_application[name])))
     index = folder / "index.html"
     listed = [(name, path.name, len(by_application[name])) for name, path in pages.items()]
     _write(index, index_page(manifest.site, listed))
     return [index, *pages.values()]
+
+
+def _natural(name: str) -> list[tuple[bool, int, str]]:
+    """9 before 10."""
+    return [(not part.isdecimal(), int(part[:18]) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)]
 
 
 def page_name(application: str) -> str:

@@ -7,9 +7,11 @@ import pyarrow as pa
 
 from flows.series_csv import read_series_and_applications
 from pipeline.core.asked import Predictor
+from pipeline.core.errors import InputError
 from pipeline.core.evaluate_settings import ScalingSettings
 from pipeline.core.report import Report
 from pipeline.core.tables import OBSERVATIONS
+from pipeline.core.text import printable
 from pipeline.evaluate import evaluate_scaling
 from pipeline.fit import predictors as of_fits
 from pipeline.predict import predictors as of_series
@@ -23,7 +25,12 @@ def evaluated(
     """SCALING_ERRORS of these predictors over the series of all files, and the account of the series."""
     observations, applications = read_all(paths)
     asked = {name: PREDICTORS[name] for name in names}
-    return evaluate_scaling(observations, applications, asked, settings or ScalingSettings())
+    table, report = evaluate_scaling(observations, applications, asked, settings or ScalingSettings())
+    if not any(table.column("n_targets").to_pylist()):
+        found = f"{len(applications)} series, none of them with a size to predict"
+        expected = "a series of at least four sizes: three are given, the others predicted"
+        raise InputError(", ".join(printable(str(path)) for path in paths), found, expected)
+    return table, report
 
 
 def read_all(paths: Sequence[Path]) -> tuple[pa.Table, dict[str, str]]:

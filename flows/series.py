@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from flows.series_csv import applications
 from flows.tables_out import write_any
+from pipeline.core.screen_settings import AnomalySettings, PatternSettings
 from pipeline.core.settings import FitSettings, PredictSettings, SiteSettings
-from pipeline.core.tables import FITS, OBSERVATIONS, PREDICTIONS, SCALABILITY
-from pipeline.fit import fit
+from pipeline.core.tables import FITS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
+from pipeline.fit import find_patterns, fit, level, screen, unlevel
 from pipeline.predict import predict, scalability
 
 Loss = Literal["log", "relative"]
@@ -20,29 +21,51 @@ CURVE_POINTS = 60
 
 
 def fit_and_predict(
-    observations: pa.Table, at: Sequence[int], max_procs: int | None, loss: Loss = "relative"
+    observations: pa.Table,
+    at: Sequence[int],
+    max_procs: int | None,
+    loss: Loss = "relative",
+    *,
+    is_screened: bool = True,
 ) -> dict[str, pa.Table]:
-    """The tables of a few series: observations, fits, scalability and, at the sizes given, predictions.
+    """The tables of a few series: observations, patterns, fits, scalability and, at the sizes given, predictions.
 
     Relative errors by default: measured runtimes vary less than a log's, and ADEPT's WSSRE is what they are judged by.
+    Screened as a log's series are: odd sizes are left out of the fits, patterns taken out of them and put back into
+    predictions. Unscreened, the table of patterns is empty and observations are taken as they come.
     """
-    settings, site = PredictSettings(), SiteSettings(max_procs=max_procs)
-    named = applications(observations)
-    fits, report = fit(observations, FitSettings(loss=loss))
+    settings, patterns = PredictSettings(), PATTERNS.empty()
+    if is_screened:
+        patterns, report = find_patterns(observations, PatternSettings(), AnomalySettings().noise)
+        report.check()
+        observations, report = screen(observations, patterns, AnomalySettings())
+        report.check()
+    levelled, _ = level(observations, patterns)
+    fits, report = fit(levelled, FitSettings(loss=loss))
     report.check()
-    tables = {OBSERVATIONS.name: observations, FITS.name: fits}
-    tables[SCALABILITY.name], report = scalability(observations, fits, settings, RUN_ID, max_procs, named)
+    tables = {OBSERVATIONS.name: observations, PATTERNS.name: patterns, FITS.name: fits}
+    named = applications(observations)
+    tables[SCALABILITY.name], report = scalability(levelled, fits, settings, RUN_ID, max_procs, named)
     report.check()
     if at:
-        tables[PREDICTIONS.name], report = predict(observations, fits, settings, site, RUN_ID, at, named)
-        report.check()
+        tables[PREDICTIONS.name] = _predicted(tables, at, SiteSettings(max_procs=max_procs))
     return tables
+
+
+def _predicted(tables: Mapping[str, pa.Table], at: Sequence[int], site: SiteSettings) -> pa.Table:
+    """PREDICTIONS at the sizes given, each in the phase, or of the kind of processor count, it belongs to."""
+    observations, patterns = tables[OBSERVATIONS.name], tables[PATTERNS.name]
+    levelled, _ = level(observations, patterns)
+    named = applications(observations)
+    table, report = predict(levelled, tables[FITS.name], PredictSettings(), site, RUN_ID, at, named)
+    report.check()
+    return unlevel(table, patterns)[0]
 
 
 def write_series(out: Path, tables: Mapping[str, pa.Table]) -> dict[str, Path]:
     """Fits at `out`, the other tables beside it under its name."""
     written = {FITS.name: write_any(out, tables[FITS.name], FITS)}
-    for kind in (SCALABILITY, PREDICTIONS):
+    for kind in (OBSERVATIONS, PATTERNS, SCALABILITY, PREDICTIONS):
         if kind.name in tables:
             beside = out.with_name(f"{out.stem}.{kind.name}{out.suffix}")
             written[kind.name] = write_any(beside, tables[kind.name], kind)
@@ -50,13 +73,14 @@ def write_series(out: Path, tables: Mapping[str, pa.Table]) -> dict[str, Path]:
 
 
 def series_as_dicts(tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
-    """Per series: its observations, every law's fit, its scalability if a law scales, its predictions."""
+    """Per series: its observations, patterns, every law's fit, its scalability if a law scales, its predictions."""
     rows = {name: _by_group(table) for name, table in tables.items()}
     reliability = _reliability(tables)
     return [
         {
             "series": group_id,
             "observations": rows[OBSERVATIONS.name][group_id],
+            "patterns": rows[PATTERNS.name].get(group_id, []),
             "laws": rows[FITS.name].get(group_id, []),
             "scalability": next(iter(rows[SCALABILITY.name].get(group_id, [])), None),
             "reliability": reliability.get(group_id),
@@ -71,10 +95,7 @@ def with_curves(series: Sequence[dict[str, Any]], tables: Mapping[str, pa.Table]
     sizes = {one["series"]: [row["procs"] for row in one["observations"]] for one in series}
     counts = {name: set(curve_counts(min(found), max(found))) for name, found in sizes.items()}
     every = sorted(set().union(*counts.values()))
-    observations = tables[OBSERVATIONS.name]
-    named = applications(observations)
-    table, _ = predict(observations, tables[FITS.name], PredictSettings(), SiteSettings(), RUN_ID, every, named)
-    rows = _by_group(table)
+    rows = _by_group(_predicted(tables, every, SiteSettings()))
     return [
         one | {"curve": [row for row in rows.get(name, []) if row["procs"] in counts[name]]}
         for name, one in ((one["series"], one) for one in series)
@@ -92,11 +113,8 @@ def _reliability(tables: Mapping[str, pa.Table]) -> dict[str, str]:
     """By series, what makes a prediction doubtful that goes nowhere beyond what was run: on its largest size."""
     observations = tables[OBSERVATIONS.name]
     sizes = sorted(set(observations.column("procs").to_pylist()))
-    table, _ = predict(
-        observations, tables[FITS.name], PredictSettings(), SiteSettings(), RUN_ID, sizes, applications(observations)
-    )
     largest = {row["group_id"]: row["procs"] for row in observations.sort_by("procs").to_pylist()}
-    rows = table.to_pylist()
+    rows = _predicted(tables, sizes, SiteSettings()).to_pylist()
     return {row["group_id"]: row["reliability"] for row in rows if row["procs"] == largest[row["group_id"]]}
 
 

@@ -19,6 +19,9 @@ from pipeline.group.observations import aggregate
 REQUIRED = ("procs", "runtime_s")
 OPTIONAL = ("application", "problem_size", "series")
 _MAX_PROCS = 2**40
+LEAST_S, MOST_S = 1e-9, 1e12
+"""Shorter or longer than any run: beyond these stands a slip, or a number that means "none"."""
+_RUNTIME = f"a runtime in seconds, from {LEAST_S:g} to {MOST_S:g}"
 _SEPARATORS = {";": ";", "\t": "tabs", "|": "|", " ": "blanks"}
 
 
@@ -34,10 +37,10 @@ def read_series_and_applications(path: Path) -> tuple[pa.Table, dict[str, str]]:
     """The same, and the application of each group; the file's name where it names none."""
     frame = _read(path)
     procs = _numbers(path, frame, "procs", "a whole number of processors, 1 or more")
-    runtime_s = _numbers(path, frame, "runtime_s", "a runtime in seconds above 0")
+    runtime_s = _numbers(path, frame, "runtime_s", _RUNTIME)
     whole = (procs >= 1) & (procs <= _MAX_PROCS) & (procs == np.floor(procs))
     _check(path, frame, "procs", whole, "a whole number of processors, 1 or more")
-    _check(path, frame, "runtime_s", runtime_s > 0, "a runtime in seconds above 0")
+    _check(path, frame, "runtime_s", (runtime_s >= LEAST_S) & (runtime_s <= MOST_S), _RUNTIME)
     names, codes = np.unique(_labels(path, frame), return_inverse=True)
     unknown = np.full(len(frame), np.nan)
     columns = aggregate(codes.astype(np.int64), procs.astype(np.int64), runtime_s, unknown, unknown)

@@ -13,6 +13,7 @@ from flows.series_plots import series_plot
 from pipeline.core.arrays import Floats
 from pipeline.core.text import printable
 from pipeline.core.version import code_version
+from pipeline.fit.envelope_outline import Outline, outline
 from pipeline.laws import LAWS
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -56,14 +57,17 @@ def _view(one: Mapping[str, Any]) -> dict[str, Any]:
     excluded = [row for row in observed if row["fit_weight"] == 0]
     n_jobs = sum(row["n_jobs"] for row in observed)
     law = _law_curve(chosen, curve) if chosen and curve else None
-    plot = series_plot(observed, curve, law) if len(observed) > 1 else ""
+    envelope = _envelope(one, curve) if curve else None
+    plot = series_plot(observed, curve, law, envelope) if len(observed) > 1 else ""
     return {
         "name": one["series"],
         "told": f"{n_jobs:,} runs at {len(observed)} sizes, {len(excluded)} of them left out of the fit.",
         "advice": _advice(one["predictions"] or curve),
+        "patterns": [row["words"] for row in one["patterns"] if row["words"]],
         "figures": [(_whole((one["scalability"] or {}).get(name)), words) for name, words in _FIGURES.items()],
         "plot": Markup(plot),  # noqa: S704 - our own drawing, escaped there
         "law": chosen["law"] if chosen else None,
+        "envelope": f"{envelope.delta:.0%}" if envelope else None,
         "n_excluded": len(excluded),
         "observations": [dict(row) | {"kept": _kept(row)} for row in observed],
         "predictions": one["predictions"],
@@ -75,6 +79,15 @@ def _law_curve(chosen: Mapping[str, Any], curve: Sequence[Mapping[str, Any]]) ->
     procs = np.array([row["procs"] for row in curve], np.float64)
     given = {name: np.float64(value) for name, value in chosen.items() if isinstance(value, float)}
     return procs, LAWS[chosen["law"]].runtime_s(given, procs)
+
+
+def _envelope(one: Mapping[str, Any], curve: Sequence[Mapping[str, Any]]) -> Outline | None:
+    """Of the sizes in the fit, on the curve's processor counts; none where a pattern no law has was taken out."""
+    if any(row["status"] == "found" and row["factor"] for row in one["patterns"]):
+        return None
+    rows = [row for row in one["observations"] if row["fit_weight"] != 0 and row["runtime_s_median"]]
+    procs, runtime_s = (np.array([row[name] for row in rows], np.float64) for name in ("procs", "runtime_s_median"))
+    return outline(procs, runtime_s, np.array([row["procs"] for row in curve], np.float64))
 
 
 def _advice(predictions: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:

@@ -10,13 +10,19 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from flows.drawing import COLOURS, WIDTH_IN, short, styled, to_svg
 from pipeline.core.arrays import Floats
+from pipeline.fit.envelope_outline import Outline
 
 HEIGHT_IN = 3.2
 Rows = Sequence[Mapping[str, Any]]
 
 
-def series_plot(observations: Rows, predictions: Rows, law: tuple[Floats, Floats] | None) -> str:
-    """SVG; empty where nothing has a runtime. `law`: processor counts and runtimes (s) of the chosen law's curve."""
+def series_plot(
+    observations: Rows, predictions: Rows, law: tuple[Floats, Floats] | None, envelope: Outline | None = None
+) -> str:
+    """SVG; empty where nothing has a runtime. `law`: processor counts and runtimes (s) of the chosen law's curve.
+
+    `envelope` has runtimes on the processor counts of the predictions.
+    """
     if not any(row["runtime_s_median"] for row in observations):
         return ""
     with styled():
@@ -24,8 +30,18 @@ def series_plot(observations: Rows, predictions: Rows, law: tuple[Floats, Floats
         left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": (3, 2)})
         figure.subplots_adjust(left=0.06, right=0.985, top=0.97, bottom=0.13, wspace=0.16)
         _runtimes(left, observations, predictions, law)
+        if envelope is not None:
+            _outlined(left, _column(predictions, "procs"), envelope)
         _efficiency(right, predictions)
         return to_svg(figure)
+
+
+def _outlined(axes: Axes, procs: Floats, envelope: Outline) -> None:
+    """Thin lines that leave the axes as they are: what few sizes leave open may reach far."""
+    limits = axes.get_ylim()
+    for edge_s in (envelope.lo_s, envelope.hi_s):
+        axes.plot(procs, edge_s, color=COLOURS["probe"], linewidth=0.8, linestyle=(0, (1, 1.6)))
+    axes.set_ylim(*limits)
 
 
 def _column(rows: Rows, name: str) -> Floats:
@@ -67,7 +83,8 @@ def _efficiency(axes: Axes, predictions: Rows) -> None:
     for share in (0.5, 0.8):
         axes.axhline(share, color=COLOURS["muted"], linewidth=0.7, linestyle=(0, (2, 3)))
     axes.set_xscale("log", base=2)
-    axes.set_ylim(bottom=0)
+    # Where T(1) is far from what was seen, efficiencies are absurd, and say so by leaving the plot.
+    axes.set_ylim(0, min(axes.get_ylim()[1], 1.5))
     _count_axis(axes)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))
 

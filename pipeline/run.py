@@ -36,6 +36,7 @@ from pipeline.core.version import code_version
 from pipeline.fit import find_patterns, fit, level, screen, unlevel
 from pipeline.group import assign_groups, describe_groups, observe, runtime_classes
 from pipeline.ingest import ingest
+from pipeline.ingest.privacy import ANONYMISED, hasher_of
 from pipeline.ingest.sources import find_sources
 from pipeline.predict import estimate, groups_by_application, predict, predict_across, scalability
 
@@ -48,12 +49,14 @@ class Run:
     logs: tuple[Path, ...]
     log_labels: tuple[str, ...]
     log_digests: tuple[str, ...]
+    names: str = ""
+    """A hash that tells the key of hashed names from another one; empty where names are plain."""
 
     @property
     def run_id(self) -> str:
         """16 hex digits over logs, settings and code: the same run has the same name, and the same bytes."""
         described = self.settings.model_dump(mode="json", exclude={"logs", "output_dir", "publish"})
-        return _digest(self.log_labels, self.log_digests, described, code_version())[:16]
+        return _digest(self.log_labels, self.log_digests, self.names, described, code_version())[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,8 @@ def start_run(settings: RunSettings, logs: Sequence[Path]) -> Run:
     """A run over these logs, known by the labels their jobs will bear; their bytes are read once, for its identity."""
     sources = find_sources(logs)
     paths, labels = tuple(source.path for source in sources), tuple(source.label for source in sources)
-    return Run(settings, paths, labels, tuple(file_sha256(path) for path in paths))
+    names = hasher_of(settings.site).mark.get(ANONYMISED, "")
+    return Run(settings, paths, labels, tuple(file_sha256(path) for path in paths), names)
 
 
 def run_plain(run: Run) -> Iterator[tuple[Step, Mapping[str, pa.Table], Report]]:
@@ -150,7 +154,7 @@ def run_plain(run: Run) -> Iterator[tuple[Step, Mapping[str, pa.Table], Report]]
 def step_key(step: Step, run: Run, upstream: Sequence[str]) -> str:
     """What a step's result depends on, as hex: the keys of what it reads, its settings, the code."""
     whole = run.settings.model_dump(mode="json") | {"run_id": run.run_id}
-    read = list(upstream) if step.reads else [run.log_labels, run.log_digests]
+    read = list(upstream) if step.reads else [run.log_labels, run.log_digests, run.names]
     return _digest(step.name, read, {name: whole[name] for name in step.depends_on}, code_version())[:24]
 
 

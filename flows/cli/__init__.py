@@ -3,7 +3,7 @@
 import os
 import sys
 import warnings
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
@@ -32,6 +32,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+# What typer makes its own errors of, and does not name.
+_UsageError: Any = typer.BadParameter.__base__
+
 for command in (
     run, ingest, inspect, quarantine, clean, fit_series, evaluate_scaling, report, query, backtest, show,
     search_templates, columns,
@@ -49,7 +52,9 @@ def main() -> NoReturn:
     if not sys.warnoptions:
         warnings.simplefilter("ignore", FutureWarning)
     try:
-        app(prog_name="walltime")
+        sys.exit(app(prog_name="walltime", standalone_mode=False))
+    except _UsageError as error:
+        _misused(error)
     except WalltimeError as error:
         _fail(str(error), error.exit_code)
     except BrokenPipeError:
@@ -61,7 +66,14 @@ def main() -> NoReturn:
     except SystemExit as ending:
         _flush(ending)
         raise
-    sys.exit(0)
+
+
+def _misused(error: Any) -> NoReturn:
+    """One sentence on options that cannot be used, and where they are explained; without any option, all of it."""
+    if not error.ctx or "NoArgs" in type(error).__name__:
+        error.show()
+        sys.exit(error.exit_code)
+    _fail(f"{error.format_message().rstrip('.')}; {error.ctx.command_path} --help explains.", error.exit_code)
 
 
 def _fail(sentence: str, code: int) -> NoReturn:

@@ -52,7 +52,7 @@ def backtest(
     with showing_progress(n_stages) as listener, listening(listener):
         found = _tried(arguments, Path(tasks[0].settings.output_dir), plain=plain, verbose=verbose)
     written = _write(joined(found), out, report, tasks[0].settings)
-    print_tried_json(found, written) if json else print_tried(found, by, written)
+    print_tried_json(found, written) if json else print_tried(found, by, written, is_checked_for_leaks=check_leaks)
 
 
 def _tried(arguments: dict[str, Any], output_dir: Path, *, plain: bool, verbose: bool) -> list[Any]:

@@ -27,10 +27,19 @@ Loss = Annotated[
         "--loss", help="What a fit makes small: relative errors (as ADEPT's WSSRE), or errors of log runtime."
     ),
 ]
+Screen = Annotated[
+    bool,
+    typer.Option(
+        "--screen/--no-screen",
+        help="Look for odd sizes, which are left out of the fits, and for steps and favoured processor counts.",
+    ),
+]
 Out = Annotated[
     Path | None,
     typer.Option(
-        "--out", metavar="PATH", help="Write the fits (.parquet or .csv), <out>.scalability and .predictions."
+        "--out",
+        metavar="PATH",
+        help="Write the fits (.parquet or .csv); <out>.observations, .patterns, .scalability, .predictions beside.",
     ),
 ]
 Page = Annotated[
@@ -43,6 +52,7 @@ def fit_series(
     predict: Predict = None,
     max_procs: MaxProcs = None,
     loss: Loss = "relative",
+    screen: Screen = True,
     json: Json = False,
     out: Out = None,
     report: Page = None,
@@ -59,18 +69,21 @@ def fit_series(
     at = _processor_counts(predict)
     if out:
         check_suffix(out)
-    tables = fit_and_predict(read_series(file), at, max_procs, loss)
+    tables = fit_and_predict(read_series(file), at, max_procs, loss, is_screened=screen)
     series = series_as_dicts(tables)
-    page = _page(file, series, tables) if report else None
-    written = write_series(out, tables) if out else {}
-    if report and page is not None:
-        from flows.failures import naming
-        from pipeline.core.store import write_text
+    if report:
+        _write_page(report, _page(file, series, tables))
+    written = (write_series(out, tables) if out else {}) | ({"page": report} if report else {})
+    _print(series, {name: str(path) for name, path in written.items()}, as_json=json, is_screened=screen)
 
-        with naming(report):
-            write_text(report, page)
-        written["page"] = report
-    _print(series, {name: str(path) for name, path in written.items()}, as_json=json)
+
+def _write_page(path: Path, page: str) -> None:
+    """Before the tables: where the page cannot be written, nothing is."""
+    from flows.failures import naming
+    from pipeline.core.store import write_text
+
+    with naming(path):
+        write_text(path, page)
 
 
 def _page(file: Path, series: list[dict[str, Any]], tables: dict[str, Any]) -> str:
@@ -92,13 +105,13 @@ def _processor_counts(text: str | None) -> list[int]:
     return sorted({int(word) for word in words})
 
 
-def _print(series: list[dict[str, Any]], written: dict[str, str], *, as_json: bool) -> None:
+def _print(series: list[dict[str, Any]], written: dict[str, str], *, as_json: bool, is_screened: bool) -> None:
     from flows.render import console, print_json, say
     from flows.render_series import print_series
 
     if as_json:
         print_json({"series": series, "tables": written})
         return
-    print_series(series)
+    print_series(series, is_screened=is_screened)
     for name, path in written.items():
         console().print(f"Wrote {name} to {say(path, 1000)}", soft_wrap=True)

@@ -8,6 +8,11 @@ from pipeline.core.section import Section
 class ForecastSettings(Section):
     """How a job's runtime is estimated at its submit."""
 
+    templates_file: str | None = Field(
+        None,
+        description="Templates of the method smith, a file of `walltime search-templates`, relative to the current "
+        "folder; default: built-in ones.",
+    )
     session_gap_min: float = Field(20.0, gt=0, description="Minutes without a submit after which a session has ended.")
     burst_gap_min: float = Field(10.0, gt=0, description="... after which a burst of one user's like jobs has ended.")
     neighbours: int = Field(5, ge=1, le=64, description="Nearest jobs whose runtimes are averaged.")

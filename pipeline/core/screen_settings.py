@@ -66,7 +66,13 @@ class AcrossSettings(Section):
     """How one problem size of an application tells another's runtimes."""
 
     same_prior: float = Field(
-        0.5, gt=0, lt=1, description="Prior probability that two problem sizes are one application's."
+        0.7, gt=0, lt=1, description="Prior probability that two problem sizes are one application's."
+    )
+    agreement: float = Field(
+        0.7,
+        ge=0,
+        lt=1,
+        description="Intervals are narrower by this share where two sizes surely are one application's.",
     )
     size_log_sd: float = Field(
         0.15, ge=0, description="What a base's curve leaves unexplained at another problem size (log s)."
@@ -89,3 +95,8 @@ class ClassSettings(Section):
     min_jobs: int = Field(40, ge=4, description="Jobs a group needs to tell classes.")
     min_share: float = Field(0.1, gt=0, lt=1, description="Share of the group's jobs in a class, at least.")
     least_factor: float = Field(1.5, gt=1, description="Runtime of a class over that of the one below, at least.")
+    valley_errors: float = Field(
+        3.0,
+        gt=0,
+        description="Standard errors by which fewer jobs lie between two classes than about either, at least.",
+    )

@@ -67,7 +67,10 @@ class SiteSettings(Section):
         "UTC", description="IANA zone of times a log writes without one, as in Europe/Stockholm."
     )
     anonymise: bool = Field(False, description="Replace user, account, group, job name and folder by keyed hashes.")
-    key_file: str | None = Field(None, description="File with the key of those hashes; only its owner may read it.")
+    key_file: str | None = Field(
+        None,
+        description="File with the key of those hashes, relative to the current folder; only its owner may read it.",
+    )
     max_procs: int | None = Field(
         None,
         gt=0,

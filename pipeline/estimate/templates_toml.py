@@ -24,6 +24,7 @@ def templates_text(found: Found, log: str) -> str:
         f"# Templates of {printable(log)}: {found.method} search, seed {found.seed}.",
         f"# Mean absolute error on the training period ({found.n_jobs} jobs, up to {found.until_s:.0f} s since 1970):"
         f" {found.error_s:.1f} s.",
+        "# To try them: forecast.templates_file names this file in a config; `walltime backtest` runs them as smith.",
         "# A job's estimate is that of the template with the narrowest interval, the first of equal ones.",
         f"# attributes: any of {', '.join(KEYS)}.",
     )

@@ -5,22 +5,23 @@ log t = curve(n) + offset(class) + noise, fitted by expectation-maximisation; th
 information criterion (Schwarz 1978).
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from scipy.special import logsumexp
 
 from pipeline.core.arrays import Floats, Ints, category_codes, floats, lower_bounds
 from pipeline.core.report import Report, Tally
 from pipeline.core.screen_settings import ClassSettings
 from pipeline.core.tables import RUNTIME_CLASSES
 from pipeline.group.observations import observed_procs
-
-ROUNDS = 100
-LEAST_VARIANCE = 1e-4
-"""Of log runtime: repeats are never closer than 1%."""
+from pipeline.group.runtime_mixture import LEAST_VARIANCE, maximise
 
 CELL_LOG = 0.01
+BAND = 1 / 3
+"""Width of the bands compared, of the distance between two classes."""
+
 BIC_MARGIN = 10.0
 """One more class has to be worth this much (Kass and Raftery 1995: very strong evidence)."""
 
@@ -55,48 +56,68 @@ def runtime_classes(jobs: pa.Table, settings: ClassSettings) -> tuple[pa.Table, 
 def find_classes(procs: Ints, log_t: Floats, settings: ClassSettings) -> tuple[Floats, Ints]:
     """Offsets (log s) of the classes, rising, and how many jobs each has; one class unless more are sure.
 
-    A class holds `min_share` of the jobs at least, and lies `least_factor` off the next.
+    A class holds `min_share` of the jobs at least, lies `least_factor` off the next, and between it and the next there
+    are fewer jobs than on either side: a long tail has as many, however well two classes describe it.
     """
     n_jobs = len(log_t)
     _, size = np.unique(procs, return_inverse=True)
     # Jobs a hundredth of an e-fold apart count as one: many times fewer, and the classes are far wider.
     start = log_t.min()
-    cells, n_in = np.unique(np.stack([size, np.rint((log_t - start) / CELL_LOG)]), axis=1, return_counts=True)
-    size, log_t = cells[0].astype(np.int64), cells[1] * CELL_LOG + start
-    chosen, least = (np.zeros(1), np.array([n_jobs])), _fit(size, log_t, n_in, 1)[0]
+    steps = np.rint((log_t - start) / CELL_LOG).astype(np.int64)
+    width = int(steps.max()) + 1
+    cells, n_in = np.unique(size * width + steps, return_counts=True)
+    size, log_t = cells // width, (cells % width) * CELL_LOG + start
+    chosen, least = (np.zeros(1), np.array([n_jobs])), _fit(size, log_t, n_in, 1).bic
     for n_classes in range(2, settings.max_classes + 1):
-        bic, offsets, share = _fit(size, log_t, n_in, n_classes)
-        counts = np.bincount(share.argmax(axis=1), n_in, n_classes).astype(np.int64)
-        apart = np.diff(offsets).min() >= np.log(settings.least_factor)
-        if bic < least - BIC_MARGIN and apart and counts.min() >= settings.min_share * n_jobs:
-            chosen, least = (offsets, counts), bic
+        found = _fit(size, log_t, n_in, n_classes)
+        belongs = found.share.argmax(axis=1)
+        counts = np.bincount(belongs, n_in, n_classes).astype(np.int64)
+        apart = np.diff(found.offsets).min() >= np.log(settings.least_factor)
+        is_sure = found.bic < least - BIC_MARGIN and apart and counts.min() >= settings.min_share * n_jobs
+        if is_sure and _has_valleys(log_t - found.curve[size], n_in, found.offsets, belongs, settings):
+            chosen, least = (found.offsets, counts), found.bic
     return chosen
 
 
-def _fit(size: Ints, log_t: Floats, n_in: Ints, n_classes: int) -> tuple[float, Floats, Floats]:
-    """Information criterion, offsets rising, and each cell's share in each class; n_in jobs are in each cell."""
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """Information criterion, offsets rising, the curve by size, and each cell's share in each class."""
+
+    bic: float
+    offsets: Floats
+    curve: Floats
+    share: Floats
+
+
+def _fit(size: Ints, log_t: Floats, n_in: Ints, n_classes: int) -> _Fit:
+    """The likeliest mixture; n_in jobs are in each cell."""
     n_sizes, n_jobs = int(size.max()) + 1, int(n_in.sum())
-    jobs_at = np.bincount(size, n_in, n_sizes)
-    mean = np.bincount(size, n_in * log_t, n_sizes) / jobs_at
-    offsets = np.quantile(np.repeat(log_t - mean[size], n_in), (np.arange(n_classes) + 0.5) / n_classes)
-    curve, weight = mean, np.full(n_classes, 1 / n_classes)
-    variance = max(float(n_in @ (log_t - mean[size]) ** 2) / n_jobs / n_classes**2, LEAST_VARIANCE)
-    share = np.full((len(log_t), n_classes), 1 / n_classes)
-    likelihood = -np.inf
-    for _ in range(ROUNDS):
-        distance = log_t[:, None] - curve[size][:, None] - offsets
-        logs = np.log(weight) - 0.5 * distance**2 / variance - 0.5 * np.log(2 * np.pi * variance)
-        each = logsumexp(logs, axis=1)
-        before, likelihood = likelihood, float(n_in @ each)
-        share = np.exp(logs - each[:, None])
-        held = share * n_in[:, None]
-        if likelihood - before < 1e-6 * abs(likelihood):
-            break
-        weight = np.maximum(held.sum(axis=0) / n_jobs, 1e-12)
-        curve = np.bincount(size, (held * (log_t[:, None] - offsets)).sum(axis=1), n_sizes) / jobs_at
-        offsets = (held * (log_t - curve[size])[:, None]).sum(axis=0) / np.maximum(held.sum(axis=0), 1e-12)
-        residual = log_t[:, None] - curve[size][:, None] - offsets
-        variance = max(float((held * residual**2).sum()) / n_jobs, LEAST_VARIANCE)
+    curve = np.bincount(size, n_in * log_t, n_sizes) / np.bincount(size, n_in, n_sizes)
+    residual = log_t - curve[size]
+    offsets = np.quantile(np.repeat(residual, n_in), (np.arange(n_classes) + 0.5) / n_classes)
+    variance = max(float(n_in @ residual**2) / n_jobs / n_classes**2, LEAST_VARIANCE)
+    share = np.empty((len(log_t), n_classes))
+    likelihood = maximise(size, log_t, n_in.astype(np.float64), curve, offsets, variance, share)
     order = np.argsort(offsets)
     n_parameters = n_sizes + 2 * n_classes - 1
-    return n_parameters * float(np.log(n_jobs)) - 2 * likelihood, offsets[order], share[:, order]
+    bic = n_parameters * float(np.log(n_jobs)) - 2 * likelihood
+    return _Fit(bic, offsets[order], curve, share[:, order])
+
+
+def _has_valleys(residual: Floats, n_in: Ints, offsets: Floats, belongs: Ints, settings: ClassSettings) -> bool:
+    """Whether the jobs about each border are fewer, beyond chance, than those about the classes on either side."""
+    order = np.argsort(residual)
+    values, jobs = residual[order], np.concatenate([[0], np.cumsum(n_in[order])])
+    for lower in range(len(offsets) - 1):
+        first, last = offsets[lower], offsets[lower + 1]
+        is_above = belongs[order] > lower
+        border = np.clip((values[~is_above].max() + values[is_above].min()) / 2, first, last)
+        half = (last - first) * BAND / 2
+        low, valley, high = (
+            jobs[np.searchsorted(values, middle + half, "right")] - jobs[np.searchsorted(values, middle - half)]
+            for middle in (first, border, last)
+        )
+        fewer = min(low, high)
+        if fewer - valley <= settings.valley_errors * np.sqrt(fewer + valley):
+            return False
+    return True

@@ -9,21 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtr
 
 from pipeline.core.arrays import Bools, Floats
 from pipeline.core.screen_settings import AcrossSettings
 from pipeline.laws.shapes import shapes_up_to
 from pipeline.predict.moved import FREEDOM, base_log_runtime, misfit, moved_curves
+from pipeline.predict.student_mixture import quantiles
 
 MIN_BASE_POINTS, MIN_TARGET_POINTS = 4, 2
 
 GAMMA = 5.0
 """An odd size of the base counts a fifth as a guiding point (prediction.md, decision 11)."""
 
-N_BINS = 128
-
-QUANTILES = (0.5, 0.1, 0.9, 0.025, 0.975)
+QUANTILES = np.array([0.025, 0.1, 0.5, 0.9, 0.975])
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +110,13 @@ def _one(pair: SizePair, procs: Floats, settings: AcrossSettings) -> Across:
     same = float(share[is_moved].sum())
     where = curves[:, seen:] + scale[:, None]
     kept = share > share.max() * 1e-5
-    ends = _quantiles(share[kept], where[kept], spread[kept], FREEDOM + seen - 1)
+    ends = quantiles(share[kept], where[kept], spread[kept], FREEDOM + seen - 1, QUANTILES)
     base = np.exp(base_log_runtime(pair.base_procs, pair.base_s, procs, log_sd))
     theta = float(share[is_moved] @ moved.log_theta) / same if same else np.nan
     power = 1 + theta / np.log(ratio) if abs(np.log(ratio)) > 0.1 else np.nan
-    runtime_s, lo80_s, hi80_s, lo95_s, hi95_s = np.exp(ends)
+    # A mixture of all shapes holds far more than its share where the curve borrowed is right.
+    ends = ends[2] + (1 - settings.agreement * same) * (ends - ends[2])
+    lo95_s, lo80_s, runtime_s, hi80_s, hi95_s = np.exp(ends)
     return Across(runtime_s, lo80_s, hi80_s, lo95_s, hi95_s, base * ratio, same, power)
 
 
@@ -135,29 +135,3 @@ def _log_evidence(curves: Floats, log_t: Floats, variance: Floats | float) -> Fl
     free = len(log_t) - 1
     logs: Floats = -0.5 * (FREEDOM + free) * np.log1p(squares / (FREEDOM * variance)) - 0.5 * free * np.log(variance)
     return logs
-
-
-def _quantiles(share: Floats, where: Floats, spread: Floats, freedom: float) -> list[Floats]:
-    """Of the mixture of Student-t at each size; curves that end close together count as one."""
-    columns = [_gathered(share, where[:, size], spread) for size in range(where.shape[1])]
-    found = [[_quantile(quantile, *one, freedom) for one in columns] for quantile in QUANTILES]
-    return [np.array(values) for values in found]
-
-
-def _gathered(share: Floats, where: Floats, spread: Floats) -> tuple[Floats, Floats, Floats]:
-    """Weights, means and spreads in N_BINS equal steps of `where`."""
-    low, high = where.min(), where.max()
-    place = np.minimum((where - low) / max(high - low, 1e-12) * N_BINS, N_BINS - 1).astype(np.int64)
-    weight = np.bincount(place, share, N_BINS)
-    used = weight > 0
-    means = [np.bincount(place, share * values, N_BINS)[used] / weight[used] for values in (where, spread)]
-    return weight[used] / weight.sum(), means[0], means[1]
-
-
-def _quantile(quantile: float, share: Floats, where: Floats, spread: Floats, freedom: float) -> float:
-    low, high = float((where - 60 * spread).min()), float((where + 60 * spread).max())
-    for _ in range(40):
-        middle = (low + high) / 2
-        is_below = float(share @ stdtr(freedom, (middle - where) / spread)) < quantile
-        low, high = (middle, high) if is_below else (low, middle)
-    return (low + high) / 2

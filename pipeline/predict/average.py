@@ -4,10 +4,13 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from scipy.special import logit
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.predict.bma_grid import LEAST_LOG2, STEPS_PER_OCTAVE, shape_grid
-from pipeline.predict.bma_kernel import mixtures, student_table
+from pipeline.predict.bma_grid import shape_grid
+from pipeline.predict.bma_kernel import Targets, mixtures
+from pipeline.predict.bma_posterior import Kindred
+from pipeline.predict.bma_quantiles import student_table
 from pipeline.predict.siblings import WORTH, Kin
 from pipeline.predict.sizes import FREEDOM, Sizes
 
@@ -39,9 +42,10 @@ def average(sizes: Sizes, series: Ints, procs: Floats, new_variance: Floats, kin
     log_s, split = np.full((series.size, QUANTILES.size), np.nan), np.full(series.size, np.nan)
     at, log_bayes = sizes.log2_from_least(series, procs)[order], np.zeros(sizes.n_series)
     known = kin or Kin.none(sizes.n_series)
-    mixtures(*sizes.columns(), starts, at, new_variance[order], QUANTILES, shape_grid().log_shape,
-             shape_grid().prior, known.application, known.tells, known.told, known.n_told, WORTH, FREEDOM,
-             float(LEAST_LOG2), float(STEPS_PER_OCTAVE), _student(), log_s, split, log_bayes)  # fmt: skip
+    kindred = Kindred(known.application, known.tells, known.told, known.n_told, WORTH)
+    targets = Targets(starts, at, new_variance[order])
+    mixtures(sizes.columns(), shape_grid().shapes(), kindred, targets, logit(QUANTILES), FREEDOM, _student(),
+             log_s, split, log_bayes)  # fmt: skip
     back = np.empty(series.size, np.int64)
     back[order] = np.arange(series.size)
     return Averaged(log_s[back], split[back], log_bayes)

@@ -18,12 +18,12 @@ import numpy as np
 from pipeline.core.arrays import Floats
 from pipeline.laws.shapes import shapes_up_to
 
-LEAST_LOG_THETA, MOST_LOG_THETA, N_THETA = -6.0, 3.0, 91
-FALLS = (-0.2, 0.0, 0.2, 0.4, 0.6)
+LEAST_LOG_THETA, MOST_LOG_THETA, N_THETA = -6.0, 3.0, 61
+FALLS = (-0.2, 0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """Values of c."""
 
-FALL_SD = 0.4
-"""Prior standard deviation of c about 0."""
+FALL, FALL_SD = 0.2, 0.4
+"""Prior of c: messages shrink as a larger problem is cut up, latency does not."""
 
 POWER, POWER_SD = 1 / 3, 0.5
 """Prior of b: half-way between 0 (latency) and 2/3 (the surface of a volume), wide enough for either and for 1."""
@@ -76,7 +76,7 @@ def moved_curves(base_procs: Floats, base_s: Floats, procs: Floats, seen: int, l
     beyond = np.maximum(x / x[:seen].max(), 1.0)
     overhead = np.exp(log_theta)[None, :, None] * rest * beyond ** -falls[:, None, None]
     curves = np.log(np.maximum(1 / x + overhead, LEAST_PARALLEL / x)).reshape(-1, len(x))
-    prior = (-0.5 * (falls / FALL_SD) ** 2)[:, None] + log_prior
+    prior = (-0.5 * ((falls - FALL) / FALL_SD) ** 2)[:, None] + log_prior
     flat = prior.ravel() - np.logaddexp.reduce(prior.ravel()) + np.log(1 - COMMON)
     common = np.log(1 / x + rest)[None, :]
     return Moved(
@@ -92,7 +92,7 @@ def misfit(log_shape: Floats, log_t: Floats) -> tuple[Floats, Floats]:
     return scale, squares
 
 
-FREEDOM = 3.0
+FREEDOM = 3
 """Degrees of freedom the noise given is worth (the prototype's nu0)."""
 
 

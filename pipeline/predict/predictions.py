@@ -96,6 +96,8 @@ def _report(sizes: dict[str, Ints], table: pa.Table, seen: Seen) -> Report:
     facts = {
         "predictions": table.num_rows,
         "predictions_extrapolated": extrapolated,
-        "drift_log_sd": seen.drift_log_sd,
+        "drift_log_sd": seen.calibration.drift_log_sd,
+        "stretch_80": seen.calibration.stretch[0],
+        "stretch_95": seen.calibration.stretch[1],
     }
     return Report("predict", "group", Tally(len(sizes)), Tally(answered), set_aside, facts).check()

@@ -5,7 +5,7 @@ import numpy as np
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.asked import Asked, Predictor
 from pipeline.core.settings import PredictSettings
-from pipeline.predict.noise import log_wide_sd, repeats, run_log_sd
+from pipeline.predict.noise import log_wide_sd, pooled_log_sd, repeats, run_log_sd
 from pipeline.predict.seen import Seen
 
 
@@ -21,21 +21,11 @@ def _walltime(asked: Asked) -> Floats:
 
 def _median(asked: Asked, application: Ints) -> Floats:
     settings = PredictSettings()
-    freedom, spread = repeats(asked.offsets, asked.n_runs), _repeat_log_sd(asked)
+    freedom, spread = repeats(asked.offsets, asked.n_runs), pooled_log_sd(asked.offsets, asked.n_runs, asked.log_sd)
     run_sd = run_log_sd(freedom, spread, log_wide_sd(freedom, spread, settings.run_log_sd))
     columns = (asked.offsets, asked.procs, asked.runtime_s, asked.n_runs, np.ones(asked.procs.size))
     seen = Seen.build(*columns, run_sd, application, settings)
     return np.exp(seen.curve(asked.target_series, asked.target_procs).log_s[:, 2])
-
-
-def _repeat_log_sd(asked: Asked) -> Floats:
-    """Per series, the spread of repeats pooled over its sizes by degrees of freedom; NaN where nothing was repeated."""
-    series = np.repeat(np.arange(asked.offsets.size - 1), np.diff(asked.offsets))
-    freedom = np.where(np.isnan(asked.log_sd), 0.0, asked.n_runs - 1)
-    squares = np.bincount(series, freedom * np.nan_to_num(asked.log_sd) ** 2, asked.offsets.size - 1)
-    with np.errstate(invalid="ignore"):
-        spread: Floats = np.sqrt(squares / np.bincount(series, freedom, asked.offsets.size - 1))
-    return spread
 
 
 PREDICTORS: dict[str, Predictor] = {

@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 from pipeline.core.arrays import Floats, Ints, category_codes, floats
 from pipeline.core.settings import PredictSettings
 from pipeline.predict.average import QUANTILES, Averaged, average
-from pipeline.predict.calibration import calibrated_drift
+from pipeline.predict.calibration import Calibration, calibrated
 from pipeline.predict.curves import Curves
 from pipeline.predict.noise import has_noise, log_wide_sd, median_variance, repeats, run_log_sd
 from pipeline.predict.siblings import Kin
@@ -23,13 +23,13 @@ from pipeline.predict.sizes import FREEDOM, Sizes
 class Seen:
     """The sizes of every group, in the groups' order, with their kin; per group the log sd of a single run.
 
-    `drift_log_sd` is what the log's held-out sizes called for (see calibration.py).
+    `calibration` is what the log's held-out sizes called for (see calibration.py).
     """
 
     sizes: Sizes
     kin: Kin
     run_sd: Floats
-    drift_log_sd: float
+    calibration: Calibration
 
     @classmethod
     def of(
@@ -53,9 +53,9 @@ class Seen:
         series = np.repeat(np.arange(n_series), np.diff(offsets))
         variance = median_variance(run_sd[series], n_runs, settings.measured_log_sd) / weights
         sizes = Sizes(offsets, procs, runtime_s, variance, np.full(n_series, settings.drift_log_sd**2))
-        drift_log_sd = calibrated_drift(sizes, variance, settings.drift_log_sd)
-        sizes = Sizes(offsets, procs, runtime_s, variance, np.full(n_series, drift_log_sd**2))
-        return cls(sizes, Kin.of(sizes, application), run_sd, drift_log_sd)
+        calibration = calibrated(sizes, variance, settings.drift_log_sd)
+        sizes = sizes.drifting(calibration.drift_log_sd)
+        return cls(sizes, Kin.of(sizes, application), run_sd, calibration)
 
     def curve(self, group: Ints, procs: Floats) -> Averaged:
         """The curve itself at each group and processor count, without what a new run scatters.
@@ -68,7 +68,7 @@ class Seen:
         rows = np.flatnonzero(~is_plain)
         found = average(self.sizes, group[rows], procs[rows], np.zeros(rows.size), self.kin)
         log_s, split = np.empty((procs.size, QUANTILES.size)), np.zeros(procs.size)
-        log_s[rows], split[rows] = found.log_s, found.split
+        log_s[rows], split[rows] = self.calibration.stretched(found.log_s), found.split
         place = first[is_plain]
         log_s[is_plain] = np.log(self.sizes.runtime_s[place])[:, None] + np.sqrt(self.sizes.variance[place])[
             :, None

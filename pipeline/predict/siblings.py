@@ -11,7 +11,8 @@ import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.predict.bma_grid import shape_grid
-from pipeline.predict.sizes import Sizes, chunks, shape_posteriors
+from pipeline.predict.bma_kernel import tell
+from pipeline.predict.sizes import FREEDOM, Sizes
 
 WORTH = 0.05
 """Siblings weigh J * WORTH to 1 against the general prior: one moves little, twenty as much as the prior itself."""
@@ -39,10 +40,7 @@ class Kin:
         n_applications = int(application.max(initial=-1)) + 1
         told = np.zeros((n_applications, shape_grid().prior.size))
         tells = (application >= 0) & (np.diff(sizes.offsets) >= LEAST_SIZES)
-        for first, last in chunks(sizes.n_series):
-            rows = np.flatnonzero(tells[first:last])
-            if rows.size:
-                np.add.at(told, application[first:last][rows], shape_posteriors(sizes.part(first, last))[rows])
+        tell(sizes.columns(), shape_grid().shapes(), application, tells, FREEDOM, told)
         return cls(application, tells, told, np.bincount(application[tells], minlength=n_applications).astype(float))
 
     @classmethod

@@ -1,20 +1,15 @@
-"""What the model average reads: the sizes of many series; and what each says of the shapes by itself."""
+"""What the model average reads: the sizes of many series."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.predict.bma_grid import LEAST_LOG2, STEPS_PER_OCTAVE, shape_grid
-from pipeline.predict.bma_kernel import posteriors
+from pipeline.predict.bma_kernel import Columns
 
 FREEDOM = 2
 """Degrees of freedom of the noise before any size is seen: few, because measured runs have heavy tails. Of 1, 2, 3, 5
 the value with the best interval score on real applications, each scored with what the others chose."""
-
-CHUNK = 4096
-"""Series whose posteriors are in memory at once: 37 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +31,11 @@ class Sizes:
         """How many series there are."""
         return self.offsets.size - 1
 
-    def columns(self) -> tuple[Ints, Floats, Floats, Floats, Floats]:
+    def columns(self) -> Columns:
         """As the kernels read them: offsets, doublings from the least size, log runtimes, variances, drifts."""
         of = np.repeat(np.arange(self.n_series), np.diff(self.offsets))
         log2_x = self.log2_from_least(of, self.procs)
-        return self.offsets, log2_x, np.log(self.runtime_s), self.variance, self.drift
+        return Columns(self.offsets, log2_x, np.log(self.runtime_s), self.variance, self.drift)
 
     def log2_from_least(self, series: Ints, procs: Floats) -> Floats:
         """Doublings of procs over the smallest size of their series; NaN where it has none."""
@@ -48,21 +43,12 @@ class Sizes:
         logs: Floats = np.log2(procs / least[series])
         return logs
 
+    def drifting(self, log_sd: float) -> "Sizes":
+        """The same, every series with this drift (log s per root of a doubling)."""
+        return Sizes(self.offsets, self.procs, self.runtime_s, self.variance, np.full(self.n_series, log_sd**2))
+
     def part(self, first: int, last: int) -> "Sizes":
         """Series first to last - 1."""
         rows = slice(self.offsets[first], self.offsets[last])
         offsets = self.offsets[first : last + 1] - self.offsets[first]
         return Sizes(offsets, self.procs[rows], self.runtime_s[rows], self.variance[rows], self.drift[first:last])
-
-
-def shape_posteriors(sizes: Sizes) -> Floats:
-    """Posterior weight of every shape, float64[k, g], rows sum to 1."""
-    out = np.empty((sizes.n_series, shape_grid().prior.size))
-    posteriors(*sizes.columns(), shape_grid().log_shape, shape_grid().prior, FREEDOM, float(LEAST_LOG2),
-               float(STEPS_PER_OCTAVE), out)  # fmt: skip
-    return out
-
-
-def chunks(n_series: int) -> Iterator[tuple[int, int]]:
-    """First and last + 1 of runs of series whose posteriors fit into memory."""
-    return ((first, min(first + CHUNK, n_series)) for first in range(0, n_series, CHUNK))

@@ -218,6 +218,9 @@ def test_usage_errors_exit_2_and_help_0(walltime: Walltime) -> None:
     assert walltime("run").code == 2
     assert walltime("nope").code == 2
     assert walltime("run", "x.toml", "--nope").code == 2
+    for arguments in (("nope",), ("run", "x.toml", "--nope"), ("query", "--procs", "many"), ("ingest", "x")):
+        misused = walltime(*arguments)
+        assert (misused.code, misused.err.count("\n")) == (2, 1) and "--help explains." in misused.err
     assert walltime("--help").code == 0
     assert walltime("--version").out.startswith("walltime 0.")
 

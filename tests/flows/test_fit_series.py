@@ -43,7 +43,7 @@ def test_fit_series_tells_reliability_unasked_and_one_end_of_scaling(tmp_path: P
     (tmp_path / "one.csv").write_text("procs,runtime_s\n2,500\n")
     shown = walltime("fit-series", tmp_path / "lu.csv").out
     assert "Reliability at 64 processors: ok" in shown
-    assert "allocation: 47 processors" in shown and "Beyond 47 processors" in shown
+    assert "allocation by the chosen law: 47 processors" in shown and "Beyond 47 processors" in shown
     assert "1 run at 1 size\n" in walltime("fit-series", tmp_path / "one.csv").out
 
 
@@ -54,6 +54,59 @@ def test_fit_series_fits_relative_errors_unless_told_otherwise(tmp_path: Path, w
         for loss in ((), ("--loss", "relative"), ("--loss", "log"))
     )
     assert given == relative != log
+
+
+ONE_SLOW = "procs,runtime_s\n" + "".join(
+    f"{procs},{(2.0 if procs == 16 else 1.0) * 1000 * (0.02 + 0.98 / procs):.3f}\n"
+    for procs in (1, 2, 4, 8, 16, 32, 64)
+)
+
+
+def test_an_odd_size_is_said_and_left_out_unless_told_otherwise(tmp_path: Path, walltime: Walltime) -> None:
+    (tmp_path / "slow.csv").write_text(ONE_SLOW)
+    shown = walltime("fit-series", tmp_path / "slow.csv", "--out", tmp_path / "fits.parquet").out
+    kept = walltime("fit-series", tmp_path / "slow.csv", "--no-screen").out
+    assert "Left out of the fits: 16 processors, 162.5 s. The other sizes say 8" in shown
+    assert "Left out" not in kept and "Odd sizes" not in kept
+    odd = read_table(tmp_path / "fits.observations.parquet", OBSERVATIONS).column("odd").to_pylist()
+    assert odd == [None] * 4 + ["slow"] + [None] * 2
+    found, kept_found = (
+        json.loads(walltime("fit-series", tmp_path / "slow.csv", "--json", "--predict", "32", *more).out)["series"][0]
+        for more in ((), ("--no-screen",))
+    )
+    amdahl, spoilt = (next(law for law in one["laws"] if law["law"] == "amdahl") for one in (found, kept_found))
+    assert amdahl["serial_fraction"] == pytest.approx(0.02, abs=1e-4)
+    assert abs(spoilt["serial_fraction"] - 0.02) > 10 * abs(amdahl["serial_fraction"] - 0.02)
+
+
+def test_the_page_outlines_adepts_envelope_of_the_sizes_in_the_fit(tmp_path: Path, walltime: Walltime) -> None:
+    (tmp_path / "slow.csv").write_text(ONE_SLOW)
+    walltime("fit-series", tmp_path / "slow.csv", "--report", tmp_path / "without.html")
+    walltime("fit-series", tmp_path / "slow.csv", "--no-screen", "--report", tmp_path / "with.html")
+    (tmp_path / "two.csv").write_text("procs,runtime_s\n1,100\n2,60\n")
+    walltime("fit-series", tmp_path / "two.csv", "--report", tmp_path / "two.html")
+    pages = {name: (tmp_path / f"{name}.html").read_text() for name in ("without", "with", "two")}
+    assert "curves within 5% of every size" in pages["without"] and "left out of the fit</li>" in pages["without"]
+    assert "of every size" in pages["with"] and "curves within 5%" not in pages["with"]
+    assert "of every size" not in pages["two"]
+
+
+def test_a_step_is_said_and_predicted_on_its_own_side(tmp_path: Path, walltime: Walltime) -> None:
+    rows = [(2**k, (2.0 if k < 5 else 1.0) * 1000 * (0.001 + 0.999 / 2**k)) for k in range(10)]
+    (tmp_path / "step.csv").write_text("procs,runtime_s\n" + "".join(f"{n},{t:.3f}\n" for n, t in rows))
+    made = ("fit-series", tmp_path / "step.csv", "--predict", "4,256")
+    assert "From 32 processors on it runs 1.96 times faster" in walltime(*made, "--report", tmp_path / "p.html").out
+    assert "runs 1.96 times faster" in (tmp_path / "p.html").read_text()
+    assert "envelope" not in (tmp_path / "p.html").read_text(), "no one curve of Downey's has a step"
+    predicted = json.loads(walltime(*made, "--json").out)["series"][0]["predictions"]
+    assert [row["runtime_s"] for row in predicted] == pytest.approx([rows[2][1], rows[8][1]], rel=0.03)
+
+
+def test_few_sizes_and_clean_ones_say_that_nothing_is_odd(tmp_path: Path, walltime: Walltime) -> None:
+    (tmp_path / "lu.csv").write_text(LAN_LU)
+    (tmp_path / "few.csv").write_text("\n".join(LAN_LU.splitlines()[:5]))
+    assert "Odd sizes: none of 6." in walltime("fit-series", tmp_path / "lu.csv").out
+    assert "Odd sizes: not looked for below 5 sizes." in walltime("fit-series", tmp_path / "few.csv").out
 
 
 @pytest.mark.parametrize("given", ["0", "a", "1.5", "", ",", "-4", "²"])
@@ -84,7 +137,7 @@ def test_the_page_says_what_to_run_next_and_marks_what_was_left_out(tmp_path: Pa
     observations = observations_of({"a": {1: 100.0, 2: 52.0, 4: 300.0, 8: 17.0}})
     observed = [row | {"fit_weight": 0.0 if row["procs"] == 4 else None} for row in observations.to_pylist()]
     fitted = OBSERVATIONS.build(**{name: [row[name] for row in observed] for name in observations.column_names})
-    tables = fit_and_predict(fitted, [64], None)
+    tables = fit_and_predict(fitted, [64], None, is_screened=False)
     page = series_page("a", with_curves(series_as_dicts(tables), tables))
     assert "left out: odd" in page and "1 of them left out" in page
     assert "Run on 16 processors next" in page

@@ -11,6 +11,7 @@ import pytest
 
 from flows.progress import Moment, listening
 from pipeline.core.store import read_metadata, read_table
+from pipeline.core.tables import FITS
 from pipeline.publish import load_manifest
 from pipeline.run import KINDS, PUBLISHED, STEPS
 from tests.flows.support import SAMPLES, Outcome
@@ -35,6 +36,32 @@ def test_flow_and_plain_give_the_same_bytes(config: Path, tmp_path: Path, wallti
     assert [name for name in flow if flow[name] != plain[name]] == []
     assert load_manifest(tmp_path / "flow").reports == load_manifest(tmp_path / "plain").reports
     assert sorted(path.name for path in (tmp_path / "plain").iterdir()) == ["manifest.json", "versions"]
+
+
+def test_a_run_by_adepts_own_search_publishes_fits_never_better_than_the_exact_ones(
+    config: Path, tmp_path: Path, walltime: Walltime
+) -> None:
+    given = config.read_text()
+    for name, method, more in (
+        ("exact", "exact", ["--plain"]),
+        ("adept", "adept", []),
+        ("plain", "adept", ["--plain"]),
+    ):
+        config.write_text(f"{given}[fit]\nloss = 'relative'\nmethod = '{method}'\n")
+        assert walltime("run", config, "--out", tmp_path / name, "--quiet", *more) == Outcome(0, "", "")
+    assert published(tmp_path / "adept") == published(tmp_path / "plain")
+    exact, adept = (
+        {
+            (row["group_id"], row["law"]): row
+            for row in read_table(load_manifest(tmp_path / name).path("fits"), FITS).to_pylist()
+        }
+        for name in ("exact", "adept")
+    )
+    downey = [key for key, row in adept.items() if key[1].startswith("downey") and row["wssre"] is not None]
+    assert len(downey) > 1 and set(adept) == set(exact)
+    assert all(row["wssre"] == exact[key]["wssre"] for key, row in adept.items() if key[1] in ("constant", "amdahl"))
+    assert all(adept[key]["wssre"] >= exact[key]["wssre"] * (1 - 1e-9) - 1e-12 for key in downey)
+    assert any(adept[key]["avg_parallelism"] != exact[key]["avg_parallelism"] for key in downey)
 
 
 def test_the_second_run_does_no_work_again(config: Path, tmp_path: Path) -> None:

@@ -35,3 +35,19 @@ def test_what_cannot_be_searched_is_said(tmp_path: Path, config: Path, walltime:
     assert refused.code == 2 and ".toml" in refused.err
     absent = walltime("search-templates", tmp_path / "no\x1b[2J.parquet", "--out", tmp_path / "found.toml")
     assert absent.code == 2 and "\x1b" not in absent.err and "Traceback" not in absent.err
+
+
+def test_what_was_found_can_be_tried(tmp_path: Path, config: Path, walltime: Walltime) -> None:
+    def errors(more: str) -> list[float]:
+        own = tmp_path / "own.toml"
+        own.write_text(config.read_text() + more)
+        shown = walltime("backtest", own, "--methods", "smith", "--plain", "--json")
+        assert shown.code == 0, shown.err
+        return [row["mae_s"] for row in json.loads(shown.out)["logs"][0]["rows"] if row["part"] == "all"]
+
+    found = tmp_path / "found.toml"
+    found.write_text("[[template]]\nattributes = []\nstatistic = 'mean'\n")
+    assert errors(f"[forecast]\ntemplates_file = '{found}'\n") != errors("")
+    (tmp_path / "own.toml").write_text(config.read_text() + "[forecast]\ntemplates_file = 'none.toml'\n")
+    refused = walltime("backtest", tmp_path / "own.toml", "--methods", "smith", "--plain")
+    assert refused.code == 2 and refused.err.count("\n") == 1 and "none.toml" in refused.err

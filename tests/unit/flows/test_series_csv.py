@@ -40,7 +40,11 @@ def test_a_header_in_capitals_and_counts_as_a_spreadsheet_writes_them(tmp_path: 
         ("procs,runtime_s\n1,2\n\n2,x\n", "line 4: found runtime_s = 'x'"),
         ("procs,runtime_s\n1,2\n1.5,2\n", "line 3: found procs = '1.5', expected a whole number"),
         ("procs,runtime_s\n0,2\n", "line 2: found procs = '0'"),
-        ("procs,runtime_s\n1,-2\n", "line 2: found runtime_s = '-2', expected a runtime in seconds above 0"),
+        (
+            "procs,runtime_s\n1,-2\n",
+            "line 2: found runtime_s = '-2', expected a runtime in seconds, from 1e-09 to 1e\\+12",
+        ),
+        ("procs,runtime_s\n1,2\n2,1e308\n", "line 3: found runtime_s = '1e308', expected a runtime in seconds"),
         ("procs,runtime_s\n1,nan\n", "line 2: found runtime_s = 'nan'"),
         ("procs,runtime_s\n1,inf\n", "line 2"),
         ("procs,runtime_s\n1,1e400\n", "line 2"),

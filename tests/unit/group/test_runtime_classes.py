@@ -33,6 +33,38 @@ def test_one_class_stays_one() -> None:
         assert found == [1] * 50
 
 
+UNIMODAL = {
+    "t with 2 degrees of freedom": lambda rng, n: 0.3 * rng.standard_t(2, n),
+    "exponential runtimes": lambda rng, n: np.log(rng.exponential(1, n)),
+    "Weibull runtimes, half the exponent": lambda rng, n: 2 * np.log(rng.exponential(1, n)),
+    "Pareto runtimes": lambda rng, n: rng.exponential(1, n),
+    "a tail of short runs": lambda rng, n: -rng.exponential(0.5, n),
+    "even over a factor of three": lambda rng, n: rng.uniform(0, np.log(3), n),
+    "even over a factor of thirty": lambda rng, n: rng.uniform(0, np.log(30), n),
+    "a half-normal tail": lambda rng, n: 0.5 * np.abs(rng.standard_normal(n)) + 0.15 * rng.standard_normal(n),
+}
+
+
+@pytest.mark.parametrize("kind", UNIMODAL)
+def test_a_skewed_or_long_tailed_runtime_is_one_class(kind: str) -> None:
+    """Two classes describe most of these far better than one, by any criterion; yet none has a valley."""
+    rng = np.random.default_rng(7)
+    n_split = 0
+    for n_jobs in (60, 200, 1000):
+        for _ in range(20):
+            procs = 2 ** rng.integers(0, 6, n_jobs)
+            log_t = np.log(1000 * (0.05 + 0.95 / procs)) + UNIMODAL[kind](rng, n_jobs)
+            n_split += len(find_classes(procs, log_t, SETTINGS)[0]) > 1
+    assert n_split <= 1
+
+
+def test_skewed_classes_are_still_two() -> None:
+    rng = np.random.default_rng(8)
+    for _ in range(10):
+        procs, log_t = made([1.0, 6.0], 300, int(rng.integers(1000)), 0.1)
+        assert len(find_classes(procs, log_t + rng.exponential(0.2, 300), SETTINGS)[0]) == 2
+
+
 def test_the_unit_of_time_does_not_matter() -> None:
     procs, log_t = made([1.0, 4.0], 200, 1)
     seconds, minutes = find_classes(procs, log_t, SETTINGS), find_classes(procs, log_t - np.log(60), SETTINGS)

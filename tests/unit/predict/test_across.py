@@ -57,6 +57,32 @@ def test_more_points_make_narrower_intervals_and_tell_two_applications_apart() -
     assert across([pair(np.full(8, 50.0), n_given=7)], [PROCS], SETTINGS)[0].status(SETTINGS) == "two_applications"
 
 
+def test_agreement_narrows_intervals_about_the_same_median_and_more_the_surer_the_sizes_are_one() -> None:
+    truth_s = curve(800.0, 8.0)
+    plain, narrow = (across([pair(truth_s)], [PROCS[2:]], AcrossSettings(agreement=share))[0] for share in (0.0, 0.7))
+    np.testing.assert_array_equal(plain.runtime_s, narrow.runtime_s)
+    for end in ("lo80_s", "hi80_s", "lo95_s", "hi95_s"):
+        half, left = (np.log(getattr(one, end) / one.runtime_s) for one in (plain, narrow))
+        np.testing.assert_allclose(left, (1 - 0.7 * plain.same) * half)
+
+
+def test_intervals_of_moved_shapes_cover_what_they_say() -> None:
+    """Four kinds of overhead, b from 0 to 1, 5% noise; the curve borrowed is right about as often as not."""
+    rng, given, truth = np.random.default_rng(5), [], []
+    for _ in range(150):
+        grown = (np.log2(2 * PROCS), np.sqrt(PROCS), np.ones(8), 1 + PROCS / 5)[rng.integers(4)]
+        overhead_s, rho, fall = 100 * 10 ** rng.uniform(-3, -0.5), 2 ** rng.uniform(1, 4), rng.choice([0, 0, 0.2, 0.4])
+        base_s = (100 / PROCS + overhead_s * grown) * rng.lognormal(0, 0.05, 8)
+        target_s = 100 * rho / PROCS + overhead_s * rho ** rng.uniform(0, 1) * grown * PROCS**-fall
+        target_s = target_s * rng.lognormal(0, 0.05, 8)
+        given.append(pair(target_s, base_s))
+        truth.append(target_s[2:])
+    found = across(given, [PROCS[2:]] * len(given), SETTINGS)
+    for low, high, least, most in (("lo80_s", "hi80_s", 0.75, 0.88), ("lo95_s", "hi95_s", 0.91, 0.99)):
+        inside = [(getattr(one, low) <= t) & (t <= getattr(one, high)) for one, t in zip(found, truth, strict=True)]
+        assert least <= np.mean(inside) <= most
+
+
 def test_too_few_points_predict_nothing() -> None:
     short = SizePair(PROCS[:3], PROCS[:3], PROCS[:2], PROCS[:2])
     single = pair(curve(800.0, 8.0), n_given=1)
@@ -111,7 +137,7 @@ def test_groups_that_differ_in_problem_size_alone_are_paired() -> None:
 @pytest.mark.shared
 @pytest.mark.skipif(not RUNS.exists(), reason=f"{RUNS} is not there")
 def test_nas_kernels_across_classes_beat_the_target_alone_and_the_ratio() -> None:
-    """Medians over kernels and platforms: A from W 15% against 34% alone, W from S 22% against 42%."""
+    """Medians over kernels and platforms: A from W 11% against 34% alone, W from S 21% against 42%."""
     from benchmarks.bench_across import scored, size_pairs
 
     rows = scored(size_pairs(RUNS))
@@ -120,4 +146,7 @@ def test_nas_kernels_across_classes_beat_the_target_alone_and_the_ratio() -> Non
         joint, alone, ratio = (np.median([row[name] for row in own]) for name in ("joint", "alone", "ratio"))
         assert joint < 0.6 * alone < ratio
     assert all((row["ratio"] > 25) == (row["status"] != "same_shape") for row in rows)
-    assert np.mean([row["joint"] > row["alone"] + 2 for row in rows]) <= 0.12
+    assert np.mean([row["joint"] > row["alone"] + 2 for row in rows]) < 0.1
+    assert np.mean([row["inside80"] for row in rows]) >= 0.8
+    assert np.mean([row["inside95"] for row in rows]) >= 0.95
+    assert np.mean([row["width80"] for row in rows]) < 1.1

@@ -9,10 +9,10 @@ from scipy.special import stdtr
 from pipeline.core.arrays import Floats
 from pipeline.predict.average import QUANTILES, average
 from pipeline.predict.bma_grid import shape_grid
-from pipeline.predict.calibration import DRIFTS, calibrated_drift
+from pipeline.predict.calibration import DRIFTS, Calibration, calibrated
 from pipeline.predict.noise import log_wide_sd, median_variance, run_log_sd
 from pipeline.predict.siblings import Kin
-from pipeline.predict.sizes import FREEDOM, Sizes, shape_posteriors
+from pipeline.predict.sizes import FREEDOM, Sizes
 
 NOISE, DRIFT = 0.05**2, 0.07**2
 
@@ -125,7 +125,7 @@ def test_a_series_does_not_inform_itself() -> None:
 
 
 def test_posteriors_sum_to_one_and_favour_the_truth() -> None:
-    weights = shape_posteriors(sizes_of({2**k: 2.0**-k for k in range(8)}, noise=1e-4, drift=1e-4))
+    weights = Kin.of(sizes_of({2**k: 2.0**-k for k in range(8)}, noise=1e-4, drift=1e-4), np.array([0])).told
     grid = shape_grid()
     assert weights.sum() == pytest.approx(1)
     assert weights[0, grid.family == grid.families.index("constant")].sum() < 1e-6
@@ -140,7 +140,7 @@ def test_drift_is_small_where_a_law_holds_and_large_where_none_does() -> None:
         shares = rng.uniform(0.001, 0.2, 60)
         curves = [np.exp(w) * (f + (1 - f) / counts) for w, f in zip(walk, shares, strict=True)]
         sizes = sizes_of(*(dict(zip(counts, one, strict=True)) for one in curves), noise=0.02**2)
-        return calibrated_drift(sizes, sizes.variance, 0.05)
+        return calibrated(sizes, sizes.variance, 0.05).drift_log_sd
 
     assert log_of(0.0) == DRIFTS[0]
     assert log_of(0.15) >= 0.05
@@ -148,7 +148,7 @@ def test_drift_is_small_where_a_law_holds_and_large_where_none_does() -> None:
 
 def test_a_short_log_keeps_the_default_drift() -> None:
     sizes = sizes_of({1: 4.0, 2: 2.0, 4: 1.0, 8: 0.5})
-    assert calibrated_drift(sizes, sizes.variance, 0.0625) == 0.0625
+    assert calibrated(sizes, sizes.variance, 0.0625) == Calibration(0.0625, (1.0, 1.25))
 
 
 def _truth(rng: np.random.Generator, procs: Floats) -> Floats:
@@ -186,11 +186,12 @@ def test_intervals_cover_what_they_say_on_synthetic_logs() -> None:
     sizes = sizes_of(*many)
     of = np.repeat(np.arange(800), np.diff(sizes.offsets))
     variance = median_variance(run_sd[of], np.array(n_runs, np.float64), 0.02)
-    drift = calibrated_drift(Sizes(sizes.offsets, sizes.procs, sizes.runtime_s, variance, sizes.drift), variance, 0.05)
-    sizes = Sizes(sizes.offsets, sizes.procs, sizes.runtime_s, variance, np.full(800, drift**2))
+    sizes = Sizes(sizes.offsets, sizes.procs, sizes.runtime_s, variance, sizes.drift)
+    calibration = calibrated(sizes, variance, 0.05)
+    sizes = sizes.drifting(calibration.drift_log_sd)
     series = np.repeat(np.arange(800), 2)
     procs, log_s = np.array([point for one in new for point in one]).T
-    found = average(sizes, series, procs, run_sd[series] ** 2 + 0.02**2).log_s
+    found = calibration.stretched(average(sizes, series, procs, run_sd[series] ** 2 + 0.02**2).log_s)
     in80 = np.mean((log_s >= found[:, 1]) & (log_s <= found[:, 3]))
     in95 = np.mean((log_s >= found[:, 0]) & (log_s <= found[:, 4]))
-    assert 0.75 <= in80 <= 0.85 and 0.92 <= in95 <= 0.98, (in80, in95, drift)
+    assert 0.75 <= in80 <= 0.85 and 0.92 <= in95 <= 0.98, (in80, in95, calibration)

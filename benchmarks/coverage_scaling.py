@@ -1,0 +1,105 @@
+"""How often measured runtimes lie in the 80% and 95% intervals predicted from a series' 3, 4 or 5 smallest sizes.
+
+python -m benchmarks.coverage_scaling FILE.csv... [--json]
+
+Files as of `walltime evaluate-scaling`, read as one log. Leave-one-application-out: what says how far a law holds
+(noise, drift, stretch) comes from the other applications; a series has only its own application's sizes kept beside it.
+Judged are the sizes up to 4 times the largest kept.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from flows.scaling import read_all
+from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats
+from pipeline.core.settings import PredictSettings
+from pipeline.predict.average import average
+from pipeline.predict.calibration import calibrated, held_out
+from pipeline.predict.noise import log_wide_sd, median_variance, pooled_log_sd, repeats, run_log_sd
+from pipeline.predict.siblings import Kin
+from pipeline.predict.sizes import Sizes
+
+SETTINGS = PredictSettings()
+
+
+def covered(files: list[Path]) -> dict[str, dict[str, float]]:
+    """Per application, and of all: sizes judged, per cent of them inside each interval, and what the others chose."""
+    observations, applications = read_all(files)
+    codes, groups = category_codes(observations, "group_id")
+    names = sorted(set(applications.values()))
+    application = np.array([names.index(applications[group]) for group in groups], np.int64)
+    found, hits = {}, []
+    for code, name in enumerate(names):
+        told, inside = _left_out(observations, codes, application == code)
+        if len(inside):
+            found[name] = _shares(inside) | told
+            hits.append(inside)
+    return found | {"all": _shares(np.vstack(hits))} if hits else {}
+
+
+def _left_out(observations: pa.Table, codes: Ints, is_own: Bools) -> tuple[dict[str, float], Bools]:
+    """What the other applications say; per size of the one left out whether it lies in its 80% and 95% intervals."""
+    offsets, columns = _series(observations, codes, ~is_own)
+    wide = log_wide_sd(*_repeats(offsets, columns), SETTINGS.run_log_sd)
+    sizes = _sizes(offsets, columns, wide)
+    calibration = calibrated(sizes, sizes.variance, SETTINGS.drift_log_sd)
+    sizes = _sizes(*_series(observations, codes, is_own), wide).drifting(calibration.drift_log_sd)
+    held = held_out(sizes, np.arange(sizes.n_series))
+    inside = np.empty((held.rows.size, 2), bool)
+    for count in np.unique(np.diff(held.kept.offsets)):
+        # Siblings are kept to as many sizes: none tells of sizes that are to be predicted.
+        own = np.flatnonzero(np.diff(held.kept.offsets) == count)
+        part, asked = held.kept.part(own[0], own[-1] + 1), np.isin(held.series, own)
+        rows, series = held.rows[asked], held.series[asked] - own[0]
+        kin = Kin.of(part, np.zeros(part.n_series, np.int64))
+        log_s = calibration.stretched(average(part, series, sizes.procs[rows], sizes.variance[rows], kin).log_s)
+        truth = np.log(sizes.runtime_s[rows])[:, None]
+        inside[asked] = (log_s[:, [1, 0]] <= truth) & (truth <= log_s[:, [3, 4]])
+    told = {"drift": calibration.drift_log_sd, "x80": calibration.stretch[0], "x95": calibration.stretch[1]}
+    return told, inside
+
+
+def _series(observations: pa.Table, codes: Ints, is_wanted: Bools) -> tuple[Ints, dict[str, Floats]]:
+    """Offsets of the groups wanted, and their sizes by rising processors."""
+    columns = {name: floats(observations, name) for name in ("procs", "runtime_s_median", "n_jobs", "log_sd")}
+    order = np.lexsort((columns["procs"], codes))
+    order = order[is_wanted[codes[order]]]
+    counts = np.bincount(codes[order], minlength=is_wanted.size)[is_wanted]
+    return np.concatenate([[0], np.cumsum(counts)]), {name: values[order] for name, values in columns.items()}
+
+
+def _repeats(offsets: Ints, columns: dict[str, Floats]) -> tuple[Floats, Floats]:
+    return repeats(offsets, columns["n_jobs"]), pooled_log_sd(offsets, columns["n_jobs"], columns["log_sd"])
+
+
+def _sizes(offsets: Ints, columns: dict[str, Floats], wide: float) -> Sizes:
+    run_sd = np.repeat(run_log_sd(*_repeats(offsets, columns), wide), np.diff(offsets))
+    variance = median_variance(run_sd, columns["n_jobs"], SETTINGS.measured_log_sd)
+    drift = np.full(offsets.size - 1, SETTINGS.drift_log_sd**2)
+    return Sizes(offsets, columns["procs"], columns["runtime_s_median"], variance, drift)
+
+
+def _shares(inside: Bools) -> dict[str, float]:
+    return {"sizes": len(inside), "in_80": 100 * float(inside[:, 0].mean()), "in_95": 100 * float(inside[:, 1].mean())}
+
+
+def main() -> None:
+    """Print a line per application and one of all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", type=Path, nargs="+")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    found = covered(given.files)
+    if given.json:
+        print(json.dumps(found))
+        return
+    for name, shares in found.items():
+        print(f"{name:12} " + "  ".join(f"{key} {value:.4g}" for key, value in shares.items()))
+
+
+if __name__ == "__main__":
+    main()
