@@ -48,7 +48,9 @@ def write_pages(manifest: Manifest, folder: Path) -> list[Path]:
 
 def _natural(name: str) -> list[tuple[bool, int, str]]:
     """9 before 10."""
-    return [(not part.isdecimal(), int(part[:18]) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)]
+    return [
+        (not part.isdecimal(), int(part[:18]) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)
+    ]
 
 
 def page_name(application: str) -> str:

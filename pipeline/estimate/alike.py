@@ -21,6 +21,7 @@ from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.sessions import session_codes
 
 DAY_S = 86_400.0
+LIKENESSES = ("other_request", "other_procs", "other_application", "other_group", "other_queue", "in_session")
 
 
 def alike(history: History, settings: ForecastSettings) -> Floats:
@@ -33,7 +34,11 @@ def alike_at(history: History, settings: ForecastSettings, shares: Floats) -> Fl
     past = past_of(history)
     features = alikeness(history, settings)
     capacity = N_ENDED + N_RUNNING + N_ANY
-    sample = Sample(np.empty(capacity), np.empty(capacity), np.empty(capacity, np.bool_))
+    sample = Sample(
+        np.empty(capacity), np.empty(capacity), np.empty(capacity, np.bool_), np.empty(capacity, np.int64),
+        (1 + np.arange(N_ENDED) / settings.rank_scale) ** -settings.rank_power,
+        np.exp(-np.arange(N_ANY) / settings.others_scale),
+    )  # fmt: skip
     memory = _empty_memory(int(past.user.max(initial=0)) + 1, int(features.asked.max(initial=0)) + 1)
     return weigh(past, features, _weights(settings), memory, sample, shares)
 
@@ -43,6 +48,8 @@ def alikeness(history: History, settings: ForecastSettings) -> Alikeness:
     asked, gap_s = ranks(history.requested_s), 60.0 * settings.burst_gap_min
     burst = session_codes(history, gap_s, asked, ranks(history.procs))
     return Alikeness(
+        log_request=np.log(np.where(history.requested_s > 0, history.requested_s, np.nan)),
+        log_procs=np.log(history.procs),
         asked=asked,
         burst=burst,
         application=history.codes["application"],
@@ -71,4 +78,5 @@ def _empty_memory(n_users: int, n_asked: int) -> Memory:
 
 def _weights(settings: ForecastSettings) -> Weights:
     named = {name: getattr(settings, name) for name in Weights._fields if hasattr(settings, name)}
-    return Weights(**named, age_s=DAY_S * settings.age_days, session_s=60.0 * settings.session_min)
+    logs = {f"log_{name}": np.log(getattr(settings, name)) for name in LIKENESSES}
+    return Weights(**named, **logs, age_s=DAY_S * settings.age_days, session_s=60.0 * settings.session_min)

@@ -12,8 +12,8 @@ from pipeline.core.arrays import Floats, Ints
 from pipeline.core.compiled import entry_kernel, kernel
 from pipeline.estimate.past import Past
 
-STEEPEST = 3.0
-"""A gradient counts at most this much: one method far off moves no weight by more than three steps."""
+STEEPEST = 1.0
+"""A gradient counts at most this much: one method far off moves no weight by more than a step."""
 
 
 class Pace(NamedTuple):

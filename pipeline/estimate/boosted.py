@@ -7,9 +7,10 @@ import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.estimate_settings import ForecastSettings
-from pipeline.estimate.alike import alike_at
+from pipeline.estimate.alike import alike_at, alikeness
 from pipeline.estimate.features import features
 from pipeline.estimate.history import History
+from pipeline.estimate.kinds import kind_features
 from pipeline.estimate.past import capped, past_of, points
 from pipeline.estimate.score import QUANTILES
 
@@ -17,6 +18,7 @@ FIRST_FIT_JOBS = 500
 BINS = 63
 LEAF_JOBS = 30
 SAMPLE = 0.7
+LEARNING_RATE = 0.12
 LONGEST_SHARE = 1.2
 """Runtimes past this many requests tell of clocks and grace times, not of jobs."""
 
@@ -36,13 +38,13 @@ def boosted_median(history: History, settings: ForecastSettings) -> Floats:
 
 
 def boosted_at(history: History, settings: ForecastSettings, told: Floats, share: float) -> Floats:
-    """One quantile of every job's runtime, s; `told` is alike_at's answer at INNER_SHARES, which the trees see.
+    """One quantile of every job's runtime, s; trees see `told`, alike_at's answer at INNER_SHARES and then any others.
 
     A second counts the same in every job: shares of the request are weighted by the request.
     """
     requested_s = past_of(history).requested_s
     scale_s = np.where(requested_s > 0, requested_s, np.maximum(2 * np.nan_to_num(told[:, 2]), 60.0))
-    inputs = features(history, np.log(np.maximum(told, 1e-6)))
+    inputs = _inputs(history, settings, told)
     target = np.where(history.is_lower_bound, LONGEST_SHARE, np.minimum(history.runtime_s / scale_s, LONGEST_SHARE))
     found = np.full(len(history), np.nan)
     edges = [*_refits(history.ended, settings.refit_jobs), len(history)]
@@ -53,6 +55,12 @@ def boosted_at(history: History, settings: ForecastSettings, told: Floats, share
         model = _fitted(inputs[known], target[known], scale_s[known], share, settings)
         found[start:stop] = model.predict(inputs[start:stop], num_threads=1)
     return capped(np.maximum(found * scale_s, 1.0), requested_s)
+
+
+def _inputs(history: History, settings: ForecastSettings, told: Floats) -> Floats:
+    codes = np.stack([history.codes["application"], history.codes["user_group"]], axis=1).astype(float)
+    place = alikeness(history, settings).place
+    return features(history, np.log(np.maximum(told, 1e-6)), place, codes, kind_features(history))
 
 
 def _refits(ended: Ints, every: int) -> Ints:
@@ -68,7 +76,7 @@ def _fitted(inputs: Floats, target: Floats, weight: Floats, share: float, settin
     import lightgbm  # noqa: PLC0415  (half a second, which most commands need not wait for)
 
     parameters = {
-        "objective": "quantile", "alpha": share, "num_leaves": settings.leaves, "learning_rate": 0.1,
+        "objective": "quantile", "alpha": share, "num_leaves": settings.leaves, "learning_rate": LEARNING_RATE,
         "min_data_in_leaf": LEAF_JOBS, "max_bin": BINS, "feature_fraction": SAMPLE, "bagging_fraction": SAMPLE,
         "bagging_freq": 1, "seed": settings.seed, "num_threads": 1, "deterministic": True, "force_row_wise": True,
         "verbose": -1,

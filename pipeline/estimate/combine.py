@@ -67,8 +67,8 @@ def _center(history: History, settings: ForecastSettings, told: Floats, shares: 
 def _methods(history: History, settings: ForecastSettings, alike_s: Floats, told: Floats, past: Past) -> Floats:
     """(jobs, methods) medians, s, gaps filled by `alike`, else by the request, else by an hour."""
     half = np.array([0.5])
-    columns = [alike_s, boosted_at(history, settings, told, 0.5)]
-    columns += [alike_at(history, settings.model_copy(update=changes), half)[:, 0] for changes in VARIANTS.values()]
+    variants = [alike_at(history, settings.model_copy(update=changes), half)[:, 0] for changes in VARIANTS.values()]
+    columns = [alike_s, boosted_at(history, settings, np.column_stack([told, *variants]), 0.5), *variants]
     columns += [method(history, settings)[:, 1] for method in (last_two_chain, recent_10, recent_50, sessions)]
     instead_s = np.where(past.requested_s > 0, past.requested_s, 3600.0)
     instead_s = np.where(np.isnan(alike_s), instead_s, alike_s)

@@ -24,7 +24,7 @@ class Past(NamedTuple):
     by_start: Ints
     """Places in order of start."""
     started: Ints
-    """Per job, how many of `by_start` had started by its submit."""
+    """Per job, how many of the earlier jobs, the first ones in `by_start`, had started by its submit."""
 
 
 def past_of(history: History) -> Past:
@@ -43,8 +43,16 @@ def past_of(history: History) -> Past:
         by_end=history.by_end,
         ended=history.ended,
         by_start=by_start,
-        started=np.searchsorted(start_s[by_start], history.submit_s, side="right"),
+        started=_started(history.submit_s, start_s, start_s[by_start]),
     )
+
+
+def _started(submit_s: Floats, start_s: Floats, in_order_s: Floats) -> Ints:
+    """Without the job itself and later ones of its second: that they start at once is not known at the submit."""
+    n_at_once = np.append(0, np.cumsum(start_s == submit_s))
+    unknown = n_at_once[np.searchsorted(submit_s, submit_s, side="right")] - n_at_once[:-1]
+    started: Ints = np.searchsorted(in_order_s, submit_s, side="right") - unknown
+    return started
 
 
 def ranks(values: Floats) -> Ints:

@@ -29,7 +29,9 @@ def advice(case: Case, held: dict[str, Bools]) -> Words:
     sentences = np.full(len(case.curves), None, object)
     largest = case.curves.largest_useful_procs()
     bounded = np.flatnonzero(np.isfinite(largest) & (case.curves.law != "constant"))
-    sentences[bounded] = [f"By the law that fits best nothing more is gained beyond {int(largest[row])} processors." for row in bounded]
+    sentences[bounded] = [
+        f"By the law that fits best nothing more is gained beyond {int(largest[row])} processors." for row in bounded
+    ]
     for code, where in reversed(held.items()):
         rows = np.flatnonzero(where)
         sentences[rows] = [JUDGMENTS[code].sentence(case, int(row)) for row in rows]
