@@ -65,7 +65,9 @@ class View:
     @cached_property
     def proc_s(self) -> Floats:
         """Processor-seconds, 0 where unknown."""
-        return np.nan_to_num(self.procs * np.maximum(self.runtime_s, 0.0))
+        # A slip of the pen may be beyond all numbers.
+        with np.errstate(over="ignore"):
+            return np.nan_to_num(self.procs * np.maximum(self.runtime_s, 0.0))
 
     @cached_property
     def users(self) -> tuple[Ints, list[str]]:

@@ -31,6 +31,11 @@ def scores(runtime_s: Floats, quantiles_s: Floats, chosen: Bools) -> Mapping[str
     for k, share in enumerate(QUANTILES):
         known = ~np.isnan(q[:, k])
         off_s = t[known] - q[known, k]
-        figures[f"pinball_q{100 * share:.0f}_s"] = float(np.maximum(share * off_s, (share - 1) * off_s).mean())
-        figures[f"coverage_q{100 * share:.0f}"] = float((off_s <= 0).mean())
+        figures[f"pinball_q{100 * share:.0f}_s"] = _mean(np.maximum(share * off_s, (share - 1) * off_s))
+        figures[f"coverage_q{100 * share:.0f}"] = _mean(off_s <= 0)
     return figures | {"coverage_80": float(((t >= q[:, 0]) & (t <= q[:, 2])).mean())}
+
+
+def _mean(values: Floats | Bools) -> float:
+    """NaN where there are none."""
+    return float(values.mean()) if len(values) else np.nan

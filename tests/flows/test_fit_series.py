@@ -43,7 +43,7 @@ def test_fit_series_tells_reliability_unasked_and_one_end_of_scaling(tmp_path: P
     (tmp_path / "one.csv").write_text("procs,runtime_s\n2,500\n")
     shown = walltime("fit-series", tmp_path / "lu.csv").out
     assert "Reliability at 64 processors: ok" in shown
-    assert "allocation by the chosen law: 47 processors" in shown and "Beyond 47 processors" in shown
+    assert "allocation by the chosen law: 47 processors" in shown and "beyond 47 processors" in shown
     assert "1 run at 1 size\n" in walltime("fit-series", tmp_path / "one.csv").out
 
 
