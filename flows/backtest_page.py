@@ -1,31 +1,24 @@
 """The backtest as one page of HTML that needs no network; every text from a log is escaped."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from flows.backtest_plots import DRAWN, colour_of, plots
+from flows.pages import rendered
 from pipeline.core.settings import BacktestSettings
-from pipeline.core.text import printable
 
-_TEMPLATES = Path(__file__).parent / "templates"
 PARTS_LISTED = 400
 
 
 def page_of(table: pa.Table, settings: BacktestSettings) -> str:
     """The page of a BACKTEST table; the same table gives the same bytes."""
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
-    environment.filters |= {"say": lambda text: printable(str(text), 500), "brief": brief, "share": share, "two": two}
     rows = table.to_pylist()
     logs = [_log([row for row in rows if row["log"] == name]) for name in dict.fromkeys(row["log"] for row in rows)]
-    return environment.get_template("backtest.html").render(logs=logs, train_share=settings.train_share)
+    filters = {"brief": brief, "share": share, "two": two}
+    return rendered("backtest.html", filters, logs=logs, train_share=settings.train_share)
 
 
 def _log(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -3,34 +3,27 @@
 import unicodedata
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from pydantic import BaseModel
 
 from flows.clean_figures import Figures, figures_of
 from flows.clean_plots import BY_KIND, colour_of, plots
 from flows.cleaning import Cleaned
+from flows.pages import rendered
 from pipeline.core.flags import Flag
 from pipeline.core.report import Fact, total
 from pipeline.core.settings import CleanSettings, SiteSettings
 from pipeline.core.text import printable
 
 BURSTS_LISTED = 2000
-_TEMPLATES = Path(__file__).parent / "templates"
 
 
 def page_of(cleaned: Cleaned) -> str:
     """The page; the same log and settings give the same bytes."""
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
-    environment.filters |= {"say": lambda text: printable(str(text), 500), "brief": brief, "share": _share}
-    return environment.get_template("clean.html").render(_told(cleaned))
+    return rendered("clean.html", {"brief": brief, "share": _share}, **_told(cleaned))
 
 
 def _told(cleaned: Cleaned) -> dict[str, Any]:

@@ -1,22 +1,19 @@
 """How an application scales, as one page of HTML that needs no network; every text from outside is escaped."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from flows.pages import rendered
 from flows.render import number
 from flows.series_plots import series_plot
 from pipeline.core.arrays import Floats
-from pipeline.core.text import printable
 from pipeline.core.version import code_version
 from pipeline.fit.envelope_outline import Outline, outline
 from pipeline.laws import LAWS
 
-_TEMPLATES = Path(__file__).parent / "templates"
 _FIGURES = {
     "largest_useful_procs": "largest allocation that gains",
     "time_optimal_procs": "fastest",
@@ -43,12 +40,7 @@ def index_page(title: str, pages: Sequence[tuple[str, str, int]]) -> str:
 
 
 def _rendered(template: str, **told: Any) -> str:
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
-    environment.filters |= {"say": lambda text: printable(str(text), 500), "number": _number}
-    return environment.get_template(template).render(version=code_version(), **told)
+    return rendered(template, {"number": _number}, version=code_version(), **told)
 
 
 def _view(one: Mapping[str, Any]) -> dict[str, Any]:

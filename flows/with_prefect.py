@@ -11,8 +11,8 @@ from pipeline.core.errors import WalltimeError
 
 
 @contextmanager
-def prefect_ready(output_dir: Path, *, verbose: bool) -> Iterator[None]:
-    """Import and call the flow inside."""
+def prefect_ready(output_dir: Path, *, verbose: bool, instead: str = "--plain") -> Iterator[None]:
+    """Import and call the flow inside; `instead`: what does without Prefect, for who reads that it failed."""
     set_prefect_home(output_dir / WORK / "prefect")
     set_console_level(verbose=verbose)
     try:
@@ -23,4 +23,4 @@ def prefect_ready(output_dir: Path, *, verbose: bool) -> Iterator[None]:
         if not re.search(r"\b(Prefect|reach) API\b", str(error)):
             raise
         reason = str(error).splitlines()[0].rstrip(".")
-        raise WalltimeError(f"Prefect: {reason}; --plain does without it.") from error
+        raise WalltimeError(f"Prefect: {reason}; {instead} does without it.") from error

@@ -1,6 +1,5 @@
 """`walltime run`: the whole line, from logs to published tables."""
 
-import re
 import resource
 import time
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from flows.cli.options import Json
-from pipeline.core.errors import WalltimeError
 
 Config = Annotated[
     Path, typer.Argument(metavar="CONFIG", readable=False, help="A TOML file; configs/swf.toml is one to start from.")
@@ -75,24 +73,14 @@ def _run_plain(arguments: dict[str, Any]) -> Path:
 
 
 def _run_flow(arguments: dict[str, Any], *, verbose: bool) -> Path:
-    from flows.environment import set_console_level, set_prefect_home
     from flows.prepare import resolve
-    from flows.work import WORK
+    from flows.with_prefect import prefect_ready
 
     settings, _ = resolve(Path(arguments["config"]), arguments["logs"], arguments["site"], arguments["output_dir"])
-    set_prefect_home(Path(settings.output_dir) / WORK / "prefect")
-    set_console_level(verbose=verbose)
-    try:
+    with prefect_ready(Path(settings.output_dir), verbose=verbose, instead="`walltime run --plain`"):
         from flows.nightly import nightly
 
         return Path(nightly(**arguments))
-    except (WalltimeError, OSError):
-        raise
-    except RuntimeError as error:
-        if not re.search(r"\b(Prefect|reach) API\b", str(error)):
-            raise
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise WalltimeError(f"Prefect: {reason}; `walltime run --plain` does without it.") from error
 
 
 def _summary(manifest: Path, began: float) -> dict[str, Any]:

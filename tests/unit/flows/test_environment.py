@@ -10,7 +10,7 @@ from flows.environment import set_prefect_home
 
 @pytest.mark.parametrize(
     ("home", "given", "expected"),
-    [("here", None, None), ("/proc/none", None, "out/work/prefect"), ("/proc/none", "elsewhere", "elsewhere")],
+    [("here", None, None), ("/proc/none", None, "out/kept/prefect"), ("/proc/none", "elsewhere", "elsewhere")],
 )
 def test_a_home_that_cannot_be_written_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str, given: str | None, expected: str | None
@@ -20,7 +20,7 @@ def test_a_home_that_cannot_be_written_is_replaced(
     monkeypatch.delenv("PREFECT_HOME", raising=False)
     if given is not None:
         monkeypatch.setenv("PREFECT_HOME", given)
-    set_prefect_home(Path("out/work/prefect"))
+    set_prefect_home(Path("out/kept/prefect"))
     found = os.environ.get("PREFECT_HOME")
     assert found == (str(tmp_path / expected) if expected and expected != given else expected)
-    assert (tmp_path / "out/work/prefect").is_dir() == (expected == "out/work/prefect")
+    assert (tmp_path / "out/kept/prefect").is_dir() == (expected == "out/kept/prefect")
