@@ -1,6 +1,7 @@
 """Sets jobs aside, each for one stated reason; deletes and repairs nothing."""
 
 from pipeline.clean.stage import BURST_FLAGS, RULES, clean
+from pipeline.core.tables import SET_LATER
 
 SCREENED = (
     "site", "job_id", "restart", "user", "account", "application", "queue", "submit_s", "eligible_s", "start_s",
@@ -9,7 +10,7 @@ SCREENED = (
 )  # fmt: skip
 """The columns of JOBS that cleaning reads: a large table need not be in memory with all of them."""
 
-SET = ("flag", "burst_id", "is_lower_bound")
+SET = SET_LATER[:-1]
 """The columns of JOBS that cleaning sets."""
 
 __all__ = ["BURST_FLAGS", "RULES", "SCREENED", "SET", "clean"]

@@ -5,7 +5,6 @@ flurries. What is left of a later burst is listed if it is still large enough to
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 
 import numpy as np
 import pyarrow as pa
@@ -31,8 +30,8 @@ def find_bursts(view: View, settings: CleanSettings) -> tuple[pa.Table, Ints]:
         place[own] = len(told)
         one = tell(view, settings, burst, own, taken=told.keys())
         told[one.burst_id] = one
-    rows = [asdict(one) for one in told.values()]
-    return (BURSTS.build(**{name: [row[name] for row in rows] for name in rows[0]}) if rows else BURSTS.empty()), place
+    columns = {column.name: [getattr(one, column.name) for one in told.values()] for column in BURSTS.columns}
+    return BURSTS.build(**columns), place
 
 
 def _probes(view: View, settings: CleanSettings) -> Iterator[Burst]:

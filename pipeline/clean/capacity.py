@@ -83,11 +83,11 @@ def capacity_facts(view: View, settings: CapacitySettings) -> dict[str, Fact]:
         "busy_procs_peak": int(steps.busy.max()),
         "busy_procs_sustained": ", ".join(_whole(sustained_procs(part)) for part in steps.parts(4)),
     }
+    if view.site.max_procs is None and not settings.sizes:
+        return facts
     larger = _larger(view, settings)
     if not _is_plausible(larger, settings):
         facts["machine_size_in_doubt"] = int(larger.sum())
-    if view.site.max_procs is None and not settings.sizes:
-        return facts
     ratio = _ratio(steps, view, settings)
     over, busy_s = _overlaps(steps, ratio), steps.lasting_s[steps.busy > 0].sum()
     return facts | {
@@ -122,8 +122,7 @@ def _most(values: Floats, first: Ints, until: Ints) -> Floats:
 
 
 def _larger(view: View, settings: CapacitySettings) -> Bools:
-    larger: Bools = view.procs > sizes_at(view, settings, np.where(np.isnan(view.start_s), view.submit_s, view.start_s))
-    return larger
+    return view.once(("larger", settings), lambda: view.procs > sizes_at(view, settings, view.began_s))
 
 
 def _is_plausible(larger: Bools, settings: CapacitySettings) -> bool:

@@ -19,6 +19,10 @@ def lower_bounds(view: View, settings: CleanSettings) -> tuple[Bools, Bools]:
     runtime, and where a job of unknown state reached its request. A job that failed, ran out of memory or was cancelled
     before its limit ended by its own doing or its user's: what it lacked is no matter of time.
     """
+    return view.once(("bounds", settings.limit), lambda: _lower_bounds(view, settings))
+
+
+def _lower_bounds(view: View, settings: CleanSettings) -> tuple[Bools, Bools]:
     reached = reached_limit(view, settings.limit)
     not_told = view.states[0] < 0
     unsuccessful = ~view.state_is("COMPLETED") & ~not_told

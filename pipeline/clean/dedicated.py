@@ -18,7 +18,7 @@ import numpy as np
 
 from pipeline.clean.capacity import sizes_at, sustained_procs
 from pipeline.clean.site_rules import epoch_s
-from pipeline.clean.sweep import MOST, steps_of
+from pipeline.clean.sweep import MOST, in_order, steps_of
 from pipeline.clean.view import View
 from pipeline.core.arrays import Bools, Ints, floats
 from pipeline.core.clean_settings import CleanSettings, DedicatedSettings
@@ -31,7 +31,7 @@ Window = tuple[float, float]
 
 def dedicated_time(view: View, settings: CleanSettings) -> Bools:
     """True for a job that started in a reserved time, named or found; where no start is known, its submit counts."""
-    began_s = np.where(np.isnan(view.start_s), view.submit_s, view.start_s)
+    began_s = view.began_s
     within = np.zeros(len(began_s), bool)
     for since_s, until_s in _named(view, settings):
         within |= (began_s >= since_s) & (began_s < until_s)
@@ -43,7 +43,7 @@ def dedicated_time(view: View, settings: CleanSettings) -> Bools:
 def dedicated_facts(view: View, settings: CleanSettings) -> dict[str, Fact]:
     """How many jobs each window the site names has, by its reason."""
     facts: dict[str, Fact] = {}
-    began_s = np.where(np.isnan(view.start_s), view.submit_s, view.start_s)
+    began_s = view.began_s
     for one, (since_s, until_s) in zip(settings.dedicated, _named(view, settings), strict=True):
         within = int(((began_s >= since_s) & (began_s < until_s)).sum())
         facts[f"dedicated: {printable(one.reason)}"] = within
@@ -56,7 +56,8 @@ def found_windows(view: View, settings: CleanSettings) -> list[Window]:
     rows = np.flatnonzero((np.abs(view.start_s) < MOST) & (view.users[0] >= 0))
     if not len(rows):
         return []
-    starts_s, users = _ordered(view.start_s[rows].astype(np.int64), view.users[0][rows])
+    # By user, too: of equal starts no order is known, so that none may matter.
+    starts_s, users = in_order(view.start_s[rows].astype(np.int64), view.users[0][rows])
     # A job whose end is not known, or cannot be, tells nothing of whether the machine is empty.
     ran = (view.end_s[rows] > view.start_s[rows]) & (view.end_s[rows] < MOST)
     ends_s = np.where(ran, view.end_s[rows], view.start_s[rows]).astype(np.int64)
@@ -69,17 +70,6 @@ def found_windows(view: View, settings: CleanSettings) -> list[Window]:
 def _named(view: View, settings: CleanSettings) -> Iterator[Window]:
     zone = view.site.timezone
     return ((epoch_s(one.since, zone), epoch_s(one.until, zone)) for one in settings.dedicated)
-
-
-def _ordered(starts_s: Ints, users: Ints) -> tuple[Ints, Ints]:
-    """Both in order of start, then user: of equal starts no order is known, so that none may matter."""
-    begin_s, bits = int(starts_s.min()), int(users.max()).bit_length()
-    packed = (starts_s - begin_s) << bits | users
-    packed.sort()
-    users = packed & ((1 << bits) - 1)
-    packed >>= bits
-    packed += begin_s
-    return packed, users
 
 
 def _alone(starts_s: Ints, users: Ints, n_users: int, ends_s: Ints, limits: DedicatedSettings) -> tuple[Ints, Ints]:
@@ -137,4 +127,4 @@ def _kept_others_out(view: View, settings: CleanSettings, window: Window) -> boo
 def _size(view: View, settings: CleanSettings, when_s: float) -> float:
     """The machine's size as the site states it, else what the log says it sustains: which is rather too low."""
     stated = float(sizes_at(view, settings.capacity, np.array([when_s]))[0])
-    return sustained_procs(steps_of(view)) if np.isnan(stated) else stated
+    return view.once("sustained", lambda: sustained_procs(steps_of(view))) if np.isnan(stated) else stated

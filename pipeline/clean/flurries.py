@@ -46,9 +46,7 @@ def rest_per_week(view: View, min_jobs: int) -> Floats:
 
     Users with fewer than `min_jobs` jobs do not count: so a quiet user's jobs change nothing for anybody else.
     """
-    if min_jobs not in view.rest_by_min_jobs:
-        view.rest_by_min_jobs[min_jobs] = _rest_per_week(view, min_jobs)
-    return view.rest_by_min_jobs[min_jobs]
+    return view.once(("rest", min_jobs), lambda: _rest_per_week(view, min_jobs))
 
 
 def _rest_per_week(view: View, min_jobs: int) -> Floats:

@@ -1,6 +1,6 @@
 """The cleaning stage: one pure mask a flag, all computed from all jobs; the first reason that holds wins."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -81,8 +81,9 @@ def clean(
     bound, is_known = lower_bounds(view, settings)
     columns["is_lower_bound"] = pa.array(bound, mask=~is_known)
     flagged = _with_columns(jobs, columns)
-    facts = _facts(view, settings, bursts, kept, dropped)
-    told = _report(view.proc_s, flag_places, flags, facts, _notes(facts, settings, kept, dropped))
+    named = [*_counted("keep", settings.keep, kept), *_counted("drop", settings.drop, dropped)]
+    facts = _facts(view, settings, bursts) | {f"site_{word}: {printable(rule.reason)}": n for word, rule, n in named}
+    told = _report(view.proc_s, flag_places, flags, facts, _notes(facts, named))
     return flagged, bursts, effect(view, flag_places, flags), told
 
 
@@ -125,9 +126,12 @@ def _with_columns(jobs: pa.Table, columns: dict[str, Array]) -> pa.Table:
     return jobs
 
 
-def _facts(
-    view: View, settings: CleanSettings, bursts: pa.Table, kept: list[Bools], dropped: list[Bools]
-) -> dict[str, Fact]:
+def _counted(word: str, rules: Sequence[SiteRule], masks: list[Bools]) -> list[tuple[str, SiteRule, int]]:
+    """The site's rules, and how many jobs each names."""
+    return [(word, rule, int(mask.sum())) for rule, mask in zip(rules, masks, strict=True)]
+
+
+def _facts(view: View, settings: CleanSettings, bursts: pa.Table) -> dict[str, Fact]:
     tiers = bursts.column("tier").to_pylist()
     facts: dict[str, Fact] = {
         "jobs": view.jobs.num_rows,
@@ -138,30 +142,21 @@ def _facts(
     facts |= runtimes.facts(view, settings)
     # The sweep over all starts and ends takes as much memory as everything held so far.
     view.forget("alike", "local_s", "by_submit", "by_user", "queues", "applications", "requested_s", "suspended_s")
-    facts |= capacity.capacity_facts(view, settings.capacity) | dedicated.dedicated_facts(view, settings)
-    decided = (("keep", settings.keep, kept), ("drop", settings.drop, dropped))
-    return facts | {
-        _rule(word, rule): int(m.sum()) for word, rules, ms in decided for rule, m in zip(rules, ms, strict=True)
-    }
+    return facts | capacity.capacity_facts(view, settings.capacity) | dedicated.dedicated_facts(view, settings)
 
 
-def _notes(facts: dict[str, Fact], settings: CleanSettings, kept: list[Bools], dropped: list[Bools]) -> Iterator[str]:
+def _notes(facts: dict[str, Fact], named: list[tuple[str, SiteRule, int]]) -> Iterator[str]:
     """What a person should look into: rules that name no job, a machine more than full."""
-    for word, rules, masks in (("keep", settings.keep, kept), ("drop", settings.drop, dropped)):
-        for rule, mask in zip(rules, masks, strict=True):
-            if not mask.any():
-                named = ", ".join(f"{k} {printable(str(v), 60)}" for k, v in rule if v is not None and k != "reason")
-                yield f"no job is named by the rule to {word} {named} ({printable(rule.reason)}): is it spelt right?"
+    for word, rule, n_jobs in named:
+        if not n_jobs:
+            told = ", ".join(f"{k} {printable(str(v), 60)}" for k, v in rule if v is not None and k != "reason")
+            yield f"no job is named by the rule to {word} {told} ({printable(rule.reason)}): is it spelt right?"
     ratio = facts.get("peak_over_size")
     if isinstance(ratio, float) and ratio > 1:
         yield (
             f"jobs held up to {ratio:.3g} times the processors of site.max_procs at once: the machine was larger, "
             "or they share processors, or what they asked for is not what they held"
         )
-
-
-def _rule(word: str, rule: SiteRule) -> str:
-    return f"site_{word}: {printable(rule.reason)}"
 
 
 def _report(proc_s: Floats, places: Ints, active: list[Flag], facts: dict[str, Fact], notes: Iterable[str]) -> Report:

@@ -38,20 +38,20 @@ def steps_of(view: View, chosen: Bools | None = None) -> Steps:
     ran = (end_s > start_s) & (start_s > -MOST) & (end_s < MOST) & (procs < MOST)
     ran = ran if chosen is None else ran & chosen
     sizes = procs[ran].astype(np.int64)
-    starts, ends = _sorted(start_s[ran].astype(np.int64), sizes), _sorted(end_s[ran].astype(np.int64), sizes)
+    starts, ends = in_order(start_s[ran].astype(np.int64), sizes), in_order(end_s[ran].astype(np.int64), sizes)
     times_s, busy = np.empty(2 * len(sizes), np.int64), np.empty(2 * len(sizes), np.int64)
     n = _merge(*starts, *ends, times_s, busy)
     del starts, ends, sizes
     return Steps(times_s[:n], busy[:n], np.append(np.diff(times_s[:n]), np.zeros(min(n, 1), np.int64)))
 
 
-def _sorted(times_s: Ints, sizes: Ints) -> tuple[Ints, Ints]:
-    """Both in order of time, of whatever order at one and the same."""
+def in_order(times_s: Ints, sizes: Ints) -> tuple[Ints, Ints]:
+    """Both in order of time, then of size (or of whatever else is counted from 0)."""
     if not len(times_s):
         return times_s, sizes
     begin_s, bits = int(times_s.min()), int(sizes.max()).bit_length()
     if (int(times_s.max()) - begin_s).bit_length() + bits > 62:
-        order = np.argsort(times_s)
+        order = np.lexsort((sizes, times_s))
         return times_s[order], sizes[order]
     # Both packed into one number: sorting those takes a quarter of sorting rows.
     packed = (times_s - begin_s) << bits | sizes

@@ -1,16 +1,20 @@
 """One log as the arrays its screens read, each made once and only if a screen asks for it."""
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 
 from pipeline.clean.alike import Alike, find_alike
-from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, job_procs
+from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, job_procs, work_s
 from pipeline.core.settings import SiteSettings
+
+T = TypeVar("T")
 
 DAY_S = 86_400
 WEEK_S = 7 * DAY_S
@@ -42,6 +46,11 @@ class View:
         """End, s since 1970."""
         return _instants(self.jobs, "end_s")
 
+    @property
+    def began_s(self) -> Floats:
+        """Start, or submit where no start is known; made anew, for few ask."""
+        return np.where(np.isnan(self.start_s), self.submit_s, self.start_s)
+
     @cached_property
     def runtime_s(self) -> Floats:
         """Runtime, s."""
@@ -65,9 +74,7 @@ class View:
     @cached_property
     def proc_s(self) -> Floats:
         """Processor-seconds, 0 where unknown."""
-        # A slip of the pen may be beyond all numbers.
-        with np.errstate(over="ignore"):
-            return np.nan_to_num(self.procs * np.maximum(self.runtime_s, 0.0))
+        return work_s(self.procs, self.runtime_s)
 
     @cached_property
     def users(self) -> tuple[Ints, list[str]]:
@@ -111,9 +118,15 @@ class View:
         """The same rows in order of user, then submit time."""
         return self.by_submit[np.argsort(narrow(self.users[0][self.by_submit]), kind="stable")]
 
+    def once(self, question: Hashable, answer: Callable[[], T]) -> T:
+        """What a screen asks of the whole log, answered at the first time and kept for the others that ask."""
+        if question not in self._answered:
+            self._answered[question] = answer()
+        found: T = self._answered[question]
+        return found
+
     @cached_property
-    def rest_by_min_jobs(self) -> dict[int, Floats]:
-        """What flurries.rest_per_week has already answered; three questions ask it."""
+    def _answered(self) -> dict[Hashable, Any]:
         return {}
 
     @cached_property

@@ -49,7 +49,14 @@ def job_procs(jobs: pa.Table) -> Floats:
 
 def proc_seconds(jobs: pa.Table) -> Floats:
     """Processor-seconds a job stands for in a report: 0 where size or runtime is unknown or negative."""
-    return np.nan_to_num(job_procs(jobs) * np.maximum(floats(jobs, "runtime_s"), 0.0))
+    return work_s(job_procs(jobs), floats(jobs, "runtime_s"))
+
+
+def work_s(procs: Floats, runtime_s: Floats) -> Floats:
+    """Processor-seconds, 0 where size or runtime is unknown or negative."""
+    # A slip of the pen may be beyond all numbers.
+    with np.errstate(over="ignore"):
+        return np.nan_to_num(procs * np.maximum(runtime_s, 0.0))
 
 
 def lower_bounds(jobs: pa.Table) -> Bools:

@@ -18,18 +18,23 @@ def kernel(function: F) -> F:
 
 
 def entry_kernel(function: F) -> F:
-    """A kernel that Python calls: compiled once per machine and version of this folder's sources, GIL released."""
+    """A kernel that Python calls, of the same arithmetic; see cached."""
+    return cached(function, error_model="numpy")
+
+
+def cached(function: F, **options: Any) -> F:
+    """A function compiled once per machine and version of its folder's sources, GIL released; options are numba's."""
     # numba renews a cached kernel only when the kernel's own file changes, not when a function it calls does: the
     # digest in the name is part of the cache's key.
-    function.__qualname__ = f"{function.__qualname__}_{sources_digest(Path(function.__code__.co_filename).parent)}"
+    function.__qualname__ = f"{function.__qualname__}_{_sources_digest(Path(function.__code__.co_filename).parent)}"
     try:
-        return cast(F, njit(error_model="numpy", nogil=True, cache=True)(function))
+        return cast(F, njit(nogil=True, cache=True, **options)(function))
     except RuntimeError:  # no folder to cache in: a read-only installation without a home
-        return cast(F, njit(error_model="numpy", nogil=True)(function))
+        return cast(F, njit(nogil=True, **options)(function))
 
 
 @cache
-def sources_digest(folder: Path) -> str:
+def _sources_digest(folder: Path) -> str:
     digest = hashlib.sha256()
     for source in sorted(folder.glob("*.py")):
         digest.update(source.read_bytes())

@@ -94,17 +94,10 @@ def read_table(path: Path, kind: TableKind, only: Collection[str] | None = None)
 def _widened(table: pa.Table, kind: TableKind) -> pa.Table:
     """The table with every column of its kind; those it lacks are null, and as good as no memory."""
     there = set(table.column_names)
-    zeros = pa.py_buffer(np.zeros(8 * table.num_rows + 8, np.uint8))
     return pa.table(
-        [table.column(c.name) if c.name in there else _nulls(table.num_rows, c.type, zeros) for c in kind.columns],
+        [table.column(c.name) if c.name in there else unknown(table.num_rows, c.type) for c in kind.columns],
         names=[c.name for c in kind.columns],
     )
-
-
-def _nulls(n_rows: int, kind: pa.DataType, zeros: pa.Buffer) -> pa.Array:
-    if pa.types.is_dictionary(kind):
-        return pa.DictionaryArray.from_arrays(_nulls(n_rows, kind.index_type, zeros), pa.array([], pa.string()))
-    return pa.Array.from_buffers(kind, n_rows, [zeros] * (3 if kind == pa.string() else 2), n_rows)
 
 
 def read_batches(path: Path, kind: TableKind, n_rows: int = ROW_GROUP_ROWS) -> Iterator[pa.Table]:

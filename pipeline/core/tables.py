@@ -135,6 +135,9 @@ JOBS = TableKind(
     "One row per accounting record of one allocation: read by ingest, flagged by clean, grouped by group.",
 )  # fmt: skip
 
+SET_LATER = ("flag", "burst_id", "is_lower_bound", "group_id")
+"""The columns of JOBS that ingest leaves null: clean sets all but the last, group that."""
+
 UNREADABLE = TableKind(
     "unreadable",
     columns("source_file", "source_line", "byte_offset", "reason", "raw"),

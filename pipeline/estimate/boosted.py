@@ -11,7 +11,7 @@ from pipeline.estimate.alike import alike_at, alikeness
 from pipeline.estimate.features import features
 from pipeline.estimate.history import History
 from pipeline.estimate.kinds import kind_features
-from pipeline.estimate.past import capped, past_of, points
+from pipeline.estimate.past import capped, past_of
 from pipeline.estimate.score import QUANTILES
 
 FIRST_FIT_JOBS = 500
@@ -30,11 +30,6 @@ def boosted(history: History, settings: ForecastSettings) -> Floats:
     told = alike_at(history, settings, INNER_SHARES)
     columns = [boosted_at(history, settings, told, share) for share in QUANTILES]
     return np.maximum.accumulate(np.stack(columns, axis=1), axis=1)
-
-
-def boosted_median(history: History, settings: ForecastSettings) -> Floats:
-    """(jobs, 5) with the median alone, s: a fifth of the work."""
-    return points(boosted_at(history, settings, alike_at(history, settings, INNER_SHARES), 0.5))
 
 
 def boosted_at(history: History, settings: ForecastSettings, told: Floats, share: float) -> Floats:

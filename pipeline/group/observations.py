@@ -88,16 +88,6 @@ def _start_and_end_s(jobs: pa.Table) -> tuple[Floats, Floats]:
     return start_s, np.where(np.isnan(end_s), np.floor(start_s + floats(jobs, "runtime_s")), end_s)
 
 
-def _quantile(values: Floats, starts: Ints, counts: Ints, share: float) -> Floats:
-    """Linear interpolation between order statistics (Hyndman & Fan 1996, type 7) of sorted segments."""
-    place = share * (counts - 1)
-    low = np.floor(place).astype(np.int64)
-    high = np.minimum(low + 1, counts - 1)
-    low_value, high_value = values[starts + low], values[starts + high]
-    between: Floats = low_value + (place - low) * (high_value - low_value)
-    return between
-
-
 def _repeat_tails(
     codes: Ints, runtime_s: Floats, median_s: Floats, is_repeat: Bools, is_bound: Bools
 ) -> tuple[Floats, Floats]:
@@ -115,9 +105,8 @@ def _repeat_tails(
     enough = counts >= MIN_TAIL_JOBS
     starts = np.cumsum(counts) - counts
     tails = np.full((2, len(counts)), np.nan)
-    tails[:, enough] = [
-        np.abs(_quantile(log_distance[order], starts[enough], counts[enough], share)) for share in (0.025, 0.975)
-    ]
+    ordered, none = log_distance[order], np.zeros(len(order), bool)
+    tails[:, enough] = np.abs(survival_quantiles(ordered, none, starts[enough], counts[enough], (0.025, 0.975)))
     return tails[0], tails[1]
 
 

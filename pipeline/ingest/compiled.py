@@ -1,11 +1,8 @@
-"""How this room's kernels are compiled: GIL released, cached on disk under the digest of the room's sources."""
+"""How this room's kernels are compiled: each cached on disk, whoever calls it."""
 
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from numba import njit
-
-from pipeline.core.compiled import F, sources_digest
+from pipeline.core.compiled import F, cached
 
 
 def kernel(function: F, **options: Any) -> F:
@@ -14,8 +11,4 @@ def kernel(function: F, **options: Any) -> F:
     A division by zero raises, as in Python: counts here are whole numbers.
     """
     # Cached even where only kernels call it: most are called from several files, and each is compiled alone.
-    function.__qualname__ = f"{function.__qualname__}_{sources_digest(Path(function.__code__.co_filename).parent)}"
-    try:
-        return cast(F, njit(cache=True, nogil=True, **options)(function))
-    except RuntimeError:  # no folder to cache in: a read-only installation without a home
-        return cast(F, njit(nogil=True, **options)(function))
+    return cached(function, **options)

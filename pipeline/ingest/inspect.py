@@ -12,7 +12,7 @@ import pyarrow as pa
 from pipeline.core.errors import InputError
 from pipeline.core.report import Report
 from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.core.tables import JOBS, UNREADABLE
+from pipeline.core.tables import JOBS, SET_LATER, UNREADABLE
 from pipeline.ingest.intake import reader_of, take_in
 from pipeline.ingest.privacy import unquoted
 from pipeline.ingest.reader import Layout, Reader
@@ -23,7 +23,6 @@ from pipeline.ingest.sources import Source, byte_blocks, compression_of, find_so
 BOUND_BYTES = 1 << 20
 """Decompressed bytes of a source that are read unless all are asked for."""
 
-_LATER = ("flag", "burst_id", "is_lower_bound", "group_id")
 CUT_BY_BOUND = ("cut_off",)
 
 
@@ -54,7 +53,7 @@ class Inspection:
     @property
     def empty(self) -> list[str]:
         """Columns of JOBS without one, but for those that later stages fill."""
-        return [name for name in self.jobs.column_names if name not in {*self.filled, *_LATER}]
+        return [name for name in self.jobs.column_names if name not in {*self.filled, *SET_LATER}]
 
 
 def inspect(

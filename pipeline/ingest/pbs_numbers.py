@@ -20,7 +20,6 @@ ROWS_AT_ONCE = 128
 """Records of a few hundred bytes, their spans and their numbers together fit the second-level cache."""
 
 _COUNTS = 3
-_INTEGERS = (*pbs_keys.INTEGERS,)
 _FLOATS = (*pbs_keys.DURATIONS, *pbs_keys.SIZES)
 _PLACED = (*pbs_keys.HOSTS, *pbs_keys.CHUNKS, *pbs_keys.VNODES)
 
@@ -93,7 +92,7 @@ def numbers(data: Bytes, message: Ints, end: Ints, kind: Ints, n_kinds: int) -> 
     # Pages of keys that no record has are never written, so they cost nothing.
     found = np.zeros((len(KEYS), 2, n), np.int64)
     kinds = np.zeros((len(KEYS), n), np.uint8)
-    integers, floats = np.zeros((len(_INTEGERS), n), np.int64), np.full((len(_FLOATS), n), np.nan)
+    integers, floats = np.zeros((len(pbs_keys.INTEGERS), n), np.int64), np.full((len(_FLOATS), n), np.nan)
     counts = np.zeros((len(_PLACED), _COUNTS, n), np.int64)
     follower = np.full((n_kinds, len(KEYS) + 1), -1, np.int64)
     known = (

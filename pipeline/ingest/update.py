@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pipeline.core.arrays import Bools, Ints
 from pipeline.core.buffers import arrow, integers, nulls, texts
 from pipeline.core.report import Fact
-from pipeline.core.tables import JOBS
+from pipeline.core.tables import JOBS, SET_LATER
 from pipeline.core.text import printable
 from pipeline.ingest.combine import (
     Combined,
@@ -31,19 +31,7 @@ SHOWN_IDS = 20
 _PLACEHOLDER = r"^\d+_\["
 
 FATE = pa.field("fate", pa.int8())
-_NOT_CONTENT = (
-    "source_file",
-    "source_line",
-    "restart",
-    "flag",
-    "burst_id",
-    "is_lower_bound",
-    "group_id",
-    "fate",
-    "part",
-    "is_new",
-    "format",
-)
+_NOT_CONTENT = ("source_file", "source_line", "restart", *SET_LATER, "fate", "part", "is_new", "format")
 _OPEN_STATES = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CONFIGURING", "COMPLETING", "REQUEUE_HOLD")
 
 
