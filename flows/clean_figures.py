@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from flows.cleaning import Cleaned
-from pipeline.clean.capacity import sizes_at
+from pipeline.clean.capacity import mean_busy, sizes_at
+from pipeline.clean.sweep import steps_of
 from pipeline.clean.view import View
 from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, job_procs
 
@@ -145,26 +146,8 @@ def _lanes(
 
 def _busy(view: View, kept: Bools) -> tuple[Floats, tuple[Floats, Floats]]:
     """The edges of equal stretches, and the mean processors busy in each: of all jobs, of those kept."""
-    start_s, end_s, procs = view.start_s, view.end_s, view.procs
-    ran = (end_s > start_s) & (start_s >= 0) & (end_s < LATEST_S) & (procs > 0)
-    if not ran.any():
+    steps = steps_of(view)
+    if not len(steps.busy):
         return np.empty(0), (np.empty(0), np.empty(0))
-    edges_s = np.linspace(start_s[ran].min(), end_s[ran].max(), MOMENTS + 1)
-    of_all, of_kept = (_mean_busy(start_s[own], end_s[own], procs[own], edges_s) for own in (ran, ran & kept))
-    return edges_s, (of_all, of_kept)
-
-
-def _mean_busy(start_s: Floats, end_s: Floats, procs: Floats, edges_s: Floats) -> Floats:
-    done = _work_since(start_s, procs, edges_s) - _work_since(end_s, procs, edges_s)
-    return np.maximum(np.diff(done) / np.diff(edges_s), 0.0)
-
-
-def _work_since(instants_s: Floats, procs: Floats, edges_s: Floats) -> Floats:
-    """Processor-seconds up to each edge, were every job to run on from its instant for ever."""
-    order = np.argsort(instants_s, kind="stable")
-    since_s, size = instants_s[order] - edges_s[0], procs[order]
-    busy = np.concatenate([[0.0], np.cumsum(size)])
-    before = np.concatenate([[0.0], np.cumsum(size * since_s)])
-    n_begun = np.searchsorted(instants_s[order], edges_s, side="right")
-    work: Floats = busy[n_begun] * (edges_s - edges_s[0]) - before[n_begun]
-    return work
+    edges_s = np.linspace(steps.times_s[0], steps.times_s[-1], MOMENTS + 1)
+    return edges_s, (mean_busy(steps, edges_s), mean_busy(steps_of(view, kept), edges_s))

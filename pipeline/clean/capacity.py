@@ -34,16 +34,6 @@ class Overlap:
     peak_over_size: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
-    """Busy processors in equal bins of time: where each begins (s since 1970), how wide they are (s), mean and most."""
-
-    since_s: Floats
-    width_s: float
-    busy_mean: Floats
-    busy_max: Floats
-
-
 def over_capacity(view: View, settings: CleanSettings) -> Bools:
     """True for a job larger than the machine was when it started (or was submitted, where no start is known)."""
     larger = _larger(view, settings.capacity)
@@ -97,19 +87,14 @@ def capacity_facts(view: View, settings: CapacitySettings) -> dict[str, Fact]:
     }
 
 
-def capacity_timeline(view: View, n_bins: int = 400) -> Timeline:
-    """Busy processors over the log's time, in `n_bins` bins; none where no job has start, end and size."""
-    steps = steps_of(view)
-    if len(steps.busy) < 2:
-        return Timeline(np.empty(0), 0.0, np.empty(0), np.empty(0))
-    begin_s, end_s = float(steps.times_s[0]), float(steps.times_s[-1])
-    edges_s = np.linspace(begin_s, end_s, n_bins + 1)
+def mean_busy(steps: Steps, edges_s: Floats) -> Floats:
+    """Processors busy between each edge (s since 1970) and the next, on average."""
+    if not len(steps.busy):
+        return np.zeros(max(len(edges_s) - 1, 0))
     work = np.concatenate([[0.0], np.cumsum(steps.busy.astype(np.float64) * steps.lasting_s)[:-1]])
     # Work done by an instant grows evenly between two steps.
-    mean = np.diff(np.interp(edges_s, steps.times_s, work)) / ((end_s - begin_s) / n_bins)
-    first = np.searchsorted(steps.times_s, edges_s[:-1], side="right") - 1
-    until = np.searchsorted(steps.times_s, edges_s[1:], side="left")
-    return Timeline(edges_s[:-1], (end_s - begin_s) / n_bins, mean, _most(steps.busy.astype(np.float64), first, until))
+    mean: Floats = np.diff(np.interp(edges_s, steps.times_s, work)) / np.diff(edges_s)
+    return mean
 
 
 def _most(values: Floats, first: Ints, until: Ints) -> Floats:

@@ -5,7 +5,7 @@ from datetime import datetime
 import numpy as np
 import pytest
 
-from pipeline.clean.capacity import capacity_facts, capacity_timeline, over_capacity, overlaps, sustained_procs
+from pipeline.clean.capacity import capacity_facts, mean_busy, over_capacity, overlaps, sustained_procs
 from pipeline.clean.sweep import steps_of
 from pipeline.clean.view import View
 from pipeline.core.clean_settings import CapacitySettings, CleanSettings, MachineSize
@@ -36,13 +36,12 @@ def test_the_sweep_counts_as_second_by_second_does(seed: int) -> None:
     steps = steps_of(view)
     at = np.searchsorted(steps.times_s, np.arange(300), side="right") - 1
     assert np.array_equal(np.where(at < 0, 0, steps.busy[at]), by_hand)
-    line = capacity_timeline(view, 7)
-    begin, end = steps.times_s[0], steps.times_s[-1]
-    assert line.busy_max.max() == by_hand.max()
-    assert (line.busy_mean * line.width_s).sum() == pytest.approx(by_hand.sum())
-    for since_s, most in zip(line.since_s, line.busy_max, strict=True):
-        inside = by_hand[int(np.floor(since_s)) : int(np.ceil(min(since_s + line.width_s, end)))]
-        assert most == inside.max(), (begin, since_s)
+    edges_s = np.linspace(steps.times_s[0], steps.times_s[-1], 8)
+    mean = mean_busy(steps, edges_s)
+    assert steps.busy.max() == by_hand.max()
+    assert (mean * np.diff(edges_s)).sum() == pytest.approx(by_hand.sum())
+    every_s = np.arange(steps.times_s[0], steps.times_s[-1] + 1, dtype=np.float64)
+    assert np.allclose(mean_busy(steps, every_s), by_hand[int(every_s[0]) : int(every_s[-1])])
     facts = capacity_facts(view, CapacitySettings())
     assert facts["busy_procs_peak"] == by_hand.max()
     assert facts["over_size_share"] == pytest.approx((by_hand > 20).sum() / (by_hand > 0).sum())
@@ -81,7 +80,7 @@ def test_without_a_size_nothing_is_over_it() -> None:
 
 def test_a_log_in_which_nothing_ran_has_no_timeline() -> None:
     view = View(jobs_of([{"start_s": None, "end_s": None}]), SiteSettings(max_procs=4))
-    assert len(capacity_timeline(view).since_s) == 0
+    assert not mean_busy(steps_of(view), np.array([0.0, 10.0])).any()
     assert capacity_facts(view, CapacitySettings()) == {}
 
 
