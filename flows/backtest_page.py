@@ -1,13 +1,16 @@
 """The backtest as one page of HTML that needs no network; every text from a log is escaped."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 from markupsafe import Markup
 
 from flows.backtest_plots import DRAWN, colour_of, plots
+from flows.backtesting import ranked
 from flows.pages import rendered
+from flows.render_backtest import fixed, percent
 from pipeline.core.settings import BacktestSettings
 
 PARTS_LISTED = 400
@@ -17,12 +20,12 @@ def page_of(table: pa.Table, settings: BacktestSettings) -> str:
     """The page of a BACKTEST table; the same table gives the same bytes."""
     rows = table.to_pylist()
     logs = [_log([row for row in rows if row["log"] == name]) for name in dict.fromkeys(row["log"] for row in rows)]
-    filters = {"brief": brief, "share": share, "two": two}
+    filters = {"brief": partial(fixed, digits=0), "share": percent, "two": fixed}
     return rendered("backtest.html", filters, logs=logs, train_share=settings.train_share)
 
 
 def _log(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    whole = sorted((row for row in rows if row["part"] == "all"), key=_error)
+    whole = ranked([row for row in rows if row["part"] == "all"])
     methods = [row["estimator"] for row in whole]
     best = methods[0]
     svgs = plots(rows, methods)
@@ -36,22 +39,3 @@ def _log(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "worst": [dict(row) for row in rows if row["estimator"] == best and row["part"].startswith("fortnight")],
         "parts": parts[:PARTS_LISTED],
     }
-
-
-def _error(row: Mapping[str, Any]) -> float:
-    return float("inf") if row["mae_s"] is None else float(row["mae_s"])
-
-
-def brief(value: float | None) -> str:
-    """A number for a person; nothing for null."""
-    return "" if value is None else f"{value:,.0f}"
-
-
-def two(value: float | None) -> str:
-    """Two decimals; nothing for null."""
-    return "" if value is None else f"{value:,.2f}"
-
-
-def share(value: float | None) -> str:
-    """A share in per cent; nothing for null."""
-    return "" if value is None else f"{value:.1%}"

@@ -55,7 +55,12 @@ class Tried:
     @property
     def ranked(self) -> list[dict[str, Any]]:
         """Each method over all jobs, least mean absolute error first."""
-        return sorted(self.rows("all"), key=lambda row: float("inf") if row["mae_s"] is None else row["mae_s"])
+        return ranked(self.rows("all"))
+
+
+def ranked(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows by mean absolute error, the least first; unknown ones last."""
+    return sorted(rows, key=lambda row: float("inf") if row["mae_s"] is None else row["mae_s"])
 
 
 def tasks_of(config: Path, logs: Sequence[str], methods: Sequence[str], *, check_leaks: bool) -> list[Task]:
@@ -88,7 +93,7 @@ def try_methods(task: Task) -> Tried:
     cpu_s: dict[str, float] = {}
     timed = {method: _timed(name, method, call, cpu_s) for method, call in asked.items()}
     if task.is_checked_for_leaks:
-        _check_leaks(flagged, task)
+        _check_leaks(flagged, task, asked)
     table, report = backtest(flagged, task.settings, timed, task.log)
     if not table.num_rows:
         raise InputError(name, f"{jobs.num_rows} jobs, none to score", "jobs with times and a runtime")
@@ -106,12 +111,12 @@ def _timed(log: str, method: str, call: Estimator, cpu_s: dict[str, float]) -> E
     return estimate
 
 
-def _check_leaks(jobs: pa.Table, task: Task) -> None:
+def _check_leaks(jobs: pa.Table, task: Task, asked: Mapping[str, Estimator]) -> None:
     past = past_of(jobs, task.settings)
-    for method in task.methods:
+    for method, call in asked.items():
         with staging(f"{printable(task.log, 40)}: does {method} look ahead"):
             try:
-                check_no_look_ahead(bound(method, task.settings), past, task.settings.backtest.leak_times)
+                check_no_look_ahead(call, past, task.settings.backtest.leak_times)
             except WalltimeError as error:
                 raise type(error)(f"{method}: {error}") from None
 

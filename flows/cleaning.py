@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 
 from flows.config import config_settings
 from flows.failures import naming
-from flows.tables_out import check_suffix, write_any, write_any_batches
+from flows.tables_out import check_suffix, write_any, write_any_batches, write_page
 from pipeline.clean import BURST_FLAGS, SCREENED, SET, clean
 from pipeline.core.errors import InputError, TableError
 from pipeline.core.flags import Flag
 from pipeline.core.report import Report
 from pipeline.core.settings import RunSettings, SiteSettings
-from pipeline.core.store import read_batches, read_metadata, read_table, write_text
+from pipeline.core.store import read_batches, read_metadata, read_table
 from pipeline.core.tables import BURSTS, EFFECT, JOBS
 from pipeline.core.text import printable
 
@@ -133,8 +133,7 @@ def write_cleaned(cleaned: Cleaned, out: Path, page: str | None, report: Path | 
         staged = [write_any_batches(Path(scratch) / out.name, _flagged(cleaned), JOBS, _said(cleaned.source))]
         staged += [write_any(Path(scratch) / paths[kind.name].name, table, kind) for kind, table in tables.items()]
         if page is not None and report is not None:
-            with naming(report):
-                write_text(report, page)
+            write_page(report, page)
         _put_in_place(staged, list(paths.values()))
     return paths | ({"page": report} if page is not None and report is not None else {})
 

@@ -66,12 +66,12 @@ def _row(row: Mapping[str, Any], tried: Tried, *, is_best: bool) -> list[str]:
     cells = [
         f"{say(row['estimator'])}{' *' if is_best else ''}",
         number(row["mae_s"]),
-        _fixed(row["mae_over_mean"]),
-        _fixed(row["median_abs_pct"], 0),
+        fixed(row["mae_over_mean"]),
+        fixed(row["median_abs_pct"], 0),
         percent(row["share_under"]),
         percent(row["coverage_80"]),
         percent(row["coverage_q95"]),
-        _fixed(row["q95_over_request"]),
+        fixed(row["q95_over_request"]),
         percent(row["n_fallback"] / row["n_jobs"]),
         number(round(n_estimated / cpu_s)) if cpu_s else "",
     ]
@@ -97,7 +97,7 @@ def _parts(tried: Tried, by: str) -> Table:
     for row in tried.rows(by):
         cells.setdefault(row["part_value"], {})[row["estimator"]] = row
     rows = [
-        [say(value), number(one[methods[0]]["n_jobs"]), *(_fixed(one[name]["mae_over_mean"]) for name in methods),
+        [say(value), number(one[methods[0]]["n_jobs"]), *(fixed(one[name]["mae_over_mean"]) for name in methods),
          percent(one[methods[0]]["coverage_80"]), percent(one[methods[0]]["coverage_q95"])]
         for value, one in cells.items()
     ]  # fmt: skip
@@ -105,7 +105,8 @@ def _parts(tried: Tried, by: str) -> Table:
     return grid(title, (by, "jobs", *(say(name) for name in methods), "in 80%", "under q95"), rows)
 
 
-def _fixed(value: float | None, digits: int = 2) -> str:
+def fixed(value: float | None, digits: int = 2) -> str:
+    """A number with so many decimals; nothing for null."""
     return "" if value is None else f"{value:,.{digits}f}"
 
 

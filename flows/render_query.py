@@ -68,6 +68,6 @@ def span(seconds: float | None) -> str:
     if seconds is None:
         return "unknown"
     for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if abs(seconds) >= (2 * length if unit != "min" else 120):
+        if abs(seconds) >= 2 * length:
             return f"{seconds / length:,.1f} {unit}"
     return f"{seconds:,.0f} s"

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from flows.failures import naming
 from flows.series import series_as_dicts
 from flows.series_page import index_page, series_page
-from pipeline.core.store import read_table, write_text
+from flows.tables_out import write_page
+from pipeline.core.store import read_table
 from pipeline.core.tables import FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
 from pipeline.core.text import printable
 from pipeline.publish import Manifest
@@ -39,10 +40,10 @@ def write_pages(manifest: Manifest, folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     pages = {name: folder / page_name(name) for name in sorted(by_application, key=_natural)}
     for name, path in pages.items():
-        _write(path, series_page(name, _shown(by_application[name], tables), len(by_application[name])))
+        write_page(path, series_page(name, _shown(by_application[name], tables), len(by_application[name])))
     index = folder / "index.html"
     listed = [(name, path.name, len(by_application[name])) for name, path in pages.items()]
-    _write(index, index_page(manifest.site, listed))
+    write_page(index, index_page(manifest.site, listed))
     return [index, *pages.values()]
 
 
@@ -69,8 +70,3 @@ def _shown(groups: Sequence[Mapping[str, Any]], tables: Mapping[str, pa.Table]) 
 
 def _is_in(table: pa.Table, names: list[str]) -> pa.ChunkedArray:
     return pc.is_in(table.column("group_id").cast(pa.string()), pa.array(names, pa.string()))
-
-
-def _write(path: Path, page: str) -> None:
-    with naming(path):
-        write_text(path, page)

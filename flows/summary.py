@@ -68,6 +68,8 @@ def _patterns(manifest: Manifest) -> list[dict[str, Any]]:
     """What was found in series that no smooth law has, the surest first: whose, and the advice."""
     table = read_table(manifest.path(PATTERNS.name), PATTERNS)
     found = table.filter(pc.equal(table.column("status").cast(pa.string()), "found")).to_pylist()
+    if not found:
+        return []
     groups = read_table(manifest.path(GROUPS.name), GROUPS).select(["group_id", "label"]).to_pylist()
     labels = {row["group_id"]: row["label"] for row in groups}
     found.sort(key=lambda row: (-row["log_odds"], row["group_id"], row["pattern"], row["step"]))

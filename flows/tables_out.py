@@ -9,7 +9,7 @@ import pyarrow.csv
 
 from flows.failures import naming
 from pipeline.core.errors import InputError
-from pipeline.core.store import write_atomically, write_batches
+from pipeline.core.store import write_atomically, write_batches, write_text
 from pipeline.core.tables import TableKind
 from pipeline.core.text import printable
 
@@ -40,6 +40,12 @@ def write_any_batches(
             if path.suffix == ".parquet"
             else _write_csv(path, batches, kind)
         )
+
+
+def write_page(path: Path, page: str) -> Path:
+    """Write a page, whole or not at all; returns the path."""
+    with naming(path):
+        return write_text(path, page)
 
 
 def _write_csv(path: Path, batches: Iterable[pa.Table], kind: TableKind) -> Path:

@@ -50,18 +50,18 @@ def backtest(
     tasks = tasks_of(config, log or [], asked, check_leaks=check_leaks)
     n_stages = sum(1 + len(task.methods) * (2 if check_leaks else 1) for task in tasks)
     with showing_progress(n_stages) as listener, listening(listener):
-        found = _tried(arguments, Path(tasks[0].settings.output_dir), plain=plain, verbose=verbose)
+        found = _tried(tasks, arguments, plain=plain, verbose=verbose)
     written = _write(joined(found), out, report, tasks[0].settings)
     print_tried_json(found, written) if json else print_tried(found, by, written, is_checked_for_leaks=check_leaks)
 
 
-def _tried(arguments: dict[str, Any], output_dir: Path, *, plain: bool, verbose: bool) -> list[Any]:
-    from flows.backtesting import kept, tasks_of, try_methods
+def _tried(tasks: list[Any], arguments: dict[str, Any], *, plain: bool, verbose: bool) -> list[Any]:
+    from flows.backtesting import kept, try_methods
     from flows.with_prefect import prefect_ready
 
     if plain:
-        named = {name: arguments[name] for name in ("logs", "methods", "check_leaks")}
-        return [try_methods(task) for task in tasks_of(Path(arguments["config"]), **named)]
+        return [try_methods(task) for task in tasks]
+    output_dir = Path(tasks[0].settings.output_dir)
     with tempfile.TemporaryDirectory(prefix="walltime-backtest-") as folder, prefect_ready(output_dir, verbose=verbose):
         from flows.backtest import backtest_logs
 
@@ -81,9 +81,7 @@ def _check_paths(out: Path | None, report: Path | None) -> None:
 
 
 def _write(table: Any, out: Path | None, report: Path | None, settings: Any) -> dict[str, Path]:
-    from flows.failures import naming
-    from flows.tables_out import write_any
-    from pipeline.core.store import write_text
+    from flows.tables_out import write_any, write_page
     from pipeline.core.tables import BACKTEST
 
     written = {}
@@ -92,6 +90,5 @@ def _write(table: Any, out: Path | None, report: Path | None, settings: Any) -> 
     if report is not None:
         from flows.backtest_page import page_of
 
-        with naming(report):
-            written["page"] = write_text(report, page_of(table, settings.backtest))
+        written["page"] = write_page(report, page_of(table, settings.backtest))
     return written

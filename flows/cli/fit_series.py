@@ -64,26 +64,18 @@ def fit_series(
     """
     from flows.series import fit_and_predict, series_as_dicts, write_series
     from flows.series_csv import read_series
-    from flows.tables_out import check_suffix
+    from flows.tables_out import check_suffix, write_page
 
     at = _processor_counts(predict)
     if out:
         check_suffix(out)
     tables = fit_and_predict(read_series(file), at, max_procs, loss, is_screened=screen)
     series = series_as_dicts(tables)
+    # Before the tables: where the page cannot be written, nothing is.
     if report:
-        _write_page(report, _page(file, series, tables))
+        write_page(report, _page(file, series, tables))
     written = (write_series(out, tables) if out else {}) | ({"page": report} if report else {})
     _print(series, {name: str(path) for name, path in written.items()}, as_json=json, is_screened=screen)
-
-
-def _write_page(path: Path, page: str) -> None:
-    """Before the tables: where the page cannot be written, nothing is."""
-    from flows.failures import naming
-    from pipeline.core.store import write_text
-
-    with naming(path):
-        write_text(path, page)
 
 
 def _page(file: Path, series: list[dict[str, Any]], tables: dict[str, Any]) -> str:

@@ -28,18 +28,18 @@ INNER_SHARES = np.array([0.1, 0.25, 0.5, 0.75, 0.9])
 def boosted(history: History, settings: ForecastSettings) -> Floats:
     """(jobs, 5) quantiles, s, one model a quantile; NaN until enough jobs have ended."""
     told = alike_at(history, settings, INNER_SHARES)
-    columns = [boosted_at(history, settings, told, share) for share in QUANTILES]
+    seen = inputs(history, settings, told)
+    columns = [boosted_at(history, settings, told, seen, share) for share in QUANTILES]
     return np.maximum.accumulate(np.stack(columns, axis=1), axis=1)
 
 
-def boosted_at(history: History, settings: ForecastSettings, told: Floats, share: float) -> Floats:
-    """One quantile of every job's runtime, s; trees see `told`, alike_at's answer at INNER_SHARES and then any others.
+def boosted_at(history: History, settings: ForecastSettings, told: Floats, seen: Floats, share: float) -> Floats:
+    """One quantile of every job's runtime, s; `told` is alike_at's answer at INNER_SHARES, `seen` what the trees see.
 
     A second counts the same in every job: shares of the request are weighted by the request.
     """
     requested_s = past_of(history).requested_s
     scale_s = np.where(requested_s > 0, requested_s, np.maximum(2 * np.nan_to_num(told[:, 2]), 60.0))
-    inputs = _inputs(history, settings, told)
     target = np.where(history.is_lower_bound, LONGEST_SHARE, np.minimum(history.runtime_s / scale_s, LONGEST_SHARE))
     found = np.full(len(history), np.nan)
     edges = [*_refits(history.ended, settings.refit_jobs), len(history)]
@@ -47,12 +47,13 @@ def boosted_at(history: History, settings: ForecastSettings, told: Floats, share
         n_ended = int(history.ended[start])
         # In order of submit, so that jobs that end in the same second make the same trees in any order.
         known = np.sort(history.by_end[max(0, n_ended - settings.window_jobs) : n_ended])
-        model = _fitted(inputs[known], target[known], scale_s[known], share, settings)
-        found[start:stop] = model.predict(inputs[start:stop], num_threads=1)
+        model = _fitted(seen[known], target[known], scale_s[known], share, settings)
+        found[start:stop] = model.predict(seen[start:stop], num_threads=1)
     return capped(np.maximum(found * scale_s, 1.0), requested_s)
 
 
-def _inputs(history: History, settings: ForecastSettings, told: Floats) -> Floats:
+def inputs(history: History, settings: ForecastSettings, told: Floats) -> Floats:
+    """(jobs, columns) what the trees see: `told`, runtimes (s) of other methods, among it."""
     codes = np.stack([history.codes["application"], history.codes["user_group"]], axis=1).astype(float)
     place = alikeness(history, settings).place
     return features(history, np.log(np.maximum(told, 1e-6)), place, codes, kind_features(history))

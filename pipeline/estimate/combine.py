@@ -6,7 +6,7 @@ from pipeline.core.arrays import Floats
 from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.estimate.alike import alike_at, alikeness
 from pipeline.estimate.blend import Pace, beliefs, blended
-from pipeline.estimate.boosted import INNER_SHARES, boosted_at
+from pipeline.estimate.boosted import INNER_SHARES, boosted_at, inputs
 from pipeline.estimate.calibrate import calibrated
 from pipeline.estimate.history import History
 from pipeline.estimate.last_two import last_two_chain
@@ -68,7 +68,8 @@ def _methods(history: History, settings: ForecastSettings, alike_s: Floats, told
     """(jobs, methods) medians, s, gaps filled by `alike`, else by the request, else by an hour."""
     half = np.array([0.5])
     variants = [alike_at(history, settings.model_copy(update=changes), half)[:, 0] for changes in VARIANTS.values()]
-    columns = [alike_s, boosted_at(history, settings, np.column_stack([told, *variants]), 0.5), *variants]
+    seen = inputs(history, settings, np.column_stack([told, *variants]))
+    columns = [alike_s, boosted_at(history, settings, told, seen, 0.5), *variants]
     columns += [method(history, settings)[:, 1] for method in (last_two_chain, recent_10, recent_50, sessions)]
     instead_s = np.where(past.requested_s > 0, past.requested_s, 3600.0)
     instead_s = np.where(np.isnan(alike_s), instead_s, alike_s)

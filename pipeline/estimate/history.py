@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats
+from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, lower_bounds
 
 RECORD_FLAGS = (
     "partial_execution", "unfinished", "cancelled_before_start", "never_ran", "impossible_times", "no_procs",
@@ -68,7 +68,7 @@ def history(jobs: pa.Table, local_s: Ints | None = None) -> History:
         requested_mem_kib=floats(jobs, "requested_mem_kib")[rows],
         procs=procs[rows],
         local_s=(submit_s.astype(np.int64) if local_s is None else local_s)[rows],
-        is_lower_bound=_truths(jobs, "is_lower_bound")[rows],
+        is_lower_bound=lower_bounds(jobs)[rows],
         codes={name: category_codes(jobs, name)[0][rows] for name in ATTRIBUTES},
         by_end=by_end,
         ended=np.searchsorted(end_s[by_end], submit_s[rows], side="right"),
@@ -86,8 +86,3 @@ def _known_s(jobs: pa.Table, submit_s: Floats, runtime_s: Floats) -> Floats:
     start_s, end_s = floats(jobs, "start_s"), floats(jobs, "end_s")
     begun_s = np.where(np.isnan(start_s), submit_s, start_s)
     return np.where(np.isnan(end_s), begun_s + runtime_s, np.maximum(end_s, submit_s))
-
-
-def _truths(jobs: pa.Table, name: str) -> Bools:
-    known: Bools = np.asarray(pc.fill_null(jobs.column(name), False))
-    return known

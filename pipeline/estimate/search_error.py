@@ -9,6 +9,7 @@ import numpy as np
 
 from pipeline.core.arrays import Floats
 from pipeline.estimate.history import History
+from pipeline.estimate.past import capped
 from pipeline.estimate.template_kernel import error_with, narrow_down
 from pipeline.estimate.templates import KEYS, Sight, Template, predict
 
@@ -56,7 +57,6 @@ class Errors:
         self._runtime_s = trained.runtime_s[self._scored]
         requested_s = trained.requested_s[self._scored]
         self._request_s = np.where(requested_s > 0, requested_s, 0.0)
-        self._limit_s = np.where(requested_s > 0, requested_s, np.inf)
         self._held: OrderedDict[Template, Values] = OrderedDict()
         self._lock = Lock()
         for name in KEYS:  # before threads share them
@@ -89,7 +89,7 @@ class Errors:
                 self._held.move_to_end(template)
                 return self._held[template]
         quantiles_s, width_s = predict(self.sight, template)
-        made = np.minimum(quantiles_s[self._scored, 1], self._limit_s), width_s[self._scored]
+        made = capped(quantiles_s[self._scored, 1], self._request_s), width_s[self._scored]
         with self._lock:
             self._held[template] = made
             while len(self._held) * 16 * max(len(self), 1) > CACHE_BYTES and len(self._held) > 1:

@@ -15,6 +15,7 @@ from scipy.special import stdtrit
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.section import Section
 from pipeline.estimate.history import ATTRIBUTES, History
+from pipeline.estimate.past import capped
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.template_kernel import LAST, MEAN, MEDIAN, REGRESSION, Jobs, Rule, Windows, as_of
 
@@ -194,13 +195,8 @@ def smith(history: History, templates: Sequence[Template]) -> Floats:
         quantiles_s, width_s = predict(sight, template)
         is_narrower = width_s < best_width_s
         best_width_s[is_narrower], chosen_s[is_narrower] = width_s[is_narrower], quantiles_s[is_narrower]
-    chosen_s[:, :2] = np.fmin(chosen_s[:, :2], _limit_s(history)[:, None])
-    chosen_s[np.isinf(best_width_s)] = np.nan
+    chosen_s[:, :2] = capped(chosen_s[:, :2], history.requested_s)
     return np.maximum.accumulate(chosen_s, axis=1)
-
-
-def _limit_s(history: History) -> Floats:
-    return np.where(history.requested_s > 0, history.requested_s, np.inf)
 
 
 SMITH_DEFAULT = (
