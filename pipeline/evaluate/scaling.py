@@ -61,7 +61,7 @@ def make_splits(
     splits = [
         _split(name, divided, usable, application, settings.near)
         for name, divide in _ways(settings)
-        if (divided := [(k, rows, divide(len(rows))) for k, rows in enumerate(series) if divide(len(rows)).any()])
+        if (divided := [(k, rows, given) for k, rows in enumerate(series) if (given := divide(len(rows))).any()])
     ]
     return splits, len(pc.unique(observations.column("group_id"))), len(series)
 

@@ -40,21 +40,18 @@ def levels(patterns: pa.Table, group_ids: npt.NDArray[np.object_], procs: Floats
 
 def level(observations: pa.Table, patterns: pa.Table) -> tuple[pa.Table, Report]:
     """OBSERVATIONS with runtimes at the level of each group's last phase or favoured counts: what is fitted."""
-    factor = _of(observations, patterns)
+    factor = levels(patterns, _ids(observations), floats(observations, "procs"))
     return _scaled(observations, _RUNTIMES, factor), _report("level", "observation", factor)
 
 
 def unlevel(predictions: pa.Table, patterns: pa.Table) -> tuple[pa.Table, Report]:
     """PREDICTIONS of levelled series as runtimes of the phase, or the kind of processor count, each row belongs to."""
-    factor = _of(predictions, patterns)
-    on_one = levels(patterns, _ids(predictions), np.ones(predictions.num_rows))
+    ids = _ids(predictions)
+    factor = levels(patterns, ids, floats(predictions, "procs"))
+    on_one = levels(patterns, ids, np.ones(predictions.num_rows))
     table = _scaled(predictions, _PREDICTED, 1.0 / factor)
     table = _scaled(table, ("speedup", "efficiency"), factor / on_one)
     return table, _report("unlevel", "prediction", factor)
-
-
-def _of(table: pa.Table, patterns: pa.Table) -> Floats:
-    return levels(patterns, _ids(table), floats(table, "procs"))
 
 
 def _ids(table: pa.Table) -> npt.NDArray[np.object_]:

@@ -12,7 +12,8 @@ def runtime_s(parameters: Parameters, procs: npt.ArrayLike) -> Floats:
     """T(n) from t1_s, avg_parallelism >= 1 and sigma >= 0."""
     sigma = parameter(parameters, "sigma")
     high = downey_high.runtime_s({**parameters, "sigma": np.maximum(sigma, 1.0)}, procs)
-    return np.where(sigma > 1.0, high, downey_low.runtime_s(parameters, procs))
+    low = downey_low.runtime_s({**parameters, "sigma": np.minimum(sigma, 1.0)}, procs)
+    return np.where(sigma > 1.0, high, low)
 
 
 def plateau_procs(parameters: Parameters) -> Floats:

@@ -159,7 +159,7 @@ def part_odds(
     for g in range(mean.size):
         gain[g] *= total / (inside * (total - inside))
         left[g] = max(squares[g] - precision * shrunk * gain[g] * gain[g], 0.0)
-    evidence, best = log_evidence(known, half, left, prior)
+    best = left.min()
     cut = (known + best) * np.exp(NEGLIGIBLE_LOG / half) - known
     whole, first = 0.0, 0.0
     for g in range(mean.size):
@@ -167,6 +167,7 @@ def part_odds(
             p = prior[g] * ((known + left[g]) / (known + best)) ** -half
             whole += p
             first += p * gain[g] * shrunk
+    evidence = np.log(whole) - half * np.log1p(best / known)
     return evidence - 0.5 * np.log1p(prior_share) - plain, first / whole
 
 

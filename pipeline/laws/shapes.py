@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.core.arrays import Floats
-from pipeline.laws.downey_high import DOWNEY_HIGH
-from pipeline.laws.downey_low import DOWNEY_LOW
+from pipeline.laws import downey
 
 BEYOND = 16.0
 """The largest A, in multiples of the largest size: its curve is linear to within 6% there."""
@@ -86,7 +85,7 @@ def _runtime(family: _Family, x: Floats) -> Floats:
     A = (BEYOND * top) ** u
     # Half of them low variance, half high; the last of these comes close to Amdahl's law.
     sigma = np.where(v < 0.5, 2.0 * v, 0.5 / (1.0 - v)) if family.is_downey else np.full(len(u), np.inf)
-    law = _relative_runtime(A, sigma, x)
+    law = downey.runtime_s({"t1_s": np.ones(1), "avg_parallelism": A, "sigma": sigma}, x)
     if family.overhead is None:
         return law
     grown = x - 1.0 if family.overhead == "linear" else np.log(x)
@@ -108,11 +107,3 @@ def _spread_evenly(n_points: int, n_axes: int) -> Floats:
     axes = [np.mod(place * root**-axis, 1.0) for axis in range(1, n_axes)]
     # One axis is filled in order: it needs no recurrence.
     return np.array([place / n_points, *axes, *[np.zeros(n_points)] * (3 - n_axes)])
-
-
-def _relative_runtime(A: Floats, sigma: Floats, n: Floats) -> Floats:
-    """T(n)/T(1) of Downey's law in the mode that sigma names."""
-    one = np.ones(1)
-    low = DOWNEY_LOW.runtime_s({"t1_s": one, "avg_parallelism": A, "sigma": np.minimum(sigma, 1.0)}, n)
-    high = DOWNEY_HIGH.runtime_s({"t1_s": one, "avg_parallelism": A, "sigma": np.maximum(sigma, 1.0)}, n)
-    return np.where(sigma < 1.0, low, high)

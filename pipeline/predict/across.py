@@ -13,6 +13,7 @@ import numpy as np
 from pipeline.core.arrays import Bools, Floats
 from pipeline.core.screen_settings import AcrossSettings
 from pipeline.laws.shapes import shapes_up_to
+from pipeline.predict.average import QUANTILES
 from pipeline.predict.moved import FREEDOM, base_log_runtime, misfit, moved_curves
 from pipeline.predict.student_mixture import quantiles
 
@@ -20,8 +21,6 @@ MIN_BASE_POINTS, MIN_TARGET_POINTS = 4, 2
 
 GAMMA = 5.0
 """An odd size of the base counts a fifth as a guiding point (prediction.md, decision 11)."""
-
-QUANTILES = np.array([0.025, 0.1, 0.5, 0.9, 0.975])
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +122,13 @@ def _one(pair: SizePair, procs: Floats, settings: AcrossSettings) -> Across:
 def _posterior(log_prior: Floats, curves: Floats, log_t: Floats, variance: Floats) -> tuple[Floats, Floats, Floats]:
     """Per curve its weight, its log scale, and the log standard deviation of one more runtime."""
     scale, squares = misfit(curves, log_t)
-    logs = log_prior + _log_evidence(curves, log_t, variance)
+    logs = log_prior + _log_evidence(squares, len(log_t) - 1, variance)
     freedom = FREEDOM + len(log_t) - 1
     spread = np.sqrt((FREEDOM * variance + squares) / freedom * (1 + 1 / len(log_t)))
     return np.exp(logs - np.logaddexp.reduce(logs)), scale, spread
 
 
-def _log_evidence(curves: Floats, log_t: Floats, variance: Floats | float) -> Floats:
-    """Log marginal likelihood of each curve, up to a constant of the points."""
-    _, squares = misfit(curves, log_t)
-    free = len(log_t) - 1
+def _log_evidence(squares: Floats, free: int, variance: Floats | float) -> Floats:
+    """Log marginal likelihood of curves that leave such squares, with `free` points to spare."""
     logs: Floats = -0.5 * (FREEDOM + free) * np.log1p(squares / (FREEDOM * variance)) - 0.5 * free * np.log(variance)
     return logs

@@ -10,7 +10,6 @@ from pipeline.predict.bma_posterior import (
     Kindred,
     Shapes,
     filtered,
-    filtered_all,
     kept_shapes,
     posterior,
     table_place,
@@ -66,7 +65,8 @@ def weighed(i: int, series: Columns, shapes: Shapes, freedom0: int, room: Room) 
     """Fills weight, misfit, ahead and ahead_spread of every shape, from series i alone."""
     a, b = series.offsets[i], series.offsets[i + 1]
     x, y, v = series.log2_x[a:b], series.log_t[a:b], series.variance[a:b]
-    filtered_all(x, y, v, series.rate[i], shapes, room.ahead, room.misfit, room.ahead_spread)
+    every = np.arange(shapes.prior.size)
+    filtered(x, y, v, series.rate[i], every, shapes, room.ahead, room.misfit, room.ahead_spread)
     posterior(room.misfit, shapes.prior, b - a, freedom0, room.weight, room.other)
 
 

@@ -83,38 +83,6 @@ def filtered(
 
 
 @kernel
-def filtered_all(
-    log2_x: Floats,
-    log_t: Floats,
-    variance: Floats,
-    rate: float,
-    shapes: Shapes,
-    level: Floats,
-    misfit: Floats,
-    spread: Floats,
-) -> None:
-    """As filtered, for every shape in turn: half of the time goes here, and so nothing is looked up."""
-    n_sizes, n_shapes = log2_x.size, shapes.prior.size
-    for j in range(n_sizes):
-        row, share = table_place(log2_x[j], shapes)
-        below, above, y = shapes.log_shape[row], shapes.log_shape[row + 1], log_t[j]
-        if j == 0:
-            spread[0] = variance[0]
-            for k in range(n_shapes):
-                level[0, k] = y - (below[k] + share * (above[k] - below[k]))
-                misfit[k] = 0.0
-            continue
-        ahead = spread[j - 1] + rate * abs(log2_x[j] - log2_x[j - 1])
-        whole = ahead + variance[j]
-        gain, spread[j] = ahead / whole, ahead * variance[j] / whole
-        before, after = level[j - 1], level[j]
-        for k in range(n_shapes):
-            off = y - (below[k] + share * (above[k] - below[k])) - before[k]
-            misfit[k] += off * off / whole
-            after[k] = before[k] + gain * off
-
-
-@kernel
 def posterior(misfit: Floats, prior: Floats, n_sizes: int, freedom0: int, weight: Floats, power: Floats) -> None:
     """Fills the weight of every shape, prior (freedom0 + misfit)^-(freedom0 + sizes - 1)/2, sum 1; the hopeless get 0.
 

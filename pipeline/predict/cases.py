@@ -5,7 +5,8 @@ import pyarrow as pa
 
 from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats
 from pipeline.core.settings import PredictSettings
-from pipeline.predict.curves import Curves, open_tails
+from pipeline.core.status import FitStatus
+from pipeline.predict.curves import Curves
 from pipeline.predict.judgments import Case
 from pipeline.predict.next_run import next_runs
 from pipeline.predict.noise import median_variance
@@ -22,7 +23,8 @@ def case_of(
 ) -> Case:  # fmt: skip
     """A row per prediction: row of `chosen`, processor count."""
     curves = chosen.take(rows)
-    is_open = ~np.isnan(open_tails(fits, chosen.group_id)["t1_s"])
+    tails = (fits.status == FitStatus.TAIL_UNIDENTIFIED) & np.isfinite(fits["avg_parallelism"])
+    is_open = np.isin(chosen.group_id.astype(str), fits.group_id[tails].astype(str))
     low, high = rival_parallelism(fits, chosen)
     groups, places = np.unique(rows, return_inverse=True)
     return Case(

@@ -8,7 +8,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipeline.core.arrays import Bools, Floats, Ints, floats
-from pipeline.core.status import FitStatus
 from pipeline.laws import LAWS
 
 _NUMBERS = (
@@ -76,21 +75,3 @@ class Curves:
             part = {column: values[rows] for column, values in self.numbers.items()}
             result[rows] = getattr(LAWS[law], name)(part, *(column[rows] for column in columns))
         return result
-
-
-def open_tails(curves: Curves, ids: npt.NDArray[np.object_]) -> Curves:
-    """Per group, the fit that bends right after the largest size observed, among those whose tail is unidentified.
-
-    Rows in the order of ids; a group without an open tail gets a row of NaN (exact-fit: the upper runtime bound).
-    """
-    is_open = (curves.status == FitStatus.TAIL_UNIDENTIFIED) & np.isin(curves.group_id.astype(str), ids.astype(str))
-    bends = curves.take(is_open & np.isfinite(curves["avg_parallelism"]))
-    beyond_s = bends.runtime_s(np.maximum(bends["procs_max"], 1.0) * 1e6)
-    place = {group: row for row, group in enumerate(ids)}
-    rows = np.full(len(ids), -1)
-    for row in np.argsort(beyond_s, kind="stable"):
-        rows[place[bends.group_id[row]]] = row
-    missing = rows < 0
-    picked = bends.take(rows) if len(bends) else curves.take(np.zeros(len(ids), np.int64))
-    numbers = {name: np.where(missing, np.nan, values) for name, values in picked.numbers.items()}
-    return Curves(picked.group_id, picked.law, picked.status, numbers)

@@ -34,7 +34,7 @@ def predict(
     known, else the largest size observed anywhere.
     """
     every = Curves.of(fits)
-    chosen = Curves.of(fits.filter(fits.column("is_chosen")))
+    chosen = every.take(fits.column("is_chosen").to_numpy())
     sizes = _sizes_by_group(observations)
     max_procs = site.max_procs or max((int(grid[-1]) for grid in sizes.values()), default=1)
     rows, procs = prediction_grid(chosen, sizes, settings.reach, max_procs, at)

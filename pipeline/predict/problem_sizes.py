@@ -40,8 +40,9 @@ def predict_across(groups: pa.Table, observations: pa.Table, settings: AcrossSet
     found = across(given, procs, settings)
     whole, done = Tally(len(named)), Tally(len(pairs))
     aside = {"no_base": Tally(len(named) - len(pairs))} if len(named) > len(pairs) else {}
-    facts = _facts([one.status(settings) for one in found])
-    return _table(pairs, procs, found, settings), Report("across", "group", whole, done, aside, facts).check()
+    statuses = [one.status(settings) for one in found]
+    facts = _facts(statuses)
+    return _table(pairs, procs, found, statuses), Report("across", "group", whole, done, aside, facts).check()
 
 
 def _series(observations: pa.Table) -> Series:
@@ -68,9 +69,7 @@ def _facts(statuses: list[str]) -> dict[str, int]:
     return {f"groups_{status}": statuses.count(status) for status in sorted(set(statuses))}
 
 
-def _table(
-    pairs: list[tuple[str, str]], procs: list[Floats], found: list[Across], settings: AcrossSettings
-) -> pa.Table:
+def _table(pairs: list[tuple[str, str]], procs: list[Floats], found: list[Across], statuses: list[str]) -> pa.Table:
     sizes = [len(one) for one in procs]
 
     def each(values: list[Any]) -> Any:
@@ -85,7 +84,7 @@ def _table(
         group_id=each([target for _, target in pairs]),
         base_group_id=each([base for base, _ in pairs]),
         procs=np.concatenate(procs).astype(np.int64) if procs else np.empty(0, np.int64),
-        status=each([one.status(settings) for one in found]),
+        status=each(statuses),
         same_application=each([one.same for one in found]).astype(np.float64),
         overhead_power=each([one.power for one in found]).astype(np.float64),
         **{column: joined(name) for column, name in names.items()},

@@ -34,7 +34,7 @@ def scalability(
     it lies beyond 2^20. Both are the chosen law's; counts by efficiency and time are the model average's (worth.py).
     """
     every = Curves.of(fits)
-    chosen = Curves.of(fits.filter(fits.column("is_chosen")))
+    chosen = every.take(fits.column("is_chosen").to_numpy())
     rows = np.flatnonzero(chosen.law != "constant")
     scaling = chosen.take(rows)
     seen = Seen.of(chosen, observations, application or {}, settings)
