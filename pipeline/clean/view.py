@@ -2,26 +2,21 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeVar
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 
 from pipeline.clean.alike import Alike, find_alike
 from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, job_procs, work_s
+from pipeline.core.local_time import EARLIEST_S, LATEST_S, offset_s
 from pipeline.core.settings import SiteSettings
 
 T = TypeVar("T")
 
 DAY_S = 86_400
 WEEK_S = 7 * DAY_S
-EARLIEST_S, LATEST_S = 0, 7_258_118_400
-"""1970 to 2200: an instant outside is a broken record, and one such job must not stretch a log over millennia."""
-QUARTER_S = 900
-"""Zones are whole quarters of an hour from UTC, and change at one."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +134,7 @@ class View:
         """Submit time as the site's clock showed it, in s since 1970 of that clock; 0 where unknown."""
         rows, local_s = self.by_submit, np.zeros(self.jobs.num_rows, np.int64)
         whole = self.submit_s[rows].astype(np.int64)
-        local_s[rows] = whole + _offset_s(whole, self.site.timezone)
+        local_s[rows] = whole + offset_s(whole, self.site.timezone)
         return local_s
 
     def forget(self, *names: str) -> None:
@@ -169,24 +164,3 @@ def _instants(jobs: pa.Table, name: str) -> Floats:
     """An instant no cluster can have written is not known."""
     instants = floats(jobs, name)
     return np.where((instants >= EARLIEST_S) & (instants < LATEST_S), instants, np.nan)
-
-
-def _offset_s(instants: Ints, zone: str) -> Ints:
-    """The zone's distance from UTC at each instant: looked up by days, and by quarters of an hour where it changes."""
-    clock = ZoneInfo(zone)
-    days: Ints = instants // DAY_S
-    if not len(days):
-        return days
-    at_midnight = _looked_up(np.arange(days.min(), days.max() + 2), DAY_S, clock)
-    offsets: Ints = at_midnight[days - days.min()]
-    changing = np.flatnonzero((np.diff(at_midnight) != 0)[days - days.min()])
-    offsets[changing] = _looked_up(instants[changing] // QUARTER_S, QUARTER_S, clock)
-    return offsets
-
-
-def _looked_up(units: Ints, unit_s: int, clock: ZoneInfo) -> Ints:
-    there, place = np.unique(units, return_inverse=True)
-    offsets = [datetime.fromtimestamp(int(unit) * unit_s, clock).utcoffset() for unit in there]
-    by_unit = np.array([int(offset.total_seconds()) for offset in offsets if offset is not None], np.int64)
-    found: Ints = by_unit[place]
-    return found

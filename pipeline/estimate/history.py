@@ -1,35 +1,52 @@
-"""A log as a scheduler lives through it: jobs in order of submit, and when each one's runtime became known.
+"""A log as a scheduler lives through it: jobs in order of submit, and when each fact about them became known.
 
-Everything an estimator may use of a job is what its submit tells (the request, who, what, where, when) and the
-runtimes of jobs whose end is not after that submit: those before `ended` in `by_end`.
+Everything an estimator may use of a job is what its submit tells (the request, who, what, where, when), that earlier
+jobs were submitted, started or left the queue by then, and the runtimes of jobs that had ended by then: those before
+`ended` in `by_end`. Jobs that were cancelled before they started are part of it, because they stood in the queue.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, lower_bounds
+from pipeline.core.local_time import EARLIEST_S, LATEST_S, offset_s
 
-RECORD_FLAGS = (
-    "partial_execution", "unfinished", "cancelled_before_start", "never_ran", "impossible_times", "no_procs",
-    "duplicate",
-)  # fmt: skip
-"""Jobs without a runtime to learn from or to score; a flurry's jobs ran, and a scheduler had to answer for them."""
+NO_JOB_FLAGS = ("partial_execution", "impossible_times", "no_procs", "duplicate")
+"""Records that describe no job of their own. A flurry's jobs ran, and a scheduler had to answer for them."""
+
+NOT_ENDED = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CONFIGURING", "COMPLETING", "STOPPED")
+"""States of jobs whose runtime is not known yet, whatever the log says of the time so far."""
 
 ATTRIBUTES = ("user", "user_group", "account", "application", "queue", "partition", "qos", "problem_size")
+
+WHO = ("user", "account", "user_group")
+WHAT = ("application", "job_name", "submit_tokens", "queue")
+"""Who a job is from and what it runs: per job, the first of these that the log tells."""
+
+QUEUED_AT_MOST_S = 86_400.0
+"""A job that never started and whose cancellation has no time leaves the queue after its request, or this."""
+
+LEAST_S = 1.0
+"""A job's end is known this long after its submit at the earliest, so that no job is known before itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Arrays of equal length, one value a job, in order of submit (ties: of job id); NaN and -1 are unknown."""
+    """Arrays of equal length, one value a job, in order of submit (ties: of row); NaN and -1 are unknown."""
 
     row: Ints
     """The job's row in JOBS."""
     submit_s: Floats
+    start_s: Floats
+    """Infinite where the job has not started, or never did."""
     end_s: Floats
+    """When the runtime is known, or the job left the queue unstarted; infinite where neither has happened."""
     runtime_s: Floats
+    """NaN where the job has not run to an end."""
     requested_s: Floats
     requested_mem_kib: Floats
     procs: Floats
@@ -38,51 +55,155 @@ class History:
     """Submit time as the site's clock showed it, s."""
     is_lower_bound: Bools
     """Killed at its limit: it would have run longer."""
+    is_learnt: Bools
+    """Whether the runtime is one to learn from."""
     codes: dict[str, Ints]
-    """Per attribute, codes from 0; -1 unknown."""
-    by_end: Ints
-    """Places in order of end: the order in which runtimes become known."""
-    ended: Ints
-    """Per job, how many of `by_end` had ended by its submit (an end at the very second counts)."""
+    """Per attribute, and for `who` and `what`, codes from 0 in order of first submit; -1 unknown."""
+    names: dict[str, list[str]] = field(default_factory=dict)
+    """Per attribute, the text of each code."""
+    stale_s: float | None = None
+    """None: an estimate knows all that had happened by its submit; else what it knows ends at the midnight (UTC) that
+    is the last one at least this long before the submit."""
 
     def __len__(self) -> int:
         return len(self.submit_s)
 
+    @property
+    def has_run(self) -> Bools:
+        """Whether the runtime is known."""
+        return ~np.isnan(self.runtime_s)
 
-def history(jobs: pa.Table, local_s: Ints | None = None) -> History:
-    """The History of the jobs that ran: known submit, processors and positive runtime, no flag on their record."""
-    flag = jobs.column("flag").cast(pa.string())
-    unusable = pc.fill_null(pc.is_in(flag, pa.array(RECORD_FLAGS)), False).to_numpy()
-    submit_s, runtime_s = floats(jobs, "submit_s"), floats(jobs, "runtime_s")
-    procs = _asked_procs(jobs)
-    rows = np.flatnonzero(~unusable & ~np.isnan(submit_s) & (runtime_s > 0) & ~np.isnan(procs))
+    @property
+    def known_s(self) -> Floats:
+        """Per job, until when things had happened that its estimate may use, s."""
+        if self.stale_s is None:
+            return self.submit_s
+        return np.floor((self.submit_s - self.stale_s) / 86_400.0) * 86_400.0
+
+    @property
+    def by_end(self) -> Ints:
+        """Places of the jobs to learn from in order of end: the order in which runtimes become known."""
+        places = np.flatnonzero(self.has_run & self.is_learnt)
+        return places[np.argsort(self.end_s[places], kind="stable")]
+
+    @property
+    def ended(self) -> Ints:
+        """Per job, how many of `by_end` were known by its submit (an end at the very second counts)."""
+        return np.searchsorted(self.end_s[self.by_end], self.known_s, side="right")
+
+    def known_by(self, at_s: float) -> "History":
+        """The jobs submitted by a time, without what had not happened by it."""
+        early = self.take(np.arange(np.searchsorted(self.submit_s, at_s, side="right")))
+        is_open = early.end_s > at_s
+        return replace(
+            early,
+            start_s=np.where(early.start_s > at_s, np.inf, early.start_s),
+            end_s=np.where(is_open, np.inf, early.end_s),
+            runtime_s=np.where(is_open, np.nan, early.runtime_s),
+            is_lower_bound=early.is_lower_bound & ~is_open,
+        )
+
+    def take(self, places: Ints) -> "History":
+        """The jobs at these places, which ascend."""
+        arrays = {name: getattr(self, name)[places] for name in ARRAYS}
+        return replace(self, **arrays, codes={name: codes[places] for name, codes in self.codes.items()})
+
+
+ARRAYS = (
+    "row", "submit_s", "start_s", "end_s", "runtime_s", "requested_s", "requested_mem_kib", "procs", "local_s",
+    "is_lower_bound", "is_learnt",
+)  # fmt: skip
+
+
+def history(jobs: pa.Table, timezone: str = "UTC", *, without_flagged: bool = False) -> History:
+    """The History of all jobs with a known submit and processors; `without_flagged`: flagged jobs are not learnt from.
+
+    A job has run where its runtime is positive and its state says that it ended.
+    """
+    submit_s, procs = floats(jobs, "submit_s"), _requested_procs(jobs)
+    is_instant = (submit_s >= EARLIEST_S) & (submit_s < LATEST_S)
+    rows = np.flatnonzero(~_has_flag(jobs, NO_JOB_FLAGS) & is_instant & ~np.isnan(procs))
     rows = rows[np.lexsort((rows, submit_s[rows]))]
-    end_s = _known_s(jobs, submit_s, runtime_s)[rows]
-    by_end = np.argsort(end_s, kind="stable")
+    has_run = (floats(jobs, "runtime_s") > 0) & ~_has_flag(jobs, ("unfinished",)) & ~_is_open(jobs)
+    start_s, end_s = _start_and_end_s(jobs, has_run)
+    local_s = np.nan_to_num(submit_s).astype(np.int64)[rows]
+    codes, names = _codes(jobs, rows)
+    flagged = pc.is_valid(jobs.column("flag")).to_numpy() & without_flagged
     return History(
         row=rows,
         submit_s=submit_s[rows],
-        end_s=end_s,
-        runtime_s=runtime_s[rows],
+        start_s=start_s[rows],
+        end_s=end_s[rows],
+        runtime_s=np.where(has_run, floats(jobs, "runtime_s"), np.nan)[rows],
         requested_s=floats(jobs, "requested_s")[rows],
         requested_mem_kib=floats(jobs, "requested_mem_kib")[rows],
         procs=procs[rows],
-        local_s=(submit_s.astype(np.int64) if local_s is None else local_s)[rows],
-        is_lower_bound=lower_bounds(jobs)[rows],
-        codes={name: category_codes(jobs, name)[0][rows] for name in ATTRIBUTES},
-        by_end=by_end,
-        ended=np.searchsorted(end_s[by_end], submit_s[rows], side="right"),
+        local_s=local_s + offset_s(local_s, timezone),
+        is_lower_bound=(lower_bounds(jobs) & has_run)[rows],
+        is_learnt=~flagged[rows],
+        codes=codes,
+        names=names,
     )
 
 
-def _asked_procs(jobs: pa.Table) -> Floats:
-    asked, allocated = floats(jobs, "requested_procs"), floats(jobs, "procs")
-    chosen = np.where(asked > 0, asked, allocated)
+def _has_flag(jobs: pa.Table, flags: Sequence[str]) -> Bools:
+    found: Bools = pc.fill_null(pc.is_in(jobs.column("flag").cast(pa.string()), pa.array(flags)), False).to_numpy()
+    return found
+
+
+def _is_open(jobs: pa.Table) -> Bools:
+    found: Bools = pc.fill_null(
+        pc.is_in(jobs.column("state").cast(pa.string()), pa.array(NOT_ENDED)), False
+    ).to_numpy()
+    return found
+
+
+def _requested_procs(jobs: pa.Table) -> Floats:
+    requested, allocated = floats(jobs, "requested_procs"), floats(jobs, "procs")
+    chosen = np.where(requested > 0, requested, allocated)
     return np.where(chosen > 0, chosen, np.nan)
 
 
-def _known_s(jobs: pa.Table, submit_s: Floats, runtime_s: Floats) -> Floats:
-    """When the runtime is known: the end; start + runtime, or submit + runtime, where the log has none."""
+def _start_and_end_s(jobs: pa.Table, has_run: Bools) -> tuple[Floats, Floats]:
+    """The end of a job that ran is end, start + runtime or submit + runtime, the first that the log tells."""
+    submit_s, runtime_s = floats(jobs, "submit_s"), floats(jobs, "runtime_s")
     start_s, end_s = floats(jobs, "start_s"), floats(jobs, "end_s")
-    begun_s = np.where(np.isnan(start_s), submit_s, start_s)
-    return np.where(np.isnan(end_s), begun_s + runtime_s, np.maximum(end_s, submit_s))
+    ran_until_s = np.where(np.isnan(end_s), np.where(np.isnan(start_s), submit_s, start_s) + runtime_s, end_s)
+    gone_s = np.where(np.isnan(end_s), start_s, end_s)
+    wait_s = np.where(floats(jobs, "requested_s") > 0, floats(jobs, "requested_s"), QUEUED_AT_MOST_S)
+    gone_s = np.where(np.isnan(gone_s), submit_s + wait_s, gone_s)
+    is_open = ~has_run & (_is_open(jobs) | _has_flag(jobs, ("unfinished",)))
+    known_s = np.where(has_run, ran_until_s, np.where(is_open, np.inf, gone_s))
+    known_s = np.maximum(known_s, submit_s + LEAST_S)
+    started_s = np.where(has_run, np.maximum(known_s - runtime_s, submit_s), np.inf)
+    is_running = is_open & ~np.isnan(start_s)
+    return np.where(is_running, np.maximum(start_s, submit_s), started_s), known_s
+
+
+def _codes(jobs: pa.Table, rows: Ints) -> tuple[dict[str, Ints], dict[str, list[str]]]:
+    read = {name: category_codes(jobs, name) for name in dict.fromkeys((*ATTRIBUTES, *WHO, *WHAT))}
+    read = {name: (codes[rows], names) for name, (codes, names) in read.items()}
+    read["who"], read["what"] = _first_known(read, WHO), _first_known(read, WHAT)
+    coded = {name: in_order_of_use(*read[name]) for name in (*ATTRIBUTES, "who", "what")}
+    return {name: codes for name, (codes, _) in coded.items()}, {name: names for name, (_, names) in coded.items()}
+
+
+def _first_known(read: Mapping[str, tuple[Ints, list[str]]], columns: Sequence[str]) -> tuple[Ints, list[str]]:
+    """Codes of the first column that tells; the texts of all but the first one begin with their column's name."""
+    found, names = read[columns[0]]
+    found, names = found.copy(), list(names)
+    for column in columns[1:]:
+        codes, texts = read[column]
+        found = np.where((found < 0) & (codes >= 0), codes + len(names), found)
+        names += [f"{column} {text}" for text in texts]
+    return found, names
+
+
+def in_order_of_use(codes: Ints, names: Sequence[str]) -> tuple[Ints, list[str]]:
+    """The same codes numbered in order of first use, so that later jobs change none; the names in use."""
+    used, first = np.unique(codes, return_index=True)
+    used, first = used[used >= 0], first[used >= 0]
+    by_use = used[np.argsort(first, kind="stable")]
+    place = np.full(len(names) + 1, -1, np.int64)
+    place[by_use] = np.arange(len(by_use))
+    return place[codes], [names[code] for code in by_use]
