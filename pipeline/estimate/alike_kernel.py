@@ -6,30 +6,13 @@ import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.compiled import entry_kernel, kernel
-from pipeline.estimate.past import Past
+from pipeline.estimate.submits import Events, Jobs
 
 N_ENDED, N_RUNNING, N_ASKED, N_ANY = 48, 24, 32, 64
 """Jobs remembered: ended and running ones of a user, ended ones per requested runtime, and of all."""
 
 PLACES, CENSORED = 255, 256
 """In a code: which bits are the place in the sample, and which says that a runtime is a lower bound."""
-
-
-class Alikeness(NamedTuple):
-    """What two jobs may share: codes (-1 unknown) and, per job, its place in its burst (log) and hour of the day.
-
-    Logs of the request (NaN unknown) and of the processors spare the kernel most of its time.
-    """
-
-    log_request: Floats
-    log_procs: Floats
-    asked: Ints
-    burst: Ints
-    application: Ints
-    user_group: Ints
-    queue: Ints
-    place: Floats
-    hour: Floats
 
 
 class Weights(NamedTuple):
@@ -57,7 +40,7 @@ class Weights(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Rings of places in the log, and how many each has taken so far."""
+    """Rings of places among the jobs (-1: none), and how many each has taken so far; the last key is a blank one."""
 
     ended: Ints
     n_ended: Ints
@@ -81,23 +64,29 @@ class Sample(NamedTuple):
 
 
 @entry_kernel
-def weigh(past: Past, alike: Alikeness, weights: Weights, memory: Memory, sample: Sample, shares: Floats) -> Floats:
-    """(jobs, shares) quantiles, s, then the weight of the user's own ended jobs; NaN before anything is known."""
-    n = len(past.submit_s)
+def weigh(
+    jobs: Jobs, past: Jobs, events: Events, weights: Weights, memory: Memory, sample: Sample, shares: Floats
+) -> Floats:
+    """(jobs, shares) quantiles, s, then the weight of the submitter's own ended jobs; NaN before anything is known."""
+    n = len(jobs.submit_s)
     found = np.full((n, len(shares) + 1), np.nan)
     n_started = n_over = 0
-    for job in range(n):
-        while n_started < past.started[job]:
-            _take(memory.running, memory.n_running, past.user[past.by_start[n_started]], past.by_start[n_started])
+    for job in range(n + 1):
+        while n_started < events.started[job]:
+            begun = events.by_start[n_started]
+            _take(memory.running, memory.n_running, past.who[begun], begun)
             n_started += 1
-        while n_over < past.ended[job]:
-            _remember(past.by_end[n_over], past.user, alike, weights.burst_jobs, memory)
+        while n_over < events.ended[job]:
+            over = events.by_end[n_over]
+            if past.is_learnt[over]:
+                _remember(over, past, weights.burst_jobs, memory)
             n_over += 1
-        size, own = _own(job, past, alike, weights, memory, sample)
-        size = _others(job, size, past, alike, weights, memory, sample)
-        if size > 0:
-            _quantiles(size, past.requested_s[job], sample, shares, found[job])
-            found[job, -1] = own
+        if job < n:
+            size, own = _own(job, events.known_s[job], jobs, past, weights, memory, sample)
+            size = _others(job, size, jobs, past, weights, memory, sample)
+            if size > 0:
+                _quantiles(size, jobs.requested_s[job], sample, shares, found[job])
+                found[job, -1] = own
     return found
 
 
@@ -109,88 +98,93 @@ def _take(rings: Ints, counts: Ints, key: int, job: int) -> None:
 
 
 @kernel
-def _remember(job: int, user: Ints, alike: Alikeness, burst_jobs: int, memory: Memory) -> None:
+def _remember(job: int, past: Jobs, burst_jobs: int, memory: Memory) -> None:
     """Of a burst at most `burst_jobs` stay: thousands of one submit would push out all that was known before."""
-    key, n_same, oldest = user[job], 0, -1
+    key, n_same, oldest = past.who[job], 0, -1
     if key >= 0:
         ring, taken = memory.ended[key], memory.n_ended[key]
         for back in range(min(taken, burst_jobs)):
             place = (taken - 1 - back) % N_ENDED
-            if alike.burst[ring[place]] == alike.burst[job]:
+            if past.burst[ring[place]] == past.burst[job]:
                 n_same += 1
                 oldest = place
         if n_same >= burst_jobs:
             ring[oldest] = job
         else:
             _take(memory.ended, memory.n_ended, key, job)
-    _take(memory.asked, memory.n_asked, alike.asked[job], job)
+    _take(memory.asked, memory.n_asked, past.request[job], job)
     _take(memory.latest, memory.n_latest, 0, job)
 
 
 @kernel
-def _own(job: int, past: Past, alike: Alikeness, weights: Weights, memory: Memory, sample: Sample) -> tuple[int, float]:
-    """The user's own jobs: ended ones, and running ones as lower bounds."""
-    key, now_s, size, own = past.user[job], past.submit_s[job], 0, 0.0
+def _own(
+    job: int, known_s: float, jobs: Jobs, past: Jobs, weights: Weights, memory: Memory, sample: Sample
+) -> tuple[int, float]:
+    """The submitter's own jobs: ended ones, and running ones as lower bounds."""
+    key, now_s, size, own = jobs.who[job], jobs.submit_s[job], 0, 0.0
     if key < 0:
         return 0, 0.0
     taken = memory.n_ended[key]
     for back in range(min(taken, N_ENDED)):
         other = memory.ended[key, (taken - 1 - back) % N_ENDED]
-        log_weight = _log_likeness(job, other, past, alike, weights) + (past.end_s[other] - now_s) / weights.age_s
+        log_weight = _log_likeness(job, other, jobs, past, weights) + (past.end_s[other] - now_s) / weights.age_s
         weight = sample.by_rank[back] * np.exp(log_weight)
         sample.weight[size], sample.is_censored[size] = weight, past.is_lower_bound[other]
-        sample.value_s[size] = past.runtime_s[other] * _scale(job, other, past, alike, weights.scaling)
+        sample.value_s[size] = past.runtime_s[other] * _scale(job, other, jobs, past, weights.scaling)
         own += weight
         size += 1
     taken = memory.n_running[key]
     for back in range(min(taken, N_RUNNING)):
         other = memory.running[key, (taken - 1 - back) % N_RUNNING]
-        if past.end_s[other] > now_s:
+        # A job that is over may have been forgotten, but it keeps its place in the ring.
+        if other >= 0 and past.end_s[other] > known_s:
             weight = sample.by_rank[back] * weights.running
-            sample.weight[size] = weight * np.exp(_log_likeness(job, other, past, alike, weights))
-            sample.value_s[size], sample.is_censored[size] = max(now_s - past.start_s[other], 1.0), True
+            sample.weight[size] = weight * np.exp(_log_likeness(job, other, jobs, past, weights))
+            sample.value_s[size], sample.is_censored[size] = max(known_s - past.start_s[other], 1.0), True
             size += 1
     return size, own
 
 
 @kernel
-def _scale(job: int, other: int, past: Past, alike: Alikeness, power: float) -> float:
-    if past.requested_s[job] == past.requested_s[other]:
+def _scale(job: int, other: int, jobs: Jobs, past: Jobs, power: float) -> float:
+    if jobs.requested_s[job] == past.requested_s[other]:
         return 1.0
-    if not (past.requested_s[job] > 0 and past.requested_s[other] > 0):
+    if not (jobs.requested_s[job] > 0 and past.requested_s[other] > 0):
         return 1.0
     if power == 1.0:
-        return float(past.requested_s[job] / past.requested_s[other])
-    return float(np.exp(power * (alike.log_request[job] - alike.log_request[other])))
+        return float(jobs.requested_s[job] / past.requested_s[other])
+    return float(np.exp(power * (jobs.log_request[job] - past.log_request[other])))
 
 
 @kernel
-def _log_likeness(job: int, other: int, past: Past, alike: Alikeness, weights: Weights) -> float:
+def _log_likeness(job: int, other: int, jobs: Jobs, past: Jobs, weights: Weights) -> float:
     found: float = 0.0
-    if past.requested_s[job] != past.requested_s[other]:
+    if jobs.requested_s[job] != past.requested_s[other]:
         found += weights.log_other_request
-        if past.requested_s[job] > 0 and past.requested_s[other] > 0:
-            found -= weights.request_power * abs(alike.log_request[job] - alike.log_request[other])
-    if past.procs[job] != past.procs[other]:
-        found += weights.log_other_procs - weights.procs_power * abs(alike.log_procs[job] - alike.log_procs[other])
-    if alike.application[job] != alike.application[other]:
+        if jobs.requested_s[job] > 0 and past.requested_s[other] > 0:
+            found -= weights.request_power * abs(jobs.log_request[job] - past.log_request[other])
+    if jobs.procs[job] != past.procs[other]:
+        found += weights.log_other_procs - weights.procs_power * abs(jobs.log_procs[job] - past.log_procs[other])
+    if jobs.what[job] != past.what[other]:
         found += weights.log_other_application
-    if alike.user_group[job] != alike.user_group[other]:
+    if jobs.group[job] != past.group[other]:
         found += weights.log_other_group
-    if alike.queue[job] != alike.queue[other]:
+    if jobs.queue[job] != past.queue[other]:
         found += weights.log_other_queue
-    apart_h = abs(alike.hour[job] - alike.hour[other])
+    apart_h = abs(jobs.hour[job] - past.hour[other])
     found -= weights.hour_decay * min(apart_h, 24 - apart_h)
-    found -= weights.place_power * abs(alike.place[job] - alike.place[other])
-    if past.submit_s[job] - past.submit_s[other] < weights.session_s:
+    found -= weights.place_power * abs(jobs.place[job] - past.place[other])
+    if jobs.submit_s[job] - past.submit_s[other] < weights.session_s:
         found += weights.log_in_session
     return found
 
 
 @kernel
-def _others(job: int, size: int, past: Past, alike: Alikeness, weights: Weights, memory: Memory, sample: Sample) -> int:
+def _others(
+    job: int, size: int, jobs: Jobs, past: Jobs, weights: Weights, memory: Memory, sample: Sample
+) -> int:
     """Jobs of everybody: those that asked for the same runtime, or the latest of all as shares of their requests."""
-    key = alike.asked[job]
+    key = jobs.request[job]
     if key >= 0 and memory.n_asked[key] >= 4:
         ring, taken = memory.asked[key], memory.n_asked[key]
     else:
@@ -198,7 +192,7 @@ def _others(job: int, size: int, past: Past, alike: Alikeness, weights: Weights,
     held, first, total = min(taken, len(ring)), size, 0.0
     for back in range(held):
         other = ring[(taken - 1 - back) % len(ring)]
-        sample.value_s[size] = past.runtime_s[other] * _scale(job, other, past, alike, 1.0)
+        sample.value_s[size] = past.runtime_s[other] * _scale(job, other, jobs, past, 1.0)
         sample.is_censored[size] = past.is_lower_bound[other]
         sample.weight[size] = sample.by_rank_of_all[back]
         total += sample.weight[size]

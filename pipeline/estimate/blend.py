@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.compiled import entry_kernel, kernel
-from pipeline.estimate.past import Past
+from pipeline.estimate.submits import Events, Jobs
 
 STEEPEST = 1.0
 """A gradient counts at most this much: one method far off moves no weight by more than a step."""
@@ -26,71 +26,95 @@ class Pace(NamedTuple):
 
 
 class Beliefs(NamedTuple):
-    """Log weights of the methods, everybody's and each user's; when they were last moved; bursts under way."""
+    """Log weights of the methods, everybody's and each submitter's; when they were last moved; bursts under way."""
 
     all_log: Floats
     all_at_s: Floats
-    user_log: Floats
-    user_at_s: Floats
+    who_log: Floats
+    who_at_s: Floats
     last_burst: Ints
     n_burst: Ints
 
 
-def beliefs(n_users: int, first_log: Floats) -> Beliefs:
-    """Where everybody begins: at `first_log`."""
+class Answers(NamedTuple):
+    """Per job the methods' answers, what counts as a large error, and the mean: all s."""
+
+    method_s: Floats
+    scale_s: Floats
+    center_s: Floats
+
+
+def beliefs(first_log: Floats) -> Beliefs:
+    """Where everybody begins: at `first_log`; the blank submitter alone."""
     return Beliefs(
-        first_log.copy(), np.full(1, np.nan), np.zeros((n_users, len(first_log))), np.zeros(n_users),
-        np.full(n_users, -1, np.int64), np.zeros(n_users, np.int64),
+        first_log.copy(), np.full(1, np.nan), np.zeros((1, len(first_log))), np.zeros(1),
+        np.full(1, -1, np.int64), np.zeros(1, np.int64),
     )  # fmt: skip
 
 
 @entry_kernel
-def blended(
-    past: Past, burst: Ints, told_s: Floats, scale_s: Floats, first_log: Floats, held: Beliefs, pace: Pace
-) -> Floats:
-    """(jobs,) weighted means, s, of (jobs, methods) estimates without gaps, as of every submit.
+def blend(
+    jobs: Jobs, past: Jobs, events: Events, answers: Answers, past_answers: Answers, first_log: Floats,
+    held: Beliefs, pace: Pace,
+) -> None:  # fmt: skip
+    """Set `center_s` to the weighted mean of each submit's methods, which have no gaps; `held` changes with the ends.
 
-    `scale_s` is what counts as a large error of a job; `held` is changed.
+    Where the submits are part of the past, `past_answers` gets their means too.
     """
-    n, n_methods = told_s.shape
-    found, weights, n_over = np.empty(n), np.empty(n_methods), 0
-    for job in range(n):
-        while n_over < past.ended[job]:
-            over = past.by_end[n_over]
-            gradient = _gradient(over, past, told_s, scale_s, found)
-            _move(over, past, burst, gradient, first_log, held, pace)
+    n, n_methods = answers.method_s.shape
+    weights, n_over = np.empty(n_methods), 0
+    for job in range(n + 1):
+        while n_over < events.ended[job]:
+            over = events.by_end[n_over]
+            if past.is_learnt[over]:
+                gradient = _gradient(over, past, past_answers)
+                _move(over, past, gradient, first_log, held, pace)
             n_over += 1
-        user = past.user[job]
+        if job == n:
+            break
+        who = jobs.who[job]
         weights[:] = held.all_log
-        if user >= 0:
-            weights += held.user_log[user]
-        weights[:] = np.exp(weights - weights.max())
-        found[job] = (weights * told_s[job]).sum() / weights.sum()
-    return found
+        if who >= 0:
+            weights += held.who_log[who]
+        answers.center_s[job] = _mean(weights, answers.method_s[job])
+        if events.first >= 0:
+            past_answers.center_s[events.first + job] = answers.center_s[job]
 
 
 @kernel
-def _gradient(over: int, past: Past, told_s: Floats, scale_s: Floats, found: Floats) -> Floats:
+def _mean(log_weights: Floats, values: Floats) -> float:
+    """Sums go one by one: how numpy adds depends on how it was built."""
+    top, total, weighted = log_weights.max(), 0.0, 0.0
+    for k in range(len(values)):
+        weight = np.exp(log_weights[k] - top)
+        total += weight
+        weighted += weight * values[k]
+    return weighted / total
+
+
+@kernel
+def _gradient(over: int, past: Jobs, answers: Answers) -> Floats:
     """What more weight on each method would have done to the error; 0 where a job stopped below the estimate."""
-    is_unknown = past.is_lower_bound[over] and found[over] > past.runtime_s[over]
-    sign = 0.0 if is_unknown else (1.0 if found[over] > past.runtime_s[over] else -1.0)
-    gradient: Floats = sign * np.minimum(np.maximum((told_s[over] - found[over]) / scale_s[over], -STEEPEST), STEEPEST)
+    center_s, method_s = answers.center_s[over], answers.method_s[over]
+    is_unknown = past.is_lower_bound[over] and center_s > past.runtime_s[over]
+    sign = 0.0 if is_unknown else (1.0 if center_s > past.runtime_s[over] else -1.0)
+    gradient: Floats = sign * np.minimum(np.maximum((method_s - center_s) / answers.scale_s[over], -STEEPEST), STEEPEST)
     return gradient
 
 
 @kernel
-def _move(over: int, past: Past, burst: Ints, gradient: Floats, first_log: Floats, held: Beliefs, pace: Pace) -> None:
-    """The k-th job of a burst moves its user's weights by 1 / sqrt(k): a burst is one event more than it is many."""
-    end_s, user = past.end_s[over], past.user[over]
+def _move(over: int, past: Jobs, gradient: Floats, first_log: Floats, held: Beliefs, pace: Pace) -> None:
+    """The k-th job of a burst moves its submitter's weights by 1 / sqrt(k): a burst is one event more than many."""
+    end_s, who = past.end_s[over], past.who[over]
     if not np.isnan(held.all_at_s[0]):
         kept = 0.5 ** ((end_s - held.all_at_s[0]) / pace.half_life_all_s)
         held.all_log[:] = first_log + kept * (held.all_log - first_log)
     held.all_at_s[0] = end_s
     held.all_log[:] = held.all_log - pace.step_all * gradient
-    if user < 0:
+    if who < 0:
         return
-    held.n_burst[user] = held.n_burst[user] + 1 if burst[over] == held.last_burst[user] else 1
-    held.last_burst[user] = burst[over]
-    held.user_log[user] *= 0.5 ** ((end_s - held.user_at_s[user]) / pace.half_life_user_s)
-    held.user_log[user] -= pace.step_user / np.sqrt(held.n_burst[user]) * gradient
-    held.user_at_s[user] = end_s
+    held.n_burst[who] = held.n_burst[who] + 1 if past.burst[over] == held.last_burst[who] else 1
+    held.last_burst[who] = past.burst[over]
+    held.who_log[who] *= 0.5 ** ((end_s - held.who_at_s[who]) / pace.half_life_user_s)
+    held.who_log[who] -= pace.step_user / np.sqrt(held.n_burst[who]) * gradient
+    held.who_at_s[who] = end_s

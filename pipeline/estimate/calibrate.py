@@ -9,32 +9,45 @@ import numpy as np
 
 from pipeline.core.arrays import Floats
 from pipeline.core.compiled import entry_kernel, kernel
-from pipeline.estimate.past import Past
+from pipeline.estimate.submits import Events, Jobs
 
 
 @entry_kernel
-def calibrated(past: Past, ladder: Floats, first_rungs: Floats, shares: Floats, step: float) -> Floats:
-    """(jobs, shares) quantiles, s, from (jobs, rungs) ascending runtimes; NaN where the ladder has none."""
-    n, n_rungs = ladder.shape
-    rungs, found, n_over = first_rungs.copy(), np.full((n, len(shares)), np.nan), 0
-    for job in range(n):
-        while n_over < past.ended[job]:
-            _learn(past.by_end[n_over], past, found, rungs, shares, step, n_rungs)
+def calibrate(
+    jobs: Jobs, past: Jobs, events: Events, ladder: Floats, found: Floats, past_found: Floats, rungs: Floats,
+    shares: Floats, step: float,
+) -> None:  # fmt: skip
+    """Set `found` to (jobs, shares) quantiles, s, from (jobs, rungs) ascending runtimes; NaN where the ladder has none.
+
+    `rungs`, where each quantile stands, moves with the ends. Where the submits are part of the past, `past_found` gets
+    their quantiles too.
+    """
+    n, n_rungs, n_over = len(ladder), ladder.shape[1], 0
+    for job in range(n + 1):
+        while n_over < events.ended[job]:
+            over = events.by_end[n_over]
+            if past.is_learnt[over]:
+                _learn(over, past, past_found[over], rungs, shares, step, n_rungs)
             n_over += 1
+        if job == n:
+            break
         for k in range(len(shares)):
             found[job, k] = _on_ladder(ladder[job], rungs[k])
-    return found
+        if events.first >= 0:
+            past_found[events.first + job] = found[job]
 
 
 @kernel
-def _learn(over: int, past: Past, found: Floats, rungs: Floats, shares: Floats, step: float, n_rungs: int) -> None:
+def _learn(
+    over: int, past: Jobs, found: Floats, rungs: Floats, shares: Floats, step: float, n_rungs: int
+) -> None:  # fmt: skip
     for k in range(len(shares)):
-        if np.isnan(found[over, k]):
+        if np.isnan(found[k]):
             continue
         # What equals a bound lies within the interval, at the lower one too.
-        is_above = past.runtime_s[over] > found[over, k] or (shares[k] < 0.5 and past.runtime_s[over] == found[over, k])
+        is_above = past.runtime_s[over] > found[k] or (shares[k] < 0.5 and past.runtime_s[over] == found[k])
         # Stopped below the quantile: unless that is the limit too, nothing says whether it would have run past it.
-        if past.is_lower_bound[over] and not is_above and not found[over, k] >= past.requested_s[over]:
+        if past.is_lower_bound[over] and not is_above and not found[k] >= past.requested_s[over]:
             continue
         moved = rungs[k] + step * ((1.0 if is_above else 0.0) - (1 - shares[k]))
         rungs[k] = min(max(moved, 0.0), n_rungs - 1.0)

@@ -1,72 +1,225 @@
 """What the latest jobs took, along a chain of keys from the most to the least specific one."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.core.compiled import entry_kernel
-from pipeline.estimate.history import History
-from pipeline.estimate.past import Past, capped, joined, past_of, points, ranks
-from pipeline.estimate.score import QUANTILES
+from pipeline.core.compiled import entry_kernel, kernel
+from pipeline.estimate.keys import Keys, grown, mixed, no_keys, numbers, with_new
+from pipeline.estimate.submits import Events, Jobs, capped
 
-MEAN, MAX, QUANTILE = range(3)
+MEAN, MAX, QUANTILE, SHARE = range(4)
+"""SHARE: the largest runtime over its request, times the request."""
+
+LOOK_BACK = (3, 3, 50, 50, 50, 50, 200)
+"""Jobs that are remembered of a key of each level: of a session with request and processors, of a session, of the four
+levels of the chain proper, and of everybody who runs the same and asked for as much time."""
+
+SESSION_LEVELS, OWN, CROWD = 2, 2, 6
+"""Levels of sessions; the first level of the chain proper; the level of everybody."""
 
 
-def chain_of(history: History) -> list[Ints]:
-    """Codes of (user, application, request, procs), (user, application, request), (user, application), (user)."""
-    user, application = history.codes["user"], history.codes["application"]
-    by_application = joined(user, application)
-    by_request = joined(by_application, ranks(history.requested_s))
-    return [joined(by_request, ranks(history.procs)), by_request, by_application, user]
+class Latest(NamedTuple):
+    """Runtimes per key in order of end: the newest entry of a key, and of each entry the one before it (-1: none)."""
+
+    newest: Ints
+    n_entries: Ints
+    before: Ints
+    runtime_s: Floats
+    bound_s: Floats
+    """The same, infinite where the job was stopped at its limit."""
+    share: Floats
+    """The same over the request, NaN without one."""
 
 
-def latest(history: History, chain: Sequence[Ints], memory: int, statistic: int, least: int) -> Floats:
-    """(jobs, 5) runtimes, s: from the first key with `least` ended jobs, over its last `memory` ones; else NaN.
+class Question(NamedTuple):
+    """From which level on and before which, over how many jobs, of at least how many, and what is made of them."""
 
-    MEAN and MAX fill the median alone. Capped at the request. In quantiles a job that was stopped at its limit counts
-    as longer than the request, because nothing says how long it would have run.
+    level: int
+    stop: int
+    memory: int
+    statistic: int
+    least: int
+
+
+class Chain(NamedTuple):
+    """The keys known, of each its level and the session it belongs to (-1: none), and its runtimes."""
+
+    keys: Keys
+    level: Ints
+    session: Ints
+    latest: Latest
+
+
+def no_chain() -> Chain:
+    """Nothing known yet."""
+    none, nothing = np.full(1, -1, np.int64), np.empty(0)
+    latest = Latest(none, np.zeros(1, np.int64), np.empty(0, np.int64), nothing, nothing.copy(), nothing.copy())
+    return Chain(no_keys(), none.copy(), none.copy(), latest)
+
+
+def digests_of(jobs: Jobs) -> Ints:
+    """(levels, jobs) hashes of (session, who, what, request, procs), (session), (who, what, request, procs), ... (who),
+    (what, request)."""
+    who, what, asked_s, procs, level = jobs.who, jobs.what, jobs.requested_s, jobs.procs, np.ones_like(jobs.who)
+    return np.stack([
+        mixed(np.where(who < 0, -1, jobs.session), who, what, asked_s, procs),
+        mixed(np.where(who < 0, -1, jobs.session), level),
+        mixed(who, what, asked_s, procs, 2 * level),
+        mixed(who, what, asked_s, 3 * level),
+        mixed(who, what, 4 * level),
+        mixed(who, 5 * level),
+        mixed(6 * level, what, asked_s),
+    ])  # fmt: skip
+
+
+def numbered(chain: Chain, digests: Ints) -> Ints:
+    """(levels, jobs) numbers of the keys; those not known have the blank one's."""
+    return np.stack([numbers(chain.keys, row) for row in digests])
+
+
+def with_keys(chain: Chain, digests: Ints, sessions: Ints, n_entries: int) -> Chain:
+    """The chain with a row for each key, and room for so many more entries."""
+    keys, n_before, latest = with_new(chain.keys, digests.ravel()), len(chain.keys), chain.latest
+    session, levels = grown(chain.session, len(keys)), grown(chain.level, len(keys))
+    for level in range(len(digests)):
+        own = numbers(keys, digests[level])
+        is_new = own >= n_before
+        levels[own[is_new]] = level
+        if level < SESSION_LEVELS:
+            session[own[is_new]] = sessions[is_new]
+    more, room = np.full(n_entries, -1, np.int64), np.full(n_entries, np.nan)
+    held = Latest(
+        grown(latest.newest, len(keys)), grown(latest.n_entries, len(keys)), np.concatenate([latest.before, more]),
+        *(np.concatenate([column, room]) for column in (latest.runtime_s, latest.bound_s, latest.share)),
+    )  # fmt: skip
+    return Chain(keys, levels, session, held)
+
+
+def latest_of(
+    jobs: Jobs, past: Jobs, events: Events, codes: tuple[Ints, Ints], held: Latest, n_held: int,
+    questions: Sequence[Question], shares: Floats,
+) -> Floats:  # fmt: skip
+    """(questions, jobs, shares) runtimes, s: from the first key with `least` ended jobs, over its last ones; else NaN.
+
+    MEAN, MAX and SHARE answer with one number, whatever the share. Capped at the request. In quantiles a job that was
+    stopped at its limit counts as longer than the request, because nothing says how long it would have run. `codes`:
+    the (levels, jobs) key numbers of the submits and of the past; `n_held`: entries in use.
     """
-    if not len(history):
-        return np.empty((0, len(QUANTILES)))
-    past = past_of(history)
-    found = _latest(past, np.stack(chain), memory, statistic, least, np.array(QUANTILES))
-    return capped(found if statistic == QUANTILE else points(found[:, 0]), past.requested_s)
+    found = np.full((len(questions), len(jobs.who), len(shares)), np.nan)
+    _latest(jobs, past, events, *codes, held, n_held, np.array(questions, np.int64), shares, found)
+    return np.stack([capped(one, jobs.requested_s) for one in found])
 
 
 @entry_kernel
-def _latest(past: Past, chain: Ints, memory: int, statistic: int, least: int, shares: Floats) -> Floats:
-    levels, n = chain.shape
-    rings = [np.empty((chain[level].max() + 1, memory)) for level in range(levels)]
-    counts = [np.zeros(chain[level].max() + 1, np.int64) for level in range(levels)]
-    found = np.full((n, len(shares)), np.nan)
-    known = 0
-    for job in range(n):
-        while known < past.ended[job]:
-            over = past.by_end[known]
-            value = past.runtime_s[over]
-            if statistic == QUANTILE and past.is_lower_bound[over] and past.requested_s[over] > 0:
-                value = np.inf
-            for level in range(levels):
-                key = chain[level, over]
-                if key >= 0:
-                    rings[level][key, counts[level][key] % memory] = value
-                    counts[level][key] += 1
-            known += 1
-        for level in range(levels):
-            key = chain[level, job]
-            if key < 0 or counts[level][key] < least:
+def _latest(
+    jobs: Jobs, past: Jobs, events: Events, codes: Ints, past_codes: Ints, held: Latest, n_held: int,
+    questions: Ints, shares: Floats, found: Floats,
+) -> None:  # fmt: skip
+    n, n_over = len(jobs.who), 0
+    value_s = np.empty(questions[:, 2].max())
+    for job in range(n + 1):
+        while n_over < events.ended[job]:
+            over = events.by_end[n_over]
+            n_over += 1
+            if not past.is_learnt[over]:
                 continue
-            held = rings[level][key, : min(memory, counts[level][key])]
-            if statistic == MEAN:
-                found[job, 0] = held.mean()
-            elif statistic == MAX:
-                found[job, 0] = held.max()
-            else:
-                ordered = np.sort(held)
-                for k in range(len(shares)):
-                    # One more job falls below the r-th of m known ones with chance r / (m + 1).
-                    rank = int(np.ceil(shares[k] * (len(ordered) + 1)))
-                    found[job, k] = ordered[min(max(rank, 1), len(ordered)) - 1]
+            for level in range(len(past_codes)):
+                key = past_codes[level, over]
+                if key >= 0:
+                    _enter(n_held, key, over, past, held)
+                    n_held += 1
+        if job == n:
             break
-    return found
+        for k in range(len(questions)):
+            level, stop, memory, statistic, least = questions[k]
+            key = _first_key(codes[level:stop, job], least, held.n_entries)
+            if key >= 0:
+                size = _gather(key, memory, statistic, jobs.requested_s[job], held, value_s)
+                _answer(value_s[:size], statistic, shares, found[k, job])
+
+
+@kernel
+def _enter(entry: int, key: int, over: int, past: Jobs, held: Latest) -> None:
+    is_stopped = past.is_lower_bound[over] and past.requested_s[over] > 0
+    held.runtime_s[entry] = past.runtime_s[over]
+    held.bound_s[entry] = np.inf if is_stopped else past.runtime_s[over]
+    held.share[entry] = past.runtime_s[over] / past.requested_s[over] if past.requested_s[over] > 0 else np.nan
+    held.before[entry], held.newest[key] = held.newest[key], entry
+    held.n_entries[key] += 1
+
+
+@kernel
+def _first_key(codes: Ints, least: int, n_entries: Ints) -> int:
+    for place in range(len(codes)):
+        if codes[place] >= 0 and n_entries[codes[place]] >= least:
+            return int(codes[place])
+    return -1
+
+
+@kernel
+def _gather(key: int, memory: int, statistic: int, requested_s: float, held: Latest, value_s: Floats) -> int:
+    size, entry = 0, held.newest[key]
+    while entry >= 0 and size < memory:
+        if statistic == QUANTILE:
+            value_s[size] = held.bound_s[entry]
+        elif statistic == SHARE:
+            value_s[size] = held.share[entry] * requested_s
+        else:
+            value_s[size] = held.runtime_s[entry]
+        size, entry = size + 1, held.before[entry]
+    return size
+
+
+@kernel
+def _answer(value_s: Floats, statistic: int, shares: Floats, found: Floats) -> None:
+    if statistic == QUANTILE:
+        value_s.sort()
+        for k in range(len(shares)):
+            # One more job falls below the r-th of m known ones with chance r / (m + 1).
+            rank = int(np.ceil(shares[k] * (len(value_s) + 1)))
+            found[k] = value_s[min(max(rank, 1), len(value_s)) - 1]
+        return
+    total, longest = 0.0, 0.0
+    for value in value_s:
+        total += value
+        if value > longest:
+            longest = value
+    found[:] = total / len(value_s) if statistic == MEAN else longest
+
+
+def compacted(chain: Chain, n_held: int, sessions: Ints) -> Chain:
+    """The chain without entries that no question reaches any more, and without keys of sessions that are over.
+
+    `n_held`: entries in use; `sessions`: those still going on.
+    """
+    keys, latest = chain.keys, chain.latest
+    is_over = (chain.session >= 0) & ~np.isin(chain.session, sessions)
+    owner = _owners(latest, n_held, np.array(LOOK_BACK)[chain.level])
+    is_kept = (owner >= 0) & ~is_over[owner]
+    kept = np.flatnonzero(is_kept)
+    alive = np.flatnonzero(~is_over[:-1])
+    number = np.append(np.cumsum(~is_over[:-1]) - 1, -1)
+    place = np.append(np.where(is_kept, np.cumsum(is_kept) - 1, -1), -1)
+    is_alive = ~is_over[keys.number]
+    rows = np.append(alive, len(keys))
+    held = Latest(
+        place[latest.newest[rows]], latest.n_entries[rows], place[latest.before[kept]],
+        latest.runtime_s[kept], latest.bound_s[kept], latest.share[kept],
+    )  # fmt: skip
+    return Chain(Keys(keys.digest[is_alive], number[keys.number[is_alive]]), chain.level[rows], chain.session[rows], held)
+
+
+def _owners(latest: Latest, n_held: int, look_back: Ints) -> Ints:
+    """Per entry the key that reaches it within the key's steps, else -1; one step for all keys at a time."""
+    owner = np.full(n_held, -1, np.int64)
+    keys = np.flatnonzero(latest.newest >= 0)
+    entries = latest.newest[keys]
+    for step in range(max(LOOK_BACK)):
+        owner[entries] = keys
+        entries = latest.before[entries]
+        goes_on = (entries >= 0) & (look_back[keys] > step + 1)
+        keys, entries = keys[goes_on], entries[goes_on]
+    return owner

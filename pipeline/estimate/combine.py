@@ -1,25 +1,24 @@
-"""The full estimator: several methods blended by their recent errors, with quantiles whose coverage is kept."""
+"""The full estimator's answer to submits: several methods blended by their recent errors, on a calibrated ladder."""
 
 import numpy as np
 
-from pipeline.core.arrays import Floats
+from pipeline.core.arrays import Floats, Ints
 from pipeline.core.estimate_settings import ForecastSettings
-from pipeline.estimate.alike import alike_at, alikeness
-from pipeline.estimate.blend import Pace, beliefs, blended
-from pipeline.estimate.boosted import INNER_SHARES, boosted_at, inputs
-from pipeline.estimate.calibrate import calibrated
-from pipeline.estimate.history import History
-from pipeline.estimate.last_two import last_two_chain
-from pipeline.estimate.past import Past, capped, past_of
-from pipeline.estimate.recent import recent_10, recent_50
+from pipeline.estimate import features, kinds
+from pipeline.estimate.alike import alike_at
+from pipeline.estimate.blend import Answers, Pace, blend
+from pipeline.estimate.calibrate import calibrate
+from pipeline.estimate.chains import CROWD, MEAN, OWN, QUANTILE, Question, latest_of
 from pipeline.estimate.score import QUANTILES
-from pipeline.estimate.sessions import sessions
+from pipeline.estimate.state import Outputs, State, no_outputs
+from pipeline.estimate.submits import Events, Jobs, capped
+from pipeline.estimate.trees import Forest, boosted_at, unit_s
 
 DAY_S = 86_400.0
 RUNGS = (0.02, 0.05, 0.1, 0.25, 0.5, 0.65, 0.75, 0.85, 0.9, 0.95, 0.98, 0.995)
 """Shares at which `alike` answers; calibration stands a quantile on or between these, or beyond them."""
 
-FIRST_RUNGS = (3.0, 5.0, 9.0, 10.0, 12.0)
+FIRST_RUNGS = np.array([3.0, 5.0, 7.5, 9.0, 10.0, 12.0])
 """Where QUANTILES stand before any error is known: a rung lower, the shortest there is, comes first."""
 
 NEARLY = 0.98
@@ -32,59 +31,125 @@ VARIANTS = {
 }
 """`alike` with another memory: longer, all of it a burst one job, and blind to how requests scale."""
 
-N_WEIGHED = 4
-"""Methods with a weight of their own, `alike` first; all, these too, have their median as the last one."""
+MEMORIES = ("alike", *VARIANTS)
 
-FIRST_LOG = np.array([1.0, 0.0, 0.0, 0.0, 0.0])
+INNER_SHARES = np.array([0.1, 0.25, 0.5, 0.75, 0.9])
+"""Shares at which the trees see what `alike` answers."""
+
+SHARES = np.unique(np.concatenate([INNER_SHARES, RUNGS]))
+HALF = np.array([0.5])
+
+N_SEEN = features.N_FEATURES + len(INNER_SHARES) + 1 + len(VARIANTS) + 3 + kinds.N_FEATURES
+
+QUESTIONS = (
+    Question(CROWD, CROWD + 1, 200, QUANTILE, 3), Question(OWN, CROWD, 2, MEAN, 2), Question(OWN, CROWD, 10, QUANTILE, 2),
+    Question(OWN, CROWD, 50, QUANTILE, 2), Question(0, CROWD, 3, QUANTILE, 1),
+)  # fmt: skip
+"""Everybody who runs the same and asked for as much; last_two_chain, recent_10, recent_50 and sessions."""
+
+N_WEIGHED = 5
+"""Methods with a weight of their own: `alike`, the trees, `long`, `habit` and everybody; the median of all methods but
+everybody is the last one."""
+
+FIRST_LOG = np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
 """Log weights before any error is known: `alike` is the best single method on the first thirds."""
 
 
-def walltime(history: History, settings: ForecastSettings) -> Floats:
-    """(jobs, 5) quantiles, s; the median is at most the request."""
-    past = past_of(history)
-    shares = np.unique(np.concatenate([INNER_SHARES, RUNGS]))
-    told = alike_at(history, settings, shares)
-    center_s = _center(history, settings, told, shares, past)
-    ladder = _ladder(told[:, np.searchsorted(shares, RUNGS)], center_s, past, 60.0 * settings.grace_min)
-    found = calibrated(past, ladder, np.array(FIRST_RUNGS), np.array(QUANTILES), settings.coverage_step)
-    return _around(center_s, found)
+def answered(
+    state: State, jobs: Jobs, past: Jobs, events: Events, codes: tuple[Ints, Ints], kind: tuple[Ints, Ints],
+    past_outputs: Outputs, settings: ForecastSettings,
+) -> tuple[Outputs, Forest]:  # fmt: skip
+    """What every part answers to the submits, and the forest after the events; the state's memories change with them.
 
-
-def _center(history: History, settings: ForecastSettings, told: Floats, shares: Floats, past: Past) -> Floats:
-    """(jobs,) the estimate, s."""
-    alike_s = told[:, np.searchsorted(shares, 0.5)]
-    picked = np.append(np.searchsorted(shares, INNER_SHARES), len(shares))
-    told_s = _methods(history, settings, alike_s, told[:, picked], past)
-    typical_s = np.where(past.requested_s > 0, past.requested_s, told_s[:, 0])
-    return blended(
-        past, alikeness(history, settings).burst, told_s, 0.3 * typical_s + 300.0, FIRST_LOG,
-        beliefs(int(past.user.max(initial=-1)) + 1, FIRST_LOG),
-        Pace(settings.step_all, settings.step_user, DAY_S * settings.half_life_all_days,
-             DAY_S * settings.half_life_user_days),
+    `codes` and `kind`: numbers of the chain's keys and of the kinds, of the submits and of the past. Where the submits
+    are part of the past, `past_outputs` gets their rows.
+    """
+    outputs = no_outputs(len(jobs.who), N_SEEN, len(FIRST_LOG), len(QUANTILES))
+    alike_s = alike_at(jobs, past, events, settings, state.memories["alike"], SHARES)
+    variant_s = [
+        alike_at(jobs, past, events, settings.model_copy(update=changes), state.memories[name], HALF)[:, 0]
+        for name, changes in VARIANTS.items()
+    ]
+    typical_s = alike_s[:, np.searchsorted(SHARES, 0.5)]
+    outputs.unit_s[:] = unit_s(jobs, typical_s)
+    outputs.seen[:] = _seen(state, jobs, past, events, kind, alike_s, variant_s)
+    _keep(past_outputs, outputs, events, "unit_s", "seen")
+    boosted_s, forest = boosted_at(
+        jobs, past, events, state.forest, outputs.seen, past_outputs.seen, outputs.unit_s, past_outputs.unit_s,
+        (0.5,), settings,
     )  # fmt: skip
+    latest_s = latest_of(
+        jobs, past, events, codes, state.chain.latest, len(state.chain.latest.before) - _room(codes, events),
+        QUESTIONS, HALF,
+    )  # fmt: skip
+    own = [typical_s, boosted_s[:, 0], *variant_s, *latest_s[1:, :, 0]]
+    outputs.method_s[:] = _methods(own, latest_s[0, :, 0], jobs.requested_s)
+    outputs.scale_s[:] = 0.3 * np.where(jobs.requested_s > 0, jobs.requested_s, outputs.method_s[:, 0]) + 300.0
+    _keep(past_outputs, outputs, events, "method_s", "scale_s")
+    _blend(state, jobs, past, events, outputs, past_outputs, settings)
+    ladder = _ladder(alike_s[:, np.searchsorted(SHARES, RUNGS)], outputs.center_s, jobs, 60.0 * settings.grace_min)
+    calibrate(
+        jobs, past, events, ladder, outputs.rung_s, past_outputs.rung_s, state.rungs, np.array(QUANTILES),
+        settings.coverage_step,
+    )  # fmt: skip
+    outputs.quantiles_s[:] = _around(outputs.center_s, outputs.rung_s.copy())
+    _keep(past_outputs, outputs, events, "quantiles_s")
+    return outputs, forest
 
 
-def _methods(history: History, settings: ForecastSettings, alike_s: Floats, told: Floats, past: Past) -> Floats:
-    """(jobs, methods) medians, s, gaps filled by `alike`, else by the request, else by an hour."""
-    half = np.array([0.5])
-    variants = [alike_at(history, settings.model_copy(update=changes), half)[:, 0] for changes in VARIANTS.values()]
-    seen = inputs(history, settings, np.column_stack([told, *variants]))
-    columns = [alike_s, boosted_at(history, settings, told, seen, 0.5), *variants]
-    columns += [method(history, settings)[:, 1] for method in (last_two_chain, recent_10, recent_50, sessions)]
-    instead_s = np.where(past.requested_s > 0, past.requested_s, 3600.0)
-    instead_s = np.where(np.isnan(alike_s), instead_s, alike_s)
-    told_s = np.stack(columns, axis=1)
-    told_s = np.where(np.isnan(told_s), instead_s[:, None], told_s)
-    return capped(np.column_stack([told_s[:, :N_WEIGHED], np.median(told_s, axis=1)]), past.requested_s)
+def _room(codes: tuple[Ints, Ints], events: Events) -> int:
+    """Entries that the chain has room for and does not use yet."""
+    return len(codes[1]) * len(events.by_end)
 
 
-def _ladder(rungs_s: Floats, center_s: Floats, past: Past, grace_s: float) -> Floats:
+def _keep(past: Outputs, outputs: Outputs, events: Events, *names: str) -> None:
+    """Where the submits are part of the past, their rows there become what they are here."""
+    if events.first >= 0:
+        for name in names:
+            getattr(past, name)[events.first :] = getattr(outputs, name)
+
+
+def _seen(
+    state: State, jobs: Jobs, past: Jobs, events: Events, kind: tuple[Ints, Ints], alike_s: Floats,
+    variant_s: list[Floats],
+) -> Floats:  # fmt: skip
+    """(jobs, columns) what the trees see."""
+    own = features.features(jobs, past, events, state.submitters)
+    kinds_seen = kinds.kind_features(jobs, past, events, *kind, state.kinds)
+    picked = np.append(np.searchsorted(SHARES, INNER_SHARES), len(SHARES))
+    logs = np.log(np.maximum(np.column_stack([alike_s[:, picked], *variant_s]), 1e-6))
+    codes = np.stack([jobs.what, jobs.group], axis=1).astype(float)
+    return np.column_stack([own, logs, jobs.place, codes, kinds_seen])
+
+
+def _methods(own: list[Floats], everybody_s: Floats, requested_s: Floats) -> Floats:
+    """(jobs, methods) medians, s, gaps filled by `alike`, else by the request, else by an hour; their median last."""
+    instead_s = np.where(requested_s > 0, requested_s, 3600.0)
+    instead_s = np.where(np.isnan(own[0]), instead_s, own[0])
+    own_s = np.where(np.isnan(columns := np.stack(own, axis=1)), instead_s[:, None], columns)
+    everybody_s = np.where(np.isnan(everybody_s), instead_s, everybody_s)
+    weighed = own_s[:, : N_WEIGHED - 1], everybody_s, np.median(own_s, axis=1)
+    return capped(np.column_stack(weighed), requested_s)
+
+
+def _blend(
+    state: State, jobs: Jobs, past: Jobs, events: Events, outputs: Outputs, past_outputs: Outputs,
+    settings: ForecastSettings,
+) -> None:  # fmt: skip
+    pace = Pace(
+        settings.step_all, settings.step_user, DAY_S * settings.half_life_all_days, DAY_S * settings.half_life_user_days
+    )
+    own, held = (Answers(rows.method_s, rows.scale_s, rows.center_s) for rows in (outputs, past_outputs))
+    blend(jobs, past, events, own, held, FIRST_LOG, state.beliefs, pace)
+
+
+def _ladder(rungs_s: Floats, center_s: Floats, jobs: Jobs, grace_s: float) -> Floats:
     """Ascending runtimes, s: below the estimate and above it, and as far beyond the request as jobs are let run."""
     middle = RUNGS.index(0.5)
     rungs_s = np.where(np.isnan(rungs_s), center_s[:, None], rungs_s)
     below = np.minimum(rungs_s[:, :middle], center_s[:, None])
     above = np.maximum(rungs_s[:, middle + 1 :], center_s[:, None])
-    limit_s = np.where(past.requested_s > 0, past.requested_s, 1.5 * above[:, -1])[:, None]
+    limit_s = np.where(jobs.requested_s > 0, jobs.requested_s, 1.5 * above[:, -1])[:, None]
     above = np.where(above >= NEARLY * limit_s, limit_s + grace_s, above)
     shortest = np.minimum(below[:, :1] / 4, 1.0)
     ladder = np.column_stack([shortest, below, center_s, above, limit_s + grace_s, 2 * limit_s + grace_s])

@@ -1,6 +1,6 @@
 """What the user's jobs of one request and size tell, and how full the machine is, for boosted trees: as of the submit.
 
-A kind is (user, request, processors): `features` tells of the user, this of the very thing submitted.
+A kind is (submitter, request, processors): `features` describes the submitter, this the very thing submitted.
 """
 
 from typing import NamedTuple
@@ -9,8 +9,8 @@ import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.compiled import entry_kernel, kernel
-from pipeline.estimate.history import History
-from pipeline.estimate.past import Past, joined, past_of, ranks
+from pipeline.estimate.keys import mixed
+from pipeline.estimate.submits import Events, Jobs
 
 (
     LATEST, ONE_BEFORE, SMOOTH, N_ENDED, N_RUNNING, N_QUEUED, SINCE_END, SINCE_SUBMIT, LONGEST_RUNNING,
@@ -31,48 +31,64 @@ STOPPED_SHARE = 0.95
 
 
 class Kinds(NamedTuple):
-    """Per kind: its columns (times of the last end and submit as they are) and the latest started jobs."""
+    """Per kind: its columns (times of the last end and submit as they are) and the places of the latest started jobs.
+
+    `shares`: per submitter, of jobs stopped at their limit and of short ones; `procs`: running and queued, of all.
+    """
 
     state: Floats
     started: Ints
     n_started: Ints
+    shares: Floats
+    procs: Floats
 
 
-def kind_features(history: History) -> Floats:
-    """(jobs, 13): logs of times and of processors, counts, shares; NaN where unknown."""
-    past = past_of(history)
-    kind = joined(past.user, ranks(history.requested_s), ranks(history.procs))
-    n_kinds, n_users = int(kind.max(initial=-1)) + 1, int(past.user.max(initial=-1)) + 1
-    state = np.full((n_kinds, N_KIND), np.nan)
+def no_kinds() -> Kinds:
+    """No kind yet: the blank rows alone."""
+    state = np.full((1, N_KIND), np.nan)
     state[:, N_ENDED : N_QUEUED + 1] = 0.0
-    kinds = Kinds(state, np.full((n_kinds, N_STARTED), -1, np.int64), np.zeros(n_kinds, np.int64))
-    return _kind_features(past, kind, kinds, np.full((n_users, 2), np.nan))
+    return Kinds(state, np.full((1, N_STARTED), -1, np.int64), np.zeros(1, np.int64), np.full((1, 2), np.nan), np.zeros(2))
+
+
+def digests_of(jobs: Jobs) -> Ints:
+    """A hash of each job's kind; -1 where the submitter is unknown."""
+    return mixed(jobs.who, jobs.requested_s, jobs.procs)
 
 
 @entry_kernel
-def _kind_features(past: Past, kind: Ints, kinds: Kinds, shares: Floats) -> Floats:
-    n = len(past.submit_s)
+def kind_features(jobs: Jobs, past: Jobs, events: Events, kind: Ints, past_kind: Ints, held: Kinds) -> Floats:
+    """(jobs, 13): logs of times and of processors, counts, shares; NaN where unknown; `held` changes with the events.
+
+    `kind` and `past_kind` are numbers of the kinds of the submits and of the past.
+    """
+    n = len(jobs.submit_s)
     found = np.full((n, N_FEATURES), np.nan)
-    n_started = n_over = 0
-    running = queued = 0.0
-    for job in range(n):
-        while n_started < past.started[job]:
-            begun = past.by_start[n_started]
-            running += past.procs[begun]
-            queued -= past.procs[begun]
-            _start(begun, kind[begun], kinds)
+    n_started = n_over = n_left = 0
+    for job in range(n + 1):
+        while n_started < events.started[job]:
+            begun = events.by_start[n_started]
+            held.procs[0] += past.procs[begun]
+            held.procs[1] -= past.procs[begun]
+            _start(begun, past_kind[begun], held)
             n_started += 1
-        while n_over < past.ended[job]:
-            over = past.by_end[n_over]
-            running -= past.procs[over]
-            _end(over, kind[over], past, kinds, shares)
+        while n_over < events.ended[job]:
+            over = events.by_end[n_over]
+            held.procs[0] -= past.procs[over]
+            _end(over, past_kind[over], past, held)
             n_over += 1
-        told = found[job]
-        told[ALL_RUNNING], told[ALL_QUEUED] = np.log1p(max(running, 0.0)), np.log1p(max(queued, 0.0))
-        queued += past.procs[job]
-        if kind[job] >= 0:
-            _tell(job, kind[job], past, kinds, told)
-            told[SHARE_STOPPED], told[SHARE_SHORT] = shares[past.user[job]]
+        while n_left < events.left[job]:
+            gone = events.by_leave[n_left]
+            held.procs[1] -= past.procs[gone]
+            if past_kind[gone] >= 0:
+                held.state[past_kind[gone], N_QUEUED] -= 1
+            n_left += 1
+        if job < n:
+            _describe(job, kind[job], events.known_s[job], jobs, past, held, found[job])
+            if events.first >= 0:
+                held.procs[1] += jobs.procs[job]
+                if kind[job] >= 0:
+                    held.state[kind[job], N_QUEUED] += 1
+                    held.state[kind[job], SINCE_SUBMIT] = jobs.submit_s[job]
     return found
 
 
@@ -86,16 +102,19 @@ def _start(begun: int, key: int, kinds: Kinds) -> None:
 
 
 @kernel
-def _end(over: int, key: int, past: Past, kinds: Kinds, shares: Floats) -> None:
+def _end(over: int, key: int, past: Jobs, kinds: Kinds) -> None:
     if key < 0:
         return
-    mine, log_s, limit_s = kinds.state[key], np.log(past.runtime_s[over]), past.requested_s[over]
+    mine, limit_s = kinds.state[key], past.requested_s[over]
     mine[N_RUNNING] -= 1
+    if not past.is_learnt[over]:
+        return
+    log_s = np.log(past.runtime_s[over])
     mine[N_ENDED] += 1
     mine[ONE_BEFORE], mine[LATEST], mine[SINCE_END] = mine[LATEST], log_s, past.end_s[over]
     mine[SMOOTH] = _smoothed(mine[SMOOTH], log_s, 0.3)
     is_stopped = limit_s > 0 and past.runtime_s[over] >= STOPPED_SHARE * limit_s
-    known = shares[past.user[over]]
+    known = kinds.shares[past.who[over]]
     known[0] = _smoothed(known[0], 1.0 if is_stopped else 0.0, 0.1)
     known[1] = _smoothed(known[1], 1.0 if past.runtime_s[over] < SHORT_S else 0.0, 0.1)
 
@@ -106,16 +125,19 @@ def _smoothed(old: float, new: float, share: float) -> float:
 
 
 @kernel
-def _tell(job: int, key: int, past: Past, kinds: Kinds, told: Floats) -> None:
-    """The kind as it is before this submit, which then counts."""
-    mine, now_s, longest_s = kinds.state[key], past.submit_s[job], 0.0
-    told[:N_KIND] = mine
-    told[SINCE_END] = np.log1p(max(now_s - mine[SINCE_END], 0.0))
-    told[SINCE_SUBMIT] = np.log1p(max(now_s - mine[SINCE_SUBMIT], 0.0))
+def _describe(job: int, key: int, known_s: float, jobs: Jobs, past: Jobs, kinds: Kinds, found: Floats) -> None:
+    """The kind as it is before this submit."""
+    found[ALL_RUNNING] = np.log1p(max(kinds.procs[0], 0.0))
+    found[ALL_QUEUED] = np.log1p(max(kinds.procs[1], 0.0))
+    if key < 0:
+        return
+    mine, now_s, longest_s = kinds.state[key], jobs.submit_s[job], 0.0
+    found[:N_KIND] = mine
+    found[SINCE_END] = np.log1p(max(now_s - mine[SINCE_END], 0.0))
+    found[SINCE_SUBMIT] = np.log1p(max(now_s - mine[SINCE_SUBMIT], 0.0))
     for place in range(min(kinds.n_started[key], N_STARTED)):
         begun = kinds.started[key, place]
-        if past.end_s[begun] > now_s:
-            longest_s = max(longest_s, now_s - past.start_s[begun])
-    told[LONGEST_RUNNING] = np.log1p(longest_s)
-    mine[N_QUEUED] += 1
-    mine[SINCE_SUBMIT] = now_s
+        if begun >= 0 and past.end_s[begun] > known_s:
+            longest_s = max(longest_s, known_s - past.start_s[begun])
+    found[LONGEST_RUNNING] = np.log1p(longest_s)
+    found[SHARE_STOPPED], found[SHARE_SHORT] = kinds.shares[jobs.who[job]]

@@ -1,0 +1,58 @@
+"""Bursts and sessions: runs of one submitter's submits without a long gap (Zilber, Amit & Talby 2005), as they grow."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.core.arrays import Floats, Ints
+from pipeline.core.compiled import entry_kernel
+from pipeline.estimate.submits import Jobs
+
+
+class Sittings(NamedTuple):
+    """Per submitter the last submit: its time, request and processors, the numbers of its burst and session."""
+
+    submit_s: Floats
+    requested_s: Floats
+    procs: Floats
+    burst: Ints
+    n_burst: Ints
+    session: Ints
+
+
+def no_sittings() -> Sittings:
+    """Nothing submitted yet: the blank row alone."""
+    unknown, none = np.full(1, np.nan), np.full(1, -1, np.int64)
+    return Sittings(unknown, unknown.copy(), unknown.copy(), none, np.zeros(1, np.int64), none.copy())
+
+
+def with_sittings(jobs: Jobs, held: Sittings, n_before: int, gaps_s: tuple[float, float], *, registers: bool) -> Jobs:
+    """The jobs with burst, place and session set; runs are numbered by their first job, `n_before` the first one.
+
+    `gaps_s`: the longest gap within a burst and within a session. `registers`: the submits become part of `held`.
+    """
+    n = len(jobs.who)
+    burst, place, session = np.full(n, -1, np.int64), np.zeros(n), np.full(n, -1, np.int64)
+    _sit(jobs, held, n_before, gaps_s, registers, burst, place, session)
+    return jobs._replace(burst=burst, place=np.log1p(place), session=session)
+
+
+@entry_kernel
+def _sit(
+    jobs: Jobs, held: Sittings, n_before: int, gaps_s: tuple[float, float], registers: bool,
+    burst: Ints, place: Floats, session: Ints,
+) -> None:  # fmt: skip
+    for job in range(len(jobs.who)):
+        who = jobs.who[job]
+        if who < 0:
+            continue
+        gap_s = jobs.submit_s[job] - held.submit_s[who]
+        is_same = held.requested_s[who] == jobs.requested_s[job] and held.procs[who] == jobs.procs[job]
+        goes_on = gap_s <= gaps_s[0] and is_same
+        burst[job] = held.burst[who] if goes_on else n_before + job
+        place[job] = held.n_burst[who] if goes_on else 0
+        session[job] = held.session[who] if gap_s <= gaps_s[1] else n_before + job
+        if registers:
+            held.submit_s[who], held.requested_s[who] = jobs.submit_s[job], jobs.requested_s[job]
+            held.procs[who], held.session[who] = jobs.procs[job], session[job]
+            held.burst[who], held.n_burst[who] = burst[job], int(place[job]) + 1

@@ -1,0 +1,170 @@
+"""All that the estimator has learnt from a log: the jobs it remembers, and what each of its parts keeps of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from pipeline.core.arrays import Bools, Floats, Ints
+from pipeline.estimate import alike, chains, features, kinds
+from pipeline.estimate.alike_kernel import Memory
+from pipeline.estimate.blend import Beliefs, beliefs
+from pipeline.estimate.chains import Chain, no_chain
+from pipeline.estimate.keys import Keys, grown, no_keys
+from pipeline.estimate.sittings import Sittings, no_sittings
+from pipeline.estimate.submits import Events, Jobs, part
+from pipeline.estimate.trees import Forest, no_forest
+
+N = TypeVar("N", bound=NamedTuple)
+
+QUEUED, RUNNING, OVER = range(3)
+
+
+class Outputs(NamedTuple):
+    """Per job what the parts answered at its submit: needed again when it ends."""
+
+    seen: Floats
+    """(jobs, columns) what the trees saw."""
+    unit_s: Floats
+    method_s: Floats
+    """(jobs, methods) the answers that are blended."""
+    scale_s: Floats
+    center_s: Floats
+    rung_s: Floats
+    """(jobs, quantiles) where the calibrated quantiles stood on the ladder."""
+    quantiles_s: Floats
+    """(jobs, quantiles) the answer."""
+
+
+class Record(NamedTuple):
+    """The latest ended jobs: runtimes and the quantiles that were answered at their submit, s."""
+
+    runtime_s: Floats
+    quantiles_s: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What `learn` returns: only arrays and texts, so that it can be stored as tables (state_table.py)."""
+
+    names: dict[str, list[str]]
+    """Per attribute the text of each code."""
+    requests: Keys
+    kind_keys: Keys
+    jobs: Jobs
+    """The jobs remembered, in order of submit."""
+    ids: list[str]
+    """Per job, what names its record; empty for jobs that are over."""
+    progress: Ints
+    """Per job: QUEUED, RUNNING or OVER."""
+    outputs: Outputs
+    sittings: Sittings
+    memories: dict[str, Memory]
+    chain: Chain
+    submitters: features.Submitters
+    kinds: kinds.Kinds
+    beliefs: Beliefs
+    forest: Forest
+    rungs: Floats
+    record: Record
+    n_submits: int = 0
+    as_of_s: float = -np.inf
+    """Until when what happened is part of the state, s."""
+    site: dict[str, str] = field(default_factory=dict)
+
+
+def no_state(memories: Sequence[str], first_log: Floats, first_rungs: Floats, n_seen: int, n_quantiles: int) -> State:
+    """Nothing learnt yet."""
+    none = np.empty(0, np.int64)
+    return State(
+        names={name: [] for name in NAMED}, requests=no_keys(), kind_keys=no_keys(),
+        jobs=no_jobs(), ids=[], progress=none, outputs=no_outputs(0, n_seen, len(first_log), n_quantiles),
+        sittings=no_sittings(), memories={name: alike.no_memory() for name in memories}, chain=no_chain(),
+        submitters=features.no_submitters(), kinds=kinds.no_kinds(), beliefs=beliefs(first_log),
+        forest=no_forest(), rungs=first_rungs.copy(), record=Record(np.empty(0), np.empty((0, n_quantiles))),
+    )  # fmt: skip
+
+
+NAMED = ("who", "what", "queue", "user_group")
+"""Attributes whose values the estimator compares."""
+
+_CODES = {"local_s", "who", "what", "queue", "group", "request", "burst", "session"}
+_FLAGS = {"is_lower_bound", "is_learnt"}
+
+
+def no_jobs() -> Jobs:
+    """No job."""
+    types = [np.int64 if name in _CODES else np.bool_ if name in _FLAGS else np.float64 for name in Jobs._fields]
+    return Jobs(*(np.empty(0, dtype) for dtype in types))
+
+
+def no_outputs(n: int, n_seen: int, n_methods: int, n_quantiles: int) -> Outputs:
+    """Nothing answered yet for n jobs."""
+    shapes = ((n, n_seen), n, (n, n_methods), n, n, (n, n_quantiles), (n, n_quantiles))
+    return Outputs(*(np.full(shape, np.nan) for shape in shapes))
+
+
+def with_rows(state: State, requests: Keys, kind_keys: Keys, chain: Chain) -> State:
+    """The state with a row for each submitter, request, kind and chain key."""
+    n_who = len(state.names["who"])
+    held = state.kinds
+    return replace(
+        state,
+        requests=requests,
+        kind_keys=kind_keys,
+        chain=chain,
+        sittings=Sittings(*(grown(column, n_who) for column in state.sittings)),
+        memories={name: alike.with_keys(own, n_who, len(requests)) for name, own in state.memories.items()},
+        submitters=state.submitters._replace(state=grown(state.submitters.state, n_who)),
+        kinds=held._replace(
+            **{name: grown(getattr(held, name), len(kind_keys)) for name in ("state", "started", "n_started")},
+            shares=grown(held.shares, n_who),
+        ),
+        beliefs=state.beliefs._replace(
+            **{name: grown(getattr(state.beliefs, name), n_who) for name in ("who_log", "who_at_s", "last_burst", "n_burst")}
+        ),
+    )  # fmt: skip
+
+
+def progressed(state: State, events: Events) -> Ints:
+    """The progress of every job after the events."""
+    progress = state.progress.copy()
+    progress[events.by_start] = np.maximum(progress[events.by_start], RUNNING)
+    progress[events.by_end] = OVER
+    progress[events.by_leave] = OVER
+    return progress
+
+
+def compacted(state: State, n_entries: int) -> State:
+    """The state without jobs and runtimes that nothing looks at any more; what it answers stays the same to the bit.
+
+    `n_entries`: entries of the chain in use.
+    """
+    is_over = state.progress == OVER
+    for rings in (*(own.running for own in state.memories.values()), state.kinds.started):
+        rings[(rings >= 0) & is_over[rings]] = -1
+    rings = [*(places for own in state.memories.values() for places in alike.places_of(own)), state.kinds.started]
+    is_kept = ~is_over
+    for places in (*rings, state.forest.window):
+        is_kept[places[places >= 0]] = True
+    number = np.append(np.where(is_kept, np.cumsum(is_kept) - 1, -1), -1)
+    for places in rings:
+        places[:] = number[places]
+    kept = np.flatnonzero(is_kept)
+    return replace(
+        state,
+        jobs=part(state.jobs, kept),
+        ids=[state.ids[place] for place in kept],
+        progress=state.progress[kept],
+        outputs=Outputs(*(column[kept] for column in state.outputs)),
+        forest=state.forest._replace(window=number[state.forest.window]),
+        chain=chains.compacted(state.chain, n_entries, state.sittings.session),
+    )
+
+
+def needed_outputs(state: State) -> Bools:
+    """The jobs whose outputs are looked at again: those not over, and those in the trees' window."""
+    needed = state.progress != OVER
+    needed[state.forest.window] = True
+    return needed

@@ -1,0 +1,124 @@
+"""Jobs as kernels see them: what each submit tells, and the starts and ends that happen between submits."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.core.arrays import Bools, Floats, Ints
+from pipeline.estimate.history import History
+
+
+class Jobs(NamedTuple):
+    """One value a job, in order of submit; 0 s where no time was requested, -1 where a code is unknown."""
+
+    submit_s: Floats
+    start_s: Floats
+    end_s: Floats
+    runtime_s: Floats
+    requested_s: Floats
+    procs: Floats
+    local_s: Ints
+    is_lower_bound: Bools
+    is_learnt: Bools
+    who: Ints
+    what: Ints
+    queue: Ints
+    group: Ints
+    request: Ints
+    """Number of the requested time, -1 for none."""
+    log_request: Floats
+    log_procs: Floats
+    hour: Floats
+    """Hour of the day on the site's clock."""
+    burst: Ints
+    """Number of the run of one submitter's jobs of one size and request without a long gap; -1: unknown submitter."""
+    place: Floats
+    """log(1 + earlier jobs of the burst)."""
+    session: Ints
+    """Number of the run of one submitter's submits without a long gap."""
+
+
+class Events(NamedTuple):
+    """Jobs, by their place, in the order in which they start, end and leave the queue unstarted.
+
+    Per submit, and behind the last one for the end of the log, how many of each have happened by then.
+    """
+
+    by_start: Ints
+    by_end: Ints
+    by_leave: Ints
+    started: Ints
+    ended: Ints
+    left: Ints
+    known_s: Floats
+    """Per submit, until when events are known, s."""
+    first: int
+    """Place of the first submit among the jobs; -1: the submits are questions, which change nothing."""
+
+
+def jobs_of(history: History) -> Jobs:
+    """A History's values; numbers of requests, bursts and sessions are -1 until they are set."""
+    n, requested_s = len(history), np.where(history.requested_s > 0, history.requested_s, 0.0)
+    unset = np.full(n, -1, np.int64)
+    return Jobs(
+        submit_s=history.submit_s, start_s=history.start_s, end_s=history.end_s, runtime_s=history.runtime_s,
+        requested_s=requested_s, procs=history.procs, local_s=history.local_s,
+        is_lower_bound=history.is_lower_bound, is_learnt=history.is_learnt,
+        who=history.codes["who"], what=history.codes["what"], queue=history.codes["queue"],
+        group=history.codes["user_group"], request=unset,
+        log_request=np.log(np.where(requested_s > 0, requested_s, np.nan)), log_procs=np.log(history.procs),
+        hour=(history.local_s % 86_400) / 3600.0, burst=unset, place=np.zeros(n), session=unset,
+    )  # fmt: skip
+
+
+def part(jobs: Jobs, places: Ints | slice) -> Jobs:
+    """The jobs at these places."""
+    return Jobs(*(np.ascontiguousarray(column[places]) for column in jobs))
+
+
+def joined(first: Jobs, second: Jobs) -> Jobs:
+    """The jobs of both."""
+    return Jobs(*(np.concatenate(columns) for columns in zip(first, second, strict=True)))
+
+
+def events_of(jobs: Jobs, first: int, known_s: Floats, until_s: float, is_over: Bools, has_started: Bools) -> Events:
+    """What happens to jobs until a time; `is_over` and `has_started` say what has happened before.
+
+    The submits are the jobs from `first` on, and `known_s` says what each may know. A job that starts in the second of
+    its submit has not started for itself and for the earlier ones of that second.
+    """
+    is_open = ~is_over
+    by_start = _in_order(jobs.start_s, is_open & ~has_started, until_s)
+    by_end = _in_order(jobs.end_s, is_open & ~np.isnan(jobs.runtime_s), until_s)
+    by_leave = _in_order(jobs.end_s, is_open & np.isnan(jobs.runtime_s) & np.isinf(jobs.start_s), until_s)
+    return Events(
+        by_start, by_end, by_leave,
+        np.append(_started(jobs, by_start, first, known_s), len(by_start)),
+        np.append(_happened(jobs.end_s, by_end, known_s), len(by_end)),
+        np.append(_happened(jobs.end_s, by_leave, known_s), len(by_leave)),
+        known_s, first,
+    )  # fmt: skip
+
+
+def _in_order(times_s: Floats, chosen: Bools, until_s: float) -> Ints:
+    places = np.flatnonzero(chosen & (times_s <= until_s))
+    return places[np.argsort(times_s[places], kind="stable")]
+
+
+def _happened(times_s: Floats, places: Ints, known_s: Floats) -> Ints:
+    found: Ints = np.searchsorted(times_s[places], known_s, side="right")
+    return found
+
+
+def _started(jobs: Jobs, by_start: Ints, first: int, known_s: Floats) -> Ints:
+    submit_s = jobs.submit_s[first:]
+    is_at_once = jobs.start_s[first:] == submit_s
+    n_at_once = np.append(0, np.cumsum(is_at_once))
+    later = n_at_once[np.searchsorted(submit_s, submit_s, side="right")] - n_at_once[:-1]
+    return _happened(jobs.start_s, by_start, known_s) - np.where(known_s == submit_s, later, 0)
+
+
+def capped(values_s: Floats, requested_s: Floats) -> Floats:
+    """Values no longer than the request, where there is one."""
+    limit_s = np.where(requested_s > 0, requested_s, np.inf)
+    return np.minimum(values_s, limit_s if values_s.ndim == 1 else limit_s[:, None])

@@ -1,0 +1,118 @@
+"""Gradient-boosted quantiles (LightGBM) of runtime over request, refitted as jobs end, over a window of the latest."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pipeline.core.arrays import Floats, Ints
+from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.estimate.submits import Events, Jobs, capped
+
+FIRST_FIT_JOBS = 500
+BINS = 63
+LEAF_JOBS = 30
+SAMPLE = 0.7
+LEARNING_RATE = 0.12
+LONGEST_SHARE = 1.2
+"""Runtimes past this many requests are those of clocks and grace times, not of jobs."""
+
+LEAST_S = 60.0
+"""The unit of a job without a request is twice what jobs like it took, and at least this."""
+
+
+class Forest(NamedTuple):
+    """The models in use, one a share, as LightGBM's text (none before the first fit), and the jobs they wait for.
+
+    `n_ended`: jobs that have ended; `n_fitted`: how many had when the models were fitted; `window`: places of the
+    latest ended jobs, in order of end.
+    """
+
+    models: tuple[str, ...]
+    n_ended: int
+    n_fitted: int
+    window: Ints
+
+
+def no_forest() -> Forest:
+    """Nothing fitted yet."""
+    return Forest((), 0, 0, np.empty(0, np.int64))
+
+
+def unit_s(jobs: Jobs, typical_s: Floats) -> Floats:
+    """What a runtime is divided by, s: the request, else twice the typical runtime."""
+    return np.where(jobs.requested_s > 0, jobs.requested_s, np.maximum(2 * np.nan_to_num(typical_s), LEAST_S))
+
+
+def boosted_at(
+    jobs: Jobs, past: Jobs, events: Events, forest: Forest, seen: Floats, past_seen: Floats, units: Floats,
+    past_units: Floats, shares: tuple[float, ...], settings: ForecastSettings,
+) -> tuple[Floats, Forest]:  # fmt: skip
+    """(jobs, shares) quantiles, s, at most the request, NaN before the first fit; the forest after all ends.
+
+    Models are fitted when the 500th, 1,000th, 2,000th, 4,000th job has ended, and then every `refit_jobs`, to the
+    `window_jobs` that had ended last. `seen` and `past_seen`: what the trees see of each job; units: see unit_s.
+    """
+    is_learnt = past.is_learnt[events.by_end]
+    order = np.concatenate([forest.window, events.by_end[is_learnt]])
+    n_ended = forest.n_ended + np.append(0, np.cumsum(is_learnt))[events.ended]
+    begins = len(forest.window) - forest.n_ended
+    found, models, fitted = np.full((len(seen), len(shares)), np.nan), forest.models, forest.n_fitted
+    _predict(found, models, n_ended[:-1] < np.inf, seen)
+    for count in _refits(fitted, int(n_ended[-1]), settings.refit_jobs):
+        # In order of submit, so that jobs that end in the same second make the same trees in any order.
+        known = np.sort(order[max(0, begins + count - settings.window_jobs) : begins + count])
+        target = _target(past, past_units, known)
+        models = tuple(_fitted(past_seen[known], target, past_units[known], share, settings) for share in shares)
+        fitted = count
+        _predict(found, models, n_ended[:-1] >= count, seen)
+    found = capped(np.maximum(found * units[:, None], 1.0), jobs.requested_s)
+    return found, Forest(models, int(n_ended[-1]), fitted, order[-settings.window_jobs :])
+
+
+def _target(past: Jobs, units: Floats, places: Ints) -> Floats:
+    share = np.minimum(past.runtime_s[places] / units[places], LONGEST_SHARE)
+    return np.where(past.is_lower_bound[places], LONGEST_SHARE, share)
+
+
+def _refits(fitted: int, n_ended: int, every: int) -> Iterator[int]:
+    """The counts of ended jobs at which models are due: 500, twice as many, ..., then every so many."""
+    count = FIRST_FIT_JOBS
+    while count <= n_ended:
+        if count > fitted:
+            yield count
+        count = min(2 * count, count + every)
+
+
+def _predict(found: Floats, models: tuple[str, ...], chosen: Any, seen: Floats) -> None:
+    if models and chosen.any():
+        found[chosen] = np.column_stack([loaded(model).predict(seen[chosen], num_threads=1) for model in models])
+
+
+_LOADED: dict[str, Any] = {}
+"""The models in use, ready to predict: reading one from its text takes longer than asking it."""
+
+
+def loaded(model: str) -> Any:
+    """A model that predicts, from LightGBM's text."""
+    if model not in _LOADED:
+        import lightgbm  # noqa: PLC0415  (half a second, which most commands need not wait for)
+
+        if len(_LOADED) >= 16:
+            _LOADED.clear()
+        _LOADED[model] = lightgbm.Booster(model_str=model)
+    return _LOADED[model]
+
+
+def _fitted(inputs: Floats, target: Floats, weight: Floats, share: float, settings: ForecastSettings) -> str:
+    import lightgbm  # noqa: PLC0415
+
+    parameters = {
+        "objective": "quantile", "alpha": share, "num_leaves": settings.leaves, "learning_rate": LEARNING_RATE,
+        "min_data_in_leaf": LEAF_JOBS, "max_bin": BINS, "feature_fraction": SAMPLE, "bagging_fraction": SAMPLE,
+        "bagging_freq": 1, "seed": settings.seed, "num_threads": 1, "deterministic": True, "force_row_wise": True,
+        "verbose": -1,
+    }  # fmt: skip
+    data = lightgbm.Dataset(inputs, target, weight=weight / weight.mean(), params=parameters)
+    text: str = lightgbm.train(parameters, data, settings.trees).model_to_string()
+    return text

@@ -1,0 +1,198 @@
+"""The estimator: several methods blended by their recent errors, with quantiles whose coverage is kept.
+
+`learn` goes through a log in order of submit and keeps a State; the answers it gives on the way are the as-of pass that
+a backtest scores. `estimate` answers from a State, and `update` goes on from one. All three run the same code over the
+same arrays, so that an answer is the same to the bit, whichever of them gives it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from pipeline.core.arrays import Floats, Ints
+from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.estimate import chains, kinds
+from pipeline.estimate.combine import FIRST_LOG, FIRST_RUNGS, MEMORIES, N_SEEN, answered
+from pipeline.estimate.history import History
+from pipeline.estimate.keys import mixed, numbers, with_new
+from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.sittings import with_sittings
+from pipeline.estimate.state import (
+    NAMED,
+    OVER,
+    QUEUED,
+    RUNNING,
+    Outputs,
+    Record,
+    State,
+    compacted,
+    no_outputs,
+    no_state,
+    progressed,
+    with_rows,
+)
+from pipeline.estimate.submits import Events, Jobs, events_of, jobs_of, joined
+
+PART_JOBS = 50_000
+"""Submits that are gone through at a time: what a pass holds in memory grows with this, not with the log."""
+
+RECORD_JOBS = 20_000
+"""Latest ended jobs whose coverage a state tells."""
+
+
+def walltime(history: History, settings: ForecastSettings) -> Floats:
+    """(jobs, 6) quantiles, s, each as of the job's submit; the median is at most the request."""
+    parts = [quantiles_s for quantiles_s, _ in _passes(history, settings, np.inf, PART_JOBS)]
+    return np.concatenate([*parts, np.empty((0, len(QUANTILES)))])
+
+
+def learn(history: History, settings: ForecastSettings, as_of_s: float, part_jobs: int = PART_JOBS) -> State:
+    """The State of a log at a time: jobs submitted by then, and what had happened to them by then."""
+    known, state = history.known_by(as_of_s), empty()
+    for _, held in _passes(known, settings, as_of_s, part_jobs):
+        state = held
+    return replace(state, as_of_s=as_of_s)
+
+
+def empty() -> State:
+    """The State of no log."""
+    return no_state(MEMORIES, FIRST_LOG, FIRST_RUNGS, N_SEEN, len(QUANTILES))
+
+
+def estimate(state: State, questions: History, settings: ForecastSettings) -> Floats:
+    """(jobs, 6) quantiles, s, of jobs submitted at or after the state's time; each is answered by itself."""
+    jobs = jobs_of(coded(questions, state.names)[0])
+    jobs = jobs._replace(request=numbers(state.requests, _request_digests(jobs)))
+    jobs = with_sittings(jobs, state.sittings, state.n_submits, _gaps_s(settings), registers=False)
+    n, none = len(jobs.who), np.empty(0, np.int64)
+    nothing = np.zeros(n + 1, np.int64)
+    known_s = np.minimum(jobs.submit_s, max(state.as_of_s, 0.0)) if np.isfinite(state.as_of_s) else jobs.submit_s
+    events = Events(none, none, none, nothing, nothing, nothing, known_s, -1)
+    codes = chains.numbered(state.chain, chains.digests_of(jobs))
+    kind = numbers(state.kind_keys, kinds.digests_of(jobs))
+    outputs, _ = answered(state, jobs, state.jobs, events, (codes, codes), (kind, kind), state.outputs, settings)
+    return outputs.quantiles_s
+
+
+def coded(history: History, names: dict[str, list[str]]) -> tuple[History, dict[str, list[str]]]:
+    """The history with codes as in `names`, and `names` with what is new behind them."""
+    codes, known = dict(history.codes), {}
+    for name in NAMED:
+        place = {text: code for code, text in enumerate(names[name])}
+        used = history.names[name]
+        new = [text for text in used if text not in place]
+        place |= {text: len(names[name]) + code for code, text in enumerate(new)}
+        codes[name] = np.array([*(place[text] for text in used), -1], np.int64)[history.codes[name]]
+        known[name] = names[name] + new
+    return replace(history, codes=codes), known
+
+
+def update(
+    state: State, later: History, ids: list[str], settings: ForecastSettings, as_of_s: float, part_jobs: int = PART_JOBS
+) -> State:
+    """The State after more of the log: jobs submitted since, and what has become of those that were not over.
+
+    `ids` names each job's record, as in `state.ids`. The result is that of learning the whole log at once, to the bit,
+    where every record came in time. A job submitted before the state's time and not known to it counts as submitted
+    at that time; a change to a job that is over is not seen.
+    """
+    known = later.known_by(as_of_s)
+    ids = ids[: len(known)]
+    state, is_new = _brought_up_to_date(_copied(state), known, ids)
+    fresh = known.take(np.flatnonzero(is_new))
+    fresh = replace(fresh, submit_s=np.maximum(fresh.submit_s, state.as_of_s))
+    fresh_ids = [name for name, new in zip(ids, is_new, strict=True) if new]
+    for _, held in _passes(fresh, settings, as_of_s, part_jobs, state, fresh_ids):
+        state = held
+    return replace(state, as_of_s=as_of_s)
+
+
+def _brought_up_to_date(state: State, known: History, ids: list[str]) -> tuple[State, np.ndarray]:
+    """The state with starts and ends of its open jobs, and which of the records are not among these."""
+    place = {name: row for row, name in enumerate(state.ids) if name}
+    rows = np.array([place.get(name, -1) for name in ids], np.int64)
+    found, at = np.flatnonzero(rows >= 0), rows[rows >= 0]
+    jobs = state.jobs
+    for column in ("start_s", "end_s", "runtime_s", "is_lower_bound", "is_learnt"):
+        getattr(jobs, column)[at] = getattr(known, column)[found]
+    return state, rows < 0
+
+
+def _copied(state: State) -> State:
+    """The state with arrays of its own, which a pass may change."""
+    from pipeline.estimate.state_table import arrays_of, state_of  # noqa: PLC0415
+
+    return state_of({name: value.copy() for name, value in arrays_of(state).items()})
+
+
+def _passes(
+    history: History, settings: ForecastSettings, until_s: float, part_jobs: int, state: State | None = None,
+    ids: list[str] | None = None,
+) -> Iterator[tuple[Floats, State]]:  # fmt: skip
+    """Each part's quantiles and the State behind it; at least one part, and the last one ends at `until_s`."""
+    state = state or empty()
+    history, names = coded(history, state.names)
+    names_known = {name: len(texts) for name, texts in state.names.items()}
+    edges = [*range(0, len(history), part_jobs), len(history)] if len(history) else [0, 0]
+    for start, stop in pairwise(edges):
+        own = history.take(np.arange(start, stop))
+        for name in NAMED:
+            names_known[name] = max(names_known[name], int(own.codes[name].max(initial=-1)) + 1)
+        state = replace(state, names={name: names[name][:n] for name, n in names_known.items()})
+        part_until_s = until_s if stop == len(history) else float(own.submit_s[-1])
+        own_ids = [str(row) for row in own.row] if ids is None else ids[start:stop]
+        outputs, state = _extended(state, own, own_ids, part_until_s, settings)
+        yield outputs.quantiles_s, state
+
+
+def _extended(
+    state: State, history: History, ids: list[str], until_s: float, settings: ForecastSettings
+) -> tuple[Outputs, State]:
+    """The answers to the submits, and the State after what happened until a time."""
+    jobs, first = jobs_of(history), len(state.jobs.who)
+    requests = with_new(state.requests, _request_digests(jobs))
+    jobs = jobs._replace(request=numbers(requests, _request_digests(jobs)))
+    kind_keys = with_new(state.kind_keys, kinds.digests_of(jobs))
+    state = with_rows(state, requests, kind_keys, state.chain)
+    jobs = with_sittings(jobs, state.sittings, state.n_submits, _gaps_s(settings), registers=True)
+    past = joined(state.jobs, jobs)
+    progress = np.concatenate([state.progress, np.full(len(ids), QUEUED, np.int64)])
+    events = events_of(past, first, history.known_s, until_s, progress == OVER, progress >= RUNNING)
+    digests = chains.digests_of(past)
+    digests[:, progress == OVER] = -1
+    n_entries = len(state.chain.latest.before)
+    room = len(chains.LOOK_BACK) * len(events.by_end)
+    chain = chains.with_keys(state.chain, digests, past.session, room)
+    codes = chains.numbered(chain, digests)
+    kind = numbers(kind_keys, kinds.digests_of(past))
+    more = no_outputs(len(ids), N_SEEN, len(FIRST_LOG), len(QUANTILES))
+    past_outputs = Outputs(*(np.concatenate(both) for both in zip(state.outputs, more, strict=True)))
+    state = replace(state, chain=chain, ids=[*state.ids, *ids], progress=progress, jobs=past, outputs=past_outputs)
+    new = slice(first, None)
+    outputs, forest = answered(
+        state, jobs, past, events, (codes[:, new].copy(), codes), (kind[new].copy(), kind), past_outputs, settings
+    )
+    state = replace(
+        state, forest=forest, progress=progressed(state, events), n_submits=state.n_submits + len(ids),
+        record=_recorded(state.record, past, events, past_outputs), as_of_s=max(until_s, state.as_of_s),
+    )  # fmt: skip
+    used = n_entries + int((codes[:, events.by_end[past.is_learnt[events.by_end]]] >= 0).sum())
+    return outputs, compacted(state, used)
+
+
+def _recorded(record: Record, past: Jobs, events: Events, outputs: Outputs) -> Record:
+    over = events.by_end[past.is_learnt[events.by_end]]
+    return Record(
+        np.concatenate([record.runtime_s, past.runtime_s[over]])[-RECORD_JOBS:],
+        np.concatenate([record.quantiles_s, outputs.quantiles_s[over]])[-RECORD_JOBS:],
+    )
+
+
+def _request_digests(jobs: Jobs) -> Ints:
+    return np.where(jobs.requested_s > 0, mixed(jobs.requested_s), -1)
+
+
+def _gaps_s(settings: ForecastSettings) -> tuple[float, float]:
+    return 60.0 * settings.burst_gap_min, 60.0 * settings.session_gap_min
