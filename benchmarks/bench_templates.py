@@ -38,17 +38,17 @@ def made_history(n_jobs: int, seed: int) -> History:
     rng = np.random.default_rng(seed)
     submit_s = np.sort(rng.integers(0, 2 * 365 * 86_400, n_jobs)).astype(float)
     runtime_s = np.ceil(np.exp(rng.normal(7, 2, n_jobs)))
-    end_s = submit_s + rng.exponential(3600, n_jobs).round() + runtime_s
-    by_end = np.argsort(end_s, kind="stable")
-    codes = {name: np.full(n_jobs, -1, np.int64) for name in ATTRIBUTES}
-    codes["user"] = np.minimum(rng.zipf(1.3, n_jobs), 1000).astype(np.int64) - 1
-    codes["application"] = rng.integers(0, 200, n_jobs)
+    start_s = submit_s + rng.exponential(3600, n_jobs).round()
+    codes = {name: np.full(n_jobs, -1, np.int64) for name in (*ATTRIBUTES, "who", "what")}
+    codes["user"] = codes["who"] = np.minimum(rng.zipf(1.3, n_jobs), 1000).astype(np.int64) - 1
+    codes["application"] = codes["what"] = rng.integers(0, 200, n_jobs)
+    names = {name: [str(code) for code in range(int(own.max(initial=-1)) + 1)] for name, own in codes.items()}
     return History(
-        row=np.arange(n_jobs), submit_s=submit_s, end_s=end_s, runtime_s=runtime_s,
+        row=np.arange(n_jobs), submit_s=submit_s, start_s=start_s, end_s=start_s + runtime_s, runtime_s=runtime_s,
         requested_s=rng.choice([900.0, 3600.0, 14_400.0, 86_400.0], n_jobs),
         requested_mem_kib=np.full(n_jobs, np.nan), procs=2.0 ** rng.integers(0, 9, n_jobs),
-        local_s=submit_s.astype(np.int64), is_lower_bound=rng.random(n_jobs) < 0.05, codes=codes, by_end=by_end,
-        ended=np.searchsorted(end_s[by_end], submit_s, side="right"),
+        local_s=submit_s.astype(np.int64), is_lower_bound=rng.random(n_jobs) < 0.05,
+        is_learnt=np.ones(n_jobs, np.bool_), codes=codes, names=names,
     )  # fmt: skip
 
 

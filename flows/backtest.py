@@ -16,13 +16,22 @@ guard_embedded_server()
 
 @flow(name="backtest", retries=0, persist_result=False)
 def backtest_logs(
-    config: str, folder: str, logs: list[str] | None = None, methods: list[str] | None = None, check_leaks: bool = False
+    config: str,
+    folder: str,
+    logs: list[str] | None = None,
+    methods: list[str] | None = None,
+    check_leaks: bool = False,
+    staleness: list[str] | None = None,
+    compare_cleaning: bool = False,
 ) -> list[str]:
     """Try methods on each log's own past; returns the paths of the tables, one a log, written to `folder`.
 
     `config` is the path of a TOML file; without `logs` its own are one log, else each of `logs` is one.
     """
-    tasks = tasks_of(Path(config), logs or (), methods or (), check_leaks=check_leaks)
+    tasks = tasks_of(
+        Path(config), logs or (), methods or (), check_leaks=check_leaks, staleness=staleness or (),
+        compare_cleaning=compare_cleaning,
+    )  # fmt: skip
     return [backtest_one(one, str(Path(folder) / f"{place}.parquet")) for place, one in enumerate(tasks)]
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from markupsafe import Markup
 
 from flows.backtest_plots import DRAWN, colour_of, plots
-from flows.backtesting import ranked
+from flows.backtesting import ranked, way_of, ways_of
 from flows.pages import rendered
 from flows.render_backtest import fixed, percent
 from pipeline.core.settings import BacktestSettings
@@ -17,8 +17,9 @@ PARTS_LISTED = 400
 
 
 def page_of(table: pa.Table, settings: BacktestSettings) -> str:
-    """The page of a BACKTEST table; the same table gives the same bytes."""
+    """The page of a BACKTEST table, of the first way in which methods were tried; the same table, the same bytes."""
     rows = table.to_pylist()
+    rows = [row for row in rows if way_of(row) == ways_of(rows)[0]]
     logs = [_log([row for row in rows if row["log"] == name]) for name in dict.fromkeys(row["log"] for row in rows)]
     filters = {"brief": partial(fixed, digits=0), "share": percent, "two": fixed}
     return rendered("backtest.html", filters, logs=logs, train_share=settings.train_share)

@@ -10,7 +10,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, PercentFormatter
 from flows.drawing import COLOURS, panel, styled, to_svg
 
 Row = Mapping[str, Any]
-QUANTILES_PCT = (10, 50, 90, 95, 99)
+QUANTILES_PCT = (10, 50, 80, 90, 95, 99)
 DRAWN = 8
 """Methods with a colour of their own; the others stand in the tables only."""
 

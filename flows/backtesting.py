@@ -4,13 +4,14 @@ import difflib
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from flows.methods import METHODS, bound
+from flows.durations import seconds
+from flows.methods import METHODS, STALE_METHODS, bound
 from flows.prepare import resolve
 from flows.progress import staging
 from pipeline.clean import clean
@@ -23,7 +24,7 @@ from pipeline.core.tables import BACKTEST
 from pipeline.core.text import printable
 from pipeline.estimate.history import History
 from pipeline.evaluate import backtest, check_no_look_ahead
-from pipeline.evaluate.backtest import Estimator, past_of
+from pipeline.evaluate.backtest import Estimator, Way, past_of
 from pipeline.ingest import ingest
 from pipeline.ingest.sources import find_sources
 
@@ -37,6 +38,11 @@ class Task:
     settings: RunSettings
     methods: tuple[str, ...]
     is_checked_for_leaks: bool
+    ways: tuple[Way, ...] = (Way(),)
+
+    def methods_for(self, way: Way) -> tuple[str, ...]:
+        """The methods that can answer in this way."""
+        return self.methods if way.stale_s is None else tuple(m for m in self.methods if m in STALE_METHODS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +54,15 @@ class Tried:
     report: Report
     cpu_s: Mapping[str, float]
 
-    def rows(self, part: str) -> list[dict[str, Any]]:
-        """The rows of a part, in plain values."""
-        return [row for row in self.table.to_pylist() if row["part"] == part]
+    def rows(self, part: str, way: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        """The rows of a part, in plain values; of the first way if none is named."""
+        way = self.ways[0] if way is None else way
+        return [row for row in self.table.to_pylist() if row["part"] == part and way_of(row) == way]
+
+    @property
+    def ways(self) -> list[dict[str, Any]]:
+        """The ways it was tried in, as their columns."""
+        return ways_of(self.table.select(WAY_COLUMNS).to_pylist())
 
     @property
     def ranked(self) -> list[dict[str, Any]]:
@@ -58,19 +70,57 @@ class Tried:
         return ranked(self.rows("all"))
 
 
+WAY_COLUMNS = ["stale_days", "learnt_from"]
+
+
+def way_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns that name what the estimates of a row knew."""
+    return {name: row[name] for name in WAY_COLUMNS}
+
+
+def ways_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Each way once, in order."""
+    found: list[dict[str, Any]] = []
+    for row in rows:
+        if way_of(row) not in found:
+            found.append(way_of(row))
+    return found
+
+
+def ways(staleness: Sequence[str], *, compare_cleaning: bool) -> tuple[Way, ...]:
+    """What estimates shall know: all until the submit, or until a midnight; with flagged jobs, or also without."""
+    found = [Way(None if text == "live" else _age_s(text)) for text in staleness or ("live",)]
+    if compare_cleaning:
+        found += [replace(way, without_flagged=True) for way in found]
+    return tuple(dict.fromkeys(found))
+
+
+def _age_s(text: str) -> float:
+    return 0.0 if text.strip() == "0" else seconds(text, "--staleness")
+
+
 def ranked(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows by mean absolute error, the least first; unknown ones last."""
     return sorted(rows, key=lambda row: float("inf") if row["mae_s"] is None else row["mae_s"])
 
 
-def tasks_of(config: Path, logs: Sequence[str], methods: Sequence[str], *, check_leaks: bool) -> list[Task]:
+def tasks_of(
+    config: Path,
+    logs: Sequence[str],
+    methods: Sequence[str],
+    *,
+    check_leaks: bool,
+    staleness: Sequence[str] = (),
+    compare_cleaning: bool = False,
+) -> list[Task]:
     """The config's logs as one; logs given beside it each by itself. InputError for an unknown method or log."""
     settings, paths = resolve(config, logs)
     asked = known_methods(methods or settings.backtest.methods, METHODS)
+    chosen = ways(staleness, compare_cleaning=compare_cleaning)
     if not logs:
-        return [Task(settings.site.name, tuple(paths), settings, asked, check_leaks)]
+        return [Task(settings.site.name, tuple(paths), settings, asked, check_leaks, chosen)]
     labels = [(source.label, source.path) for source in find_sources(paths)]
-    return [Task(label, (path,), settings, asked, check_leaks) for label, path in labels]
+    return [Task(label, (path,), settings, asked, check_leaks, chosen) for label, path in labels]
 
 
 def known_methods(asked: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
@@ -94,10 +144,13 @@ def try_methods(task: Task) -> Tried:
     timed = {method: _timed(name, method, call, cpu_s) for method, call in asked.items()}
     if task.is_checked_for_leaks:
         _check_leaks(flagged, task, asked)
-    table, report = backtest(flagged, task.settings, timed, task.log)
-    if not table.num_rows:
+    tried = [
+        backtest(flagged, task.settings, {method: timed[method] for method in task.methods_for(way)}, task.log, way)
+        for way in task.ways
+    ]
+    if not tried[0][0].num_rows:
         raise InputError(name, f"{jobs.num_rows} jobs, none to score", "jobs with times and a runtime")
-    return Tried(task.log, table, report.check(), cpu_s)
+    return Tried(task.log, pa.concat_tables([table for table, _ in tried]), tried[0][1].check(), cpu_s)
 
 
 def _timed(log: str, method: str, call: Estimator, cpu_s: dict[str, float]) -> Estimator:
@@ -105,7 +158,7 @@ def _timed(log: str, method: str, call: Estimator, cpu_s: dict[str, float]) -> E
         with staging(f"{log}: {method}"):
             began = time.process_time()
             found = call(past)
-            cpu_s[method] = time.process_time() - began
+            cpu_s.setdefault(method, time.process_time() - began)
         return found
 
     return estimate

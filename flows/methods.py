@@ -6,11 +6,12 @@ from pathlib import Path
 from pipeline.core.arrays import Floats
 from pipeline.core.settings import RunSettings
 from pipeline.estimate.history import History
-from pipeline.estimate.registry import ESTIMATORS
+from pipeline.estimate.registry import AT_MIDNIGHT, ESTIMATORS
 from pipeline.estimate.templates import smith
 from pipeline.estimate.templates_toml import read_templates
 
 METHODS = tuple(ESTIMATORS)
+STALE_METHODS = AT_MIDNIGHT
 
 
 def bound(method: str, settings: RunSettings) -> Callable[[History], Floats]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
-from flows.backtesting import Tried
+from flows.backtesting import Tried, ranked
 from flows.render import console, grid, number, print_json, say
 
 _COLUMNS = (
@@ -42,6 +42,9 @@ def print_tried(
         out.print(_methods(tried))
         for sentence in _worst(tried):
             out.print(say(sentence, 500))
+        for way in tried.ways[1:]:
+            out.print()
+            out.print(_other_way(tried, way))
         if by:
             out.print()
             out.print(_parts(tried, by))
@@ -53,11 +56,28 @@ def print_tried(
 
 
 def _methods(tried: Tried) -> Table:
-    ranked = tried.ranked
+    best_first = tried.ranked
     n_learnt = tried.report.set_aside["learnt_from"].rows
     title = f"{say(tried.log)}: {tried.report.kept.rows:,} jobs scored, the {n_learnt:,} before them learnt from"
-    rows = [_row(row, tried, is_best=place == 0) for place, row in enumerate(ranked)]
+    rows = [_row(row, tried, is_best=place == 0) for place, row in enumerate(best_first)]
     return grid(title, _COLUMNS, rows)
+
+
+def _other_way(tried: Tried, way: Mapping[str, Any]) -> Table:
+    """The methods with another knowledge: error and coverage."""
+    rows = [
+        [say(row["estimator"]), number(row["mae_s"]), fixed(row["mae_over_mean"]), percent(row["coverage_80"]),
+         percent(row["coverage_q95"])]
+        for row in ranked(tried.rows("all", way))
+    ]  # fmt: skip
+    return grid(f"{say(tried.log)}, {knowledge(way)}", ("method", "error s", "over mean", "in 80%", "under q95"), rows)
+
+
+def knowledge(way: Mapping[str, Any]) -> str:
+    """What estimates knew, in words."""
+    days = way["stale_days"]
+    known = "known at the submit" if days is None else f"known at the last midnight at least {days:g} days before"
+    return known + ("" if way["learnt_from"] == "all" else ", not learnt from the jobs that cleaning sets aside")
 
 
 def _row(row: Mapping[str, Any], tried: Tried, *, is_best: bool) -> list[str]:

@@ -22,6 +22,18 @@ Page = Annotated[Path | None, typer.Option("--report", metavar="PAGE.html", help
 Leaks = Annotated[
     bool, typer.Option("--check-leaks", help="First make sure that no method uses what was not known yet.")
 ]
+Staleness = Annotated[
+    str | None,
+    typer.Option(
+        "--staleness",
+        metavar="AGE,...",
+        help="Answer with what was known at the last midnight (UTC) at least so long before the submit, as in 0,1d,7d; "
+        "live: all until the submit. Default: live.",
+    ),
+]
+Cleaning = Annotated[
+    bool, typer.Option("--compare-cleaning", help="Also without learning from the jobs that cleaning sets aside.")
+]
 Plain = Annotated[bool, typer.Option("--plain", help="Without Prefect.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Show Prefect's own log too.")]
 
@@ -34,6 +46,8 @@ def backtest(
     out: Out = None,
     report: Page = None,
     check_leaks: Leaks = False,
+    staleness: Staleness = None,
+    compare_cleaning: Cleaning = False,
     plain: Plain = False,
     json: Json = False,
     verbose: Verbose = False,
@@ -45,14 +59,23 @@ def backtest(
     from flows.render_run import showing_progress
 
     _check_paths(out, report)
-    asked = [name.strip() for name in methods.split(",") if name.strip()] if methods else []
-    arguments = {"config": str(config), "logs": log or [], "methods": asked, "check_leaks": check_leaks}
-    tasks = tasks_of(config, log or [], asked, check_leaks=check_leaks)
-    n_stages = sum(1 + len(task.methods) * (2 if check_leaks else 1) for task in tasks)
+    choices = {
+        "logs": log or [], "methods": _listed(methods), "check_leaks": check_leaks, "staleness": _listed(staleness),
+        "compare_cleaning": compare_cleaning,
+    }  # fmt: skip
+    tasks = tasks_of(config, **choices)
+    arguments = {"config": str(config)} | choices
+    n_stages = sum(
+        1 + len(task.methods) * check_leaks + sum(len(task.methods_for(way)) for way in task.ways) for task in tasks
+    )
     with showing_progress(n_stages) as listener, listening(listener):
         found = _tried(tasks, arguments, plain=plain, verbose=verbose)
     written = _write(joined(found), out, report, tasks[0].settings)
     print_tried_json(found, written) if json else print_tried(found, by, written, is_checked_for_leaks=check_leaks)
+
+
+def _listed(text: str | None) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()] if text else []
 
 
 def _tried(tasks: list[Any], arguments: dict[str, Any], *, plain: bool, verbose: bool) -> list[Any]:

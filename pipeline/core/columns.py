@@ -225,6 +225,8 @@ _DECLARED = (
     # backtest
     _text("log", "The log: its site's name, or the file that was read by itself.", required=True),
     _category("estimator", "The method that estimated.", required=True),
+    _number("stale_days", "Days from the midnight whose knowledge answered to the submit, at least; null: none."),
+    _category("learnt_from", "Whether flagged jobs were learnt from too (all), or not (kept)."),
     _category("part", "all, or what jobs are split by: month, size, or the fortnight covered worst.", required=True),
     _text("part_value", "Which part: the month, the processors, the fortnight's first day, on the site's clock."),
     _count("n_fallback", "Jobs it had no answer for; the request stood in, else the log so far.", "jobs"),
@@ -233,8 +235,8 @@ _DECLARED = (
     _number("mae_over_mean", "The same over the jobs' mean runtime."),
     _number("median_abs_pct", "Median of the absolute error over the runtime.", "%"),
     _number("share_under", "Share of jobs estimated below their runtime."),
-    *(_number(f"pinball_q{q}_s", f"Mean pinball loss of the {q}% quantile.", "s") for q in (10, 50, 90, 95, 99)),
-    *(_number(f"coverage_q{q}", f"Share of jobs no longer than the {q}% quantile.") for q in (10, 50, 90, 95, 99)),
+    *(_number(f"pinball_q{q}_s", f"Mean pinball loss of the {q}% quantile.", "s") for q in (10, 50, 80, 90, 95, 99)),
+    *(_number(f"coverage_q{q}", f"Share of jobs no longer than the {q}% quantile.") for q in (10, 50, 80, 90, 95, 99)),
     _number("coverage_80", "Share of jobs from the 10% to the 90% quantile."),
     _number("q95_over_request", "Median 95% quantile over the median request, of jobs with both."),
     # unreadable records

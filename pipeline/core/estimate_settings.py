@@ -47,7 +47,7 @@ class ForecastSettings(Section):
     half_life_all_days: float = Field(90.0, gt=0, description="... and in how many days half of everybody's is undone.")
     half_life_user_days: float = Field(365.0, gt=0, description="... and half of a user's, in days.")
     coverage_step: float = Field(
-        0.02, gt=0, lt=1, description="How far one job moves a quantile, in steps of the quantiles it lies between."
+        0.005, gt=0, lt=1, description="How far one job moves a quantile, in steps of the quantiles it lies between."
     )
     grace_min: float = Field(5.0, ge=0, description="Minutes past its request until a job has really been stopped.")
     seed: int = Field(1, ge=0, description="Seed of the boosting's samples.")

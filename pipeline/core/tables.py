@@ -268,12 +268,14 @@ SCALING_ERRORS = TableKind(
 BACKTEST = TableKind(
     "backtest",
     columns(
-        "log", "estimator", "part", "part_value", "n_jobs", "n_fallback", "n_unanswered", "mae_s", "mae_over_mean",
-        "median_abs_pct", "share_under", "pinball_q10_s", "pinball_q50_s", "pinball_q90_s", "pinball_q95_s",
-        "pinball_q99_s", "coverage_q10", "coverage_q50", "coverage_q90", "coverage_q95", "coverage_q99", "coverage_80",
+        "log", "estimator", "stale_days", "learnt_from", "part", "part_value", "n_jobs", "n_fallback", "n_unanswered",
+        "mae_s", "mae_over_mean",
+        "median_abs_pct", "share_under", "pinball_q10_s", "pinball_q50_s", "pinball_q80_s", "pinball_q90_s",
+        "pinball_q95_s", "pinball_q99_s", "coverage_q10", "coverage_q50", "coverage_q80", "coverage_q90",
+        "coverage_q95", "coverage_q99", "coverage_80",
         "q95_over_request",
     ),
-    ("log", "estimator", "part", "part_value"),
+    ("log", "estimator", "stale_days", "learnt_from", "part", "part_value"),
     "How good each method's estimates were, made as of every submit; of all jobs scored, and of parts of them.",
 )  # fmt: skip
 

@@ -11,10 +11,13 @@ from pipeline.core.arrays import Floats
 from pipeline.core.compiled import entry_kernel, kernel
 from pipeline.estimate.submits import Events, Jobs
 
+SLACK = 3.0
+"""How far a quantile may stand beyond either end of the ladder, in rungs: what a burst of errors owes is remembered."""
+
 
 @entry_kernel
 def calibrate(
-    jobs: Jobs, past: Jobs, events: Events, ladder: Floats, found: Floats, past_found: Floats, rungs: Floats,
+    past: Jobs, events: Events, ladder: Floats, found: Floats, past_found: Floats, rungs: Floats,
     shares: Floats, step: float,
 ) -> None:  # fmt: skip
     """Set `found` to (jobs, shares) quantiles, s, from (jobs, rungs) ascending runtimes; NaN where the ladder has none.
@@ -50,12 +53,12 @@ def _learn(
         if past.is_lower_bound[over] and not is_above and not found[k] >= past.requested_s[over]:
             continue
         moved = rungs[k] + step * ((1.0 if is_above else 0.0) - (1 - shares[k]))
-        rungs[k] = min(max(moved, 0.0), n_rungs - 1.0)
+        rungs[k] = min(max(moved, -SLACK), n_rungs - 1.0 + SLACK)
 
 
 @kernel
 def _on_ladder(ladder: Floats, rung: float) -> float:
-    low = min(int(rung), len(ladder) - 2)
-    part = rung - low
+    low = min(max(int(np.floor(rung)), 0), len(ladder) - 2)
+    part = min(max(rung - low, 0.0), 1.0)
     value_s: float = ladder[low] ** (1 - part) * ladder[low + 1] ** part
     return value_s

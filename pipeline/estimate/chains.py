@@ -185,8 +185,7 @@ def _answer(value_s: Floats, statistic: int, shares: Floats, found: Floats) -> N
     total, longest = 0.0, 0.0
     for value in value_s:
         total += value
-        if value > longest:
-            longest = value
+        longest = max(longest, value)
     found[:] = total / len(value_s) if statistic == MEAN else longest
 
 
@@ -200,16 +199,16 @@ def compacted(chain: Chain, n_held: int, sessions: Ints) -> Chain:
     owner = _owners(latest, n_held, np.array(LOOK_BACK)[chain.level])
     is_kept = (owner >= 0) & ~is_over[owner]
     kept = np.flatnonzero(is_kept)
-    alive = np.flatnonzero(~is_over[:-1])
-    number = np.append(np.cumsum(~is_over[:-1]) - 1, -1)
-    place = np.append(np.where(is_kept, np.cumsum(is_kept) - 1, -1), -1)
     is_alive = ~is_over[keys.number]
-    rows = np.append(alive, len(keys))
+    place = np.append(np.where(is_kept, np.cumsum(is_kept) - 1, -1), -1)
+    rows = np.append(keys.number[is_alive], len(keys))
     held = Latest(
         place[latest.newest[rows]], latest.n_entries[rows], place[latest.before[kept]],
         latest.runtime_s[kept], latest.bound_s[kept], latest.share[kept],
     )  # fmt: skip
-    return Chain(Keys(keys.digest[is_alive], number[keys.number[is_alive]]), chain.level[rows], chain.session[rows], held)
+    # Numbered by their hashes, so that the keys of sessions that came and went leave no trace.
+    kept_keys = Keys(keys.digest[is_alive], np.arange(int(is_alive.sum())))
+    return Chain(kept_keys, chain.level[rows], chain.session[rows], held)
 
 
 def _owners(latest: Latest, n_held: int, look_back: Ints) -> Ints:

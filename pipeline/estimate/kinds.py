@@ -47,7 +47,8 @@ def no_kinds() -> Kinds:
     """No kind yet: the blank rows alone."""
     state = np.full((1, N_KIND), np.nan)
     state[:, N_ENDED : N_QUEUED + 1] = 0.0
-    return Kinds(state, np.full((1, N_STARTED), -1, np.int64), np.zeros(1, np.int64), np.full((1, 2), np.nan), np.zeros(2))
+    started = np.full((1, N_STARTED), -1, np.int64)
+    return Kinds(state, started, np.zeros(1, np.int64), np.full((1, 2), np.nan), np.zeros(2))
 
 
 def digests_of(jobs: Jobs) -> Ints:

@@ -1,28 +1,32 @@
-"""The mean of the last two runtimes (Tsafrir, Etsion & Feitelson 2007), of the user or of the user's jobs alike."""
+"""The mean of the last two runtimes (Tsafrir, Etsion & Feitelson 2007), of the submitter or of its jobs alike."""
 
-import numpy as np
+from dataclasses import replace
 
 from pipeline.core.arrays import Floats
 from pipeline.core.estimate_settings import ForecastSettings
-from pipeline.estimate.chains import MAX, MEAN, chain_of, latest
+from pipeline.estimate.chains import CROWD, MAX, MEAN, OWN, Question
 from pipeline.estimate.history import History
-from pipeline.estimate.request import request
+from pipeline.estimate.whole_log import latest, or_request
+
+WHO = CROWD - 1
 
 
 def last_two(history: History, settings: ForecastSettings) -> Floats:
-    """Mean of the user's last two ended jobs, s, at most the request; the request until there are two."""
-    return _or_request(latest(history, [history.codes["user"]], 2, MEAN, 2), history, settings)
+    """Mean of the submitter's last two ended jobs, s, at most the request; the request until there are two."""
+    return or_request(latest(history, settings, Question(WHO, CROWD, 2, MEAN, 2))[:, 1], history)
+
+
+def last_two_account(history: History, settings: ForecastSettings) -> Floats:
+    """The same of the account: what remains of it where a log names no users."""
+    by_account = replace(history, codes=history.codes | {"who": history.codes["account"]})
+    return last_two(by_account, settings)
 
 
 def last_two_chain(history: History, settings: ForecastSettings) -> Floats:
     """The same, of jobs alike in application, request and processors where two of these have ended."""
-    return _or_request(latest(history, chain_of(history), 2, MEAN, 2), history, settings)
+    return or_request(latest(history, settings, Question(OWN, CROWD, 2, MEAN, 2))[:, 1], history)
 
 
 def longer_of_two_chain(history: History, settings: ForecastSettings) -> Floats:
     """The longer one of those two, s: underestimates less often."""
-    return _or_request(latest(history, chain_of(history), 2, MAX, 2), history, settings)
-
-
-def _or_request(found_s: Floats, history: History, settings: ForecastSettings) -> Floats:
-    return np.where(np.isnan(found_s), request(history, settings), found_s)
+    return or_request(latest(history, settings, Question(OWN, CROWD, 2, MAX, 2))[:, 1], history)

@@ -1,4 +1,4 @@
-"""Nearest neighbours (Li, Chen, Li & Wolters 2005; Minh & Wolters 2010) among the user's latest ended jobs."""
+"""Nearest neighbours (Li, Chen, Li & Wolters 2005; Minh & Wolters 2010) among the submitter's latest ended jobs."""
 
 import numpy as np
 
@@ -6,43 +6,44 @@ from pipeline.core.arrays import Floats, Ints
 from pipeline.core.compiled import entry_kernel
 from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.estimate.history import History
-from pipeline.estimate.past import Past, capped, past_of, points
+from pipeline.estimate.submits import Events, Jobs, capped
+from pipeline.estimate.whole_log import codes_by, points, whole_log
 
 REMEMBERED = 64
-"""Latest ended jobs of a user that may be neighbours."""
+"""Latest ended jobs of a submitter that may be neighbours."""
 
 
 def neighbours(history: History, settings: ForecastSettings) -> Floats:
-    """Mean runtime of the user's nearest jobs plus a share of their deviation, s, at most the request; else NaN.
+    """Mean runtime of the submitter's nearest jobs plus a share of their deviation, s, at most the request; else NaN.
 
     Distance (heterogeneous, Wilson & Martinez 1997): 1 for another application, group or queue, and for requests or
     processors that differ e-fold; equal ones in order of recency.
     """
-    past, codes = past_of(history), history.codes
-    kinds = np.stack([codes["application"], codes["user_group"], codes["queue"]])
-    found = _nearest(past, kinds, settings.neighbours, settings.deviation_share)
-    return points(capped(found, past.requested_s))
+    log = whole_log(history, settings)
+    found = _nearest(
+        log.jobs, log.events, codes_by(log.jobs), log.n_who, settings.neighbours, settings.deviation_share
+    )
+    return points(capped(found, log.jobs.requested_s))
 
 
 @entry_kernel
-def _nearest(past: Past, kinds: Ints, wanted: int, deviation_share: float) -> Floats:
+def _nearest(past: Jobs, events: Events, kinds: Ints, n_who: int, wanted: int, deviation_share: float) -> Floats:
     n = len(past.submit_s)
-    n_users = past.user.max() + 1 if n else 0
-    ring, taken = np.empty((n_users, REMEMBERED), np.int64), np.zeros(n_users, np.int64)
+    ring, taken = np.empty((n_who, REMEMBERED), np.int64), np.zeros(n_who, np.int64)
     apart, value_s, found, n_over = np.empty(REMEMBERED), np.empty(REMEMBERED), np.full(n, np.nan), 0
     for job in range(n):
-        while n_over < past.ended[job]:
-            user = past.user[past.by_end[n_over]]
-            if user >= 0:
-                ring[user, taken[user] % REMEMBERED] = past.by_end[n_over]
-                taken[user] += 1
+        while n_over < events.ended[job]:
+            who = past.who[events.by_end[n_over]]
+            if who >= 0 and past.is_learnt[events.by_end[n_over]]:
+                ring[who, taken[who] % REMEMBERED] = events.by_end[n_over]
+                taken[who] += 1
             n_over += 1
-        user = past.user[job]
-        if user < 0 or taken[user] == 0:
+        who = past.who[job]
+        if who < 0 or taken[who] == 0:
             continue
-        held = min(taken[user], REMEMBERED)
+        held = min(taken[who], REMEMBERED)
         for back in range(held):
-            other = ring[user, (taken[user] - 1 - back) % REMEMBERED]
+            other = ring[who, (taken[who] - 1 - back) % REMEMBERED]
             # A thousandth a job back: recency decides between equals.
             apart[back] = 1e-3 * back + abs(np.log(past.procs[job] / past.procs[other]))
             if past.requested_s[job] > 0 and past.requested_s[other] > 0:

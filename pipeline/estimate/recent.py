@@ -1,22 +1,27 @@
-"""Quantiles of the latest runtimes: the user's last three (RUH), or up to ten or fifty of the user's jobs alike."""
+"""Quantiles of the latest runtimes: the submitter's last three (RUH), or up to ten or fifty of its jobs alike."""
 
 from pipeline.core.arrays import Floats
 from pipeline.core.estimate_settings import ForecastSettings
-from pipeline.estimate.chains import QUANTILE, chain_of, latest
+from pipeline.estimate.chains import CROWD, OWN, QUANTILE, Question
 from pipeline.estimate.history import History
-from pipeline.estimate.past import points
+from pipeline.estimate.whole_log import latest, points
 
 
-def recent_median(history: History, _settings: ForecastSettings) -> Floats:
-    """Median of the user's last three ended jobs, s (recent user history); NaN until there is one."""
-    return points(latest(history, [history.codes["user"]], 3, QUANTILE, 1)[:, 1])
+def recent_median(history: History, settings: ForecastSettings) -> Floats:
+    """Median of the submitter's last three ended jobs, s (recent user history); NaN until there is one."""
+    return points(latest(history, settings, Question(CROWD - 1, CROWD, 3, QUANTILE, 1))[:, 1])
 
 
-def recent_10(history: History, _settings: ForecastSettings) -> Floats:
+def recent_10(history: History, settings: ForecastSettings) -> Floats:
     """Quantiles of the last 10 jobs of the most specific key that has two, s."""
-    return latest(history, chain_of(history), 10, QUANTILE, 2)
+    return latest(history, settings, Question(OWN, CROWD, 10, QUANTILE, 2))
 
 
-def recent_50(history: History, _settings: ForecastSettings) -> Floats:
+def recent_50(history: History, settings: ForecastSettings) -> Floats:
     """Quantiles of the last 50 jobs of the most specific key that has two, s."""
-    return latest(history, chain_of(history), 50, QUANTILE, 2)
+    return latest(history, settings, Question(OWN, CROWD, 50, QUANTILE, 2))
+
+
+def everybody(history: History, settings: ForecastSettings) -> Floats:
+    """Quantiles of the last 200 jobs of everybody who ran the same and asked for as much time, s."""
+    return latest(history, settings, Question(CROWD, CROWD + 1, 200, QUANTILE, 3))

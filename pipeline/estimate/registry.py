@@ -1,31 +1,38 @@
-"""Every estimator by its name: a new one is one file and one line here."""
+"""Every estimator by its name, as the as-of pass that a backtest scores: a new one is one file and one line here."""
 
 from collections.abc import Callable
 
 from pipeline.core.arrays import Floats
 from pipeline.core.estimate_settings import ForecastSettings
-from pipeline.estimate.alike import alike
-from pipeline.estimate.boosted import boosted
-from pipeline.estimate.combine import walltime
 from pipeline.estimate.history import History
-from pipeline.estimate.last_two import last_two, last_two_chain, longer_of_two_chain
+from pipeline.estimate.largest_share import largest_of_5, largest_of_15
+from pipeline.estimate.last_two import last_two, last_two_account, last_two_chain, longer_of_two_chain
 from pipeline.estimate.neighbours import neighbours
-from pipeline.estimate.recent import recent_10, recent_50, recent_median
+from pipeline.estimate.parts_alone import alike, boosted
+from pipeline.estimate.recent import everybody, recent_10, recent_50, recent_median
 from pipeline.estimate.request import request
 from pipeline.estimate.sessions import sessions
 from pipeline.estimate.templates import smith_default
+from pipeline.estimate.walltime import walltime
 
 Estimator = Callable[[History, ForecastSettings], Floats]
-"""(jobs, 5) runtimes, s, at QUANTILES, as of each job's submit; NaN: no answer. Some know the median alone."""
+"""(jobs, 6) runtimes, s, at QUANTILES, as of each job's submit; NaN: no answer. Some know the median alone.
+
+What is known is said by the History: `known_s`, `ended`. `walltime` is published too, as a State (walltime.py).
+"""
 
 ESTIMATORS: dict[str, Estimator] = {
     "request": request,
     "last_two": last_two,
+    "last_two_account": last_two_account,
     "last_two_chain": last_two_chain,
     "longer_of_two_chain": longer_of_two_chain,
+    "largest_of_15": largest_of_15,
+    "largest_of_5": largest_of_5,
     "recent_median": recent_median,
     "recent_10": recent_10,
     "recent_50": recent_50,
+    "everybody": everybody,
     "sessions": sessions,
     "neighbours": neighbours,
     "smith": smith_default,
@@ -33,3 +40,9 @@ ESTIMATORS: dict[str, Estimator] = {
     "alike": alike,
     "walltime": walltime,
 }
+
+AT_MIDNIGHT = (
+    "request", "last_two", "last_two_account", "last_two_chain", "longer_of_two_chain", "largest_of_15", "largest_of_5",
+    "recent_median", "recent_10", "recent_50", "everybody", "walltime",
+)  # fmt: skip
+"""Methods that can answer with what was known at an earlier midnight; the others look at the submits since."""

@@ -1,13 +1,11 @@
 """The request as the estimate: what backfilling schedulers have used since EASY (Lifka 1995)."""
 
-import numpy as np
-
 from pipeline.core.arrays import Floats
 from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.estimate.history import History
-from pipeline.estimate.past import points
+from pipeline.estimate.whole_log import points, requests_of
 
 
 def request(history: History, _settings: ForecastSettings) -> Floats:
     """The requested runtime as the median, s; NaN where none was requested."""
-    return points(np.where(history.requested_s > 0, history.requested_s, np.nan))
+    return points(requests_of(history))

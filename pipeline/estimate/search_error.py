@@ -2,14 +2,13 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import replace
 from threading import Lock
 
 import numpy as np
 
 from pipeline.core.arrays import Floats
 from pipeline.estimate.history import History
-from pipeline.estimate.past import capped
+from pipeline.estimate.submits import capped
 from pipeline.estimate.template_kernel import error_with, narrow_down
 from pipeline.estimate.templates import KEYS, Sight, Template, predict
 
@@ -20,26 +19,8 @@ Values = tuple[Floats, Floats]
 
 def training(history: History, until_s: float) -> History:
     """The jobs submitted before `until_s`; the runtime of one that had not ended by then is NaN, its end infinite."""
-    n_jobs = int(np.searchsorted(history.submit_s, until_s, side="left"))
-    is_known = history.end_s[:n_jobs] <= until_s
-    cut = {name: getattr(history, name)[:n_jobs] for name in _PER_JOB}
-    end_s = np.where(is_known, cut["end_s"], np.inf)
-    by_end = history.by_end[history.by_end < n_jobs]
-    by_end = by_end[is_known[by_end]]
-    cut |= {
-        "end_s": end_s,
-        "runtime_s": np.where(is_known, cut["runtime_s"], np.nan),
-        "is_lower_bound": cut["is_lower_bound"] & is_known,
-        "codes": {name: codes[:n_jobs] for name, codes in history.codes.items()},
-        "by_end": by_end,
-        "ended": np.searchsorted(end_s[by_end], cut["submit_s"], side="right"),
-    }
-    return replace(history, **cut)
-
-
-_PER_JOB = (
-    "row", "submit_s", "end_s", "runtime_s", "requested_s", "requested_mem_kib", "procs", "local_s", "is_lower_bound",
-)  # fmt: skip
+    known = history.known_by(until_s)
+    return known.take(np.arange(np.searchsorted(known.submit_s, until_s, side="left")))
 
 
 class Errors:

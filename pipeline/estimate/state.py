@@ -105,6 +105,9 @@ def no_outputs(n: int, n_seen: int, n_methods: int, n_quantiles: int) -> Outputs
     return Outputs(*(np.full(shape, np.nan) for shape in shapes))
 
 
+BELIEFS_OF_WHO = ("who_log", "who_at_s", "last_burst", "n_burst")
+
+
 def with_rows(state: State, requests: Keys, kind_keys: Keys, chain: Chain) -> State:
     """The state with a row for each submitter, request, kind and chain key."""
     n_who = len(state.names["who"])
@@ -121,9 +124,7 @@ def with_rows(state: State, requests: Keys, kind_keys: Keys, chain: Chain) -> St
             **{name: grown(getattr(held, name), len(kind_keys)) for name in ("state", "started", "n_started")},
             shares=grown(held.shares, n_who),
         ),
-        beliefs=state.beliefs._replace(
-            **{name: grown(getattr(state.beliefs, name), n_who) for name in ("who_log", "who_at_s", "last_burst", "n_burst")}
-        ),
+        beliefs=state.beliefs._replace(**{name: grown(getattr(state.beliefs, name), n_who) for name in BELIEFS_OF_WHO}),
     )  # fmt: skip
 
 
@@ -142,8 +143,8 @@ def compacted(state: State, n_entries: int) -> State:
     `n_entries`: entries of the chain in use.
     """
     is_over = state.progress == OVER
-    for rings in (*(own.running for own in state.memories.values()), state.kinds.started):
-        rings[(rings >= 0) & is_over[rings]] = -1
+    for running in (*(own.running for own in state.memories.values()), state.kinds.started):
+        running[np.append(is_over, False)[running]] = -1
     rings = [*(places for own in state.memories.values() for places in alike.places_of(own)), state.kinds.started]
     is_kept = ~is_over
     for places in (*rings, state.forest.window):
@@ -165,6 +166,6 @@ def compacted(state: State, n_entries: int) -> State:
 
 def needed_outputs(state: State) -> Bools:
     """The jobs whose outputs are looked at again: those not over, and those in the trees' window."""
-    needed = state.progress != OVER
+    needed: Bools = state.progress != OVER
     needed[state.forest.window] = True
     return needed

@@ -13,6 +13,9 @@ from pipeline.core.compiled import entry_kernel, kernel
 
 MEAN, MEDIAN, LAST, REGRESSION = range(4)
 
+UPPER = 4
+"""Place of the 95% quantile, the upper end of the 90% interval."""
+
 WHOLE_SECOND_SD_S = 0.2886751345948129
 """Runtimes are whole seconds: a spread is never known better than that of rounding, 1 / sqrt(12) s."""
 
@@ -55,7 +58,7 @@ class Windows(NamedTuple):
 
 @entry_kernel
 def as_of(jobs: Jobs, rule: Rule, windows: Windows, t_table: Floats, quantiles_s: Floats, width_s: Floats) -> None:
-    """Fill (jobs, 5) quantiles and the width of the 90% interval, s; what has no answer is left as it is."""
+    """Fill (jobs, 6) quantiles and the width of the 90% interval, s; what has no answer is left as it is."""
     known = 0
     for i in range(len(jobs.category)):
         # A job that ends in the second of its submit is not there before itself.
@@ -275,24 +278,24 @@ def _answer(
         return
     error_sd_s = max(error_sd * scale_s, WHOLE_SECOND_SD_S)
     t = t_table[min(freedom, len(t_table) - 1)]
-    for k in range(5):
+    for k in range(len(quantiles_s[i])):
         quantiles_s[i, k] = max(value * scale_s + t[k] * error_sd_s, 0.0)
     if rule.statistic == MEDIAN:
         _rank_quantiles(windows, c, int(s[N]), scale_s, quantiles_s[i])
-    width_s[i] = 2 * t[3] * error_sd_s
+    width_s[i] = 2 * t[UPPER] * error_sd_s
 
 
 @kernel
 def _rank_quantiles(windows: Windows, c: int, n: int, scale_s: float, quantiles_s: Floats) -> None:
     """The window's own quantiles, where it has jobs enough to rank them; beyond its ends, not less than the ends."""
     start = windows.start[c]
-    shares = (0.10, 0.50, 0.90, 0.95, 0.99)
-    for k in range(5):
+    shares = (0.10, 0.50, 0.80, 0.90, 0.95, 0.99)
+    for k in range(len(quantiles_s)):
         ranked_s = _ranked(windows.ordered, start, n, shares[k]) * scale_s
         is_within = 1 <= shares[k] * (n + 1) <= n
         if is_within:
             quantiles_s[k] = ranked_s
         else:
             quantiles_s[k] = min(quantiles_s[k], ranked_s) if k == 0 else max(quantiles_s[k], ranked_s)
-    for k in range(3, 5):
+    for k in range(2, len(quantiles_s)):
         quantiles_s[k] = max(quantiles_s[k], quantiles_s[k - 1])

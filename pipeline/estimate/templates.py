@@ -14,9 +14,9 @@ from scipy.special import stdtrit
 
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.section import Section
-from pipeline.estimate.history import ATTRIBUTES, History
-from pipeline.estimate.past import capped
+from pipeline.estimate.history import History
 from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.submits import capped
 from pipeline.estimate.template_kernel import LAST, MEAN, MEDIAN, REGRESSION, Jobs, Rule, Windows, as_of
 
 Statistic = Literal["mean", "median", "last", "linear", "inverse", "log"]
@@ -26,7 +26,7 @@ STATISTICS: dict[Statistic, int] = {
 
 KEYS = (
     "user", "user_group", "account", "queue", "partition", "qos", "application", "problem_size", "requested_s",
-    "requested_mem_kib", "hour", "weekday",
+    "requested_mem_kib", "hour", "weekday", "who", "what",
 )  # fmt: skip
 
 DAY_S = 86_400.0
@@ -115,7 +115,7 @@ class Sight:
 
 
 def _key_codes(history: History, name: str) -> Ints:
-    if name in ATTRIBUTES:
+    if name in history.codes:
         return history.codes[name]
     if name == "hour":
         return history.local_s // 3600 % 24
@@ -149,7 +149,7 @@ def _combined(columns: list[Ints], n_jobs: int) -> Ints:
 
 
 def predict(sight: Sight, template: Template) -> tuple[Floats, Floats]:
-    """Per job and as of its submit, (jobs, 5) quantiles and the width of the 90% interval, s; NaN: no answer."""
+    """Per job and as of its submit, (jobs, 6) quantiles and the width of the 90% interval, s; NaN: no answer."""
     n_jobs = len(sight.history)
     quantiles_s, width_s = np.full((n_jobs, len(QUANTILES)), np.nan), np.full(n_jobs, np.nan)
     jobs = _jobs(sight, template)
@@ -184,7 +184,7 @@ def _windows(category: Ints, template: Template) -> Windows:
 
 
 def smith(history: History, templates: Sequence[Template]) -> Floats:
-    """(jobs, 5) quantiles, s: per job those of the template with the narrowest interval, the first of equal ones.
+    """(jobs, 6) quantiles, s: per job those of the template with the narrowest interval, the first of equal ones.
 
     NaN where no template answers. The lower two are at most the request, at which a scheduler ends the job; the upper
     ones are not cut, because jobs are killed some seconds after it.
@@ -200,9 +200,9 @@ def smith(history: History, templates: Sequence[Template]) -> Floats:
 
 
 SMITH_DEFAULT = (
-    Template(attributes=("user", "application", "requested_s"), procs_range="linear", max_count=3),
-    Template(attributes=("user", "requested_s"), procs_range="linear", max_count=3),
-    Template(attributes=("user",), max_count=3, is_relative=True),
+    Template(attributes=("who", "what", "requested_s"), procs_range="linear", max_count=3),
+    Template(attributes=("who", "requested_s"), procs_range="linear", max_count=3),
+    Template(attributes=("who",), max_count=3, is_relative=True),
     Template(attributes=("queue",), max_count=1000, is_relative=True),
     Template(max_count=1000),
 )
@@ -211,5 +211,5 @@ best on the first thirds of KTH, CTC, SDSC-SP2 and SDSC-BLUE, whose errors diffe
 
 
 def smith_default(history: History, _settings: object = None) -> Floats:
-    """(jobs, 5) quantiles, s, by SMITH_DEFAULT."""
+    """(jobs, 6) quantiles, s, by SMITH_DEFAULT."""
     return smith(history, SMITH_DEFAULT)

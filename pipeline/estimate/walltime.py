@@ -43,9 +43,26 @@ RECORD_JOBS = 20_000
 
 
 def walltime(history: History, settings: ForecastSettings) -> Floats:
-    """(jobs, 6) quantiles, s, each as of the job's submit; the median is at most the request."""
+    """(jobs, 6) quantiles, s, each as of the job's submit; the median is at most the request.
+
+    Where the history is stale, each job is answered by the State of the midnight that is known to it.
+    """
+    if history.stale_s is not None:
+        return _stale(history, settings)
     parts = [quantiles_s for quantiles_s, _ in _passes(history, settings, np.inf, PART_JOBS)]
     return np.concatenate([*parts, np.empty((0, len(QUANTILES)))])
+
+
+def _stale(history: History, settings: ForecastSettings) -> Floats:
+    found, state, n_learnt, known_s = np.full((len(history), len(QUANTILES)), np.nan), empty(), 0, history.known_s
+    for cut_s in np.unique(known_s):
+        n_known = int(np.searchsorted(history.submit_s, cut_s, side="right"))
+        later = replace(history.take(np.arange(n_learnt, n_known)), stale_s=None)
+        for _, held in _passes(later, settings, float(cut_s), PART_JOBS, state):
+            state = held
+        questions, n_learnt = np.flatnonzero(known_s == cut_s), n_known
+        found[questions] = estimate(state, history.take(questions), settings)
+    return found
 
 
 def learn(history: History, settings: ForecastSettings, as_of_s: float, part_jobs: int = PART_JOBS) -> State:
@@ -63,7 +80,7 @@ def empty() -> State:
 
 def estimate(state: State, questions: History, settings: ForecastSettings) -> Floats:
     """(jobs, 6) quantiles, s, of jobs submitted at or after the state's time; each is answered by itself."""
-    jobs = jobs_of(coded(questions, state.names)[0])
+    jobs = jobs_of(_known_codes(questions, state))
     jobs = jobs._replace(request=numbers(state.requests, _request_digests(jobs)))
     jobs = with_sittings(jobs, state.sittings, state.n_submits, _gaps_s(settings), registers=False)
     n, none = len(jobs.who), np.empty(0, np.int64)
@@ -74,6 +91,12 @@ def estimate(state: State, questions: History, settings: ForecastSettings) -> Fl
     kind = numbers(state.kind_keys, kinds.digests_of(jobs))
     outputs, _ = answered(state, jobs, state.jobs, events, (codes, codes), (kind, kind), state.outputs, settings)
     return outputs.quantiles_s
+
+
+def _known_codes(questions: History, state: State) -> History:
+    """The questions with the state's codes; each value it does not know has the code that the next new one would get."""
+    own = coded(questions, state.names)[0].codes
+    return replace(questions, codes={**own, **{name: np.minimum(own[name], len(state.names[name])) for name in NAMED}})
 
 
 def coded(history: History, names: dict[str, list[str]]) -> tuple[History, dict[str, list[str]]]:

@@ -1,27 +1,46 @@
 """The as-of backtest: a log in order of submit, every method's estimates of its later jobs, and how good they were."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.clean.view import View
-from pipeline.core.arrays import Bools, Floats, Ints, floats, proc_seconds
+from pipeline.core.arrays import Bools, Floats, Ints, proc_seconds
 from pipeline.core.report import Fact, Report, Tally
 from pipeline.core.settings import RunSettings
 from pipeline.core.tables import BACKTEST
 from pipeline.estimate.history import History, history
 from pipeline.estimate.score import QUANTILES
-from pipeline.evaluate.figures import Scored, rows_of
+from pipeline.evaluate.figures import DAY_S, Scored, rows_of
 from pipeline.evaluate.stand_in import stand_in
 
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What estimates may know: all that had happened by the submit, or by a midnight so long before; flagged jobs."""
+
+    stale_s: float | None = None
+    without_flagged: bool = False
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns of BACKTEST that name it."""
+        days = None if self.stale_s is None else self.stale_s / DAY_S
+        return {"stale_days": days, "learnt_from": "kept" if self.without_flagged else "all"}
+
+
 Estimator = Callable[[History], Floats]
-"""A method with its settings bound: (jobs, 5) quantiles in the order of QUANTILES, s; NaN: no answer."""
+"""A method with its settings bound: (jobs, 6) quantiles in the order of QUANTILES, s; NaN: no answer."""
 
 
 def backtest(
-    jobs: pa.Table, settings: RunSettings, estimators: Mapping[str, Estimator], log: str | None = None
+    jobs: pa.Table,
+    settings: RunSettings,
+    estimators: Mapping[str, Estimator],
+    log: str | None = None,
+    way: Way | None = None,
 ) -> tuple[pa.Table, Report]:
     """BACKTEST of every estimator over one log, and how many jobs were learnt from and scored.
 
@@ -29,26 +48,29 @@ def backtest(
     no answer the request stands in, else the log's running quantiles, and `n_fallback` says how often. Rows per method:
     all; by month of submit on the site's clock; by processors asked for; the fortnights covered worst.
     """
-    past = past_of(jobs, settings)
-    scored = np.arange(len(past)) >= int(len(past) * settings.backtest.train_share)
+    way = way or Way()
+    past = past_of(jobs, settings, way)
+    ran = np.flatnonzero(past.has_run)
+    scored = np.zeros(len(past), np.bool_)
+    scored[ran[int(len(ran) * settings.backtest.train_share) :]] = True
     instead = stand_in(past)
     rows: list[dict[str, Any]] = []
     facts: dict[str, Fact] = {}
     for name, estimator in estimators.items():
         found = _filled(estimator(past), instead, scored)
         facts |= {f"fallback_{name}": int(found.is_stood_in[scored].sum())}
-        rows += [{"estimator": name} | row for row in rows_of(past, found, settings.backtest)]
+        rows += [{"estimator": name} | way.columns | row for row in rows_of(past, found, settings.backtest)]
     named = log if log is not None else settings.site.name
     names = [column.name for column in BACKTEST.columns if column.name != "log"]
     table = BACKTEST.build(log=[named] * len(rows), **{name: [row.get(name) for row in rows] for name in names})
     return table, _report(jobs, past, scored, facts)
 
 
-def past_of(jobs: pa.Table, settings: RunSettings) -> History:
-    """The log as a scheduler lives through it, with submits on the site's clock (UTC where the user is unknown)."""
-    submit_s = np.nan_to_num(floats(jobs, "submit_s")).astype(np.int64)
-    local_s = View(jobs, settings.site).local_s
-    return history(jobs, np.where(local_s == 0, submit_s, local_s))
+def past_of(jobs: pa.Table, settings: RunSettings, way: Way | None = None) -> History:
+    """The log as a scheduler lives through it, with submits on the site's clock."""
+    way = way or Way()
+    past = history(jobs, settings.site.timezone, without_flagged=way.without_flagged)
+    return replace(past, stale_s=way.stale_s)
 
 
 def _filled(quantiles_s: Floats, instead: Floats, scored: Bools) -> Scored:
@@ -69,6 +91,9 @@ def _report(jobs: pa.Table, past: History, scored: Bools, facts: Mapping[str, Fa
         return Tally(len(rows), float(proc_s[rows].sum()))
 
     other = np.setdiff1d(np.arange(jobs.num_rows), past.row)
-    set_aside = {"no_runtime_to_score": tally(other), "learnt_from": tally(past.row[~scored])}
+    set_aside = {
+        "no_runtime_to_score": tally(np.append(other, past.row[~past.has_run])),
+        "learnt_from": tally(past.row[~scored & past.has_run]),
+    }
     whole = Tally(jobs.num_rows, float(proc_s.sum()))
     return Report("backtest", "job", whole, tally(past.row[scored]), set_aside, facts).check()

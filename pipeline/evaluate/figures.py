@@ -20,7 +20,7 @@ WORST = {"fortnight_80": "coverage_80", "fortnight_q95": "coverage_q95"}
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One method's quantiles (jobs, 5) with gaps filled, s; where something stood in; which jobs count."""
+    """One method's quantiles (jobs, 6) with gaps filled, s; where something stood in; which jobs count."""
 
     quantiles_s: Floats
     is_stood_in: Bools
@@ -85,7 +85,7 @@ def _figures(past: History, found: Scored, places: Ints) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a quantile no method gave has no mean
         known = _known(scores(runtime_s, quantiles_s, answered))
-    if np.isnan(quantiles_s[:, [0, 2]]).any(axis=1).all():
+    if np.isnan(quantiles_s[:, [0, 3]]).any(axis=1).all():
         known.pop("coverage_80", None)
     return counts | known | _room(past.requested_s[places], quantiles_s[:, QUANTILES.index(0.95)])
 

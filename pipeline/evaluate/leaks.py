@@ -22,17 +22,18 @@ def check_no_look_ahead(estimator: Callable[[History], Floats], past: History, n
     """LookAheadError where estimates of jobs submitted by a time change with what happened after it.
 
     At each of `n_times` submits drawn at random, runtimes and ends of jobs that had not ended by then are drawn anew
-    (a running job keeps its start), and who submits what afterwards is shuffled.
+    (a running job keeps its start), some of those in the queue are cancelled, who submits what afterwards is shuffled,
+    and a third of it is gone.
     """
     if not len(past):
         return
     generator = np.random.default_rng(seed)
-    told = estimator(past)
+    before = estimator(past)
     for place in np.sort(generator.choice(len(past), min(n_times, len(past)), replace=False)):
         at_s = float(past.submit_s[place])
         n_seen = int(np.searchsorted(past.submit_s, at_s, side="right"))
         again = estimator(with_another_future(past, at_s, generator))
-        changed = ~np.isclose(told[:n_seen], again[:n_seen], rtol=SAME, atol=0.0, equal_nan=True)
+        changed = ~np.isclose(before[:n_seen], again[:n_seen], rtol=SAME, atol=0.0, equal_nan=True)
         if changed.any():
             raise LookAheadError(_sentence(int(changed.any(axis=1).sum()), at_s))
 
@@ -45,27 +46,34 @@ def _sentence(n_jobs: int, at_s: float) -> str:
 
 
 def with_another_future(past: History, at_s: float, generator: np.random.Generator) -> History:
-    """The same log up to a time, and another one after it."""
-    is_open, is_later = past.end_s > at_s, past.submit_s > at_s
-    start_s = past.end_s - past.runtime_s
-    # Whole seconds: a start that moved by a rounding error would be another past.
-    drawn_s = np.ceil(np.maximum(at_s - start_s, 0.0) + 1.0 + past.runtime_s * generator.exponential(2.0, len(past)))
-    runtime_s = np.where(is_open, drawn_s, past.runtime_s)
-    end_s = np.where(is_open, start_s + runtime_s, past.end_s)
-    by_end = np.argsort(end_s, kind="stable")
+    """The same log up to a time, and another one after it.
+
+    What had not ended ends at another time, or is cancelled before it starts if it stood in the queue; later submits
+    are other ones, and one in three of them is gone.
+    """
+    n, is_later = len(past), past.submit_s > at_s
+    is_queued = ~is_later & (past.start_s > at_s) & (past.end_s > at_s)
+    is_running = ~is_later & (past.start_s <= at_s) & (past.end_s > at_s)
+    is_open = is_later | is_queued | is_running
+    wait_s = np.ceil(generator.exponential(3600.0, n))
+    start_s = np.where(is_queued, at_s + 1.0 + wait_s, np.where(is_later, past.submit_s + wait_s, past.start_s))
+    drawn_s = np.ceil(generator.exponential(2.0, n) * np.nan_to_num(past.runtime_s, nan=600.0)) + 1.0
+    runtime_s = np.where(is_running, np.maximum(at_s - start_s, 0.0) + drawn_s, drawn_s)
+    is_cancelled = is_queued & (generator.random(n) < 0.3)
+    end_s = np.where(is_cancelled, at_s + 1.0 + wait_s, start_s + runtime_s)
     shuffled = _shuffled(is_later, generator)
-    return replace(
+    other = replace(
         past,
-        runtime_s=runtime_s,
-        end_s=end_s,
-        is_lower_bound=np.where(is_open, generator.random(len(past)) < 0.5, past.is_lower_bound),
-        by_end=by_end,
-        ended=np.searchsorted(end_s[by_end], past.submit_s, side="right"),
+        start_s=np.where(is_open, np.where(is_cancelled, np.inf, start_s), past.start_s),
+        end_s=np.where(is_open, end_s, past.end_s),
+        runtime_s=np.where(is_open, np.where(is_cancelled, np.nan, runtime_s), past.runtime_s),
+        is_lower_bound=np.where(is_open, ~is_cancelled & (generator.random(n) < 0.5), past.is_lower_bound),
         requested_s=past.requested_s[shuffled],
         requested_mem_kib=past.requested_mem_kib[shuffled],
         procs=past.procs[shuffled],
         codes={name: codes[shuffled] for name, codes in past.codes.items()},
     )
+    return other.take(np.flatnonzero(~is_later | (generator.random(n) < 2 / 3)))
 
 
 def _shuffled(chosen: Bools, generator: np.random.Generator) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -9,18 +9,19 @@ from pipeline.estimate.score import QUANTILES
 
 
 def stand_in(past: History) -> Floats:
-    """(jobs, 5), s: the request from its median up, as a limit; else the log's running quantiles; NaN before any end.
+    """(jobs, 6), s: the request from its median up, as a limit; else the log's running quantiles; NaN before any end.
 
     The lowest quantile is the log's own, never above the request.
     """
     running_s = running_quantiles(past)
     requested_s = np.where(past.requested_s > 0, past.requested_s, np.nan)[:, None]
-    with_request = np.concatenate([np.fmin(running_s[:, :1], requested_s), np.repeat(requested_s, 4, axis=1)], axis=1)
+    others = np.repeat(requested_s, len(QUANTILES) - 1, axis=1)
+    with_request = np.concatenate([np.fmin(running_s[:, :1], requested_s), others], axis=1)
     return np.where(np.isnan(requested_s), running_s, with_request)
 
 
 def running_quantiles(past: History) -> Floats:
-    """(jobs, 5), s: quantiles (nearest rank) of the runtimes of all jobs that had ended by each submit; n log n."""
+    """(jobs, 6), s: quantiles (nearest rank) of the runtimes of all jobs that had ended by each submit; n log n."""
     order = np.argsort(past.runtime_s, kind="stable")
     rank = np.empty(len(past), np.int64)
     rank[order] = np.arange(len(past))

@@ -5,16 +5,23 @@ from dataclasses import replace
 import numpy as np
 
 from pipeline.estimate import kinds
-from pipeline.estimate.history import history
-from pipeline.estimate.kinds import kind_features
+from pipeline.core.arrays import Floats
+from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.estimate.history import History, history
+from pipeline.estimate.parts_alone import kinds_of
+from pipeline.estimate.whole_log import whole_log
 from tests.unit.evaluate.estimators import log
 
 PAST = replace(history(log(400)), requested_s=np.where(np.arange(400) % 3 == 0, 7200.0, np.nan))
 
 
+def kind_features(past: History) -> Floats:
+    return kinds_of(whole_log(past, ForecastSettings()))
+
+
 def test_what_is_told_is_what_a_plain_loop_finds() -> None:
     told = kind_features(PAST)
-    user, start_s = PAST.codes["user"], PAST.end_s - PAST.runtime_s
+    user, start_s = PAST.codes["who"], PAST.start_s
     asked_s = np.nan_to_num(PAST.requested_s)
     for job in range(len(PAST)):
         now_s, before = PAST.submit_s[job], np.arange(len(PAST)) < job
@@ -33,7 +40,7 @@ def test_what_is_told_is_what_a_plain_loop_finds() -> None:
 
 
 def test_an_unknown_user_has_no_kind() -> None:
-    nobody = replace(PAST, codes=PAST.codes | {"user": np.full(len(PAST), -1)})
+    nobody = replace(PAST, codes=PAST.codes | {"who": np.full(len(PAST), -1)})
     told = kind_features(nobody)
     assert np.isnan(told[:, : kinds.ALL_RUNNING]).all()
     assert not np.isnan(told[:, kinds.ALL_RUNNING :]).any()

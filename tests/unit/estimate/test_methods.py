@@ -1,13 +1,15 @@
 """Each simple method on jobs few enough to check by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from pipeline.core.estimate_settings import ForecastSettings
-from pipeline.estimate.alike import alike
 from pipeline.estimate.history import History, history
+from pipeline.estimate.parts_alone import alike
 from pipeline.estimate.registry import ESTIMATORS
-from pipeline.estimate.sessions import session_codes
+from pipeline.estimate.whole_log import whole_log
 from tests.rows import jobs_of
 
 SETTINGS = ForecastSettings()
@@ -65,7 +67,7 @@ def test_the_session_under_way_comes_first() -> None:
     long_ago = [("a", k * 10_000, 5.0, 99.0) for k in range(4)]
     log = past(*long_ago, ("a", 100_000, 50.0, 99.0), ("a", 100_100, 50.0, 99.0))
     assert median_of_last("sessions", log) == 50
-    assert list(session_codes(log, 1200.0)) == [0, 1, 2, 3, 4, 4]
+    assert list(whole_log(log, SETTINGS).jobs.session) == [0, 1, 2, 3, 4, 4]
 
 
 def test_neighbours_are_the_nearest_by_request() -> None:
@@ -77,7 +79,7 @@ def test_neighbours_are_the_nearest_by_request() -> None:
 def test_recent_quantiles_take_a_stopped_job_for_longer_than_the_request() -> None:
     jobs = [("a", k * 1000, 10.0 + k, 500.0) for k in range(4)]
     free, stopped = past(*jobs, ("a", 9000, 1.0, 500.0)), past(*jobs, ("a", 9000, 1.0, 500.0), is_lower_bound=True)
-    assert ESTIMATORS["recent_10"](free, SETTINGS)[-1, 2] == 13
+    assert ESTIMATORS["recent_10"](free, SETTINGS)[-1, 3] == 13
     assert (ESTIMATORS["recent_10"](stopped, SETTINGS)[-1] == 500).all()
 
 
@@ -89,8 +91,7 @@ def test_a_user_never_seen_gets_what_others_who_asked_as_much_took() -> None:
 def test_censored_jobs_do_not_pull_down() -> None:
     jobs = [("a", k * 1000, 100.0 + k, 900.0) for k in range(8)]
     log = past(*jobs, ("a", 9000, 1.0, 900.0))
-    stopped = History(*(getattr(log, name) for name in log.__slots__))
-    object.__setattr__(stopped, "is_lower_bound", np.arange(len(log)) % 2 == 0)
+    stopped = replace(log, is_lower_bound=np.arange(len(log)) % 2 == 0)
     assert (alike(stopped, SETTINGS)[-1] >= alike(log, SETTINGS)[-1]).all()
 
 

@@ -24,14 +24,13 @@ def planted(n: int = 1500, seed: int = 0) -> History:
     level_s = rng.uniform(100, 20_000, (6, 4))
     runtime_s = np.round(level_s[user, queue] * np.exp(rng.normal(0, 0.02, n)))
     submit_s = np.sort(rng.integers(0, 90 * 86_400, n)).astype(float)
-    end_s = submit_s + runtime_s
-    by_end = np.argsort(end_s, kind="stable")
-    codes = {name: np.full(n, -1, np.int64) for name in ATTRIBUTES} | {"user": user, "queue": queue}
+    unknown = {name: np.full(n, -1, np.int64) for name in (*ATTRIBUTES, "what")}
+    codes = unknown | {"user": user, "who": user, "queue": queue}
     return History(
-        row=np.arange(n), submit_s=submit_s, end_s=end_s, runtime_s=runtime_s, requested_s=np.full(n, 30_000.0),
-        requested_mem_kib=np.full(n, np.nan), procs=rng.integers(1, 33, n).astype(float),
-        local_s=submit_s.astype(np.int64), is_lower_bound=np.zeros(n, bool), codes=codes, by_end=by_end,
-        ended=np.searchsorted(end_s[by_end], submit_s, side="right"),
+        row=np.arange(n), submit_s=submit_s, start_s=submit_s, end_s=submit_s + runtime_s, runtime_s=runtime_s,
+        requested_s=np.full(n, 30_000.0), requested_mem_kib=np.full(n, np.nan), procs=rng.integers(1, 33, n).astype(float),
+        local_s=submit_s.astype(np.int64), is_lower_bound=np.zeros(n, bool),
+        is_learnt=np.ones(n, bool), codes=codes,
     )  # fmt: skip
 
 

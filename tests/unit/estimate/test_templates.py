@@ -11,10 +11,11 @@ from scipy.stats import linregress, t
 
 from pipeline.core.tables import JOBS
 from pipeline.estimate.history import ATTRIBUTES, History, history
+from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.templates import SMITH_DEFAULT, Sight, Template, predict, smith
 
 DAY_S = 86_400.0
-SHARES = np.array([0.10, 0.50, 0.90, 0.95, 0.99])
+SHARES = np.array(QUANTILES)
 
 
 def made(
@@ -24,15 +25,12 @@ def made(
     run = np.array(runtime_s, float)
     n = len(run)
     submitted = np.concatenate([[0], np.cumsum(run)])[:n] if submit_s is None else np.array(submit_s, float)
-    end_s = submitted + run
-    by_end = np.argsort(end_s, kind="stable")
-    codes = {name: np.full(n, -1, np.int64) for name in ATTRIBUTES}
-    codes["user"] = np.zeros(n, np.int64) if user is None else np.array(user, np.int64)
+    codes = {name: np.full(n, -1, np.int64) for name in (*ATTRIBUTES, "what")}
+    codes["user"] = codes["who"] = np.zeros(n, np.int64) if user is None else np.array(user, np.int64)
     plain = History(
-        row=np.arange(n), submit_s=submitted, end_s=end_s, runtime_s=run, requested_s=np.full(n, np.nan),
+        row=np.arange(n), submit_s=submitted, start_s=submitted, end_s=submitted + run, runtime_s=run, requested_s=np.full(n, np.nan),
         requested_mem_kib=np.full(n, np.nan), procs=np.ones(n), local_s=submitted.astype(np.int64),
-        is_lower_bound=np.zeros(n, bool), codes=codes, by_end=by_end,
-        ended=np.searchsorted(end_s[by_end], submitted, side="right"),
+        is_lower_bound=np.zeros(n, bool), is_learnt=np.ones(n, bool), codes=codes,
     )  # fmt: skip
     return replace(plain, **{name: np.array(values) for name, values in columns.items()})
 
@@ -63,7 +61,7 @@ def test_a_job_s_end_is_forgotten_at_its_age() -> None:
 def test_median_answers_with_the_window_s_own_quantiles() -> None:
     runs = [7.0, 1, 3, 9, 5, 2, 8, 4, 6]
     got, width_s = last(made([500, *runs, 99]), max_count=9, statistic="median")
-    assert got[:3] == pytest.approx([1, 5, 9])
+    assert got[:4] == pytest.approx([1, 5, 8, 9])
     error = np.std(runs, ddof=1) * np.sqrt(1 + np.pi / 2 / 9)
     assert width_s == pytest.approx(2 * t.ppf(0.95, 8) * error)
     assert got[3:] == pytest.approx(np.maximum(9, 5 + t.ppf([0.95, 0.99], 8) * error))
@@ -178,11 +176,7 @@ def test_what_had_not_ended_changes_nothing(seed: int, at: int) -> None:
     is_open = h.end_s > now_s
     other = np.where(is_open, h.runtime_s + np.random.default_rng(seed + 1).integers(0, 900, len(h)), h.runtime_s)
     end_s = np.maximum(h.submit_s + other, h.end_s)
-    by_end = np.argsort(end_s, kind="stable")
-    ended = np.searchsorted(end_s[by_end], h.submit_s, side="right")
-    changed = replace(
-        h, runtime_s=other, end_s=end_s, by_end=by_end, ended=ended, is_lower_bound=h.is_lower_bound ^ is_open
-    )
+    changed = replace(h, runtime_s=other, end_s=end_s, is_lower_bound=h.is_lower_bound ^ is_open)
     for template in VARIED:
         told, changed_told = predict(Sight(h), template)[0], predict(Sight(changed), template)[0]
         seen = h.submit_s <= now_s
@@ -203,8 +197,7 @@ def test_a_window_is_what_a_plain_loop_makes_of_it(seed: int) -> None:
 
 def test_a_job_that_ends_in_the_second_of_its_submit_does_not_see_itself() -> None:
     h = made([5, 7, 50], submit_s=[0, 10, 20])
-    end_s = np.array([5.0, 17, 20])
-    h = replace(h, end_s=end_s, by_end=np.arange(3), ended=np.array([0, 1, 3]))
+    h = replace(h, end_s=np.array([5.0, 17, 20]))
     assert last(h)[0][1] == pytest.approx(6)
 
 
@@ -222,7 +215,7 @@ def test_the_order_of_rows_plays_no_part() -> None:
     jobs = JOBS.build(**columns)
     order = rng.permutation(n)
     plain, mixed = history(jobs), history(jobs.take(order))
-    told = np.empty((n, 5))
+    told = np.empty((n, 6))
     told[order[mixed.row]] = smith(mixed, SMITH_DEFAULT)
     assert np.array_equal(told[plain.row], smith(plain, SMITH_DEFAULT), equal_nan=True)
 
@@ -245,4 +238,4 @@ def test_attributes_have_one_order() -> None:
 
 
 def test_an_empty_log_has_no_answers() -> None:
-    assert smith(made([]), SMITH_DEFAULT).shape == (0, 5)
+    assert smith(made([]), SMITH_DEFAULT).shape == (0, 6)

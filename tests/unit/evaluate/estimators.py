@@ -12,18 +12,18 @@ DAY_S = 86_400
 
 def request(past: History) -> Floats:
     """The request, whatever the share."""
-    return np.repeat(past.requested_s[:, None], 5, axis=1)
+    return np.repeat(past.requested_s[:, None], 6, axis=1)
 
 
 def last_two(past: History) -> Floats:
     """The mean of the user's last two jobs that had ended; a median and no other quantile."""
-    found, known = np.full((len(past), 5), np.nan), 0
+    found, known = np.full((len(past), 6), np.nan), 0
     ended: dict[int, list[float]] = {}
     for job in range(len(past)):
         for other in past.by_end[known : past.ended[job]]:
-            ended.setdefault(int(past.codes["user"][other]), []).append(float(past.runtime_s[other]))
+            ended.setdefault(int(past.codes["who"][other]), []).append(float(past.runtime_s[other]))
         known = int(past.ended[job])
-        own = ended.get(int(past.codes["user"][job]), [])
+        own = ended.get(int(past.codes["who"][job]), [])
         if len(own) >= 2:
             found[job, 1] = np.mean(own[-2:])
     return found
@@ -31,12 +31,12 @@ def last_two(past: History) -> Floats:
 
 def oracle(past: History) -> Floats:
     """Each job's own runtime."""
-    return np.repeat(past.runtime_s[:, None], 5, axis=1)
+    return np.repeat(past.runtime_s[:, None], 6, axis=1)
 
 
 def nobody(past: History) -> Floats:
     """No answer."""
-    return np.full((len(past), 5), np.nan)
+    return np.full((len(past), 6), np.nan)
 
 
 def log(n_jobs: int = 300, seed: int = 0, **fixed: object) -> pa.Table:

@@ -5,23 +5,23 @@ from dataclasses import replace
 import numpy as np
 
 from pipeline.core.estimate_settings import ForecastSettings
-from pipeline.estimate.alike import alike
-from pipeline.estimate.features import features
 from pipeline.estimate.history import history
-from pipeline.estimate.kinds import kind_features
-from pipeline.estimate.past import past_of
+from pipeline.estimate.parts_alone import alike, features_of, kinds_of
+from pipeline.estimate.whole_log import whole_log
 from tests.unit.evaluate.estimators import log
 
 PAST = replace(history(log(300)), submit_s=np.repeat(np.arange(75) * 3600.0, 4))
+SETTINGS = ForecastSettings()
 AT_ONCE = np.random.default_rng(1).random(300) < 0.5
 
 
 def test_earlier_jobs_that_had_started_are_counted_and_the_job_itself_is_not() -> None:
-    end_s = PAST.submit_s + PAST.runtime_s + np.where(AT_ONCE, 0, 1800)
-    past = past_of(replace(PAST, end_s=end_s))
+    start_s = PAST.submit_s + np.where(AT_ONCE, 0, 1800)
+    past = replace(PAST, start_s=start_s, end_s=start_s + PAST.runtime_s)
+    events = whole_log(past, SETTINGS).events
     for job in range(300):
         known = np.flatnonzero(past.start_s[:job] <= past.submit_s[job])
-        assert sorted(past.by_start[: past.started[job]]) == known.tolist()
+        assert sorted(events.by_start[: events.started[job]]) == known.tolist()
 
 
 def test_whether_a_job_starts_at_once_changes_nothing_said_of_it() -> None:
@@ -29,7 +29,9 @@ def test_whether_a_job_starts_at_once_changes_nothing_said_of_it() -> None:
     waits_s = np.where(np.arange(300) == 299, 1800.0, 0.0)
     told = []
     for wait_s in (np.zeros(300), waits_s):
-        known = replace(PAST, end_s=PAST.submit_s + PAST.runtime_s + wait_s)
-        columns = [features(known), kind_features(known), alike(known, ForecastSettings())]
+        start_s = PAST.submit_s + wait_s
+        known = replace(PAST, start_s=start_s, end_s=start_s + PAST.runtime_s)
+        log_of_all = whole_log(known, SETTINGS)
+        columns = [features_of(log_of_all), kinds_of(log_of_all), alike(known, SETTINGS)]
         told.append(np.column_stack(columns)[299])
     assert np.array_equal(told[0], told[1], equal_nan=True)

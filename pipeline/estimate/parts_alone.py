@@ -1,0 +1,63 @@
+"""Two parts of the estimator as methods of their own, to be compared with it."""
+
+import numpy as np
+
+from pipeline.core.arrays import Floats
+from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.estimate import alike as memories
+from pipeline.estimate import features, kinds
+from pipeline.estimate.alike import alike_at
+from pipeline.estimate.combine import INNER_SHARES
+from pipeline.estimate.history import History
+from pipeline.estimate.keys import grown, no_keys, numbers, with_new
+from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.trees import boosted_at, no_forest, unit_s
+from pipeline.estimate.whole_log import WholeLog, whole_log
+
+
+def alike(history: History, settings: ForecastSettings) -> Floats:
+    """(jobs, 6) quantiles of remembered jobs weighed by likeness (alike.py), s, at most the request."""
+    return _alike(whole_log(history, settings), settings, np.array(QUANTILES))[:, :-1]
+
+
+def boosted(history: History, settings: ForecastSettings) -> Floats:
+    """(jobs, 6) quantiles by boosted trees (trees.py), s, one model a quantile; NaN until enough jobs have ended."""
+    log = whole_log(history, settings)
+    alike_s = _alike(log, settings, INNER_SHARES)
+    seen = _seen(log, alike_s)
+    units = unit_s(log.jobs, alike_s[:, 2])
+    found, _ = boosted_at(
+        log.jobs, log.jobs, log.events, no_forest(), seen, seen, units, units, QUANTILES, settings
+    )
+    return np.maximum.accumulate(found, axis=1)
+
+
+def _alike(log: WholeLog, settings: ForecastSettings, shares: Floats) -> Floats:
+    memory = memories.with_keys(memories.no_memory(), log.n_who, log.n_requests)
+    return alike_at(log.jobs, log.jobs, log.events, settings, memory, shares)
+
+
+def _seen(log: WholeLog, alike_s: Floats) -> Floats:
+    """(jobs, columns) what the trees see when there is no other method."""
+    codes = np.stack([log.jobs.what, log.jobs.group], axis=1).astype(float)
+    logs = np.log(np.maximum(alike_s, 1e-6))
+    return np.column_stack([features_of(log), logs, log.jobs.place, codes, kinds_of(log)])
+
+
+def features_of(log: WholeLog) -> Floats:
+    """(jobs, columns) of features.py."""
+    held = features.no_submitters()
+    held = held._replace(state=grown(held.state, log.n_who))
+    return features.features(log.jobs, log.jobs, log.events, held)
+
+
+def kinds_of(log: WholeLog) -> Floats:
+    """(jobs, columns) of kinds.py."""
+    digests = kinds.digests_of(log.jobs)
+    keys = with_new(no_keys(), digests)
+    kind, blank = numbers(keys, digests), kinds.no_kinds()
+    held = blank._replace(
+        **{name: grown(getattr(blank, name), len(keys)) for name in ("state", "started", "n_started")},
+        shares=grown(blank.shares, log.n_who),
+    )
+    return kinds.kind_features(log.jobs, log.jobs, log.events, kind, kind, held)
