@@ -75,7 +75,7 @@ class RuntimeSettings(Section):
         1.25, ge=1, description="Factor that stands for one standard deviation at least, however alike the repeats are."
     )
     start_s: float = Field(10.0, gt=0, description="A failed start takes no longer than this (s).")
-    hang_s: float = Field(600.0, ge=0, description="A hang takes longer than this (s).")
+    hang_s: float = Field(600.0, ge=0, description="A hang takes longer than this (s), and ends abnormally.")
     habit_share: float = Field(
         0.1, ge=0, le=1, description="Where a larger share of a group runs that long, it is no fault but what it does."
     )
