@@ -5,6 +5,8 @@
 A cleaned log's missing job numbers are the removed jobs: the header's filters say whose, the neighbours' submits say
 when. Size, runtime and application of a removed job are not known and stay null. Each log is screened twice: as it is,
 and with the removed jobs mixed back in. `--factor 0.5 1 1.5` repeats it with every flurry threshold scaled.
+`--own-runtimes` gives the removed jobs of a user with 20 jobs left the runtimes of those, drawn at random. That is a
+pessimistic case: a flurry's jobs are more alike than its user's others.
 """
 
 import argparse
@@ -25,6 +27,8 @@ from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.tables import JOBS
 from pipeline.ingest import ingest
 
+LEAST_LEFT = 20
+"""Fewer jobs left of a user have no distribution of runtimes to draw from."""
 REMOVED_LINE = re.compile(r"\((\d+) jobs removed\)")
 
 
@@ -98,7 +102,20 @@ def mixed(jobs: pa.Table, filters: list[Filter], seed: int = 1) -> tuple[pa.Tabl
     return JOBS.check(pa.concat_tables([jobs, removed])), owner
 
 
-def figures(log: Path, settings: CleanSettings) -> dict[str, Any]:
+def with_own_runtimes(both: pa.Table, n_left: int, seed: int = 1) -> pa.Table:
+    """The mixture, its removed jobs (from row `n_left` on) with runtimes drawn from those their user has left."""
+    rng, users = np.random.default_rng(seed), np.array(both.column("user").to_pylist(), object)
+    runtime_s = both.column("runtime_s").to_numpy().copy()
+    for user in sorted(set(users[n_left:])):
+        left_s = runtime_s[:n_left][(users[:n_left] == user) & (runtime_s[:n_left] > 0)]
+        removed = n_left + np.flatnonzero(users[n_left:] == user)
+        if len(left_s) >= LEAST_LEFT:
+            runtime_s[removed] = rng.choice(left_s, len(removed))
+    place = both.column_names.index("runtime_s")
+    return both.set_column(place, both.schema.field(place), pa.array(runtime_s, from_pandas=True))
+
+
+def figures(log: Path, settings: CleanSettings, own_runtimes: bool = False) -> dict[str, Any]:
     """What the screens did to one log and to its mixture with what was removed from it."""
     with gzip.open(log, "rt", errors="replace") as lines:
         header = "".join(line for line in lines if line.startswith(";"))
@@ -106,6 +123,7 @@ def figures(log: Path, settings: CleanSettings) -> dict[str, Any]:
     cleaned = _marks(jobs, settings)
     filters = filters_of(header)
     both, owner = mixed(jobs, filters)
+    both = with_own_runtimes(both, jobs.num_rows) if own_runtimes else both
     marks = _marks(both, settings)
     old, new = marks[: jobs.num_rows], marks[jobs.num_rows :]
     return {
@@ -141,6 +159,8 @@ def scaled(factor: float) -> CleanSettings:
     highest = {"min_jobs": np.inf, "remove_weeks": np.inf, "suspect_weeks": np.inf, "slow_weeks": np.inf}
     highest |= {"remove_share": 1.0, "remove_alike": 1.0}
     changed = {name: type(limits[name])(min(limits[name] * factor, most)) for name, most in highest.items()}
+    # A larger spread asks for less; its logarithm is scaled, because a spread of 1 is none.
+    changed["remove_spread"] = limits["remove_spread"] ** (1 / factor)
     return plain.model_copy(update={"flurry": plain.flurry.model_copy(update=changed)})
 
 
@@ -168,10 +188,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--factor", type=float, nargs="+", default=[1.0])
+    parser.add_argument("--own-runtimes", action="store_true")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
     for factor in chosen.factor:
-        rows = [figures(log, scaled(factor)) for log in sorted(chosen.folder.glob("*-cln.swf.gz"))]
+        logs = sorted(chosen.folder.glob("*-cln.swf.gz"))
+        rows = [figures(log, scaled(factor), chosen.own_runtimes) for log in logs]
         plain = json.dumps({"factor": factor, "logs": rows})
         print(plain if chosen.json else "\n".join([f"\nthresholds x {factor:g}", *told(rows)]))
 

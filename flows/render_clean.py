@@ -72,10 +72,11 @@ def _bursts(bursts: Sequence[Mapping[str, Any]]) -> Table:
             _percent(burst["share_of_span"]),
             number(burst["machine_weeks"]),
             _percent(burst["alike_procs"]),
+            number(burst["runtime_spread"]),
         )
         for burst in bursts
     ]
-    header = ("burst", "", "user", "jobs", "days", "share", "machine-weeks", "same size")
+    header = ("burst", "", "user", "jobs", "days", "share", "machine-weeks", "same size", "runtime spread")
     return grid("Bursts", header, rows, texts=3)
 
 

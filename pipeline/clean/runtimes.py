@@ -3,17 +3,21 @@
 This is what "drop obvious outliers, else average" (ADEPT 3.5.2) is here: a job is an outlier if it is `factor` times
 off its group's median runtime and `sigmas` robust standard deviations on top, and nothing else is dropped. A group too
 small or too wide to tell is left alone, and counted; so is one in which long runtimes are no exception. A lower bound
-is never an outlier: it ran as long as it was let.
+is never an outlier: it ran as long as it was let. A long job is an outlier only if it ended abnormally: most jobs that
+ran that long and completed are ordinary work.
 """
 
 import numpy as np
 
 from pipeline.clean.alike import Alike, Narrow
-from pipeline.clean.censoring import lower_bounds
+from pipeline.clean.censoring import lower_bounds, reached_limit
 from pipeline.clean.view import View
 from pipeline.core.arrays import Bools, Floats
 from pipeline.core.clean_settings import CleanSettings, RuntimeSettings
 from pipeline.core.report import Fact
+
+ABNORMAL_ENDS = ("CANCELLED", "FAILED", "OUT_OF_MEMORY", "RECONFIG_FAIL")
+"""States of a hang. The other abnormal ends make the runtime a lower bound (censoring.py)."""
 
 
 def failed_start(view: View, settings: CleanSettings) -> Bools:
@@ -25,10 +29,23 @@ def failed_start(view: View, settings: CleanSettings) -> Bools:
 
 
 def hang(view: View, settings: CleanSettings) -> Bools:
-    """True for a job that ran far longer than those of its group and was not killed for it, where that can be told."""
+    """True for a job that ran far longer than those of its group and ended abnormally, where that can be told.
+
+    A job whose runtime is a lower bound is none.
+    """
     above_s = hangs_above_s(view.alike, settings.runtime)
     long = view.runtime_s > _per_job(above_s, view.alike.group)
-    return _few_of_their_group(view, long, settings.runtime) & ~lower_bounds(view, settings)[0]
+    odd = _few_of_their_group(view, long, settings.runtime) & ended_abnormally(view, settings)
+    return odd & ~lower_bounds(view, settings)[0]
+
+
+def ended_abnormally(view: View, settings: CleanSettings) -> Bools:
+    """True where the state says that the job failed or was cancelled.
+
+    Where the state is unknown, true where the job reached its request. With neither state nor request it is false.
+    """
+    not_told = view.states[0] < 0
+    return view.state_is(*ABNORMAL_ENDS) | (not_told & reached_limit(view, settings.limit))
 
 
 def starts_below_s(alike: Alike, limits: RuntimeSettings) -> Floats:

@@ -14,6 +14,9 @@ from pipeline.core.arrays import Floats, Ints
 from pipeline.core.clean_settings import CleanSettings, FlurrySettings
 from pipeline.core.text import printable
 
+TOLD_SHARE = 0.5
+"""Runtimes of fewer of a burst's jobs say nothing of the others."""
+
 
 class Tier(StrEnum):
     """What becomes of a burst's jobs."""
@@ -57,6 +60,7 @@ class Told:
     machine_weeks: float | None
     alike_procs: float | None
     alike_application: float | None
+    runtime_spread: float | None
     runtime_s_q25: float | None
     runtime_s_median: float | None
     runtime_s_q75: float | None
@@ -71,8 +75,10 @@ def tell(view: View, settings: CleanSettings, burst: Burst, rows: Ints, taken: C
     applications = view.applications[0][rows]
     alike_procs = _alike(view.procs[rows])
     alike_application = _alike(np.where(applications < 0, np.nan, applications))
-    short = _speaks_against(burst, alike_procs, alike_application, settings.flurry)
+    spread = _spread(view.runtime_s[rows], settings.flurry.spread_floor_s)
+    short = _speaks_against(burst, alike_procs, alike_application, spread, settings.flurry)
     quartiles = _quartiles(view.runtime_s[rows])
+    why = _begun(view, user, rows) + _why(burst, quartiles[2], spread)
     return Told(
         burst_id=_burst_id(burst.screen, user, first_s, taken),
         tier=str(Tier.SUSPECT if short else Tier.REMOVE),
@@ -86,11 +92,12 @@ def tell(view: View, settings: CleanSettings, burst: Burst, rows: Ints, taken: C
         machine_weeks=burst.machine_weeks,
         alike_procs=alike_procs,
         alike_application=alike_application,
+        runtime_spread=spread,
         runtime_s_q25=quartiles[0],
         runtime_s_median=quartiles[1],
         runtime_s_q75=quartiles[2],
         proc_hours=float(view.proc_s[rows].sum() / 3600),
-        why=_begun(view, user, rows) + _why(burst, quartiles[2]) + (f" Only suspected: {short}." if short else ""),
+        why=why + (f" Only suspected: {short}." if short else ""),
     )
 
 
@@ -107,8 +114,21 @@ def _quartiles(runtimes_s: Floats) -> tuple[float | None, float | None, float | 
     return low, middle, high
 
 
+def _spread(runtimes_s: Floats, floor_s: float) -> float | None:
+    """75% over 25% quantile of the positive runtimes, at least `floor_s` each; None: too few of them are known."""
+    known = runtimes_s[runtimes_s > 0]
+    if not len(known) or len(known) < TOLD_SHARE * len(runtimes_s):
+        return None
+    low, high = np.quantile(np.maximum(known, floor_s), (0.25, 0.75)).tolist()
+    return float(high / low)
+
+
 def _speaks_against(
-    burst: Burst, alike_procs: float | None, alike_application: float | None, limits: FlurrySettings
+    burst: Burst,
+    alike_procs: float | None,
+    alike_application: float | None,
+    spread: float | None,
+    limits: FlurrySettings,
 ) -> str:
     """What speaks against setting the burst's jobs aside, in words; empty: nothing does."""
     if burst.screen is Screen.PROBE and alike_application is None:
@@ -117,14 +137,16 @@ def _speaks_against(
         return ""
     if burst.screen is Screen.SLOW:
         return f"more than {limits.slow_pace:g} times as fast as everybody else, but not faster"
-    # A size that no job tells speaks neither for a burst nor against it.
+    # A size or a runtime that the jobs do not tell speaks neither for a burst nor against it.
     unlike = alike_procs is not None and alike_procs < limits.remove_alike
+    wide = spread is not None and spread > limits.remove_spread
     against = {
         f"{burst.machine_weeks:.2g} machine-weeks are under {limits.remove_weeks:g}": (
             burst.machine_weeks < limits.remove_weeks
         ),
         f"a share of {burst.share:.0%} is under {limits.remove_share:.0%}": burst.share < limits.remove_share,
         f"only {alike_procs or 0:.0%} of its jobs share a size, under {limits.remove_alike:.0%}": unlike,
+        f"its runtimes' quartiles lie a factor of {spread or 0:.3g} apart, over {limits.remove_spread:g}": wide,
     }
     return next((words for words, holds in against.items() if holds), "")
 
@@ -147,9 +169,10 @@ def _begun(view: View, user: str, rows: Ints) -> str:
     return f"{printable(user)} submitted {len(rows):,} jobs in {span} from {since:%Y-%m-%d %H:%M}"
 
 
-def _why(burst: Burst, runtime_s_q75: float | None) -> str:
+def _why(burst: Burst, runtime_s_q75: float | None, spread: float | None) -> str:
     if burst.screen is Screen.PROBE:
         return f", all through the log: three in four ran {runtime_s_q75 or 0:.0f} s or less."
     if burst.screen is Screen.CRON:
         return ", nearly all he submits, in one and the same hour of the day."
-    return f": {burst.share:.0%} of all in that time, {burst.machine_weeks:.2g} machine-weeks ahead of everybody else."
+    ahead = f": {burst.share:.0%} of all in that time, {burst.machine_weeks:.2g} machine-weeks ahead of everybody else."
+    return ahead + ("" if spread is None else f" Runtimes of half its jobs lie within a factor of {spread:.3g}.")

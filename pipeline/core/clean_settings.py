@@ -22,8 +22,14 @@ class FlurrySettings(Section):
     )
     remove_share: float = Field(0.5, ge=0, le=1, description="... if it is this share of all jobs in its span, and")
     remove_alike: float = Field(
-        0.5, ge=0, le=1, description="... if this share of its jobs asks for one and the same number of processors."
+        0.5, ge=0, le=1, description="... if this share of its jobs asks for one and the same number of processors, and"
     )
+    remove_spread: float = Field(
+        1.4,
+        ge=1,
+        description="... if the 75% over the 25% quantile of its runtimes is no larger; unknown runtimes do not count.",
+    )
+    spread_floor_s: float = Field(60, ge=0, description="In that ratio a shorter runtime counts as this one (s).")
     suspect_weeks: float = Field(0.15, gt=0, description="Listed, and kept, from this many machine-weeks on.")
     slow_pace: float = Field(
         0.5, gt=0, le=1, description="Slow bursts: submits at this share of everybody else's pace."
@@ -75,7 +81,7 @@ class RuntimeSettings(Section):
         1.25, ge=1, description="Factor that stands for one standard deviation at least, however alike the repeats are."
     )
     start_s: float = Field(10.0, gt=0, description="A failed start takes no longer than this (s).")
-    hang_s: float = Field(600.0, ge=0, description="A hang takes longer than this (s).")
+    hang_s: float = Field(600.0, ge=0, description="A hang takes longer than this (s), and ends abnormally.")
     habit_share: float = Field(
         0.1, ge=0, le=1, description="Where a larger share of a group runs that long, it is no fault but what it does."
     )

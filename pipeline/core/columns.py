@@ -201,6 +201,12 @@ _DECLARED = (
     _number("machine_weeks", "Its jobs, in normal weeks of everybody else's jobs.", "weeks"),
     _number("alike_procs", "Share of its jobs on its commonest processor count; null: no size is known."),
     _number("alike_application", "Share of its jobs that run its commonest application; null: none is known."),
+    _number(
+        "runtime_spread",
+        "75% over 25% quantile of its positive runtimes, each at least clean.flurry.spread_floor_s; null: fewer than "
+        "half its jobs have one.",
+        "ratio",
+    ),
     _number("runtime_s_q25", "25% quantile of its runtimes.", "s"),
     _number("runtime_s_q75", "75% quantile of its runtimes.", "s"),
     _number("proc_hours", "Processor-hours.", "processor-hours"),

@@ -57,5 +57,5 @@ _MEANINGS = {
     Flag.PREEMPTED: "stopped to make room for another job",
     Flag.SUSPENDED: "suspended for a part of its life that its runtime does not tell",
     Flag.FAILED_START: "ended within seconds, far below what jobs like it take",
-    Flag.HANG: "ran far longer than jobs like it take",
+    Flag.HANG: "ran far longer than jobs like it take, and ended abnormally",
 }

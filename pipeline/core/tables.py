@@ -149,8 +149,8 @@ BURSTS = TableKind(
     "bursts",
     columns(
         "burst_id", "tier", "screen", "user", "n_jobs", "first_submit_s", "last_submit_s", "span_days",
-        "share_of_span", "machine_weeks", "alike_procs", "alike_application", "runtime_s_q25", "runtime_s_median",
-        "runtime_s_q75", "proc_hours", "why",
+        "share_of_span", "machine_weeks", "alike_procs", "alike_application", "runtime_spread", "runtime_s_q25",
+        "runtime_s_median", "runtime_s_q75", "proc_hours", "why",
     ),
     ("burst_id",),
     "Bursts of one user: those set aside and those only listed, with the figures that tell one from the other.",

@@ -124,6 +124,8 @@ def test_the_sample_cleaned(sample: Path, tmp_path: Path, walltime: Walltime) ->
         "Jobs per day",
         "Thresholds used",
         "[clean.flurry]",
+        "remove_spread",
+        "runtimes:<br>75% / 25%",
         "[[clean.keep]]",
         "jobs per day".title()[:4],
     ):

@@ -32,7 +32,7 @@ KINDS = {
     "past_request": Kind(None, "ran longer than it asked for", "over_limit"),
     "cancelled_running": Kind(None, "status 5 after running part of its way"),
     "failed_start": Kind(None, "status 0 within ten seconds where the application takes minutes", "failed_start"),
-    "hang": Kind(None, "ran 12 to 30 times as long as its application does", "hang"),
+    "hang": Kind(None, "ran 12 to 30 times as long as its application does, then was cancelled (status 5)", "hang"),
     "flurry": Kind(None, "one of hundreds of near-identical tiny jobs one user sent within a day", "flurry"),
     "probe": Kind(None, "a one-processor check by staff, every two hours throughout", "probe"),
     "cron": Kind(None, "a nightly script, five jobs between three and four o'clock", "cron"),

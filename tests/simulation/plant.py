@@ -72,7 +72,8 @@ def _fail_at_start(job: Job, rng: np.random.Generator) -> Job:
 
 def _hang(job: Job, rng: np.random.Generator) -> Job:
     runtime_s = int(job.runtime_s * rng.uniform(12, 30))
-    return with_request(replace(job, runtime_s=runtime_s), runtime_s)
+    # Its user cancels it: one killed at its limit has a runtime that is a lower bound.
+    return with_request(replace(job, runtime_s=runtime_s, status=5), runtime_s)
 
 
 def _cancel_running(job: Job, rng: np.random.Generator) -> Job:

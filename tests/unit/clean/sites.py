@@ -53,7 +53,7 @@ def jobs_table(*parts: dict[str, Any]) -> tuple[pa.Table, Ints]:
         job_id=[str(k) for k in range(n)],
         restart=np.zeros(n, np.int64),
         start_s=whole["submit_s"] + 60,
-        end_s=whole["submit_s"] + 60 + whole["runtime_s"].astype(np.int64),
+        end_s=whole["submit_s"] + 60 + np.nan_to_num(whole["runtime_s"]).astype(np.int64),
         state=["COMPLETED"] * n,
         source_file=["log"] * n,
         source_line=np.arange(1, n + 1),

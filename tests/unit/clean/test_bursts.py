@@ -61,6 +61,7 @@ def test_a_burst_far_ahead_is_set_aside_and_a_lesser_one_is_kept_and_listed() ->
     assert (by_user["big"]["tier"], by_user["small"]["tier"]) == ("remove", "suspect")
     assert by_user["big"]["why"].startswith("big submitted 2,500 jobs in 2.0 days from 2024-03-04")
     assert by_user["small"]["why"].endswith("under 1.5.")
+    assert [by_user[name]["runtime_spread"] for name in ("big", "small")] == [1.0, 1.0]
     assert by_user["small"]["n_jobs"] == 400
     assert report.set_aside[Flag.FLURRY].rows == 2_500
 
@@ -74,6 +75,52 @@ def test_a_burst_of_unlike_jobs_is_work_and_kept() -> None:
     flagged, bursts, *_ = clean(jobs, CleanSettings())
     assert set(flag_of(flagged)[marks == 1]) == {"None"}
     assert "share a size" in bursts.to_pylist()[0]["why"]
+
+
+def campaign(runtime_s: Any, days: float = 21.0) -> tuple[dict[str, Any], np.ndarray, dict[str, Any]]:
+    """The row of BURSTS, the flags and the facts of 5,000 one-processor jobs of these runtimes among ordinary work."""
+    rng = np.random.default_rng(8)
+    jobs = burst(rng, "busy", 5_000, BEGIN_S + 8 * WEEK_S, int(days * DAY_S))
+    jobs |= {"procs": np.ones(5_000, np.int64), "runtime_s": np.broadcast_to(runtime_s, 5_000).astype(float)}
+    table, marks = jobs_table(background(rng), jobs)
+    flagged, bursts, _, report = clean(table, CleanSettings())
+    (row,) = (row for row in bursts.to_pylist() if row["user"] == "busy")
+    return row, flag_of(flagged)[marks == 1], report.facts
+
+
+@pytest.mark.parametrize("log_sd", [0.4, 1.0, 2.0])
+def test_three_weeks_of_ordinary_one_processor_jobs_are_listed_and_kept(log_sd: float) -> None:
+    runtimes_s = np.ceil(3_600 * np.exp(np.random.default_rng(1).normal(0, log_sd, 5_000)))
+    row, flags, facts = campaign(runtimes_s)
+    assert (row["tier"], row["alike_procs"]) == ("suspect", 1.0)
+    assert row["machine_weeks"] > 1.5
+    assert row["share_of_span"] > 0.5
+    assert row["runtime_spread"] == pytest.approx(np.exp(1.349 * log_sd), rel=0.1)
+    assert f"quartiles lie a factor of {row['runtime_spread']:.3g} apart, over 1.4." in row["why"]
+    assert set(flags) == {"None"}
+    assert facts["bursts_removed"] == 0
+
+
+@pytest.mark.parametrize("days", [0.5, 21.0])
+def test_as_many_jobs_of_one_runtime_are_set_aside(days: float) -> None:
+    runtimes_s = np.ceil(3_600 * np.exp(np.random.default_rng(1).normal(0, 0.1, 5_000)))
+    row, flags, _ = campaign(runtimes_s, days)
+    assert (row["tier"], set(flags)) == ("remove", {Flag.FLURRY})
+    assert row["runtime_spread"] == pytest.approx(np.exp(0.1349), rel=0.1)
+    assert "Runtimes of half its jobs lie within a factor of 1.1" in row["why"]
+
+
+def test_jobs_of_seconds_are_alike_however_many_seconds_they_take() -> None:
+    row, flags, _ = campaign(np.random.default_rng(1).integers(1, 50, 5_000), days=3)
+    assert (row["tier"], row["runtime_spread"], set(flags)) == ("remove", 1.0, {Flag.FLURRY})
+
+
+def test_runtimes_that_most_jobs_do_not_tell_are_no_evidence() -> None:
+    spread_s = np.exp(np.random.default_rng(1).normal(8, 2, 5_000))
+    most, few = (np.where(np.arange(5_000) % 10 < tenths, np.nan, spread_s) for tenths in (6, 4))
+    assert (campaign(np.nan)[0]["tier"], campaign(np.nan)[0]["runtime_spread"]) == ("remove", None)
+    assert (campaign(most)[0]["tier"], campaign(most)[0]["runtime_spread"]) == ("remove", None)
+    assert (campaign(few)[0]["tier"], campaign(few)[0]["runtime_spread"] > 1.4) == ("suspect", True)
 
 
 def probes(n: int, days: int, runtime_s: float = 8.0) -> dict[str, Any]:

@@ -25,6 +25,11 @@ def group_of(runtimes_s: Any, user: str = "ada", **same: Any) -> list[dict[str, 
     return rows
 
 
+def ended(rows: list[dict[str, Any]], state: str) -> list[dict[str, Any]]:
+    """The rows, the last of which ended in this state."""
+    return [*rows[:-1], rows[-1] | {"state": state}]
+
+
 def flags_of(rows: list[dict[str, Any]]) -> np.ndarray:
     return np.array(flags(clean(jobs_of(rows), CleanSettings())[0]), object)
 
@@ -34,14 +39,20 @@ def facts_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def simulated(seed: int, log_sd: float, share: float = 0.03) -> tuple[list[dict[str, Any]], np.ndarray]:
-    """Groups of lognormal runtimes, and which jobs were made failed starts (1) or hangs of 30 times (2)."""
+    """Groups of lognormal runtimes, and which jobs were made failed starts (1) or hangs of 30 times (2).
+
+    A hang ends because its user cancels it, or because it fails.
+    """
     rng = np.random.default_rng(seed)
     rows, marks = [], []
     for k in range(24):
         runtimes_s = MEDIANS_S[k % 4] * np.exp(rng.normal(0, log_sd, rng.integers(40, 150)))
         mark = rng.choice(3, len(runtimes_s), p=[1 - 2 * share, share, share])
         runtimes_s = np.where(mark == 1, rng.integers(1, 11, len(mark)), np.where(mark == 2, 30, 1) * runtimes_s)
-        rows += group_of(np.ceil(runtimes_s), f"user{k}")
+        group = group_of(np.ceil(runtimes_s), f"user{k}")
+        for row, is_hang in zip(group, mark == 2, strict=True):
+            row["state"] = str(rng.choice(["CANCELLED", "FAILED"])) if is_hang else "COMPLETED"
+        rows += group
         marks.append(mark)
     return rows, np.concatenate(marks)
 
@@ -77,7 +88,7 @@ def test_groups_of_fewer_than_twenty_are_silent_and_counted() -> None:
     rows = group_of([1_000.0] * 18 + [100_000.0])
     assert set(flags_of(rows)) == {None}
     assert (facts_of(rows)["groups_too_small"], facts_of(rows)["jobs_in_groups_too_small"]) == (1, 19)
-    assert set(flags_of(group_of([1_000.0] * 20 + [100_000.0]))) == {None, Flag.HANG}
+    assert set(flags_of(ended(group_of([1_000.0] * 20 + [100_000.0]), "CANCELLED"))) == {None, Flag.HANG}
 
 
 def test_failed_jobs_are_judged_by_those_that_completed() -> None:
@@ -95,10 +106,32 @@ def test_other_sizes_applications_and_users_are_other_groups() -> None:
 
 @pytest.mark.parametrize("odd", [{"state": "TIMEOUT"}, {"state": "CANCELLED", "requested_s": 50_000.0}])
 def test_a_job_killed_at_its_limit_is_no_hang(odd: dict[str, Any]) -> None:
-    rows = group_of([1_000.0] * 25 + [50_000.0])
+    rows = ended(group_of([1_000.0] * 25 + [50_000.0]), "CANCELLED")
     assert flags_of(rows)[-1] == Flag.HANG
     rows[-1] |= odd
     assert flags_of(rows)[-1] is None
+
+
+@pytest.mark.parametrize(
+    ("end", "flag"),
+    [
+        ({"state": "CANCELLED"}, Flag.HANG),
+        ({"state": "FAILED"}, Flag.HANG),
+        ({"state": "CANCELLED", "requested_s": 80_000.0}, Flag.HANG),
+        ({"state": "COMPLETED"}, None),
+        ({"state": "COMPLETED", "requested_s": 40_000.0}, None),
+        ({"state": "a word of the site"}, None),
+        ({"state": None}, None),  # neither a state nor a request: nothing says that it ended abnormally
+        ({"state": None, "requested_s": 80_000.0}, None),
+        ({"state": None, "requested_s": 50_000.0}, Flag.HANG),
+        ({"state": None, "requested_s": 40_000.0}, Flag.HANG),
+    ],
+)
+def test_a_long_job_is_a_hang_only_if_it_ended_abnormally(end: dict[str, Any], flag: Flag | None) -> None:
+    rows = group_of([1_000.0] * 25 + [50_000.0])
+    rows[-1] |= end
+    assert flags_of(rows)[-1] == flag
+    assert set(flags_of(rows)[:-1]) == {None}
 
 
 def test_a_job_of_seconds_that_is_still_running_is_no_failed_start() -> None:
@@ -108,13 +141,13 @@ def test_a_job_of_seconds_that_is_still_running_is_no_failed_start() -> None:
     assert flags_of(rows)[-1] is None
 
 
-def test_what_one_job_in_five_does_is_no_hang() -> None:
-    assert set(flags_of(group_of([1_000.0] * 40 + [50_000.0] * 9))) == {None}
-    assert set(flags_of(group_of([1_000.0] * 40 + [50_000.0] * 3))) == {None, Flag.HANG}
+def test_a_cancelled_job_is_no_hang_where_one_in_five_completes_after_as_long() -> None:
+    assert set(flags_of(ended(group_of([1_000.0] * 40 + [50_000.0] * 10), "CANCELLED"))) == {None}
+    assert flags_of(ended(group_of([1_000.0] * 40 + [50_000.0] * 4), "CANCELLED"))[-1] == Flag.HANG
 
 
 def test_a_minute_where_others_take_seconds_is_no_hang() -> None:
-    assert set(flags_of(group_of([5.0] * 40 + [60.0] * 2))) == {None}
+    assert set(flags_of(ended(group_of([5.0] * 40 + [60.0] * 2), "CANCELLED"))) == {None}
 
 
 def test_the_order_of_jobs_is_nothing() -> None:
