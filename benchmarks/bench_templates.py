@@ -33,14 +33,14 @@ TEMPLATES = {
 }
 
 
-def made_history(n_jobs: int, seed: int) -> History:
-    """Jobs of 1,000 users (a few of them most jobs) and 200 applications over two years."""
+def made_history(n_jobs: int, seed: int, n_users: int = 1000) -> History:
+    """Jobs of so many users (a few of them most jobs) and 200 applications over two years."""
     rng = np.random.default_rng(seed)
     submit_s = np.sort(rng.integers(0, 2 * 365 * 86_400, n_jobs)).astype(float)
     runtime_s = np.ceil(np.exp(rng.normal(7, 2, n_jobs)))
     start_s = submit_s + rng.exponential(3600, n_jobs).round()
     codes = {name: np.full(n_jobs, -1, np.int64) for name in (*ATTRIBUTES, "who", "what")}
-    codes["user"] = codes["who"] = np.minimum(rng.zipf(1.3, n_jobs), 1000).astype(np.int64) - 1
+    codes["user"] = codes["who"] = np.minimum(rng.zipf(1.3, n_jobs), n_users).astype(np.int64) - 1
     codes["application"] = codes["what"] = rng.integers(0, 200, n_jobs)
     names = {name: [str(code) for code in range(int(own.max(initial=-1)) + 1)] for name, own in codes.items()}
     return History(

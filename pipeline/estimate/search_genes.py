@@ -59,8 +59,15 @@ class Genes:
 
 
 def genes_of(sight: Sight) -> Genes:
-    """The genes of a log: attributes that tell jobs apart, and shares of the request where any job has one."""
-    names = tuple(name for name in KEYS if sight.key(name).max(initial=-1) > max(sight.key(name).min(initial=0), -1))
+    """The genes of a log: attributes that tell jobs apart, and shares of the request where any job has one.
+
+    An attribute with the values of an earlier one, as `who` has where every job names a user, is left out.
+    """
+    varied = [name for name in KEYS if sight.key(name).max(initial=-1) > max(sight.key(name).min(initial=0), -1)]
+    names = tuple(
+        name for place, name in enumerate(varied)
+        if not any(np.array_equal(sight.key(name), sight.key(other)) for other in varied[:place])
+    )  # fmt: skip
     n_relative = 2 if (sight.history.requested_s > 0).any() else 1
     sizes = [len(STATISTICS), n_relative, len(PROCS), len(COUNTS), len(AGES_DAYS), len(LAST_K), *[2] * len(names)]
     return Genes(names, np.array(sizes, np.int64))

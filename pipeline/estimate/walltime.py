@@ -94,7 +94,7 @@ def estimate(state: State, questions: History, settings: ForecastSettings) -> Fl
 
 
 def _known_codes(questions: History, state: State) -> History:
-    """The questions with the state's codes; each value it does not know has the code that the next new one would get."""
+    """The questions with the state's codes; a value that it does not know has the code that the next new one gets."""
     own = coded(questions, state.names)[0].codes
     return replace(questions, codes={**own, **{name: np.minimum(own[name], len(state.names[name])) for name in NAMED}})
 

@@ -1,4 +1,4 @@
-"""What is scored is what is published: a State answers what the as-of pass answers, to the bit, however it was learnt."""
+"""What is scored is what is published: a State answers what the as-of pass answers, to the bit."""
 
 from dataclasses import replace
 from pathlib import Path

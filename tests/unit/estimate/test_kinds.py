@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from pipeline.estimate import kinds
 from pipeline.core.arrays import Floats
 from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.estimate import kinds
 from pipeline.estimate.history import History, history
 from pipeline.estimate.parts_alone import kinds_of
 from pipeline.estimate.whole_log import whole_log

@@ -28,7 +28,8 @@ def made(
     codes = {name: np.full(n, -1, np.int64) for name in (*ATTRIBUTES, "what")}
     codes["user"] = codes["who"] = np.zeros(n, np.int64) if user is None else np.array(user, np.int64)
     plain = History(
-        row=np.arange(n), submit_s=submitted, start_s=submitted, end_s=submitted + run, runtime_s=run, requested_s=np.full(n, np.nan),
+        row=np.arange(n), submit_s=submitted, start_s=submitted, end_s=submitted + run, runtime_s=run,
+        requested_s=np.full(n, np.nan),
         requested_mem_kib=np.full(n, np.nan), procs=np.ones(n), local_s=submitted.astype(np.int64),
         is_lower_bound=np.zeros(n, bool), is_learnt=np.ones(n, bool), codes=codes,
     )  # fmt: skip
@@ -64,7 +65,7 @@ def test_median_answers_with_the_window_s_own_quantiles() -> None:
     assert got[:4] == pytest.approx([1, 5, 8, 9])
     error = np.std(runs, ddof=1) * np.sqrt(1 + np.pi / 2 / 9)
     assert width_s == pytest.approx(2 * t.ppf(0.95, 8) * error)
-    assert got[3:] == pytest.approx(np.maximum(9, 5 + t.ppf([0.95, 0.99], 8) * error))
+    assert got[4:] == pytest.approx(np.maximum(9, 5 + t.ppf([0.95, 0.99], 8) * error))
 
 
 def test_last_k_is_as_sure_as_it_was_right_before() -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from pipeline.core.settings import BacktestSettings, RunSettings, SiteSettings
 from pipeline.core.tables import BACKTEST
+from pipeline.estimate.history import History
 from pipeline.evaluate import backtest
-from pipeline.evaluate.backtest import Estimator, past_of
+from pipeline.evaluate.backtest import Estimator, Way, past_of
 from pipeline.evaluate.figures import size_classes, size_name
 from pipeline.evaluate.stand_in import running_quantiles, stand_in
 from tests.rows import jobs_of
@@ -127,3 +128,33 @@ def test_sizes_fall_into_powers_of_two() -> None:
     procs = np.array([1, 2, 3, 4, 5, 8, 9, 1024, 1025.0])
     names = [size_name(size) for size in size_classes(procs)]
     assert names == ["1", "2", "3-4", "3-4", "5-8", "5-8", "9-16", "513-1024", "1025-2048"]
+
+
+def test_a_stale_estimate_knows_nothing_after_its_midnight() -> None:
+    """Two jobs a day: at the midnight before it the jobs of earlier days had ended, not the one of this morning."""
+    rows = [
+        {"submit_s": day * DAY_S + hour * 3600, "end_s": day * DAY_S + hour * 3600 + 60, "runtime_s": 60.0 + day}
+        for day in range(20)
+        for hour in (3, 9)
+    ]
+
+    def latest(past: History) -> np.ndarray:
+        answers = [past.runtime_s[past.by_end[n - 1]] if n else np.nan for n in past.ended]
+        return np.repeat(np.array(answers)[:, None], 6, axis=1)
+
+    for stale_s, late in ((None, 0), (0.0, 1), (DAY_S, 2), (7 * DAY_S, 8)):
+        table, _ = backtest(jobs_of(rows), RunSettings(), {"latest": latest}, way=Way(stale_s))
+        row = next(row for row in table.to_pylist() if row["part"] == "all")
+        # Of two jobs a day the live estimate of the second knows the first.
+        expected = 0.5 if stale_s is None else float(late)
+        assert row["mae_s"] == pytest.approx(expected, abs=0.05)
+        assert row["stale_days"] == (None if stale_s is None else stale_s / DAY_S)
+
+
+def test_flagged_jobs_are_scored_whether_they_are_learnt_from_or_not() -> None:
+    jobs = log(300, flag="flurry")
+    for without, fallbacks in ((False, 0), (True, 200)):
+        table, report = backtest(jobs, RunSettings(), {"last_two": last_two}, way=Way(None, without))
+        row = next(row for row in table.to_pylist() if row["part"] == "all")
+        assert (row["n_jobs"], row["n_fallback"]) == (200, fallbacks)
+        assert row["learnt_from"] == ("kept" if without else "all") and report.kept.rows == 200
