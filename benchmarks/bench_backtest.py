@@ -48,7 +48,7 @@ def read(log: Path) -> History:
 
 def plain_last_two(past: History) -> list[float]:
     """`last_two` as a loop in Python over plain values, s; NaN where there is neither a past nor a request."""
-    users, runtimes, ends = past.codes["user"].tolist(), past.runtime_s.tolist(), past.end_s.tolist()
+    users, runtimes, ends = past.codes["who"].tolist(), past.runtime_s.tolist(), past.end_s.tolist()
     latest: dict[int, tuple[float, float]] = {}
     running: list[tuple[float, int]] = []
     told = []
@@ -58,7 +58,8 @@ def plain_last_two(past: History) -> list[float]:
             latest[users[over]] = (latest.get(users[over], (np.nan, np.nan))[1], runtimes[over])
         mean_s = sum(latest.get(users[job], (np.nan, np.nan))) / 2
         told.append(request_s if np.isnan(mean_s) else min(mean_s, request_s) if request_s > 0 else mean_s)
-        heapq.heappush(running, (ends[job], job))
+        if runtimes[job] == runtimes[job]:  # a job cancelled in the queue has none
+            heapq.heappush(running, (ends[job], job))
     return told
 
 

@@ -1,6 +1,6 @@
 """Learning a State: jobs a CPU-second, peak memory, the State's bytes and how long it takes to load.
 
-    .venv/bin/python benchmarks/bench_learn.py --jobs 100000 --jobs 1000000 --users 200 --users 2000 [--json]
+    .venv/bin/python -m benchmarks.bench_learn --jobs 100000 --jobs 1000000 --users 200 --users 2000 [--json]
 
 Each size is learnt in a process of its own, from jobs of its own making (Zipf's law over users, log-normal runtimes).
 """
@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from bench_templates import made_history
 
+from benchmarks.bench_templates import made_history
 from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.core.store import read_table, write_table
 from pipeline.core.tables import STATE
@@ -62,7 +62,7 @@ def main() -> None:
     found = []
     for jobs in options.jobs or [100_000, 1_000_000]:
         for users in options.users or [200, 2000]:
-            command = [sys.executable, __file__, "--one", "--jobs", str(jobs), "--users", str(users)]
+            command = [sys.executable, "-m", "benchmarks.bench_learn", "--one", "--jobs", str(jobs), "--users", str(users)]
             found.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
             if not options.json:
                 print("  ".join(f"{name} {value:,.4g}" for name, value in found[-1].items()), flush=True)
