@@ -8,13 +8,13 @@ share above tends to what it should be whatever the log does; old errors are for
 import numpy as np
 
 from pipeline.core.arrays import Floats
-from pipeline.core.compiled import entry_kernel, kernel
+from pipeline.estimate.compiled import entry_kernel, kernel
 from pipeline.estimate.submits import Events, Jobs
 
 
 @entry_kernel
 def calibrate(
-    jobs: Jobs, past: Jobs, events: Events, ladder: Floats, found: Floats, past_found: Floats, rungs: Floats,
+    past: Jobs, events: Events, ladder: Floats, found: Floats, past_found: Floats, rungs: Floats,
     shares: Floats, step: float,
 ) -> None:  # fmt: skip
     """Set `found` to (jobs, shares) quantiles, s, from (jobs, rungs) ascending runtimes; NaN where the ladder has none.

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.core.compiled import entry_kernel, kernel
+from pipeline.estimate.compiled import entry_kernel, kernel
 from pipeline.estimate.keys import Keys, grown, mixed, no_keys, numbers, with_new
 from pipeline.estimate.submits import Events, Jobs, capped
 
@@ -185,8 +185,7 @@ def _answer(value_s: Floats, statistic: int, shares: Floats, found: Floats) -> N
     total, longest = 0.0, 0.0
     for value in value_s:
         total += value
-        if value > longest:
-            longest = value
+        longest = max(longest, value)
     found[:] = total / len(value_s) if statistic == MEAN else longest
 
 
@@ -209,7 +208,8 @@ def compacted(chain: Chain, n_held: int, sessions: Ints) -> Chain:
         place[latest.newest[rows]], latest.n_entries[rows], place[latest.before[kept]],
         latest.runtime_s[kept], latest.bound_s[kept], latest.share[kept],
     )  # fmt: skip
-    return Chain(Keys(keys.digest[is_alive], number[keys.number[is_alive]]), chain.level[rows], chain.session[rows], held)
+    kept_keys = Keys(keys.digest[is_alive], number[keys.number[is_alive]])
+    return Chain(kept_keys, chain.level[rows], chain.session[rows], held)
 
 
 def _owners(latest: Latest, n_held: int, look_back: Ints) -> Ints:

@@ -42,8 +42,9 @@ HALF = np.array([0.5])
 N_SEEN = features.N_FEATURES + len(INNER_SHARES) + 1 + len(VARIANTS) + 3 + kinds.N_FEATURES
 
 QUESTIONS = (
-    Question(CROWD, CROWD + 1, 200, QUANTILE, 3), Question(OWN, CROWD, 2, MEAN, 2), Question(OWN, CROWD, 10, QUANTILE, 2),
-    Question(OWN, CROWD, 50, QUANTILE, 2), Question(0, CROWD, 3, QUANTILE, 1),
+    Question(CROWD, CROWD + 1, 200, QUANTILE, 3),
+    Question(OWN, CROWD, 2, MEAN, 2), Question(OWN, CROWD, 10, QUANTILE, 2), Question(OWN, CROWD, 50, QUANTILE, 2),
+    Question(0, CROWD, 3, QUANTILE, 1),
 )  # fmt: skip
 """Everybody who runs the same and asked for as much; last_two_chain, recent_10, recent_50 and sessions."""
 
@@ -89,7 +90,7 @@ def answered(
     _blend(state, jobs, past, events, outputs, past_outputs, settings)
     ladder = _ladder(alike_s[:, np.searchsorted(SHARES, RUNGS)], outputs.center_s, jobs, 60.0 * settings.grace_min)
     calibrate(
-        jobs, past, events, ladder, outputs.rung_s, past_outputs.rung_s, state.rungs, np.array(QUANTILES),
+        past, events, ladder, outputs.rung_s, past_outputs.rung_s, state.rungs, np.array(QUANTILES),
         settings.coverage_step,
     )  # fmt: skip
     outputs.quantiles_s[:] = _around(outputs.center_s, outputs.rung_s.copy())

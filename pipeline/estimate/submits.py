@@ -73,7 +73,7 @@ def jobs_of(history: History) -> Jobs:
 
 def part(jobs: Jobs, places: Ints | slice) -> Jobs:
     """The jobs at these places."""
-    return Jobs(*(np.ascontiguousarray(column[places]) for column in jobs))
+    return Jobs._make(np.ascontiguousarray(column[places]) for column in jobs)
 
 
 def joined(first: Jobs, second: Jobs) -> Jobs:
