@@ -48,8 +48,8 @@ class Record(NamedTuple):
 class State:
     """What `learn` returns: only arrays and texts, so that it can be stored as tables (state_table.py)."""
 
-    names: dict[str, list[str]]
-    """Per attribute the text of each code."""
+    names: dict[str, dict[str, int]]
+    """Per attribute the code of each text, in order of code."""
     requests: Keys
     kind_keys: Keys
     jobs: Jobs
@@ -78,7 +78,7 @@ def no_state(memories: Sequence[str], first_log: Floats, first_rungs: Floats, n_
     """Nothing learnt yet."""
     none = np.empty(0, np.int64)
     return State(
-        names={name: [] for name in NAMED}, requests=no_keys(), kind_keys=no_keys(),
+        names={name: {} for name in NAMED}, requests=no_keys(), kind_keys=no_keys(),
         jobs=no_jobs(), ids=[], progress=none, outputs=no_outputs(0, n_seen, len(first_log), n_quantiles),
         sittings=no_sittings(), memories={name: alike.no_memory() for name in memories}, chain=no_chain(),
         submitters=features.no_submitters(), kinds=kinds.no_kinds(), beliefs=beliefs(first_log),
@@ -105,6 +105,9 @@ def no_outputs(n: int, n_seen: int, n_methods: int, n_quantiles: int) -> Outputs
     return Outputs(*(np.full(shape, np.nan) for shape in shapes))
 
 
+BELIEFS_OF_WHO = ("who_log", "who_at_s", "last_burst", "n_burst")
+
+
 def with_rows(state: State, requests: Keys, kind_keys: Keys, chain: Chain) -> State:
     """The state with a row for each submitter, request, kind and chain key."""
     n_who = len(state.names["who"])
@@ -121,9 +124,7 @@ def with_rows(state: State, requests: Keys, kind_keys: Keys, chain: Chain) -> St
             **{name: grown(getattr(held, name), len(kind_keys)) for name in ("state", "started", "n_started")},
             shares=grown(held.shares, n_who),
         ),
-        beliefs=state.beliefs._replace(
-            **{name: grown(getattr(state.beliefs, name), n_who) for name in ("who_log", "who_at_s", "last_burst", "n_burst")}
-        ),
+        beliefs=state.beliefs._replace(**{name: grown(getattr(state.beliefs, name), n_who) for name in BELIEFS_OF_WHO}),
     )  # fmt: skip
 
 
@@ -142,8 +143,8 @@ def compacted(state: State, n_entries: int) -> State:
     `n_entries`: entries of the chain in use.
     """
     is_over = state.progress == OVER
-    for rings in (*(own.running for own in state.memories.values()), state.kinds.started):
-        rings[(rings >= 0) & is_over[rings]] = -1
+    for running in (*(own.running for own in state.memories.values()), state.kinds.started):
+        running[(running >= 0) & is_over[running]] = -1
     rings = [*(places for own in state.memories.values() for places in alike.places_of(own)), state.kinds.started]
     is_kept = ~is_over
     for places in (*rings, state.forest.window):
@@ -165,6 +166,6 @@ def compacted(state: State, n_entries: int) -> State:
 
 def needed_outputs(state: State) -> Bools:
     """The jobs whose outputs are looked at again: those not over, and those in the trees' window."""
-    needed = state.progress != OVER
+    needed: Bools = state.progress != OVER
     needed[state.forest.window] = True
     return needed

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from pipeline.core.arrays import Array
 from pipeline.core.errors import InputError
@@ -37,7 +36,8 @@ def arrays_of(state: State) -> dict[str, Array]:
     forest = state.forest
     return found | {f"names.{name}": texts(state.names[name]) for name in NAMED} | {
         "ids": texts(state.ids), "progress": state.progress, "outputs.rows": needed, "rungs": state.rungs,
-        "chain.session": state.chain.session, "chain.level": state.chain.level, "forest.models": texts(forest.models), "forest.window": forest.window,
+        "chain.session": state.chain.session, "chain.level": state.chain.level,
+        "forest.models": texts(forest.models), "forest.window": forest.window,
         "forest.counts": np.array([forest.n_ended, forest.n_fitted, state.n_submits, FORMAT]),
         "as_of_s": np.array([state.as_of_s]),
     }  # fmt: skip
@@ -51,7 +51,7 @@ def state_of(arrays: Mapping[str, Array]) -> State:
     memories = {name.split(".")[1] for name in arrays if name.startswith("memories.")}
     jobs = _part(Jobs, arrays, "jobs")
     return State(
-        names={name: list(arrays[f"names.{name}"]) for name in NAMED},
+        names={name: {text: code for code, text in enumerate(arrays[f"names.{name}"])} for name in NAMED},
         requests=_part(Keys, arrays, "requests"), kind_keys=_part(Keys, arrays, "kind_keys"), jobs=jobs,
         ids=list(arrays["ids"]), progress=arrays["progress"], outputs=_outputs(arrays, len(jobs.who)),
         sittings=_part(Sittings, arrays, "sittings"),

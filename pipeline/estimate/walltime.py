@@ -7,7 +7,7 @@ same arrays, so that an answer is the same to the bit, whichever of them gives i
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def empty() -> State:
 
 def estimate(state: State, questions: History, settings: ForecastSettings) -> Floats:
     """(jobs, 6) quantiles, s, of jobs submitted at or after the state's time; each is answered by itself."""
-    jobs = jobs_of(coded(questions, state.names)[0])
+    jobs = jobs_of(recoded(questions, state.names))
     jobs = jobs._replace(request=numbers(state.requests, _request_digests(jobs)))
     jobs = with_sittings(jobs, state.sittings, state.n_submits, _gaps_s(settings), registers=False)
     n, none = len(jobs.who), np.empty(0, np.int64)
@@ -76,17 +76,23 @@ def estimate(state: State, questions: History, settings: ForecastSettings) -> Fl
     return outputs.quantiles_s
 
 
-def coded(history: History, names: dict[str, list[str]]) -> tuple[History, dict[str, list[str]]]:
-    """The history with codes as in `names`, and `names` with what is new behind them."""
-    codes, known = dict(history.codes), {}
+def with_new_names(history: History, names: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    """The codes in `names`, and behind them those of the history's texts that are new."""
+    found = {name: dict(names[name]) for name in NAMED}
+    for name, codes in found.items():
+        for text in history.names[name]:
+            codes.setdefault(text, len(codes))
+    return found
+
+
+def recoded(history: History, names: dict[str, dict[str, int]]) -> History:
+    """The history with codes as in `names`; every text that is not among them has the one code behind the last."""
+    codes = dict(history.codes)
     for name in NAMED:
-        place = {text: code for code, text in enumerate(names[name])}
-        used = history.names[name]
-        new = [text for text in used if text not in place]
-        place |= {text: len(names[name]) + code for code, text in enumerate(new)}
-        codes[name] = np.array([*(place[text] for text in used), -1], np.int64)[history.codes[name]]
-        known[name] = names[name] + new
-    return replace(history, codes=codes), known
+        used, place = np.unique(history.codes[name], return_inverse=True)
+        known = [names[name].get(history.names[name][code], len(names[name])) if code >= 0 else -1 for code in used]
+        codes[name] = np.array(known, np.int64)[place]
+    return replace(history, codes=codes)
 
 
 def update(
@@ -133,14 +139,15 @@ def _passes(
 ) -> Iterator[tuple[Floats, State]]:  # fmt: skip
     """Each part's quantiles and the State behind it; at least one part, and the last one ends at `until_s`."""
     state = state or empty()
-    history, names = coded(history, state.names)
+    names = with_new_names(history, state.names)
+    history = recoded(history, names)
     names_known = {name: len(texts) for name, texts in state.names.items()}
     edges = [*range(0, len(history), part_jobs), len(history)] if len(history) else [0, 0]
     for start, stop in pairwise(edges):
         own = history.take(np.arange(start, stop))
         for name in NAMED:
             names_known[name] = max(names_known[name], int(own.codes[name].max(initial=-1)) + 1)
-        state = replace(state, names={name: names[name][:n] for name, n in names_known.items()})
+        state = replace(state, names={name: dict(islice(names[name].items(), n)) for name, n in names_known.items()})
         part_until_s = until_s if stop == len(history) else float(own.submit_s[-1])
         own_ids = [str(row) for row in own.row] if ids is None else ids[start:stop]
         outputs, state = _extended(state, own, own_ids, part_until_s, settings)
