@@ -26,7 +26,7 @@ def category_codes(table: pa.Table, name: str) -> tuple[Ints, list[str]]:
     """Codes into the sorted distinct values of a text column, -1 for null; the values."""
     column = table.column(name)
     array = (column if column.type == CATEGORY else column.dictionary_encode()).unify_dictionaries()
-    if column.num_chunks == 0:
+    if array.num_chunks == 0:
         return np.empty(0, np.int64), []
     words = array.chunk(0).dictionary.to_pylist()
     raw = np.concatenate([pc.fill_null(c.indices, -1).to_numpy(zero_copy_only=False) for c in array.chunks]).astype(

@@ -44,6 +44,13 @@ class Record(NamedTuple):
     quantiles_s: Floats
 
 
+class Over(NamedTuple):
+    """Jobs that were over not long before the state's time: a hash of each one's id, ascending, and its end, s."""
+
+    digest: Ints
+    end_s: Floats
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """What `learn` returns: only arrays and texts, so that it can be stored as tables (state_table.py)."""
@@ -55,7 +62,7 @@ class State:
     jobs: Jobs
     """The jobs remembered, in order of submit."""
     ids: list[str]
-    """Per job, what names its record; empty for jobs that are over."""
+    """Per job, what names its record."""
     progress: Ints
     """Per job: QUEUED, RUNNING or OVER."""
     outputs: Outputs
@@ -68,10 +75,12 @@ class State:
     forest: Forest
     rungs: Floats
     record: Record
+    over: Over
     n_submits: int = 0
     as_of_s: float = -np.inf
     """Until when what happened is part of the state, s."""
     site: dict[str, str] = field(default_factory=dict)
+    """Facts about the log's site, by name."""
 
 
 def no_state(memories: Sequence[str], first_log: Floats, first_rungs: Floats, n_seen: int, n_quantiles: int) -> State:
@@ -83,6 +92,7 @@ def no_state(memories: Sequence[str], first_log: Floats, first_rungs: Floats, n_
         sittings=no_sittings(), memories={name: alike.no_memory() for name in memories}, chain=no_chain(),
         submitters=features.no_submitters(), kinds=kinds.no_kinds(), beliefs=beliefs(first_log),
         forest=no_forest(), rungs=first_rungs.copy(), record=Record(np.empty(0), np.empty((0, n_quantiles))),
+        over=Over(none, np.empty(0)),
     )  # fmt: skip
 
 
@@ -144,7 +154,7 @@ def compacted(state: State, n_entries: int) -> State:
     """
     is_over = state.progress == OVER
     for running in (*(own.running for own in state.memories.values()), state.kinds.started):
-        running[(running >= 0) & is_over[running]] = -1
+        running[np.append(is_over, False)[running]] = -1
     rings = [*(places for own in state.memories.values() for places in alike.places_of(own)), state.kinds.started]
     is_kept = ~is_over
     for places in (*rings, state.forest.window):

@@ -17,6 +17,7 @@ from pipeline.estimate import chains, kinds
 from pipeline.estimate.combine import FIRST_LOG, FIRST_RUNGS, MEMORIES, N_SEEN, answered
 from pipeline.estimate.history import History
 from pipeline.estimate.keys import mixed, numbers, with_new
+from pipeline.estimate.records import LATE, fates_of, over_by
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.sittings import with_sittings
 from pipeline.estimate.state import (
@@ -48,12 +49,19 @@ def walltime(history: History, settings: ForecastSettings) -> Floats:
     return np.concatenate([*parts, np.empty((0, len(QUANTILES)))])
 
 
-def learn(history: History, settings: ForecastSettings, as_of_s: float, part_jobs: int = PART_JOBS) -> State:
-    """The State of a log at a time: jobs submitted by then, and what had happened to them by then."""
+def learn(
+    history: History, settings: ForecastSettings, as_of_s: float, part_jobs: int = PART_JOBS,
+    ids: list[str] | None = None,
+) -> State:  # fmt: skip
+    """The State of a log at a time: jobs submitted by then, and what had happened to them by then.
+
+    `ids` names each job's record; without it, its row does.
+    """
     known, state = history.known_by(as_of_s), empty()
-    for _, held in _passes(known, settings, as_of_s, part_jobs):
+    ids = [str(row) for row in known.row] if ids is None else ids[: len(known)]
+    for _, held in _passes(known, settings, as_of_s, part_jobs, ids=ids):
         state = held
-    return replace(state, as_of_s=as_of_s)
+    return replace(state, as_of_s=as_of_s, over=over_by(state.over, known, ids, as_of_s))
 
 
 def empty() -> State:
@@ -101,29 +109,27 @@ def update(
     """The State after more of the log: jobs submitted since, and what has become of those that were not over.
 
     `ids` names each job's record, as in `state.ids`. The result is that of learning the whole log at once, to the bit,
-    where every record came in time. A job submitted before the state's time and not known to it counts as submitted
-    at that time; a change to a job that is over is not seen.
+    where every record came in time. A job submitted by the state's time and not known to it counts as submitted at
+    that time; one that ended more than RECOGNISED_S before, or is known to be over, is left out.
     """
     known = later.known_by(as_of_s)
     ids = ids[: len(known)]
-    state, is_new = _brought_up_to_date(_copied(state), known, ids)
-    fresh = known.take(np.flatnonzero(is_new))
+    fates = fates_of(state, known, ids)
+    state = _brought_up_to_date(_copied(state), known, fates.place)
+    rows = np.flatnonzero(fates.fate >= LATE)
+    fresh = known.take(rows)
     fresh = replace(fresh, submit_s=np.maximum(fresh.submit_s, state.as_of_s))
-    fresh_ids = [name for name, new in zip(ids, is_new, strict=True) if new]
-    for _, held in _passes(fresh, settings, as_of_s, part_jobs, state, fresh_ids):
+    for _, held in _passes(fresh, settings, as_of_s, part_jobs, state, [ids[row] for row in rows]):
         state = held
-    return replace(state, as_of_s=as_of_s)
+    return replace(state, as_of_s=as_of_s, over=over_by(state.over, known, ids, as_of_s))
 
 
-def _brought_up_to_date(state: State, known: History, ids: list[str]) -> tuple[State, np.ndarray]:
-    """The state with starts and ends of its open jobs, and which of the records are not among these."""
-    place = {name: row for row, name in enumerate(state.ids) if name}
-    rows = np.array([place.get(name, -1) for name in ids], np.int64)
-    found, at = np.flatnonzero(rows >= 0), rows[rows >= 0]
-    jobs = state.jobs
+def _brought_up_to_date(state: State, known: History, place: Ints) -> State:
+    """The state with starts and ends of its open jobs, each of which stands at its record's place."""
+    found = np.flatnonzero(place >= 0)
     for column in ("start_s", "end_s", "runtime_s", "is_lower_bound", "is_learnt"):
-        getattr(jobs, column)[at] = getattr(known, column)[found]
-    return state, rows < 0
+        getattr(state.jobs, column)[place[found]] = getattr(known, column)[found]
+    return state
 
 
 def _copied(state: State) -> State:
