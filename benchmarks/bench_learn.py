@@ -62,7 +62,8 @@ def main() -> None:
     found = []
     for jobs in options.jobs or [100_000, 1_000_000]:
         for users in options.users or [200, 2000]:
-            command = [sys.executable, "-m", "benchmarks.bench_learn", "--one", "--jobs", str(jobs), "--users", str(users)]
+            sizes = ["--jobs", str(jobs), "--users", str(users)]
+            command = [sys.executable, "-m", "benchmarks.bench_learn", "--one", *sizes]
             found.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
             if not options.json:
                 print("  ".join(f"{name} {value:,.4g}" for name, value in found[-1].items()), flush=True)

@@ -72,7 +72,9 @@ def number(value: object) -> str:
 
 
 def plain_number(value: object, limit: int = 60) -> str:
-    """A value of a published table as it stands, for tables of columns whose meaning varies."""
+    """A value of a published table as it stands, for tables of columns whose meaning varies; of a list its length."""
+    if isinstance(value, list):
+        return f"{len(value):,} values"
     return f"{value:.6g}" if isinstance(value, float) else "" if value is None else say(value, limit)
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 Bools = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[Any]
 _NONE = np.zeros(1, np.int32)
+_NUMPY = {pa.float64(): np.float64, pa.int64(): np.int64, pa.bool_(): np.bool_}
 
 
 def arrow(values: Numbers, missing: Bools | None = None) -> pa.Array:
@@ -40,6 +41,40 @@ def words_of(array: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int
     _, ends, data = array.buffers()
     places = np.frombuffer(ends, np.int32, count=array.offset + len(array) + 1)[array.offset :] if len(array) else _NONE
     return np.frombuffer(data if data is not None else b"", np.uint8), places
+
+
+def lists(rows: Sequence[Numbers | None], element: pa.DataType) -> pa.Array:
+    """Rows of numbers, truths or texts as an Arrow array of lists, null where a row is None."""
+    held = [row for row in rows if row is not None]
+    ends = np.cumsum([0, *(0 if row is None else len(row) for row in rows)], dtype=np.int32)
+    values = np.concatenate(held) if held else np.empty(0, _NUMPY.get(element, object))
+    flat = texts(values.tolist()) if element == pa.string() else arrow(values)
+    kind = pa.list_(pa.field("element", element))
+    valid = _bits(np.array([row is not None for row in rows], np.bool_))
+    return pa.Array.from_buffers(kind, len(rows), [valid, pa.py_buffer(ends)], children=[flat])
+
+
+def list_values(column: pa.Array | pa.ChunkedArray) -> list[Numbers | None]:
+    """The rows of a column of lists, as `lists` takes them; numbers are not copied, and cannot be written."""
+    array = _one(column)
+    if not len(array):
+        return []
+    ends = np.frombuffer(array.buffers()[1], np.int32, count=array.offset + len(array) + 1)[array.offset :].tolist()
+    values = _flat(array.values)
+    missing = nulls(array)
+    return [None if missing[row] else values[ends[row] : ends[row + 1]] for row in range(len(array))]
+
+
+def _flat(values: pa.Array) -> Numbers:
+    """Values without nulls."""
+    if values.type == pa.string():
+        found = np.empty(len(values), object)
+        found[:] = values.to_pylist()
+        return found
+    if values.type == pa.bool_():
+        bits = np.frombuffer(values.buffers()[1] or b"", np.uint8)
+        return np.unpackbits(bits, count=values.offset + len(values), bitorder="little")[values.offset :].view(np.bool_)
+    return _data(values, np.dtype(_NUMPY[values.type]))
 
 
 def integers(column: pa.Array | pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], Bools]:

@@ -53,6 +53,10 @@ def _number(name: str, meaning: str, unit: str | None = None) -> Column:
     return Column(name, pa.float64(), meaning, unit=unit)
 
 
+def _list(name: str, of: pa.DataType, meaning: str) -> Column:
+    return Column(name, pa.list_(pa.field("element", of)), meaning)
+
+
 def _truth(name: str, meaning: str) -> Column:
     return Column(name, pa.bool_(), meaning, is_required=True)
 
@@ -245,6 +249,13 @@ _DECLARED = (
     *(_number(f"coverage_q{q}", f"Share of jobs no longer than the {q}% quantile.") for q in (10, 50, 80, 90, 95, 99)),
     _number("coverage_80", "Share of jobs from the 10% to the 90% quantile."),
     _number("q95_over_request", "Median 95% quantile over the median request, of jobs with both."),
+    # what the estimator has learnt
+    _text("array", "What the values are, as in beliefs.who_log.", required=True),
+    _list("shape", pa.int64(), "Lengths of the array's axes; the last one varies fastest in the values."),
+    _list("floats", pa.float64(), "The values of an array of real numbers; not-a-number is unknown."),
+    _list("integers", pa.int64(), "The values of an array of counts, codes and places; -1 is unknown."),
+    _list("flags", pa.bool_(), "The values of an array of truths."),
+    _list("texts", pa.string(), "The values of an array of texts."),
     # unreadable records
     _number("byte_offset", "Where the record starts in the decompressed file.", "bytes"),
     _category("reason", "Why the record could not be read."),

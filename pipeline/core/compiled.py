@@ -6,13 +6,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from numba import njit
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def kernel(function: F) -> F:
     """A function compiled into the kernels that call it; division by zero gives inf or NaN, as in numpy."""
+    from numba import njit  # noqa: PLC0415  (a third of a second, which a program that compiles nothing need not wait for)
+
     # Inlined, because a call that passes arrays counts references: 1.9 microseconds a fit instead of 0.2 in high mode.
     return cast(F, njit(error_model="numpy", forceinline=True)(function))
 
@@ -26,6 +26,8 @@ def cached(function: F, **options: Any) -> F:
     """A function compiled once per machine and version of its folder's sources, GIL released; options are numba's."""
     # numba renews a cached kernel only when the kernel's own file changes, not when a function it calls does: the
     # digest in the name is part of the cache's key.
+    from numba import njit  # noqa: PLC0415
+
     function.__qualname__ = f"{function.__qualname__}_{_sources_digest(Path(function.__code__.co_filename).parent)}"
     try:
         return cast(F, njit(nogil=True, cache=True, **options)(function))

@@ -44,6 +44,7 @@ class ForecastSettings(Section):
     leaves: int = Field(15, ge=2, description="Boosting: leaves of a tree.")
     step_all: float = Field(0.02, ge=0, description="Combination: how far one error moves everybody's log weights.")
     step_user: float = Field(0.1, ge=0, description="... and those of the job's user.")
+    step_user_quick: float = Field(0.3, ge=0, description="... and in a second blend, quicker to learn.")
     half_life_all_days: float = Field(90.0, gt=0, description="... and in how many days half of everybody's is undone.")
     half_life_user_days: float = Field(365.0, gt=0, description="... and half of a user's, in days.")
     coverage_step: float = Field(

@@ -255,6 +255,13 @@ ESTIMATES = TableKind(
     "Job-level runtime quantiles per template value, with a chain from the most to the least specific template.",
 )  # fmt: skip
 
+STATE = TableKind(
+    "state",
+    columns("array", "shape", "floats", "integers", "flags", "texts"),
+    ("array",),
+    "What the estimator walltime has learnt from the log and answers from: one row per array.",
+)
+
 SCALING_ERRORS = TableKind(
     "scaling_errors",
     columns(
@@ -283,6 +290,6 @@ TABLES = {
     kind.name: kind
     for kind in (
         JOBS, UNREADABLE, BURSTS, EFFECT, GROUPS, OBSERVATIONS, PATTERNS, RUNTIME_CLASSES, ACROSS, FITS, PREDICTIONS,
-        SCALABILITY, ESTIMATES, BACKTEST,
+        SCALABILITY, ESTIMATES, STATE, BACKTEST,
     )
 }  # fmt: skip

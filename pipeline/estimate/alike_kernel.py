@@ -1,11 +1,12 @@
 """The as-of pass of `alike`: each job weighs what is remembered of its user, and of everybody who asked as much."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.core.compiled import entry_kernel, kernel
+from pipeline.estimate.compiled import entry_kernel, kernel
 from pipeline.estimate.submits import Events, Jobs
 
 N_ENDED, N_RUNNING, N_ASKED, N_ANY = 48, 24, 32, 64
@@ -128,7 +129,7 @@ def _own(
     for back in range(min(taken, N_ENDED)):
         other = memory.ended[key, (taken - 1 - back) % N_ENDED]
         log_weight = _log_likeness(job, other, jobs, past, weights) + (past.end_s[other] - now_s) / weights.age_s
-        weight = sample.by_rank[back] * np.exp(log_weight)
+        weight = sample.by_rank[back] * math.exp(log_weight)
         sample.weight[size], sample.is_censored[size] = weight, past.is_lower_bound[other]
         sample.value_s[size] = past.runtime_s[other] * _scale(job, other, jobs, past, weights.scaling)
         own += weight
@@ -139,7 +140,7 @@ def _own(
         # A job that is over may have been forgotten, but it keeps its place in the ring.
         if other >= 0 and past.end_s[other] > known_s:
             weight = sample.by_rank[back] * weights.running
-            sample.weight[size] = weight * np.exp(_log_likeness(job, other, jobs, past, weights))
+            sample.weight[size] = weight * math.exp(_log_likeness(job, other, jobs, past, weights))
             sample.value_s[size], sample.is_censored[size] = max(known_s - past.start_s[other], 1.0), True
             size += 1
     return size, own
@@ -153,7 +154,7 @@ def _scale(job: int, other: int, jobs: Jobs, past: Jobs, power: float) -> float:
         return 1.0
     if power == 1.0:
         return float(jobs.requested_s[job] / past.requested_s[other])
-    return float(np.exp(power * (jobs.log_request[job] - past.log_request[other])))
+    return math.exp(power * (jobs.log_request[job] - past.log_request[other]))
 
 
 @kernel
@@ -222,8 +223,9 @@ def _quantiles(size: int, requested_s: float, sample: Sample, shares: Floats, fo
     """Kaplan & Meier's over weights: a censored job's weight goes to what is longer, at last to the request."""
     limit_s = requested_s if requested_s > 0 else np.inf
     order = _ordered(size, sample)
-    at_risk = sample.weight[:size].sum()
-    surviving, reached_s, k = 1.0, 0.0, 0
+    at_risk, surviving, reached_s, k = 0.0, 1.0, 0.0, 0
+    for place in range(size):
+        at_risk += sample.weight[place]
     for code in order:
         place = code & PLACES
         # Codes leave out the last bits of values.

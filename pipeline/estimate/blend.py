@@ -4,12 +4,13 @@ Kivinen & Warmuth (1997), for absolute errors: every method's log weight is ever
 fall back to where they began with a half-life, so that what was true long ago is forgotten.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.core.compiled import entry_kernel, kernel
+from pipeline.estimate.compiled import entry_kernel, kernel
 from pipeline.estimate.submits import Events, Jobs
 
 STEEPEST = 1.0
@@ -86,7 +87,7 @@ def _mean(log_weights: Floats, values: Floats) -> float:
     """Sums go one by one: how numpy adds depends on how it was built."""
     top, total, weighted = log_weights.max(), 0.0, 0.0
     for k in range(len(values)):
-        weight = np.exp(log_weights[k] - top)
+        weight = math.exp(log_weights[k] - top)
         total += weight
         weighted += weight * values[k]
     return weighted / total

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.core.compiled import entry_kernel, kernel
+from pipeline.estimate.compiled import entry_kernel, kernel
 from pipeline.estimate.keys import Keys, grown, mixed, no_keys, numbers, with_new
 from pipeline.estimate.submits import Events, Jobs, capped
 
@@ -82,7 +82,8 @@ def numbered(chain: Chain, digests: Ints) -> Ints:
 
 def with_keys(chain: Chain, digests: Ints, sessions: Ints, n_entries: int) -> Chain:
     """The chain with a row for each key, and room for so many more entries."""
-    keys, n_before, latest = with_new(chain.keys, digests.ravel()), len(chain.keys), chain.latest
+    # Job by job, so that numbers do not depend on how many jobs come at a time.
+    keys, n_before, latest = with_new(chain.keys, digests.T.ravel()), len(chain.keys), chain.latest
     session, levels = grown(chain.session, len(keys)), grown(chain.level, len(keys))
     for level in range(len(digests)):
         own = numbers(keys, digests[level])
@@ -192,33 +193,43 @@ def _answer(value_s: Floats, statistic: int, shares: Floats, found: Floats) -> N
 def compacted(chain: Chain, n_held: int, sessions: Ints) -> Chain:
     """The chain without entries that no question reaches any more, and without keys of sessions that are over.
 
+    The entries stand in order of key, the newest of a key first.
     `n_held`: entries in use; `sessions`: those still going on.
     """
     keys, latest = chain.keys, chain.latest
     is_over = (chain.session >= 0) & ~np.isin(chain.session, sessions)
-    owner = _owners(latest, n_held, np.array(LOOK_BACK)[chain.level])
-    is_kept = (owner >= 0) & ~is_over[owner]
-    kept = np.flatnonzero(is_kept)
+    owner, step = _owners(latest, n_held, np.array(LOOK_BACK)[chain.level])
     is_alive = ~is_over[keys.number]
-    place = np.append(np.where(is_kept, np.cumsum(is_kept) - 1, -1), -1)
-    rows = np.append(keys.number[is_alive], len(keys))
-    held = Latest(
-        place[latest.newest[rows]], latest.n_entries[rows], place[latest.before[kept]],
-        latest.runtime_s[kept], latest.bound_s[kept], latest.share[kept],
-    )  # fmt: skip
     # Numbered by their hashes, so that the keys of sessions that came and went leave no trace.
-    kept_keys = Keys(keys.digest[is_alive], np.arange(int(is_alive.sum())))
+    rows = np.append(keys.number[is_alive], len(keys))
+    kept_keys = Keys(keys.digest[is_alive], np.arange(len(rows) - 1))
+    number = np.empty(len(keys) + 1, np.int64)
+    number[rows] = np.arange(len(rows))
+    kept = np.flatnonzero((owner >= 0) & ~is_over[owner])
+    kept = kept[np.lexsort((step[kept], number[owner[kept]]))]
+    held = linked(
+        latest.n_entries[rows], chain.level[rows], latest.runtime_s[kept], latest.bound_s[kept], latest.share[kept]
+    )
     return Chain(kept_keys, chain.level[rows], chain.session[rows], held)
 
 
-def _owners(latest: Latest, n_held: int, look_back: Ints) -> Ints:
-    """Per entry the key that reaches it within the key's steps, else -1; one step for all keys at a time."""
-    owner = np.full(n_held, -1, np.int64)
+def linked(n_entries: Ints, level: Ints, runtime_s: Floats, bound_s: Floats, share: Floats) -> Latest:
+    """Entries in order of key, the newest of a key first, of each key as many as its level remembers."""
+    held = np.minimum(n_entries, np.array(LOOK_BACK)[level])
+    ends = np.cumsum(held)
+    before = np.arange(1, len(runtime_s) + 1)
+    before[ends[held > 0] - 1] = -1
+    return Latest(np.where(held > 0, ends - held, -1), n_entries, before, runtime_s, bound_s, share)
+
+
+def _owners(latest: Latest, n_held: int, look_back: Ints) -> tuple[Ints, Ints]:
+    """Per entry the key that reaches it, else -1, and in how many steps; one step for all keys at a time."""
+    owner, steps = np.full(n_held, -1, np.int64), np.zeros(n_held, np.int64)
     keys = np.flatnonzero(latest.newest >= 0)
     entries = latest.newest[keys]
     for step in range(max(LOOK_BACK)):
-        owner[entries] = keys
+        owner[entries], steps[entries] = keys, step
         entries = latest.before[entries]
         goes_on = (entries >= 0) & (look_back[keys] > step + 1)
         keys, entries = keys[goes_on], entries[goes_on]
-    return owner
+    return owner, steps

@@ -137,11 +137,18 @@ def _blend(
     state: State, jobs: Jobs, past: Jobs, events: Events, outputs: Outputs, past_outputs: Outputs,
     settings: ForecastSettings,
 ) -> None:  # fmt: skip
-    pace = Pace(
-        settings.step_all, settings.step_user, DAY_S * settings.half_life_all_days, DAY_S * settings.half_life_user_days
-    )
-    own, held = (Answers(rows.method_s, rows.scale_s, rows.center_s) for rows in (outputs, past_outputs))
-    blend(jobs, past, events, own, held, FIRST_LOG, state.beliefs, pace)
+    """Set the two blends, and the centre: the median of both and of all methods, so that no burst moves it alone."""
+    for step_user, beliefs, name in (
+        (settings.step_user, state.beliefs, "blend_s"),
+        (settings.step_user_quick, state.quick_beliefs, "quick_blend_s"),
+    ):
+        pace = Pace(
+            settings.step_all, step_user, DAY_S * settings.half_life_all_days, DAY_S * settings.half_life_user_days
+        )
+        own, held = (Answers(rows.method_s, rows.scale_s, getattr(rows, name)) for rows in (outputs, past_outputs))
+        blend(jobs, past, events, own, held, FIRST_LOG, beliefs, pace)
+    three = np.stack([outputs.blend_s, outputs.quick_blend_s, outputs.method_s[:, -1]])
+    outputs.center_s[:] = np.sort(three, axis=0)[1]
 
 
 def _ladder(rungs_s: Floats, center_s: Floats, jobs: Jobs, grace_s: float) -> Floats:

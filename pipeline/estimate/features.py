@@ -1,11 +1,12 @@
 """What a job's submit and its submitter's past tell, as numbers for boosted trees: all as of the submit."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.core.compiled import entry_kernel, kernel
+from pipeline.estimate.compiled import entry_kernel, kernel
 from pipeline.estimate.submits import Events, Jobs
 
 LAST = 3
@@ -77,7 +78,7 @@ def _end(over: int, past: Jobs, held: Submitters) -> None:
     mine[N_RUNNING] -= 1
     if not past.is_learnt[over]:
         return
-    log_s = np.log(past.runtime_s[over])
+    log_s = math.log(past.runtime_s[over])
     mine[N_ENDED] += 1
     mine[SINCE_END] = past.end_s[over]
     for k in range(LAST - 1, 0, -1):
@@ -95,11 +96,11 @@ def _describe(job: int, jobs: Jobs, held: Submitters, found: Floats) -> None:
     if who >= 0:
         found[:] = held.state[who]
         for k in (SINCE_END, SINCE_SUBMIT, SINCE_START):
-            found[k] = np.log1p(max(now_s - found[k], 0.0))
+            found[k] = math.log1p(max(now_s - found[k], 0.0))
         if held.state[who, N_RUNNING] == 0:
             found[SINCE_START] = np.nan
-    found[REQUEST] = np.log(jobs.requested_s[job]) if jobs.requested_s[job] > 0 else np.nan
-    found[PROCS] = np.log(jobs.procs[job])
+    found[REQUEST] = math.log(jobs.requested_s[job]) if jobs.requested_s[job] > 0 else np.nan
+    found[PROCS] = math.log(jobs.procs[job])
     found[HOUR], found[WEEKDAY] = (jobs.local_s[job] // 3600) % 24, (jobs.local_s[job] // 86_400 + 3) % 7
     found[ALL_QUEUED], found[QUEUE], found[WHO] = held.n_queued[0], jobs.queue[job], who
     if who >= 0:

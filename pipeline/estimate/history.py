@@ -175,9 +175,10 @@ def _start_and_end_s(jobs: pa.Table, has_run: Bools) -> tuple[Floats, Floats]:
     is_open = ~has_run & (_is_open(jobs) | _has_flag(jobs, ("unfinished",)))
     known_s = np.where(has_run, ran_until_s, np.where(is_open, np.inf, gone_s))
     known_s = np.maximum(known_s, submit_s + LEAST_S)
-    started_s = np.where(has_run, np.maximum(known_s - runtime_s, submit_s), np.inf)
-    is_running = is_open & ~np.isnan(start_s)
-    return np.where(is_running, np.maximum(start_s, submit_s), started_s), known_s
+    # The same start while the job runs and after its end, although runtimes are finer than instants.
+    begun_s = np.maximum(np.where(np.isnan(start_s), known_s - runtime_s, start_s), submit_s)
+    has_started = has_run | (is_open & ~np.isnan(start_s))
+    return np.where(has_started, begun_s, np.inf), known_s
 
 
 def _codes(jobs: pa.Table, rows: Ints) -> tuple[dict[str, Ints], dict[str, list[str]]]:

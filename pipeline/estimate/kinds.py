@@ -3,12 +3,13 @@
 A kind is (submitter, request, processors): `features` describes the submitter, this the very thing submitted.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.core.compiled import entry_kernel, kernel
+from pipeline.estimate.compiled import entry_kernel, kernel
 from pipeline.estimate.keys import mixed
 from pipeline.estimate.submits import Events, Jobs
 
@@ -110,7 +111,7 @@ def _end(over: int, key: int, past: Jobs, kinds: Kinds) -> None:
     mine[N_RUNNING] -= 1
     if not past.is_learnt[over]:
         return
-    log_s = np.log(past.runtime_s[over])
+    log_s = math.log(past.runtime_s[over])
     mine[N_ENDED] += 1
     mine[ONE_BEFORE], mine[LATEST], mine[SINCE_END] = mine[LATEST], log_s, past.end_s[over]
     mine[SMOOTH] = _smoothed(mine[SMOOTH], log_s, 0.3)
@@ -128,17 +129,17 @@ def _smoothed(old: float, new: float, share: float) -> float:
 @kernel
 def _describe(job: int, key: int, known_s: float, jobs: Jobs, past: Jobs, kinds: Kinds, found: Floats) -> None:
     """The kind as it is before this submit."""
-    found[ALL_RUNNING] = np.log1p(max(kinds.procs[0], 0.0))
-    found[ALL_QUEUED] = np.log1p(max(kinds.procs[1], 0.0))
+    found[ALL_RUNNING] = math.log1p(max(kinds.procs[0], 0.0))
+    found[ALL_QUEUED] = math.log1p(max(kinds.procs[1], 0.0))
     if key < 0:
         return
     mine, now_s, longest_s = kinds.state[key], jobs.submit_s[job], 0.0
     found[:N_KIND] = mine
-    found[SINCE_END] = np.log1p(max(now_s - mine[SINCE_END], 0.0))
-    found[SINCE_SUBMIT] = np.log1p(max(now_s - mine[SINCE_SUBMIT], 0.0))
+    found[SINCE_END] = math.log1p(max(now_s - mine[SINCE_END], 0.0))
+    found[SINCE_SUBMIT] = math.log1p(max(now_s - mine[SINCE_SUBMIT], 0.0))
     for place in range(min(kinds.n_started[key], N_STARTED)):
         begun = kinds.started[key, place]
         if begun >= 0 and past.end_s[begun] > known_s:
             longest_s = max(longest_s, known_s - past.start_s[begun])
-    found[LONGEST_RUNNING] = np.log1p(longest_s)
+    found[LONGEST_RUNNING] = math.log1p(longest_s)
     found[SHARE_STOPPED], found[SHARE_SHORT] = kinds.shares[jobs.who[job]]

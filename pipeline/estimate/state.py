@@ -30,6 +30,8 @@ class Outputs(NamedTuple):
     method_s: Floats
     """(jobs, methods) the answers that are blended."""
     scale_s: Floats
+    blend_s: Floats
+    quick_blend_s: Floats
     center_s: Floats
     rung_s: Floats
     """(jobs, quantiles) where the calibrated quantiles stood on the ladder."""
@@ -44,18 +46,25 @@ class Record(NamedTuple):
     quantiles_s: Floats
 
 
+class Over(NamedTuple):
+    """Jobs that were over not long before the state's time: a hash of each one's id, ascending, and its end, s."""
+
+    digest: Ints
+    end_s: Floats
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """What `learn` returns: only arrays and texts, so that it can be stored as tables (state_table.py)."""
 
-    names: dict[str, list[str]]
-    """Per attribute the text of each code."""
+    names: dict[str, dict[str, int]]
+    """Per attribute the code of each text, in order of code."""
     requests: Keys
     kind_keys: Keys
     jobs: Jobs
     """The jobs remembered, in order of submit."""
     ids: list[str]
-    """Per job, what names its record; empty for jobs that are over."""
+    """Per job, what names its record."""
     progress: Ints
     """Per job: QUEUED, RUNNING or OVER."""
     outputs: Outputs
@@ -65,24 +74,29 @@ class State:
     submitters: features.Submitters
     kinds: kinds.Kinds
     beliefs: Beliefs
+    quick_beliefs: Beliefs
     forest: Forest
     rungs: Floats
     record: Record
+    over: Over
     n_submits: int = 0
     as_of_s: float = -np.inf
     """Until when what happened is part of the state, s."""
     site: dict[str, str] = field(default_factory=dict)
+    """Facts about the log's site, by name."""
 
 
 def no_state(memories: Sequence[str], first_log: Floats, first_rungs: Floats, n_seen: int, n_quantiles: int) -> State:
     """Nothing learnt yet."""
     none = np.empty(0, np.int64)
     return State(
-        names={name: [] for name in NAMED}, requests=no_keys(), kind_keys=no_keys(),
+        names={name: {} for name in NAMED}, requests=no_keys(), kind_keys=no_keys(),
         jobs=no_jobs(), ids=[], progress=none, outputs=no_outputs(0, n_seen, len(first_log), n_quantiles),
         sittings=no_sittings(), memories={name: alike.no_memory() for name in memories}, chain=no_chain(),
         submitters=features.no_submitters(), kinds=kinds.no_kinds(), beliefs=beliefs(first_log),
+        quick_beliefs=beliefs(first_log),
         forest=no_forest(), rungs=first_rungs.copy(), record=Record(np.empty(0), np.empty((0, n_quantiles))),
+        over=Over(none, np.empty(0)),
     )  # fmt: skip
 
 
@@ -101,11 +115,13 @@ def no_jobs() -> Jobs:
 
 def no_outputs(n: int, n_seen: int, n_methods: int, n_quantiles: int) -> Outputs:
     """Nothing answered yet for n jobs."""
-    shapes = ((n, n_seen), n, (n, n_methods), n, n, (n, n_quantiles), (n, n_quantiles))
+    shapes = ((n, n_seen), n, (n, n_methods), n, n, n, n, (n, n_quantiles), (n, n_quantiles))
     return Outputs(*(np.full(shape, np.nan) for shape in shapes))
 
 
-BELIEFS_OF_WHO = ("who_log", "who_at_s", "last_burst", "n_burst")
+def _of_submitters(held: Beliefs, n_who: int) -> Beliefs:
+    names = ("who_log", "who_at_s", "last_burst", "n_burst")
+    return held._replace(**{name: grown(getattr(held, name), n_who) for name in names})
 
 
 def with_rows(state: State, requests: Keys, kind_keys: Keys, chain: Chain) -> State:
@@ -124,7 +140,8 @@ def with_rows(state: State, requests: Keys, kind_keys: Keys, chain: Chain) -> St
             **{name: grown(getattr(held, name), len(kind_keys)) for name in ("state", "started", "n_started")},
             shares=grown(held.shares, n_who),
         ),
-        beliefs=state.beliefs._replace(**{name: grown(getattr(state.beliefs, name), n_who) for name in BELIEFS_OF_WHO}),
+        beliefs=_of_submitters(state.beliefs, n_who),
+        quick_beliefs=_of_submitters(state.quick_beliefs, n_who),
     )  # fmt: skip
 
 

@@ -1,77 +1,146 @@
 """A State as a table: one row per array, with its values as a list. No code is stored, only numbers and texts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from pydantic import ValidationError
 
 from pipeline.core.arrays import Array
+from pipeline.core.buffers import list_values, lists
 from pipeline.core.errors import InputError
+from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.core.tables import STATE
+from pipeline.core.text import printable
 from pipeline.estimate.alike_kernel import Memory
 from pipeline.estimate.blend import Beliefs
-from pipeline.estimate.chains import Chain, Latest
+from pipeline.estimate.chains import Chain, linked
 from pipeline.estimate.features import Submitters
 from pipeline.estimate.keys import Keys
 from pipeline.estimate.kinds import Kinds
 from pipeline.estimate.sittings import Sittings
-from pipeline.estimate.state import NAMED, Outputs, Record, State, needed_outputs, no_outputs
-from pipeline.estimate.submits import Jobs
+from pipeline.estimate.state import NAMED, OVER, Outputs, Over, Record, State, needed_outputs, no_outputs
+from pipeline.estimate.submits import Jobs, derived
 from pipeline.estimate.trees import Forest
 
 FORMAT = 1
 """Raised when the arrays change their meaning: a State of another format is refused, and learnt again."""
 
+KINDS = {"floats": "f", "integers": "i", "flags": "b", "texts": "O"}
+"""Which of numpy's kinds of values a column holds."""
+
+DERIVED = ("log_request", "log_procs", "hour")
+"""Columns of the jobs that follow from others."""
+
+FITTED = ("seen", "unit_s")
+"""Outputs that the trees are fitted to; the others are of no use once their job is over."""
+
+AGAIN = "run again to learn it anew"
+
+
+def state_table(state: State, settings: ForecastSettings) -> pa.Table:
+    """STATE: the State and the settings it was learnt with; the same ones give the same rows."""
+    arrays = arrays_of(state) | {"settings": texts([settings.model_dump_json()])}
+    return STATE.build(
+        array=list(arrays),
+        shape=lists([np.array(values.shape, np.int64) for values in arrays.values()], pa.int64()),
+        **{name: _column(arrays.values(), name) for name in KINDS},
+    )
+
+
+def _column(arrays: Iterable[Array], name: str) -> pa.Array:
+    """The values of the arrays that stand in a column, one row an array."""
+    values = [array.ravel() if array.dtype.kind == KINDS[name] else None for array in arrays]
+    return lists(values, STATE.schema().field(name).type.value_type)
+
+
+def loaded_state(table: pa.Table, where: str, *, goes_on: bool = True) -> tuple[State, ForecastSettings]:
+    """The State and the settings of a STATE; InputError, which names the table as `where`, for another format.
+
+    One that does not go on only answers questions: its arrays are those of the table and cannot be written.
+    """
+    arrays = arrays_in(table)
+    if goes_on:
+        arrays = {name: values.copy() for name, values in arrays.items()}
+    try:
+        found = arrays["format"].tolist()
+        if found != [FORMAT]:
+            raise InputError(where, f"a state of format {found[0]}", f"format {FORMAT}", AGAIN)
+        settings = ForecastSettings.model_validate_json(arrays["settings"][0])
+        return state_of(arrays, goes_on=goes_on), settings
+    except KeyError as missing:
+        raise InputError(where, f"a state without {missing.args[0]}", f"one of format {FORMAT}", AGAIN) from None
+    except ValidationError as error:
+        found = printable(f"settings that do not fit ({error.errors()[0]['msg']})")
+        raise InputError(where, found, "settings of this version", AGAIN) from None
+
+
+def arrays_in(table: pa.Table) -> dict[str, Array]:
+    """The arrays of a STATE by name."""
+    names = table.column("array").to_pylist()
+    shapes = list_values(table.column("shape"))
+    by_kind = zip(*(list_values(table.column(name)) for name in KINDS), strict=True)
+    held = [next(values for values in row if values is not None) for row in by_kind]
+    return {name: values.reshape(shape) for name, shape, values in zip(names, shapes, held, strict=True)}
+
 
 def arrays_of(state: State) -> dict[str, Array]:
-    """Every array and text of a State by its name, as in `beliefs.who_log`."""
-    needed = np.flatnonzero(needed_outputs(state))
+    """Every array and text of a State by its name, as in `beliefs.who_log`, without what follows from others."""
+    is_open, is_needed = state.progress != OVER, needed_outputs(state)
+    outputs = {
+        f"outputs.{name}": column[is_needed if name in FITTED else is_open]
+        for name, column in state.outputs._asdict().items()
+    }
     parts: dict[str, Any] = {
         "requests": state.requests, "kind_keys": state.kind_keys, "jobs": state.jobs, "sittings": state.sittings,
-        "chain.keys": state.chain.keys, "chain.latest": state.chain.latest, "submitters": state.submitters,
-        "kinds": state.kinds, "beliefs": state.beliefs, "record": state.record,
-        "outputs": Outputs(*(column[needed] for column in state.outputs)),
+        "chain.keys": state.chain.keys, "submitters": state.submitters,
+        "kinds": state.kinds, "beliefs": state.beliefs, "quick_beliefs": state.quick_beliefs,
+        "record": state.record, "over": state.over,
         **{f"memories.{name}": memory for name, memory in state.memories.items()},
     }  # fmt: skip
     found = {f"{name}.{key}": value for name, part in parts.items() for key, value in part._asdict().items()}
-    forest = state.forest
-    return found | {f"names.{name}": texts(state.names[name]) for name in NAMED} | {
-        "ids": texts(state.ids), "progress": state.progress, "outputs.rows": needed, "rungs": state.rungs,
-        "chain.session": state.chain.session, "chain.level": state.chain.level,
-        "forest.models": texts(forest.models), "forest.window": forest.window,
-        "forest.counts": np.array([forest.n_ended, forest.n_fitted, state.n_submits, FORMAT]),
-        "as_of_s": np.array([state.as_of_s]),
+    forest, chain = state.forest, state.chain
+    derivable = {f"jobs.{name}" for name in DERIVED}
+    return {name: value for name, value in found.items() if name not in derivable} | outputs | {
+        "format": np.array([FORMAT]), "as_of_s": np.array([state.as_of_s]), "n_submits": np.array([state.n_submits]),
+        "site.facts": texts(state.site.keys()), "site.values": texts(state.site.values()),
+        **{f"names.{name}": texts(state.names[name]) for name in NAMED},
+        "ids": texts(name for name, keeps in zip(state.ids, is_open, strict=True) if keeps), "progress": state.progress,
+        "rungs": state.rungs, "forest.models": texts(forest.models), "forest.window": forest.window,
+        "forest.n_ended": np.array([forest.n_ended]), "forest.n_fitted": np.array([forest.n_fitted]),
+        "chain.session": chain.session, "chain.level": chain.level, "chain.n_entries": chain.latest.n_entries,
+        "chain.runtime_s": chain.latest.runtime_s, "chain.is_stopped": np.isinf(chain.latest.bound_s),
     }  # fmt: skip
 
 
-def state_of(arrays: Mapping[str, Array]) -> State:
-    """The State of `arrays_of`; InputError where it is of another format."""
-    counts = arrays["forest.counts"]
-    if int(counts[3]) != FORMAT:
-        raise InputError("state", f"format {int(counts[3])}", f"format {FORMAT}", "run again to learn it anew")
-    memories = {name.split(".")[1] for name in arrays if name.startswith("memories.")}
-    jobs = _part(Jobs, arrays, "jobs")
+def state_of(arrays: Mapping[str, Array], *, goes_on: bool = True) -> State:
+    """The State of `arrays_of`; one that does not go on has no outputs and ids. KeyError where an array is missing."""
+    memories = dict.fromkeys(name.split(".")[1] for name in arrays if name.startswith("memories."))
+    jobs = _jobs(arrays)
     return State(
-        names={name: list(arrays[f"names.{name}"]) for name in NAMED},
+        names={name: {text: code for code, text in enumerate(arrays[f"names.{name}"])} for name in NAMED},
         requests=_part(Keys, arrays, "requests"), kind_keys=_part(Keys, arrays, "kind_keys"), jobs=jobs,
-        ids=list(arrays["ids"]), progress=arrays["progress"], outputs=_outputs(arrays, len(jobs.who)),
+        ids=_ids(arrays) if goes_on else [], progress=arrays["progress"], outputs=_outputs(arrays, goes_on=goes_on),
         sittings=_part(Sittings, arrays, "sittings"),
-        memories={name: _part(Memory, arrays, f"memories.{name}") for name in sorted(memories)},
-        chain=Chain(
-            _part(Keys, arrays, "chain.keys"), arrays["chain.level"], arrays["chain.session"],
-            _part(Latest, arrays, "chain.latest"),
-        ),
+        memories={name: _part(Memory, arrays, f"memories.{name}") for name in memories}, chain=_chain(arrays),
         submitters=_part(Submitters, arrays, "submitters"), kinds=_part(Kinds, arrays, "kinds"),
-        beliefs=_part(Beliefs, arrays, "beliefs"),
-        forest=Forest(tuple(arrays["forest.models"]), int(counts[0]), int(counts[1]), arrays["forest.window"]),
-        rungs=arrays["rungs"], record=_part(Record, arrays, "record"), n_submits=int(counts[2]),
-        as_of_s=float(arrays["as_of_s"][0]),
+        beliefs=_part(Beliefs, arrays, "beliefs"), quick_beliefs=_part(Beliefs, arrays, "quick_beliefs"),
+        forest=Forest(
+            tuple(arrays["forest.models"]), int(arrays["forest.n_ended"][0]), int(arrays["forest.n_fitted"][0]),
+            arrays["forest.window"],
+        ),
+        rungs=arrays["rungs"], record=_part(Record, arrays, "record"), over=_part(Over, arrays, "over"),
+        n_submits=int(arrays["n_submits"][0]),
+        as_of_s=float(arrays["as_of_s"][0]), site=dict(zip(arrays["site.facts"], arrays["site.values"], strict=True)),
     )  # fmt: skip
 
 
 def texts(values: Any) -> Array:
     """Texts as an array of objects."""
-    found = np.empty(len(values), object)
-    found[:] = list(values)
+    listed = list(values)
+    found = np.empty(len(listed), object)
+    found[:] = listed
     return found
 
 
@@ -79,9 +148,33 @@ def _part(kind: Any, arrays: Mapping[str, Array], name: str) -> Any:
     return kind(*(arrays[f"{name}.{key}"] for key in kind._fields))
 
 
-def _outputs(arrays: Mapping[str, Array], n_jobs: int) -> Outputs:
-    kept = _part(Outputs, arrays, "outputs")
-    found = no_outputs(n_jobs, kept.seen.shape[1], kept.method_s.shape[1], kept.quantiles_s.shape[1])
-    for column, values in zip(found, kept, strict=True):
-        column[arrays["outputs.rows"]] = values
+def _jobs(arrays: Mapping[str, Array]) -> Jobs:
+    known: dict[str, Any] = {name: arrays[f"jobs.{name}"] for name in Jobs._fields if name not in DERIVED}
+    return Jobs(**(known | derived(known["requested_s"], known["procs"], known["local_s"])))
+
+
+def _ids(arrays: Mapping[str, Array]) -> list[str]:
+    open_ids = iter(arrays["ids"])
+    return ["" if progress == OVER else next(open_ids) for progress in arrays["progress"].tolist()]
+
+
+def _chain(arrays: Mapping[str, Array]) -> Chain:
+    level, runtime_s = arrays["chain.level"], arrays["chain.runtime_s"]
+    bound_s = np.where(arrays["chain.is_stopped"], np.inf, runtime_s)
+    # The estimator asks no question about shares of requests.
+    share = np.full(len(runtime_s), np.nan)
+    latest = linked(arrays["chain.n_entries"], level, runtime_s, bound_s, share)
+    return Chain(_part(Keys, arrays, "chain.keys"), level, arrays["chain.session"], latest)
+
+
+def _outputs(arrays: Mapping[str, Array], *, goes_on: bool) -> Outputs:
+    progress = arrays["progress"]
+    n_seen, n_methods = arrays["outputs.seen"].shape[1], arrays["outputs.method_s"].shape[1]
+    found = no_outputs(len(progress) if goes_on else 0, n_seen, n_methods, arrays["outputs.quantiles_s"].shape[1])
+    if goes_on:
+        is_open = progress != OVER
+        is_needed = is_open.copy()
+        is_needed[arrays["forest.window"]] = True
+        for name, column in found._asdict().items():
+            column[is_needed if name in FITTED else is_open] = arrays[f"outputs.{name}"]
     return found

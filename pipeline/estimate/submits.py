@@ -56,6 +56,12 @@ class Events(NamedTuple):
     """Place of the first submit among the jobs; -1: the submits are questions, which change nothing."""
 
 
+def derived(requested_s: Floats, procs: Floats, local_s: Ints) -> dict[str, Floats]:
+    """The columns of Jobs that follow from others."""
+    log_request = np.log(np.where(requested_s > 0, requested_s, np.nan))
+    return {"log_request": log_request, "log_procs": np.log(procs), "hour": (local_s % 86_400) / 3600.0}
+
+
 def jobs_of(history: History) -> Jobs:
     """A History's values; numbers of requests, bursts and sessions are -1 until they are set."""
     n, requested_s = len(history), np.where(history.requested_s > 0, history.requested_s, 0.0)
@@ -66,8 +72,7 @@ def jobs_of(history: History) -> Jobs:
         is_lower_bound=history.is_lower_bound, is_learnt=history.is_learnt,
         who=history.codes["who"], what=history.codes["what"], queue=history.codes["queue"],
         group=history.codes["user_group"], request=unset,
-        log_request=np.log(np.where(requested_s > 0, requested_s, np.nan)), log_procs=np.log(history.procs),
-        hour=(history.local_s % 86_400) / 3600.0, burst=unset, place=np.zeros(n), session=unset,
+        burst=unset, place=np.zeros(n), session=unset, **derived(requested_s, history.procs, history.local_s),
     )  # fmt: skip
 
 

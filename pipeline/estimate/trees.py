@@ -7,6 +7,7 @@ import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.estimate.lightgbm_model import Model
 from pipeline.estimate.submits import Events, Jobs, capped
 
 FIRST_FIT_JOBS = 500
@@ -86,26 +87,24 @@ def _refits(fitted: int, n_ended: int, every: int) -> Iterator[int]:
 
 def _predict(found: Floats, models: tuple[str, ...], chosen: Any, seen: Floats) -> None:
     if models and chosen.any():
-        found[chosen] = np.column_stack([loaded(model).predict(seen[chosen], num_threads=1) for model in models])
+        found[chosen] = np.column_stack([loaded(model).predict(seen[chosen]) for model in models])
 
 
-_LOADED: dict[str, Any] = {}
+_LOADED: dict[str, Model] = {}
 """The models in use, ready to predict: reading one from its text takes longer than asking it."""
 
 
-def loaded(model: str) -> Any:
+def loaded(model: str) -> Model:
     """A model that predicts, from LightGBM's text."""
     if model not in _LOADED:
-        import lightgbm  # noqa: PLC0415  (half a second, which most commands need not wait for)
-
         if len(_LOADED) >= 16:
             _LOADED.clear()
-        _LOADED[model] = lightgbm.Booster(model_str=model)
+        _LOADED[model] = Model(model)
     return _LOADED[model]
 
 
 def _fitted(inputs: Floats, target: Floats, weight: Floats, share: float, settings: ForecastSettings) -> str:
-    import lightgbm  # noqa: PLC0415
+    import lightgbm  # noqa: PLC0415  (half a second, which who only asks need not wait for)
 
     parameters = {
         "objective": "quantile", "alpha": share, "num_leaves": settings.leaves, "learning_rate": LEARNING_RATE,

@@ -7,7 +7,7 @@ same arrays, so that an answer is the same to the bit, whichever of them gives i
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from pipeline.estimate import chains, kinds
 from pipeline.estimate.combine import FIRST_LOG, FIRST_RUNGS, MEMORIES, N_SEEN, answered
 from pipeline.estimate.history import History
 from pipeline.estimate.keys import mixed, numbers, with_new
+from pipeline.estimate.records import LATE, fates_of, over_by
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.sittings import with_sittings
 from pipeline.estimate.state import (
@@ -65,12 +66,19 @@ def _stale(history: History, settings: ForecastSettings) -> Floats:
     return found
 
 
-def learn(history: History, settings: ForecastSettings, as_of_s: float, part_jobs: int = PART_JOBS) -> State:
-    """The State of a log at a time: jobs submitted by then, and what had happened to them by then."""
+def learn(
+    history: History, settings: ForecastSettings, as_of_s: float, part_jobs: int = PART_JOBS,
+    ids: list[str] | None = None,
+) -> State:  # fmt: skip
+    """The State of a log at a time: jobs submitted by then, and what had happened to them by then.
+
+    `ids` names each job's record; without it, its row does.
+    """
     known, state = history.known_by(as_of_s), empty()
-    for _, held in _passes(known, settings, as_of_s, part_jobs):
+    ids = [str(row) for row in known.row] if ids is None else ids[: len(known)]
+    for _, held in _passes(known, settings, as_of_s, part_jobs, ids=ids):
         state = held
-    return replace(state, as_of_s=as_of_s)
+    return replace(state, as_of_s=as_of_s, over=over_by(state.over, known, ids, as_of_s))
 
 
 def empty() -> State:
@@ -80,7 +88,7 @@ def empty() -> State:
 
 def estimate(state: State, questions: History, settings: ForecastSettings) -> Floats:
     """(jobs, 6) quantiles, s, of jobs submitted at or after the state's time; each is answered by itself."""
-    jobs = jobs_of(_known_codes(questions, state))
+    jobs = jobs_of(recoded(questions, state.names))
     jobs = jobs._replace(request=numbers(state.requests, _request_digests(jobs)))
     jobs = with_sittings(jobs, state.sittings, state.n_submits, _gaps_s(settings), registers=False)
     n, none = len(jobs.who), np.empty(0, np.int64)
@@ -93,23 +101,23 @@ def estimate(state: State, questions: History, settings: ForecastSettings) -> Fl
     return outputs.quantiles_s
 
 
-def _known_codes(questions: History, state: State) -> History:
-    """The questions with the state's codes; a value that it does not know has the code that the next new one gets."""
-    own = coded(questions, state.names)[0].codes
-    return replace(questions, codes={**own, **{name: np.minimum(own[name], len(state.names[name])) for name in NAMED}})
+def with_new_names(history: History, names: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    """The codes in `names`, and behind them those of the history's texts that are new."""
+    found = {name: dict(names[name]) for name in NAMED}
+    for name, codes in found.items():
+        for text in history.names[name]:
+            codes.setdefault(text, len(codes))
+    return found
 
 
-def coded(history: History, names: dict[str, list[str]]) -> tuple[History, dict[str, list[str]]]:
-    """The history with codes as in `names`, and `names` with what is new behind them."""
-    codes, known = dict(history.codes), {}
+def recoded(history: History, names: dict[str, dict[str, int]]) -> History:
+    """The history with codes as in `names`; every text that is not among them has the one code behind the last."""
+    codes = dict(history.codes)
     for name in NAMED:
-        place = {text: code for code, text in enumerate(names[name])}
-        used = history.names[name]
-        new = [text for text in used if text not in place]
-        place |= {text: len(names[name]) + code for code, text in enumerate(new)}
-        codes[name] = np.array([*(place[text] for text in used), -1], np.int64)[history.codes[name]]
-        known[name] = names[name] + new
-    return replace(history, codes=codes), known
+        used, place = np.unique(history.codes[name], return_inverse=True)
+        known = [names[name].get(history.names[name][code], len(names[name])) if code >= 0 else -1 for code in used]
+        codes[name] = np.array(known, np.int64)[place]
+    return replace(history, codes=codes)
 
 
 def update(
@@ -118,29 +126,27 @@ def update(
     """The State after more of the log: jobs submitted since, and what has become of those that were not over.
 
     `ids` names each job's record, as in `state.ids`. The result is that of learning the whole log at once, to the bit,
-    where every record came in time. A job submitted before the state's time and not known to it counts as submitted
-    at that time; a change to a job that is over is not seen.
+    where every record came in time. A job submitted by the state's time and not known to it counts as submitted at
+    that time; one that ended more than RECOGNISED_S before, or is known to be over, is left out.
     """
     known = later.known_by(as_of_s)
     ids = ids[: len(known)]
-    state, is_new = _brought_up_to_date(_copied(state), known, ids)
-    fresh = known.take(np.flatnonzero(is_new))
+    fates = fates_of(state, known, ids)
+    state = _brought_up_to_date(_copied(state), known, fates.place)
+    rows = np.flatnonzero(fates.fate >= LATE)
+    fresh = known.take(rows)
     fresh = replace(fresh, submit_s=np.maximum(fresh.submit_s, state.as_of_s))
-    fresh_ids = [name for name, new in zip(ids, is_new, strict=True) if new]
-    for _, held in _passes(fresh, settings, as_of_s, part_jobs, state, fresh_ids):
+    for _, held in _passes(fresh, settings, as_of_s, part_jobs, state, [ids[row] for row in rows]):
         state = held
-    return replace(state, as_of_s=as_of_s)
+    return replace(state, as_of_s=as_of_s, over=over_by(state.over, known, ids, as_of_s))
 
 
-def _brought_up_to_date(state: State, known: History, ids: list[str]) -> tuple[State, np.ndarray]:
-    """The state with starts and ends of its open jobs, and which of the records are not among these."""
-    place = {name: row for row, name in enumerate(state.ids) if name}
-    rows = np.array([place.get(name, -1) for name in ids], np.int64)
-    found, at = np.flatnonzero(rows >= 0), rows[rows >= 0]
-    jobs = state.jobs
+def _brought_up_to_date(state: State, known: History, place: Ints) -> State:
+    """The state with starts and ends of its open jobs, each of which stands at its record's place."""
+    found = np.flatnonzero(place >= 0)
     for column in ("start_s", "end_s", "runtime_s", "is_lower_bound", "is_learnt"):
-        getattr(jobs, column)[at] = getattr(known, column)[found]
-    return state, rows < 0
+        getattr(state.jobs, column)[place[found]] = getattr(known, column)[found]
+    return state
 
 
 def _copied(state: State) -> State:
@@ -156,14 +162,15 @@ def _passes(
 ) -> Iterator[tuple[Floats, State]]:  # fmt: skip
     """Each part's quantiles and the State behind it; at least one part, and the last one ends at `until_s`."""
     state = state or empty()
-    history, names = coded(history, state.names)
+    names = with_new_names(history, state.names)
+    history = recoded(history, names)
     names_known = {name: len(texts) for name, texts in state.names.items()}
     edges = [*range(0, len(history), part_jobs), len(history)] if len(history) else [0, 0]
     for start, stop in pairwise(edges):
         own = history.take(np.arange(start, stop))
         for name in NAMED:
             names_known[name] = max(names_known[name], int(own.codes[name].max(initial=-1)) + 1)
-        state = replace(state, names={name: names[name][:n] for name, n in names_known.items()})
+        state = replace(state, names={name: dict(islice(names[name].items(), n)) for name, n in names_known.items()})
         part_until_s = until_s if stop == len(history) else float(own.submit_s[-1])
         own_ids = [str(row) for row in own.row] if ids is None else ids[start:stop]
         outputs, state = _extended(state, own, own_ids, part_until_s, settings)

@@ -1,0 +1,60 @@
+"""Which jobs of a State the records of a later log are about: open ones, ones that were over, or new ones."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.core.arrays import Bools, Ints
+from pipeline.estimate.history import History
+from pipeline.estimate.keys import MASK
+from pipeline.estimate.state import OVER, Over, State
+
+RECOGNISED_S = 30 * 86_400.0
+"""For how long after its end a job is known by its id, so that a record that comes twice is not learnt twice."""
+
+OPEN, KNOWN, TOO_LATE, LATE, NEW = range(5)
+"""Of a job that was not over; of one that was; of one that ended too long ago to be known; of one that nobody had
+reported by the state's time, though it was submitted by then; of one submitted since."""
+
+
+class Fates(NamedTuple):
+    """Per record its fate, and the place of its job in the State (-1: not open there)."""
+
+    fate: Ints
+    place: Ints
+
+
+def fates_of(state: State, records: History, ids: Sequence[str]) -> Fates:
+    """What each record of a later log is to the State; `ids` names the records as `state.ids` does."""
+    is_open = (state.progress != OVER).tolist()
+    known = {name: row for row, (name, keeps) in enumerate(zip(state.ids, is_open, strict=True)) if keeps}
+    place = np.array([known.get(name, -1) for name in ids], np.int64)
+    fate = np.where(records.submit_s > state.as_of_s, NEW, LATE)
+    fate[records.end_s <= state.as_of_s - RECOGNISED_S] = TOO_LATE
+    asked = np.flatnonzero((fate == LATE) & (place < 0))
+    fate[asked[np.isin(_digests(ids[row] for row in asked.tolist()), state.over.digest)]] = KNOWN
+    fate[place >= 0] = OPEN
+    return Fates(fate, place)
+
+
+def over_by(before: Over, records: History, ids: Sequence[str], as_of_s: float) -> Over:
+    """The jobs that were over at a time and had not been for long: those of before, and those of the records."""
+    ended = np.flatnonzero(_is_recent(records.end_s, as_of_s))
+    digest = np.concatenate([before.digest, _digests(ids[row] for row in ended.tolist())])
+    end_s = np.concatenate([before.end_s, records.end_s[ended]])
+    digest, first = np.unique(digest, return_index=True)
+    is_kept = _is_recent(end_s[first], as_of_s)
+    return Over(digest[is_kept], end_s[first][is_kept])
+
+
+def _is_recent(end_s: np.ndarray, as_of_s: float) -> Bools:
+    found: Bools = (end_s <= as_of_s) & (end_s > as_of_s - RECOGNISED_S)
+    return found
+
+
+def _digests(names: Iterable[str]) -> Ints:
+    """A 63-bit hash of each name."""
+    raw = b"".join(hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest() for name in names)
+    return (np.frombuffer(raw, "<u8") & MASK).astype(np.int64)

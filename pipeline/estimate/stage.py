@@ -1,0 +1,101 @@
+"""The estimator as a stage: from JOBS to a STATE, and from a STATE and later JOBS to the next one."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.core.arrays import Array, floats, proc_seconds
+from pipeline.core.errors import InputError
+from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.core.report import Fact, Report, Tally
+from pipeline.core.settings import SiteSettings
+from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, History, history
+from pipeline.estimate.records import KNOWN, LATE, NEW, OPEN, TOO_LATE, fates_of
+from pipeline.estimate.score import scores
+from pipeline.estimate.state import OVER, Record, State
+from pipeline.estimate.state_table import loaded_state, state_table
+from pipeline.estimate.walltime import learn, update
+
+UNUSABLE, AFTER = "unusable", "after_as_of"
+"""Why a record is no part of a State: no submit, no processors or no job at all; submitted after the State's time."""
+
+
+def learn_state(
+    jobs: pa.Table, site: SiteSettings, settings: ForecastSettings, names: str = "", as_of_s: float | None = None
+) -> tuple[pa.Table, Report]:
+    """STATE of a log at a time, by default its newest instant; `names` tells the key of hashed names from another."""
+    past = history(jobs, site.timezone)
+    until_s = newest_s(jobs, past) if as_of_s is None else float(as_of_s)
+    state = learn(past, settings, until_s, ids=ids_of(jobs, past))
+    facts = {"name": site.name, "timezone": site.timezone, "names": names, "columns": " ".join(filled(jobs))}
+    state = replace(state, site=facts)
+    fate = np.where(past.submit_s > until_s, AFTER, "")
+    return state_table(state, settings), _report("learn", jobs, past, fate, state, {})
+
+
+def update_state(earlier: pa.Table, jobs: pa.Table, as_of_s: float | None = None) -> tuple[pa.Table, Report]:
+    """STATE after more of the log: new jobs, and records of those that were not over; others may be among them.
+
+    The result is that of learning the whole log at once, to the bit, where every record came in time. InputError where
+    the time is before that of the State.
+    """
+    state, settings = loaded_state(earlier, "the state to update")
+    later = history(jobs, state.site["timezone"])
+    until_s = max(newest_s(jobs, later), state.as_of_s) if as_of_s is None else float(as_of_s)
+    if until_s < state.as_of_s:
+        found = f"a state as of {state.as_of_s:.0f} s"
+        raise InputError("the state to update", found, f"none later than {until_s:.0f} s")
+    ids = ids_of(jobs, later)
+    known = later.known_by(until_s)
+    fate = np.append(fates_of(state, known, ids[: len(known)]).fate, np.full(len(later) - len(known), -1))
+    facts = {**state.site, "columns": " ".join(dict.fromkeys([*state.site["columns"].split(), *filled(jobs)]))}
+    state = replace(update(state, later, ids, settings, until_s), site=facts)
+    counts: dict[str, Fact] = {
+        name: int((fate == one).sum()) for name, one in (("n_open", OPEN), ("n_late", LATE), ("n_new", NEW))
+    }
+    why = np.select([fate == -1, fate == KNOWN, fate == TOO_LATE], [AFTER, "known_to_be_over", "too_late"], "")
+    return state_table(state, settings), _report("update", jobs, later, why, state, counts)
+
+
+def ids_of(jobs: pa.Table, past: History) -> list[str]:
+    """Per job of the history what names its record: site, job id and restart."""
+    rows = pa.array(past.row)
+    site, job_id = (jobs.column(name).cast(pa.string()).take(rows).to_pylist() for name in ("site", "job_id"))
+    restart = jobs.column("restart").take(rows).to_pylist()
+    return [f"{where}\0{name}\0{number}" for where, name, number in zip(site, job_id, restart, strict=True)]
+
+
+def newest_s(jobs: pa.Table, past: History) -> float:
+    """The newest submit, start or end of a log, s; minus infinity where there is none."""
+    instants = np.concatenate([floats(jobs, name)[past.row] for name in ("submit_s", "start_s", "end_s")])
+    return float(np.max(instants[~np.isnan(instants)], initial=-np.inf))
+
+
+def filled(jobs: pa.Table) -> list[str]:
+    """The columns that tell who and what a job is, of those that the log fills."""
+    names = dict.fromkeys((*WHO, *WHAT, *ATTRIBUTES))
+    return [name for name in names if jobs.column(name).null_count < jobs.num_rows]
+
+
+def score_of(record: Record) -> dict[str, float]:
+    """The figures of `scores` over the latest ended jobs, each as it was answered at its submit; none without a job."""
+    n_jobs = len(record.runtime_s)
+    return dict(scores(record.runtime_s, record.quantiles_s, np.ones(n_jobs, np.bool_))) if n_jobs else {}
+
+
+def _report(stage: str, jobs: pa.Table, past: History, why: Array, state: State, counts: dict[str, Fact]) -> Report:
+    """`why`: per job of the history the reason it is no part of the State, empty for those that are."""
+    reason = np.full(jobs.num_rows, UNUSABLE, object)
+    reason[past.row] = why
+    work_s = proc_seconds(jobs)
+    reasons = [str(name) for name in np.unique(reason)]
+    tally = {name: Tally(int((reason == name).sum()), float(work_s[reason == name].sum())) for name in reasons}
+    kept = tally.pop("", Tally())
+    open_jobs = int((state.progress != OVER).sum())
+    known: dict[str, Fact] = {
+        "as_of_s": state.as_of_s, "n_submitters": len(state.names["who"]), "n_kinds": len(state.kind_keys),
+        "n_open": open_jobs,
+    }  # fmt: skip
+    seen = Tally(jobs.num_rows, float(work_s.sum()))
+    return Report(stage, "job", seen, kept, tally, known | counts | score_of(state.record))
