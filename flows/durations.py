@@ -1,12 +1,16 @@
-"""Times as a person writes them on a command line; one that could mean two things is refused."""
+"""Times and sizes as a person writes them on a command line; one that could mean two things is refused."""
 
 import re
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
-from pipeline.core.errors import InputError
+from pipeline.core.errors import ConfigError, InputError
 from pipeline.core.text import printable
 
 _UNIT_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
 _PARTS = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
+_UNIT_KIB = {"k": 1.0, "m": 1024.0, "g": 1024.0**2, "t": 1024.0**3}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmgt])(?:i?b)?")
 _CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d)")
 
 
@@ -22,3 +26,28 @@ def seconds(text: str, option: str) -> float:
     if not 0 < found < float("inf"):
         raise InputError(f"{option} {printable(text)}", "no time with its unit", "one as in 4h, 1h30m or 04:00:00")
     return found
+
+
+def kibibytes(text: str, option: str) -> float:
+    """Kibibytes of 512M, 4G or 1.5TiB; InputError otherwise: a bare number has no unit."""
+    found = _SIZE.fullmatch(text.strip().lower())
+    if not found or float(found[1]) == 0:
+        raise InputError(f"{option} {printable(text)}", "no size with its unit", "one as in 512M or 4G")
+    return float(found[1]) * _UNIT_KIB[found[2]]
+
+
+def instant_s(option: str, said: str, timezone: str) -> int:
+    """UTC epoch seconds of an ISO date or instant, of the zone where it names none; InputError or ConfigError."""
+    try:
+        instant = datetime.fromisoformat(said)
+        zoned = instant if instant.tzinfo else instant.replace(tzinfo=_zone(timezone))
+        return int(zoned.astimezone(UTC).timestamp())
+    except (ValueError, OverflowError):
+        raise InputError(option, f"'{printable(said)}'", "a date as in 2026-01-31 or 2026-01-31T08:00") from None
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (OSError, KeyError, ValueError):
+        raise ConfigError("site.timezone", f"'{printable(name)}'", "an IANA zone, as in Europe/Stockholm") from None

@@ -4,11 +4,10 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
-from pipeline.core.errors import ConfigError, InputError
+from flows.durations import instant_s
+from pipeline.core.errors import InputError
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.text import printable
 from pipeline.ingest.sacct_live import Window, live
@@ -44,22 +43,6 @@ def window_of(since: str | None, until: str | None, timezone: str, days: int, no
 
     Both are ISO dates or instants, of the site's zone where they name none. ConfigError or InputError for others.
     """
-    until_s = _instant("--until", until, timezone) if until else now_s
-    since_s = _instant("--since", since, timezone) if since else until_s - days * _DAY_S
+    until_s = instant_s("--until", until, timezone) if until else now_s
+    since_s = instant_s("--since", since, timezone) if since else until_s - days * _DAY_S
     return Window(since_s, until_s)
-
-
-def _instant(option: str, said: str, timezone: str) -> int:
-    try:
-        instant = datetime.fromisoformat(said)
-        zoned = instant if instant.tzinfo else instant.replace(tzinfo=_zone(timezone))
-        return int(zoned.astimezone(UTC).timestamp())
-    except (ValueError, OverflowError):
-        raise InputError(option, f"'{printable(said)}'", "a date as in 2026-01-31 or 2026-01-31T08:00") from None
-
-
-def _zone(name: str) -> ZoneInfo:
-    try:
-        return ZoneInfo(name)
-    except (OSError, KeyError, ValueError):
-        raise ConfigError("site.timezone", f"'{printable(name)}'", "an IANA zone, as in Europe/Stockholm") from None

@@ -1,98 +1,121 @@
-"""What `walltime query` does, apart from printing: a question, the published tables, an answer and why."""
+"""What `walltime query` does, apart from printing: jobs, the published State, answers and what they rest on."""
 
 import time
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.compute as pc
+import numpy as np
 
+from flows.durations import instant_s
+from flows.query_fit import fit_of
+from flows.query_names import as_ingested
+from flows.render import instant
+from pipeline.core.arrays import Floats
 from pipeline.core.errors import InputError
+from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.core.matching import Value
-from pipeline.core.store import filled_columns, find_only_row, find_row, read_columns
-from pipeline.core.tables import ESTIMATES, GROUPS, PREDICTIONS
-from pipeline.predict.lookup import Answer, Fitted, Question, look_up, wanted
+from pipeline.core.store import read_columns
+from pipeline.core.tables import STATE
+from pipeline.estimate.compiled import interpreted
+from pipeline.estimate.history import History
+from pipeline.estimate.questions import Basis, basis_of, questions_of, score_of, usual_procs
+from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.state import State
+from pipeline.estimate.state_table import loaded_state
+from pipeline.estimate.walltime import estimate
 from pipeline.publish import Manifest, load_manifest
 
-_FIT = (
-    "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95", "reliability", "method",
-)  # fmt: skip
+METHOD = "walltime"
+
+FEW = 300
+"""Up to as many questions are answered sooner than compiled kernels are loaded."""
 
 
-def answer(published: Path, values: Mapping[str, Value], site: str | None = None) -> dict[str, Any]:
-    """The answer to one job in plain values; `seconds`: how long it took, from the manifest on.
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a folder's tables hold to answer from."""
 
-    Ages count to the newest end in the tables, the moment they speak of. InputError where tables are missing, hold
-    no job, or no job of the site asked for.
+    manifest: Manifest
+    state: State
+    settings: ForecastSettings
+    where: str
+
+
+def held_in(published: Path, n_questions: int = 1) -> Held:
+    """The State of a published folder; InputError where there is none, or it has learnt from no job."""
+    manifest = load_manifest(published)
+    path = manifest.path(STATE.name)
+    # Compiled kernels take arrays that could be written, and copying these takes longer than a few questions.
+    state, settings = loaded_state(read_columns(path, STATE), str(path), goes_on=n_questions > FEW)
+    if not len(state.record.runtime_s):
+        do = "run over a log with jobs that ended"
+        raise InputError(str(path), "a state that has learnt from no job", "one that has seen a job end", do)
+    return Held(manifest, state, settings, str(path))
+
+
+def answer(published: Path, job: Mapping[str, Value], key_file: Path | None = None) -> dict[str, Any]:
+    """The answer to one job, as values of JOBS columns, in plain values; `seconds` it took, from the manifest on.
+
+    Its value `at` says when it is submitted, by default at the State's time. InputError where tables are missing or
+    know nothing.
     """
     began = time.perf_counter()
-    manifest = load_manifest(published)
-    estimates = read_columns(manifest.path(ESTIMATES.name), ESTIMATES)
-    as_of_s = manifest.data_newest_end_s
-    if as_of_s is None:
-        as_of_s = pc.max(estimates.column("newest_end_s")).as_py()
-    question = Question(values, site)
-    found = look_up(estimates, question, as_of_s, lambda: _fitted(manifest, question))
-    if found is None:
-        raise _no_job(manifest, site)
-    return _plain(found, manifest, as_of_s) | {"seconds": time.perf_counter() - began}
+    held = held_in(published)
+    (found,) = answers(held, [job], key_file)
+    fit = {"fit": fit_of(held.manifest, found["job"])}
+    return found | fit | facts_of(held) | {"seconds": time.perf_counter() - began}
 
 
-def _fitted(manifest: Manifest, question: Question) -> Fitted | None:
-    """The scalability fit of the job's group at its processors; None where there is no such group or size.
-
-    Where the question leaves columns of a group open, the only group with what it does tell is the job's.
-    """
-    named = [str(name) for name in manifest.settings.get("group", {}).get("template", ())]
-    template = filled_columns(manifest.path(GROUPS.name), GROUPS, named)
-    held = wanted(template, question) if template else None
-    if held is None:
-        return None
-    names = ("group_id", "n_jobs", "n_sizes", "last_end_s")
-    told = {name: value for name, value in held.items() if value is not None}
-    group = find_row(manifest.path(GROUPS.name), GROUPS, held, names)
-    if group is None and len(told) < len(held):
-        group = find_only_row(manifest.path(GROUPS.name), GROUPS, told, names)
-    if group is None:
-        return None
-    at = {"group_id": group["group_id"], "procs": question.values["procs"]}
-    fit = find_row(manifest.path(PREDICTIONS.name), PREDICTIONS, at, _FIT)
-    return None if fit is None else _as_fitted("+".join(template), group, fit)
+def answers(held: Held, jobs: Sequence[Mapping[str, Value]], key_file: Path | None = None) -> list[dict[str, Any]]:
+    """Per job its values as ingest writes them, its quantiles, s, and what these rest on."""
+    ingested = as_ingested(held.state, held.manifest.settings, key_file)
+    known = [ingested(job) for job in jobs]
+    submit_s = np.array([_at_s(held, job.get("at")) for job in jobs])
+    questions = questions_of(known, submit_s, held.state.site["timezone"])
+    is_open = np.isnan(questions.procs)
+    questions.procs[is_open] = usual_procs(held.state, questions)[is_open]
+    basis = basis_of(held.state, questions)
+    columns = (submit_s, questions.procs, is_open, *basis)
+    rows = zip(known, _asked(held, questions), *(column.tolist() for column in columns), strict=True)
+    return [_plain(job, quantiles_s, held.state.as_of_s, *values) for job, quantiles_s, *values in rows]
 
 
-def _as_fitted(template: str, group: Mapping[str, Any], fit: Mapping[str, Any]) -> Fitted:
-    return Fitted(
-        template=template,
-        runtime_s=fit["runtime_s"],
-        lo80_s=fit["runtime_s_lo80"],
-        hi80_s=fit["runtime_s_hi80"],
-        lo95_s=fit["runtime_s_lo95"],
-        hi95_s=fit["runtime_s_hi95"],
-        reliability=fit["reliability"],
-        method=fit["method"],
-        n_jobs=group["n_jobs"],
-        n_sizes=group["n_sizes"],
-        newest_end_s=group["last_end_s"],
-    )
-
-
-def _no_job(manifest: Manifest, site: str | None) -> InputError:
-    where = str(manifest.path(ESTIMATES.name))
-    if site is None:
-        return InputError(where, "estimates from no job at all", "at least one", "run over a log with jobs")
-    return InputError("--site", f"no job of {site} in {where}", f"the site of the run, as {manifest.site}")
-
-
-def _plain(found: Answer, manifest: Manifest, as_of_s: int | None) -> dict[str, Any]:
-    plain = asdict(found)
-    quantiles = plain.pop("quantiles_s")
+def _plain(
+    job: dict[str, Value], quantiles_s: list[float], as_of_s: float, submit_s: float, procs: float, is_usual: bool,
+    *basis: int,
+) -> dict[str, Any]:  # fmt: skip
+    by_share = {f"runtime_s_q{round(100 * share)}": s for share, s in zip(QUANTILES, quantiles_s, strict=True)}
     return {
-        "runtime_s": quantiles[50],
-        **{f"runtime_s_q{q}": value for q, value in quantiles.items()},
-        **plain,
-        "passed": list(found.passed),
-        "as_of_s": as_of_s,
-        "run_id": manifest.run_id,
-        "site": manifest.site,
-    }
+        "job": job, "runtime_s": by_share["runtime_s_q50"], **by_share, "submit_s": submit_s,
+        "age_s": max(submit_s - as_of_s, 0.0), "procs": int(procs), "is_usual_procs": is_usual,
+        **dict(zip(Basis._fields, basis, strict=True)),
+    }  # fmt: skip
+
+
+def facts_of(held: Held) -> dict[str, Any]:
+    """What holds for every answer: the method, how good it was on this log, and until when it knows the log."""
+    figures = score_of(held.state.record)
+    promises = {f"held_q{round(100 * share)}": figures[f"coverage_q{100 * share:.0f}"] for share in QUANTILES}
+    return {
+        "method": METHOD, "mae_over_mean": figures["mae_over_mean"], "n_scored": int(figures["n_scored"]), **promises,
+        "as_of_s": int(held.state.as_of_s), "run_id": held.manifest.run_id, "site": held.manifest.site,
+    }  # fmt: skip
+
+
+def _asked(held: Held, questions: History) -> list[list[float]]:
+    with interpreted() if len(questions) <= FEW else nullcontext():
+        found: Floats = estimate(held.state, questions, held.settings)
+    return found.tolist()  # type: ignore[no-any-return]
+
+
+def _at_s(held: Held, said: Value) -> float:
+    if said is None:
+        return held.state.as_of_s
+    found = float(instant_s("--at", said, held.state.site["timezone"]) if isinstance(said, str) else said)
+    if found < held.state.as_of_s:
+        known = instant(int(held.state.as_of_s))
+        raise InputError("--at", f"{instant(int(found))}", f"{known} or later, as what is known reaches until then")
+    return found

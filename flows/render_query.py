@@ -1,66 +1,99 @@
 """What `walltime query` prints."""
 
-from collections.abc import Mapping
+import json
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flows.render import console, grid, instant, number, say
+from flows.render import console, grid, instant, number, plain_number, say
+
+PERCENT = (10, 50, 80, 90, 95, 99)
 
 
-def print_answer(found: Mapping[str, Any], requested_s: float | None) -> None:
-    """The estimate, its quantiles, and why: which template, how many jobs, how old, which fit."""
+def print_answer(found: Mapping[str, Any]) -> None:
+    """The estimate, its quantiles, what they rest on, and how far to trust them."""
     out = console()
-    out.print(_median(found["runtime_s"], is_any=found["template"] == "all"))
-    quantiles = [(q, found[f"runtime_s_q{q}"]) for q in (10, 50, 80, 90, 95, 99)]
-    rows = [(f"{q}%", number(value), say(span(value))) for q, value in quantiles if value is not None]
-    out.print(grid("", ("jobs done by then", "s", ""), rows))
-    for sentence in reasons(found, requested_s):
+    out.print(f"[bold]{span(found['runtime_s'])}[/bold] is how long such a job is expected to run (its median).")
+    rows = [
+        (f"{q}%", number(found[f"runtime_s_q{q}"]), say(span(found[f"runtime_s_q{q}"])), _share(found[f"held_q{q}"]))
+        for q in PERCENT
+    ]
+    out.print(grid("", ("jobs done by then", "s", "", "kept so far"), rows))
+    for sentence in reasons(found):
         out.print(say(sentence, 500))
 
 
-def _median(runtime_s: float | None, *, is_any: bool) -> str:
-    """A median is unknown where half of the jobs or more were stopped at their limits."""
-    if runtime_s is None:
-        return (
-            "So many jobs like this one were stopped before they were done that their median is unknown: ask for more."
-        )
-    if is_any:
-        return f"No job like this one is known; [bold]{span(runtime_s)}[/bold] is the median of what all jobs took."
-    return f"[bold]{span(runtime_s)}[/bold] is the median of what jobs like this one took."
+def print_rows(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]) -> None:
+    """A batch's answers as a table, and how far to trust them."""
+    out = console()
+    names = list(rows[0]) if rows else []
+    texts = sum(not name.startswith(("runtime_s", "n_", "is_known")) for name in names)
+    cells = [[plain_number(row[name]) for name in names] for row in rows]
+    out.print(grid("", names, cells, texts=texts))
+    out.print(say(trust(facts), 500))
 
 
-def reasons(found: Mapping[str, Any], requested_s: float | None) -> list[str]:
-    """Why, in sentences."""
-    said = [
-        f"Why: template {found['template']}, {found['n_jobs']:,} jobs{_censored(found['n_censored'])}{_age(found)}."
-    ]
-    if found["passed"]:
-        said.append(f"No answer for these very values, so passed over: {', '.join(found['passed'])}.")
-    if fit := found["fit"]:
-        said.append(_fit(fit, is_used=found["source"] == "predictions"))
-    high = next((q for q in (95, 90) if found[f"runtime_s_q{q}"] is not None), None)
-    if requested_s and high:
-        share = found[f"runtime_s_q{high}"] / requested_s
-        said.append(f"Of the {span(requested_s)} asked for, {high}% of such jobs need no more than {share:.0%}.")
+def print_lines(rows: Sequence[Mapping[str, Any]]) -> None:
+    """A batch's answers as JSON, one document a line."""
+    sys.stdout.writelines(json.dumps(row) + "\n" for row in rows)
+    sys.stdout.flush()
+
+
+def reasons(found: Mapping[str, Any]) -> list[str]:
+    """What the answer rests on and how far to trust it, in sentences."""
+    said = [_basis(found), trust(found), _age(found)]
+    if found["is_usual_procs"]:
+        said.insert(0, f"--procs is not given: the answer is for {found['procs']:,}, as jobs like it had.")
+    requested_s = found["job"].get("requested_s")
+    if requested_s:
+        share = found["runtime_s_q95"] / requested_s
+        said.append(f"Of the {span(requested_s)} asked for, 95% of such jobs need no more than {share:.0%}.")
+    if found["fit"]:
+        said.append(_fit(found["fit"]))
     return said
 
 
-def _censored(n_censored: int | None) -> str:
-    return f" ({n_censored:,} of them stopped before they were done)" if n_censored else ""
+def trust(facts: Mapping[str, Any]) -> str:
+    """How good the method was on this log, in a sentence."""
+    return (
+        f"On this log the method {facts['method']} has a mean absolute error of {facts['mae_over_mean']:.0%} of the "
+        f"mean runtime, and its q95 held {facts['held_q95']:.1%}, of the last {facts['n_scored']:,} jobs that ended."
+    )
+
+
+def _basis(found: Mapping[str, Any]) -> str:
+    everybody = f"{_jobs(found['n_everybody'])} of everybody that ran the same and asked for as much time"
+    who = next((found["job"].get(name) for name in ("user", "account", "user_group") if found["job"].get(name)), None)
+    if who is None:
+        return f"No submitter is given: the answer rests on jobs of everybody, among them {everybody}."
+    if not found["is_known"]:
+        return f"The log does not know {who}: the answer rests on jobs of everybody, among them {everybody}."
+    of_program = f", {found['n_program']:,} of them of this application" if found["n_program"] else ""
+    return (
+        f"It rests on {_jobs(found['n_submitter'])} of {who} that ended{of_program}, {found['n_kind']:,} with the same "
+        f"time and processors asked for, and on {everybody}."
+    )
+
+
+def _jobs(count: int) -> str:
+    return f"{count:,} job{'' if count == 1 else 's'}"
 
 
 def _age(found: Mapping[str, Any]) -> str:
-    if found["age_s"] is None:
-        return ""
-    return f", the newest ended {span(found['age_s'])} before {instant(found['as_of_s'])}, where the log ends"
+    ends = f"What is known ends at {instant(found['as_of_s'])}"
+    return (
+        f"{ends}, {span(found['age_s'])} before the submit." if found["age_s"] else f"{ends}, as of which it answers."
+    )
 
 
-def _fit(fit: Mapping[str, Any], *, is_used: bool) -> str:
-    told = f"scalability fit of {fit['template']} ({fit['method']}, {fit['n_jobs']:,} jobs at {fit['n_sizes']} sizes)"
-    if is_used:
-        return (
-            f"No template that tells processors has a row for this job, so the {told} answers; its reliability is ok."
-        )
-    return f"The {told} says {span(fit['runtime_s'])} on this many processors; not used: {fit['reliability']}."
+def _fit(fit: Mapping[str, Any]) -> str:
+    told = f"{fit['template']} ({fit['method']}, {fit['n_jobs']:,} jobs at {fit['n_sizes']} sizes)"
+    doubt = "" if fit["reliability"] == "ok" else f", doubtful: {fit['reliability']}"
+    return f"Beside it, the scalability fit of {told} says {span(fit['runtime_s'])} on this many processors{doubt}."
+
+
+def _share(share: float) -> str:
+    return f"{share:.1%}"
 
 
 def span(seconds: float | None) -> str:

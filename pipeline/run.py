@@ -29,10 +29,12 @@ from pipeline.core.tables import (
     PREDICTIONS,
     RUNTIME_CLASSES,
     SCALABILITY,
+    STATE,
     UNREADABLE,
     TableKind,
 )
 from pipeline.core.version import code_version
+from pipeline.estimate.stage import learn_state
 from pipeline.fit import find_patterns, fit, level, screen, unlevel
 from pipeline.group import assign_groups, describe_groups, observe, runtime_classes
 from pipeline.ingest import ingest
@@ -103,6 +105,8 @@ STEPS = (
                                                          run.settings.site.max_procs, groups_by_application(groups))),
     Step("estimate", ("jobs",), ("estimates",), ("estimate", "run_id"),
          lambda run, jobs: estimate(jobs, run.settings.estimate, run.run_id)),
+    Step("learn", ("jobs",), ("state",), ("site", "forecast"),
+         lambda run, jobs: learn_state(jobs, run.settings.site, run.settings.forecast, run.names)),
 )  # fmt: skip
 
 KINDS: dict[str, TableKind] = {
@@ -111,7 +115,7 @@ KINDS: dict[str, TableKind] = {
     "observed": OBSERVATIONS, "observations": OBSERVATIONS, "levelled": OBSERVATIONS, "patterns": PATTERNS,
     "runtime_classes": RUNTIME_CLASSES, "across": ACROSS,
     "fits": FITS, "predicted": PREDICTIONS, "predictions": PREDICTIONS, "scalability": SCALABILITY,
-    "estimates": ESTIMATES,
+    "estimates": ESTIMATES, "state": STATE,
 }  # fmt: skip
 
 PUBLISHED = (
@@ -128,6 +132,7 @@ PUBLISHED = (
     "predictions",
     "scalability",
     "estimates",
+    "state",
 )
 
 

@@ -11,9 +11,9 @@ from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.core.report import Fact, Report, Tally
 from pipeline.core.settings import SiteSettings
 from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, History, history
+from pipeline.estimate.questions import score_of
 from pipeline.estimate.records import KNOWN, LATE, NEW, OPEN, TOO_LATE, fates_of
-from pipeline.estimate.score import scores
-from pipeline.estimate.state import OVER, Record, State
+from pipeline.estimate.state import OVER, State
 from pipeline.estimate.state_table import loaded_state, state_table
 from pipeline.estimate.walltime import learn, update
 
@@ -76,12 +76,6 @@ def filled(jobs: pa.Table) -> list[str]:
     """The columns that tell who and what a job is, of those that the log fills."""
     names = dict.fromkeys((*WHO, *WHAT, *ATTRIBUTES))
     return [name for name in names if jobs.column(name).null_count < jobs.num_rows]
-
-
-def score_of(record: Record) -> dict[str, float]:
-    """The figures of `scores` over the latest ended jobs, each as it was answered at its submit; none without a job."""
-    n_jobs = len(record.runtime_s)
-    return dict(scores(record.runtime_s, record.quantiles_s, np.ones(n_jobs, np.bool_))) if n_jobs else {}
 
 
 def _report(stage: str, jobs: pa.Table, past: History, why: Array, state: State, counts: dict[str, Fact]) -> Report:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from pipeline.core.applications import application_of
 from pipeline.core.columns import COLUMNS
 from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.ingest.applications import application_of
 from pipeline.ingest.privacy import Hasher, hasher_of
 from pipeline.ingest.reader import RAW
 from pipeline.ingest.rules import PerText, Rules, first_known, in_one_piece, rules_of

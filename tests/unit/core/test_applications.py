@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import IngestSettings, SiteSettings, TextRule
-from pipeline.ingest.applications import MAX_CHARACTERS, RULES, application_of
+from pipeline.core.applications import MAX_CHARACTERS, RULES, application_of
 from pipeline.ingest.finish import Finisher, finished_schema, tokens_of
 from pipeline.ingest.reader import EXTRAS, jobs_table
 from pipeline.ingest.rules import rules_of

@@ -1,0 +1,108 @@
+"""Jobs to ask for from a CSV file, and their answers as rows of a table."""
+
+import csv
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flows.durations import kibibytes, seconds
+from flows.failures import read_text
+from pipeline.core.errors import InputError
+from pipeline.core.matching import Value
+from pipeline.core.text import printable
+
+
+def _text(said: str, _: str) -> str:
+    return said
+
+
+def _procs(said: str, option: str) -> int:
+    if not said.isascii() or not said.isdigit() or not 1 <= int(said[:17]) <= 2**53:
+        raise InputError(f"{option} {printable(said)}", "no number of processors", "a whole number, 1 or more")
+    return int(said)
+
+
+def _positive(said: str, option: str) -> float:
+    try:
+        found = float(said)
+    except ValueError:
+        found = math.nan
+    if not 0 < found < math.inf:
+        raise InputError(f"{option} {printable(said)}", "no number above 0", "one")
+    return found
+
+
+TEXTS = ("user", "user_group", "account", "application", "job_name", "queue", "partition", "qos", "problem_size")
+READ: dict[str, tuple[str, Callable[[str, str], Value]]] = {
+    **{name: (name, _text) for name in TEXTS}, "procs": ("procs", _procs), "requested_procs": ("procs", _procs),
+    "requested": ("requested_s", seconds), "requested_s": ("requested_s", _positive), "memory": ("memory", kibibytes),
+    "mem_per_cpu": ("requested_mem_kib", kibibytes), "requested_mem_kib": ("requested_mem_kib", _positive),
+    "at": ("at", _text), "submit_s": ("at", _positive),
+}  # fmt: skip
+"""What a job is told by, as options or as columns of JOBS: which value it is, and how its text is read."""
+
+
+def read_jobs(path: Path) -> list[dict[str, Value]]:
+    """A job a row, as `job_of` makes it; InputError names the line, or the columns that nobody knows."""
+    text = read_text(path, "a CSV of jobs, in UTF-8")
+    reader = csv.reader(io.StringIO(text))
+    try:
+        rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise _wrong(path, reader.line_num, f"text that is no CSV ({error})", "one job a line") from None
+    if not rows:
+        raise InputError(printable(str(path)), "an empty file", "a line of column names, and a job a line")
+    names = _named(path, rows[0][1])
+    return [_read(path, line, names, row) for line, row in rows[1:]]
+
+
+def job_of(said: Mapping[str, str | None]) -> dict[str, Value]:
+    """Values of JOBS columns from texts, named as in READ; `at` is a text or s since 1970.
+
+    InputError for a text that cannot be used. Memory of the whole job is divided by its processors, else by one.
+    """
+    found: dict[str, Value] = {}
+    for option, text in said.items():
+        name, read = READ[option]
+        found[name] = read(text, f"--{option.replace('_', '-')}") if text else None
+    memory_kib = found.pop("memory", None)
+    if memory_kib is not None:
+        found["requested_mem_kib"] = float(memory_kib) / float(found.get("procs") or 1)
+    return found
+
+
+def rows_of(jobs: Sequence[Mapping[str, Value]], found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Per job what was given of it, its quantiles, s, and how many jobs these rest on."""
+    told = dict.fromkeys(name for name, _ in READ.values())
+    given = [name for name in told if any(job.get(name) is not None for job in jobs)]
+    answered = [name for name in found[0] if name.startswith(("runtime_s_q", "n_", "is_known"))] if found else []
+    return [
+        {name: job.get(name) for name in given} | {name: one[name] for name in answered}
+        for job, one in zip(jobs, found, strict=True)
+    ]
+
+
+def _named(path: Path, header: Sequence[str]) -> list[str]:
+    names = [name.strip().lower().lstrip("-").replace("-", "_") for name in header]
+    unknown = [name for name in names if name not in READ]
+    if unknown:
+        found = f"columns {', '.join(printable(name) for name in unknown)}"
+        raise InputError(printable(str(path)), found, f"columns of {', '.join(READ)}")
+    if len({READ[name][0] for name in names}) < len(names):
+        raise InputError(printable(str(path)), "two columns that tell the same", "one of them")
+    return names
+
+
+def _read(path: Path, line: int, names: Sequence[str], row: Sequence[str]) -> dict[str, Value]:
+    if len(row) != len(names):
+        raise _wrong(path, line, f"{len(row)} values", f"{len(names)}, one a column")
+    try:
+        return job_of({name: cell.strip() for name, cell in zip(names, row, strict=True)})
+    except InputError as error:
+        raise _wrong(path, line, f"{error.where}: {error.found}", error.expected) from None
+
+
+def _wrong(path: Path, line: int, found: str, expected: str) -> InputError:
+    return InputError(f"{printable(str(path))}, line {line}", found, expected)

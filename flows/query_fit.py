@@ -1,0 +1,39 @@
+"""What the scalability fit of a job's group says of it, beside the estimate."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline.core.matching import Value
+from pipeline.core.store import filled_columns, find_only_row, find_row
+from pipeline.core.tables import GROUPS, PREDICTIONS
+from pipeline.publish import Manifest
+
+_FIT = (
+    "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95", "reliability", "method",
+)  # fmt: skip
+
+
+def fit_of(manifest: Manifest, job: Mapping[str, Value]) -> dict[str, Any] | None:
+    """The fit of the job's group at its processors; None where there is no such group or size.
+
+    Where the question leaves columns of a group open, the only group with what it does tell is the job's.
+    """
+    if job.get("procs") is None or not {GROUPS.name, PREDICTIONS.name} <= set(manifest.tables):
+        return None
+    named = [str(name) for name in manifest.settings.get("group", {}).get("template", ())]
+    template = filled_columns(manifest.path(GROUPS.name), GROUPS, named)
+    group = _group(manifest, {name: job.get(name) for name in template})
+    if group is None:
+        return None
+    at = {"group_id": group.pop("group_id"), "procs": job["procs"]}
+    fit = find_row(manifest.path(PREDICTIONS.name), PREDICTIONS, at, _FIT)
+    return None if fit is None else {"template": "+".join(template), **fit, **group}
+
+
+def _group(manifest: Manifest, held: Mapping[str, Value]) -> dict[str, Any] | None:
+    names, path = ("group_id", "n_jobs", "n_sizes"), manifest.path(GROUPS.name)
+    known = {name: value for name, value in held.items() if value is not None}
+    if not known:
+        return None
+    group = find_row(path, GROUPS, held, names)
+    return find_only_row(path, GROUPS, known, names) if group is None and len(known) < len(held) else group

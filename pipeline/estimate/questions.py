@@ -1,0 +1,107 @@
+"""Questions to a State: jobs as they would be submitted, and what the answers rest on."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.core.arrays import Bools, Floats, Ints
+from pipeline.core.local_time import offset_s
+from pipeline.core.matching import Value
+from pipeline.estimate import chains, features, kinds
+from pipeline.estimate.history import WHAT, WHO, History
+from pipeline.estimate.keys import numbers
+from pipeline.estimate.score import scores
+from pipeline.estimate.state import Record, State
+from pipeline.estimate.submits import jobs_of
+from pipeline.estimate.walltime import recoded
+
+SUBMITTERS_PROGRAM = chains.OWN + 2
+"""The chain's level of a submitter's jobs of one program."""
+
+
+class Basis(NamedTuple):
+    """Per question what the State knows of its submitter, and how many ended jobs it has learnt from: of the submitter,
+    of these of the same program, of these with the same time and processors asked for; and of everybody's jobs of the
+    program with the same time asked for."""
+
+    is_known: Bools
+    n_submitter: Ints
+    n_program: Ints
+    n_kind: Ints
+    n_everybody: Ints
+
+
+def questions_of(jobs: Sequence[Mapping[str, Value]], submit_s: Floats, timezone: str) -> History:
+    """Jobs, as values of JOBS columns, as they would be submitted; None and what is missing is unknown.
+
+    Who a job is from and what it runs are told by the first columns that know, as `history` does.
+    """
+    n, nothing = len(jobs), np.full(len(jobs), np.inf)
+    texts = {
+        "who": [first_text(job, WHO) for job in jobs], "what": [first_text(job, WHAT) for job in jobs],
+        "queue": [_text(job, "queue") for job in jobs], "user_group": [_text(job, "user_group") for job in jobs],
+    }  # fmt: skip
+    named = {name: [text for text in dict.fromkeys(own) if text] for name, own in texts.items()}
+    places = {name: {text: code for code, text in enumerate(own)} for name, own in named.items()}
+    local_s = submit_s.astype(np.int64)
+    return History(
+        row=np.arange(n), submit_s=submit_s, start_s=nothing, end_s=nothing, runtime_s=np.full(n, np.nan),
+        requested_s=_numbers(jobs, "requested_s"), requested_mem_kib=_numbers(jobs, "requested_mem_kib"),
+        procs=_numbers(jobs, "procs"), local_s=local_s + offset_s(local_s, timezone),
+        is_lower_bound=np.zeros(n, np.bool_), is_learnt=np.ones(n, np.bool_),
+        codes={name: np.array([places[name].get(text or "", -1) for text in own]) for name, own in texts.items()},
+        names=named,
+    )  # fmt: skip
+
+
+def first_text(job: Mapping[str, Value], columns: Sequence[str]) -> str | None:
+    """The text of the first column that tells; one of any but the first column begins with its column's name."""
+    found = next(((name, text) for name in columns if (text := _text(job, name))), None)
+    if found is None:
+        return None
+    return found[1] if found[0] == columns[0] else f"{found[0]} {found[1]}"
+
+
+def basis_of(state: State, questions: History) -> Basis:
+    """What the State knows of the questions' submitters, programs and kinds."""
+    jobs = jobs_of(recoded(questions, state.names))
+    codes, n_entries = chains.numbered(state.chain, chains.digests_of(jobs)), state.chain.latest.n_entries
+    kind = numbers(state.kind_keys, kinds.digests_of(jobs))
+    return Basis(
+        (jobs.who >= 0) & (jobs.who < len(state.names["who"])),
+        _counted(state.submitters.state[:, features.N_ENDED], jobs.who),
+        np.where(jobs.what < 0, 0, _counted(n_entries, codes[SUBMITTERS_PROGRAM])),
+        _counted(state.kinds.state[:, kinds.N_ENDED], kind),
+        _counted(n_entries, codes[chains.CROWD]),
+    )
+
+
+def usual_procs(state: State, questions: History) -> Floats:
+    """Per question the processors of its submitter's last submit, else the median of all jobs remembered; else one."""
+    who = recoded(questions, state.names).codes["who"]
+    known = np.where(who >= 0, state.sittings.procs[who], np.nan)
+    usual = float(np.median(state.jobs.procs)) if len(state.jobs.procs) else 1.0
+    return np.where(np.isnan(known), max(np.floor(usual), 1.0), known)
+
+
+def score_of(record: Record) -> dict[str, float]:
+    """The figures of `scores` over the latest ended jobs, each as it was answered at its submit; none without a job."""
+    n_jobs = len(record.runtime_s)
+    return dict(scores(record.runtime_s, record.quantiles_s, np.ones(n_jobs, np.bool_))) if n_jobs else {}
+
+
+def _text(job: Mapping[str, Value], name: str) -> str | None:
+    value = job.get(name)
+    return None if value is None else str(value)
+
+
+def _numbers(jobs: Sequence[Mapping[str, Value]], name: str) -> Floats:
+    return np.array([np.nan if (value := job.get(name)) is None else float(value) for job in jobs])
+
+
+def _counted(counts: Ints | Floats, codes: Ints) -> Ints:
+    """A count per code, 0 where it is unknown."""
+    found: Ints = np.where(codes >= 0, np.nan_to_num(counts[codes]), 0).astype(np.int64)
+    return found
+
