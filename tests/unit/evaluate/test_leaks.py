@@ -42,9 +42,8 @@ def elapsed(past: History) -> Floats:
     """Honest: how long running jobs have run by each submit is known."""
     found = np.full((len(past), 6), np.nan)
     for job, at_s in enumerate(past.submit_s):
-        start_s = past.end_s - past.runtime_s
-        running = (start_s <= at_s) & (past.end_s > at_s)
-        found[job, 1] = (at_s - start_s[running]).sum()
+        running = (past.start_s <= at_s) & (past.end_s > at_s)
+        found[job, 1] = (at_s - past.start_s[running]).sum()
     return found
 
 
