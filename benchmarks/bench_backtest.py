@@ -28,8 +28,8 @@ from pipeline.clean import clean  # noqa: E402
 from pipeline.core.settings import RunSettings  # noqa: E402
 from pipeline.estimate.history import History  # noqa: E402
 from pipeline.estimate.registry import ESTIMATORS  # noqa: E402
-from pipeline.estimate.search import SearchSettings, search  # noqa: E402
-from pipeline.estimate.templates import SMITH_DEFAULT, Sight, predict  # noqa: E402
+from pipeline.estimate.templates.search import SearchSettings, search  # noqa: E402
+from pipeline.estimate.templates.smith import SMITH_DEFAULT, Sight, predict  # noqa: E402
 from pipeline.evaluate.backtest import past_of  # noqa: E402
 from pipeline.ingest import ingest  # noqa: E402
 

@@ -20,7 +20,7 @@ from benchmarks.bench_templates import made_history
 from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.core.store import read_table, write_table
 from pipeline.core.tables import STATE
-from pipeline.estimate.state_table import state_of_table, table_of_state
+from pipeline.estimate.state_table import loaded_state, state_table
 from pipeline.estimate.walltime import learn
 
 MIB = 2**20
@@ -36,10 +36,10 @@ def measured(n_jobs: int, n_users: int) -> dict[str, float]:
     state = learn(history, settings, float(history.submit_s[-1]))
     spent_s = time.process_time() - start
     with tempfile.TemporaryDirectory() as folder:
-        path = write_table(Path(folder) / "state.parquet", table_of_state(state, settings), STATE)
+        path = write_table(Path(folder) / "state.parquet", state_table(state, settings), STATE)
         size = path.stat().st_size
         start = time.perf_counter()
-        state_of_table(read_table(path, STATE))
+        loaded_state(read_table(path, STATE), "here", goes_on=False)
         load_s = time.perf_counter() - start
     return {
         "jobs": n_jobs, "users": n_users, "jobs_per_cpu_s": n_jobs / spent_s, "history_mib": held_mib,

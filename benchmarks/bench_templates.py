@@ -19,7 +19,7 @@ for library in ("OMP", "OPENBLAS", "MKL"):
 import numpy as np  # noqa: E402
 
 from pipeline.estimate.history import ATTRIBUTES, History  # noqa: E402
-from pipeline.estimate.templates import SMITH_DEFAULT, Sight, Template, predict, smith  # noqa: E402
+from pipeline.estimate.templates.smith import SMITH_DEFAULT, Sight, Template, predict, smith  # noqa: E402
 
 FLOOR_JOBS_PER_S = 200_000
 TEMPLATES = {

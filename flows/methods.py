@@ -7,8 +7,8 @@ from pipeline.core.arrays import Floats
 from pipeline.core.settings import RunSettings
 from pipeline.estimate.history import History
 from pipeline.estimate.registry import AT_MIDNIGHT, ESTIMATORS
-from pipeline.estimate.templates import smith
-from pipeline.estimate.templates_toml import read_templates
+from pipeline.estimate.templates.smith import smith
+from pipeline.estimate.templates.templates_toml import read_templates
 
 METHODS = tuple(ESTIMATORS)
 STALE_METHODS = AT_MIDNIGHT

@@ -11,7 +11,7 @@ from flows.cli.options import Json
 
 if TYPE_CHECKING:
     from pipeline.estimate.history import History
-    from pipeline.estimate.search import Found, Tell
+    from pipeline.estimate.templates.search import Found, Tell
 
 Given = Annotated[
     Path, typer.Argument(metavar="CONFIG|JOBS.parquet", readable=False, help="A config, or a table of jobs.")
@@ -49,8 +49,8 @@ def search_templates(
     from flows.failures import naming
     from pipeline.core.errors import InputError
     from pipeline.core.text import printable
-    from pipeline.estimate.search import SearchSettings, search
-    from pipeline.estimate.templates_toml import write_templates
+    from pipeline.estimate.templates.search import SearchSettings, search
+    from pipeline.estimate.templates.templates_toml import write_templates
 
     if out.suffix != ".toml" or out.is_dir():
         raise InputError(f"--out {printable(str(out))}", "no name of a TOML file", "a path that ends in .toml")

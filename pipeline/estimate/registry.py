@@ -4,15 +4,15 @@ from collections.abc import Callable
 
 from pipeline.core.arrays import Floats
 from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.estimate.baselines.largest_share import largest_of_5, largest_of_15
+from pipeline.estimate.baselines.last_two import last_two, last_two_account, last_two_chain, longer_of_two_chain
+from pipeline.estimate.baselines.neighbours import neighbours
+from pipeline.estimate.baselines.parts_alone import alike, boosted
+from pipeline.estimate.baselines.recent import everybody, recent_10, recent_50, recent_median
+from pipeline.estimate.baselines.request import request
+from pipeline.estimate.baselines.sessions import sessions
 from pipeline.estimate.history import History
-from pipeline.estimate.largest_share import largest_of_5, largest_of_15
-from pipeline.estimate.last_two import last_two, last_two_account, last_two_chain, longer_of_two_chain
-from pipeline.estimate.neighbours import neighbours
-from pipeline.estimate.parts_alone import alike, boosted
-from pipeline.estimate.recent import everybody, recent_10, recent_50, recent_median
-from pipeline.estimate.request import request
-from pipeline.estimate.sessions import sessions
-from pipeline.estimate.templates import smith_default
+from pipeline.estimate.templates.smith import smith_default
 from pipeline.estimate.walltime import walltime
 
 Estimator = Callable[[History, ForecastSettings], Floats]

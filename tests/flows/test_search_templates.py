@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from pipeline.estimate.templates_toml import read_templates
+from pipeline.estimate.templates.templates_toml import read_templates
 from tests.flows.support import Outcome
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data_samples" / "traps.swf"

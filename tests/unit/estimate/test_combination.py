@@ -6,13 +6,13 @@ import numpy as np
 
 from pipeline.core.arrays import Floats
 from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.estimate.baselines.whole_log import WholeLog, whole_log
 from pipeline.estimate.blend import Answers, Beliefs, Pace, beliefs, blend
 from pipeline.estimate.calibrate import calibrate
 from pipeline.estimate.history import History, history
 from pipeline.estimate.keys import grown
 from pipeline.estimate.registry import ESTIMATORS
 from pipeline.estimate.score import QUANTILES, scores
-from pipeline.estimate.whole_log import WholeLog, whole_log
 from tests.unit.evaluate.estimators import log
 
 DAY_S = 86_400.0

@@ -7,9 +7,9 @@ import numpy as np
 from pipeline.core.arrays import Floats
 from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.estimate import kinds
+from pipeline.estimate.baselines.parts_alone import kinds_of
+from pipeline.estimate.baselines.whole_log import whole_log
 from pipeline.estimate.history import History, history
-from pipeline.estimate.parts_alone import kinds_of
-from pipeline.estimate.whole_log import whole_log
 from tests.unit.evaluate.estimators import log
 
 PAST = replace(history(log(400)), requested_s=np.where(np.arange(400) % 3 == 0, 7200.0, np.nan))

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.estimate.baselines.parts_alone import alike
+from pipeline.estimate.baselines.whole_log import whole_log
 from pipeline.estimate.history import History, history
-from pipeline.estimate.parts_alone import alike
 from pipeline.estimate.registry import ESTIMATORS
-from pipeline.estimate.whole_log import whole_log
 from tests.rows import jobs_of
 
 SETTINGS = ForecastSettings()

@@ -8,11 +8,11 @@ import pytest
 
 from pipeline.core.errors import ConfigError
 from pipeline.estimate.history import ATTRIBUTES, History
-from pipeline.estimate.search import Found, Moment, SearchSettings, crossed, scaled_fitness, search
-from pipeline.estimate.search_error import Errors, training
-from pipeline.estimate.search_genes import genes_of
-from pipeline.estimate.templates import SMITH_DEFAULT, Sight, Template, smith
-from pipeline.estimate.templates_toml import read_templates, write_templates
+from pipeline.estimate.templates.search import Found, Moment, SearchSettings, crossed, scaled_fitness, search
+from pipeline.estimate.templates.search_error import Errors, training
+from pipeline.estimate.templates.search_genes import genes_of
+from pipeline.estimate.templates.smith import SMITH_DEFAULT, Sight, Template, smith
+from pipeline.estimate.templates.templates_toml import read_templates, write_templates
 
 SMALL = SearchSettings(population=8, generations=4, greedy_pool=20, max_templates=4)
 

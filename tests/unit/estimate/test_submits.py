@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.estimate.baselines.parts_alone import alike, features_of, kinds_of
+from pipeline.estimate.baselines.whole_log import whole_log
 from pipeline.estimate.history import history
-from pipeline.estimate.parts_alone import alike, features_of, kinds_of
-from pipeline.estimate.whole_log import whole_log
 from tests.unit.evaluate.estimators import log
 
 PAST = replace(history(log(300)), submit_s=np.repeat(np.arange(75) * 3600.0, 4))

@@ -12,7 +12,7 @@ from scipy.stats import linregress, t
 from pipeline.core.tables import JOBS
 from pipeline.estimate.history import ATTRIBUTES, History, history
 from pipeline.estimate.score import QUANTILES
-from pipeline.estimate.templates import SMITH_DEFAULT, Sight, Template, predict, smith
+from pipeline.estimate.templates.smith import SMITH_DEFAULT, Sight, Template, predict, smith
 
 DAY_S = 86_400.0
 SHARES = np.array(QUANTILES)

@@ -2,8 +2,8 @@
 
 from pipeline.core.arrays import Floats
 from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.estimate.baselines.whole_log import points, requests_of
 from pipeline.estimate.history import History
-from pipeline.estimate.whole_log import points, requests_of
 
 
 def request(history: History, _settings: ForecastSettings) -> Floats:

@@ -10,8 +10,8 @@ from pipeline.core.errors import ConfigError
 from pipeline.core.section import Section
 from pipeline.core.store import write_text
 from pipeline.core.text import printable
-from pipeline.estimate.search import Found
-from pipeline.estimate.templates import KEYS, Template
+from pipeline.estimate.templates.search import Found
+from pipeline.estimate.templates.smith import KEYS, Template
 
 
 class _File(Section):

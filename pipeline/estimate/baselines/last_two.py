@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from pipeline.core.arrays import Floats
 from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.estimate.baselines.whole_log import latest, or_request
 from pipeline.estimate.chains import CROWD, MAX, MEAN, OWN, Question
 from pipeline.estimate.history import History
-from pipeline.estimate.whole_log import latest, or_request
 
 WHO = CROWD - 1
 

@@ -14,9 +14,9 @@ from pydantic import Field
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.section import Section
 from pipeline.estimate.history import History
-from pipeline.estimate.search_error import Errors
-from pipeline.estimate.search_genes import Genes, genes_of
-from pipeline.estimate.templates import Template
+from pipeline.estimate.templates.search_error import Errors
+from pipeline.estimate.templates.search_genes import Genes, genes_of
+from pipeline.estimate.templates.smith import Template
 
 
 class SearchSettings(Section):

@@ -7,10 +7,10 @@ import numpy as np
 
 from pipeline.core.arrays import Floats
 from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.estimate.baselines.whole_log import latest, or_request, requests_of
 from pipeline.estimate.chains import CROWD, SHARE, Question
 from pipeline.estimate.history import History
 from pipeline.estimate.submits import capped
-from pipeline.estimate.whole_log import latest, or_request, requests_of
 
 DAY_S = 86_400.0
 MARGIN_S = 900.0

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from pipeline.core.arrays import Ints
-from pipeline.estimate.templates import KEYS, MEDIAN_JOBS, Sight, Statistic, Template
+from pipeline.estimate.templates.smith import KEYS, MEDIAN_JOBS, Sight, Statistic, Template
 
 STATISTICS: tuple[Statistic, ...] = ("mean", "median", "last", "linear", "inverse", "log")
 PROCS: tuple[tuple[Literal["any", "log2", "linear"], float], ...] = (

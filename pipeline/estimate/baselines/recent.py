@@ -2,9 +2,9 @@
 
 from pipeline.core.arrays import Floats
 from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.estimate.baselines.whole_log import latest, points
 from pipeline.estimate.chains import CROWD, OWN, QUANTILE, Question
 from pipeline.estimate.history import History
-from pipeline.estimate.whole_log import latest, points
 
 
 def recent_median(history: History, settings: ForecastSettings) -> Floats:

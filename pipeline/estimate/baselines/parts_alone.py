@@ -7,12 +7,12 @@ from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.estimate import alike as memories
 from pipeline.estimate import features, kinds
 from pipeline.estimate.alike import alike_at
+from pipeline.estimate.baselines.whole_log import WholeLog, whole_log
 from pipeline.estimate.combine import INNER_SHARES
 from pipeline.estimate.history import History
 from pipeline.estimate.keys import grown, no_keys, numbers, with_new
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.trees import boosted_at, no_forest, unit_s
-from pipeline.estimate.whole_log import WholeLog, whole_log
 
 
 def alike(history: History, settings: ForecastSettings) -> Floats:

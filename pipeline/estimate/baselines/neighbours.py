@@ -5,9 +5,9 @@ import numpy as np
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.compiled import entry_kernel
 from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.estimate.baselines.whole_log import codes_by, points, whole_log
 from pipeline.estimate.history import History
 from pipeline.estimate.submits import Events, Jobs, capped
-from pipeline.estimate.whole_log import codes_by, points, whole_log
 
 REMEMBERED = 64
 """Latest ended jobs of a submitter that may be neighbours."""
