@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from flows.durations import instant_s
+from flows.durations import instant, instant_s
 from flows.query_fit import fit_of
 from flows.query_names import as_ingested
-from flows.render import instant
 from pipeline.core.arrays import Floats
 from pipeline.core.errors import InputError
 from pipeline.core.estimate_settings import ForecastSettings

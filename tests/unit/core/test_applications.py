@@ -6,9 +6,9 @@ import time
 import pyarrow as pa
 import pytest
 
+from pipeline.core.applications import MAX_CHARACTERS, RULES, application_of
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import IngestSettings, SiteSettings, TextRule
-from pipeline.core.applications import MAX_CHARACTERS, RULES, application_of
 from pipeline.ingest.finish import Finisher, finished_schema, tokens_of
 from pipeline.ingest.reader import EXTRAS, jobs_table
 from pipeline.ingest.rules import rules_of
