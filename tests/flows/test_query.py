@@ -16,7 +16,7 @@ from flows.query import answers, held_in
 from flows.render_query import span
 from pipeline.core.errors import InputError
 from pipeline.core.settings import RunSettings, SiteSettings
-from pipeline.core.store import find_row, read_columns, write_table
+from pipeline.core.store import find_row, read_columns
 from pipeline.core.tables import GROUPS, PREDICTIONS, STATE
 from pipeline.estimate.history import history
 from pipeline.estimate.stage import learn_state
@@ -24,22 +24,14 @@ from pipeline.estimate.state_table import loaded_state
 from pipeline.estimate.walltime import estimate
 from pipeline.ingest import ingest
 from pipeline.ingest.privacy import ANONYMISED, hasher_of
-from pipeline.publish import RunFacts, load_manifest, publish
-from tests.flows.support import SAMPLES, Outcome
+from pipeline.publish import load_manifest
+from tests.flows.support import SAMPLES, Outcome, put_out
 from tests.rows import jobs_of
 from tests.unit.estimate.states import SETTINGS, busy_log, questions
 
 Walltime = Callable[..., Outcome]
 SACCT = """JobID|JobName|User|Account|Partition|Submit|Start|End|ElapsedRaw|TimelimitRaw|AllocCPUS|ReqCPUS|State
 """
-
-
-def put_out(table: object, folder: Path, settings: RunSettings, site: str = "here") -> Path:
-    """A published folder that holds a STATE and nothing else."""
-    staged = {"state": write_table(folder / "staged" / "state.parquet", table, STATE)}
-    facts = RunFacts("run", site, settings.model_dump(mode="json"), [], "code")
-    publish(staged, [], facts, output_dir=folder / "out", created_s=0, keep_versions=2)
-    return folder / "out"
 
 
 @pytest.fixture
