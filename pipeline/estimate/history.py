@@ -175,7 +175,9 @@ def _start_and_end_s(jobs: pa.Table, has_run: Bools) -> tuple[Floats, Floats]:
     is_open = ~has_run & (_is_open(jobs) | _has_flag(jobs, ("unfinished",)))
     known_s = np.where(has_run, ran_until_s, np.where(is_open, np.inf, gone_s))
     known_s = np.maximum(known_s, submit_s + LEAST_S)
-    started_s = np.where(has_run, np.maximum(known_s - runtime_s, submit_s), np.inf)
+    # A running job's start is the log's: it must not move when the end is known, by a suspension or half a second.
+    begun_s = np.where(np.isnan(start_s), known_s - runtime_s, np.minimum(start_s, known_s))
+    started_s = np.where(has_run, np.maximum(begun_s, submit_s), np.inf)
     is_running = is_open & ~np.isnan(start_s)
     return np.where(is_running, np.maximum(start_s, submit_s), started_s), known_s
 
