@@ -75,7 +75,8 @@ def answers(held: Held, jobs: Sequence[Mapping[str, Value]], key_file: Path | No
     submit_s = np.array([_at_s(held, job.get("at")) for job in jobs])
     questions = questions_of(known, submit_s, held.state.site["timezone"])
     is_open = np.isnan(questions.procs)
-    questions.procs[is_open] = usual_procs(held.state, questions)[is_open]
+    if is_open.any():
+        questions.procs[is_open] = usual_procs(held.state, questions)[is_open]
     basis = basis_of(held.state, questions)
     columns = (submit_s, questions.procs, is_open, *basis)
     rows = zip(known, _asked(held, questions), *(column.tolist() for column in columns), strict=True)
