@@ -51,3 +51,13 @@ def _zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (OSError, KeyError, ValueError):
         raise ConfigError("site.timezone", f"'{printable(name)}'", "an IANA zone, as in Europe/Stockholm") from None
+
+
+def instant(seconds: int | None) -> str | None:
+    """An epoch as a UTC time; one that no calendar holds as it stands."""
+    if seconds is None:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(sep=" ", timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return str(seconds)

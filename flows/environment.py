@@ -22,8 +22,8 @@ def set_prefect_defaults() -> None:
         os.environ.setdefault(name, value)
 
 
-def set_ingest_defaults() -> None:
-    """What libraries read when they are first loaded; for a command that reads logs and does no linear algebra."""
+def set_short_run_defaults() -> None:
+    """What libraries read when they are first loaded; for a command that is soon done and does no linear algebra."""
     # Loading them makes a hundred thousand objects that stay: looking for garbage among these again and again is vain.
     gc.set_threshold(100_000)
     atexit.register(_end_quickly)

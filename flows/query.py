@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from flows.durations import instant_s
+from flows.durations import instant, instant_s
 from flows.query_fit import fit_of
 from flows.query_names import as_ingested
-from flows.render import instant
 from pipeline.core.arrays import Floats
 from pipeline.core.errors import InputError
 from pipeline.core.estimate_settings import ForecastSettings
@@ -76,7 +75,8 @@ def answers(held: Held, jobs: Sequence[Mapping[str, Value]], key_file: Path | No
     submit_s = np.array([_at_s(held, job.get("at")) for job in jobs])
     questions = questions_of(known, submit_s, held.state.site["timezone"])
     is_open = np.isnan(questions.procs)
-    questions.procs[is_open] = usual_procs(held.state, questions)[is_open]
+    if is_open.any():
+        questions.procs[is_open] = usual_procs(held.state, questions)[is_open]
     basis = basis_of(held.state, questions)
     columns = (submit_s, questions.procs, is_open, *basis)
     rows = zip(known, _asked(held, questions), *(column.tolist() for column in columns), strict=True)

@@ -26,12 +26,13 @@ def as_ingested(state: State, settings: Mapping[str, Any], key_file: Path | None
 
     @cache
     def application(text: str, is_job_name: bool) -> str | None:
-        ruled, plain = by_rule(text), application_of(text)
-        own = [plain] if hashed is None else [hashed("application", one) for one in (plain, text) if one]
-        found = [ruled, *own] if is_job_name else [text, ruled, *own]
-        if is_job_name:
-            return next((name for name in found if name), None)
-        return next((name for name in found if name in state.names["what"]), plain and own[0]) or text
+        known = state.names["what"]
+        if not is_job_name and text in known:
+            return text
+        made = (application_of(text), *(() if is_job_name else (text,)))
+        found = [by_rule(text), *(one and (hashed("application", one) if hashed else one) for one in made)]
+        names = [name for name in found if name]
+        return next((name for name in names if is_job_name or name in known), names[0] if names else None)
 
     @cache
     def person(column: str, text: str) -> str:

@@ -1,11 +1,9 @@
 """Tables and numbers on a terminal. Every text goes through `say`: what a log wrote can neither colour nor steer it."""
 
-import json
 import math
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, TextIO, cast
 
 from rich import box
@@ -14,6 +12,8 @@ from rich.markup import escape as escape_markup
 from rich.table import Table
 from rich.text import Text
 
+from flows.durations import instant  # noqa: F401  (taken from here, too)
+from flows.json_out import print_json  # noqa: F401  (the same)
 from pipeline.core.report import Report
 from pipeline.core.text import printable
 
@@ -78,16 +78,6 @@ def plain_number(value: object, limit: int = 60) -> str:
     return f"{value:.6g}" if isinstance(value, float) else "" if value is None else say(value, limit)
 
 
-def instant(seconds: int | None) -> str | None:
-    """An epoch as a UTC time; one that no calendar holds as it stands."""
-    if seconds is None:
-        return None
-    try:
-        return datetime.fromtimestamp(seconds, UTC).isoformat(sep=" ", timespec="seconds")
-    except (OverflowError, ValueError, OSError):
-        return str(seconds)
-
-
 def grid(title: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 1) -> Titled:
     """A table whose first `texts` columns are text and the others numbers; cells are safe already."""
     table = Titled(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -116,19 +106,3 @@ def report_table(report: Report) -> Titled:
     tallies = {"seen": report.seen, "kept": report.kept} | {f"set aside: {k}": v for k, v in report.set_aside.items()}
     rows = [(say(name), number(tally.rows), number(tally.proc_s / 3600)) for name, tally in tallies.items()]
     return grid(say(report.stage), ("", f"{report.unit}s", "processor-hours"), rows)
-
-
-def print_json(value: Any) -> None:
-    """The one JSON document on stdout; not-a-number and infinity are null, since JSON has neither."""
-    sys.stdout.write(json.dumps(_plain(value), indent=1) + "\n")
-    sys.stdout.flush()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if isinstance(value, str | int | float | bool | None) else str(value)

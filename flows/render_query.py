@@ -1,11 +1,10 @@
 """What `walltime query` prints."""
 
-import json
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flows.render import console, grid, instant, number, plain_number, say
+from flows.durations import instant
+from flows.render import console, grid, number, plain_number, say
 
 PERCENT = (10, 50, 80, 90, 95, 99)
 
@@ -33,12 +32,6 @@ def print_rows(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]) -> N
     out.print(say(trust(facts), 500))
 
 
-def print_lines(rows: Sequence[Mapping[str, Any]]) -> None:
-    """A batch's answers as JSON, one document a line."""
-    sys.stdout.writelines(json.dumps(row) + "\n" for row in rows)
-    sys.stdout.flush()
-
-
 def reasons(found: Mapping[str, Any]) -> list[str]:
     """What the answer rests on and how far to trust it, in sentences."""
     said = [_basis(found), trust(found), _age(found)]
@@ -63,8 +56,9 @@ def trust(facts: Mapping[str, Any]) -> str:
 
 def _basis(found: Mapping[str, Any]) -> str:
     everybody = f"{_jobs(found['n_everybody'])} of everybody that ran the same and asked for as much time"
-    who = next((found["job"].get(name) for name in ("user", "account", "user_group") if found["job"].get(name)), None)
-    if who is None:
+    column = next((name for name in ("user", "account", "user_group") if found["job"].get(name)), None)
+    who = f"{column} {found['job'][column]}" if column else ""
+    if not column:
         return f"No submitter is given: the answer rests on jobs of everybody, among them {everybody}."
     if not found["is_known"]:
         return f"The log does not know {who}: the answer rests on jobs of everybody, among them {everybody}."

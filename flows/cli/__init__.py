@@ -21,6 +21,7 @@ from flows.cli.report import report
 from flows.cli.run import run
 from flows.cli.search_templates import search_templates
 from flows.cli.show import show
+from flows.environment import set_short_run_defaults
 from pipeline.core.errors import WalltimeError
 from pipeline.core.text import printable
 
@@ -49,6 +50,9 @@ def _common(version: Version = False) -> None:
 
 def main() -> NoReturn:
     """Run the command line; an expected failure is one sentence on stderr and exit code 2, never a traceback."""
+    if sys.argv[1:2] == ["query"]:
+        # Before its options are read, because typer loads pydantic for that.
+        set_short_run_defaults()
     if not sys.warnoptions:
         warnings.simplefilter("ignore", FutureWarning)
     try:

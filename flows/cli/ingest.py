@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.cli.options import Json
-from flows.environment import set_ingest_defaults
+from flows.environment import set_short_run_defaults
 
 Paths = Annotated[
     list[str] | None, typer.Argument(metavar="PATH...", help="Logs, folders or globs; compressed ones too.")
@@ -58,7 +58,7 @@ def ingest(
 
     Records that cannot be read go to a second table beside it, <out>.unreadable, with file, line and reason.
     """
-    set_ingest_defaults()
+    set_short_run_defaults()
     from flows.ingesting import settings_of, write_jobs
     from flows.live import reading
 

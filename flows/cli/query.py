@@ -85,19 +85,23 @@ def query(
 
 
 def _one(published: Path, job: dict[str, str | float | int | None], key_file: Path | None, json: bool) -> None:
+    from flows.json_out import print_json
     from flows.query import answer
-    from flows.render import print_json
-    from flows.render_query import print_answer
 
     found = answer(published, job, key_file)
-    print_json(found) if json else print_answer(found)
+    if json:
+        print_json(found)
+        return
+    from flows.render_query import print_answer
+
+    print_answer(found)
 
 
 def _many(published: Path, batch: Path, out: Path | None, key_file: Path | None, json: bool) -> None:
+    from flows.json_out import print_lines
     from flows.query import answers, facts_of, held_in
     from flows.query_batch import read_jobs, rows_of
     from flows.query_out import write_rows
-    from flows.render_query import print_lines, print_rows
     from flows.tables_out import check_suffix
 
     if out is not None:
@@ -110,4 +114,6 @@ def _many(published: Path, batch: Path, out: Path | None, key_file: Path | None,
     if json:
         print_lines(rows)
     elif out is None:
+        from flows.render_query import print_rows
+
         print_rows(rows, facts_of(held))

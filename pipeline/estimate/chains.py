@@ -60,19 +60,16 @@ def no_chain() -> Chain:
     return Chain(no_keys(), none.copy(), none.copy(), latest)
 
 
-def digests_of(jobs: Jobs) -> Ints:
+def digests_of(jobs: Jobs, levels: Sequence[int] = range(len(LOOK_BACK))) -> Ints:
     """(levels, jobs) hashes of (session, who, what, request, procs), (session), (who, what, request, procs), ... (who),
     (what, request)."""
     who, what, asked_s, procs, level = jobs.who, jobs.what, jobs.requested_s, jobs.procs, np.ones_like(jobs.who)
-    return np.stack([
-        mixed(np.where(who < 0, -1, jobs.session), who, what, asked_s, procs),
-        mixed(np.where(who < 0, -1, jobs.session), level),
-        mixed(who, what, asked_s, procs, 2 * level),
-        mixed(who, what, asked_s, 3 * level),
-        mixed(who, what, 4 * level),
-        mixed(who, 5 * level),
-        mixed(6 * level, what, asked_s),
-    ])  # fmt: skip
+    session = np.where(who < 0, -1, jobs.session)
+    keys: tuple[tuple[Ints | Floats, ...], ...] = (
+        (session, who, what, asked_s, procs), (session, level), (who, what, asked_s, procs, 2 * level),
+        (who, what, asked_s, 3 * level), (who, what, 4 * level), (who, 5 * level), (6 * level, what, asked_s),
+    )  # fmt: skip
+    return np.stack([mixed(*keys[place]) for place in levels])
 
 
 def numbered(chain: Chain, digests: Ints) -> Ints:

@@ -36,7 +36,7 @@ MEMORIES = ("alike", *VARIANTS)
 INNER_SHARES = np.array([0.1, 0.25, 0.5, 0.75, 0.9])
 """Shares at which the trees see what `alike` answers."""
 
-SHARES = np.unique(np.concatenate([INNER_SHARES, RUNGS]))
+SHARES = np.array(sorted({*INNER_SHARES.tolist(), *RUNGS}))
 HALF = np.array([0.5])
 
 N_SEEN = features.N_FEATURES + len(INNER_SHARES) + 1 + len(VARIANTS) + 3 + kinds.N_FEATURES

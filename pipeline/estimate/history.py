@@ -176,7 +176,7 @@ def _start_and_end_s(jobs: pa.Table, has_run: Bools) -> tuple[Floats, Floats]:
     known_s = np.where(has_run, ran_until_s, np.where(is_open, np.inf, gone_s))
     known_s = np.maximum(known_s, submit_s + LEAST_S)
     # The same start while the job runs and after its end, although runtimes are finer than instants.
-    begun_s = np.maximum(np.where(np.isnan(start_s), known_s - runtime_s, start_s), submit_s)
+    begun_s = np.maximum(np.where(np.isnan(start_s), known_s - runtime_s, np.minimum(start_s, known_s)), submit_s)
     has_started = has_run | (is_open & ~np.isnan(start_s))
     return np.where(has_started, begun_s, np.inf), known_s
 

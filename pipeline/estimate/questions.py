@@ -66,14 +66,15 @@ def first_text(job: Mapping[str, Value], columns: Sequence[str]) -> str | None:
 def basis_of(state: State, questions: History) -> Basis:
     """What the State knows of the questions' submitters, programs and kinds."""
     jobs = jobs_of(recoded(questions, state.names))
-    codes, n_entries = chains.numbered(state.chain, chains.digests_of(jobs)), state.chain.latest.n_entries
+    digests, n_entries = chains.digests_of(jobs, (SUBMITTERS_PROGRAM, chains.CROWD)), state.chain.latest.n_entries
+    of_program, of_everybody = chains.numbered(state.chain, digests)
     kind = numbers(state.kind_keys, kinds.digests_of(jobs))
     return Basis(
         (jobs.who >= 0) & (jobs.who < len(state.names["who"])),
         _counted(state.submitters.state[:, features.N_ENDED], jobs.who),
-        np.where(jobs.what < 0, 0, _counted(n_entries, codes[SUBMITTERS_PROGRAM])),
+        np.where(jobs.what < 0, 0, _counted(n_entries, of_program)),
         _counted(state.kinds.state[:, kinds.N_ENDED], kind),
-        _counted(n_entries, codes[chains.CROWD]),
+        _counted(n_entries, of_everybody),
     )
 
 

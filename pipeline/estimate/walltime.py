@@ -114,9 +114,9 @@ def recoded(history: History, names: dict[str, dict[str, int]]) -> History:
     """The history with codes as in `names`; every text that is not among them has the one code behind the last."""
     codes = dict(history.codes)
     for name in NAMED:
-        used, place = np.unique(history.codes[name], return_inverse=True)
-        known = [names[name].get(history.names[name][code], len(names[name])) if code >= 0 else -1 for code in used]
-        codes[name] = np.array(known, np.int64)[place]
+        texts, own = history.names[name], history.codes[name].tolist()
+        known = {code: names[name].get(texts[code], len(names[name])) if code >= 0 else -1 for code in set(own)}
+        codes[name] = np.array([known[code] for code in own], np.int64)
     return replace(history, codes=codes)
 
 

@@ -3,6 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+
+from pipeline.core.settings import RunSettings
+from pipeline.core.store import write_table
+from pipeline.core.tables import STATE
+from pipeline.publish import RunFacts, publish
+
 SAMPLES = Path(__file__).resolve().parents[2] / "data_samples"
 
 
@@ -13,3 +20,11 @@ class Outcome:
     code: int
     out: str
     err: str
+
+
+def put_out(table: pa.Table, folder: Path, settings: RunSettings, site: str = "here") -> Path:
+    """A published folder that holds a STATE and nothing else."""
+    staged = {"state": write_table(folder / "staged" / "state.parquet", table, STATE)}
+    facts = RunFacts("run", site, settings.model_dump(mode="json"), [], "code")
+    publish(staged, [], facts, output_dir=folder / "out", created_s=0, keep_versions=2)
+    return folder / "out"

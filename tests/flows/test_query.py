@@ -1,35 +1,56 @@
-"""`walltime query`: an answer for any job, from which template and why, quickly; one sentence where there is none."""
+"""`walltime query`: what the published State says of a job, one or many; one sentence where it says nothing."""
 
+import csv
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
+import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from flows.durations import seconds
-from flows.render_query import reasons, span
+from flows.durations import kibibytes, seconds
+from flows.query import answers, held_in
+from flows.render_query import span
 from pipeline.core.errors import InputError
-from pipeline.core.store import find_row
-from pipeline.core.tables import GROUPS, PREDICTIONS
-from tests.flows.support import SAMPLES, Outcome
+from pipeline.core.settings import RunSettings, SiteSettings
+from pipeline.core.store import find_row, read_columns
+from pipeline.core.tables import GROUPS, PREDICTIONS, STATE
+from pipeline.estimate.history import history
+from pipeline.estimate.stage import learn_state
+from pipeline.estimate.state_table import loaded_state
+from pipeline.estimate.walltime import estimate
+from pipeline.ingest import ingest
+from pipeline.ingest.privacy import ANONYMISED, hasher_of
+from pipeline.publish import load_manifest
+from tests.flows.support import SAMPLES, Outcome, put_out
+from tests.rows import jobs_of
+from tests.unit.estimate.states import SETTINGS, busy_log, questions
 
 Walltime = Callable[..., Outcome]
+SACCT = """JobID|JobName|User|Account|Partition|Submit|Start|End|ElapsedRaw|TimelimitRaw|AllocCPUS|ReqCPUS|State
+"""
 
 
 @pytest.fixture
-def published(tmp_path: Path, walltime: Walltime) -> Path:
-    """Tables of a log with scalability series."""
-    config = tmp_path / "site.toml"
-    config.write_text(f"logs = ['{SAMPLES / 'riverbend.swf.gz'}']\noutput_dir = '{tmp_path / 'out'}'\n")
-    assert walltime("run", config, "--plain", "--quiet").code == 0
-    return tmp_path / "out"
+def published(tmp_path: Path) -> Path:
+    """The State of a small busy log."""
+    table, _ = learn_state(busy_log(), SiteSettings(name="here", timezone="Europe/Stockholm"), SETTINGS)
+    return put_out(table, tmp_path, RunSettings())
 
 
-def rows(published: Path, table: str) -> list[dict[str, object]]:
-    manifest = json.loads((published / "manifest.json").read_text())
-    return pq.read_table(published / manifest["tables"][table]["path"]).to_pylist()
+def sacct_log(folder: Path) -> Path:
+    """A Slurm log of one user whose script has a number in its name."""
+    lines = [
+        f"{n}|solver_n{n % 8}.sh|ada|phys|long|2026-01-{1 + n // 24:02}T{n % 24:02}:00:00|2026-01-{1 + n // 24:02}"
+        f"T{n % 24:02}:01:00|2026-01-{1 + n // 24:02}T{n % 24:02}:31:00|1800|60|4|4|COMPLETED"
+        for n in range(60)
+    ]
+    path = folder / "sacct.txt"
+    path.write_text(SACCT + "\n".join(lines) + "\n")
+    return path
 
 
 def asked(walltime: Walltime, published: Path, *arguments: object) -> dict[str, object]:
@@ -38,103 +59,178 @@ def asked(walltime: Walltime, published: Path, *arguments: object) -> dict[str, 
     return json.loads(shown.out)
 
 
-def test_every_published_estimate_is_what_a_job_of_its_values_gets(published: Path, walltime: Walltime) -> None:
-    """A few of each template, and any job at all."""
-    options = {
-        "user": "--user", "application": "--application", "requested_mem_kib": "--memory", "procs": "--procs",
-    }  # fmt: skip
-    by_rank = {row["chain_rank"]: row for row in rows(published, "estimates")}
-    for row in by_rank.values():
-        given = [part for name, option in options.items() if row[name] is not None for part in (option, row[name])]
-        found = asked(walltime, published, *given)
-        assert (found["template"], found["runtime_s"]) == (row["template"], row["runtime_s_q50"])
-        assert found["n_jobs"] == row["n_jobs"] and found["age_s"] >= 0 and found["seconds"] < 1
-    assert asked(walltime, published, "--user", "nobody")["template"] == "all"
+def quantiles(found: dict[str, object]) -> list[float]:
+    return [found[f"runtime_s_q{q}"] for q in (10, 50, 80, 90, 95, 99)]
 
 
-def test_a_size_nobody_ran_is_answered_by_the_group_s_fit(published: Path, walltime: Walltime) -> None:
-    groups = {row["group_id"]: row for row in rows(published, "groups")}
-    ran = {(row["group_id"], row["procs"]) for row in rows(published, "observations")}
-    fit = next(
-        row for row in rows(published, "predictions")
-        if row["reliability"] == "ok" and (row["group_id"], row["procs"]) not in ran and row["method"] != "constant"
-    )  # fmt: skip
-    group = groups[fit["group_id"]]
-    memory = ["--memory", group["requested_mem_kib"]] if group["requested_mem_kib"] is not None else []
-    given = ["--user", group["user"], "--application", group["application"], *memory, "--procs", fit["procs"]]
-    found = asked(walltime, published, *given)
-    assert (found["source"], found["runtime_s"]) == ("predictions", fit["runtime_s"])
-    assert found["fit"]["method"] == fit["method"] and found["runtime_s_q95"] is None
-    shown = walltime("query", "--from", published, *given, "--requested", "4h").out
-    assert "scalability fit" in shown and "reliability is ok" in shown and "4.0 h asked for" in shown
+def test_an_answer_is_the_estimator_s_to_the_bit(published: Path, walltime: Walltime) -> None:
+    """What is scored is what a query answers."""
+    state, held = loaded_state(read_columns(load_manifest(published).path("state"), STATE), "here")
+    past = history(busy_log(), "Europe/Stockholm")
+    rows = busy_log().to_pylist()
+    for place in range(0, len(past), 150):
+        row = rows[past.row[place]]
+        options = {"user": "--user", "user_group": "--user-group", "application": "--application", "queue": "--queue"}
+        given = [part for name, option in options.items() if row[name] for part in (option, row[name])]
+        given += ["--requested", f"{row['requested_s']:.0f}s"] if row["requested_s"] else []
+        found = asked(walltime, published, *given, "--procs", row["procs"])
+        # On the site's clock it is an hour later than in Greenwich.
+        now = replace(questions(past, state, np.array([place])), local_s=np.array([int(state.as_of_s) + 3_600]))
+        assert quantiles(found) == estimate(state, now, held)[0].tolist()
+        assert found["runtime_s"] <= (row["requested_s"] or float("inf")) and found["seconds"] < 5
 
 
-def test_what_is_not_told_of_a_group_stays_open_where_only_one_is_left(published: Path, walltime: Walltime) -> None:
-    groups = rows(published, "groups")
-    fits = {
-        (row["group_id"], row["procs"]): row for row in rows(published, "predictions") if row["reliability"] == "ok"
-    }
-    alike: dict[tuple[object, object], list[dict[str, object]]] = {}
-    for group in groups:
-        alike.setdefault((group["user"], group["application"]), []).append(group)
-    sized = dict(iter(fits))
-    alone = next(own[0] for own in alike.values() if len(own) == 1 and own[0]["group_id"] in sized)
-    several = next(own for own in alike.values() if len(own) > 1 and own[0]["group_id"] in sized)
-    procs = sized[alone["group_id"]]
-    given = ("--user", alone["user"], "--application", alone["application"], "--procs", procs, "--requested", "4h")
-    found = asked(walltime, published, *given)
-    assert (found["source"], found["runtime_s"]) == ("predictions", fits[alone["group_id"], procs]["runtime_s"])
-    given = ("--user", several[0]["user"], "--application", several[0]["application"], "--procs", procs)
-    assert asked(walltime, published, *given)["source"] == "estimates"
+def test_the_answer_names_method_score_promise_and_what_it_rests_on(published: Path, walltime: Walltime) -> None:
+    found = asked(walltime, published, "--user", "u1", "--application", "a1", "--requested", "4h", "--procs", "4")
+    assert found["method"] == "walltime" and 0 < found["mae_over_mean"] < 2 and found["n_scored"] > 1_000
+    assert 0.9 < found["held_q95"] <= 1 and found["is_known"] and found["age_s"] == 0
+    ended = busy_log().filter(pc.equal(busy_log()["user"].cast("string"), "u1")).column("runtime_s").drop_null()
+    assert 0 < found["n_kind"] <= found["n_program"] <= found["n_submitter"] <= len(ended)
+    shown = walltime("query", "--from", published, "--user", "u1", "--requested", "4h", "--at", "2033-01-01").out
+    for sentence in ("rests on", "mean absolute error", "q95 held", "before the submit", "--procs is not given"):
+        assert sentence in shown, shown
+    nobody = walltime("query", "--from", published, "--user", "\x1b[31mnobody", "--procs", "4").out
+    assert "does not know user" in nobody and "\x1b[31m" not in nobody
 
 
-def test_what_is_said_names_template_jobs_and_age(published: Path, walltime: Walltime) -> None:
-    shown = walltime("query", "--from", published, "--user", "\x1b[31mnobody", "--requested", "4h").out
-    assert "template all" in shown and "jobs, the newest ended" in shown and "passed over" in shown
-    assert "\x1b[31m" not in shown
+def test_a_script_s_name_finds_the_application_that_ingest_made_of_it(tmp_path: Path, walltime: Walltime) -> None:
+    site = SiteSettings(name="slurm")
+    jobs, _, _ = ingest([sacct_log(tmp_path)], site, RunSettings().ingest)
+    assert jobs.column("application").unique().to_pylist() == ["solver"]
+    published = put_out(learn_state(jobs, site, SETTINGS)[0], tmp_path, RunSettings())
+    given = ("--user", "ada", "--account", "phys", "--procs", 4, "--requested", "1h")
+    plain = asked(walltime, published, *given, "--application", "solver", "--queue", "long")
+    assert plain["n_program"] == plain["n_kind"] == 60
+    for other in (
+        ("--application", "solver_n16.sh", "--partition", "long"),
+        ("--job-name", "/home/ada/solver-np=3.sh", "--queue", "long", "--qos", "high", "--memory", "4G"),
+    ):
+        assert quantiles(asked(walltime, published, *given, *other)) == quantiles(plain)
+    assert asked(walltime, published, *given, "--application", "other.sh")["n_program"] == 0
+
+
+def test_hashed_names_are_found_under_their_key_only(tmp_path: Path, walltime: Walltime) -> None:
+    keys = [tmp_path / "key", tmp_path / "other"]
+    for place, path in enumerate(keys):
+        path.write_text("a long enough key " + "x" * (20 + place))
+        path.chmod(0o600)
+    site = SiteSettings(name="slurm", anonymise=True, key_file=str(keys[0]))
+    jobs, _, _ = ingest([sacct_log(tmp_path)], site, RunSettings().ingest)
+    table, _ = learn_state(jobs, site, SETTINGS, hasher_of(site).mark[ANONYMISED])
+    published = put_out(table, tmp_path, RunSettings())
+    given = ("--user", "ada", "--application", "solver_n7.sh", "--procs", 4)
+    found = asked(walltime, published, *given, "--key-file", keys[0])
+    assert found["is_known"] and found["n_program"] == 60
+    hashed = jobs.column("user")[0].as_py(), jobs.column("application")[0].as_py()
+    assert "ada" not in hashed
+    as_they_stand = ("--user", hashed[0], "--application", hashed[1], "--procs", 4)
+    assert quantiles(asked(walltime, published, *as_they_stand)) == quantiles(found)
+    for more, sentence in (((), "give --key-file"), (("--key-file", keys[1]), "found another key")):
+        shown = walltime("query", "--from", published, *given, *more)
+        assert shown.code == 2 and sentence in shown.err, shown
+
+
+def test_a_batch_answers_as_single_questions_do(published: Path, tmp_path: Path, walltime: Walltime) -> None:
+    batch = tmp_path / "jobs.csv"
+    batch.write_text("user,application,procs,requested\nu1,a1,4,4h\n,a2,,\nnobody,,16,1-00:00:00\n")
+    lines = walltime("query", "--from", published, "--batch", batch, "--json").out.splitlines()
+    singles = [
+        asked(walltime, published, *given)
+        for given in (
+            ("--user", "u1", "--application", "a1", "--procs", 4, "--requested", "4h"), ("--application", "a2"),
+            ("--user", "nobody", "--procs", 16, "--requested", "24h"),
+        )
+    ]  # fmt: skip
+    assert [quantiles(json.loads(line)) for line in lines] == [quantiles(one) for one in singles]
+    for suffix in ("csv", "parquet"):
+        out = tmp_path / f"answers.{suffix}"
+        assert walltime("query", "--from", published, "--batch", batch, "--out", out).code == 0
+    with (tmp_path / "answers.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["runtime_s_q95"]) for row in rows] == [one["runtime_s_q95"] for one in singles]
+    assert pq.read_table(tmp_path / "answers.parquet").column("user").to_pylist() == ["u1", None, "nobody"]
+    shown = walltime("query", "--from", published, "--batch", batch).out
+    assert "nobody" in shown and "q95 held" in shown
+
+
+def test_many_questions_get_the_answers_of_few(published: Path) -> None:
+    """Compiled kernels answer many, interpreted ones few."""
+    rows = [
+        {"user": f"u{n % 14}", "application": f"a{n % 6}", "procs": 1 + n % 9, "requested_s": 600.0 * (1 + n % 5)}
+        for n in range(301)
+    ]
+    many = answers(held_in(published, len(rows)), rows)
+    few = answers(held_in(published), rows[:100])
+    assert [quantiles(one) for one in many[:100]] == [quantiles(one) for one in few]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("user,colour\nu1,red\n", "found columns colour, expected columns of user"),
+        ("user,procs\nu1\n", "line 2: found 1 values, expected 2"),
+        ("user,procs\nu1,many\n", "line 2: found --procs many: no number of processors"),
+        ("user,requested\nu1,240\n", "line 2: found --requested 240: no time with its unit"),
+        ("requested,requested_s\n1h,3600\n", "two columns that tell the same"),
+        ("", "an empty file"),
+        ("user,requested_s\nu1,nan\n", "no number above 0"),
+    ],
+)
+def test_a_batch_that_cannot_be_read_is_one_sentence(
+    published: Path, tmp_path: Path, walltime: Walltime, text: str, sentence: str
+) -> None:
+    batch = tmp_path / "jobs.csv"
+    batch.write_text(text)
+    shown = walltime("query", "--from", published, "--batch", batch)
+    assert shown.code == 2 and sentence in shown.err and shown.err.count("\n") == 1, shown
 
 
 def test_what_cannot_be_answered_is_one_sentence(published: Path, tmp_path: Path, walltime: Walltime) -> None:
-    manifest = json.loads((published / "manifest.json").read_text())
+    nothing, _ = learn_state(jobs_of([{"runtime_s": None, "state": "PENDING"}]), SiteSettings(), SETTINGS)
+    batch = tmp_path / "jobs.csv"
+    batch.write_text("user\nu1\n")
     refused = [
         (("--from", tmp_path / "none"), "manifest.json: found no such file"),
         (("--from", published, "--requested", "240"), "found no time with its unit"),
         (("--from", published, "--requested", "\x1b[31m"), "found no time with its unit"),
-        (("--from", published, "--site", "elsewhere"), "found no job of elsewhere"),
+        (("--from", published, "--memory", "4"), "found no size with its unit"),
+        (("--from", published, "--memory", "4G", "--mem-per-cpu", "1G"), "one of the two"),
         (("--from", published, "--procs", "0"), "Invalid value"),
+        (("--from", published, "--at", "1970-01-02"), "or later, as what is known reaches until then"),
+        (("--from", published, "--at", "soon"), "expected a date as in"),
+        (("--from", published, "--out", tmp_path / "a.csv"), "expected a file of jobs"),
+        (("--from", published, "--batch", batch, "--user", "u1"), "--user beside it"),
+        (("--from", published, "--batch", batch, "--out", tmp_path / "a.txt"), "no table's name"),
+        (("--from", put_out(nothing, tmp_path / "empty", RunSettings())), "has learnt from no job"),
     ]
-    (tmp_path / "older").mkdir()
-    without = manifest | {"tables": {name: one for name, one in manifest["tables"].items() if name != "estimates"}}
-    (published / "manifest.json").write_text(json.dumps(without))
-    shown = walltime("query", "--from", published, "--user", "1")
-    assert shown.code == 2 and "no table estimates" in shown.err and shown.err.count("\n") == 1
-    (published / "manifest.json").write_text(json.dumps(manifest))
     for arguments, sentence in refused:
         shown = walltime("query", *arguments)
         assert shown.code == 2 and sentence in shown.err and "Traceback" not in shown.err, shown
-    assert "\x1b" not in walltime("query", "--from", published, "--requested", "\x1b[31m").err
+        assert "\x1b" not in shown.err
+    manifest = json.loads((published / "manifest.json").read_text())
+    (published / "manifest.json").write_text(json.dumps(manifest | {"tables": {}}))
+    assert "no table state" in walltime("query", "--from", published, "--user", "1").err
 
 
-def test_a_table_of_an_older_version_is_refused(published: Path, walltime: Walltime) -> None:
-    path = published / "manifest.json"
-    manifest = json.loads(path.read_text())
-    entry = manifest["tables"]["estimates"]
-    file = published / entry["path"]
-    pq.write_table(pq.read_table(file).drop_columns(["runtime_s_q99"]), file)
-    entry["bytes"] = file.stat().st_size
-    path.write_text(json.dumps(manifest))
-    shown = walltime("query", "--from", published)
-    assert shown.code == 2 and "no column runtime_s_q99" in shown.err
-
-
-def test_a_row_is_found_in_every_row_group(published: Path, tmp_path: Path) -> None:
-    table = pq.read_table(next(published.rglob("predictions.parquet")))
-    path = tmp_path / "small_groups.parquet"
-    pq.write_table(table, path, row_group_size=7)
-    for row in table.to_pylist()[::50]:
+def test_a_run_publishes_the_state_and_the_fit_stands_beside_the_answer(tmp_path: Path, walltime: Walltime) -> None:
+    config = tmp_path / "site.toml"
+    config.write_text(f"logs = ['{SAMPLES / 'riverbend.swf.gz'}']\noutput_dir = '{tmp_path / 'out'}'\n")
+    assert walltime("run", config, "--plain", "--quiet").code == 0
+    published = tmp_path / "out"
+    tables = {name: pq.read_table(load_manifest(published).path(name)) for name in ("groups", "predictions")}
+    groups = {row["group_id"]: row for row in tables["groups"].to_pylist()}
+    fit = next(row for row in tables["predictions"].to_pylist() if row["reliability"] == "ok")
+    group = groups[fit["group_id"]]
+    memory = ["--mem-per-cpu", f"{group['requested_mem_kib']}K"] if group["requested_mem_kib"] else []
+    given = ["--user", group["user"], "--application", group["application"], *memory, "--procs", fit["procs"]]
+    found = asked(walltime, published, *given)
+    assert found["fit"]["runtime_s"] == fit["runtime_s"] and found["fit"]["method"] == fit["method"]
+    assert found["is_known"] and found["n_program"] > 0 and found["mae_over_mean"] < 0.5
+    assert "Beside it, the scalability fit" in walltime("query", "--from", published, *given).out
+    for row in tables["predictions"].to_pylist()[::50]:
         wanted = {name: row[name] for name in ("group_id", "procs")}
+        path = load_manifest(published).path("predictions")
         assert find_row(path, PREDICTIONS, wanted, ["runtime_s"]) == {"runtime_s": row["runtime_s"]}
-    assert find_row(path, PREDICTIONS, {"group_id": "zz", "procs": 1}, ["runtime_s"]) is None
     with pytest.raises(InputError, match="no column"):
         find_row(path, GROUPS, {}, ["n_jobs"])
 
@@ -154,31 +250,12 @@ def test_times_that_could_mean_two_things_or_nothing(text: str) -> None:
         seconds(text, "--requested")
 
 
-def test_spans_and_reasons_read_well() -> None:
+@pytest.mark.parametrize(("text", "expected"), [("4G", 4 * 1024**2), ("512m", 512 * 1024), ("1.5TiB", 1.5 * 1024**3)])
+def test_sizes_with_units(text: str, expected: float) -> None:
+    assert kibibytes(text, "--memory") == expected
+    with pytest.raises(InputError, match="no size with its unit"):
+        kibibytes(text[:-1].rstrip("GmiTB"), "--memory")
+
+
+def test_spans_read_well() -> None:
     assert [span(s) for s in (42, 300, 9_000, 200_000, None)] == ["42 s", "5.0 min", "2.5 h", "2.3 d", "unknown"]
-    found = {
-        "template": "user", "n_jobs": 9, "n_censored": 2, "age_s": 7_200, "as_of_s": 0, "passed": [], "fit": None,
-        "source": "estimates", "runtime_s_q95": 3_600.0, "runtime_s_q90": None,
-    }  # fmt: skip
-    assert reasons(found, 14_400.0) == [
-        "Why: template user, 9 jobs (2 of them stopped before they were done), the newest ended 2.0 h before "
-        "1970-01-01 00:00:00+00:00, where the log ends.",
-        "Of the 4.0 h asked for, 95% of such jobs need no more than 25%.",
-    ]
-
-
-def test_a_median_nobody_lived_to_see_is_said_to_be_unknown(published: Path, walltime: Walltime) -> None:
-    path = published / "manifest.json"
-    manifest = json.loads(path.read_text())
-    entry = manifest["tables"]["estimates"]
-    file = published / entry["path"]
-    table = pq.read_table(file)
-    for name in ("runtime_s_q50", "runtime_s_q80", "runtime_s_q90", "runtime_s_q95", "runtime_s_q99"):
-        nothing = pa.nulls(table.num_rows, pa.float64())
-        table = table.set_column(table.column_names.index(name), table.schema.field(name), nothing)
-    pq.write_table(table, file)
-    entry["bytes"] = file.stat().st_size
-    path.write_text(json.dumps(manifest))
-    assert asked(walltime, published, "--user", "1")["runtime_s"] is None
-    shown = walltime("query", "--from", published, "--user", "1")
-    assert shown.code == 0 and "their median is unknown" in shown.out
