@@ -64,7 +64,7 @@ class TableSettings(Section):
     rank_power: float = Field(1.33, ge=0, description="How fast it counts less then: (1 + later / scale)^-power.")
     age_days: float = Field(400.0, gt=0, description="Days after which what ended counts 1/e.")
     burst_gap_min: float = Field(10.0, gt=0, description="Minutes between submits of one burst of like jobs.")
-    burst_rank_power: float = Field(0.7, ge=0, description="A job counts burst size^-power where later jobs are counted.")
+    burst_rank_power: float = Field(0.7, ge=0, description="A job of a burst takes size^-power of a place.")
     burst_weight_power: float = Field(
         0.25, ge=0, description="Weight of a job of a burst: size^-power; twice the power among everybody's jobs."
     )
@@ -82,9 +82,9 @@ class TableSettings(Section):
     )
     prior_jobs: float = Field(300.0, gt=0, description="Calibration: jobs assumed to have been counted at first ...")
     prior_spread: float = Field(0.2, ge=0, le=1, description="... and the share of them spread evenly over the ladder.")
-    level_gain: float = Field(10.0, ge=0, description="Calibration: how far a level moves against a shortfall, at most.")
-    level_half_life_days: float = Field(90.0, gt=0, description="... in how many days half of a shortfall is forgotten.")
-    level_jobs: float = Field(1000.0, gt=0, description="... jobs that damp it while few are scored.")
+    level_gain: float = Field(10.0, ge=0, description="Calibration: levels move so far against a shortfall at most,")
+    level_half_life_days: float = Field(90.0, gt=0, description="... half of which is forgotten in so many days,")
+    level_jobs: float = Field(1000.0, gt=0, description="... damped by so many jobs while few are scored,")
     level_speed: float = Field(
-        0.5, ge=0, description="... share of a shortfall made good in the time that feedback takes."
+        0.5, ge=0, description="... and at most this share of it is made good in the time that feedback takes."
     )

@@ -73,7 +73,13 @@ def begin_day(end_s: float, weights: Weights, calibration: Calibration) -> None:
 
 @kernel
 def count(
-    runtime_s: float, class_: int, lower: int, upper: int, quantiles_s: Floats, targets: Floats, calibration: Calibration
+    runtime_s: float,
+    class_: int,
+    lower: int,
+    upper: int,
+    quantiles_s: Floats,
+    targets: Floats,
+    calibration: Calibration,
 ) -> None:
     """Count a job that ended: its positions on its ladder, and which of its quantiles held it."""
     for one in (class_, EVERY):

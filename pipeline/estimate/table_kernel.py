@@ -162,7 +162,7 @@ def _make(
 
 @kernel
 def _has_ratios(kind: int) -> bool:
-    return bool(kind == UP or kind == U or kind == ALL)
+    return kind in (UP, U, ALL)
 
 
 @kernel
@@ -172,4 +172,3 @@ def _first_present(job: int, at_s: float, facts: Facts, weights: Weights, memory
         if code >= 0 and memory.newest_s[code] >= at_s - weights.kept_s:
             return kind
     return -1
-

@@ -119,9 +119,9 @@ def empty_memory(facts: Facts, weights: Weights, rank_scale: float, rank_power: 
 def burst_of(job: int, facts: Facts, weights: Weights, memory: Memory) -> int:
     """The burst of the latest like job where both were submitted within the gap; else a new one."""
     last = memory.last_of_like[facts.like[job]]
-    if last >= 0 and facts.end_s[job] - facts.end_s[last] <= weights.kept_s:
-        if abs(facts.submit_s[job] - facts.submit_s[last]) <= weights.burst_gap_s:
-            return int(memory.burst[last])
+    is_near = last >= 0 and abs(facts.submit_s[job] - facts.submit_s[last]) <= weights.burst_gap_s
+    if is_near and facts.end_s[job] - facts.end_s[last] <= weights.kept_s:
+        return int(memory.burst[last])
     memory.size[1] += 1
     return int(memory.size[1]) - 1
 

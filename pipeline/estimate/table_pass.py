@@ -27,6 +27,10 @@ from pipeline.estimate.table_state import (
 )
 
 DAY_S = 86_400.0
+FEEDBACK_DAYS = 1.5
+"""From a table to the ends of the jobs it answered, beside the staleness: a day of service, half a day of running."""
+
+UNLIKE = ("other_request", "other_procs", "other_what", "other_queue")
 
 
 def midnights_s(history: History) -> Floats:
@@ -55,39 +59,49 @@ def learnt(state: TableState, later: History, settings: TableSettings) -> TableS
         return state
     at_s = np.maximum(midnights_s(later), state.known_s)
     given, names = with_names(jobs_of(later), later.names, state.names)
-    waiting, n_waiting, is_new, is_gone = _met(state, given, later.is_learnt)
-    new = given.take(is_new)
-    jobs = joined_jobs(state.remembered, waiting, new)
-    n_known = len(state.remembered)
-    asks = asks_of(jobs, np.arange(n_known, len(jobs)), np.concatenate([np.full(n_waiting, -np.inf), at_s[is_new]]))
-    asks = asks._replace(ladder=np.cumsum(jobs.end_s[n_known:] > at_s[-1]) - 1)
-    asks = asks._replace(ladder=np.where(jobs.end_s[n_known:] > at_s[-1], asks.ladder, -1))
-    events = n_known + np.flatnonzero(~np.isnan(jobs.runtime_s[n_known:]))
-    events = events[np.argsort(jobs.end_s[events], kind="stable")]
-    kept = ~is_gone
-    state = replace(state, waiting=waiting, class_=state.class_[kept], quantiles_s=state.quantiles_s[kept], ladder_s=state.ladder_s[kept])
-    answers, memory, calibration = run(state, jobs, events, asks, at_s[-1], settings, later.stale_s)
-    return _left(state, jobs, asks, answers, memory, calibration, float(at_s[-1]), names, settings)
+    state, is_new = met(state, given, later.is_learnt)
+    jobs = joined_jobs(state.remembered, state.waiting, given.take(is_new))
+    answered_at_s = np.concatenate([np.full(len(state.waiting), -np.inf), at_s[is_new]])
+    asks = asks_of(jobs, np.arange(len(state.remembered), len(jobs)), answered_at_s)
+    is_waiting = jobs.end_s[asks.job] > at_s[-1]
+    asks = asks._replace(ladder=np.where(is_waiting, np.cumsum(is_waiting) - 1, -1))
+    answers, memory, calibration = run(state, jobs, ends_of(jobs, asks.job), asks, at_s[-1], settings, later.stale_s)
+    return _left(jobs, asks, answers, memory, calibration, float(at_s[-1]), names, settings)
 
 
-def _met(state: TableState, given: Jobs, is_learnt: Bools) -> tuple[Jobs, int, Bools, Bools]:
-    """Waiting jobs with what became of them, how many, which later jobs are new, and which waiting ones are gone."""
-    has_run = ~np.isnan(given.runtime_s)
-    ends_s = [jobs.end_s[np.isfinite(jobs.end_s)] for jobs in (state.remembered, state.waiting)]
-    until_s = max(float(part.max(initial=-np.inf)) for part in ends_s)
+def ends_of(jobs: Jobs, places: Ints) -> Ints:
+    """Those of these places whose jobs have ended, in order of end."""
+    ended = places[~np.isnan(jobs.runtime_s[places])]
+    return ended[np.argsort(jobs.end_s[ended], kind="stable")]
+
+
+def met(state: TableState, given: Jobs, is_learnt: Bools) -> tuple[TableState, Bools]:
+    """The state whose waiting jobs have what became of them, and which of the given jobs are new."""
+    both = np.concatenate([state.remembered.end_s, state.waiting.end_s])
+    until_s = both[np.isfinite(both)].max(initial=-np.inf)
     is_open = np.isinf(given.end_s)
     is_later = is_open | (given.end_s > until_s)
-    open_places, later_places = np.flatnonzero(np.isinf(state.waiting.end_s)), np.flatnonzero(is_later)
-    left, right = matched(state.waiting.take(open_places), given.take(later_places))
-    here, there = open_places[left], later_places[right]
+    here, there = np.flatnonzero(np.isinf(state.waiting.end_s)), np.flatnonzero(is_later)
+    left, right = matched(state.waiting.take(here), given.take(there))
+    here, there = here[left], there[right]
     end_s, runtime_s = state.waiting.end_s.copy(), state.waiting.runtime_s.copy()
     end_s[here], runtime_s[here] = given.end_s[there], given.runtime_s[there]
-    is_gone = np.isnan(runtime_s) & np.isfinite(end_s)
-    is_gone[here] |= ~is_learnt[there]
-    is_new = is_later & is_learnt & (has_run | is_open)
+    is_wanted = ~np.isnan(runtime_s) | np.isinf(end_s)
+    is_wanted[here] &= is_learnt[there]
+    is_new = is_later & is_learnt & (is_open | ~np.isnan(given.runtime_s))
     is_new[there] = False
-    waiting = replace(state.waiting, end_s=end_s, runtime_s=runtime_s).take(~is_gone)
-    return waiting, len(waiting), is_new, is_gone
+    return with_waiting(state, replace(state.waiting, end_s=end_s, runtime_s=runtime_s), is_wanted), is_new
+
+
+def with_waiting(state: TableState, waiting: Jobs, is_wanted: Bools) -> TableState:
+    """The state with these waiting jobs, less those that nobody waits for."""
+    return replace(
+        state,
+        waiting=waiting.take(is_wanted),
+        class_=state.class_[is_wanted],
+        quantiles_s=state.quantiles_s[is_wanted],
+        ladder_s=state.ladder_s[is_wanted],
+    )
 
 
 def asks_of(jobs: Jobs, places: Ints, at_s: Floats) -> Asks:
@@ -106,7 +120,7 @@ def run(
     memory.burst_jobs[: len(state.burst_jobs)] = state.burst_jobs
     memory.size[1] = len(state.burst_jobs)
     calibration = Calibration(*(values.copy() for values in state.calibration))
-    answers, n_waiting = _answers(state, jobs, asks), len(state.waiting)
+    answers, n_waiting = _answers(state, asks), len(state.waiting)
     ask_of_job = np.full(len(jobs), -1)
     is_job = asks.kind == FIRST_PRESENT
     ask_of_job[asks.job[is_job]] = np.flatnonzero(is_job)
@@ -118,7 +132,7 @@ def run(
     return answers, memory, calibration
 
 
-def _answers(state: TableState, jobs: Jobs, asks: Asks) -> Answers:
+def _answers(state: TableState, asks: Asks) -> Answers:
     """Room for an answer to each ask, those of the waiting jobs filled."""
     n, n_waiting, n_kept = len(asks.job), len(state.waiting), int(asks.ladder.max(initial=-1)) + 1
     found = Answers(
@@ -142,15 +156,14 @@ def _cache(facts: Facts, asks: Asks) -> Cache:
 
 
 def _left(
-    state: TableState, jobs: Jobs, asks: Asks, answers: Answers, memory: Memory, calibration: Calibration,
+    jobs: Jobs, asks: Asks, answers: Answers, memory: Memory, calibration: Calibration,
     known_s: float, names: dict[str, list[str]], settings: TableSettings,
 ) -> TableState:  # fmt: skip
     """What the next pass needs."""
     learnt_jobs = memory.order[: memory.size[0]]
     kept = learnt_jobs[is_kept(jobs.take(learnt_jobs), settings)]
     burst, burst_codes = _renumbered(memory.burst[kept])
-    kept_s = 86_400.0 * settings.kept_days
-    is_waiting = (asks.ladder >= 0) & (jobs.submit_s[asks.job] >= known_s - kept_s)
+    is_waiting = (asks.ladder >= 0) & (jobs.submit_s[asks.job] >= known_s - DAY_S * settings.kept_days)
     remembered, waiting, used = renamed(jobs.take(kept), jobs.take(asks.job[is_waiting]), names)
     return TableState(
         remembered=remembered,
@@ -197,7 +210,8 @@ def facts_of(jobs: Jobs) -> Facts:
     asked, procs = np.unique(jobs.requested_s, return_inverse=True)[1], ranks(jobs.procs)
     u, a, q = jobs.who, jobs.what, jobs.queue
     unknown = np.full(len(u), -1)
-    keys = _codes([np.concatenate(c) for c in ((u, u, u), (a, a, unknown), (q, unknown, unknown), (asked,) * 3, (procs,) * 3)])
+    stacks = ((u, u, u), (a, a, unknown), (q, unknown, unknown), (asked,) * 3, (procs,) * 3)
+    keys = _codes([np.concatenate(columns) for columns in stacks])
     kinds = ((u, a, q, asked, procs), (u, a, asked, procs), (u, asked, procs), (u, a, asked), (u, asked), (u, procs),
              (u,), (asked,), (np.zeros_like(u),))  # fmt: skip
     with np.errstate(divide="ignore"):
@@ -228,13 +242,30 @@ def _stacked(kinds: list[Ints]) -> Ints:
 
 
 def weights_of(settings: TableSettings, stale_s: float | None) -> Weights:
-    """Settings as kernels take them; feedback takes the staleness, a day of service and half a day of running."""
-    named = {name: getattr(settings, name) for name in Weights._fields if hasattr(settings, name)}
-    logs = {f"log_{name}": np.log(getattr(settings, name)) for name in ("other_request", "other_procs", "other_what", "other_queue")}
+    """Settings as kernels take them."""
+    logs = {name: float(np.log(getattr(settings, name))) for name in UNLIKE}
     return Weights(
-        **{name: float(value) if isinstance(value, float) else value for name, value in (named | logs).items()},
+        of_who=settings.of_who,
+        of_key=settings.of_key,
+        of_request=settings.of_request,
         burst_gap_s=60.0 * settings.burst_gap_min,
+        burst_rank_power=settings.burst_rank_power,
+        burst_weight_power=settings.burst_weight_power,
         age_s=DAY_S * settings.age_days,
         kept_s=DAY_S * settings.kept_days,
-        delay_days=(stale_s or 0.0) / DAY_S + 1.5,
+        log_other_request=logs["other_request"],
+        request_power=settings.request_power,
+        log_other_procs=logs["other_procs"],
+        procs_power=settings.procs_power,
+        log_other_what=logs["other_what"],
+        log_other_queue=logs["other_queue"],
+        others=settings.others,
+        others_scale=settings.others_scale,
+        half_life_days=settings.half_life_days,
+        pseudo_jobs=settings.pseudo_jobs,
+        level_half_life_days=settings.level_half_life_days,
+        level_gain=settings.level_gain,
+        level_jobs=settings.level_jobs,
+        level_speed=settings.level_speed,
+        delay_days=(stale_s or 0.0) / DAY_S + FEEDBACK_DAYS,
     )

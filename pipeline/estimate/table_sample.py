@@ -59,7 +59,7 @@ def gather(row: Row, facts: Facts, weights: Weights, memory: Memory, sample: Sam
 def _gather_own(row: Row, facts: Facts, weights: Weights, memory: Memory, sample: Sample) -> None:
     """The who's latest jobs; before these the latest ones of the most specific key."""
     oldest_s, oldest, n = row.at_s - weights.kept_s, memory.size[0], 0
-    is_of_key, n_first = False, 0
+    is_of_key = False
     job = memory.last_of_who[facts.who[row.job]]
     while True:
         if not is_of_key and (job < 0 or n >= weights.of_who or facts.end_s[job] < oldest_s):
@@ -177,4 +177,3 @@ def effective_jobs(sample: Sample) -> float:
 def typical_request_s(sample: Sample) -> float:
     """The weighted mean request, s."""
     return float(sample.sums[REQUESTS] / sample.sums[WEIGHT]) if sample.sums[WEIGHT] > 0 else 0.0
-

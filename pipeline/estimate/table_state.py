@@ -1,10 +1,11 @@
 """The nightly table between two nights: remembered jobs, answers that wait for an end, and counts, in flat arrays."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
-from pipeline.core.arrays import Bools, Floats, Ints
+from pipeline.core.arrays import Array, Bools, Floats, Ints
 from pipeline.core.estimate_settings import TableSettings
 from pipeline.estimate.history import History, in_order_of_use
 from pipeline.estimate.score import QUANTILES
@@ -12,7 +13,6 @@ from pipeline.estimate.table_calibration import Calibration, empty_calibration
 from pipeline.estimate.table_ladder import N_RUNGS
 
 CODED = ("who", "what", "queue")
-MEASURED = ("submit_s", "end_s", "runtime_s", "requested_s", "procs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,15 @@ def joined_jobs(*parts: Jobs) -> Jobs:
 def jobs_of(history: History) -> Jobs:
     """A log's jobs as the table knows them."""
     return Jobs(
-        *(history.codes[name] for name in CODED),
-        history.submit_s, history.end_s, history.runtime_s,
-        np.where(history.requested_s > 0, history.requested_s, 0.0), history.procs,
-    )  # fmt: skip
+        who=history.codes["who"],
+        what=history.codes["what"],
+        queue=history.codes["queue"],
+        submit_s=history.submit_s,
+        end_s=history.end_s,
+        runtime_s=history.runtime_s,
+        requested_s=np.where(history.requested_s > 0, history.requested_s, 0.0),
+        procs=history.procs,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,7 @@ class TableState:
     names: dict[str, tuple[str, ...]]
     """Texts of the codes of who, what and queue, in order of first use."""
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
+    def to_arrays(self) -> dict[str, Array]:
         """The state as arrays by name."""
         arrays = {f"remembered.{f.name}": getattr(self.remembered, f.name) for f in fields(Jobs)}
         arrays |= {f"waiting.{f.name}": getattr(self.waiting, f.name) for f in fields(Jobs)}
@@ -86,7 +91,7 @@ class TableState:
         return arrays | {"known_s": np.array([self.known_s])}
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "TableState":
+    def from_arrays(cls, arrays: dict[str, Array]) -> "TableState":
         """The state that `to_arrays` gave."""
         return cls(
             remembered=Jobs(*(arrays[f"remembered.{f.name}"] for f in fields(Jobs))),
@@ -116,29 +121,29 @@ def empty_state(settings: TableSettings) -> TableState:
     )
 
 
-def with_names(jobs: Jobs, own: dict[str, list[str]], names: dict[str, tuple[str, ...]]) -> tuple[Jobs, dict[str, list[str]]]:
+def with_names(
+    jobs: Jobs, own: dict[str, list[str]], names: dict[str, tuple[str, ...]]
+) -> tuple[Jobs, dict[str, list[str]]]:
     """Jobs with codes into the given names, which grow by those that are new."""
-    grown, codes = {}, []
+    grown: dict[str, list[str]] = {}
+    codes: dict[str, Any] = {}
     for name in CODED:
         grown[name] = list(dict.fromkeys([*names[name], *own[name]]))
         place = {text: code for code, text in enumerate(grown[name])}
-        codes.append(np.array([*(place[text] for text in own[name]), -1], np.int64)[getattr(jobs, name)])
-    return Jobs(*codes, *(getattr(jobs, name) for name in MEASURED)), grown
+        codes[name] = np.array([*(place[text] for text in own[name]), -1], np.int64)[getattr(jobs, name)]
+    return replace(jobs, **codes), grown
 
 
 def renamed(first: Jobs, second: Jobs, names: dict[str, list[str]]) -> tuple[Jobs, Jobs, dict[str, tuple[str, ...]]]:
     """Both with codes in order of first use, and the names in use."""
-    used, codes = {}, []
+    used: dict[str, tuple[str, ...]] = {}
+    ahead: dict[str, Any] = {}
+    behind: dict[str, Any] = {}
+    n = len(first)
     for name in CODED:
         found, texts = in_order_of_use(np.concatenate([getattr(first, name), getattr(second, name)]), names[name])
-        used[name] = tuple(texts)
-        codes.append(found)
-    n = len(first)
-    return (
-        Jobs(*(c[:n] for c in codes), *(getattr(first, name) for name in MEASURED)),
-        Jobs(*(c[n:] for c in codes), *(getattr(second, name) for name in MEASURED)),
-        used,
-    )
+        used[name], ahead[name], behind[name] = tuple(texts), found[:n], found[n:]
+    return replace(first, **ahead), replace(second, **behind), used
 
 
 def matched(waiting: Jobs, later: Jobs) -> tuple[Ints, Ints]:
