@@ -53,7 +53,10 @@ def class_of(kind: int, effective: float) -> int:
     if kind >= R:
         return OF_REQUEST if kind < ALL else OF_ALL
     group = 0 if kind == UAQRP else (1 if kind < UAR else 2)
-    return int(5 * group + np.searchsorted(EFFECTIVE, effective))
+    for k in range(len(EFFECTIVE)):
+        if effective <= EFFECTIVE[k]:
+            return 5 * group + k
+    return 5 * group + len(EFFECTIVE)
 
 
 @kernel
@@ -63,12 +66,23 @@ def begin_day(end_s: float, weights: Weights, calibration: Calibration) -> None:
     if today <= day[0]:
         return
     if day[0] >= 0:
-        calibration.counts[:] *= 0.5 ** ((today - day[0]) / weights.half_life_days)
+        _fade(calibration, 0.5 ** ((today - day[0]) / weights.half_life_days))
         kept = 0.5 ** ((today - day[0]) / weights.level_half_life_days)
-        calibration.shortfall[:] *= kept
-        calibration.scored[:] *= kept
-        calibration.scored[1] += (1 - kept) * weights.level_half_life_days / np.log(2.0)
+        for k in range(len(calibration.shortfall)):
+            calibration.shortfall[k] *= kept
+        calibration.scored[0] *= kept
+        # Of days on end these are at most half-life / ln 2.
+        calibration.scored[1] += (1 - kept) * (weights.level_half_life_days / np.log(2.0) - calibration.scored[1])
     day[0] = today
+
+
+@kernel
+def _fade(calibration: Calibration, kept: float) -> None:
+    # An expression over a whole array would take three seconds to compile.
+    for side in range(2):
+        for one in range(EVERY + 1):
+            for rung in range(N_RUNGS + 1):
+                calibration.counts[side, one, rung] *= kept
 
 
 @kernel
@@ -123,8 +137,10 @@ def _on_ladder(
 ) -> float:
     """The runtime below which that share of the class's jobs lay, on a line in its logarithm between two rungs."""
     own, every = calibration.counts[side, class_], calibration.counts[side, EVERY]
-    scale = weights.pseudo_jobs / every.sum()
-    wanted, reached = level * (own.sum() + weights.pseudo_jobs), 0.0
+    n_own, n_every = 0.0, 0.0
+    for rung in range(N_RUNGS + 1):
+        n_own, n_every = n_own + own[rung], n_every + every[rung]
+    scale, wanted, reached = weights.pseudo_jobs / n_every, level * (n_own + weights.pseudo_jobs), 0.0
     for rung in range(N_RUNGS):
         step = own[rung] + scale * every[rung]
         if reached + step >= wanted:
@@ -139,5 +155,7 @@ def _on_ladder(
 @kernel
 def positions(value: float, ladder: Floats, found: Ints) -> None:
     """Write the first rung that is not shorter, and the first one that is longer."""
-    found[0] = np.searchsorted(ladder, value, side="left")
-    found[1] = np.searchsorted(ladder, value, side="right")
+    found[0], found[1] = 0, 0
+    for rung in range(N_RUNGS):
+        found[0] += ladder[rung] < value
+        found[1] += ladder[rung] <= value

@@ -108,7 +108,8 @@ def _learn(
 
 @kernel
 def _repeat(ask: int, same: int, answers: Answers) -> None:
-    answers.quantiles[ask] = answers.quantiles[same]
+    for k in range(answers.quantiles.shape[1]):
+        answers.quantiles[ask, k] = answers.quantiles[same, k]
     answers.class_[ask] = answers.class_[same]
     answers.n_jobs[ask] = answers.n_jobs[same]
     answers.n_effective[ask] = answers.n_effective[same]
@@ -122,7 +123,8 @@ def _keep(ask: int, facts: Facts, asks: Asks, answers: Answers, ladder_s: Floats
     if runtime_s > 0:
         positions(runtime_s, ladder_s, answers.positions[ask])
     if asks.ladder[ask] >= 0:
-        answers.ladders[asks.ladder[ask]] = ladder_s
+        for k in range(N_RUNGS):
+            answers.ladders[asks.ladder[ask], k] = ladder_s[k]
 
 
 @kernel

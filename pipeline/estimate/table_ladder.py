@@ -49,7 +49,9 @@ def sort_sample(n: int, value: Floats, code: Ints) -> Ints:
 @kernel
 def sample_quantiles(n: int, value: Floats, weight: Floats, code: Ints, ladder: Floats) -> None:
     """The ladder's middle rungs: each value stands at the middle of its weight, and lines lead from one to the next."""
-    total, reached, before, last, k = weight[:n].sum(), 0.0, 0.0, -1.0, 0
+    total, reached, before, last, k = 0.0, 0.0, 0.0, -1.0, 0
+    for place in range(n):
+        total += weight[place]
     for one in sort_sample(n, value, code):
         place = one & 511
         middle = (reached + 0.5 * weight[place]) / total

@@ -45,8 +45,10 @@ class Row(NamedTuple):
 @kernel
 def gather(row: Row, facts: Facts, weights: Weights, memory: Memory, sample: Sample) -> None:
     """Fill the sample of a row; it stays empty where no ratio to a request is known."""
-    sample.sums[:] = 0.0
-    sample.n[:] = 0
+    for k in range(len(sample.sums)):
+        sample.sums[k] = 0.0
+    for k in range(len(sample.n)):
+        sample.n[k] = 0
     if row.kind < R:
         _gather_own(row, facts, weights, memory, sample)
     if row.kind >= R or not row.is_ratio or sample.n[2] > 0:
