@@ -190,9 +190,16 @@ _DECLARED = (
     _count("efficiency_50_procs", "Largest count used with an efficiency of at least 50%.", "processors"),
     # estimates
     _number("runtime_s_q50", "Median runtime of the jobs behind this row: the estimate.", "s"),
-    _number("runtime_s_q80", "80% quantile of their runtimes; null: longer than anything seen to end.", "s"),
-    _number("runtime_s_q95", "95% quantile of their runtimes; null: longer than anything seen to end.", "s"),
-    _number("runtime_s_q99", "99% quantile of their runtimes; null: longer than anything seen to end.", "s"),
+    _number("runtime_s_q80", "80% quantile of runtime.", "s"),
+    _number("runtime_s_q95", "95% quantile of runtime.", "s"),
+    _number("runtime_s_q99", "99% quantile of runtime.", "s"),
+    *(
+        _number(f"ratio_q{q}", f"{q}% quantile of runtime over request; null: its key has a request, or none did.")
+        for q in (10, 50, 80, 90, 95, 99)
+    ),
+    _category("who", "The user; where the log names none, 'account ...', else 'user_group ...'; null: anyone."),
+    _category("what", "The application; where unknown 'job_name ...', 'submit_tokens ...' or 'queue ...'; null: any."),
+    _number("n_effective", "Jobs of equal weight that would tell as much as those behind this row (Kish).", "jobs"),
     _count("chain_rank", "Place in the fallback chain, 0 the most specific template.", "rank", required=True),
     _instant("newest_end_s", "Latest end among the jobs: how old the knowledge is."),
     # bursts and what cleaning changed

@@ -248,11 +248,14 @@ SCALABILITY = TableKind(
 ESTIMATES = TableKind(
     "estimates",
     columns(
-        "site", "template", "chain_rank", *TEMPLATE_COLUMNS, "runtime_s_q10", "runtime_s_q50", "runtime_s_q80",
-        "runtime_s_q90", "runtime_s_q95", "runtime_s_q99", "n_jobs", "n_censored", "newest_end_s", "run_id",
+        "site", "template", "chain_rank", "who", "what", "queue", "requested_s", "procs", "runtime_s_q10",
+        "runtime_s_q50", "runtime_s_q80", "runtime_s_q90", "runtime_s_q95", "runtime_s_q99", "ratio_q10", "ratio_q50",
+        "ratio_q80", "ratio_q90", "ratio_q95", "ratio_q99", "n_jobs", "n_effective", "newest_end_s", "run_id",
     ),
-    ("site", "template", *TEMPLATE_COLUMNS),
-    "Job-level runtime quantiles per template value, with a chain from the most to the least specific template.",
+    ("site", "template", "who", "what", "queue", "requested_s", "procs"),
+    "Runtime quantiles to look up at a job's submit: of the rows that have its values (null: any) the one of least "
+    "chain_rank; its ratios times the request where both are there, else its seconds, the median at most the request. "
+    "A job that requests no runtime has requested_s 0.",
 )  # fmt: skip
 
 STATE = TableKind(

@@ -1,0 +1,161 @@
+"""Quantiles of the nightly table, calibrated by where the runtimes of ended jobs stood on the ladders they were given.
+
+A class of rows counts, per rung of the ladder, how many of its jobs ended below it, with a half-life. On top, each
+level is moved against the shortfall of coverage of late, as the integral term of conformal PID control does
+(Angelopoulos, Candes & Tibshirani 2023), no faster than the feedback arrives.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.core.arrays import Floats, Ints
+from pipeline.core.compiled import kernel
+from pipeline.estimate.table_ladder import MEDIAN, N_RUNGS, assumed_counts
+from pipeline.estimate.table_memory import ALL, UAQRP, UAR, R, Weights
+
+EFFECTIVE = np.array([1.5, 3.0, 6.0, 12.0])
+"""Effective jobs at which the classes of rows of a who part."""
+
+OF_REQUEST, OF_ALL, EVERY = 15, 16, 17
+"""Classes of the rows of no who, and of all rows together; before them five for each of three groups of kinds."""
+
+ABOVE_ALL = 1e-3
+"""Nearest that a level comes to 0 or 1."""
+
+MOST_SHIFT = 2.0
+"""Most that a level moves, in log odds."""
+
+
+class Calibration(NamedTuple):
+    """Counts with a half-life, as of `day`."""
+
+    counts: Floats
+    """(2, classes, rungs + 1) jobs by the first rung that is not shorter, and by the first one that is longer."""
+    shortfall: Floats
+    """Per target, jobs that a quantile should have held, less those that it held."""
+    scored: Floats
+    """Jobs behind it, and days."""
+    day: Floats
+    """Last day counted; -1: none."""
+
+
+def empty_calibration(n_targets: int, prior_jobs: float, prior_spread: float) -> Calibration:
+    """No job counted, but what is assumed of all."""
+    counts = np.zeros((2, EVERY + 1, N_RUNGS + 1))
+    counts[:, EVERY] = assumed_counts(prior_jobs, prior_spread)
+    return Calibration(counts, np.zeros(n_targets), np.zeros(2), np.full(1, -1.0))
+
+
+@kernel
+def class_of(kind: int, effective: float) -> int:
+    """The class of a row."""
+    if kind >= R:
+        return OF_REQUEST if kind < ALL else OF_ALL
+    group = 0 if kind == UAQRP else (1 if kind < UAR else 2)
+    for k in range(len(EFFECTIVE)):
+        if effective <= EFFECTIVE[k]:
+            return 5 * group + k
+    return 5 * group + len(EFFECTIVE)
+
+
+@kernel
+def begin_day(end_s: float, weights: Weights, calibration: Calibration) -> None:
+    """Let older counts fade, where a job ended on a later day than the last one counted."""
+    today, day = np.floor(end_s / 86_400.0), calibration.day
+    if today <= day[0]:
+        return
+    if day[0] >= 0:
+        _fade(calibration, 0.5 ** ((today - day[0]) / weights.half_life_days))
+        kept = 0.5 ** ((today - day[0]) / weights.level_half_life_days)
+        for k in range(len(calibration.shortfall)):
+            calibration.shortfall[k] *= kept
+        calibration.scored[0] *= kept
+        # Of days on end these are at most half-life / ln 2.
+        calibration.scored[1] += (1 - kept) * (weights.level_half_life_days / np.log(2.0) - calibration.scored[1])
+    day[0] = today
+
+
+@kernel
+def _fade(calibration: Calibration, kept: float) -> None:
+    # An expression over a whole array would take three seconds to compile.
+    for side in range(2):
+        for one in range(EVERY + 1):
+            for rung in range(N_RUNGS + 1):
+                calibration.counts[side, one, rung] *= kept
+
+
+@kernel
+def count(
+    runtime_s: float,
+    class_: int,
+    lower: int,
+    upper: int,
+    quantiles_s: Floats,
+    targets: Floats,
+    calibration: Calibration,
+) -> None:
+    """Count a job that ended: its positions on its ladder, and which of its quantiles held it."""
+    for one in (class_, EVERY):
+        calibration.counts[0, one, lower] += 1.0
+        calibration.counts[1, one, upper] += 1.0
+    calibration.scored[0] += 1.0
+    for k in range(len(targets)):
+        # What equals a quantile lies inside the interval that it bounds.
+        is_below = runtime_s < quantiles_s[k] if targets[k] < 0.5 else runtime_s <= quantiles_s[k]
+        calibration.shortfall[k] += targets[k] - (1.0 if is_below else 0.0)
+
+
+@kernel
+def quantiles(
+    class_: int, most: float, ladder: Floats, targets: Floats, weights: Weights, calibration: Calibration, found: Floats
+) -> None:
+    """Ascending quantiles of one row; the median is the sample's own, at most the request."""
+    for k in range(len(targets)):
+        if targets[k] == 0.5:
+            found[k] = min(ladder[MEDIAN], most)
+        else:
+            level = _level(k, targets[k], weights, calibration)
+            found[k] = _on_ladder(level, 1 if targets[k] < 0.5 else 0, class_, ladder, weights, calibration)
+    found[0] = min(found[0], found[1])
+    for k in range(1, len(targets)):
+        found[k] = max(found[k], found[k - 1])
+
+
+@kernel
+def _level(k: int, target: float, weights: Weights, calibration: Calibration) -> float:
+    gain = min(weights.level_gain, weights.level_speed * calibration.scored[1] / weights.delay_days)
+    missing = calibration.shortfall[k] / (calibration.scored[0] + weights.level_jobs)
+    shift = min(max(gain * missing / (target * (1 - target)), -MOST_SHIFT), MOST_SHIFT)
+    odds = target / (1 - target) * np.exp(shift)
+    return float(min(max(odds / (1 + odds), ABOVE_ALL), 1 - ABOVE_ALL))
+
+
+@kernel
+def _on_ladder(
+    level: float, side: int, class_: int, ladder: Floats, weights: Weights, calibration: Calibration
+) -> float:
+    """The runtime below which that share of the class's jobs lay, on a line in its logarithm between two rungs."""
+    own, every = calibration.counts[side, class_], calibration.counts[side, EVERY]
+    n_own, n_every = 0.0, 0.0
+    for rung in range(N_RUNGS + 1):
+        n_own, n_every = n_own + own[rung], n_every + every[rung]
+    scale, wanted, reached = weights.pseudo_jobs / n_every, level * (n_own + weights.pseudo_jobs), 0.0
+    for rung in range(N_RUNGS):
+        step = own[rung] + scale * every[rung]
+        if reached + step >= wanted:
+            if rung == 0:
+                return float(ladder[0])
+            part = (wanted - reached) / step
+            return float(ladder[rung - 1] ** (1 - part) * ladder[rung] ** part)
+        reached += step
+    return float(ladder[N_RUNGS - 1])
+
+
+@kernel
+def positions(value: float, ladder: Floats, found: Ints) -> None:
+    """Write the first rung that is not shorter, and the first one that is longer."""
+    found[0], found[1] = 0, 0
+    for rung in range(N_RUNGS):
+        found[0] += ladder[rung] < value
+        found[1] += ladder[rung] <= value

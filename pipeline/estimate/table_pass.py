@@ -1,0 +1,271 @@
+"""One pass over jobs in order of time: what the kernel needs, and what it leaves."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from pipeline.core.arrays import Bools, Floats, Ints
+from pipeline.core.estimate_settings import TableSettings
+from pipeline.estimate.history import History
+from pipeline.estimate.past import ranks
+from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.table_calibration import Calibration
+from pipeline.estimate.table_kernel import FIRST_PRESENT, Answers, Asks, Cache, Events, answer
+from pipeline.estimate.table_ladder import N_RUNGS
+from pipeline.estimate.table_memory import Facts, Memory, Weights, empty_memory
+from pipeline.estimate.table_sample import empty_sample
+from pipeline.estimate.table_state import (
+    Jobs,
+    TableState,
+    counts_before,
+    empty_state,
+    jobs_of,
+    joined_jobs,
+    matched,
+    renamed,
+    with_names,
+)
+
+DAY_S = 86_400.0
+FEEDBACK_DAYS = 1.5
+"""From a table to the ends of the jobs it answered, beside the staleness: a day of service, half a day of running."""
+
+UNLIKE = ("other_request", "other_procs", "other_what", "other_queue")
+
+
+def midnights_s(history: History) -> Floats:
+    """Per job the last midnight at or before its submit less the staleness, s."""
+    stale_s = history.stale_s or 0.0
+    midnights: Floats = np.floor((history.submit_s - stale_s) / DAY_S) * DAY_S
+    return midnights
+
+
+def answered(history: History, settings: TableSettings) -> Floats:
+    """(jobs, 6) quantiles, s, of every job."""
+    jobs, at_s = jobs_of(history), midnights_s(history)
+    asks = asks_of(jobs, np.arange(len(jobs)), at_s)
+    state = empty_state(settings)
+    answers = run(state, jobs, history.by_end, asks, -np.inf, settings, history.stale_s)[0]
+    quantiles_s: Floats = answers.quantiles
+    # A row of seconds may answer a job with a request where no ratio is known.
+    limit_s = np.where(jobs.requested_s > 0, jobs.requested_s, np.inf)
+    quantiles_s[:, :2] = np.minimum(quantiles_s[:, :2], limit_s[:, None])
+    return quantiles_s
+
+
+def learnt(state: TableState, later: History, settings: TableSettings) -> TableState:
+    """The state after later jobs."""
+    if not len(later):
+        return state
+    at_s = np.maximum(midnights_s(later), state.known_s)
+    given, names = with_names(jobs_of(later), later.names, state.names)
+    state, is_new = met(state, given, later.is_learnt)
+    jobs = joined_jobs(state.remembered, state.waiting, given.take(is_new))
+    answered_at_s = np.concatenate([np.full(len(state.waiting), -np.inf), at_s[is_new]])
+    asks = asks_of(jobs, np.arange(len(state.remembered), len(jobs)), answered_at_s)
+    is_waiting = jobs.end_s[asks.job] > at_s[-1]
+    asks = asks._replace(ladder=np.where(is_waiting, np.cumsum(is_waiting) - 1, -1))
+    answers, memory, calibration = run(state, jobs, ends_of(jobs, asks.job), asks, at_s[-1], settings, later.stale_s)
+    return _left(jobs, asks, answers, memory, calibration, float(at_s[-1]), names, settings)
+
+
+def ends_of(jobs: Jobs, places: Ints) -> Ints:
+    """Those of these places whose jobs have ended, in order of end."""
+    ended = places[~np.isnan(jobs.runtime_s[places])]
+    return ended[np.argsort(jobs.end_s[ended], kind="stable")]
+
+
+def met(state: TableState, given: Jobs, is_learnt: Bools) -> tuple[TableState, Bools]:
+    """The state whose waiting jobs have what became of them, and which of the given jobs are new."""
+    both = np.concatenate([state.remembered.end_s, state.waiting.end_s])
+    until_s = both[np.isfinite(both)].max(initial=-np.inf)
+    is_open = np.isinf(given.end_s)
+    is_later = is_open | (given.end_s > until_s)
+    here, there = np.flatnonzero(np.isinf(state.waiting.end_s)), np.flatnonzero(is_later)
+    left, right = matched(state.waiting.take(here), given.take(there))
+    here, there = here[left], there[right]
+    end_s, runtime_s = state.waiting.end_s.copy(), state.waiting.runtime_s.copy()
+    end_s[here], runtime_s[here] = given.end_s[there], given.runtime_s[there]
+    is_wanted = ~np.isnan(runtime_s) | np.isinf(end_s)
+    is_wanted[here] &= is_learnt[there]
+    is_new = is_later & is_learnt & (is_open | ~np.isnan(given.runtime_s))
+    is_new[there] = False
+    return with_waiting(state, replace(state.waiting, end_s=end_s, runtime_s=runtime_s), is_wanted), is_new
+
+
+def with_waiting(state: TableState, waiting: Jobs, is_wanted: Bools) -> TableState:
+    """The state with these waiting jobs, less those that nobody waits for."""
+    return replace(
+        state,
+        waiting=waiting.take(is_wanted),
+        class_=state.class_[is_wanted],
+        quantiles_s=state.quantiles_s[is_wanted],
+        ladder_s=state.ladder_s[is_wanted],
+    )
+
+
+def asks_of(jobs: Jobs, places: Ints, at_s: Floats) -> Asks:
+    """An ask for the first row present, for the jobs at these places."""
+    n = len(places)
+    return Asks(places, at_s, np.full(n, FIRST_PRESENT), jobs.requested_s[places], np.full(n, -1))
+
+
+def run(
+    state: TableState, jobs: Jobs, events: Ints, asks: Asks, until_s: float, settings: TableSettings,
+    stale_s: float | None,
+) -> tuple[Answers, Memory, Calibration]:  # fmt: skip
+    """The kernel's answers; the jobs begin with the state's remembered ones, the asks with its waiting ones."""
+    weights, facts = weights_of(settings, stale_s), facts_of(jobs)
+    memory = empty_memory(facts, weights, settings.rank_scale, settings.rank_power)
+    memory.burst_jobs[: len(state.burst_jobs)] = state.burst_jobs
+    memory.size[1] = len(state.burst_jobs)
+    calibration = Calibration(*(values.copy() for values in state.calibration))
+    answers, n_waiting = _answers(state, asks), len(state.waiting)
+    ask_of_job = np.full(len(jobs), -1)
+    is_job = asks.kind == FIRST_PRESENT
+    ask_of_job[asks.job[is_job]] = np.flatnonzero(is_job)
+    ask_of_job[len(state.remembered) : len(state.remembered) + n_waiting] = np.arange(n_waiting)
+    answer(
+        facts, state.burst, Events(events, ask_of_job), asks, n_waiting, until_s, np.array(QUANTILES), weights,
+        memory, calibration, empty_sample(weights), _cache(facts, asks), answers,
+    )  # fmt: skip
+    return answers, memory, calibration
+
+
+def _answers(state: TableState, asks: Asks) -> Answers:
+    """Room for an answer to each ask, those of the waiting jobs filled."""
+    n, n_waiting, n_kept = len(asks.job), len(state.waiting), int(asks.ladder.max(initial=-1)) + 1
+    found = Answers(
+        np.full((n, len(QUANTILES)), np.nan), np.full(n, -1), np.full((n, 2), -1), np.zeros(n, np.int64), np.zeros(n),
+        np.full(n, -np.inf), np.full(n, -1), np.full((n_kept, N_RUNGS), np.nan),
+    )  # fmt: skip
+    found.class_[:n_waiting], found.quantiles[:n_waiting] = state.class_, state.quantiles_s
+    runtime_s = state.waiting.runtime_s[:, None]
+    found.positions[:n_waiting, 0] = (state.ladder_s < runtime_s).sum(axis=1)
+    found.positions[:n_waiting, 1] = (state.ladder_s <= runtime_s).sum(axis=1)
+    kept = asks.ladder[:n_waiting]
+    found.ladders[kept[kept >= 0]] = state.ladder_s[kept >= 0]
+    return found
+
+
+def _cache(facts: Facts, asks: Asks) -> Cache:
+    n_keys = int(facts.keys.max(initial=-1)) + 1
+    at_once = int(np.unique(asks.at_s, return_counts=True)[1].max(initial=0)) + 1
+    none = np.zeros(n_keys, np.int64)
+    return Cache(np.full(n_keys, np.nan), none, none.copy(), np.empty((at_once, N_RUNGS)))
+
+
+def _left(
+    jobs: Jobs, asks: Asks, answers: Answers, memory: Memory, calibration: Calibration,
+    known_s: float, names: dict[str, list[str]], settings: TableSettings,
+) -> TableState:  # fmt: skip
+    """What the next pass needs."""
+    learnt_jobs = memory.order[: memory.size[0]]
+    kept = learnt_jobs[is_kept(jobs.take(learnt_jobs), settings)]
+    burst, burst_codes = _renumbered(memory.burst[kept])
+    is_waiting = (asks.ladder >= 0) & (jobs.submit_s[asks.job] >= known_s - DAY_S * settings.kept_days)
+    remembered, waiting, used = renamed(jobs.take(kept), jobs.take(asks.job[is_waiting]), names)
+    return TableState(
+        remembered=remembered,
+        burst=burst,
+        burst_jobs=memory.burst_jobs[burst_codes],
+        waiting=waiting,
+        class_=answers.class_[is_waiting],
+        quantiles_s=answers.quantiles[is_waiting],
+        ladder_s=answers.ladders[asks.ladder[is_waiting]],
+        calibration=calibration,
+        known_s=known_s,
+        names=used,
+    )
+
+
+def is_kept(jobs: Jobs, settings: TableSettings) -> Bools:
+    """Of jobs in order of end, those among the latest of their who, key, request or of all, and not too old."""
+    facts, n = facts_of(jobs), len(jobs)
+    of_who = (later_ones(facts.who) < settings.of_who) & (facts.who >= 0)
+    of_key = later_ones(facts.keys[:, 0]) < settings.of_key
+    of_request = later_ones(facts.asked) < settings.of_request
+    of_all = np.arange(n)[::-1] < settings.of_request
+    is_young = jobs.end_s >= jobs.end_s.max(initial=-np.inf) - DAY_S * settings.kept_days
+    kept: Bools = (of_who | of_key | of_request | of_all) & is_young
+    return kept
+
+
+def later_ones(codes: Ints) -> Ints:
+    """Per place, how many later ones have the same code."""
+    return counts_before(codes[::-1])[::-1]
+
+
+def _renumbered(codes: Ints) -> tuple[Ints, Ints]:
+    """Codes in order of first use, and the old code of each."""
+    used, first, places = np.unique(codes, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    number = np.empty(len(used), np.int64)
+    number[order] = np.arange(len(used))
+    return number[places], used[order]
+
+
+def facts_of(jobs: Jobs) -> Facts:
+    """Jobs as kernels take them."""
+    asked, procs = np.unique(jobs.requested_s, return_inverse=True)[1], ranks(jobs.procs)
+    u, a, q = jobs.who, jobs.what, jobs.queue
+    unknown = np.full(len(u), -1)
+    stacks = ((u, u, u), (a, a, unknown), (q, unknown, unknown), (asked,) * 3, (procs,) * 3)
+    keys = _codes([np.concatenate(columns) for columns in stacks])
+    kinds = ((u, a, q, asked, procs), (u, a, asked, procs), (u, asked, procs), (u, a, asked), (u, asked), (u, procs),
+             (u,), (asked,), (np.zeros_like(u),))  # fmt: skip
+    with np.errstate(divide="ignore"):
+        log_requested = np.log(jobs.requested_s)
+    return Facts(
+        jobs.submit_s, jobs.end_s, np.nan_to_num(jobs.runtime_s), jobs.requested_s, jobs.procs, log_requested,
+        np.log(jobs.procs), u, a, q, asked, np.ascontiguousarray(keys.reshape(3, -1).T), _codes([u, asked, procs]),
+        _stacked([np.where(np.min(kind, axis=0, initial=0) < 0, -1, _codes(list(kind))) for kind in kinds]),
+    )  # fmt: skip
+
+
+def _codes(columns: list[Ints]) -> Ints:
+    """One code a combination of codes, unknown ones (-1) matching."""
+    code = columns[0] + 1
+    for column in columns[1:]:
+        mixed = code * (int(column.max(initial=-1)) + 2) + column + 1
+        code = np.unique(mixed, return_inverse=True)[1]
+    return np.unique(code, return_inverse=True)[1]
+
+
+def _stacked(kinds: list[Ints]) -> Ints:
+    """(jobs, kinds) with codes of different kinds apart."""
+    first, columns = 0, []
+    for codes in kinds:
+        columns.append(np.where(codes < 0, -1, codes + first))
+        first += int(codes.max(initial=-1)) + 1
+    return np.stack(columns, axis=1)
+
+
+def weights_of(settings: TableSettings, stale_s: float | None) -> Weights:
+    """Settings as kernels take them."""
+    logs = {name: float(np.log(getattr(settings, name))) for name in UNLIKE}
+    return Weights(
+        of_who=settings.of_who,
+        of_key=settings.of_key,
+        of_request=settings.of_request,
+        burst_gap_s=60.0 * settings.burst_gap_min,
+        burst_rank_power=settings.burst_rank_power,
+        burst_weight_power=settings.burst_weight_power,
+        age_s=DAY_S * settings.age_days,
+        kept_s=DAY_S * settings.kept_days,
+        log_other_request=logs["other_request"],
+        request_power=settings.request_power,
+        log_other_procs=logs["other_procs"],
+        procs_power=settings.procs_power,
+        log_other_what=logs["other_what"],
+        log_other_queue=logs["other_queue"],
+        others=settings.others,
+        others_scale=settings.others_scale,
+        half_life_days=settings.half_life_days,
+        pseudo_jobs=settings.pseudo_jobs,
+        level_half_life_days=settings.level_half_life_days,
+        level_gain=settings.level_gain,
+        level_jobs=settings.level_jobs,
+        level_speed=settings.level_speed,
+        delay_days=(stale_s or 0.0) / DAY_S + FEEDBACK_DAYS,
+    )
