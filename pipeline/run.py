@@ -34,13 +34,14 @@ from pipeline.core.tables import (
     TableKind,
 )
 from pipeline.core.version import code_version
+from pipeline.estimate.nightly_table import make_estimates
 from pipeline.estimate.stage import learn_state
 from pipeline.fit import find_patterns, fit, level, screen, unlevel
 from pipeline.group import assign_groups, describe_groups, observe, runtime_classes
 from pipeline.ingest import ingest
 from pipeline.ingest.privacy import ANONYMISED, hasher_of
 from pipeline.ingest.sources import find_sources
-from pipeline.predict import estimate, groups_by_application, predict, predict_across, scalability
+from pipeline.predict import groups_by_application, predict, predict_across, scalability
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +104,10 @@ STEPS = (
     Step("scalability", ("levelled", "fits", "groups"), ("scalability",), ("site", "predict", "run_id"),
          lambda run, observed, fits, groups: scalability(observed, fits, run.settings.predict, run.run_id,
                                                          run.settings.site.max_procs, groups_by_application(groups))),
-    Step("estimate", ("jobs",), ("estimates",), ("estimate", "run_id"),
-         lambda run, jobs: estimate(jobs, run.settings.estimate, run.run_id)),
     Step("learn", ("jobs",), ("state",), ("site", "forecast"),
          lambda run, jobs: learn_state(jobs, run.settings.site, run.settings.forecast, run.names)),
+    Step("estimate", ("state",), ("estimates",), ("run_id",),
+         lambda run, state: make_estimates(state, run.run_id)),
 )  # fmt: skip
 
 KINDS: dict[str, TableKind] = {

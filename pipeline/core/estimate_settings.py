@@ -5,6 +5,46 @@ from pydantic import Field
 from pipeline.core.section import Section
 
 
+class TableSettings(Section):
+    """How the nightly table of estimates is made, for schedulers' hooks that can only look up."""
+
+    served_days: float = Field(
+        1.0, ge=0, description="Age at which the table will be read, in days: its quantiles are those of that age."
+    )
+    of_who: int = Field(300, ge=1, le=400, description="Ended jobs of a user (or account) that a row is made from.")
+    of_key: int = Field(32, ge=1, le=48, description="... and of the row's own user, application, queue and sizes.")
+    of_request: int = Field(48, ge=1, le=63, description="... and of everybody who requested as much.")
+    kept_days: float = Field(1095.0, gt=0, description="Days after which an ended job is forgotten.")
+    rank_scale: float = Field(36.4, gt=0, description="Later jobs of the user after which an older one counts less.")
+    rank_power: float = Field(1.33, ge=0, description="How fast it counts less then: (1 + later / scale)^-power.")
+    age_days: float = Field(400.0, gt=0, description="Days after which what ended counts 1/e.")
+    burst_gap_min: float = Field(10.0, gt=0, description="Minutes between submits of one burst of like jobs.")
+    burst_rank_power: float = Field(0.7, ge=0, description="A job of a burst takes size^-power of a place.")
+    burst_weight_power: float = Field(
+        0.25, ge=0, description="Weight of a job of a burst: size^-power; twice the power among everybody's jobs."
+    )
+    other_request: float = Field(0.525, gt=0, lt=1, description="Weight of a job with another requested runtime.")
+    request_power: float = Field(0.35, ge=0, description="... times the ratio of the requests to this power.")
+    other_procs: float = Field(0.5, gt=0, lt=1, description="Weight of a job with another number of processors.")
+    procs_power: float = Field(0.2, ge=0, description="... times the ratio of the numbers to this power.")
+    other_what: float = Field(0.95, gt=0, lt=1, description="Weight of a job of another application.")
+    other_queue: float = Field(0.28, gt=0, lt=1, description="Weight of a job of another queue.")
+    others: float = Field(2.0, gt=0, description="Weight of everybody's jobs together; the user's latest one has 1.")
+    others_scale: float = Field(70.0, gt=0, description="Everybody's later jobs after which one counts 1/e.")
+    half_life_days: float = Field(90.0, gt=0, description="Calibration: days in which half of the counts fade.")
+    pseudo_jobs: float = Field(
+        1000.0, gt=0, description="Calibration: weight of all rows' counts beside those of a class, in jobs."
+    )
+    prior_jobs: float = Field(300.0, gt=0, description="Calibration: jobs assumed to have been counted at first ...")
+    prior_spread: float = Field(0.2, ge=0, le=1, description="... and the share of them spread evenly over the ladder.")
+    level_gain: float = Field(10.0, ge=0, description="Calibration: levels move so far against a shortfall at most,")
+    level_half_life_days: float = Field(90.0, gt=0, description="... half of which is forgotten in so many days,")
+    level_jobs: float = Field(1000.0, gt=0, description="... damped by so many jobs while few are scored,")
+    level_speed: float = Field(
+        0.5, ge=0, description="... and at most this share of it is made good in the time that feedback takes."
+    )
+
+
 class ForecastSettings(Section):
     """How a job's runtime is estimated at its submit."""
 
@@ -52,40 +92,4 @@ class ForecastSettings(Section):
     )
     grace_min: float = Field(5.0, ge=0, description="Minutes past its request until a job has really been stopped.")
     seed: int = Field(1, ge=0, description="Seed of the boosting's samples.")
-
-
-class TableSettings(Section):
-    """How the nightly table of estimates is made, for schedulers' hooks that can only look up."""
-
-    of_who: int = Field(300, ge=1, le=400, description="Ended jobs of a user (or account) that a row is made from.")
-    of_key: int = Field(32, ge=1, le=48, description="... and of the row's own user, application, queue and sizes.")
-    of_request: int = Field(48, ge=1, le=63, description="... and of everybody who requested as much.")
-    kept_days: float = Field(1095.0, gt=0, description="Days after which an ended job is forgotten.")
-    rank_scale: float = Field(36.4, gt=0, description="Later jobs of the user after which an older one counts less.")
-    rank_power: float = Field(1.33, ge=0, description="How fast it counts less then: (1 + later / scale)^-power.")
-    age_days: float = Field(400.0, gt=0, description="Days after which what ended counts 1/e.")
-    burst_gap_min: float = Field(10.0, gt=0, description="Minutes between submits of one burst of like jobs.")
-    burst_rank_power: float = Field(0.7, ge=0, description="A job of a burst takes size^-power of a place.")
-    burst_weight_power: float = Field(
-        0.25, ge=0, description="Weight of a job of a burst: size^-power; twice the power among everybody's jobs."
-    )
-    other_request: float = Field(0.525, gt=0, lt=1, description="Weight of a job with another requested runtime.")
-    request_power: float = Field(0.35, ge=0, description="... times the ratio of the requests to this power.")
-    other_procs: float = Field(0.5, gt=0, lt=1, description="Weight of a job with another number of processors.")
-    procs_power: float = Field(0.2, ge=0, description="... times the ratio of the numbers to this power.")
-    other_what: float = Field(0.95, gt=0, lt=1, description="Weight of a job of another application.")
-    other_queue: float = Field(0.28, gt=0, lt=1, description="Weight of a job of another queue.")
-    others: float = Field(2.0, gt=0, description="Weight of everybody's jobs together; the user's latest one has 1.")
-    others_scale: float = Field(70.0, gt=0, description="Everybody's later jobs after which one counts 1/e.")
-    half_life_days: float = Field(90.0, gt=0, description="Calibration: days in which half of the counts fade.")
-    pseudo_jobs: float = Field(
-        1000.0, gt=0, description="Calibration: weight of all rows' counts beside those of a class, in jobs."
-    )
-    prior_jobs: float = Field(300.0, gt=0, description="Calibration: jobs assumed to have been counted at first ...")
-    prior_spread: float = Field(0.2, ge=0, le=1, description="... and the share of them spread evenly over the ladder.")
-    level_gain: float = Field(10.0, ge=0, description="Calibration: levels move so far against a shortfall at most,")
-    level_half_life_days: float = Field(90.0, gt=0, description="... half of which is forgotten in so many days,")
-    level_jobs: float = Field(1000.0, gt=0, description="... damped by so many jobs while few are scored,")
-    level_speed: float = Field(
-        0.5, ge=0, description="... and at most this share of it is made good in the time that feedback takes."
-    )
+    table: TableSettings = TableSettings()

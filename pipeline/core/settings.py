@@ -172,19 +172,6 @@ class PredictSettings(Section):
     )
 
 
-class EstimateSettings(Section):
-    """The fallback chain of job-level estimates, most specific template first."""
-
-    chain: tuple[Template, ...] = (
-        ("user", "application", "requested_mem_kib", "procs"),
-        ("user", "application", "requested_mem_kib"),
-        ("user", "application"),
-        ("user",),
-        (),
-    )
-    min_jobs: int = Field(2, ge=1, description="Jobs a template value needs to be published.")
-
-
 class BacktestSettings(Section):
     """How estimates are tried on a log's own past: each made at a job's submit, from jobs that had ended by then."""
 
@@ -217,7 +204,6 @@ class RunSettings(Section):
     across: AcrossSettings = AcrossSettings()
     fit: FitSettings = FitSettings()
     predict: PredictSettings = PredictSettings()
-    estimate: EstimateSettings = EstimateSettings()
     forecast: ForecastSettings = ForecastSettings()
     backtest: BacktestSettings = BacktestSettings()
     publish: PublishSettings = PublishSettings()

@@ -12,13 +12,14 @@ from pipeline.estimate.baselines.recent import everybody, recent_10, recent_50, 
 from pipeline.estimate.baselines.request import request
 from pipeline.estimate.baselines.sessions import sessions
 from pipeline.estimate.history import History
+from pipeline.estimate.nightly_table import table
 from pipeline.estimate.templates.smith import smith_default
 from pipeline.estimate.walltime import walltime
 
 Estimator = Callable[[History, ForecastSettings], Floats]
 """(jobs, 6) runtimes, s, at QUANTILES, as of each job's submit; NaN: no answer. Some know the median alone.
 
-What is known is said by the History: `known_s`, `ended`. `walltime` is published too, as a State (walltime.py).
+What is known is said by the History: `known_s`, `ended`. `walltime` is published as a State, `table` as ESTIMATES.
 """
 
 ESTIMATORS: dict[str, Estimator] = {
@@ -38,11 +39,12 @@ ESTIMATORS: dict[str, Estimator] = {
     "smith": smith_default,
     "boosted": boosted,
     "alike": alike,
+    "table": table,
     "walltime": walltime,
 }
 
 AT_MIDNIGHT = (
     "request", "last_two", "last_two_account", "last_two_chain", "longer_of_two_chain", "largest_of_15", "largest_of_5",
-    "recent_median", "recent_10", "recent_50", "everybody", "walltime",
+    "recent_median", "recent_10", "recent_50", "everybody", "table", "walltime",
 )  # fmt: skip
 """Methods that can answer with what was known at an earlier midnight; the others look at the submits since."""

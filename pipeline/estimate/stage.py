@@ -11,10 +11,11 @@ from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.core.report import Fact, Report, Tally
 from pipeline.core.settings import SiteSettings
 from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, History, history
+from pipeline.estimate.nightly_table import table_arrays, table_state
 from pipeline.estimate.questions import score_of
 from pipeline.estimate.records import KNOWN, LATE, NEW, OPEN, TOO_LATE, fates_of
 from pipeline.estimate.state import OVER, State
-from pipeline.estimate.state_table import loaded_state, state_table
+from pipeline.estimate.state_table import arrays_in, loaded_state, state_table
 from pipeline.estimate.walltime import learn, update
 
 UNUSABLE, AFTER = "unusable", "after_as_of"
@@ -31,7 +32,8 @@ def learn_state(
     facts = {"name": site.name, "timezone": site.timezone, "names": names, "columns": " ".join(filled(jobs))}
     state = replace(state, site=facts)
     fate = np.where(past.submit_s > until_s, AFTER, "")
-    return state_table(state, settings), _report("learn", jobs, past, fate, state, {})
+    nightly = table_arrays(past, settings, until_s)
+    return state_table(state, settings, nightly), _report("learn", jobs, past, fate, state, {})
 
 
 def update_state(earlier: pa.Table, jobs: pa.Table, as_of_s: float | None = None) -> tuple[pa.Table, Report]:
@@ -55,7 +57,8 @@ def update_state(earlier: pa.Table, jobs: pa.Table, as_of_s: float | None = None
         name: int((fate == one).sum()) for name, one in (("n_open", OPEN), ("n_late", LATE), ("n_new", NEW))
     }
     why = np.select([fate == -1, fate == KNOWN, fate == TOO_LATE], [AFTER, "known_to_be_over", "too_late"], "")
-    return state_table(state, settings), _report("update", jobs, later, why, state, counts)
+    nightly = table_arrays(later, settings, until_s, table_state(arrays_in(earlier)))
+    return state_table(state, settings, nightly), _report("update", jobs, later, why, state, counts)
 
 
 def ids_of(jobs: pa.Table, past: History) -> list[str]:

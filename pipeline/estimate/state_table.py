@@ -39,9 +39,9 @@ FITTED = ("seen", "unit_s")
 AGAIN = "run again to learn it anew"
 
 
-def state_table(state: State, settings: ForecastSettings) -> pa.Table:
-    """STATE: the State and the settings it was learnt with; the same ones give the same rows."""
-    arrays = arrays_of(state) | {"settings": texts([settings.model_dump_json()])}
+def state_table(state: State, settings: ForecastSettings, more: Mapping[str, Array] | None = None) -> pa.Table:
+    """STATE: the State, the settings it was learnt with and what else is kept; the same ones give the same rows."""
+    arrays = arrays_of(state) | {"settings": texts([settings.model_dump_json()])} | dict(more or {})
     return STATE.build(
         array=list(arrays),
         shape=lists([np.array(values.shape, np.int64) for values in arrays.values()], pa.int64()),
@@ -67,13 +67,17 @@ def loaded_state(table: pa.Table, where: str, *, goes_on: bool = True) -> tuple[
         found = arrays["format"].tolist()
         if found != [FORMAT]:
             raise InputError(where, f"a state of format {found[0]}", f"format {FORMAT}", AGAIN)
-        settings = ForecastSettings.model_validate_json(arrays["settings"][0])
-        return state_of(arrays, goes_on=goes_on), settings
+        return state_of(arrays, goes_on=goes_on), settings_of(arrays)
     except KeyError as missing:
         raise InputError(where, f"a state without {missing.args[0]}", f"one of format {FORMAT}", AGAIN) from None
     except ValidationError as error:
         found = printable(f"settings that do not fit ({error.errors()[0]['msg']})")
         raise InputError(where, found, "settings of this version", AGAIN) from None
+
+
+def settings_of(arrays: Mapping[str, Array]) -> ForecastSettings:
+    """The settings that a State was learnt with."""
+    return ForecastSettings.model_validate_json(arrays["settings"][0])
 
 
 def arrays_in(table: pa.Table) -> dict[str, Array]:

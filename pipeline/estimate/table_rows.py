@@ -72,12 +72,12 @@ def _key_columns(state: TableState, jobs: Jobs, kind: Ints, place: Ints) -> Rows
     columns: Rows = {"template": templates[kind], "chain_rank": kind}
     for name in LETTERS:
         is_named = np.array([name in key for key in KEYS])[kind]
-        values = getattr(jobs, name)[place]
+        own: Array = getattr(jobs, name)[place]
         if name in CODED:
             texts: Array = np.array([*state.names[name], None], np.object_)
-            columns[name] = np.where(is_named, texts[values], None)
+            columns[name] = np.where(is_named, texts[own], None)
         else:
-            columns[name] = np.where(is_named, values, np.nan)
+            columns[name] = np.where(is_named, own, np.nan)
     return columns
 
 

@@ -19,7 +19,7 @@ GOLDEN = {
     "patterns": ("pattern", "step", "status", "log_odds", "factor", "from_procs", "n_points", "words"),
     "fits": ("law", "t1_s", "avg_parallelism", "sigma", "serial_fraction", "n_points", "status", "is_chosen"),
     "predictions": ("procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "reliability", "method"),
-    "estimates": ("template", "user", "application", "procs", "runtime_s_q50", "runtime_s_q95", "n_jobs"),
+    "estimates": ("template", "who", "what", "procs", "runtime_s_q50", "runtime_s_q95", "ratio_q50", "n_jobs"),
 }  # fmt: skip
 
 

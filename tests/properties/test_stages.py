@@ -9,12 +9,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.clean import clean
+from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.core.report import Report
-from pipeline.core.settings import CleanSettings, EstimateSettings, FitSettings, GroupSettings, PredictSettings
+from pipeline.core.settings import CleanSettings, FitSettings, GroupSettings, PredictSettings
 from pipeline.core.settings import SiteSettings as Site
+from pipeline.estimate.nightly_table import make_estimates
+from pipeline.estimate.stage import learn_state
 from pipeline.fit import fit
 from pipeline.group import assign_groups, describe_groups, observe
-from pipeline.predict import estimate, predict, scalability
+from pipeline.predict import predict, scalability
 from tests.rows import jobs_of
 
 maybe = st.none() | st.integers(-2, 5_000)
@@ -43,10 +46,11 @@ def through_all_rooms(jobs: pa.Table) -> tuple[dict[str, pa.Table], list[Report]
     fits, four = fit(observations, FitSettings())
     predictions, five = predict(observations, fits, PredictSettings(), Site(), "run")
     scaling, six = scalability(observations, fits, PredictSettings(), "run")
-    estimates, seven = estimate(grouped, EstimateSettings(), "run")
+    state, seven = learn_state(grouped, Site(), ForecastSettings())
+    estimates, eight = make_estimates(state, "run")
     tables = {"jobs": grouped, "groups": groups, "observations": observations, "fits": fits}
     tables |= {"predictions": predictions, "scalability": scaling, "estimates": estimates}
-    return tables, [*reports, one, two, three, four, five, six, seven]
+    return tables, [*reports, one, two, three, four, five, six, seven, eight]
 
 
 def groups_of(rows: Iterable[dict[str, Any]]) -> set[str]:
