@@ -64,8 +64,10 @@ def learnt(state: TableState, later: History, settings: TableSettings) -> TableS
     asks = asks_of(jobs, np.arange(len(state.remembered), len(jobs)), answered_at_s)
     is_waiting = jobs.end_s[asks.job] > at_s[-1]
     asks = asks._replace(ladder=np.where(is_waiting, np.cumsum(is_waiting) - 1, -1))
-    answers, memory, calibration = run(state, jobs, ends_of(jobs, asks.job), asks, at_s[-1], settings, later.stale_s)
-    return _left(jobs, asks, answers, memory, calibration, float(at_s[-1]), names, settings)
+    answers, memory, calibration, facts = run(
+        state, jobs, ends_of(jobs, asks.job), asks, at_s[-1], settings, later.stale_s
+    )
+    return _left(jobs, facts, asks, answers, memory, calibration, float(at_s[-1]), names, settings)
 
 
 def ends_of(jobs: Jobs, places: Ints) -> Ints:
@@ -112,7 +114,7 @@ def asks_of(jobs: Jobs, places: Ints, at_s: Floats) -> Asks:
 def run(
     state: TableState, jobs: Jobs, events: Ints, asks: Asks, until_s: float, settings: TableSettings,
     stale_s: float | None,
-) -> tuple[Answers, Memory, Calibration]:  # fmt: skip
+) -> tuple[Answers, Memory, Calibration, Facts]:  # fmt: skip
     """The kernel's answers; the jobs begin with the state's remembered ones, the asks with its waiting ones."""
     weights, facts = weights_of(settings, stale_s), facts_of(jobs)
     memory = empty_memory(facts, weights, settings.rank_scale, settings.rank_power)
@@ -128,7 +130,7 @@ def run(
         facts, state.burst, Events(events, ask_of_job), asks, n_waiting, until_s, np.array(QUANTILES), weights,
         memory, calibration, empty_sample(weights), _cache(facts, asks), answers,
     )  # fmt: skip
-    return answers, memory, calibration
+    return answers, memory, calibration, facts
 
 
 def _answers(state: TableState, asks: Asks) -> Answers:
@@ -155,12 +157,12 @@ def _cache(facts: Facts, asks: Asks) -> Cache:
 
 
 def _left(
-    jobs: Jobs, asks: Asks, answers: Answers, memory: Memory, calibration: Calibration,
+    jobs: Jobs, facts: Facts, asks: Asks, answers: Answers, memory: Memory, calibration: Calibration,
     known_s: float, names: dict[str, list[str]], settings: TableSettings,
 ) -> TableState:  # fmt: skip
     """What the next pass needs."""
     learnt_jobs = memory.order[: memory.size[0]]
-    kept = learnt_jobs[is_kept(jobs.take(learnt_jobs), settings)]
+    kept = learnt_jobs[is_kept(learnt_jobs, facts, settings)]
     burst, burst_codes = _renumbered(memory.burst[kept])
     is_waiting = (asks.ladder >= 0) & (jobs.submit_s[asks.job] >= known_s - DAY_S * settings.kept_days)
     remembered, waiting, used = renamed(jobs.take(kept), jobs.take(asks.job[is_waiting]), names)
@@ -178,14 +180,14 @@ def _left(
     )
 
 
-def is_kept(jobs: Jobs, settings: TableSettings) -> Bools:
+def is_kept(jobs: Ints, facts: Facts, settings: TableSettings) -> Bools:
     """Of jobs in order of end, those among the latest of their who, key, request or of all, and not too old."""
-    facts, n = facts_of(jobs), len(jobs)
-    of_who = (later_ones(facts.who) < settings.of_who) & (facts.who >= 0)
-    of_key = later_ones(facts.keys[:, 0]) < settings.of_key
-    of_request = later_ones(facts.asked) < settings.of_request
-    of_all = np.arange(n)[::-1] < settings.of_request
-    is_young = jobs.end_s >= jobs.end_s.max(initial=-np.inf) - DAY_S * settings.kept_days
+    who, end_s = facts.who[jobs], facts.end_s[jobs]
+    of_who = (later_ones(who) < settings.of_who) & (who >= 0)
+    of_key = later_ones(facts.keys[jobs, 0]) < settings.of_key
+    of_request = later_ones(facts.asked[jobs]) < settings.of_request
+    of_all = np.arange(len(jobs))[::-1] < settings.of_request
+    is_young = end_s >= end_s.max(initial=-np.inf) - DAY_S * settings.kept_days
     kept: Bools = (of_who | of_key | of_request | of_all) & is_young
     return kept
 

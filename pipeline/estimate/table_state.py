@@ -148,14 +148,15 @@ def renamed(first: Jobs, second: Jobs, names: dict[str, list[str]]) -> tuple[Job
 
 def matched(waiting: Jobs, later: Jobs) -> tuple[Ints, Ints]:
     """Places of waiting jobs and of the later records of the same ones: equal in all that a submit tells."""
-    both = joined_jobs(waiting, later)
+    near = np.flatnonzero(later.submit_s <= waiting.submit_s.max(initial=-np.inf))
+    both = joined_jobs(waiting, later.take(near))
     rows = np.stack([getattr(both, name) for name in (*CODED, "submit_s", "requested_s", "procs")], axis=1)
     alike = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
     n = len(waiting)
     # Of equal records the first matches the first.
     first, second = (counts_before(codes) * len(alike) + codes for codes in (alike[:n], alike[n:]))
     _, left, right = np.intersect1d(first, second, assume_unique=True, return_indices=True)
-    return left, right
+    return left, near[right]
 
 
 def counts_before(codes: Ints) -> Ints:
