@@ -7,7 +7,6 @@ import numpy as np
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.estimate_settings import TableSettings
 from pipeline.estimate.history import History
-from pipeline.estimate.past import ranks
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.table_calibration import Calibration
 from pipeline.estimate.table_kernel import FIRST_PRESENT, Answers, Asks, Cache, Events, answer
@@ -209,7 +208,7 @@ def _renumbered(codes: Ints) -> tuple[Ints, Ints]:
 
 def facts_of(jobs: Jobs) -> Facts:
     """Jobs as kernels take them."""
-    asked, procs = np.unique(jobs.requested_s, return_inverse=True)[1], ranks(jobs.procs)
+    asked, procs = (np.unique(values, return_inverse=True)[1] for values in (jobs.requested_s, jobs.procs))
     u, a, q = jobs.who, jobs.what, jobs.queue
     unknown = np.full(len(u), -1)
     stacks = ((u, u, u), (a, a, unknown), (q, unknown, unknown), (asked,) * 3, (procs,) * 3)
