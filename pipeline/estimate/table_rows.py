@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.arrays import Array, Bools, Floats, Ints
+from pipeline.core.arrays import Array, Floats, Ints
 from pipeline.core.estimate_settings import TableSettings
 from pipeline.core.tables import ESTIMATES
 from pipeline.estimate.history import History
@@ -71,13 +71,13 @@ def _key_columns(state: TableState, jobs: Jobs, kind: Ints, place: Ints) -> Rows
     templates: Array = np.array(TEMPLATES, np.object_)
     columns: Rows = {"template": templates[kind], "chain_rank": kind}
     for name in LETTERS:
-        is_named: Bools = np.array([name in key for key in KEYS])[kind]
-        values: Array = getattr(jobs, name)[place]
+        is_named = np.array([name in key for key in KEYS])[kind]
+        own: Array = getattr(jobs, name)[place]
         if name in CODED:
             texts: Array = np.array([*state.names[name], None], np.object_)
-            columns[name] = texts[np.where(is_named, values, -1)]
+            columns[name] = np.where(is_named, texts[own], None)
         else:
-            columns[name] = np.where(is_named, values, np.nan)
+            columns[name] = np.where(is_named, own, np.nan)
     return columns
 
 
