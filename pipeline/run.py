@@ -34,7 +34,7 @@ from pipeline.core.tables import (
     TableKind,
 )
 from pipeline.core.version import code_version
-from pipeline.estimate.nightly_table import make_estimates
+from pipeline.estimate.nightly.published import make_estimates
 from pipeline.estimate.stage import learn_state
 from pipeline.fit import find_patterns, fit, level, screen, unlevel
 from pipeline.group import assign_groups, describe_groups, observe, runtime_classes

@@ -12,7 +12,7 @@ from pipeline.estimate.baselines.recent import everybody, recent_10, recent_50, 
 from pipeline.estimate.baselines.request import request
 from pipeline.estimate.baselines.sessions import sessions
 from pipeline.estimate.history import History
-from pipeline.estimate.nightly_table import table
+from pipeline.estimate.nightly.published import table
 from pipeline.estimate.templates.smith import smith_default
 from pipeline.estimate.walltime import walltime
 

@@ -11,7 +11,7 @@ from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.core.report import Fact, Report, Tally
 from pipeline.core.settings import SiteSettings
 from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, History, history
-from pipeline.estimate.nightly_table import table_arrays, table_state
+from pipeline.estimate.nightly.published import table_arrays, table_state
 from pipeline.estimate.questions import score_of
 from pipeline.estimate.records import KNOWN, LATE, NEW, OPEN, TOO_LATE, fates_of
 from pipeline.estimate.state import OVER, State

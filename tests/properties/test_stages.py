@@ -13,7 +13,7 @@ from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.core.report import Report
 from pipeline.core.settings import CleanSettings, FitSettings, GroupSettings, PredictSettings
 from pipeline.core.settings import SiteSettings as Site
-from pipeline.estimate.nightly_table import make_estimates
+from pipeline.estimate.nightly.published import make_estimates
 from pipeline.estimate.stage import learn_state
 from pipeline.fit import fit
 from pipeline.group import assign_groups, describe_groups, observe

@@ -9,7 +9,7 @@ import pytest
 from pipeline.core.estimate_settings import TableSettings
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.estimate.history import History, history
-from pipeline.estimate.table import TableState, learn_table, look_up, table, table_rows, update_table
+from pipeline.estimate.nightly.table import TableState, learn_table, look_up, table, table_rows, update_table
 from pipeline.ingest import ingest
 from tests.unit.estimate.table_log import DAY_S, SETTINGS, made_log, midnight_s
 

@@ -9,8 +9,8 @@ import pytest
 from pipeline.core.estimate_settings import TableSettings
 from pipeline.core.tables import ESTIMATES
 from pipeline.estimate.history import History, history
-from pipeline.estimate.table import TableState, learn_table, look_up, table, table_rows, update_table
-from pipeline.estimate.table_rows import NAMES, estimates
+from pipeline.estimate.nightly.rows import NAMES, estimates
+from pipeline.estimate.nightly.table import TableState, learn_table, look_up, table, table_rows, update_table
 from tests.rows import jobs_of
 from tests.unit.estimate.table_log import DAY_S, SETTINGS, made_log, midnight_s
 

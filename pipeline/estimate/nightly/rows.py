@@ -7,11 +7,11 @@ from pipeline.core.arrays import Array, Floats, Ints
 from pipeline.core.estimate_settings import TableSettings
 from pipeline.core.tables import ESTIMATES
 from pipeline.estimate.history import History
+from pipeline.estimate.nightly.as_of_pass import DAY_S, asks_of, ends_of, facts_of, run
+from pipeline.estimate.nightly.kernel import Answers, Asks
+from pipeline.estimate.nightly.memory import ALL, KINDS, UP, U
+from pipeline.estimate.nightly.state import CODED, Jobs, TableState, joined_jobs
 from pipeline.estimate.score import QUANTILES
-from pipeline.estimate.table_kernel import Answers, Asks
-from pipeline.estimate.table_memory import ALL, KINDS, UP, U
-from pipeline.estimate.table_pass import DAY_S, asks_of, ends_of, facts_of, run
-from pipeline.estimate.table_state import CODED, Jobs, TableState, joined_jobs
 
 LETTERS = {"who": "u", "what": "a", "queue": "q", "requested_s": "r", "procs": "p"}
 KEYS = tuple(tuple(name for name, letter in LETTERS.items() if letter in kind and kind != "all") for kind in KINDS)
@@ -75,7 +75,7 @@ def _key_columns(state: TableState, jobs: Jobs, kind: Ints, place: Ints) -> Rows
         own: Array = getattr(jobs, name)[place]
         if name in CODED:
             texts: Array = np.array([*state.names[name], None], np.object_)
-            columns[name] = np.where(is_named, texts[own], None)
+            columns[name] = texts[np.where(is_named, own, -1)]
         else:
             columns[name] = np.where(is_named, own, np.nan)
     return columns

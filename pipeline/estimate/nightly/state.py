@@ -8,9 +8,9 @@ import numpy as np
 from pipeline.core.arrays import Array, Bools, Floats, Ints
 from pipeline.core.estimate_settings import TableSettings
 from pipeline.estimate.history import History, in_order_of_use
+from pipeline.estimate.nightly.calibration import Calibration, empty_calibration
+from pipeline.estimate.nightly.ladder import N_RUNGS
 from pipeline.estimate.score import QUANTILES
-from pipeline.estimate.table_calibration import Calibration, empty_calibration
-from pipeline.estimate.table_ladder import N_RUNGS
 
 CODED = ("who", "what", "queue")
 

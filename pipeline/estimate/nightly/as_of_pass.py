@@ -7,13 +7,12 @@ import numpy as np
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.estimate_settings import TableSettings
 from pipeline.estimate.history import History
-from pipeline.estimate.score import QUANTILES
-from pipeline.estimate.table_calibration import Calibration
-from pipeline.estimate.table_kernel import FIRST_PRESENT, Answers, Asks, Cache, Events, answer
-from pipeline.estimate.table_ladder import N_RUNGS
-from pipeline.estimate.table_memory import Facts, Memory, Weights, empty_memory
-from pipeline.estimate.table_sample import empty_sample
-from pipeline.estimate.table_state import (
+from pipeline.estimate.nightly.calibration import Calibration
+from pipeline.estimate.nightly.kernel import FIRST_PRESENT, Answers, Asks, Cache, Events, answer
+from pipeline.estimate.nightly.ladder import N_RUNGS
+from pipeline.estimate.nightly.memory import Facts, Memory, Weights, empty_memory
+from pipeline.estimate.nightly.sample import empty_sample
+from pipeline.estimate.nightly.state import (
     Jobs,
     TableState,
     counts_before,
@@ -24,6 +23,7 @@ from pipeline.estimate.table_state import (
     renamed,
     with_names,
 )
+from pipeline.estimate.score import QUANTILES
 
 DAY_S = 86_400.0
 FEEDBACK_DAYS = 1.5

@@ -9,10 +9,10 @@ from pipeline.core.arrays import Array, Floats
 from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.core.report import Report, Tally
 from pipeline.estimate.history import History
+from pipeline.estimate.nightly.rows import estimates
+from pipeline.estimate.nightly.table import TableState, learn_table, table_rows, update_table
+from pipeline.estimate.nightly.table import table as as_of_pass
 from pipeline.estimate.state_table import arrays_in, settings_of, texts
-from pipeline.estimate.table import TableState, learn_table, table_rows, update_table
-from pipeline.estimate.table import table as as_of_pass
-from pipeline.estimate.table_rows import estimates
 
 PREFIX = "table."
 DAY_S = 86_400.0

@@ -9,9 +9,9 @@ are, with few of everybody's; its outer quantiles are calibrated by replaying pa
 from pipeline.core.arrays import Floats
 from pipeline.core.estimate_settings import TableSettings
 from pipeline.estimate.history import History
-from pipeline.estimate.table_pass import answered, learnt
-from pipeline.estimate.table_rows import look_up, table_rows
-from pipeline.estimate.table_state import TableState, empty_state
+from pipeline.estimate.nightly.as_of_pass import answered, learnt
+from pipeline.estimate.nightly.rows import look_up, table_rows
+from pipeline.estimate.nightly.state import TableState, empty_state
 
 __all__ = ["TableState", "learn_table", "look_up", "table", "table_rows", "update_table"]
 

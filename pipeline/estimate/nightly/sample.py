@@ -6,8 +6,8 @@ import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.compiled import kernel
-from pipeline.estimate.table_ladder import N_RUNGS
-from pipeline.estimate.table_memory import LAW_STEPS, UAQRP, UAR, UARP, UP, URP, Facts, Memory, R, Weights
+from pipeline.estimate.nightly.ladder import N_RUNGS
+from pipeline.estimate.nightly.memory import LAW_STEPS, UAQRP, UAR, UARP, UP, URP, Facts, Memory, R, Weights
 
 WEIGHT, SQUARES, REQUESTS = range(3)
 """Places in `sums`: sums of weights, of their squares, and of requests by weight."""
