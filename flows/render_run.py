@@ -81,7 +81,7 @@ def _counts(summary: Mapping[str, Any]) -> Any:
         ("series", summary["series_3_sizes"], "groups seen at three or more sizes"),
         ("predictions", summary["predictions"], "a runtime with intervals per group and processor count"),
         ("doubtless", summary["predictions_ok"], _doubtless(summary)),
-        ("estimates", summary["estimates"], "a runtime per template value, for the scheduler"),
+        ("estimates", summary["estimates"], "rows of runtimes to look up, for the scheduler"),
         ("seconds", summary["seconds"], "wall-clock time"),
         ("peak MiB", summary["peak_mib"], "memory of this process"),
     ]

@@ -54,6 +54,7 @@ pytestmark = [
 ]
 COUNTS = {
     # file: lines, jobs, steps, continued, unreadable
+    "drac-cedar-2021.txt.gz": (125_117, 125_116, 0, 0, 0),
     "eagle-sample.csv": (1001, 1000, 0, 0, 0),
     "slurm2sql-test-data1.csv": (6, 2, 3, 0, 0),
     "slurm2sql-test-data2.csv": (6, 2, 3, 0, 0),
