@@ -2,13 +2,18 @@
 
 import glob
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from flows.config import config_settings
-from pipeline.core.errors import ConfigError
+from pipeline.core.errors import ConfigError, InputError
+from pipeline.core.group_settings import AUTO
 from pipeline.core.settings import RunSettings
+from pipeline.core.store import read_table
+from pipeline.core.tables import TEMPLATES
 from pipeline.core.text import printable
 from pipeline.ingest.sources import compression_of, find_sources
+from pipeline.publish import load_manifest
 from pipeline.run import Run, start_run
 
 
@@ -19,7 +24,28 @@ def prepare(
     settings, paths = resolve(config, logs, site, out)
     for source in find_sources(paths):
         compression_of(source)  # in passing, that it can be opened
-    return start_run(settings, paths), Path(settings.output_dir)
+    run, folder = start_run(settings, paths), Path(settings.output_dir)
+    return replace(run, previous_template=previous_template(run, folder)), folder
+
+
+def previous_template(run: Run, folder: Path) -> str:
+    """The template that the folder's current version chose for this site; empty where none did, or a list is set.
+
+    A run over the logs that the current version was made of takes what that one was given, and gives the same bytes.
+    """
+    if run.settings.group.template != AUTO:
+        return ""
+    try:
+        manifest = load_manifest(folder)
+        table = read_table(manifest.path(TEMPLATES.name), TEMPLATES)
+    except InputError:
+        return ""
+    if manifest.site != run.settings.site.name:
+        return ""
+    logs = tuple((log.name, log.sha256) for log in manifest.logs)
+    is_same = logs == tuple(zip(run.log_labels, run.log_digests, strict=True))
+    found = table.filter(table.column("is_previous" if is_same else "is_chosen")).column("template").to_pylist()
+    return str(found[0]) if found else ""
 
 
 def resolve(

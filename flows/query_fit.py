@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pipeline.core.columns import TEMPLATE_COLUMNS
 from pipeline.core.matching import Value
+from pipeline.core.requested_memory import PROCESSOR, memory_text
 from pipeline.core.store import filled_columns, find_only_row, find_row
 from pipeline.core.tables import GROUPS, PREDICTIONS
 from pipeline.publish import Manifest
@@ -20,14 +22,21 @@ def fit_of(manifest: Manifest, job: Mapping[str, Value]) -> dict[str, Any] | Non
     """
     if job.get("procs") is None or not {GROUPS.name, PREDICTIONS.name} <= set(manifest.tables):
         return None
-    named = [str(name) for name in manifest.settings.get("group", {}).get("template", ())]
-    template = filled_columns(manifest.path(GROUPS.name), GROUPS, named)
-    group = _group(manifest, {name: job.get(name) for name in template})
+    template = filled_columns(manifest.path(GROUPS.name), GROUPS, TEMPLATE_COLUMNS)
+    group = _group(manifest, {name: _asked(job, name) for name in template})
     if group is None:
         return None
     at = {"group_id": group.pop("group_id"), "procs": job["procs"]}
     fit = find_row(manifest.path(PREDICTIONS.name), PREDICTIONS, at, _FIT)
     return None if fit is None else {"template": "+".join(template), **fit, **group}
+
+
+def _asked(job: Mapping[str, Value], name: str) -> Value:
+    """The job's value of a template column; memory as typed is that per processor where the question tells no other."""
+    kib = job.get("requested_mem_kib")
+    if name == "requested_memory" and job.get(name) is None and kib is not None:
+        return memory_text(float(kib), PROCESSOR)
+    return job.get(name)
 
 
 def _group(manifest: Manifest, held: Mapping[str, Value]) -> dict[str, Any] | None:

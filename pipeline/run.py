@@ -30,6 +30,7 @@ from pipeline.core.tables import (
     RUNTIME_CLASSES,
     SCALABILITY,
     STATE,
+    TEMPLATES,
     UNREADABLE,
     TableKind,
 )
@@ -37,7 +38,7 @@ from pipeline.core.version import code_version
 from pipeline.estimate.nightly.published import make_estimates
 from pipeline.estimate.stage import learn_state
 from pipeline.fit import find_patterns, fit, level, screen, unlevel
-from pipeline.group import assign_groups, describe_groups, observe, runtime_classes
+from pipeline.group import assign_groups, choose_template, describe_groups, observe, runtime_classes, with_chosen
 from pipeline.ingest import ingest
 from pipeline.ingest.privacy import ANONYMISED, hasher_of
 from pipeline.ingest.sources import find_sources
@@ -55,11 +56,15 @@ class Run:
     names: str = ""
     """A hash that tells the key of hashed names from another one; empty where names are plain."""
 
+    previous_template: str = ""
+    """The template that the run before chose, which stays unless another wins clearly; empty where there is none."""
+
     @property
     def run_id(self) -> str:
         """16 hex digits over logs, settings and code: the same run has the same name, and the same bytes."""
         described = self.settings.model_dump(mode="json", exclude={"logs", "output_dir", "publish"})
-        return _digest(self.log_labels, self.log_digests, self.names, described, code_version())[:16]
+        known = (self.log_labels, self.log_digests, self.names, self.previous_template)
+        return _digest(*known, described, code_version())[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +83,12 @@ STEPS = (
          lambda run: ingest(run.logs, run.settings.site, run.settings.ingest)),
     Step("clean", ("jobs_read",), ("jobs_flagged", "bursts", "effect"), ("site", "clean"),
          lambda run, jobs: clean(jobs, run.settings.clean, run.settings.site)),
-    Step("group", ("jobs_flagged",), ("jobs",), ("group",),
-         lambda run, jobs: assign_groups(jobs, run.settings.group)),
-    Step("describe", ("jobs",), ("groups",), ("group",),
-         lambda run, jobs: describe_groups(jobs, run.settings.group)),
+    Step("templates", ("jobs_flagged",), ("templates",), ("group", "previous_template"),
+         lambda run, jobs: choose_template(jobs, run.settings.group, run.previous_template)),
+    Step("group", ("jobs_flagged", "templates"), ("jobs",), ("group",),
+         lambda run, jobs, templates: assign_groups(jobs, with_chosen(run.settings.group, templates))),
+    Step("describe", ("jobs", "templates"), ("groups",), ("group",),
+         lambda run, jobs, templates: describe_groups(jobs, with_chosen(run.settings.group, templates))),
     Step("observe", ("jobs",), ("observed",), (),
          lambda _run, jobs: observe(jobs)),
     Step("patterns", ("observed",), ("patterns",), ("pattern", "anomaly"),
@@ -112,7 +119,7 @@ STEPS = (
 
 KINDS: dict[str, TableKind] = {
     "jobs_read": JOBS, "unreadable": UNREADABLE, "jobs_flagged": JOBS, "bursts": BURSTS,
-    "effect": EFFECT, "jobs": JOBS, "groups": GROUPS,
+    "effect": EFFECT, "templates": TEMPLATES, "jobs": JOBS, "groups": GROUPS,
     "observed": OBSERVATIONS, "observations": OBSERVATIONS, "levelled": OBSERVATIONS, "patterns": PATTERNS,
     "runtime_classes": RUNTIME_CLASSES, "across": ACROSS,
     "fits": FITS, "predicted": PREDICTIONS, "predictions": PREDICTIONS, "scalability": SCALABILITY,
@@ -124,6 +131,7 @@ PUBLISHED = (
     "unreadable",
     "bursts",
     "effect",
+    "templates",
     "groups",
     "observations",
     "patterns",
@@ -159,7 +167,7 @@ def run_plain(run: Run) -> Iterator[tuple[Step, Mapping[str, pa.Table], Report]]
 
 def step_key(step: Step, run: Run, upstream: Sequence[str]) -> str:
     """What a step's result depends on, as hex: the keys of what it reads, its settings, the code."""
-    whole = run.settings.model_dump(mode="json") | {"run_id": run.run_id}
+    whole = run.settings.model_dump(mode="json") | {"run_id": run.run_id, "previous_template": run.previous_template}
     read = list(upstream) if step.reads else [run.log_labels, run.log_digests, run.names]
     return _digest(step.name, read, {name: whole[name] for name in step.depends_on}, code_version())[:24]
 

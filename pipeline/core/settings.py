@@ -12,19 +12,12 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from pipeline.core.adept_settings import AdeptSettings
 from pipeline.core.clean_settings import CleanSettings
-from pipeline.core.columns import TEMPLATE_COLUMNS
 from pipeline.core.errors import ConfigError
 from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.core.group_settings import GroupSettings
 from pipeline.core.screen_settings import AcrossSettings, AnomalySettings, ClassSettings, PatternSettings
 from pipeline.core.section import Section
 from pipeline.core.text import printable
-
-
-def _known_template(names: tuple[str, ...]) -> tuple[str, ...]:
-    strange = [name for name in names if name not in TEMPLATE_COLUMNS]
-    if strange:
-        raise ValueError(f"{', '.join(strange)} (a template may name {', '.join(TEMPLATE_COLUMNS)})")
-    return names
 
 
 def _known_zone(name: str) -> str:
@@ -43,7 +36,6 @@ def _compiles(pattern: str) -> str:
     return pattern
 
 
-Template = Annotated[tuple[str, ...], AfterValidator(_known_template)]
 LawName = Literal[
     "constant",
     "amdahl",
@@ -108,16 +100,6 @@ class IngestSettings(Section):
         default_factory=dict, description="SWF dialects: which field (1-18) holds a value, as in {requested_s = 6}."
     )
     strict: bool = Field(False, description="Stop at the first line that cannot be read, instead of setting it aside.")
-
-
-class GroupSettings(Section):
-    """What makes jobs similar."""
-
-    template: Template = Field(
-        ("user", "application", "requested_mem_kib"),
-        min_length=1,
-        description="Columns whose shared values form a group.",
-    )
 
 
 class FitSettings(Section):

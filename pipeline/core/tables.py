@@ -126,9 +126,9 @@ JOBS = TableKind(
     columns(
         "site", "job_id", "restart", "user", "user_group", "account", "application", "queue", "partition", "qos",
         "job_name", "problem_size", "submit_s", "eligible_s", "start_s", "end_s", "procs", "nodes", "gpus", "runtime_s",
-        "suspended_s", "requested_procs", "requested_nodes", "requested_s", "requested_mem_kib", "used_mem_kib",
-        "max_rss_kib", "cpu_s", "state", "exit_code", "derived_exit_code", "array_id", "het_id", "preceding_job_id",
-        "think_s", "submit_tokens", "work_dir_hash",
+        "suspended_s", "requested_procs", "requested_nodes", "requested_s", "requested_mem_kib", "requested_memory",
+        "used_mem_kib", "max_rss_kib", "cpu_s", "state", "exit_code", "derived_exit_code", "array_id", "het_id",
+        "preceding_job_id", "think_s", "submit_tokens", "work_dir_hash",
         "source_file", "source_line", "flag", "burst_id", "is_lower_bound", "group_id",
     ),
     ("site", "job_id", "restart"),
@@ -173,6 +173,16 @@ GROUPS = TableKind(
     ),
     ("group_id",),
     "One row per similarity group: the template's values its jobs share.",
+)  # fmt: skip
+
+TEMPLATES = TableKind(
+    "templates",
+    columns(
+        "template", "error_later", "n_later", "share_covered", "n_groups", "n_scaling_groups", "scaling_proc_hours",
+        "score", "is_chosen", "is_previous", "why",
+    ),
+    ("template",),
+    "The templates compared by their error on the log's later jobs and the series they yield; best score first.",
 )  # fmt: skip
 
 OBSERVATIONS = TableKind(
@@ -292,7 +302,7 @@ BACKTEST = TableKind(
 TABLES = {
     kind.name: kind
     for kind in (
-        JOBS, UNREADABLE, BURSTS, EFFECT, GROUPS, OBSERVATIONS, PATTERNS, RUNTIME_CLASSES, ACROSS, FITS, PREDICTIONS,
-        SCALABILITY, ESTIMATES, STATE, BACKTEST,
+        JOBS, UNREADABLE, BURSTS, EFFECT, TEMPLATES, GROUPS, OBSERVATIONS, PATTERNS, RUNTIME_CLASSES, ACROSS, FITS,
+        PREDICTIONS, SCALABILITY, ESTIMATES, STATE, BACKTEST,
     )
 }  # fmt: skip

@@ -7,11 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.core.arrays import Bools, Ints, category_codes, floats, proc_seconds
-from pipeline.core.columns import CATEGORY, COLUMNS, TEMPLATE_COLUMNS
+from pipeline.core.arrays import Bools, Ints, category_codes, proc_seconds
+from pipeline.core.columns import COLUMNS, TEMPLATE_COLUMNS
+from pipeline.core.group_settings import GroupSettings
 from pipeline.core.report import Report, Tally
-from pipeline.core.settings import GroupSettings
 from pipeline.core.tables import GROUPS, JOBS
+from pipeline.group.candidates import JobCodes
 from pipeline.group.observations import first_and_last_s, observed_procs
 
 Value = str | float | None
@@ -23,13 +24,13 @@ def assign_groups(jobs: pa.Table, settings: GroupSettings) -> tuple[pa.Table, Re
     A group's id is a hash of site, template and values: the same group has the same id every night.
     """
     kept = pc.is_null(jobs.column("flag")).to_numpy()
-    codes, rows = _distinct(jobs, settings.template)
-    ids, known = _group_ids(jobs.take(pa.array(rows)), settings.template)
+    codes, rows = _distinct(jobs, settings.columns)
+    ids, known = _group_ids(jobs.take(pa.array(rows)), settings.columns)
     grouped = kept & known[codes]
     indices = pa.array(codes.astype(np.int32), mask=~grouped)
     column = _compacted(indices, pa.array(ids, pa.string()))
     table = jobs.set_column(jobs.column_names.index("group_id"), JOBS.schema().field("group_id"), column)
-    empty = tuple(name for name in settings.template if jobs.column(name).null_count == jobs.num_rows)
+    empty = tuple(name for name in settings.columns if jobs.column(name).null_count == jobs.num_rows)
     return table, _report(proc_seconds(jobs), kept, grouped, len(set(codes[grouped])), _empty_note(settings, empty))
 
 
@@ -40,13 +41,13 @@ def describe_groups(jobs: pa.Table, settings: GroupSettings) -> tuple[pa.Table, 
     first_rows = _first_rows(codes, len(ids))
     values = grouped.take(pa.array(first_rows))
     first_s, last_s = first_and_last_s(grouped, codes, len(ids))
-    labels = [_label(settings.template, row) for row in _values(values, settings.template)]
+    labels = [_label(settings.columns, row) for row in _values(values, settings.columns)]
     table = GROUPS.build(
         group_id=ids,
         site=values.column("site"),
-        template=["+".join(settings.template)] * len(ids),
+        template=["+".join(settings.columns)] * len(ids),
         label=labels,
-        **{name: values.column(name) for name in settings.template},
+        **{name: values.column(name) for name in settings.columns},
         n_jobs=np.bincount(codes, minlength=len(ids)),
         n_sizes=_n_sizes(codes, observed_procs(grouped), len(ids)),
         first_start_s=first_s,
@@ -60,7 +61,7 @@ def describe_groups(jobs: pa.Table, settings: GroupSettings) -> tuple[pa.Table, 
 def _empty_note(settings: GroupSettings, empty: tuple[str, ...]) -> tuple[str, ...]:
     if not empty:
         return ()
-    left = [name for name in settings.template if name not in empty]
+    left = [name for name in settings.columns if name not in empty]
     return (
         f"this log never tells {', '.join(empty)}: groups are by {' and '.join(left) or 'nothing'} alone; "
         "a template with a column it does tell, as requested_s or queue, may tell jobs apart better",
@@ -69,20 +70,8 @@ def _empty_note(settings: GroupSettings, empty: tuple[str, ...]) -> tuple[str, .
 
 def _distinct(jobs: pa.Table, template: tuple[str, ...]) -> tuple[Ints, Ints]:
     """A code per job for its site and template values, and one row of each code."""
-    codes = category_codes(jobs, "site")[0]
-    for name in template:
-        column = _codes(jobs, name) + 1
-        codes = codes * (int(column.max(initial=0)) + 1) + column
-        codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+    codes = JobCodes(jobs).of(template)
     return codes, _first_rows(codes, int(codes.max(initial=-1)) + 1)
-
-
-def _codes(jobs: pa.Table, name: str) -> Ints:
-    if COLUMNS[name].type == CATEGORY:
-        return category_codes(jobs, name)[0]
-    values = floats(jobs, name)
-    codes = np.unique(values, return_inverse=True)[1].astype(np.int64)
-    return np.where(np.isnan(values), -1, codes)
 
 
 def _first_rows(codes: Ints, n_codes: int) -> Ints:

@@ -1,5 +1,6 @@
 """PBS records as typed columns: what each value means, and which of two ways to say a thing counts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +9,7 @@ import pyarrow.compute as pc
 
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.buffers import arrow
+from pipeline.core.requested_memory import JOB, NODE, requested_memory
 from pipeline.core.tables import JOBS
 from pipeline.ingest import pbs_state, spans
 from pipeline.ingest.pbs_scan import DATE_BYTES, KINDS, REASONS, Scanned
@@ -17,7 +19,7 @@ from pipeline.ingest.spans_kernel import INVALID, OK, Bytes
 _FILLED = (
     "job_id", "user", "user_group", "account", "queue", "job_name", "submit_s", "eligible_s", "start_s", "end_s",
     "procs", "nodes", "gpus", "runtime_s", "requested_procs", "requested_nodes", "requested_s", "requested_mem_kib",
-    "used_mem_kib", "cpu_s", "state", "exit_code", "array_id", "source_file", "source_line",
+    "requested_memory", "used_mem_kib", "cpu_s", "state", "exit_code", "array_id", "source_file", "source_line",
 )  # fmt: skip
 PARTS = pa.schema(
     [pa.field("kind", pa.int8()), pa.field("record_s", pa.int64()), *(JOBS.schema().field(name) for name in _FILLED)]
@@ -131,7 +133,8 @@ class _Fields:
         """Counts, durations and memory; what is per job in the log is shared out over its processors."""
         procs, nodes, gpus, requested, n_chunks = self._counts()
         cpu = self._duration("resources_used.cput")
-        mem, used = self._requested_mem(requested), self._size("resources_used.mem")
+        sizes = {name: self._size(f"Resource_List.{name}") for name in ("mem", "pmem", "vmem", "pvmem")}
+        mem, used = _mem_per_processor(sizes, requested), self._size("resources_used.mem")
         n_nodes = self._number("Resource_List.nodect")
         return {
             "procs": procs.arrow(),
@@ -141,6 +144,7 @@ class _Fields:
             "requested_nodes": _first(n_nodes, n_chunks).arrow(),
             "requested_s": self._asked_s.arrow(),
             "requested_mem_kib": mem.arrow(),
+            "requested_memory": self._typed_mem(sizes),
             "runtime_s": self._used_s.arrow(),
             "cpu_s": _shared(cpu, _first(procs, requested)).arrow(),
             "used_mem_kib": _shared(used, _first(procs, requested)).arrow(),
@@ -173,15 +177,20 @@ class _Fields:
         n_chunks = _first(select.with_values(n_select), by_nodes.with_values(n_nodes))
         return procs, nodes, gpus, requested, n_chunks
 
-    def _requested_mem(self, procs: _Known) -> _Known:
-        """KiB per processor: of the job's memory, else of a process, else of virtual memory in the same order."""
-        name = "Resource_List"
-        return _first(
-            _shared(self._size(f"{name}.mem"), procs),
-            self._size(f"{name}.pmem"),
-            _shared(self._size(f"{name}.vmem"), procs),
-            self._size(f"{name}.pvmem"),
-        )
+    def _typed_mem(self, sizes: Mapping[str, _Known]) -> pa.DictionaryArray:
+        """Memory as typed: of a process, of a chunk where chunks were selected, else of the job.
+
+        OpenPBS adds up the memory of a selection's chunks; divided by their number it is what was typed for each.
+        """
+        *_, n_chunks, kinds = self._scanned.values.chunks("Resource_List.select")
+        chunked = (kinds == OK) & (n_chunks > 0)
+        of_job = np.where(chunked, NODE, JOB)
+        by_name = {"mem": of_job, "pmem": np.zeros_like(of_job), "vmem": of_job, "pvmem": np.zeros_like(of_job)}
+        kib, per = np.full(len(kinds), np.nan), np.zeros(len(kinds), np.int8)
+        for name, size in sizes.items():
+            first = size.has & np.isnan(kib)
+            kib[first], per[first] = size.values[first], by_name[name][first]
+        return requested_memory(np.where(per == NODE, kib / np.maximum(n_chunks, 1), kib), per)
 
     def _is_there(self, key: str) -> Bools:
         low, high = self._scanned.span(key)
@@ -234,6 +243,11 @@ def _first(*known: _Known) -> _Known:
 
 def _positive(values: Ints, has: Bools) -> _Known:
     return _Known(values, has & (values > 0), np.zeros(len(has), np.bool_))
+
+
+def _mem_per_processor(sizes: Mapping[str, _Known], procs: _Known) -> _Known:
+    """KiB per processor: of the job's memory, else of a process, else of virtual memory in the same order."""
+    return _first(_shared(sizes["mem"], procs), sizes["pmem"], _shared(sizes["vmem"], procs), sizes["pvmem"])
 
 
 def _shared(whole: _Known, procs: _Known) -> _Known:

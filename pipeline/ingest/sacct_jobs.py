@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.buffers import arrow, texts
 from pipeline.core.columns import CATEGORY
+from pipeline.core.requested_memory import JOB, NODE, PROCESSOR, requested_memory
 from pipeline.core.settings import IngestSettings
 from pipeline.ingest import spans
 from pipeline.ingest.reader import Remarks
@@ -186,20 +187,42 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
     given = np.where(no_procs | (procs <= 0), np.nan, procs)
     asked = _known(counts["requested_procs"])
     memory = fields.memory("requested_mem", 1024.0)
-    n_nodes = np.where(
-        np.isnan(_known((nodes, no_nodes))), _known(counts["requested_nodes"]), _known((nodes, no_nodes))
-    )
+    placed, asked_nodes = _known((nodes, no_nodes)), _known(counts["requested_nodes"])
+    n_nodes = np.where(np.isnan(placed), asked_nodes, placed)
     per_node = n_nodes / np.where(np.isnan(given), asked, given)
     whole = 1.0 / np.where(np.isnan(asked), given, asked)
     share = np.select([memory.per == spans.PER_CPU, memory.per == spans.PER_NODE], [1.0, per_node], whole)
-    wanted = np.where(memory.missing, np.nan, memory.values) * share
+    kib = np.where(memory.missing, np.nan, memory.values)
     rss = fields.memory("max_rss", 1 / 1024)
     arrays = {name: arrow(values, missing) for name, (values, missing) in counts.items()}
     return arrays | {
-        "requested_mem_kib": _seconds(wanted),
+        "requested_mem_kib": _seconds(kib * share),
+        "requested_memory": _typed_memory(
+            fields, kib, memory.per, np.where(np.isnan(asked_nodes), placed, asked_nodes), 1.0 / whole
+        ),
         "max_rss_kib": arrow(rss.values, rss.missing),
         "cpu_s": _seconds(fields.duration("total_cpu") / given),
     }
+
+
+def _typed_memory(
+    fields: Fields, kib: Floats, said_per: npt.NDArray[np.uint8], nodes: Floats, procs: Floats
+) -> pa.Array:
+    """Memory as typed. Slurm 21.08 and later write the job's total, for --mem as for --mem-per-cpu.
+
+    Such a total is divided by processors where the submit line has --mem-per-cpu, else by the nodes asked for, as if
+    it had --mem; where these are unknown it stays a job's. A cluster's default per processor reads as --mem too: the
+    comparison of templates has requested_mem_kib, which is per processor, as another reading.
+    """
+    is_total = (said_per != spans.PER_CPU) & (said_per != spans.PER_NODE)
+    per = np.where(is_total & np.isnan(nodes), JOB, NODE).astype(np.int8)
+    per[said_per == spans.PER_CPU] = PROCESSOR
+    if is_total.any() and fields.has("submit_line"):
+        lines = spans.texts(fields.rows.data, *fields.span("submit_line"))
+        is_per_cpu = pc.fill_null(pc.match_substring(lines, "--mem-per-cpu"), False).to_numpy(zero_copy_only=False)
+        per[is_total & is_per_cpu & ~np.isnan(procs)] = PROCESSOR
+    divisor = np.where(per == PROCESSOR, procs, np.where(per == NODE, nodes, 1.0))
+    return requested_memory(np.where(is_total, kib / divisor, kib), per)
 
 
 def _known(count: tuple[Ints, Bools]) -> Floats:

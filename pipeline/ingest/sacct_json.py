@@ -191,6 +191,7 @@ def _sized(job: fields.Json, steps: Any) -> dict[str, Any]:
         "requested_procs": requested_procs,
         "requested_nodes": requested.get("node"),
         "requested_mem_kib": fields.requested_mem_kib(job, requested, requested_procs),
+        "requested_memory": fields.requested_memory(job, requested, requested_procs),
         "max_rss_kib": fields.max_rss_kib(steps),
         "cpu_s": fields.cpu_s(steps) / procs if procs else None,
     }

@@ -9,6 +9,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipeline.core.requested_memory import JOB, NODE, PROCESSOR, memory_text
+
 NO_VAL = 0xFFFFFFFE
 """From here up to 2^32, and from 2^64 - 2 on, a number is Slurm's mark for unset or infinite (slurm.h: NO_VAL)."""
 
@@ -159,6 +161,19 @@ def requested_mem_kib(job: Json, requested: Mapping[str, int], procs: int | None
         return per_cpu * _MIB_KIB
     per_node = number(part(job, "required", "memory_per_node"))
     return None if per_node is None else per_node * _MIB_KIB * requested.get("node", 1) / procs
+
+
+def requested_memory(job: Json, requested: Mapping[str, int], procs: int | None) -> str | None:
+    """Memory as typed: required.memory_per_cpu or _per_node, else the job's TRES as sacct's text dump is read."""
+    for key, per in (("memory_per_cpu", PROCESSOR), ("memory_per_node", NODE)):
+        if mib := number(part(job, "required", key)):
+            return memory_text(mib * _MIB_KIB, per)
+    if "mem" not in requested:
+        return None
+    nodes = requested.get("node")
+    if procs and "--mem-per-cpu" in (text(job.get("submit_line")) or ""):
+        return memory_text(requested["mem"] * _MIB_KIB / procs, PROCESSOR)
+    return memory_text(requested["mem"] * _MIB_KIB / (nodes or 1), NODE if nodes else JOB)
 
 
 def max_rss_kib(steps: Sequence[Json]) -> float | None:

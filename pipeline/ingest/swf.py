@@ -18,9 +18,10 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.buffers import arrow, integers
+from pipeline.core.buffers import arrow, floats_of, integers
 from pipeline.core.columns import CATEGORY
 from pipeline.core.errors import InputError
+from pipeline.core.requested_memory import PROCESSOR, requested_memory
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.text import printable
 from pipeline.ingest.reader import PART, Chunk, Reader, Remarks, categories, constant, jobs_table, unreadable_table
@@ -160,6 +161,12 @@ def _typed(
     return pa.concat_tables(parts) if parts else jobs_table(0)
 
 
+def _typed_memory(per_processor_kib: pa.Array) -> pa.Array:
+    """Requested memory as typed: the format's field is per processor by definition."""
+    kib = floats_of(pa.chunked_array([per_processor_kib]))
+    return requested_memory(kib, np.full(len(kib), PROCESSOR, np.int8))
+
+
 def _jobs(fields: Fields, header: Header, source: Source, site: SiteSettings, first_line: int) -> pa.Table:
     n_rows = fields.rows.stop - fields.rows.start
     zero_s = header.start_s or 0
@@ -180,6 +187,7 @@ def _jobs(fields: Fields, header: Header, source: Source, site: SiteSettings, fi
         start_s=fields.instant(zero_s, "submit_s", "wait_s"),
         end_s=fields.instant(zero_s, "submit_s", "wait_s", "runtime_s"),
         preceding_job_id=fields.text("preceding_job_id"),
+        requested_memory=_typed_memory(reals["requested_mem_kib"]),
         exit_code=fields.whole("status"),
         source_file=constant(source.label, n_rows),
         source_line=arrow(fields.scanned.line[fields.rows] + first_line),

@@ -16,7 +16,8 @@ def test_an_unknown_key_names_itself_and_the_valid_ones() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_settings({"group": {"templat": ["user"]}}, "site.toml")
     assert str(caught.value) == (
-        "site.toml: found unknown key group.templat, expected one of template; did you mean template?"
+        "site.toml: found unknown key group.templat, "
+        "expected one of keep_margin, min_later_jobs, series_worth, template; did you mean template?"
     )
 
 

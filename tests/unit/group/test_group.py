@@ -12,7 +12,7 @@ from pipeline.group import assign_groups, describe_groups, observe
 from pipeline.predict import predict
 from tests.rows import jobs_of
 
-SETTINGS = GroupSettings()
+SETTINGS = GroupSettings(template=("user", "application", "requested_mem_kib"))
 
 
 def grouped(rows: list[dict[str, object]], settings: GroupSettings = SETTINGS):

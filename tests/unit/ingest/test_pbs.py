@@ -179,6 +179,18 @@ def test_memory_asked_for_is_shared_out_over_processors(asked: str, kib: float |
     assert read(queued(message=f"Resource_List.ncpus=4 {asked}")).only()["requested_mem_kib"] == kib
 
 
+@pytest.mark.parametrize(
+    ("asked", "typed"),
+    [
+        ("Resource_List.ncpus=4 Resource_List.mem=4gb", "4GiB/job"), ("Resource_List.pmem=2gb", "2GiB/processor"),
+        ("Resource_List.select=4:ncpus=8:mem=16gb Resource_List.mem=64gb", "16GiB/node"),
+        ("Resource_List.vmem=4kb", "4KiB/job"), ("Resource_List.mem=much", None),
+    ],
+)  # fmt: skip
+def test_memory_asked_for_as_typed(asked: str, typed: str | None) -> None:
+    assert read(queued(message=asked)).only()["requested_memory"] == typed
+
+
 def test_memory_and_cpu_time_used_are_shared_out_too() -> None:
     job = read(ended().replace("run_count", "resources_used.mem=4000kb resources_used.cput=00:03:20 run_count")).only()
     assert (job["used_mem_kib"], job["cpu_s"]) == (1000.0, 50.0)

@@ -218,6 +218,14 @@ def test_requested_memory_is_per_processor(tmp_path: Path, text: str, kib: float
     assert Read(tmp_path, f"{NAMES}\n{changed(ReqMem=text)}\n").job["requested_mem_kib"] == kib
 
 
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [("4000Mn", "4000MiB/node"), ("3000Mc", "3000MiB/processor"), ("1G", "512MiB/node"), ("", None)],
+)
+def test_requested_memory_as_typed(tmp_path: Path, text: str, typed: str | None) -> None:
+    assert Read(tmp_path, f"{NAMES}\n{changed(ReqMem=text)}\n").job["requested_memory"] == typed
+
+
 @pytest.mark.parametrize(("text", "code"), [("0:0", 0), ("3:0", 3), ("0:9", 137), ("0:125", 253), ("", None)])
 def test_exit_codes(tmp_path: Path, text: str, code: int | None) -> None:
     assert Read(tmp_path, f"{NAMES}\n{changed(ExitCode=text)}\n").job["exit_code"] == code

@@ -15,7 +15,8 @@ def test_each_field_goes_to_its_column(tmp_path: Path) -> None:
     assert {name: value for name, value in job.items() if value is not None} == {
         "site": "here", "job_id": "7", "restart": 0, "submit_s": 1050, "start_s": 1070, "end_s": 1370,
         "runtime_s": 300.0, "procs": 16, "cpu_s": 250.0, "used_mem_kib": 2048.0, "requested_procs": 32,
-        "requested_s": 600.0, "requested_mem_kib": 4096.0, "state": "COMPLETED", "user": "5", "user_group": "6",
+        "requested_s": 600.0, "requested_mem_kib": 4096.0, "requested_memory": "4MiB/processor",
+        "state": "COMPLETED", "user": "5", "user_group": "6",
         "application": "8", "queue": "3", "partition": "2", "preceding_job_id": "4", "think_s": 9.0,
         "source_file": "0.swf", "source_line": 2,
     }  # fmt: skip

@@ -1,0 +1,137 @@
+"""Chooses the template: by the error on later jobs and the scalability series each candidate yields."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.core.arrays import Floats, Ints, job_procs, proc_seconds
+from pipeline.core.columns import TEMPLATE_COLUMNS
+from pipeline.core.group_settings import AUTO, DEFAULT_TEMPLATE, GroupSettings
+from pipeline.core.report import Report, Tally
+from pipeline.core.tables import TEMPLATES
+from pipeline.group.candidates import JobCodes, Template, candidates
+from pipeline.group.later_error import Past, later_error, past_of
+
+MIN_SIZES = 3
+_COLUMNS = {*TEMPLATE_COLUMNS, "site", "submit_s", "end_s", "requested_procs", "runtime_s", "is_lower_bound"}
+
+
+class Compared(NamedTuple):
+    """A template's figures; `error` and `score` are NaN where too few later jobs tell them."""
+
+    template: Template
+    error: float
+    n_later: int
+    share_covered: float
+    n_groups: int
+    n_series: int
+    series_hours: float
+    score: float
+
+
+def choose_template(jobs: pa.Table, settings: GroupSettings, previous: str = "") -> tuple[pa.Table, Report]:
+    """TEMPLATES: the candidates compared over the unflagged jobs, with the one chosen, best score first.
+
+    A template listed in the settings is chosen whatever the comparison says. `previous` is the run before's choice,
+    its columns joined by +; it stays unless another scores better by more than `keep_margin`.
+    """
+    needed = [name for name in jobs.column_names if name in _COLUMNS]
+    kept = jobs.select(needed).filter(pc.is_null(jobs.column("flag")))
+    given = () if settings.template == AUTO else (settings.template,)
+    earlier = tuple(previous.split("+")) if previous else ()
+    known = (earlier,) if earlier and set(earlier) <= set(TEMPLATE_COLUMNS) else ()
+    templates = tuple(dict.fromkeys([*given, *candidates(kept), *known])) or (DEFAULT_TEMPLATE,)
+    compared = _compared(kept, templates, settings)
+    found = (given[0], "set in the configuration") if given else None
+    chosen, why = found or _choice(compared, templates[0], earlier, settings)
+    table = _table(compared, chosen, earlier, why)
+    work_s = proc_seconds(jobs)
+    whole = Tally(jobs.num_rows, float(work_s.sum()))
+    facts = {"templates": len(compared), "later_jobs": compared[0].n_later}
+    note = f"jobs are grouped by {'+'.join(chosen)}: {why}"
+    return table, Report("templates", "job", whole, whole, facts=facts, notes=(note,)).check()
+
+
+def with_chosen(settings: GroupSettings, templates: pa.Table) -> GroupSettings:
+    """The settings with the template that TEMPLATES marks as chosen."""
+    chosen = templates.filter(templates.column("is_chosen")).column("template")[0].as_py()
+    return settings.model_copy(update={"template": tuple(chosen.split("+"))})
+
+
+def _compared(jobs: pa.Table, templates: tuple[Template, ...], settings: GroupSettings) -> list[Compared]:
+    """Every template's figures, the best score first, of equal ones that of fewest columns."""
+    past, codes = past_of(jobs), JobCodes(jobs)
+    procs, work_s = job_procs(jobs), proc_seconds(jobs)
+    found = [_figures(one, past, codes.of(one), procs, work_s, settings) for one in templates]
+    return sorted(found, key=lambda one: (np.nan_to_num(one.score, nan=np.inf), len(one.template), one.template))
+
+
+def _figures(
+    template: Template, past: Past, group: Ints, procs: Floats, work_s: Floats, settings: GroupSettings
+) -> Compared:
+    error, share, n_later = later_error(past, group[past.row])
+    n_groups, n_series, hours = _series(group, procs, work_s)
+    whole = float(np.sort(work_s).sum()) / 3600
+    score = error * (1 - settings.series_worth * hours / whole) if whole > 0 else error
+    if n_later < settings.min_later_jobs:
+        error = score = np.nan
+    return Compared(template, error, n_later, share, n_groups, n_series, hours, score)
+
+
+def _series(group: Ints, procs: Floats, work_s: Floats) -> tuple[int, int, float]:
+    """How many groups, how many of them on MIN_SIZES processor counts at least, and the processor-hours of those."""
+    known = ~np.isnan(procs)
+    n_groups = int(group.max(initial=-1)) + 1
+    size = procs[known].astype(np.int64)
+    width = int(size.max(initial=0)) + 1
+    n_sizes = np.bincount(np.unique(group[known] * width + size) // width, minlength=n_groups)
+    held = np.sort(work_s[n_sizes[group] >= MIN_SIZES])
+    return n_groups, int((n_sizes >= MIN_SIZES).sum()), float(held.sum()) / 3600
+
+
+def _choice(
+    compared: list[Compared], default: Template, earlier: Template, settings: GroupSettings
+) -> tuple[Template, str]:
+    """The template chosen, and why."""
+    best = compared[0]
+    kept = next((one for one in compared if one.template == earlier), None)
+    if np.isnan(best.score):
+        least = f"fewer than {settings.min_later_jobs} later jobs tell templates apart"
+        chosen = earlier if kept else _by_memory(compared, default)
+        return chosen, f"{least}, and it was chosen before" if kept else f"{least}: the default"
+    if kept and kept is not best and kept.score <= best.score * (1 + settings.keep_margin):
+        return earlier, f"it was chosen before, and none scores better by more than {settings.keep_margin:.0%}"
+    if kept and kept is not best:
+        return best.template, f"it scores better than {'+'.join(earlier)} by more than {settings.keep_margin:.0%}"
+    return best.template, "of all templates it has the least error on later jobs, its series counted in"
+
+
+def _by_memory(compared: list[Compared], default: Template) -> Template:
+    """The default with the reading of memory, as typed or per processor, under which the log falls into fewer groups.
+
+    A user who asks for the same at every size has one group under the reading that is right, and many under the other.
+    """
+    other = tuple("requested_mem_kib" if name == "requested_memory" else name for name in default)
+    n_groups = {one.template: one.n_groups for one in compared}
+    return other if n_groups.get(other, np.inf) < n_groups.get(default, np.inf) else default
+
+
+def _table(compared: list[Compared], chosen: Template, earlier: Template, why: str) -> pa.Table:
+    if chosen not in (one.template for one in compared):
+        compared = [Compared(chosen, np.nan, 0, np.nan, 0, 0, 0.0, np.nan), *compared]
+    names = [one.template for one in compared]
+    return TEMPLATES.build(
+        template=["+".join(name) for name in names],
+        error_later=np.array([one.error for one in compared]),
+        n_later=[one.n_later for one in compared],
+        share_covered=np.array([one.share_covered for one in compared]),
+        n_groups=[one.n_groups for one in compared],
+        n_scaling_groups=[one.n_series for one in compared],
+        scaling_proc_hours=np.array([one.series_hours for one in compared]),
+        score=np.array([one.score for one in compared]),
+        is_chosen=[name == chosen for name in names],
+        is_previous=[name == earlier for name in names],
+        why=[why if name == chosen else None for name in names],
+    )

@@ -1,0 +1,101 @@
+"""The error of a template on later jobs: medians of the past against what was submitted afterwards."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.core.arrays import Bools, Floats, Ints, floats, lower_bounds
+from pipeline.group.candidates import dense
+from pipeline.group.observations import observed_procs
+
+CUTS = (0.4, 0.55, 0.7, 0.85, 1.0)
+"""Shares of the jobs, by submit: medians are learnt up to each but the last, and judged up to the next."""
+
+MOST_JOBS = 20.0
+"""A size of more jobs than this weighs no more among a group's sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What the comparison needs of jobs whose runtime is known, in order of runtime; `row` is their row in JOBS."""
+
+    row: Ints
+    submit_s: Floats
+    end_s: Floats
+    log_t: Floats
+    procs: Ints
+    cuts_s: tuple[float, ...]
+
+
+def past_of(jobs: pa.Table) -> Past:
+    """The jobs with a submit, processors and a runtime that is no lower bound."""
+    submit_s, runtime_s = floats(jobs, "submit_s"), floats(jobs, "runtime_s")
+    known = ~np.isnan(submit_s) & (runtime_s > 0) & ~lower_bounds(jobs)
+    row = np.flatnonzero(known)
+    row = row[np.argsort(runtime_s[row], kind="stable")]
+    end_s = floats(jobs, "end_s")[row]
+    submit_s, runtime_s = submit_s[row], runtime_s[row]
+    end_s = np.where(np.isnan(end_s), submit_s + runtime_s, end_s)
+    at = np.sort(submit_s)
+    cuts_s = tuple(float(at[max(int(share * len(at)) - 1, 0)]) for share in CUTS) if len(at) else ()
+    return Past(row, submit_s, end_s, np.log(runtime_s), observed_procs(jobs.take(pa.array(row))), cuts_s)
+
+
+def later_error(past: Past, group: Ints) -> tuple[float, float, int]:
+    """Mean absolute log error over all windows, the share of later jobs whose group was seen, and their number.
+
+    `group` is a code per job of `past`. A later job is predicted by its cell's median, a cell being a group and a
+    processor count; else by its group's cells, nearer counts weighing more; else by the median of all past jobs.
+    """
+    cell = dense(pa.array(group * (int(past.procs.max(initial=0)) + 1) + past.procs))
+    by_cell = np.argsort(cell, kind="stable")
+    errors, n_covered = [np.empty(0)], 0
+    for cut_s, until_s in zip(past.cuts_s, past.cuts_s[1:], strict=False):
+        is_past = past.end_s <= cut_s
+        is_later = (past.submit_s > cut_s) & (past.submit_s <= until_s)
+        if is_past.any() and is_later.any():
+            found = _predicted(past, group, cell, by_cell[is_past[by_cell]], is_later)
+            n_covered += int((~np.isnan(found)).sum())
+            found = np.where(np.isnan(found), np.median(past.log_t[is_past]), found)
+            errors.append(np.abs(past.log_t[is_later] - found))
+    # In order of size, so that the sum does not depend on the order of the jobs.
+    whole = np.sort(np.concatenate(errors))
+    n_later = len(whole)
+    return float(whole.mean()) if n_later else np.nan, n_covered / max(n_later, 1), n_later
+
+
+def _predicted(past: Past, group: Ints, cell: Ints, seen: Ints, is_later: Bools) -> Floats:
+    """Log runtime of each later job; NaN where its group has no past. `seen`: past jobs by cell, then runtime."""
+    starts = np.flatnonzero(np.diff(cell[seen], prepend=-1))
+    counts = np.diff(starts, append=len(seen))
+    low, high = past.log_t[seen[starts + (counts - 1) // 2]], past.log_t[seen[starts + counts // 2]]
+    median = np.full(int(cell.max()) + 1, np.nan)
+    median[cell[seen[starts]]] = (low + high) / 2
+    found: Floats = median[cell[is_later]]
+    is_open = np.isnan(found)
+    first = seen[starts]
+    asked = np.flatnonzero(is_later)[is_open]
+    found[is_open] = _from_other_sizes(
+        group[first], past.procs[first], median[cell[first]], counts, group[asked], past.procs[asked], cell[asked]
+    )
+    return found
+
+
+def _from_other_sizes(
+    group: Ints, procs: Ints, median: Floats, counts: Ints, asked_group: Ints, asked_procs: Ints, asked_cell: Ints
+) -> Floats:
+    """Kernel average of a group's medians over log2 of processors; NaN where the group has none."""
+    order = np.lexsort((procs, group))
+    group, procs, median, counts = group[order], procs[order], median[order], counts[order]
+    _, one, back = np.unique(asked_cell, return_index=True, return_inverse=True)
+    low, high = (np.searchsorted(group, asked_group[one], side) for side in ("left", "right"))
+    n = high - low
+    query = np.repeat(np.arange(len(one)), n)
+    at = np.repeat(low - np.cumsum(n) + n, n) + np.arange(int(n.sum()))
+    apart = np.abs(np.log2(procs[at] / asked_procs[one][query]))
+    weight = np.exp(-apart) * np.minimum(counts[at], MOST_JOBS)
+    total = np.bincount(query, weight, len(one))
+    summed = np.bincount(query, weight * median[at], len(one))
+    averaged: Floats = np.where(total > 0, summed / np.where(total > 0, total, 1.0), np.nan)
+    return averaged[back]
