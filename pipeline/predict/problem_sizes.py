@@ -79,7 +79,7 @@ def _table(pairs: list[tuple[str, str]], procs: list[Floats], found: list[Across
         return np.concatenate([getattr(one, name) for one in found]) if found else np.empty(0)
 
     names = {"runtime_s": "runtime_s", "runtime_s_lo80": "lo80_s", "runtime_s_hi80": "hi80_s"}
-    names |= {"runtime_s_lo95": "lo95_s", "runtime_s_hi95": "hi95_s", "ratio_s": "ratio_s"}
+    names |= {"runtime_s_lo95": "lo95_s", "runtime_s_hi95": "hi95_s", "ratio_s": "ratio_s", "own_s": "own_s"}
     table = ACROSS.build(
         group_id=each([target for _, target in pairs]),
         base_group_id=each([base for base, _ in pairs]),
