@@ -6,11 +6,14 @@ import numpy as np
 
 from pipeline.core.arrays import Bools, Floats
 
-MIN_IN_CLASS = 3
-"""Sizes of a class below which nothing is said of what the code runs on: two counts lie in some class by chance."""
+MIN_IN_CLASS = 4
+"""Sizes of a class below which nothing is said of what the code runs on: fewer lie in some class by chance."""
 
 SHARE_IN_CLASS = 0.75
 """Share of a series' sizes in a class from which a suggestion keeps to it."""
+
+_MANY = 4096
+"""Counts between two ends that are looked at one by one."""
 
 
 def _powers_of_two(procs: Floats) -> Bools:
@@ -25,15 +28,16 @@ CLASSES: dict[str, Callable[[Floats], Bools]] = {"powers_of_two": _powers_of_two
 
 
 def classes_of(sizes: Floats) -> list[str]:
-    """Names of the classes that three quarters of the sizes, three at least, belong to."""
+    """Names of the classes that three quarters of the sizes, four at least, belong to."""
     shares = {name: is_in(sizes) for name, is_in in CLASSES.items()}
     return [name for name, inside in shares.items() if inside.sum() >= max(MIN_IN_CLASS, SHARE_IN_CLASS * len(sizes))]
 
 
 def runnable(counts: Floats, sizes: Floats, procs_per_node: int | None) -> Floats:
-    """Those of `counts` in every class of the sizes seen; of these whole nodes above one node, where any is whole.
+    """Those of `counts` in every class of the sizes seen; of these whole nodes above one node.
 
-    A count within one node may be any of the class. The class goes before the node: outside it the code may not run.
+    A count within one node may be any of the class. Where no count of a class is whole the class goes before the
+    node: outside it the code may not run.
     """
     kept = counts
     for name in classes_of(sizes):
@@ -41,7 +45,7 @@ def runnable(counts: Floats, sizes: Floats, procs_per_node: int | None) -> Float
     if procs_per_node is None:
         return kept
     whole = kept[(kept <= procs_per_node) | (kept % procs_per_node == 0)]
-    return whole if len(whole) else kept
+    return kept if not len(whole) and classes_of(sizes) else whole
 
 
 def nearest(wanted: float, low: float, high: float, sizes: Floats, procs_per_node: int | None) -> int | None:
@@ -54,6 +58,8 @@ def nearest(wanted: float, low: float, high: float, sizes: Floats, procs_per_nod
 def _between(low: float, high: float, procs_per_node: int | None) -> Floats:
     """Whole counts between two ends; where they are many, those that a class or a node can ask for among them."""
     first, last = np.floor(low) + 1, np.ceil(high) - 1
+    if last < first:
+        return np.empty(0)
     if last - first < _MANY:
         return np.arange(first, last + 1)
     powers = 2.0 ** np.arange(np.ceil(np.log2(first)), np.floor(np.log2(last)) + 1)
@@ -63,5 +69,3 @@ def _between(low: float, high: float, procs_per_node: int | None) -> Floats:
     found = np.unique(np.concatenate([powers, roots**2, plain, (plain // node) * node]))
     return found[(found >= first) & (found <= last)]
 
-
-_MANY = 4096
