@@ -67,5 +67,6 @@ def _between(low: float, high: float, procs_per_node: int | None) -> Floats:
     plain = np.geomspace(first, last, 200).round()
     node = procs_per_node or 1
     found = np.unique(np.concatenate([powers, roots**2, plain, (plain // node) * node]))
-    return found[(found >= first) & (found <= last)]
+    inside: Floats = found[(found >= first) & (found <= last)]
+    return inside
 
