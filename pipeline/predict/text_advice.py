@@ -47,7 +47,7 @@ def choices(procs: Floats, runtime_s: Floats, low_s: Floats, high_s: Floats, set
     efficiency = procs[0] * runtime_s[0] / (procs * runtime_s)
     columns = (runtime_s, low_s, high_s, efficiency, cost.nodes, cost.proc_hours, cost.price)
     return [
-        Choice(" and ".join(why), int(procs[place]), *(float(column[place]) for column in columns))
+        Choice(_joined(why), int(procs[place]), *(float(column[place]) for column in columns))
         for place, why in whys.items()
     ]
 
@@ -62,6 +62,10 @@ def sentence(choice: Choice) -> str:
         f"{choice.why[0].upper()}{choice.why[1:]}: {counted}, {time}, {_figure(choice.proc_hours)} processor-hours"
         f"{price}, efficiency {choice.efficiency:.0%}."
     )
+
+
+def _joined(words: list[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def _plural(word: str, count: float) -> str:
