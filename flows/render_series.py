@@ -9,6 +9,7 @@ from flows.render import console, grid, number, say
 from pipeline.core.screen_settings import AnomalySettings
 
 _LAW_COLUMNS = ("t1_s", "avg_parallelism", "sigma", "serial_fraction", "wssre", "loo_log_rmse")
+_WEAK_COLUMNS = ("procs", "runtime_s", "efficiency", "scaled_speedup")
 _LAW_HEADER = ("law", "status", "T(1) s", "A", "sigma", "serial fraction", "WSSRE", "leave-one-out", "")
 
 
@@ -28,7 +29,45 @@ def print_series(series: Sequence[Mapping[str, Any]], *, is_screened: bool) -> N
             out.print(_predictions(one["predictions"]))
             for line in advised(one["predictions"]):
                 out.print(say(line, 500), soft_wrap=True)
+        if one.get("across"):
+            out.print(_across(one["across"]))
+        for line in ("How many processors to ask for:", *one["answer"]) if one.get("answer") else ():
+            out.print(say(line, 500), soft_wrap=True)
         out.print()
+
+
+def print_weak(weak: Sequence[Mapping[str, Any]]) -> None:
+    """Every weak-scaling series: its points, Gustafson's law, and runtimes at the counts asked for."""
+    out, header = console(), ("procs", "runtime s", "weak efficiency", "scaled speedup")
+    for one in weak:
+        cells = [tuple(number(row[name]) for name in _WEAK_COLUMNS) for row in one["points"]]
+        out.print(grid(f"{say(one['application'])}: weak scaling, problem size in proportion", header, cells, texts=0))
+        out.print(weak_words(one), soft_wrap=True)
+
+
+def weak_words(one: Mapping[str, Any]) -> str:
+    """Gustafson's law of a weak-scaling series in sentences."""
+    law = f"Gustafson's law: serial fraction {one['serial_fraction']:.3f}, off by {one['worst_miss']:.0%} at most."
+    told = [f"{number(row['procs'])}: {number(row['runtime_s'])} s" for row in one["predictions"]]
+    return law + (f" By it, the problem growing on: {', '.join(told)}." if told else "")
+
+
+def _across(rows: Sequence[Mapping[str, Any]]) -> Table:
+    first = rows[0]
+    same = f"{first['same_application']:.0%}" if first["same_application"] is not None else "unknown"
+    title = f"With the series of {say(first['base_group_id'])}: {say(first['status'])}, one application {same}"
+    header = ("procs", "runtime s", "80% of runs", "own points alone s", "constant ratio s")
+    cells = [
+        (
+            number(row["procs"]),
+            number(row["runtime_s"]),
+            f"{number(row['runtime_s_lo80'])} to {number(row['runtime_s_hi80'])}",
+            number(row["own_s"]),
+            number(row["ratio_s"]),
+        )
+        for row in rows
+    ]
+    return grid(title, header, cells, texts=0)
 
 
 def screened(one: Mapping[str, Any]) -> list[str]:
@@ -101,15 +140,21 @@ def _scaling(found: Mapping[str, Any] | None) -> str:
 
 
 def _predictions(rows: Sequence[Mapping[str, Any]]) -> Table:
-    header = ("procs", "runtime s", "80% of runs", "95% of runs", "speedup", "efficiency", "reliability")
+    header = (
+        "procs", "nodes", "runtime s", "80% of runs", "95% of runs", "speedup", "efficiency", "processor-hours", "cost",
+        "reliability",
+    )  # fmt: skip
     cells = [
         (
             number(row["procs"]),
+            number(row.get("nodes") and int(row["nodes"])),
             number(row["runtime_s"]),
             f"{number(row['runtime_s_lo80'])} to {number(row['runtime_s_hi80'])}",
             f"{number(row['runtime_s_lo95'])} to {number(row['runtime_s_hi95'])}",
             number(row["speedup"]),
             number(row["efficiency"]),
+            number(row.get("proc_hours")),
+            number(row.get("price")),
             say(row["reliability"]),
         )
         for row in rows

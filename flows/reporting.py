@@ -11,11 +11,13 @@ import pyarrow.compute as pc
 
 from flows.failures import naming
 from flows.series import series_as_dicts
+from flows.series_answers import published_answer
 from flows.series_page import index_page, series_page
 from flows.tables_out import write_page
 from pipeline.core.store import read_table
 from pipeline.core.tables import FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
 from pipeline.core.text import printable
+from pipeline.predict.cost import CostSettings
 from pipeline.publish import Manifest
 
 SERIES_A_PAGE = 50
@@ -65,7 +67,11 @@ def _shown(groups: Sequence[Mapping[str, Any]], tables: Mapping[str, pa.Table]) 
     labels = {group["group_id"]: group["label"] for group in groups[:SERIES_A_PAGE]}
     chosen = {name: table.filter(_is_in(table, list(labels))) for name, table in tables.items()}
     series = {one["series"]: one for one in series_as_dicts(chosen)}
-    return [series[group] | {"series": printable(label, 300)} for group, label in labels.items() if group in series]
+    return [
+        series[group] | {"series": printable(label, 300), "answer": published_answer(series[group], CostSettings())}
+        for group, label in labels.items()
+        if group in series
+    ]
 
 
 def _is_in(table: pa.Table, names: list[str]) -> pa.ChunkedArray:

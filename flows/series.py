@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from flows.series_csv import applications
 from flows.tables_out import write_any
-from pipeline.core.screen_settings import AnomalySettings, PatternSettings
+from pipeline.core.screen_settings import AcrossSettings, AnomalySettings, PatternSettings
 from pipeline.core.settings import FitSettings, PredictSettings, SiteSettings
-from pipeline.core.tables import FITS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
+from pipeline.core.tables import ACROSS, FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
 from pipeline.fit import find_patterns, fit, level, screen, unlevel
-from pipeline.predict import predict, scalability
+from pipeline.predict import predict, predict_across, scalability
 
 Loss = Literal["log", "relative"]
 RUN_ID = "fit-series"
@@ -27,12 +27,15 @@ def fit_and_predict(
     loss: Loss = "relative",
     *,
     is_screened: bool = True,
+    groups: pa.Table | None = None,
+    procs_per_node: int | None = None,
 ) -> dict[str, pa.Table]:
     """The tables of a few series: observations, patterns, fits, scalability and, at the sizes given, predictions.
 
     Relative errors by default: measured runtimes vary less than a log's, and ADEPT's WSSRE is what they are judged by.
     Screened as a log's series are: odd sizes are left out of the fits, patterns taken out of them and put back into
-    predictions. Unscreened, the table of patterns is empty and observations are taken as they come.
+    predictions. Unscreened, the table of patterns is empty and observations are taken as they come. `groups` names each
+    series' application and problem size: where it is given, problem sizes lend one another their curves (ACROSS).
     """
     settings, patterns = PredictSettings(), PATTERNS.empty()
     if is_screened:
@@ -45,10 +48,15 @@ def fit_and_predict(
     report.check()
     tables = {OBSERVATIONS.name: observations, PATTERNS.name: patterns, FITS.name: fits}
     named = applications(observations)
-    tables[SCALABILITY.name], report = scalability(levelled, fits, settings, RUN_ID, max_procs, named)
+    tables[SCALABILITY.name], report = scalability(levelled, fits, settings, RUN_ID, max_procs, named, procs_per_node)
     report.check()
+    if groups is not None:
+        tables[GROUPS.name] = groups
+        tables[ACROSS.name], report = predict_across(groups, levelled, AcrossSettings(), at)
+        report.check()
     if at:
-        tables[PREDICTIONS.name] = _predicted(tables, at, SiteSettings(max_procs=max_procs))
+        site = SiteSettings(max_procs=max_procs, procs_per_node=procs_per_node)
+        tables[PREDICTIONS.name] = _predicted(tables, at, site)
     return tables
 
 
@@ -65,7 +73,7 @@ def _predicted(tables: Mapping[str, pa.Table], at: Sequence[int], site: SiteSett
 def write_series(out: Path, tables: Mapping[str, pa.Table]) -> dict[str, Path]:
     """Fits at `out`, the other tables beside it under its name."""
     written = {FITS.name: write_any(out, tables[FITS.name], FITS)}
-    for kind in (OBSERVATIONS, PATTERNS, SCALABILITY, PREDICTIONS):
+    for kind in (OBSERVATIONS, PATTERNS, SCALABILITY, PREDICTIONS, ACROSS):
         if kind.name in tables:
             beside = out.with_name(f"{out.stem}.{kind.name}{out.suffix}")
             written[kind.name] = write_any(beside, tables[kind.name], kind)
@@ -85,21 +93,36 @@ def series_as_dicts(tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
             "scalability": next(iter(rows[SCALABILITY.name].get(group_id, [])), None),
             "reliability": reliability.get(group_id),
             "predictions": rows.get(PREDICTIONS.name, {}).get(group_id, []),
+            "across": rows.get(ACROSS.name, {}).get(group_id, []),
         }
         for group_id in sorted(rows[OBSERVATIONS.name])
     ]
 
 
+def predicted_at(
+    tables: Mapping[str, pa.Table], at: Sequence[int], max_procs: int | None
+) -> dict[str, list[dict[str, Any]]]:
+    """Predictions of every series at these counts, by series, in order of procs; none where no count is given."""
+    return _by_group(_predicted(tables, at, SiteSettings(max_procs=max_procs))) if at else {}
+
+
 def with_curves(series: Sequence[dict[str, Any]], tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
-    """The series with a `curve`: predictions close enough to draw, a little beyond the sizes at either end."""
-    sizes = {one["series"]: [row["procs"] for row in one["observations"]] for one in series}
-    counts = {name: set(curve_counts(min(found), max(found))) for name, found in sizes.items()}
+    """The series with a `curve`: predictions close enough to draw, beyond the sizes, and as far as was asked."""
+    counts = {one["series"]: set(_drawn_counts(one)) for one in series}
     every = sorted(set().union(*counts.values()))
     rows = _by_group(_predicted(tables, every, SiteSettings()))
     return [
         one | {"curve": [row for row in rows.get(name, []) if row["procs"] in counts[name]]}
         for name, one in ((one["series"], one) for one in series)
     ]
+
+
+def _drawn_counts(one: Mapping[str, Any]) -> list[int]:
+    sizes = [row["procs"] for row in one["observations"]]
+    asked = [row["procs"] for row in one["predictions"]]
+    counts = curve_counts(min(sizes), max(sizes))
+    ends = min([counts[0], *asked]), max([counts[-1], *asked])
+    return sorted({*curve_counts(*ends, reach=1.0), *sizes, *asked})
 
 
 def curve_counts(smallest: int, largest: int, reach: float = 4.0) -> list[int]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from flows.failures import read_text
 from pipeline.core.errors import InputError
-from pipeline.core.tables import OBSERVATIONS
+from pipeline.core.tables import GROUPS, OBSERVATIONS
 from pipeline.core.text import printable
 from pipeline.group.observations import aggregate
 
@@ -47,6 +47,34 @@ def read_series_and_applications(path: Path) -> tuple[pa.Table, dict[str, str]]:
     table = OBSERVATIONS.build(group_id=[str(names[code]) for code in columns.pop("group_code")], **columns)
     words = frame["application"] if "application" in frame.columns else np.full(len(frame), path.stem, object)
     return table, {str(names[code]): str(word) for code, word in zip(codes, words, strict=True)}
+
+
+def read_series_and_groups(path: Path) -> tuple[pa.Table, pa.Table | None]:
+    """OBSERVATIONS, and GROUPS of the same series where the file has problem sizes; else None.
+
+    An application of GROUPS is the file's application, or the file's name, and its series.
+    """
+    frame, table = _read(path), read_series(path)
+    if "problem_size" not in frame.columns:
+        return table, None
+    words = frame["application"] if "application" in frame.columns else np.full(len(frame), path.stem, object)
+    if "series" in frame.columns:
+        words = words + " series=" + frame["series"]
+    named = dict(zip(_labels(path, frame), zip(words, frame["problem_size"], strict=True), strict=True))
+    ids = table.column("group_id").unique().to_pylist()
+    counts = pd.Series(table.column("group_id").to_pylist())
+    jobs = pd.Series(table.column("n_jobs").to_pylist()).groupby(counts).sum()
+    groups = GROUPS.build(
+        group_id=ids,
+        site=["csv"] * len(ids),
+        template=["application+problem_size"] * len(ids),
+        label=ids,
+        application=[str(named[group][0]) for group in ids],
+        problem_size=[str(named[group][1]) for group in ids],
+        n_jobs=[int(jobs[group]) for group in ids],
+        n_sizes=[int((counts == group).sum()) for group in ids],
+    )
+    return table, groups
 
 
 def applications(observations: pa.Table) -> dict[str, str]:

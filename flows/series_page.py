@@ -8,11 +8,14 @@ from markupsafe import Markup
 
 from flows.pages import rendered
 from flows.render import number
+from flows.render_series import weak_words
+from flows.series_answers import priced
 from flows.series_plots import series_plot
 from pipeline.core.arrays import Floats
 from pipeline.core.version import code_version
 from pipeline.fit.envelope_outline import Outline, outline
 from pipeline.laws import LAWS
+from pipeline.predict.cost import CostSettings
 
 _FIGURES = {
     "largest_useful_procs": "largest allocation that gains",
@@ -23,15 +26,22 @@ _FIGURES = {
 }
 
 
-def series_page(title: str, series: Sequence[Mapping[str, Any]], n_all: int | None = None) -> str:
+def series_page(
+    title: str,
+    series: Sequence[Mapping[str, Any]],
+    n_all: int | None = None,
+    weak: Sequence[Mapping[str, Any]] = (),
+) -> str:
     """The page of some series, as flows.series.series_as_dicts gives them; the same series give the same bytes.
 
     `curve` of a series, where it is given, are predictions close enough together to draw; else its predictions are.
-    `n_all`: how many series there are, where the page shows only some.
+    `n_all`: how many series there are, where the page shows only some. `weak`: weak-scaling series.
     """
     views = [_view(one) for one in series]
     n_hidden = max(0, (n_all or 0) - len(views))
-    return _rendered("series.html", title=title, views=views, n_hidden=n_hidden)
+    return _rendered(
+        "series.html", title=title, views=views, n_hidden=n_hidden, weak=[(one, weak_words(one)) for one in weak]
+    )
 
 
 def index_page(title: str, pages: Sequence[tuple[str, str, int]]) -> str:
@@ -62,7 +72,9 @@ def _view(one: Mapping[str, Any]) -> dict[str, Any]:
         "envelope": f"{envelope.delta:.0%}" if envelope else None,
         "n_excluded": len(excluded),
         "observations": [dict(row) | {"kept": _kept(row)} for row in observed],
-        "predictions": one["predictions"],
+        "predictions": [row if "nodes" in row else priced(row, CostSettings()) for row in one["predictions"]],
+        "across": one.get("across", []),
+        "answer": one.get("answer", []),
         "laws": one["laws"],
     }
 

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from flows.drawing import COLOURS, WIDTH_IN, short, styled, to_svg
+from flows.render import number
 from pipeline.core.arrays import Floats
 from pipeline.fit.envelope_outline import Outline
 
@@ -33,7 +34,29 @@ def series_plot(
         if envelope is not None:
             _outlined(left, _column(predictions, "procs"), envelope)
         _efficiency(right, predictions)
-        return to_svg(figure)
+        return to_svg(figure, _titles(observations, predictions))
+
+
+def _titles(observations: Rows, predictions: Rows) -> dict[str, str]:
+    """What each point of the drawing says when it is pointed at."""
+    said = {
+        f"ran-{row['procs']}": f"{number(row['procs'])} processors: {number(row['runtime_s_median'])} s, "
+        f"median of {number(row['n_jobs'])} runs"
+        for row in observations
+        if row["runtime_s_median"]
+    }
+    return said | {
+        f"curve-{row['procs']}": f"{number(row['procs'])} processors: {number(row['runtime_s'])} s predicted, "
+        f"80% of runs {number(row['runtime_s_lo80'])} to {number(row['runtime_s_hi80'])} s"
+        for row in predictions
+    }
+
+
+def _targets(axes: Axes, rows: Rows, column: str, name: str) -> None:
+    """Invisible discs that carry the tooltips: lines and small points are hard to hit."""
+    for row in rows:
+        if row[column]:
+            axes.plot([row["procs"]], [row[column]], "o", markersize=9, alpha=0, gid=f"{name}-{row['procs']}")
 
 
 def _outlined(axes: Axes, procs: Floats, envelope: Outline) -> None:
@@ -57,6 +80,8 @@ def _runtimes(axes: Axes, observations: Rows, predictions: Rows, law: tuple[Floa
     if law is not None:
         axes.plot(*law, color=COLOURS["cron"], linewidth=1.0, linestyle=(0, (4, 2)))
     _points(axes, observations)
+    _targets(axes, predictions, "runtime_s", "curve")
+    _targets(axes, observations, "runtime_s_median", "ran")
     for scale in (axes.set_xscale, axes.set_yscale):
         scale("log", base=2 if scale == axes.set_xscale else 10)
     bottom, top = axes.get_ylim()

@@ -39,9 +39,15 @@ Out = Annotated[
     typer.Option(
         "--out",
         metavar="PATH",
-        help="Write the fits (.parquet or .csv); <out>.observations, .patterns, .scalability, .predictions beside.",
+        help="Write the fits (.parquet or .csv); beside it <out>.observations, .patterns, .scalability, .predictions, "
+        ".across.",
     ),
 ]
+Node = Annotated[
+    int | None,
+    typer.Option("--procs-per-node", min=1, help="Processors of a node: whole nodes are charged."),
+]
+Rate = Annotated[float | None, typer.Option("--rate", min=0, help="Price of a processor-hour, in any currency.")]
 Page = Annotated[
     Path | None, typer.Option("--report", metavar="PAGE.html", help="Also draw the series and what is predicted.")
 ]
@@ -51,6 +57,8 @@ def fit_series(
     file: File,
     predict: Predict = None,
     max_procs: MaxProcs = None,
+    procs_per_node: Node = None,
+    rate: Rate = None,
     loss: Loss = "relative",
     screen: Screen = True,
     json: Json = False,
@@ -63,26 +71,32 @@ def fit_series(
     named is a series of its own.
     """
     from flows.series import fit_and_predict, series_as_dicts, write_series
-    from flows.series_csv import read_series
+    from flows.series_answers import weak_series, with_answers
+    from flows.series_csv import read_series_and_groups
     from flows.tables_out import check_suffix, write_page
+    from pipeline.predict.cost import CostSettings
 
     at = _processor_counts(predict)
     if out:
         check_suffix(out)
-    tables = fit_and_predict(read_series(file), at, max_procs, loss, is_screened=screen)
-    series = series_as_dicts(tables)
+    observations, groups = read_series_and_groups(file)
+    tables = fit_and_predict(
+        observations, at, max_procs, loss, is_screened=screen, groups=groups, procs_per_node=procs_per_node
+    )
+    cost = CostSettings(procs_per_node, rate)
+    series, weak = with_answers(series_as_dicts(tables), tables, max_procs, cost), weak_series(tables, at)
     # Before the tables: where the page cannot be written, nothing is.
     if report:
-        write_page(report, _page(file, series, tables))
+        write_page(report, _page(file, series, weak, tables))
     written = (write_series(out, tables) if out else {}) | ({"page": report} if report else {})
-    _print(series, {name: str(path) for name, path in written.items()}, as_json=json, is_screened=screen)
+    _print(series, weak, {name: str(path) for name, path in written.items()}, as_json=json, is_screened=screen)
 
 
-def _page(file: Path, series: list[dict[str, Any]], tables: dict[str, Any]) -> str:
+def _page(file: Path, series: list[dict[str, Any]], weak: list[dict[str, Any]], tables: dict[str, Any]) -> str:
     from flows.series import with_curves
     from flows.series_page import series_page
 
-    return series_page(file.stem, with_curves(series, tables))
+    return series_page(file.stem, with_curves(series, tables), weak=weak)
 
 
 def _processor_counts(text: str | None) -> list[int]:
@@ -97,13 +111,21 @@ def _processor_counts(text: str | None) -> list[int]:
     return sorted({int(word) for word in words})
 
 
-def _print(series: list[dict[str, Any]], written: dict[str, str], *, as_json: bool, is_screened: bool) -> None:
+def _print(
+    series: list[dict[str, Any]],
+    weak: list[dict[str, Any]],
+    written: dict[str, str],
+    *,
+    as_json: bool,
+    is_screened: bool,
+) -> None:
     from flows.render import console, print_json, say
-    from flows.render_series import print_series
+    from flows.render_series import print_series, print_weak
 
     if as_json:
-        print_json({"series": series, "tables": written})
+        print_json({"series": series, "weak_scaling": weak, "tables": written})
         return
     print_series(series, is_screened=is_screened)
+    print_weak(weak)
     for name, path in written.items():
         console().print(f"Wrote {name} to {say(path, 1000)}", soft_wrap=True)

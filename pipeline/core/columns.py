@@ -156,6 +156,7 @@ _DECLARED = (
     _number("class_share", "Share of the group's jobs that fall into the class."),
     _category("base_group_id", "The group of another problem size that lends its curve.", required=True),
     _number("ratio_s", "The base's runtime times one ratio, at the smallest common count: the thesis's way.", "s"),
+    _number("own_s", "The runtime by the model average of the problem size's own points alone.", "s"),
     _number("same_application", "Posterior probability that the two sizes are one application whose shape may move."),
     _number("overhead_power", "By what power of the serial time overhead grows; null where the sizes' are alike."),
     # fits

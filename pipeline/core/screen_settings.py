@@ -81,6 +81,15 @@ class AcrossSettings(Section):
     apart: float = Field(
         0.2, gt=0, lt=1, description="Below this posterior probability two sizes count as two applications."
     )
+    is_guarded: bool = Field(
+        True, description="Whether a gain that neither size shows is held back to what one of them does."
+    )
+    own_share: float = Field(
+        0.1,
+        ge=0,
+        le=1,
+        description="Weight of the target's own prediction in the published one (geometric mean); 1 borrows nothing.",
+    )
     ratio_log_error: float = Field(
         0.25,
         gt=0,

@@ -68,6 +68,9 @@ class SiteSettings(Section):
         gt=0,
         description="Processors of the machine; without it loads are unknown, and sizes end at the largest seen.",
     )
+    procs_per_node: int | None = Field(
+        None, gt=0, description="Processors of a node; with it suggested runs fill whole nodes, and nodes are told."
+    )
 
 
 class TextRule(Section):

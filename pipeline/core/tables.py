@@ -227,7 +227,7 @@ ACROSS = TableKind(
     "across",
     columns(
         "group_id", "base_group_id", "procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95",
-        "runtime_s_hi95", "ratio_s", "status", "same_application", "overhead_power",
+        "runtime_s_hi95", "ratio_s", "own_s", "status", "same_application", "overhead_power",
     ),
     ("group_id", "procs"),
     "Runtimes of a problem size from few of its own sizes and the series of another one; a constant ratio beside them.",

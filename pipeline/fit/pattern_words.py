@@ -7,6 +7,8 @@ from pipeline.core.arrays import Floats
 SHOWN = 5
 """Counts a sentence lists."""
 
+_CLASS = {"powers_of_two": "all powers of two", "squares": "all squares", "node_multiples": "all whole nodes"}
+
 
 def pattern_words(
     name: str, status: str, procs: Floats, factor: float, from_procs: float, node_procs: int | None
@@ -19,10 +21,17 @@ def pattern_words(
         return f"From {from_procs:.0f} processors on it runs {faster} than the curve of the smaller counts."
     if name == "declining":
         return f"Beyond {from_procs:.0f} processors it runs longer, not shorter: ask for no more."
-    listed = f"{', '.join(str(count) for count in next_counts(name, procs, node_procs))}, ..."
     if status == "one_class_only":
-        return f"Only ever ran on {listed}: what other counts would take is not known."
+        return f"Only ever ran on {_counts_that_ran(procs)}, {_CLASS[name]}: what other counts would take is not known."
+    listed = f"{', '.join(str(count) for count in next_counts(name, procs, node_procs))}, ..."
     return f"Run on {listed}: other counts take {factor:.2f} times as long."
+
+
+def _counts_that_ran(procs: Floats) -> str:
+    """Every count, or the first few and the largest."""
+    counts = [f"{count:.0f}" for count in np.unique(procs)]
+    shown = counts if len(counts) <= SHOWN + 2 else [*counts[:SHOWN], "...", counts[-1]]
+    return ", ".join(shown)
 
 
 def next_counts(name: str, procs: Floats, node_procs: int | None) -> list[int]:

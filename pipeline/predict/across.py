@@ -3,6 +3,7 @@
 The thesis's way (Deshmeh 2013, 3.12 to 3.15, by the project's notes): one ratio, at the smallest common count. Beyond
 it: an average over curves that the base may turn into (moved.py) and over all shapes there are, as if the two sizes
 were different applications; each counts by what the target's points say. The ratio stands beside it, for comparison.
+How much of that is believed, the guard of borrowing.py decides from the two series alone.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from pipeline.core.arrays import Bools, Floats
 from pipeline.core.screen_settings import AcrossSettings
 from pipeline.laws.shapes import shapes_up_to
 from pipeline.predict.average import QUANTILES
+from pipeline.predict.borrowing import guarded, own_runtime
 from pipeline.predict.moved import FREEDOM, base_log_runtime, misfit, moved_curves
 from pipeline.predict.student_mixture import quantiles
 
@@ -38,8 +40,8 @@ class Across:
     """Predictions of the target at the sizes asked for, and how the two sizes belong together.
 
     `same` is the posterior probability that they are one application whose shape may move;
-    `power` the mean of b, by whose power of the serial time overhead grows. NaN throughout where there are too few
-    points.
+    `power` the mean of b, by whose power of the serial time overhead grows. `ratio_s` is the base times a constant,
+    `own_s` the model average of the target's own points. NaN throughout where there are too few points.
     """
 
     runtime_s: Floats
@@ -48,6 +50,7 @@ class Across:
     lo95_s: Floats
     hi95_s: Floats
     ratio_s: Floats
+    own_s: Floats
     same: float
     power: float
 
@@ -91,7 +94,7 @@ def guiding_points(pair: SizePair, is_odd: Bools, log_sd: float) -> tuple[Floats
 def _one(pair: SizePair, procs: Floats, settings: AcrossSettings) -> Across:
     if len(pair.base_procs) < MIN_BASE_POINTS or len(pair.target_procs) < MIN_TARGET_POINTS:
         nothing = np.full(len(procs), np.nan)
-        return Across(nothing, nothing, nothing, nothing, nothing, nothing, np.nan, np.nan)
+        return Across(nothing, nothing, nothing, nothing, nothing, nothing, nothing, np.nan, np.nan)
     log_sd = settings.run_log_sd
     log_t, seen = np.log(pair.target_s), len(pair.target_procs)
     everywhere = np.concatenate([pair.target_procs, procs])
@@ -115,8 +118,17 @@ def _one(pair: SizePair, procs: Floats, settings: AcrossSettings) -> Across:
     power = 1 + theta / np.log(ratio) if abs(np.log(ratio)) > 0.1 else np.nan
     # A mixture of all shapes holds far more than its share where the curve borrowed is right.
     ends = ends[2] + (1 - settings.agreement * same) * (ends - ends[2])
-    lo95_s, lo80_s, runtime_s, hi80_s, hi95_s = np.exp(ends)
-    return Across(runtime_s, lo80_s, hi80_s, lo95_s, hi95_s, base * ratio, same, power)
+    own_s = own_runtime(pair.target_procs, pair.target_s, procs)
+    borrowed = guarded(ends[2], np.log(own_s), _base_shaped(pair, procs, log_sd), pair.target_s[-1], same, settings)
+    lo95_s, lo80_s, runtime_s, hi80_s, hi95_s = np.exp(ends + (borrowed - ends[2]))
+    return Across(runtime_s, lo80_s, hi80_s, lo95_s, hi95_s, base * ratio, own_s, same, power)
+
+
+def _base_shaped(pair: SizePair, procs: Floats, log_sd: float) -> Floats:
+    """Log runtimes that the base's shape gives from the target's largest size on."""
+    log_s = base_log_runtime(pair.base_procs, pair.base_s, np.append(procs, pair.target_procs[-1]), log_sd)
+    shaped: Floats = log_s[:-1] - log_s[-1] + np.log(pair.target_s[-1])
+    return shaped
 
 
 def _posterior(log_prior: Floats, curves: Floats, log_t: Floats, variance: Floats) -> tuple[Floats, Floats, Floats]:

@@ -19,7 +19,7 @@ MISSED_ERRORS = 3
 
 def case_of(
     fits: Curves, chosen: Curves, seen: Seen, rows: Ints, procs: Floats, observations: pa.Table,
-    settings: PredictSettings, max_procs: int | None,
+    settings: PredictSettings, max_procs: int | None, procs_per_node: int | None = None,
 ) -> Case:  # fmt: skip
     """A row per prediction: row of `chosen`, processor count."""
     curves = chosen.take(rows)
@@ -34,7 +34,7 @@ def case_of(
         rival_lo=low[rows],
         rival_hi=high[rows],
         is_missed=_missed(curves, procs, seen.run_sd[rows], observations, settings),
-        next_run=next_runs(seen, groups, max_procs).rows(places),
+        next_run=next_runs(seen, groups, max_procs, procs_per_node).rows(places),
         settings=settings,
         max_procs=max_procs,
     )

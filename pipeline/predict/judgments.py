@@ -77,8 +77,10 @@ def _run_next(case: Case, row: int) -> str:
 def _settles(case: Case, row: int) -> str:
     if not case.next_run.procs[row] or case.curves["n_points"][row] < 2:
         return ""
-    low, high = (_seconds(ends[row]) for ends in (case.next_run.low_s, case.next_run.high_s))
-    return f" What fits so far takes {low} to {high} s there: that run tells which holds."
+    ends_s = case.next_run.low_s[row], case.next_run.high_s[row]
+    low, high = map(_seconds, ends_s)
+    hours = " to ".join(_seconds(case.next_run.procs[row] * end_s / 3600) for end_s in ends_s)
+    return f" What fits so far takes {low} to {high} s there ({hours} processor-hours): that run tells which holds."
 
 
 def _seconds(value_s: float) -> str:

@@ -1,14 +1,19 @@
 """Which processor count to run on next: where the shapes that fit so far disagree most, by what a run could tell."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
+from pipeline.predict.runnable import nearest
 from pipeline.predict.seen import Seen
 
 REACH = 2
 """A next run goes to this many times the largest size seen at most: what it costs grows with it."""
+
+CLASS_REACH = 4
+"""The same where the code's class of counts has none so near, as powers of four have not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +33,13 @@ class NextRun:
         return NextRun(self.procs[chosen], self.low_s[chosen], self.high_s[chosen], self.foretold[chosen])
 
 
-def next_runs(seen: Seen, groups: Ints, max_procs: int | None) -> NextRun:
+def next_runs(seen: Seen, groups: Ints, max_procs: int | None, procs_per_node: int | None = None) -> NextRun:
     """For each of `groups`, of the candidates the one that splits the surviving posterior most.
 
     Split is the variance between shapes over that within one: with it grows what a run there tells about the shape
     (the mutual information of a normal observation). One size says nothing of shapes; then it is the largest candidate.
     """
-    candidates = [_candidates(_sizes(seen, group), max_procs) for group in groups]
+    candidates = [_candidates(_sizes(seen, group), max_procs, procs_per_node) for group in groups]
     chosen = np.array([found[0] if found else 0 for found in candidates], np.int64)
     low_s, high_s = np.full(len(groups), np.nan), np.full(len(groups), np.nan)
     asked = [row for row, found in enumerate(candidates) if found and len(_sizes(seen, groups[row])) > 1]
@@ -52,10 +57,22 @@ def _sizes(seen: Seen, group: int) -> Floats:
     return seen.sizes.procs[seen.sizes.offsets[group] : seen.sizes.offsets[group + 1]]
 
 
-def _candidates(sizes: Floats, max_procs: int | None) -> list[int]:
-    """Counts not seen yet: twice the largest (or the machine), half the smallest, and the middles of the gaps."""
-    smallest, largest = int(sizes[0]), int(sizes[-1])
-    top = min(largest * REACH, max_procs or largest * REACH)
-    middles = np.round(np.sqrt(sizes[:-1] * sizes[1:])).astype(np.int64)
-    found = {top, max(smallest // 2, 1), *map(int, middles)} - set(map(int, sizes))
-    return sorted((n for n in found if max_procs is None or n <= max(max_procs, largest)), reverse=True)
+def _candidates(sizes: Floats, max_procs: int | None, procs_per_node: int | None) -> list[int]:
+    """Counts not seen yet that the code can run on (see runnable.py), largest first.
+
+    Near twice the largest (or the machine), half the smallest, and the middles of the gaps.
+    """
+    top = min(sizes[-1] * REACH, max_procs or np.inf)
+    wanted = [(sizes[0] / 2, 0.0, sizes[0])]
+    wanted += [(float(np.sqrt(low * high)), low, high) for low, high in pairwise(sizes)]
+    beyond = (top, sizes[-1], top + 1)
+    found = {nearest(middle, low, high, sizes, procs_per_node) for middle, low, high in [*wanted, beyond]} - {None}
+    if nearest(*beyond, sizes, procs_per_node) is None and not procs_per_node:
+        found.add(_next_of_class(sizes, max_procs))
+    return sorted((int(n) for n in found if n and (max_procs is None or n <= max(max_procs, sizes[-1]))), reverse=True)
+
+
+def _next_of_class(sizes: Floats, max_procs: int | None) -> int | None:
+    """The first count of the class beyond the largest size, where twice as many processors hold none."""
+    top = min(sizes[-1] * CLASS_REACH, max_procs or np.inf)
+    return nearest(float(sizes[-1]), float(sizes[-1]), top + 1, sizes, None)

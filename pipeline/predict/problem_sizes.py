@@ -1,5 +1,6 @@
 """Problem sizes that borrow from one another: groups that differ in their problem_size alone."""
 
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
@@ -17,8 +18,12 @@ from pipeline.predict.across import MIN_BASE_POINTS, MIN_TARGET_POINTS, Across, 
 Series = dict[str, tuple[Floats, Floats]]
 
 
-def predict_across(groups: pa.Table, observations: pa.Table, settings: AcrossSettings) -> tuple[pa.Table, Report]:
+def predict_across(
+    groups: pa.Table, observations: pa.Table, settings: AcrossSettings, at: Sequence[int] = ()
+) -> tuple[pa.Table, Report]:
     """ACROSS: each group whose problem size is known and seen on fewer counts than another, on all the other's counts.
+
+    The counts `at` come beside them.
 
     Its base is the size of the same application seen on most counts, four at least; of equals the one with most jobs.
     Sizes that OBSERVATIONS leaves out of the fit are left out here. The Report counts groups with a problem size.
@@ -36,7 +41,8 @@ def predict_across(groups: pa.Table, observations: pa.Table, settings: AcrossSet
         for pair in _pairs(list(own), series)
     ]
     given = [SizePair(*series[base], *series[target]) for base, target in pairs]
-    procs = [np.union1d(pair.base_procs, pair.target_procs) for pair in given]
+    asked = np.array(at, np.float64)
+    procs = [np.union1d(np.union1d(pair.base_procs, pair.target_procs), asked) for pair in given]
     found = across(given, procs, settings)
     whole, done = Tally(len(named)), Tally(len(pairs))
     aside = {"no_base": Tally(len(named) - len(pairs))} if len(named) > len(pairs) else {}
@@ -79,7 +85,7 @@ def _table(pairs: list[tuple[str, str]], procs: list[Floats], found: list[Across
         return np.concatenate([getattr(one, name) for one in found]) if found else np.empty(0)
 
     names = {"runtime_s": "runtime_s", "runtime_s_lo80": "lo80_s", "runtime_s_hi80": "hi80_s"}
-    names |= {"runtime_s_lo95": "lo95_s", "runtime_s_hi95": "hi95_s", "ratio_s": "ratio_s"}
+    names |= {"runtime_s_lo95": "lo95_s", "runtime_s_hi95": "hi95_s", "ratio_s": "ratio_s", "own_s": "own_s"}
     table = ACROSS.build(
         group_id=each([target for _, target in pairs]),
         base_group_id=each([base for base, _ in pairs]),

@@ -26,6 +26,7 @@ def scalability(
     run_id: str,
     max_procs: int | None = None,
     application: Mapping[str, str] | None = None,
+    procs_per_node: int | None = None,
 ) -> tuple[pa.Table, Report]:
     """SCALABILITY: a row per group whose chosen law gains from processors, in order of group.
 
@@ -42,7 +43,8 @@ def scalability(
     speedup = scaling.runtime_s(np.ones(len(scaling))) / scaling.runtime_s(np.fmax(working, 1.0))
     speedup = np.where(np.isnan(working), np.nan, speedup)
     beyond = np.fmax(np.where(np.isfinite(largest), largest, 2 * scaling["procs_max"]), 1.0)
-    reliability, advice = judged(case_of(every, chosen, seen, rows, beyond, observations, settings, max_procs))
+    case = case_of(every, chosen, seen, rows, beyond, observations, settings, max_procs, procs_per_node)
+    reliability, advice = judged(case)
     table = SCALABILITY.build(
         group_id=scaling.group_id,
         law=scaling.law,

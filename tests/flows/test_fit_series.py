@@ -160,3 +160,52 @@ def test_a_page_per_application_of_a_published_run(tmp_path: Path, walltime: Wal
 def test_names_from_a_log_are_files_of_their_own_inside_the_folder(one: str, other: str) -> None:
     names = [page_name(one), page_name(other)]
     assert names[0] != names[1] and all(re.fullmatch(r"[a-z0-9-]+\.html", name) for name in names)
+
+
+def test_the_answer_keeps_to_squares_and_says_nodes_hours_and_cost(tmp_path: Path, walltime: Walltime) -> None:
+    rows = "".join(f"{n},{1000 * (0.01 + 0.99 / n)}\n" for n in (1, 4, 9, 16))
+    (tmp_path / "bt.csv").write_text("procs,runtime_s\n" + rows)
+    asked = ("fit-series", tmp_path / "bt.csv", "--predict", "25", "--procs-per-node", "8", "--rate", "2")
+    shown = walltime(*asked).out
+    assert "Only ever ran on 1, 4, 9, 16, all squares" in shown
+    assert "Run on 32" not in shown and "How many processors to ask for:" in shown
+    found = json.loads(walltime(*asked, "--json").out)["series"][0]
+    counts = [int(re.search(r": ([\d,]+) processor", line)[1]) for line in found["answer"] if "processor-hours" in line]
+    assert counts and set(counts) <= {1, 4, 9, 16, 25}
+    row = found["predictions"][0]
+    assert row["nodes"] == 4
+    assert row["proc_hours"] == pytest.approx(32 * row["runtime_s"] / 3600)
+    assert row["price"] == pytest.approx(2 * row["proc_hours"])
+
+
+def test_problem_sizes_lend_one_another_their_curves(tmp_path: Path, walltime: Walltime) -> None:
+    base = "".join(f"W,{n},{100 / n + 4}\n" for n in (1, 2, 4, 8, 16, 32))
+    (tmp_path / "lu.csv").write_text("problem_size,procs,runtime_s\n" + base + "A,1,832\nA,2,432\n")
+    asked = ("fit-series", tmp_path / "lu.csv", "--predict", "64", "--out", tmp_path / "fits.csv")
+    shown = walltime(*asked).out
+    assert "With the series of problem_size=W" in shown and "constant ratio s" in shown
+    found = json.loads(walltime(*asked[:4], "--json").out)["series"]
+    across = next(one["across"] for one in found if one["series"] == "problem_size=A")
+    assert [row["procs"] for row in across] == [1, 2, 4, 8, 16, 32, 64]
+    by_procs = {row["procs"]: row["runtime_s"] for row in across}
+    assert by_procs[8] == pytest.approx(800 / 8 + 32, rel=0.2)
+    assert (tmp_path / "fits.across.csv").read_text().count("\n") == 8
+
+
+def test_weak_scaling_is_recognised_and_answered(tmp_path: Path, walltime: Walltime) -> None:
+    rows = "".join(f"{1000 * n},{n},{100 * n / (n - 0.1 * (n - 1))}\n" for n in (1, 2, 4, 8))
+    (tmp_path / "cfd.csv").write_text("problem_size,procs,runtime_s\n" + rows)
+    asked = ("fit-series", tmp_path / "cfd.csv", "--predict", "16", "--report", tmp_path / "page.html")
+    shown = walltime(*asked)
+    assert shown.code == 0 and "weak scaling" in shown.out and "serial fraction 0.100" in shown.out
+    (weak,) = json.loads(walltime(*asked, "--json").out)["weak_scaling"]
+    assert weak["predictions"][0]["runtime_s"] == pytest.approx(100 * 16 / (16 - 1.5))
+    assert "weak efficiency" in (tmp_path / "page.html").read_text()
+
+
+def test_the_page_draws_as_far_as_was_asked_and_points_have_tooltips(tmp_path: Path, walltime: Walltime) -> None:
+    (tmp_path / "lu.csv").write_text(LAN_LU)
+    walltime("fit-series", tmp_path / "lu.csv", "--predict", "4096", "--report", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "<title>4,096 processors: " in page and "median of 1 runs</title>" in page
+    assert "What the words mean" in page

@@ -82,7 +82,9 @@ def test_constraints_are_said() -> None:
     table = patterns_of(squares, 100 / squares[None, :])
     words = {row["pattern"]: (row["status"], row["words"]) for row in table.to_pylist()[:4]}
     assert words["squares"][0] == "one_class_only"
-    assert words["squares"][1] == "Only ever ran on 4, 9, 16, 25, 36, ...: what other counts would take is not known."
+    assert words["squares"][1] == (
+        "Only ever ran on 4, 9, 16, 25, 36, 49, all squares: what other counts would take is not known."
+    )
     slower_s = (100 / SQUARE * np.where(in_class("squares", SQUARE, None), 1.0, 1.3))[None, :]
     row = rows_of(patterns_of(SQUARE, slower_s), "squares", 1)[0]
     assert row["words"] == "Run on 4, 9, 16, 25, 36, ...: other counts take 1.30 times as long."

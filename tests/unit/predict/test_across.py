@@ -136,17 +136,36 @@ def test_groups_that_differ_in_problem_size_alone_are_paired() -> None:
 
 @pytest.mark.shared
 @pytest.mark.skipif(not RUNS.exists(), reason=f"{RUNS} is not there")
-def test_nas_kernels_across_classes_beat_the_target_alone_and_the_ratio() -> None:
-    """Medians over kernels and platforms: A from W 11% against 34% alone, W from S 21% against 42%."""
+def test_nas_kernels_across_classes_beat_the_targets_own_default_and_the_ratio() -> None:
+    """Of 35 pairs at most one is more than 2 points worse than what the target's own two points give by default."""
     from benchmarks.bench_across import scored, size_pairs
 
     rows = scored(size_pairs(RUNS))
     for target in ("A", "W"):
-        own = [row for row in rows if f" {target} from" in row["pair"]]
-        joint, alone, ratio = (np.median([row[name] for row in own]) for name in ("joint", "alone", "ratio"))
-        assert joint < 0.6 * alone < ratio
+        chosen = [row for row in rows if f" {target} from" in row["pair"]]
+        published, own, ratio = (np.median([row[name] for row in chosen]) for name in ("published", "own", "ratio"))
+        assert published < 0.75 * own < ratio
+    assert len(rows) == 35
+    assert sum(row["published"] > row["own"] + 2 for row in rows) <= 1
+    assert np.mean([row["published"] for row in rows]) < 0.6 * np.mean([row["own"] for row in rows])
     assert all((row["ratio"] > 25) == (row["status"] != "same_shape") for row in rows)
-    assert np.mean([row["joint"] > row["alone"] + 2 for row in rows]) < 0.1
     assert np.mean([row["inside80"] for row in rows]) >= 0.8
     assert np.mean([row["inside95"] for row in rows]) >= 0.95
     assert np.mean([row["width80"] for row in rows]) < 1.1
+
+
+def test_a_gain_that_neither_size_shows_is_held_back() -> None:
+    """The base takes longest in the middle and the target hardly gains; the joint fit promises half the runtime."""
+    base_s = np.array([0.24, 0.45, 0.59, 0.64, 0.62, 0.58, 0.58, 0.58])
+    given = SizePair(PROCS, base_s, PROCS[:2], np.array([0.86, 0.90]))
+    free = across([given], [PROCS[2:]], AcrossSettings(own_share=0, is_guarded=False))[0]
+    held = across([given], [PROCS[2:]], SETTINGS)[0]
+    assert free.runtime_s[-1] < 0.75 * free.own_s[-1]
+    np.testing.assert_allclose(held.runtime_s, held.own_s, rtol=0.2)
+    assert (held.runtime_s > free.runtime_s).all()
+    np.testing.assert_allclose(held.hi80_s / held.lo80_s, free.hi80_s / free.lo80_s)
+
+
+def test_two_applications_are_answered_by_the_targets_own_points() -> None:
+    one = across([pair(np.full(8, 50.0), n_given=7)], [PROCS], SETTINGS)[0]
+    np.testing.assert_array_equal(one.runtime_s, one.own_s)

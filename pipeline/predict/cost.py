@@ -1,0 +1,35 @@
+"""What a run costs: nodes, processor-hours, and money at a rate. A whole node is charged where nodes are known."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.core.arrays import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class CostSettings:
+    """`procs_per_node`: processors of a node (None: unknown). `rate`: price of a processor-hour (None: unknown)."""
+
+    procs_per_node: int | None = None
+    rate: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Per count: nodes (NaN: unknown), processor-hours of the processors charged, and their price (NaN: no rate)."""
+
+    nodes: Floats
+    proc_hours: Floats
+    price: Floats
+
+
+def cost_of(procs: Floats, runtime_s: Floats, settings: CostSettings) -> Cost:
+    """The cost of runs on `procs` processors that take `runtime_s`; the last node is charged whole."""
+    nodes = np.full(len(procs), np.nan)
+    charged = np.asarray(procs, np.float64)
+    if settings.procs_per_node:
+        nodes = np.ceil(charged / settings.procs_per_node)
+        charged = nodes * settings.procs_per_node
+    proc_hours = charged * runtime_s / 3600
+    return Cost(nodes, proc_hours, proc_hours * (np.nan if settings.rate is None else settings.rate))

@@ -1,0 +1,76 @@
+"""How many processors to ask for, and what that costs: an answer in sentences, from runtimes at counts that can run."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.core.arrays import Floats
+from pipeline.predict.cost import CostSettings, cost_of
+
+NO_FASTER = 1.01
+"""Runtimes within this many times the least count as least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A count to ask for: why, runtime (s) with 80% ends, efficiency, nodes, processor-hours, price (NaN: unknown)."""
+
+    why: str
+    procs: int
+    runtime_s: float
+    low_s: float
+    high_s: float
+    efficiency: float
+    nodes: float
+    proc_hours: float
+    price: float
+
+
+def choices(procs: Floats, runtime_s: Floats, low_s: Floats, high_s: Floats, settings: CostSettings) -> list[Choice]:
+    """The cheapest count, the one of best trade-off, and the fastest; a count of several roles stands once.
+
+    The trade-off is the least cost times runtime, which is the largest speed-up squared over processors (Ghosal,
+    Serazzi & Tripathi 1991). The fastest is the smallest count within 1% of the least runtime. Efficiency is relative
+    to the smallest count given, so counts are in rising order.
+    """
+    if not len(procs):
+        return []
+    cost = cost_of(procs, runtime_s, settings)
+    places = {
+        "the best trade-off": int(np.argmin(cost.proc_hours * runtime_s)),
+        "the cheapest": int(np.argmin(cost.proc_hours)),
+        "the fastest": int(np.argmax(runtime_s <= NO_FASTER * runtime_s.min())),
+    }
+    whys: dict[int, list[str]] = {}
+    for why, place in places.items():
+        whys.setdefault(place, []).append(why)
+    efficiency = procs[0] * runtime_s[0] / (procs * runtime_s)
+    columns = (runtime_s, low_s, high_s, efficiency, cost.nodes, cost.proc_hours, cost.price)
+    return [
+        Choice(_joined(why), int(procs[place]), *(float(column[place]) for column in columns))
+        for place, why in whys.items()
+    ]
+
+
+def sentence(choice: Choice) -> str:
+    """Count, time and cost of one choice, in a sentence."""
+    nodes = f" ({choice.nodes:.0f} {_plural('node', choice.nodes)})" if np.isfinite(choice.nodes) else ""
+    price = f", cost {_figure(choice.price)}" if np.isfinite(choice.price) else ""
+    counted = f"{choice.procs:,} {_plural('processor', choice.procs)}{nodes}"
+    time = f"{_figure(choice.runtime_s)} s (80%: {_figure(choice.low_s)} to {_figure(choice.high_s)})"
+    return (
+        f"{choice.why[0].upper()}{choice.why[1:]}: {counted}, {time}, {_figure(choice.proc_hours)} processor-hours"
+        f"{price}, efficiency {choice.efficiency:.0%}."
+    )
+
+
+def _joined(words: list[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _plural(word: str, count: float) -> str:
+    return word if count == 1 else f"{word}s"
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

@@ -1,0 +1,62 @@
+"""Weak scaling: problem sizes that grow as the processors do, and Gustafson's law of the scaled speed-up.
+
+Gustafson, J. L. (1988), Reevaluating Amdahl's law, CACM 31(5). The scaled speed-up on x times the processors is
+x T(1)/T(x); his law is x - a (x - 1), a being the serial fraction of the time of the scaled run.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.core.arrays import Floats
+
+MIN_POINTS = 3
+SAME_SHARE = 0.02
+"""Shares of work per processor that differ by less are one (log)."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeakScaling:
+    """A weak series by rising procs: runtimes (s), weak efficiency T(1)/T(x) and scaled speed-up, both relative to the
+    smallest count; Gustafson's serial fraction (0 to 1), and the largest relative miss of his law."""
+
+    procs: Floats
+    runtime_s: Floats
+    efficiency: Floats
+    scaled_speedup: Floats
+    serial_fraction: float
+    worst_miss: float
+
+    def runtime_at(self, procs: Floats) -> Floats:
+        """Runtimes (s) by Gustafson's law, where the problem grows on with the processors; NaN below the smallest."""
+        x = np.asarray(procs, np.float64) / self.procs[0]
+        with np.errstate(divide="ignore"):
+            runtime_s = self.runtime_s[0] * x / (x - self.serial_fraction * (x - 1))
+        return np.where(x >= 1, runtime_s, np.nan)
+
+
+def weak_scaling(problem_size: Floats, procs: Floats, runtime_s: Floats) -> WeakScaling | None:
+    """The longest series whose problem size is proportional to its processors; None where none has three counts.
+
+    Of equally long ones that of least work per processor. Sizes that are no positive numbers (NaN) are left out.
+    """
+    usable = np.flatnonzero((problem_size > 0) & (runtime_s > 0))
+    if len(usable) < MIN_POINTS:
+        return None
+    share = np.log(problem_size[usable] / procs[usable])
+    order = np.argsort(share, kind="stable")
+    starts = np.flatnonzero(np.diff(share[order], prepend=-np.inf) > SAME_SHARE)
+    chosen = max(np.split(order, starts[1:]), key=lambda rows: len(np.unique(procs[usable[rows]])))
+    rows = usable[chosen]
+    counts, first = np.unique(procs[rows], return_index=True)
+    if len(counts) < MIN_POINTS:
+        return None
+    return _series(counts, runtime_s[rows][first])
+
+
+def _series(procs: Floats, runtime_s: Floats) -> WeakScaling:
+    x, efficiency = procs / procs[0], runtime_s[0] / runtime_s
+    lost = x - x * efficiency
+    serial = float(np.clip(lost @ (x - 1) / ((x - 1) @ (x - 1)), 0.0, 1.0))
+    law_s = runtime_s[0] * x / (x - serial * (x - 1))
+    return WeakScaling(procs, runtime_s, efficiency, x * efficiency, serial, float(np.abs(law_s / runtime_s - 1).max()))

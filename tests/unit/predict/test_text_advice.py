@@ -1,0 +1,59 @@
+"""Costs, choices and weak scaling, against figures worked out by hand."""
+
+import numpy as np
+import pytest
+
+from pipeline.predict.cost import CostSettings, cost_of
+from pipeline.predict.text_advice import choices, sentence
+from pipeline.predict.weak_scaling import weak_scaling
+
+PROCS = np.array([1.0, 2, 4, 8, 16])
+AMDAHL_S = 3600 * (0.1 + 0.9 / PROCS)
+
+
+def test_a_node_is_charged_whole_and_a_rate_gives_a_price() -> None:
+    cost = cost_of(np.array([4.0, 30]), np.array([3600.0, 1800]), CostSettings(24, 0.5))
+    np.testing.assert_array_equal(cost.nodes, [1, 2])
+    np.testing.assert_allclose(cost.proc_hours, [24, 24])
+    np.testing.assert_allclose(cost.price, [12, 12])
+    plain = cost_of(np.array([4.0]), np.array([3600.0]), CostSettings())
+    assert np.isnan(plain.nodes[0]) and np.isnan(plain.price[0]) and plain.proc_hours[0] == 4
+
+
+def test_the_three_counts_worth_asking_for() -> None:
+    """n T^2 of Amdahl with a serial tenth is least at n = 0.9/0.1 = 9: of powers of two at 8."""
+    found = {one.why: one for one in choices(PROCS, AMDAHL_S, AMDAHL_S, AMDAHL_S, CostSettings())}
+    assert {why: one.procs for why, one in found.items()} == {
+        "the best trade-off": 8, "the cheapest": 1, "the fastest": 16,
+    }  # fmt: skip
+    assert found["the best trade-off"].efficiency == pytest.approx(1 / (0.1 * 8 + 0.9))
+    assert sentence(found["the cheapest"]) == (
+        "The cheapest: 1 processor, 3,600 s (80%: 3,600 to 3,600), 1 processor-hours, efficiency 100%."
+    )
+
+
+def test_a_code_that_does_not_scale_has_one_answer() -> None:
+    flat_s = np.full(5, 60.0)
+    (one,) = choices(PROCS, flat_s, flat_s, flat_s, CostSettings(rate=3.0))
+    assert (one.procs, one.why) == (1, "the best trade-off, the cheapest and the fastest")
+    assert one.price == pytest.approx(0.05)
+    assert choices(*[np.empty(0)] * 4, CostSettings()) == []
+
+
+def test_gustafsons_serial_fraction_is_recovered() -> None:
+    runtime_s = 100 * PROCS / (PROCS - 0.2 * (PROCS - 1))
+    found = weak_scaling(1000 * PROCS, PROCS, runtime_s)
+    assert found is not None
+    assert found.serial_fraction == pytest.approx(0.2)
+    assert found.worst_miss < 1e-12
+    np.testing.assert_allclose(found.scaled_speedup, PROCS - 0.2 * (PROCS - 1))
+    np.testing.assert_allclose(found.runtime_at(np.array([32.0])), 100 * 32 / (32 - 0.2 * 31))
+    assert np.isnan(found.runtime_at(np.array([0.5]))[0])
+
+
+def test_a_grid_of_sizes_gives_its_longest_diagonal_and_strong_scaling_none() -> None:
+    size, procs = (axis.ravel() for axis in np.meshgrid(100 * PROCS, PROCS, indexing="ij"))
+    found = weak_scaling(size, procs, size / procs)
+    assert found is not None and len(found.procs) == 5 and (found.efficiency == 1).all()
+    assert weak_scaling(np.full(5, 7.0), PROCS, AMDAHL_S) is None
+    assert weak_scaling(np.full(5, np.nan), PROCS, AMDAHL_S) is None
