@@ -27,22 +27,35 @@ SETTINGS = PredictSettings()
 
 
 def covered(files: list[Path]) -> dict[str, dict[str, float]]:
-    """Per application, and of all: sizes judged, per cent of them inside each interval, and what the others chose."""
+    """Per application, per number of sizes given and of all: sizes judged, per cent of them inside each interval.
+
+    Per application also what the others chose.
+    """
     observations, applications = read_all(files)
     codes, groups = category_codes(observations, "group_id")
     names = sorted(set(applications.values()))
     application = np.array([names.index(applications[group]) for group in groups], np.int64)
-    found, hits = {}, []
+    found, hits, counts = {}, [], []
     for code, name in enumerate(names):
-        told, inside = _left_out(observations, codes, application == code)
+        chosen, inside, n_given = _left_out(observations, codes, application == code)
         if len(inside):
-            found[name] = _shares(inside) | told
+            found[name] = _shares(inside) | chosen
             hits.append(inside)
-    return found | {"all": _shares(np.vstack(hits))} if hits else {}
+            counts.append(n_given)
+    return found | _pooled(np.vstack(hits), np.concatenate(counts)) if hits else {}
 
 
-def _left_out(observations: pa.Table, codes: Ints, is_own: Bools) -> tuple[dict[str, float], Bools]:
-    """What the other applications say; per size of the one left out whether it lies in its 80% and 95% intervals."""
+def _pooled(inside: Bools, n_given: Ints) -> dict[str, dict[str, float]]:
+    """Shares of all sizes judged, and of those predicted from each number of sizes."""
+    by_count = {f"from {count}": _shares(inside[n_given == count]) for count in np.unique(n_given)}
+    return by_count | {"all": _shares(inside)}
+
+
+def _left_out(observations: pa.Table, codes: Ints, is_own: Bools) -> tuple[dict[str, float], Bools, Ints]:
+    """What the other applications say; per size of the one left out whether it lies in its 80% and 95% intervals.
+
+    Last, from how many sizes it was predicted.
+    """
     offsets, columns = _series(observations, codes, ~is_own)
     wide = log_wide_sd(*_repeats(offsets, columns), SETTINGS.run_log_sd)
     sizes = _sizes(offsets, columns, wide)
@@ -60,7 +73,7 @@ def _left_out(observations: pa.Table, codes: Ints, is_own: Bools) -> tuple[dict[
         truth = np.log(sizes.runtime_s[rows])[:, None]
         inside[asked] = (log_s[:, [1, 0]] <= truth) & (truth <= log_s[:, [3, 4]])
     told = {"drift": calibration.drift_log_sd, "x80": calibration.stretch[0], "x95": calibration.stretch[1]}
-    return told, inside
+    return told, inside, np.diff(held.kept.offsets)[held.series]
 
 
 def _series(observations: pa.Table, codes: Ints, is_wanted: Bools) -> tuple[Ints, dict[str, Floats]]:

@@ -11,6 +11,7 @@ from pipeline.predict.bma_grid import shape_grid
 from pipeline.predict.bma_kernel import Targets, mixtures
 from pipeline.predict.bma_posterior import Kindred
 from pipeline.predict.bma_quantiles import student_table
+from pipeline.predict.exactness import exact_log_s
 from pipeline.predict.siblings import WORTH, Kin
 from pipeline.predict.sizes import FREEDOM, Sizes
 
@@ -48,7 +49,15 @@ def average(sizes: Sizes, series: Ints, procs: Floats, new_variance: Floats, kin
              log_s, split, log_bayes)  # fmt: skip
     back = np.empty(series.size, np.int64)
     back[order] = np.arange(series.size)
-    return Averaged(log_s[back], split[back], log_bayes)
+    return Averaged(_exact_where_known(log_s[back], sizes, series, procs), split[back], log_bayes)
+
+
+def _exact_where_known(log_s: Floats, sizes: Sizes, series: Ints, procs: Floats) -> Floats:
+    """Quantiles moved to the exact curve of series that have one; their distances from the median stay."""
+    is_exact, curve = exact_log_s(sizes, series, procs)
+    shift = np.where(is_exact, curve - log_s[:, 2], 0.0)
+    moved: Floats = log_s + shift[:, None]
+    return moved
 
 
 @cache

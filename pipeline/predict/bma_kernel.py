@@ -17,6 +17,15 @@ from pipeline.predict.bma_posterior import (
 )
 from pipeline.predict.bma_quantiles import MAX_FREEDOM, N_BINS, binned, mixture_quantiles, shapes_variance
 
+JUMP_LOG_SD = 0.3
+"""How far the last step may jump off the drift (log s): a node filled, a network's next level, a cache reached."""
+
+JUMP_ODDS = 0.1
+"""Prior odds that the last step jumps, per doubling of it."""
+
+JUMP_LEAST_SIZES = 3
+"""A series of fewer sizes has no step beside its last to compare that with."""
+
 
 class Columns(NamedTuple):
     """Series end to end: series i is offsets[i]:offsets[i + 1]; rate is the drift's variance per doubling."""
@@ -37,65 +46,144 @@ class Targets(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What is written over for each series: per size and shape, per size, and per shape."""
+    """What is written over for each series.
 
+    By size and shape `level`; by hypothesis (0: the drift as told, 1: a jump at the last step) and shape `misfit` and
+    `weight`. Of the kept pairs of hypothesis and shape, end to end: `ahead` and `back` by size, `kept` (the shape),
+    `share`, `inner` (the factor on every variance), `loc` and `spread`. By hypothesis and size `gap`, `ahead_spread`
+    and `back_spread`.
+    """
+
+    level: Floats
+    misfit: Floats
+    weight: Floats
+    prior: Floats
+    jumped: Floats
+    gap: Floats
     ahead: Floats
     back: Floats
     ahead_spread: Floats
     back_spread: Floats
-    misfit: Floats
-    weight: Floats
-    other: Floats
     kept: Ints
+    share: Floats
+    inner: Floats
+    loc: Floats
+    spread: Floats
     bins: Floats
 
 
 @kernel
 def empty_room(offsets: Ints, n_shapes: int) -> Room:
     """Room for the longest series."""
-    most = max(1, np.diff(offsets).max()) if offsets.size > 1 else 1
+    most, n = (max(1, np.diff(offsets).max()) if offsets.size > 1 else 1), 2 * n_shapes
     return Room(
-        np.empty((most, n_shapes)), np.empty((most, n_shapes)), np.empty(most), np.empty(most), np.empty(n_shapes),
-        np.empty(n_shapes), np.empty(n_shapes), np.empty(n_shapes, np.int64), np.empty((3, N_BINS)),
+        np.empty((most, n_shapes)), np.empty(n), np.empty(n), np.empty(n), np.empty(n_shapes), np.empty((2, most)),
+        np.empty((most, n)), np.empty((most, n)), np.empty((2, most)), np.empty((2, most)), np.empty(n, np.int64),
+        np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty((3, 2 * N_BINS)),
     )  # fmt: skip
 
 
 @kernel
-def weighed(i: int, series: Columns, shapes: Shapes, freedom0: int, room: Room) -> None:
-    """Fills weight, misfit, ahead and ahead_spread of every shape, from series i alone."""
-    a, b = series.offsets[i], series.offsets[i + 1]
-    x, y, v = series.log2_x[a:b], series.log_t[a:b], series.variance[a:b]
-    every = np.arange(shapes.prior.size)
-    filtered(x, y, v, series.rate[i], every, shapes, room.ahead, room.misfit, room.ahead_spread)
-    posterior(room.misfit, shapes.prior, b - a, freedom0, room.weight, room.other)
+def fill_gaps(log2_x: Floats, rate: float, gap: Floats) -> None:
+    """Fills gap[hypothesis, step], the drift's variance between one size and the next."""
+    for j in range(log2_x.size - 1):
+        gap[:, j] = rate * (log2_x[j + 1] - log2_x[j])
+    if log2_x.size > 1:
+        gap[1, log2_x.size - 2] += JUMP_LOG_SD**2
 
 
 @kernel
-def seen_from_behind(i: int, series: Columns, shapes: Shapes, n: int, freedom0: int, room: Room) -> None:
-    """Fills back and back_spread of the n shapes kept; misfit becomes the shapes' factor on every variance."""
+def weighed(i: int, series: Columns, shapes: Shapes, freedom0: int, room: Room) -> None:
+    """Fills weight, misfit, level and ahead_spread of every shape, from series i alone.
+
+    The hypotheses share all steps but the last: there the jump's level goes to room.jumped.
+    """
+    a, b, n = series.offsets[i], series.offsets[i + 1], shapes.prior.size
+    x, y, v = series.log2_x[a:b], series.log_t[a:b], series.variance[a:b]
+    fill_gaps(x, series.rate[i], room.gap)
+    every = np.arange(n)
+    filtered(x, y, v, room.gap[0], every, shapes, room.level, room.misfit[:n], room.ahead_spread[0])
+    m = b - a
+    doublings = x[m - 1] - x[m - 2] if m >= JUMP_LEAST_SIZES else 0.0
+    odds = min(JUMP_ODDS * doublings, 1.0)
+    room.ahead_spread[1, :m] = room.ahead_spread[0, :m]
+    room.prior[:n] = shapes.prior
+    if odds == 0.0:
+        room.misfit[n:], room.prior[n:] = room.misfit[:n], 0.0
+        room.jumped[:] = room.level[m - 1]
+    else:
+        odds *= last_step_jumped(m, v[m - 1], n, room)
+        for g in range(n):
+            room.prior[n + g] = odds * shapes.prior[g]
+    posterior(room.misfit, room.prior, m, freedom0, room.weight, room.inner)
+
+
+@kernel
+def last_step_jumped(m: int, variance: float, n: int, room: Room) -> float:
+    """Fills jumped and the jump's misfit and last spread; the ratio of the densities' constants, jump over none.
+
+    The plain filter's last step is taken back: level = before + gain off, misfit = earlier + off^2 / whole.
+    """
+    ahead = room.ahead_spread[0, m - 2] + room.gap[0, m - 2]
+    ahead_jumped = room.ahead_spread[0, m - 2] + room.gap[1, m - 2]
+    whole, whole_jumped = ahead + variance, ahead_jumped + variance
+    gain, gain_jumped = ahead / whole, ahead_jumped / whole_jumped
+    room.ahead_spread[1, m - 1] = ahead_jumped * variance / whole_jumped
+    before, after = room.level[m - 2], room.level[m - 1]
+    squares = 1.0 / whole_jumped - 1.0 / whole
+    for g in range(n):
+        off = (after[g] - before[g]) / gain
+        room.misfit[n + g] = max(room.misfit[g] + off * off * squares, 0.0)
+        room.jumped[g] = before[g] + gain_jumped * off
+    return float(np.sqrt(whole / whole_jumped))
+
+
+@kernel
+def gather(m: int, freedom0: int, n_shapes: int, n_plain: int, n_jump: int, room: Room) -> None:
+    """Fills ahead and inner of the pairs kept, the plain ones first."""
+    for k in range(n_plain + n_jump):
+        g, is_jump = room.kept[k], k >= n_plain
+        misfit = room.misfit[n_shapes + g if is_jump else g]
+        room.inner[k] = (freedom0 + misfit) / (freedom0 + m - 1)
+        for j in range(m - 1):
+            room.ahead[j, k] = room.level[j, g]
+        room.ahead[m - 1, k] = room.jumped[g] if is_jump else room.level[m - 1, g]
+
+
+@kernel
+def seen_from_behind(i: int, series: Columns, shapes: Shapes, n_plain: int, n_jump: int, room: Room) -> None:
+    """Fills back and back_spread of the pairs kept."""
     a, b = series.offsets[i], series.offsets[i + 1]
     x, y, v = series.log2_x[a:b][::-1], series.log_t[a:b][::-1], series.variance[a:b][::-1]
-    filtered(x, y, v, series.rate[i], room.kept[:n], shapes, room.back, room.other, room.back_spread)
-    for k in range(n):
-        room.misfit[k] = (freedom0 + room.misfit[k]) / (freedom0 + b - a - 1)
+    for h in range(2):
+        first, last = (0, n_plain) if h == 0 else (n_plain, n_plain + n_jump)
+        if last > first:
+            gap = room.gap[h, : b - a][: b - a - 1][::-1]
+            filtered(x, y, v, gap, room.kept[first:last], shapes, room.back[:, first:last], room.loc[first:last],
+                     room.back_spread[h])  # fmt: skip
 
 
 @kernel
-def seen_from_both_sides(at: float, log2_x: Floats, rate: float, n: int, room: Room, loc: Floats) -> float:
-    """Fills loc with each shape's level at `at`, from the sizes on either side; its variance."""
-    m = log2_x.size
-    ahead, back, ahead_spread, back_spread = room.ahead, room.back, room.ahead_spread, room.back_spread
+def seen_from_both_sides(at: float, log2_x: Floats, rate: float, h: int, first: int, last: int, room: Room) -> float:
+    """Fills loc[first:last], pairs of hypothesis h, with their levels at `at` from the sizes on both sides; variance.
+
+    Between the last two sizes a jump's variance spreads evenly over the step.
+    """
+    m, loc, ahead, back = log2_x.size, room.loc, room.ahead, room.back
+    ahead_spread, back_spread = room.ahead_spread[h], room.back_spread[h]
     right = np.searchsorted(log2_x, at)
     if right == m:
-        loc[:n] = ahead[m - 1, :n]
+        loc[first:last] = ahead[m - 1, first:last]
         return float(ahead_spread[m - 1] + rate * (at - log2_x[m - 1]))
-    there = back_spread[m - 1 - right] + rate * (log2_x[right] - at)
     if right == 0:
-        loc[:n] = back[m - 1, :n]
-        return float(there)
-    here = ahead_spread[right - 1] + rate * (at - log2_x[right - 1])
+        loc[first:last] = back[m - 1, first:last]
+        return float(back_spread[m - 1] + rate * (log2_x[0] - at))
+    part = (at - log2_x[right - 1]) / (log2_x[right] - log2_x[right - 1])
+    gap = room.gap[h, right - 1]
+    there = back_spread[m - 1 - right] + gap * (1.0 - part)
+    here = ahead_spread[right - 1] + gap * part
     share = there / (here + there)
-    for k in range(n):
+    for k in range(first, last):
         loc[k] = share * ahead[right - 1, k] + (1.0 - share) * back[m - 1 - right, k]
     return float(here * share)
 
@@ -103,33 +191,41 @@ def seen_from_both_sides(at: float, log2_x: Floats, rate: float, n: int, room: R
 @entry_kernel
 def tell(series: Columns, shapes: Shapes, application: Ints, tells: Bools, freedom0: int, told: Floats) -> None:
     """Adds to told[application, shape] the weights that each series which tells gives the shapes by itself."""
-    room = empty_room(series.offsets, shapes.prior.size)
+    n = shapes.prior.size
+    room = empty_room(series.offsets, n)
     for i in range(series.offsets.size - 1):
         if tells[i]:
             weighed(i, series, shapes, freedom0, room)
             own = told[application[i]]
-            for g in range(own.size):
-                own[g] += room.weight[g]
+            for g in range(n):
+                own[g] += room.weight[g] + room.weight[n + g]
 
 
 @kernel
 def predicted(
-    at: float, new_variance: float, i: int, series: Columns, shapes: Shapes, n: int, logits: Floats, freedom: int,
-    cdf: Floats, room: Room, out: Floats,
+    at: float, new_variance: float, i: int, series: Columns, shapes: Shapes, n_plain: int, n: int, logits: Floats,
+    freedom: int, cdf: Floats, room: Room, out: Floats,
 ) -> float:  # fmt: skip
-    """Fills out with log runtimes at `at` by the n shapes kept; how far these disagree there."""
+    """Fills out with log runtimes at `at` by the n pairs kept; how far these disagree there."""
     a, b = series.offsets[i], series.offsets[i + 1]
-    loc, weight, kept = room.other, room.weight, room.kept
-    own = seen_from_both_sides(at, series.log2_x[a:b], series.rate[i], n, room, loc)
+    loc, share_of, kept = room.loc, room.share, room.kept
+    x, rate = series.log2_x[a:b], series.rate[i]
+    plain = seen_from_both_sides(at, x, rate, 0, 0, n_plain, room) + new_variance
+    jump = (seen_from_both_sides(at, x, rate, 1, n_plain, n, room) if n > n_plain else 0.0) + new_variance
     row, share = table_place(at, shapes)
     below, above = shapes.log_shape[row], shapes.log_shape[row + 1]
     within = 0.0
     for k in range(n):
         loc[k] += below[kept[k]] + share * (above[kept[k]] - below[kept[k]])
-        within += weight[k] * room.misfit[k]
-    n_bins = binned(loc, room.misfit, own + new_variance, weight, n, room.bins)
+        room.spread[k] = room.inner[k] * (plain if k < n_plain else jump)
+        within += share_of[k] * room.spread[k]
+    # Pairs of either hypothesis end close together and spread differently: each keeps bins of its own.
+    n_bins = binned(loc[:n_plain], room.spread, share_of, n_plain, room.bins[:, :N_BINS]) if n_plain else 0
+    if n > n_plain:
+        n_bins += binned(loc[n_plain:n], room.spread[n_plain:], share_of[n_plain:], n - n_plain,
+                         room.bins[:, n_bins : n_bins + N_BINS])  # fmt: skip
     mixture_quantiles(logits, n_bins, room.bins, cdf, freedom, out)
-    return float(shapes_variance(loc, weight, n) / (within * (own + new_variance)))
+    return float(shapes_variance(loc, share_of, n) / within)
 
 
 @entry_kernel
@@ -138,16 +234,18 @@ def mixtures(
     log_s: Floats, split: Floats, log_bayes: Floats,
 ) -> None:  # fmt: skip
     """Fills log_s[target, quantile], split[target] and log_bayes[series]; see average.Averaged."""
-    room = empty_room(series.offsets, shapes.prior.size)
+    n_shapes = shapes.prior.size
+    room = empty_room(series.offsets, n_shapes)
     for i in range(series.offsets.size - 1):
         m, first, last = series.offsets[i + 1] - series.offsets[i], targets.offsets[i], targets.offsets[i + 1]
         if m == 0 or first == last:
             continue
         weighed(i, series, shapes, freedom0, room)
         log_bayes[i] = told_by_siblings(i, room.weight, shapes.prior, kin)
-        n = kept_shapes(room.weight, room.misfit, room.ahead, m, room.kept)
-        seen_from_behind(i, series, shapes, n, freedom0, room)
+        n_plain, n_jump = kept_shapes(room.weight, n_shapes, room.kept, room.share)
+        gather(m, freedom0, n_shapes, n_plain, n_jump, room)
+        seen_from_behind(i, series, shapes, n_plain, n_jump, room)
         freedom = min(freedom0 + m - 1, MAX_FREEDOM)
         for t in range(first, last):
-            split[t] = predicted(targets.log2_x[t], targets.new_variance[t], i, series, shapes, n, logits, freedom,
-                                 cdfs[freedom], room, log_s[t])  # fmt: skip
+            split[t] = predicted(targets.log2_x[t], targets.new_variance[t], i, series, shapes, n_plain,
+                                 n_plain + n_jump, logits, freedom, cdfs[freedom], room, log_s[t])  # fmt: skip

@@ -49,19 +49,15 @@ def table_place(log2_x: float, shapes: Shapes) -> tuple[int, float]:
 
 @kernel
 def filtered(
-    log2_x: Floats,
-    log_t: Floats,
-    variance: Floats,
-    rate: float,
-    places: Ints,
-    shapes: Shapes,
-    level: Floats,
-    misfit: Floats,
-    spread: Floats,
-) -> None:
-    """Fills level[size, k], where shape places[k] stands given the sizes up to this one, misfit[k] and spread[size]."""
-    n_sizes, n_shapes = log2_x.size, places.size
-    for j in range(n_sizes):
+    log2_x: Floats, log_t: Floats, variance: Floats, gap: Floats, places: Ints, shapes: Shapes, level: Floats,
+    misfit: Floats, spread: Floats,
+) -> None:  # fmt: skip
+    """Fills level[size, k], where shape places[k] stands given the sizes up to this one, misfit[k] and spread[size].
+
+    gap[j] is the drift's variance between sizes j and j + 1.
+    """
+    n_shapes = places.size
+    for j in range(log2_x.size):
         row, share = table_place(log2_x[j], shapes)
         below, above, y = shapes.log_shape[row], shapes.log_shape[row + 1], log_t[j]
         if j == 0:
@@ -71,7 +67,7 @@ def filtered(
                 level[0, k] = y - (below[g] + share * (above[g] - below[g]))
                 misfit[k] = 0.0
             continue
-        ahead = spread[j - 1] + rate * abs(log2_x[j] - log2_x[j - 1])
+        ahead = spread[j - 1] + gap[j - 1]
         whole = ahead + variance[j]
         gain, spread[j] = ahead / whole, ahead * variance[j] / whole
         before, after = level[j - 1], level[j]
@@ -112,37 +108,39 @@ def posterior(misfit: Floats, prior: Floats, n_sizes: int, freedom0: int, weight
 def told_by_siblings(i: int, weight: Floats, prior: Floats, kin: Kindred) -> float:
     """Moves the posterior of series i to that under the prior that its siblings inform; their log Bayes factor.
 
-    `kin.told` sums n_told posteriors, this one's own among them where it tells.
+    `weight` is by hypothesis and shape. `kin.told` sums n_told posteriors, this one's own among them where it tells.
     """
-    of = kin.application[i]
+    of, n_shapes = kin.application[i], prior.size
     own = 1.0 if kin.tells[i] else 0.0
     n_siblings = kin.n_told[of] - own if of >= 0 else 0.0
     if n_siblings <= 0.0:
         return 0.0
     told, share = kin.told[of], n_siblings * kin.worth / (1.0 + n_siblings * kin.worth)
     foretold, whole = 0.0, 0.0
-    for g in range(weight.size):
-        if weight[g] > 0.0:
-            odds = max(told[g] - own * weight[g], 0.0) / (n_siblings * prior[g])
-            foretold += weight[g] * odds
-            weight[g] *= 1.0 - share + share * odds
-            whole += weight[g]
+    for g in range(n_shapes):
+        here = weight[g] + weight[n_shapes + g]
+        if here > 0.0:
+            odds = max(told[g] - own * here, 0.0) / (n_siblings * prior[g])
+            foretold += here * odds
+            factor = 1.0 - share + share * odds
+            weight[g] *= factor
+            weight[n_shapes + g] *= factor
+            whole += here * factor
     for g in range(weight.size):
         weight[g] /= whole
     return float(np.log(max(foretold, 1e-300)))
 
 
 @kernel
-def kept_shapes(weight: Floats, misfit: Floats, ahead: Floats, n_sizes: int, kept: Ints) -> int:
-    """Moves the shapes that are not negligible to the front of weight, misfit and ahead, and names them; how many."""
-    n, whole, least = 0, 0.0, weight.max() * np.exp(-NEGLIGIBLE_LOG)
+def kept_shapes(weight: Floats, n_shapes: int, kept: Ints, share: Floats) -> tuple[int, int]:
+    """Fills kept and share with the shapes that are not negligible, those without a jump first; how many of each."""
+    n, n_plain, whole, least = 0, 0, 0.0, weight.max() * np.exp(-NEGLIGIBLE_LOG)
     for g in range(weight.size):
         if weight[g] > least:
-            kept[n], weight[n], misfit[n] = g, weight[g], misfit[g]
+            kept[n], share[n] = g % n_shapes, weight[g]
             whole += weight[g]
-            for j in range(n_sizes):
-                ahead[j, n] = ahead[j, g]
             n += 1
+            n_plain += g < n_shapes
     for k in range(n):
-        weight[k] /= whole
-    return n
+        share[k] /= whole
+    return n_plain, n - n_plain

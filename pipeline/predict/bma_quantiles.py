@@ -90,22 +90,22 @@ def between(
 
 
 @kernel
-def binned(loc: Floats, inner: Floats, factor: float, weight: Floats, n: int, bins: Floats) -> int:
-    """n Student-t terms of variances inner * factor gathered by place into at most N_BINS; how many.
+def binned(loc: Floats, inner: Floats, weight: Floats, n: int, bins: Floats) -> int:
+    """n Student-t terms of variances inner gathered by place into at most N_BINS; how many.
 
     Fills bins with their weights, places and 1/scales; the terms' spread within a bin is kept.
     """
     low, high, least = np.inf, -np.inf, np.inf
     for k in range(n):
         low, high, least = min(low, loc[k]), max(high, loc[k]), min(least, inner[k])
-    per_step = 1.0 / max((high - low) / (N_BINS - 1), 0.2 * np.sqrt(least * factor))
+    per_step = 1.0 / max((high - low) / (N_BINS - 1), 0.2 * np.sqrt(least))
     bins[:, :] = 0.0
     for k in range(n):
         off = loc[k] - low
         b, w = int(off * per_step), weight[k]
         bins[0, b] += w
         bins[1, b] += w * off
-        bins[2, b] += w * (inner[k] * factor + off * off)
+        bins[2, b] += w * (inner[k] + off * off)
     n_bins = 0
     for b in range(N_BINS):
         w = bins[0, b]
