@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.core.columns import TEMPLATE_COLUMNS
 from pipeline.core.matching import Value
 from pipeline.core.requested_memory import PROCESSOR, memory_text
 from pipeline.core.store import filled_columns, find_only_row, find_row
@@ -22,7 +21,9 @@ def fit_of(manifest: Manifest, job: Mapping[str, Value]) -> dict[str, Any] | Non
     """
     if job.get("procs") is None or not {GROUPS.name, PREDICTIONS.name} <= set(manifest.tables):
         return None
-    template = filled_columns(manifest.path(GROUPS.name), GROUPS, TEMPLATE_COLUMNS)
+    path = manifest.path(GROUPS.name)
+    described = find_row(path, GROUPS, {}, ("template",)) or {"template": ""}
+    template = filled_columns(path, GROUPS, described["template"].split("+"))
     group = _group(manifest, {name: _asked(job, name) for name in template})
     if group is None:
         return None
