@@ -75,7 +75,7 @@ def fit_series(
     if report:
         write_page(report, _page(file, series, tables))
     written = (write_series(out, tables) if out else {}) | ({"page": report} if report else {})
-    _print(series, {name: str(path) for name, path in written.items()}, as_json=json, is_screened=screen)
+    _print(series, {name: str(path) for name, path in written.items()}, at, as_json=json, is_screened=screen)
 
 
 def _page(file: Path, series: list[dict[str, Any]], tables: dict[str, Any]) -> str:
@@ -97,13 +97,15 @@ def _processor_counts(text: str | None) -> list[int]:
     return sorted({int(word) for word in words})
 
 
-def _print(series: list[dict[str, Any]], written: dict[str, str], *, as_json: bool, is_screened: bool) -> None:
+def _print(
+    series: list[dict[str, Any]], written: dict[str, str], at: list[int], *, as_json: bool, is_screened: bool
+) -> None:
     from flows.render import console, print_json, say
     from flows.render_series import print_series
 
     if as_json:
         print_json({"series": series, "tables": written})
         return
-    print_series(series, is_screened=is_screened)
+    print_series(series, is_screened=is_screened, asked=at)
     for name, path in written.items():
         console().print(f"Wrote {name} to {say(path, 1000)}", soft_wrap=True)
