@@ -49,7 +49,7 @@ def read_jobs(path: Path) -> list[dict[str, Value]]:
     text = read_text(path, "a CSV of jobs, in UTF-8")
     reader = csv.reader(io.StringIO(text))
     try:
-        rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
+        rows = [(reader.line_num, row) for row in reader if len(row) > 1 or any(cell.strip() for cell in row)]
     except csv.Error as error:
         raise _wrong(path, reader.line_num, f"text that is no CSV ({error})", "one job a line") from None
     if not rows:

@@ -67,6 +67,8 @@ def number(value: object) -> str:
         return f"{value:,}"
     if not math.isfinite(value):
         return "inf" if value > 0 else "-inf" if value < 0 else ""
+    if 0 < abs(value) < 1e-4:
+        return f"{value:.4g}"
     digits = max(0, 3 - math.floor(math.log10(abs(value)))) if value else 0
     return f"{value:,.{min(digits, 6)}f}" if abs(value) < 1000 else f"{value:,.0f}"
 

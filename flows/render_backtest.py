@@ -59,6 +59,8 @@ def _methods(tried: Tried) -> Table:
     best_first = tried.ranked
     n_learnt = tried.report.set_aside["learnt_from"].rows
     title = f"{say(tried.log)}: {tried.report.kept.rows:,} jobs scored, the {n_learnt:,} before them learnt from"
+    if tried.ways[0]["stale_days"] is not None:
+        title += f"; {knowledge(tried.ways[0])}"
     rows = [_row(row, tried, is_best=place == 0) for place, row in enumerate(best_first)]
     return grid(title, _COLUMNS, rows)
 

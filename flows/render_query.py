@@ -55,7 +55,7 @@ def trust(facts: Mapping[str, Any]) -> str:
 
 
 def _basis(found: Mapping[str, Any]) -> str:
-    everybody = f"{_jobs(found['n_everybody'])} of everybody that ran the same and asked for as much time"
+    everybody = f"{_jobs(found['n_everybody'])} of all submitters with the same application (or none) and time asked for"
     column = next((name for name in ("user", "account", "user_group") if found["job"].get(name)), None)
     who = f"{column} {found['job'][column]}" if column else ""
     if not column:
@@ -64,8 +64,8 @@ def _basis(found: Mapping[str, Any]) -> str:
         return f"The log does not know {who}: the answer rests on jobs of everybody, among them {everybody}."
     of_program = f", {found['n_program']:,} of them of this application" if found["n_program"] else ""
     return (
-        f"It rests on {_jobs(found['n_submitter'])} of {who} that ended{of_program}, {found['n_kind']:,} with the same "
-        f"time and processors asked for, and on {everybody}."
+        f"It rests on {_jobs(found['n_submitter'])} of {who} that ended{of_program}, {found['n_kind']:,} of any "
+        f"application with the same time and processors asked for, and on {everybody}."
     )
 
 

@@ -8,23 +8,28 @@ from rich.table import Table
 from flows.render import console, grid, number, say
 from pipeline.core.screen_settings import AnomalySettings
 
+FASTER = 1.05
+"""Speedup from which runtimes are said to gain."""
+
 _LAW_COLUMNS = ("t1_s", "avg_parallelism", "sigma", "serial_fraction", "wssre", "loo_log_rmse")
 _WEAK_COLUMNS = ("procs", "runtime_s", "efficiency", "scaled_speedup")
 _LAW_HEADER = ("law", "status", "T(1) s", "A", "sigma", "serial fraction", "WSSRE", "leave-one-out", "")
 
 
-def print_series(series: Sequence[Mapping[str, Any]], *, is_screened: bool) -> None:
-    """Every series in turn."""
+def print_series(series: Sequence[Mapping[str, Any]], *, is_screened: bool, asked: Sequence[int] = ()) -> None:
+    """Every series in turn; `asked` are the processor counts to be predicted."""
     out = console()
     for one in series:
         out.print(_laws(one))
         for line in screened(one) if is_screened else ():
             out.print(say(line, 500), soft_wrap=True)
-        out.print(_scaling(one["scalability"]))
+        out.print(_scaling(one["scalability"], is_faster=_is_faster(one)))
         if one["reliability"]:
             out.print(
                 f"Reliability at {number(one['observations'][-1]['procs'])} processors: {say(one['reliability'])}"
             )
+        for line in (*doubtful(one), *unanswered(one, asked)):
+            out.print(line, soft_wrap=True)
         if one["predictions"]:
             out.print(_predictions(one["predictions"]))
             for line in advised(one["predictions"]):
@@ -68,6 +73,27 @@ def _across(rows: Sequence[Mapping[str, Any]]) -> Table:
         for row in rows
     ]
     return grid(title, header, cells, texts=0)
+
+
+def doubtful(one: Mapping[str, Any]) -> list[str]:
+    """A line where what ran is reliable and nothing that was asked for is."""
+    rows = one["predictions"]
+    is_worse = one["reliability"] == "ok" and rows and all(row["reliability"] != "ok" for row in rows)
+    return ["Every count asked for is doubtful: the reasons are beside each."] if is_worse else []
+
+
+def unanswered(one: Mapping[str, Any], asked: Sequence[int]) -> list[str]:
+    """A line naming the counts that a series of one size has no prediction for."""
+    answered = {row["procs"] for row in one["predictions"]}
+    missing = [number(procs) for procs in asked if procs not in answered]
+    return [f"Not predicted at {', '.join(missing)}: one size says nothing about another."] if missing else []
+
+
+def _is_faster(one: Mapping[str, Any]) -> bool:
+    """Whether runtimes fall from the smallest size to the largest, or the average gains at a count asked for."""
+    measured = [row["runtime_s_median"] for row in one["observations"] if row["runtime_s_median"]]
+    falls = len(measured) > 1 and measured[0] > FASTER * measured[-1]
+    return falls or any(row["speedup"] is not None and row["speedup"] > FASTER for row in one["predictions"])
 
 
 def screened(one: Mapping[str, Any]) -> list[str]:
@@ -121,7 +147,9 @@ def _mark(law: Mapping[str, Any]) -> str:
     return "chosen" if law["is_chosen"] else ""
 
 
-def _scaling(found: Mapping[str, Any] | None) -> str:
+def _scaling(found: Mapping[str, Any] | None, *, is_faster: bool) -> str:
+    if found is None and is_faster:
+        return "No one law could be chosen that gains from more processors. The average of all laws does gain."
     if found is None:
         return "No law here gains from more processors."
     largest, working = found["largest_useful_procs"], found["working_set_procs"]

@@ -89,7 +89,8 @@ def fit_series(
     if report:
         write_page(report, _page(file, series, weak, tables))
     written = (write_series(out, tables) if out else {}) | ({"page": report} if report else {})
-    _print(series, weak, {name: str(path) for name, path in written.items()}, as_json=json, is_screened=screen)
+    files = {name: str(path) for name, path in written.items()}
+    _print(series, weak, files, at, as_json=json, is_screened=screen)
 
 
 def _page(file: Path, series: list[dict[str, Any]], weak: list[dict[str, Any]], tables: dict[str, Any]) -> str:
@@ -115,6 +116,7 @@ def _print(
     series: list[dict[str, Any]],
     weak: list[dict[str, Any]],
     written: dict[str, str],
+    at: list[int],
     *,
     as_json: bool,
     is_screened: bool,
@@ -125,7 +127,7 @@ def _print(
     if as_json:
         print_json({"series": series, "weak_scaling": weak, "tables": written})
         return
-    print_series(series, is_screened=is_screened)
+    print_series(series, is_screened=is_screened, asked=at)
     print_weak(weak)
     for name, path in written.items():
         console().print(f"Wrote {name} to {say(path, 1000)}", soft_wrap=True)

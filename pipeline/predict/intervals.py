@@ -1,6 +1,7 @@
 """Intervals for one new run: how unsure the curve is, and what repeats scatter about it."""
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from scipy.special import stdtrit
 
@@ -10,7 +11,12 @@ from pipeline.predict.average import Averaged
 from pipeline.predict.curves import Curves
 from pipeline.predict.sizes import FREEDOM
 
+Words = npt.NDArray[np.object_]
+
 BEYOND_LOG = 10.0
+"""Times outside what the whole log has seen at which an interval is cut."""
+
+UNBOUNDED = "No upper bound is known: it would lie beyond ten times the longest run."
 PRIOR_FREEDOM = 3
 """Degrees of freedom granted before any repeat was seen (the prototype's nu0)."""
 
@@ -49,6 +55,7 @@ def within_log(
 
     Where a group cannot tell its jobs' runtime to within powers of ten, the machine's other jobs still bound it. Below
     its smallest size a group may take longer, as work that one processor does alone, and beyond its largest less.
+    Outside the sizes that ran a cut upper end is no bound: NaN there.
     """
     if not len(runtime_s) or not observations.num_rows:
         return ends
@@ -57,10 +64,21 @@ def within_log(
     shortest_s = np.nanmin(seen_s) / BEYOND_LOG * np.minimum(curves["procs_max"] / procs, 1.0)
     longest_s = np.nanmax(seen_s) * BEYOND_LOG * np.maximum(curves["procs_min"] / procs, 1.0)
     cut = {name: np.clip(values, shortest_s, longest_s) for name, values in ends.items()}
+    is_outside = doublings_beyond(curves, procs) > 0
     return {
-        name: np.fmin(values, runtime_s) if "_lo" in name else np.fmax(values, runtime_s)
+        name: np.fmin(values, runtime_s)
+        if "_lo" in name
+        else np.where(is_outside & (ends[name] > longest_s), np.nan, np.fmax(values, runtime_s))
         for name, values in cut.items()
     }
+
+
+def without_bound(ends: dict[str, Floats], reliability: Words, advice: Words) -> tuple[Words, Words]:
+    """Reliability with the code `unbounded` where an upper end is open; advice where none was given."""
+    is_open = np.isnan(ends["runtime_s_hi95"])
+    codes = np.where(reliability == "ok", "unbounded", reliability + "+unbounded")
+    given = np.where(advice == None, UNBOUNDED, advice)  # noqa: E711 - by element
+    return np.where(is_open, codes, reliability), np.where(is_open, given, advice)
 
 
 def doublings_beyond(curves: Curves, procs: Floats) -> Floats:

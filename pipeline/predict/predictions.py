@@ -14,7 +14,7 @@ from pipeline.predict.advice import judged
 from pipeline.predict.cases import case_of
 from pipeline.predict.curves import Curves
 from pipeline.predict.grid import prediction_grid
-from pipeline.predict.intervals import intervals, within_log
+from pipeline.predict.intervals import intervals, within_log, without_bound
 from pipeline.predict.seen import Seen
 
 
@@ -43,12 +43,14 @@ def predict(
     runtime_s = np.exp(curve.log_s[:, 2])
     reliability, advice = judged(case_of(every, chosen, seen, rows, procs, observations, settings, site.max_procs))
     ends = intervals(curves, curve, seen.run_sd[rows], settings)
+    ends = within_log(ends, runtime_s, curves, procs, observations)
+    reliability, advice = without_bound(ends, reliability, advice)
     speedup = _speedup(seen, rows, runtime_s, curves["n_points"] == 1)
     table = PREDICTIONS.build(
         group_id=curves.group_id,
         procs=procs.astype(np.int64),
         runtime_s=runtime_s,
-        **within_log(ends, runtime_s, curves, procs, observations),
+        **ends,
         speedup=speedup,
         efficiency=speedup / procs,
         is_extrapolated=(procs > curves["procs_max"]) | (procs < curves["procs_min"]),
