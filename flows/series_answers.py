@@ -135,6 +135,8 @@ def _weak_as_dict(name: str, found: WeakScaling, at: Sequence[int]) -> dict[str,
         "application": name,
         "serial_fraction": found.serial_fraction,
         "worst_miss": found.worst_miss,
-        "points": [dict(zip(keys, map(float, row), strict=True)) for row in zip(*columns, strict=True)],
+        "points": [
+            dict(zip(keys, map(float, row), strict=True)) | {"procs": int(row[0])} for row in zip(*columns, strict=True)
+        ],
         "predictions": [{"procs": int(n), "runtime_s": float(value)} for n, value in beyond],
     }
