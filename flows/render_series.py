@@ -36,6 +36,8 @@ def print_series(series: Sequence[Mapping[str, Any]], *, is_screened: bool, aske
                 out.print(say(line, 500), soft_wrap=True)
         if one.get("across"):
             out.print(_across(one["across"]))
+        if one.get("energy"):
+            out.print(_energy(one["energy"]))
         for line in ("How many processors to ask for:", *one["answer"]) if one.get("answer") else ():
             out.print(say(line, 500), soft_wrap=True)
         out.print()
@@ -55,6 +57,14 @@ def weak_words(one: Mapping[str, Any]) -> str:
     law = f"Gustafson's law: serial fraction {one['serial_fraction']:.3f}, off by {one['worst_miss']:.0%} at most."
     told = [f"{number(row['procs'])}: {number(row['runtime_s'])} s" for row in one["predictions"]]
     return law + (f" By it, the problem growing on: {', '.join(told)}." if told else "")
+
+
+def _energy(rows: Sequence[Mapping[str, Any]]) -> Table:
+    cells = [
+        (number(row["procs"]), number(row["energy_j"]), number(row["energy_delay_js"]), ", ".join(row["least"]))
+        for row in rows
+    ]
+    return grid("Energy of the runs", ("procs", "energy J", "energy-delay J s", "least"), cells, texts=0)
 
 
 def _across(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -175,7 +185,7 @@ def _predictions(rows: Sequence[Mapping[str, Any]]) -> Table:
     cells = [
         (
             number(row["procs"]),
-            number(row.get("nodes") and int(row["nodes"])),
+            number(row.get("nodes")),
             number(row["runtime_s"]),
             f"{number(row['runtime_s_lo80'])} to {number(row['runtime_s_hi80'])}",
             f"{number(row['runtime_s_lo95'])} to {number(row['runtime_s_hi95'])}",

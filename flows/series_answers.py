@@ -11,6 +11,7 @@ from flows.series import predicted_at
 from pipeline.core.arrays import Floats
 from pipeline.core.tables import GROUPS, OBSERVATIONS
 from pipeline.predict.cost import CostSettings, cost_of
+from pipeline.predict.energy import Energy
 from pipeline.predict.runnable import runnable
 from pipeline.predict.text_advice import choices, sentence
 from pipeline.predict.weak_scaling import WeakScaling, weak_scaling
@@ -52,8 +53,29 @@ def published_answer(one: Mapping[str, Any], cost: CostSettings) -> list[str]:
 def priced(row: Mapping[str, Any], cost: CostSettings) -> dict[str, Any]:
     """A prediction with nodes, proc_hours and price; null where unknown."""
     found = cost_of(np.array([row["procs"]], np.float64), np.array([row["runtime_s"]], np.float64), cost)
-    names = {"nodes": found.nodes, "proc_hours": found.proc_hours, "price": found.price}
-    return dict(row) | {name: float(values[0]) if np.isfinite(values[0]) else None for name, values in names.items()}
+    names = {"proc_hours": found.proc_hours, "price": found.price}
+    known = {name: float(values[0]) if np.isfinite(values[0]) else None for name, values in names.items()}
+    return dict(row) | known | {"nodes": int(found.nodes[0]) if np.isfinite(found.nodes[0]) else None}
+
+
+def with_energy(series: Sequence[dict[str, Any]], energy: Mapping[str, Energy]) -> list[dict[str, Any]]:
+    """The series with `energy`: per count measured energy (J) and energy-delay (J s); empty where it is unknown."""
+    return [one | {"energy": _energy_rows(energy.get(one["series"]))} for one in series]
+
+
+def _energy_rows(found: Energy | None) -> list[dict[str, Any]]:
+    if found is None:
+        return []
+    least_energy, least_delay = found.least()
+    return [
+        {
+            "procs": int(procs),
+            "energy_j": float(energy_j),
+            "energy_delay_js": float(delay_js),
+            "least": [name for name, at in (("energy", least_energy), ("energy-delay", least_delay)) if at == procs],
+        }
+        for procs, energy_j, delay_js in zip(found.procs, found.energy_j, found.energy_delay_js, strict=True)
+    ]
 
 
 def _counts(observed: Sequence[Mapping[str, Any]], max_procs: int | None, cost: CostSettings) -> Floats:
@@ -113,6 +135,8 @@ def _weak_as_dict(name: str, found: WeakScaling, at: Sequence[int]) -> dict[str,
         "application": name,
         "serial_fraction": found.serial_fraction,
         "worst_miss": found.worst_miss,
-        "points": [dict(zip(keys, map(float, row), strict=True)) for row in zip(*columns, strict=True)],
+        "points": [
+            dict(zip(keys, map(float, row), strict=True)) | {"procs": int(row[0])} for row in zip(*columns, strict=True)
+        ],
         "predictions": [{"procs": int(n), "runtime_s": float(value)} for n, value in beyond],
     }

@@ -1,4 +1,4 @@
-"""Runtimes a person measured, as CSV: columns procs, runtime_s; optionally application, problem_size, series."""
+"""Runtimes a person measured, as CSV: procs, runtime_s; optionally application, problem_size, series, energy_j."""
 
 import csv
 import difflib
@@ -15,9 +15,11 @@ from pipeline.core.errors import InputError
 from pipeline.core.tables import GROUPS, OBSERVATIONS
 from pipeline.core.text import printable
 from pipeline.group.observations import aggregate
+from pipeline.predict.energy import Energy, energy_by_count
 
 REQUIRED = ("procs", "runtime_s")
 OPTIONAL = ("application", "problem_size", "series")
+ENERGY = "energy_j"
 _MAX_PROCS = 2**40
 LEAST_S, MOST_S = 1e-9, 1e12
 """Shorter or longer than any run: beyond these stands a slip, or a number that means "none"."""
@@ -77,6 +79,20 @@ def read_series_and_groups(path: Path) -> tuple[pa.Table, pa.Table | None]:
     return table, groups
 
 
+def read_energy(path: Path) -> dict[str, Energy]:
+    """Energy by count of each series of a file with a column energy_j; an empty cell is unknown. Else empty."""
+    frame = _read(path)
+    if ENERGY not in frame.columns:
+        return {}
+    procs, runtime_s = (pd.to_numeric(frame[name]).to_numpy(np.float64) for name in REQUIRED)
+    energy_j = pd.to_numeric(frame[ENERGY], errors="coerce").to_numpy(np.float64)
+    _check(path, frame, ENERGY, (energy_j >= 0) | (frame[ENERGY] == "").to_numpy(), "joules, 0 or more")
+    labels = _labels(path, frame).astype(str)
+    rows = {name: labels == name for name in np.unique(labels)}
+    found = {name: energy_by_count(procs[own], runtime_s[own], energy_j[own]) for name, own in rows.items()}
+    return {str(name): one for name, one in found.items() if one is not None}
+
+
 def applications(observations: pa.Table) -> dict[str, str]:
     """Group id to application, as read_series has put one into the other, for groups that name one."""
     groups = observations.column("group_id").unique().to_pylist()
@@ -109,7 +125,7 @@ def _frame(where: str, names: list[str], rows: list[tuple[int, list[str]]]) -> p
 
 
 def _check_columns(where: str, names: list[str]) -> None:
-    repeated = [name for name in (*REQUIRED, *OPTIONAL) if names.count(name) > 1]
+    repeated = [name for name in (*REQUIRED, *OPTIONAL, ENERGY) if names.count(name) > 1]
     if repeated:
         raise InputError(f"{where}, line 1", f"{names.count(repeated[0])} columns {repeated[0]}", "one", "rename one")
     missing = [name for name in REQUIRED if name not in names]

@@ -75,6 +75,7 @@ def _view(one: Mapping[str, Any]) -> dict[str, Any]:
         "predictions": [row if "nodes" in row else priced(row, CostSettings()) for row in one["predictions"]],
         "across": one.get("across", []),
         "answer": one.get("answer", []),
+        "energy": one.get("energy", []),
         "laws": one["laws"],
     }
 

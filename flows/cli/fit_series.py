@@ -12,7 +12,7 @@ File = Annotated[
     typer.Argument(
         metavar="FILE.csv",
         readable=False,
-        help="Columns procs, runtime_s, optionally application, problem_size, series.",
+        help="Columns procs, runtime_s, optionally application, problem_size, series, energy_j.",
     ),
 ]
 Predict = Annotated[
@@ -71,8 +71,8 @@ def fit_series(
     named is a series of its own.
     """
     from flows.series import fit_and_predict, series_as_dicts, write_series
-    from flows.series_answers import weak_series, with_answers
-    from flows.series_csv import read_series_and_groups
+    from flows.series_answers import weak_series, with_answers, with_energy
+    from flows.series_csv import read_energy, read_series_and_groups
     from flows.tables_out import check_suffix, write_page
     from pipeline.predict.cost import CostSettings
 
@@ -84,7 +84,8 @@ def fit_series(
         observations, at, max_procs, loss, is_screened=screen, groups=groups, procs_per_node=procs_per_node
     )
     cost = CostSettings(procs_per_node, rate)
-    series, weak = with_answers(series_as_dicts(tables), tables, max_procs, cost), weak_series(tables, at)
+    series = with_energy(with_answers(series_as_dicts(tables), tables, max_procs, cost), read_energy(file))
+    weak = weak_series(tables, at)
     # Before the tables: where the page cannot be written, nothing is.
     if report:
         write_page(report, _page(file, series, weak, tables))

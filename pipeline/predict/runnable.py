@@ -69,4 +69,3 @@ def _between(low: float, high: float, procs_per_node: int | None) -> Floats:
     found = np.unique(np.concatenate([powers, roots**2, plain, (plain // node) * node]))
     inside: Floats = found[(found >= first) & (found <= last)]
     return inside
-

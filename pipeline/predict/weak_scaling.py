@@ -28,11 +28,19 @@ class WeakScaling:
     worst_miss: float
 
     def runtime_at(self, procs: Floats) -> Floats:
-        """Runtimes (s) by Gustafson's law, where the problem grows on with the processors; NaN below the smallest."""
-        x = np.asarray(procs, np.float64) / self.procs[0]
-        with np.errstate(divide="ignore"):
-            runtime_s = self.runtime_s[0] * x / (x - self.serial_fraction * (x - 1))
-        return np.where(x >= 1, runtime_s, np.nan)
+        """Runtimes (s) by Gustafson's law, where the problem grows on with the processors; NaN below the smallest.
+
+        Beyond the largest count the law goes on from what was measured there: where overhead grows the law lies below.
+        """
+        counts = np.asarray(procs, np.float64)
+        missed = self.runtime_s[-1] / self._law_s(self.procs[-1:])[0]
+        runtime_s = self._law_s(counts) * np.where(counts > self.procs[-1], missed, 1.0)
+        return np.where(counts >= self.procs[0], runtime_s, np.nan)
+
+    def _law_s(self, procs: Floats) -> Floats:
+        x = procs / self.procs[0]
+        law_s: Floats = self.runtime_s[0] * x / (x - self.serial_fraction * (x - 1))
+        return law_s
 
 
 def weak_scaling(problem_size: Floats, procs: Floats, runtime_s: Floats) -> WeakScaling | None:

@@ -209,3 +209,16 @@ def test_the_page_draws_as_far_as_was_asked_and_points_have_tooltips(tmp_path: P
     page = (tmp_path / "page.html").read_text()
     assert "<title>4,096 processors: " in page and "median of 1 runs</title>" in page
     assert "What the words mean" in page
+
+
+def test_energy_and_energy_delay_by_count(tmp_path: Path, walltime: Walltime) -> None:
+    """Energy falls to 4 processors and rises again; energy times runtime is least at 8. A 0 is no measurement."""
+    rows = ((1, 100, 1000), (2, 52, 900), (4, 28, 800), (8, 16, 1200), (16, 15, 2400), (16, 15, 0))
+    (tmp_path / "e.csv").write_text("procs,runtime_s,energy_j\n" + "".join(f"{n},{t},{e}\n" for n, t, e in rows))
+    asked = ("fit-series", tmp_path / "e.csv", "--report", tmp_path / "page.html")
+    assert "energy-delay J s" in walltime(*asked).out and "Energy of the runs" in (tmp_path / "page.html").read_text()
+    found = json.loads(walltime(*asked, "--json").out)["series"][0]["energy"]
+    assert [(row["procs"], row["energy_delay_js"]) for row in found][-2:] == [(8, 19200), (16, 36000)]
+    assert {row["procs"]: row["least"] for row in found if row["least"]} == {4: ["energy"], 8: ["energy-delay"]}
+    (tmp_path / "e.csv").write_text("procs,runtime_s,energy_j\n1,2,-5\n")
+    assert "energy_j = '-5'" in walltime("fit-series", tmp_path / "e.csv").err

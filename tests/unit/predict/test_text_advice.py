@@ -57,3 +57,9 @@ def test_a_grid_of_sizes_gives_its_longest_diagonal_and_strong_scaling_none() ->
     assert found is not None and len(found.procs) == 5 and (found.efficiency == 1).all()
     assert weak_scaling(np.full(5, 7.0), PROCS, AMDAHL_S) is None
     assert weak_scaling(np.full(5, np.nan), PROCS, AMDAHL_S) is None
+
+
+def test_a_weak_series_that_slows_down_is_not_answered_below_its_last_run() -> None:
+    found = weak_scaling(PROCS[:4], PROCS[:4], np.array([100.0, 104, 110, 121]))
+    assert found is not None and found.worst_miss > 0.02
+    assert found.runtime_at(np.array([16.0]))[0] > 121
