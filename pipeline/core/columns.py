@@ -209,7 +209,7 @@ _DECLARED = (
     ),
     _category("who", "The user; where the log names none, 'account ...', else 'user_group ...'; null: anyone."),
     _category("what", "The application; where unknown 'job_name ...', 'submit_tokens ...' or 'queue ...'; null: any."),
-    _number("n_effective", "Jobs of equal weight that would tell as much as all that were weighed for this row, others' too (Kish).", "jobs"),
+    _number("n_effective", "Jobs of equal weight worth all that were weighed for this row, others' too (Kish).", "jobs"),
     _count("chain_rank", "Place in the fallback chain, 0 the most specific template.", "rank", required=True),
     _instant("newest_end_s", "Latest end among the jobs: how old the knowledge is."),
     # bursts and what cleaning changed
