@@ -176,8 +176,10 @@ _DECLARED = (
     _number("speedup", "T(1)/T(procs) by the same average as the runtime."),
     _number("efficiency", "Speedup over processors."),
     _truth("is_extrapolated", "Whether procs lies outside the sizes observed."),
-    _category("reliability", "Codes of what makes the prediction doubtful, joined by +; ok: nothing found."),
+    _category("reliability", "Codes of what makes it doubtful, joined by +; ok: none, or its past windows came true."),
     _text("advice", "What to do about it, in a sentence."),
+    _number("near_share", "Share of later jobs expected within 25% of the median, by past windows; null: too few."),
+    _instant("holds_until_s", "For jobs submitted until then reliability is ok; null: it is not."),
     _category("method", "How the value was made.", required=True),
     _category("run_id", "The run that wrote the row.", required=True),
     # scalability
