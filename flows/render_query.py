@@ -55,7 +55,7 @@ def trust(facts: Mapping[str, Any]) -> str:
 
 
 def _basis(found: Mapping[str, Any]) -> str:
-    everybody = f"{_jobs(found['n_everybody'])} of all submitters with the same application (or none) and time asked for"
+    everybody = f"{_jobs(found['n_everybody'])} of all submitters with the same application and time asked for"
     column = next((name for name in ("user", "account", "user_group") if found["job"].get(name)), None)
     who = f"{column} {found['job'][column]}" if column else ""
     if not column:

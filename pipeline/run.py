@@ -42,7 +42,7 @@ from pipeline.group import assign_groups, choose_template, describe_groups, obse
 from pipeline.ingest import ingest
 from pipeline.ingest.privacy import ANONYMISED, hasher_of
 from pipeline.ingest.sources import find_sources
-from pipeline.predict import groups_by_application, predict, predict_across, scalability
+from pipeline.predict import groups_by_application, later, predict, predict_across, scalability
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,10 @@ STEPS = (
     Step("predict", ("levelled", "fits", "groups"), ("predicted",), ("site", "predict", "run_id"),
          lambda run, observed, fits, groups: predict(observed, fits, run.settings.predict, run.settings.site,
                                                      run.run_id, application=groups_by_application(groups))),
-    Step("unlevel", ("predicted", "patterns"), ("predictions",), (),
+    Step("unlevel", ("predicted", "patterns"), ("unlevelled",), (),
          lambda _run, predicted, patterns: unlevel(predicted, patterns)),
+    Step("later", ("unlevelled", "jobs", "fits"), ("predictions",), ("predict",),
+         lambda run, predicted, jobs, fits: later(predicted, jobs, fits, run.settings.predict)),
     Step("scalability", ("levelled", "fits", "groups"), ("scalability",), ("site", "predict", "run_id"),
          lambda run, observed, fits, groups: scalability(observed, fits, run.settings.predict, run.run_id,
                                                          run.settings.site.max_procs, groups_by_application(groups),
@@ -123,8 +125,8 @@ KINDS: dict[str, TableKind] = {
     "effect": EFFECT, "templates": TEMPLATES, "jobs": JOBS, "groups": GROUPS,
     "observed": OBSERVATIONS, "observations": OBSERVATIONS, "levelled": OBSERVATIONS, "patterns": PATTERNS,
     "runtime_classes": RUNTIME_CLASSES, "across": ACROSS,
-    "fits": FITS, "predicted": PREDICTIONS, "predictions": PREDICTIONS, "scalability": SCALABILITY,
-    "estimates": ESTIMATES, "state": STATE,
+    "fits": FITS, "predicted": PREDICTIONS, "unlevelled": PREDICTIONS, "predictions": PREDICTIONS,
+    "scalability": SCALABILITY, "estimates": ESTIMATES, "state": STATE,
 }  # fmt: skip
 
 PUBLISHED = (

@@ -186,8 +186,10 @@ _DECLARED = (
     _number("speedup", "T(1)/T(procs) by the same average as the runtime."),
     _number("efficiency", "Speedup over processors."),
     _truth("is_extrapolated", "Whether procs lies outside the sizes observed."),
-    _category("reliability", "Codes of what makes the prediction doubtful, joined by +; ok: nothing found."),
+    _category("reliability", "Codes of what makes it doubtful, joined by +; ok: none, or its past windows came true."),
     _text("advice", "What to do about it, in a sentence."),
+    _number("near_share", "Share of later jobs expected within 25% of the median, by past windows; null: too few."),
+    _instant("holds_until_s", "For jobs submitted until then reliability is ok; null: it is not."),
     _category("method", "How the value was made.", required=True),
     _category("run_id", "The run that wrote the row.", required=True),
     # scalability
@@ -209,7 +211,7 @@ _DECLARED = (
     ),
     _category("who", "The user; where the log names none, 'account ...', else 'user_group ...'; null: anyone."),
     _category("what", "The application; where unknown 'job_name ...', 'submit_tokens ...' or 'queue ...'; null: any."),
-    _number("n_effective", "Jobs of equal weight worth all that were weighed for this row, others' too (Kish).", "jobs"),
+    _number("n_effective", "Jobs of equal weight worth all those weighed for this row, others' too (Kish).", "jobs"),
     _count("chain_rank", "Place in the fallback chain, 0 the most specific template.", "rank", required=True),
     _instant("newest_end_s", "Latest end among the jobs: how old the knowledge is."),
     # bursts and what cleaning changed

@@ -4,6 +4,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Iterator
+from math import log
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -155,6 +156,17 @@ class PredictSettings(Section):
     high_log_error: float = Field(
         0.25, gt=0, description="Leave-one-out error above which a fit counts as doubtful (log s)."
     )
+    horizon_days: float = Field(
+        1.0, gt=0, description="How far ahead predictions are read: their intervals hold for jobs of so many days."
+    )
+    past_windows: int = Field(
+        120, ge=0, description="Windows of that length, the latest ones, in which a log judges its own predictions."
+    )
+
+    @property
+    def jump_mass(self) -> float:
+        """Weight of the log's residuals per weight of a cell's own runs: what may change however often it ran."""
+        return float(min(max(0.1 * log(self.horizon_days) / log(7.0), 0.0), 0.3))
 
 
 class BacktestSettings(Section):

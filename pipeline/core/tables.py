@@ -237,7 +237,8 @@ PREDICTIONS = TableKind(
     "predictions",
     columns(
         "group_id", "procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95",
-        "speedup", "efficiency", "is_extrapolated", "reliability", "advice", "method", "run_id",
+        "speedup", "efficiency", "is_extrapolated", "reliability", "advice", "near_share", "holds_until_s",
+        "method", "run_id",
     ),
     ("group_id", "procs"),
     "Predicted runtime per group on a grid of processor counts, with intervals for one new run.",

@@ -1,0 +1,67 @@
+"""Predictions on later jobs, rolling: a line per log, horizon and kind of row, of what a run publishes at each cut.
+
+.venv/bin/python benchmarks/later_table.py LOG ...   logs, or JOBS as .parquet; --cuts, --from, --to: shares of the jobs
+"""
+
+import argparse
+from pathlib import Path
+
+from flows.prepare import resolve
+from pipeline.clean import clean
+from pipeline.core.settings import RunSettings
+from pipeline.core.store import read_table
+from pipeline.core.tables import JOBS
+from pipeline.evaluate.later import Scored, even_cuts, figures, later_scores, trade_off
+from pipeline.group import assign_groups
+from pipeline.ingest import ingest
+
+COLUMNS = ("log", "days", "rows", "jobs", "in 80%", "in 95%", "width 80%", "error", "kernel error", "ok")
+CONFIG = Path(__file__).parents[1] / "configs" / "swf.toml"
+
+
+def jobs_of(log: Path) -> tuple[RunSettings, object]:
+    """A log's settings and grouped JOBS."""
+    settings, paths = resolve(CONFIG, [str(log)]) if log.suffix != ".parquet" else (RunSettings(), [])
+    jobs = clean(ingest(paths, settings.site, settings.ingest)[0], settings.clean, settings.site)[0] if paths else None
+    return settings, assign_groups(read_table(log, JOBS) if jobs is None else jobs, settings.group)[0]
+
+
+def lines(name: str, days: float, scored: Scored) -> list[tuple[str, ...]]:
+    """The table's lines of one log and horizon."""
+    parts = {
+        "all": scored, "ran before": scored.take(scored.is_seen), "not run before": scored.take(~scored.is_seen),
+        "ok": scored.take(scored.is_ok), "ok, ran before": scored.take(scored.is_ok & scored.is_seen),
+    }  # fmt: skip
+    found = []
+    for kind, part in parts.items():
+        one = figures(part)
+        if one["jobs"]:
+            shares = [f"{one[key]:.1%}" for key in ("in_80", "in_95")]
+            errors = [f"{one[key]:.1%}" for key in ("median_error", "kernel_error", "ok_share")]
+            found.append((name, f"{days:g}", kind, f"{one['jobs']:,}", *shares, f"{one['width_80']:.1f}", *errors))
+    return found
+
+
+def main() -> None:
+    """Score every log and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("logs", nargs="+", type=Path)
+    parser.add_argument("--cuts", type=int, default=12)
+    parser.add_argument("--from", dest="first", type=float, default=2 / 3)
+    parser.add_argument("--to", dest="last", type=float, default=0.98)
+    parser.add_argument("--days", type=float, nargs="+", default=[1.0, 7.0, 30.0])
+    given = parser.parse_args()
+    for cells in (COLUMNS, ("---",) * len(COLUMNS)):
+        print("| " + " | ".join(cells) + " |")
+    for log in given.logs:
+        settings, jobs = jobs_of(log)
+        scores = later_scores(jobs, settings, even_cuts(jobs, given.first, given.last, given.cuts), given.days)
+        for days, scored in scores.items():
+            for cells in lines(log.name.split(".")[0], days, scored):
+                print("| " + " | ".join(cells) + " |", flush=True)
+            curve = ", ".join(f"{one['jobs']:.0%} at {one['median_error']:.0%}" for one in trade_off(scored))
+            print(f"<!-- {log.name}, {days:g} days, jobs at median error by near_share: {curve} -->", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Runs by cell (a group on one processor count), in order of their ends, and how much each counts."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, job_procs
+
+DAY_S = 86_400.0
+
+MOST_PER_DAY = 20
+"""Runs of one cell and day that count; together they weigh the root of how many the day has."""
+
+HALF_LIFE_DAYS, HALF_LIFE_RUNS = 60.0, 50.0
+"""A run's weight halves with so many days, and with so many (effective) runs of its cell that came after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Atoms:
+    """Weighted log runtimes, each of an `owner`: a place among the cells that were asked for."""
+
+    owner: Ints
+    log_s: Floats
+    weight: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Cells in order of group and procs; the runs of cell c are the rows offsets[c] to offsets[c + 1] - 1, by end.
+
+    `seen` is the weight of the cell's runs up to and including each, before any has aged. `now_s` is the latest end.
+    """
+
+    group_id: list[str]
+    group: Ints
+    procs: Floats
+    offsets: Ints
+    submit_s: Floats
+    end_s: Floats
+    log_s: Floats
+    weight: Floats
+    seen: Floats
+    now_s: float
+
+    @classmethod
+    def of(cls, jobs: pa.Table) -> Self:
+        """The runs of the grouped jobs; one stopped at its limit counts with the time it ran."""
+        runs = jobs.filter(pc.is_valid(jobs.column("group_id")))
+        group, ids = category_codes(runs, "group_id")
+        procs, runtime_s, submit_s = job_procs(runs), floats(runs, "runtime_s"), floats(runs, "submit_s")
+        end_s = floats(runs, "end_s")
+        end_s = np.where(np.isnan(end_s), submit_s + runtime_s, end_s)
+        is_known = (runtime_s > 0) & np.isfinite(end_s) & np.isfinite(submit_s) & np.isfinite(procs)
+        log_s = np.log(np.where(is_known, runtime_s, 1.0))
+        order = np.lexsort((log_s, submit_s, end_s, procs, group))
+        order = order[is_known[order]]
+        return cls._sorted(ids, group[order], procs[order], end_s[order], submit_s[order], log_s[order])
+
+    @classmethod
+    def _sorted(
+        cls, ids: list[str], group: Ints, procs: Floats, end_s: Floats, submit_s: Floats, log_s: Floats
+    ) -> Self:
+        now_s = float(end_s.max(initial=0.0))
+        is_first = _changes(group, procs)
+        starts = np.flatnonzero(is_first)
+        offsets = np.append(starts, group.size).astype(np.int64)
+        weight = _day_weights(is_first | _changes(np.floor((now_s - end_s) / DAY_S)))
+        total = np.cumsum(weight)
+        before = np.repeat((total - weight)[starts], np.diff(offsets))
+        return cls(ids, group[starts], procs[starts], offsets, submit_s, end_s, log_s, weight, total - before, now_s)
+
+    def __len__(self) -> int:
+        """How many cells."""
+        return self.procs.size
+
+    @property
+    def of_run(self) -> Ints:
+        """The cell of every run."""
+        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
+
+    def ended(self, cells: Ints, cut_s: float) -> Ints:
+        """How many runs of each cell ended by then."""
+        rows, owner = ranges(self.offsets[cells], self.offsets[cells + 1])
+        return np.bincount(owner, self.end_s[rows] <= cut_s, cells.size).astype(np.int64)
+
+    def atoms(self, cells: Ints, n_ended: Ints, cut_s: float, most: int) -> Atoms:
+        """The latest runs of each cell of those that ended by `cut_s`, `most` at most, with their weights of then."""
+        last = self.offsets[cells] + n_ended
+        rows, owner = ranges(np.maximum(self.offsets[cells], last - most), last)
+        age_days = (cut_s - self.end_s[rows]) / DAY_S
+        after = self.seen[np.maximum(last - 1, 0)][owner] - self.seen[rows]
+        weight = self.weight[rows] * np.exp2(-age_days / HALF_LIFE_DAYS - after / HALF_LIFE_RUNS)
+        counts = weight > 0
+        return Atoms(owner[counts], self.log_s[rows][counts], weight[counts])
+
+
+def ranges(first: Ints, after: Ints) -> tuple[Ints, Ints]:
+    """Rows first[i] to after[i] - 1 of every i, end to end; and the i of each."""
+    counts = np.maximum(after - first, 0)
+    owner = np.repeat(np.arange(first.size), counts)
+    begins = np.cumsum(counts) - counts
+    return (np.arange(owner.size) - begins[owner] + first[owner]).astype(np.int64), owner.astype(np.int64)
+
+
+def _changes(*columns: Floats | Ints) -> Bools:
+    found = np.ones(columns[0].size, bool)
+    found[1:] = np.any([values[1:] != values[:-1] for values in columns], axis=0)
+    return found
+
+
+def _day_weights(is_first: Bools) -> Floats:
+    """Weights of runs that stand in order of end, from where each cell's day begins: the last of a day count."""
+    starts = np.flatnonzero(is_first)
+    counts = np.diff(starts, append=is_first.size)
+    from_last = np.repeat(starts + counts, counts) - np.arange(is_first.size)
+    share = np.repeat(np.sqrt(counts) / np.minimum(counts, MOST_PER_DAY), counts)
+    weights: Floats = np.where(from_last <= MOST_PER_DAY, share, 0.0)
+    return weights
