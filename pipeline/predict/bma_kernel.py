@@ -130,9 +130,9 @@ def last_step_jumped(m: int, variance: float, n: int, room: Room) -> float:
     gain, gain_jumped = ahead / whole, ahead_jumped / whole_jumped
     room.ahead_spread[1, m - 1] = ahead_jumped * variance / whole_jumped
     before, after = room.level[m - 2], room.level[m - 1]
-    squares = 1.0 / whole_jumped - 1.0 / whole
+    squares, per_gain = 1.0 / whole_jumped - 1.0 / whole, 1.0 / gain
     for g in range(n):
-        off = (after[g] - before[g]) / gain
+        off = (after[g] - before[g]) * per_gain
         room.misfit[n + g] = max(room.misfit[g] + off * off * squares, 0.0)
         room.jumped[g] = before[g] + gain_jumped * off
     return float(np.sqrt(whole / whole_jumped))

@@ -57,24 +57,26 @@ def filtered(
     gap[j] is the drift's variance between sizes j and j + 1.
     """
     n_shapes = places.size
+    is_all = n_shapes == shapes.prior.size
     for j in range(log2_x.size):
         row, share = table_place(log2_x[j], shapes)
         below, above, y = shapes.log_shape[row], shapes.log_shape[row + 1], log_t[j]
+        if not is_all:
+            # End to end, the loops below run several shapes at a time.
+            below, above = below[places], above[places]
         if j == 0:
             spread[0] = variance[0]
             for k in range(n_shapes):
-                g = places[k]
-                level[0, k] = y - (below[g] + share * (above[g] - below[g]))
+                level[0, k] = y - (below[k] + share * (above[k] - below[k]))
                 misfit[k] = 0.0
             continue
         ahead = spread[j - 1] + gap[j - 1]
         whole = ahead + variance[j]
-        gain, spread[j] = ahead / whole, ahead * variance[j] / whole
+        gain, per_whole, spread[j] = ahead / whole, 1.0 / whole, ahead * variance[j] / whole
         before, after = level[j - 1], level[j]
         for k in range(n_shapes):
-            g = places[k]
-            off = y - (below[g] + share * (above[g] - below[g])) - before[k]
-            misfit[k] += off * off / whole
+            off = y - (below[k] + share * (above[k] - below[k])) - before[k]
+            misfit[k] += off * off * per_whole
             after[k] = before[k] + gain * off
 
 
