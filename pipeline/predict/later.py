@@ -10,7 +10,7 @@ from pipeline.core.settings import PredictSettings
 from pipeline.core.tables import PREDICTIONS
 from pipeline.predict.cells import DAY_S, Cells
 from pipeline.predict.curves import Curves
-from pipeline.predict.later_levels import calibrated_shares, spread_class
+from pipeline.predict.later_levels import calibrated_shares, later_coverage, spread_class
 from pipeline.predict.later_windows import Past, past_windows
 from pipeline.predict.later_words import note_if_none, reliability_words
 from pipeline.predict.predictive import Asked, predictive
@@ -42,7 +42,7 @@ def later(predictions: pa.Table, jobs: pa.Table, fits: pa.Table, settings: Predi
     record = Record.of(past, len(cells))
     believed = _believed(record, asked, half_iqr, predictions, scales)
     table = _table(predictions, log_s, asked, scales, believed, record, half_iqr, cells, settings)
-    return table, Report("later", "prediction", whole, whole, facts=_facts(past, scales, table),
+    return table, Report("later", "prediction", whole, whole, facts=_facts(past, scales, table, settings),
                          notes=note_if_none(table)).check()  # fmt: skip
 
 
@@ -84,7 +84,7 @@ def _log_quantiles(
         every = np.arange(rows.group.size)
         quarters = [known.at(every, np.full(every.size, share)) for share in (0.25, 0.75)]
         half_iqr[part] = (quarters[1] - quarters[0]) / 2
-        own = np.sort(shares[spread_class(half_iqr[part])], axis=1)
+        own = np.sort(shares[spread_class(half_iqr[part], found.is_seen)], axis=1)
         ends = [known.at(every, own[:, end]) for end in range(4)]
         log_s[part] = _nested(ends, found.medians())
     return log_s, half_iqr
@@ -152,11 +152,14 @@ def _speedup(predictions: pa.Table, asked: Asked, log_s: Floats, answered: Bools
     return speedup
 
 
-def _facts(past: Past, scales: Bools, table: pa.Table) -> dict[str, Fact]:
+def _facts(past: Past, scales: Bools, table: pa.Table, settings: PredictSettings) -> dict[str, Fact]:
+    held = [None if np.isnan(share) else share for share in later_coverage(past, settings.horizon_days)]
     words = table.column("reliability").cast(pa.string())
     return {
         "past_windows": past.n_windows,
         "past_jobs": int(past.below.size),
+        "in_80_later": held[0],
+        "in_95_later": held[1],
         "groups_that_scale": int(scales.sum()),
         "predictions_ok": int(pc.sum(pc.equal(words, "ok")).as_py() or 0),
     }
