@@ -81,6 +81,7 @@ def _counts(summary: Mapping[str, Any]) -> Any:
         ("series", summary["series_3_sizes"], "groups seen at three or more sizes"),
         ("predictions", summary["predictions"], "a runtime with intervals per group and processor count"),
         ("doubtless", summary["predictions_ok"], _doubtless(summary)),
+        ("held later", _shares(summary), _held(summary)),
         ("estimates", summary["estimates"], "rows of runtimes to look up, for the scheduler"),
         ("seconds", summary["seconds"], "wall-clock time"),
         ("peak MiB", summary["peak_mib"], "memory of this process"),
@@ -100,6 +101,19 @@ def _doubtless(summary: Mapping[str, Any]) -> str:
         part / whole if whole else 0.0 for part, whole in ((summary["predictions_ok"], n_all), (jobs, kept))
     )
     return f"predictions with reliability ok: {share:.1%} of them; jobs like theirs are {jobs_share:.1%} of those kept"
+
+
+def _shares(summary: Mapping[str, Any]) -> str:
+    shares = [summary[f"predictions_{name}"] for name in ("in_80_later", "in_95_later")]
+    return "" if None in shares else " / ".join(f"{share:.0%}" for share in shares)
+
+
+def _held(summary: Mapping[str, Any]) -> str:
+    """How often intervals held the jobs that came after them, as far as the log could try."""
+    shares = [summary[f"predictions_{name}"] for name in ("in_80_later", "in_95_later")]
+    if None in shares:
+        return "fewer than 4 past windows with jobs to try predictions on"
+    return "share of later jobs inside 80% and 95% intervals, in the newer half of the past windows"
 
 
 def _set_aside(summary: Mapping[str, Any]) -> Any:

@@ -38,6 +38,7 @@ def summarize(manifest_path: Path) -> dict[str, Any]:
         "patterns": _patterns(manifest),
         "predictions": manifest.tables["predictions"].rows,
         **_doubtless(manifest),
+        **{f"predictions_{name}": reports["later"].facts[name] for name in ("in_80_later", "in_95_later")},
         "estimates": manifest.tables["estimates"].rows,
         "sample": _sample(manifest, fits),
         "notes": [note for report in reports.values() for note in report.notes],

@@ -34,6 +34,10 @@ Staleness = Annotated[
 Cleaning = Annotated[
     bool, typer.Option("--compare-cleaning", help="Also without learning from the jobs that cleaning sets aside.")
 ]
+Predictions = Annotated[
+    bool,
+    typer.Option("--predictions", help="Score published predictions, not estimates, on jobs 1, 7 and 30 days on."),
+]
 Plain = Annotated[bool, typer.Option("--plain", help="Without Prefect.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Show Prefect's own log too.")]
 
@@ -48,6 +52,7 @@ def backtest(
     check_leaks: Leaks = False,
     staleness: Staleness = None,
     compare_cleaning: Cleaning = False,
+    predictions: Predictions = False,
     plain: Plain = False,
     json: Json = False,
     verbose: Verbose = False,
@@ -64,6 +69,11 @@ def backtest(
         "compare_cleaning": compare_cleaning,
     }  # fmt: skip
     tasks = tasks_of(config, **choices)
+    if predictions:
+        from flows.later import run_later
+
+        run_later(tasks, as_json=json)
+        return
     arguments = {"config": str(config)} | choices
     n_stages = sum(
         1 + len(task.methods) * check_leaks + sum(len(task.methods_for(way)) for way in task.ways) for task in tasks

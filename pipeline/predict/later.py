@@ -10,7 +10,7 @@ from pipeline.core.settings import PredictSettings
 from pipeline.core.tables import PREDICTIONS
 from pipeline.predict.cells import DAY_S, Cells
 from pipeline.predict.curves import Curves
-from pipeline.predict.later_levels import calibrated_shares, spread_class
+from pipeline.predict.later_levels import calibrated_shares, later_coverage, spread_class
 from pipeline.predict.later_windows import Past, past_windows
 from pipeline.predict.later_words import note_if_none, reliability_words
 from pipeline.predict.predictive import Asked, predictive
@@ -40,10 +40,17 @@ def later(predictions: pa.Table, jobs: pa.Table, fits: pa.Table, settings: Predi
     log_s, half_iqr = _log_quantiles(cells, level, asked, past, shares, settings)
     log_s = _with_law(log_s, predictions, scales[asked.group] & (asked.cell < 0))
     record = Record.of(past, len(cells))
-    believed = _believed(record, asked, half_iqr, predictions, scales)
+    believed = _believed(record, asked, half_iqr, predictions, scales) & (expected_error(log_s) <= MOST_ERROR)
     table = _table(predictions, log_s, asked, scales, believed, record, half_iqr, cells, settings)
-    return table, Report("later", "prediction", whole, whole, facts=_facts(past, scales, table),
+    return table, Report("later", "prediction", whole, whole, facts=_facts(past, scales, table, settings),
                          notes=note_if_none(table)).check()  # fmt: skip
+
+
+MOST_ERROR = 1.0
+"""A row whose own quantiles expect a larger relative error is not believed, whatever its record."""
+
+QUANTILE_WEIGHTS = np.array([0.0625, 0.2375, 0.4, 0.2375, 0.0625])
+"""The share of runtimes that each of the five quantiles stands for."""
 
 
 def _asked(predictions: pa.Table, cells: Cells, fits: pa.Table) -> tuple[Asked, Floats, Bools]:
@@ -84,7 +91,7 @@ def _log_quantiles(
         every = np.arange(rows.group.size)
         quarters = [known.at(every, np.full(every.size, share)) for share in (0.25, 0.75)]
         half_iqr[part] = (quarters[1] - quarters[0]) / 2
-        own = np.sort(shares[spread_class(half_iqr[part])], axis=1)
+        own = np.sort(shares[spread_class(half_iqr[part], found.is_seen)], axis=1)
         ends = [known.at(every, own[:, end]) for end in range(4)]
         log_s[part] = _nested(ends, found.medians())
     return log_s, half_iqr
@@ -104,6 +111,12 @@ def _with_law(log_s: Floats, predictions: pa.Table, is_law: Bools) -> Floats:
         farthest = np.where(np.abs(apart) > np.abs(log_s[:, place] - log_s[:, 2]), log_s[:, 2] + apart, log_s[:, place])
         log_s[:, place] = np.where(is_law, farthest, log_s[:, place])
     return log_s
+
+
+def expected_error(log_s: Floats) -> Floats:
+    """Per row the mean of |median / runtime - 1| over its own quantiles (2.5, 10, 50, 90, 97.5%)."""
+    off: Floats = np.abs(np.exp(log_s[:, 2:3] - log_s) - 1.0) @ QUANTILE_WEIGHTS
+    return off
 
 
 def _believed(record: Record, asked: Asked, half_iqr: Floats, predictions: pa.Table, scales: Bools) -> Bools:
@@ -152,11 +165,14 @@ def _speedup(predictions: pa.Table, asked: Asked, log_s: Floats, answered: Bools
     return speedup
 
 
-def _facts(past: Past, scales: Bools, table: pa.Table) -> dict[str, Fact]:
+def _facts(past: Past, scales: Bools, table: pa.Table, settings: PredictSettings) -> dict[str, Fact]:
+    held = [None if np.isnan(share) else share for share in later_coverage(past, settings.horizon_days)]
     words = table.column("reliability").cast(pa.string())
     return {
         "past_windows": past.n_windows,
         "past_jobs": int(past.below.size),
+        "in_80_later": held[0],
+        "in_95_later": held[1],
         "groups_that_scale": int(scales.sum()),
         "predictions_ok": int(pc.sum(pc.equal(words, "ok")).as_py() or 0),
     }

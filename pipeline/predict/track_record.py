@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.predict.later_levels import spread_class
+from pipeline.predict.later_levels import N_CLASSES, spread_class
 from pipeline.predict.later_windows import Past
 
 DECAY = 0.85
@@ -44,7 +44,7 @@ class Record:
         """Expected share of jobs within 25% of the median, per row; -1 stands for a cell that never ran."""
         known = cell >= 0
         place = np.where(known, cell, 0)
-        likes = self.by_class[spread_class(half_iqr)]
+        likes = self.by_class[spread_class(half_iqr, known)]
         if not self.weight.size:
             return likes
         own, weight = (np.where(known, values[place], 0.0) for values in (self.hits, self.weight))
@@ -63,8 +63,8 @@ class Record:
 
 def _by_class(past: Past) -> Floats:
     """Share of hits in each class of spread, every cell one voice; one more miss and one more cell than there are."""
-    of, cell = spread_class(past.half_iqr), past.cell
+    of, cell = spread_class(past.half_iqr, past.is_seen), past.cell
     voices = 1.0 / np.bincount(cell)[cell] if cell.size else np.empty(0)
-    hits = np.bincount(of, voices * past.hit, 5)
-    shares: Floats = hits / (np.bincount(of, voices, 5) + 1.0)
+    hits = np.bincount(of, voices * past.hit, N_CLASSES)
+    shares: Floats = hits / (np.bincount(of, voices, N_CLASSES) + 1.0)
     return shares
