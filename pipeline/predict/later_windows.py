@@ -23,8 +23,6 @@ DEFAULT_COUNT = 50
 MIN_RUNS = 50
 """Runs before a window, for it to be one."""
 
-NEAR_LOG = float(np.log(1.25))
-
 
 @dataclass(frozen=True, slots=True)
 class Past:
