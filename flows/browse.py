@@ -2,6 +2,7 @@
 
 import difflib
 import re
+from dataclasses import asdict
 from typing import Any
 
 import duckdb
@@ -21,8 +22,8 @@ def manifest_facts(manifest: Manifest) -> dict[str, Any]:
         "created": instant(manifest.created_s),
         "newest_end": instant(manifest.data_newest_end_s),
         "code": manifest.code,
-        "logs": [log.model_dump() for log in manifest.logs],
-        "previous": [entry.model_dump() for entry in manifest.previous],
+        "logs": [asdict(log) for log in manifest.logs],
+        "previous": [asdict(entry) for entry in manifest.previous],
         "settings": manifest.settings,
         "tables": {
             name: {

@@ -4,7 +4,6 @@ import atexit
 import gc
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 _HOME = "PREFECT_HOME"
@@ -70,6 +69,8 @@ def _is_writable(folder: Path | None) -> bool:
     """By writing: root may write anywhere but on a read-only disk, which permissions do not tell."""
     if folder is None:
         return False
+    import tempfile  # noqa: PLC0415  (each command loads this module, and few ask)
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -1,11 +1,13 @@
 """What `walltime query` does, apart from printing: jobs, the published State, answers and what they rest on."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,10 +16,10 @@ from flows.query_fit import fit_of
 from flows.query_names import as_ingested
 from pipeline.core.arrays import Floats
 from pipeline.core.errors import InputError
-from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.core.matching import Value
 from pipeline.core.store import read_columns
 from pipeline.core.tables import STATE
+from pipeline.core.version import code_version
 from pipeline.estimate.compiled import interpreted
 from pipeline.estimate.history import History
 from pipeline.estimate.questions import Basis, basis_of, questions_of, score_of, usual_procs
@@ -26,6 +28,9 @@ from pipeline.estimate.state import State
 from pipeline.estimate.state_table import loaded_state
 from pipeline.estimate.walltime import estimate
 from pipeline.publish import Manifest, load_manifest
+
+if TYPE_CHECKING:
+    from pipeline.core.estimate_settings import ForecastSettings
 
 METHOD = "walltime"
 
@@ -48,7 +53,9 @@ def held_in(published: Path, n_questions: int = 1) -> Held:
     manifest = load_manifest(published)
     path = manifest.path(STATE.name)
     # Compiled kernels take arrays that could be written, and copying these takes longer than a few questions.
-    state, settings = loaded_state(read_columns(path, STATE), str(path), goes_on=n_questions > FEW)
+    state, settings = loaded_state(
+        read_columns(path, STATE), str(path), goes_on=n_questions > FEW, is_own=manifest.code == code_version()
+    )
     if not len(state.record.runtime_s):
         do = "run over a log with jobs that ended"
         raise InputError(str(path), "a state that has learnt from no job", "one that has seen a job end", do)

@@ -1,99 +1,56 @@
-"""The command `walltime`. Each command imports what it needs when it is called, so that --help is there at once."""
+"""The command `walltime`. A plain `walltime query` is answered at once; typer reads all else, and explains options."""
 
-import os
 import sys
 import warnings
 from typing import Any, NoReturn
 
-import typer
-
-from flows.cli.backtest import backtest
-from flows.cli.clean import clean
-from flows.cli.columns import columns
-from flows.cli.evaluate_scaling import evaluate_scaling
-from flows.cli.fit_series import fit_series
-from flows.cli.ingest import ingest
-from flows.cli.inspect import inspect
-from flows.cli.options import Version
-from flows.cli.quarantine import quarantine
-from flows.cli.query import query
-from flows.cli.report import report
-from flows.cli.run import run
-from flows.cli.search_templates import search_templates
-from flows.cli.show import show
+from flows.cli.ending import fail, flush, hush
 from flows.environment import set_short_run_defaults
 from pipeline.core.errors import WalltimeError
-from pipeline.core.text import printable
-
-app = typer.Typer(
-    name="walltime",
-    help="Mines a cluster's accounting log and tells its scheduler, with an interval, how long a job will run.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-# What typer makes its own errors of, and does not name.
-_UsageError: Any = typer.BadParameter.__base__
-
-for command in (
-    run, ingest, inspect, quarantine, clean, fit_series, evaluate_scaling, report, query, backtest, show,
-    search_templates, columns,
-):  # fmt: skip
-    app.command()(command)
 
 
-@app.callback()
-def _common(version: Version = False) -> None:
-    """Mines a cluster's accounting log and tells its scheduler, with an interval, how long a job will run."""
+def __getattr__(name: str) -> Any:
+    """`app`, the command line as typer has it, made when it is asked for."""
+    if name != "app":
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    from flows.cli.commands import app
+
+    return app
 
 
 def main() -> NoReturn:
     """Run the command line; an expected failure is one sentence on stderr and exit code 2, never a traceback."""
-    if sys.argv[1:2] == ["query"]:
-        # Before its options are read, because typer loads pydantic for that.
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["query"]:
+        # Before anything large is loaded.
         set_short_run_defaults()
     if not sys.warnoptions:
         warnings.simplefilter("ignore", FutureWarning)
     try:
-        sys.exit(app(prog_name="walltime", standalone_mode=False))
-    except _UsageError as error:
-        _misused(error)
+        _call(arguments)
     except WalltimeError as error:
-        _fail(str(error), error.exit_code)
+        fail(str(error), error.exit_code)
     except BrokenPipeError:
-        _hush()
+        hush()
     except OSError as error:
         from flows.failures import os_failure
 
-        _fail(str(os_failure(error)), 2)
-    except SystemExit as ending:
-        _flush(ending)
+        fail(str(os_failure(error)), 2)
+    except SystemExit:
+        flush()
         raise
 
 
-def _misused(error: Any) -> NoReturn:
-    """One sentence on options that cannot be used, and where they are explained; without any option, all of it."""
-    if not error.ctx or "NoArgs" in type(error).__name__:
-        error.show()
-        sys.exit(error.exit_code)
-    _fail(f"{error.format_message().rstrip('.')}; {error.ctx.command_path} --help explains.", error.exit_code)
+def _call(arguments: list[str]) -> NoReturn:
+    if arguments[:1] == ["query"]:
+        from flows.cli.plain_query import asked
 
+        question = asked(arguments[1:])
+        if question is not None:
+            from flows.asking import ask
 
-def _fail(sentence: str, code: int) -> NoReturn:
-    sys.stderr.write(f"walltime: {printable(sentence, 2000)}\n")
-    sys.exit(code)
+            ask(**question)
+            sys.exit(0)
+    from flows.cli.commands import call
 
-
-def _flush(ending: SystemExit) -> None:
-    """Write what is left; a reader who has gone is no failure worth a message."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _hush()
-    del ending
-
-
-def _hush() -> NoReturn:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(1)
+    call(arguments)

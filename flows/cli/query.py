@@ -62,58 +62,10 @@ def query(
     json: Json = False,
 ) -> None:
     """Say how long a job will run, how sure that is, and what it rests on; what is not given counts as unknown."""
-    from flows.query_batch import job_of
-    from pipeline.core.errors import InputError
+    from flows.asking import ask
 
-    texts = {
-        "user": user, "account": account, "user_group": user_group, "application": application, "job_name": job_name,
-        "queue": queue, "partition": partition, "qos": qos, "problem_size": problem_size, "requested": requested,
-        "procs": None if procs is None else str(procs), "memory": memory, "mem_per_cpu": mem_per_cpu, "at": at,
-    }  # fmt: skip
-    given = {name: text for name, text in texts.items() if text is not None}
-    if memory is not None and mem_per_cpu is not None:
-        raise InputError("--memory", "--mem-per-cpu beside it", "one of the two")
-    if batch is not None and given:
-        named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise InputError("--batch", f"{named} beside it", "these as columns of the file")
-    if batch is None and out is not None:
-        raise InputError("--out", "no --batch beside it", "a file of jobs")
-    if batch is None:
-        _one(published, job_of(given), key_file, json)
-    else:
-        _many(published, batch, out, key_file, json)
-
-
-def _one(published: Path, job: dict[str, str | float | int | None], key_file: Path | None, json: bool) -> None:
-    from flows.json_out import print_json
-    from flows.query import answer
-
-    found = answer(published, job, key_file)
-    if json:
-        print_json(found)
-        return
-    from flows.render_query import print_answer
-
-    print_answer(found)
-
-
-def _many(published: Path, batch: Path, out: Path | None, key_file: Path | None, json: bool) -> None:
-    from flows.json_out import print_lines
-    from flows.query import answers, facts_of, held_in
-    from flows.query_batch import read_jobs, rows_of
-    from flows.query_out import write_rows
-    from flows.tables_out import check_suffix
-
-    if out is not None:
-        check_suffix(out)
-    jobs = read_jobs(batch)
-    held = held_in(published, len(jobs))
-    rows = rows_of(jobs, answers(held, jobs, key_file))
-    if out is not None:
-        write_rows(out, rows)
-    if json:
-        print_lines(rows)
-    elif out is None:
-        from flows.render_query import print_rows
-
-        print_rows(rows, facts_of(held))
+    ask(
+        published, user=user, account=account, user_group=user_group, application=application, job_name=job_name,
+        queue=queue, partition=partition, qos=qos, problem_size=problem_size, procs=procs, requested=requested,
+        memory=memory, mem_per_cpu=mem_per_cpu, at=at, batch=batch, out=out, key_file=key_file, json=json,
+    )  # fmt: skip

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pipeline.core import compute as pc
 from pipeline.core.buffers import floats_of
 from pipeline.core.columns import CATEGORY
 
@@ -38,6 +38,17 @@ def category_codes(table: pa.Table, name: str) -> tuple[Ints, list[str]]:
     lookup = np.full(len(words) + 1, -1, np.int64)
     lookup[used] = [place[words[i]] for i in used]
     return lookup[raw], values
+
+
+def median(values: Floats, axis: int = 0) -> Floats:
+    """What np.median gives, to the bit: NaN among NaN or of nothing; numpy's loads masked arrays first, 0.03 s."""
+    n = values.shape[axis]
+    if not n:
+        return np.full(values.sum(axis=axis).shape, np.nan)
+    ordered = np.sort(values, axis=axis)
+    middle = ordered.take([(n - 1) // 2, n // 2], axis=axis)
+    found: Floats = np.where(np.isnan(ordered.take(-1, axis=axis)), np.nan, middle.mean(axis=axis))
+    return found
 
 
 def job_procs(jobs: pa.Table) -> Floats:

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from pipeline.core.arrays import Ints
-from pipeline.core.buffers import arrow, integers, texts
+from pipeline.core.arrays import Bools, Ints
+from pipeline.core.buffers import floats_of, integers, nulls, words_of
 
 Value = str | float | int | None
 
@@ -20,22 +19,32 @@ def first_place(table: pa.Table, wanted: Mapping[str, Value]) -> int:
 
 def matching_places(table: pa.Table, wanted: Mapping[str, Value]) -> Ints:
     """All rows in which every named column holds its value (None: null)."""
-    mask: pa.ChunkedArray | None = None
+    found = np.ones(table.num_rows, np.bool_)
     for name, value in wanted.items():
-        same = _same(table.column(name), value)
-        if same is None:
-            return np.empty(0, np.int64)
-        mask = same if mask is None else pc.and_(mask, same)
-    if mask is None or not table.num_rows:
-        return np.arange(table.num_rows)
-    return integers(pc.indices_nonzero(mask))[0]
+        found &= _same(table.column(name), value)
+    return np.flatnonzero(found)
 
 
-def _same(column: pa.ChunkedArray, value: Value) -> pa.ChunkedArray | None:
+def _same(column: pa.ChunkedArray, value: Value) -> Bools:
+    """Where a column holds a value; nowhere, where one is a text and the other a number."""
     if value is None:
-        return pc.is_null(column)
+        return nulls(column)
     plain = column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
     if isinstance(value, str) != pa.types.is_string(plain.type):
-        return None
-    wanted = texts([value])[0] if isinstance(value, str) else arrow(np.array([value], np.float64))[0]
-    return pc.equal(plain, wanted)
+        return np.zeros(len(column), np.bool_)
+    if isinstance(value, str):
+        array = plain.combine_chunks() if plain.num_chunks != 1 else plain.chunk(0)
+        return _same_text(array, value) & ~nulls(array)
+    numbers = floats_of(plain) if plain.type == pa.float64() else integers(plain)[0]
+    same: Bools = (numbers == value) & ~nulls(plain)
+    return same
+
+
+def _same_text(array: pa.Array, text: str) -> Bools:
+    """Where a string array holds a text, anything where it is null; only texts of its length are looked at."""
+    raw, ends = words_of(array)
+    wanted = np.frombuffer(text.encode("utf-8", "backslashreplace"), np.uint8)
+    same: Bools = np.diff(ends) == len(wanted)
+    long_enough = np.flatnonzero(same)
+    same[long_enough] = (raw[ends[long_enough, None] + np.arange(len(wanted))] == wanted).all(axis=1)
+    return same

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pipeline.core import compute as pc
 from pipeline.core.buffers import integers
 from pipeline.core.columns import CATEGORY, TEMPLATE_COLUMNS, Column, columns
 from pipeline.core.errors import TableError

@@ -1,12 +1,18 @@
 """Runtimes of all remembered jobs, weighted by how alike and how recent these are, running ones as lower bounds."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.estimate.alike_kernel import N_ANY, N_ASKED, N_ENDED, N_RUNNING, Memory, Sample, Weights, weigh
 from pipeline.estimate.keys import grown
 from pipeline.estimate.submits import Events, Jobs
+
+if TYPE_CHECKING:
+    from pipeline.core.estimate_settings import ForecastSettings
 
 DAY_S = 86_400.0
 LIKENESSES = ("other_request", "other_procs", "other_application", "other_group", "other_queue", "in_session")
@@ -50,6 +56,6 @@ def places_of(memory: Memory) -> list[Ints]:
 
 
 def _weights(settings: ForecastSettings) -> Weights:
-    named = {name: getattr(settings, name) for name in Weights._fields if hasattr(settings, name)}
     logs = {f"log_{name}": np.log(getattr(settings, name)) for name in LIKENESSES}
-    return Weights(**named, **logs, age_s=DAY_S * settings.age_days, session_s=60.0 * settings.session_min)
+    made = logs | {"age_s": DAY_S * settings.age_days, "session_s": 60.0 * settings.session_min}
+    return Weights(**made, **{name: getattr(settings, name) for name in Weights._fields if name not in made})

@@ -1,9 +1,12 @@
 """The full estimator's answer to submits: several methods blended by their recent errors, on a calibrated ladder."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from pipeline.core.arrays import Floats, Ints
-from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.core.arrays import Floats, Ints, median
 from pipeline.estimate import features, kinds
 from pipeline.estimate.alike import alike_at
 from pipeline.estimate.blend import Answers, Pace, blend
@@ -13,6 +16,9 @@ from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import Outputs, State, no_outputs
 from pipeline.estimate.submits import Events, Jobs, capped
 from pipeline.estimate.trees import Forest, boosted_at, unit_s
+
+if TYPE_CHECKING:
+    from pipeline.core.estimate_settings import ForecastSettings
 
 DAY_S = 86_400.0
 RUNGS = (0.02, 0.05, 0.1, 0.25, 0.5, 0.65, 0.75, 0.85, 0.9, 0.95, 0.98, 0.995)
@@ -129,7 +135,7 @@ def _methods(own: list[Floats], everybody_s: Floats, requested_s: Floats) -> Flo
     instead_s = np.where(np.isnan(own[0]), instead_s, own[0])
     own_s = np.where(np.isnan(columns := np.stack(own, axis=1)), instead_s[:, None], columns)
     everybody_s = np.where(np.isnan(everybody_s), instead_s, everybody_s)
-    weighed = own_s[:, : N_WEIGHED - 1], everybody_s, np.median(own_s, axis=1)
+    weighed = own_s[:, : N_WEIGHED - 1], everybody_s, median(own_s, axis=1)
     return capped(np.column_stack(weighed), requested_s)
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pipeline.core import compute as pc
 from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, lower_bounds
 from pipeline.core.local_time import EARLIEST_S, LATEST_S, offset_s
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.core.arrays import Bools, Floats, Ints
+from pipeline.core.arrays import Bools, Floats, Ints, median
 from pipeline.core.local_time import offset_s
 from pipeline.core.matching import Value
 from pipeline.estimate import chains, features, kinds
@@ -82,7 +82,7 @@ def usual_procs(state: State, questions: History) -> Floats:
     """Per question the processors of its submitter's last submit, else the median of all jobs remembered; else one."""
     who = recoded(questions, state.names).codes["who"]
     known = np.where(who >= 0, state.sittings.procs[who], np.nan)
-    usual = float(np.median(state.jobs.procs)) if len(state.jobs.procs) else 1.0
+    usual = float(median(state.jobs.procs)) if len(state.jobs.procs) else 1.0
     return np.where(np.isnan(known), max(np.floor(usual), 1.0), known)
 
 

@@ -15,7 +15,7 @@ from pipeline.estimate.nightly.published import table_arrays, table_state
 from pipeline.estimate.questions import score_of
 from pipeline.estimate.records import KNOWN, LATE, NEW, OPEN, TOO_LATE, fates_of
 from pipeline.estimate.state import OVER, State
-from pipeline.estimate.state_table import arrays_in, loaded_state, state_table
+from pipeline.estimate.state_table import arrays_in, state_in, state_table
 from pipeline.estimate.walltime import learn, update
 
 UNUSABLE, AFTER = "unusable", "after_as_of"
@@ -42,7 +42,8 @@ def update_state(earlier: pa.Table, jobs: pa.Table, as_of_s: float | None = None
     The result is that of learning the whole log at once, to the bit, where every record came in time. InputError where
     the time is before that of the State.
     """
-    state, settings = loaded_state(earlier, "the state to update")
+    arrays = arrays_in(earlier)
+    state, settings = state_in(arrays, "the state to update")
     later = history(jobs, state.site["timezone"])
     until_s = max(newest_s(jobs, later), state.as_of_s) if as_of_s is None else float(as_of_s)
     if until_s < state.as_of_s:
@@ -57,7 +58,7 @@ def update_state(earlier: pa.Table, jobs: pa.Table, as_of_s: float | None = None
         name: int((fate == one).sum()) for name, one in (("n_open", OPEN), ("n_late", LATE), ("n_new", NEW))
     }
     why = np.select([fate == -1, fate == KNOWN, fate == TOO_LATE], [AFTER, "known_to_be_over", "too_late"], "")
-    nightly = table_arrays(later, settings, until_s, table_state(arrays_in(earlier)))
+    nightly = table_arrays(later, settings, until_s, table_state(arrays))
     return state_table(state, settings, nightly), _report("update", jobs, later, why, state, counts)
 
 

@@ -1,28 +1,31 @@
 """A State as a table: one row per array, with its values as a list. No code is stored, only numbers and texts."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pydantic import ValidationError
 
 from pipeline.core.arrays import Array
 from pipeline.core.buffers import list_values, lists
 from pipeline.core.errors import InputError
-from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.core.tables import STATE
-from pipeline.core.text import printable
 from pipeline.estimate.alike_kernel import Memory
 from pipeline.estimate.blend import Beliefs
 from pipeline.estimate.chains import Chain, linked
 from pipeline.estimate.features import Submitters
+from pipeline.estimate.held_settings import AGAIN, checked_settings, held_settings
 from pipeline.estimate.keys import Keys
 from pipeline.estimate.kinds import Kinds
 from pipeline.estimate.sittings import Sittings
 from pipeline.estimate.state import NAMED, OVER, Outputs, Over, Record, State, needed_outputs, no_outputs
 from pipeline.estimate.submits import Jobs, derived
 from pipeline.estimate.trees import Forest
+
+if TYPE_CHECKING:
+    from pipeline.core.estimate_settings import ForecastSettings
 
 FORMAT = 1
 """Raised when the arrays change their meaning: a State of another format is refused, and learnt again."""
@@ -35,8 +38,6 @@ DERIVED = ("log_request", "log_procs", "hour")
 
 FITTED = ("seen", "unit_s")
 """Outputs that the trees are fitted to; the others are of no use once their job is over."""
-
-AGAIN = "run again to learn it anew"
 
 
 def state_table(state: State, settings: ForecastSettings, more: Mapping[str, Array] | None = None) -> pa.Table:
@@ -55,29 +56,36 @@ def _column(arrays: Iterable[Array], name: str) -> pa.Array:
     return lists(values, STATE.schema().field(name).type.value_type)
 
 
-def loaded_state(table: pa.Table, where: str, *, goes_on: bool = True) -> tuple[State, ForecastSettings]:
+def loaded_state(
+    table: pa.Table, where: str, *, goes_on: bool = True, is_own: bool = False
+) -> tuple[State, ForecastSettings]:
     """The State and the settings of a STATE; InputError, which names the table as `where`, for another format.
 
-    One that does not go on only answers questions: its arrays are those of the table and cannot be written.
+    One that does not go on only answers questions: its arrays are those of the table and cannot be written. `is_own`
+    says that this very code has published it; its settings need no check then.
     """
-    arrays = arrays_in(table)
-    if goes_on:
-        arrays = {name: values.copy() for name, values in arrays.items()}
+    return state_in(arrays_in(table), where, goes_on=goes_on, is_own=is_own)
+
+
+def state_in(
+    arrays: Mapping[str, Array], where: str, *, goes_on: bool = True, is_own: bool = False
+) -> tuple[State, ForecastSettings]:
+    """The same of the arrays of a STATE; a State that goes on has copies of its own."""
     try:
         found = arrays["format"].tolist()
         if found != [FORMAT]:
             raise InputError(where, f"a state of format {found[0]}", f"format {FORMAT}", AGAIN)
-        return state_of(arrays, goes_on=goes_on), settings_of(arrays)
+        own = {name: values.copy() for name, values in arrays.items()} if goes_on else arrays
+        text = arrays["settings"][0]
+        settings = held_settings(text) if is_own and not goes_on else checked_settings(text, where)
+        return state_of(own, goes_on=goes_on), settings
     except KeyError as missing:
         raise InputError(where, f"a state without {missing.args[0]}", f"one of format {FORMAT}", AGAIN) from None
-    except ValidationError as error:
-        found = printable(f"settings that do not fit ({error.errors()[0]['msg']})")
-        raise InputError(where, found, "settings of this version", AGAIN) from None
 
 
 def settings_of(arrays: Mapping[str, Array]) -> ForecastSettings:
     """The settings that a State was learnt with."""
-    return ForecastSettings.model_validate_json(arrays["settings"][0])
+    return checked_settings(arrays["settings"][0], "the state")
 
 
 def arrays_in(table: pa.Table) -> dict[str, Array]:

@@ -1,14 +1,18 @@
 """Gradient-boosted quantiles (LightGBM) of runtime over request, refitted as jobs end, over a window of the latest."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.estimate.lightgbm_model import Model
 from pipeline.estimate.submits import Events, Jobs, capped
+
+if TYPE_CHECKING:
+    from pipeline.core.estimate_settings import ForecastSettings
 
 FIRST_FIT_JOBS = 500
 BINS = 63

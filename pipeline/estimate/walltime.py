@@ -5,14 +5,16 @@ a backtest scores. `estimate` answers from a State, and `update` goes on from on
 same arrays, so that an answer is the same to the bit, whichever of them gives it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice, pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.estimate import chains, kinds
 from pipeline.estimate.combine import FIRST_LOG, FIRST_RUNGS, MEMORIES, N_SEEN, answered
 from pipeline.estimate.history import History
@@ -35,6 +37,9 @@ from pipeline.estimate.state import (
     with_rows,
 )
 from pipeline.estimate.submits import Events, Jobs, events_of, jobs_of, joined
+
+if TYPE_CHECKING:
+    from pipeline.core.estimate_settings import ForecastSettings
 
 PART_JOBS = 50_000
 """Submits that are gone through at a time: what a pass holds in memory grows with this, not with the log."""

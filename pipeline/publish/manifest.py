@@ -3,14 +3,13 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
 from pipeline.core.errors import InputError
 from pipeline.core.text import printable
+from pipeline.core.typed import Misfit, typed
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
@@ -27,18 +26,16 @@ class RunFacts:
     code: str
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class LogEntry(_Part):
+@dataclass(frozen=True, slots=True)
+class LogEntry:
     """One log that was read."""
 
     name: str
     sha256: str
 
 
-class ColumnEntry(_Part):
+@dataclass(frozen=True, slots=True)
+class ColumnEntry:
     """One column, so that a reader without this project knows its unit and meaning."""
 
     name: str
@@ -47,7 +44,8 @@ class ColumnEntry(_Part):
     meaning: str
 
 
-class TableEntry(_Part):
+@dataclass(frozen=True, slots=True)
+class TableEntry:
     """One table of the version; `path` is relative to the folder of the manifest."""
 
     path: str
@@ -58,7 +56,8 @@ class TableEntry(_Part):
     columns: tuple[ColumnEntry, ...]
 
 
-class VersionEntry(_Part):
+@dataclass(frozen=True, slots=True)
+class VersionEntry:
     """A version published before, still on disk."""
 
     run_id: str
@@ -66,7 +65,8 @@ class VersionEntry(_Part):
     created_s: int
 
 
-class Manifest(_Part):
+@dataclass(frozen=True, slots=True)
+class Manifest:
     """What stands in manifest.json, and where."""
 
     format_version: int
@@ -81,7 +81,8 @@ class Manifest(_Part):
     tables: dict[str, TableEntry]
     reports: tuple[dict[str, Any], ...]
     previous: tuple[VersionEntry, ...]
-    root: Path = Field(exclude=True)
+    root: Path
+    """The folder that holds the manifest."""
 
     def path(self, table: str) -> Path:
         """Where a table's Parquet file is; InputError names the tables there are."""
@@ -92,7 +93,8 @@ class Manifest(_Part):
 
     def to_json(self) -> str:
         """The manifest as ASCII JSON; a number that is not finite becomes null."""
-        return json.dumps(_finite(self.model_dump(mode="python")), indent=1) + "\n"
+        plain = {name: value for name, value in asdict(self).items() if name != "root"}
+        return json.dumps(_finite(plain), indent=1) + "\n"
 
 
 def load_manifest(output_dir: Path) -> Manifest:
@@ -120,11 +122,9 @@ def _parsed(plain: object, where: str, root: Path) -> Manifest:
     if isinstance(version, int) and version > FORMAT_VERSION:
         raise InputError(where, f"format version {version}", f"at most {FORMAT_VERSION}", "install a newer Walltime")
     try:
-        return Manifest.model_validate(plain | {"root": root})
-    except ValidationError as error:
-        fault = error.errors()[0]
-        key = ".".join(str(part) for part in fault["loc"])
-        raise _corrupt(where, f"{printable(key)}: {fault['msg']}") from None
+        return typed(Manifest, plain | {"root": root})
+    except Misfit as misfit:
+        raise _corrupt(where, str(misfit)) from None
 
 
 def _corrupt(where: str, found: str) -> InputError:

@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipeline.core import compute as pc
 from pipeline.core.errors import InputError
 from pipeline.core.report import Report
 from pipeline.core.store import read_table, write_text

@@ -1,0 +1,61 @@
+"""`walltime query`, when its options are read: which question they ask, and who prints the answer."""
+
+from pathlib import Path
+
+from flows.json_out import print_json, print_lines
+from pipeline.core.errors import InputError
+
+
+def ask(
+    published: Path = Path("out"), *, batch: Path | None = None, out: Path | None = None, key_file: Path | None = None,
+    json: bool = False, memory: str | None = None, mem_per_cpu: str | None = None, procs: int | None = None,
+    **texts: str | None,
+) -> None:  # fmt: skip
+    """Answer one job or a file of them on stdout; `texts` are the job's other options by name, None where not given."""
+    said = texts | {"memory": memory, "mem_per_cpu": mem_per_cpu, "procs": None if procs is None else str(procs)}
+    given = {name: text for name, text in said.items() if text is not None}
+    if memory is not None and mem_per_cpu is not None:
+        raise InputError("--memory", "--mem-per-cpu beside it", "one of the two")
+    if batch is not None and given:
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise InputError("--batch", f"{named} beside it", "these as columns of the file")
+    if batch is None and out is not None:
+        raise InputError("--out", "no --batch beside it", "a file of jobs")
+    if batch is None:
+        _one(published, given, key_file, as_json=json)
+    else:
+        _many(published, batch, out, key_file, as_json=json)
+
+
+def _one(published: Path, given: dict[str, str], key_file: Path | None, *, as_json: bool) -> None:
+    from flows.query import answer  # noqa: PLC0415  (after the options are known to be right)
+    from flows.query_batch import job_of  # noqa: PLC0415
+
+    found = answer(published, job_of(given), key_file)
+    if as_json:
+        print_json(found)
+        return
+    from flows.render_query import print_answer  # noqa: PLC0415  (rich takes longer than the answer)
+
+    print_answer(found)
+
+
+def _many(published: Path, batch: Path, out: Path | None, key_file: Path | None, *, as_json: bool) -> None:
+    from flows.query import answers, facts_of, held_in  # noqa: PLC0415
+    from flows.query_batch import read_jobs, rows_of  # noqa: PLC0415
+    from flows.query_out import write_rows  # noqa: PLC0415
+    from flows.tables_out import check_suffix  # noqa: PLC0415
+
+    if out is not None:
+        check_suffix(out)
+    jobs = read_jobs(batch)
+    held = held_in(published, len(jobs))
+    rows = rows_of(jobs, answers(held, jobs, key_file))
+    if out is not None:
+        write_rows(out, rows)
+    if as_json:
+        print_lines(rows)
+    elif out is None:
+        from flows.render_query import print_rows  # noqa: PLC0415
+
+        print_rows(rows, facts_of(held))
