@@ -21,13 +21,15 @@ _PIPE_WIDTH = 10_000
 
 
 class Titled(Table):
-    """A table whose title is a line of its own: Rich would wrap it to the table's width."""
+    """A table whose title stands above it, as wide as the terminal: Rich would wrap it to the table's width."""
 
     heading = ""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if self.heading:
-            yield Text.from_markup(self.heading, style="bold", overflow="ignore")
+            yield Text.from_markup(self.heading, style="bold", overflow="fold")
+        if self.__rich_measure__(console, options).maximum > options.max_width:
+            self.collapse_padding = True
         yield from super().__rich_console__(console, options)
 
 
@@ -81,15 +83,24 @@ def plain_number(value: object, limit: int = 60) -> str:
 
 
 def grid(title: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 1) -> Titled:
-    """A table whose first `texts` columns are text and the others numbers; cells are safe already."""
+    """A table whose first `texts` columns are text and the others numbers; cells are safe already.
+
+    On a narrow terminal texts and names of columns are wrapped; numbers stay whole.
+    """
+    listed = [list(row) for row in rows]
     table = Titled(box=box.SIMPLE_HEAD, pad_edge=False)
     table.heading = title
     for place, name in enumerate(header):
         is_text = place < texts
-        table.add_column(say(name), justify="left" if is_text else "right", overflow="fold" if is_text else "ellipsis")
-    for row in rows:
+        longest = 0 if is_text else max((_width(row[place]) for row in listed if place < len(row)), default=0)
+        table.add_column(say(name), justify="left" if is_text else "right", overflow="fold", min_width=longest or None)
+    for row in listed:
         table.add_row(*row)
     return table
+
+
+def _width(cell: str) -> int:
+    return Text.from_markup(cell).cell_len
 
 
 def pairs(title: str, facts: Mapping[str, object]) -> Titled:

@@ -45,6 +45,9 @@ def print_tried(
         for way in tried.ways[1:]:
             out.print()
             out.print(_other_way(tried, way))
+            if change := _change(tried, way):
+                out.print()
+                out.print(change)
         if by:
             out.print()
             out.print(_parts(tried, by))
@@ -66,13 +69,40 @@ def _methods(tried: Tried) -> Table:
 
 
 def _other_way(tried: Tried, way: Mapping[str, Any]) -> Table:
-    """The methods with another knowledge: error and coverage."""
+    """The methods with another knowledge: error, coverage, and how often another answer stood in."""
     rows = [
         [say(row["estimator"]), number(row["mae_s"]), fixed(row["mae_over_mean"]), percent(row["coverage_80"]),
-         percent(row["coverage_q95"])]
+         percent(row["coverage_q95"]), percent(row["n_fallback"] / row["n_jobs"])]
         for row in ranked(tried.rows("all", way))
     ]  # fmt: skip
-    return grid(f"{say(tried.log)}, {knowledge(way)}", ("method", "error s", "over mean", "in 80%", "under q95"), rows)
+    names = ("method", "error s", "over mean", "in 80%", "under q95", "fell back")
+    return grid(f"{say(tried.log)}, {knowledge(way)}", names, rows)
+
+
+_COMPARED = ("mae_s", "mae_over_mean", "coverage_80", "coverage_q95")
+
+
+def _change(tried: Tried, way: Mapping[str, Any]) -> Table | None:
+    """What a way that leaves out flagged jobs changes, beside the one that does not; None where there is none."""
+    before = {row["estimator"]: row for row in tried.rows("all", {**way, "learnt_from": "all"})}
+    if way["learnt_from"] == "all" or not before:
+        return None
+    rows = []
+    for row in ranked(tried.rows("all", way)):
+        old = before[row["estimator"]]
+        error_s, over_mean, in_80, under_q95 = (_less(row[name], old[name]) for name in _COMPARED)
+        rows.append(
+            [say(row["estimator"]), signed(error_s, 1), signed(over_mean, 3), signed(in_80, 1, 100.0),
+             signed(under_q95, 1, 100.0)]
+        )  # fmt: skip
+    known = knowledge({**way, "learnt_from": "all"})
+    title = f"{say(tried.log)}, {known}: what changes without learning from the jobs that cleaning sets aside"
+    names = ("method", "error s", "over mean", "in 80%, points", "under q95, points")
+    return grid(title, names, rows)
+
+
+def _less(value: float | None, before: float | None) -> float | None:
+    return None if value is None or before is None else value - before
 
 
 def knowledge(way: Mapping[str, Any]) -> str:
@@ -130,6 +160,12 @@ def _parts(tried: Tried, by: str) -> Table:
 def fixed(value: float | None, digits: int = 2) -> str:
     """A number with so many decimals; nothing for null."""
     return "" if value is None else f"{value:,.{digits}f}"
+
+
+def signed(value: float | None, digits: int, scale: float = 1.0) -> str:
+    """A difference with its sign and so many decimals; nothing for null."""
+    # Adding 0 makes a negative zero a positive one.
+    return "" if value is None else f"{round(scale * value, digits) + 0.0:+,.{digits}f}"
 
 
 def percent(share: float | None) -> str:

@@ -7,6 +7,8 @@ from flows.render import console, grid, number, pairs, plain_number, say
 
 _WIDE = 160
 _WHOLE = 100_000
+_SENTENCES = 2_000
+"""Characters of a meaning: none is as long."""
 
 
 def print_manifest(facts: Mapping[str, Any]) -> None:
@@ -17,14 +19,15 @@ def print_manifest(facts: Mapping[str, Any]) -> None:
     named = {name: facts[name] for name in ("run_id", "site", "created", "newest_end", "code")}
     out.print(pairs("Published", named | {"logs": logs, "previous versions": previous}))
     rows = [
-        (say(name), number(one["rows"]), number(one["bytes"] // 1024), say(one["meaning"]))
+        (say(name), number(one["rows"]), number(one["bytes"] // 1024), say(one["meaning"], _SENTENCES))
         for name, one in facts["tables"].items()
     ]
     table = grid("", ("table", "rows", "KiB", "what it holds"), rows)
     table.columns[3].justify, table.columns[3].overflow = "left", "fold"
     out.print(table)
+    longest = max(map(len, facts["tables"]), default=0)
     for name, one in facts["tables"].items():
-        out.print(f"{say(name):<14} {say(one['path'], 1000)}", soft_wrap=True)
+        out.print(f"{say(name):<{longest}} {say(one['path'], 1000)}", soft_wrap=True)
 
 
 def print_rows(found: Mapping[str, Any]) -> None:
@@ -65,5 +68,5 @@ def print_columns(tables: Mapping[str, Mapping[str, Any]]) -> None:
             )
             for column in one["columns"]
         ]
-        cells = [(first, *(say(text) for text in rest)) for first, *rest in rows]
-        out.print(grid(f"{say(name)}: {say(one['meaning'])}", ("column", "type", "unit", "meaning"), cells, texts=4))
+        cells = [(first, *(say(text, _SENTENCES) for text in rest)) for first, *rest in rows]
+        out.print(grid(f"{say(name)}: {say(one['meaning'], _SENTENCES)}", ("column", "type", "unit", "meaning"), cells, texts=4))
