@@ -1,9 +1,11 @@
 """`walltime query`, when its options are read: which question they ask, and who prints the answer."""
 
+import sys
 from pathlib import Path
 
 from flows.json_out import print_json, print_lines
 from pipeline.core.errors import InputError
+from pipeline.core.text import printable
 
 
 def ask(
@@ -42,20 +44,24 @@ def _one(published: Path, given: dict[str, str], key_file: Path | None, *, as_js
 
 def _many(published: Path, batch: Path, out: Path | None, key_file: Path | None, *, as_json: bool) -> None:
     from flows.query import answers, facts_of, held_in  # noqa: PLC0415
-    from flows.query_batch import read_jobs, rows_of  # noqa: PLC0415
+    from flows.query_batch import account_of, read_jobs, rows_of  # noqa: PLC0415
     from flows.query_out import write_rows  # noqa: PLC0415
     from flows.tables_out import check_suffix  # noqa: PLC0415
 
     if out is not None:
         check_suffix(out)
-    jobs = read_jobs(batch)
-    held = held_in(published, len(jobs))
-    rows = rows_of(jobs, answers(held, jobs, key_file))
+    asked = read_jobs(batch)
+    held = held_in(published, len(asked.jobs))
+    rows = rows_of(asked, answers(held, asked.jobs, key_file))
     if out is not None:
         write_rows(out, rows)
+    # With --json stdout holds the answers and nothing else.
+    said = f"{account_of(asked)} of {printable(str(batch), 1000)}"
+    if out is not None:
+        print(f"Wrote the answers to {said} to {printable(str(out), 1000)}", file=sys.stderr if as_json else sys.stdout)
     if as_json:
         print_lines(rows)
     elif out is None:
         from flows.render_query import print_rows  # noqa: PLC0415
 
-        print_rows(rows, facts_of(held))
+        print_rows(rows, facts_of(held), said)

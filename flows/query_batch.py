@@ -4,6 +4,7 @@ import csv
 import io
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,19 +44,41 @@ READ: dict[str, tuple[str, Callable[[str, str], Value]]] = {
 }  # fmt: skip
 """What a job is told by, as options or as columns of JOBS: which value it is, and how its text is read."""
 
+IDS = ("job_id", "id", "jobid")
+"""Columns that name a job, in lower case; the first of these that a file has."""
 
-def read_jobs(path: Path) -> list[dict[str, Value]]:
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Jobs of a file, and what names each of them there: a column's texts, else row numbers from 1."""
+
+    id_name: str
+    ids: Sequence[str | int | None]
+    jobs: list[dict[str, Value]]
+    n_blank: int
+    """Lines with nothing on them."""
+    n_untold: int
+    """Jobs of which the file tells nothing but perhaps a name: they are answered as an unknown one."""
+
+
+def read_jobs(path: Path) -> Batch:
     """A job a row, as `job_of` makes it; InputError names the line, or the columns that nobody knows."""
     text = read_text(path, "a CSV of jobs, in UTF-8")
     reader = csv.reader(io.StringIO(text))
     try:
-        rows = [(reader.line_num, row) for row in reader if len(row) > 1 or any(cell.strip() for cell in row)]
+        read = [(reader.line_num, row) for row in reader]
     except csv.Error as error:
         raise _wrong(path, reader.line_num, f"text that is no CSV ({error})", "one job a line") from None
+    rows = [(line, row) for line, row in read if len(row) > 1 or any(cell.strip() for cell in row)]
     if not rows:
         raise InputError(printable(str(path)), "an empty file", "a line of column names, and a job a line")
-    names = _named(path, rows[0][1])
-    return [_read(path, line, names, row) for line, row in rows[1:]]
+    header, listed = rows[0][1], rows[1:]
+    names = _named(path, header)
+    place = next((names.index(name) for name in IDS if name in names), None)
+    jobs = [_read(path, line, names, row) for line, row in listed]
+    ids = range(1, len(jobs) + 1) if place is None else [row[place].strip() or None for _, row in listed]
+    id_name = "row" if place is None else header[place].strip()
+    return Batch(id_name, ids, jobs, len(read) - len(rows), sum(not any(job.values()) for job in jobs))
 
 
 def job_of(said: Mapping[str, str | None]) -> dict[str, Value]:
@@ -73,24 +96,34 @@ def job_of(said: Mapping[str, str | None]) -> dict[str, Value]:
     return found
 
 
-def rows_of(jobs: Sequence[Mapping[str, Value]], found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Per job what was given of it, its quantiles, s, and how many jobs these rest on."""
+def rows_of(batch: Batch, found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Per job its name, what was given of it, its quantiles, s, and how many jobs these rest on."""
     told = dict.fromkeys(name for name, _ in READ.values())
-    given = [name for name in told if any(job.get(name) is not None for job in jobs)]
+    given = [name for name in told if any(job.get(name) is not None for job in batch.jobs)]
     answered = [name for name in found[0] if name.startswith(("runtime_s_q", "n_", "is_known"))] if found else []
     return [
-        {name: job.get(name) for name in given} | {name: one[name] for name in answered}
-        for job, one in zip(jobs, found, strict=True)
+        {batch.id_name: name} | {name: job.get(name) for name in given} | {name: one[name] for name in answered}
+        for name, job, one in zip(batch.ids, batch.jobs, found, strict=True)
     ]
+
+
+def account_of(batch: Batch) -> str:
+    """How many jobs a file holds, and what is odd about some, in words."""
+    odd = [
+        f"{count:,} {what}"
+        for count, what in ((batch.n_blank, "blank left out"), (batch.n_untold, "without any value, answered as an unknown job"))
+        if count
+    ]
+    return f"{len(batch.jobs):,} jobs" + (f" (lines: {'; '.join(odd)})" if odd else "")
 
 
 def _named(path: Path, header: Sequence[str]) -> list[str]:
     names = [name.strip().lower().lstrip("-").replace("-", "_") for name in header]
-    unknown = [name for name in names if name not in READ]
+    unknown = [name for name in names if name not in READ and name not in IDS]
     if unknown:
         found = f"columns {', '.join(printable(name) for name in unknown)}"
-        raise InputError(printable(str(path)), found, f"columns of {', '.join(READ)}")
-    if len({READ[name][0] for name in names}) < len(names):
+        raise InputError(printable(str(path)), found, f"columns of {', '.join((IDS[0], *READ))}")
+    if len({READ[name][0] if name in READ else name for name in names}) < len(names):
         raise InputError(printable(str(path)), "two columns that tell the same", "one of them")
     return names
 
@@ -99,7 +132,7 @@ def _read(path: Path, line: int, names: Sequence[str], row: Sequence[str]) -> di
     if len(row) != len(names):
         raise _wrong(path, line, f"{len(row)} values", f"{len(names)}, one a column")
     try:
-        return job_of({name: cell.strip() for name, cell in zip(names, row, strict=True)})
+        return job_of({name: cell.strip() for name, cell in zip(names, row, strict=True) if name in READ})
     except InputError as error:
         raise _wrong(path, line, f"{error.where}: {error.found}", error.expected) from None
 

@@ -30,6 +30,10 @@ class Titled(Table):
             yield Text.from_markup(self.heading, style="bold", overflow="fold")
         if self.__rich_measure__(console, options).maximum > options.max_width:
             self.collapse_padding = True
+        if sum(self._calculate_column_widths(console, options)) + self._extra_width > options.max_width:
+            # Better a number in two lines than half of one.
+            for column in self.columns:
+                column.min_width = None
         yield from super().__rich_console__(console, options)
 
 
@@ -85,7 +89,7 @@ def plain_number(value: object, limit: int = 60) -> str:
 def grid(title: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 1) -> Titled:
     """A table whose first `texts` columns are text and the others numbers; cells are safe already.
 
-    On a narrow terminal texts and names of columns are wrapped; numbers stay whole.
+    On a narrow terminal texts and names of columns are wrapped, and numbers only where there is no other way.
     """
     listed = [list(row) for row in rows]
     table = Titled(box=box.SIMPLE_HEAD, pad_edge=False)

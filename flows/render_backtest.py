@@ -14,6 +14,9 @@ _COLUMNS = (
     "jobs/CPU s",
 )  # fmt: skip
 
+_WIDE = 100
+"""Columns of characters that the whole table needs; narrower terminals do without the last column."""
+
 METHODS_BESIDE = 6
 """More columns than that fit no terminal; --out has them all."""
 
@@ -39,7 +42,7 @@ def print_tried(
     """A table a log, the best method first and marked; by month or size where asked."""
     out = console()
     for tried in found:
-        out.print(_methods(tried))
+        out.print(_methods(tried, is_narrow=out.is_terminal and out.width < _WIDE))
         for sentence in _worst(tried):
             out.print(say(sentence, 500))
         for way in tried.ways[1:]:
@@ -58,14 +61,15 @@ def print_tried(
         out.print(f"Wrote {name} to {say(path, 1000)}", soft_wrap=True)
 
 
-def _methods(tried: Tried) -> Table:
+def _methods(tried: Tried, *, is_narrow: bool) -> Table:
     best_first = tried.ranked
     n_learnt = tried.report.set_aside["learnt_from"].rows
     title = f"{say(tried.log)}: {tried.report.kept.rows:,} jobs scored, the {n_learnt:,} before them learnt from"
     if tried.ways[0]["stale_days"] is not None:
         title += f"; {knowledge(tried.ways[0])}"
     rows = [_row(row, tried, is_best=place == 0) for place, row in enumerate(best_first)]
-    return grid(title, _COLUMNS, rows)
+    shown = len(_COLUMNS) - is_narrow
+    return grid(title, _COLUMNS[:shown], [row[:shown] for row in rows])
 
 
 def _other_way(tried: Tried, way: Mapping[str, Any]) -> Table:

@@ -69,4 +69,5 @@ def print_columns(tables: Mapping[str, Mapping[str, Any]]) -> None:
             for column in one["columns"]
         ]
         cells = [(first, *(say(text, _SENTENCES) for text in rest)) for first, *rest in rows]
-        out.print(grid(f"{say(name)}: {say(one['meaning'], _SENTENCES)}", ("column", "type", "unit", "meaning"), cells, texts=4))
+        title = f"{say(name)}: {say(one['meaning'], _SENTENCES)}"
+        out.print(grid(title, ("column", "type", "unit", "meaning"), cells, texts=4))

@@ -22,14 +22,14 @@ def print_answer(found: Mapping[str, Any]) -> None:
         out.print(say(sentence, 500))
 
 
-def print_rows(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]) -> None:
-    """A batch's answers as a table, and how far to trust them."""
+def print_rows(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], account: str) -> None:
+    """A batch's answers as a table, which file they answer, and how far to trust them."""
     out = console()
     names = list(rows[0]) if rows else []
     texts = sum(not name.startswith(("runtime_s", "n_", "is_known")) for name in names)
     cells = [[plain_number(row[name]) for name in names] for row in rows]
     out.print(grid("", names, cells, texts=texts))
-    out.print(say(trust(facts), 500))
+    out.print(say(f"{account}. {trust(facts)}", 2000))
 
 
 def reasons(found: Mapping[str, Any]) -> list[str]:

@@ -62,6 +62,19 @@ def test_each_log_given_is_tried_by_itself(config: Path, tmp_path: Path, walltim
     assert len(set(pyarrow.csv.read_csv(out).column("log").to_pylist())) == 2
 
 
+def test_what_cleaning_changes_stands_beside_both_at_every_age(config: Path, walltime: Walltime) -> None:
+    asked = ("--plain", "--methods", "last_two", "--staleness", "live,1d", "--compare-cleaning")
+    shown = walltime("backtest", config, *asked)
+    assert shown.code == 0, shown.err
+    found = json.loads(walltime("backtest", config, *asked, "--json").out)["logs"][0]["rows"]
+    error_s = {(row["stale_days"], row["learnt_from"]): row["mae_s"] for row in found if row["part"] == "all"}
+    changes = shown.out.split("what changes without learning from")[1:]
+    assert len(changes) == 2 and shown.out.count("fell back") == 4
+    for table, days in zip(changes, (None, 1.0), strict=True):
+        change_s = error_s[days, "kept"] - error_s[days, "all"]
+        assert abs(change_s) >= 0.1 and f"{change_s:+,.1f}" in table.split("riverbend")[0]
+
+
 def test_no_method_of_the_registry_looks_ahead(config: Path, tmp_path: Path, walltime: Walltime) -> None:
     """On a log small enough to try them all, several times over."""
     log = tmp_path / "small.swf"

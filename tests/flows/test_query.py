@@ -153,6 +153,26 @@ def test_a_batch_answers_as_single_questions_do(published: Path, tmp_path: Path,
     assert "nobody" in shown and "q95 held" in shown
 
 
+@pytest.mark.parametrize(
+    ("header", "name", "ids"),
+    [("job_id,user", "job_id", ["7_1", "x", None]), ("user,ID", "ID", ["u1", "u2", "u3"]),
+     ("JobID,id", "id", None), ("account,user", "row", [1, 2, 3])],
+)  # fmt: skip
+def test_a_batch_names_each_answer_s_job(
+    published: Path, tmp_path: Path, walltime: Walltime, header: str, name: str, ids: list[object] | None
+) -> None:
+    batch, out = tmp_path / "jobs.csv", tmp_path / "answers.parquet"
+    batch.write_text(f"{header}\n7_1,u1\n\nx,u2\n ,u3\n")
+    lines = walltime("query", "--from", published, "--batch", batch, "--json").out.splitlines()
+    assert [json.loads(line)[name] for line in lines] == (ids or ["u1", "u2", "u3"])
+    shown = walltime("query", "--from", published, "--batch", batch, "--out", out)
+    untold = "; 3 without any value, answered as an unknown job" if name == "id" and "JobID" in header else ""
+    assert shown.out == f"Wrote the answers to 3 jobs (lines: 1 blank left out{untold}) of {batch} to {out}\n"
+    assert pq.read_table(out).column(name).to_pylist() == (ids or ["u1", "u2", "u3"])
+    quiet = walltime("query", "--from", published, "--batch", batch, "--out", out, "--json")
+    assert quiet.out.splitlines() == lines and quiet.err.startswith("Wrote the answers to 3 jobs")
+
+
 def test_many_questions_get_the_answers_of_few(published: Path) -> None:
     """Compiled kernels answer many, interpreted ones few."""
     rows = [

@@ -26,6 +26,29 @@ def test_hostile_text_is_spelt_out() -> None:
         assert "[bold red]x[/bold red]" in text and "\\x1b[31m" in text
 
 
+def printed_at(what: object, width: int) -> str:
+    sink = io.StringIO()
+    Console(file=sink, width=width, highlight=False).print(what)
+    return sink.getvalue()
+
+
+def test_a_title_longer_than_the_terminal_is_wrapped_not_cut() -> None:
+    title = " ".join(f"word{n}" for n in range(40))
+    shown = printed_at(grid(title, ("a",), [("b",)]), 60)
+    assert all(word in shown for word in title.split()) and max(map(len, shown.splitlines())) <= 60
+
+
+def test_numbers_stay_whole_where_the_terminal_has_room_for_them_and_are_never_cut() -> None:
+    header = ("a name of its own", *(f"a long name of number {n}" for n in range(6)))
+    row = ("text that is rather long", *("1,234,567" for _ in range(6)))
+    shown = printed_at(grid("", header, [row]), 90)
+    assert shown.count("1,234,567") == 6 and max(map(len, shown.splitlines())) <= 90
+    names, cells = 6, 6 * len("1234567")
+    for width in range(30, 100):
+        narrow = printed_at(grid("", header, [row]), width)
+        assert "…" not in narrow and sum(sign.isdigit() for sign in narrow) == names + cells, width
+
+
 def test_hostile_reasons_in_a_report() -> None:
     report = Report("clean", "job", Tally(1), Tally(0), {HOSTILE: Tally(1)})
     assert "[bold red]x" in printed(report_table(report))
