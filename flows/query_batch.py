@@ -109,11 +109,8 @@ def rows_of(batch: Batch, found: Sequence[Mapping[str, Any]]) -> list[dict[str, 
 
 def account_of(batch: Batch) -> str:
     """How many jobs a file holds, and what is odd about some, in words."""
-    odd = [
-        f"{count:,} {what}"
-        for count, what in ((batch.n_blank, "blank left out"), (batch.n_untold, "without any value, answered as an unknown job"))
-        if count
-    ]
+    counted = {"blank left out": batch.n_blank, "without any value, answered as an unknown job": batch.n_untold}
+    odd = [f"{count:,} {what}" for what, count in counted.items() if count]
     return f"{len(batch.jobs):,} jobs" + (f" (lines: {'; '.join(odd)})" if odd else "")
 
 
@@ -122,7 +119,7 @@ def _named(path: Path, header: Sequence[str]) -> list[str]:
     unknown = [name for name in names if name not in READ and name not in IDS]
     if unknown:
         found = f"columns {', '.join(printable(name) for name in unknown)}"
-        raise InputError(printable(str(path)), found, f"columns of {', '.join((IDS[0], *READ))}")
+        raise InputError(printable(str(path)), found, f"columns of {', '.join((*READ, IDS[0]))}")
     if len({READ[name][0] if name in READ else name for name in names}) < len(names):
         raise InputError(printable(str(path)), "two columns that tell the same", "one of them")
     return names
