@@ -3,6 +3,7 @@
 import numpy as np
 
 from pipeline.core.arrays import Bools, Floats
+from pipeline.core.proc_classes import powers_of_two, squares
 
 POWERS_OF_TWO, SQUARES, NODE_MULTIPLES = "powers_of_two", "squares", "node_multiples"
 
@@ -15,7 +16,7 @@ def class_names(node_procs: int | None) -> list[str]:
 def in_class(name: str, procs: Floats, node_procs: int | None) -> Bools:
     """Whether each size belongs to a class."""
     if name == POWERS_OF_TWO:
-        return np.asarray(np.log2(procs) % 1 == 0)
+        return powers_of_two(procs)
     if name == SQUARES:
-        return np.asarray(np.rint(np.sqrt(procs)) ** 2 == procs)
+        return squares(procs)
     return np.asarray(procs % (node_procs or 1) == 0)

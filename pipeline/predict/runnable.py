@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from pipeline.core.arrays import Bools, Floats
+from pipeline.core.proc_classes import powers_of_two, squares
 
 MIN_IN_CLASS = 4
 """Sizes of a class below which nothing is said of what the code runs on: fewer lie in some class by chance."""
@@ -15,16 +16,7 @@ SHARE_IN_CLASS = 0.75
 _MANY = 4096
 """Counts between two ends that are looked at one by one."""
 
-
-def _powers_of_two(procs: Floats) -> Bools:
-    return np.asarray(np.log2(procs) % 1 == 0)
-
-
-def _squares(procs: Floats) -> Bools:
-    return np.asarray(np.rint(np.sqrt(procs)) ** 2 == procs)
-
-
-CLASSES: dict[str, Callable[[Floats], Bools]] = {"powers_of_two": _powers_of_two, "squares": _squares}
+CLASSES: dict[str, Callable[[Floats], Bools]] = {"powers_of_two": powers_of_two, "squares": squares}
 
 
 def classes_of(sizes: Floats) -> list[str]:
