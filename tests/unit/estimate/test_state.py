@@ -59,10 +59,10 @@ def test_a_state_is_the_same_to_the_bit_after_a_trip_through_its_file(tmp_path: 
     assert not differing(table, read_table(first, STATE))
 
 
-@pytest.mark.parametrize("goes_on", [True, False])
-def test_a_loaded_state_answers_as_the_state_it_was_made_from(goes_on: bool) -> None:
+@pytest.mark.parametrize(("goes_on", "is_own"), [(True, False), (False, False), (False, True)])
+def test_a_loaded_state_answers_as_the_state_it_was_made_from(goes_on: bool, is_own: bool) -> None:
     past = history(busy_log(seed=3))
-    state, held = loaded_state(state_table(learnt(), SETTINGS), "here", goes_on=goes_on)
+    state, held = loaded_state(state_table(learnt(), SETTINGS), "here", goes_on=goes_on, is_own=is_own)
     asked = questions(past, learnt(), np.arange(0, len(past), 3))
     assert same_bits(estimate(state, asked, held), estimate(learnt(), asked, SETTINGS))
 
