@@ -127,7 +127,7 @@ JOBS = TableKind(
         "site", "job_id", "restart", "user", "user_group", "account", "application", "queue", "partition", "qos",
         "job_name", "problem_size", "submit_s", "eligible_s", "start_s", "end_s", "procs", "nodes", "gpus", "runtime_s",
         "suspended_s", "requested_procs", "requested_nodes", "requested_s", "requested_mem_kib", "requested_memory",
-        "used_mem_kib", "max_rss_kib", "cpu_s", "state", "exit_code", "derived_exit_code", "array_id", "het_id",
+        "used_mem_kib", "max_rss_kib", "cpu_s", "energy_j", "state", "exit_code", "derived_exit_code", "array_id", "het_id",
         "preceding_job_id", "think_s", "submit_tokens", "work_dir_hash",
         "source_file", "source_line", "flag", "burst_id", "is_lower_bound", "group_id",
     ),
@@ -189,7 +189,7 @@ OBSERVATIONS = TableKind(
     "observations",
     columns(
         "group_id", "procs", "n_jobs", "n_censored", "runtime_s_median", "runtime_s_q10", "runtime_s_q90", "log_sd",
-        "repeat_log_lo95", "repeat_log_hi95",
+        "repeat_log_lo95", "repeat_log_hi95", "n_energy", "energy_j_median", "energy_delay_js_median",
         "first_start_s", "last_end_s", "odd", "deviation", "expected_s", "fit_weight",
     ),
     ("group_id", "procs"),
