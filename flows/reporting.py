@@ -9,9 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flows.advice import cost_of_run
 from flows.failures import naming
+from flows.run_words import compared_templates, none_is_ok
 from flows.series import series_as_dicts
-from flows.series_answers import published_answer
+from flows.series_answers import with_published_answer
 from flows.series_page import index_page, series_page
 from flows.tables_out import write_page
 from pipeline.core.store import read_table
@@ -25,11 +27,13 @@ MIN_SIZES = 2
 UNNAMED = "jobs of no known application"
 
 
-def write_pages(manifest: Manifest, folder: Path) -> list[Path]:
+def write_pages(manifest: Manifest, folder: Path, cost: CostSettings | None = None) -> list[Path]:
     """A page per application with a group of two sizes or more, and index.html; the paths, the list first.
 
     A page holds the groups that gain from processors first, then those with most jobs; it says how many it leaves out.
+    Without `cost` nodes and prices are those of the run's settings.
     """
+    cost = cost or cost_of_run(manifest)
     kinds = (OBSERVATIONS, PATTERNS, FITS, PREDICTIONS, SCALABILITY)
     tables = {kind.name: read_table(manifest.path(kind.name), kind) for kind in kinds}
     groups = read_table(manifest.path(GROUPS.name), GROUPS).to_pylist()
@@ -38,14 +42,16 @@ def write_pages(manifest: Manifest, folder: Path) -> list[Path]:
     for group in sorted(groups, key=lambda row: (row["group_id"] not in gaining, -row["n_jobs"], row["group_id"])):
         if group["n_sizes"] >= MIN_SIZES:
             by_application.setdefault(group["application"] or UNNAMED, []).append(group)
+    doubt = none_is_ok(manifest)
     with naming(folder):
         folder.mkdir(parents=True, exist_ok=True)
     pages = {name: folder / page_name(name) for name in sorted(by_application, key=_natural)}
     for name, path in pages.items():
-        write_page(path, series_page(name, _shown(by_application[name], tables), len(by_application[name])))
+        shown = _shown(by_application[name], tables, cost)
+        write_page(path, series_page(name, shown, len(by_application[name]), doubt=doubt))
     index = folder / "index.html"
     listed = [(name, path.name, len(by_application[name])) for name, path in pages.items()]
-    write_page(index, index_page(manifest.site, listed))
+    write_page(index, index_page(manifest.site, listed, compared_templates(manifest), doubt))
     return [index, *pages.values()]
 
 
@@ -63,12 +69,14 @@ def page_name(application: str) -> str:
     return f"{plain or 'application'}-{digest}.html"
 
 
-def _shown(groups: Sequence[Mapping[str, Any]], tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
+def _shown(
+    groups: Sequence[Mapping[str, Any]], tables: Mapping[str, pa.Table], cost: CostSettings
+) -> list[dict[str, Any]]:
     labels = {group["group_id"]: group["label"] for group in groups[:SERIES_A_PAGE]}
     chosen = {name: table.filter(_is_in(table, list(labels))) for name, table in tables.items()}
     series = {one["series"]: one for one in series_as_dicts(chosen)}
     return [
-        series[group] | {"series": printable(label, 300), "answer": published_answer(series[group], CostSettings())}
+        with_published_answer(series[group], cost) | {"series": printable(label, 300)}
         for group, label in labels.items()
         if group in series
     ]

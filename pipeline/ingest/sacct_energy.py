@@ -1,7 +1,7 @@
 """Energy as sacct writes it: ConsumedEnergyRaw, whole joules, or ConsumedEnergy, joules with a decimal prefix (4.58M).
 
-Source: sacct's print.c and slurmctld's step_mgr.c (Slurm 22.05 to 25.05). A job's energy is that of its extern step, else
-the sum of its steps'; a site without meters writes 0, and what was never gathered is NO_VAL64 or INFINITE64.
+Source: sacct's print.c and slurmctld's step_mgr.c (Slurm 22.05 to 25.05). A job's energy is that of its extern step,
+else the sum of its steps'; a site without meters writes 0, and what was never gathered is NO_VAL64 or INFINITE64.
 """
 
 import numpy as np
