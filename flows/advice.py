@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -43,8 +44,9 @@ def advised_groups(
     them.
     """
     groups = read_table(manifest.path(GROUPS.name), GROUPS)
-    found = _matching(manifest, groups, wanted, key_file).sort_by([("n_jobs", "descending"), ("group_id", "ascending")])
-    shown = found.slice(0, MOST_GROUPS)
+    found = _matching(manifest, groups, wanted, key_file)
+    order = np.argsort(-found.column("n_jobs").to_numpy(), kind="stable")
+    shown = found.take(pa.array(order[:MOST_GROUPS]))
     rows = {kind.name: _rows(manifest, kind, shown) for kind in (OBSERVATIONS, PREDICTIONS)}
     return {
         "site": manifest.site,
@@ -80,7 +82,7 @@ def _matching(manifest: Manifest, groups: pa.Table, wanted: Mapping[str, str], k
     open_ones = [name for name in wanted if groups.column(name).null_count == groups.num_rows]
     if open_ones:
         template = next(iter(groups.column("template").to_pylist()), "nothing")
-        found = f"groups by {template}, in which no group has a {open_ones[0]}"
+        found = f"groups by {template}, which {open_ones[0]} does not tell apart"
         raise InputError(f"--{open_ones[0].replace('_', '-')}", found, "values of these columns", "leave it out")
     found = _filtered(groups, wanted)
     if not found.num_rows and set(wanted) - {"group_id"}:
@@ -108,7 +110,7 @@ def _nothing(groups: pa.Table, wanted: Mapping[str, str]) -> tuple[str, str]:
         known = sorted({str(one) for one in groups.column(name).to_pylist() if one is not None})
         if value not in known:
             near = difflib.get_close_matches(value, known, n=3, cutoff=0.4) or known[:3]
-            expected = f"a {name} that is there, as {', '.join(printable(one, 60) for one in near)}"
+            expected = f"one that is there, as {', '.join(printable(one, 60) for one in near)}"
             return f"no group whose {name} is {printable(value, 60)}", expected
     said = " and ".join(f"{name} {printable(value, 60)}" for name, value in wanted.items())
     return f"no group with {said} together", "values that one group has"

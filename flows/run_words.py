@@ -24,11 +24,14 @@ def compared_templates(manifest: Manifest) -> list[dict[str, Any]]:
 
 
 def template_words(rows: list[dict[str, Any]]) -> str:
-    """One line: the template the jobs are grouped by, why, and the runner-up; empty where none is known."""
+    """One line: the template the jobs are grouped by, why, and the runner-up, where later jobs could tell them apart.
+
+    Empty where no template is known.
+    """
     chosen = next((row for row in rows if row["is_chosen"]), None)
     if chosen is None:
         return ""
-    other = next((row for row in rows if not row["is_chosen"]), None)
+    other = next((row for row in rows if not row["is_chosen"] and row["score"] is not None), None)
     said = f"Jobs are grouped by {chosen['template']}{_error(chosen)}: {chosen['why']}."
     return f"{said} The runner-up is {other['template']}{_error(other)}." if other else said
 

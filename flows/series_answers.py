@@ -148,12 +148,19 @@ def weak_series(tables: Mapping[str, pa.Table], at: Sequence[int]) -> list[dict[
     """Per application whose problem_size grows as its processors: its weak scaling, and runtimes `at` counts."""
     if GROUPS.name not in tables:
         return []
-    named = {row["group_id"]: row for row in tables[GROUPS.name].to_pylist()}
+    named = {row["group_id"]: (row["application"], row["problem_size"]) for row in tables[GROUPS.name].to_pylist()}
+    return weak_of(named, tables[OBSERVATIONS.name].to_pylist(), at)
+
+
+def weak_of(
+    named: Mapping[str, tuple[str, str | None]], observed: Sequence[Mapping[str, Any]], at: Sequence[int] = ()
+) -> list[dict[str, Any]]:
+    """The same of rows of OBSERVATIONS; `named`: by group_id what runs, and its problem size, for those that count."""
     by_application: dict[str, list[tuple[float, float, float]]] = {}
-    for row in tables[OBSERVATIONS.name].to_pylist():
-        group = named[row["group_id"]]
-        point = _as_number(group["problem_size"]), row["procs"], row["runtime_s_median"]
-        by_application.setdefault(group["application"], []).append(point)
+    for row in observed:
+        if row["group_id"] in named:
+            name, size = named[row["group_id"]]
+            by_application.setdefault(name, []).append((_as_number(size), row["procs"], row["runtime_s_median"]))
     found = {name: weak_scaling(*np.array(points, np.float64).T) for name, points in by_application.items()}
     return [_weak_as_dict(name, one, at) for name, one in sorted(found.items()) if one is not None]
 

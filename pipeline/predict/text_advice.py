@@ -38,7 +38,7 @@ def choices(
 
     The trade-off is the least cost times runtime, which is the largest speed-up squared over processors (Ghosal,
     Serazzi & Tripathi 1991). The fastest is the smallest count within 1% of the least runtime. Efficiency is relative
-    to the smallest count given, so counts are in rising order.
+    to the smallest count given, so counts are in rising order; of a single count it is unknown.
     """
     if not len(procs):
         return []
@@ -48,10 +48,12 @@ def choices(
         "the cheapest": int(np.argmin(cost.proc_hours)),
         "the fastest": int(np.argmax(runtime_s <= NO_FASTER * runtime_s.min())),
     }
+    if len(procs) == 1:
+        places = {"the only count that ran": 0}
     whys: dict[int, list[str]] = {}
     for why, place in places.items():
         whys.setdefault(place, []).append(why)
-    efficiency = procs[0] * runtime_s[0] / (procs * runtime_s)
+    efficiency = procs[0] * runtime_s[0] / (procs * runtime_s) if len(procs) > 1 else np.full(1, np.nan)
     energy_j = np.full(len(procs), np.nan) if energy_j is None else energy_j
     columns = (runtime_s, low_s, high_s, efficiency, cost.nodes, cost.proc_hours, cost.price, energy_j)
     return [
@@ -67,9 +69,10 @@ def sentence(choice: Choice) -> str:
     energy = f", {figure(choice.energy_j)} J measured" if np.isfinite(choice.energy_j) else ""
     counted = f"{choice.procs:,} {plural('processor', choice.procs)}{nodes}"
     time = f"{figure(choice.runtime_s)} s (80%: {figure(choice.low_s)} to {figure(choice.high_s)})"
+    efficient = f", efficiency {choice.efficiency:.0%}" if np.isfinite(choice.efficiency) else ""
     return (
         f"{choice.why[0].upper()}{choice.why[1:]}: {counted}, {time}, {figure(choice.proc_hours)} processor-hours"
-        f"{price}{energy}, efficiency {choice.efficiency:.0%}."
+        f"{price}{energy}{efficient}."
     )
 
 
