@@ -14,6 +14,7 @@ import numpy as np
 from flows.durations import instant, instant_s
 from flows.query_fit import fit_of
 from flows.query_names import as_ingested
+from flows.run_words import none_is_ok
 from pipeline.core.arrays import Floats
 from pipeline.core.errors import InputError
 from pipeline.core.matching import Value
@@ -72,7 +73,8 @@ def answer(published: Path, job: Mapping[str, Value], key_file: Path | None = No
     held = held_in(published)
     (found,) = answers(held, [job], key_file)
     fit = {"fit": fit_of(held.manifest, found["job"])}
-    return found | fit | facts_of(held) | {"seconds": time.perf_counter() - began}
+    notes = {"notes": [sentence for sentence in (none_is_ok(held.manifest),) if sentence]}
+    return found | fit | facts_of(held) | notes | {"seconds": time.perf_counter() - began}
 
 
 def answers(held: Held, jobs: Sequence[Mapping[str, Value]], key_file: Path | None = None) -> list[dict[str, Any]]:

@@ -43,7 +43,7 @@ def reasons(found: Mapping[str, Any]) -> list[str]:
         said.append(f"Of the {span(requested_s)} asked for, 95% of such jobs need no more than {share:.0%}.")
     if found["fit"]:
         said.append(_fit(found["fit"]))
-    return said
+    return [*said, *found["notes"]]
 
 
 def trust(facts: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from flows.progress import Listener, Moment
 from flows.render import console, grid, number, say
+from flows.run_words import template_words
 
 PATTERN_ROWS = 5
 """Patterns the summary shows; the others stand in the table."""
@@ -55,6 +56,8 @@ def print_summary(summary: Mapping[str, Any]) -> None:
     """The run in a few tables, a sample of its predictions, and what to do next."""
     out = console()
     out.print(_counts(summary))
+    if summary["templates"]:
+        out.print(say(template_words(summary["templates"]), 500), soft_wrap=True)
     if summary["set_aside"]:
         out.print(_set_aside(summary))
     out.print(_fits(summary))

@@ -1,6 +1,7 @@
 """What a person asks of a few series: how many processors to ask for, what that costs, how weak scaling goes."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from pipeline.core.tables import GROUPS, OBSERVATIONS
 from pipeline.predict.cost import CostSettings, cost_of
 from pipeline.predict.energy import Energy
 from pipeline.predict.runnable import runnable
-from pipeline.predict.text_advice import choices, sentence
+from pipeline.predict.text_advice import Choice, choices, sentence
 from pipeline.predict.weak_scaling import WeakScaling, weak_scaling
 
 REACH = 2
@@ -23,31 +24,44 @@ _COUNTS = 64
 """Counts between the ends of a series that are looked at."""
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What to ask for: a row per choice in plain values, and all of it in sentences."""
+
+    choices: list[dict[str, Any]]
+    sentences: list[str]
+
+
 def with_answers(
     series: Sequence[dict[str, Any]], tables: Mapping[str, pa.Table], max_procs: int | None, cost: CostSettings
 ) -> list[dict[str, Any]]:
-    """The series with `answer`, sentences on what to ask for, and nodes, processor-hours and price of predictions."""
+    """The series with what a person asks: `answer` in sentences, `choices`, `energy`, and predictions with costs."""
     counts = {one["series"]: _counts(one["observations"], max_procs, cost) for one in series}
     every = sorted({int(n) for found in counts.values() for n in found})
     rows = predicted_at(tables, every, max_procs)
     return [
-        one
-        | {
-            "answer": _answer(rows.get(one["series"], []), counts[one["series"]], cost),
-            "predictions": [priced(row, cost) for row in one["predictions"]],
-        }
-        for one in series
+        _answered(one, _answer(one, rows.get(one["series"], []), counts[one["series"]], cost), cost) for one in series
     ]
 
 
-def published_answer(one: Mapping[str, Any], cost: CostSettings) -> list[str]:
-    """The answer of a series from its published predictions, on those of their counts that the code can run on."""
+def with_published_answer(one: Mapping[str, Any], cost: CostSettings) -> dict[str, Any]:
+    """The same of a published series, from its predictions on those of their counts that the code can run on."""
     sizes = np.array([row["procs"] for row in one["observations"] if row["runtime_s_median"]], np.float64)
     counts = np.array([row["procs"] for row in one["predictions"]], np.float64)
     if not len(sizes):
-        return []
+        return _answered(one, Answer([], []), cost)
     near = counts[(counts >= sizes.min()) & (counts <= REACH * sizes.max())]
-    return _answer(one["predictions"], np.union1d(sizes, runnable(near, sizes, cost.procs_per_node)), cost)
+    asked = np.union1d(sizes, runnable(near, sizes, cost.procs_per_node))
+    return _answered(one, _answer(one, one["predictions"], asked, cost), cost)
+
+
+def _answered(one: Mapping[str, Any], answer: Answer, cost: CostSettings) -> dict[str, Any]:
+    return dict(one) | {
+        "answer": answer.sentences,
+        "choices": answer.choices,
+        "energy": _energy_rows(_energy(one)),
+        "predictions": [priced(row, cost) for row in one["predictions"]],
+    }
 
 
 def priced(row: Mapping[str, Any], cost: CostSettings) -> dict[str, Any]:
@@ -58,9 +72,14 @@ def priced(row: Mapping[str, Any], cost: CostSettings) -> dict[str, Any]:
     return dict(row) | known | {"nodes": int(found.nodes[0]) if np.isfinite(found.nodes[0]) else None}
 
 
-def with_energy(series: Sequence[dict[str, Any]], energy: Mapping[str, Energy]) -> list[dict[str, Any]]:
-    """The series with `energy`: per count measured energy (J) and energy-delay (J s); empty where it is unknown."""
-    return [one | {"energy": _energy_rows(energy.get(one["series"]))} for one in series]
+def _energy(one: Mapping[str, Any]) -> Energy | None:
+    """Measured energy by count, as the series' observations have it."""
+    names = ("procs", "energy_j_median", "energy_delay_js_median")
+    return Energy.of(*(_column(one["observations"], name) for name in names))
+
+
+def _column(rows: Sequence[Mapping[str, Any]], name: str) -> Floats:
+    return np.array([np.nan if row[name] is None else row[name] for row in rows], np.float64)
 
 
 def _energy_rows(found: Energy | None) -> list[dict[str, Any]]:
@@ -92,29 +111,56 @@ def _counts(observed: Sequence[Mapping[str, Any]], max_procs: int | None, cost: 
     return np.union1d(sizes, runnable(found[(found >= sizes[0]) & (found <= top)], sizes, cost.procs_per_node))
 
 
-def _answer(rows: Sequence[Mapping[str, Any]], counts: Floats, cost: CostSettings) -> list[str]:
+def _answer(
+    one: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], counts: Floats, cost: CostSettings
+) -> Answer:
+    """The counts worth asking for among `counts`, by predictions `rows` on them; energy where it was measured."""
     own = [row for row in rows if row["procs"] in set(counts)]
+    measured, reliability = _energy(one), {row["procs"]: row["reliability"] for row in own}
+    joules = dict(zip(measured.procs, measured.energy_j, strict=True)) if measured else {}
+    energy_j = np.array([joules.get(row["procs"], np.nan) for row in own], np.float64)
     names = ("procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80")
-    found = choices(*(np.array([row[name] for row in own], np.float64) for name in names), cost)
+    found = choices(*(_column(own, name) for name in names), cost, energy_j)
+    plain = [_plain(choice) | {"reliability": reliability[choice.procs]} for choice in found]
+    return Answer(plain, [*_sentences(found, counts, reliability), *([measured.sentence()] if measured else [])])
+
+
+def _plain(choice: Choice) -> dict[str, Any]:
+    """A choice with null for unknown."""
+    known = {name: None if value != value else value for name, value in asdict(choice).items()}  # noqa: PLR0124
+    names = {"low_s": "runtime_s_lo80", "high_s": "runtime_s_hi80"}
+    whole = None if known["nodes"] is None else int(known["nodes"])
+    return {names.get(name, name): value for name, value in known.items()} | {"nodes": whole}
+
+
+def _sentences(found: Sequence[Choice], counts: Floats, reliability: Mapping[int, str]) -> list[str]:
     lines = [sentence(choice) for choice in found]
+    doubtful = [f"{number(one.procs)} ({reliability[one.procs]})" for one in found if reliability[one.procs] != "ok"]
+    doubts = [f"Doubtful: {', '.join(doubtful)}."] if doubtful else []
     if len(counts) == 1:
-        return [*lines, "One size tells nothing of others: run on another count before you ask for more."]
-    lines += [f"Counts from {number(int(counts[0]))} to {number(int(counts[-1]))} were compared."] if found else []
-    doubtful = {row["procs"]: row["reliability"] for row in own if row["reliability"] != "ok"}
-    unsure = [f"{number(choice.procs)} ({doubtful[choice.procs]})" for choice in found if choice.procs in doubtful]
-    return [*lines, *([f"Doubtful: {', '.join(unsure)}."] if unsure else [])]
+        return [*lines, "One size tells nothing of others: run on another count before you ask for more.", *doubts]
+    least, most = number(int(counts[0])), number(int(counts[-1]))
+    compared = f"Counts from {least} to {most} were compared; efficiency is that against {least}."
+    return [*lines, *([compared] if found else []), *doubts]
 
 
 def weak_series(tables: Mapping[str, pa.Table], at: Sequence[int]) -> list[dict[str, Any]]:
     """Per application whose problem_size grows as its processors: its weak scaling, and runtimes `at` counts."""
     if GROUPS.name not in tables:
         return []
-    named = {row["group_id"]: row for row in tables[GROUPS.name].to_pylist()}
+    named = {row["group_id"]: (row["application"], row["problem_size"]) for row in tables[GROUPS.name].to_pylist()}
+    return weak_of(named, tables[OBSERVATIONS.name].to_pylist(), at)
+
+
+def weak_of(
+    named: Mapping[str, tuple[str, str | None]], observed: Sequence[Mapping[str, Any]], at: Sequence[int] = ()
+) -> list[dict[str, Any]]:
+    """The same of rows of OBSERVATIONS; `named`: by group_id what runs, and its problem size, for those that count."""
     by_application: dict[str, list[tuple[float, float, float]]] = {}
-    for row in tables[OBSERVATIONS.name].to_pylist():
-        group = named[row["group_id"]]
-        point = _as_number(group["problem_size"]), row["procs"], row["runtime_s_median"]
-        by_application.setdefault(group["application"], []).append(point)
+    for row in observed:
+        if row["group_id"] in named:
+            name, size = named[row["group_id"]]
+            by_application.setdefault(name, []).append((_as_number(size), row["procs"], row["runtime_s_median"]))
     found = {name: weak_scaling(*np.array(points, np.float64).T) for name, points in by_application.items()}
     return [_weak_as_dict(name, one, at) for name, one in sorted(found.items()) if one is not None]
 

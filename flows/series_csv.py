@@ -15,7 +15,6 @@ from pipeline.core.errors import InputError
 from pipeline.core.tables import GROUPS, OBSERVATIONS
 from pipeline.core.text import printable
 from pipeline.group.observations import aggregate
-from pipeline.predict.energy import Energy, energy_by_count
 
 REQUIRED = ("procs", "runtime_s")
 OPTIONAL = ("application", "problem_size", "series")
@@ -45,7 +44,10 @@ def read_series_and_applications(path: Path) -> tuple[pa.Table, dict[str, str]]:
     _check(path, frame, "runtime_s", (runtime_s >= LEAST_S) & (runtime_s <= MOST_S), _RUNTIME)
     names, codes = np.unique(_labels(path, frame), return_inverse=True)
     unknown = np.full(len(frame), np.nan)
-    columns = aggregate(codes.astype(np.int64), procs.astype(np.int64), runtime_s, unknown, unknown)
+    energy_j = _energy_j(path, frame)
+    columns = aggregate(
+        codes.astype(np.int64), procs.astype(np.int64), runtime_s, unknown, unknown, energy_j=energy_j
+    )
     table = OBSERVATIONS.build(group_id=[str(names[code]) for code in columns.pop("group_code")], **columns)
     words = frame["application"] if "application" in frame.columns else np.full(len(frame), path.stem, object)
     return table, {str(names[code]): str(word) for code, word in zip(codes, words, strict=True)}
@@ -79,18 +81,14 @@ def read_series_and_groups(path: Path) -> tuple[pa.Table, pa.Table | None]:
     return table, groups
 
 
-def read_energy(path: Path) -> dict[str, Energy]:
-    """Energy by count of each series of a file with a column energy_j; an empty cell is unknown. Else empty."""
-    frame = _read(path)
+def _energy_j(path: Path, frame: pd.DataFrame) -> np.ndarray:
+    """Joules of each row, NaN where the cell is empty, or where the file has no such column."""
     if ENERGY not in frame.columns:
-        return {}
-    procs, runtime_s = (pd.to_numeric(frame[name]).to_numpy(np.float64) for name in REQUIRED)
+        return np.full(len(frame), np.nan)
     energy_j = pd.to_numeric(frame[ENERGY], errors="coerce").to_numpy(np.float64)
-    _check(path, frame, ENERGY, (energy_j >= 0) | (frame[ENERGY] == "").to_numpy(), "joules, 0 or more")
-    labels = _labels(path, frame).astype(str)
-    rows = {name: labels == name for name in np.unique(labels)}
-    found = {name: energy_by_count(procs[own], runtime_s[own], energy_j[own]) for name, own in rows.items()}
-    return {str(name): one for name, one in found.items() if one is not None}
+    is_good = (np.isfinite(energy_j) & (energy_j >= 0)) | (frame[ENERGY] == "").to_numpy()
+    _check(path, frame, ENERGY, is_good, "joules, 0 or more")
+    return energy_j
 
 
 def applications(observations: pa.Table) -> dict[str, str]:

@@ -31,22 +31,25 @@ def series_page(
     series: Sequence[Mapping[str, Any]],
     n_all: int | None = None,
     weak: Sequence[Mapping[str, Any]] = (),
+    doubt: str = "",
 ) -> str:
     """The page of some series, as flows.series.series_as_dicts gives them; the same series give the same bytes.
 
     `curve` of a series, where it is given, are predictions close enough together to draw; else its predictions are.
     `n_all`: how many series there are, where the page shows only some. `weak`: weak-scaling series.
+    `doubt`: a sentence on the whole run.
     """
     views = [_view(one) for one in series]
     n_hidden = max(0, (n_all or 0) - len(views))
-    return _rendered(
-        "series.html", title=title, views=views, n_hidden=n_hidden, weak=[(one, weak_words(one)) for one in weak]
-    )
+    told = [(one, weak_words(one)) for one in weak]
+    return _rendered("series.html", title=title, views=views, n_hidden=n_hidden, weak=told, doubt=doubt)
 
 
-def index_page(title: str, pages: Sequence[tuple[str, str, int]]) -> str:
-    """The list of a run's pages: application, file name, groups."""
-    return _rendered("index.html", title=title, pages=pages)
+def index_page(
+    title: str, pages: Sequence[tuple[str, str, int]], templates: Sequence[Mapping[str, Any]] = (), doubt: str = ""
+) -> str:
+    """The list of a run's pages: application, file name, groups; and the rows of TEMPLATES."""
+    return _rendered("index.html", title=title, pages=pages, templates=templates, doubt=doubt)
 
 
 def _rendered(template: str, **told: Any) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flows.run_words import compared_templates
 from pipeline.core.report import Report, Tally, total
 from pipeline.core.store import read_table
 from pipeline.core.tables import FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS
@@ -41,7 +42,8 @@ def summarize(manifest_path: Path) -> dict[str, Any]:
         **{f"predictions_{name}": reports["later"].facts[name] for name in ("in_80_later", "in_95_later")},
         "estimates": manifest.tables["estimates"].rows,
         "sample": _sample(manifest, fits),
-        "notes": [note for report in reports.values() for note in report.notes],
+        "templates": compared_templates(manifest),
+        "notes": [note for name, report in reports.items() if name != "templates" for note in report.notes],
         "manifest": str(manifest_path),
         "tables": {name: str(manifest.path(name)) for name in manifest.tables},
     }

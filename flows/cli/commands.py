@@ -5,6 +5,7 @@ from typing import Any, NoReturn
 
 import typer
 
+from flows.cli.advice import advice
 from flows.cli.backtest import backtest
 from flows.cli.clean import clean
 from flows.cli.columns import columns
@@ -33,7 +34,7 @@ app = typer.Typer(
 _UsageError: Any = typer.BadParameter.__base__
 
 for command in (
-    run, ingest, inspect, quarantine, clean, fit_series, evaluate_scaling, report, query, backtest, show,
+    run, ingest, inspect, quarantine, clean, fit_series, evaluate_scaling, report, query, advice, backtest, show,
     search_templates, columns,
 ):  # fmt: skip
     app.command()(command)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from flows.cli.options import Json
+from flows.cli.options import Json, Node, Rate
 
 File = Annotated[
     Path,
@@ -43,11 +43,6 @@ Out = Annotated[
         ".across.",
     ),
 ]
-Node = Annotated[
-    int | None,
-    typer.Option("--procs-per-node", min=1, help="Processors of a node: whole nodes are charged."),
-]
-Rate = Annotated[float | None, typer.Option("--rate", min=0, help="Price of a processor-hour, in any currency.")]
 Page = Annotated[
     Path | None, typer.Option("--report", metavar="PAGE.html", help="Also draw the series and what is predicted.")
 ]
@@ -71,8 +66,8 @@ def fit_series(
     named is a series of its own.
     """
     from flows.series import fit_and_predict, series_as_dicts, write_series
-    from flows.series_answers import weak_series, with_answers, with_energy
-    from flows.series_csv import read_energy, read_series_and_groups
+    from flows.series_answers import weak_series, with_answers
+    from flows.series_csv import read_series_and_groups
     from flows.tables_out import check_suffix, write_page
     from pipeline.predict.cost import CostSettings
 
@@ -84,7 +79,7 @@ def fit_series(
         observations, at, max_procs, loss, is_screened=screen, groups=groups, procs_per_node=procs_per_node
     )
     cost = CostSettings(procs_per_node, rate)
-    series = with_energy(with_answers(series_as_dicts(tables), tables, max_procs, cost), read_energy(file))
+    series = with_answers(series_as_dicts(tables), tables, max_procs, cost)
     weak = weak_series(tables, at)
     # Before the tables: where the page cannot be written, nothing is.
     if report:

@@ -14,6 +14,10 @@ def _print_version(value: bool) -> None:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")]
+Node = Annotated[
+    int | None, typer.Option("--procs-per-node", min=1, help="Processors of a node: whole nodes are charged.")
+]
+Rate = Annotated[float | None, typer.Option("--rate", min=0, help="Price of a processor-hour, in any currency.")]
 Version = Annotated[
     bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
 ]

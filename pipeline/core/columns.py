@@ -94,6 +94,7 @@ _DECLARED = (
     _number("used_mem_kib", "Memory the job used, per processor.", "KiB per processor"),
     _number("max_rss_kib", "Largest resident memory of any task of the job.", "KiB"),
     _number("cpu_s", "CPU time used, mean per processor.", "s per processor"),
+    _number("energy_j", "Energy used, as the log measured it: the job's own, or its largest step's.", "J"),
     # how it ended
     _category("state", "Final state in Slurm's words where the log's own maps to one, else the log's text."),
     _count("exit_code", "Exit code of the job's script; null where the log has none.", "code", minimum=None),
@@ -135,6 +136,9 @@ _DECLARED = (
     _number("runtime_s_median", "Median runtime of the jobs here; null: longer than anything seen to end.", "s"),
     _number("runtime_s_q10", "10% quantile of their runtimes (Kaplan-Meier, linear interpolation).", "s"),
     _number("runtime_s_q90", "90% quantile of their runtimes; null as the median.", "s"),
+    _count("n_energy", "Jobs of them whose energy was measured.", "jobs"),
+    _number("energy_j_median", "Median energy of those jobs; null: none was measured.", "J"),
+    _number("energy_delay_js_median", "Median of energy times runtime of those jobs.", "J s"),
     _number("log_sd", "Standard deviation of log runtime over repeats that are no bounds; null for one job.", "log s"),
     _instant("first_start_s", "Earliest start among the jobs (submit where the log has no start)."),
     _instant("last_end_s", "Latest end among the jobs (submit + runtime where the log has no start)."),

@@ -72,6 +72,9 @@ class SiteSettings(Section):
     procs_per_node: int | None = Field(
         None, gt=0, description="Processors of a node; with it suggested runs fill whole nodes, and nodes are told."
     )
+    price_per_proc_hour: float | None = Field(
+        None, ge=0, allow_inf_nan=False, description="Price of a processor-hour, in any currency; for costs in advice."
+    )
 
 
 class TextRule(Section):

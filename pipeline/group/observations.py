@@ -10,6 +10,7 @@ from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, jo
 from pipeline.core.report import Report, Tally
 from pipeline.core.survival import survival_quantiles
 from pipeline.core.tables import OBSERVATIONS
+from pipeline.group.energy import energy_medians
 
 MIN_TAIL_JOBS = 40
 
@@ -20,7 +21,9 @@ def observe(jobs: pa.Table) -> tuple[pa.Table, Report]:
     codes, ids = category_codes(grouped, "group_id")
     start_s, end_s = _start_and_end_s(grouped)
     runtime_s, is_bound = floats(grouped, "runtime_s"), lower_bounds(grouped)
-    columns = aggregate(codes, observed_procs(grouped), runtime_s, start_s, end_s, is_bound)
+    columns = aggregate(
+        codes, observed_procs(grouped), runtime_s, start_s, end_s, is_bound, floats(grouped, "energy_j")
+    )
     group_codes = columns.pop("group_code")
     table = OBSERVATIONS.build(group_id=[ids[code] for code in group_codes], **columns)
     whole = Tally(grouped.num_rows, float(proc_seconds(grouped).sum()))
@@ -30,19 +33,22 @@ def observe(jobs: pa.Table) -> tuple[pa.Table, Report]:
         "observations_with_repeats": repeated,
         "observations_without_median": table.column("runtime_s_median").null_count,
         "jobs_censored": int(is_bound.sum()),
+        "jobs_with_energy": int(columns["n_energy"].sum()),
     }
     return table, Report("observe", "job", whole, whole, facts=facts).check()
 
 
 def aggregate(
-    codes: Ints, procs: Ints, runtime_s: Floats, start_s: Floats, end_s: Floats, is_bound: Bools | None = None
-) -> dict[str, Any]:
+    codes: Ints, procs: Ints, runtime_s: Floats, start_s: Floats, end_s: Floats, is_bound: Bools | None = None,
+    energy_j: Floats | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Statistics per (group code, procs): arrays of equal length, by column name of OBSERVATIONS, plus `group_code`.
 
     Runtimes are sorted within their size first, so that sums do not depend on the order of the jobs. Those that are
     lower bounds enter the quantiles by Kaplan & Meier's curve, and no spread.
     """
     is_bound = np.zeros(len(runtime_s), bool) if is_bound is None else is_bound
+    energy_j = np.full(len(runtime_s), np.nan) if energy_j is None else energy_j
     order = np.lexsort((is_bound, runtime_s, procs, codes))
     codes, procs, runtime_s, is_bound = codes[order], procs[order], runtime_s[order], is_bound[order]
     is_first = np.ones(len(order), bool)
@@ -62,6 +68,7 @@ def aggregate(
         "log_sd": _log_sd(runtime_s, starts, ~is_bound),
         "repeat_log_lo95": below[codes[starts]] if len(starts) else below,
         "repeat_log_hi95": above[codes[starts]] if len(starts) else above,
+        **energy_medians(energy_j[order], runtime_s, is_bound, starts),
         "first_start_s": _whole_seconds(np.fmin.reduceat(start_s[order], starts) if len(starts) else start_s),
         "last_end_s": _whole_seconds(np.fmax.reduceat(end_s[order], starts) if len(starts) else end_s),
     }

@@ -186,12 +186,13 @@ def _steps(rows: Rows, chosen: Ints, job_end: Ints, kinds: Bytes, context: Conte
     """
     fields = Fields.of(rows, chosen, context.site.timezone, context.settings, Remarks())
     code, no_code = fields.exit_code("exit_code")
-    rss = fields.memory("max_rss", 1 / 1024)
+    rss, energy_j = fields.memory("max_rss", 1 / 1024), fields.energy_j()
     columns = {
         "job_id": spans.texts(rows.data, fields.span("id")[0], job_end[chosen]),
         "attempt_key": arrow(*fields.count("attempt_key")),
         "start_s": arrow(*fields.instant("start_s")),
         "max_rss_kib": arrow(rss.values, rss.missing),
+        "energy_j": arrow(energy_j, np.isnan(energy_j)),
         "derived_exit_code": arrow(code, no_code | (kinds[chosen] == BATCH_STEP)),
     }
     bad[chosen] = fields.bad

@@ -30,6 +30,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
     "requested_mem": ("reqmem",),
     "max_rss": ("maxrss",),
     "total_cpu": ("totalcpu",),
+    "energy": ("consumedenergyraw", "consumedenergy"),
     "state": ("state", "job_state"),
     "exit_code": ("exitcode", "exit_code"),
     "derived_exit_code": ("derivedexitcode", "derived_exit_code"),

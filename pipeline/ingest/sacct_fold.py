@@ -18,6 +18,8 @@ from pipeline.core.tables import JOBS
 from pipeline.ingest.reader import Folded
 
 _NEVER = np.iinfo(np.int64).min
+_LARGEST = ("max_rss_kib", "energy_j")
+"""Columns of which a job has the largest value of its own and its steps'."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +139,21 @@ def _leftovers(step: Ints, job: Ints, sure: Bools, steps: Attempts, jobs: Attemp
 
 
 def _told(jobs: pa.Table, steps: pa.Table, step: Ints, job: Ints) -> pa.Table:
-    """The jobs, with the largest memory and the highest exit code of the paired steps and of the job's own row."""
+    """The jobs, with the largest memory and energy and the highest exit code of their own row and the paired steps.
+
+    A job's own energy is never less than a step's: it is that of the extern step, which sees all nodes all the time, or
+    the sum of its steps. So the largest is the job's own where that is known.
+    """
     if not len(step):
         return jobs
-    rss = floats_of(jobs["max_rss_kib"]).copy()
-    np.fmax.at(rss, job, floats_of(steps["max_rss_kib"])[step])
     code, no_code = integers(jobs["derived_exit_code"])
     said, no_said = integers(steps["derived_exit_code"])
     code = np.where(no_code, -1, code)
     np.maximum.at(code, job, np.where(no_said, -1, said)[step])
-    jobs = _replaced(jobs, "max_rss_kib", arrow(rss, np.isnan(rss)))
+    for name in _LARGEST:
+        values = floats_of(jobs[name]).copy()
+        np.fmax.at(values, job, floats_of(steps[name])[step])
+        jobs = _replaced(jobs, name, arrow(values, np.isnan(values)))
     return _replaced(jobs, "derived_exit_code", arrow(code, code < 0))
 
 
@@ -162,10 +169,11 @@ def _shared(jobs: pa.Table, ids: Ints) -> pa.Table:
         return jobs
     group = np.empty(len(ids), np.int64)
     group[order] = np.cumsum(np.concatenate([[True], ~is_same])) - 1
-    rss = _highest(floats_of(jobs["max_rss_kib"]), group)
     code, no_code = integers(jobs["derived_exit_code"])
     codes = _highest(np.where(no_code, np.nan, code.astype(np.float64)), group)
-    jobs = _replaced(jobs, "max_rss_kib", arrow(rss, np.isnan(rss)))
+    for name in _LARGEST:
+        values = _highest(floats_of(jobs[name]), group)
+        jobs = _replaced(jobs, name, arrow(values, np.isnan(values)))
     missing = np.isnan(codes)
     return _replaced(jobs, "derived_exit_code", arrow(np.where(missing, 0, codes).astype(np.int64), missing))
 

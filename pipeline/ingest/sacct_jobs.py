@@ -15,6 +15,7 @@ from pipeline.core.requested_memory import JOB, NODE, PROCESSOR, requested_memor
 from pipeline.core.settings import IngestSettings
 from pipeline.ingest import spans
 from pipeline.ingest.reader import Remarks
+from pipeline.ingest.sacct_energy import energy_j
 from pipeline.ingest.sacct_fields import STATES, state_name
 from pipeline.ingest.sacct_kernel import exit_codes, gpus, resource
 from pipeline.ingest.sacct_notes import ZONE
@@ -115,6 +116,14 @@ class Fields:
         self._mark(typed.invalid, "not_a_memory_size")
         return typed
 
+    def energy_j(self) -> Floats:
+        """Joules, NaN where none were measured; a text that is no energy is tallied, and its record stays."""
+        if not self.has("energy"):
+            return np.full(len(self), np.nan)
+        typed = energy_j(self.rows.data, *self.span("energy"))
+        self.remarks["odd_energies"] += int(np.count_nonzero(typed.invalid))
+        return np.where(typed.missing, np.nan, typed.values)
+
     def exit_code(self, what: str) -> tuple[Ints, Bools]:
         """The code, 128 + signal where one ended it, and where there is none."""
         values, (missing, invalid) = np.empty(len(self), np.int64), np.empty((2, len(self)), np.bool_)
@@ -202,6 +211,7 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
         ),
         "max_rss_kib": arrow(rss.values, rss.missing),
         "cpu_s": _seconds(fields.duration("total_cpu") / given),
+        "energy_j": _seconds(fields.energy_j()),
     }
 
 

@@ -194,6 +194,7 @@ def _sized(job: fields.Json, steps: Any) -> dict[str, Any]:
         "requested_memory": fields.requested_memory(job, requested, requested_procs),
         "max_rss_kib": fields.max_rss_kib(steps),
         "cpu_s": fields.cpu_s(steps) / procs if procs else None,
+        "energy_j": fields.energy_j(allocated, steps),
     }
 
 

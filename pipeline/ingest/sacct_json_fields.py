@@ -164,16 +164,29 @@ def requested_mem_kib(job: Json, requested: Mapping[str, int], procs: int | None
 
 
 def requested_memory(job: Json, requested: Mapping[str, int], procs: int | None) -> str | None:
-    """Memory as typed: required.memory_per_cpu or _per_node, else the job's TRES as sacct's text dump is read."""
+    """Memory as typed: required.memory_per_cpu or _per_node, else told from the job's total; None where nothing tells.
+
+    Slurm up to 22.05 writes the amount typed in required.memory, and no submit line: it is per processor where it makes
+    the total times the processors, per node where times the nodes, and unknown where both hold or neither.
+    """
     for key, per in (("memory_per_cpu", PROCESSOR), ("memory_per_node", NODE)):
         if mib := number(part(job, "required", key)):
             return memory_text(mib * _MIB_KIB, per)
-    if "mem" not in requested:
+    total, nodes, line = requested.get("mem"), requested.get("node"), text(job.get("submit_line"))
+    if total is None:
         return None
-    nodes = requested.get("node")
-    if procs and "--mem-per-cpu" in (text(job.get("submit_line")) or ""):
-        return memory_text(requested["mem"] * _MIB_KIB / procs, PROCESSOR)
-    return memory_text(requested["mem"] * _MIB_KIB / (nodes or 1), NODE if nodes else JOB)
+    if line is not None:
+        return _by_submit_line(total, nodes, procs, line)
+    mib = number(part(job, "required", "memory"))
+    fits = [per for per, n in ((PROCESSOR, procs), (NODE, nodes)) if mib and n and mib * n == total]
+    return memory_text(mib * _MIB_KIB, fits[0]) if mib and len(fits) == 1 else None
+
+
+def _by_submit_line(total_mib: int, nodes: int | None, procs: int | None, line: str) -> str:
+    """A job's total, as sacct's text dump is read."""
+    if procs and "--mem-per-cpu" in line:
+        return memory_text(total_mib * _MIB_KIB / procs, PROCESSOR)
+    return memory_text(total_mib * _MIB_KIB / (nodes or 1), NODE if nodes else JOB)
 
 
 def max_rss_kib(steps: Sequence[Json]) -> float | None:
@@ -181,6 +194,13 @@ def max_rss_kib(steps: Sequence[Json]) -> float | None:
     sizes = [tres(part(step, "tres", "requested", "max")).get("mem") for step in steps]
     known = [size / 1024 for size in sizes if size is not None]
     return max(known) if known else None
+
+
+def energy_j(allocated: Mapping[str, int], steps: Sequence[Json]) -> float | None:
+    """Joules as a text dump is read: the largest of the job's own and its steps'; None where none was measured."""
+    said = [number(part(step, "statistics", "energy", "consumed")) for step in steps]
+    measured = [value for value in (allocated.get("energy"), *said) if value]
+    return float(max(measured)) if measured else None
 
 
 def cpu_s(steps: Sequence[Json]) -> float:

@@ -19,6 +19,8 @@ def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
          f"{'day' if settings.sacct_day_first else 'month'} first (ingest.sacct_day_first)"),
         (remarks["put_together"], f"{remarks['put_together']} records hold the delimiter or a line's end in a text and "
          "were put together by where their columns fit"),
+        (remarks["odd_energies"], f"{remarks['odd_energies']} energies are no number of joules, as in 101630 or 4.58M: "
+         "each is unknown (ConsumedEnergyRaw, ConsumedEnergy)"),
         (remarks["without_runtime"] and remarks["without_runtime"] == remarks["jobs"],
          "no column tells how long jobs ran (Elapsed or ElapsedRaw): runtimes are unknown"),
     ]  # fmt: skip

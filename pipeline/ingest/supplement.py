@@ -11,7 +11,7 @@ SUPPLEMENTED = (
     "user", "user_group", "account", "application", "queue", "partition", "qos", "job_name", "problem_size",
     "eligible_s", "nodes", "gpus", "requested_procs", "requested_nodes", "requested_s", "requested_mem_kib",
     "requested_memory",
-    "used_mem_kib", "max_rss_kib", "cpu_s", "exit_code", "derived_exit_code", "array_id", "het_id",
+    "used_mem_kib", "max_rss_kib", "cpu_s", "energy_j", "exit_code", "derived_exit_code", "array_id", "het_id",
     "preceding_job_id", "think_s", "submit_tokens", "work_dir_hash",
 )  # fmt: skip
 """Columns taken over; what tells how a job went (times, size, state) is the kept record's alone, null or not."""

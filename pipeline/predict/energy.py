@@ -1,10 +1,14 @@
-"""Energy by processor count, measured, and the energy-delay product (Horowitz, Indermaur & Gonzalez 1994)."""
+"""Energy by processor count, measured: the counts that take least, of themselves and times runtime, in words.
+
+Energy times runtime (energy-delay) is small where a run is frugal and fast (Horowitz, Indermaur & Gonzalez 1994).
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from pipeline.core.arrays import Floats
+from pipeline.predict.text_advice import figure, plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,18 +19,23 @@ class Energy:
     energy_j: Floats
     energy_delay_js: Floats
 
+    @classmethod
+    def of(cls, procs: Floats, energy_j: Floats, energy_delay_js: Floats) -> "Energy | None":
+        """Of the counts whose energy is known (NaN: unknown); None where there is none."""
+        known = np.flatnonzero(np.isfinite(energy_j))
+        known = known[np.argsort(procs[known], kind="stable")]
+        return cls(procs[known], energy_j[known], energy_delay_js[known]) if len(known) else None
+
     def least(self) -> tuple[int, int]:
         """The counts of least energy and of least energy-delay; of equals the smaller."""
         return int(self.procs[self.energy_j.argmin()]), int(self.procs[self.energy_delay_js.argmin()])
 
-
-def energy_by_count(procs: Floats, runtime_s: Floats, energy_j: Floats) -> Energy | None:
-    """Of runs whose energy is known and above 0 (a meter that was off writes 0); None where there is none."""
-    known = np.isfinite(energy_j) & (energy_j > 0)
-    counts = np.unique(procs[known])
-    if not len(counts):
-        return None
-    of_count = [known & (procs == count) for count in counts]
-    energy = np.array([np.median(energy_j[rows]) for rows in of_count])
-    delay = np.array([np.median(energy_j[rows] * runtime_s[rows]) for rows in of_count])
-    return Energy(counts, energy, delay)
+    def sentence(self) -> str:
+        """Which measured counts take least."""
+        frugal, both = self.least()
+        energy_j, delay_js = self.energy_j.min(), self.energy_delay_js.min()
+        counts = f"{len(self.procs):,} measured {plural('count', len(self.procs))}"
+        return (
+            f"Of {counts} {frugal:,} {plural('processor', frugal)} took least energy, {figure(energy_j)} J a run, and "
+            f"{both:,} least energy times runtime, {figure(delay_js)} J s."
+        )

@@ -13,7 +13,10 @@ NO_FASTER = 1.01
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A count to ask for: why, runtime (s) with 80% ends, efficiency, nodes, processor-hours, price (NaN: unknown)."""
+    """A count to ask for: why, runtime (s) with 80% ends, efficiency, nodes, processor-hours, price, energy (J).
+
+    NaN: unknown. Energy is what runs on that count were measured to take.
+    """
 
     why: str
     procs: int
@@ -24,14 +27,18 @@ class Choice:
     nodes: float
     proc_hours: float
     price: float
+    energy_j: float
 
 
-def choices(procs: Floats, runtime_s: Floats, low_s: Floats, high_s: Floats, settings: CostSettings) -> list[Choice]:
+def choices(
+    procs: Floats, runtime_s: Floats, low_s: Floats, high_s: Floats, settings: CostSettings,
+    energy_j: Floats | None = None,
+) -> list[Choice]:  # fmt: skip
     """The cheapest count, the one of best trade-off, and the fastest; a count of several roles stands once.
 
     The trade-off is the least cost times runtime, which is the largest speed-up squared over processors (Ghosal,
     Serazzi & Tripathi 1991). The fastest is the smallest count within 1% of the least runtime. Efficiency is relative
-    to the smallest count given, so counts are in rising order.
+    to the smallest count given, so counts are in rising order; of a single count it is unknown.
     """
     if not len(procs):
         return []
@@ -41,11 +48,14 @@ def choices(procs: Floats, runtime_s: Floats, low_s: Floats, high_s: Floats, set
         "the cheapest": int(np.argmin(cost.proc_hours)),
         "the fastest": int(np.argmax(runtime_s <= NO_FASTER * runtime_s.min())),
     }
+    if len(procs) == 1:
+        places = {"the only count that ran": 0}
     whys: dict[int, list[str]] = {}
     for why, place in places.items():
         whys.setdefault(place, []).append(why)
-    efficiency = procs[0] * runtime_s[0] / (procs * runtime_s)
-    columns = (runtime_s, low_s, high_s, efficiency, cost.nodes, cost.proc_hours, cost.price)
+    efficiency = procs[0] * runtime_s[0] / (procs * runtime_s) if len(procs) > 1 else np.full(1, np.nan)
+    energy_j = np.full(len(procs), np.nan) if energy_j is None else energy_j
+    columns = (runtime_s, low_s, high_s, efficiency, cost.nodes, cost.proc_hours, cost.price, energy_j)
     return [
         Choice(_joined(why), int(procs[place]), *(float(column[place]) for column in columns))
         for place, why in whys.items()
@@ -54,13 +64,15 @@ def choices(procs: Floats, runtime_s: Floats, low_s: Floats, high_s: Floats, set
 
 def sentence(choice: Choice) -> str:
     """Count, time and cost of one choice, in a sentence."""
-    nodes = f" ({choice.nodes:.0f} {_plural('node', choice.nodes)})" if np.isfinite(choice.nodes) else ""
-    price = f", cost {_figure(choice.price)}" if np.isfinite(choice.price) else ""
-    counted = f"{choice.procs:,} {_plural('processor', choice.procs)}{nodes}"
-    time = f"{_figure(choice.runtime_s)} s (80%: {_figure(choice.low_s)} to {_figure(choice.high_s)})"
+    nodes = f" ({choice.nodes:,.0f} {plural('node', choice.nodes)})" if np.isfinite(choice.nodes) else ""
+    price = f", cost {figure(choice.price)}" if np.isfinite(choice.price) else ""
+    energy = f", {figure(choice.energy_j)} J measured" if np.isfinite(choice.energy_j) else ""
+    counted = f"{choice.procs:,} {plural('processor', choice.procs)}{nodes}"
+    time = f"{figure(choice.runtime_s)} s (80%: {figure(choice.low_s)} to {figure(choice.high_s)})"
+    efficient = f", efficiency {choice.efficiency:.0%}" if np.isfinite(choice.efficiency) else ""
     return (
-        f"{choice.why[0].upper()}{choice.why[1:]}: {counted}, {time}, {_figure(choice.proc_hours)} processor-hours"
-        f"{price}, efficiency {choice.efficiency:.0%}."
+        f"{choice.why[0].upper()}{choice.why[1:]}: {counted}, {time}, {figure(choice.proc_hours)} processor-hours"
+        f"{price}{energy}{efficient}."
     )
 
 
@@ -68,9 +80,13 @@ def _joined(words: list[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def _plural(word: str, count: float) -> str:
+def plural(word: str, count: float) -> str:
+    """The word for so many."""
     return word if count == 1 else f"{word}s"
 
 
-def _figure(value: float) -> str:
+def figure(value: float) -> str:
+    """Three digits, thousands apart; unknown for NaN."""
+    if np.isnan(value):
+        return "unknown"
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

@@ -78,7 +78,21 @@ def test_observations_by_hand() -> None:
         "observations_with_repeats": 1,
         "observations_without_median": 0,
         "jobs_censored": 0,
+        "jobs_with_energy": 0,
     }
+
+
+def test_energy_by_hand_of_the_jobs_that_were_measured_and_not_stopped() -> None:
+    """Medians of 300, 500 J and of 300 x 100, 500 x 200 J s; 0 is a meter that was off, a job at its limit a part."""
+    runs = [(2, 100.0, 300.0), (2, 200.0, 500.0), (2, 400.0, None), (2, 50.0, 0.0), (8, 50.0, None)]
+    stopped = {"procs": 2, "runtime_s": 600.0, "requested_s": 600.0, "state": "TIMEOUT", "energy_j": 9.0}
+    table, _ = grouped([*({"procs": n, "runtime_s": t, "energy_j": j} for n, t, j in runs), stopped])
+    observations, report = observe(table)
+    two, eight = observations.to_pylist()
+    assert (two["n_jobs"], two["n_energy"]) == (5, 2)
+    assert (two["energy_j_median"], two["energy_delay_js_median"]) == (400.0, 65_000.0)
+    assert (eight["n_energy"], eight["energy_j_median"], eight["energy_delay_js_median"]) == (0, None, None)
+    assert report.facts["jobs_with_energy"] == 2
 
 
 def test_a_runtime_cut_at_its_limit_enters_as_a_lower_bound() -> None:

@@ -295,12 +295,31 @@ def test_the_real_document_gives_the_jobs_of_the_text(folder: str) -> None:
     found, _, report = ingest([SHARED / folder / "sacct-duplicates.json.gz"], site, IngestSettings())
     assert report.set_aside["step"] == said.set_aside["step"]
     # The text's working directory of jobs 1 and 2 was changed by hand (README there); codes are what 22.05 leaves out.
-    # The document of 22.05 has no submit line, so that nothing tells --mem-per-cpu from --mem.
+    # The document of 22.05 has no submit line; the next test looks at what tells --mem-per-cpu from --mem there.
     free = {"source_file", "source_line", "work_dir_hash", "requested_memory"}
     for left, right in zip(found.to_pylist(), texts.to_pylist(), strict=True):
         for name in left.keys() - free:
             is_lost = name in ("exit_code", "derived_exit_code") and left[name] is None
             assert left[name] == right[name] or is_lost, (name, left[name], right[name], left["job_id"])
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("folder", ["real-slurm-22.05.8", "real-slurm-22.05.8-cgroup"])
+def test_memory_as_typed_in_the_real_document_is_what_submit_lines_say(folder: str) -> None:
+    text_path = SHARED / folder / "sacct-P-ALL-duplicates.txt.gz"
+    if not text_path.exists():
+        pytest.skip(f"{text_path.name} of {folder} is not here")
+    site, settings = SiteSettings(name="minisim"), IngestSettings(keep_submit_line=True)
+    texts, _, _ = ingest([text_path], site, settings)
+    found, _, _ = ingest([SHARED / folder / "sacct-duplicates.json.gz"], site, settings)
+    typed = {"--mem-per-cpu": "/processor", "--mem": "/node"}
+    n_told = 0
+    for left, right in zip(found.to_pylist(), texts.to_pylist(), strict=True):
+        asked = next((per for option, per in typed.items() if f"{option}=" in (right["submit_tokens"] or "")), "")
+        told = left["requested_memory"] or ""
+        assert not asked or not told or told == right["requested_memory"], (told, right["submit_tokens"])
+        n_told += bool(asked and told)
+    assert n_told >= 10
 
 
 def test_the_layout_names_what_is_found_and_who_wrote_it() -> None:

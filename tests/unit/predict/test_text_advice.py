@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pipeline.predict.cost import CostSettings, cost_of
+from pipeline.predict.energy import Energy
 from pipeline.predict.text_advice import choices, sentence
 from pipeline.predict.weak_scaling import weak_scaling
 
@@ -38,6 +39,24 @@ def test_a_code_that_does_not_scale_has_one_answer() -> None:
     assert (one.procs, one.why) == (1, "the best trade-off, the cheapest and the fastest")
     assert one.price == pytest.approx(0.05)
     assert choices(*[np.empty(0)] * 4, CostSettings()) == []
+
+
+def test_one_count_is_no_recommendation_and_unknown_ends_are_said() -> None:
+    (one,) = choices(np.array([4.0]), np.array([60.0]), np.array([50.0]), np.array([np.nan]), CostSettings())
+    assert sentence(one) == "The only count that ran: 4 processors, 60 s (80%: 50 to unknown), 0.0667 processor-hours."
+
+
+def test_measured_energy_stands_beside_a_choice_and_the_least_is_named() -> None:
+    energy_j = np.array([1000.0, 900, 800, 1200, np.nan])
+    found = {one.procs: one for one in choices(PROCS, AMDAHL_S, AMDAHL_S, AMDAHL_S, CostSettings(), energy_j)}
+    assert ", 1,200 J measured, efficiency" in sentence(found[8]) and "measured" not in sentence(found[16])
+    energy = Energy.of(PROCS, energy_j, energy_j * AMDAHL_S)
+    assert energy is not None and list(energy.procs) == [1, 2, 4, 8]
+    assert energy.sentence() == (
+        "Of 4 measured counts 4 processors took least energy, 800 J a run, and 8 least energy times runtime, "
+        "918,000 J s."
+    )
+    assert Energy.of(PROCS, np.full(5, np.nan), np.full(5, np.nan)) is None
 
 
 def test_gustafsons_serial_fraction_is_recovered() -> None:
