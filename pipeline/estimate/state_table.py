@@ -13,6 +13,7 @@ from pipeline.core.errors import InputError
 from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.core.tables import STATE
 from pipeline.core.text import printable
+from pipeline.estimate.advantage import Advantage
 from pipeline.estimate.alike_kernel import Memory
 from pipeline.estimate.blend import Beliefs
 from pipeline.estimate.chains import Chain, linked
@@ -24,7 +25,7 @@ from pipeline.estimate.state import NAMED, OVER, Outputs, Over, Record, State, n
 from pipeline.estimate.submits import Jobs, derived
 from pipeline.estimate.trees import Forest
 
-FORMAT = 1
+FORMAT = 2
 """Raised when the arrays change their meaning: a State of another format is refused, and learnt again."""
 
 KINDS = {"floats": "f", "integers": "i", "flags": "b", "texts": "O"}
@@ -100,7 +101,7 @@ def arrays_of(state: State) -> dict[str, Array]:
         "requests": state.requests, "kind_keys": state.kind_keys, "jobs": state.jobs, "sittings": state.sittings,
         "chain.keys": state.chain.keys, "submitters": state.submitters,
         "kinds": state.kinds, "beliefs": state.beliefs, "quick_beliefs": state.quick_beliefs,
-        "record": state.record, "over": state.over,
+        "advantage": state.advantage, "record": state.record, "over": state.over,
         **{f"memories.{name}": memory for name, memory in state.memories.items()},
     }  # fmt: skip
     found = {f"{name}.{key}": value for name, part in parts.items() for key, value in part._asdict().items()}
@@ -130,6 +131,7 @@ def state_of(arrays: Mapping[str, Array], *, goes_on: bool = True) -> State:
         memories={name: _part(Memory, arrays, f"memories.{name}") for name in memories}, chain=_chain(arrays),
         submitters=_part(Submitters, arrays, "submitters"), kinds=_part(Kinds, arrays, "kinds"),
         beliefs=_part(Beliefs, arrays, "beliefs"), quick_beliefs=_part(Beliefs, arrays, "quick_beliefs"),
+        advantage=_part(Advantage, arrays, "advantage"),
         forest=Forest(
             tuple(arrays["forest.models"]), int(arrays["forest.n_ended"][0]), int(arrays["forest.n_fitted"][0]),
             arrays["forest.window"],
