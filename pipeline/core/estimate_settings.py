@@ -88,7 +88,7 @@ class ForecastSettings(Section):
     half_life_all_days: float = Field(90.0, gt=0, description="... and in how many days half of everybody's is undone.")
     half_life_user_days: float = Field(365.0, gt=0, description="... and half of a user's, in days.")
     half_life_lead_days: float = Field(
-        30.0, gt=0, description="... and half of by how much `alike` alone erred less than the combination, in days;"
+        60.0, gt=0, description="... and half of by how much `alike` alone erred less than the combination, in days;"
     )
     lead_errors: float = Field(
         5.0, gt=0, description="... it answers alone where it is ahead by so many standard errors, in part before."
