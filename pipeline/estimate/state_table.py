@@ -113,7 +113,7 @@ def arrays_of(state: State) -> dict[str, Array]:
         **{f"names.{name}": texts(state.names[name]) for name in NAMED},
         "ids": texts(name for name, keeps in zip(state.ids, is_open, strict=True) if keeps), "progress": state.progress,
         "rungs": state.rungs, "forest.models": texts(forest.models), "forest.window": forest.window,
-        "forest.n_ended": np.array([forest.n_ended]), "forest.n_fitted": np.array([forest.n_fitted]),
+        "forest.longest_s": np.array([forest.longest_s]), "forest.n_ended": np.array([forest.n_ended]), "forest.n_fitted": np.array([forest.n_fitted]),
         "chain.session": chain.session, "chain.level": chain.level, "chain.n_entries": chain.latest.n_entries,
         "chain.runtime_s": chain.latest.runtime_s, "chain.is_stopped": np.isinf(chain.latest.bound_s),
     }  # fmt: skip
@@ -133,8 +133,8 @@ def state_of(arrays: Mapping[str, Array], *, goes_on: bool = True) -> State:
         beliefs=_part(Beliefs, arrays, "beliefs"), quick_beliefs=_part(Beliefs, arrays, "quick_beliefs"),
         advantage=_part(Advantage, arrays, "advantage"),
         forest=Forest(
-            tuple(arrays["forest.models"]), int(arrays["forest.n_ended"][0]), int(arrays["forest.n_fitted"][0]),
-            arrays["forest.window"],
+            tuple(arrays["forest.models"]), float(arrays["forest.longest_s"][0]), int(arrays["forest.n_ended"][0]),
+            int(arrays["forest.n_fitted"][0]), arrays["forest.window"],
         ),
         rungs=arrays["rungs"], record=_part(Record, arrays, "record"), over=_part(Over, arrays, "over"),
         n_submits=int(arrays["n_submits"][0]),
