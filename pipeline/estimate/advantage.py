@@ -62,7 +62,8 @@ def favour(
 def _weight(held: Advantage, sure: float) -> float:
     if held.sum_s[0] <= 0:
         return 0.0
-    return min(held.sum_s[0] / math.sqrt(held.squares[0]) / sure, 1.0)
+    weight: float = min(held.sum_s[0] / math.sqrt(held.squares[0]) / sure, 1.0)
+    return weight
 
 
 @kernel

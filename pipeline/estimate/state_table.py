@@ -113,7 +113,8 @@ def arrays_of(state: State) -> dict[str, Array]:
         **{f"names.{name}": texts(state.names[name]) for name in NAMED},
         "ids": texts(name for name, keeps in zip(state.ids, is_open, strict=True) if keeps), "progress": state.progress,
         "rungs": state.rungs, "forest.models": texts(forest.models), "forest.window": forest.window,
-        "forest.longest_s": np.array([forest.longest_s]), "forest.n_ended": np.array([forest.n_ended]), "forest.n_fitted": np.array([forest.n_fitted]),
+        "forest.n_ended": np.array([forest.n_ended]), "forest.n_fitted": np.array([forest.n_fitted]),
+        "forest.longest_s": np.array([forest.longest_s]),
         "chain.session": chain.session, "chain.level": chain.level, "chain.n_entries": chain.latest.n_entries,
         "chain.runtime_s": chain.latest.runtime_s, "chain.is_stopped": np.isinf(chain.latest.bound_s),
     }  # fmt: skip
