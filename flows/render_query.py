@@ -34,7 +34,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], acco
 
 def reasons(found: Mapping[str, Any]) -> list[str]:
     """What the answer rests on and how far to trust it, in sentences."""
-    said = [_basis(found), trust(found), _age(found)]
+    said = [_basis(found), *_unusual(found), trust(found), _age(found)]
     if found["is_usual_procs"]:
         said.insert(0, f"--procs is not given: the answer is for {found['procs']:,}, as jobs like it had.")
     requested_s = found["job"].get("requested_s")
@@ -67,6 +67,24 @@ def _basis(found: Mapping[str, Any]) -> str:
         f"It rests on {_jobs(found['n_submitter'])} of {who} that ended{of_program}, {found['n_kind']:,} of any "
         f"application with the same time and processors asked for, and on {everybody}."
     )
+
+
+def _unusual(found: Mapping[str, Any]) -> list[str]:
+    """A warning where the submitter has never asked for anything near this time; else nothing."""
+    if not found["is_unusual_request"]:
+        return []
+    least, most = span(found["least_requested_s"]), span(found["most_requested_s"])
+    asked = least if least == most else f"{least} to {most}"
+    # On first thirds 80% intervals of such longer requests held 54 to 74%, of shorter ones 77 to 83%.
+    doubt = (
+        "the answer supposes that it runs longer, and its quantiles promise too much"
+        if (found["job"]["requested_s"] > found["most_requested_s"])
+        else "the answer supposes that it runs no longer"
+    )
+    return [
+        f"This request is unusual: none of the submitter's {_jobs(found['n_remembered'])} compared with asked for half "
+        f"to twice as much. They asked for {asked} and took {span(found['usual_runtime_s'])} in the median; {doubt}."
+    ]
 
 
 def _jobs(count: int) -> str:

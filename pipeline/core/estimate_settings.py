@@ -87,6 +87,12 @@ class ForecastSettings(Section):
     step_user_quick: float = Field(0.3, ge=0, description="... and in a second blend, quicker to learn.")
     half_life_all_days: float = Field(90.0, gt=0, description="... and in how many days half of everybody's is undone.")
     half_life_user_days: float = Field(365.0, gt=0, description="... and half of a user's, in days.")
+    half_life_lead_days: float = Field(
+        60.0, gt=0, description="... and half of by how much `alike` alone erred less than the combination, in days;"
+    )
+    lead_errors: float = Field(
+        5.0, gt=0, description="... it answers alone where it is ahead by so many standard errors, in part before."
+    )
     coverage_step: float = Field(
         0.005, gt=0, lt=1, description="How far one job moves a quantile, in steps of the quantiles it lies between."
     )

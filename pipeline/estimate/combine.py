@@ -8,6 +8,7 @@ import numpy as np
 
 from pipeline.core.arrays import Floats, Ints, median
 from pipeline.estimate import features, kinds
+from pipeline.estimate.advantage import Pair, favour
 from pipeline.estimate.alike import alike_at
 from pipeline.estimate.blend import Answers, Pace, blend
 from pipeline.estimate.calibrate import calibrate
@@ -143,7 +144,7 @@ def _blend(
     state: State, jobs: Jobs, past: Jobs, events: Events, outputs: Outputs, past_outputs: Outputs,
     settings: ForecastSettings,
 ) -> None:  # fmt: skip
-    """Set the two blends, and the centre: the median of both and of all methods, so that no burst moves it alone."""
+    """Set the two blends, and the centre: their common answer, or that of `alike` where it has erred less."""
     for step_user, beliefs, name in (
         (settings.step_user, state.beliefs, "blend_s"),
         (settings.step_user_quick, state.quick_beliefs, "quick_blend_s"),
@@ -153,8 +154,16 @@ def _blend(
         )
         own, held = (Answers(rows.method_s, rows.scale_s, getattr(rows, name)) for rows in (outputs, past_outputs))
         blend(jobs, past, events, own, held, FIRST_LOG, beliefs, pace)
+    outputs.center_s[:] = favour(
+        past, events, _pair(outputs), _pair(past_outputs), state.advantage, DAY_S * settings.half_life_lead_days,
+        settings.lead_errors,
+    )  # fmt: skip
+
+
+def _pair(outputs: Outputs) -> Pair:
+    """`alike`, and the median of both blends and of all methods, so that no burst moves it alone."""
     three = np.stack([outputs.blend_s, outputs.quick_blend_s, outputs.method_s[:, -1]])
-    outputs.center_s[:] = np.sort(three, axis=0)[1]
+    return Pair(np.ascontiguousarray(outputs.method_s[:, 0]), np.sort(three, axis=0)[1])
 
 
 def _ladder(rungs_s: Floats, center_s: Floats, jobs: Jobs, grace_s: float) -> Floats:

@@ -13,11 +13,15 @@ from pipeline.estimate.history import WHAT, WHO, History
 from pipeline.estimate.keys import numbers
 from pipeline.estimate.score import scores
 from pipeline.estimate.state import Record, State
-from pipeline.estimate.submits import jobs_of
+from pipeline.estimate.submits import Jobs, jobs_of
 from pipeline.estimate.walltime import recoded
 
 SUBMITTERS_PROGRAM = chains.OWN + 2
 """The chain's level of a submitter's jobs of one program."""
+
+
+NEAR = 2.0
+"""Requests up to this ratio apart are near one another."""
 
 
 class Basis(NamedTuple):
@@ -30,6 +34,16 @@ class Basis(NamedTuple):
     n_program: Ints
     n_kind: Ints
     n_everybody: Ints
+    n_remembered: Ints
+    """The submitter's latest ended jobs that are compared with and asked for a time; of a burst a few."""
+    n_near_request: Ints
+    """Of these, those that asked for half to twice as much."""
+    is_unusual_request: Bools
+    """More than twice the most, or less than half the least, that these asked for."""
+    least_requested_s: Floats
+    most_requested_s: Floats
+    usual_runtime_s: Floats
+    """The lower median of what these took, s."""
 
 
 def questions_of(jobs: Sequence[Mapping[str, Value]], submit_s: Floats, timezone: str) -> History:
@@ -75,7 +89,24 @@ def basis_of(state: State, questions: History) -> Basis:
         np.where(jobs.what < 0, 0, _counted(n_entries, of_program)),
         _counted(state.kinds.state[:, kinds.N_ENDED], kind),
         _counted(n_entries, of_everybody),
+        *_remembered(state, jobs),
     )
+
+
+def _remembered(state: State, jobs: Jobs) -> tuple[Ints, Ints, Bools, Floats, Floats, Floats]:
+    """The last columns of Basis; NaN where no such job is remembered."""
+    places = state.memories["alike"].ended[jobs.who]
+    requested_s, asked_s = np.append(state.jobs.requested_s, 0.0)[places], jobs.requested_s
+    is_held = (places >= 0) & (requested_s > 0)
+    n_held = is_held.sum(axis=1)
+    near = is_held & (requested_s <= NEAR * asked_s[:, None]) & (requested_s * NEAR >= asked_s[:, None])
+    least_s = np.min(np.where(is_held, requested_s, np.inf), axis=1)
+    most_s = np.max(np.where(is_held, requested_s, -np.inf), axis=1)
+    is_unusual = (n_held > 0) & (asked_s > 0) & ((asked_s > NEAR * most_s) | (asked_s * NEAR < least_s))
+    runtime_s = np.sort(np.where(is_held, np.append(state.jobs.runtime_s, np.inf)[places], np.inf), axis=1)
+    usual_s = runtime_s[np.arange(len(places)), np.maximum(n_held - 1, 0) // 2]
+    told = (np.where(n_held > 0, column, np.nan) for column in (least_s, most_s, usual_s))
+    return n_held, near.sum(axis=1), is_unusual, *told
 
 
 def usual_procs(state: State, questions: History) -> Floats:
@@ -105,4 +136,3 @@ def _counted(counts: Ints | Floats, codes: Ints) -> Ints:
     """A count per code, 0 where it is unknown."""
     found: Ints = np.where(codes >= 0, np.nan_to_num(counts[codes]), 0).astype(np.int64)
     return found
-

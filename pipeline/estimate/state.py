@@ -8,6 +8,7 @@ import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.estimate import alike, chains, features, kinds
+from pipeline.estimate.advantage import Advantage, no_advantage
 from pipeline.estimate.alike_kernel import Memory
 from pipeline.estimate.blend import Beliefs, beliefs
 from pipeline.estimate.chains import Chain, no_chain
@@ -75,6 +76,7 @@ class State:
     kinds: kinds.Kinds
     beliefs: Beliefs
     quick_beliefs: Beliefs
+    advantage: Advantage
     forest: Forest
     rungs: Floats
     record: Record
@@ -94,7 +96,7 @@ def no_state(memories: Sequence[str], first_log: Floats, first_rungs: Floats, n_
         jobs=no_jobs(), ids=[], progress=none, outputs=no_outputs(0, n_seen, len(first_log), n_quantiles),
         sittings=no_sittings(), memories={name: alike.no_memory() for name in memories}, chain=no_chain(),
         submitters=features.no_submitters(), kinds=kinds.no_kinds(), beliefs=beliefs(first_log),
-        quick_beliefs=beliefs(first_log),
+        quick_beliefs=beliefs(first_log), advantage=no_advantage(),
         forest=no_forest(), rungs=first_rungs.copy(), record=Record(np.empty(0), np.empty((0, n_quantiles))),
         over=Over(none, np.empty(0)),
     )  # fmt: skip

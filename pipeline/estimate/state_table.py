@@ -12,6 +12,7 @@ from pipeline.core.arrays import Array
 from pipeline.core.buffers import list_values, lists
 from pipeline.core.errors import InputError
 from pipeline.core.tables import STATE
+from pipeline.estimate.advantage import Advantage
 from pipeline.estimate.alike_kernel import Memory
 from pipeline.estimate.blend import Beliefs
 from pipeline.estimate.chains import Chain, linked
@@ -27,7 +28,7 @@ from pipeline.estimate.trees import Forest
 if TYPE_CHECKING:
     from pipeline.core.estimate_settings import ForecastSettings
 
-FORMAT = 1
+FORMAT = 2
 """Raised when the arrays change their meaning: a State of another format is refused, and learnt again."""
 
 KINDS = {"floats": "f", "integers": "i", "flags": "b", "texts": "O"}
@@ -108,7 +109,7 @@ def arrays_of(state: State) -> dict[str, Array]:
         "requests": state.requests, "kind_keys": state.kind_keys, "jobs": state.jobs, "sittings": state.sittings,
         "chain.keys": state.chain.keys, "submitters": state.submitters,
         "kinds": state.kinds, "beliefs": state.beliefs, "quick_beliefs": state.quick_beliefs,
-        "record": state.record, "over": state.over,
+        "advantage": state.advantage, "record": state.record, "over": state.over,
         **{f"memories.{name}": memory for name, memory in state.memories.items()},
     }  # fmt: skip
     found = {f"{name}.{key}": value for name, part in parts.items() for key, value in part._asdict().items()}
@@ -121,6 +122,7 @@ def arrays_of(state: State) -> dict[str, Array]:
         "ids": texts(name for name, keeps in zip(state.ids, is_open, strict=True) if keeps), "progress": state.progress,
         "rungs": state.rungs, "forest.models": texts(forest.models), "forest.window": forest.window,
         "forest.n_ended": np.array([forest.n_ended]), "forest.n_fitted": np.array([forest.n_fitted]),
+        "forest.longest_s": np.array([forest.longest_s]),
         "chain.session": chain.session, "chain.level": chain.level, "chain.n_entries": chain.latest.n_entries,
         "chain.runtime_s": chain.latest.runtime_s, "chain.is_stopped": np.isinf(chain.latest.bound_s),
     }  # fmt: skip
@@ -138,9 +140,10 @@ def state_of(arrays: Mapping[str, Array], *, goes_on: bool = True) -> State:
         memories={name: _part(Memory, arrays, f"memories.{name}") for name in memories}, chain=_chain(arrays),
         submitters=_part(Submitters, arrays, "submitters"), kinds=_part(Kinds, arrays, "kinds"),
         beliefs=_part(Beliefs, arrays, "beliefs"), quick_beliefs=_part(Beliefs, arrays, "quick_beliefs"),
+        advantage=_part(Advantage, arrays, "advantage"),
         forest=Forest(
-            tuple(arrays["forest.models"]), int(arrays["forest.n_ended"][0]), int(arrays["forest.n_fitted"][0]),
-            arrays["forest.window"],
+            tuple(arrays["forest.models"]), float(arrays["forest.longest_s"][0]), int(arrays["forest.n_ended"][0]),
+            int(arrays["forest.n_fitted"][0]), arrays["forest.window"],
         ),
         rungs=arrays["rungs"], record=_part(Record, arrays, "record"), over=_part(Over, arrays, "over"),
         n_submits=int(arrays["n_submits"][0]),

@@ -29,11 +29,12 @@ LEAST_S = 60.0
 class Forest(NamedTuple):
     """The models in use, one a share, as LightGBM's text (none before the first fit), and the jobs they wait for.
 
-    `n_ended`: jobs that have ended; `n_fitted`: how many had when the models were fitted; `window`: places of the
-    latest ended jobs, in order of end.
+    `longest_s`: the largest unit among the jobs that the models were fitted to; `n_ended`: jobs that have ended;
+    `n_fitted`: how many had when the models were fitted; `window`: places of the latest ended jobs, in order of end.
     """
 
     models: tuple[str, ...]
+    longest_s: float
     n_ended: int
     n_fitted: int
     window: Ints
@@ -41,7 +42,7 @@ class Forest(NamedTuple):
 
 def no_forest() -> Forest:
     """Nothing fitted yet."""
-    return Forest((), 0, 0, np.empty(0, np.int64))
+    return Forest((), np.inf, 0, 0, np.empty(0, np.int64))
 
 
 def unit_s(jobs: Jobs, typical_s: Floats) -> Floats:
@@ -56,23 +57,26 @@ def boosted_at(
     """(jobs, shares) quantiles, s, at most the request, NaN before the first fit; the forest after all ends.
 
     Models are fitted when the 500th, 1,000th, 2,000th, 4,000th job has ended, and then every `refit_jobs`, to the
-    `window_jobs` that had ended last. `seen` and `past_seen`: what the trees see of each job; units: see unit_s.
+    `window_jobs` that had ended last. A unit beyond theirs counts as the largest of theirs: what share of it jobs take,
+    nothing says. `seen` and `past_seen`: what the trees see of each job; units: see unit_s.
     """
     is_learnt = past.is_learnt[events.by_end]
     order = np.concatenate([forest.window, events.by_end[is_learnt]])
     n_ended = forest.n_ended + np.append(0, np.cumsum(is_learnt))[events.ended]
     begins = len(forest.window) - forest.n_ended
     found, models, fitted = np.full((len(seen), len(shares)), np.nan), forest.models, forest.n_fitted
+    longest_s, counted_s = forest.longest_s, np.minimum(units, forest.longest_s)
     _predict(found, models, n_ended[:-1] < np.inf, seen)
     for count in _refits(fitted, int(n_ended[-1]), settings.refit_jobs):
         # In order of submit, so that jobs that end in the same second make the same trees in any order.
         known = np.sort(order[max(0, begins + count - settings.window_jobs) : begins + count])
         target = _target(past, past_units, known)
         models = tuple(_fitted(past_seen[known], target, past_units[known], share, settings) for share in shares)
-        fitted = count
-        _predict(found, models, n_ended[:-1] >= count, seen)
-    found = capped(np.maximum(found * units[:, None], 1.0), jobs.requested_s)
-    return found, Forest(models, int(n_ended[-1]), fitted, order[-settings.window_jobs :])
+        fitted, longest_s, is_later = count, float(past_units[known].max()), n_ended[:-1] >= count
+        counted_s[is_later] = np.minimum(units[is_later], longest_s)
+        _predict(found, models, is_later, seen)
+    found = capped(np.maximum(found * counted_s[:, None], 1.0), jobs.requested_s)
+    return found, Forest(models, longest_s, int(n_ended[-1]), fitted, order[-settings.window_jobs :])
 
 
 def _target(past: Jobs, units: Floats, places: Ints) -> Floats:

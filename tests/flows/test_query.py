@@ -279,3 +279,32 @@ def test_sizes_with_units(text: str, expected: float) -> None:
 
 def test_spans_read_well() -> None:
     assert [span(s) for s in (42, 300, 9_000, 200_000, None)] == ["42 s", "5.0 min", "2.5 h", "2.3 d", "unknown"]
+
+
+def test_a_request_unlike_the_submitter_s_others_is_said_to_be(tmp_path: Path, walltime: Walltime) -> None:
+    """A user of half-minute jobs who asks for an hour: the answer may follow the request, but it says so."""
+    rows = [
+        {
+            "user": "ada" if n % 2 else "bob", "submit_s": 3_600 * n, "start_s": 3_600 * n, "procs": 4,
+            "end_s": 3_600 * n + (28 if n % 2 else 7_200), "runtime_s": 28.0 if n % 2 else 7_200.0,
+            "requested_s": 120.0 if n % 2 else 14_400.0,
+        }
+        for n in range(200)
+    ]  # fmt: skip
+    published = put_out(learn_state(jobs_of(rows), SiteSettings(name="here"), SETTINGS)[0], tmp_path, RunSettings())
+    given = ("--user", "ada", "--procs", 4, "--requested")
+    found = asked(walltime, published, *given, "1h")
+    assert found["is_unusual_request"] and found["n_remembered"] == 48 and found["n_near_request"] == 0
+    assert (found["least_requested_s"], found["most_requested_s"], found["usual_runtime_s"]) == (120, 120, 28)
+    shown = " ".join(walltime("query", "--from", published, *given, "1h").out.split())
+    assert "This request is unusual: none of the submitter's 48 jobs compared with asked for half to twice" in shown
+    assert "They asked for 2.0 min and took 28 s in the median; the answer supposes that it runs longer" in shown
+    for usual, n_near in (("2m", 48), ("4m", 48), ("1m", 48)):
+        found = asked(walltime, published, *given, usual)
+        assert not found["is_unusual_request"] and found["n_near_request"] == n_near
+        assert "unusual" not in walltime("query", "--from", published, *given, usual).out
+    assert asked(walltime, published, *given, "59s")["is_unusual_request"]
+    for unknown in (("--user", "ada", "--procs", 4), ("--user", "nobody", "--requested", "1h"), ("--requested", "1h")):
+        found = asked(walltime, published, *unknown)
+        assert not found["is_unusual_request"] and found["n_near_request"] == 0
+    assert asked(walltime, published, "--user", "nobody", "--requested", "1h")["usual_runtime_s"] is None
