@@ -24,7 +24,7 @@ from pipeline.estimate.state import NAMED, OVER, Outputs, Over, Record, State, n
 from pipeline.estimate.submits import Jobs, derived
 from pipeline.estimate.trees import Forest
 
-FORMAT = 1
+FORMAT = 2
 """Raised when the arrays change their meaning: a State of another format is refused, and learnt again."""
 
 KINDS = {"floats": "f", "integers": "i", "flags": "b", "texts": "O"}
