@@ -100,6 +100,7 @@ def with_waiting(state: TableState, waiting: Jobs, is_wanted: Bools) -> TableSta
         state,
         waiting=waiting.take(is_wanted),
         class_=state.class_[is_wanted],
+        n_jobs=state.n_jobs[is_wanted],
         quantiles_s=state.quantiles_s[is_wanted],
         ladder_s=state.ladder_s[is_wanted],
     )
@@ -140,7 +141,8 @@ def _answers(state: TableState, asks: Asks) -> Answers:
         np.full((n, len(QUANTILES)), np.nan), np.full(n, -1), np.full((n, 2), -1), np.zeros(n, np.int64), np.zeros(n),
         np.full(n, -np.inf), np.full(n, -1), np.full((n_kept, N_RUNGS), np.nan),
     )  # fmt: skip
-    found.class_[:n_waiting], found.quantiles[:n_waiting] = state.class_, state.quantiles_s
+    found.class_[:n_waiting], found.n_jobs[:n_waiting] = state.class_, state.n_jobs
+    found.quantiles[:n_waiting] = state.quantiles_s
     runtime_s = state.waiting.runtime_s[:, None]
     found.positions[:n_waiting, 0] = (state.ladder_s < runtime_s).sum(axis=1)
     found.positions[:n_waiting, 1] = (state.ladder_s <= runtime_s).sum(axis=1)
@@ -172,6 +174,7 @@ def _left(
         burst_jobs=memory.burst_jobs[burst_codes],
         waiting=waiting,
         class_=answers.class_[is_waiting],
+        n_jobs=answers.n_jobs[is_waiting],
         quantiles_s=answers.quantiles[is_waiting],
         ladder_s=answers.ladders[asks.ladder[is_waiting]],
         calibration=calibration,

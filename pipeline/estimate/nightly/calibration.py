@@ -2,7 +2,10 @@
 
 A class of rows counts, per rung of the ladder, how many of its jobs ended below it, with a half-life. On top, each
 level is moved against the shortfall of coverage of late, as the integral term of conformal PID control does
-(Angelopoulos, Candes & Tibshirani 2023), no faster than the feedback arrives.
+(Angelopoulos, Candes & Tibshirani 2023), no faster than the feedback arrives. What the tables that are being served
+will make good already is taken off the shortfall first (a predictor of the delayed response, Smith 1957): otherwise the
+same shortfall is made good once a night until the feedback is there. Rows of few jobs have a shortfall of their own,
+shrunk to that of all rows.
 """
 
 from typing import NamedTuple
@@ -20,6 +23,12 @@ EFFECTIVE = np.array([1.5, 3.0, 6.0, 12.0])
 OF_REQUEST, OF_ALL, EVERY = 15, 16, 17
 """Classes of the rows of no who, and of all rows together; before them five for each of three groups of kinds."""
 
+FEW_JOBS = 5
+"""Jobs of its own key from which a row is no longer one of few."""
+
+FEW, ENOUGH, ALL_ROWS = range(3)
+"""Groups of rows with a shortfall of their own, and all rows together."""
+
 ABOVE_ALL = 1e-3
 """Nearest that a level comes to 0 or 1."""
 
@@ -33,18 +42,21 @@ class Calibration(NamedTuple):
     counts: Floats
     """(2, classes, rungs + 1) jobs by the first rung that is not shorter, and by the first one that is longer."""
     shortfall: Floats
-    """Per target, jobs that a quantile should have held, less those that it held."""
+    """(groups, targets) jobs that a quantile should have held, less those that it held."""
+    underway: Floats
+    """(groups, targets) jobs more than the target's share that tables will hold of jobs whose ends are not known."""
     scored: Floats
-    """Jobs behind it, and days."""
+    """(groups) jobs behind the shortfall."""
     day: Floats
-    """Last day counted; -1: none."""
+    """Last day counted (-1: none), and how many days are behind the shortfall."""
 
 
 def empty_calibration(n_targets: int, prior_jobs: float, prior_spread: float) -> Calibration:
     """No job counted, but what is assumed of all."""
     counts = np.zeros((2, EVERY + 1, N_RUNGS + 1))
     counts[:, EVERY] = assumed_counts(prior_jobs, prior_spread)
-    return Calibration(counts, np.zeros(n_targets), np.zeros(2), np.full(1, -1.0))
+    per_target = np.zeros((ALL_ROWS + 1, n_targets))
+    return Calibration(counts, per_target, per_target.copy(), np.zeros(ALL_ROWS + 1), np.array([-1.0, 0.0]))
 
 
 @kernel
@@ -60,20 +72,41 @@ def class_of(kind: int, effective: float) -> int:
 
 
 @kernel
-def begin_day(end_s: float, weights: Weights, calibration: Calibration) -> None:
+def group_of(n_jobs: int) -> int:
+    """The group of a row with so many jobs of its own key."""
+    return FEW if n_jobs < FEW_JOBS else ENOUGH
+
+
+@kernel
+def begin_day(end_s: float, targets: Floats, weights: Weights, calibration: Calibration) -> None:
     """Let older counts fade, where a job ended on a later day than the last one counted."""
     today, day = np.floor(end_s / 86_400.0), calibration.day
     if today <= day[0]:
         return
     if day[0] >= 0:
+        _serve(today - day[0], targets, weights, calibration)
         _fade(calibration, 0.5 ** ((today - day[0]) / weights.half_life_days))
         kept = 0.5 ** ((today - day[0]) / weights.level_half_life_days)
-        for k in range(len(calibration.shortfall)):
-            calibration.shortfall[k] *= kept
-        calibration.scored[0] *= kept
+        for group in range(ALL_ROWS + 1):
+            calibration.scored[group] *= kept
+            for k in range(len(targets)):
+                calibration.shortfall[group, k] *= kept
         # Of days on end these are at most half-life / ln 2.
-        calibration.scored[1] += (1 - kept) * (weights.level_half_life_days / np.log(2.0) - calibration.scored[1])
+        day[1] += (1 - kept) * (weights.level_half_life_days / np.log(2.0) - day[1])
     day[0] = today
+
+
+@kernel
+def _serve(n_days: float, targets: Floats, weights: Weights, calibration: Calibration) -> None:
+    """Tables of this calibration answer for so many days; older ones have answered what they were to make good."""
+    ahead_days = weights.delay_days * (1 - np.exp(-n_days / weights.delay_days))
+    for k in range(len(targets)):
+        # All rows come last, because the levels of the groups depend on what of theirs is underway.
+        for group in range(ALL_ROWS + 1):
+            more = _level(k, group, targets[k], weights, calibration) - targets[k]
+            n_jobs = ahead_days * calibration.scored[group] / max(calibration.day[1], 1.0)
+            underway = calibration.underway[group, k] * (1 - ahead_days / weights.delay_days)
+            calibration.underway[group, k] = underway + more * n_jobs
 
 
 @kernel
@@ -89,6 +122,7 @@ def _fade(calibration: Calibration, kept: float) -> None:
 def count(
     runtime_s: float,
     class_: int,
+    group: int,
     lower: int,
     upper: int,
     quantiles_s: Floats,
@@ -99,23 +133,25 @@ def count(
     for one in (class_, EVERY):
         calibration.counts[0, one, lower] += 1.0
         calibration.counts[1, one, upper] += 1.0
-    calibration.scored[0] += 1.0
-    for k in range(len(targets)):
-        # What equals a quantile lies inside the interval that it bounds.
-        is_below = runtime_s < quantiles_s[k] if targets[k] < 0.5 else runtime_s <= quantiles_s[k]
-        calibration.shortfall[k] += targets[k] - (1.0 if is_below else 0.0)
+    for one in (group, ALL_ROWS):
+        calibration.scored[one] += 1.0
+        for k in range(len(targets)):
+            # What equals a quantile lies inside the interval that it bounds.
+            is_below = runtime_s < quantiles_s[k] if targets[k] < 0.5 else runtime_s <= quantiles_s[k]
+            calibration.shortfall[one, k] += targets[k] - (1.0 if is_below else 0.0)
 
 
 @kernel
 def quantiles(
-    class_: int, most: float, ladder: Floats, targets: Floats, weights: Weights, calibration: Calibration, found: Floats
-) -> None:
+    class_: int, group: int, most: float, ladder: Floats, targets: Floats, weights: Weights, calibration: Calibration,
+    found: Floats,
+) -> None:  # fmt: skip
     """Ascending quantiles of one row; the median is the sample's own, at most the request."""
     for k in range(len(targets)):
         if targets[k] == 0.5:
             found[k] = min(ladder[MEDIAN], most)
         else:
-            level = _level(k, targets[k], weights, calibration)
+            level = _level(k, group, targets[k], weights, calibration)
             found[k] = _on_ladder(level, 1 if targets[k] < 0.5 else 0, class_, ladder, weights, calibration)
     found[0] = min(found[0], found[1])
     for k in range(1, len(targets)):
@@ -123,12 +159,21 @@ def quantiles(
 
 
 @kernel
-def _level(k: int, target: float, weights: Weights, calibration: Calibration) -> float:
-    gain = min(weights.level_gain, weights.level_speed * calibration.scored[1] / weights.delay_days)
-    missing = calibration.shortfall[k] / (calibration.scored[0] + weights.level_jobs)
+def _level(k: int, group: int, target: float, weights: Weights, calibration: Calibration) -> float:
+    gain = min(weights.level_gain, weights.level_speed * calibration.day[1] / weights.delay_days)
+    missing = _missing(k, ALL_ROWS, 0.0, weights, calibration)
+    if group != ALL_ROWS:
+        missing = _missing(k, group, missing, weights, calibration)
     shift = min(max(gain * missing / (target * (1 - target)), -MOST_SHIFT), MOST_SHIFT)
     odds = target / (1 - target) * np.exp(shift)
     return float(min(max(odds / (1 + odds), ABOVE_ALL), 1 - ABOVE_ALL))
+
+
+@kernel
+def _missing(k: int, group: int, assumed: float, weights: Weights, calibration: Calibration) -> float:
+    """Share of a group's jobs that is still to be made good; of `level_jobs` more the assumed one."""
+    short = calibration.shortfall[group, k] - calibration.underway[group, k]
+    return float((short + weights.level_jobs * assumed) / (calibration.scored[group] + weights.level_jobs))
 
 
 @kernel

@@ -6,7 +6,15 @@ import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.compiled import entry_kernel, kernel
-from pipeline.estimate.nightly.calibration import Calibration, begin_day, class_of, count, positions, quantiles
+from pipeline.estimate.nightly.calibration import (
+    Calibration,
+    begin_day,
+    class_of,
+    count,
+    group_of,
+    positions,
+    quantiles,
+)
 from pipeline.estimate.nightly.ladder import N_RUNGS, outer_rungs, sample_quantiles
 from pipeline.estimate.nightly.memory import ALL, UP, Facts, Memory, U, Weights, burst_of, remember
 from pipeline.estimate.nightly.sample import Row, Sample, effective_jobs, gather, typical_request_s
@@ -101,9 +109,10 @@ def _learn(
     remember(job, burst_of(job, facts, weights, memory), 1, facts, weights, memory)
     ask = events.ask[job]
     if ask >= 0 and answers.class_[ask] >= 0:
-        begin_day(facts.end_s[job], weights, calibration)
+        begin_day(facts.end_s[job], targets, weights, calibration)
         place, found = answers.positions[ask], answers.quantiles[ask]
-        count(facts.runtime_s[job], answers.class_[ask], place[0], place[1], found, targets, calibration)
+        group = group_of(answers.n_jobs[ask])
+        count(facts.runtime_s[job], answers.class_[ask], group, place[0], place[1], found, targets, calibration)
 
 
 @kernel
@@ -155,7 +164,8 @@ def _make(
     sample_quantiles(sample.n[0], sample.value, sample.weight, sample.code, sample.ladder)
     outer_rungs(requested, typical_request_s(sample) if is_ratio else 1.0, sample.ladder)
     found, most = answers.quantiles[ask], requested if requested > 0 else np.inf
-    quantiles(answers.class_[ask], most, sample.ladder, targets, weights, calibration, found)
+    class_, group = answers.class_[ask], group_of(answers.n_jobs[ask])
+    quantiles(class_, group, most, sample.ladder, targets, weights, calibration, found)
     for k in range(N_RUNGS):
         ladder_s[k] = sample.ladder[k] * (unit if is_ratio else 1.0)
     for k in range(len(targets)):

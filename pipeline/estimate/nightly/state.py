@@ -13,6 +13,7 @@ from pipeline.estimate.nightly.ladder import N_RUNGS
 from pipeline.estimate.score import QUANTILES
 
 CODED = ("who", "what", "queue")
+OWN_ARRAYS = ("burst", "burst_jobs", "class_", "n_jobs", "quantiles_s", "ladder_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ class TableState:
     """Jobs that were answered and ended after `known_s`, or have not ended."""
     class_: Ints
     """Per waiting job the class of the row that answered; -1: none did."""
+    n_jobs: Ints
+    """Per waiting job the jobs of that row's own key."""
     quantiles_s: Floats
     """(waiting, 6) what it answered."""
     ladder_s: Floats
@@ -87,7 +90,7 @@ class TableState:
         arrays |= {f"waiting.{f.name}": getattr(self.waiting, f.name) for f in fields(Jobs)}
         arrays |= {f"calibration.{name}": values for name, values in self.calibration._asdict().items()}
         arrays |= {f"names.{name}": np.array(texts, np.str_) for name, texts in self.names.items()}
-        arrays |= {name: getattr(self, name) for name in ("burst", "burst_jobs", "class_", "quantiles_s", "ladder_s")}
+        arrays |= {name: getattr(self, name) for name in OWN_ARRAYS}
         return arrays | {"known_s": np.array([self.known_s])}
 
     @classmethod
@@ -99,7 +102,7 @@ class TableState:
             calibration=Calibration(*(arrays[f"calibration.{name}"] for name in Calibration._fields)),
             names={name: tuple(str(text) for text in arrays[f"names.{name}"]) for name in CODED},
             known_s=float(arrays["known_s"][0]),
-            **{name: arrays[name] for name in ("burst", "burst_jobs", "class_", "quantiles_s", "ladder_s")},
+            **{name: arrays[name] for name in OWN_ARRAYS},
         )
 
 
@@ -113,6 +116,7 @@ def empty_state(settings: TableSettings) -> TableState:
         burst_jobs=none,
         waiting=jobs,
         class_=none,
+        n_jobs=none,
         quantiles_s=np.empty((0, len(QUANTILES))),
         ladder_s=np.empty((0, N_RUNGS)),
         calibration=empty_calibration(len(QUANTILES), settings.prior_jobs, settings.prior_spread),
