@@ -177,6 +177,11 @@ def _scaling(found: Mapping[str, Any] | None, *, is_faster: bool) -> str:
     return "\n".join([*lines, say(found["advice"], 500)] if found["advice"] else lines)
 
 
+def _ends(low_s: float | None, high_s: float | None) -> str:
+    """An interval; an upper end that no run bounds is said."""
+    return f"{number(low_s)} to {number(high_s) or 'no bound'}"
+
+
 def _predictions(rows: Sequence[Mapping[str, Any]]) -> Table:
     header = (
         "procs", "nodes", "runtime s", "80% of runs", "95% of runs", "speedup", "efficiency", "processor-hours", "cost",
@@ -187,8 +192,8 @@ def _predictions(rows: Sequence[Mapping[str, Any]]) -> Table:
             number(row["procs"]),
             number(row.get("nodes")),
             number(row["runtime_s"]),
-            f"{number(row['runtime_s_lo80'])} to {number(row['runtime_s_hi80'])}",
-            f"{number(row['runtime_s_lo95'])} to {number(row['runtime_s_hi95'])}",
+            _ends(row["runtime_s_lo80"], row["runtime_s_hi80"]),
+            _ends(row["runtime_s_lo95"], row["runtime_s_hi95"]),
             number(row["speedup"]),
             number(row["efficiency"]),
             number(row.get("proc_hours")),

@@ -51,7 +51,7 @@ def with_published_answer(one: Mapping[str, Any], cost: CostSettings) -> dict[st
     if not len(sizes):
         return _answered(one, Answer([], []), cost)
     near = counts[(counts >= sizes.min()) & (counts <= REACH * sizes.max())]
-    asked = np.union1d(sizes, runnable(near, sizes, cost.procs_per_node))
+    asked = np.union1d(sizes, _askable(near, sizes, cost.procs_per_node))
     return _answered(one, _answer(one, one["predictions"], asked, cost), cost)
 
 
@@ -108,7 +108,13 @@ def _counts(observed: Sequence[Mapping[str, Any]], max_procs: int | None, cost: 
     between = np.geomspace(sizes[0], top, _COUNTS).round()
     node = cost.procs_per_node or 1
     found = np.unique(np.concatenate([between, powers, squares, np.maximum(between // node, 1) * node]))
-    return np.union1d(sizes, runnable(found[(found >= sizes[0]) & (found <= top)], sizes, cost.procs_per_node))
+    return np.union1d(sizes, _askable(found[(found >= sizes[0]) & (found <= top)], sizes, cost.procs_per_node))
+
+
+def _askable(counts: Floats, sizes: Floats, procs_per_node: int | None) -> Floats:
+    """Runnable counts, within a node and above one each by itself: squares above one may never be whole nodes."""
+    is_within = counts <= (procs_per_node or np.inf)
+    return np.concatenate([runnable(counts[part], sizes, procs_per_node) for part in (is_within, ~is_within)])
 
 
 def _answer(
@@ -122,7 +128,8 @@ def _answer(
     names = ("procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80")
     found = choices(*(_column(own, name) for name in names), cost, energy_j)
     plain = [_plain(choice) | {"reliability": reliability[choice.procs]} for choice in found]
-    return Answer(plain, [*_sentences(found, counts, reliability), *([measured.sentence()] if measured else [])])
+    frugal = measured.sentence() if measured else ""
+    return Answer(plain, [*_sentences(found, counts, reliability), *([frugal] if frugal else [])])
 
 
 def _plain(choice: Choice) -> dict[str, Any]:

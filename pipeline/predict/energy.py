@@ -27,11 +27,13 @@ class Energy:
         return cls(procs[known], energy_j[known], energy_delay_js[known]) if len(known) else None
 
     def least(self) -> tuple[int, int]:
-        """The counts of least energy and of least energy-delay; of equals the smaller."""
+        """The counts of least energy and of least energy times runtime; of equals the smaller."""
         return int(self.procs[self.energy_j.argmin()]), int(self.procs[self.energy_delay_js.argmin()])
 
     def sentence(self) -> str:
-        """Which measured counts take least."""
+        """Which measured counts take least; empty where there is one only."""
+        if len(self.procs) == 1:
+            return ""
         frugal, both = self.least()
         energy_j, delay_js = self.energy_j.min(), self.energy_delay_js.min()
         counts = f"{len(self.procs):,} measured {plural('count', len(self.procs))}"

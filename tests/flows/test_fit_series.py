@@ -172,10 +172,21 @@ def test_the_answer_keeps_to_squares_and_says_nodes_hours_and_cost(tmp_path: Pat
     found = json.loads(walltime(*asked, "--json").out)["series"][0]
     counts = [int(re.search(r": ([\d,]+) processor", line)[1]) for line in found["answer"] if "processor-hours" in line]
     assert counts and set(counts) <= {1, 4, 9, 16, 25}
+    assert "Counts from 1 to 16 were compared" in shown, "25 would fill no whole nodes"
+    shown = walltime(*asked[:4], "--procs-per-node", "24").out
+    assert "Counts from 1 to 25 were compared" in shown, "no square between 24 and 32 fills whole nodes"
     row = found["predictions"][0]
     assert row["nodes"] == 4
     assert row["proc_hours"] == pytest.approx(32 * row["runtime_s"] / 3600)
     assert row["price"] == pytest.approx(2 * row["proc_hours"])
+
+
+def test_an_upper_end_that_no_run_bounds_is_said(tmp_path: Path, walltime: Walltime) -> None:
+    rows = ((1, 400), (4, 110), (9, 55), (16, 36), (25, 28))
+    (tmp_path / "bt.csv").write_text("procs,runtime_s\n" + "".join(f"{n},{t}\n" for n, t in rows))
+    asked = ("fit-series", tmp_path / "bt.csv", "--predict", "1024")
+    (row,) = json.loads(walltime(*asked, "--json").out)["series"][0]["predictions"]
+    assert row["runtime_s_hi95"] is None and "to no bound" in walltime(*asked).out
 
 
 def test_problem_sizes_lend_one_another_their_curves(tmp_path: Path, walltime: Walltime) -> None:

@@ -57,6 +57,8 @@ def test_measured_energy_stands_beside_a_choice_and_the_least_is_named() -> None
         "918,000 J s."
     )
     assert Energy.of(PROCS, np.full(5, np.nan), np.full(5, np.nan)) is None
+    single = Energy.of(PROCS[:1], energy_j[:1], energy_j[:1])
+    assert single is not None and single.sentence() == "", "one count is no comparison"
 
 
 def test_gustafsons_serial_fraction_is_recovered() -> None:
