@@ -13,7 +13,7 @@ Walltime = Callable[..., Outcome]
 
 
 def test_a_clip_never_passes_for_an_interval(tmp_path: Path, walltime: Walltime) -> None:
-    """T = n^2/2 on 1 to 16 processors takes 524,288 s on 1,024, thousands of times the longest run: no bound is known."""
+    """T = n^2/2 on 1 to 16 processors takes 524,288 s on 1,024, thousands of times the longest run."""
     (tmp_path / "grows.csv").write_text("procs,runtime_s\n" + "".join(f"{2**k},{4**k / 2}\n" for k in range(5)))
     page = tmp_path / "p.html"
     made = ("fit-series", tmp_path / "grows.csv", "--predict", "8,1024")
@@ -37,7 +37,9 @@ def test_a_clip_never_passes_for_an_interval(tmp_path: Path, walltime: Walltime)
         {1: 0.5, 2: 2, 4: 8, 8: 32, 16: 128},
     ],
 )
-def test_what_is_said_of_gains_agrees_with_the_speedups(runs: dict[int, float], tmp_path: Path, walltime: Walltime) -> None:
+def test_what_is_said_of_gains_agrees_with_the_speedups(
+    runs: dict[int, float], tmp_path: Path, walltime: Walltime
+) -> None:
     (tmp_path / "s.csv").write_text("procs,runtime_s\n" + "".join(f"{n},{t}\n" for n, t in runs.items()))
     made = ("fit-series", tmp_path / "s.csv", "--predict", "32,128")
     rows = json.loads(walltime(*made, "--json").out)["series"][0]["predictions"]

@@ -225,6 +225,6 @@ def test_runtime_that_grows_faster_than_the_processors_is_followed(power: float)
 
 
 def test_one_rise_is_not_read_as_runaway_growth() -> None:
-    """Falling runtimes that turn at the last size, as small problems do: the next doublings rise no faster than theirs."""
+    """Falling runtimes that turn at the last size, as small problems do, rise no faster than the processors."""
     found = np.exp(predicted(sizes_of({1: 100.0, 2: 55.0, 4: 30.0, 8: 24.0, 16: 26.0}), [32.0, 64.0])[:, 2])
     assert found[0] < 2 * 26.0 and found[1] < 4 * 26.0
