@@ -29,7 +29,7 @@ SETTINGS = PredictSettings()
 def covered(files: list[Path]) -> dict[str, dict[str, float]]:
     """Per application, per number of sizes given and of all: sizes judged, per cent of them inside each interval.
 
-    Per application also what the others chose.
+    Per application also the shares by the number of sizes given, and what the others chose.
     """
     observations, applications = read_all(files)
     codes, groups = category_codes(observations, "group_id")
@@ -39,7 +39,7 @@ def covered(files: list[Path]) -> dict[str, dict[str, float]]:
     for code, name in enumerate(names):
         chosen, inside, n_given = _left_out(observations, codes, application == code)
         if len(inside):
-            found[name] = _shares(inside) | chosen
+            found[name] = _shares(inside) | _by_count(inside, n_given) | chosen
             hits.append(inside)
             counts.append(n_given)
     return found | _pooled(np.vstack(hits), np.concatenate(counts)) if hits else {}
@@ -49,6 +49,12 @@ def _pooled(inside: Bools, n_given: Ints) -> dict[str, dict[str, float]]:
     """Shares of all sizes judged, and of those predicted from each number of sizes."""
     by_count = {f"from {count}": _shares(inside[n_given == count]) for count in np.unique(n_given)}
     return by_count | {"all": _shares(inside)}
+
+
+def _by_count(inside: Bools, n_given: Ints) -> dict[str, float]:
+    """Shares by the number of sizes given, as in_80_from_3."""
+    parts = {count: _shares(inside[n_given == count]) for count in np.unique(n_given)}
+    return {f"{name}_from_{count}": part[name] for count, part in parts.items() for name in ("in_80", "in_95")}
 
 
 def _left_out(observations: pa.Table, codes: Ints, is_own: Bools) -> tuple[dict[str, float], Bools, Ints]:

@@ -2,15 +2,20 @@
 
 python -m benchmarks.scaling_data DATA_FOLDER OUT_FOLDER
 
-DATA_FOLDER holds archer_benchmarks_runs.csv, tntech-namd-*.csv and npb-smpi/runs.csv; written are real.csv (a series
-per application, case, system, variant and threads; processors are ranks times threads) and npb-A.csv, npb-W.csv,
-npb-S.csv (a series per benchmark and platform). HadGEM3's runs are left out: each count has a layout of its own.
+DATA_FOLDER holds archer_benchmarks_runs.csv, tntech-namd-*.csv, npb-smpi/runs.csv and hsmgp_AllNumeric.csv; written
+are real.csv (a series per application, case, system, variant and threads; processors are ranks times threads),
+npb-A.csv, npb-W.csv, npb-S.csv (a series per benchmark and platform) and hsmgp.csv (every eighth configuration, weak
+scaling at four counts). HadGEM3's runs are left out: each count has a layout of its own; so are HPL's and SMG2000's,
+where no setting ran at more than three.
 """
 
 import sys
 from pathlib import Path
 
 import pandas as pd
+
+EVERY_HSMGP = 8
+"""Of 864 configurations one in eight: they differ little."""
 
 COLUMNS = ["application", "problem_size", "series", "procs", "runtime_s"]
 
@@ -45,10 +50,20 @@ def npb(folder: Path, size: str) -> pd.DataFrame:
     return runs.rename(columns=named | {"time_s": "runtime_s"})[COLUMNS]
 
 
+def hsmgp(folder: Path) -> pd.DataFrame:
+    """A multigrid solver; a series per configuration."""
+    runs = pd.read_csv(folder / "hsmgp_AllNumeric.csv")
+    told = runs.drop(columns=["numCore", "performance"]).astype(int).astype(str).agg("".join, axis=1)
+    runs = runs.assign(application="HSMGP", problem_size="weak", series=told, procs=runs.numCore.astype(int))
+    kept = sorted(told.unique())[::EVERY_HSMGP]
+    return runs[told.isin(kept)].rename(columns={"performance": "runtime_s"})[COLUMNS]
+
+
 def write(folder: Path, out: Path) -> None:
     """Write the CSVs and say how many series each holds."""
     out.mkdir(parents=True, exist_ok=True)
     tables = {"real": pd.concat([archer(folder), namd(folder)])} | {f"npb-{size}": npb(folder, size) for size in "AWS"}
+    tables["hsmgp"] = hsmgp(folder)
     for name, table in tables.items():
         table.to_csv(out / f"{name}.csv", index=False)
         print(f"{out / name}.csv: {len(table)} runs, {table.groupby(COLUMNS[:3]).ngroups} series")

@@ -25,9 +25,9 @@ REACH = 4.0
 MIN_HELD_OUT, MIN_SERIES = 30, 10
 """Fewer sizes or series than these, and the defaults stand."""
 
-DEFAULT_STRETCH = (0.88, 1.7)
+DEFAULT_STRETCH = (0.88, 1.9)
 """Of the 80% and 95% intervals. Held-out sizes leave a law seldom and far: the 95% interval needs more than the drift
-gives, the 80% interval less."""
+gives, the 80% interval less. Of twelve applications, each left out, the others ask for 1.5 to 1.9, most often 1.9."""
 
 OWN_SERIES = 300.0
 """Series judged from which a log's own drift and factors weigh half against the defaults: fewer mislead."""

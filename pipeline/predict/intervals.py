@@ -55,7 +55,8 @@ def within_log(
 
     Where a group cannot tell its jobs' runtime to within powers of ten, the machine's other jobs still bound it. Below
     its smallest size a group may take longer, as work that one processor does alone, and beyond its largest less.
-    Outside the sizes that ran a cut upper end is no bound: NaN there.
+    Outside the sizes that ran a cut upper end is no bound: NaN there. A lower end is cut only from below, an upper one
+    only from above: where runtime itself grows past what the log has seen, so may its lower end.
     """
     if not len(runtime_s) or not observations.num_rows:
         return ends
@@ -63,13 +64,12 @@ def within_log(
     # Lower bounds may leave a size without some of them, but never a group that is predicted without a median.
     shortest_s = np.nanmin(seen_s) / BEYOND_LOG * np.minimum(curves["procs_max"] / procs, 1.0)
     longest_s = np.nanmax(seen_s) * BEYOND_LOG * np.maximum(curves["procs_min"] / procs, 1.0)
-    cut = {name: np.clip(values, shortest_s, longest_s) for name, values in ends.items()}
     is_outside = doublings_beyond(curves, procs) > 0
     return {
-        name: np.fmin(values, runtime_s)
+        name: np.fmin(np.fmax(values, shortest_s), runtime_s)
         if "_lo" in name
-        else np.where(is_outside & (ends[name] > longest_s), np.nan, np.fmax(values, runtime_s))
-        for name, values in cut.items()
+        else np.where(is_outside & (values > longest_s), np.nan, np.fmax(np.fmin(values, longest_s), runtime_s))
+        for name, values in ends.items()
     }
 
 

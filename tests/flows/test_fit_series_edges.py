@@ -13,15 +13,38 @@ Walltime = Callable[..., Outcome]
 
 
 def test_a_clip_never_passes_for_an_interval(tmp_path: Path, walltime: Walltime) -> None:
-    """T = n^2/2 on 1 to 16 processors takes 524,288 s on 1,024, far beyond what any law here grows to."""
+    """T = n^2/2 on 1 to 16 processors takes 524,288 s on 1,024, thousands of times the longest run."""
     (tmp_path / "grows.csv").write_text("procs,runtime_s\n" + "".join(f"{2**k},{4**k / 2}\n" for k in range(5)))
     page = tmp_path / "p.html"
     made = ("fit-series", tmp_path / "grows.csv", "--predict", "8,1024")
     assert walltime(*made, "--report", page).code == 0 and page.exists()
     near, far = json.loads(walltime(*made, "--json").out)["series"][0]["predictions"]
     assert near["runtime_s_lo95"] < 32 < near["runtime_s_hi95"]
+    assert far["runtime_s"] == pytest.approx(524_288, rel=0.05)
+    # Ten times the longest run is 1,280 s: neither end may stop there.
     assert far["runtime_s_hi80"] is None and far["runtime_s_hi95"] is None
+    assert 100_000 < far["runtime_s_lo95"] < far["runtime_s_lo80"] < far["runtime_s"]
     assert "unbounded" in far["reliability"] and "unbounded" not in near["reliability"]
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        {8: 100, 16: 60},
+        {8: 100, 16: 101, 32: 99, 64: 100},
+        {8: 100, 16: 97},
+        {4: 100, 8: 60, 16: 110},
+        {1: 0.5, 2: 2, 4: 8, 8: 32, 16: 128},
+    ],
+)
+def test_what_is_said_of_gains_agrees_with_the_speedups(
+    runs: dict[int, float], tmp_path: Path, walltime: Walltime
+) -> None:
+    (tmp_path / "s.csv").write_text("procs,runtime_s\n" + "".join(f"{n},{t}\n" for n, t in runs.items()))
+    made = ("fit-series", tmp_path / "s.csv", "--predict", "32,128")
+    rows = json.loads(walltime(*made, "--json").out)["series"][0]["predictions"]
+    if "No law here gains 5% or more from more processors." in walltime(*made).out:
+        assert max(row["speedup"] for row in rows) <= 1.05
 
 
 def test_two_sizes_that_gain_are_not_said_to_gain_nothing(tmp_path: Path, walltime: Walltime) -> None:

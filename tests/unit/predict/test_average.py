@@ -213,3 +213,18 @@ def test_intervals_cover_what_they_say_on_synthetic_logs() -> None:
     in80 = np.mean((log_s >= found[:, 1]) & (log_s <= found[:, 3]))
     in95 = np.mean((log_s >= found[:, 0]) & (log_s <= found[:, 4]))
     assert 0.75 <= in80 <= 0.85 and 0.92 <= in95 <= 0.98, (in80, in95, calibration)
+
+
+@pytest.mark.parametrize("power", [1.5, 2.0, 3.0])
+def test_runtime_that_grows_faster_than_the_processors_is_followed(power: float) -> None:
+    """Three sizes with 3% noise, 64 times beyond: an overhead per processor would fall short by 64^(power - 1)."""
+    rng = np.random.default_rng(3)
+    many = [{n: 0.5 * n**power * np.exp(0.03 * rng.standard_normal()) for n in (1, 4, 16)} for _ in range(20)]
+    found = average(sizes_of(*many), np.arange(20), np.full(20, 1024.0), np.zeros(20)).log_s[:, 2]
+    assert np.median(found) == pytest.approx(np.log(0.5 * 1024.0**power), abs=0.1)
+
+
+def test_one_rise_is_not_read_as_runaway_growth() -> None:
+    """Falling runtimes that turn at the last size, as small problems do, rise no faster than the processors."""
+    found = np.exp(predicted(sizes_of({1: 100.0, 2: 55.0, 4: 30.0, 8: 24.0, 16: 26.0}), [32.0, 64.0])[:, 2])
+    assert found[0] < 2 * 26.0 and found[1] < 4 * 26.0

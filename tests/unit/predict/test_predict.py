@@ -211,5 +211,9 @@ def test_a_curve_that_rises_again_has_a_fastest_count() -> None:
 def test_no_interval_leaves_the_log_by_more_than_ten_times() -> None:
     wild = {1: 100_000.0, 2: 30.0, 4: 90_000.0, 8: 20.0}
     for row in predicted(observations_of({"a": wild}, n_jobs=2, log_sd=5.0), at=[1, 8, 32]):
-        assert row["runtime_s_hi95"] <= 10 * 100_000 * np.exp(1.2816 * 5.0) * (1 + 1e-9)
-        assert row["runtime_s_lo95"] <= row["runtime_s_lo80"] <= row["runtime_s"] <= row["runtime_s_hi80"]
+        if row["procs"] > 8 and row["runtime_s_hi95"] is None:
+            assert "unbounded" in row["reliability"]
+        else:
+            assert row["runtime_s_hi95"] <= 10 * 100_000 * np.exp(1.2816 * 5.0) * (1 + 1e-9)
+        assert row["runtime_s_lo95"] <= row["runtime_s_lo80"] <= row["runtime_s"]
+        assert row["runtime_s_hi80"] is None or row["runtime_s"] <= row["runtime_s_hi80"]
