@@ -5,9 +5,10 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.core.compiled import entry_kernel, kernel
+from pipeline.core.compiled import called_kernel, entry_kernel, kernel
 from pipeline.predict.bma_posterior import (
     Kindred,
+    Places,
     Shapes,
     filtered,
     kept_shapes,
@@ -73,7 +74,7 @@ class Room(NamedTuple):
     back: Floats
     ahead_spread: Floats
     back_spread: Floats
-    kept: Ints
+    kept: Places
     share: Floats
     inner: Floats
     loc: Floats
@@ -87,7 +88,7 @@ def empty_room(offsets: Ints, n_shapes: int) -> Room:
     most, n = (max(1, np.diff(offsets).max()) if offsets.size > 1 else 1), 2 * n_shapes
     return Room(
         np.empty((most, n_shapes)), np.empty(n), np.empty(n), np.empty(n), np.empty(n_shapes), np.empty((2, most)),
-        np.empty((most, n)), np.empty((most, n)), np.empty((2, most)), np.empty((2, most)), np.empty(n, np.int64),
+        np.empty((most, n)), np.empty((most, n)), np.empty((2, most)), np.empty((2, most)), np.empty(n, np.uint64),
         np.empty(n), np.empty(n), np.empty(n), np.empty((LANES, N_BINS, 4)), empty_bins(),
     )  # fmt: skip
 
@@ -147,39 +148,40 @@ def last_step_jumped(m: int, variance: float, n: int, room: Room) -> float:
     return float(np.sqrt(whole / whole_jumped))
 
 
-@kernel
+@called_kernel
 def gather(m: int, freedom0: int, n_shapes: int, n_plain: int, n_jump: int, room: Room) -> None:
     """Fills ahead and inner of the pairs kept, the plain ones first."""
-    per_freedom, n = 1.0 / (freedom0 + m - 1), n_plain + n_jump
-    for k in range(n):
-        misfit = room.misfit[room.kept[k] + (n_shapes if k >= n_plain else 0)]
-        room.inner[k] = (freedom0 + misfit) * per_freedom
+    per_freedom, kept, jumped = 1.0 / (freedom0 + m - 1), room.kept, room.misfit[n_shapes:]
+    for k in range(n_plain):
+        room.inner[k] = (freedom0 + room.misfit[kept[k]]) * per_freedom
+    for k in range(n_plain, n_plain + n_jump):
+        room.inner[k] = (freedom0 + jumped[kept[k]]) * per_freedom
     for j in range(m):
         level, ahead = room.level[j], room.ahead[j]
-        for k in range(n):
-            ahead[k] = level[room.kept[k]]
-    for k in range(n_plain, n):
-        room.ahead[m - 1, k] = room.jumped[room.kept[k]]
+        for k in range(n_plain + n_jump):
+            ahead[k] = level[kept[k]]
+    for k in range(n_plain, n_plain + n_jump):
+        room.ahead[m - 1, k] = room.jumped[kept[k]]
 
 
-@kernel
+@called_kernel
 def seen_from_behind(i: int, series: Columns, shapes: Shapes, n_plain: int, n_jump: int, room: Room) -> None:
     """Fills back and back_spread of the pairs kept, as `filtered` would from the last size to the first."""
-    a, b = series.offsets[i], series.offsets[i + 1]
-    m, kept = b - a, room.kept
-    for h in range(2):
-        first, last = (0, n_plain) if h == 0 else (n_plain, n_plain + n_jump)
-        spread = room.back_spread[h]
-        for j in range(m):
-            below, above, share = table_rows(series.log2_x[b - 1 - j], shapes)
-            y, variance = series.log_t[b - 1 - j], series.variance[b - 1 - j]
-            before, after, gain = room.back[max(j - 1, 0)], room.back[j], 1.0
+    b, m = series.offsets[i + 1], series.offsets[i + 1] - series.offsets[i]
+    kept, spread = room.kept, room.back_spread
+    for j in range(m):
+        row, next_row, share = table_rows(series.log2_x[b - 1 - j], shapes)
+        below, above = shapes.log_shape[row], shapes.log_shape[next_row]
+        before, after = room.back[max(j - 1, 0)], room.back[j]
+        y, variance = series.log_t[b - 1 - j], series.variance[b - 1 - j]
+        for h in range(2):
+            first, last = (0, n_plain) if h == 0 else (n_plain, n_plain + n_jump)
+            gain, spread[h, j] = 1.0, variance
             if j == 0:
-                spread[0] = variance
                 before[first:last] = 0.0
             else:
-                ahead = spread[j - 1] + room.gap[h, m - 1 - j]
-                gain, spread[j] = ahead / (ahead + variance), ahead * variance / (ahead + variance)
+                ahead = spread[h, j - 1] + room.gap[h, m - 1 - j]
+                gain, spread[h, j] = ahead / (ahead + variance), ahead * variance / (ahead + variance)
             for k in range(first, last):
                 g = kept[k]
                 off = y - (below[g] + share * (above[g] - below[g])) - before[k]
@@ -233,7 +235,8 @@ def predicted(
     """Fills out with log runtimes at `at` by the n pairs kept; how far these disagree there."""
     x, rate = series.log2_x[series.offsets[i] : series.offsets[i + 1]], series.rate[i]
     loc, kept, n_bins, moments = room.loc, room.kept, 0, (0.0, 0.0, 0.0)
-    below, above, share = table_rows(at, shapes)
+    row, next_row, share = table_rows(at, shapes)
+    below, above = shapes.log_shape[row], shapes.log_shape[next_row]
     # Pairs of either hypothesis end close together and spread differently: each keeps bins of its own.
     for h in range(2):
         first, last = (0, n_plain) if h == 0 else (n_plain, n)

@@ -9,15 +9,23 @@ Series Analysis by State Space Methods, chapter 2), and its gains are the same f
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.core.compiled import kernel
+from pipeline.core.compiled import called_kernel, kernel
 
 NEGLIGIBLE_LOG = 9.0
 """A shape e^9 times less likely than the best takes no part in a quantile."""
 
+BLOCK = 512
+"""Shapes filtered at a time."""
+
 HOPELESS_LOG = 18.0
 """Nor can siblings make one of it that is e^18 times less likely."""
+
+
+Places = npt.NDArray[np.uint64]
+"""Places in an array, none counted from its end: a kernel need not look whether one is negative."""
 
 
 class Shapes(NamedTuple):
@@ -48,42 +56,46 @@ def table_place(log2_x: float, shapes: Shapes) -> tuple[int, float]:
 
 
 @kernel
-def table_rows(log2_x: float, shapes: Shapes) -> tuple[Floats, Floats, float]:
+def table_rows(log2_x: float, shapes: Shapes) -> tuple[int, int, float]:
     """The rows of the shapes' table below and above log2_x, and how far towards the latter.
 
     On a row of the table both are that row: powers of two read half as much.
     """
     row, share = table_place(log2_x, shapes)
-    return shapes.log_shape[row], shapes.log_shape[row + 1 if share != 0.0 else row], share
+    return row, row + 1 if share != 0.0 else row, share
 
 
-@kernel
+@called_kernel
 def filtered(
     log2_x: Floats, log_t: Floats, variance: Floats, gap: Floats, shapes: Shapes, level: Floats, misfit: Floats,
     spread: Floats,
 ) -> None:  # fmt: skip
     """Fills level[size, shape], where every shape stands given the sizes up to this one, misfit and spread[size].
 
-    gap[j] is the drift's variance between sizes j and j + 1.
+    gap[j] is the drift's variance between sizes j and j + 1. Shapes go through the sizes a block at a time, which stays
+    in the processor's nearest cache.
     """
-    n_shapes = misfit.size
-    for j in range(log2_x.size):
-        below, above, share = table_rows(log2_x[j], shapes)
-        y = log_t[j]
-        if j == 0:
-            spread[0] = variance[0]
-            for g in range(n_shapes):
-                level[0, g] = y - (below[g] + share * (above[g] - below[g]))
-                misfit[g] = 0.0
-            continue
+    spread[0] = variance[0]
+    for j in range(1, log2_x.size):
         ahead = spread[j - 1] + gap[j - 1]
-        whole = ahead + variance[j]
-        gain, per_whole, spread[j] = ahead / whole, 1.0 / whole, ahead * variance[j] / whole
-        before, after = level[j - 1], level[j]
-        for g in range(n_shapes):
-            off = y - (below[g] + share * (above[g] - below[g])) - before[g]
-            misfit[g] += off * off * per_whole
-            after[g] = before[g] + gain * off
+        spread[j] = ahead * variance[j] / (ahead + variance[j])
+    for first in range(0, misfit.size, BLOCK):
+        last = min(first + BLOCK, misfit.size)
+        squares, after = misfit[first:last], level[0, first:last]
+        squares[:] = 0.0
+        after[:] = 0.0
+        for j in range(log2_x.size):
+            row, next_row, share = table_rows(log2_x[j], shapes)
+            below, above, y = shapes.log_shape[row, first:last], shapes.log_shape[next_row, first:last], log_t[j]
+            before, after = after, level[j, first:last]
+            gain, per_whole = 1.0, 0.0
+            if j > 0:
+                ahead = spread[j - 1] + gap[j - 1]
+                gain, per_whole = ahead / (ahead + variance[j]), 1.0 / (ahead + variance[j])
+            for g in range(squares.size):
+                off = y - (below[g] + share * (above[g] - below[g])) - before[g]
+                squares[g] += off * off * per_whole
+                after[g] = before[g] + gain * off
 
 
 @kernel
@@ -111,7 +123,7 @@ def total(values: Floats) -> float:
     return (a + b) + (c + d)
 
 
-@kernel
+@called_kernel
 def posterior(misfit: Floats, prior: Floats, n_sizes: int, freedom0: int, weight: Floats, power: Floats) -> None:
     """Fills the weight of every shape, prior (freedom0 + misfit)^-(freedom0 + sizes - 1)/2, sum 1; the hopeless get 0.
 
@@ -136,7 +148,7 @@ def posterior(misfit: Floats, prior: Floats, n_sizes: int, freedom0: int, weight
         weight[g] *= per_whole
 
 
-@kernel
+@called_kernel
 def told_by_siblings(i: int, weight: Floats, prior: Floats, kin: Kindred, odds: Floats) -> float:
     """Moves the posterior of series i to that under the prior that its siblings inform; their log Bayes factor.
 
@@ -162,8 +174,8 @@ def told_by_siblings(i: int, weight: Floats, prior: Floats, kin: Kindred, odds: 
     return float(np.log(max(foretold, 1e-300)))
 
 
-@kernel
-def kept_shapes(weight: Floats, n_shapes: int, kept: Ints, share: Floats) -> tuple[int, int]:
+@called_kernel
+def kept_shapes(weight: Floats, n_shapes: int, kept: Places, share: Floats) -> tuple[int, int]:
     """Fills kept and share with the shapes that are not negligible, those without a jump first; how many of each."""
     n, n_plain, least = 0, 0, least_and_most(weight)[1] * np.exp(-NEGLIGIBLE_LOG)
     for h in range(2):

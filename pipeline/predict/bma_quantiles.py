@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from pipeline.core.arrays import Floats
-from pipeline.core.compiled import kernel
+from pipeline.core.compiled import called_kernel, kernel
 from pipeline.predict.bma_posterior import least_and_most
 
 N_BINS = 48
@@ -56,7 +56,7 @@ def logit_below(at: float, n: int, bins: Bins, cdf: Floats, freedom: int) -> flo
     return float(np.log(max(share, 1e-12) / max(1.0 - share, 1e-12)))
 
 
-@kernel
+@called_kernel
 def mixture_quantiles(logits: Floats, n: int, bins: Bins, cdf: Floats, freedom: int, out: Floats) -> None:
     """Fills out with the places below which shares of the mixture lie that have these logits, rising.
 
@@ -119,7 +119,7 @@ def ends(values: Floats) -> tuple[float, float]:
     return min(low, other_low), max(high, other_high)
 
 
-@kernel
+@called_kernel
 def binned(loc: Floats, inner: Floats, weight: Floats, variance: float, cells: Floats) -> float:
     """Student-t terms of variances inner * variance gathered by place into at most N_BINS; the least place.
 
@@ -131,15 +131,15 @@ def binned(loc: Floats, inner: Floats, weight: Floats, variance: float, cells: F
     cells[:] = 0.0
     for k in range(loc.size):
         off = loc[k] - low
-        cell, w = cells[k % LANES, int(off * per_step)], weight[k]
-        cell[0] += w
-        cell[1] += w * off
-        cell[2] += w * inner[k]
-        cell[3] += w * off * off
+        w, own = weight[k], inner[k]
+        cell = cells[k & LANES - 1, np.uint64(off * per_step)]
+        first, own, second = w * off, w * own, w * off * off
+        w, first, own, second = cell[0] + w, cell[1] + first, cell[2] + own, cell[3] + second
+        cell[0], cell[1], cell[2], cell[3] = w, first, own, second
     return low
 
 
-@kernel
+@called_kernel
 def gathered(
     low: float, variance: float, cells: Floats, n_bins: int, bins: Bins, zero: float,
     moments: tuple[float, float, float],
