@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.core.compiled import called_kernel, entry_kernel, kernel
+from pipeline.core.compiled import entry_kernel, kernel
 from pipeline.predict.bma_posterior import (
     Kindred,
     Places,
@@ -148,7 +148,7 @@ def last_step_jumped(m: int, variance: float, n: int, room: Room) -> float:
     return float(np.sqrt(whole / whole_jumped))
 
 
-@called_kernel
+@kernel
 def gather(m: int, freedom0: int, n_shapes: int, n_plain: int, n_jump: int, room: Room) -> None:
     """Fills ahead and inner of the pairs kept, the plain ones first."""
     per_freedom, kept, jumped = 1.0 / (freedom0 + m - 1), room.kept, room.misfit[n_shapes:]
@@ -164,7 +164,7 @@ def gather(m: int, freedom0: int, n_shapes: int, n_plain: int, n_jump: int, room
         room.ahead[m - 1, k] = room.jumped[kept[k]]
 
 
-@called_kernel
+@kernel
 def seen_from_behind(i: int, series: Columns, shapes: Shapes, n_plain: int, n_jump: int, room: Room) -> None:
     """Fills back and back_spread of the pairs kept, as `filtered` would from the last size to the first."""
     b, m = series.offsets[i + 1], series.offsets[i + 1] - series.offsets[i]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.core.compiled import called_kernel, kernel
+from pipeline.core.compiled import kernel
 
 NEGLIGIBLE_LOG = 9.0
 """A shape e^9 times less likely than the best takes no part in a quantile."""
@@ -65,7 +65,7 @@ def table_rows(log2_x: float, shapes: Shapes) -> tuple[int, int, float]:
     return row, row + 1 if share != 0.0 else row, share
 
 
-@called_kernel
+@kernel
 def filtered(
     log2_x: Floats, log_t: Floats, variance: Floats, gap: Floats, shapes: Shapes, level: Floats, misfit: Floats,
     spread: Floats,
@@ -123,7 +123,7 @@ def total(values: Floats) -> float:
     return (a + b) + (c + d)
 
 
-@called_kernel
+@kernel
 def posterior(misfit: Floats, prior: Floats, n_sizes: int, freedom0: int, weight: Floats, power: Floats) -> None:
     """Fills the weight of every shape, prior (freedom0 + misfit)^-(freedom0 + sizes - 1)/2, sum 1; the hopeless get 0.
 
@@ -148,7 +148,7 @@ def posterior(misfit: Floats, prior: Floats, n_sizes: int, freedom0: int, weight
         weight[g] *= per_whole
 
 
-@called_kernel
+@kernel
 def told_by_siblings(i: int, weight: Floats, prior: Floats, kin: Kindred, odds: Floats) -> float:
     """Moves the posterior of series i to that under the prior that its siblings inform; their log Bayes factor.
 
@@ -174,7 +174,7 @@ def told_by_siblings(i: int, weight: Floats, prior: Floats, kin: Kindred, odds: 
     return float(np.log(max(foretold, 1e-300)))
 
 
-@called_kernel
+@kernel
 def kept_shapes(weight: Floats, n_shapes: int, kept: Places, share: Floats) -> tuple[int, int]:
     """Fills kept and share with the shapes that are not negligible, those without a jump first; how many of each."""
     n, n_plain, least = 0, 0, least_and_most(weight)[1] * np.exp(-NEGLIGIBLE_LOG)

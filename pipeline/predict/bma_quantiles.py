@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from pipeline.core.arrays import Floats
-from pipeline.core.compiled import called_kernel, kernel
+from pipeline.core.compiled import kernel
 from pipeline.predict.bma_posterior import least_and_most
 
 N_BINS = 48
@@ -56,7 +56,7 @@ def logit_below(at: float, n: int, bins: Bins, cdf: Floats, freedom: int) -> flo
     return float(np.log(max(share, 1e-12) / max(1.0 - share, 1e-12)))
 
 
-@called_kernel
+@kernel
 def mixture_quantiles(logits: Floats, n: int, bins: Bins, cdf: Floats, freedom: int, out: Floats) -> None:
     """Fills out with the places below which shares of the mixture lie that have these logits, rising.
 
@@ -119,7 +119,7 @@ def ends(values: Floats) -> tuple[float, float]:
     return min(low, other_low), max(high, other_high)
 
 
-@called_kernel
+@kernel
 def binned(loc: Floats, inner: Floats, weight: Floats, variance: float, cells: Floats) -> float:
     """Student-t terms of variances inner * variance gathered by place into at most N_BINS; the least place.
 
@@ -139,7 +139,7 @@ def binned(loc: Floats, inner: Floats, weight: Floats, variance: float, cells: F
     return low
 
 
-@called_kernel
+@kernel
 def gathered(
     low: float, variance: float, cells: Floats, n_bins: int, bins: Bins, zero: float,
     moments: tuple[float, float, float],
