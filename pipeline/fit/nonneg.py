@@ -75,26 +75,18 @@ def _orthogonalised(rows: Floats, m: int, mask: int, k: int, q: Floats, r: Float
 
 # Not inlined: it is called from several kernels, and would be compiled into each again.
 @called_kernel
-def best_support(
-    rows: Floats, m: int, n_functions: int, is_full_enough: bool, q: Floats, r: Floats, x: Floats, best: Floats
-) -> float:
-    """The least squares left over all supports, the smallest of those that tie; its coefficients in best.
-
-    With is_full_enough all functions are tried first and taken where no coefficient is negative: none leaves less.
-    """
+def best_support(rows: Floats, m: int, n_functions: int, q: Floats, r: Floats, x: Floats, best: Floats) -> float:
+    """The least squares left over all supports, the smallest of those that tie; its coefficients in best."""
     total, least = 0.0, np.inf
     for i in range(m):
         total += rows[i, TARGET] * rows[i, TARGET]
-    for size in range(0 if is_full_enough else 1, n_functions + 1):
+    for size in range(1, n_functions + 1):
         for mask in range(1, 1 << n_functions):
-            n_chosen = (mask & 1) + (mask >> 1 & 1) + (mask >> 2 & 1)
-            if n_chosen != (size if size > 0 else n_functions):
+            if (mask & 1) + (mask >> 1 & 1) + (mask >> 2 & 1) != size:
                 continue
             left = least_squares(rows, m, mask, q, r, x)
             if left < least * (1.0 - BETTER) - BETTER * BETTER * total:
                 least = left
                 for k in range(MOST):
                     best[k] = x[k]
-        if size == 0 and least < np.inf:
-            break
     return least

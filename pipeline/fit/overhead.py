@@ -44,7 +44,7 @@ def amdahl_overhead_batch(
         for k in range(len(n)):
             fill_row(rows, k, t[k] / t[0], w[k], 1.0 / n[k], 1.0, overhead(n[k], kind))
         row = out[i]
-        row[WSSRE] = best_support(rows, len(n), MOST, False, q, r, x, best)
+        row[WSSRE] = best_support(rows, len(n), MOST, q, r, x, best)
         a, b, c = best[0] * t[0], best[1] * t[0], best[2] * t[0]
         row[T1], row[OVERHEAD] = a + b, c
         row[SERIAL] = b / (a + b) if a + b > 0.0 else 1.0
@@ -68,7 +68,7 @@ def downey_overhead_batch(
             fill_point(k, n[k], t[k] / t[0], w[k], overhead(n[k], kind), work)
         search(m, work)
         A, is_high = work.found[BEST_A], work.found[IS_HIGH] > 0.0
-        out[i, WSSRE] = left_at(A, is_high, False, m, work)
+        out[i, WSSRE] = left_at(A, is_high, m, work)
         codes[i] = checked(out[i], _read(A, is_high, work.answer, t[0], out[i]))
 
 

@@ -1,12 +1,12 @@
-"""Downey's law with an overhead, exactly: every A at which the least squares can be least (exact-fit.md, with one more).
+"""Downey's law with an overhead, exactly: every A where least squares can be least (exact-fit.md, one function more).
 
 With both of Downey's modes written over one scale A, T(n) is a non-negative combination of x1 = max(A/n, 1), where
 sigma = 0, x2 = max((A - 1/2)/n + 1/2, 1), where sigma = 1, and the overhead in the low mode; of 1, x2 and the overhead
 in the high one. Between two values of A at which a size changes its piece both are linear in A. The overhead is not a
 function of A: projected out of the runtimes and of x1 and x2, it leaves a Gram matrix that is quadratic in A, and least
 squares W - N/D with N and D of degree 4, as without it. The least squares under the constraints have a continuous slope
-there, so that they are least at an end, or where those of one support have a minimum: both of x1 and x2 (a root of degree
-6), or one of them (in closed form), with the overhead or without.
+there, so that they are least at an end, or where those of one support have a minimum: both of x1 and x2 (a root of
+degree 6), or one of them (in closed form), with the overhead or without.
 """
 
 from typing import NamedTuple
@@ -75,14 +75,14 @@ def fill_point(k: int, n: float, t: float, w: float, grown: float, work: Overhea
 
 
 @called_kernel
-def left_at(A: float, is_high: bool, is_full_enough: bool, m: int, work: OverheadWork) -> float:
-    """The least squares left at one A; its coefficients in work.answer, see best_support."""
+def left_at(A: float, is_high: bool, m: int, work: OverheadWork) -> float:
+    """The least squares left at one A, every support tried; its coefficients in work.answer."""
     for k in range(m):
         x, scale = work.points[k, X], work.points[k, SCALE]
         work.rows[k, 0] = (1.0 if is_high else max(A * x, 1.0)) * scale
         work.rows[k, 1] = max((A - 0.5) * x + 0.5, 1.0) * scale
         work.rows[k, 2], work.rows[k, TARGET] = work.points[k, GROWN], work.points[k, ROOT]
-    return float(best_support(work.rows, m, MOST, is_full_enough, work.q, work.r, work.x, work.answer))
+    return float(best_support(work.rows, m, MOST, work.q, work.r, work.x, work.answer))
 
 
 @called_kernel
@@ -92,8 +92,7 @@ def search(m: int, work: OverheadWork) -> None:
     work.found[LEAST], last = np.inf, work.points[m - 1, N]
     for high in range(2):
         is_high = high == 1
-        if not is_high:
-            _offer(1.0, is_high, m, work)
+        _offer(1.0, is_high, m, work)
         lo, n_sloped, n_unflat = 1.0, 0, 0
         end = FAR * last if is_high else last
         while lo < end:
@@ -125,7 +124,7 @@ def _project_runtimes(m: int, work: OverheadWork) -> None:
 
 @kernel
 def _offer(A: float, is_high: bool, m: int, work: OverheadWork) -> None:
-    left = left_at(A, is_high, True, m, work)
+    left = left_at(A, is_high, m, work)
     if left < work.found[LEAST] * (1.0 - BETTER) - NOTHING * work.found[WHOLE] or work.found[LEAST] == np.inf:
         work.found[LEAST], work.found[BEST_A], work.found[IS_HIGH] = left, A, 1.0 if is_high else 0.0
 
@@ -183,7 +182,6 @@ def _search_interval(
     """Offers minima inside the interval and its upper end; points before n_unflat fall with A beyond them."""
     h, tolerance = hi - lo, SCREENING_LOSS * work.found[WHOLE]
     # Two functions of A that span the same curves throughout: what is left depends on the signs alone.
-    may_win_at_end = True
     is_same = n_unflat == 1 or (n_sloped == 0 and n_unflat == m)
     for is_beside in (True, False):
         _fill_along(lo, h, is_high, n_sloped, n_unflat, m, work)
@@ -199,9 +197,6 @@ def _search_interval(
             if is_beside:
                 return
             continue
-        if is_beside and at_end > SOUND * g11 * g22:
-            n0, n1, n2, n3, n4 = explained
-            may_win_at_end = whole - (n0 + n1 + n2 + n3 + n4) / at_end <= work.found[LEAST] + tolerance
         _offer_single(gram.a0, gram.a1, gram.a2, gram.p0, gram.p1, whole, lo, h, is_high, m, work)
         _offer_single(
             gram.a0 + gram.b0 + 0.25 * gram.c0, gram.a1 + gram.b1 + 0.25 * gram.c1, gram.a2 + gram.b2 + 0.25 * gram.c2,
@@ -210,8 +205,7 @@ def _search_interval(
         if not is_same:
             fill_slope(explained, determinant, work.slope)
             _offer_roots(gram, whole, lo, h, is_high, m, work)
-    if may_win_at_end:
-        _offer(hi, is_high, m, work)
+    _offer(hi, is_high, m, work)
 
 
 @kernel

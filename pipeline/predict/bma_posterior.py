@@ -100,7 +100,7 @@ def filtered(
 
 @kernel
 def least_and_most(values: Floats) -> tuple[float, float]:
-    """The ends of values none of which is negative: those are ordered as their bits, of which several fit a register."""
+    """The ends of values none of which is negative: their bits have the same order, and compare several at a time."""
     bits = values.view(np.int64)
     least, most = bits[0], bits[0]
     for k in range(bits.size):
