@@ -92,7 +92,8 @@ def search(m: int, work: OverheadWork) -> None:
     work.found[LEAST], last = np.inf, work.points[m - 1, N]
     for high in range(2):
         is_high = high == 1
-        _offer(1.0, is_high, m, work)
+        if not is_high:
+            _offer(1.0, is_high, m, work)
         lo, n_sloped, n_unflat = 1.0, 0, 0
         end = FAR * last if is_high else last
         while lo < end:
@@ -182,6 +183,7 @@ def _search_interval(
     """Offers minima inside the interval and its upper end; points before n_unflat fall with A beyond them."""
     h, tolerance = hi - lo, SCREENING_LOSS * work.found[WHOLE]
     # Two functions of A that span the same curves throughout: what is left depends on the signs alone.
+    may_win_at_end = True
     is_same = n_unflat == 1 or (n_sloped == 0 and n_unflat == m)
     for is_beside in (True, False):
         _fill_along(lo, h, is_high, n_sloped, n_unflat, m, work)
@@ -197,6 +199,9 @@ def _search_interval(
             if is_beside:
                 return
             continue
+        if is_beside and at_end > SOUND * g11 * g22:
+            n0, n1, n2, n3, n4 = explained
+            may_win_at_end = whole - (n0 + n1 + n2 + n3 + n4) / at_end <= work.found[LEAST] + tolerance
         _offer_single(gram.a0, gram.a1, gram.a2, gram.p0, gram.p1, whole, lo, h, is_high, m, work)
         _offer_single(
             gram.a0 + gram.b0 + 0.25 * gram.c0, gram.a1 + gram.b1 + 0.25 * gram.c1, gram.a2 + gram.b2 + 0.25 * gram.c2,
@@ -205,7 +210,8 @@ def _search_interval(
         if not is_same:
             fill_slope(explained, determinant, work.slope)
             _offer_roots(gram, whole, lo, h, is_high, m, work)
-    _offer(hi, is_high, m, work)
+    if may_win_at_end:
+        _offer(hi, is_high, m, work)
 
 
 @kernel
