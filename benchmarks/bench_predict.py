@@ -28,7 +28,7 @@ from pipeline.predict.average import average  # noqa: E402
 from pipeline.predict.siblings import Kin  # noqa: E402
 from pipeline.predict.sizes import Sizes  # noqa: E402
 
-FLOOR_TIMES_CURVE_FIT = 20.0
+FLOOR_TIMES_CURVE_FIT = 15.0
 N_CURVE_FIT = 100
 N_TARGETS = 4
 SIBLINGS = 10
