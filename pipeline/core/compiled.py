@@ -17,6 +17,14 @@ def kernel(function: F) -> F:
     return cast(F, njit(error_model="numpy", forceinline=True)(function))
 
 
+def called_kernel(function: F) -> F:
+    """A kernel of the same arithmetic that others call and do not take in: the larger a function, the slower its
+    compilation, and the fewer of its loops work on several numbers at a time. Worth its call from a microsecond on."""
+    from numba import njit  # noqa: PLC0415
+
+    return cast(F, njit(error_model="numpy")(function))
+
+
 def entry_kernel(function: F) -> F:
     """A kernel that Python calls, of the same arithmetic; see cached."""
     return cached(function, error_model="numpy")

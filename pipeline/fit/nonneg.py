@@ -7,7 +7,7 @@ last one the square root of the weight, so that the sum of squares is that of re
 import numpy as np
 
 from pipeline.core.arrays import Floats
-from pipeline.core.compiled import kernel
+from pipeline.core.compiled import called_kernel, kernel
 
 MOST = 3
 TARGET = 3
@@ -73,7 +73,8 @@ def _orthogonalised(rows: Floats, m: int, mask: int, k: int, q: Floats, r: Float
     return True
 
 
-@kernel
+# Not inlined: it is called from several kernels, and would be compiled into each again.
+@called_kernel
 def best_support(rows: Floats, m: int, n_functions: int, q: Floats, r: Floats, x: Floats, best: Floats) -> float:
     """The least squares left over all supports, the smallest of those that tie; its coefficients in best."""
     total, least = 0.0, np.inf

@@ -8,14 +8,24 @@ from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.compiled import entry_kernel, kernel
 from pipeline.predict.bma_posterior import (
     Kindred,
+    Places,
     Shapes,
     filtered,
     kept_shapes,
     posterior,
-    table_place,
+    table_rows,
     told_by_siblings,
 )
-from pipeline.predict.bma_quantiles import MAX_FREEDOM, N_BINS, binned, mixture_quantiles, shapes_variance
+from pipeline.predict.bma_quantiles import (
+    LANES,
+    MAX_FREEDOM,
+    N_BINS,
+    Bins,
+    binned,
+    empty_bins,
+    gathered,
+    mixture_quantiles,
+)
 
 JUMP_LOG_SD = 0.3
 """How far the last step may jump off the drift (log s): a node filled, a network's next level, a cache reached."""
@@ -50,8 +60,8 @@ class Room(NamedTuple):
 
     By size and shape `level`; by hypothesis (0: the drift as told, 1: a jump at the last step) and shape `misfit` and
     `weight`. Of the kept pairs of hypothesis and shape, end to end: `ahead` and `back` by size, `kept` (the shape),
-    `share`, `inner` (the factor on every variance), `loc` and `spread`. By hypothesis and size `gap`, `ahead_spread`
-    and `back_spread`.
+    `share`, `inner` (the factor on every variance) and `loc`. By hypothesis and size `gap`, `ahead_spread`
+    and `back_spread`. `cells` and `bins` as bma_quantiles.binned has them.
     """
 
     level: Floats
@@ -64,12 +74,12 @@ class Room(NamedTuple):
     back: Floats
     ahead_spread: Floats
     back_spread: Floats
-    kept: Ints
+    kept: Places
     share: Floats
     inner: Floats
     loc: Floats
-    spread: Floats
-    bins: Floats
+    cells: Floats
+    bins: Bins
 
 
 @kernel
@@ -78,8 +88,8 @@ def empty_room(offsets: Ints, n_shapes: int) -> Room:
     most, n = (max(1, np.diff(offsets).max()) if offsets.size > 1 else 1), 2 * n_shapes
     return Room(
         np.empty((most, n_shapes)), np.empty(n), np.empty(n), np.empty(n), np.empty(n_shapes), np.empty((2, most)),
-        np.empty((most, n)), np.empty((most, n)), np.empty((2, most)), np.empty((2, most)), np.empty(n, np.int64),
-        np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty((3, 2 * N_BINS)),
+        np.empty((most, n)), np.empty((most, n)), np.empty((2, most)), np.empty((2, most)), np.empty(n, np.uint64),
+        np.empty(n), np.empty(n), np.empty(n), np.empty((LANES, N_BINS, 4)), empty_bins(),
     )  # fmt: skip
 
 
@@ -92,7 +102,8 @@ def fill_gaps(log2_x: Floats, rate: float, gap: Floats) -> None:
         gap[1, log2_x.size - 2] += JUMP_LOG_SD**2
 
 
-@kernel
+# Not inlined: both kernels below call it once a series, and either would compile it again.
+@entry_kernel
 def weighed(i: int, series: Columns, shapes: Shapes, freedom0: int, room: Room) -> None:
     """Fills weight, misfit, level and ahead_spread of every shape, from series i alone.
 
@@ -101,8 +112,7 @@ def weighed(i: int, series: Columns, shapes: Shapes, freedom0: int, room: Room) 
     a, b, n = series.offsets[i], series.offsets[i + 1], shapes.prior.size
     x, y, v = series.log2_x[a:b], series.log_t[a:b], series.variance[a:b]
     fill_gaps(x, series.rate[i], room.gap)
-    every = np.arange(n)
-    filtered(x, y, v, room.gap[0], every, shapes, room.level, room.misfit[:n], room.ahead_spread[0])
+    filtered(x, y, v, room.gap[0], shapes, room.level, room.misfit[:n], room.ahead_spread[0])
     m = b - a
     doublings = x[m - 1] - x[m - 2] if m >= JUMP_LEAST_SIZES else 0.0
     odds = min(JUMP_ODDS * doublings, 1.0)
@@ -141,26 +151,41 @@ def last_step_jumped(m: int, variance: float, n: int, room: Room) -> float:
 @kernel
 def gather(m: int, freedom0: int, n_shapes: int, n_plain: int, n_jump: int, room: Room) -> None:
     """Fills ahead and inner of the pairs kept, the plain ones first."""
-    for k in range(n_plain + n_jump):
-        g, is_jump = room.kept[k], k >= n_plain
-        misfit = room.misfit[n_shapes + g if is_jump else g]
-        room.inner[k] = (freedom0 + misfit) / (freedom0 + m - 1)
-        for j in range(m - 1):
-            room.ahead[j, k] = room.level[j, g]
-        room.ahead[m - 1, k] = room.jumped[g] if is_jump else room.level[m - 1, g]
+    per_freedom, kept, jumped = 1.0 / (freedom0 + m - 1), room.kept, room.misfit[n_shapes:]
+    for k in range(n_plain):
+        room.inner[k] = (freedom0 + room.misfit[kept[k]]) * per_freedom
+    for k in range(n_plain, n_plain + n_jump):
+        room.inner[k] = (freedom0 + jumped[kept[k]]) * per_freedom
+    for j in range(m):
+        level, ahead = room.level[j], room.ahead[j]
+        for k in range(n_plain + n_jump):
+            ahead[k] = level[kept[k]]
+    for k in range(n_plain, n_plain + n_jump):
+        room.ahead[m - 1, k] = room.jumped[kept[k]]
 
 
 @kernel
 def seen_from_behind(i: int, series: Columns, shapes: Shapes, n_plain: int, n_jump: int, room: Room) -> None:
-    """Fills back and back_spread of the pairs kept."""
-    a, b = series.offsets[i], series.offsets[i + 1]
-    x, y, v = series.log2_x[a:b][::-1], series.log_t[a:b][::-1], series.variance[a:b][::-1]
-    for h in range(2):
-        first, last = (0, n_plain) if h == 0 else (n_plain, n_plain + n_jump)
-        if last > first:
-            gap = room.gap[h, : b - a][: b - a - 1][::-1]
-            filtered(x, y, v, gap, room.kept[first:last], shapes, room.back[:, first:last], room.loc[first:last],
-                     room.back_spread[h])  # fmt: skip
+    """Fills back and back_spread of the pairs kept, as `filtered` would from the last size to the first."""
+    b, m = series.offsets[i + 1], series.offsets[i + 1] - series.offsets[i]
+    kept, spread = room.kept, room.back_spread
+    for j in range(m):
+        row, next_row, share = table_rows(series.log2_x[b - 1 - j], shapes)
+        below, above = shapes.log_shape[row], shapes.log_shape[next_row]
+        before, after = room.back[max(j - 1, 0)], room.back[j]
+        y, variance = series.log_t[b - 1 - j], series.variance[b - 1 - j]
+        for h in range(2):
+            first, last = (0, n_plain) if h == 0 else (n_plain, n_plain + n_jump)
+            gain, spread[h, j] = 1.0, variance
+            if j == 0:
+                before[first:last] = 0.0
+            else:
+                ahead = spread[h, j - 1] + room.gap[h, m - 1 - j]
+                gain, spread[h, j] = ahead / (ahead + variance), ahead * variance / (ahead + variance)
+            for k in range(first, last):
+                g = kept[k]
+                off = y - (below[g] + share * (above[g] - below[g])) - before[k]
+                after[k] = before[k] + gain * off
 
 
 @kernel
@@ -183,8 +208,9 @@ def seen_from_both_sides(at: float, log2_x: Floats, rate: float, h: int, first: 
     there = back_spread[m - 1 - right] + gap * (1.0 - part)
     here = ahead_spread[right - 1] + gap * part
     share = there / (here + there)
+    from_left, from_right = ahead[right - 1], back[m - 1 - right]
     for k in range(first, last):
-        loc[k] = share * ahead[right - 1, k] + (1.0 - share) * back[m - 1 - right, k]
+        loc[k] = share * from_left[k] + (1.0 - share) * from_right[k]
     return float(here * share)
 
 
@@ -207,25 +233,23 @@ def predicted(
     freedom: int, cdf: Floats, room: Room, out: Floats,
 ) -> float:  # fmt: skip
     """Fills out with log runtimes at `at` by the n pairs kept; how far these disagree there."""
-    a, b = series.offsets[i], series.offsets[i + 1]
-    loc, share_of, kept = room.loc, room.share, room.kept
-    x, rate = series.log2_x[a:b], series.rate[i]
-    plain = seen_from_both_sides(at, x, rate, 0, 0, n_plain, room) + new_variance
-    jump = (seen_from_both_sides(at, x, rate, 1, n_plain, n, room) if n > n_plain else 0.0) + new_variance
-    row, share = table_place(at, shapes)
-    below, above = shapes.log_shape[row], shapes.log_shape[row + 1]
-    within = 0.0
-    for k in range(n):
-        loc[k] += below[kept[k]] + share * (above[kept[k]] - below[kept[k]])
-        room.spread[k] = room.inner[k] * (plain if k < n_plain else jump)
-        within += share_of[k] * room.spread[k]
+    x, rate = series.log2_x[series.offsets[i] : series.offsets[i + 1]], series.rate[i]
+    loc, kept, n_bins, moments = room.loc, room.kept, 0, (0.0, 0.0, 0.0)
+    row, next_row, share = table_rows(at, shapes)
+    below, above = shapes.log_shape[row], shapes.log_shape[next_row]
     # Pairs of either hypothesis end close together and spread differently: each keeps bins of its own.
-    n_bins = binned(loc[:n_plain], room.spread, share_of, n_plain, room.bins[:, :N_BINS]) if n_plain else 0
-    if n > n_plain:
-        n_bins += binned(loc[n_plain:n], room.spread[n_plain:], share_of[n_plain:], n - n_plain,
-                         room.bins[:, n_bins : n_bins + N_BINS])  # fmt: skip
+    for h in range(2):
+        first, last = (0, n_plain) if h == 0 else (n_plain, n)
+        if last == first:
+            continue
+        variance = seen_from_both_sides(at, x, rate, h, first, last, room) + new_variance
+        for k in range(first, last):
+            loc[k] += below[kept[k]] + share * (above[kept[k]] - below[kept[k]])
+        low = binned(loc[first:last], room.inner[first:last], room.share[first:last], variance, room.cells)
+        n_bins, moments = gathered(low, variance, room.cells, n_bins, room.bins, loc[0], moments)
     mixture_quantiles(logits, n_bins, room.bins, cdf, freedom, out)
-    return float(shapes_variance(loc, share_of, n) / within)
+    mean, square, within = moments
+    return float(max(square - mean * mean, 0.0) / within)
 
 
 @entry_kernel
@@ -241,7 +265,7 @@ def mixtures(
         if m == 0 or first == last:
             continue
         weighed(i, series, shapes, freedom0, room)
-        log_bayes[i] = told_by_siblings(i, room.weight, shapes.prior, kin)
+        log_bayes[i] = told_by_siblings(i, room.weight, shapes.prior, kin, room.inner)
         n_plain, n_jump = kept_shapes(room.weight, n_shapes, room.kept, room.share)
         gather(m, freedom0, n_shapes, n_plain, n_jump, room)
         seen_from_behind(i, series, shapes, n_plain, n_jump, room)

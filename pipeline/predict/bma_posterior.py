@@ -9,6 +9,7 @@ Series Analysis by State Space Methods, chapter 2), and its gains are the same f
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.compiled import kernel
@@ -16,8 +17,15 @@ from pipeline.core.compiled import kernel
 NEGLIGIBLE_LOG = 9.0
 """A shape e^9 times less likely than the best takes no part in a quantile."""
 
+BLOCK = 512
+"""Shapes filtered at a time."""
+
 HOPELESS_LOG = 18.0
 """Nor can siblings make one of it that is e^18 times less likely."""
+
+
+Places = npt.NDArray[np.uint64]
+"""Places in an array, none counted from its end: a kernel need not look whether one is negative."""
 
 
 class Shapes(NamedTuple):
@@ -48,36 +56,71 @@ def table_place(log2_x: float, shapes: Shapes) -> tuple[int, float]:
 
 
 @kernel
-def filtered(
-    log2_x: Floats, log_t: Floats, variance: Floats, gap: Floats, places: Ints, shapes: Shapes, level: Floats,
-    misfit: Floats, spread: Floats,
-) -> None:  # fmt: skip
-    """Fills level[size, k], where shape places[k] stands given the sizes up to this one, misfit[k] and spread[size].
+def table_rows(log2_x: float, shapes: Shapes) -> tuple[int, int, float]:
+    """The rows of the shapes' table below and above log2_x, and how far towards the latter.
 
-    gap[j] is the drift's variance between sizes j and j + 1.
+    On a row of the table both are that row: powers of two read half as much.
     """
-    n_shapes = places.size
-    is_all = n_shapes == shapes.prior.size
-    for j in range(log2_x.size):
-        row, share = table_place(log2_x[j], shapes)
-        below, above, y = shapes.log_shape[row], shapes.log_shape[row + 1], log_t[j]
-        if not is_all:
-            # End to end, the loops below run several shapes at a time.
-            below, above = below[places], above[places]
-        if j == 0:
-            spread[0] = variance[0]
-            for k in range(n_shapes):
-                level[0, k] = y - (below[k] + share * (above[k] - below[k]))
-                misfit[k] = 0.0
-            continue
+    row, share = table_place(log2_x, shapes)
+    return row, row + 1 if share != 0.0 else row, share
+
+
+@kernel
+def filtered(
+    log2_x: Floats, log_t: Floats, variance: Floats, gap: Floats, shapes: Shapes, level: Floats, misfit: Floats,
+    spread: Floats,
+) -> None:  # fmt: skip
+    """Fills level[size, shape], where every shape stands given the sizes up to this one, misfit and spread[size].
+
+    gap[j] is the drift's variance between sizes j and j + 1. Shapes go through the sizes a block at a time, which stays
+    in the processor's nearest cache.
+    """
+    spread[0] = variance[0]
+    for j in range(1, log2_x.size):
         ahead = spread[j - 1] + gap[j - 1]
-        whole = ahead + variance[j]
-        gain, per_whole, spread[j] = ahead / whole, 1.0 / whole, ahead * variance[j] / whole
-        before, after = level[j - 1], level[j]
-        for k in range(n_shapes):
-            off = y - (below[k] + share * (above[k] - below[k])) - before[k]
-            misfit[k] += off * off * per_whole
-            after[k] = before[k] + gain * off
+        spread[j] = ahead * variance[j] / (ahead + variance[j])
+    for first in range(0, misfit.size, BLOCK):
+        last = min(first + BLOCK, misfit.size)
+        squares, after = misfit[first:last], level[0, first:last]
+        squares[:] = 0.0
+        after[:] = 0.0
+        for j in range(log2_x.size):
+            row, next_row, share = table_rows(log2_x[j], shapes)
+            below, above, y = shapes.log_shape[row, first:last], shapes.log_shape[next_row, first:last], log_t[j]
+            before, after = after, level[j, first:last]
+            gain, per_whole = 1.0, 0.0
+            if j > 0:
+                ahead = spread[j - 1] + gap[j - 1]
+                gain, per_whole = ahead / (ahead + variance[j]), 1.0 / (ahead + variance[j])
+            for g in range(squares.size):
+                off = y - (below[g] + share * (above[g] - below[g])) - before[g]
+                squares[g] += off * off * per_whole
+                after[g] = before[g] + gain * off
+
+
+@kernel
+def least_and_most(values: Floats) -> tuple[float, float]:
+    """The ends of values none of which is negative: their bits have the same order, and compare several at a time."""
+    bits = values.view(np.int64)
+    least, most = bits[0], bits[0]
+    for k in range(bits.size):
+        least, most = min(least, bits[k]), max(most, bits[k])
+    return float(np.int64(least).view(np.float64)), float(np.int64(most).view(np.float64))
+
+
+@kernel
+def total(values: Floats) -> float:
+    """Their sum, as four sums side by side: none waits for the one before it."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    whole = values.size - values.size % 4
+    for k in range(0, whole, 4):
+        a += values[k]
+        b += values[k + 1]
+        c += values[k + 2]
+        d += values[k + 3]
+    for k in range(whole, values.size):
+        a += values[k]
+    return (a + b) + (c + d)
 
 
 @kernel
@@ -86,63 +129,62 @@ def posterior(misfit: Floats, prior: Floats, n_sizes: int, freedom0: int, weight
 
     The power is whole in the root, so that squaring does what logarithms take five times as long for.
     """
-    least = freedom0 + misfit.min()
+    least = freedom0 + least_and_most(misfit)[0]
     for g in range(misfit.size):
         power[g] = np.sqrt(least / (freedom0 + misfit[g]))
         weight[g] = prior[g]
     exponent = freedom0 + n_sizes - 1
     while exponent > 0:
-        if exponent % 2 == 1:
-            for g in range(misfit.size):
-                weight[g] *= power[g]
+        factor = exponent % 2 == 1
         for g in range(misfit.size):
+            weight[g] *= power[g] if factor else 1.0
             power[g] *= power[g]
         exponent //= 2
-    hopeless, whole = weight.max() * np.exp(-HOPELESS_LOG), 0.0
+    hopeless = least_and_most(weight)[1] * np.exp(-HOPELESS_LOG)
     for g in range(misfit.size):
         weight[g] = weight[g] if weight[g] > hopeless else 0.0
-        whole += weight[g]
+    per_whole = 1.0 / total(weight)
     for g in range(misfit.size):
-        weight[g] /= whole
+        weight[g] *= per_whole
 
 
 @kernel
-def told_by_siblings(i: int, weight: Floats, prior: Floats, kin: Kindred) -> float:
+def told_by_siblings(i: int, weight: Floats, prior: Floats, kin: Kindred, odds: Floats) -> float:
     """Moves the posterior of series i to that under the prior that its siblings inform; their log Bayes factor.
 
-    `weight` is by hypothesis and shape. `kin.told` sums n_told posteriors, this one's own among them where it tells.
+    `weight` is by hypothesis and shape, `odds` as long and written over. `kin.told` sums n_told posteriors, this one's
+    own among them where it tells.
     """
     of, n_shapes = kin.application[i], prior.size
     own = 1.0 if kin.tells[i] else 0.0
     n_siblings = kin.n_told[of] - own if of >= 0 else 0.0
     if n_siblings <= 0.0:
         return 0.0
-    told, share = kin.told[of], n_siblings * kin.worth / (1.0 + n_siblings * kin.worth)
-    foretold, whole = 0.0, 0.0
+    told, share, per_sibling = kin.told[of], n_siblings * kin.worth / (1.0 + n_siblings * kin.worth), 1.0 / n_siblings
     for g in range(n_shapes):
         here = weight[g] + weight[n_shapes + g]
-        if here > 0.0:
-            odds = max(told[g] - own * here, 0.0) / (n_siblings * prior[g])
-            foretold += here * odds
-            factor = 1.0 - share + share * odds
-            weight[g] *= factor
-            weight[n_shapes + g] *= factor
-            whole += here * factor
-    for g in range(weight.size):
-        weight[g] /= whole
+        odds[g] = max(told[g] - own * here, 0.0) / prior[g] * per_sibling
+        odds[n_shapes + g] = here * odds[g]
+    foretold = total(odds[n_shapes:])
+    per_whole = 1.0 / (1.0 - share + share * foretold)
+    for g in range(n_shapes):
+        factor = (1.0 - share + share * odds[g]) * per_whole
+        weight[g] *= factor
+        weight[n_shapes + g] *= factor
     return float(np.log(max(foretold, 1e-300)))
 
 
 @kernel
-def kept_shapes(weight: Floats, n_shapes: int, kept: Ints, share: Floats) -> tuple[int, int]:
+def kept_shapes(weight: Floats, n_shapes: int, kept: Places, share: Floats) -> tuple[int, int]:
     """Fills kept and share with the shapes that are not negligible, those without a jump first; how many of each."""
-    n, n_plain, whole, least = 0, 0, 0.0, weight.max() * np.exp(-NEGLIGIBLE_LOG)
-    for g in range(weight.size):
-        if weight[g] > least:
-            kept[n], share[n] = g % n_shapes, weight[g]
-            whole += weight[g]
-            n += 1
-            n_plain += g < n_shapes
+    n, n_plain, least = 0, 0, least_and_most(weight)[1] * np.exp(-NEGLIGIBLE_LOG)
+    for h in range(2):
+        n_plain = n
+        for g in range(n_shapes):
+            # Written either way and counted if kept: which are is hard to foresee for a processor.
+            kept[n], share[n] = g, weight[h * n_shapes + g]
+            n += 1 if weight[h * n_shapes + g] > least else 0
+    per_whole = 1.0 / total(share[:n])
     for k in range(n):
-        share[k] /= whole
+        share[k] *= per_whole
     return n_plain, n - n_plain
