@@ -46,6 +46,9 @@ class PatternSettings(Section):
     odds: float = Field(
         20.0, gt=1, description="Odds for a pattern from which it counts: 20 is a false alarm in at most 1 of 20."
     )
+    step_odds: float = Field(
+        2.0, gt=1, description="The same for a step: of clean simulated series at most 1 of 100 reaches 2."
+    )
     least_departure: float = Field(
         0.1, ge=0, description="A step or class of a smaller factor is left to the laws (log s; 0.1 is 10%)."
     )

@@ -26,6 +26,12 @@ DECLINING = "declining"
 MIN_DECLINE_POINTS = 4
 """Three sizes tell a curve; a fourth, that it turns."""
 
+DOUBTED_LOG_ODDS = -4.0
+"""A step or decline whose log odds on the coarse grid lie above this is judged anew on the fine one (log).
+
+Where the coarse grid has no curve like the series, a step explains what its gaps leave: three of a hundred clean series.
+"""
+
 
 def find_patterns(
     observations: pa.Table, settings: PatternSettings, noise: tuple[float, float]
@@ -91,7 +97,8 @@ class _Rows:
     def _decide(self, one_class_only: Bools, settings: PatternSettings) -> None:
         """found where the odds reach the setting's; of steps and classes only the likeliest, and none that gains."""
         self.status[:] = np.where(np.isnan(self.log_odds), "too_few_points", "not_found")
-        reached = np.nan_to_num(self.log_odds, nan=-np.inf) >= np.log(settings.odds)
+        enough = np.where(np.array(self.names) == STEPWISE, settings.step_odds, settings.odds)
+        reached = np.nan_to_num(self.log_odds, nan=-np.inf) >= np.log(enough)
         declining, is_class = self.names.index(DECLINING), slice(1, len(self.names) - 1)
         jumps = np.nan_to_num(np.abs(np.log(self.factor[:, :declining])))
         reached[:, :declining] &= jumps >= settings.least_departure
@@ -109,7 +116,10 @@ def _shown(points: Points, asked: Ints, settings: PatternSettings) -> tuple[Depa
     names = class_names(settings.node_procs)
     inside = np.array([in_class(name, points.series.procs, settings.node_procs) for name in names])
     limits = (settings.departure_log_sd, settings.min_phase_points, settings.min_class_points)
-    return departures(points.series, asked, inside, *limits), inside
+    shown = departures(points.series, asked, inside, *limits)
+    odds = np.fmax(shown.step - shown.odd_size, shown.decline)[asked]
+    doubted = asked[odds > DOUBTED_LOG_ODDS]
+    return shown.with_rows(doubted, departures(points.series, doubted, inside, *limits, is_fine=True)), inside
 
 
 def _procs_at(points: Points, place: Ints) -> Floats:
@@ -131,7 +141,7 @@ def _further_steps(points: Points, before: Sequence[_Rows], settings: PatternSet
     factor, is_free = _steps_out(points, before, settings.min_phase_points)
     shown, _ = _shown(points.over(factor), asked, settings)
     odds, place = (shown.step - shown.odd_size)[asked], shown.step_place[asked]
-    found = (np.nan_to_num(odds, nan=-np.inf) >= np.log(settings.odds)) & is_free[place]
+    found = (np.nan_to_num(odds, nan=-np.inf) >= np.log(settings.step_odds)) & is_free[place]
     found &= np.abs(shown.step_gain[asked]) >= settings.least_departure
     chosen = asked[found]
     gain, start = np.exp(shown.step_gain[chosen]), _procs_at(points, shown.step_place)[chosen]
