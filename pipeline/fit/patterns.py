@@ -97,7 +97,8 @@ class _Rows:
     def _decide(self, one_class_only: Bools, settings: PatternSettings) -> None:
         """found where the odds reach the setting's; of steps and classes only the likeliest, and none that gains."""
         self.status[:] = np.where(np.isnan(self.log_odds), "too_few_points", "not_found")
-        enough = np.where(np.array(self.names) == STEPWISE, settings.step_odds, settings.odds)
+        enough = np.full(self.log_odds.shape, settings.odds)
+        enough[:, self.names.index(STEPWISE)] = _step_odds(self.factor[:, self.names.index(STEPWISE)], settings)
         reached = np.nan_to_num(self.log_odds, nan=-np.inf) >= np.log(enough)
         declining, is_class = self.names.index(DECLINING), slice(1, len(self.names) - 1)
         jumps = np.nan_to_num(np.abs(np.log(self.factor[:, :declining])))
@@ -122,6 +123,11 @@ def _shown(points: Points, asked: Ints, settings: PatternSettings) -> tuple[Depa
     return shown.with_rows(doubted, departures(points.series, doubted, inside, *limits, is_fine=True)), inside
 
 
+def _step_odds(factor: Floats, settings: PatternSettings) -> Floats:
+    """The odds a step needs: no law gains so suddenly, but many codes slow down for reasons a law nearly has."""
+    return np.where(factor < 1, settings.gain_odds, settings.odds)
+
+
 def _procs_at(points: Points, place: Ints) -> Floats:
     procs = points.series.procs
     return np.where(place >= 0, procs[np.maximum(place, 0)], np.nan) if len(procs) else np.full(len(place), np.nan)
@@ -141,7 +147,8 @@ def _further_steps(points: Points, before: Sequence[_Rows], settings: PatternSet
     factor, is_free = _steps_out(points, before, settings.min_phase_points)
     shown, _ = _shown(points.over(factor), asked, settings)
     odds, place = (shown.step - shown.odd_size)[asked], shown.step_place[asked]
-    found = (np.nan_to_num(odds, nan=-np.inf) >= np.log(settings.step_odds)) & is_free[place]
+    enough = np.log(_step_odds(np.exp(shown.step_gain[asked]), settings))
+    found = (np.nan_to_num(odds, nan=-np.inf) >= enough) & is_free[place]
     found &= np.abs(shown.step_gain[asked]) >= settings.least_departure
     chosen = asked[found]
     gain, start = np.exp(shown.step_gain[chosen]), _procs_at(points, shown.step_place)[chosen]
