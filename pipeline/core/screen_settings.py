@@ -47,7 +47,10 @@ class PatternSettings(Section):
         20.0, gt=1, description="Odds for a pattern from which it counts: 20 is a false alarm in at most 1 of 20."
     )
     gain_odds: float = Field(
-        1.2, ge=1, description="The same for a step that gains: reached by fewer than 1 of 100 clean simulated series."
+        1.5,
+        ge=1,
+        description="The same for a step from which on runs are faster, where repeats tell the noise: a false alarm in "
+        "at most 1 of 100.",
     )
     least_departure: float = Field(
         0.1, ge=0, description="A step or class of a smaller factor is left to the laws (log s; 0.1 is 10%)."

@@ -19,7 +19,7 @@ from pipeline.core.tables import PATTERNS
 from pipeline.fit.classes import class_names, in_class
 from pipeline.fit.levels import STEPWISE
 from pipeline.fit.pattern_words import pattern_words
-from pipeline.fit.points import Points
+from pipeline.fit.points import FREEDOM_WITH_REPEATS, Points
 from pipeline.laws.evidence import Departures, departures
 
 DECLINING = "declining"
@@ -29,7 +29,7 @@ MIN_DECLINE_POINTS = 4
 DOUBTED_LOG_ODDS = -4.0
 """A step or decline whose log odds on the coarse grid lie above this is judged anew on the fine one (log).
 
-Where the coarse grid has no curve like the series, a step explains what its gaps leave: three of a hundred clean series.
+Where the coarse grid has no curve like the series, a step explains what its gaps leave.
 """
 
 
@@ -78,7 +78,7 @@ class _Rows:
         for column, name in enumerate(class_names(settings.node_procs)):
             rows._put(name, shown.classes[:, column] - shown.odd_size, shown.class_gain[:, column])
         rows._put(DECLINING, shown.decline, from_procs=shown.least_procs)
-        rows._decide(_one_class_only(points, asked, inside), settings)
+        rows._decide(_one_class_only(points, asked, inside), settings, points.series.freedom)
         return rows
 
     def stepped(self) -> Ints:
@@ -94,11 +94,12 @@ class _Rows:
         if from_procs is not None:
             self.from_procs[:, column] = from_procs
 
-    def _decide(self, one_class_only: Bools, settings: PatternSettings) -> None:
+    def _decide(self, one_class_only: Bools, settings: PatternSettings, freedom: float) -> None:
         """found where the odds reach the setting's; of steps and classes only the likeliest, and none that gains."""
         self.status[:] = np.where(np.isnan(self.log_odds), "too_few_points", "not_found")
         enough = np.full(self.log_odds.shape, settings.odds)
-        enough[:, self.names.index(STEPWISE)] = _step_odds(self.factor[:, self.names.index(STEPWISE)], settings)
+        step = self.names.index(STEPWISE)
+        enough[:, step] = _step_odds(self.factor[:, step], settings, freedom)
         reached = np.nan_to_num(self.log_odds, nan=-np.inf) >= np.log(enough)
         declining, is_class = self.names.index(DECLINING), slice(1, len(self.names) - 1)
         jumps = np.nan_to_num(np.abs(np.log(self.factor[:, :declining])))
@@ -123,9 +124,10 @@ def _shown(points: Points, asked: Ints, settings: PatternSettings) -> tuple[Depa
     return shown.with_rows(doubted, departures(points.series, doubted, inside, *limits, is_fine=True)), inside
 
 
-def _step_odds(factor: Floats, settings: PatternSettings) -> Floats:
-    """The odds a step needs: no law gains so suddenly, but many codes slow down for reasons a law nearly has."""
-    return np.where(factor < 1, settings.gain_odds, settings.odds)
+def _step_odds(factor: Floats, settings: PatternSettings, freedom: float) -> Floats:
+    """The odds a step needs: fewer where it gains, which no law does so suddenly, and repeats tell the noise."""
+    is_told = freedom >= FREEDOM_WITH_REPEATS
+    return np.where(is_told & (factor < 1), settings.gain_odds, settings.odds)
 
 
 def _procs_at(points: Points, place: Ints) -> Floats:
@@ -147,7 +149,7 @@ def _further_steps(points: Points, before: Sequence[_Rows], settings: PatternSet
     factor, is_free = _steps_out(points, before, settings.min_phase_points)
     shown, _ = _shown(points.over(factor), asked, settings)
     odds, place = (shown.step - shown.odd_size)[asked], shown.step_place[asked]
-    enough = np.log(_step_odds(np.exp(shown.step_gain[asked]), settings))
+    enough = np.log(_step_odds(np.exp(shown.step_gain[asked]), settings, points.series.freedom))
     found = (np.nan_to_num(odds, nan=-np.inf) >= enough) & is_free[place]
     found &= np.abs(shown.step_gain[asked]) >= settings.least_departure
     chosen = asked[found]

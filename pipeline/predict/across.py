@@ -101,7 +101,7 @@ def guiding_points(pair: SizePair, is_odd: Bools, log_sd: float) -> tuple[Floats
 def _one(pair: SizePair, procs: Floats, settings: AcrossSettings) -> Across:
     if len(pair.base_procs) < MIN_BASE_POINTS or len(pair.target_procs) < MIN_TARGET_POINTS:
         nothing = np.full(len(procs), np.nan)
-        return Across(*[nothing] * 7, np.nan, np.nan, np.nan)
+        return Across(nothing, nothing, nothing, nothing, nothing, nothing, nothing, np.nan, np.nan, np.nan)
     log_sd = settings.run_log_sd
     log_t, seen = np.log(pair.target_s), len(pair.target_procs)
     everywhere = np.concatenate([pair.target_procs, procs])

@@ -178,6 +178,18 @@ def test_the_answer_keeps_to_squares_and_says_nodes_hours_and_cost(tmp_path: Pat
     assert row["price"] == pytest.approx(2 * row["proc_hours"])
 
 
+def test_runs_advised_keep_to_the_counts_found_faster(tmp_path: Path, walltime: Walltime) -> None:
+    """Squares run faster among other counts: neither the next run nor the answer names one that takes longer."""
+    sizes = (4, 6, 9, 12, 16, 20, 25, 30, 36, 49, 64)
+    rows = "".join(f"{n},{1000 * (0.01 + 0.99 / n) * (1 if n**0.5 % 1 == 0 else 1.3)}\n" for n in sizes)
+    (tmp_path / "bt.csv").write_text("procs,runtime_s\n" + rows)
+    shown = walltime("fit-series", tmp_path / "bt.csv", "--predict", "100").out
+    assert "Run on 4, 9, 16, 25, 36, ...: other counts take 1.30 times as long." in shown
+    advised = {int(n) for n in re.findall(r"Run on (\d+) processors next", shown)}
+    advised |= {int(n) for n in re.findall(r": (\d+) processors, ", shown)}
+    assert advised and all(n**0.5 % 1 == 0 for n in advised)
+
+
 def test_problem_sizes_lend_one_another_their_curves(tmp_path: Path, walltime: Walltime) -> None:
     base = "".join(f"W,{n},{100 / n + 4}\n" for n in (1, 2, 4, 8, 16, 32))
     (tmp_path / "lu.csv").write_text("problem_size,procs,runtime_s\n" + base + "A,1,832\nA,2,432\n")
