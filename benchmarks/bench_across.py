@@ -66,6 +66,36 @@ def scored(pairs: list[tuple[str, SizePair, np.ndarray, np.ndarray]]) -> list[di
     ]
 
 
+SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
+"""Weights of the own prediction among which the others' kernels choose."""
+
+
+Pairs = list[tuple[str, SizePair, np.ndarray, np.ndarray]]
+
+
+def chosen_by_others(pairs: Pairs) -> dict[str, tuple[float, float, float]]:
+    """Per pair: the share that the other kernels choose, the error with it, and the own prediction's.
+
+    Chosen are the fewest pairs more than 2 points worse than the own prediction, then the least mean error.
+    """
+    found = across([pair for _, pair, _, _ in pairs], [n for _, _, n, _ in pairs], AcrossSettings(own_share=0))
+    own = np.array([_error(one.own_s, truth_s) for one, (*_, truth_s) in zip(found, pairs, strict=True)])
+    errors = np.array(
+        [
+            [_error(one.runtime_s ** (1 - share) * one.own_s**share, truth_s) for share in SHARES]
+            for one, (*_, truth_s) in zip(found, pairs, strict=True)
+        ]
+    )
+    worse, names = errors > own[:, None] + 2, [name for name, *_ in pairs]
+    kernel = np.array([name.split()[0] for name in names])
+    held_out = {}
+    for row, name in enumerate(names):
+        others = kernel != kernel[row]
+        order = np.lexsort((errors[others].mean(axis=0), worse[others].sum(axis=0)))
+        held_out[name] = SHARES[order[0]], float(errors[row, order[0]]), float(own[row])
+    return held_out
+
+
 def _error(runtime_s: np.ndarray, truth_s: np.ndarray) -> float:
     return float(np.median(np.abs(runtime_s / truth_s - 1))) * 100
 
@@ -79,7 +109,8 @@ def main() -> None:
     if not args.runs.exists():
         print(f"{args.runs} is not there: give a CSV of runs.")
         return
-    rows = scored(size_pairs(args.runs))
+    pairs = size_pairs(args.runs)
+    rows = scored(pairs)
     for row in rows:
         print(
             json.dumps(row)
@@ -99,6 +130,10 @@ def main() -> None:
     for name in ("published", "joint"):
         worse = [row["pair"] for row in rows if row[name] > row["own"] + 2]
         print(f"{name} worse than own by more than 2 points: {len(worse)} of {len(rows)}: {', '.join(worse)}")
+    held_out = chosen_by_others(pairs)
+    worse = [f"{name} (share {share})" for name, (share, error, own_error) in held_out.items() if error > own_error + 2]
+    mean = np.mean([error for _, error, _ in held_out.values()])
+    print(f"share chosen by the other kernels: mean {mean:.1f}, worse than own: {len(worse)}: {', '.join(worse)}")
 
 
 if __name__ == "__main__":

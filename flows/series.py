@@ -48,7 +48,8 @@ def fit_and_predict(
     report.check()
     tables = {OBSERVATIONS.name: observations, PATTERNS.name: patterns, FITS.name: fits}
     named = applications(observations)
-    tables[SCALABILITY.name], report = scalability(levelled, fits, settings, RUN_ID, max_procs, named, procs_per_node)
+    machine = max_procs, named, procs_per_node
+    tables[SCALABILITY.name], report = scalability(levelled, fits, settings, RUN_ID, *machine, patterns)
     report.check()
     if groups is not None:
         tables[GROUPS.name] = groups
@@ -65,7 +66,7 @@ def _predicted(tables: Mapping[str, pa.Table], at: Sequence[int], site: SiteSett
     observations, patterns = tables[OBSERVATIONS.name], tables[PATTERNS.name]
     levelled, _ = level(observations, patterns)
     named = applications(observations)
-    table, report = predict(levelled, tables[FITS.name], PredictSettings(), site, RUN_ID, at, named)
+    table, report = predict(levelled, tables[FITS.name], PredictSettings(), site, RUN_ID, at, named, patterns)
     report.check()
     return unlevel(table, patterns)[0]
 

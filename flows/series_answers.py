@@ -13,7 +13,7 @@ from pipeline.core.arrays import Floats
 from pipeline.core.tables import GROUPS, OBSERVATIONS
 from pipeline.predict.cost import CostSettings, cost_of
 from pipeline.predict.energy import Energy
-from pipeline.predict.runnable import runnable
+from pipeline.predict.runnable import Favoured, runnable
 from pipeline.predict.text_advice import Choice, choices, sentence
 from pipeline.predict.weak_scaling import WeakScaling, weak_scaling
 
@@ -36,7 +36,7 @@ def with_answers(
     series: Sequence[dict[str, Any]], tables: Mapping[str, pa.Table], max_procs: int | None, cost: CostSettings
 ) -> list[dict[str, Any]]:
     """The series with what a person asks: `answer` in sentences, `choices`, `energy`, and predictions with costs."""
-    counts = {one["series"]: _counts(one["observations"], max_procs, cost) for one in series}
+    counts = {one["series"]: _counts(one, max_procs, cost) for one in series}
     every = sorted({int(n) for found in counts.values() for n in found})
     rows = predicted_at(tables, every, max_procs)
     return [
@@ -51,7 +51,7 @@ def with_published_answer(one: Mapping[str, Any], cost: CostSettings) -> dict[st
     if not len(sizes):
         return _answered(one, Answer([], []), cost)
     near = counts[(counts >= sizes.min()) & (counts <= REACH * sizes.max())]
-    asked = np.union1d(sizes, _askable(near, sizes, cost.procs_per_node))
+    asked = np.union1d(sizes, _askable(near, sizes, cost.procs_per_node, Favoured.of(one["patterns"])))
     return _answered(one, _answer(one, one["predictions"], asked, cost), cost)
 
 
@@ -97,29 +97,29 @@ def _energy_rows(found: Energy | None) -> list[dict[str, Any]]:
     ]
 
 
-def _counts(observed: Sequence[Mapping[str, Any]], max_procs: int | None, cost: CostSettings) -> Floats:
+def _counts(one: Mapping[str, Any], max_procs: int | None, cost: CostSettings) -> Floats:
     """The counts that ran, and those the code can run on between them and up to twice the largest, on the machine."""
-    sizes = np.array([row["procs"] for row in observed if row["runtime_s_median"]], np.float64)
+    favoured = Favoured.of(one["patterns"])
+    sizes = np.array([row["procs"] for row in one["observations"] if row["runtime_s_median"]], np.float64)
     if len(sizes) < 2:
         return sizes
     top = max(min(sizes[-1] * REACH, max_procs or np.inf), sizes[-1])
     powers = 2.0 ** np.arange(np.ceil(np.log2(sizes[0])), np.floor(np.log2(top)) + 1)
     squares = np.arange(np.ceil(np.sqrt(sizes[0])), min(np.floor(np.sqrt(top)), 1000) + 1) ** 2
     between = np.geomspace(sizes[0], top, _COUNTS).round()
-    node = cost.procs_per_node or 1
+    node = favoured.node(cost.procs_per_node) or 1
     found = np.unique(np.concatenate([between, powers, squares, np.maximum(between // node, 1) * node]))
-    return np.union1d(sizes, _askable(found[(found >= sizes[0]) & (found <= top)], sizes, cost.procs_per_node))
+    inside = found[(found >= sizes[0]) & (found <= top)]
+    return np.union1d(sizes, _askable(inside, sizes, cost.procs_per_node, favoured))
 
 
-def _askable(counts: Floats, sizes: Floats, procs_per_node: int | None) -> Floats:
+def _askable(counts: Floats, sizes: Floats, procs_per_node: int | None, favoured: Favoured) -> Floats:
     """Runnable counts, within a node and above one each by itself: squares above one may never be whole nodes."""
     is_within = counts <= (procs_per_node or np.inf)
-    return np.concatenate([runnable(counts[part], sizes, procs_per_node) for part in (is_within, ~is_within)])
+    return np.concatenate([runnable(counts[part], sizes, procs_per_node, favoured) for part in (is_within, ~is_within)])
 
 
-def _answer(
-    one: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], counts: Floats, cost: CostSettings
-) -> Answer:
+def _answer(one: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], counts: Floats, cost: CostSettings) -> Answer:
     """The counts worth asking for among `counts`, by predictions `rows` on them; energy where it was measured."""
     own = [row for row in rows if row["procs"] in set(counts)]
     measured, reliability = _energy(one), {row["procs"]: row["reliability"] for row in own}

@@ -46,6 +46,12 @@ class PatternSettings(Section):
     odds: float = Field(
         20.0, gt=1, description="Odds for a pattern from which it counts: 20 is a false alarm in at most 1 of 20."
     )
+    gain_odds: float = Field(
+        1.5,
+        ge=1,
+        description="The same for a step from which on runs are faster, where repeats tell the noise: a false alarm in "
+        "at most 1 of 100.",
+    )
     least_departure: float = Field(
         0.1, ge=0, description="A step or class of a smaller factor is left to the laws (log s; 0.1 is 10%)."
     )
@@ -82,7 +88,8 @@ class AcrossSettings(Section):
         0.2, gt=0, lt=1, description="Below this posterior probability two sizes count as two applications."
     )
     is_guarded: bool = Field(
-        True, description="Whether a gain that neither size shows is held back to what one of them does."
+        True,
+        description="Whether a gain that neither size shows is held back, and nothing is borrowed of a larger problem.",
     )
     own_share: float = Field(
         0.1,

@@ -19,12 +19,18 @@ from pipeline.core.tables import PATTERNS
 from pipeline.fit.classes import class_names, in_class
 from pipeline.fit.levels import STEPWISE
 from pipeline.fit.pattern_words import pattern_words
-from pipeline.fit.points import Points
+from pipeline.fit.points import FREEDOM_WITH_REPEATS, Points
 from pipeline.laws.evidence import Departures, departures
 
 DECLINING = "declining"
 MIN_DECLINE_POINTS = 4
 """Three sizes tell a curve; a fourth, that it turns."""
+
+DOUBTED_LOG_ODDS = -4.0
+"""A step or decline whose log odds on the coarse grid lie above this is judged anew on the fine one (log).
+
+Where the coarse grid has no curve like the series, a step explains what its gaps leave.
+"""
 
 
 def find_patterns(
@@ -72,7 +78,7 @@ class _Rows:
         for column, name in enumerate(class_names(settings.node_procs)):
             rows._put(name, shown.classes[:, column] - shown.odd_size, shown.class_gain[:, column])
         rows._put(DECLINING, shown.decline, from_procs=shown.least_procs)
-        rows._decide(_one_class_only(points, asked, inside), settings)
+        rows._decide(_one_class_only(points, asked, inside), settings, points.series.freedom)
         return rows
 
     def stepped(self) -> Ints:
@@ -88,10 +94,13 @@ class _Rows:
         if from_procs is not None:
             self.from_procs[:, column] = from_procs
 
-    def _decide(self, one_class_only: Bools, settings: PatternSettings) -> None:
+    def _decide(self, one_class_only: Bools, settings: PatternSettings, freedom: float) -> None:
         """found where the odds reach the setting's; of steps and classes only the likeliest, and none that gains."""
         self.status[:] = np.where(np.isnan(self.log_odds), "too_few_points", "not_found")
-        reached = np.nan_to_num(self.log_odds, nan=-np.inf) >= np.log(settings.odds)
+        enough = np.full(self.log_odds.shape, settings.odds)
+        step = self.names.index(STEPWISE)
+        enough[:, step] = _step_odds(self.factor[:, step], settings, freedom)
+        reached = np.nan_to_num(self.log_odds, nan=-np.inf) >= np.log(enough)
         declining, is_class = self.names.index(DECLINING), slice(1, len(self.names) - 1)
         jumps = np.nan_to_num(np.abs(np.log(self.factor[:, :declining])))
         reached[:, :declining] &= jumps >= settings.least_departure
@@ -109,7 +118,16 @@ def _shown(points: Points, asked: Ints, settings: PatternSettings) -> tuple[Depa
     names = class_names(settings.node_procs)
     inside = np.array([in_class(name, points.series.procs, settings.node_procs) for name in names])
     limits = (settings.departure_log_sd, settings.min_phase_points, settings.min_class_points)
-    return departures(points.series, asked, inside, *limits), inside
+    shown = departures(points.series, asked, inside, *limits)
+    odds = np.fmax(shown.step - shown.odd_size, shown.decline)[asked]
+    doubted = asked[odds > DOUBTED_LOG_ODDS]
+    return shown.with_rows(doubted, departures(points.series, doubted, inside, *limits, is_fine=True)), inside
+
+
+def _step_odds(factor: Floats, settings: PatternSettings, freedom: float) -> Floats:
+    """The odds a step needs: fewer where it gains, which no law does so suddenly, and repeats tell the noise."""
+    is_told = freedom >= FREEDOM_WITH_REPEATS
+    return np.where(is_told & (factor < 1), settings.gain_odds, settings.odds)
 
 
 def _procs_at(points: Points, place: Ints) -> Floats:
@@ -131,7 +149,8 @@ def _further_steps(points: Points, before: Sequence[_Rows], settings: PatternSet
     factor, is_free = _steps_out(points, before, settings.min_phase_points)
     shown, _ = _shown(points.over(factor), asked, settings)
     odds, place = (shown.step - shown.odd_size)[asked], shown.step_place[asked]
-    found = (np.nan_to_num(odds, nan=-np.inf) >= np.log(settings.odds)) & is_free[place]
+    enough = np.log(_step_odds(np.exp(shown.step_gain[asked]), settings, points.series.freedom))
+    found = (np.nan_to_num(odds, nan=-np.inf) >= enough) & is_free[place]
     found &= np.abs(shown.step_gain[asked]) >= settings.least_departure
     chosen = asked[found]
     gain, start = np.exp(shown.step_gain[chosen]), _procs_at(points, shown.step_place)[chosen]

@@ -5,6 +5,7 @@ with `freedom` degrees and `log_sd`. Averages over shapes weigh each by prior an
 Bayesian Data Analysis, chapters 3 and 7).
 """
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from pipeline.core.arrays import Array, Bools, Floats, Ints
 from pipeline.core.compiled import entry_kernel
 from pipeline.laws.evidence_kernel import compare, decline_odds, held_out_one, log_evidence, part_odds, worth_keeping
-from pipeline.laws.shapes import shapes_up_to
+from pipeline.laws.shapes import fine_shapes_up_to, shapes_up_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +112,33 @@ class Departures:
     least_procs: Floats
 
 
+    def with_rows(self, chosen: Ints, other: "Departures") -> "Departures":
+        """The chosen series as `other` has them, the rest as here."""
+        columns = {field.name: getattr(self, field.name).copy() for field in dataclasses.fields(self)}
+        for name, values in columns.items():
+            values[chosen] = getattr(other, name)[chosen]
+        return Departures(**columns)
+
+
 def departures(
-    series: Evidence, chosen: Ints, in_class: Bools, departure_log_sd: float, least_phase: int, least_class: int
+    series: Evidence,
+    chosen: Ints,
+    in_class: Bools,
+    departure_log_sd: float,
+    least_phase: int,
+    least_class: int,
+    is_fine: bool = False,
 ) -> Departures:
     """What the chosen series show; `in_class` is bool[c, n]: whether each size belongs to each class.
 
-    A phase needs `least_phase` sizes on either side of the step, a class `least_class` inside it and outside.
+    A phase needs `least_phase` sizes on either side of the step, a class `least_class` inside it and outside. With
+    `is_fine` the fine grid of shapes is averaged over.
     """
     k, c = len(series), len(in_class)
     found, gains, place = np.full((k, 4 + c), np.nan), np.full((k, 1 + c), np.nan), np.full(k, -1, np.int64)
     columns = (series.offsets, series.procs, np.log(series.runtime_s), series.weights, series.log_sd, series.freedom)
     for span, some in series.by_span(chosen):
-        grid = shapes_up_to(span)
+        grid = fine_shapes_up_to(span) if is_fine else shapes_up_to(span)
         tables = (*columns, grid.log_runtime, grid.prior)
         _departures(some, in_class, departure_log_sd, least_phase, least_class, *tables, found, gains, place)
     odd_size, step, decline, least_procs = found[:, :4].T

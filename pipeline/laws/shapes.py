@@ -6,7 +6,7 @@ Sizes count in multiples of the series' smallest, so that 1, 2, 4 and 64, 128, 2
 """
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -45,31 +45,44 @@ class Shapes:
 
 @dataclass(frozen=True, slots=True)
 class _Family:
-    """Part of the grid: its shapes, their prior share, whether sigma is free (else Amdahl), what overhead grows as."""
+    """Part of the grid: its shapes, their prior share, whether sigma is free (else Amdahl), what overhead grows as.
+
+    `n_fine` is how many shapes the fine grid has.
+    """
 
     n_shapes: int
+    n_fine: int
     share: float
     is_downey: bool
     overhead: str | None = None
 
 
 _FAMILIES = (
-    _Family(150, 0.25, False),
-    _Family(1500, 0.35, True),
-    _Family(800, 0.1, False, "linear"),
-    _Family(800, 0.1, False, "log"),
-    _Family(1500, 0.06, True, "linear"),
-    _Family(1500, 0.06, True, "log"),
+    _Family(150, 150, 0.25, False),
+    _Family(1500, 6000, 0.35, True),
+    _Family(800, 3200, 0.1, False, "linear"),
+    _Family(800, 3200, 0.1, False, "log"),
+    _Family(1500, 12000, 0.06, True, "linear"),
+    _Family(1500, 12000, 0.06, True, "log"),
 )
 
 
 @cache
 def shapes_up_to(doublings: int) -> Shapes:
     """The grid for series whose largest size is at most 2^doublings smallest ones."""
-    doublings = max(doublings, 1)
-    x = 2.0 ** (np.arange(ROWS_PER_DOUBLING * doublings + 1) / ROWS_PER_DOUBLING)[:, None]
-    powers = -np.array(EXPONENTS) * np.log(x)
-    parts = [np.log(_runtime(family, x)) for family in _FAMILIES] + [powers]
+    return _grid(doublings, [family.n_shapes for family in _FAMILIES])
+
+
+@lru_cache(maxsize=1)
+def fine_shapes_up_to(doublings: int) -> Shapes:
+    """The same with six times as many shapes, where three parameters ask for most: to judge small departures by."""
+    return _grid(doublings, [family.n_fine for family in _FAMILIES])
+
+
+def _grid(doublings: int, n_shapes: list[int]) -> Shapes:
+    x = 2.0 ** (np.arange(ROWS_PER_DOUBLING * max(doublings, 1) + 1) / ROWS_PER_DOUBLING)[:, None]
+    parts = [np.log(_runtime(family, n, x)).astype(np.float32) for family, n in zip(_FAMILIES, n_shapes, strict=True)]
+    parts.append(-np.array(EXPONENTS) * np.log(x))
     shares = [family.share for family in _FAMILIES]
     shares.append(1.0 - sum(shares))
     prior = np.concatenate(
@@ -78,9 +91,9 @@ def shapes_up_to(doublings: int) -> Shapes:
     return Shapes(np.ascontiguousarray(np.hstack(parts), np.float32), prior)
 
 
-def _runtime(family: _Family, x: Floats) -> Floats:
-    """T(x)/T(1) of every shape of a family, overhead counted from the first size on."""
-    u, v, w = _spread_evenly(family.n_shapes, 1 + family.is_downey + (family.overhead is not None))
+def _runtime(family: _Family, n_shapes: int, x: Floats) -> Floats:
+    """T(x)/T(1) of so many shapes of a family, overhead counted from the first size on."""
+    u, v, w = _spread_evenly(n_shapes, 1 + family.is_downey + (family.overhead is not None))
     top = x[-1:]
     A = (BEYOND * top) ** u
     # Half of them low variance, half high; the last of these comes close to Amdahl's law.

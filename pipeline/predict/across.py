@@ -15,7 +15,7 @@ from pipeline.core.arrays import Bools, Floats
 from pipeline.core.screen_settings import AcrossSettings
 from pipeline.laws.shapes import shapes_up_to
 from pipeline.predict.average import QUANTILES
-from pipeline.predict.borrowing import guarded, own_runtime
+from pipeline.predict.borrowing import borrows, guarded, own_runtime
 from pipeline.predict.moved import FREEDOM, base_log_runtime, misfit, moved_curves
 from pipeline.predict.student_mixture import quantiles
 
@@ -40,8 +40,9 @@ class Across:
     """Predictions of the target at the sizes asked for, and how the two sizes belong together.
 
     `same` is the posterior probability that they are one application whose shape may move;
-    `power` the mean of b, by whose power of the serial time overhead grows. `ratio_s` is the base times a constant,
-    `own_s` the model average of the target's own points. NaN throughout where there are too few points.
+    `power` the mean of b, by whose power of the serial time overhead grows. `ratio` is target over base at their
+    smallest common count, `ratio_s` the base times it, `own_s` the model average of the target's own points. NaN
+    throughout where there are too few points.
     """
 
     runtime_s: Floats
@@ -53,13 +54,19 @@ class Across:
     own_s: Floats
     same: float
     power: float
+    ratio: float
 
     def status(self, settings: AcrossSettings) -> str:
-        """same_shape, shape_moves (a constant ratio misleads), two_applications or too_few_points."""
+        """same_shape, shape_moves (a constant ratio misleads), larger_base, two_applications or too_few_points.
+
+        Of larger_base and two_applications nothing is borrowed: the target's own prediction is published.
+        """
         if np.isnan(self.same):
             return "too_few_points"
         if self.same < settings.apart:
             return "two_applications"
+        if not borrows(self.ratio, self.same, settings):
+            return "larger_base"
         off = np.abs(np.log(self.ratio_s / self.runtime_s))
         return "shape_moves" if np.median(off) > settings.ratio_log_error else "same_shape"
 
@@ -94,7 +101,7 @@ def guiding_points(pair: SizePair, is_odd: Bools, log_sd: float) -> tuple[Floats
 def _one(pair: SizePair, procs: Floats, settings: AcrossSettings) -> Across:
     if len(pair.base_procs) < MIN_BASE_POINTS or len(pair.target_procs) < MIN_TARGET_POINTS:
         nothing = np.full(len(procs), np.nan)
-        return Across(nothing, nothing, nothing, nothing, nothing, nothing, nothing, np.nan, np.nan)
+        return Across(nothing, nothing, nothing, nothing, nothing, nothing, nothing, np.nan, np.nan, np.nan)
     log_sd = settings.run_log_sd
     log_t, seen = np.log(pair.target_s), len(pair.target_procs)
     everywhere = np.concatenate([pair.target_procs, procs])
@@ -116,12 +123,15 @@ def _one(pair: SizePair, procs: Floats, settings: AcrossSettings) -> Across:
     base = np.exp(base_log_runtime(pair.base_procs, pair.base_s, procs, log_sd))
     theta = float(share[is_moved] @ moved.log_theta) / same if same else np.nan
     power = 1 + theta / np.log(ratio) if abs(np.log(ratio)) > 0.1 else np.nan
-    # A mixture of all shapes holds far more than its share where the curve borrowed is right.
-    ends = ends[2] + (1 - settings.agreement * same) * (ends - ends[2])
-    own_s = own_runtime(pair.target_procs, pair.target_s, procs)
-    borrowed = guarded(ends[2], np.log(own_s), _base_shaped(pair, procs, log_sd), pair.target_s[-1], same, settings)
-    lo95_s, lo80_s, runtime_s, hi80_s, hi95_s = np.exp(ends + (borrowed - ends[2]))
-    return Across(runtime_s, lo80_s, hi80_s, lo95_s, hi95_s, base * ratio, own_s, same, power)
+    own_s, centre = own_runtime(pair.target_procs, pair.target_s, procs), ends[2]
+    published = np.log(own_s)
+    if borrows(ratio, same, settings):
+        # A mixture of all shapes holds far more than its share where the curve borrowed is right.
+        ends = centre + (1 - settings.agreement * same) * (ends - centre)
+        shaped = _base_shaped(pair, procs, log_sd)
+        published = guarded(centre, published, shaped, pair.target_s[-1], settings)
+    lo95_s, lo80_s, runtime_s, hi80_s, hi95_s = np.exp(ends + (published - centre))
+    return Across(runtime_s, lo80_s, hi80_s, lo95_s, hi95_s, base * ratio, own_s, same, power, ratio)
 
 
 def _base_shaped(pair: SizePair, procs: Floats, log_sd: float) -> Floats:

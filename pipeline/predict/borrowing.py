@@ -11,6 +11,9 @@ from pipeline.core.asked import Asked
 from pipeline.core.screen_settings import AcrossSettings
 from pipeline.predict.predictors import PREDICTORS
 
+LARGER = 2.0
+"""A base that takes longer by this many times what a runtime is off its curve is a larger problem."""
+
 
 def own_runtime(target_procs: Floats, target_s: Floats, procs: Floats) -> Floats:
     """Runtimes (s) that the model average gives from the target's points alone."""
@@ -28,17 +31,23 @@ def own_runtime(target_procs: Floats, target_s: Floats, procs: Floats) -> Floats
     return PREDICTORS["average"](asked)
 
 
-def guarded(
-    joint: Floats, own: Floats, base_shaped: Floats, largest_s: float, same: float, settings: AcrossSettings
-) -> Floats:
-    """Log runtimes to publish, of the joint fit's, the target's own and those of the base's shape; all per count.
+def borrows(ratio: float, same: float, settings: AcrossSettings) -> bool:
+    """Whether the target takes anything from the base, which it runs `ratio` times as long as.
 
-    Two applications: the target's own. Else a geometric mean of the joint fit and the own prediction, at `own_share`.
+    Not from another application; nor from a problem larger by more than noise: its overhead is hidden on counts where
+    it still scales, and a smaller target shows it there, to a degree that the joint fit can only guess.
+    """
+    is_larger_base = settings.is_guarded and np.log(ratio) < -LARGER * settings.run_log_sd
+    return bool(same >= settings.apart and not is_larger_base)
+
+
+def guarded(joint: Floats, own: Floats, base_shaped: Floats, largest_s: float, settings: AcrossSettings) -> Floats:
+    """Log runtimes to publish where the target borrows, of the joint fit's, its own and those of the base's shape.
+
+    All are per count. They are a geometric mean of the joint fit and the own prediction, at `own_share`.
     Where the base takes longer than at the target's largest size (`largest_s`), and the joint fit is faster than the
     target's own points say, the faster of those two stands for the joint fit: no series shows the gain it promises.
     """
-    if same < settings.apart:
-        return own
     is_unsupported = settings.is_guarded & (base_shaped >= np.log(largest_s)) & (joint < own)
     joint = np.where(is_unsupported, np.minimum(own, base_shaped), joint)
     pooled: Floats = (1 - settings.own_share) * joint + settings.own_share * own

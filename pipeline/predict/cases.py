@@ -11,6 +11,7 @@ from pipeline.predict.judgments import Case
 from pipeline.predict.next_run import next_runs
 from pipeline.predict.noise import median_variance
 from pipeline.predict.rivals import rival_parallelism
+from pipeline.predict.runnable import NONE_FAVOURED, Favoured
 from pipeline.predict.seen import Seen
 
 MISSED_ERRORS = 3
@@ -20,13 +21,16 @@ MISSED_ERRORS = 3
 def case_of(
     fits: Curves, chosen: Curves, seen: Seen, rows: Ints, procs: Floats, observations: pa.Table,
     settings: PredictSettings, max_procs: int | None, procs_per_node: int | None = None,
+    patterns: pa.Table | None = None,
 ) -> Case:  # fmt: skip
-    """A row per prediction: row of `chosen`, processor count."""
+    """A row per prediction: row of `chosen`, processor count. Suggested runs keep to counts that `patterns` favours."""
     curves = chosen.take(rows)
     tails = (fits.status == FitStatus.TAIL_UNIDENTIFIED) & np.isfinite(fits["avg_parallelism"])
     is_open = np.isin(chosen.group_id.astype(str), fits.group_id[tails].astype(str))
     low, high = rival_parallelism(fits, chosen)
     groups, places = np.unique(rows, return_inverse=True)
+    by_group = {} if patterns is None else Favoured.by_group(patterns)
+    favoured = [by_group.get(group, NONE_FAVOURED) for group in chosen.group_id[groups]]
     return Case(
         curves=curves,
         procs=procs,
@@ -34,7 +38,7 @@ def case_of(
         rival_lo=low[rows],
         rival_hi=high[rows],
         is_missed=_missed(curves, procs, seen.run_sd[rows], observations, settings),
-        next_run=next_runs(seen, groups, max_procs, procs_per_node).rows(places),
+        next_run=next_runs(seen, groups, max_procs, procs_per_node, favoured).rows(places),
         settings=settings,
         max_procs=max_procs,
     )

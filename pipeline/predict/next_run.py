@@ -1,12 +1,13 @@
 """Which processor count to run on next: where the shapes that fit so far disagree most, by what a run could tell."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.predict.runnable import nearest
+from pipeline.predict.runnable import NONE_FAVOURED, Favoured, nearest
 from pipeline.predict.seen import Seen
 
 REACH = 2
@@ -33,13 +34,24 @@ class NextRun:
         return NextRun(self.procs[chosen], self.low_s[chosen], self.high_s[chosen], self.foretold[chosen])
 
 
-def next_runs(seen: Seen, groups: Ints, max_procs: int | None, procs_per_node: int | None = None) -> NextRun:
+def next_runs(
+    seen: Seen,
+    groups: Ints,
+    max_procs: int | None,
+    procs_per_node: int | None = None,
+    favoured: Sequence[Favoured] = (),
+) -> NextRun:
     """For each of `groups`, of the candidates the one that splits the surviving posterior most.
 
+    `favoured`, where given, has each group's class of counts, which its candidates keep to.
     Split is the variance between shapes over that within one: with it grows what a run there tells about the shape
     (the mutual information of a normal observation). One size says nothing of shapes; then it is the largest candidate.
     """
-    candidates = [_candidates(_sizes(seen, group), max_procs, procs_per_node) for group in groups]
+    classes = favoured or [NONE_FAVOURED] * len(groups)
+    candidates = [
+        _candidates(_sizes(seen, group), max_procs, procs_per_node, own)
+        for group, own in zip(groups, classes, strict=True)
+    ]
     chosen = np.array([found[0] if found else 0 for found in candidates], np.int64)
     low_s, high_s = np.full(len(groups), np.nan), np.full(len(groups), np.nan)
     asked = [row for row, found in enumerate(candidates) if found and len(_sizes(seen, groups[row])) > 1]
@@ -57,7 +69,9 @@ def _sizes(seen: Seen, group: int) -> Floats:
     return seen.sizes.procs[seen.sizes.offsets[group] : seen.sizes.offsets[group + 1]]
 
 
-def _candidates(sizes: Floats, max_procs: int | None, procs_per_node: int | None) -> list[int]:
+def _candidates(
+    sizes: Floats, max_procs: int | None, procs_per_node: int | None, favoured: Favoured = NONE_FAVOURED
+) -> list[int]:
     """Counts not seen yet that the code can run on (see runnable.py), largest first.
 
     Near twice the largest (or the machine), half the smallest, and the middles of the gaps.
@@ -66,13 +80,14 @@ def _candidates(sizes: Floats, max_procs: int | None, procs_per_node: int | None
     wanted = [(sizes[0] / 2, 0.0, sizes[0])]
     wanted += [(float(np.sqrt(low * high)), low, high) for low, high in pairwise(sizes)]
     beyond = (top, sizes[-1], top + 1)
-    found = {nearest(middle, low, high, sizes, procs_per_node) for middle, low, high in [*wanted, beyond]} - {None}
-    if nearest(*beyond, sizes, procs_per_node) is None and not procs_per_node:
-        found.add(_next_of_class(sizes, max_procs))
+    said = sizes, procs_per_node, favoured
+    found = {nearest(middle, low, high, *said) for middle, low, high in [*wanted, beyond]} - {None}
+    if nearest(*beyond, *said) is None and not favoured.node(procs_per_node):
+        found.add(_next_of_class(sizes, max_procs, favoured))
     return sorted((int(n) for n in found if n and (max_procs is None or n <= max(max_procs, sizes[-1]))), reverse=True)
 
 
-def _next_of_class(sizes: Floats, max_procs: int | None) -> int | None:
+def _next_of_class(sizes: Floats, max_procs: int | None, favoured: Favoured) -> int | None:
     """The first count of the class beyond the largest size, where twice as many processors hold none."""
     top = min(sizes[-1] * CLASS_REACH, max_procs or np.inf)
-    return nearest(float(sizes[-1]), float(sizes[-1]), top + 1, sizes, None)
+    return nearest(float(sizes[-1]), float(sizes[-1]), top + 1, sizes, None, favoured)

@@ -26,12 +26,13 @@ def predict(
     run_id: str,
     at: Sequence[int] | None = None,
     application: Mapping[str, str] | None = None,
+    patterns: pa.Table | None = None,
 ) -> tuple[pa.Table, Report]:
     """PREDICTIONS of every group with a chosen law, in order of group and procs; on the counts `at` where given.
 
     Runtimes are posterior medians of the model average (see average.py), not the chosen law's. Groups that
     `application` gives one name inform each other. The machine's size bounds the grid: the site's max_procs where
-    known, else the largest size observed anywhere.
+    known, else the largest size observed anywhere. Runs advised keep to counts that PATTERNS, where given, favours.
     """
     every = Curves.of(fits)
     chosen = every.take(fits.column("is_chosen").to_numpy())
@@ -41,7 +42,8 @@ def predict(
     seen = Seen.of(chosen, observations, application or {}, settings)
     curves, curve = chosen.take(rows), seen.curve(rows, procs)
     runtime_s = np.exp(curve.log_s[:, 2])
-    case = case_of(every, chosen, seen, rows, procs, observations, settings, site.max_procs, site.procs_per_node)
+    machine = site.max_procs, site.procs_per_node
+    case = case_of(every, chosen, seen, rows, procs, observations, settings, *machine, patterns)
     reliability, advice = judged(case)
     ends = intervals(curves, curve, seen.run_sd[rows], settings)
     ends = within_log(ends, runtime_s, curves, procs, observations)

@@ -1,8 +1,12 @@
-"""Processor counts a code can be expected to run on: those of the class it always ran on, in whole nodes."""
+"""Processor counts worth suggesting: those of the class a code always ran on, or runs faster on, in whole nodes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.core.arrays import Bools, Floats
 from pipeline.core.proc_classes import powers_of_two, squares
@@ -19,31 +23,74 @@ _MANY = 4096
 CLASSES: dict[str, Callable[[Floats], Bools]] = {"powers_of_two": powers_of_two, "squares": squares}
 
 
-def classes_of(sizes: Floats) -> list[str]:
-    """Names of the classes that three quarters of the sizes, four at least, belong to."""
+@dataclass(frozen=True, slots=True)
+class Favoured:
+    """The class of counts that a series was found to run faster on, if any; of whole nodes, a node's processors."""
+
+    name: str | None = None
+    node_procs: int | None = None
+
+    @classmethod
+    def of(cls, patterns: Iterable[Mapping[str, Any]]) -> "Favoured":
+        """Of one group's rows of PATTERNS: the class found."""
+        for row in patterns:
+            if row["status"] == "found" and row["pattern"] in (*CLASSES, "node_multiples"):
+                return cls(row["pattern"], row["node_procs"])
+        return NONE_FAVOURED
+
+    @classmethod
+    def by_group(cls, patterns: pa.Table) -> dict[str, "Favoured"]:
+        """Per group with rows in PATTERNS its class found."""
+        rows: dict[str, list[dict[str, Any]]] = {}
+        for row in patterns.filter(pc.equal(patterns.column("status"), "found")).to_pylist():
+            rows.setdefault(row["group_id"], []).append(row)
+        return {group: cls.of(own) for group, own in rows.items()}
+
+    def node(self, procs_per_node: int | None) -> int | None:
+        """Processors of a node: those of the class of whole nodes, else the site's."""
+        return self.node_procs or procs_per_node
+
+
+NONE_FAVOURED = Favoured()
+
+
+def classes_of(sizes: Floats, favoured: Favoured = NONE_FAVOURED) -> list[str]:
+    """Names of the class favoured and of those that three quarters of the sizes, four at least, belong to."""
     shares = {name: is_in(sizes) for name, is_in in CLASSES.items()}
-    return [name for name, inside in shares.items() if inside.sum() >= max(MIN_IN_CLASS, SHARE_IN_CLASS * len(sizes))]
+    enough = max(MIN_IN_CLASS, SHARE_IN_CLASS * len(sizes))
+    return [name for name, inside in shares.items() if name == favoured.name or inside.sum() >= enough]
 
 
-def runnable(counts: Floats, sizes: Floats, procs_per_node: int | None) -> Floats:
-    """Those of `counts` in every class of the sizes seen; of these whole nodes above one node.
+def runnable(
+    counts: Floats, sizes: Floats, procs_per_node: int | None, favoured: Favoured = NONE_FAVOURED
+) -> Floats:
+    """Those of `counts` in the class favoured and every class of the sizes seen; of these whole nodes above one node.
 
-    A count within one node may be any of the class. Where no count of a class is whole the class goes before the
-    node: outside it the code may not run.
+    A count within one node may be any of the class, unless whole nodes are the class favoured. Where no count of a
+    class is whole the class goes before the node: outside it the code may not run.
     """
-    kept = counts
-    for name in classes_of(sizes):
+    kept, classes, node = counts, classes_of(sizes, favoured), favoured.node(procs_per_node)
+    for name in classes:
         kept = kept[CLASSES[name](kept)]
-    if procs_per_node is None:
+    if favoured.node_procs:
+        kept = kept[kept % favoured.node_procs == 0]
+    if node is None:
         return kept
-    whole = kept[(kept <= procs_per_node) | (kept % procs_per_node == 0)]
-    return kept if not len(whole) and classes_of(sizes) else whole
+    whole = kept[(kept <= node) | (kept % node == 0)]
+    return kept if not len(whole) and classes else whole
 
 
-def nearest(wanted: float, low: float, high: float, sizes: Floats, procs_per_node: int | None) -> int | None:
+def nearest(
+    wanted: float,
+    low: float,
+    high: float,
+    sizes: Floats,
+    procs_per_node: int | None,
+    favoured: Favoured = NONE_FAVOURED,
+) -> int | None:
     """The runnable count nearest to `wanted` in logs, above `low` and below `high`; None where there is none."""
-    counts = _between(low, high, procs_per_node)
-    found = runnable(counts, sizes, procs_per_node)
+    counts = _between(low, high, favoured.node(procs_per_node))
+    found = runnable(counts, sizes, procs_per_node, favoured)
     return int(found[np.abs(np.log(found / wanted)).argmin()]) if len(found) else None
 
 

@@ -27,12 +27,14 @@ def scalability(
     max_procs: int | None = None,
     application: Mapping[str, str] | None = None,
     procs_per_node: int | None = None,
+    patterns: pa.Table | None = None,
 ) -> tuple[pa.Table, Report]:
     """SCALABILITY: a row per group whose chosen law gains from processors, in order of group.
 
     Largest useful allocation: 2A - 1 (low variance) or A + A sigma - sigma (high), null where the law never stops
     gaining. Processor working set: the whole n that maximises S(n)^2/n (Ghosal, Serazzi & Tripathi 1991), null where
     it lies beyond 2^20. Both are the chosen law's; counts by efficiency and time are the model average's (worth.py).
+    Runs advised keep to counts that PATTERNS, where given, favours.
     """
     every = Curves.of(fits)
     chosen = every.take(fits.column("is_chosen").to_numpy())
@@ -43,7 +45,7 @@ def scalability(
     speedup = scaling.runtime_s(np.ones(len(scaling))) / scaling.runtime_s(np.fmax(working, 1.0))
     speedup = np.where(np.isnan(working), np.nan, speedup)
     beyond = np.fmax(np.where(np.isfinite(largest), largest, 2 * scaling["procs_max"]), 1.0)
-    case = case_of(every, chosen, seen, rows, beyond, observations, settings, max_procs, procs_per_node)
+    case = case_of(every, chosen, seen, rows, beyond, observations, settings, max_procs, procs_per_node, patterns)
     reliability, advice = judged(case)
     table = SCALABILITY.build(
         group_id=scaling.group_id,

@@ -187,6 +187,16 @@ def test_an_upper_end_that_no_run_bounds_is_said(tmp_path: Path, walltime: Wallt
     asked = ("fit-series", tmp_path / "bt.csv", "--predict", "1024")
     (row,) = json.loads(walltime(*asked, "--json").out)["series"][0]["predictions"]
     assert row["runtime_s_hi95"] is None and "to no bound" in walltime(*asked).out
+def test_runs_advised_keep_to_the_counts_found_faster(tmp_path: Path, walltime: Walltime) -> None:
+    """Squares run faster among other counts: neither the next run nor the answer names one that takes longer."""
+    sizes = (4, 6, 9, 12, 16, 20, 25, 30, 36, 49, 64)
+    rows = "".join(f"{n},{1000 * (0.01 + 0.99 / n) * (1 if n**0.5 % 1 == 0 else 1.3)}\n" for n in sizes)
+    (tmp_path / "bt.csv").write_text("procs,runtime_s\n" + rows)
+    shown = walltime("fit-series", tmp_path / "bt.csv", "--predict", "100").out
+    assert "Run on 4, 9, 16, 25, 36, ...: other counts take 1.30 times as long." in shown
+    advised = {int(n) for n in re.findall(r"Run on (\d+) processors next", shown)}
+    advised |= {int(n) for n in re.findall(r": (\d+) processors, ", shown)}
+    assert advised and all(n**0.5 % 1 == 0 for n in advised)
 
 
 def test_problem_sizes_lend_one_another_their_curves(tmp_path: Path, walltime: Walltime) -> None:

@@ -58,6 +58,31 @@ def test_steps_of_a_factor_of_two_are_found_at_two_percent_noise_and_at_the_righ
     assert share_found(patterns_of(PROCS, runtime_s), "stepwise", 300) <= 0.05
 
 
+def test_small_gains_and_declines_are_found_at_one_percent_false_alarms() -> None:
+    """The fine grid's worth: with the coarse one alone 70% of steps of 1.2 and 93% of declines are found."""
+    rng = np.random.default_rng(8)
+    clean_s, _ = clean_series(rng, 250, PROCS)
+    runtime_s = clean_s * np.exp(0.02 * rng.standard_normal(clean_s.shape))
+    place = rng.integers(3, 8, 250)
+    stepped_s = runtime_s / np.where(np.arange(10) >= place[:, None], 1.2, 1.0)
+    assert share_found(patterns_of(PROCS, stepped_s), "stepwise", 250) >= 0.82
+    clean = patterns_of(PROCS, runtime_s)
+    assert share_found(clean, "stepwise", 250) <= 0.015
+    declines = np.array([row["status"] == "found" for row in rows_of(clean, "declining", 250)])
+    rise = clean_s[:, -1] / clean_s.min(axis=1)
+    assert declines[rise > 1.1].mean() >= 0.95
+    assert declines[rise == 1.0].mean() <= 0.01
+
+
+def test_a_small_gain_is_no_step_where_nothing_tells_the_noise() -> None:
+    """A gain of 1.15 is a step where a log's repeats spread by 2%; without repeats it may be noise."""
+    stepped_s = (1000 * (0.01 + 0.99 / PROCS) / np.where(PROCS >= 32, 1.15, 1.0))[None, :]
+    alone = as_observations(PROCS, stepped_s)
+    patterns, _ = find_patterns(alone, PatternSettings(), (0.01, 0.05))
+    assert rows_of(patterns, "stepwise", 1)[0]["status"] == "not_found"
+    assert rows_of(patterns_of(PROCS, stepped_s), "stepwise", 1)[0]["status"] == "found"
+
+
 def test_a_second_step_is_a_row_of_its_own() -> None:
     procs = 2.0 ** np.arange(12)
     phases = np.where(procs >= 16, 1 / 2.0, 1.0) * np.where(procs >= 256, 1 / 1.8, 1.0)

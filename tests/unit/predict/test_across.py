@@ -83,6 +83,21 @@ def test_intervals_of_moved_shapes_cover_what_they_say() -> None:
         assert least <= np.mean(inside) <= most
 
 
+def test_a_smaller_problem_borrows_nothing_of_a_larger_one_but_a_rerun_of_the_same_one_does() -> None:
+    """A larger base still scales where the smaller target is held up by overhead that the base does not show."""
+    small_s, large_s = curve(100.0, 4.0), curve(800.0, 8.0)
+    one = across([pair(small_s, large_s)], [PROCS[2:]], SETTINGS)[0]
+    assert one.status(SETTINGS) == "larger_base"
+    np.testing.assert_allclose(one.runtime_s, one.own_s)
+    assert ((one.lo80_s < one.own_s) & (one.own_s < one.hi80_s)).all()
+    loose = AcrossSettings(is_guarded=False)
+    other = across([pair(small_s, large_s)], [PROCS[2:]], loose)[0]
+    assert other.status(loose) != "larger_base"
+    assert (np.log(other.hi80_s / other.lo80_s) < np.log(one.hi80_s / one.lo80_s)).all()
+    again = across([pair(0.95 * large_s, large_s)], [PROCS[2:]], SETTINGS)[0]
+    assert again.status(SETTINGS) in ("same_shape", "shape_moves")
+
+
 def test_too_few_points_predict_nothing() -> None:
     short = SizePair(PROCS[:3], PROCS[:3], PROCS[:2], PROCS[:2])
     single = pair(curve(800.0, 8.0), n_given=1)
