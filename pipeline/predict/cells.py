@@ -112,10 +112,14 @@ def _changes(*columns: Floats | Ints) -> Bools:
 
 
 def _day_weights(is_first: Bools) -> Floats:
-    """Weights of runs that stand in order of end, from where each cell's day begins: the last of a day count."""
+    """Weights of runs that stand in order of end, from where each cell's day begins: evenly spaced runs of a day count.
+
+    The first of a day always counts, so that a time within a day has runs of that day to go by.
+    """
     starts = np.flatnonzero(is_first)
-    counts = np.diff(starts, append=is_first.size)
-    from_last = np.repeat(starts + counts, counts) - np.arange(is_first.size)
-    share = np.repeat(np.sqrt(counts) / np.minimum(counts, MOST_PER_DAY), counts)
-    weights: Floats = np.where(from_last <= MOST_PER_DAY, share, 0.0)
-    return weights
+    n_runs = np.diff(starts, append=is_first.size)
+    n_counted = np.minimum(n_runs, MOST_PER_DAY)
+    place = np.arange(is_first.size) - np.repeat(starts, n_runs)
+    spread, many = np.repeat(n_counted, n_runs), np.repeat(n_runs, n_runs)
+    counts = (place * spread) // many != ((place - 1) * spread) // many
+    return np.where(counts, np.sqrt(many) / spread, 0.0)

@@ -147,3 +147,15 @@ def test_shares_and_values_of_a_mixture_are_each_others_inverse() -> None:
     for share in (0.1, 0.3, 0.5, 0.8):
         value = mixtures.at(np.arange(3), np.full(3, share))
         assert mixtures.below(np.arange(3), value) == pytest.approx(share, abs=1e-9)
+
+
+@pytest.mark.parametrize("horizon_days", [0.3, 2.5])
+def test_windows_may_begin_within_a_day_of_many_runs(horizon_days: float) -> None:
+    """A hundred runs of one cell a day: what had ended by noon is something to go by."""
+    source = np.random.default_rng(8)
+    submit_s = np.sort(source.uniform(0, 10 * DAY_S, 1000)).astype(np.int64)
+    ones = np.ones(1000, np.int64)
+    jobs = jobs_of(submit_s, ones, ones, np.exp(source.normal(6.0, 0.1, 1000)))
+    cells = Cells.of(jobs)
+    past = past_windows(cells, np.zeros(1), PredictSettings(horizon_days=horizon_days))
+    assert past.n_windows >= 3 and past.is_seen.all()
