@@ -17,6 +17,9 @@ MOST_PER_DAY = 20
 HALF_LIFE_DAYS, HALF_LIFE_RUNS = 60.0, 50.0
 """A run's weight halves with so many days, and with so many (effective) runs of its cell that came after it."""
 
+_MOST_HALVINGS = 1000.0
+"""So that no weight is 0 in floating point."""
+
 
 @dataclass(frozen=True, slots=True)
 class Atoms:
@@ -31,7 +34,7 @@ class Atoms:
 class Cells:
     """Cells in order of group and procs; the runs of cell c are the rows offsets[c] to offsets[c + 1] - 1, by end.
 
-    `seen` is the weight of the cell's runs up to and including each, before any has aged. `now_s` is the latest end.
+    `counted` are the runs that weigh anything. `seen` is the weight of the cell's runs up to and including each, before any has aged. `now_s` is the latest end.
     """
 
     group_id: list[str]
@@ -42,6 +45,7 @@ class Cells:
     end_s: Floats
     log_s: Floats
     weight: Floats
+    counted: Ints
     seen: Floats
     now_s: float
 
@@ -70,7 +74,7 @@ class Cells:
         weight = _day_weights(is_first | _changes(np.floor((now_s - end_s) / DAY_S)))
         total = np.cumsum(weight)
         before = np.repeat((total - weight)[starts], np.diff(offsets))
-        return cls(ids, group[starts], procs[starts], offsets, submit_s, end_s, log_s, weight, total - before, now_s)
+        return cls(ids, group[starts], procs[starts], offsets, submit_s, end_s, log_s, weight, np.flatnonzero(weight), total - before, now_s)
 
     def __len__(self) -> int:
         """How many cells."""
@@ -83,18 +87,23 @@ class Cells:
 
     def ended(self, cells: Ints, cut_s: float) -> Ints:
         """How many runs of each cell ended by then."""
-        rows, owner = ranges(self.offsets[cells], self.offsets[cells + 1])
-        return np.bincount(owner, self.end_s[rows] <= cut_s, cells.size).astype(np.int64)
+        low, high = self.offsets[cells], self.offsets[cells + 1]
+        for _ in range(int((high - low).max(initial=0)).bit_length()):
+            middle = np.minimum((low + high) // 2, max(self.end_s.size - 1, 0))
+            is_before = (low < high) & (self.end_s[middle] <= cut_s)
+            low, high = np.where(is_before, middle + 1, low), np.where(is_before | (low >= high), high, middle)
+        return low - self.offsets[cells]
 
     def atoms(self, cells: Ints, n_ended: Ints, cut_s: float, most: int) -> Atoms:
-        """The latest runs of each cell of those that ended by `cut_s`, `most` at most, with their weights of then."""
+        """The latest runs that count, `most` at most, of each cell's first `n_ended`, with their weights of then."""
         last = self.offsets[cells] + n_ended
-        rows, owner = ranges(np.maximum(self.offsets[cells], last - most), last)
+        first, after_last = (np.searchsorted(self.counted, bound) for bound in (self.offsets[cells], last))
+        places, owner = ranges(np.maximum(first, after_last - most), after_last)
+        rows = self.counted[places]
         age_days = (cut_s - self.end_s[rows]) / DAY_S
         after = self.seen[np.maximum(last - 1, 0)][owner] - self.seen[rows]
-        weight = self.weight[rows] * np.exp2(-age_days / HALF_LIFE_DAYS - after / HALF_LIFE_RUNS)
-        counts = weight > 0
-        return Atoms(owner[counts], self.log_s[rows][counts], weight[counts])
+        halvings = np.minimum(age_days / HALF_LIFE_DAYS + after / HALF_LIFE_RUNS, _MOST_HALVINGS)
+        return Atoms(owner, self.log_s[rows], self.weight[rows] * np.exp2(-halvings))
 
 
 def ranges(first: Ints, after: Ints) -> tuple[Ints, Ints]:

@@ -159,3 +159,13 @@ def test_windows_may_begin_within_a_day_of_many_runs(horizon_days: float) -> Non
     cells = Cells.of(jobs)
     past = past_windows(cells, np.zeros(1), PredictSettings(horizon_days=horizon_days))
     assert past.n_windows >= 3 and past.is_seen.all()
+
+
+def test_a_busy_day_does_not_push_the_days_before_out() -> None:
+    """Ten days of one run of 100 s, then a thousand runs of 1,000 s in a day: the earlier days are still known."""
+    submit_s = np.concatenate([np.arange(10) * DAY_S, 10.5 * DAY_S + np.arange(1000)]).astype(np.int64)
+    runtime_s = np.repeat([100.0, 1000.0], [10, 1000])
+    ones = np.ones(submit_s.size, np.int64)
+    cells = Cells.of(jobs_of(submit_s, ones, ones, runtime_s))
+    atoms = cells.atoms(np.array([0]), np.array([1010]), cells.now_s, 400)
+    assert (atoms.log_s < 5).sum() == 10 and (atoms.log_s > 5).sum() == 20
