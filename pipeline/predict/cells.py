@@ -34,7 +34,8 @@ class Atoms:
 class Cells:
     """Cells in order of group and procs; the runs of cell c are the rows offsets[c] to offsets[c + 1] - 1, by end.
 
-    `counted` are the runs that weigh anything. `seen` is the weight of the cell's runs up to and including each, before any has aged. `now_s` is the latest end.
+    `counted` are the runs that weigh anything. `seen` is the weight of the cell's runs up to and including each, before
+    any has aged. Days end at `now_s`.
     """
 
     group_id: list[str]
@@ -50,8 +51,11 @@ class Cells:
     now_s: float
 
     @classmethod
-    def of(cls, jobs: pa.Table) -> Self:
-        """The runs of the grouped jobs; one stopped at its limit counts with the time it ran."""
+    def of(cls, jobs: pa.Table, now_s: float | None = None) -> Self:
+        """The runs of the grouped jobs; one stopped at its limit counts with the time it ran.
+
+        Days are counted from `now_s`, the latest end where none is given.
+        """
         runs = jobs.filter(pc.is_valid(jobs.column("group_id")))
         group, ids = category_codes(runs, "group_id")
         procs, runtime_s, submit_s = job_procs(runs), floats(runs, "runtime_s"), floats(runs, "submit_s")
@@ -61,20 +65,21 @@ class Cells:
         log_s = np.log(np.where(is_known, runtime_s, 1.0))
         order = np.lexsort((log_s, submit_s, end_s, procs, group))
         order = order[is_known[order]]
-        return cls._sorted(ids, group[order], procs[order], end_s[order], submit_s[order], log_s[order])
+        now_s = float(end_s[order].max(initial=0.0)) if now_s is None else now_s
+        return cls._sorted(ids, group[order], procs[order], end_s[order], submit_s[order], log_s[order], now_s)
 
     @classmethod
     def _sorted(
-        cls, ids: list[str], group: Ints, procs: Floats, end_s: Floats, submit_s: Floats, log_s: Floats
+        cls, ids: list[str], group: Ints, procs: Floats, end_s: Floats, submit_s: Floats, log_s: Floats, now_s: float
     ) -> Self:
-        now_s = float(end_s.max(initial=0.0))
         is_first = _changes(group, procs)
         starts = np.flatnonzero(is_first)
         offsets = np.append(starts, group.size).astype(np.int64)
         weight = _day_weights(is_first | _changes(np.floor((now_s - end_s) / DAY_S)))
         total = np.cumsum(weight)
         before = np.repeat((total - weight)[starts], np.diff(offsets))
-        return cls(ids, group[starts], procs[starts], offsets, submit_s, end_s, log_s, weight, np.flatnonzero(weight), total - before, now_s)
+        counted, seen = np.flatnonzero(weight), total - before
+        return cls(ids, group[starts], procs[starts], offsets, submit_s, end_s, log_s, weight, counted, seen, now_s)
 
     def __len__(self) -> int:
         """How many cells."""

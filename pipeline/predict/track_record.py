@@ -16,7 +16,7 @@ MIN_WINDOWS = 2
 LIKES = 2.0
 """Windows that rows of the same class of spread count as beside a cell's own."""
 
-ENOUGH = 0.55
+ENOUGH = 0.5
 """Share of jobs that took within 25% of their predicted median, from which on a row is believed."""
 
 
@@ -32,7 +32,7 @@ class Record:
     @classmethod
     def of(cls, past: Past, n_cells: int) -> "Record":
         """From past windows; a cell's latest window weighs most."""
-        order = np.lexsort((past.age, past.cell))
+        order = np.lexsort((past.age_days, past.cell))
         cell = past.cell[order]
         first = np.searchsorted(cell, np.arange(n_cells + 1))
         weight = DECAY ** (np.arange(cell.size) - first[:-1][cell])
