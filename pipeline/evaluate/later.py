@@ -9,7 +9,7 @@ import numpy as np
 from pipeline.core.arrays import Bools, Floats
 
 NEAR = 0.25
-THRESHOLDS = (0.3, 0.4, 0.5, 0.55, 0.6, 0.7, 0.8)
+THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
 NUMBERS = ("runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95", "near_share")
 

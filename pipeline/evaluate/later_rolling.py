@@ -141,7 +141,7 @@ def _scored(fitted: Fitted, settings: PredictSettings, windows: Sequence[Window]
     place = places_of(fitted.law_keys, cell_keys(asked.group, asked.procs))
     is_law = fitted.scales[asked.group] & (asked.cell < 0)
     log_s = with_law(answers.log_s, fitted.laws.take(pa.array(np.maximum(place, 0))), is_law & (place >= 0))
-    record = Record.of(past, len(cells))
+    record = Record.of(past, len(cells), settings.horizon_days)
     codes = fitted.laws.column("reliability").cast(pa.string())
     sound = pc.equal(codes, "ok").to_numpy(zero_copy_only=False)[np.maximum(place, 0)] & (place >= 0)
     believed = believed_rows(record, asked, answers.half_iqr, fitted.scales, sound)

@@ -18,6 +18,9 @@ from pipeline.predict.predictive import Asked
 from pipeline.predict.scaling_groups import scaling_groups
 from pipeline.predict.track_record import MIN_WINDOWS, Record
 
+HOLDS_DAYS = 7.0
+"""Days that a row called ok holds, at most: a record says little about what a group runs weeks later."""
+
 _ENDS = ("runtime_s_lo95", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_hi95")
 
 
@@ -40,7 +43,7 @@ def later(
     past = Past.of(windows, cells, cells.now_s, settings.past_windows)
     answers = answers_at(cells, level, asked, cells.now_s, past, settings)
     log_s = with_law(answers.log_s, predictions, scales[asked.group] & (asked.cell < 0))
-    record = Record.of(past, len(cells))
+    record = Record.of(past, len(cells), settings.horizon_days)
     sound = pc.equal(predictions.column("reliability").cast(pa.string()), "ok").to_numpy(zero_copy_only=False)
     believed = believed_rows(record, asked, answers.half_iqr, scales, sound)
     half_iqr = answers.half_iqr
@@ -90,7 +93,7 @@ def _table(
     half_iqr: Floats, cells: Cells, settings: PredictSettings,
 ) -> pa.Table:  # fmt: skip
     runtime_s = np.exp(log_s)
-    until_s = cells.now_s + settings.horizon_days * DAY_S
+    until_s = cells.now_s + min(settings.horizon_days, HOLDS_DAYS) * DAY_S
     words, advice = reliability_words(predictions, believed, record, asked, half_iqr)
     answered = scales[asked.group]
     old = {name: predictions.column(name) for name in predictions.column_names}
