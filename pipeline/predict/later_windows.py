@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import stdtrit
@@ -176,7 +176,7 @@ def _residuals(row: Ints, error: Floats, end_s: Floats) -> Residuals:
     return Residuals(known_s[owner], error[order][taken])
 
 
-def _known(window: Window, cells: Cells, now_s: float) -> dict[str, Floats | Ints | Bools]:
+def _known(window: Window, cells: Cells, now_s: float) -> dict[str, Any]:
     """A window's jobs that had ended by `now_s`, and its rows."""
     ended = cells.end_s[window.run] <= now_s
     row = window.row[ended]
@@ -190,7 +190,7 @@ def _known(window: Window, cells: Cells, now_s: float) -> dict[str, Floats | Int
     }  # fmt: skip
 
 
-def _end_to_end(parts: list[dict[str, Floats | Ints | Bools]]) -> dict[str, Floats | Ints | Bools | int]:
+def _end_to_end(parts: list[dict[str, Any]]) -> dict[str, Any]:
     none, no_row = np.empty(0), np.empty(0, np.int64)
     empty = {"row": no_row, "below": none, "cell": no_row, "age_days": none, "n_jobs": no_row, "half_iqr": none,
              "hit": none, "is_seen": np.empty(0, bool)}  # fmt: skip
