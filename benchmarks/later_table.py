@@ -1,36 +1,40 @@
 """Predictions on later jobs, rolling: a line per log, horizon and kind of row, of what a run publishes at each cut.
 
-.venv/bin/python benchmarks/later_table.py LOG ...   logs, or JOBS as .parquet; --cuts, --from, --to: shares of the jobs
+.venv/bin/python benchmarks/later_table.py LOG ...   logs, or flagged JOBS as .parquet; --from, --to: shares of the jobs
 """
 
 import argparse
 from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
 
 from flows.prepare import resolve
 from pipeline.clean import clean
 from pipeline.core.settings import RunSettings
 from pipeline.core.store import read_table
 from pipeline.core.tables import JOBS
-from pipeline.evaluate.later import Scored, even_cuts, figures, later_scores, trade_off
-from pipeline.group import assign_groups
+from pipeline.evaluate.later import Scored, figures, trade_off
+from pipeline.evaluate.later_rolling import REFIT_DAYS, later_scores
 from pipeline.ingest import ingest
 
 COLUMNS = ("log", "days", "rows", "jobs", "in 80%", "in 95%", "width 80%", "error", "kernel error", "ok")
 CONFIG = Path(__file__).parents[1] / "configs" / "swf.toml"
 
 
-def jobs_of(log: Path) -> tuple[RunSettings, object]:
-    """A log's settings and grouped JOBS."""
-    settings, paths = resolve(CONFIG, [str(log)]) if log.suffix != ".parquet" else (RunSettings(), [])
-    jobs = clean(ingest(paths, settings.site, settings.ingest)[0], settings.clean, settings.site)[0] if paths else None
-    return settings, assign_groups(read_table(log, JOBS) if jobs is None else jobs, settings.group)[0]
+def jobs_of(log: Path) -> tuple[RunSettings, pa.Table]:
+    """A log's settings and flagged JOBS."""
+    if log.suffix == ".parquet":
+        return RunSettings(), read_table(log, JOBS)
+    settings, paths = resolve(CONFIG, [str(log)])
+    return settings, clean(ingest(paths, settings.site, settings.ingest)[0], settings.clean, settings.site)[0]
 
 
 def lines(name: str, days: float, scored: Scored) -> list[tuple[str, ...]]:
     """The table's lines of one log and horizon."""
     parts = {
-        "all": scored, "ran before": scored.take(scored.is_seen), "not run before": scored.take(~scored.is_seen),
-        "ok": scored.take(scored.is_ok), "ok, ran before": scored.take(scored.is_ok & scored.is_seen),
+        "all": scored, "ran before": scored.take(scored.is_seen),
+        "not run before": scored.take(~scored.is_seen & np.isfinite(scored.kernel_s)), "ok": scored.take(scored.is_ok),
     }  # fmt: skip
     found = []
     for kind, part in parts.items():
@@ -46,16 +50,16 @@ def main() -> None:
     """Score every log and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("logs", nargs="+", type=Path)
-    parser.add_argument("--cuts", type=int, default=12)
     parser.add_argument("--from", dest="first", type=float, default=2 / 3)
     parser.add_argument("--to", dest="last", type=float, default=0.98)
     parser.add_argument("--days", type=float, nargs="+", default=[1.0, 7.0, 30.0])
+    parser.add_argument("--refit", type=float, default=REFIT_DAYS, help="days for which a template and laws stand")
     given = parser.parse_args()
     for cells in (COLUMNS, ("---",) * len(COLUMNS)):
         print("| " + " | ".join(cells) + " |")
     for log in given.logs:
         settings, jobs = jobs_of(log)
-        scores = later_scores(jobs, settings, even_cuts(jobs, given.first, given.last, given.cuts), given.days)
+        scores = later_scores(jobs, settings, (given.first, given.last), given.days, given.refit)
         for days, scored in scores.items():
             for cells in lines(log.name.split(".")[0], days, scored):
                 print("| " + " | ".join(cells) + " |", flush=True)

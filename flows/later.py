@@ -7,12 +7,12 @@ from flows.backtesting import Task
 from flows.progress import staging
 from flows.render import console, grid, number, print_json, say
 from pipeline.clean import clean
+from pipeline.core.errors import InputError
 from pipeline.core.text import printable
-from pipeline.evaluate.later import Scored, even_cuts, figures, later_scores, trade_off
-from pipeline.group import assign_groups
+from pipeline.evaluate.later import Scored, figures, trade_off
+from pipeline.evaluate.later_rolling import later_scores
 from pipeline.ingest import ingest
 
-N_CUTS = 10
 LAST_SHARE = 0.98
 """Cuts lie between the training share and this share of the jobs, by submit."""
 
@@ -20,16 +20,17 @@ _HEADER = ("days", "rows", "jobs", "in 80%", "in 95%", "width 80%", "median %", 
 
 
 def try_predictions(task: Task) -> dict[float, Scored]:
-    """Read, clean and group a log; publish at ten cuts, and score one, seven and thirty days on."""
+    """Read and clean a log; publish day by day, score one, seven and thirty days on. InputError without later jobs."""
     settings = task.settings
     name = printable(task.log, 40)
     with staging(f"{name}: read") as stage:
         jobs, _, stage.report = ingest(task.paths, settings.site, settings.ingest)
     flagged, *_ = clean(jobs, settings.clean, settings.site)
-    grouped, _ = assign_groups(flagged, settings.group)
-    cuts_s = even_cuts(grouped, settings.backtest.train_share, LAST_SHARE, N_CUTS)
     with staging(f"{name}: predict"):
-        return later_scores(grouped, settings, cuts_s)
+        found = later_scores(flagged, settings, (settings.backtest.train_share, LAST_SHARE))
+    if not found:
+        raise InputError(name, f"{jobs.num_rows} jobs, none to score", "jobs of groups that had run before")
+    return found
 
 
 def parts_of(scored: Scored) -> dict[str, Scored]:

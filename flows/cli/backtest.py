@@ -36,7 +36,10 @@ Cleaning = Annotated[
 ]
 Predictions = Annotated[
     bool,
-    typer.Option("--predictions", help="Score published predictions, not estimates, on jobs 1, 7 and 30 days on."),
+    typer.Option(
+        "--predictions",
+        help="Score published predictions, not estimates, on jobs 1, 7, 30 days on; with --log, --json, --plain only.",
+    ),
 ]
 Plain = Annotated[bool, typer.Option("--plain", help="Without Prefect.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Show Prefect's own log too.")]
@@ -63,6 +66,11 @@ def backtest(
     from flows.render_backtest import print_tried, print_tried_json
     from flows.render_run import showing_progress
 
+    if predictions:
+        _refuse({
+            "--methods": methods, "--by": by, "--out": out, "--report": report, "--check-leaks": check_leaks,
+            "--staleness": staleness, "--compare-cleaning": compare_cleaning, "--verbose": verbose,
+        })  # fmt: skip
     _check_paths(out, report)
     choices = {
         "logs": log or [], "methods": _listed(methods), "check_leaks": check_leaks, "staleness": _listed(staleness),
@@ -82,6 +90,16 @@ def backtest(
         found = _tried(tasks, arguments, plain=plain, verbose=verbose)
     written = _write(joined(found), out, report, tasks[0].settings)
     print_tried_json(found, written) if json else print_tried(found, by, written, is_checked_for_leaks=check_leaks)
+
+
+def _refuse(given: dict[str, Any]) -> None:
+    """InputError for options that say nothing about published predictions."""
+    from pipeline.core.errors import InputError
+
+    found = [name for name, value in given.items() if value not in (None, False)]
+    if found:
+        expected = "--log, --json and --plain at most beside it: it scores published tables, which have one method"
+        raise InputError("--predictions", f"also {', '.join(found)}", expected, f"leave out {' and '.join(found)}")
 
 
 def _listed(text: str | None) -> list[str]:

@@ -17,6 +17,9 @@ MOST_PER_DAY = 20
 HALF_LIFE_DAYS, HALF_LIFE_RUNS = 60.0, 50.0
 """A run's weight halves with so many days, and with so many (effective) runs of its cell that came after it."""
 
+_MOST_HALVINGS = 1000.0
+"""So that no weight is 0 in floating point."""
+
 
 @dataclass(frozen=True, slots=True)
 class Atoms:
@@ -31,7 +34,8 @@ class Atoms:
 class Cells:
     """Cells in order of group and procs; the runs of cell c are the rows offsets[c] to offsets[c + 1] - 1, by end.
 
-    `seen` is the weight of the cell's runs up to and including each, before any has aged. `now_s` is the latest end.
+    `counted` are the runs that weigh anything. `seen` is the weight of the cell's runs up to and including each, before
+    any has aged. Days end at `now_s`.
     """
 
     group_id: list[str]
@@ -42,12 +46,16 @@ class Cells:
     end_s: Floats
     log_s: Floats
     weight: Floats
+    counted: Ints
     seen: Floats
     now_s: float
 
     @classmethod
-    def of(cls, jobs: pa.Table) -> Self:
-        """The runs of the grouped jobs; one stopped at its limit counts with the time it ran."""
+    def of(cls, jobs: pa.Table, now_s: float | None = None) -> Self:
+        """The runs of the grouped jobs; one stopped at its limit counts with the time it ran.
+
+        Days are counted from `now_s`, the latest end where none is given.
+        """
         runs = jobs.filter(pc.is_valid(jobs.column("group_id")))
         group, ids = category_codes(runs, "group_id")
         procs, runtime_s, submit_s = job_procs(runs), floats(runs, "runtime_s"), floats(runs, "submit_s")
@@ -57,20 +65,21 @@ class Cells:
         log_s = np.log(np.where(is_known, runtime_s, 1.0))
         order = np.lexsort((log_s, submit_s, end_s, procs, group))
         order = order[is_known[order]]
-        return cls._sorted(ids, group[order], procs[order], end_s[order], submit_s[order], log_s[order])
+        now_s = float(end_s[order].max(initial=0.0)) if now_s is None else now_s
+        return cls._sorted(ids, group[order], procs[order], end_s[order], submit_s[order], log_s[order], now_s)
 
     @classmethod
     def _sorted(
-        cls, ids: list[str], group: Ints, procs: Floats, end_s: Floats, submit_s: Floats, log_s: Floats
+        cls, ids: list[str], group: Ints, procs: Floats, end_s: Floats, submit_s: Floats, log_s: Floats, now_s: float
     ) -> Self:
-        now_s = float(end_s.max(initial=0.0))
         is_first = _changes(group, procs)
         starts = np.flatnonzero(is_first)
         offsets = np.append(starts, group.size).astype(np.int64)
         weight = _day_weights(is_first | _changes(np.floor((now_s - end_s) / DAY_S)))
         total = np.cumsum(weight)
         before = np.repeat((total - weight)[starts], np.diff(offsets))
-        return cls(ids, group[starts], procs[starts], offsets, submit_s, end_s, log_s, weight, total - before, now_s)
+        counted, seen = np.flatnonzero(weight), total - before
+        return cls(ids, group[starts], procs[starts], offsets, submit_s, end_s, log_s, weight, counted, seen, now_s)
 
     def __len__(self) -> int:
         """How many cells."""
@@ -83,18 +92,23 @@ class Cells:
 
     def ended(self, cells: Ints, cut_s: float) -> Ints:
         """How many runs of each cell ended by then."""
-        rows, owner = ranges(self.offsets[cells], self.offsets[cells + 1])
-        return np.bincount(owner, self.end_s[rows] <= cut_s, cells.size).astype(np.int64)
+        low, high = self.offsets[cells], self.offsets[cells + 1]
+        for _ in range(int((high - low).max(initial=0)).bit_length()):
+            middle = np.minimum((low + high) // 2, max(self.end_s.size - 1, 0))
+            is_before = (low < high) & (self.end_s[middle] <= cut_s)
+            low, high = np.where(is_before, middle + 1, low), np.where(is_before | (low >= high), high, middle)
+        return low - self.offsets[cells]
 
     def atoms(self, cells: Ints, n_ended: Ints, cut_s: float, most: int) -> Atoms:
-        """The latest runs of each cell of those that ended by `cut_s`, `most` at most, with their weights of then."""
+        """The latest runs that count, `most` at most, of each cell's first `n_ended`, with their weights of then."""
         last = self.offsets[cells] + n_ended
-        rows, owner = ranges(np.maximum(self.offsets[cells], last - most), last)
+        first, after_last = (np.searchsorted(self.counted, bound) for bound in (self.offsets[cells], last))
+        places, owner = ranges(np.maximum(first, after_last - most), after_last)
+        rows = self.counted[places]
         age_days = (cut_s - self.end_s[rows]) / DAY_S
         after = self.seen[np.maximum(last - 1, 0)][owner] - self.seen[rows]
-        weight = self.weight[rows] * np.exp2(-age_days / HALF_LIFE_DAYS - after / HALF_LIFE_RUNS)
-        counts = weight > 0
-        return Atoms(owner[counts], self.log_s[rows][counts], weight[counts])
+        halvings = np.minimum(age_days / HALF_LIFE_DAYS + after / HALF_LIFE_RUNS, _MOST_HALVINGS)
+        return Atoms(owner, self.log_s[rows], self.weight[rows] * np.exp2(-halvings))
 
 
 def ranges(first: Ints, after: Ints) -> tuple[Ints, Ints]:
@@ -112,10 +126,14 @@ def _changes(*columns: Floats | Ints) -> Bools:
 
 
 def _day_weights(is_first: Bools) -> Floats:
-    """Weights of runs that stand in order of end, from where each cell's day begins: the last of a day count."""
+    """Weights of runs that stand in order of end, from where each cell's day begins: evenly spaced runs of a day count.
+
+    The first of a day always counts, so that a time within a day has runs of that day to go by.
+    """
     starts = np.flatnonzero(is_first)
-    counts = np.diff(starts, append=is_first.size)
-    from_last = np.repeat(starts + counts, counts) - np.arange(is_first.size)
-    share = np.repeat(np.sqrt(counts) / np.minimum(counts, MOST_PER_DAY), counts)
-    weights: Floats = np.where(from_last <= MOST_PER_DAY, share, 0.0)
-    return weights
+    n_runs = np.diff(starts, append=is_first.size)
+    n_counted = np.minimum(n_runs, MOST_PER_DAY)
+    place = np.arange(is_first.size) - np.repeat(starts, n_runs)
+    spread, many = np.repeat(n_counted, n_runs), np.repeat(n_runs, n_runs)
+    counts = (place * spread) // many != ((place - 1) * spread) // many
+    return np.where(counts, np.sqrt(many) / spread, 0.0)

@@ -1,11 +1,13 @@
 """Between which shares of a predictive later runtimes lie as often as an interval names: conformal on past windows."""
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.predict.later_windows import Past
+from pipeline.core.settings import PredictSettings
+from pipeline.predict.cells import Cells
+from pipeline.predict.later_windows import Past, Window
 
 CLASS_ENDS = np.array([0.15, 0.4, 0.8, 1.3])
 """Half interquartile ranges (log s) that part classes of spread."""
@@ -17,6 +19,9 @@ DEFAULTS = {1.0: (0.023, 0.10, 0.924, 0.982), 7.0: (0.021, 0.094, 0.926, 0.983),
 
 MIN_WINDOWS = 4
 """Past windows, for a log to say how often its intervals held."""
+
+BLOCKS = 8
+"""Parts of the newer half of the past windows, each with a calibration of its own."""
 
 HALF_LIFE_DAYS = 90.0
 CLASS_PRIOR, POOL_PRIOR = 50.0, 30.0
@@ -35,26 +40,42 @@ def calibrated_shares(past: Past, horizon_days: float) -> Floats:
     """Shares [class, end] in place of 2.5%, 10%, 90%, 97.5%: those that past jobs of the class lay below so often."""
     nearest = min(DEFAULTS, key=lambda days: abs(np.log(days / horizon_days)))
     pool = np.array(DEFAULTS[nearest])
-    weight = np.exp2(-past.age * horizon_days / HALF_LIFE_DAYS)[past.row]
+    weight = np.exp2(-past.age_days / HALF_LIFE_DAYS)[past.row]
     pool = _shrunk(past.below, weight, pool, POOL_PRIOR)
     of = spread_class(past.half_iqr, past.is_seen)[past.row]
     rows = [_shrunk(past.below[of == k], weight[of == k], pool, CLASS_PRIOR) for k in range(N_CLASSES)]
     return np.array(rows)
 
 
-def later_coverage(past: Past, horizon_days: float) -> tuple[float, float]:
-    """Shares of the jobs of the newer half of the windows inside 80% and 95%, calibrated on the older half alone."""
-    ages = np.unique(past.age)
-    if ages.size < MIN_WINDOWS:
+def later_coverage(
+    windows: Sequence[Window], cells: Cells, now_s: float, settings: PredictSettings
+) -> tuple[float, float]:
+    """Shares of the jobs of the newer half of the windows inside 80% and 95%; NaN for fewer than MIN_WINDOWS.
+
+    That half is tried in BLOCKS parts, each with what was known when its first window began.
+    """
+    known = [window for window in windows[-settings.past_windows :] if (cells.end_s[window.run] <= now_s).any()]
+    if len(known) < MIN_WINDOWS or not settings.past_windows:
         return float("nan"), float("nan")
-    middle = ages[ages.size // 2]
-    age = past.age[past.row]
-    older = age >= middle
-    part = replace(past, row=past.row[older], below=past.below[older])
-    shares = calibrated_shares(part, horizon_days)[spread_class(past.half_iqr, past.is_seen)[past.row[~older]]]
-    below = past.below[~older]
-    inside = [np.mean((shares[:, k] <= below) & (below <= shares[:, -1 - k])) for k in (1, 0)]
-    return float(inside[0]), float(inside[1])
+    newer = np.array_split(np.arange(len(known) // 2, len(known)), BLOCKS)
+    blocks = [[known[place] for place in part] for part in newer if part.size]
+    inside = np.concatenate([_inside(windows, block, cells, now_s, settings) for block in blocks], axis=1)
+    return float(inside[0].mean()), float(inside[1].mean())
+
+
+def _inside(
+    windows: Sequence[Window], block: Sequence[Window], cells: Cells, now_s: float, settings: PredictSettings
+) -> Bools:
+    """Whether each job [80% and 95%, job] of a block of windows lies inside, as calibrated when the block began."""
+    then = Past.of(windows, cells, block[0].cut_s, settings.past_windows)
+    every = calibrated_shares(then, settings.horizon_days)
+    found = []
+    for window in block:
+        ended = cells.end_s[window.run] <= now_s
+        shares = every[spread_class(window.half_iqr, window.is_seen)][window.row[ended]]
+        below = window.below[ended]
+        found.append([(shares[:, k] <= below) & (below <= shares[:, -1 - k]) for k in (1, 0)])
+    return np.concatenate(found, axis=1)
 
 
 def _shrunk(below: Floats, weight: Floats, prior: Floats, prior_jobs: float) -> Floats:

@@ -1,13 +1,15 @@
 """Past windows: what would have been predicted at earlier times, and what the jobs submitted after them took."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import stdtrit
 
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.settings import PredictSettings
-from pipeline.predict.cells import DAY_S, Cells
+from pipeline.predict.cells import DAY_S, Cells, ranges
 from pipeline.predict.predictive import Asked, Predictive, predictive
 
 N_RESIDUALS = 41
@@ -25,17 +27,61 @@ MIN_RUNS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
-    """Past windows, the oldest first. Per job: the row it is of, and the share of its distribution below its runtime.
+class Residuals:
+    """Errors of the centre (log s) and since when each is known (s)."""
 
-    Per row (a cell in a window): the cell, the window's age in windows, jobs, the distribution's half interquartile
-    range (log s), share of jobs within 25% of the median, whether the cell had run. `residuals`: errors of the centre.
+    known_s: Floats
+    error: Floats
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """One after the other."""
+        empty = [np.empty(0)]
+        columns = ([getattr(part, name) for part in parts] or empty for name in ("known_s", "error"))
+        return cls(*(np.concatenate(column) for column in columns))
+
+    def at(self, now_s: float) -> Floats:
+        """Errors at evenly spaced shares, of those a log has shown by then and of some that any log may have."""
+        pool = self.error[self.known_s <= now_s][-MOST_RESIDUALS:]
+        if not pool.size:
+            return DEFAULT_RESIDUALS
+        share = pool.size / (pool.size + DEFAULT_COUNT)
+        mixed: Floats = share * np.quantile(pool, SHARES) + (1 - share) * DEFAULT_RESIDUALS
+        return mixed
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What was predicted at `cut_s` for the jobs submitted within the horizon after it, and how it came out.
+
+    Per row: the cell, half the interquartile range of its distribution (log s), whether it had run. Per job: the row
+    it is of, its run among those of the cells, the share of the distribution below its runtime, whether it took
+    within 25% of the median.
+    """
+
+    cut_s: float
+    cell: Ints
+    half_iqr: Floats
+    is_seen: Bools
+    row: Ints
+    run: Ints
+    below: Floats
+    is_near: Bools
+    residuals: Residuals
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Windows as known at a time, the oldest first. Per job: its row, and the share of the distribution below it.
+
+    Per row (a cell in a window): the cell, the window's age in days, jobs, the distribution's half interquartile range
+    (log s), share of jobs within 25% of the median, whether the cell had run. `residuals`: errors of the centre.
     """
 
     row: Ints
     below: Floats
     cell: Ints
-    age: Ints
+    age_days: Floats
     n_jobs: Ints
     half_iqr: Floats
     hit: Floats
@@ -43,74 +89,112 @@ class Past:
     residuals: Floats
     n_windows: int
 
+    @classmethod
+    def of(cls, windows: Sequence[Window], cells: Cells, now_s: float, most: int) -> Self:
+        """The latest `most` windows that began before `now_s`, with their jobs that had ended by then."""
+        begun = [window for window in windows if window.cut_s < now_s]
+        parts = [_known(window, cells, now_s) for window in begun[-most:]] if most else []
+        residuals = Residuals.joined([window.residuals for window in begun]).at(now_s)
+        return cls(**_end_to_end([part for part in parts if part["row"].size]), residuals=residuals)
 
-def past_windows(cells: Cells, level: Floats, settings: PredictSettings) -> Past:
-    """Each predicted from what had ended when it began, and scored on jobs submitted in it that have ended."""
-    length_s = settings.horizon_days * DAY_S
+
+def step_days(horizon_days: float) -> float:
+    """Days between the beginnings of past windows: those of more than a few days overlap."""
+    return min(horizon_days, float(max(round(horizon_days / 4), 1)))
+
+
+def past_cuts(cells: Cells, now_s: float, settings: PredictSettings) -> list[float]:
+    """Beginnings of the latest windows before `now_s` in which jobs were submitted, the oldest first."""
+    step_s, length_s = step_days(settings.horizon_days) * DAY_S, settings.horizon_days * DAY_S
+    submit_s, ends = np.sort(cells.submit_s), np.sort(cells.end_s)
+    if ends.size <= MIN_RUNS:
+        return []
+    n_steps = np.floor((now_s - max(submit_s[0], ends[MIN_RUNS - 1])) / step_s)
+    cuts = now_s - step_s * np.arange(max(n_steps, 0), 0, -1)
+    n_jobs = np.searchsorted(submit_s, np.minimum(cuts + length_s, now_s), "right")
+    n_jobs -= np.searchsorted(submit_s, cuts, "right")
+    found = cuts[n_jobs > 0]
+    return [float(cut_s) for cut_s in found[max(found.size - settings.past_windows, 0) :]]
+
+
+def windows_at(cells: Cells, level: Floats, settings: PredictSettings, cuts_s: Sequence[float]) -> list[Window]:
+    """A window for each cut at which anything is known of its jobs, predicted from what had ended when it began."""
     of_run, order = cells.of_run, np.argsort(cells.submit_s, kind="stable")
-    submit_s, ends = cells.submit_s[order], np.sort(cells.end_s)
-    span = (cells.now_s - submit_s[0]) / length_s if submit_s.size else 0.0
-    rows, pool = [], np.empty(0)
-    for age in range(min(int(span), settings.past_windows), 0, -1):
-        cut_s = cells.now_s - age * length_s
-        if np.searchsorted(ends, cut_s, "right") < MIN_RUNS:
-            continue
-        first, last = np.searchsorted(submit_s, [cut_s, cut_s + length_s], "right")
-        runs = order[first:last]
-        found = _window(cells, level, runs, of_run[runs], age, cut_s, residuals_of(pool), settings.jump_mass)
-        if found is not None:
-            rows.append(found)
-            pool = np.append(pool, found.residuals)[-MOST_RESIDUALS:]
-    return _end_to_end(rows, residuals_of(pool))
-
-
-def residuals_of(pool: Floats) -> Floats:
-    """Errors at evenly spaced shares, of those a log has shown and of some that any log may have."""
-    share = pool.size / (pool.size + DEFAULT_COUNT)
-    if not pool.size:
-        return DEFAULT_RESIDUALS
-    mixed: Floats = share * np.quantile(pool, SHARES) + (1 - share) * DEFAULT_RESIDUALS
-    return mixed
+    submit_s, found = cells.submit_s[order], list[Window]()
+    for cut_s in cuts_s:
+        first, last = np.searchsorted(submit_s, [cut_s, cut_s + settings.horizon_days * DAY_S], "right")
+        runs = np.sort(order[first:last])
+        residuals = Residuals.joined([window.residuals for window in found]).at(cut_s)
+        window = _window(cells, level, runs, of_run[runs], cut_s, residuals, settings.jump_mass)
+        found += [] if window is None else [window]
+    return found
 
 
 def _window(
-    cells: Cells, level: Floats, runs: Ints, of_run: Ints, age: int, cut_s: float, residuals: Floats, jump_mass: float
-) -> Past | None:
+    cells: Cells, level: Floats, runs: Ints, of_run: Ints, cut_s: float, residuals: Floats, jump_mass: float
+) -> Window | None:
     wanted, place = np.unique(of_run, return_inverse=True)
     if not wanted.size:
         return None
-    ran = cells.ended(wanted, cut_s) > 0
-    asked = Asked(cells.group[wanted], cells.procs[wanted], np.where(ran, wanted, -1), level[wanted])
-    known = predictive(cells, level, asked, cut_s, residuals, jump_mass)
+    known = predictive(cells, level, cells_asked(cells, level, wanted, cut_s), cut_s, residuals, jump_mass)
     kept = np.flatnonzero(known.is_known[place])
-    if not kept.size:
-        return None
-    return _scored(known, wanted, place[kept], cells.log_s[runs[kept]], age)
+    return _scored(known, wanted, place[kept], runs[kept], cells, cut_s) if kept.size else None
 
 
-def _scored(known: Predictive, cell: Ints, row: Ints, log_s: Floats, age: int) -> Past:
-    every = np.arange(cell.size)
-    low, high = (known.mixtures.at(every, np.full(cell.size, share)) for share in (0.25, 0.75))
-    middle = known.medians()
-    n_jobs = np.bincount(row, minlength=cell.size)
-    is_near = np.abs(np.expm1(middle[row] - log_s)) <= 0.25
-    hit = np.bincount(row, is_near, cell.size) / np.maximum(n_jobs, 1)
+def cells_asked(cells: Cells, level: Floats, wanted: Ints, cut_s: float) -> Asked:
+    """Cells as rows to predict at a time: those without a run by then are asked as counts that never ran."""
+    ran = cells.ended(wanted, cut_s) > 0
+    return Asked(cells.group[wanted], cells.procs[wanted], np.where(ran, wanted, -1), level[wanted])
+
+
+def _scored(known: Predictive, cell: Ints, row: Ints, run: Ints, cells: Cells, cut_s: float) -> Window:
+    log_s = cells.log_s[run]
+    is_near = np.abs(np.expm1(known.medians()[row] - log_s)) <= 0.25
     below = known.mixtures.below(row, log_s)
-    errors = (log_s - known.centre[row])[np.argsort(row, kind="stable")]
-    # A cell's burst is one experience: its errors at few quantiles.
-    residuals = [np.quantile(part, (np.arange(k) + 0.5) / k)
-                 for part in np.split(errors, np.cumsum(n_jobs)[:-1]) if part.size
-                 for k in [max(1, round(np.sqrt(part.size)))]]  # fmt: skip
-    ages = np.full(cell.size, age)
-    return Past(row, below, cell, ages, n_jobs, (high - low) / 2, hit, known.is_seen, np.concatenate(residuals), 1)
+    residuals = _residuals(row, log_s - known.centre[row], cells.end_s[run])
+    return Window(cut_s, cell, half_iqr(known), known.is_seen, row, run, below, is_near, residuals)
 
 
-def _end_to_end(parts: list[Past], residuals: Floats) -> Past:
-    if not parts:
-        none, no_row = np.empty(0), np.empty(0, np.int64)
-        return Past(no_row, none, no_row, no_row, no_row, none, none, np.empty(0, bool), residuals, 0)
-    shift = np.cumsum([0, *(part.cell.size for part in parts)])
-    row = np.concatenate([part.row + begin for part, begin in zip(parts, shift, strict=False)])
-    names = ("below", "cell", "age", "n_jobs", "half_iqr", "hit", "is_seen")
-    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    return Past(row=row, **columns, residuals=residuals, n_windows=len(parts))
+def half_iqr(known: Predictive) -> Floats:
+    """Half the interquartile range of each row's distribution (log s)."""
+    every = np.arange(known.centre.size)
+    low, high = (known.mixtures.at(every, np.full(every.size, share)) for share in (0.25, 0.75))
+    found: Floats = (high - low) / 2
+    return found
+
+
+def _residuals(row: Ints, error: Floats, end_s: Floats) -> Residuals:
+    """A cell's burst is one experience: the root of its errors, evenly spaced by size, known when all have ended."""
+    order = np.lexsort((error, row))
+    n_jobs = np.bincount(row)
+    first = np.cumsum(n_jobs) - n_jobs
+    n_taken = np.round(np.sqrt(n_jobs)).astype(np.int64)
+    place, owner = ranges(np.zeros(n_jobs.size, np.int64), n_taken)
+    taken = first[owner] + ((place + 0.5) / n_taken[owner] * n_jobs[owner]).astype(np.int64)
+    known_s = np.full(n_jobs.size, -np.inf)
+    np.maximum.at(known_s, row, end_s)
+    return Residuals(known_s[owner], error[order][taken])
+
+
+def _known(window: Window, cells: Cells, now_s: float) -> dict[str, Any]:
+    """A window's jobs that had ended by `now_s`, and its rows."""
+    ended = cells.end_s[window.run] <= now_s
+    row = window.row[ended]
+    n_jobs = np.bincount(row, minlength=window.cell.size)
+    kept = n_jobs > 0
+    hits = np.bincount(row, window.is_near[ended], window.cell.size)
+    return {
+        "row": (np.cumsum(kept) - 1)[row], "below": window.below[ended], "cell": window.cell[kept],
+        "age_days": np.full(int(kept.sum()), (now_s - window.cut_s) / DAY_S), "n_jobs": n_jobs[kept],
+        "half_iqr": window.half_iqr[kept], "hit": hits[kept] / n_jobs[kept], "is_seen": window.is_seen[kept],
+    }  # fmt: skip
+
+
+def _end_to_end(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    none, no_row = np.empty(0), np.empty(0, np.int64)
+    empty = {"row": no_row, "below": none, "cell": no_row, "age_days": none, "n_jobs": no_row, "half_iqr": none,
+             "hit": none, "is_seen": np.empty(0, bool)}  # fmt: skip
+    shift = np.cumsum([0, *(part["cell"].size for part in parts)])
+    shifted = [part | {"row": part["row"] + begin} for part, begin in zip(parts, shift, strict=False)]
+    columns = {name: np.concatenate([none_yet, *(part[name] for part in shifted)]) for name, none_yet in empty.items()}
+    return columns | {"n_windows": len(parts)}

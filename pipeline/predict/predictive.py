@@ -6,6 +6,7 @@ import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.predict.cells import Atoms, Cells, ranges
+from pipeline.predict.kernel import MOST_RUNS, kernel_averages
 from pipeline.predict.mixtures import Mixtures
 
 OWN_RUNS, SUMMARY_RUNS, OTHER_RUNS = 400, 60, 9
@@ -16,9 +17,6 @@ LEAST_SUPPORT = 0.25
 
 OTHERS_MASS, RESIDUAL_MASS = 2.0, 2.0
 """Weight of the group's other cells, and of the log's residuals about the centre."""
-
-MOST_RUNS = 20
-"""More runs than these lend a cell no more weight among its group's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +67,8 @@ def predictive(
     own = np.where(is_seen, np.maximum(support[own_place], LEAST_SUPPORT), 0.0) if near.size else np.zeros(n_rows)
     own_median = median[own_place] if near.size else np.zeros(n_rows)
     centre = np.where(total > 0, (own * own_median * is_seen + others) / (own + 1.0), own_median * is_seen)
+    new = np.flatnonzero(~is_seen & (total > 0))
+    centre[new] = kernel_averages(cells, level, asked.group[new], asked.procs[new], asked.level[new], cut_s)
     atoms = _joined(
         _own_atoms(cells, asked, is_seen, own, cut_s),
         _other_atoms(cells, level, asked, near, n_ended, pair_row, pair_cell, kernel, total, cut_s),

@@ -7,8 +7,9 @@ import numpy as np
 from pipeline.core.arrays import Bools, Floats
 from pipeline.predict.cells import Cells
 from pipeline.predict.curves import Curves
+from pipeline.predict.kernel import MOST_RUNS
 from pipeline.predict.mixtures import Mixtures
-from pipeline.predict.predictive import MOST_RUNS, OWN_RUNS
+from pipeline.predict.predictive import OWN_RUNS
 
 MIN_SIZES = 3
 

@@ -16,7 +16,7 @@ MIN_WINDOWS = 2
 LIKES = 2.0
 """Windows that rows of the same class of spread count as beside a cell's own."""
 
-ENOUGH = 0.55
+ENOUGH = 0.5
 """Share of jobs that took within 25% of their predicted median, from which on a row is believed."""
 
 
@@ -30,9 +30,11 @@ class Record:
     by_class: Floats
 
     @classmethod
-    def of(cls, past: Past, n_cells: int) -> "Record":
-        """From past windows; a cell's latest window weighs most."""
-        order = np.lexsort((past.age, past.cell))
+    def of(cls, past: Past, n_cells: int, horizon_days: float) -> "Record":
+        """From past windows that do not overlap; a cell's latest window weighs most."""
+        apart = _apart(past.age_days, horizon_days)
+        order = np.lexsort((past.age_days, past.cell))
+        order = order[apart[order]]
         cell = past.cell[order]
         first = np.searchsorted(cell, np.arange(n_cells + 1))
         weight = DECAY ** (np.arange(cell.size) - first[:-1][cell])
@@ -59,6 +61,15 @@ class Record:
         """Where a track record says that the next jobs will come true."""
         believed: Bools = (self.windows(cell) >= MIN_WINDOWS) & (self.share(cell, half_iqr) >= ENOUGH)
         return believed
+
+
+def _apart(age_days: Floats, horizon_days: float) -> Bools:
+    """Of windows that begin in the same horizon counted from now, the oldest."""
+    horizon = np.ceil(np.round(age_days / horizon_days, 6)).astype(np.int64)
+    oldest = np.zeros(int(horizon.max(initial=0)) + 1)
+    np.maximum.at(oldest, horizon, age_days)
+    found: Bools = age_days == oldest[horizon]
+    return found
 
 
 def _by_class(past: Past) -> Floats:

@@ -1,0 +1,182 @@
+"""Published predictions through the last part of a log, night by night, and the jobs that came after each night."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.core.arrays import Bools, Floats, Ints, floats
+from pipeline.core.settings import PredictSettings, RunSettings
+from pipeline.evaluate.later import Scored, joined
+from pipeline.fit import find_patterns, fit, level, screen, unlevel
+from pipeline.group import assign_groups, choose_template, describe_groups, observe, with_chosen
+from pipeline.predict import groups_by_application, later, predict
+from pipeline.predict.cells import DAY_S, Cells
+from pipeline.predict.kernel import kernel_averages
+from pipeline.predict.later import asked_of, cell_keys, places_of, with_law
+from pipeline.predict.later_rows import answers_at, believed_rows
+from pipeline.predict.later_windows import Past, Window, cells_asked, past_cuts, step_days, windows_at
+from pipeline.predict.track_record import MIN_WINDOWS, Record
+
+REFIT_DAYS = 60.0
+"""Templates and laws are as of the last of these; everything else is made anew at every cut, as every night."""
+
+HORIZONS = (1.0, 7.0, 30.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A log as a run at `at_s` groups and fits it; its cells with all runs, as each time takes what had ended by then.
+
+    `laws`: PREDICTIONS by law alone, and the place of each of its rows by group and count. Per cell the law's log
+    runtime, 0 where none answers; `scales`, per group, whether one does.
+    """
+
+    at_s: float
+    template: str
+    cells: Cells
+    level: Floats
+    scales: Bools
+    laws: pa.Table
+    law_keys: Ints
+
+
+def later_scores(
+    jobs: pa.Table,
+    settings: RunSettings,
+    shares: tuple[float, float] = (2 / 3, 0.98),
+    horizons: Sequence[float] = HORIZONS,
+    refit_days: float = REFIT_DAYS,
+) -> dict[float, Scored]:
+    """Per horizon (days) the jobs submitted within it after each cut, against what is published at the cut.
+
+    `jobs` are flagged JOBS. Cuts lie between two shares of the jobs by submit, a day apart, longer for horizons of more
+    than a week, so that a job may be scored at several ages. What ends after a cut is not known at it.
+    """
+    submit_s = floats(jobs, "submit_s")
+    begin, end = (float(value) for value in np.quantile(submit_s[np.isfinite(submit_s)], shares))
+    parts: dict[float, list[Scored]] = {days: [] for days in horizons}
+    template = ""
+    for at_s in np.arange(np.floor(begin), end, refit_days * DAY_S):
+        fitted = fitted_at(jobs, settings, float(at_s), template)
+        template = fitted.template
+        for days in horizons:
+            ahead = settings.predict.model_copy(update={"horizon_days": days})
+            parts[days] += _segment(fitted, ahead, min(end, at_s + refit_days * DAY_S))
+    return {days: joined(found) for days, found in parts.items() if found}
+
+
+def published(jobs: pa.Table, settings: RunSettings, cut_s: float, previous: str = "") -> pa.Table:
+    """PREDICTIONS as a run at a time publishes them; `jobs` are flagged JOBS, whatever ended later is left out."""
+    known, chosen = _known(jobs, settings, cut_s, previous)
+    grouped, _ = assign_groups(known, chosen.group)
+    laws, fits = _laws(grouped, chosen)
+    return later(laws, grouped, fits, settings.predict, cut_s)[0]
+
+
+def fitted_at(jobs: pa.Table, settings: RunSettings, at_s: float, previous: str = "") -> Fitted:
+    """Template and laws from what had ended by `at_s`, and the cells of the whole log under that template."""
+    _, chosen = _known(jobs, settings, at_s, previous)
+    grouped, _ = assign_groups(jobs, chosen.group)
+    known = grouped.filter(pa.array(_ends(grouped) <= at_s))
+    laws, fits = _laws(known, chosen)
+    before, cells = Cells.of(known, at_s), Cells.of(grouped, at_s)
+    asked, _, scaling = asked_of(laws, before, fits)
+    code = {name: place for place, name in enumerate(cells.group_id)}
+    of_known = np.array([code[name] for name in before.group_id], np.int64)
+    scales = np.zeros(len(cells.group_id), bool)
+    scales[of_known] = scaling
+    of_row = of_known[asked.group]
+    level = _levels(cells, scales, of_row, asked.procs, asked.level)
+    return Fitted(at_s, "+".join(chosen.group.columns), cells, level, scales, laws, cell_keys(of_row, asked.procs))
+
+
+def _known(jobs: pa.Table, settings: RunSettings, at_s: float, previous: str) -> tuple[pa.Table, RunSettings]:
+    """What had ended by then, and the settings with the template that it chooses."""
+    known = jobs.filter(pa.array(_ends(jobs) <= at_s))
+    templates, _ = choose_template(known, settings.group, previous)
+    return known, settings.model_copy(update={"group": with_chosen(settings.group, templates)})
+
+
+def _laws(known: pa.Table, settings: RunSettings) -> tuple[pa.Table, pa.Table]:
+    """PREDICTIONS by law and FITS, as a run makes them of these grouped jobs."""
+    groups, _ = describe_groups(known, settings.group)
+    observed, _ = observe(known)
+    patterns, _ = find_patterns(observed, settings.pattern, settings.anomaly.noise)
+    screened, _ = screen(observed, patterns, settings.anomaly)
+    levelled, _ = level(screened, patterns)
+    fits, _ = fit(levelled, settings.fit)
+    names = groups_by_application(groups)
+    predicted, _ = predict(levelled, fits, settings.predict, settings.site, "later", application=names)
+    return unlevel(predicted, patterns)[0], fits
+
+
+def _levels(cells: Cells, scales: Bools, group: Ints, procs: Floats, law: Floats) -> Floats:
+    """Log runtime by law of every cell whose group scales, straight between the law's rows in log of processors."""
+    found = np.zeros(len(cells))
+    for one in np.flatnonzero(scales):
+        rows, own = np.flatnonzero(group == one), np.flatnonzero(cells.group == one)
+        rows = rows[np.argsort(procs[rows])]
+        found[own] = np.interp(np.log(cells.procs[own]), np.log(procs[rows]), law[rows])
+    return found
+
+
+def _segment(fitted: Fitted, settings: PredictSettings, end_s: float) -> list[Scored]:
+    """Every cut from the fit's time to `end_s`, scored."""
+    cells, step_s = fitted.cells, step_days(settings.horizon_days) * DAY_S
+    cuts_s = [float(cut_s) for cut_s in np.arange(fitted.at_s, end_s, step_s)]
+    before = past_cuts(cells, fitted.at_s, settings)
+    windows = windows_at(cells, fitted.level, settings, [*before, *cuts_s])
+    return [_scored(fitted, settings, windows, window) for window in windows if window.cut_s >= fitted.at_s]
+
+
+def _scored(fitted: Fitted, settings: PredictSettings, windows: Sequence[Window], window: Window) -> Scored:
+    cells, cut_s = fitted.cells, window.cut_s
+    past = Past.of(windows, cells, cut_s, settings.past_windows)
+    rows = np.append(window.cell, _beside(cells, fitted.scales, window.cell, cut_s))
+    asked = cells_asked(cells, fitted.level, rows, cut_s)
+    answers = answers_at(cells, fitted.level, asked, cut_s, past, settings)
+    place = places_of(fitted.law_keys, cell_keys(asked.group, asked.procs))
+    is_law = fitted.scales[asked.group] & (asked.cell < 0)
+    log_s = with_law(answers.log_s, fitted.laws.take(pa.array(np.maximum(place, 0))), is_law & (place >= 0))
+    record = Record.of(past, len(cells), settings.horizon_days)
+    codes = fitted.laws.column("reliability").cast(pa.string())
+    sound = pc.equal(codes, "ok").to_numpy(zero_copy_only=False)[np.maximum(place, 0)] & (place >= 0)
+    believed = believed_rows(record, asked, answers.half_iqr, fitted.scales, sound)
+    near = np.where(record.windows(asked.cell) >= MIN_WINDOWS, record.share(asked.cell, answers.half_iqr), np.nan)
+    is_published = (asked.cell >= 0) | np.where(is_law, place >= 0, _in_reach(cells, asked.group, asked.procs, cut_s,
+                                                                            settings.reach))  # fmt: skip
+    kept = is_published[window.row]
+    row, run = window.row[kept], window.run[kept]
+    none, no_law = np.zeros(len(cells)), np.zeros(rows.size)
+    kernel_s = np.exp(kernel_averages(cells, none, asked.group, asked.procs, no_law, cut_s))
+    columns = dict(zip(("runtime_s_lo95", "runtime_s_lo80", "runtime_s", "runtime_s_hi80", "runtime_s_hi95"),
+                       np.exp(log_s).T, strict=True))  # fmt: skip
+    numbers = {name: values[row] for name, values in (columns | {"near_share": near}).items()}
+    return Scored(np.exp(cells.log_s[run]), numbers, believed[row], (asked.cell >= 0)[row], kernel_s[row])
+
+
+def _beside(cells: Cells, scales: Bools, wanted: Ints, cut_s: float) -> Ints:
+    """The other cells that had run of groups that scale and of which a count is wanted that had not."""
+    new = wanted[cells.ended(wanted, cut_s) == 0]
+    groups = np.unique(cells.group[new])
+    every = np.flatnonzero(np.isin(cells.group, groups[scales[groups]]))
+    every = every[cells.ended(every, cut_s) > 0]
+    return np.setdiff1d(every, wanted)
+
+
+def _in_reach(cells: Cells, group: Ints, procs: Floats, cut_s: float, reach: float) -> Bools:
+    """Whether a count lies within reach of those its group had run on."""
+    ran = np.flatnonzero(cells.ended(np.arange(len(cells)), cut_s) > 0)
+    low, high = np.full(len(cells.group_id), np.inf), np.zeros(len(cells.group_id))
+    np.minimum.at(low, cells.group[ran], cells.procs[ran])
+    np.maximum.at(high, cells.group[ran], cells.procs[ran])
+    found: Bools = (procs >= low[group] / reach) & (procs <= high[group] * reach)
+    return found
+
+
+def _ends(jobs: pa.Table) -> Floats:
+    end_s = floats(jobs, "end_s")
+    return np.where(np.isnan(end_s), floats(jobs, "submit_s") + floats(jobs, "runtime_s"), end_s)
