@@ -95,11 +95,12 @@ def _cell(row: Row | None) -> str:
 
 
 def main() -> None:
-    """Print both tables."""
-    if len(sys.argv) != 2:
-        sys.exit("Give the figures that `walltime backtest --out FIGURES.parquet` wrote.")
-    rows = pq.read_table(sys.argv[1]).to_pylist()
-    print("\n".join([*errors(rows), "", *coverage(rows), "", *by_age(rows)]))
+    """Print the tables of all files together; two that rest on live estimates of `walltime` only where these are given."""
+    if len(sys.argv) < 2:
+        sys.exit("Give the figures that `walltime backtest --out FIGURES.parquet` wrote, one file or more.")
+    rows = [row for path in sys.argv[1:] for row in pq.read_table(path).to_pylist()]
+    has_live = any(row["estimator"] == "walltime" for row in live(rows))
+    print("\n".join([*([*errors(rows), "", *coverage(rows), ""] if has_live else []), *by_age(rows)]))
 
 
 if __name__ == "__main__":
