@@ -95,7 +95,7 @@ def _cell(row: Row | None) -> str:
 
 
 def main() -> None:
-    """Print the tables of all files together; two that rest on live estimates of `walltime` only where these are given."""
+    """Print the tables of all files together; errors and coverage only where live estimates of `walltime` are given."""
     if len(sys.argv) < 2:
         sys.exit("Give the figures that `walltime backtest --out FIGURES.parquet` wrote, one file or more.")
     rows = [row for path in sys.argv[1:] for row in pq.read_table(path).to_pylist()]
