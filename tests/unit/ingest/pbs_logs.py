@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.tables import JOBS
-from pipeline.ingest import pbs
-from pipeline.ingest.combine import combine
-from pipeline.ingest.pbs import PBS
+from pipeline.ingest.assemble.combine import combine
+from pipeline.ingest.formats.pbs import reader as pbs
+from pipeline.ingest.formats.pbs.reader import PBS
 from pipeline.ingest.reader import Remarks, jobs_table
 from pipeline.ingest.sources import find_sources, line_blocks
 

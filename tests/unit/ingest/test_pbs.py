@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.core.errors import InputError
 from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.ingest.pbs import PBS, layout, looks_right
+from pipeline.ingest.formats.pbs.reader import PBS, layout, looks_right
 from tests.unit.ingest.pbs_logs import DATE, T0, ended, queued, read, read_paths, record, started
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from pipeline.core.errors import InputError
 from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.ingest.formats.sacct.reader import SACCT
 from pipeline.ingest.reader import STEPS, jobs_table
-from pipeline.ingest.sacct import SACCT
 from pipeline.ingest.sources import Source
 
 NAMES = "JobID|JobName|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|ReqCPUS|AllocCPUS|NNodes|ReqMem|State|ExitCode"

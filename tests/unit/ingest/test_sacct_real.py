@@ -13,8 +13,8 @@ import pytest
 
 from pipeline.core.errors import InputError
 from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.ingest.formats.sacct.reader import SACCT
 from pipeline.ingest.reader import STEPS
-from pipeline.ingest.sacct import SACCT
 from pipeline.ingest.sources import Source
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "sacct"
