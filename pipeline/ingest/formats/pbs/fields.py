@@ -82,9 +82,7 @@ def typed(scanned: Scanned, label: str, first_line: int, timezone: str) -> Typed
         **fields.words(),
         **fields.numbers(),
     }
-    state = states.codes(
-        scanned.kind, status.values.astype(np.int64), status.has, fields.is_torque(), fields.is_over()
-    )
+    state = states.codes(scanned.kind, status.values.astype(np.int64), status.has, fields.is_torque(), fields.is_over())
     columns["state"] = states.categories(state)
     is_bad = is_bad | written.invalid
     parts = pa.table([columns[name] for name in PARTS.names], schema=PARTS)
