@@ -108,7 +108,7 @@ class IngestSettings(Section):
     )
     last_line: Literal["set_aside", "take"] = Field(
         "set_aside",
-        description="A last line without a line end may be cut or still being written; take: the log is surely finished.",
+        description="A last line without a line end may be cut, or still being written; take: the log is finished.",
     )
     strict: bool = Field(False, description="Stop at the first line that cannot be read, instead of setting it aside.")
 
