@@ -14,7 +14,7 @@ import pyarrow as pa
 from pipeline.core import buffers
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.columns import CATEGORY
-from pipeline.ingest.spans.instants import LOCAL, SLASHED, TIME_ONLY, parse_instants, utc_of_local
+from pipeline.ingest.spans.instants import LOCAL, SLASHED, TIME_ONLY, parse_instants, repeats_s, utc_of_local
 from pipeline.ingest.spans.kernels import (
     INVALID,
     NULL,
@@ -64,7 +64,7 @@ class Instants(Typed):
     """UTC epoch seconds; how many wall-clock times came twice (the first is taken), or never (shifted forward).
 
     has_no_date: the invalid ones that are a time of day only; n_slashed: dates as 03/04/2026, read as `day_first` says;
-    n_local: times without a zone of their own.
+    n_local: times without a zone of their own. repeat_s: after how long (s) the same time came again, else 0.
     """
 
     n_ambiguous: int
@@ -72,6 +72,7 @@ class Instants(Typed):
     n_slashed: int
     n_local: int
     has_no_date: Bools
+    repeat_s: Ints
 
 
 def as_bytes(data: bytes) -> Bytes:
@@ -162,7 +163,10 @@ def instants_s(data: Bytes, start: Ints, end: Ints, timezone: str = "UTC", *, da
     invalid = (kinds == INVALID) | has_no_date
     n_slashed = int(np.count_nonzero(kinds == SLASHED))
     n_local, missing = int(np.count_nonzero(local)), invalid | (kinds == NULL)
-    return Instants(values, missing, invalid, n_ambiguous, n_skipped, n_slashed, n_local, has_no_date)
+    repeat_s = np.zeros(len(start), np.int64)
+    if n_ambiguous:
+        repeat_s[local] = repeats_s(values[local], timezone)
+    return Instants(values, missing, invalid, n_ambiguous, n_skipped, n_slashed, n_local, has_no_date, repeat_s)
 
 
 def _typed(values: Floats | Ints, kinds: Bytes) -> Typed:

@@ -42,9 +42,14 @@ class Outcome:
         return self.jobs.to_pylist()[0]
 
 
-def read_paths(*paths: Path, timezone: str = "UTC", block_bytes: int = 1 << 24, strict: bool = False) -> Outcome:
+def read_paths(
+    *paths: Path, timezone: str = "UTC", block_bytes: int = 1 << 24, strict: bool = False, last_line: str = "set_aside"
+) -> Outcome:
     """The reader's chunks, folded and combined; checks that no line is lost."""
-    site, settings = SiteSettings(name="s", timezone=timezone), IngestSettings(strict=strict)
+    site, settings = (
+        SiteSettings(name="s", timezone=timezone),
+        IngestSettings.model_validate({"strict": strict, "last_line": last_line}),
+    )
     chunks = []
     with patch.object(pbs, "line_blocks", lambda source, _: line_blocks(source, block_bytes)):
         for source in find_sources(paths):

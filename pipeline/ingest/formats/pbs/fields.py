@@ -13,6 +13,7 @@ from pipeline.core.requested_memory import JOB, NODE, requested_memory
 from pipeline.core.tables import JOBS
 from pipeline.ingest import spans
 from pipeline.ingest.formats.pbs import states
+from pipeline.ingest.formats.pbs.damage import damage_of
 from pipeline.ingest.formats.pbs.scan import DATE_BYTES, KINDS, REASONS, Scanned
 from pipeline.ingest.reader import Remarks, constant
 from pipeline.ingest.spans.kernels import INVALID, OK, Bytes
@@ -28,7 +29,8 @@ PARTS = pa.schema(
 """One record a row. kind: its type, an index into pbs_scan.KINDS; record_s: when it was written, by its own date."""
 
 DEFAULT_PROJECT = "_pbs_project_default"
-_LAST_S = 1 << 33
+_FIRST_S, _LAST_S = 662_688_000, 1 << 33
+"""PBS was first written in 1991: an instant before it has lost digits."""
 _PBS_ONLY = ("exec_vnode", "project", "run_count", "Resource_List.select")
 _SUBJOB = r"^(\d+)\[\d+\]"
 
@@ -60,13 +62,18 @@ class _Known:
         return _Known(values, self.has, self.is_odd)
 
 
-def typed(scanned: Scanned, label: str, first_line: int, timezone: str) -> Typed:
-    """A block's records as PARTS. ConfigError for a zone that is not known."""
+def typed(scanned: Scanned, label: str, first_line: int, timezone: str, *, takes_last: bool = True) -> Typed:
+    """A block's records as PARTS. ConfigError for a zone that is not known.
+
+    takes_last: whether a last record whose line has no end is read.
+    """
     written = spans.instants_s(scanned.data, scanned.start, scanned.start + DATE_BYTES, timezone)
     instants = {name: _instant(scanned, name) for name in ("ctime", "etime", "start", "end")}
     status = _integer(scanned, "Exit_status")
     is_bad = np.logical_or.reduce([instants[name].is_odd for name in ("ctime", "start", "end")]) | status.is_odd
-    reason = np.where(written.invalid, REASONS.index("bad_date"), REASONS.index("bad_number")) + 1
+    is_closed = instants["end"].has & status.has
+    damage = damage_of(scanned, is_bad, instants["start"].has, is_closed, takes_last=takes_last)
+    reason = np.where(written.invalid, REASONS.index("bad_date") + 1, damage)
     fields = _Fields(scanned)
     n_rows = len(scanned.line)
     columns = {
@@ -82,11 +89,9 @@ def typed(scanned: Scanned, label: str, first_line: int, timezone: str) -> Typed
         **fields.words(),
         **fields.numbers(),
     }
-    state = states.codes(
-        scanned.kind, status.values.astype(np.int64), status.has, fields.is_torque(), fields.is_over()
-    )
+    state = states.codes(scanned.kind, status.values.astype(np.int64), status.has, fields.is_torque(), fields.is_over())
     columns["state"] = states.categories(state)
-    is_bad = is_bad | written.invalid
+    is_bad = reason > 0
     parts = pa.table([columns[name] for name in PARTS.names], schema=PARTS)
     remarks = _remarks(scanned, written.values, instants, ~is_bad)
     remarks["odd_values"] += fields.n_odd + int(np.count_nonzero(instants["etime"].is_odd))
@@ -230,7 +235,8 @@ def _integer(scanned: Scanned, key: str) -> _Known:
 def _instant(scanned: Scanned, key: str) -> _Known:
     """Epoch seconds; 0 is PBS's word for not yet."""
     found = _integer(scanned, key)
-    is_odd = found.is_odd | (found.has & ((found.values < 0) | (found.values >= _LAST_S)))
+    is_outside = (found.values < _FIRST_S) | (found.values >= _LAST_S)
+    is_odd = found.is_odd | (found.has & is_outside & (found.values != 0))
     return _Known(found.values, found.has & ~is_odd & (found.values > 0), is_odd)
 
 

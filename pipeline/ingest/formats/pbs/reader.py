@@ -7,7 +7,8 @@ the records of an array as a whole (`170[].server`): its jobs are `170[0].server
 
 What is read although the guides do not say so: values with blanks, quotes, `=` and `;` in account, project and job
 name, as PBS writes them without escapes; records that were wrapped over several lines (a line without a date that
-starts with `key=`); CRLF; blank lines.
+starts with `key=`); CRLF; blank lines. What is set aside although it is a record: one that a crash has cut, or that is
+still being written (damage.py).
 
 A job's id keeps its server (`1.pbshead`): two servers' logs in one folder give different jobs, and the id is what qstat
 takes. Instants are the record's own epoch seconds; its date, which is local time (`site.timezone`), counts only where
@@ -39,6 +40,7 @@ from pipeline.ingest.spans import decoded
 EXPECTS = "PBS accounting: lines of MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value ..."
 TRIAL_LINES = 100
 RAW_CHARACTERS = 500
+READ_AGAIN = 'read the log again when it is whole, or set ingest.last_line = "take" if it is'
 BLOCK_BYTES = 1 << 23
 _RECORD = re.compile(rb"^[ \t]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];", re.MULTILINE)
 _DATED = re.compile(rb"[ \t\r]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;")
@@ -73,10 +75,13 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
     for piece in _pieces(source):
         is_empty = False
         scanned = scan(piece.data, piece.n_lines)
-        records = typed(scanned, source.label, piece.line, site.timezone)
+        takes_last = settings.last_line == "take"
+        records = typed(scanned, source.label, piece.line, site.timezone, takes_last=takes_last)
         unreadable = [*_rows(source, piece, scanned.bad), *_rows(source, piece, records.bad)]
         unreadable.sort(key=lambda row: int(str(row["source_line"])))
         first = first or next(iter(unreadable), None)
+        records.remarks["no_line_end"] += sum(row["reason"] == "no_line_end" for row in unreadable)
+        records.remarks["joined"] += scanned.n_joined
         n_bad += len(unreadable)
         n_records += records.parts.num_rows + sum(n for name, n in scanned.lines.items() if name != "blank")
         if first and (settings.strict or (not n_records and n_bad >= TRIAL_LINES)):
@@ -86,7 +91,7 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
             jobs_table(0),
             unreadable_table(unreadable),
             {**scanned.lines, **told_elsewhere},
-            piece.n_lines,
+            piece.n_lines + scanned.n_joined,
             len(piece.data),
             records.remarks,
             parts=parts,
@@ -155,7 +160,8 @@ def _error(source: Source, row: dict[str, object], *, is_strict: bool) -> InputE
     found = f"{str(row['reason']).replace('_', ' ')} in '{printable(str(row['raw']), 60)}'"
     if is_strict:
         return InputError(where, found, EXPECTS, "correct the line, or set ingest.strict = false to set it aside")
-    return InputError(where, found, EXPECTS, "is this another format?")
+    is_open = row["reason"] == "no_line_end"
+    return InputError(where, found, EXPECTS, READ_AGAIN if is_open else "is this another format?")
 
 
 def settle(jobs: pa.Table, remarks: Remarks, settings: IngestSettings) -> pa.Table:
@@ -176,6 +182,16 @@ def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
         (
             remarks["odd_values"],
             f"{remarks['odd_values']} values (times, memory, nodes) are in no form PBS documents and left unknown",
+        ),
+    ]
+    said += [
+        (
+            remarks["no_line_end"],
+            f"a last line has no line end: it may have been cut, or is still being written; {READ_AGAIN}",
+        ),
+        (
+            remarks["joined"],
+            f"{remarks['joined']} lines hold a record that was cut and a whole one behind it, and count as two",
         ),
     ]
     return [sentence for holds, sentence in said if holds]

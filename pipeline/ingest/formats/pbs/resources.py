@@ -181,10 +181,12 @@ def _chunk(data: Bytes, at: int, stop: int, is_vnode: bool) -> tuple[int, int, i
 
 @kernel
 def _resource(data: Bytes, low: int, high: int) -> int:
-    """1: processors (ncpus, ppn); 2: GPUs (ngpus, gpus); 0: anything else."""
+    """1: processors (ncpus, ppn); 2: GPUs (ngpus, gpus, gpu); 0: anything else."""
     size = high - low
     if size == 3 and data[low] == 112 and data[low + 1] == 112 and data[low + 2] == 110:
         return 1
+    if size == 3 and data[low] == 103 and data[low + 1] == 112 and data[low + 2] == 117:
+        return 2
     if size != 5 and size != 4:  # noqa: PLR1714
         return 0
     if size == 5 and data[low] != 110:

@@ -14,17 +14,23 @@ from pipeline.ingest.formats.pbs.numbers import Numbers, numbers
 from pipeline.ingest.sources import MAX_LINE_BYTES
 from pipeline.ingest.spans.kernels import Bytes
 
-REASONS = ("not_a_record", "no_record_type", "no_job_id", "cut_short", "bad_date", "bad_number", "line_too_long")
-_NOT_A_RECORD, _NO_TYPE, _NO_ID, _CUT_SHORT, _BAD_DATE, _BAD_NUMBER, _TOO_LONG = range(1, len(REASONS) + 1)
+REASONS = (
+    "not_a_record", "no_record_type", "no_job_id", "cut_short", "bad_date", "bad_number", "line_too_long", "nul_bytes",
+    "no_line_end",
+)  # fmt: skip
+_NOT_A_RECORD, _NO_TYPE, _NO_ID, _CUT_SHORT, _BAD_DATE, _BAD_NUMBER, _TOO_LONG = range(1, 8)
 KINDS = "QSREDAz"
 """The record types read, in the order a job goes through them; z is a suspension."""
 
 DATE_BYTES = 19
-_BLANK, _CONTINUED, _PARENT = range(3)
+_BLANK, _CONTINUED, _PARENT, _JOINED = range(4)
+_LEAST_RECORD_BYTES = DATE_BYTES + 3
 _KIND_OF = np.full(256, -1, np.int64)
 _KIND_OF[[ord(letter) for letter in KINDS]] = range(len(KINDS))
 _N_WITH_KEYS = KINDS.index("E") + 1
 _CLOSED, _OPEN = -2, -1
+_MARKS = 3
+"""Semicolons of a record; a line with more may hold two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +40,8 @@ class Scanned:
     line: each record's first line in the block, from 0; start, end: its bytes, continuation lines included; kind: index
     into KINDS; id_start, id_end: the job id. values: those of its keys. bad: int64 (n, 4), line, start, end, reason
     (1 + index into REASONS). lines: how many are blank, continue a record, belong to an array's parent or are of
-    another record type, by name.
+    another record type, by name. n_joined: lines that hold a cut record and, behind it, another one, which a server
+    writes that starts anew after a crash: each is a bad row and a record.
     """
 
     data: Bytes
@@ -47,6 +54,7 @@ class Scanned:
     values: Numbers
     bad: Ints
     lines: Mapping[str, int]
+    n_joined: int = 0
 
     def span(self, key: str) -> tuple[Ints, Ints]:
         """Start and end of a key's values."""
@@ -56,15 +64,18 @@ class Scanned:
 def scan(data: bytes | memoryview, n_lines: int) -> Scanned:
     """The records and unreadable lines of a block of n_lines lines, whole records (the last may lack its newline)."""
     text = np.frombuffer(data, np.uint8)
-    rows, bad = np.empty((7, n_lines), np.int64), np.empty((n_lines, 4), np.int64)
-    counts, others = np.zeros(3, np.int64), np.zeros(256, np.int64)
+    most = n_lines + len(text) // _LEAST_RECORD_BYTES
+    # Pages of these arrays that are never written are never allocated.
+    rows, bad = np.empty((7, most), np.int64), np.empty((most, 4), np.int64)
+    counts, others = np.zeros(4, np.int64), np.zeros(256, np.int64)
     n_rows, n_bad = _lines(text, MAX_LINE_BYTES, _KIND_OF, rows, bad, counts, others)
     line, start, end, kind, id_start, id_end, message = rows[:, :n_rows]
     values = numbers(text, message, end, kind, _N_WITH_KEYS)
     lines = {"blank": counts[_BLANK], "continued": counts[_CONTINUED], "array_parent": counts[_PARENT]}
     lines |= {f"other_{chr(letter)}": others[letter] for letter in np.flatnonzero(others).tolist()}
     named = {name: int(n) for name, n in lines.items() if n}
-    return Scanned(text, line, start, end, kind, id_start, id_end, values, bad[:n_bad], named)
+    joined = int(counts[_JOINED])
+    return Scanned(text, line, start, end, kind, id_start, id_end, values, bad[:n_bad], named, joined)
 
 
 @kernel
@@ -74,12 +85,17 @@ def _lines(
     """Rows of line, start, end, kind, id start, id end, message start; how many of them, and of bad lines."""
     at, number, n_rows, n_bad, is_open, begun = 0, 0, 0, 0, _CLOSED, 0
     while at < data.size:
-        low, stop = at, _line_end(data, at)
+        low = at
+        stop, joined = _line_end(data, at)
+        if joined:
+            bad[n_bad, 0], bad[n_bad, 1], bad[n_bad, 2], bad[n_bad, 3] = number, low, joined, _CUT_SHORT
+            n_bad += 1
+            counts[_JOINED] += 1
+            at, is_open = joined, _CLOSED
+            continue
         at = stop + 1
         stop -= stop > low and data[stop - 1] == 13
-        first = low
-        while first < stop and data[first] <= 32:
-            first += 1
+        first = _after_blanks(data, low, stop)
         reason = 0
         if first == stop:
             counts[_BLANK] += 1
@@ -113,10 +129,29 @@ def _lines(
 
 
 @kernel
-def _line_end(data: Bytes, at: int) -> int:
+def _line_end(data: Bytes, at: int) -> tuple[int, int]:
+    """Where the line ends; where in it a second record begins (0: nowhere)."""
+    low, n_marks = at, 0
     while at < data.size and data[at] != 10:
+        n_marks += data[at] == 59
+        at += 1
+    return at, _joined_record(data, low, at) if n_marks > _MARKS else 0
+
+
+@kernel
+def _after_blanks(data: Bytes, at: int, stop: int) -> int:
+    while at < stop and data[at] <= 32:
         at += 1
     return at
+
+
+@kernel
+def _joined_record(data: Bytes, low: int, stop: int) -> int:
+    """Where in a line another record begins than the first; 0: nowhere."""
+    for at in range(_after_blanks(data, low, stop) + 1, stop - DATE_BYTES - 2):
+        if data[at + DATE_BYTES] == 59 and data[at + DATE_BYTES + 2] == 59 and _is_dated(data, at, stop):
+            return at
+    return 0
 
 
 @kernel

@@ -31,7 +31,7 @@ _REASONS = {
 }  # fmt: skip
 REASONS = (
     "too_few_fields", "too_many_fields", "ambiguous_fields", *_REASONS.values(), "time_without_date", "not_a_record",
-    "line_too_long",
+    "line_too_long", "cut_off",
 )  # fmt: skip
 
 

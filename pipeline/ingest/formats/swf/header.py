@@ -12,6 +12,7 @@ from pipeline.core.text import printable
 
 _KEY = re.compile(r"\s*([A-Za-z][A-Za-z0-9_]*)\s*:(?!//)(.*)$", re.DOTALL)
 _NAMED = re.compile(r"(-?\d+)\s+(\S.*)$", re.DOTALL)
+_FIELD = re.compile(r"\s*(\d{1,2}):\s+([A-Za-z]\w*)")
 _INTEGER = re.compile(r"-?\d{1,17}(?!\d)")
 _MAX_VALUE = 1_000
 SHOWN = {
@@ -27,12 +28,16 @@ SHOWN = {
 
 @dataclass(slots=True)
 class Header:
-    """What the comments have said so far: every key's values in order; `bad_start`: a start time that is none."""
+    """What the comments have said so far: every key's values in order; `bad_start`: a start time that is none.
+
+    field_names: names by number, counted from 1, from a list that counts from 0, as in `; 18: used_GPUs`.
+    """
 
     values: dict[str, list[str]] = field(default_factory=dict)
     start_s: int | None = None
     bad_start: str | None = None
     names: dict[str, dict[int, str]] = field(default_factory=lambda: {"Queue": {}, "Partition": {}})
+    field_names: dict[int, str] = field(default_factory=dict)
     _last: tuple[int, str] = (-1, "")
 
     def read(self, line: int, text: bytes) -> None:
@@ -40,6 +45,8 @@ class Header:
         match = _key(text)
         if match is None:
             self._continue(line, _said(text).strip())
+            if named := _FIELD.match(_said(text)):
+                self.field_names[int(named[1]) + 1] = named[2]
             return
         key, value = match[1], match[2].strip()
         self.values.setdefault(key, []).append(value)

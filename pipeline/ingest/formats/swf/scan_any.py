@@ -8,11 +8,11 @@ import numpy.typing as npt
 
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.ingest.compiled import kernel
-from pipeline.ingest.formats.swf.scanned import MAX_DIGITS, MIN_FIELDS, N_FIELDS, REASONS, Scanned
+from pipeline.ingest.formats.swf.scanned import MAX_DIGITS, MIN_FIELDS, N_FIELDS, Scanned
 from pipeline.ingest.sources import MAX_LINE_BYTES
 
 Bytes = npt.NDArray[np.uint8]
-_NOT_A_NUMBER, _TOO_LARGE, _TOO_FEW, _NO_JOB_NUMBER, _TOO_LONG = range(1, len(REASONS) + 1)
+_NOT_A_NUMBER, _TOO_LARGE, _TOO_FEW, _NO_JOB_NUMBER, _TOO_LONG = range(1, 6)
 _BLANK, _LONG, _SHORT, _WIDTH = range(4)
 
 

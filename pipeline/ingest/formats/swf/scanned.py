@@ -12,7 +12,10 @@ MIN_FIELDS = 5
 MAX_DIGITS = 18
 """Numbers of 10^18 and more are refused, so that submit + wait + runtime always fits in 64 bits."""
 
-REASONS = ("not_a_number", "number_too_large", "too_few_fields", "no_job_number", "line_too_long")
+REASONS = (
+    "not_a_number", "number_too_large", "too_few_fields", "no_job_number", "line_too_long", "nul_bytes", "no_line_end",
+)  # fmt: skip
+NUL_BYTES, NO_LINE_END = REASONS.index("nul_bytes") + 1, REASONS.index("no_line_end") + 1
 
 
 @dataclass(frozen=True, slots=True)
