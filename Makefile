@@ -19,8 +19,11 @@ test-slurm: $(STAMP)
 	@WALLTIME_TEST_SLURM=1 $(PYTHON) -m pytest -rs tests/slurm
 
 LINES ?= 200000
+SEED ?= $(shell date +%s)
+# Fresh examples on every run; `make test` has the same ones every time.
 fuzz: $(STAMP)
-	@$(PYTHON) -m tests.fuzz.mutate --lines $(LINES)
+	@WALLTIME_EXAMPLES=fresh $(PYTHON) -m pytest tests/properties --hypothesis-seed=$(SEED)
+	@$(PYTHON) -m tests.fuzz.mutate --lines $(LINES) --seed $(SEED)
 
 lint: $(STAMP)
 	@$(PYTHON) -m ruff check

@@ -10,7 +10,7 @@ from flows.durations import instant_s
 from pipeline.core.errors import InputError
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.text import printable
-from pipeline.ingest.sacct_live import Window, live
+from pipeline.ingest.formats.sacct.live import Window, live
 from pipeline.ingest.sources import Source
 
 _DAY_S = 86_400

@@ -6,7 +6,7 @@
 Where do I go to ...
     see the whole program on one screen?        pipeline/run.py
     learn what a column means?                  pipeline/core/columns.py (and `walltime columns`)
-    add a log format?                           pipeline/ingest/: one file, one line in READERS
+    add a log format?                           pipeline/ingest/formats/: one file, one line in registry.py
     add a reason to set jobs aside?             pipeline/core/flags.py, pipeline/clean/: one mask, one line in RULES
     change what "similar" means?                [group] template in the config; pipeline/group/
     add a scaling law?                          pipeline/laws/: one file, one line in LAWS; its fitter in pipeline/fit/

@@ -54,3 +54,16 @@ def impossible_times(view: View, _settings: CleanSettings) -> Bools:
 def no_procs(view: View, _settings: CleanSettings) -> Bools:
     """True where neither allocated nor requested processors are known and positive."""
     return np.isnan(view.procs)
+
+
+def elapsed_disagrees(view: View, settings: CleanSettings) -> Bools:
+    """True where the recorded runtime and end minus start differ by more than suspension explains.
+
+    A batch system measures the runtime apart from start and end, so that a clock that was set, or a number that was
+    damaged, shows in their difference. Suspension may stand in the runtime or be left out of it. Unknown values are
+    never held against a job.
+    """
+    missing_s = view.end_s - view.start_s - view.runtime_s
+    tolerance_s = np.maximum(settings.elapsed.tolerance_s, settings.elapsed.tolerance_share * view.runtime_s)
+    disagrees: Bools = (missing_s < -tolerance_s) | (missing_s > np.nan_to_num(view.suspended_s) + tolerance_s)
+    return disagrees

@@ -39,6 +39,7 @@ RULES: dict[Flag, Callable[[View, CleanSettings], Bools]] = {
     Flag.NEVER_RAN: records.never_ran,
     Flag.IMPOSSIBLE_TIMES: records.impossible_times,
     Flag.NO_PROCS: records.no_procs,
+    Flag.ELAPSED_DISAGREES: records.elapsed_disagrees,
     Flag.DUPLICATE: duplicates.duplicate,
     Flag.CLOCK_JUMP: clock.clock_jump,
     Flag.OVER_LIMIT: maximum.over_limit,

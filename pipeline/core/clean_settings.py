@@ -220,6 +220,15 @@ class DedicatedWindow(Section):
     until: Instant = Field(description="... and before this time.")
 
 
+class ElapsedSettings(Section):
+    """How far a recorded runtime may lie from end minus start, beside suspension."""
+
+    tolerance_s: float = Field(
+        60.0, ge=0, description="Set aside where both differ by more seconds than this, prologue and epilogue included,"
+    )
+    tolerance_share: float = Field(0.01, ge=0, description="... and by more than this share of the runtime.")
+
+
 class CleanSettings(Section):
     """Which flags set jobs aside, from which thresholds on, and what the site decides itself."""
 
@@ -228,6 +237,7 @@ class CleanSettings(Section):
     probe: ProbeSettings = ProbeSettings()
     cron: CronSettings = CronSettings()
     limit: LimitSettings = LimitSettings()
+    elapsed: ElapsedSettings = ElapsedSettings()
     suspended_share: float = Field(
         0.1, ge=0, description="Suspension counted as running is set aside from this share of the runtime on."
     )

@@ -30,13 +30,17 @@ def entry_kernel(function: F) -> F:
     return cached(function, error_model="numpy")
 
 
-def cached(function: F, **options: Any) -> F:
-    """A function compiled once per machine and version of its folder's sources, GIL released; options are numba's."""
+def cached(function: F, calls: Path | None = None, **options: Any) -> F:
+    """A function compiled once per machine and version of its folder's sources, GIL released; options are numba's.
+
+    calls: another folder whose kernels the function calls; a change of its sources renews the function too.
+    """
     # numba renews a cached kernel only when the kernel's own file changes, not when a function it calls does: the
     # digest in the name is part of the cache's key.
     from numba import njit  # noqa: PLC0415
 
-    function.__qualname__ = f"{function.__qualname__}_{_sources_digest(Path(function.__code__.co_filename).parent)}"
+    folders = {Path(function.__code__.co_filename).parent, calls or Path(function.__code__.co_filename).parent}
+    function.__qualname__ = "_".join([function.__qualname__, *map(_sources_digest, sorted(folders))])
     try:
         return cast(F, njit(nogil=True, cache=True, **options)(function))
     except RuntimeError:  # no folder to cache in: a read-only installation without a home

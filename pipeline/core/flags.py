@@ -12,6 +12,7 @@ class Flag(StrEnum):
     NEVER_RAN = "never_ran"
     IMPOSSIBLE_TIMES = "impossible_times"
     NO_PROCS = "no_procs"
+    ELAPSED_DISAGREES = "elapsed_disagrees"
     SITE_DROP = "site_drop"
     DUPLICATE = "duplicate"
     CLOCK_JUMP = "clock_jump"
@@ -42,6 +43,7 @@ _MEANINGS = {
     Flag.NEVER_RAN: "no start and no runtime, or a runtime of zero or less",
     Flag.IMPOSSIBLE_TIMES: "ends before it starts, starts before its submit, or no submit time (1970 to 2200)",
     Flag.NO_PROCS: "neither allocated nor requested processors are known and positive",
+    Flag.ELAPSED_DISAGREES: "its recorded runtime and its end minus its start differ by more than suspension explains",
     Flag.SITE_DROP: "the site's config says so",
     Flag.DUPLICATE: "the same job as one kept, read a second time under another id",
     Flag.CLOCK_JUMP: "its times touch a stretch over which the log's clock was set back",

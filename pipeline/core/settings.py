@@ -101,10 +101,14 @@ class IngestSettings(Section):
     application_rules: tuple[TextRule, ...] = Field((), description="Tried before built-in names; the first wins.")
     problem_size_rules: tuple[TextRule, ...] = Field((), description="How a job's text tells its problem size.")
     swf_status: Literal["auto", "standard", "exit_code"] = Field(
-        "auto", description="SWF field 11; auto: an exit code where any value lies outside -1 to 5."
+        "auto", description="SWF field 11; auto: decided for each file by the shares of its values."
     )
     swf_fields: dict[str, int] = Field(
         default_factory=dict, description="SWF dialects: which field (1-18) holds a value, as in {requested_s = 6}."
+    )
+    last_line: Literal["set_aside", "take"] = Field(
+        "set_aside",
+        description="A last line without a line end may be cut, or still being written; take: the log is finished.",
     )
     strict: bool = Field(False, description="Stop at the first line that cannot be read, instead of setting it aside.")
 

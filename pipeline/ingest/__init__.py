@@ -1,7 +1,11 @@
-"""Raw logs to JOBS. A new format is one new file that makes a Reader, and one line in readers.py.
+"""Reads raw logs into JOBS. A new format is one file that makes a Reader (reader.py) and one line in registry.py.
 
-paths -> intake.py (each chunk finished: finish.py; rows on a pile: spill.py) -> refine.py (partitions folded by their
-reader, combine.py, update.py, merge.py) -> JOBS, UNREADABLE and the account of both (account.py).
+sources.py opens the logs; formats/ holds one folder a log format, which turns bytes into typed rows with spans/;
+assemble/ turns the rows of all sources into one table; privacy.py hashes what names a person.
+
+    paths -> assemble/read_sources.py (each chunk: derived_columns.py, privacy.py; rows kept by spill.py)
+          -> assemble/fold_partitions.py (the reader's own fold; combine.py, update.py, merge.py)
+          -> JOBS, UNREADABLE and the report of both (assemble/ingest_report.py)
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,15 +20,15 @@ from pipeline.core.report import Report
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.store import row_groups, write_batches
 from pipeline.core.tables import JOBS, UNREADABLE, TableKind
-from pipeline.ingest.combine import with_sorted_categories
-from pipeline.ingest.intake import Taken, take_in
+from pipeline.ingest.assemble.combine import with_sorted_categories
+from pipeline.ingest.assemble.fold_partitions import refined
+from pipeline.ingest.assemble.read_sources import Taken, take_in
+from pipeline.ingest.assemble.spill import HOLD_BYTES
+from pipeline.ingest.assemble.update import Fates
 from pipeline.ingest.privacy import check_same_names, discreet, hasher_of
 from pipeline.ingest.reader import Chunk, Reader
-from pipeline.ingest.readers import READERS
-from pipeline.ingest.refine import refined
+from pipeline.ingest.registry import READERS
 from pipeline.ingest.sources import Source
-from pipeline.ingest.spill import HOLD_BYTES
-from pipeline.ingest.update import Fates
 
 __all__ = ["READERS", "Chunk", "Reader", "Source", "ingest", "ingest_to"]
 

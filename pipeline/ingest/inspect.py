@@ -13,11 +13,11 @@ from pipeline.core.errors import InputError
 from pipeline.core.report import Report
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.tables import JOBS, SET_LATER, UNREADABLE
-from pipeline.ingest.intake import reader_of, take_in
+from pipeline.ingest.assemble.fold_partitions import refined
+from pipeline.ingest.assemble.read_sources import reader_of, take_in
 from pipeline.ingest.privacy import unquoted
 from pipeline.ingest.reader import Layout, Reader
-from pipeline.ingest.readers import READERS
-from pipeline.ingest.refine import refined
+from pipeline.ingest.registry import READERS
 from pipeline.ingest.sources import Source, byte_blocks, compression_of, find_sources, head
 
 BOUND_BYTES = 1 << 20

@@ -42,6 +42,9 @@ def test_the_rules_hold(checkout: Path) -> None:
         ("pipeline/run.py", "import flows.plain"),
         ("pipeline/run.py", "import prefect"),
         ("pipeline/group/observations.py", "from rich import print"),
+        ("pipeline/ingest/formats/pbs/fold.py", "import pipeline.ingest.formats.sacct.fold"),
+        ("pipeline/ingest/spans/kernels.py", "import pipeline.ingest.formats.swf.header"),
+        ("pipeline/ingest/assemble/spill.py", "import pipeline.ingest.formats.swf.header"),
     ],
 )
 def test_a_breach_would_be_caught(checkout: Path, file: str, line: str) -> None:

@@ -12,7 +12,8 @@ from pipeline.core.report import Report
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.store import read_table, write_table
 from pipeline.core.tables import JOBS
-from pipeline.ingest import ingest, ingest_to, intake, merge, spill
+from pipeline.ingest import ingest, ingest_to
+from pipeline.ingest.assemble import merge, read_sources, spill
 from tests.unit.ingest.logs import row
 
 HEADER = "JobID|User|JobName|State|Submit|Start|End|Elapsed|AllocCPUS|MaxRSS"
@@ -48,7 +49,7 @@ def to_files(folder: Path, texts: list[str], limits: dict[str, int]) -> tuple[by
     with (
         patch.object(merge, "WINDOW_ROWS", limits["window"]),
         patch.object(spill, "_MOST_ROWS", limits["most"]),
-        patch.object(intake, "partitions_for", lambda _: limits["partitions"]),
+        patch.object(read_sources, "partitions_for", lambda _: limits["partitions"]),
     ):
         report = ingest_to(
             paths, SiteSettings(), IngestSettings(), folder / "o", folder / "u", folder / "s", hold_bytes=limits["hold"]

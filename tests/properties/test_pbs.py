@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.errors import InputError
-from pipeline.ingest import pbs
+from pipeline.ingest.formats.pbs import reader as pbs
 from tests.unit.ingest.pbs_logs import T0, ended, queued, read, record, started
 
 POSITION = ("source_file", "source_line")

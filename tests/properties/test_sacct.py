@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from pipeline.core.errors import InputError
 from pipeline.core.report import Report
 from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.ingest import ingest, sacct
+from pipeline.ingest import ingest
+from pipeline.ingest.formats.sacct import reader as sacct
 from pipeline.ingest.reader import STEPS
 from pipeline.ingest.sources import Source, line_blocks
 

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from pipeline.core.errors import InputError
 from pipeline.core.report import Report
 from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.ingest import ingest, swf
+from pipeline.ingest import ingest
+from pipeline.ingest.formats.swf import reader as swf
+from pipeline.ingest.formats.swf.scan import shows_rows
+from pipeline.ingest.formats.swf.scan_any import scan_any
+from pipeline.ingest.formats.swf.scan_regular import scan_regular
+from pipeline.ingest.formats.swf.scanned import Scanned
 from pipeline.ingest.sources import Source, line_blocks
-from pipeline.ingest.swf_kernel import scan_any
-from pipeline.ingest.swf_lines import Scanned
-from pipeline.ingest.swf_regular import scan_regular
-from pipeline.ingest.swf_scan import shows_rows
 
 HEADER = b"; UnixStartTime: 1000\n; Queue: 1 day\n; Queue: 2 night (long)\n"
 REALS = (4, 6, 7, 9, 10, 18)
@@ -174,7 +175,7 @@ def regular_line(parts: tuple[str, list[str], list[str], str, str, str]) -> str:
 @given(st.lists(regular, min_size=1, max_size=8), st.sampled_from([b"", b";\n", b"\n; a: b\n \n"]), st.integers(1, 64))
 def test_the_quick_parser_says_what_the_careful_one_says(parts, comments: bytes, slice_bytes: int) -> None:
     data = comments + "\n".join(map(regular_line, parts)).encode() + b"\n"
-    with patch("pipeline.ingest.swf_regular._CACHE_BYTES", slice_bytes):
+    with patch("pipeline.ingest.formats.swf.scan_regular._CACHE_BYTES", slice_bytes):
         quick = scan_regular(data, REALS)
     if quick is not None:
         agree(quick, scan_any(data, 0))
@@ -217,7 +218,7 @@ def test_the_quick_parser_takes_no_odd_byte_for_another(slice_bytes: int) -> Non
         for place in (0, 3, 4, 9):
             line = b"  12 34 -1 4.25 5 6 7 8 9 10 1 12 13 14 15 16 -1 -1\n"
             data = line + line[:place] + bytes([byte]) + line[place:]
-            with patch("pipeline.ingest.swf_regular._CACHE_BYTES", slice_bytes):
+            with patch("pipeline.ingest.formats.swf.scan_regular._CACHE_BYTES", slice_bytes):
                 quick = scan_regular(data, REALS)
             if quick is not None:
                 agree(quick, scan_any(data, 0))

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.tables import JOBS
-from pipeline.ingest import pbs
-from pipeline.ingest.combine import combine
-from pipeline.ingest.pbs import PBS
+from pipeline.ingest.assemble.combine import combine
+from pipeline.ingest.formats.pbs import reader as pbs
+from pipeline.ingest.formats.pbs.reader import PBS
 from pipeline.ingest.reader import Remarks, jobs_table
 from pipeline.ingest.sources import find_sources, line_blocks
 
@@ -42,9 +42,14 @@ class Outcome:
         return self.jobs.to_pylist()[0]
 
 
-def read_paths(*paths: Path, timezone: str = "UTC", block_bytes: int = 1 << 24, strict: bool = False) -> Outcome:
+def read_paths(
+    *paths: Path, timezone: str = "UTC", block_bytes: int = 1 << 24, strict: bool = False, last_line: str = "set_aside"
+) -> Outcome:
     """The reader's chunks, folded and combined; checks that no line is lost."""
-    site, settings = SiteSettings(name="s", timezone=timezone), IngestSettings(strict=strict)
+    site, settings = (
+        SiteSettings(name="s", timezone=timezone),
+        IngestSettings.model_validate({"strict": strict, "last_line": last_line}),
+    )
     chunks = []
     with patch.object(pbs, "line_blocks", lambda source, _: line_blocks(source, block_bytes)):
         for source in find_sources(paths):

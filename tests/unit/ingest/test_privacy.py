@@ -14,7 +14,8 @@ from pipeline.core.errors import ConfigError, InputError
 from pipeline.core.settings import IngestSettings, SiteSettings, TextRule
 from pipeline.core.store import read_table
 from pipeline.core.tables import JOBS, UNREADABLE
-from pipeline.ingest import ingest, ingest_to, intake, spill
+from pipeline.ingest import ingest, ingest_to
+from pipeline.ingest.assemble import read_sources, spill
 from pipeline.ingest.privacy import Hasher, hasher_of
 
 NAMES = ("adalovelace", "engineers", "proj-moon", "secretname", "hushdir", "whisper")
@@ -65,7 +66,7 @@ def test_nothing_raw_reaches_the_disk_or_a_message(
 
     monkeypatch.setattr(spill, "append", noted)
     monkeypatch.setattr(spill, "_OPTIONS", pa.ipc.IpcWriteOptions())
-    monkeypatch.setattr(intake, "Tape", lambda path: spill.Tape(path, 0))
+    monkeypatch.setattr(read_sources, "Tape", lambda path: spill.Tape(path, 0))
     report = ingest_to([log], site, settings, out, beside, scratch, hold_bytes=0)
     jobs, unreadable = read_table(out, JOBS), read_table(beside, UNREADABLE)
     assert spilled and jobs.num_rows == 39 and unreadable.num_rows == 1

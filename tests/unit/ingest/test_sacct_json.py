@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pipeline.core.errors import InputError
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.ingest import ingest
-from pipeline.ingest.json_elements import Element, Progress, elements
-from pipeline.ingest.sacct_json import SACCT_JSON, looks_right
-from pipeline.ingest.sacct_json_fields import BadValueError, exit_code, job_id, number, state_word, text
+from pipeline.ingest.formats.sacct.json_elements import Element, Progress, elements
+from pipeline.ingest.formats.sacct.json_fields import BadValueError, exit_code, job_id, number, state_word, text
+from pipeline.ingest.formats.sacct.json_reader import SACCT_JSON, looks_right
 from pipeline.ingest.sources import Source
 
 SHARED = Path(__file__).resolve().parents[4] / "shared/data/sacct"
@@ -331,7 +331,7 @@ def test_the_layout_names_what_is_found_and_who_wrote_it() -> None:
 
 
 def test_chunks_hold_whole_jobs_and_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.ingest.sacct_json.CHUNK_JOBS", 2)
+    monkeypatch.setattr("pipeline.ingest.formats.sacct.json_reader.CHUNK_JOBS", 2)
     path = tmp_path / "a.json"
     path.write_bytes(document(*[old_job(job_id=n + 1) for n in range(5)]))
     chunks = list(SACCT_JSON.read(Source(path, "a.json"), SiteSettings(), IngestSettings()))

@@ -14,7 +14,7 @@ import pytest
 from pipeline.core.errors import InputError
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.ingest import ingest
-from pipeline.ingest.packed import unpacked
+from pipeline.ingest.compression import unpacked
 from pipeline.ingest.sources import MAX_LINE_BYTES, Source, find_sources, line_blocks
 from tests.unit.ingest.logs import ROW, row
 

@@ -8,9 +8,9 @@ import pytest
 
 from pipeline.core.columns import CATEGORY
 from pipeline.core.tables import JOBS
-from pipeline.ingest import merge, spill
-from pipeline.ingest.combine import in_order
-from pipeline.ingest.spill import Pile, Tape, partition_of
+from pipeline.ingest.assemble import merge, spill
+from pipeline.ingest.assemble.combine import in_order
+from pipeline.ingest.assemble.spill import Pile, Tape, partition_of
 from tests.rows import jobs_of
 
 SCHEMA = pa.schema([("job_id", pa.string()), ("user", CATEGORY), ("n", pa.int64()), ("never", pa.float64())])

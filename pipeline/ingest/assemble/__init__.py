@@ -1,0 +1,1 @@
+"""Turns the rows of all sources into one sorted JOBS table, in bounded memory."""

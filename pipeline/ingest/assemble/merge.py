@@ -1,0 +1,103 @@
+"""Sorted runs on disk merged into one sorted stream, a window of each run in memory at a time."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.core.arrays import Ints
+from pipeline.ingest.assemble.combine import ORDERING, in_order, leading_keys
+from pipeline.ingest.assemble.spill import append, batches, widen
+
+WINDOW_ROWS = 1 << 16
+"""Rows of all runs together that are in memory; a run's share of it is read ahead at a time."""
+
+Key = tuple[int, int]
+
+
+@dataclass(slots=True)
+class _Run:
+    """A run's rows that are in memory, and the batches to come."""
+
+    coming: Iterator[pa.Table]
+    schema: pa.Schema
+    rows: pa.Table = field(init=False)
+    keys: tuple[Ints, Ints] = field(init=False)
+    is_whole: bool = False
+
+    def __post_init__(self) -> None:
+        self._set(widen([], self.schema))
+
+    def fill(self, n_rows: int) -> None:
+        """Have at least so many rows, or all that are left."""
+        parts = [self.rows]
+        while sum(part.num_rows for part in parts) < n_rows and not self.is_whole:
+            batch = next(self.coming, None)
+            self.is_whole = batch is None
+            if batch is not None:
+                parts.append(widen([batch], self.schema))
+        if len(parts) > 1:
+            self._set(pa.concat_tables(parts))
+
+    def last(self) -> Key:
+        """Key of the last row in memory."""
+        return int(self.keys[0][-1]), int(self.keys[1][-1])
+
+    def below(self, cut: Key) -> pa.Table:
+        """The rows before the first of this key; they are gone then."""
+        first, second = self.keys
+        n_rows = int(np.searchsorted(first, cut[0], "left"))
+        end = int(np.searchsorted(first, cut[0], "right"))
+        n_rows += int(np.searchsorted(second[n_rows:end], cut[1], "left"))
+        return self.take(n_rows)
+
+    def take(self, n_rows: int) -> pa.Table:
+        """The first rows; they are gone then."""
+        taken, self.rows = self.rows.slice(0, n_rows), self.rows.slice(n_rows)
+        self.keys = self.keys[0][n_rows:], self.keys[1][n_rows:]
+        return taken
+
+    def _set(self, rows: pa.Table) -> None:
+        self.rows, self.keys = rows, leading_keys(rows)
+
+
+def write_run(path: Path, rows: pa.Table, n_runs: int) -> None:
+    """Keep sorted rows as a run, in batches that suit a merge of so many runs."""
+    append(path, rows, max(512, WINDOW_ROWS // (4 * n_runs)))
+
+
+def merged(runs: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
+    """The rows of sorted runs, in the order of all; each table is as `in_order` leaves it, and follows the one before.
+
+    Memory holds WINDOW_ROWS and, of rows with one submit and one leading number in their job id, all.
+    """
+    share = max(1, WINDOW_ROWS // max(1, len(runs)))
+    used = _used(runs, schema)
+    open_runs = [_Run(batches(path), used) for path in runs]
+    wanted = share
+    while open_runs:
+        for run in open_runs:
+            run.fill(wanted)
+        cut = min((run.last() for run in open_runs if not run.is_whole), default=None)
+        parts = [run.take(run.rows.num_rows) if cut is None else run.below(cut) for run in open_runs]
+        found = [part for part in parts if part.num_rows]
+        if found:
+            yield widen([in_order(pa.concat_tables(found))], schema)
+        # Without a row below the cut, more rows than a share have one key.
+        wanted = share if found else 2 * wanted
+        open_runs = [run for run in open_runs if run.rows.num_rows or not run.is_whole]
+
+
+def _used(runs: Sequence[Path], schema: pa.Schema) -> pa.Schema:
+    """The columns that any run has, and those that put rows in order: the others need no room while runs are merged.
+
+    Categories that a run keeps as texts are texts here.
+    """
+    firsts = [next(batches(path)).schema for path in runs]
+    names = {name for first in firsts for name in first.names} | {*ORDERING}
+    texts = {field.name for first in firsts for field in first if field.type == pa.string()}
+    return pa.schema(
+        [pa.field(field.name, pa.string()) if field.name in texts else field for field in schema if field.name in names]
+    )

@@ -1,0 +1,149 @@
+"""Every source of a run read once: finished rows on a pile, unreadable lines on a tape, tallies in an account."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from pipeline.core.errors import InputError
+from pipeline.core.report import Report
+from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.core.store import read_batches
+from pipeline.core.tables import JOBS
+from pipeline.core.text import printable
+from pipeline.ingest.assemble.derived_columns import Finisher, finished_schema
+from pipeline.ingest.assemble.ingest_report import Account, report
+from pipeline.ingest.assemble.spill import HOLD_BYTES, Pile, Tape, partitions_for
+from pipeline.ingest.assemble.update import Fates
+from pipeline.ingest.reader import EXTRAS, Chunk, Reader
+from pipeline.ingest.sources import Source, find_sources, head
+
+EARLIER = "earlier"
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What was read, and where it is until it is refined."""
+
+    readers: tuple[Reader, ...]
+    pile: Pile
+    unreadable: Tape
+    account: Account
+
+    def report(self, site: SiteSettings, settings: IngestSettings, fates: Fates | None = None) -> Report:
+        """The account of it all, once refined; InputError where there is no job."""
+        if not self.account.n_jobs:
+            where = ", ".join(printable(label) for label in sorted(self.account.labels)[:3])
+            expected = "; or ".join(reader.expects for reader in self.readers)
+            found = f"no job in {self.account.n_lines} lines"
+            raise InputError(where, found, expected, "check that the export ran")
+        return report(self.account, site, settings, fates)
+
+
+def take_in(
+    paths: Sequence[Path | Source],
+    readers: Mapping[str, Reader],
+    site: SiteSettings,
+    settings: IngestSettings,
+    *,
+    scratch: Path | None,
+    earlier: Path | None,
+    hold_bytes: int = HOLD_BYTES,
+) -> Taken:
+    """Read every source. Rows stay in memory without `scratch`, else they go there when they are many."""
+    finisher = Finisher(site, settings)
+    account = Account(site.anonymise)
+    known = recognised(find_sources(paths), readers, settings, account)
+    names = {reader.name for _, reader in known}
+    used = tuple(readers[name] for name in readers if name in names)
+    account.readers |= {reader.name: reader for reader in used}
+    n_bytes = sum(_size(source.path) for source, _ in known)
+    pile = Pile(scratch / "jobs" if scratch else None, hold_bytes=hold_bytes)
+    tape = Tape(scratch / "unreadable.arrow" if scratch else None)
+    for reader in used:
+        pile.declare(jobs_kind(reader), finished_schema(pa.schema([*JOBS.schema(), *EXTRAS])))
+        if reader.parts is not None:
+            pile.declare(parts_kind(reader), finished_schema(reader.parts))
+    for source, reader in known:
+        for chunk in reader.read(source, site, settings):
+            if not pile.is_spilled and account.n_bytes:
+                # Rows so far tell how many are to come.
+                pile.n_partitions = partitions_for(pile.n_rows * max(1.0, n_bytes / account.n_bytes))
+            _add(chunk, source, reader, finisher, pile, tape, account)
+    if earlier:
+        pile.declare(EARLIER, JOBS.schema())
+        for table in read_batches(earlier, JOBS):
+            pile.add(EARLIER, table)
+            account.n_earlier += table.num_rows
+    return Taken(used, pile, tape, account)
+
+
+def jobs_kind(reader: Reader) -> str:
+    """The name of a format's jobs on the pile."""
+    return f"{reader.name} jobs"
+
+
+def parts_kind(reader: Reader) -> str:
+    """The name of a format's partial records on the pile."""
+    return f"{reader.name} parts"
+
+
+def recognised(
+    sources: Sequence[Source], readers: Mapping[str, Reader], settings: IngestSettings, account: Account
+) -> list[tuple[Source, Reader]]:
+    """The sources a reader knows, each with its reader."""
+    name: str = settings.format
+    candidates = readers if name == "auto" else {name: readers[name]}
+    known = []
+    for source in sources:
+        reader = reader_of(source, candidates)
+        if reader is not None:
+            known.append((source, reader))
+        else:
+            account.passed_over.append(f"{printable(source.label)} is no log of a known format and is passed over")
+    if not known:
+        where = ", ".join(printable(source.label) for source in sources[:3])
+        raise InputError(where, "no file of a known format", _expected(candidates), "check the path")
+    return known
+
+
+def reader_of(source: Source, candidates: Mapping[str, Reader]) -> Reader | None:
+    """The reader whose format a source's first bytes show; for a named source with one candidate, that one.
+
+    A named source goes to the only candidate unseen, because a reader says best what is wrong with its own format.
+    """
+    start = head(source, is_empty_ok=not source.is_named)
+    if source.is_named and len(candidates) == 1:
+        return next(iter(candidates.values()))
+    reader = next((reader for reader in candidates.values() if start and reader.looks_right(start)), None)
+    if reader is None and source.is_named:
+        first = printable(start.lstrip().split(b"\n")[0].decode("utf-8", "backslashreplace"), 60)
+        raise InputError(f"{printable(source.label)}, line 1", f"'{first}'", _expected(candidates))
+    return reader
+
+
+def _add(
+    chunk: Chunk, source: Source, reader: Reader, finisher: Finisher, pile: Pile, tape: Tape, account: Account
+) -> None:
+    unreadable = finisher.unreadable(chunk.unreadable)
+    account.add(source, reader, chunk, unreadable)
+    tape.add(unreadable)
+    pile.add(jobs_kind(reader), finisher.table(chunk.jobs))
+    if chunk.parts is not None:
+        pile.add(parts_kind(reader), finisher.table(chunk.parts))
+
+
+def _expected(candidates: Mapping[str, Reader]) -> str:
+    return "; or ".join(reader.expects for reader in candidates.values())
+
+
+def _size(path: Path) -> int:
+    """Bytes of text a file may hold: compressed ones some eight times their size."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            is_packed = file.read(4)[:2] in (b"\x1f\x8b", b"\xfd7", b"BZ", b"\x28\xb5", b"PA")
+    except OSError:
+        return 0
+    return 8 * size if is_packed else size

@@ -1,0 +1,1 @@
+"""Accounting files of OpenPBS, PBS Professional and TORQUE."""

@@ -1,0 +1,264 @@
+"""Lines that are no record as they stand: names that hold the delimiter or a line's end, headers, blanks, damage.
+
+A record is put together only where its columns can lie in one way: ids, times, durations, counts and states must stand
+where the layout says, and only free text (job name, comment, folder, submit line...) may take the surplus. Where the
+surplus could belong to several texts, those are left unknown if no other column depends on it; else the record is
+unreadable.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from pipeline.ingest.formats.sacct.column_names import Kind
+from pipeline.ingest.formats.sacct.layout import Layout
+from pipeline.ingest.sources import MAX_LINE_BYTES
+
+MAX_SURPLUS = 100
+MAX_LINES = 200
+OPTIONAL = ("work_dir", "comment", "submit_line", "energy")
+"""What may stay unknown in a record that is read."""
+
+Cells = list[bytes | None]
+_PATTERNS = {kind: re.compile(kind.value.encode()) for kind in Kind}
+_SUBMIT_LINE = re.compile(rb"|(?:\S*/)?(?:sbatch|srun|salloc|scrontab)(?:\s[\s\S]*)?")
+_REASONS = {
+    Kind.ID: "no_job_id", Kind.TIME: "not_a_time", Kind.DURATION: "not_a_duration", Kind.COUNT: "not_a_number",
+    Kind.MEMORY: "not_a_memory_size", Kind.STATE: "no_state", Kind.EXIT: "not_an_exit_code",
+}  # fmt: skip
+REASONS = (
+    "too_few_fields", "too_many_fields", "ambiguous_fields", *_REASONS.values(), "time_without_date", "not_a_record",
+    "line_too_long", "cut_off",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Ambiguous:
+    """More than one way to lay a text out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a run of lines holds: records as (first line, last line, cells), places in the run; and the other lines."""
+
+    records: list[tuple[int, int, Cells]] = field(default_factory=list)
+    unreadable: list[tuple[int, int, str]] = field(default_factory=list)
+    n_headers: int = 0
+    n_blank: int = 0
+
+
+def resolve(lines: Sequence[bytes], layout: Layout) -> Resolved:
+    """The records of a run of lines (without their ends), the lines that are none, headers and blanks."""
+    run, found, at = _Run(lines, layout), Resolved(), 0
+    n_headers = n_blank = 0
+    while at < len(lines):
+        if not lines[at].strip():
+            n_blank, at = n_blank + 1, at + 1
+        elif run.is_header(at):
+            n_headers, at = n_headers + 1, at + 1
+        else:
+            last, outcome = run.record(at)
+            if isinstance(outcome, str):
+                found.unreadable.append((at, last, outcome))
+            else:
+                found.records.append((at, last, outcome))
+            at = last + 1
+    return Resolved(found.records, found.unreadable, n_headers, n_blank)
+
+
+class _Run:
+    """A run of lines and what has been found out about each."""
+
+    def __init__(self, lines: Sequence[bytes], layout: Layout) -> None:
+        self._lines, self._layout = lines, layout
+        self._counts = [line.count(layout.delimiter) for line in lines]
+        self._known: dict[int, tuple[int, Cells | Ambiguous] | None] = {}
+
+    def is_header(self, at: int) -> bool:
+        """Whether a line names the layout's columns once more."""
+        line = self._lines[at]
+        if self._counts[at] != self._layout.n_delimiters or b"job" not in line.lower():
+            return False
+        names = [re.sub(rb"%-?\d+$", b"", c.strip().strip(b'"')).lower() for c in line.split(self._layout.delimiter)]
+        return (
+            tuple(n.decode("utf-8", "backslashreplace") for n in names[: len(self._layout.names)]) == self._layout.names
+        )
+
+    def record(self, at: int) -> tuple[int, Cells | str]:
+        """The last line of the record that starts here, and its cells or why it is unreadable."""
+        if len(self._lines[at]) > MAX_LINE_BYTES:
+            return at, "line_too_long"
+        found = self._match(at)
+        if found is None:
+            return at, why_not(self._lines[at], self._layout)
+        last, cells = found
+        if isinstance(cells, Ambiguous):
+            return last, "ambiguous_fields"
+        end = self._tail(last)
+        if end > last:
+            longer = solve(b"\n".join(self._lines[at : end + 1]), self._layout)
+            if isinstance(longer, list):
+                return end, longer
+        return last, cells
+
+    def _tail(self, last: int) -> int:
+        """The last of the lines after a whole record that go on with the text of its last column."""
+        if not self._layout.kinds[-1].is_wide:
+            return last
+        end = last
+        for at in range(last + 1, min(last + 1 + MAX_LINES, len(self._lines))):
+            line = self._lines[at]
+            if not line.strip():
+                continue
+            if self.is_header(at) or self._match(at) is not None or is_broken(line, self._layout):
+                break
+            end = at
+        return end
+
+    def _match(self, at: int) -> tuple[int, Cells | Ambiguous] | None:
+        """The fewest lines from here on that make a record, and its cells; None where none do."""
+        if at not in self._known:
+            self._known[at] = self._find(at)
+        return self._known[at]
+
+    def _find(self, at: int) -> tuple[int, Cells | Ambiguous] | None:
+        if not _fits(self._layout.kinds[0], self._lines[at].split(self._layout.delimiter, 1)[0]):
+            return None
+        n, size = 0, 0
+        for last in range(at, min(at + MAX_LINES, len(self._lines))):
+            n, size = n + self._counts[last], size + len(self._lines[last])
+            if n > self._layout.n_delimiters + MAX_SURPLUS or size > MAX_LINE_BYTES:
+                return None
+            if n >= self._layout.n_delimiters:
+                cells = solve(b"\n".join(self._lines[at : last + 1]), self._layout)
+                if cells is not None:
+                    return last, cells
+        return None
+
+
+def solve(text: bytes, layout: Layout) -> Cells | Ambiguous | None:
+    """The cells of one record's text, None for those of OPTIONAL that cannot be told; None where it is no record."""
+    if layout.is_quoted and b'"' in text:
+        quoted = _quoted(text, layout)
+        if quoted is not None:
+            return quoted
+    tokens = text.split(layout.delimiter)
+    if layout.is_trailing and tokens.pop():
+        return None
+    if len(tokens) == len(layout.names):
+        # Without surplus each column takes its own token, or nothing fits.
+        return [*tokens] if _holds_all(tokens, layout) else None
+    return _laid_out(tokens, layout) if 0 < len(tokens) - len(layout.names) <= MAX_SURPLUS else None
+
+
+def _laid_out(tokens: list[bytes], layout: Layout) -> Cells | Ambiguous | None:
+    """The cells of a record with surplus delimiters in its texts, as `solve` gives them."""
+    ways = _ways(tokens, layout, _PATTERNS[Kind.FREE])
+    if ways is None:
+        return None
+    if any(len(way) > 1 for way in ways):
+        ways = _ways(tokens, layout, _SUBMIT_LINE) or ways
+    may_miss = {layout.sources[what] for what in OPTIONAL if what in layout.sources}
+    needed = set(layout.sources.values()) - may_miss
+    if any(len(ways[column]) > 1 for column in needed):
+        return Ambiguous()
+    joined = layout.delimiter.join
+    return [joined(tokens[way[0][0] : way[0][1]]) if len(way) == 1 else None for way in ways]
+
+
+def _holds_all(tokens: list[bytes], layout: Layout) -> bool:
+    fits = _fits_of(layout, _PATTERNS[Kind.FREE])
+    return all(fits[column](tokens, column, column + 1) for column in range(len(tokens)))
+
+
+def _ways(tokens: list[bytes], layout: Layout, submit_line: re.Pattern[bytes]) -> list[list[tuple[int, int]]] | None:
+    """For each column the tokens (from, to) it takes in any consistent layout; None where there is none."""
+    surplus, n = len(tokens) - len(layout.names), len(layout.names)
+    fits, is_wide = _fits_of(layout, submit_line), [kind.is_wide for kind in layout.kinds]
+    steps: list[list[tuple[int, int]]] = []
+    reached = {0}
+    for column in range(n):
+        pairs = [
+            (low, high)
+            for low in sorted(reached)
+            for high in (range(low, surplus + 1) if is_wide[column] else (low,))
+            if fits[column](tokens, column + low, column + high + 1)
+        ]
+        steps.append(pairs)
+        reached = {high for _, high in pairs}
+        if not reached:
+            return None
+    ends = {surplus} & reached
+    for column in reversed(range(n)):
+        steps[column] = [(low, high) for low, high in steps[column] if high in ends]
+        ends = {low for low, _ in steps[column]}
+        if not ends:
+            return None
+    return [[(column + low, column + high + 1) for low, high in steps[column]] for column in range(n)]
+
+
+Fit = Callable[[list[bytes], int, int], bool]
+"""Whether the tokens from one place to another together are a value of a column."""
+
+
+@lru_cache(maxsize=64)
+def _fits_of(layout: Layout, submit_line: re.Pattern[bytes]) -> tuple[Fit, ...]:
+    """A test for each column."""
+    return tuple(
+        _fit_of(kind, submit_line if name in ("submitline", "submit_line") else None, column != layout.id_column)
+        for column, (kind, name) in enumerate(zip(layout.kinds, layout.names, strict=True))
+    )
+
+
+def _fit_of(kind: Kind, first: re.Pattern[bytes] | None, may_be_empty: bool) -> Fit:
+    if kind is Kind.FREE:
+        return lambda tokens, low, _: first is None or first.fullmatch(tokens[low]) is not None
+    if kind is Kind.FOLDER:
+        return lambda tokens, low, high: tokens[low].startswith(b"/") or (high == low + 1 and not tokens[low])
+    match, is_optional = _PATTERNS[kind].fullmatch, may_be_empty and kind is Kind.ID
+    return lambda tokens, low, _: match(tokens[low]) is not None or (is_optional and not tokens[low])
+
+
+def _fits(kind: Kind, token: bytes) -> bool:
+    return _PATTERNS[kind].fullmatch(token) is not None
+
+
+def is_broken(line: bytes, layout: Layout) -> bool:
+    """Whether a line looks like a record's beginning or end: its whole cells fit there, and one tells something."""
+    cells = line.split(layout.delimiter)
+    if layout.is_trailing:
+        cells.pop()
+    return _tells(layout.kinds, cells[:-1]) or _tells(layout.kinds[::-1], cells[:0:-1])
+
+
+def _tells(kinds: Sequence[Kind], cells: Sequence[bytes]) -> bool:
+    pairs = list(zip(kinds, cells, strict=False))
+    tells = any(cell and not kind.is_text for kind, cell in pairs)
+    return tells and all(_fits(kind, cell) or (kind is Kind.ID and not cell) for kind, cell in pairs)
+
+
+def why_not(line: bytes, layout: Layout) -> str:
+    """Why a line by itself is no record."""
+    n = line.count(layout.delimiter)
+    if n != layout.n_delimiters:
+        return "too_few_fields" if n < layout.n_delimiters else "too_many_fields"
+    for kind, cell in zip(layout.kinds, line.split(layout.delimiter), strict=False):
+        if not _fits(kind, cell) and (cell or kind is not Kind.ID):
+            return _REASONS.get(kind, "not_a_record")
+    return "not_a_record" if line.split(layout.delimiter)[layout.id_column] else "no_job_id"
+
+
+def _quoted(text: bytes, layout: Layout) -> Cells | None:
+    """The cells of a record in the way of spreadsheets, `"a, b"` and `""` for a quote."""
+    try:
+        rows = list(csv.reader(io.StringIO(text.decode("latin-1"), newline=""), strict=True))
+    except csv.Error:
+        return None
+    if len(rows) != 1 or len(rows[0]) != len(layout.names) + layout.is_trailing:
+        return None
+    cells = [cell.encode("latin-1") for cell in rows[0]][: len(layout.names)]
+    fits = all(_fits(k, c) or (k is Kind.ID and not c) or k.is_text for k, c in zip(layout.kinds, cells, strict=True))
+    return [*cells] if fits and cells[layout.id_column] else None

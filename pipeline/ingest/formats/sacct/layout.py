@@ -1,0 +1,173 @@
+"""Which columns a text dump has, and what separates them: from its header, the settings, or a layout known by heart."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from pipeline.core.errors import InputError
+from pipeline.core.settings import IngestSettings
+from pipeline.core.text import printable
+from pipeline.ingest.formats.sacct.column_names import KINDS, SOURCES, XDMOD, Kind, kind_of
+
+EXPECTS = "sacct: columns named in a first line as by `sacct -P`, or in ingest.sacct_fields"
+_NAME = re.compile(rb"[A-Za-z]\w*(?:%-?\d+)?")
+_WIDTH = re.compile(r"%-?\d+$")
+_DELIMITERS = (b"|", b"\x1f", b"^|^", b"\t", b";", b",")
+_IDS = SOURCES["id"]
+_TELLING = re.compile(rb"(?:^|[^\w])(?:JobID(?:Raw)?|job_id)(?:[^\w]|$)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Columns of a dump, in order, in small letters; is_trailing: every line ends with the delimiter."""
+
+    names: tuple[str, ...]
+    delimiter: bytes
+    is_trailing: bool = False
+    has_header: bool = True
+
+    @cached_property
+    def kinds(self) -> tuple[Kind, ...]:
+        """What may stand in each column."""
+        return tuple(kind_of(name) for name in self.names)
+
+    @cached_property
+    def sources(self) -> dict[str, int]:
+        """The column that tells each thing, for what some column tells."""
+        place = {name: column for column, name in reversed(list(enumerate(self.names)))}
+        found = {what: [place[name] for name in names if name in place] for what, names in SOURCES.items()}
+        return {what: columns[0] for what, columns in found.items() if columns}
+
+    @property
+    def id_column(self) -> int:
+        """The column of the job's id."""
+        return self.sources["id"]
+
+    @property
+    def is_quoted(self) -> bool:
+        """Whether values may stand in double quotes: the way of comma-separated exports, not of sacct."""
+        return self.delimiter == b","
+
+    @property
+    def n_delimiters(self) -> int:
+        """Delimiters in a line without surplus."""
+        return len(self.names) - (not self.is_trailing)
+
+
+def find_layout(head: bytes, settings: IngestSettings, where: str) -> Layout:
+    """The layout of a dump from its first bytes; InputError where it cannot be told, or names no job id."""
+    first = first_line(head)
+    asked = settings.sacct_delimiter.encode() if settings.sacct_delimiter else None
+    layout = header_layout(first, asked)
+    if layout is not None:
+        return layout
+    if _is_fixed_width(head):
+        found = "columns of fixed width, which cut job names and ids"
+        raise InputError(where, found, "columns with a delimiter", "export again with `sacct --parsable2`")
+    lines = _whole_lines(head)
+    if settings.sacct_fields:
+        return _told(settings.sacct_fields, asked, lines)
+    if asked in (None, b"|") and lines and all(_fits_xdmod(line) for line in lines[:100]):
+        return Layout(tuple(name.lower() for name in XDMOD), b"|", is_trailing=False, has_header=False)
+    found = f"no column names in '{printable(first.decode('utf-8', 'backslashreplace'), 60)}'"
+    raise InputError(where, found, EXPECTS, "set ingest.sacct_fields to the fields of the dump, in its order")
+
+
+def header_layout(line: bytes, delimiter: bytes | None = None) -> Layout | None:
+    """The layout a line of column names tells: a job id among them, and half of them known; else None."""
+    names = _NAME.findall(line) if _TELLING.search(line) else []
+    if len(names) < 2 or not _NAME.match(line.strip(b'" ')):
+        return None
+    between = delimiter or _between(line)
+    if between is None:
+        return None
+    is_trailing = line.endswith(between)
+    cells = line.removesuffix(between).split(between)
+    said = tuple(_clean(cell) for cell in cells)
+    n_known = sum(name in KINDS for name in said)
+    if n_known < 2 or (2 * n_known < len(said) and not _has_core(said)) or not any(name in _IDS for name in said):
+        return None
+    return Layout(said, between, is_trailing)
+
+
+def looks_right(head: bytes) -> bool:
+    """Whether a source's first bytes are a text dump: a line of column names, or delimited job records without one."""
+    head = head.removeprefix(b"\xef\xbb\xbf")
+    if header_layout(first_line(head)) is not None or _is_fixed_width(head):
+        return True
+    lines = _whole_lines(head)[:20]
+    return bool(lines) and (all(map(_fits_xdmod, lines)) or sum(_is_record(line) for line in lines) * 2 > len(lines))
+
+
+def first_line(head: bytes) -> bytes:
+    """The first line that is not blank."""
+    return next((line.rstrip(b"\r") for line in head.split(b"\n") if line.strip()), b"").lstrip(b" ")
+
+
+def _clean(cell: bytes) -> str:
+    return _WIDTH.sub("", cell.decode("utf-8", "backslashreplace").strip().strip('"')).lower()
+
+
+def _has_core(names: Sequence[str]) -> bool:
+    """Whether a mostly unknown set of columns still is an accounting dump's."""
+    return (
+        sum(any(name in names for name in SOURCES[what]) for what in ("state", "submit_s", "runtime_s", "end_s")) >= 2
+    )
+
+
+def _between(line: bytes) -> bytes | None:
+    """What stands between most names of a header; None where that is nothing but blanks."""
+    gaps = re.findall(rb"(?<=[A-Za-z0-9_])[^A-Za-z0-9_%]+(?=[A-Za-z])", line)
+    if not gaps:
+        return None
+    gap: bytes = Counter(gaps).most_common(1)[0][0]
+    if gap.strip(b" ") == b"":
+        return None
+    return gap.strip(b'"') if gap.strip(b'"') == b"," else gap
+
+
+def _is_fixed_width(head: bytes) -> bool:
+    """A line of names with blanks between, a line of dashes under it."""
+    lines = [line for line in head.split(b"\n", 4) if line.strip()][:2]
+    is_ruled = len(lines) == 2 and re.fullmatch(rb"(?:-+ +)*-+ *\r?", lines[1]) is not None
+    return is_ruled and _TELLING.search(lines[0]) is not None
+
+
+def _told(fields: Sequence[str], asked: bytes | None, lines: Sequence[bytes]) -> Layout:
+    """The layout the settings name; the delimiter and whether it trails by what most lines show."""
+    names = tuple(_WIDTH.sub("", field.strip()).lower() for field in fields)
+    if not any(name in _IDS for name in names):
+        raise InputError("ingest.sacct_fields", ", ".join(map(printable, fields)), "JobID among them", "add it")
+
+    def fitting(delimiter: bytes, n: int) -> int:
+        return sum(line.count(delimiter) == n for line in lines)
+
+    n = len(names)
+    delimiter = asked or max(_DELIMITERS, key=lambda d: max(fitting(d, n - 1), fitting(d, n)))
+    trailing = sum(line.count(delimiter) == n and line.endswith(delimiter) for line in lines)
+    return Layout(names, delimiter, trailing > fitting(delimiter, n - 1), has_header=False)
+
+
+def _whole_lines(head: bytes) -> list[bytes]:
+    whole = head[: head.rfind(b"\n") + 1] or head
+    return [line.rstrip(b"\r") for line in whole.split(b"\n") if line.strip()]
+
+
+def _fits_xdmod(line: bytes) -> bool:
+    """Whether a line holds the columns of XDMOD, telling kinds of values where they belong."""
+    cells = line.split(b"|", len(XDMOD) - 1)
+    text = [cell.decode("utf-8", "backslashreplace") for cell in cells]
+    kinds = [kind_of(name.lower()) for name in XDMOD]
+    return len(cells) == len(XDMOD) and all(re.fullmatch(k.value, t) for k, t in zip(kinds, text, strict=True))
+
+
+def _is_record(line: bytes) -> bool:
+    """Whether a delimited line has the look of a job: an id, a state, and a time or duration."""
+    delimiter = next((d for d in _DELIMITERS if line.count(d) >= 3), None)
+    cells = [cell.decode("utf-8", "backslashreplace") for cell in line.split(delimiter)] if delimiter else []
+    has_id = any(re.fullmatch(Kind.ID.value, cell) for cell in cells)
+    has_state = any(re.fullmatch(r"[A-Z_]{4,}(?: by \d+)?", cell) for cell in cells)
+    has_clock = any(re.fullmatch(r"(?:\d+-)?\d+:\d\d(?::\d\d)?(?:\.\d+)?|\d{4}-\d\d-\d\d[T ][\d:]+", c) for c in cells)
+    return has_id and has_state and has_clock

@@ -1,0 +1,200 @@
+"""Values that stand as bytes in one buffer, from start to end (int64 arrays), as typed columns: no Python loop.
+
+Every function takes (data: uint8, start, end) and gives one value a span. An empty span is null. What is neither a
+value nor a word for "unknown" is `invalid`: null in the values, and for the caller to set aside.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pipeline.core import buffers
+from pipeline.core.arrays import Bools, Floats, Ints
+from pipeline.core.columns import CATEGORY
+from pipeline.ingest.spans.instants import LOCAL, SLASHED, TIME_ONLY, parse_instants, repeats_s, utc_of_local
+from pipeline.ingest.spans.kernels import (
+    INVALID,
+    NULL,
+    PER_CPU,
+    PER_NODE,
+    Bytes,
+    gather,
+    matches,
+    parse_durations,
+    parse_integers,
+    parse_memory,
+    unique,
+)
+
+NO_VALUE = ("unknown", "none", "n/a", "(null)", "null", "nan", "none assigned", "invalid")
+NO_LIMIT = (*NO_VALUE, "unlimited", "partition_limit", "infinite")
+"""Words (in small letters) that stand for no value, man sacct: Timelimit, Start, End."""
+
+__all__ = [
+    "PER_CPU", "PER_NODE", "Instants", "Memory", "Typed", "as_bytes", "category", "decoded", "duration_s", "instants_s",
+    "integers", "memory_kib", "texts",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """values: anything where missing; missing: null or invalid; invalid: where the text is no value of this kind."""
+
+    values: npt.NDArray[Any]
+    missing: Bools
+    invalid: Bools
+
+    def arrow(self) -> pa.Array:
+        """The values as an Arrow array, null where missing."""
+        return buffers.arrow(self.values, self.missing)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory(Typed):
+    """KiB; per: PER_NODE, PER_CPU or 0 where the text does not say."""
+
+    per: Bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Instants(Typed):
+    """UTC epoch seconds; how many wall-clock times came twice (the first is taken), or never (shifted forward).
+
+    has_no_date: the invalid ones that are a time of day only; n_slashed: dates as 03/04/2026, read as `day_first` says;
+    n_local: times without a zone of their own. repeat_s: after how long (s) the same time came again, else 0.
+    """
+
+    n_ambiguous: int
+    n_skipped: int
+    n_slashed: int
+    n_local: int
+    has_no_date: Bools
+    repeat_s: Ints
+
+
+def as_bytes(data: bytes) -> Bytes:
+    """The bytes as the array all of these take; not copied."""
+    return np.frombuffer(data, np.uint8)
+
+
+def category(data: Bytes, start: Ints, end: Ints) -> pa.DictionaryArray:
+    """dictionary<int32, string>, distinct values sorted; bytes that are no UTF-8 are written as escapes."""
+    codes, firsts = np.empty(len(start), np.int32), np.empty(len(start), np.int64)
+    table = np.full(1 << max(4, (2 * len(start)).bit_length()), -1, np.int32)
+    n_words = unique(data, start, end, codes, table, firsts)
+    if not n_words:
+        return pa.nulls(len(start), CATEGORY)
+    words = [decoded(data[start[row] : end[row]].tobytes()) for row in firsts[:n_words].tolist()]
+    ranked = sorted(set(words))
+    place = {word: rank for rank, word in enumerate(ranked)}
+    lookup = np.array([*(place[word] for word in words), -1], np.int32)
+    codes = lookup[codes]
+    missing = codes < 0
+    return pa.DictionaryArray.from_arrays(
+        buffers.arrow(np.where(missing, np.int32(0), codes), missing), buffers.texts(ranked)
+    )
+
+
+def texts(data: Bytes, start: Ints, end: Ints) -> pa.StringArray:
+    """string; bytes that are no UTF-8 are written as escapes."""
+    size = int(np.maximum(end - start, 0).sum())
+    offsets, out = np.empty(len(start) + 1, np.int32), np.empty(size, np.uint8)
+    is_ascii = gather(data, start, end, offsets, out)
+    empty = end <= start
+    array = pa.StringArray.from_buffers(
+        len(start), pa.py_buffer(offsets), pa.py_buffer(out), buffers.arrow(~empty).buffers()[1], int(empty.sum())
+    )
+    return array if is_ascii or _is_utf8(array) else _escaped(out.tobytes(), offsets, empty)
+
+
+def decoded(word: bytes) -> str:
+    """Text of bytes; what is no UTF-8 becomes \\x escapes."""
+    return word.decode("utf-8", "backslashreplace")
+
+
+def integers(data: Bytes, start: Ints, end: Ints) -> Typed:
+    """int64: a sign or none, and up to 18 digits. Unknown, N/A and the like are null."""
+    values, kinds = np.empty(len(start), np.int64), np.empty(len(start), np.uint8)
+    parse_integers(data, start, end, values, kinds)
+    return _typed(values, _with_words(data, start, end, kinds, NO_VALUE))
+
+
+def duration_s(data: Bytes, start: Ints, end: Ints) -> Typed:
+    """float64 seconds, NaN where null: `1-11:48:50`, `48:50`, `00:15.057`, `90.5`; UNLIMITED and the like are null."""
+    values, kinds = np.empty(len(start), np.float64), np.empty(len(start), np.uint8)
+    parse_durations(data, start, end, values, kinds)
+    return _typed(values, _with_words(data, start, end, kinds, NO_LIMIT))
+
+
+def memory_kib(data: Bytes, start: Ints, end: Ints, plain_kib: float = 1 / 1024) -> Memory:
+    """float64 KiB, NaN where null: `31000Mn` (per node), `3000Mc` (per CPU), `62.50G`; a bare number is in `plain_kib`.
+
+    2147486648M is 2^31 + 3000: Slurm's mark for memory per CPU left in the number, so 3000 MiB per CPU.
+    """
+    values, kinds, per = (
+        np.empty(len(start), np.float64),
+        np.empty(len(start), np.uint8),
+        np.empty(len(start), np.uint8),
+    )
+    parse_memory(data, start, end, plain_kib, values, per, kinds)
+    typed = _typed(values, _with_words(data, start, end, kinds, NO_LIMIT))
+    return Memory(typed.values, typed.missing, typed.invalid, per)
+
+
+def instants_s(data: Bytes, start: Ints, end: Ints, timezone: str = "UTC", *, day_first: bool = False) -> Instants:
+    """int64 UTC epoch seconds: ISO with T or a blank, 21/11/2026 with or without AM/PM, an offset or Z, epoch seconds.
+
+    Times without an offset are of `timezone` (IANA); Unknown, None, N/A, an empty span and epoch 0 are null. Years from
+    1970 to 2199. ConfigError for a zone that is not known.
+    """
+    values, kinds = np.empty(len(start), np.int64), np.empty(len(start), np.uint8)
+    parse_instants(data, start, end, day_first, values, kinds)
+    kinds = _with_words(data, start, end, kinds, NO_VALUE)
+    local = (kinds == LOCAL) | (kinds == SLASHED)
+    n_ambiguous = n_skipped = 0
+    if local.all():
+        values, n_ambiguous, n_skipped = utc_of_local(values, timezone)
+    else:
+        values[local], n_ambiguous, n_skipped = utc_of_local(values[local], timezone)
+    has_no_date = kinds == TIME_ONLY
+    invalid = (kinds == INVALID) | has_no_date
+    n_slashed = int(np.count_nonzero(kinds == SLASHED))
+    n_local, missing = int(np.count_nonzero(local)), invalid | (kinds == NULL)
+    repeat_s = np.zeros(len(start), np.int64)
+    if n_ambiguous:
+        repeat_s[local] = repeats_s(values[local], timezone)
+    return Instants(values, missing, invalid, n_ambiguous, n_skipped, n_slashed, n_local, has_no_date, repeat_s)
+
+
+def _typed(values: Floats | Ints, kinds: Bytes) -> Typed:
+    invalid = kinds == INVALID
+    return Typed(values, invalid | (kinds == NULL), invalid)
+
+
+def _with_words(data: Bytes, start: Ints, end: Ints, kinds: Bytes, words: tuple[str, ...]) -> Bytes:
+    """The kinds, with NULL where an invalid span is one of the words."""
+    strange = np.flatnonzero(kinds == INVALID)
+    if len(strange):
+        bounds = np.cumsum([0, *map(len, words)], dtype=np.int64)
+        found = np.zeros(len(strange), np.uint8)
+        matches(data, start, end, strange, as_bytes("".join(words).encode()), bounds, found)
+        kinds[strange[found == 1]] = NULL
+    return kinds
+
+
+def _is_utf8(array: pa.Array) -> bool:
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _escaped(data: bytes, offsets: npt.NDArray[np.int32], empty: Bools) -> pa.StringArray:
+    words = [decoded(data[low:high]) for low, high in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+    plain = buffers.texts(words)
+    valid = buffers.arrow(~empty).buffers()[1]
+    return pa.StringArray.from_buffers(len(words), plain.buffers()[1], plain.buffers()[2], valid, int(empty.sum()))

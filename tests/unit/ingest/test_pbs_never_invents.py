@@ -1,0 +1,113 @@
+"""PBS records that a crash has cut or that are being written: set aside with the reason, read once they are whole."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from pipeline.core.errors import InputError
+from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.core.store import write_batches
+from pipeline.core.tables import JOBS
+from pipeline.ingest import ingest
+from tests.unit.ingest.pbs_logs import T0, ended, queued, read, started
+
+OTHER = ended(job_id="2.srv")
+
+
+def reasons(*logs: str, **options: str) -> list[str]:
+    return read(*logs, **options).unreadable["reason"].to_pylist()
+
+
+@pytest.mark.parametrize("kind", [queued, started, ended])
+def test_a_last_record_without_a_line_end_is_set_aside_until_it_is_whole(kind) -> None:
+    cut = read(OTHER + kind().rstrip("\n"))
+    assert sorted(cut.rows()) == ["2.srv"]
+    assert cut.unreadable["reason"].to_pylist() == ["no_line_end"]
+    assert sorted(read(OTHER + kind()).rows()) == ["1.srv", "2.srv"]
+    assert sorted(read(OTHER + kind().rstrip("\n"), last_line="take").rows()) == ["1.srv", "2.srv"]
+
+
+def test_a_record_cut_in_a_time_or_an_instant_gives_no_job() -> None:
+    log = OTHER + ended()
+    for cut in ("resources_used.walltime=00:0", f"ctime={str(T0)[:4]}", "start=17", "Exit_status=", "jobname=ru"):
+        found = read(log[: log.rindex(cut) + len(cut)])
+        assert (sorted(found.rows()), found.unreadable.num_rows) == (["2.srv"], 1)
+
+
+@pytest.mark.parametrize(
+    ("cut", "reason"),
+    [
+        ("resources_used.walltime=00:0", "cut_short"), (f"end={T0 + 70}", "cut_short"), ("queue=wo", "cut_short"),
+        (f"start={T0 + 10}", "cut_short"), ("start=179524", "bad_number"),
+    ],
+)  # fmt: skip
+def test_a_record_without_its_closing_keys_is_set_aside(cut: str, reason: str) -> None:
+    line = ended()
+    assert reasons(line[: line.rindex(cut) + len(cut)] + "\n" + OTHER) == [reason]
+
+
+def test_a_start_record_without_its_start_is_set_aside() -> None:
+    line = started()
+    assert reasons(line[: line.index("start=")] + "\n" + OTHER) == ["cut_short"]
+
+
+@pytest.mark.parametrize("written", ["00:01:00", "100:01:00", "0:01:00", "60"])
+def test_a_whole_time_at_the_end_of_a_record_is_read(written: str) -> None:
+    line = ended().replace("resources_used.walltime=00:01:00 run_count=1", f"resources_used.walltime={written}")
+    assert read(line).unreadable.num_rows == 0
+
+
+def test_a_record_behind_a_cut_one_is_read() -> None:
+    """A server that starts anew appends to the line it had not finished."""
+    outcome = read(ended()[:150] + OTHER + ended(job_id="3.srv"))
+    assert sorted(outcome.rows()) == ["2.srv", "3.srv"]
+    assert outcome.unreadable["reason"].to_pylist() == ["cut_short"]
+    assert outcome.unreadable["source_line"].to_pylist() == [1]
+    assert outcome.rows()["3.srv"]["source_line"] == 2
+
+
+def test_zeros_within_a_record_are_a_reason() -> None:
+    line = ended()
+    assert reasons(line.replace("00:01:00", "00:\0\0\0\0\0") + OTHER) == ["nul_bytes"]
+
+
+def test_gpus_stand_in_node_strings_by_any_name() -> None:
+    for asked in ("nodes=2:ppn=4:gpus=1", "nodes=2:ppn=4:gpu=1", "nodes=1:gpu=2:ppn=4", "select=2:ncpus=4:ngpus=1"):
+        assert read(started(message=f"Resource_List.{asked}")).only()["gpus"] == 2
+
+
+def test_the_whole_record_is_taken_when_a_later_read_has_it(tmp_path: Path) -> None:
+    log, out = tmp_path / "20261121", tmp_path / "jobs.parquet"
+    settings, site = IngestSettings(), SiteSettings(name="s")
+    whole = OTHER + ended()
+    log.write_text(whole[:-20])
+    jobs, unreadable, report = ingest([log], site, settings)
+    assert (jobs["job_id"].to_pylist(), unreadable.num_rows) == (["2.srv"], 1)
+    assert any("still being written" in note for note in report.notes)
+    write_batches(out, [jobs], JOBS, {})
+    log.write_text(whole)
+    jobs, unreadable, _ = ingest([log], site, settings, out)
+    assert (jobs["job_id"].to_pylist(), unreadable.num_rows) == (["1.srv", "2.srv"], 0)
+
+
+def test_every_cut_of_a_log_gives_only_values_of_its_whole_records(tmp_path: Path) -> None:
+    log, path = queued("5.srv") + ended() + OTHER, tmp_path / "log"
+    settings, site = IngestSettings(format="pbs"), SiteSettings(name="s")
+    path.write_text(log)
+    whole = {job["job_id"]: job for job in ingest([path], site, settings)[0].to_pylist()}
+    for cut in range(60, len(log), 3):
+        path.write_text(log[:cut])
+        try:
+            jobs, *_ = ingest([path], site, settings)
+        except InputError:
+            continue
+        for job in jobs.to_pylist():
+            assert all(value in (None, whole[job["job_id"]][name]) for name, value in job.items())
+
+
+def test_damaged_gzip_is_one_clear_sentence(tmp_path: Path) -> None:
+    packed, path = gzip.compress((OTHER * 300).encode()), tmp_path / "log"
+    path.write_bytes(packed[: len(packed) // 2])
+    with pytest.raises(InputError, match=r"log, line \d+: found a compressed file that ends in the middle"):
+        ingest([path], SiteSettings(name="s"), IngestSettings(format="pbs"))

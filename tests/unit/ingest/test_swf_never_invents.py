@@ -1,0 +1,126 @@
+"""SWF lines whose meaning could be mistaken: a damaged status, a cut last line, the fields of a dialect."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from pipeline.core.errors import InputError
+from tests.unit.ingest.logs import ROW, UNIX_START, read, row
+
+STANDARD = "".join(row(job_id=i, status=1 if i % 5 else 0) + "\n" for i in range(1, 401))
+CODES = "".join(row(job_id=1000 + i, status=(0, 0, 0, 1, 0, 2, 0, 139)[i % 8]) + "\n" for i in range(400))
+
+
+def test_one_wrong_status_changes_no_other_job(tmp_path: Path) -> None:
+    log = STANDARD + row(job_id=999, status=77) + "\n"
+    jobs, _, report = read(tmp_path, log)
+    states = jobs["state"].to_pylist()
+    assert (states.count("COMPLETED"), states.count("FAILED"), states.count("77")) == (320, 80, 1)
+    assert jobs["exit_code"].null_count == jobs.num_rows
+    (note,) = [note for note in report.notes if "status" in note]
+    assert note.startswith("1 lines of 0.swf have a status outside -1 to 5 (first: line 401)")
+
+
+def test_the_meaning_of_status_is_decided_for_each_file(tmp_path: Path) -> None:
+    jobs, _, report = read(tmp_path, STANDARD, CODES)
+    found = jobs.to_pylist()
+    assert {job["state"] for job in found if int(job["job_id"]) < 1000 and job["exit_code"] is None} == {
+        "COMPLETED", "FAILED",
+    }  # fmt: skip
+    codes = {(job["state"], job["exit_code"]) for job in found if int(job["job_id"]) >= 1000}
+    assert codes == {("COMPLETED", 0), ("FAILED", 1), ("FAILED", 2), ("FAILED", 139)}
+    assert any(
+        "50 status values of 1.swf lie outside -1 to 5: the field is read as an exit code" in n for n in report.notes
+    )
+    assert any("exit code in 1 files and as the standard status in 1" in note for note in report.notes)
+
+
+def test_the_lines_that_disagree_are_named(tmp_path: Path) -> None:
+    wrong = "".join(row(job_id=900 + i, status=90 + i) + "\n" for i in range(4))
+    _, _, report = read(tmp_path, STANDARD + wrong)
+    assert any("4 lines of 0.swf" in note and "line 401, 402, 403)" in note for note in report.notes)
+
+
+def test_a_standard_log_of_many_wrong_statuses_stays_standard(tmp_path: Path) -> None:
+    wrong = "".join(row(job_id=900 + i, status=99) + "\n" for i in range(40))
+    jobs, _, _ = read(tmp_path, STANDARD + wrong)
+    assert jobs["state"].to_pylist().count("COMPLETED") == 320
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_last_line_without_a_line_end_is_set_aside_until_it_is_whole(tmp_path: Path, is_packed: bool) -> None:
+    def log(text: str) -> bytes:
+        return gzip.compress(text.encode()) if is_packed else text.encode()
+
+    first, last = row(job_id=1) + "\n", row(job_id=2, think_s=36)
+    jobs, unreadable, report = read(tmp_path, log(first + last[:-1]))
+    assert jobs["job_id"].to_pylist() == ["1"]
+    assert unreadable["reason"].to_pylist() == ["no_line_end"]
+    assert unreadable["source_line"].to_pylist() == [2]
+    assert any('ingest.last_line = "take"' in note for note in report.notes)
+    jobs, unreadable, _ = read(tmp_path, log(first + last + "\n"))
+    assert (jobs["think_s"].to_pylist(), unreadable.num_rows) == ([9.0, 36.0], 0)
+    jobs, unreadable, _ = read(tmp_path, log(first + last), last_line="take")
+    assert (jobs["think_s"].to_pylist(), unreadable.num_rows) == ([9.0, 36.0], 0)
+
+
+@pytest.mark.parametrize("last", [row(job_id=2, think_s=-1), row(job_id=2) + " ", row(job_id=2) + "\r"])
+def test_a_last_line_that_is_surely_whole_needs_no_line_end(tmp_path: Path, last: str) -> None:
+    jobs, unreadable, _ = read(tmp_path, row(job_id=1) + "\n" + last)
+    assert (jobs.num_rows, unreadable.num_rows) == (2, 0)
+
+
+def test_every_cut_of_a_log_gives_only_values_of_its_whole_lines(tmp_path: Path) -> None:
+    log = UNIX_START + row(job_id=11) + "\n" + row(job_id=12, think_s=123) + " {7,7} q_long 2:ppn=12\n"
+    whole = {job["job_id"]: job for job in read(tmp_path, log)[0].to_pylist()}
+    for cut in range(len(UNIX_START) + 5, len(log)):
+        try:
+            jobs, *_ = read(tmp_path, log[:cut])
+        except InputError:
+            continue
+        for job in jobs.to_pylist():
+            assert all(value in (None, whole[job["job_id"]][name]) for name, value in job.items())
+
+
+def test_a_log_that_is_one_open_line_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"0.swf, line 1: found no line end in .* ingest.last_line = \"take\""):
+        read(tmp_path, ROW)
+
+
+def test_the_metacentrum_dialect(tmp_path: Path) -> None:
+    base = row(procs=4, cpu_s=1, used_mem_kib=1024, requested_mem_kib=419430400, queue=-1)
+    text = f"{base} {{12,12,15,15}} q_1d 2:ppn=2:gpu=1:cl_x\n{row(job_id=8)} {{3}} q_2h 1:ppn=4\n"
+    jobs, _, report = read(tmp_path, text)
+    first, second = jobs.to_pylist()
+    names = ("queue", "nodes", "requested_nodes", "gpus", "procs", "cpu_s", "used_mem_kib", "requested_mem_kib")
+    assert tuple(first[name] for name in names) == ("q_1d", 2, 2, 2, 4, None, None, None)
+    assert tuple(second[name] for name in names[:4]) == ("q_2h", 1, 1, None)
+    assert any("2 lines have the 21 fields of MetaCentrum" in note for note in report.notes)
+    assert not any("more than 18" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("header", ["", "; 18: used_GPUs (sum)\n; 19: soft_walltime\n; 20: required_properties\n"])
+def test_the_aleang_dialect_of_frontier(tmp_path: Path, header: str) -> None:
+    text = f"{header}{row(cpu_s=300)} 8 3600 all:excl:2x4\n{row(job_id=8)} 0 60 normal\n{row(job_id=9)} -1 60 all\n"
+    jobs, _, report = read(tmp_path, text)
+    assert jobs["gpus"].to_pylist() == [8, 0, None]
+    assert jobs["requested_nodes"].to_pylist() == [2, None, None]
+    assert jobs["cpu_s"].null_count == 3
+    note = next(note for note in report.notes if "AleaNG" in note)
+    assert "3 lines" in note and "soft walltime" in note
+
+
+def test_a_line_of_another_shape_gives_a_dialect_no_values(tmp_path: Path) -> None:
+    jobs, _, report = read(tmp_path, f"{ROW} 8 3600 all\n{row(job_id=8)} x y z\n{row(job_id=9)} 5\n")
+    assert jobs["gpus"].to_pylist() == [8, None, None]
+    assert any("2 lines have more than 18 fields" in note for note in report.notes)
+
+
+def test_damaged_gzip_is_one_clear_sentence(tmp_path: Path) -> None:
+    packed = gzip.compress(STANDARD.encode())
+    with pytest.raises(InputError, match=r"0.swf, line \d+: found a compressed file that ends in the middle"):
+        read(tmp_path, packed[: len(packed) // 2])
+    broken = packed[:60] + bytes(40) + packed[100:]
+    with pytest.raises(InputError, match=r"0.swf, line \d+: found compressed data that is damaged"):
+        read(tmp_path, broken)
