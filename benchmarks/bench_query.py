@@ -21,8 +21,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows import query
-from flows.query import Held, answers, held_in
+from flows.services.query import answers as query
+from flows.services.query.answers import Held, answers, held_in
 from pipeline.core.settings import RunSettings, SiteSettings
 from pipeline.core.store import read_columns, write_table
 from pipeline.core.tables import JOBS, STATE

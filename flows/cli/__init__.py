@@ -4,7 +4,7 @@ import sys
 import warnings
 from typing import Any, NoReturn
 
-from flows.cli.ending import fail, flush, hush
+from flows.cli.exits import fail, flush, hush
 from flows.environment import set_short_run_defaults
 from pipeline.core.errors import WalltimeError
 
@@ -13,7 +13,7 @@ def __getattr__(name: str) -> Any:
     """`app`, the command line as typer has it, made when it is asked for."""
     if name != "app":
         raise AttributeError(f"module {__name__} has no attribute {name}")
-    from flows.cli.commands import app
+    from flows.cli.typer_app import app
 
     return app
 
@@ -33,7 +33,7 @@ def main() -> NoReturn:
     except BrokenPipeError:
         hush()
     except OSError as error:
-        from flows.failures import os_failure
+        from flows.services.files.os_errors import os_failure
 
         fail(str(os_failure(error)), 2)
     except SystemExit:
@@ -43,14 +43,14 @@ def main() -> NoReturn:
 
 def _call(arguments: list[str]) -> NoReturn:
     if arguments[:1] == ["query"]:
-        from flows.cli.plain_query import asked
+        from flows.cli.query_options import asked
 
         question = asked(arguments[1:])
         if question is not None:
-            from flows.asking import ask
+            from flows.cli.answer_query import ask
 
             ask(**question)
             sys.exit(0)
-    from flows.cli.commands import call
+    from flows.cli.typer_app import call
 
     call(arguments)

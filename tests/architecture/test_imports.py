@@ -39,7 +39,7 @@ def test_the_rules_hold(checkout: Path) -> None:
         ("pipeline/publish/versions.py", "import pipeline.run"),
         ("pipeline/core/text.py", "import pipeline.laws"),
         ("pipeline/laws/__init__.py", "import pipeline.fit"),
-        ("pipeline/run.py", "import flows.plain"),
+        ("pipeline/run.py", "import flows.services.run.plain_run"),
         ("pipeline/run.py", "import prefect"),
         ("pipeline/group/observations.py", "from rich import print"),
     ],

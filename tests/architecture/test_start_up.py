@@ -9,7 +9,7 @@ import pytest
 import typer.main
 
 from flows.cli import app
-from flows.cli.plain_query import READ, asked
+from flows.cli.query_options import READ, asked
 from pipeline.core.settings import RunSettings, SiteSettings
 from pipeline.core.version import code_version
 from pipeline.estimate.stage import learn_state

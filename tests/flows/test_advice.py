@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from flows.plain import plain
-from flows.render_run import print_summary
-from flows.reporting import _weak
-from flows.run_words import none_is_ok, template_words
-from flows.series_page import series_page
-from flows.summary import summarize
+from flows.pages.html.application_pages import _weak
+from flows.pages.html.series_page import series_page
+from flows.pages.terminal.render_run import print_summary
+from flows.services.published.run_notes import none_is_ok, template_words
+from flows.services.published.summary import summarize
+from flows.services.run.plain_run import plain
 from pipeline.core.store import read_table
 from pipeline.core.tables import JOBS, OBSERVATIONS
 from pipeline.publish import load_manifest

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from flows.durations import kibibytes, seconds
-from flows.query import answers, held_in
-from flows.render_query import span
+from flows.pages.terminal.render_query import span
+from flows.services.quantities import kibibytes, seconds
+from flows.services.query.answers import answers, held_in
 from pipeline.core.errors import InputError
 from pipeline.core.settings import RunSettings, SiteSettings
 from pipeline.core.store import find_row, read_columns

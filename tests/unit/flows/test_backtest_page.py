@@ -2,9 +2,9 @@
 
 import pyarrow as pa
 
-from flows.backtest_page import page_of
-from flows.backtesting import Tried
-from flows.render_backtest import print_tried
+from flows.pages.html.backtest_page import page_of
+from flows.pages.terminal.render_backtest import print_tried
+from flows.services.backtest.backtesting import Tried
 from pipeline.core.settings import BacktestSettings, RunSettings
 from pipeline.core.tables import BACKTEST
 from pipeline.evaluate import backtest

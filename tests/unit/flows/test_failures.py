@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.failures import naming, os_failure, read_text
+from flows.services.files.os_errors import naming, os_failure, read_text
 from pipeline.core.errors import InputError
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.plain import plain
-from flows.prepare import prepare
+from flows.services.run.plain_run import plain
+from flows.services.run.prepare import prepare
 from pipeline.publish import load_manifest
 
 TRAPS = Path(__file__).parents[3] / "data_samples" / "traps.swf"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.work import find_step, keep_step, remember, working
+from flows.services.run.work_folder import find_step, keep_step, remember, working
 from pipeline.core.report import Report, Tally
 from pipeline.core.tables import FITS
 from pipeline.run import STEPS

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.live import reading, window_of
+from flows.services.logs.sacct_window import reading, window_of
 from pipeline.core.errors import ConfigError, InputError
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.ingest import READERS, ingest

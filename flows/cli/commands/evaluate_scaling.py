@@ -1,0 +1,57 @@
+"""`walltime evaluate-scaling`: how far every predictor is off on measured series."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.cli.options import Json
+
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE.csv...",
+        readable=False,
+        help="Columns procs, runtime_s, optionally application, problem_size, series.",
+    ),
+]
+Names = Annotated[
+    list[str] | None, typer.Option("--predictor", metavar="NAME", help="Only this one; may be given again.")
+]
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="PATH", help="Write the errors as a table (.parquet or .csv).")
+]
+
+
+def evaluate_scaling(files: Files, predictor: Names = None, json: Json = False, out: Out = None) -> None:
+    """Predict measured runtimes from 3 to 5 sizes of their series, by every law, ADEPT and Walltime's predictors.
+
+    Given are the smallest sizes, then sizes spread over the series; all others are predicted.
+    """
+    from flows.pages.terminal.render import console, print_json, say
+    from flows.pages.terminal.render_scaling import print_scaling
+    from flows.services.files.table_files import check_suffix, write_any
+    from flows.services.series.scaling_errors import evaluated
+    from pipeline.core.tables import SCALING_ERRORS
+
+    if out:
+        check_suffix(out)
+    table, report = evaluated(files, _checked(predictor))
+    written = {SCALING_ERRORS.name: str(write_any(out, table, SCALING_ERRORS))} if out else {}
+    if json:
+        print_json({"errors": table.to_pylist(), "report": report.as_dict(), "tables": written})
+        return
+    print_scaling(table.to_pylist(), report)
+    for path in written.values():
+        console().print(f"Wrote the errors to {say(path, 1000)}", soft_wrap=True)
+
+
+def _checked(names: list[str] | None) -> list[str]:
+    from flows.services.series.scaling_errors import PREDICTORS
+    from pipeline.core.errors import InputError
+    from pipeline.core.text import printable
+
+    for name in names or ():
+        if name not in PREDICTORS:
+            raise InputError("--predictor", printable(name), f"one of {', '.join(PREDICTORS)}")
+    return list(dict.fromkeys(names or PREDICTORS))

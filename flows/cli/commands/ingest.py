@@ -1,0 +1,93 @@
+"""`walltime ingest`: logs to one JOBS table."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from flows.cli.options import Json
+from flows.environment import set_short_run_defaults
+
+Paths = Annotated[
+    list[str] | None, typer.Argument(metavar="PATH...", help="Logs, folders or globs; compressed ones too.")
+]
+Out = Annotated[Path, typer.Option("--out", metavar="JOBS.parquet", help="The table to write: .parquet or .csv.")]
+Update = Annotated[
+    bool,
+    typer.Option("--update", help="Bring the table at --out, if there is one, up to date."),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", metavar="CONFIG", readable=False, help="A TOML file, for its [site] and [ingest] settings."
+    ),
+]
+Format = Annotated[str | None, typer.Option("--format", help="The logs' format: auto, swf, sacct, sacct_json or pbs.")]
+Site = Annotated[
+    str | None, typer.Option("--site", metavar="NAME", help="The cluster's name, as it will stand in the table.")
+]
+Timezone = Annotated[
+    str | None, typer.Option("--timezone", metavar="ZONE", help="Zone of times without one, as in Europe/Oslo.")
+]
+KeyFile = Annotated[
+    str | None, typer.Option("--key-file", metavar="FILE", help="Replace persons' names by hashes under this key.")
+]
+Live = Annotated[bool, typer.Option("--live", help="Read no file: ask the sacct of this machine.")]
+Since = Annotated[
+    str | None, typer.Option("--since", metavar="DATE", help="With --live: from when on; default: 7 days before.")
+]
+Until = Annotated[str | None, typer.Option("--until", metavar="DATE", help="With --live: up to when; default: now.")]
+
+
+def ingest(
+    out: Out,
+    paths: Paths = None,
+    update: Update = False,
+    config: Config = None,
+    format: Format = None,
+    site: Site = None,
+    timezone: Timezone = None,
+    key_file: KeyFile = None,
+    live: Live = False,
+    since: Since = None,
+    until: Until = None,
+    json: Json = False,
+) -> None:
+    """Read accounting logs into one typed, checked table of jobs.
+
+    Records that cannot be read go to a second table beside it, <out>.unreadable, with file, line and reason.
+    """
+    set_short_run_defaults()
+    from flows.services.logs.ingesting import settings_of, write_jobs
+    from flows.services.logs.sacct_window import reading
+
+    settings = settings_of(config, format=format, site=site, timezone=timezone, key_file=key_file)
+    with reading(paths or [], live, since, until, settings.site, settings.ingest) as (logs, of_site, how):
+        report, written = write_jobs(logs, of_site, how, out, is_update=update)
+    _print(report, written, as_json=json)
+
+
+def _print(report: Any, written: dict[str, Path], *, as_json: bool) -> None:
+    from flows.pages.terminal.render import console, pairs, print_json, report_table, say
+
+    if as_json:
+        print_json({"report": report.as_dict(), "tables": {name: str(path) for name, path in written.items()}})
+        return
+    out = console()
+    out.print(report_table(report))
+    out.print(pairs("", {name: _with_time(name, value) for name, value in report.facts.items()}))
+    for note in report.notes:
+        out.print(f"Note: {say(note, 500)}")
+    for name, path in written.items():
+        out.print(f"Wrote {name} to {say(path, 1000)}", soft_wrap=True)
+    if "unreadable" in written:
+        out.print(
+            f"See them with: walltime quarantine {say(shlex.quote(str(written['unreadable'])), 1000)}", soft_wrap=True
+        )
+
+
+def _with_time(name: str, value: object) -> object:
+    from flows.pages.terminal.render import instant
+
+    return f"{value} ({instant(value)})" if name.endswith("submit_s") and isinstance(value, int) else value

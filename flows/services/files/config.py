@@ -1,0 +1,12 @@
+"""A config file's settings, apart from what a whole run needs: reading logs must not load what fits and predicts."""
+
+from pathlib import Path
+
+from flows.services.files.os_errors import read_text
+from pipeline.core.settings import RunSettings, load_settings
+
+
+def config_settings(config: Path) -> RunSettings:
+    """The settings of a TOML file; InputError, in our own words, where it cannot be read."""
+    read_text(config, "a TOML config in UTF-8")
+    return load_settings(config)
