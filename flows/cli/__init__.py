@@ -5,7 +5,7 @@ import warnings
 from typing import Any, NoReturn
 
 from flows.cli.exits import fail, flush, hush
-from flows.environment import set_short_run_defaults
+from flows.cli.fast_start import set_fast_start
 from pipeline.core.errors import WalltimeError
 
 
@@ -23,7 +23,7 @@ def main() -> NoReturn:
     arguments = sys.argv[1:]
     if arguments[:1] == ["query"]:
         # Before anything large is loaded.
-        set_short_run_defaults()
+        set_fast_start()
     if not sys.warnoptions:
         warnings.simplefilter("ignore", FutureWarning)
     try:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from flows.environment import set_console_level, set_prefect_home
+from flows.prefect.settings import set_console_level, set_prefect_home
 from flows.services.run.work_folder import WORK
 from pipeline.core.errors import WalltimeError
 

@@ -36,6 +36,16 @@ def kibibytes(text: str, option: str) -> float:
     return float(found[1]) * _UNIT_KIB[found[2]]
 
 
+def processor_counts(text: str | None, option: str) -> list[int]:
+    """Processor counts of a text as in 64,128, each once in rising order, none for None; InputError otherwise."""
+    words = [word.strip() for word in (text or "").split(",") if word.strip()]
+    wrong = [word for word in words if not word.isascii() or not word.isdigit() or not 1 <= int(word[:20]) <= 2**40]
+    if wrong or (text is not None and not words):
+        found = printable(wrong[0]) if wrong else "nothing"
+        raise InputError(option, found, "processor counts of 1 or more, joined by commas, as in 64,128")
+    return sorted({int(word) for word in words})
+
+
 def instant_s(option: str, said: str, timezone: str) -> int:
     """UTC epoch seconds of an ISO date or instant, of the zone where it names none; InputError or ConfigError."""
     try:

@@ -42,6 +42,12 @@ def test_the_rules_hold(checkout: Path) -> None:
         ("pipeline/run.py", "import flows.services.run.plain_run"),
         ("pipeline/run.py", "import prefect"),
         ("pipeline/group/observations.py", "from rich import print"),
+        ("flows/services/query/answers.py", "from rich import print"),
+        ("flows/services/run/plain_run.py", "import flows.prefect.nightly"),
+        ("flows/services/published/browse.py", "import flows.pages.terminal.render"),
+        ("flows/pages/terminal/render.py", "import typer"),
+        ("flows/pages/markdown.py", "import flows.cli.exits"),
+        ("flows/cli/commands/run.py", "import prefect"),
     ],
 )
 def test_a_breach_would_be_caught(checkout: Path, file: str, line: str) -> None:

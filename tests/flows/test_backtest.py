@@ -9,7 +9,6 @@ import pyarrow.csv
 import pytest
 
 from flows.services.backtest import methods
-from flows.services.backtest import methods
 from flows.services.backtest.methods import METHODS
 from pipeline.core.store import read_table
 from pipeline.core.tables import BACKTEST

@@ -44,7 +44,7 @@ def advice(
     config or an option tells them, and with energy where the log measured it. Without an application or another value
     the groups with most jobs are answered. Counts go up to twice the largest that ran.
     """
-    from flows.pages.terminal.render import print_json
+    from flows.pages.terminal.json_out import print_json
     from flows.pages.terminal.render_advice import print_advice
     from flows.services.published.advice import advised_groups, cost_of_run
     from pipeline.publish import load_manifest

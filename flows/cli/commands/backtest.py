@@ -78,9 +78,7 @@ def backtest(
     }  # fmt: skip
     tasks = tasks_of(config, **choices)
     if predictions:
-        from flows.services.backtest.later_predictions import run_later
-
-        run_later(tasks, as_json=json)
+        _score_predictions(tasks, as_json=json)
         return
     arguments = {"config": str(config)} | choices
     n_stages = sum(
@@ -100,6 +98,19 @@ def _refuse(given: dict[str, Any]) -> None:
     if found:
         expected = "--log, --json and --plain at most beside it: it scores published tables, which have one method"
         raise InputError("--predictions", f"also {', '.join(found)}", expected, f"leave out {' and '.join(found)}")
+
+
+def _score_predictions(tasks: list[Any], *, as_json: bool) -> None:
+    from flows.pages.terminal.json_out import print_json
+    from flows.pages.terminal.render_later import print_later
+    from flows.services.backtest.later_predictions import score_predictions, scores_as_dicts, subsets_of
+
+    found = {task.log: score_predictions(task) for task in tasks}
+    if as_json:
+        print_json({"logs": [{"log": log, "rows": scores_as_dicts(one)} for log, one in found.items()]})
+        return
+    for log, scores in found.items():
+        print_later(log, [(days, subsets_of(scored)) for days, scored in scores.items()])
 
 
 def _listed(text: str | None) -> list[str]:

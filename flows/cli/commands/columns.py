@@ -1,6 +1,6 @@
 """`walltime columns`: what every column of every table means."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -11,34 +11,9 @@ Table = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="One table;
 
 def columns(table: Table = None, json: Json = False) -> None:
     """List the columns of the tables with type, unit and meaning; * marks the key."""
-    from flows.pages.terminal.render import print_json
+    from flows.pages.terminal.json_out import print_json
     from flows.pages.terminal.render_browse import print_columns
+    from flows.services.published.table_columns import described_tables
 
-    described = _described(table)
+    described = described_tables(table)
     print_json(described) if json else print_columns(described)
-
-
-def _described(table: str | None) -> dict[str, dict[str, Any]]:
-    from pipeline.core.errors import InputError
-    from pipeline.core.tables import TABLES
-    from pipeline.core.text import printable
-
-    if table is not None and table not in TABLES:
-        raise InputError("TABLE", f"table {printable(table)}", f"one of {', '.join(TABLES)}")
-    return {
-        kind.name: {
-            "meaning": kind.meaning,
-            "columns": [
-                {
-                    "name": c.name,
-                    "type": str(c.field(on_disk=True).type),
-                    "unit": c.unit,
-                    "meaning": c.meaning,
-                    "is_key": c.name in kind.key,
-                }
-                for c in kind.columns
-            ],
-        }
-        for kind in TABLES.values()
-        if table in (None, kind.name)
-    }

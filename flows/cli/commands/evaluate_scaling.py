@@ -28,15 +28,16 @@ def evaluate_scaling(files: Files, predictor: Names = None, json: Json = False, 
 
     Given are the smallest sizes, then sizes spread over the series; all others are predicted.
     """
-    from flows.pages.terminal.render import console, print_json, say
+    from flows.pages.terminal.json_out import print_json
+    from flows.pages.terminal.render import console, say
     from flows.pages.terminal.render_scaling import print_scaling
     from flows.services.files.table_files import check_suffix, write_any
-    from flows.services.series.scaling_errors import evaluated
+    from flows.services.series.scaling_errors import evaluated, known_predictors
     from pipeline.core.tables import SCALING_ERRORS
 
     if out:
         check_suffix(out)
-    table, report = evaluated(files, _checked(predictor))
+    table, report = evaluated(files, known_predictors(predictor))
     written = {SCALING_ERRORS.name: str(write_any(out, table, SCALING_ERRORS))} if out else {}
     if json:
         print_json({"errors": table.to_pylist(), "report": report.as_dict(), "tables": written})
@@ -44,14 +45,3 @@ def evaluate_scaling(files: Files, predictor: Names = None, json: Json = False, 
     print_scaling(table.to_pylist(), report)
     for path in written.values():
         console().print(f"Wrote the errors to {say(path, 1000)}", soft_wrap=True)
-
-
-def _checked(names: list[str] | None) -> list[str]:
-    from flows.services.series.scaling_errors import PREDICTORS
-    from pipeline.core.errors import InputError
-    from pipeline.core.text import printable
-
-    for name in names or ():
-        if name not in PREDICTORS:
-            raise InputError("--predictor", printable(name), f"one of {', '.join(PREDICTORS)}")
-    return list(dict.fromkeys(names or PREDICTORS))

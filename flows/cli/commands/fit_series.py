@@ -65,13 +65,17 @@ def fit_series(
     Several rows with the same procs are repeated runs. Each application, problem size and series
     named is a series of its own.
     """
+    from flows.pages.terminal.json_out import print_json
+    from flows.pages.terminal.render import console, say
+    from flows.pages.terminal.render_series import print_series, print_weak
     from flows.services.files.table_files import check_suffix, write_page
+    from flows.services.quantities import processor_counts
     from flows.services.series.fitted_series import fit_and_predict, series_as_dicts, write_series
     from flows.services.series.series_answers import weak_series, with_answers
     from flows.services.series.series_csv import read_series_and_groups
     from pipeline.predict.cost import CostSettings
 
-    at = _processor_counts(predict)
+    at = processor_counts(predict, "--predict")
     if out:
         check_suffix(out)
     observations, groups = read_series_and_groups(file)
@@ -86,7 +90,13 @@ def fit_series(
         write_page(report, _page(file, series, weak, tables))
     written = (write_series(out, tables) if out else {}) | ({"page": report} if report else {})
     files = {name: str(path) for name, path in written.items()}
-    _print(series, weak, files, at, as_json=json, is_screened=screen)
+    if json:
+        print_json({"series": series, "weak_scaling": weak, "tables": files})
+        return
+    print_series(series, is_screened=screen, asked=at)
+    print_weak(weak)
+    for name, written_path in files.items():
+        console().print(f"Wrote {name} to {say(written_path, 1000)}", soft_wrap=True)
 
 
 def _page(file: Path, series: list[dict[str, Any]], weak: list[dict[str, Any]], tables: dict[str, Any]) -> str:
@@ -94,36 +104,3 @@ def _page(file: Path, series: list[dict[str, Any]], weak: list[dict[str, Any]], 
     from flows.services.series.fitted_series import with_curves
 
     return series_page(file.stem, with_curves(series, tables), weak=weak)
-
-
-def _processor_counts(text: str | None) -> list[int]:
-    from pipeline.core.errors import InputError
-    from pipeline.core.text import printable
-
-    words = [word.strip() for word in (text or "").split(",") if word.strip()]
-    strange = [word for word in words if not word.isascii() or not word.isdigit() or not 1 <= int(word[:20]) <= 2**40]
-    if strange or (text is not None and not words):
-        found = printable(strange[0]) if strange else "nothing"
-        raise InputError("--predict", found, "processor counts of 1 or more, joined by commas, as in 64,128")
-    return sorted({int(word) for word in words})
-
-
-def _print(
-    series: list[dict[str, Any]],
-    weak: list[dict[str, Any]],
-    written: dict[str, str],
-    at: list[int],
-    *,
-    as_json: bool,
-    is_screened: bool,
-) -> None:
-    from flows.pages.terminal.render import console, print_json, say
-    from flows.pages.terminal.render_series import print_series, print_weak
-
-    if as_json:
-        print_json({"series": series, "weak_scaling": weak, "tables": written})
-        return
-    print_series(series, is_screened=is_screened, asked=at)
-    print_weak(weak)
-    for name, path in written.items():
-        console().print(f"Wrote {name} to {say(path, 1000)}", soft_wrap=True)

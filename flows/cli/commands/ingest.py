@@ -1,13 +1,12 @@
 """`walltime ingest`: logs to one JOBS table."""
 
-import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from flows.cli.fast_start import set_fast_start
 from flows.cli.options import Json
-from flows.environment import set_short_run_defaults
 
 Paths = Annotated[
     list[str] | None, typer.Argument(metavar="PATH...", help="Logs, folders or globs; compressed ones too.")
@@ -58,36 +57,18 @@ def ingest(
 
     Records that cannot be read go to a second table beside it, <out>.unreadable, with file, line and reason.
     """
-    set_short_run_defaults()
+    set_fast_start()
     from flows.services.logs.ingesting import settings_of, write_jobs
     from flows.services.logs.sacct_window import reading
 
     settings = settings_of(config, format=format, site=site, timezone=timezone, key_file=key_file)
     with reading(paths or [], live, since, until, settings.site, settings.ingest) as (logs, of_site, how):
         report, written = write_jobs(logs, of_site, how, out, is_update=update)
-    _print(report, written, as_json=json)
+    if json:
+        from flows.pages.terminal.json_out import print_json
 
-
-def _print(report: Any, written: dict[str, Path], *, as_json: bool) -> None:
-    from flows.pages.terminal.render import console, pairs, print_json, report_table, say
-
-    if as_json:
         print_json({"report": report.as_dict(), "tables": {name: str(path) for name, path in written.items()}})
-        return
-    out = console()
-    out.print(report_table(report))
-    out.print(pairs("", {name: _with_time(name, value) for name, value in report.facts.items()}))
-    for note in report.notes:
-        out.print(f"Note: {say(note, 500)}")
-    for name, path in written.items():
-        out.print(f"Wrote {name} to {say(path, 1000)}", soft_wrap=True)
-    if "unreadable" in written:
-        out.print(
-            f"See them with: walltime quarantine {say(shlex.quote(str(written['unreadable'])), 1000)}", soft_wrap=True
-        )
+    else:
+        from flows.pages.terminal.render_ingest import print_ingested
 
-
-def _with_time(name: str, value: object) -> object:
-    from flows.pages.terminal.render import instant
-
-    return f"{value} ({instant(value)})" if name.endswith("submit_s") and isinstance(value, int) else value
+        print_ingested(report, written)

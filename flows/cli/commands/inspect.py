@@ -35,15 +35,16 @@ def inspect(
 
     Ends with 2 where none of them is a log that can be read.
     """
-    from flows.pages.terminal.render import print_json
+    from flows.pages.terminal.json_out import print_json
+    from flows.pages.terminal.render_inspection import print_inspection
     from flows.services.logs.ingesting import settings_of
-    from flows.services.logs.inspecting import all_unknown, as_dict, print_inspection
-    from pipeline.ingest.inspect import inspect as look
+    from flows.services.logs.inspecting import all_unknown, inspection_as_dict
+    from pipeline.ingest.inspect import inspect as inspect_logs
 
     settings = settings_of(config, format=format, timezone=timezone)
     found: list[dict[str, Any]] = []
-    for inspection in look([Path(path) for path in paths], settings.site, settings.ingest, is_all=all):
-        found.append(as_dict(inspection, rows))
+    for inspection in inspect_logs([Path(path) for path in paths], settings.site, settings.ingest, is_all=all):
+        found.append(inspection_as_dict(inspection, rows))
         if not json:
             print_inspection(found[-1])
     if json:

@@ -38,7 +38,7 @@ def run(
     verbose: Verbose = False,
 ) -> None:
     """Read logs, fit, predict, and publish the tables as Parquet."""
-    from flows.pages.terminal.render import print_json
+    from flows.pages.terminal.json_out import print_json
     from flows.pages.terminal.render_run import print_summary
 
     began = time.monotonic()

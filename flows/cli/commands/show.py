@@ -17,7 +17,7 @@ Limit = Annotated[int, typer.Option("--limit", min=1, help="Rows to show.")]
 
 def show(folder: Folder, table: Table = None, where: Where = None, limit: Limit = 20, json: Json = False) -> None:
     """Show what a run has published: the manifest in words, or the rows of a table."""
-    from flows.pages.terminal.render import print_json
+    from flows.pages.terminal.json_out import print_json
     from flows.pages.terminal.render_browse import print_manifest, print_rows
     from flows.services.published.browse import manifest_facts, table_rows
     from pipeline.core.errors import InputError

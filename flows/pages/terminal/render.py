@@ -12,8 +12,6 @@ from rich.markup import escape as escape_markup
 from rich.table import Table
 from rich.text import Text
 
-from flows.pages.terminal.json_out import print_json  # noqa: F401  (the same)
-from flows.services.quantities import instant  # noqa: F401  (taken from here, too)
 from pipeline.core.report import Report
 from pipeline.core.text import printable
 

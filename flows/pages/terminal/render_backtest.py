@@ -6,7 +6,8 @@ from typing import Any
 
 from rich.table import Table
 
-from flows.pages.terminal.render import console, grid, number, print_json, say
+from flows.pages.terminal.json_out import print_json
+from flows.pages.terminal.render import console, grid, number, say
 from flows.services.backtest.backtesting import Tried, ranked
 
 _COLUMNS = (

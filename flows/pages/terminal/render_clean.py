@@ -6,7 +6,8 @@ from typing import Any
 
 from rich.table import Table
 
-from flows.pages.terminal.render import console, grid, number, pairs, print_json, report_table, say
+from flows.pages.terminal.json_out import print_json
+from flows.pages.terminal.render import console, grid, number, pairs, report_table, say
 from flows.services.logs.cleaning import Cleaned
 
 BURSTS_SHOWN = 10

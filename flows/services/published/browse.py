@@ -7,7 +7,7 @@ from typing import Any
 
 import duckdb
 
-from flows.pages.terminal.render import instant
+from flows.services.quantities import instant
 from pipeline.core.errors import InputError
 from pipeline.core.tables import TABLES
 from pipeline.core.text import printable

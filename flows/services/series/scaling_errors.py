@@ -33,9 +33,18 @@ def evaluated(
     return table, report
 
 
+def known_predictors(names: Sequence[str] | None) -> list[str]:
+    """These predictors, each once, or all of them; InputError for an unknown name."""
+    for name in names or ():
+        if name not in PREDICTORS:
+            raise InputError("--predictor", printable(name), f"one of {', '.join(PREDICTORS)}")
+    return list(dict.fromkeys(names or PREDICTORS))
+
+
 def read_all(paths: Sequence[Path]) -> tuple[pa.Table, dict[str, str]]:
     """OBSERVATIONS of every file, and each group's application; groups of several files are told apart by them."""
-    tables, applications = [], {}
+    tables: list[pa.Table] = []
+    applications: dict[str, str] = {}
     field = OBSERVATIONS.schema().field("group_id")
     for place, path in enumerate(paths):
         table, named = read_series_and_applications(path)

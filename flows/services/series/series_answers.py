@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.pages.terminal.render import number
 from flows.services.series.fitted_series import predicted_at
 from pipeline.core.arrays import Floats
 from pipeline.core.tables import GROUPS, OBSERVATIONS
@@ -142,11 +141,11 @@ def _plain(choice: Choice) -> dict[str, Any]:
 
 def _sentences(found: Sequence[Choice], counts: Floats, reliability: Mapping[int, str]) -> list[str]:
     lines = [sentence(choice) for choice in found]
-    doubtful = [f"{number(one.procs)} ({reliability[one.procs]})" for one in found if reliability[one.procs] != "ok"]
+    doubtful = [f"{one.procs:,} ({reliability[one.procs]})" for one in found if reliability[one.procs] != "ok"]
     doubts = [f"Doubtful: {', '.join(doubtful)}."] if doubtful else []
     if len(counts) == 1:
         return [*lines, "One size tells nothing of others: run on another count before you ask for more.", *doubts]
-    least, most = number(int(counts[0])), number(int(counts[-1]))
+    least, most = (f"{int(procs):,}" for procs in (counts[0], counts[-1]))
     compared = f"Counts from {least} to {most} were compared; efficiency is that against {least}."
     return [*lines, *([compared] if found else []), *doubts]
 
