@@ -15,7 +15,7 @@ from flows.services.query.job_names import as_ingested
 from flows.services.series.series_answers import with_published_answer
 from pipeline.core.errors import InputError
 from pipeline.core.store import read_table
-from pipeline.core.tables import GROUPS, OBSERVATIONS, PREDICTIONS
+from pipeline.core.tables import GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS
 from pipeline.core.text import printable
 from pipeline.predict.cost import CostSettings
 from pipeline.publish import Manifest
@@ -47,7 +47,7 @@ def advised_groups(
     found = _matching(manifest, groups, wanted, key_file)
     order = np.argsort(-found.column("n_jobs").to_numpy(), kind="stable")
     shown = found.take(pa.array(order[:MOST_GROUPS]))
-    rows = {kind.name: _rows(manifest, kind, shown) for kind in (OBSERVATIONS, PREDICTIONS)}
+    rows = {kind.name: _rows(manifest, kind, shown) for kind in (OBSERVATIONS, PATTERNS, PREDICTIONS)}
     return {
         "site": manifest.site,
         "run_id": manifest.run_id,
@@ -68,11 +68,12 @@ def _advised(
 
 
 def _rows(manifest: Manifest, kind: Any, groups: pa.Table) -> dict[str, list[dict[str, Any]]]:
-    """Rows of a table by group, of these groups, in order of procs."""
+    """Rows of a table by group, of these groups, in order of procs where the table has them."""
     table = read_table(manifest.path(kind.name), kind)
     ids = groups.column("group_id").cast(pa.string()).combine_chunks()
     grouped: dict[str, list[dict[str, Any]]] = {}
-    for row in table.filter(pc.is_in(table.column("group_id").cast(pa.string()), ids)).sort_by("procs").to_pylist():
+    found = table.filter(pc.is_in(table.column("group_id").cast(pa.string()), ids)).to_pylist()
+    for row in sorted(found, key=lambda row: row.get("procs", 0)):
         grouped.setdefault(row["group_id"], []).append(row)
     return grouped
 
