@@ -1,16 +1,16 @@
-"""The command `walltime`. A plain `walltime query` is answered at once; typer reads all else, and explains options."""
+"""The command `walltime`. A `walltime query` with plain options is answered without typer, which loads slowly."""
 
 import sys
 import warnings
 from typing import Any, NoReturn
 
-from flows.cli.exits import fail, flush, hush
+from flows.cli.exits import exit_silently, fail, flush
 from flows.cli.fast_start import set_fast_start
 from pipeline.core.errors import WalltimeError
 
 
 def __getattr__(name: str) -> Any:
-    """`app`, the command line as typer has it, made when it is asked for."""
+    """`app`, the typer application, made at first use."""
     if name != "app":
         raise AttributeError(f"module {__name__} has no attribute {name}")
     from flows.cli.typer_app import app
@@ -19,10 +19,10 @@ def __getattr__(name: str) -> Any:
 
 
 def main() -> NoReturn:
-    """Run the command line; an expected failure is one sentence on stderr and exit code 2, never a traceback."""
+    """Run the command line. An expected failure is one sentence on stderr and exit code 2, never a traceback."""
     arguments = sys.argv[1:]
     if arguments[:1] == ["query"]:
-        # Before anything large is loaded.
+        # Before the first large import.
         set_fast_start()
     if not sys.warnoptions:
         warnings.simplefilter("ignore", FutureWarning)
@@ -31,7 +31,7 @@ def main() -> NoReturn:
     except WalltimeError as error:
         fail(str(error), error.exit_code)
     except BrokenPipeError:
-        hush()
+        exit_silently()
     except OSError as error:
         from flows.services.files.os_errors import os_failure
 
@@ -43,13 +43,13 @@ def main() -> NoReturn:
 
 def _call(arguments: list[str]) -> NoReturn:
     if arguments[:1] == ["query"]:
-        from flows.cli.query_options import asked
+        from flows.cli.query_options import plain_question
 
-        question = asked(arguments[1:])
+        question = plain_question(arguments[1:])
         if question is not None:
-            from flows.cli.answer_query import ask
+            from flows.cli.answer_query import answer_query
 
-            ask(**question)
+            answer_query(**question)
             sys.exit(0)
     from flows.cli.typer_app import call
 

@@ -1,4 +1,4 @@
-"""How a command ends: with a sentence, or without one where the reader has gone."""
+"""How a command exits: with one sentence on stderr, or silently where the reader of its output has gone."""
 
 import os
 import sys
@@ -14,14 +14,14 @@ def fail(sentence: str, code: int) -> NoReturn:
 
 
 def flush() -> None:
-    """Write what is left; a reader who has gone is no failure worth a message."""
+    """Write buffered output; a closed pipe is not reported."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        hush()
+        exit_silently()
 
 
-def hush() -> NoReturn:
-    """Exit without a word, where nobody reads any more."""
+def exit_silently() -> NoReturn:
+    """Exit with code 1 and no message, because the reader of stdout has gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(1)

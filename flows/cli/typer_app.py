@@ -1,4 +1,4 @@
-"""All commands, as typer reads them. Each imports what it needs when it is called, so that --help is there at once."""
+"""The typer application. Each command imports its services when it is called, so that --help starts fast."""
 
 import sys
 from typing import Any, NoReturn
@@ -30,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-# What typer makes its own errors of, and does not name.
+# The base class of typer's usage errors, which typer does not export.
 _UsageError: Any = typer.BadParameter.__base__
 
 for command in (
@@ -46,7 +46,7 @@ def _common(version: Version = False) -> None:
 
 
 def call(arguments: list[str]) -> NoReturn:
-    """Call the command that the arguments name, and exit; what a command raises is the caller's."""
+    """Run the command that the arguments name, and exit; errors that the command raises pass through."""
     try:
         sys.exit(app(arguments, prog_name="walltime", standalone_mode=False))
     except _UsageError as error:
@@ -54,7 +54,7 @@ def call(arguments: list[str]) -> NoReturn:
 
 
 def _misused(error: Any) -> NoReturn:
-    """One sentence on options that cannot be used, and where they are explained; without any option, all of it."""
+    """Exit with one sentence on the wrong option and a pointer to --help; without arguments, with the whole help."""
     if not error.ctx or "NoArgs" in type(error).__name__:
         error.show()
         sys.exit(error.exit_code)

@@ -1,4 +1,4 @@
-"""Reports as Markdown, for Prefect's artifacts. Text from logs is escaped: it can break no table and forge no link."""
+"""Reports as Markdown for Prefect's artifacts. Text from logs is escaped, so it cannot break a table or add a link."""
 
 import string
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,19 +11,19 @@ _ESCAPED = {ord(c): _ENTITIES.get(c, f"\\{c}") for c in string.punctuation}
 
 
 def escape(text: object, limit: int = 200) -> str:
-    """Text that Markdown shows as it stands, on one line: punctuation escaped, control characters spelt out."""
+    """Text that Markdown shows unchanged on one line: punctuation is escaped, control characters are spelt out."""
     return printable(str(text), limit).translate(_ESCAPED)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table; the first column is text, the others numbers. Cells are escaped here."""
+    """A Markdown table; the first column is text, the others are numbers. Cells are escaped here."""
     lines = [header, [":--", *["--:"] * (len(header) - 1)]]
     body = [[escape(cell) for cell in row] for row in rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in [*lines, *body])
 
 
 def report_markdown(report: Report) -> str:
-    """One stage's account."""
+    """The report of one stage."""
     rows = [("seen", report.seen), ("kept", report.kept)]
     rows += [(f"set aside: {reason}", tally) for reason, tally in report.set_aside.items()]
     parts = [f"# {escape(report.stage)}", _tallies(report.unit, rows)]

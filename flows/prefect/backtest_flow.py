@@ -1,4 +1,4 @@
-"""The backtest as a Prefect flow: one task a log, each from paths to the path of its table."""
+"""The backtest as a Prefect flow: one task per log, from the log's paths to the path of its table."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from prefect.cache_policies import NO_CACHE
 
 from flows.pages.markdown import report_markdown
 from flows.prefect.server_guard import guard_embedded_server
-from flows.services.backtest.backtesting import Task, keep, tasks_of, try_methods
+from flows.services.backtest.backtesting import Task, backtest_tasks, run_backtest, save_result
 from pipeline.core.text import printable
 
 guard_embedded_server()
@@ -24,11 +24,11 @@ def backtest_logs(
     staleness: list[str] | None = None,
     compare_cleaning: bool = False,
 ) -> list[str]:
-    """Try methods on each log's own past; returns the paths of the tables, one a log, written to `folder`.
+    """Backtest methods on each log's own past; returns the paths of the tables written to `folder`, one per log.
 
-    `config` is the path of a TOML file; without `logs` its own are one log, else each of `logs` is one.
+    `config` is the path of a TOML file. Each of `logs` is a log of its own; without `logs` the config's are one log.
     """
-    tasks = tasks_of(
+    tasks = backtest_tasks(
         Path(config), logs or (), methods or (), check_leaks=check_leaks, staleness=staleness or (),
         compare_cleaning=compare_cleaning,
     )  # fmt: skip
@@ -37,8 +37,8 @@ def backtest_logs(
 
 @task(name="backtest", task_run_name="backtest", retries=0, persist_result=False, cache_policy=NO_CACHE)
 def backtest_one(one: Task, path: str) -> str:
-    """One log's table."""
-    tried = try_methods(one)
-    get_run_logger().info("%s: %d jobs scored", printable(one.log), tried.report.kept.rows)
-    create_markdown_artifact(report_markdown(tried.report), key="walltime-backtest", description="Backtest of a log")
-    return str(keep(tried, Path(path)))
+    """Backtest one log; returns the path of its table."""
+    result = run_backtest(one)
+    get_run_logger().info("%s: %d jobs scored", printable(one.log), result.report.kept.rows)
+    create_markdown_artifact(report_markdown(result.report), key="walltime-backtest", description="Backtest of a log")
+    return str(save_result(result, Path(path)))

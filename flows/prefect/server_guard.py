@@ -1,7 +1,7 @@
-"""The end of Prefect's embedded API when the run that started it is killed: it would serve nobody for ever.
+"""Stops Prefect's embedded API when the run that started it is killed; it would go on for ever otherwise.
 
-A child process waits for the end of a pipe that only this process holds, and then stops the server. (The kernel's
-signal at a parent's death would not do: it comes when the thread that started the server ends.)
+A child process waits until a pipe that only this process holds is closed, and then stops the server. (The kernel's
+parent-death signal does not help: it is sent when the thread that started the server ends.)
 """
 
 import os
@@ -21,7 +21,7 @@ except ProcessLookupError:
 
 
 def guard_embedded_server() -> None:
-    """Have every embedded API that Prefect starts from here on end with this process; Linux only."""
+    """Make every embedded API that Prefect starts from now on end with this process; Linux only."""
     from prefect.server.api.server import SubprocessASGIServer  # noqa: PLC0415 - slow
 
     start = getattr(SubprocessASGIServer, "_run_uvicorn_command", None)
@@ -34,12 +34,12 @@ def guard_embedded_server() -> None:
         return process
 
     guarded.is_guarded = True  # type: ignore[attr-defined]
-    SubprocessASGIServer._run_uvicorn_command = guarded  # type: ignore[method-assign]
+    SubprocessASGIServer._run_uvicorn_command = guarded  # type: ignore[method-assign, assignment]
 
 
 def watch(pid: int) -> subprocess.Popen[bytes]:
-    """Stop the process `pid` once this one has ended, however it ended, or once what is returned is dropped."""
-    return subprocess.Popen(  # noqa: S603 - our own words
+    """Start a guard that stops process `pid` when this process ends for any reason, or when the guard is dropped."""
+    return subprocess.Popen(  # noqa: S603 - constant arguments
         [sys.executable, "-I", "-S", "-c", _GUARD, str(pid)],
         stdin=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

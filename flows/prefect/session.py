@@ -1,4 +1,4 @@
-"""A Prefect flow called from the command line: its settings before it is loaded, its failure in a sentence."""
+"""Prefect flows on the command line: settings before Prefect is imported, and failures in one sentence."""
 
 import re
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ from pipeline.core.errors import WalltimeError
 
 
 @contextmanager
-def prefect_ready(output_dir: Path, *, verbose: bool, instead: str = "--plain") -> Iterator[None]:
-    """Import and call the flow inside; `instead`: what does without Prefect, for who reads that it failed."""
+def prefect_session(output_dir: Path, *, verbose: bool, instead: str = "--plain") -> Iterator[None]:
+    """Import and call a flow inside this context; `instead` is the command without Prefect, named in a failure."""
     set_prefect_home(output_dir / WORK / "prefect")
     set_console_level(verbose=verbose)
     try:

@@ -1,4 +1,4 @@
-"""Who listens while a run goes on: a progress bar, plain lines, or nobody."""
+"""Events of a run's stages, passed to a listener: a progress bar, plain lines, or none."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -13,8 +13,8 @@ State = Literal["started", "done", "reused"]
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """Something that happened to a stage; the report is there once it is done."""
+class StageEvent:
+    """A stage started or ended; the report is set once it is done."""
 
     stage: str
     state: State
@@ -22,14 +22,14 @@ class Moment:
     report: Report | None = None
 
 
-Listener = Callable[[Moment], None]
+Listener = Callable[[StageEvent], None]
 
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
 def listening(listener: Listener | None) -> Iterator[None]:
-    """Tell `listener` of every stage of the runs made inside."""
+    """Pass the stage events of the runs inside to `listener`."""
     token = _listener.set(listener)
     try:
         yield
@@ -39,7 +39,7 @@ def listening(listener: Listener | None) -> Iterator[None]:
 
 @dataclass(slots=True)
 class Stage:
-    """One stage while it runs; set `is_reused` and `report` before it ends."""
+    """A running stage; set `is_reused` and `report` before it ends."""
 
     name: str
     is_reused: bool = False
@@ -48,17 +48,17 @@ class Stage:
 
 
 @contextmanager
-def staging(name: str) -> Iterator[Stage]:
-    """Tell the listener that a stage starts and, unless it fails, that it is done."""
-    tell(Moment(name, "started"))
+def running_stage(name: str) -> Iterator[Stage]:
+    """Notify the listener that a stage starts and, unless it raises, that it is done."""
+    notify(StageEvent(name, "started"))
     stage = Stage(name)
     yield stage
     state: State = "reused" if stage.is_reused else "done"
-    tell(Moment(name, state, time.monotonic() - stage.began, stage.report))
+    notify(StageEvent(name, state, time.monotonic() - stage.began, stage.report))
 
 
-def tell(moment: Moment) -> None:
-    """Pass a moment on, if anybody listens."""
+def notify(event: StageEvent) -> None:
+    """Pass an event to the listener, if there is one."""
     listener = _listener.get()
     if listener is not None:
-        listener(moment)
+        listener(event)

@@ -1,4 +1,4 @@
-"""Times and sizes as a person writes them on a command line; one that could mean two things is refused."""
+"""Parses durations, sizes, counts and instants from command lines and files; an ambiguous text is refused."""
 
 import re
 from datetime import UTC, datetime
@@ -16,15 +16,15 @@ _CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d)")
 
 def seconds(text: str, option: str) -> float:
     """Seconds of 4h, 1h30m, 2d, 90s or 1-04:00:00; InputError otherwise: a bare number has no unit."""
-    said = text.strip().lower()
+    plain = text.strip().lower()
     found = 0.0
-    if clock := _CLOCK.fullmatch(said):
+    if clock := _CLOCK.fullmatch(plain):
         days, hours, minutes, rest = (int(part or 0) for part in clock.groups())
         found = days * 86_400.0 + hours * 3_600 + minutes * 60 + rest
-    elif re.fullmatch(rf"(?:{_PARTS.pattern})+", said):
-        found = sum(float(number) * _UNIT_S[unit] for number, unit in _PARTS.findall(said))
+    elif re.fullmatch(rf"(?:{_PARTS.pattern})+", plain):
+        found = sum(float(number) * _UNIT_S[unit] for number, unit in _PARTS.findall(plain))
     if not 0 < found < float("inf"):
-        raise InputError(f"{option} {printable(text)}", "no time with its unit", "one as in 4h, 1h30m or 04:00:00")
+        raise InputError(f"{option} {printable(text)}", "no time with a unit", "a time as in 4h, 1h30m or 04:00:00")
     return found
 
 
@@ -32,7 +32,7 @@ def kibibytes(text: str, option: str) -> float:
     """Kibibytes of 512M, 4G or 1.5TiB; InputError otherwise: a bare number has no unit."""
     found = _SIZE.fullmatch(text.strip().lower())
     if not found or float(found[1]) == 0:
-        raise InputError(f"{option} {printable(text)}", "no size with its unit", "one as in 512M or 4G")
+        raise InputError(f"{option} {printable(text)}", "no size with a unit", "a size as in 512M or 4G")
     return float(found[1]) * _UNIT_KIB[found[2]]
 
 
@@ -46,14 +46,14 @@ def processor_counts(text: str | None, option: str) -> list[int]:
     return sorted({int(word) for word in words})
 
 
-def instant_s(option: str, said: str, timezone: str) -> int:
-    """UTC epoch seconds of an ISO date or instant, of the zone where it names none; InputError or ConfigError."""
+def instant_s(option: str, text: str, timezone: str) -> int:
+    """UTC epoch seconds of an ISO date or instant, in `timezone` where it names no zone; InputError or ConfigError."""
     try:
-        instant = datetime.fromisoformat(said)
+        instant = datetime.fromisoformat(text)
         zoned = instant if instant.tzinfo else instant.replace(tzinfo=_zone(timezone))
         return int(zoned.astimezone(UTC).timestamp())
     except (ValueError, OverflowError):
-        raise InputError(option, f"'{printable(said)}'", "a date as in 2026-01-31 or 2026-01-31T08:00") from None
+        raise InputError(option, f"'{printable(text)}'", "a date as in 2026-01-31 or 2026-01-31T08:00") from None
 
 
 def _zone(name: str) -> ZoneInfo:
@@ -64,7 +64,7 @@ def _zone(name: str) -> ZoneInfo:
 
 
 def instant(seconds: int | None) -> str | None:
-    """An epoch as a UTC time; one that no calendar holds as it stands."""
+    """A UTC time as text; the number itself beyond the calendar's range."""
     if seconds is None:
         return None
     try:

@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from flows.services.progress import Moment, listening
+from flows.services.progress import StageEvent, listening
 from pipeline.core.store import read_metadata, read_table
 from pipeline.core.tables import FITS
 from pipeline.publish import load_manifest
@@ -69,7 +69,7 @@ def test_the_second_run_does_no_work_again(config: Path, tmp_path: Path) -> None
 
     states: list[list[str]] = []
     for _ in range(2):
-        moments: list[Moment] = []
+        moments: list[StageEvent] = []
         with listening(moments.append):
             nightly(str(config))
         assert [moment.stage for moment in moments[::2]] == [*(step.name for step in STEPS), "publish"]
@@ -84,7 +84,7 @@ def test_a_changed_setting_redoes_what_depends_on_it(config: Path, tmp_path: Pat
     nightly(str(config))
     first = load_manifest(tmp_path / "out")
     config.write_text(config.read_text() + "[predict]\nreach = 2.0\n")
-    moments: list[Moment] = []
+    moments: list[StageEvent] = []
     with listening(moments.append):
         nightly(str(config))
     states = {moment.stage: moment.state for moment in moments}

@@ -1,4 +1,4 @@
-"""`walltime advice`: how many processors to ask for, and what that costs."""
+"""`walltime advice`: how many processors to request, and what they cost."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,19 +7,21 @@ import typer
 
 from flows.cli.options import Json, Node, Rate
 
-From = Annotated[Path, typer.Option("--from", metavar="DIR", readable=False, help="The folder a run has published to.")]
-Application = Annotated[
-    str | None, typer.Option("--application", help="What it runs, as table groups names it, or its script's name.")
+From = Annotated[
+    Path, typer.Option("--from", metavar="DIR", readable=False, help="The folder to which a run has published.")
 ]
-User = Annotated[str | None, typer.Option("--user", help="Who submits it.")]
+Application = Annotated[
+    str | None, typer.Option("--application", help="The application, as named in table groups, or its script's name.")
+]
+User = Annotated[str | None, typer.Option("--user", help="Who submits the job.")]
 Account = Annotated[str | None, typer.Option("--account", help="The account charged.")]
 UserGroup = Annotated[str | None, typer.Option("--user-group", help="The submitter's Unix group.")]
 Name = Annotated[str | None, typer.Option("--job-name", help="The job's name.")]
-Queue = Annotated[str | None, typer.Option("--queue", help="Its queue, or partition.")]
-Problem = Annotated[str | None, typer.Option("--problem-size", help="Its problem size.")]
-Group = Annotated[str | None, typer.Option("--group", metavar="ID", help="A group_id of table groups.")]
+Queue = Annotated[str | None, typer.Option("--queue", help="The queue, or partition.")]
+Problem = Annotated[str | None, typer.Option("--problem-size", help="The problem size.")]
+Group = Annotated[str | None, typer.Option("--group", metavar="ID", help="A group_id from table groups.")]
 KeyFile = Annotated[
-    Path | None, typer.Option("--key-file", readable=False, help="The key that the tables' names are hashed under.")
+    Path | None, typer.Option("--key-file", readable=False, help="The key with which names in the tables are hashed.")
 ]
 
 
@@ -38,11 +40,11 @@ def advice(
     key_file: KeyFile = None,
     json: Json = False,
 ) -> None:
-    """Say how many processors to ask for: the best trade-off, the cheapest and the fastest count, and what each costs.
+    """Recommend processor counts: the best trade-off, the cheapest and the fastest, with the cost of each.
 
-    Each count comes with its runtime and 80% interval, processor-hours and efficiency; with nodes and a price where the
-    config or an option tells them, and with energy where the log measured it. Without an application or another value
-    the groups with most jobs are answered. Counts go up to twice the largest that ran.
+    Each count is listed with its runtime and 80% interval, processor-hours and efficiency. Nodes and price are listed
+    where the config or an option gives them, and energy where the log measured it. Without an application or another
+    value the groups with most jobs are listed. Counts go up to twice the largest that ran.
     """
     from flows.pages.terminal.json_out import print_json
     from flows.pages.terminal.render_advice import print_advice

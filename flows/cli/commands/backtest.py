@@ -1,4 +1,4 @@
-"""`walltime backtest`: how good every method's estimates were on the log's own past."""
+"""`walltime backtest`: the errors of every method's estimates on the log's own past."""
 
 import tempfile
 from pathlib import Path
@@ -11,38 +11,44 @@ from flows.cli.options import Json
 Config = Annotated[Path, typer.Argument(metavar="CONFIG", readable=False, help="A TOML file, as for walltime run.")]
 Logs = Annotated[
     list[str] | None,
-    typer.Option("--log", metavar="PATH", help="Instead of the config's logs; each is tried by itself; repeatable."),
+    typer.Option(
+        "--log", metavar="PATH", help="A log to use instead of the config's; each is scored by itself; repeatable."
+    ),
 ]
 Methods = Annotated[
-    str | None, typer.Option("--methods", metavar="A,B", help="Methods to try; default: the config's, or all.")
+    str | None, typer.Option("--methods", metavar="A,B", help="Methods to score; default: the config's, or all.")
 ]
-By = Annotated[Literal["month", "size"] | None, typer.Option("--by", help="Also by month of submit, or by processors.")]
-Out = Annotated[Path | None, typer.Option("--out", metavar="PATH", help="Also write the figures: .parquet or .csv.")]
-Page = Annotated[Path | None, typer.Option("--report", metavar="PAGE.html", help="Also draw the figures, as one page.")]
-Leaks = Annotated[
-    bool, typer.Option("--check-leaks", help="First make sure that no method uses what was not known yet.")
+By = Annotated[
+    Literal["month", "size"] | None,
+    typer.Option("--by", help="Also list the errors by month of submit, or by processors."),
 ]
+Out = Annotated[Path | None, typer.Option("--out", metavar="PATH", help="Also write the figures, as .parquet or .csv.")]
+Page = Annotated[Path | None, typer.Option("--report", metavar="PAGE.html", help="Also draw the figures on one page.")]
+Leaks = Annotated[bool, typer.Option("--check-leaks", help="First check that no method uses what was not yet known.")]
 Staleness = Annotated[
     str | None,
     typer.Option(
         "--staleness",
         metavar="AGE,...",
-        help="Answer with what was known at the last midnight (UTC) at least so long before the submit, as in 0,1d,7d; "
-        "live: all until the submit. Default: live.",
+        help="Estimate from what was known at the last midnight (UTC) that is at least this long before the submit, "
+        "as in 0,1d,7d; live: from all that was known at the submit. Default: live.",
     ),
 ]
 Cleaning = Annotated[
-    bool, typer.Option("--compare-cleaning", help="Also without learning from the jobs that cleaning sets aside.")
+    bool,
+    typer.Option(
+        "--compare-cleaning", help="Also score estimates that do not learn from the jobs that cleaning sets aside."
+    ),
 ]
 Predictions = Annotated[
     bool,
     typer.Option(
         "--predictions",
-        help="Score published predictions, not estimates, on jobs 1, 7, 30 days on; with --log, --json, --plain only.",
+        help="Score published predictions instead, on jobs 1, 7 and 30 days later; with --log, --json, --plain only.",
     ),
 ]
-Plain = Annotated[bool, typer.Option("--plain", help="Without Prefect.")]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Show Prefect's own log too.")]
+Plain = Annotated[bool, typer.Option("--plain", help="Run without Prefect.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Also show Prefect's own log.")]
 
 
 def backtest(
@@ -60,23 +66,23 @@ def backtest(
     json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Replay logs in order of submit and score each method's estimates, made from jobs that had ended by then."""
-    from flows.pages.terminal.render_backtest import print_tried, print_tried_json
+    """Replay logs in order of submit, and score each method's estimates from the jobs that had ended by then."""
+    from flows.pages.terminal.render_backtest import print_backtest, print_backtest_json
     from flows.pages.terminal.render_run import showing_progress
-    from flows.services.backtest.backtesting import joined, tasks_of
+    from flows.services.backtest.backtesting import backtest_tasks, joined_tables
     from flows.services.progress import listening
 
     if predictions:
-        _refuse({
+        _refuse_beside_predictions({
             "--methods": methods, "--by": by, "--out": out, "--report": report, "--check-leaks": check_leaks,
             "--staleness": staleness, "--compare-cleaning": compare_cleaning, "--verbose": verbose,
         })  # fmt: skip
     _check_paths(out, report)
-    choices = {
+    choices: dict[str, Any] = {
         "logs": log or [], "methods": _listed(methods), "check_leaks": check_leaks, "staleness": _listed(staleness),
         "compare_cleaning": compare_cleaning,
     }  # fmt: skip
-    tasks = tasks_of(config, **choices)
+    tasks = backtest_tasks(config, **choices)
     if predictions:
         _score_predictions(tasks, as_json=json)
         return
@@ -85,13 +91,13 @@ def backtest(
         1 + len(task.methods) * check_leaks + sum(len(task.methods_for(way)) for way in task.ways) for task in tasks
     )
     with showing_progress(n_stages) as listener, listening(listener):
-        found = _tried(tasks, arguments, plain=plain, verbose=verbose)
-    written = _write(joined(found), out, report, tasks[0].settings)
-    print_tried_json(found, written) if json else print_tried(found, by, written, is_checked_for_leaks=check_leaks)
+        found = _results(tasks, arguments, plain=plain, verbose=verbose)
+    written = _write(joined_tables(found), out, report, tasks[0].settings)
+    print_backtest_json(found, written) if json else print_backtest(found, by, written, checks_leaks=check_leaks)
 
 
-def _refuse(given: dict[str, Any]) -> None:
-    """InputError for options that say nothing about published predictions."""
+def _refuse_beside_predictions(given: dict[str, Any]) -> None:
+    """InputError for options that do not apply to published predictions."""
     from pipeline.core.errors import InputError
 
     found = [name for name, value in given.items() if value not in (None, False)]
@@ -117,17 +123,18 @@ def _listed(text: str | None) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()] if text else []
 
 
-def _tried(tasks: list[Any], arguments: dict[str, Any], *, plain: bool, verbose: bool) -> list[Any]:
-    from flows.prefect.session import prefect_ready
-    from flows.services.backtest.backtesting import kept, try_methods
+def _results(tasks: list[Any], arguments: dict[str, Any], *, plain: bool, verbose: bool) -> list[Any]:
+    from flows.prefect.session import prefect_session
+    from flows.services.backtest.backtesting import load_result, run_backtest
 
     if plain:
-        return [try_methods(task) for task in tasks]
+        return [run_backtest(task) for task in tasks]
     output_dir = Path(tasks[0].settings.output_dir)
-    with tempfile.TemporaryDirectory(prefix="walltime-backtest-") as folder, prefect_ready(output_dir, verbose=verbose):
+    scratch = tempfile.TemporaryDirectory(prefix="walltime-backtest-")
+    with scratch as folder, prefect_session(output_dir, verbose=verbose):
         from flows.prefect.backtest_flow import backtest_logs
 
-        return [kept(Path(path)) for path in backtest_logs(**arguments, folder=folder)]
+        return [load_result(Path(path)) for path in backtest_logs(**arguments, folder=folder)]
 
 
 def _check_paths(out: Path | None, report: Path | None) -> None:
@@ -150,7 +157,7 @@ def _write(table: Any, out: Path | None, report: Path | None, settings: Any) -> 
     if out is not None:
         written["figures"] = write_any(out, table, BACKTEST)
     if report is not None:
-        from flows.pages.html.backtest_page import page_of
+        from flows.pages.html.backtest_page import backtest_page
 
-        written["page"] = write_page(report, page_of(table, settings.backtest))
+        written["page"] = write_page(report, backtest_page(table, settings.backtest))
     return written

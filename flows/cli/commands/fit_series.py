@@ -1,4 +1,4 @@
-"""`walltime fit-series`: the laws of a few measured runtimes, the way a person would try it."""
+"""`walltime fit-series`: scaling laws fitted to a CSV file of measured runtimes."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,23 +15,19 @@ File = Annotated[
         help="Columns procs, runtime_s, optionally application, problem_size, series, energy_j.",
     ),
 ]
-Predict = Annotated[
-    str | None, typer.Option("--predict", metavar="64,128", help="Processor counts to predict runtimes on.")
-]
+Predict = Annotated[str | None, typer.Option("--predict", metavar="64,128", help="Processor counts to predict.")]
 MaxProcs = Annotated[
-    int | None, typer.Option("--max-procs", min=1, help="Processors of the machine: no run on more is advised.")
+    int | None, typer.Option("--max-procs", min=1, help="Processors of the machine; no larger count is recommended.")
 ]
 Loss = Annotated[
     Literal["log", "relative"],
-    typer.Option(
-        "--loss", help="What a fit makes small: relative errors (as ADEPT's WSSRE), or errors of log runtime."
-    ),
+    typer.Option("--loss", help="What a fit minimises: relative errors (ADEPT's WSSRE), or errors of log runtime."),
 ]
 Screen = Annotated[
     bool,
     typer.Option(
         "--screen/--no-screen",
-        help="Look for odd sizes, which are left out of the fits, and for steps and favoured processor counts.",
+        help="Find odd sizes and leave them out of the fits; find steps and favoured processor counts.",
     ),
 ]
 Out = Annotated[
@@ -39,12 +35,13 @@ Out = Annotated[
     typer.Option(
         "--out",
         metavar="PATH",
-        help="Write the fits (.parquet or .csv); beside it <out>.observations, .patterns, .scalability, .predictions, "
-        ".across.",
+        help="Write the fits (.parquet or .csv), and beside them <out>.observations, .patterns, .scalability, "
+        ".predictions, .across.",
     ),
 ]
 Page = Annotated[
-    Path | None, typer.Option("--report", metavar="PAGE.html", help="Also draw the series and what is predicted.")
+    Path | None,
+    typer.Option("--report", metavar="PAGE.html", help="Also draw the series and their predictions on one page."),
 ]
 
 
@@ -62,8 +59,8 @@ def fit_series(
 ) -> None:
     """Fit every law to measured runtimes, and predict other processor counts.
 
-    Several rows with the same procs are repeated runs. Each application, problem size and series
-    named is a series of its own.
+    Rows with the same procs are repeated runs. Rows that differ in application, problem_size or series
+    belong to different series.
     """
     from flows.pages.terminal.json_out import print_json
     from flows.pages.terminal.render import console, say
@@ -85,7 +82,7 @@ def fit_series(
     cost = CostSettings(procs_per_node, rate)
     series = with_answers(series_as_dicts(tables), tables, max_procs, cost)
     weak = weak_series(tables, at)
-    # Before the tables: where the page cannot be written, nothing is.
+    # The page comes first: if it cannot be written, no table is.
     if report:
         write_page(report, _page(file, series, weak, tables))
     written = (write_series(out, tables) if out else {}) | ({"page": report} if report else {})
@@ -93,7 +90,7 @@ def fit_series(
     if json:
         print_json({"series": series, "weak_scaling": weak, "tables": files})
         return
-    print_series(series, is_screened=screen, asked=at)
+    print_series(series, is_screened=screen, requested=at)
     print_weak(weak)
     for name, written_path in files.items():
         console().print(f"Wrote {name} to {say(written_path, 1000)}", soft_wrap=True)

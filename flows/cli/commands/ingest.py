@@ -1,4 +1,4 @@
-"""`walltime ingest`: logs to one JOBS table."""
+"""`walltime ingest`: accounting logs to one table JOBS."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ Paths = Annotated[
 Out = Annotated[Path, typer.Option("--out", metavar="JOBS.parquet", help="The table to write: .parquet or .csv.")]
 Update = Annotated[
     bool,
-    typer.Option("--update", help="Bring the table at --out, if there is one, up to date."),
+    typer.Option("--update", help="Add new records to the table at --out, if it exists."),
 ]
 Config = Annotated[
     Path | None,
@@ -23,20 +23,21 @@ Config = Annotated[
     ),
 ]
 Format = Annotated[str | None, typer.Option("--format", help="The logs' format: auto, swf, sacct, sacct_json or pbs.")]
-Site = Annotated[
-    str | None, typer.Option("--site", metavar="NAME", help="The cluster's name, as it will stand in the table.")
-]
+Site = Annotated[str | None, typer.Option("--site", metavar="NAME", help="The cluster's name in the table.")]
 Timezone = Annotated[
-    str | None, typer.Option("--timezone", metavar="ZONE", help="Zone of times without one, as in Europe/Oslo.")
+    str | None, typer.Option("--timezone", metavar="ZONE", help="Zone of times without a zone, as in Europe/Oslo.")
 ]
 KeyFile = Annotated[
-    str | None, typer.Option("--key-file", metavar="FILE", help="Replace persons' names by hashes under this key.")
+    str | None, typer.Option("--key-file", metavar="FILE", help="Replace names of persons by hashes with this key.")
 ]
-Live = Annotated[bool, typer.Option("--live", help="Read no file: ask the sacct of this machine.")]
+Live = Annotated[bool, typer.Option("--live", help="Read from this machine's sacct instead of files.")]
 Since = Annotated[
-    str | None, typer.Option("--since", metavar="DATE", help="With --live: from when on; default: 7 days before.")
+    str | None,
+    typer.Option("--since", metavar="DATE", help="With --live: start of the window; default: 7 days before its end."),
 ]
-Until = Annotated[str | None, typer.Option("--until", metavar="DATE", help="With --live: up to when; default: now.")]
+Until = Annotated[
+    str | None, typer.Option("--until", metavar="DATE", help="With --live: end of the window; default: now.")
+]
 
 
 def ingest(
@@ -55,14 +56,14 @@ def ingest(
 ) -> None:
     """Read accounting logs into one typed, checked table of jobs.
 
-    Records that cannot be read go to a second table beside it, <out>.unreadable, with file, line and reason.
+    Unreadable records are written to a second table, <out>.unreadable, with file, line and reason.
     """
     set_fast_start()
     from flows.services.logs.ingesting import settings_of, write_jobs
-    from flows.services.logs.sacct_window import reading
+    from flows.services.logs.sacct_window import log_sources
 
     settings = settings_of(config, format=format, site=site, timezone=timezone, key_file=key_file)
-    with reading(paths or [], live, since, until, settings.site, settings.ingest) as (logs, of_site, how):
+    with log_sources(paths or [], live, since, until, settings.site, settings.ingest) as (logs, of_site, how):
         report, written = write_jobs(logs, of_site, how, out, is_update=update)
     if json:
         from flows.pages.terminal.json_out import print_json

@@ -1,4 +1,4 @@
-"""`walltime inspect`: what logs are taken for, before they are read for good."""
+"""`walltime inspect`: how logs would be read, before they are ingested."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,8 +8,8 @@ import typer
 from flows.cli.options import Json
 
 Paths = Annotated[list[str], typer.Argument(metavar="PATH...", help="Logs, folders or globs; compressed ones too.")]
-All = Annotated[bool, typer.Option("--all", help="Read every log to its end, not only its first megabyte.")]
-Rows = Annotated[int, typer.Option("--rows", min=0, help="Jobs to show of each log.")]
+All = Annotated[bool, typer.Option("--all", help="Read each log to its end, not only its first megabyte.")]
+Rows = Annotated[int, typer.Option("--rows", min=0, help="Number of jobs to show per log.")]
 Config = Annotated[
     Path | None,
     typer.Option(
@@ -18,7 +18,7 @@ Config = Annotated[
 ]
 Format = Annotated[str | None, typer.Option("--format", help="The logs' format: auto, swf, sacct, sacct_json or pbs.")]
 Timezone = Annotated[
-    str | None, typer.Option("--timezone", metavar="ZONE", help="Zone of times without one, as in Europe/Oslo.")
+    str | None, typer.Option("--timezone", metavar="ZONE", help="Zone of times without a zone, as in Europe/Oslo.")
 ]
 
 
@@ -31,9 +31,9 @@ def inspect(
     timezone: Timezone = None,
     json: Json = False,
 ) -> None:
-    """Show what each log is taken for, its columns, its first jobs, and what would be set aside.
+    """Show each log's format, its columns, its first jobs, and what would be set aside.
 
-    Ends with 2 where none of them is a log that can be read.
+    Exits with 2 if none of the logs can be read.
     """
     from flows.pages.terminal.json_out import print_json
     from flows.pages.terminal.render_inspection import print_inspection

@@ -1,4 +1,4 @@
-"""`walltime report`: how each application of a published run scales, as pages."""
+"""`walltime report`: pages on how each application of a published run scales."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,12 +7,12 @@ import typer
 
 from flows.cli.options import Node, Rate
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="The folder a run has published to.")]
-Out = Annotated[Path, typer.Option("--out", metavar="PAGES", help="The folder to write index.html and the pages to.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="The folder to which a run has published.")]
+Out = Annotated[Path, typer.Option("--out", metavar="PAGES", help="The folder for index.html and the pages.")]
 
 
 def report(folder: Folder, out: Out, procs_per_node: Node = None, rate: Rate = None) -> None:
-    """Draw a page per application: its runs, the predicted curves with bands, what to ask for and what to run next."""
+    """Draw a page per application: its runs, predicted curves with intervals, recommended counts and next runs."""
     from flows.pages.html.application_pages import write_pages
     from flows.pages.terminal.render import console, say
     from flows.services.published.advice import cost_of_run

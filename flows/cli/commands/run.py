@@ -1,4 +1,4 @@
-"""`walltime run`: the whole line, from logs to published tables."""
+"""`walltime run`: all steps from logs to published tables."""
 
 import resource
 import time
@@ -10,7 +10,7 @@ import typer
 from flows.cli.options import Json
 
 Config = Annotated[
-    Path, typer.Argument(metavar="CONFIG", readable=False, help="A TOML file; configs/swf.toml is one to start from.")
+    Path, typer.Argument(metavar="CONFIG", readable=False, help="A TOML file; configs/swf.toml is an example.")
 ]
 Logs = Annotated[
     list[str] | None,
@@ -19,12 +19,14 @@ Logs = Annotated[
 Site = Annotated[
     str | None, typer.Option("--site", metavar="NAME", help="The cluster's name, instead of the config's.")
 ]
-Out = Annotated[str | None, typer.Option("--out", metavar="DIR", help="Where tables go, instead of the config's.")]
-Plain = Annotated[
-    bool, typer.Option("--plain", help="Without Prefect: the same tables, by steps in memory of which none is reused.")
+Out = Annotated[
+    str | None, typer.Option("--out", metavar="DIR", help="The folder to publish to, instead of the config's.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print errors only.")]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Show Prefect's own log too.")]
+Plain = Annotated[
+    bool, typer.Option("--plain", help="Run without Prefect: same tables, steps in memory, no step reused.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print only errors.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Also show Prefect's own log.")]
 
 
 def run(
@@ -67,17 +69,17 @@ def _call(
 
 
 def _run_plain(arguments: dict[str, Any]) -> Path:
-    from flows.services.run.plain_run import plain
+    from flows.services.run.plain_run import run_and_publish
 
-    return Path(plain(**arguments))
+    return Path(run_and_publish(**arguments))
 
 
 def _run_flow(arguments: dict[str, Any], *, verbose: bool) -> Path:
-    from flows.prefect.session import prefect_ready
+    from flows.prefect.session import prefect_session
     from flows.services.run.prepare import resolve
 
     settings, _ = resolve(Path(arguments["config"]), arguments["logs"], arguments["site"], arguments["output_dir"])
-    with prefect_ready(Path(settings.output_dir), verbose=verbose, instead="`walltime run --plain`"):
+    with prefect_session(Path(settings.output_dir), verbose=verbose, instead="`walltime run --plain`"):
         from flows.prefect.nightly import nightly
 
         return Path(nightly(**arguments))

@@ -1,4 +1,4 @@
-"""`walltime show`: published tables, in words and rows."""
+"""`walltime show`: the published tables and their rows."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,16 +7,16 @@ import typer
 
 from flows.cli.options import Json
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="The folder a run has published to.")]
-Table = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="A table of it; without one: what there is.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="The folder to which a run has published.")]
+Table = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="The table to show; default: the list of tables.")]
 Where = Annotated[
-    str | None, typer.Option("--where", metavar="SQL", help='A condition on its columns, as in "procs > 64".')
+    str | None, typer.Option("--where", metavar="SQL", help='A condition on the columns, as in "procs > 64".')
 ]
-Limit = Annotated[int, typer.Option("--limit", min=1, help="Rows to show.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="Number of rows to show.")]
 
 
 def show(folder: Folder, table: Table = None, where: Where = None, limit: Limit = 20, json: Json = False) -> None:
-    """Show what a run has published: the manifest in words, or the rows of a table."""
+    """Show what a run has published: its manifest, or the rows of a table."""
     from flows.pages.terminal.json_out import print_json
     from flows.pages.terminal.render_browse import print_manifest, print_rows
     from flows.services.published.browse import manifest_facts, table_rows

@@ -1,4 +1,4 @@
-"""Pages from published tables: one per application, and a list of them."""
+"""Writes the pages of a published run: one per application, and their index."""
 
 import hashlib
 import re
@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.pages.html.series_page import index_page, series_page
-from flows.services.files.os_errors import naming
+from flows.services.files.os_errors import naming_path
 from flows.services.files.table_files import write_page
 from flows.services.published.advice import cost_of_run
-from flows.services.published.run_notes import compared_templates, none_is_ok
+from flows.services.published.run_notes import compared_templates, unreliability_note
 from flows.services.series.fitted_series import series_as_dicts
 from flows.services.series.series_answers import weak_of, with_published_answer
 from pipeline.core.store import read_table
@@ -28,10 +28,10 @@ UNNAMED = "jobs of no known application"
 
 
 def write_pages(manifest: Manifest, folder: Path, cost: CostSettings | None = None) -> list[Path]:
-    """A page per application with a group of two sizes or a weak-scaling series, and index.html; the list's path first.
+    """Write a page per application with a group of two sizes or a weak-scaling series, and index.html.
 
-    A page holds the groups that gain from processors first, then those with most jobs; it says how many it leaves out.
-    Without `cost` nodes and prices are those of the run's settings.
+    Returns the path of index.html, then those of the pages. A page lists groups that gain from processors first, then
+    those with most jobs, and says how many it omits. Without `cost` nodes and prices are those of the run's settings.
     """
     cost = cost or cost_of_run(manifest)
     kinds = (OBSERVATIONS, PATTERNS, FITS, PREDICTIONS, SCALABILITY)
@@ -40,8 +40,8 @@ def write_pages(manifest: Manifest, folder: Path, cost: CostSettings | None = No
     weak = {name: _weak(groups, tables[OBSERVATIONS.name]) for name, groups in every.items()}
     drawn = {name: [group for group in groups if group["n_sizes"] >= MIN_SIZES] for name, groups in every.items()}
     by_application = {name: groups for name, groups in drawn.items() if groups or weak[name]}
-    doubt = none_is_ok(manifest)
-    with naming(folder):
+    doubt = unreliability_note(manifest)
+    with naming_path(folder):
         folder.mkdir(parents=True, exist_ok=True)
     pages = {name: folder / page_name(name) for name in sorted(by_application, key=_natural)}
     for name, path in pages.items():
@@ -54,7 +54,7 @@ def write_pages(manifest: Manifest, folder: Path, cost: CostSettings | None = No
 
 
 def _by_application(manifest: Manifest, gaining: set[str]) -> dict[str, list[dict[str, Any]]]:
-    """The groups by application, those that gain from processors first, then those with most jobs."""
+    """The groups by application: those that gain from processors first, then in falling order of jobs."""
     groups = read_table(manifest.path(GROUPS.name), GROUPS).to_pylist()
     found: dict[str, list[dict[str, Any]]] = {}
     for group in sorted(groups, key=lambda row: (row["group_id"] not in gaining, -row["n_jobs"], row["group_id"])):
@@ -63,14 +63,14 @@ def _by_application(manifest: Manifest, gaining: set[str]) -> dict[str, list[dic
 
 
 def _natural(name: str) -> list[tuple[bool, int, str]]:
-    """9 before 10."""
+    """A sort key in which 9 comes before 10."""
     return [
         (not part.isdecimal(), int(part[:18]) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)
     ]
 
 
 def page_name(application: str) -> str:
-    """A file name of an application's own: its letters and digits, and a digest, since names from a log may collide."""
+    """The file name of an application: its letters and digits, and a digest, since names may differ in other signs only."""
     plain = re.sub(r"[^a-z0-9]+", "-", application.lower()).strip("-")[:40]
     digest = hashlib.sha256(application.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{plain or 'application'}-{digest}.html"
@@ -90,7 +90,7 @@ def _shown(
 
 
 def _weak(groups: Sequence[Mapping[str, Any]], observations: pa.Table) -> list[dict[str, Any]]:
-    """Weak-scaling series of an application: its groups that differ in nothing but the problem size."""
+    """Weak-scaling series of an application: its groups that differ only in problem size."""
     sized = [group for group in groups if group["problem_size"] is not None]
     named = {
         group["group_id"]: (group["label"].replace(f"problem_size={group['problem_size']}", "").strip(),

@@ -1,4 +1,4 @@
-"""The plots of the backtest's page: error by month and by size, coverage by month, and what each quantile covers."""
+"""The plots of the backtest's page: error by month and by size, coverage by month and by quantile."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,11 +12,11 @@ from flows.pages.html.drawing import COLOURS, panel, styled, to_svg
 Row = Mapping[str, Any]
 QUANTILES_PCT = (10, 50, 80, 90, 95, 99)
 DRAWN = 8
-"""Methods with a colour of their own; the others stand in the tables only."""
+"""Number of methods drawn, each in its own colour; the others are in the tables only."""
 
 
 def plots(rows: Sequence[Row], methods: Sequence[str]) -> dict[str, str]:
-    """SVG by name, of one log's rows of BACKTEST; `methods` best first. One with nothing to show is left out."""
+    """SVG by name from one log's rows of BACKTEST; `methods` best first. Empty plots are left out."""
     shown = methods[:DRAWN]
     drawers: dict[str, Callable[[], str | None]] = {
         "month_error": lambda: _by_part(rows, shown, "month", "mae_over_mean"),
@@ -31,7 +31,7 @@ def plots(rows: Sequence[Row], methods: Sequence[str]) -> dict[str, str]:
 
 
 def colour_of(place: int) -> str:
-    """The CSS variable of the method at this rank; the best one's is its own."""
+    """The CSS variable of the method at this rank."""
     return "best" if place == 0 else f"m{place}"
 
 
@@ -39,7 +39,7 @@ def _by_part(
     rows: Sequence[Row], methods: Sequence[str], part: str, figure_name: str, nominal: float | None = None
 ) -> str | None:
     own = [row for row in rows if row["part"] == part and row[figure_name] is not None]
-    # Months in order of time; sizes as they come, in order of size.
+    # Months are sorted by time; sizes already come in rising order.
     values = list(dict.fromkeys(row["part_value"] for row in own))
     values = sorted(values) if part == "month" else values
     if not values:
@@ -73,7 +73,7 @@ def _name_ticks(axes: Axes, names: Sequence[str]) -> None:
 
 
 def _quantiles(rows: Sequence[Row], methods: Sequence[str]) -> str | None:
-    """How far each quantile's share of jobs lies from what it says, in percentage points."""
+    """The share of jobs under each quantile less its nominal share, in percentage points."""
     whole = {row["estimator"]: row for row in rows if row["part"] == "all"}
     drawn = [method for method in methods if whole[method]["coverage_80"] is not None]
     if not drawn:

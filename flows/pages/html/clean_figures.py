@@ -1,4 +1,4 @@
-"""The numbers behind the plots of a cleaned log: per day, per burst, per size, per moment."""
+"""The numbers in the plots of a cleaned log: per day, per burst, per size, over time."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,11 +16,11 @@ from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, jo
 
 DAY_S = 86_400
 LATEST_S = 253_370_000_000
-"""No calendar goes on after the year 9999; jobs beyond it are in the tables, not in the plots."""
+"""The end of the year 9999, where calendars end; later jobs are in the tables only."""
 MAX_DAYS_DRAWN = 800
 LANES = 40
 LANE_BINS = 400
-MOMENTS = 400
+INTERVALS = 400
 
 KEPT, SUSPECT, OTHER = "kept", "kept, in a suspect burst", "set aside: not usable, or for another reason"
 NAMED = {
@@ -33,7 +33,7 @@ NAMED = {
 
 @dataclass(frozen=True, slots=True)
 class Daily:
-    """Jobs submitted per `days` days, by what became of them; begins: s since 1970, one more for the end."""
+    """Jobs submitted per `days` days by outcome; `begins_s` are edges (s since 1970), one more than counts."""
 
     days: int
     begins_s: Floats
@@ -42,7 +42,7 @@ class Daily:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """When one burst's jobs came: its jobs in equal parts of the log's span."""
+    """One burst and its submitted jobs in equal parts of the log's span."""
 
     burst: dict[str, Any]
     counts: Ints
@@ -50,7 +50,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Everything the plots show."""
+    """The numbers of all plots."""
 
     daily: Daily | None
     lanes: tuple[Lane, ...]
@@ -58,20 +58,20 @@ class Figures:
     span_s: tuple[float, float]
     runtimes_s: tuple[Floats, Floats]
     procs: tuple[Floats, Floats]
-    moments_s: Floats
+    edges_s: Floats
     busy: tuple[Floats, Floats]
     machine: Floats
-    """Processors the machine had in each stretch, NaN: the config does not say."""
+    """Processors of the machine in each interval, NaN where the config does not give them."""
 
     @property
-    def machine_said(self) -> str:
-        """The machine's size in words; empty: unknown."""
+    def machine_size(self) -> str:
+        """The machine's processors as text; empty where unknown."""
         sizes = np.unique(self.machine[~np.isnan(self.machine)])
         return f"{sizes[0]:,.0f}" + (f" to {sizes[-1]:,.0f}" if len(sizes) > 1 else "") if len(sizes) else ""
 
 
 def figures_of(cleaned: Cleaned) -> Figures:
-    """The numbers of every plot, from the jobs alone; empty arrays where the log says nothing."""
+    """The numbers of every plot from the jobs; empty arrays where the log has no values."""
     jobs, site = cleaned.jobs, cleaned.settings.site
     submit_s = floats(jobs, "submit_s")
     submit_s = np.where((submit_s >= 0) & (submit_s < LATEST_S), submit_s, np.nan)
@@ -80,7 +80,7 @@ def figures_of(cleaned: Cleaned) -> Figures:
     span_s = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
     bursts = cleaned.burst_rows()
     view = View(jobs, site)
-    moments_s, busy = _busy(view, kept)
+    edges_s, busy = _busy(view, kept)
     return Figures(
         daily=_daily(jobs, submit_s, span_s, ZoneInfo(site.timezone), bursts) if len(known) else None,
         lanes=_lanes(jobs, submit_s, span_s, bursts[:LANES]),
@@ -88,9 +88,9 @@ def figures_of(cleaned: Cleaned) -> Figures:
         span_s=span_s,
         runtimes_s=_positive(floats(jobs, "runtime_s"), kept),
         procs=_positive(job_procs(jobs), kept),
-        moments_s=moments_s,
+        edges_s=edges_s,
         busy=busy,
-        machine=sizes_at(view, cleaned.settings.clean.capacity, moments_s[:-1]),
+        machine=sizes_at(view, cleaned.settings.clean.capacity, edges_s[:-1]),
     )
 
 
@@ -107,10 +107,10 @@ def _daily(
     n_bins = int((span_s[1] - midnight_s) // (days * DAY_S)) + 1
     place = np.floor((submit_s - midnight_s) / (days * DAY_S))
     drawn = ~np.isnan(place)
-    kinds, names = _kinds(jobs, {burst["burst_id"] for burst in bursts if burst["tier"] == "suspect"})
-    cells = kinds[drawn] * n_bins + place[drawn].astype(np.int64)
+    outcomes, names = _outcomes(jobs, {burst["burst_id"] for burst in bursts if burst["tier"] == "suspect"})
+    cells = outcomes[drawn] * n_bins + place[drawn].astype(np.int64)
     counts = np.bincount(cells, minlength=len(names) * n_bins).reshape(len(names), n_bins)
-    begins_s = midnight_s + np.arange(n_bins + 1) * float(days * DAY_S)
+    begins_s = (midnight_s + np.arange(n_bins + 1) * float(days * DAY_S)).astype(np.float64)
     return Daily(days, begins_s, dict(zip(names, counts, strict=True)))
 
 
@@ -120,16 +120,16 @@ def _midnight_s(instant_s: float, zone: ZoneInfo) -> float:
     return instant_s - (local.hour * 3600 + local.minute * 60 + local.second)
 
 
-def _kinds(jobs: pa.Table, suspects: set[str]) -> tuple[Ints, list[str]]:
-    """Per job what became of it, as a place in the names."""
+def _outcomes(jobs: pa.Table, suspects: set[str]) -> tuple[Ints, list[str]]:
+    """The outcome of each job as an index into the names, and the names."""
     flag_codes, flag_names = category_codes(jobs, "flag")
     burst_codes, burst_names = category_codes(jobs, "burst_id")
     names = [KEPT, SUSPECT, *NAMED.values(), OTHER]
     by_flag = np.array([*(names.index(NAMED.get(flag, OTHER)) for flag in flag_names), 0])
     is_suspect = np.array([*(name in suspects for name in burst_names), False])
-    kinds = by_flag[flag_codes]
-    kinds[(kinds == 0) & is_suspect[burst_codes]] = 1
-    return kinds, names
+    outcomes = by_flag[flag_codes]
+    outcomes[(outcomes == 0) & is_suspect[burst_codes]] = 1
+    return outcomes, names
 
 
 def _lanes(
@@ -145,9 +145,9 @@ def _lanes(
 
 
 def _busy(view: View, kept: Bools) -> tuple[Floats, tuple[Floats, Floats]]:
-    """The edges of equal stretches, and the mean processors busy in each: of all jobs, of those kept."""
+    """The edges of equal intervals, and the mean busy processors in each: of all jobs, and of kept jobs."""
     steps = steps_of(view)
     if not len(steps.busy):
         return np.empty(0), (np.empty(0), np.empty(0))
-    edges_s = np.linspace(steps.times_s[0], steps.times_s[-1], MOMENTS + 1)
+    edges_s = np.linspace(steps.times_s[0], steps.times_s[-1], INTERVALS + 1)
     return edges_s, (mean_busy(steps, edges_s), mean_busy(steps_of(view, kept), edges_s))

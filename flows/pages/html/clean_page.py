@@ -1,4 +1,4 @@
-"""What cleaning did to a log, as one page of HTML that needs no network; every text from the log is escaped."""
+"""What cleaning changed in a log, as one page of HTML without network access; every text from the log is escaped."""
 
 import unicodedata
 from collections.abc import Iterator, Mapping
@@ -10,23 +10,24 @@ from markupsafe import Markup
 from pydantic import BaseModel
 
 from flows.pages.html.clean_figures import Figures, figures_of
-from flows.pages.html.clean_plots import BY_KIND, colour_of, plots
-from flows.pages.html.html_template import rendered
+from flows.pages.html.clean_plots import BY_OUTCOME, colour_of, plots
+from flows.pages.html.html_template import render_template
 from flows.services.logs.cleaning import Cleaned
+from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.flags import Flag
 from pipeline.core.report import Fact, total
-from pipeline.core.settings import CleanSettings, SiteSettings
+from pipeline.core.settings import SiteSettings
 from pipeline.core.text import printable
 
 BURSTS_LISTED = 2000
 
 
-def page_of(cleaned: Cleaned) -> str:
+def cleaning_page(cleaned: Cleaned) -> str:
     """The page; the same log and settings give the same bytes."""
-    return rendered("clean.html", {"brief": brief, "share": _share}, **_told(cleaned))
+    return render_template("clean.html", {"brief": brief, "share": _share}, **_page_values(cleaned))
 
 
-def _told(cleaned: Cleaned) -> dict[str, Any]:
+def _page_values(cleaned: Cleaned) -> dict[str, Any]:
     figures, settings = figures_of(cleaned), cleaned.settings
     bursts = cleaned.burst_rows()
     drawn = plots(figures, settings.site.timezone)
@@ -41,10 +42,10 @@ def _told(cleaned: Cleaned) -> dict[str, Any]:
         "bursts": [_burst(one, settings.site) for one in bursts[:BURSTS_LISTED]],
         "bursts_hidden": max(0, len(bursts) - BURSTS_LISTED),
         "effect": [_effect_row(row) for row in cleaned.effect.to_pylist()],
-        "plots": {name: Markup(svg) for name, svg in drawn.items()},  # noqa: S704 - our own drawing, escaped there
-        "kinds": _kinds(figures),
+        "plots": {name: Markup(svg) for name, svg in drawn.items()},  # noqa: S704 - drawn and escaped by clean_plots
+        "outcomes": _outcomes(figures),
         "figures": figures,
-        "facts": _others(cleaned.report.facts),
+        "facts": _other_facts(cleaned.report.facts),
         "rules": list(_rules(cleaned)),
         "thresholds": list(_thresholds(settings.clean)),
         "snippet": snippet(bursts),
@@ -52,7 +53,7 @@ def _told(cleaned: Cleaned) -> dict[str, Any]:
 
 
 def brief(value: float | None) -> str:
-    """A number for a person, about three digits; nothing for null."""
+    """A number with about three digits; empty for null."""
     if value is None or isinstance(value, str):
         return value or ""
     if abs(value) >= 1e15:
@@ -72,11 +73,11 @@ def _share(part: float, whole: float) -> str:
 def _span(figures: Figures, site: SiteSettings) -> str:
     if figures.daily is None:
         return "no submit times"
-    first, last = (_moment(instant_s, site) for instant_s in figures.span_s)
+    first, last = (_local_time(instant_s, site) for instant_s in figures.span_s)
     return f"{first} to {last}"
 
 
-def _moment(instant_s: float | None, site: SiteSettings) -> str:
+def _local_time(instant_s: float | None, site: SiteSettings) -> str:
     if instant_s is None:
         return ""
     try:
@@ -86,7 +87,7 @@ def _moment(instant_s: float | None, site: SiteSettings) -> str:
 
 
 def _burst(burst: Mapping[str, Any], site: SiteSettings) -> dict[str, Any]:
-    shown = dict(burst) | {"from": _moment(burst["first_submit_s"], site), "lasts": _lasts(burst["span_days"])}
+    shown = dict(burst) | {"from": _local_time(burst["first_submit_s"], site), "lasts": _lasts(burst["span_days"])}
     return shown | {"colour": colour_of(burst)}
 
 
@@ -94,10 +95,10 @@ def _lasts(days: float | None) -> str:
     return "" if days is None else f"{days:,.1f} d" if days >= 1 else f"{days * 24:.1f} h"
 
 
-def _kinds(figures: Figures) -> list[dict[str, Any]]:
-    """What the plot by days shows, for its legend."""
+def _outcomes(figures: Figures) -> list[dict[str, Any]]:
+    """The legend of the plot by days: outcomes with colour and number of jobs."""
     counts = figures.daily.counts if figures.daily else {}
-    return [{"name": kind, "colour": BY_KIND[kind], "n": int(n.sum())} for kind, n in counts.items() if n.any()]
+    return [{"name": name, "colour": BY_OUTCOME[name], "n": int(n.sum())} for name, n in counts.items() if n.any()]
 
 
 def _effect_row(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,14 +106,16 @@ def _effect_row(row: Mapping[str, Any]) -> dict[str, Any]:
     return dict(row) | {"meaning": Flag(name).meaning if name in set(Flag) else ""}
 
 
-def _others(facts: Mapping[str, Fact]) -> dict[str, Fact]:
-    """What the page says nowhere else."""
-    said = ("jobs", "smallest_burst_jobs", "bursts_removed", "bursts_suspect")
-    return {name.replace("_", " "): v for name, v in facts.items() if name not in said and not name.startswith("site_")}
+def _other_facts(facts: Mapping[str, Fact]) -> dict[str, Fact]:
+    """The facts of the report that the page does not show elsewhere."""
+    shown = ("jobs", "smallest_burst_jobs", "bursts_removed", "bursts_suspect")
+    return {
+        name.replace("_", " "): v for name, v in facts.items() if name not in shown and not name.startswith("site_")
+    }
 
 
 def _rules(cleaned: Cleaned) -> Iterator[dict[str, Any]]:
-    """The site's own rules, and how many jobs each names."""
+    """The site's own rules, and the number of jobs that each matches."""
     clean = cleaned.settings.clean
     for word, rules in (("keep", clean.keep), ("drop", clean.drop)):
         for rule in rules:
@@ -123,7 +126,7 @@ def _rules(cleaned: Cleaned) -> Iterator[dict[str, Any]]:
 
 
 def _thresholds(settings: CleanSettings) -> Iterator[dict[str, Any]]:
-    """Each section of the settings, with what its values are, mean, and would be unless set."""
+    """Each section of the settings: values, meanings and defaults."""
     yield _section("clean", settings)
     for name in type(settings).model_fields:
         if isinstance(section := getattr(settings, name), BaseModel):
@@ -151,21 +154,21 @@ def _value(value: object) -> str:
 
 
 def snippet(bursts: list[dict[str, Any]]) -> str:
-    """TOML that keeps the first burst set aside and drops the first one only suspected, to be pasted and changed."""
+    """TOML to paste and edit: it keeps the first burst set aside and drops the first suspect."""
     tables, users = [], set()
     for tier, word, reason in (("remove", "keep", "work after all: why"), ("suspect", "drop", "no work: why")):
         burst = next((burst for burst in bursts if burst["tier"] == tier), None)
         burst_id = burst["burst_id"] if burst else "flurry-0123abcd"
         users |= {burst["user"]} if burst else set()
         tables.append(f"[[clean.{word}]]\nburst = {toml_text(burst_id)}\nreason = {toml_text(reason)}\n")
-    # Another user than those above: a drop wins over a keep.
+    # A user who is not named above, because a drop overrides a keep.
     user = next((burst["user"] for burst in bursts if burst["user"] not in users), "somebody")
     tables.append(f"[[clean.drop]]\nuser = {toml_text(user)}\nreason = {toml_text('tests of the machine, no work')}\n")
     return "\n".join(tables)
 
 
 def toml_text(text: str) -> str:
-    """A TOML string of this text, in which nothing is written that a page or a terminal would not show."""
+    """The text as a TOML string in which invisible characters are escaped."""
     return '"' + "".join(_toml_character(c) for c in text) + '"'
 
 

@@ -1,6 +1,6 @@
-"""The plots of the page on cleaning, each one SVG to stand in HTML; its colours are the page's own CSS variables.
+"""The plots of the page on cleaning, as SVG for HTML; the colours are the page's CSS variables.
 
-matplotlib is slow to load, so only who draws imports this module.
+Importing matplotlib is slow, so this module is imported only to draw.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ from pipeline.core.arrays import Floats
 from pipeline.core.text import printable
 
 DAY_S = 86_400
-BY_KIND = {
+BY_OUTCOME = {
     KEPT: "kept", SUSPECT: "suspect", NAMED["flurry"]: "flurry", NAMED["probe"]: "probe", NAMED["cron"]: "cron",
     NAMED["site_drop"]: "site", OTHER: "other",
 }  # fmt: skip
@@ -29,20 +29,20 @@ BY_SCREEN = {"flurry": "flurry", "slow": "flurry", "probe": "probe", "cron": "cr
 
 
 def plots(figures: Figures, timezone: str) -> dict[str, str]:
-    """SVG by name: daily, lanes, spread, busy; one with nothing to show is empty."""
+    """SVG by name: daily, lanes, spread, busy; an empty text where there is nothing to draw."""
     zone = ZoneInfo(timezone)
     drawers: dict[str, Callable[[], str] | None] = {
         "daily": (lambda: _daily(figures, zone)) if figures.daily else None,
         "lanes": (lambda: _lanes(figures, zone)) if figures.lanes else None,
         "spread": (lambda: _spread(figures)) if len(figures.runtimes_s[0]) + len(figures.procs[0]) else None,
-        "busy": (lambda: _busy(figures, zone)) if len(figures.moments_s) else None,
+        "busy": (lambda: _busy(figures, zone)) if len(figures.edges_s) else None,
     }
     with styled():
         return {name: draw() if draw else "" for name, draw in drawers.items()}
 
 
 def colour_of(burst: Mapping[str, Any]) -> str:
-    """The name of a burst's colour: its screen's if its jobs are set aside."""
+    """The name of a burst's colour: that of its outcome, or of its screen if its jobs are set aside."""
     by_outcome = {
         "suspect": "suspect", "kept by rule": "kept", "kept in part": "kept", "dropped by rule": "site",
         "dropped in part": "site",
@@ -56,13 +56,13 @@ def _daily(figures: Figures, zone: ZoneInfo) -> str:
     figure, axes = panel(2.7)
     edges = np.repeat(daily.begins_s / DAY_S, 2)[1:-1]
     floor = np.zeros(len(edges))
-    for kind, counts in daily.counts.items():
+    for outcome, counts in daily.counts.items():
         if counts.any():
             top = floor + np.repeat(counts, 2)
-            colour = COLOURS[BY_KIND[kind]]
+            colour = COLOURS[BY_OUTCOME[outcome]]
             hatched = {"hatch": "/////", "facecolor": "none", "edgecolor": colour, "linewidth": 0.4}
             plain = {"facecolor": colour, "edgecolor": "none"}
-            axes.fill_between(edges, floor, top, where=top > floor, **(hatched if kind == SUSPECT else plain))
+            axes.fill_between(edges, floor, top, where=top > floor, **(hatched if outcome == SUSPECT else plain))
             floor = top
     _time_axis(axes, figures.span_s, zone)
     _count_axis(axes)
@@ -98,14 +98,14 @@ def _lane(axes: Axes, lane: Lane, base: int, span_s: tuple[float, float], gid: s
     )
     outline = _steps(lane.counts / max(lane.counts.max(), 1) * 0.78, span_s[0] / DAY_S, width, base)
     axes.add_patch(PathPatch(outline, facecolor=colour, edgecolor=colour, linewidth=0.5, gid=f"{gid}-jobs"))
-    beside = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 7.5}
+    beside: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 7.5}
     axes.text(-0.273, base + 0.36, str(burst["burst_id"]), ha="left", color=COLOURS["ink"], **beside)
     axes.text(-0.012, base + 0.36, printable(burst["user"], 14), ha="right", color=COLOURS["muted"], **beside)
     axes.text(1.092, base + 0.36, f"{burst['n_jobs']:,}", ha="right", color=COLOURS["ink"], **beside)
 
 
 def _steps(heights: Floats, begin: float, width: float, base: float) -> Outline:
-    """Bars side by side as one outline; empty stretches take no points."""
+    """Adjacent bars as one outline; empty bins add no points."""
     full = np.flatnonzero(heights > 0)
     runs = np.split(full, np.flatnonzero(np.diff(full) > 1) + 1) if len(full) else []
     outlines = []
@@ -159,22 +159,22 @@ def _ticks(axes: Axes, named: Mapping[float, str]) -> None:
 
 def _busy(figures: Figures, zone: ZoneInfo) -> str:
     figure, axes = panel(2.4)
-    edges = np.repeat(figures.moments_s / DAY_S, 2)[1:-1]
+    edges = np.repeat(figures.edges_s / DAY_S, 2)[1:-1]
     of_all, of_kept = (np.repeat(part, 2) for part in figures.busy)
     axes.fill_between(edges, 0, of_kept, facecolor=COLOURS["kept"], edgecolor="none")
     axes.plot(edges, of_all, color=COLOURS["ink"], linewidth=0.7)
-    if figures.machine_said:
+    if figures.machine_size:
         size = np.repeat(figures.machine, 2)
         axes.plot(edges, size, color=COLOURS["flurry"], linewidth=0.9, linestyle=(0, (5, 3)))
         axes.set_ylim(0, max(np.nanmax(size), of_all.max()) * 1.06)
-    _time_axis(axes, (figures.moments_s[0], figures.moments_s[-1]), zone)
+    _time_axis(axes, (figures.edges_s[0], figures.edges_s[-1]), zone)
     _count_axis(axes)
     return to_svg(figure)
 
 
 def _time_axis(axes: Axes, span_s: tuple[float, float], zone: ZoneInfo) -> None:
     begin, end = (instant_s / DAY_S for instant_s in span_s)
-    # A log of one instant still has an axis.
+    # A log with a single time still needs an axis of some length.
     axes.set_xlim(begin, max(end, begin + 1 / 24))
     locator = AutoDateLocator(tz=zone, minticks=4, maxticks=10)
     axes.xaxis.set_major_locator(locator)

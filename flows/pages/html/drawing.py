@@ -1,6 +1,6 @@
-"""How the pages draw: one SVG to stand in HTML, whose colours are the page's own CSS variables.
+"""Draws SVG for pages of HTML; the colours are the page's CSS variables.
 
-matplotlib is slow to load, so only who draws imports this module.
+Importing matplotlib is slow, so this module is imported only to draw.
 """
 
 import io
@@ -9,6 +9,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import matplotlib as mpl
 from markupsafe import escape
@@ -24,9 +25,9 @@ _CSS = (
     *(f"m{place}" for place in range(8)),
 )  # fmt: skip
 COLOURS = {name: f"#0a0b{place:02x}" for place, name in enumerate(_CSS)}
-"""Stand-ins that no plot uses otherwise: in the finished SVG each becomes the page's variable of that name."""
+"""Placeholders by CSS variable: in the finished SVG each colour is replaced by its variable."""
 
-_STYLE = {
+_STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "walltime",
     "text.parse_math": False,
@@ -54,8 +55,8 @@ _STYLE = {
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Within it matplotlib draws as the pages want it, whatever the user's own settings are."""
-    # It speaks of fonts it caches, and of letters it cannot measure: nothing that a person must know.
+    """A context in which matplotlib uses the style of the pages and ignores the user's settings."""
+    # Its messages on cached fonts and missing glyphs do not concern the user.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     with warnings.catch_warnings(), mpl.rc_context():
         warnings.simplefilter("ignore")
@@ -65,7 +66,7 @@ def styled() -> Iterator[None]:
 
 
 def panel(height_in: float, left: float = 0.055, right: float = 0.985) -> tuple[Figure, Axes]:
-    """An empty drawing as wide as the page."""
+    """An empty figure as wide as the page, and its axes."""
     figure = Figure(figsize=(WIDTH_IN, height_in))
     axes = figure.subplots()
     figure.subplots_adjust(left=left, right=right, top=1 - 0.1 / height_in, bottom=0.4 / height_in)
@@ -73,27 +74,32 @@ def panel(height_in: float, left: float = 0.055, right: float = 0.985) -> tuple[
 
 
 def short(value: float, _: object) -> str:
-    """A count on an axis."""
+    """The label of a count on an axis."""
     return f"{value / 1e6:,g} M" if value >= 1e7 else f"{value:,.0f}"
 
 
 def to_svg(figure: Figure, titles: Mapping[str, str] | None = None) -> str:
-    """The drawing without what a file of its own needs; titles: what a part says when it is pointed at."""
+    """The figure as SVG to embed in HTML; `titles` are tooltips by group id."""
     drawn = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     figure.savefig(drawn, format="svg", transparent=True, metadata=nothing)
     svg = drawn.getvalue()
     svg = re.sub(r"(?s)<style.*?</style>", "", svg[svg.index("<svg") :])
-    # Inside tags only: between them stands text from the log, where no `<` or `>` is left.
-    svg = re.sub(r"<[^>]*>", lambda tag: _on_the_page(tag[0]), svg)
+    # Only inside tags: the text between them comes from the log and has no unescaped `<` or `>`.
+    svg = re.sub(r"<[^>]*>", lambda tag: _tag_on_page(tag[0]), svg)
     for gid, title in (titles or {}).items():
-        said = f"<title>{escape(printable(title, 500))}</title>"
-        svg = re.sub(rf'<g id="{gid}(?:-jobs)?">', lambda group, said=said: group[0] + said, svg)
+        tooltip = f"<title>{escape(printable(title, 500))}</title>"
+        svg = re.sub(rf'(<g id="{gid}(?:-jobs)?">)', rf"\g<1>{_literal(tooltip)}", svg)
     return re.sub(r'<g id="[^"]*"', "<g", svg)
 
 
-def _on_the_page(tag: str) -> str:
-    """A tag in the page's colours and font, as wide as the page lets it be, to a hundredth of a point."""
+def _literal(text: str) -> str:
+    """The text as a replacement of `re.sub` that stands for itself."""
+    return text.replace("\\", r"\\")
+
+
+def _tag_on_page(tag: str) -> str:
+    """A tag with the page's colours and font, without a fixed size, with coordinates to a hundredth of a point."""
     for name, stand_in in COLOURS.items():
         tag = tag.replace(stand_in, f"var(--{name})")
     if tag.startswith("<svg"):

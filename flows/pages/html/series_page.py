@@ -1,4 +1,4 @@
-"""How an application scales, as one page of HTML that needs no network; every text from outside is escaped."""
+"""How an application scales, as one page of HTML without network access; every text from outside is escaped."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from flows.pages.html.html_template import rendered
+from flows.pages.html.html_template import render_template
 from flows.pages.html.series_plots import series_plot
 from flows.pages.terminal.render import number
-from flows.pages.terminal.render_series import weak_words
+from flows.pages.terminal.render_series import weak_scaling_sentences
 from flows.services.series.series_answers import priced
 from pipeline.core.arrays import Floats
 from pipeline.core.version import code_version
@@ -35,14 +35,14 @@ def series_page(
 ) -> str:
     """The page of some series, as series_as_dicts gives them; the same series give the same bytes.
 
-    `curve` of a series, where it is given, are predictions close enough together to draw; else its predictions are.
-    `n_all`: how many series there are, where the page shows only some. `weak`: weak-scaling series.
+    The optional `curve` of a series holds predictions dense enough to draw; without it its predictions are drawn.
+    `n_all`: number of series, where the page shows only some. `weak`: weak-scaling series.
     `doubt`: a sentence on the whole run.
     """
     views = [_view(one) for one in series]
     n_hidden = max(0, (n_all or 0) - len(views))
-    told = [(one, weak_words(one)) for one in weak]
-    return _rendered("series.html", title=title, views=views, n_hidden=n_hidden, weak=told, doubt=doubt)
+    weak_views = [(one, weak_scaling_sentences(one)) for one in weak]
+    return _rendered("series.html", title=title, views=views, n_hidden=n_hidden, weak=weak_views, doubt=doubt)
 
 
 def index_page(
@@ -52,8 +52,8 @@ def index_page(
     return _rendered("index.html", title=title, pages=pages, templates=templates, doubt=doubt)
 
 
-def _rendered(template: str, **told: Any) -> str:
-    return rendered(template, {"number": _number}, version=code_version(), **told)
+def _rendered(template: str, **values: Any) -> str:
+    return render_template(template, {"number": _number}, version=code_version(), **values)
 
 
 def _view(one: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,11 +66,11 @@ def _view(one: Mapping[str, Any]) -> dict[str, Any]:
     plot = series_plot(observed, curve, law, envelope) if len(observed) > 1 else ""
     return {
         "name": one["series"],
-        "told": f"{n_jobs:,} runs at {len(observed)} sizes, {len(excluded)} of them left out of the fit.",
+        "summary": f"{n_jobs:,} runs at {len(observed)} sizes, {len(excluded)} of them left out of the fit.",
         "advice": _advice(one["predictions"] or curve),
         "patterns": [row["words"] for row in one["patterns"] if row["words"]],
         "figures": [(_whole((one["scalability"] or {}).get(name)), words) for name, words in _FIGURES.items()],
-        "plot": Markup(plot),  # noqa: S704 - our own drawing, escaped there
+        "plot": Markup(plot),  # noqa: S704 - drawn and escaped by series_plots
         "law": chosen["law"] if chosen else None,
         "envelope": f"{envelope.delta:.0%}" if envelope else None,
         "n_excluded": len(excluded),
@@ -85,12 +85,12 @@ def _view(one: Mapping[str, Any]) -> dict[str, Any]:
 
 def _law_curve(chosen: Mapping[str, Any], curve: Sequence[Mapping[str, Any]]) -> tuple[Floats, Floats]:
     procs = np.array([row["procs"] for row in curve], np.float64)
-    given = {name: np.float64(value) for name, value in chosen.items() if isinstance(value, float)}
+    given = {name: np.array(value, np.float64) for name, value in chosen.items() if isinstance(value, float)}
     return procs, LAWS[chosen["law"]].runtime_s(given, procs)
 
 
 def _envelope(one: Mapping[str, Any], curve: Sequence[Mapping[str, Any]]) -> Outline | None:
-    """Of the sizes in the fit, on the curve's processor counts; none where a pattern no law has was taken out."""
+    """ADEPT's envelope of the fitted sizes at the curve's counts; None where a pattern was removed before the fit."""
     if any(row["status"] == "found" and row["factor"] for row in one["patterns"]):
         return None
     rows = [row for row in one["observations"] if row["fit_weight"] != 0 and row["runtime_s_median"]]
@@ -99,17 +99,17 @@ def _envelope(one: Mapping[str, Any], curve: Sequence[Mapping[str, Any]]) -> Out
 
 
 def _advice(predictions: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Every sentence once, in the order of processor counts, with the codes it was first said with."""
-    said: dict[str, str] = {}
+    """Each sentence of advice once, in order of processor counts, with the reliability of its first row."""
+    found: dict[str, str] = {}
     for row in predictions:
         if row["advice"] and row["reliability"] != "ok":
-            said.setdefault(row["advice"], row["reliability"])
-    return list(said.items())
+            found.setdefault(row["advice"], row["reliability"])
+    return list(found.items())
 
 
 def _kept(row: Mapping[str, Any]) -> str:
     if row["fit_weight"] == 0:
-        expected = f"; the other sizes say {_number(row['expected_s'])} s" if row["expected_s"] else ""
+        expected = f"; the other sizes predict {_number(row['expected_s'])} s" if row["expected_s"] else ""
         return f"left out: {row['odd'] or 'odd'}{expected}"
     if row["runtime_s_median"] is None:
         return "no: most runs were cut off"
@@ -121,5 +121,5 @@ def _number(value: float | None) -> str:
 
 
 def _whole(procs: float | None) -> str:
-    """Processors as one can ask for them."""
+    """A whole number of processors as text."""
     return _number(None if procs is None else int(procs))

@@ -1,4 +1,4 @@
-"""The plot of one series: its runs, the predicted curve with bands, and efficiency; SVG in the page's colours."""
+"""The plot of one series as SVG: its runs, the predicted curve with intervals, and efficiency."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -38,14 +38,14 @@ def series_plot(
 
 
 def _titles(observations: Rows, predictions: Rows) -> dict[str, str]:
-    """What each point of the drawing says when it is pointed at."""
-    said = {
+    """The tooltip of each point."""
+    runs = {
         f"ran-{row['procs']}": f"{number(row['procs'])} processors: {number(row['runtime_s_median'])} s, "
         f"median of {number(row['n_jobs'])} runs"
         for row in observations
         if row["runtime_s_median"]
     }
-    return said | {
+    return runs | {
         f"curve-{row['procs']}": f"{number(row['procs'])} processors: {number(row['runtime_s'])} s predicted, "
         f"80% of runs {number(row['runtime_s_lo80'])} to {number(row['runtime_s_hi80'])} s"
         for row in predictions
@@ -60,7 +60,7 @@ def _targets(axes: Axes, rows: Rows, column: str, name: str) -> None:
 
 
 def _outlined(axes: Axes, procs: Floats, envelope: Outline) -> None:
-    """Thin lines that leave the axes as they are: what few sizes leave open may reach far."""
+    """Draw the envelope without changing the limits of the axes, as it may be far from the data."""
     limits = axes.get_ylim()
     for edge_s in (envelope.lo_s, envelope.hi_s):
         axes.plot(procs, edge_s, color=COLOURS["probe"], linewidth=0.8, linestyle=(0, (1, 1.6)))
@@ -97,7 +97,7 @@ def _points(axes: Axes, observations: Rows) -> None:
         procs, middle = _column(rows, "procs"), _column(rows, "runtime_s_median")
         low, high = (np.nan_to_num(_column(rows, f"runtime_s_{name}"), nan=0.0) for name in ("q10", "q90"))
         down, up = np.where(low > 0, middle - low, 0.0), np.where(high > 0, high - middle, 0.0)
-        marker = {"fmt": "x" if is_out else "o", "markersize": 5 if is_out else 3.5}
+        marker: Any = {"fmt": "x" if is_out else "o", "markersize": 5 if is_out else 3.5}
         axes.errorbar(
             procs, middle, (np.maximum(down, 0), np.maximum(up, 0)), color=COLOURS[colour], linewidth=0.9, **marker
         )
@@ -108,7 +108,7 @@ def _efficiency(axes: Axes, predictions: Rows) -> None:
     for share in (0.5, 0.8):
         axes.axhline(share, color=COLOURS["muted"], linewidth=0.7, linestyle=(0, (2, 3)))
     axes.set_xscale("log", base=2)
-    # Where T(1) is far from what was seen, efficiencies are absurd, and say so by leaving the plot.
+    # Where T(1) is far below the observed counts, efficiencies are wrong and may exceed the plot.
     axes.set_ylim(0, min(axes.get_ylim()[1], 1.5))
     _count_axis(axes)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))

@@ -1,4 +1,4 @@
-"""JSON on stdout, without what draws on a terminal."""
+"""Prints JSON on stdout; kept apart from `render` because importing rich is slow."""
 
 import json
 import math
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def print_json(value: Any) -> None:
-    """The one JSON document on stdout; not-a-number and infinity are null, since JSON has neither."""
+    """Print one JSON document on stdout; NaN and infinity become null, because JSON has neither."""
     sys.stdout.write(json.dumps(_plain(value), indent=1) + "\n")
     sys.stdout.flush()
 
@@ -23,7 +23,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
-def print_lines(values: Iterable[Any]) -> None:
-    """JSON documents, one a line."""
+def print_json_lines(values: Iterable[Any]) -> None:
+    """Print JSON documents, one per line."""
     sys.stdout.writelines(json.dumps(_plain(value)) + "\n" for value in values)
     sys.stdout.flush()

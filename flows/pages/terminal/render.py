@@ -1,4 +1,4 @@
-"""Tables and numbers on a terminal. Every text goes through `say`: what a log wrote can neither colour nor steer it."""
+"""Tables and numbers on a terminal. Text from logs goes through `say`, so that it cannot control the terminal."""
 
 import math
 import re
@@ -19,7 +19,7 @@ _PIPE_WIDTH = 10_000
 
 
 class Titled(Table):
-    """A table whose title stands above it, as wide as the terminal: Rich would wrap it to the table's width."""
+    """A table with a title as wide as the terminal; Rich would wrap it to the width of the table."""
 
     heading = ""
 
@@ -29,14 +29,14 @@ class Titled(Table):
         if self.__rich_measure__(console, options).maximum > options.max_width:
             self.collapse_padding = True
         if sum(self._calculate_column_widths(console, options)) + self._extra_width > options.max_width:
-            # Better a number in two lines than half of one.
+            # A number wrapped to two lines is better than a truncated one.
             for column in self.columns:
                 column.min_width = None
         yield from super().__rich_console__(console, options)
 
 
 class _Trimmed:
-    """A stream that is no terminal: lines without the blanks that tables are padded with."""
+    """A stream to a file or pipe, which removes the padding at the ends of lines."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -49,7 +49,7 @@ class _Trimmed:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where output goes; made anew, so that a redirected stream is seen. A pipe gets lines as wide as they need."""
+    """A new console on the current stdout or stderr, which may be redirected. Lines to a pipe are not wrapped."""
     stream = sys.stderr if stderr else sys.stdout
     if stream.isatty():
         return Console(stderr=stderr, highlight=False)
@@ -57,12 +57,12 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def say(text: object, limit: int = 200) -> str:
-    """Text that a terminal shows as it stands."""
+    """Text that a terminal shows unchanged: markup and control characters are escaped."""
     return escape_markup(printable(str(text), limit))
 
 
 def number(value: object) -> str:
-    """A number for a person: thousands apart, about four digits; nothing for null."""
+    """A number with about four digits and thousands separators; empty for null."""
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -78,16 +78,16 @@ def number(value: object) -> str:
 
 
 def plain_number(value: object, limit: int = 60) -> str:
-    """A value of a published table as it stands, for tables of columns whose meaning varies; of a list its length."""
+    """A value of any published column as text; of a list its length."""
     if isinstance(value, list):
         return f"{len(value):,} values"
     return f"{value:.6g}" if isinstance(value, float) else "" if value is None else say(value, limit)
 
 
 def grid(title: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 1) -> Titled:
-    """A table whose first `texts` columns are text and the others numbers; cells are safe already.
+    """A table whose first `texts` columns are text and the others numbers; cells must be escaped already.
 
-    On a narrow terminal texts and names of columns are wrapped, and numbers only where there is no other way.
+    On a narrow terminal texts and column names are wrapped first, and numbers only if that is not enough.
     """
     listed = [list(row) for row in rows]
     table = Titled(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -106,7 +106,7 @@ def _width(cell: str) -> int:
 
 
 def pairs(title: str, facts: Mapping[str, object]) -> Titled:
-    """Names and values."""
+    """A table of names and values."""
     table = Titled(box=None, show_header=False)
     table.heading = title
     table.add_column()
@@ -117,7 +117,7 @@ def pairs(title: str, facts: Mapping[str, object]) -> Titled:
 
 
 def report_table(report: Report) -> Titled:
-    """One stage's account."""
+    """The report of one stage as a table."""
     tallies = {"seen": report.seen, "kept": report.kept} | {f"set aside: {k}": v for k, v in report.set_aside.items()}
     rows = [(say(name), number(tally.rows), number(tally.proc_s / 3600)) for name, tally in tallies.items()]
     return grid(say(report.stage), ("", f"{report.unit}s", "processor-hours"), rows)

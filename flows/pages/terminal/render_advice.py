@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from flows.pages.terminal.render import console, number, say
-from flows.services.published.advice import limited
+from flows.services.published.advice import omitted_groups_line
 from pipeline.predict.text_advice import plural
 
 
 def print_advice(found: Mapping[str, Any]) -> None:
-    """Every group's answer in turn, and what holds for the whole run."""
+    """Print the recommendation of each group, then notes on the whole run."""
     out = console()
     for group in found["groups"]:
         jobs, sizes = (f"{number(group[f'n_{what}s'])} {plural(what, group[f'n_{what}s'])}" for what in ("job", "size"))
@@ -17,6 +17,6 @@ def print_advice(found: Mapping[str, Any]) -> None:
                   soft_wrap=True)  # fmt: skip
         for line in group["answer"] or ["No runtime is known on any count."]:
             out.print(f"  {say(line, 500)}", soft_wrap=True)
-    for line in (limited(found["groups"], found["n_groups"]), *found["notes"]):
+    for line in (omitted_groups_line(found["groups"], found["n_groups"]), *found["notes"]):
         if line:
             out.print(say(line, 500), soft_wrap=True)

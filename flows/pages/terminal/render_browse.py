@@ -7,22 +7,22 @@ from flows.pages.terminal.render import console, grid, number, pairs, plain_numb
 
 _WIDE = 160
 _WHOLE = 100_000
-_SENTENCES = 2_000
-"""Characters of a meaning: none is as long."""
+_MEANING_CHARS = 2_000
+"""Limit for the text of a meaning, longer than all of them."""
 
 
 def print_manifest(facts: Mapping[str, Any]) -> None:
-    """Which run this is, and its tables."""
+    """Print the facts of the run and its tables."""
     out = console()
     logs = ", ".join(log["name"] for log in facts["logs"])
     previous = ", ".join(entry["folder"] for entry in facts["previous"]) or "none"
     named = {name: facts[name] for name in ("run_id", "site", "created", "newest_end", "code")}
     out.print(pairs("Published", named | {"logs": logs, "previous versions": previous}))
     rows = [
-        (say(name), number(one["rows"]), number(one["bytes"] // 1024), say(one["meaning"], _SENTENCES))
+        (say(name), number(one["rows"]), number(one["bytes"] // 1024), say(one["meaning"], _MEANING_CHARS))
         for name, one in facts["tables"].items()
     ]
-    table = grid("", ("table", "rows", "KiB", "what it holds"), rows)
+    table = grid("", ("table", "rows", "KiB", "contents"), rows)
     table.columns[3].justify, table.columns[3].overflow = "left", "fold"
     out.print(table)
     longest = max(map(len, facts["tables"]), default=0)
@@ -31,7 +31,7 @@ def print_manifest(facts: Mapping[str, Any]) -> None:
 
 
 def print_rows(found: Mapping[str, Any]) -> None:
-    """The rows as a table if it fits the terminal, else each row as a list of its known values."""
+    """Print the rows as a table if it fits the terminal, else each row as a list of its known values."""
     out = console()
     shown = found["shown"]
     names = [name for name in shown[0] if any(row[name] is not None for row in shown)] if shown else []
@@ -56,7 +56,7 @@ def _listed(names: Sequence[str], row: Sequence[str]) -> Any:
 
 
 def print_columns(tables: Mapping[str, Mapping[str, Any]]) -> None:
-    """Every column of some tables: its type, unit and meaning; * marks the key."""
+    """Print the columns of some tables with type, unit and meaning; * marks columns of the key."""
     out = console()
     for name, one in tables.items():
         rows = [
@@ -68,6 +68,6 @@ def print_columns(tables: Mapping[str, Mapping[str, Any]]) -> None:
             )
             for column in one["columns"]
         ]
-        cells = [(first, *(say(text, _SENTENCES) for text in rest)) for first, *rest in rows]
-        title = f"{say(name)}: {say(one['meaning'], _SENTENCES)}"
+        cells = [(first, *(say(text, _MEANING_CHARS) for text in rest)) for first, *rest in rows]
+        title = f"{say(name)}: {say(one['meaning'], _MEANING_CHARS)}"
         out.print(grid(title, ("column", "type", "unit", "meaning"), cells, texts=4))

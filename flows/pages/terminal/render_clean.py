@@ -11,7 +11,7 @@ from flows.pages.terminal.render import console, grid, number, pairs, report_tab
 from flows.services.logs.cleaning import Cleaned
 
 BURSTS_SHOWN = 10
-_KNOWN = {
+_FACTS = {
     "smallest_burst_jobs": "smallest burst this log could have shown (jobs at once)",
     "bursts_removed": "bursts strong enough to set aside",
     "bursts_suspect": "bursts only suspected",
@@ -24,7 +24,7 @@ _EFFECT = (
 
 
 def print_cleaned_json(cleaned: Cleaned, written: Mapping[str, Path]) -> None:
-    """The report, the bursts in order and what changed."""
+    """Print the report, the bursts in order, and the effect of the flags."""
     print_json(
         {
             "report": cleaned.report.as_dict(),
@@ -36,10 +36,10 @@ def print_cleaned_json(cleaned: Cleaned, written: Mapping[str, Path]) -> None:
 
 
 def print_cleaned(cleaned: Cleaned, written: Mapping[str, Path], *, is_whole: bool) -> None:
-    """The account by flag, what changed, the bursts in tables and sentences, and where everything is."""
+    """Print the report by flag, the effect, the bursts as table and sentences, and the written paths."""
     out = console()
     out.print(report_table(cleaned.report))
-    out.print(pairs("", {_KNOWN.get(name, name): value for name, value in cleaned.report.facts.items()}))
+    out.print(pairs("", {_FACTS.get(name, name): value for name, value in cleaned.report.facts.items()}))
     out.print()
     out.print(_effect(cleaned.effect.to_pylist()))
     bursts = cleaned.burst_rows()
@@ -59,7 +59,7 @@ def print_cleaned(cleaned: Cleaned, written: Mapping[str, Path], *, is_whole: bo
 
 def _effect(rows: Sequence[Mapping[str, Any]]) -> Table:
     cells = [[say(row["selection"]), *(number(row[name]) for _, name in _EFFECT)] for row in rows]
-    return grid("Before and after, and what each flag set aside", ["", *(said for said, _ in _EFFECT)], cells)
+    return grid("Before and after, and what each flag set aside", ["", *(name for name, _ in _EFFECT)], cells)
 
 
 def _bursts(bursts: Sequence[Mapping[str, Any]]) -> Table:

@@ -1,4 +1,4 @@
-"""Unreadable records on a terminal; what they hold is hostile, and shown escaped."""
+"""What `walltime quarantine` prints; the text of unreadable records is escaped."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from flows.pages.terminal.render import console, grid, number, say
 
 
 def print_quarantine(found: dict[str, Any]) -> None:
-    """Counts by reason, then the records."""
+    """Print counts by reason, then the records."""
     out = console()
     if not found["reasons"]:
         out.print("Every record could be read.")

@@ -1,4 +1,4 @@
-"""What `walltime run` shows: progress while it runs, a summary at its end."""
+"""What `walltime run` shows: progress during the run, and a summary at its end."""
 
 import shlex
 import shutil
@@ -11,18 +11,18 @@ from typing import Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from flows.pages.terminal.render import console, grid, number, say
-from flows.services.progress import Listener, Moment
-from flows.services.published.run_notes import template_words
+from flows.services.progress import Listener, StageEvent
+from flows.services.published.run_notes import template_sentences
 
 PATTERN_ROWS = 5
-"""Patterns the summary shows; the others stand in the table."""
+"""Number of patterns in the summary; the table has all."""
 
 
 @contextmanager
 def showing_progress(n_stages: int) -> Iterator[Listener]:
     """A bar on a terminal, plain lines in a log; both on stderr."""
     if not sys.stderr.isatty():
-        yield _line
+        yield _print_event
         return
     columns = (
         SpinnerColumn(),
@@ -34,30 +34,30 @@ def showing_progress(n_stages: int) -> Iterator[Listener]:
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         place = bar.add_task("starting", total=n_stages)
 
-        def move(moment: Moment) -> None:
-            if moment.state == "started":
-                bar.update(place, description=moment.stage)
+        def advance(event: StageEvent) -> None:
+            if event.state == "started":
+                bar.update(place, description=event.stage)
             else:
                 bar.advance(place)
 
-        yield move
+        yield advance
 
 
-def _line(moment: Moment) -> None:
-    if moment.state == "started":
+def _print_event(event: StageEvent) -> None:
+    if event.state == "started":
         return
-    seen = f"{moment.report.seen.rows:>12,} {moment.report.unit}s seen" if moment.report else ""
-    how = " (reused)" if moment.state == "reused" else ""
-    sys.stderr.write(f"{moment.stage:<12} {moment.seconds:8.2f} s {seen}{how}\n")
+    seen = f"{event.report.seen.rows:>12,} {event.report.unit}s seen" if event.report else ""
+    how = " (reused)" if event.state == "reused" else ""
+    sys.stderr.write(f"{event.stage:<12} {event.seconds:8.2f} s {seen}{how}\n")
     sys.stderr.flush()
 
 
 def print_summary(summary: Mapping[str, Any]) -> None:
-    """The run in a few tables, a sample of its predictions, and what to do next."""
+    """Print the run in a few tables, a sample of its predictions, and commands to try next."""
     out = console()
     out.print(_counts(summary))
     if summary["templates"]:
-        out.print(say(template_words(summary["templates"]), 500), soft_wrap=True)
+        out.print(say(template_sentences(summary["templates"]), 500), soft_wrap=True)
     if summary["set_aside"]:
         out.print(_set_aside(summary))
     out.print(_fits(summary))
@@ -81,9 +81,9 @@ def _counts(summary: Mapping[str, Any]) -> Any:
         ("jobs", summary["jobs"], f"{number(kept['processor_hours'] + hours)} processor-hours"),
         ("set aside", set_aside["jobs"], f"{number(hours)} processor-hours, by reason below"),
         ("groups", summary["groups"], "of similar jobs"),
-        ("series", summary["series_3_sizes"], "groups seen at three or more sizes"),
+        ("series", summary["series_3_sizes"], "groups that ran on three or more processor counts"),
         ("predictions", summary["predictions"], "a runtime with intervals per group and processor count"),
-        ("doubtless", summary["predictions_ok"], _doubtless(summary)),
+        ("reliable", summary["predictions_ok"], _reliable_counts(summary)),
         ("held later", _shares(summary), _held(summary)),
         ("estimates", summary["estimates"], "rows of runtimes to look up, for the scheduler"),
         ("seconds", summary["seconds"], "wall-clock time"),
@@ -97,13 +97,13 @@ def _counts(summary: Mapping[str, Any]) -> Any:
     return table
 
 
-def _doubtless(summary: Mapping[str, Any]) -> str:
-    """How far to trust the run as a whole."""
+def _reliable_counts(summary: Mapping[str, Any]) -> str:
+    """The shares of ok predictions, and of jobs in their groups."""
     n_all, jobs, kept = summary["predictions"], summary["predictions_ok_jobs"], summary["kept"]["jobs"]
     share, jobs_share = (
         part / whole if whole else 0.0 for part, whole in ((summary["predictions_ok"], n_all), (jobs, kept))
     )
-    return f"predictions with reliability ok: {share:.1%} of them; jobs like theirs are {jobs_share:.1%} of those kept"
+    return f"predictions with reliability ok: {share:.1%} of all; their groups hold {jobs_share:.1%} of the kept jobs"
 
 
 def _shares(summary: Mapping[str, Any]) -> str:
@@ -112,7 +112,7 @@ def _shares(summary: Mapping[str, Any]) -> str:
 
 
 def _held(summary: Mapping[str, Any]) -> str:
-    """How often intervals held the jobs that came after them, as far as the log could try."""
+    """What the shares of later jobs inside the intervals mean, or why there are none."""
     shares = [summary[f"predictions_{name}"] for name in ("in_80_later", "in_95_later")]
     if None in shares:
         return "fewer than 4 past windows with jobs to try predictions on"
@@ -140,7 +140,7 @@ def _fits(summary: Mapping[str, Any]) -> Any:
 
 def _patterns(found: Sequence[Mapping[str, Any]]) -> Any:
     rows = [(say(one["label"]), say(one["words"])) for one in found[:PATTERN_ROWS]]
-    title = "Patterns that no smooth law has" + (
+    title = "Patterns that no smooth law describes" + (
         f", the surest {len(rows)} of {len(found)}" if found[len(rows) :] else ""
     )
     table = grid(title, ("group", "what to do"), rows)
@@ -171,24 +171,24 @@ def _next(summary: Mapping[str, Any]) -> str:
     version, manifest = (say(summary[name], 1000) for name in ("folder", "manifest"))
     walltime, folder = (shlex.quote(path) for path in (_command(), summary["output_dir"]))
     steps = [
-        (f"show {folder}", "what is there"),
+        (f"show {folder}", "the published tables"),
         (f"show {folder} predictions", "the rows of a table"),
         ("columns predictions", "what its columns mean"),
     ]
-    if _is_ours(Path(summary["config"])):
+    if _is_example(Path(summary["config"])):
         steps.append(("run my-site.toml", "your own log: copy configs/swf.toml to my-site.toml and name it there"))
     width = max(len(arguments) for arguments, _ in steps)
     lines = [f"  {say(f'{walltime} {arguments:<{width}}', 2000)}  {what}" for arguments, what in steps]
     return "\n".join([f"The tables are in {version}; {manifest} always names the current ones.", "Next:", *lines])
 
 
-def _is_ours(config: Path) -> bool:
-    """Whether a config is one of those that come with Walltime."""
+def _is_example(config: Path) -> bool:
+    """Whether a config is one of Walltime's examples."""
     return config.absolute().parent == Path(__file__).absolute().parents[3] / "configs"
 
 
 def _command() -> str:
-    """How this command is called from here."""
+    """The command that calls Walltime from the current folder."""
     beside = Path(sys.executable).with_name("walltime")
     if shutil.which("walltime") or not beside.exists():
         return "walltime"

@@ -1,4 +1,4 @@
-"""What `walltime evaluate-scaling` shows: a row per predictor, a column per split."""
+"""What `walltime evaluate-scaling` prints: a row per predictor, a column per split."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from pipeline.core.report import Report
 
 
 def print_scaling(rows: Sequence[Mapping[str, Any]], report: Report) -> None:
-    """Median absolute errors; in brackets those of near targets, where larger sizes are predicted from smaller ones."""
+    """Print median absolute errors; in brackets those of near targets, where larger sizes are predicted."""
     splits = list(dict.fromkeys(row["split"] for row in rows))
     cells = {(row["predictor"], row["split"]): row for row in rows}
     names = sorted(dict.fromkeys(row["predictor"] for row in rows), key=lambda name: _rank(mean_pct(rows, name)))
@@ -23,14 +23,14 @@ def print_scaling(rows: Sequence[Mapping[str, Any]], report: Report) -> None:
 
 
 def mean_pct(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    """The mean over a predictor's medians, near ones too where they are told; None where one is open."""
+    """The mean of a predictor's medians, including those of near targets; None where one is unknown."""
     own = [row for row in rows if row["predictor"] == name]
     values = [row["median_abs_error_pct"] for row in own]
-    values += [row["near_median_abs_error_pct"] for row in own if _tells_near(row)]
+    values += [row["near_median_abs_error_pct"] for row in own if _has_near(row)]
     return None if any(value is None for value in values) else float(np.mean(values))
 
 
-def _tells_near(row: Mapping[str, Any]) -> bool:
+def _has_near(row: Mapping[str, Any]) -> bool:
     return bool(row["n_near"]) and row["split"].endswith("smallest")
 
 
@@ -39,7 +39,7 @@ def _rank(mean: float | None) -> float:
 
 
 def _cell(row: Mapping[str, Any]) -> str:
-    near = f" ({_number(row['near_median_abs_error_pct'])})" if _tells_near(row) else ""
+    near = f" ({_number(row['near_median_abs_error_pct'])})" if _has_near(row) else ""
     return _number(row["median_abs_error_pct"]) + near
 
 

@@ -1,17 +1,17 @@
-"""What `walltime backtest` does, apart from printing: logs in, BACKTEST of each method and log out."""
+"""What `walltime backtest` does: logs in, a table BACKTEST of every method and log out."""
 
 import difflib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from flows.services.backtest.methods import METHODS, STALE_METHODS, bound
-from flows.services.progress import staging
+from flows.services.backtest.methods import METHODS, STALE_METHODS, method_with_settings
+from flows.services.progress import running_stage
 from flows.services.quantities import seconds
 from flows.services.run.prepare import resolve
 from pipeline.clean import clean
@@ -31,23 +31,23 @@ from pipeline.ingest.sources import find_sources
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One log to try methods on: its name, its files, under which settings."""
+    """One log to backtest: its name, files, settings, methods, and the ways in which estimates are made."""
 
     log: str
     paths: tuple[Path, ...]
     settings: RunSettings
     methods: tuple[str, ...]
-    is_checked_for_leaks: bool
+    checks_leaks: bool
     ways: tuple[Way, ...] = (Way(),)
 
     def methods_for(self, way: Way) -> tuple[str, ...]:
-        """The methods that can answer in this way."""
+        """The methods that support this way."""
         return self.methods if way.stale_s is None else tuple(m for m in self.methods if m in STALE_METHODS)
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
-    """What came of a log: its rows of BACKTEST, the account, and the CPU seconds each method took."""
+class BacktestResult:
+    """The backtest of one log: its rows of BACKTEST, the report, and CPU seconds by method."""
 
     log: str
     table: pa.Table
@@ -55,17 +55,17 @@ class Tried:
     cpu_s: Mapping[str, float]
 
     def rows(self, part: str, way: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-        """The rows of a part, in plain values; of the first way if none is named."""
+        """The rows of a part in plain values, of one way (default: the first)."""
         way = self.ways[0] if way is None else way
         return [row for row in self.table.to_pylist() if row["part"] == part and way_of(row) == way]
 
     @property
     def ways(self) -> list[dict[str, Any]]:
-        """The ways it was tried in, as their columns."""
+        """The ways of the backtest, as their columns."""
         return ways_of(self.table.select(WAY_COLUMNS).to_pylist())
 
     @property
-    def ranked(self) -> list[dict[str, Any]]:
+    def ranked(self) -> list[Mapping[str, Any]]:
         """Each method over all jobs, least mean absolute error first."""
         return ranked(self.rows("all"))
 
@@ -74,12 +74,12 @@ WAY_COLUMNS = ["stale_days", "learnt_from"]
 
 
 def way_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns that name what the estimates of a row knew."""
+    """The columns of a row that say what its estimates knew."""
     return {name: row[name] for name in WAY_COLUMNS}
 
 
 def ways_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Each way once, in order."""
+    """The distinct ways, in order of appearance."""
     found: list[dict[str, Any]] = []
     for row in rows:
         if way_of(row) not in found:
@@ -88,7 +88,7 @@ def ways_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def ways(staleness: Sequence[str], *, compare_cleaning: bool) -> tuple[Way, ...]:
-    """What estimates shall know: all until the submit, or until a midnight; with flagged jobs, or also without."""
+    """The ways to estimate: with knowledge until the submit or until a midnight, with flagged jobs or also without."""
     found = [Way(None if text == "live" else _age_s(text)) for text in staleness or ("live",)]
     if compare_cleaning:
         found += [replace(way, without_flagged=True) for way in found]
@@ -99,12 +99,12 @@ def _age_s(text: str) -> float:
     return 0.0 if text.strip() == "0" else seconds(text, "--staleness")
 
 
-def ranked(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows by mean absolute error, the least first; unknown ones last."""
+def ranked(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Rows in rising order of mean absolute error; unknown errors come last."""
     return sorted(rows, key=lambda row: float("inf") if row["mae_s"] is None else row["mae_s"])
 
 
-def tasks_of(
+def backtest_tasks(
     config: Path,
     logs: Sequence[str],
     methods: Sequence[str],
@@ -113,49 +113,49 @@ def tasks_of(
     staleness: Sequence[str] = (),
     compare_cleaning: bool = False,
 ) -> list[Task]:
-    """The config's logs as one; logs given beside it each by itself. InputError for an unknown method or log."""
+    """One task for the config's logs together, or one for each of `logs`; InputError for an unknown method or log."""
     settings, paths = resolve(config, logs)
-    asked = known_methods(methods or settings.backtest.methods, METHODS)
+    names = chosen_methods(methods or settings.backtest.methods, METHODS)
     chosen = ways(staleness, compare_cleaning=compare_cleaning)
     if not logs:
-        return [Task(settings.site.name, tuple(paths), settings, asked, check_leaks, chosen)]
+        return [Task(settings.site.name, tuple(paths), settings, names, check_leaks, chosen)]
     labels = [(source.label, source.path) for source in find_sources(paths)]
-    return [Task(label, (path,), settings, asked, check_leaks, chosen) for label, path in labels]
+    return [Task(label, (path,), settings, names, check_leaks, chosen) for label, path in labels]
 
 
-def known_methods(asked: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    """The methods asked for, each once, or all of them; InputError for one there is not."""
-    for name in asked:
+def chosen_methods(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    """These methods, each once, or all known ones; InputError for an unknown name."""
+    for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]}?" if near else ""
             raise InputError("--methods", f"no method {printable(name)}", f"one of {', '.join(known)}", hint)
-    return tuple(dict.fromkeys(asked or known))
+    return tuple(dict.fromkeys(names or known))
 
 
-def try_methods(task: Task) -> Tried:
+def run_backtest(task: Task) -> BacktestResult:
     """Read and clean a log, and score every method as of each submit."""
     name = printable(task.log, 40)
-    asked = {method: bound(method, task.settings) for method in task.methods}
-    with staging(f"{name}: read") as stage:
+    estimators = {method: method_with_settings(method, task.settings) for method in task.methods}
+    with running_stage(f"{name}: read") as stage:
         jobs, _, stage.report = ingest(task.paths, task.settings.site, task.settings.ingest)
     flagged, *_ = clean(jobs, task.settings.clean, task.settings.site)
     cpu_s: dict[str, float] = {}
-    timed = {method: _timed(name, method, call, cpu_s) for method, call in asked.items()}
-    if task.is_checked_for_leaks:
-        _check_leaks(flagged, task, asked)
-    tried = [
+    timed = {method: _timed(name, method, call, cpu_s) for method, call in estimators.items()}
+    if task.checks_leaks:
+        _check_leaks(flagged, task, estimators)
+    scored = [
         backtest(flagged, task.settings, {method: timed[method] for method in task.methods_for(way)}, task.log, way)
         for way in task.ways
     ]
-    if not tried[0][0].num_rows:
+    if not scored[0][0].num_rows:
         raise InputError(name, f"{jobs.num_rows} jobs, none to score", "jobs with times and a runtime")
-    return Tried(task.log, pa.concat_tables([table for table, _ in tried]), tried[0][1].check(), cpu_s)
+    return BacktestResult(task.log, pa.concat_tables([table for table, _ in scored]), scored[0][1].check(), cpu_s)
 
 
 def _timed(log: str, method: str, call: Estimator, cpu_s: dict[str, float]) -> Estimator:
     def estimate(past: History) -> Floats:
-        with staging(f"{log}: {method}"):
+        with running_stage(f"{log}: {method}"):
             began = time.process_time()
             found = call(past)
             cpu_s.setdefault(method, time.process_time() - began)
@@ -164,29 +164,30 @@ def _timed(log: str, method: str, call: Estimator, cpu_s: dict[str, float]) -> E
     return estimate
 
 
-def _check_leaks(jobs: pa.Table, task: Task, asked: Mapping[str, Estimator]) -> None:
+def _check_leaks(jobs: pa.Table, task: Task, estimators: Mapping[str, Estimator]) -> None:
     past = past_of(jobs, task.settings)
-    for method, call in asked.items():
-        with staging(f"{printable(task.log, 40)}: does {method} look ahead"):
+    for method, call in estimators.items():
+        with running_stage(f"{printable(task.log, 40)}: does {method} look ahead"):
             try:
                 check_no_look_ahead(call, past, task.settings.backtest.leak_times)
             except WalltimeError as error:
                 raise type(error)(f"{method}: {error}") from None
 
 
-def keep(tried: Tried, path: Path) -> Path:
-    """Write what came of a log: the table at `path`, the rest beside it; returns the path."""
-    beside = {"log": tried.log, "report": tried.report.as_dict(), "cpu_s": dict(tried.cpu_s)}
+def save_result(result: BacktestResult, path: Path) -> Path:
+    """Write a result: the table at `path`, the rest as JSON beside it; returns the path."""
+    beside = {"log": result.log, "report": result.report.as_dict(), "cpu_s": dict(result.cpu_s)}
     write_text(path.with_suffix(".json"), json.dumps(beside))
-    return write_table(path, tried.table, BACKTEST)
+    return write_table(path, result.table, BACKTEST)
 
 
-def kept(path: Path) -> Tried:
-    """What `keep` wrote."""
+def load_result(path: Path) -> BacktestResult:
+    """The result that `save_result` wrote."""
     beside = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-    return Tried(beside["log"], read_table(path, BACKTEST), Report.from_dict(beside["report"]), beside["cpu_s"])
+    report = Report.from_dict(beside["report"])
+    return BacktestResult(beside["log"], read_table(path, BACKTEST), report, beside["cpu_s"])
 
 
-def joined(all_tried: Sequence[Tried]) -> pa.Table:
+def joined_tables(results: Sequence[BacktestResult]) -> pa.Table:
     """BACKTEST of all logs."""
-    return BACKTEST.check(pa.concat_tables([tried.table for tried in all_tried], promote_options="default"))
+    return BACKTEST.check(pa.concat_tables([result.table for result in results], promote_options="default"))

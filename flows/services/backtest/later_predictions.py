@@ -3,7 +3,7 @@
 from typing import Any
 
 from flows.services.backtest.backtesting import Task
-from flows.services.progress import staging
+from flows.services.progress import running_stage
 from pipeline.clean import clean
 from pipeline.core.errors import InputError
 from pipeline.core.text import printable
@@ -22,10 +22,10 @@ def score_predictions(task: Task) -> dict[float, Scored]:
     """
     settings = task.settings
     name = printable(task.log, 40)
-    with staging(f"{name}: read") as stage:
+    with running_stage(f"{name}: read") as stage:
         jobs, _, stage.report = ingest(task.paths, settings.site, settings.ingest)
     flagged, *_ = clean(jobs, settings.clean, settings.site)
-    with staging(f"{name}: predict"):
+    with running_stage(f"{name}: predict"):
         found = later_scores(flagged, settings, (settings.backtest.train_share, LAST_SHARE))
     if not found:
         raise InputError(name, f"{jobs.num_rows} jobs, none to score", "jobs of groups that had run before")

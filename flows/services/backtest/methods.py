@@ -1,4 +1,4 @@
-"""Which methods there are to try, with a config's settings bound to them."""
+"""The methods that can be backtested, with a config's settings bound to them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +14,8 @@ METHODS = tuple(ESTIMATORS)
 STALE_METHODS = AT_MIDNIGHT
 
 
-def bound(method: str, settings: RunSettings) -> Callable[[History], Floats]:
-    """A method that asks for nothing but a log's history; ConfigError where its templates cannot be read."""
+def method_with_settings(method: str, settings: RunSettings) -> Callable[[History], Floats]:
+    """A function from a log's history to estimates; ConfigError where the method's templates cannot be read."""
 
     if method == "smith" and settings.forecast.templates_file:
         templates = read_templates(Path(settings.forecast.templates_file).expanduser())

@@ -1,4 +1,4 @@
-"""A config file's settings, apart from what a whole run needs: reading logs must not load what fits and predicts."""
+"""Reads a config file without the imports of a whole run, so that reading logs starts fast."""
 
 from pathlib import Path
 
@@ -7,6 +7,6 @@ from pipeline.core.settings import RunSettings, load_settings
 
 
 def config_settings(config: Path) -> RunSettings:
-    """The settings of a TOML file; InputError, in our own words, where it cannot be read."""
+    """The settings of a TOML file; InputError where it cannot be read."""
     read_text(config, "a TOML config in UTF-8")
     return load_settings(config)

@@ -1,4 +1,4 @@
-"""What the system could not do with a file, in a sentence: where, found, expected, what to do."""
+"""Turns errors of the operating system into one sentence: where, found, expected, what to do."""
 
 import errno
 import re
@@ -10,11 +10,11 @@ from pipeline.core.errors import InputError
 from pipeline.core.text import printable
 
 _ELSEWHERE = "choose another path"
-_SAID = {
+_SENTENCES = {
     errno.ENOTDIR: ("a file where a folder is needed", "a folder", _ELSEWHERE),
     errno.EEXIST: ("a file where a folder is needed", "a folder", _ELSEWHERE),
     errno.EISDIR: ("a folder", "a file", "give the path of one"),
-    errno.ENOENT: ("no such file or folder", "one that is there", "check the path"),
+    errno.ENOENT: ("no such file or folder", "an existing one", "check the path"),
     errno.EACCES: ("no permission to use it", "a path that you may use", "change its permissions, or " + _ELSEWHERE),
     errno.EPERM: ("no permission to use it", "a path that you may use", "change its permissions, or " + _ELSEWHERE),
     errno.EROFS: ("a read-only disk", "a place that can be written", _ELSEWHERE),
@@ -27,16 +27,16 @@ _SPILL = ".walltime-spill-"
 
 
 def os_failure(error: OSError) -> InputError:
-    """The error in our words, by the name that the user knows and not that of a draft."""
-    said = (error.strerror or str(error)).rstrip(".").lower()
-    found, expected, do = _SAID.get(error.errno or 0, (said, "a path that can be used", _ELSEWHERE))
-    path = _known(Path(str(error.filename))) if error.filename else None
+    """The error as an InputError that names the user's path instead of a draft's."""
+    message = (error.strerror or str(error)).rstrip(".").lower()
+    found, expected, do = _SENTENCES.get(error.errno or 0, (message, "a path that can be used", _ELSEWHERE))
+    path = _user_path(Path(str(error.filename))) if error.filename else None
     if path is not None and error.errno == errno.ENOTDIR:
         path = next((parent for parent in path.parents if parent.is_file()), path)
     return InputError(printable(str(path), 1000) if path else "a file", found, expected, do)
 
 
-def _known(path: Path) -> Path:
+def _user_path(path: Path) -> Path:
     parts: list[str] = []
     for part in path.parts:
         if part.startswith(_SPILL):
@@ -47,8 +47,8 @@ def _known(path: Path) -> Path:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Name `path` in an OSError that names no file, as that of a full disk does not."""
+def naming_path(path: Path) -> Iterator[None]:
+    """Add `path` to an OSError that names no file, such as that of a full disk."""
     try:
         yield
     except OSError as error:
@@ -58,7 +58,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def read_text(path: Path, expected: str) -> str:
-    """A file's text; InputError where it cannot be read or is no UTF-8."""
+    """The text of a file; InputError where it cannot be read or is not UTF-8."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:

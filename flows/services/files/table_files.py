@@ -1,4 +1,4 @@
-"""Writing a table where a person asked for it: Parquet or CSV, by suffix."""
+"""Writes tables to paths that a user names: Parquet or CSV, by suffix."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.csv
 
-from flows.services.files.os_errors import naming
+from flows.services.files.os_errors import naming_path
 from pipeline.core.errors import InputError
 from pipeline.core.store import write_atomically, write_batches, write_text
 from pipeline.core.tables import TableKind
@@ -17,7 +17,7 @@ SUFFIXES = (".parquet", ".csv")
 
 
 def check_suffix(path: Path) -> None:
-    """InputError, before any work, where the suffix is neither or the path is a folder."""
+    """InputError where the suffix is neither, or the path is a folder; called before any work."""
     if path.suffix not in SUFFIXES or path.is_dir():
         raise InputError(
             f"--out {printable(str(path))}", "no table's name", f"a path that ends in {' or '.join(SUFFIXES)}"
@@ -32,9 +32,9 @@ def write_any(path: Path, table: pa.Table, kind: TableKind) -> Path:
 def write_any_batches(
     path: Path, batches: Iterable[pa.Table], kind: TableKind, metadata: Mapping[str, str] | None = None
 ) -> Path:
-    """Write checked tables one after another as one, whole or not at all; returns the path. CSV has no metadata."""
+    """Write checked batches as one table, whole or not at all; returns the path. CSV has no metadata."""
     check_suffix(path)
-    with naming(path):
+    with naming_path(path):
         return (
             write_batches(path, batches, kind, metadata)
             if path.suffix == ".parquet"
@@ -44,7 +44,7 @@ def write_any_batches(
 
 def write_page(path: Path, page: str) -> Path:
     """Write a page, whole or not at all; returns the path."""
-    with naming(path):
+    with naming_path(path):
         return write_text(path, page)
 
 

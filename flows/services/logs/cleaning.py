@@ -1,4 +1,4 @@
-"""What `walltime clean` does, apart from printing."""
+"""What `walltime clean` does: a table of jobs in, flagged jobs, bursts and effects out."""
 
 import os
 import tempfile
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.services.files.config import config_settings
-from flows.services.files.os_errors import naming
+from flows.services.files.os_errors import naming_path
 from flows.services.files.table_files import check_suffix, write_any, write_any_batches, write_page
 from pipeline.clean import BURST_FLAGS, SCREENED, SET, clean
 from pipeline.core.errors import InputError, TableError
@@ -27,10 +27,10 @@ _EXPECTED = "a table of jobs, as walltime ingest writes it"
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """A log after cleaning: its jobs flagged, its bursts, what changed, the account, under which settings."""
+    """A cleaned log: flagged jobs, bursts, effect of the flags, report, settings and source."""
 
     jobs: pa.Table
-    """Only what the screens read and set; the rest stays on disk."""
+    """Only the columns that the screens read and set; the others stay on disk."""
     bursts: pa.Table
     effect: pa.Table
     report: Report
@@ -39,15 +39,15 @@ class Cleaned:
 
     @property
     def title(self) -> str:
-        """What these jobs are called: their clusters, or the logs they come from where nobody named the cluster."""
+        """The clusters of the jobs, or the files they come from where no cluster is named."""
         sites = _names(self.jobs, "site")
         unnamed = SiteSettings().name
         return sites if sites not in ("", unnamed) else _names(self.jobs, "source_file") or self.settings.site.name
 
     def burst_rows(self) -> list[dict[str, Any]]:
-        """BURSTS in plain values: removed ones first, then suspects, each furthest ahead first.
+        """BURSTS in plain values: removed bursts first, then suspects, each in falling order of prominence.
 
-        Beside its columns: outcome, what became of its jobs once the site's own rules were heard.
+        Added to its columns: outcome, which says what the site's own rules left of the burst.
         """
         flags = self.jobs.column("flag").cast(pa.string())
         own = [str(flag) for flag in BURST_FLAGS.values()]
@@ -57,12 +57,12 @@ class Cleaned:
         return [row | {"outcome": _outcome(row, kept, dropped, flagged)} for row in rows]
 
     def _with(self, chosen: pa.ChunkedArray) -> set[str]:
-        """The bursts that some of these jobs belong to."""
+        """The bursts with at least one of these jobs."""
         return set(self.jobs.column("burst_id").filter(chosen).drop_null().unique().to_pylist())
 
 
 def _outcome(burst: Mapping[str, Any], kept: Container[str], dropped: Container[str], flagged: Container[str]) -> str:
-    """Some jobs of a strong burst are without a flag only where a rule, or a flag that is off, spares them."""
+    """Jobs of a burst to remove have no flag only where a rule keeps them or the flag is turned off."""
     name = burst["burst_id"]
     if burst["tier"] == "remove":
         return "set aside" if name not in kept else "kept in part" if name in flagged else "kept by rule"
@@ -76,7 +76,7 @@ def _names(jobs: pa.Table, column: str) -> str:
 
 def _prominence(burst: dict[str, Any]) -> tuple[bool, float, int, str]:
     ahead = burst["machine_weeks"]
-    # Probes and timers run all through the log, and are behind nobody.
+    # Probes and timers run through the whole log and have no machine-weeks.
     return (
         burst["tier"] != "remove",
         -(float("inf") if ahead is None else ahead),
@@ -86,7 +86,7 @@ def _prominence(burst: dict[str, Any]) -> tuple[bool, float, int, str]:
 
 
 def clean_jobs(path: Path, config: Path | None) -> Cleaned:
-    """The jobs of a table, cleaned under a config's settings or the defaults; InputError where it is no such table."""
+    """Clean a table of jobs with a config's settings or the defaults; InputError where it is no table of jobs."""
     settings = config_settings(config) if config else RunSettings()
     jobs, bursts, effect, report = clean(_read_jobs(path), settings.clean, settings.site)
     return Cleaned(jobs, bursts, effect, report.check(), settings, path)
@@ -108,12 +108,12 @@ def _read_jobs(path: Path) -> pa.Table:
 
 
 def check_paths(source: Path, out: Path, report: Path | None) -> None:
-    """InputError, before any work, where the paths cannot be written or are in each other's way."""
+    """InputError where a path cannot be written or two paths collide; called before any work."""
     check_suffix(out)
     if report is None:
         return
     if report.is_dir() or report.suffix not in (".html", ".htm"):
-        found = "a folder" if report.is_dir() else "no page's name"
+        found = "a folder" if report.is_dir() else "a name that is not a page's"
         raise InputError(f"--report {printable(str(report))}", found, "the path of a page, as in page.html")
     if report.resolve() in {path.resolve() for path in (source, *_paths(out).values())}:
         raise InputError(f"--report {printable(str(report))}", "the path of a table", "a path of its own")
@@ -125,12 +125,12 @@ def _paths(out: Path) -> dict[str, Path]:
 
 
 def write_cleaned(cleaned: Cleaned, out: Path, page: str | None, report: Path | None) -> dict[str, Path]:
-    """Write the tables, and the page if there is one: first all of them aside, then each into its place."""
+    """Write the tables and the page, if any: first all to a scratch folder, then each to its place."""
     tables = {BURSTS: cleaned.bursts, EFFECT: cleaned.effect}
     paths = _paths(out)
     out.parent.mkdir(parents=True, exist_ok=True)
-    with naming(out), tempfile.TemporaryDirectory(prefix=".walltime-spill-", dir=out.parent) as scratch:
-        staged = [write_any_batches(Path(scratch) / out.name, _flagged(cleaned), JOBS, _said(cleaned.source))]
+    with naming_path(out), tempfile.TemporaryDirectory(prefix=".walltime-spill-", dir=out.parent) as scratch:
+        staged = [write_any_batches(Path(scratch) / out.name, _flagged(cleaned), JOBS, _own_metadata(cleaned.source))]
         staged += [write_any(Path(scratch) / paths[kind.name].name, table, kind) for kind, table in tables.items()]
         if page is not None and report is not None:
             write_page(report, page)
@@ -139,7 +139,7 @@ def write_cleaned(cleaned: Cleaned, out: Path, page: str | None, report: Path | 
 
 
 def _flagged(cleaned: Cleaned) -> Iterator[pa.Table]:
-    """The jobs with all their columns, some at a time, and what cleaning set."""
+    """The jobs in batches with all their columns, including those set by cleaning."""
     start = 0
     for batch in read_batches(cleaned.source, JOBS):
         own = cleaned.jobs.slice(start, batch.num_rows)
@@ -149,12 +149,12 @@ def _flagged(cleaned: Cleaned) -> Iterator[pa.Table]:
         yield JOBS.check(batch)
 
 
-def _said(source: Path) -> dict[str, str]:
-    """What the jobs' file says of itself beside its columns."""
+def _own_metadata(source: Path) -> dict[str, str]:
+    """The metadata of the file of jobs, without the entries that writing adds."""
     return {name: text for name, text in read_metadata(source).items() if name not in ("table", "ARROW:schema")}
 
 
 def _put_in_place(staged: Sequence[Path], paths: Sequence[Path]) -> None:
-    """The jobs last: who finds them finds what belongs to them."""
+    """Move the jobs last, so that a reader who finds them also finds the tables beside them."""
     for draft, path in reversed(list(zip(staged, paths, strict=True))):
         os.replace(draft, path)  # noqa: PTH105

@@ -1,4 +1,4 @@
-"""What `walltime ingest` does, apart from printing."""
+"""What `walltime ingest` does: logs in, tables JOBS and UNREADABLE out."""
 
 import tempfile
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from flows.services.files.config import config_settings
-from flows.services.files.os_errors import naming
+from flows.services.files.os_errors import naming_path
 from flows.services.files.table_files import check_suffix, write_any_batches
 from pipeline.core.errors import InputError
 from pipeline.core.report import Report
@@ -22,7 +22,7 @@ def settings_of(
     timezone: str | None = None,
     key_file: str | None = None,
 ) -> RunSettings:
-    """A config's settings, or the defaults; what is given beside it wins. ConfigError for what cannot be used."""
+    """The settings of a config, or the defaults; the other arguments override them. ConfigError for a wrong value."""
     plain = config_settings(config).model_dump() if config else {"site": {}, "ingest": {}}
     given = {"name": site, "timezone": timezone, "key_file": key_file, "anonymise": True if key_file else None}
     plain["site"] |= {name: value for name, value in given.items() if value is not None}
@@ -33,7 +33,7 @@ def settings_of(
 def write_jobs(
     logs: Sequence[Path | Source], site: SiteSettings, how: IngestSettings, out: Path, *, is_update: bool = False
 ) -> tuple[Report, dict[str, Path]]:
-    """Logs to tables; the report, and the paths by name. Spill files stand beside `out` and go in the end."""
+    """Ingest logs; returns the report, and the tables' paths by name. Spill files beside `out` are removed."""
     check_suffix(out)
     if is_update and out.suffix != ".parquet":
         raise InputError(f"--out {printable(str(out))}", "a CSV table to update", "a .parquet one")
@@ -41,7 +41,7 @@ def write_jobs(
     created = [folder for folder in (out.parent, *out.parent.parents) if not folder.exists()]
     out.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with naming(out), tempfile.TemporaryDirectory(prefix=".walltime-spill-", dir=out.parent) as scratch:
+        with naming_path(out), tempfile.TemporaryDirectory(prefix=".walltime-spill-", dir=out.parent) as scratch:
             earlier = out if is_update and out.exists() else None
             report = ingest_to(logs, site, how, out, beside, Path(scratch), earlier, write_any_batches)
     finally:

@@ -1,4 +1,4 @@
-"""From `--live --since --until` to what ingest reads: the one place that asks for the clock and the environment."""
+"""The logs that ingest reads: the given paths, or sacct's records of a time window (--live, --since, --until)."""
 
 import os
 import time
@@ -20,10 +20,10 @@ Reading = tuple[Sequence[Path | Source], SiteSettings, IngestSettings]
 
 
 @contextmanager
-def reading(
+def log_sources(
     paths: Sequence[str], is_live: bool, since: str | None, until: str | None, site: SiteSettings, how: IngestSettings
 ) -> Iterator[Reading]:
-    """What ingest reads, and under which settings: the paths given, or sacct's records of the window, not both."""
+    """The logs to read, and their settings: the given paths, or sacct's records of the window, but not both."""
     if not is_live:
         if since or until:
             raise InputError("--since and --until", "no --live", "--live beside them", "files are read whole")
@@ -33,15 +33,15 @@ def reading(
         return
     if paths:
         raise InputError("the command line", f"--live and {printable(paths[0])}", "one of the two")
-    window = window_of(since, until, site.timezone, how.sacct_days, int(time.time()))
+    window = time_window(since, until, site.timezone, how.sacct_days, int(time.time()))
     with live(site, how, window, os.environ, os.urandom(_TOKEN_BYTES)) as found:
         yield [found.source], found.site, found.settings
 
 
-def window_of(since: str | None, until: str | None, timezone: str, days: int, now_s: int) -> Window:
+def time_window(since: str | None, until: str | None, timezone: str, days: int, now_s: int) -> Window:
     """The window from `since` (default: `days` before its end) to `until` (default: now), in UTC epoch seconds.
 
-    Both are ISO dates or instants, of the site's zone where they name none. ConfigError or InputError for others.
+    Both are ISO dates or instants, in the site's zone where they name none. ConfigError or InputError otherwise.
     """
     until_s = instant_s("--until", until, timezone) if until else now_s
     since_s = instant_s("--since", since, timezone) if since else until_s - days * _DAY_S

@@ -1,4 +1,4 @@
-"""Looking at published tables: what a manifest says, and the rows of a table that match a condition."""
+"""What `walltime show` reads: the facts of a manifest, and the rows of a table that match a condition."""
 
 import difflib
 import re
@@ -15,7 +15,7 @@ from pipeline.publish import Manifest
 
 
 def manifest_facts(manifest: Manifest) -> dict[str, Any]:
-    """The manifest in plain values: which run, from what, and each table's rows."""
+    """The manifest in plain values: the run, its logs and settings, and the size of each table."""
     return {
         "run_id": manifest.run_id,
         "site": manifest.site,
@@ -38,7 +38,7 @@ def manifest_facts(manifest: Manifest) -> dict[str, Any]:
 
 
 def table_rows(manifest: Manifest, table: str, where: str | None, limit: int) -> dict[str, Any]:
-    """The first rows of a table that satisfy an SQL condition, and how many do."""
+    """The first rows of a table that satisfy an SQL condition, and the number of all that do."""
     path = str(manifest.path(table))
     condition = f"WHERE ({where}\n)" if where is not None else ""
     with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as database:
@@ -61,12 +61,12 @@ def table_rows(manifest: Manifest, table: str, where: str | None, limit: int) ->
 
 
 def _bad_condition(error: duckdb.Error, manifest: Manifest, table: str) -> InputError:
-    """The database's complaint about the condition, without its talk of our own query."""
+    """The database's error about the condition, without the parts about our own query."""
     columns = [column.name for column in manifest.tables[table].columns]
-    complaint = re.split(r"\n|LINE \d+:|Candidate ", str(error))[0].partition(": ")[2].strip().rstrip(".!")
-    if named := re.match(r'Referenced column "(.*?)" not found', complaint):
+    message = re.split(r"\n|LINE \d+:|Candidate ", str(error))[0].partition(": ")[2].strip().rstrip(".!")
+    if named := re.match(r'Referenced column "(.*?)" not found', message):
         near = difflib.get_close_matches(named[1], columns, n=1)
         hint = f"did you mean {near[0]}?" if near else "texts stand in single quotes"
         return InputError("--where", f"no column {printable(named[1])}", f"one of {', '.join(columns)}", hint)
-    found = f"a condition that cannot be used ({printable(complaint, 300)})"
+    found = f"a condition that cannot be used ({printable(message, 300)})"
     return InputError("--where", found, "an SQL condition on the table's columns", 'write it as in "procs > 64"')

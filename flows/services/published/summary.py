@@ -1,4 +1,4 @@
-"""What a finished run has to say, from its manifest and its published tables alone: plain values, ready for JSON."""
+"""The summary of a finished run in plain values, from its manifest and its published tables."""
 
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ def summarize(manifest_path: Path) -> dict[str, Any]:
         "fits": fits_by_law_and_status(fits),
         "patterns": _patterns(manifest),
         "predictions": manifest.tables["predictions"].rows,
-        **_doubtless(manifest),
+        **_reliable_counts(manifest),
         **{f"predictions_{name}": reports["later"].facts[name] for name in ("in_80_later", "in_95_later")},
         "estimates": manifest.tables["estimates"].rows,
         "sample": _sample(manifest, fits),
@@ -49,8 +49,8 @@ def summarize(manifest_path: Path) -> dict[str, Any]:
     }
 
 
-def _doubtless(manifest: Manifest) -> dict[str, int]:
-    """How many predictions are `ok`, and how many kept jobs ran in their group on as many processors."""
+def _reliable_counts(manifest: Manifest) -> dict[str, int]:
+    """The number of `ok` predictions, and of kept jobs in their groups on the same numbers of processors."""
     predictions = read_table(manifest.path(PREDICTIONS.name), PREDICTIONS).select(["group_id", "procs", "reliability"])
     ok = predictions.filter(pc.equal(predictions.column("reliability").cast(pa.string()), "ok"))
     observed = read_table(manifest.path(OBSERVATIONS.name), OBSERVATIONS).select(["group_id", "procs", "n_jobs"])
@@ -62,13 +62,13 @@ def _doubtless(manifest: Manifest) -> dict[str, int]:
 
 
 def _plain_keys(table: pa.Table) -> pa.Table:
-    """Arrow joins no dictionaries."""
+    """The table with plain strings as keys: Arrow cannot join dictionaries."""
     place = table.column_names.index("group_id")
     return table.set_column(place, "group_id", table.column("group_id").cast(pa.string()))
 
 
 def _patterns(manifest: Manifest) -> list[dict[str, Any]]:
-    """What was found in series that no smooth law has, the surest first: whose, and the advice."""
+    """The patterns found in series, highest odds first: the group's label and the advice."""
     table = read_table(manifest.path(PATTERNS.name), PATTERNS)
     found = table.filter(pc.equal(table.column("status").cast(pa.string()), "found")).to_pylist()
     if not found:
@@ -103,7 +103,7 @@ def _words(table: pa.Table, name: str) -> list[str]:
 
 
 def _sample(manifest: Manifest, fits: pa.Table) -> dict[str, Any] | None:
-    """A few predictions of the group observed at most sizes, one without doubts whose law scales if there is one."""
+    """A few predictions of one group: if possible a reliable one whose law scales, then the one with most sizes."""
     chosen = fits.filter(fits.column("is_chosen")).to_pylist()
     if not chosen:
         return None
@@ -117,10 +117,10 @@ def _sample(manifest: Manifest, fits: pa.Table) -> dict[str, Any] | None:
     best = max(chosen, key=merit)
     group_id = best["group_id"]
     label = _rows_of(manifest, "groups", group_id)[0]["label"]
-    seen = {row["procs"]: row for row in _rows_of(manifest, "observations", group_id)}
+    observed = {row["procs"]: row for row in _rows_of(manifest, "observations", group_id)}
     rows = _thinned(_rows_of(manifest, "predictions", group_id))
     for row in rows:
-        found = seen.get(row["procs"], {})
+        found = observed.get(row["procs"], {})
         row |= {"n_jobs": found.get("n_jobs", 0), "observed_s": found.get("runtime_s_median")}
     facts = {name: best[name] for name in ("law", "status", "t1_s", "avg_parallelism", "sigma", "n_points", "n_jobs")}
     return {"group_id": group_id, "label": label, **facts, "predictions": rows}

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from flows.services.files.os_errors import naming
+from flows.services.files.os_errors import naming_path
 from pipeline.core.store import write_atomically
 
 
@@ -16,5 +16,5 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """The rows as a table, .csv or .parquet, whole or not at all."""
     table = pa.Table.from_pylist([dict(row) for row in rows])
     write = pq.write_table if path.suffix == ".parquet" else pa.csv.write_csv
-    with naming(path):
+    with naming_path(path):
         write_atomically(path, lambda sink: write(table, sink))

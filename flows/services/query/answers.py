@@ -1,4 +1,4 @@
-"""What `walltime query` does, apart from printing: jobs, the published State, answers and what they rest on."""
+"""What `walltime query` does: jobs and the published State in, runtime quantiles and their basis out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flows.services.published.run_notes import none_is_ok
+from flows.services.published.run_notes import unreliability_note
 from flows.services.quantities import instant, instant_s
 from flows.services.query.group_fit import fit_of
 from flows.services.query.job_names import as_ingested
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 METHOD = "walltime"
 
 FEW = 300
-"""Up to as many questions are answered sooner than compiled kernels are loaded."""
+"""Up to this many questions, interpreted code is faster than loading compiled kernels."""
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What a folder's tables hold to answer from."""
+class LoadedState:
+    """The State of a published folder, with its manifest, settings and path."""
 
     manifest: Manifest
     state: State
@@ -49,47 +49,48 @@ class Held:
     where: str
 
 
-def held_in(published: Path, n_questions: int = 1) -> Held:
-    """The State of a published folder; InputError where there is none, or it has learnt from no job."""
+def load_state(published: Path, n_questions: int = 1) -> LoadedState:
+    """Load the State of a published folder; InputError where there is none, or where it has learnt from no job."""
     manifest = load_manifest(published)
     path = manifest.path(STATE.name)
-    # Compiled kernels take arrays that could be written, and copying these takes longer than a few questions.
+    # Compiled kernels need writable arrays, and copying them takes longer than answering a few questions.
     state, settings = loaded_state(
         read_columns(path, STATE), str(path), goes_on=n_questions > FEW, is_own=manifest.code == code_version()
     )
     if not len(state.record.runtime_s):
         do = "run over a log with jobs that ended"
-        raise InputError(str(path), "a state that has learnt from no job", "one that has seen a job end", do)
-    return Held(manifest, state, settings, str(path))
+        raise InputError(str(path), "a state that has learnt from no job", "one that has learnt from a job", do)
+    return LoadedState(manifest, state, settings, str(path))
 
 
 def answer(published: Path, job: Mapping[str, Value], key_file: Path | None = None) -> dict[str, Any]:
-    """The answer to one job, as values of JOBS columns, in plain values; `seconds` it took, from the manifest on.
+    """The answer to one job, given as values of JOBS columns, in plain values; `seconds` is the time it took.
 
-    Its value `at` says when it is submitted, by default at the State's time. InputError where tables are missing or
-    know nothing.
+    The value `at` is the submit time, by default the time of the State. InputError where tables are missing or empty.
     """
     began = time.perf_counter()
-    held = held_in(published)
-    (found,) = answers(held, [job], key_file)
-    fit = {"fit": fit_of(held.manifest, found["job"])}
-    notes = {"notes": [sentence for sentence in (none_is_ok(held.manifest),) if sentence]}
-    return found | fit | facts_of(held) | notes | {"seconds": time.perf_counter() - began}
+    loaded = load_state(published)
+    (found,) = answers(loaded, [job], key_file)
+    fit = {"fit": fit_of(loaded.manifest, found["job"])}
+    notes = {"notes": [sentence for sentence in (unreliability_note(loaded.manifest),) if sentence]}
+    return found | fit | facts_of(loaded) | notes | {"seconds": time.perf_counter() - began}
 
 
-def answers(held: Held, jobs: Sequence[Mapping[str, Value]], key_file: Path | None = None) -> list[dict[str, Any]]:
-    """Per job its values as ingest writes them, its quantiles, s, and what these rest on."""
-    ingested = as_ingested(held.state, held.manifest.settings, key_file)
+def answers(
+    loaded: LoadedState, jobs: Sequence[Mapping[str, Value]], key_file: Path | None = None
+) -> list[dict[str, Any]]:
+    """Per job its values as ingest writes them, its runtime quantiles (s), and the past jobs they rest on."""
+    ingested = as_ingested(loaded.state, loaded.manifest.settings, key_file)
     known = [ingested(job) for job in jobs]
-    submit_s = np.array([_at_s(held, job.get("at")) for job in jobs])
-    questions = questions_of(known, submit_s, held.state.site["timezone"])
+    submit_s = np.array([_submit_s(loaded, job.get("at")) for job in jobs])
+    questions = questions_of(known, submit_s, loaded.state.site["timezone"])
     is_open = np.isnan(questions.procs)
     if is_open.any():
-        questions.procs[is_open] = usual_procs(held.state, questions)[is_open]
-    basis = basis_of(held.state, questions)
+        questions.procs[is_open] = usual_procs(loaded.state, questions)[is_open]
+    basis = basis_of(loaded.state, questions)
     columns = (submit_s, questions.procs, is_open, *basis)
-    rows = zip(known, _asked(held, questions), *(column.tolist() for column in columns), strict=True)
-    return [_plain(job, quantiles_s, held.state.as_of_s, *values) for job, quantiles_s, *values in rows]
+    rows = zip(known, _quantiles_s(loaded, questions), *(column.tolist() for column in columns), strict=True)
+    return [_plain(job, quantiles_s, loaded.state.as_of_s, *values) for job, quantiles_s, *values in rows]
 
 
 def _plain(
@@ -104,27 +105,27 @@ def _plain(
     }  # fmt: skip
 
 
-def facts_of(held: Held) -> dict[str, Any]:
-    """What holds for every answer: the method, how good it was on this log, and until when it knows the log."""
-    figures = score_of(held.state.record)
-    promises = {f"held_q{round(100 * share)}": figures[f"coverage_q{100 * share:.0f}"] for share in QUANTILES}
+def facts_of(loaded: LoadedState) -> dict[str, Any]:
+    """Facts common to all answers: the method, its errors on this log, and the time up to which the log is known."""
+    figures = score_of(loaded.state.record)
+    coverage = {f"held_q{round(100 * share)}": figures[f"coverage_q{100 * share:.0f}"] for share in QUANTILES}
     return {
-        "method": METHOD, "mae_over_mean": figures["mae_over_mean"], "n_scored": int(figures["n_scored"]), **promises,
-        "as_of_s": int(held.state.as_of_s), "run_id": held.manifest.run_id, "site": held.manifest.site,
+        "method": METHOD, "mae_over_mean": figures["mae_over_mean"], "n_scored": int(figures["n_scored"]), **coverage,
+        "as_of_s": int(loaded.state.as_of_s), "run_id": loaded.manifest.run_id, "site": loaded.manifest.site,
     }  # fmt: skip
 
 
-def _asked(held: Held, questions: History) -> list[list[float]]:
+def _quantiles_s(loaded: LoadedState, questions: History) -> list[list[float]]:
     with interpreted() if len(questions) <= FEW else nullcontext():
-        found: Floats = estimate(held.state, questions, held.settings)
+        found: Floats = estimate(loaded.state, questions, loaded.settings)
     return found.tolist()  # type: ignore[no-any-return]
 
 
-def _at_s(held: Held, said: Value) -> float:
-    if said is None:
-        return held.state.as_of_s
-    found = float(instant_s("--at", said, held.state.site["timezone"]) if isinstance(said, str) else said)
-    if found < held.state.as_of_s:
-        known = instant(int(held.state.as_of_s))
-        raise InputError("--at", f"{instant(int(found))}", f"{known} or later, as what is known reaches until then")
+def _submit_s(loaded: LoadedState, at: Value) -> float:
+    if at is None:
+        return loaded.state.as_of_s
+    found = float(instant_s("--at", at, loaded.state.site["timezone"]) if isinstance(at, str) else at)
+    if found < loaded.state.as_of_s:
+        known = instant(int(loaded.state.as_of_s))
+        raise InputError("--at", f"{instant(int(found))}", f"{known} or later, where the known log ends")
     return found

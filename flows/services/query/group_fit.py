@@ -1,4 +1,4 @@
-"""What the scalability fit of a job's group says of it, beside the estimate."""
+"""The scalability prediction of a job's group, shown beside the estimate."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,16 +15,16 @@ _FIT = (
 
 
 def fit_of(manifest: Manifest, job: Mapping[str, Value]) -> dict[str, Any] | None:
-    """The fit of the job's group at its processors; None where there is no such group or size.
+    """The prediction of the job's group at its processors; None where there is no such group or count.
 
-    Where the question leaves columns of a group open, the only group with what it does tell is the job's.
+    Where values of a group are not given, the group is the only one with the given values.
     """
     if job.get("procs") is None or not {GROUPS.name, PREDICTIONS.name} <= set(manifest.tables):
         return None
     path = manifest.path(GROUPS.name)
     described = find_row(path, GROUPS, {}, ("template",)) or {"template": ""}
-    template = filled_columns(path, GROUPS, described["template"].split("+"))
-    group = _group(manifest, {name: _asked(job, name) for name in template})
+    template = filled_columns(path, GROUPS, str(described["template"]).split("+"))
+    group = _group(manifest, {name: _template_value(job, name) for name in template})
     if group is None:
         return None
     at = {"group_id": group.pop("group_id"), "procs": job["procs"]}
@@ -32,8 +32,8 @@ def fit_of(manifest: Manifest, job: Mapping[str, Value]) -> dict[str, Any] | Non
     return None if fit is None else {"template": "+".join(template), **fit, **group}
 
 
-def _asked(job: Mapping[str, Value], name: str) -> Value:
-    """The job's value of a template column; memory as typed is that per processor where the question tells no other."""
+def _template_value(job: Mapping[str, Value], name: str) -> Value:
+    """The job's value of a template column; memory is per processor unless given otherwise."""
     kib = job.get("requested_mem_kib")
     if name == "requested_memory" and job.get(name) is None and kib is not None:
         return memory_text(float(kib), PROCESSOR)

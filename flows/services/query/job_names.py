@@ -1,4 +1,4 @@
-"""A question's names as ingest writes them: programs without numbers and suffixes, persons as hashes where hashed."""
+"""Rewrites the names in a query as ingest stores them: applications without numbers and suffixes, persons hashed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -9,16 +9,15 @@ from pipeline.core.applications import application_of
 from pipeline.core.matching import Value
 from pipeline.estimate.state import State
 
-PERSONAL = ("user", "user_group", "account", "job_name", "application")
-SAME = {"queue": "partition", "partition": "queue"}
+SYNONYMS = {"queue": "partition", "partition": "queue"}
 
 Job = Mapping[str, Value]
 
 
 def as_ingested(state: State, settings: Mapping[str, Any], key_file: Path | None) -> Callable[[Job], dict[str, Value]]:
-    """What turns a job's values into those that JOBS would hold; `settings` are those of the run.
+    """A function from a job's values to those that JOBS would hold; `settings` are those of the run.
 
-    A name that the State knows as it stands stays. InputError where names are hashed and the key is not at hand.
+    A name that the State knows is not changed. InputError where names are hashed and the key is missing.
     """
     filled = set(state.site["columns"].split())
     hashed = _hasher(state, settings, key_file) if state.site["names"] else None
@@ -48,7 +47,7 @@ def as_ingested(state: State, settings: Mapping[str, Any], key_file: Path | None
                 done[column] = person(column, str(job[column]))
         return done | {
             own: job[other]
-            for own, other in SAME.items()
+            for own, other in SYNONYMS.items()
             if own in filled and other not in filled and job.get(own) is None and job.get(other) is not None
         }
 
@@ -63,14 +62,14 @@ def _is_known(state: State, column: str, text: str) -> bool:
 
 
 def _hasher(state: State, settings: Mapping[str, Any], key_file: Path | None) -> Callable[[str, str], str]:
-    """What hashes a text of a column; the key is read when the first name needs it."""
+    """A function that hashes a text of a column; the key is read at first use."""
 
     @cache
     def hasher() -> Any:
-        from flows.services.query.ingest_rules import hasher_under  # noqa: PLC0415  (0.1 s, which plain names need not wait for)
+        from flows.services.query.ingest_rules import hasher_for  # noqa: PLC0415  (takes 0.1 s, needed for hashed names only)
 
         path = key_file or settings.get("site", {}).get("key_file")
-        return hasher_under(None if path is None else str(path), state.site["names"])
+        return hasher_for(None if path is None else str(path), state.site["names"])
 
     return lambda column, text: str(hasher().of(column, text))
 
@@ -78,6 +77,6 @@ def _hasher(state: State, settings: Mapping[str, Any], key_file: Path | None) ->
 def _rules(plain: Sequence[Mapping[str, Any]]) -> Callable[[str], str | None]:
     if not plain:
         return lambda _: None
-    from flows.services.query.ingest_rules import by_rules  # noqa: PLC0415  (the same)
+    from flows.services.query.ingest_rules import application_by_rules  # noqa: PLC0415  (the same)
 
-    return by_rules(plain)
+    return application_by_rules(plain)

@@ -1,4 +1,4 @@
-"""From a config file and the command line's overrides to a run: which logs, which settings, which folder."""
+"""Makes a run from a config file and overrides of the command line: its logs, settings and folder."""
 
 import glob
 from collections.abc import Sequence
@@ -20,18 +20,19 @@ from pipeline.run import Run, start_run
 def prepare(
     config: Path, logs: Sequence[str] = (), site: str | None = None, out: str | None = None
 ) -> tuple[Run, Path]:
-    """The run a config describes, and the folder its tables go to; what is given beside the config wins."""
+    """The run that a config describes, and its output folder; the other arguments override the config."""
     settings, paths = resolve(config, logs, site, out)
     for source in find_sources(paths):
-        compression_of(source)  # in passing, that it can be opened
+        compression_of(source)  # fails for a file that cannot be opened
     run, folder = start_run(settings, paths), Path(settings.output_dir)
     return replace(run, previous_template=previous_template(run, folder)), folder
 
 
 def previous_template(run: Run, folder: Path) -> str:
-    """The template that the folder's current version chose for this site; empty where none did, or a list is set.
+    """The template that the folder's current version chose for this site; empty if there is none, or a list is set.
 
-    A run over the logs that the current version was made of takes what that one was given, and gives the same bytes.
+    A run over the same logs as the current version takes that version's own previous template, so that it publishes
+    the same bytes.
     """
     if run.settings.group.template != AUTO:
         return ""
@@ -64,19 +65,19 @@ def _overridden(settings: RunSettings, site: str | None, out: str | None) -> Run
         raise ConfigError("--site", "an empty name", "the cluster's name")
     if out == "":
         raise ConfigError("--out", "an empty path", "the folder that tables go to")
-    changes = {"output_dir": out} if out else {}
+    changes: dict[str, object] = {"output_dir": out} if out else {}
     if site:
         changes["site"] = settings.site.model_copy(update={"name": site})
     return settings.model_copy(update=changes)
 
 
 def find_logs(patterns: Sequence[str], base: Path) -> list[Path]:
-    """The files behind paths, folders and globs below `base`, each once; InputError for one that leads to none."""
+    """The files of paths, folders and globs below `base`, each once; InputError for one without files."""
     return [source.path for source in find_sources([_given(pattern, base) for pattern in patterns])]
 
 
 def _given(pattern: str, base: Path) -> Path:
-    """The pattern below `base`; where it is a glob, what looks like one in `base` itself stays plain."""
+    """The pattern below `base`, as a path; if it is a glob, the magic characters of `base` itself are escaped."""
     path = Path(pattern).expanduser()
     is_plain = path.is_absolute() or (base / path).exists() or not glob.has_magic(pattern)
     return base / path if is_plain else Path(glob.escape(str(base))) / path

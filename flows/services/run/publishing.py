@@ -1,4 +1,4 @@
-"""From a run to its published version: the one place that knows both Run and publish."""
+"""Publishes a run; the only module that knows both Run and publish."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

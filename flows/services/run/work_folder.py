@@ -1,4 +1,4 @@
-"""The folder of work in progress: each step's tables under a name that says what they depend on, whole or absent."""
+"""The folder of intermediate results: one folder per step, named by a digest of its inputs, complete or absent."""
 
 import fcntl
 import json
@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flows.services.files.os_errors import naming
+from flows.services.files.os_errors import naming_path
 from pipeline.core.errors import WalltimeError
 from pipeline.core.report import Report
 from pipeline.core.store import file_sha256, write_table, write_text
@@ -24,10 +24,10 @@ _RECENT = "recent.json"
 
 
 @contextmanager
-def working(output_dir: Path) -> Iterator[Path]:
-    """The work folder of `output_dir`, shared with runs beside this one; what a failed or dead run left goes.
+def work_folder(output_dir: Path) -> Iterator[Path]:
+    """The work folder of `output_dir`, shared with concurrent runs; leftovers of dead runs are removed.
 
-    Folders made here and still empty at the end go too, so that a failed first run leaves nothing behind.
+    Folders created here that are empty at the end are removed too, so that a failed first run leaves nothing behind.
     """
     created = [folder for folder in (output_dir, *output_dir.parents) if not folder.exists()]
     work = output_dir / WORK
@@ -36,7 +36,7 @@ def working(output_dir: Path) -> Iterator[Path]:
     assert handle is not None
     is_done = False
     try:
-        with naming(output_dir):
+        with naming_path(output_dir):
             yield work
         is_done = True
     finally:
@@ -48,9 +48,9 @@ def working(output_dir: Path) -> Iterator[Path]:
 
 
 def _tidy(work: Path, *, prune: bool = False) -> None:
-    """Sweep what dead runs left, where no other run is at work; remove the folder if nothing is in it.
+    """Remove the leftovers of dead runs unless another run is active; remove the folder if it is empty.
 
-    Only a run that succeeded prunes: the steps a failed one did finish are there for the next.
+    Only a successful run prunes, so that the next run can reuse the finished steps of a failed one.
     """
     if not work.is_dir() or (handle := acquire(work, fcntl.LOCK_EX | fcntl.LOCK_NB)) is None:
         return
@@ -64,8 +64,8 @@ def _tidy(work: Path, *, prune: bool = False) -> None:
                 work.rmdir()
 
 
-def remember(work: Path, run_id: str, folders: Sequence[Path]) -> None:
-    """Note which folders a run used: those of the last two runs are kept."""
+def record_run(work: Path, run_id: str, folders: Sequence[Path]) -> None:
+    """Record the step folders of a run; those of the last two runs are kept."""
     others = [entry for entry in _recent(work) if entry["run_id"] != run_id]
     entry = {"run_id": run_id, "folders": sorted(folder.name for folder in folders)}
     write_text(work / _RECENT, json.dumps([entry, *others[:1]], indent=1) + "\n")
@@ -80,7 +80,7 @@ def _recent(work: Path) -> list[dict[str, Any]]:
 
 
 def _prune(work: Path) -> None:
-    """Drop step folders that neither of the last two runs used; without a note of them, none."""
+    """Remove step folders that neither of the last two runs used; none if no run is recorded."""
     recent = _recent(work)
     used = {name for entry in recent for name in entry["folders"]}
     for folder in sorted(work.iterdir()):
@@ -90,7 +90,7 @@ def _prune(work: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """A finished step: its folder, its tables' paths, its report."""
+    """A finished step: its folder, the paths of its tables, its report."""
 
     folder: Path
     tables: Mapping[str, Path]
@@ -98,13 +98,13 @@ class StepResult:
 
 
 def write_tables(folder: Path, tables: Mapping[str, pa.Table]) -> dict[str, Path]:
-    """Write a step's tables; their bytes depend on their content and the code alone."""
+    """Write a step's tables; their bytes depend only on their content and the code version."""
     metadata = {"code": code_version()}
     return {name: write_table(folder / f"{name}.parquet", t, KINDS[name], metadata) for name, t in tables.items()}
 
 
 def keep_step(folder: Path, tables: Mapping[str, pa.Table], report: Report) -> StepResult:
-    """Write a step's folder in one piece; where another run has just written the same, that one stands."""
+    """Write a step's folder atomically; if a concurrent run has just written it, that copy is kept."""
     try:
         with drafted(folder) as draft:
             paths = write_tables(draft, tables)
@@ -117,14 +117,14 @@ def keep_step(folder: Path, tables: Mapping[str, pa.Table], report: Report) -> S
 
 
 def find_step(folder: Path, step: Step) -> StepResult | None:
-    """A step done before, its tables' bytes as they were written; a damaged one is dropped."""
+    """The stored result of a step if its tables are intact; a damaged one is removed."""
     if not folder.is_dir():
         return None
     tables = {name: folder / f"{name}.parquet" for name in step.writes}
     try:
-        noted = json.loads((folder / _REPORT).read_text(encoding="utf-8"))
-        if noted["sha256"] == {name: file_sha256(path) for name, path in tables.items()}:
-            return StepResult(folder, tables, Report.from_dict(noted["report"]).check())
+        stored = json.loads((folder / _REPORT).read_text(encoding="utf-8"))
+        if stored["sha256"] == {name: file_sha256(path) for name, path in tables.items()}:
+            return StepResult(folder, tables, Report.from_dict(stored["report"]).check())
     except (OSError, ValueError, KeyError, TypeError, WalltimeError):
         pass
     drop_folder(folder)

@@ -1,4 +1,4 @@
-"""Series from a CSV through the same stages as a log's: fit, scalability, predict."""
+"""What `walltime fit-series` does: series from a CSV through the stages fit, scalability and predict."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,12 +30,12 @@ def fit_and_predict(
     groups: pa.Table | None = None,
     procs_per_node: int | None = None,
 ) -> dict[str, pa.Table]:
-    """The tables of a few series: observations, patterns, fits, scalability and, at the sizes given, predictions.
+    """The tables of a few series: observations, patterns, fits, scalability and, at the counts `at`, predictions.
 
-    Relative errors by default: measured runtimes vary less than a log's, and ADEPT's WSSRE is what they are judged by.
-    Screened as a log's series are: odd sizes are left out of the fits, patterns taken out of them and put back into
-    predictions. Unscreened, the table of patterns is empty and observations are taken as they come. `groups` names each
-    series' application and problem size: where it is given, problem sizes lend one another their curves (ACROSS).
+    Relative errors are the default loss, because measured runtimes vary less than a log's and ADEPT's WSSRE is the
+    published measure. Screening is that of logs: odd sizes are left out of the fits, and patterns are removed before
+    the fits and restored in the predictions. Without it the table of patterns is empty. `groups` names the application
+    and problem size of each series; with it, problem sizes of one application are predicted from one another (ACROSS).
     """
     settings, patterns = PredictSettings(), PATTERNS.empty()
     if is_screened:
@@ -62,7 +62,7 @@ def fit_and_predict(
 
 
 def _predicted(tables: Mapping[str, pa.Table], at: Sequence[int], site: SiteSettings) -> pa.Table:
-    """PREDICTIONS at the sizes given, each in the phase, or of the kind of processor count, it belongs to."""
+    """PREDICTIONS at the counts `at`, with the patterns of the series restored."""
     observations, patterns = tables[OBSERVATIONS.name], tables[PATTERNS.name]
     levelled, _ = level(observations, patterns)
     named = applications(observations)
@@ -72,7 +72,7 @@ def _predicted(tables: Mapping[str, pa.Table], at: Sequence[int], site: SiteSett
 
 
 def write_series(out: Path, tables: Mapping[str, pa.Table]) -> dict[str, Path]:
-    """Fits at `out`, the other tables beside it under its name."""
+    """Write the fits to `out`, and the other tables beside it; returns the paths by table."""
     written = {FITS.name: write_any(out, tables[FITS.name], FITS)}
     for kind in (OBSERVATIONS, PATTERNS, SCALABILITY, PREDICTIONS, ACROSS):
         if kind.name in tables:
@@ -82,7 +82,7 @@ def write_series(out: Path, tables: Mapping[str, pa.Table]) -> dict[str, Path]:
 
 
 def series_as_dicts(tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
-    """Per series: its observations, patterns, every law's fit, its scalability if a law scales, its predictions."""
+    """Per series in plain values: observations, patterns, fits, scalability (None where no law scales), predictions."""
     rows = {name: _by_group(table) for name, table in tables.items()}
     reliability = _reliability(tables)
     return [
@@ -103,12 +103,12 @@ def series_as_dicts(tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
 def predicted_at(
     tables: Mapping[str, pa.Table], at: Sequence[int], max_procs: int | None
 ) -> dict[str, list[dict[str, Any]]]:
-    """Predictions of every series at these counts, by series, in order of procs; none where no count is given."""
+    """Predictions at these counts by series, in order of procs; empty where no count is given."""
     return _by_group(_predicted(tables, at, SiteSettings(max_procs=max_procs))) if at else {}
 
 
 def with_curves(series: Sequence[dict[str, Any]], tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
-    """The series with a `curve`: predictions close enough to draw, beyond the sizes, and as far as was asked."""
+    """The series with a `curve`: predictions dense enough to draw, beyond the observed sizes up to `predictions`."""
     counts = {one["series"]: set(_drawn_counts(one)) for one in series}
     every = sorted(set().union(*counts.values()))
     rows = _by_group(_predicted(tables, every, SiteSettings()))
@@ -120,21 +120,21 @@ def with_curves(series: Sequence[dict[str, Any]], tables: Mapping[str, pa.Table]
 
 def _drawn_counts(one: Mapping[str, Any]) -> list[int]:
     sizes = [row["procs"] for row in one["observations"]]
-    asked = [row["procs"] for row in one["predictions"]]
+    predicted = [row["procs"] for row in one["predictions"]]
     counts = curve_counts(min(sizes), max(sizes))
-    ends = min([counts[0], *asked]), max([counts[-1], *asked])
-    return sorted({*curve_counts(*ends, reach=1.0), *sizes, *asked})
+    ends = min([counts[0], *predicted]), max([counts[-1], *predicted])
+    return sorted({*curve_counts(*ends, reach=1.0), *sizes, *predicted})
 
 
 def curve_counts(smallest: int, largest: int, reach: float = 4.0) -> list[int]:
-    """Whole processor counts from the smallest size over `reach` to `reach` times the largest, even in the log."""
+    """Whole processor counts from smallest/reach to largest*reach, evenly spaced in their logarithm."""
     ends = max(smallest / reach, 1.0), max(largest * reach, 2.0)
     counts = np.unique(np.geomspace(*ends, CURVE_POINTS).round().astype(np.int64))
     return [int(n) for n in counts]
 
 
 def _reliability(tables: Mapping[str, pa.Table]) -> dict[str, str]:
-    """By series, what makes a prediction doubtful that goes nowhere beyond what was run: on its largest size."""
+    """The reliability of each series' prediction at its largest observed size."""
     observations = tables[OBSERVATIONS.name]
     sizes = sorted(set(observations.column("procs").to_pylist()))
     largest = {row["group_id"]: row["procs"] for row in observations.sort_by("procs").to_pylist()}

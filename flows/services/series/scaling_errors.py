@@ -1,4 +1,4 @@
-"""The evaluation of scaling over files of measured runtimes: every registered predictor on the same splits."""
+"""What `walltime evaluate-scaling` does: the errors of every predictor on the same splits of measured series."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,16 +19,16 @@ from pipeline.predict import predictors as of_series
 PREDICTORS: dict[str, Predictor] = of_series.PREDICTORS | of_fits.PREDICTORS
 
 
-def evaluated(
+def evaluate_files(
     paths: Sequence[Path], names: Sequence[str], settings: ScalingSettings | None = None
 ) -> tuple[pa.Table, Report]:
-    """SCALING_ERRORS of these predictors over the series of all files, and the account of the series."""
+    """SCALING_ERRORS of these predictors over the series of all files, and the report on the series."""
     observations, applications = read_all(paths)
-    asked = {name: PREDICTORS[name] for name in names}
-    table, report = evaluate_scaling(observations, applications, asked, settings or ScalingSettings())
+    predictors = {name: PREDICTORS[name] for name in names}
+    table, report = evaluate_scaling(observations, applications, predictors, settings or ScalingSettings())
     if not any(table.column("n_targets").to_pylist()):
         found = f"{len(applications)} series, none of them with a size to predict"
-        expected = "a series of at least four sizes: three are given, the others predicted"
+        expected = "a series of at least four sizes, as three are given and the others predicted"
         raise InputError(", ".join(printable(str(path)) for path in paths), found, expected)
     return table, report
 
@@ -42,14 +42,14 @@ def known_predictors(names: Sequence[str] | None) -> list[str]:
 
 
 def read_all(paths: Sequence[Path]) -> tuple[pa.Table, dict[str, str]]:
-    """OBSERVATIONS of every file, and each group's application; groups of several files are told apart by them."""
+    """OBSERVATIONS of every file, and each group's application; ids of groups of several files name the file."""
     tables: list[pa.Table] = []
     applications: dict[str, str] = {}
     field = OBSERVATIONS.schema().field("group_id")
     for place, path in enumerate(paths):
         table, named = read_series_and_applications(path)
-        before = f"{place + 1} {path.stem}: " if len(paths) > 1 else ""
-        ids = pa.array([before + group for group in table.column("group_id").to_pylist()])
+        prefix = f"{place + 1} {path.stem}: " if len(paths) > 1 else ""
+        ids = pa.array([prefix + group for group in table.column("group_id").to_pylist()])
         tables.append(table.set_column(0, field, ids.cast(field.type)))
-        applications |= {before + group: word for group, word in named.items()}
+        applications |= {prefix + group: word for group, word in named.items()}
     return pa.concat_tables(tables), applications

@@ -1,4 +1,4 @@
-"""What a person asks of a few series: how many processors to ask for, what that costs, how weak scaling goes."""
+"""Recommendations for series: how many processors to request, what they cost, and weak scaling."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,15 +17,15 @@ from pipeline.predict.text_advice import Choice, choices, sentence
 from pipeline.predict.weak_scaling import WeakScaling, weak_scaling
 
 REACH = 2
-"""An answer names counts up to this many times the largest that ran: further off nothing was seen."""
+"""Recommended counts are at most this many times the largest observed one."""
 
 _COUNTS = 64
-"""Counts between the ends of a series that are looked at."""
+"""Number of counts compared between the ends of a series."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What to ask for: a row per choice in plain values, and all of it in sentences."""
+    """The recommended counts: one row per choice in plain values, and the same in sentences."""
 
     choices: list[dict[str, Any]]
     sentences: list[str]
@@ -34,7 +34,7 @@ class Answer:
 def with_answers(
     series: Sequence[dict[str, Any]], tables: Mapping[str, pa.Table], max_procs: int | None, cost: CostSettings
 ) -> list[dict[str, Any]]:
-    """The series with what a person asks: `answer` in sentences, `choices`, `energy`, and predictions with costs."""
+    """The series with recommendations: `answer` (sentences), `choices`, `energy`, and predictions with costs."""
     counts = {one["series"]: _counts(one, max_procs, cost) for one in series}
     every = sorted({int(n) for found in counts.values() for n in found})
     rows = predicted_at(tables, every, max_procs)
@@ -44,14 +44,14 @@ def with_answers(
 
 
 def with_published_answer(one: Mapping[str, Any], cost: CostSettings) -> dict[str, Any]:
-    """The same of a published series, from its predictions on those of their counts that the code can run on."""
+    """A published series with recommendations, from its predictions at counts that the code can run on."""
     sizes = np.array([row["procs"] for row in one["observations"] if row["runtime_s_median"]], np.float64)
     counts = np.array([row["procs"] for row in one["predictions"]], np.float64)
     if not len(sizes):
         return _answered(one, Answer([], []), cost)
     near = counts[(counts >= sizes.min()) & (counts <= REACH * sizes.max())]
-    asked = np.union1d(sizes, _askable(near, sizes, cost.procs_per_node, Favoured.of(one["patterns"])))
-    return _answered(one, _answer(one, one["predictions"], asked, cost), cost)
+    candidates = np.union1d(sizes, _runnable_counts(near, sizes, cost.procs_per_node, Favoured.of(one["patterns"])))
+    return _answered(one, _answer(one, one["predictions"], candidates, cost), cost)
 
 
 def _answered(one: Mapping[str, Any], answer: Answer, cost: CostSettings) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def _answered(one: Mapping[str, Any], answer: Answer, cost: CostSettings) -> dic
 
 
 def priced(row: Mapping[str, Any], cost: CostSettings) -> dict[str, Any]:
-    """A prediction with nodes, proc_hours and price; null where unknown."""
+    """The prediction with nodes, proc_hours and price added; null where unknown."""
     found = cost_of(np.array([row["procs"]], np.float64), np.array([row["runtime_s"]], np.float64), cost)
     names = {"proc_hours": found.proc_hours, "price": found.price}
     known = {name: float(values[0]) if np.isfinite(values[0]) else None for name, values in names.items()}
@@ -72,7 +72,7 @@ def priced(row: Mapping[str, Any], cost: CostSettings) -> dict[str, Any]:
 
 
 def _energy(one: Mapping[str, Any]) -> Energy | None:
-    """Measured energy by count, as the series' observations have it."""
+    """Measured energy by count, from the observations of the series."""
     names = ("procs", "energy_j_median", "energy_delay_js_median")
     return Energy.of(*(_column(one["observations"], name) for name in names))
 
@@ -97,7 +97,7 @@ def _energy_rows(found: Energy | None) -> list[dict[str, Any]]:
 
 
 def _counts(one: Mapping[str, Any], max_procs: int | None, cost: CostSettings) -> Floats:
-    """The counts that ran, and those the code can run on between them and up to twice the largest, on the machine."""
+    """The observed counts, and the counts up to twice the largest that code and machine can run."""
     favoured = Favoured.of(one["patterns"])
     sizes = np.array([row["procs"] for row in one["observations"] if row["runtime_s_median"]], np.float64)
     if len(sizes) < 2:
@@ -109,30 +109,34 @@ def _counts(one: Mapping[str, Any], max_procs: int | None, cost: CostSettings) -
     node = favoured.node(cost.procs_per_node) or 1
     found = np.unique(np.concatenate([between, powers, squares, np.maximum(between // node, 1) * node]))
     inside = found[(found >= sizes[0]) & (found <= top)]
-    return np.union1d(sizes, _askable(inside, sizes, cost.procs_per_node, favoured))
+    return np.union1d(sizes, _runnable_counts(inside, sizes, cost.procs_per_node, favoured))
 
 
-def _askable(counts: Floats, sizes: Floats, procs_per_node: int | None, favoured: Favoured) -> Floats:
-    """Runnable counts, within a node and above one each by itself: squares above one may never be whole nodes."""
+def _runnable_counts(counts: Floats, sizes: Floats, procs_per_node: int | None, favoured: Favoured) -> Floats:
+    """The counts that the code can run on, checked within a node and above one separately.
+
+    Square counts above one node need not be whole nodes.
+    """
     is_within = counts <= (procs_per_node or np.inf)
     return np.concatenate([runnable(counts[part], sizes, procs_per_node, favoured) for part in (is_within, ~is_within)])
 
 
 def _answer(one: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], counts: Floats, cost: CostSettings) -> Answer:
-    """The counts worth asking for among `counts`, by predictions `rows` on them; energy where it was measured."""
+    """The recommended ones of `counts`, from the predictions `rows` at them, with measured energy."""
     own = [row for row in rows if row["procs"] in set(counts)]
     measured, reliability = _energy(one), {row["procs"]: row["reliability"] for row in own}
     joules = dict(zip(measured.procs, measured.energy_j, strict=True)) if measured else {}
     energy_j = np.array([joules.get(row["procs"], np.nan) for row in own], np.float64)
     names = ("procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80")
-    found = choices(*(_column(own, name) for name in names), cost, energy_j)
+    procs, runtime_s, low_s, high_s = (_column(own, name) for name in names)
+    found = choices(procs, runtime_s, low_s, high_s, cost, energy_j)
     plain = [_plain(choice) | {"reliability": reliability[choice.procs]} for choice in found]
     frugal = measured.sentence() if measured else ""
     return Answer(plain, [*_sentences(found, counts, reliability), *([frugal] if frugal else [])])
 
 
 def _plain(choice: Choice) -> dict[str, Any]:
-    """A choice with null for unknown."""
+    """The choice in plain values, with null for unknown."""
     known = {name: None if value != value else value for name, value in asdict(choice).items()}  # noqa: PLR0124
     names = {"low_s": "runtime_s_lo80", "high_s": "runtime_s_hi80"}
     whole = None if known["nodes"] is None else int(known["nodes"])
@@ -144,14 +148,14 @@ def _sentences(found: Sequence[Choice], counts: Floats, reliability: Mapping[int
     doubtful = [f"{one.procs:,} ({reliability[one.procs]})" for one in found if reliability[one.procs] != "ok"]
     doubts = [f"Doubtful: {', '.join(doubtful)}."] if doubtful else []
     if len(counts) == 1:
-        return [*lines, "One size tells nothing of others: run on another count before you ask for more.", *doubts]
+        return [*lines, "One size says nothing about others: run on another count before you request more.", *doubts]
     least, most = (f"{int(procs):,}" for procs in (counts[0], counts[-1]))
     compared = f"Counts from {least} to {most} were compared; efficiency is that against {least}."
     return [*lines, *([compared] if found else []), *doubts]
 
 
 def weak_series(tables: Mapping[str, pa.Table], at: Sequence[int]) -> list[dict[str, Any]]:
-    """Per application whose problem_size grows as its processors: its weak scaling, and runtimes `at` counts."""
+    """Weak scaling per application whose problem_size grows with its processors, and its runtimes at counts `at`."""
     if GROUPS.name not in tables:
         return []
     named = {row["group_id"]: (row["application"], row["problem_size"]) for row in tables[GROUPS.name].to_pylist()}
@@ -161,7 +165,7 @@ def weak_series(tables: Mapping[str, pa.Table], at: Sequence[int]) -> list[dict[
 def weak_of(
     named: Mapping[str, tuple[str, str | None]], observed: Sequence[Mapping[str, Any]], at: Sequence[int] = ()
 ) -> list[dict[str, Any]]:
-    """The same of rows of OBSERVATIONS; `named`: by group_id what runs, and its problem size, for those that count."""
+    """Weak scaling from rows of OBSERVATIONS; `named` holds application and problem size by group_id."""
     by_application: dict[str, list[tuple[float, float, float]]] = {}
     for row in observed:
         if row["group_id"] in named:

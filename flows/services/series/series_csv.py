@@ -1,4 +1,4 @@
-"""Runtimes a person measured, as CSV: procs, runtime_s; optionally application, problem_size, series, energy_j."""
+"""Reads measured runtimes from CSV: procs, runtime_s; optionally application, problem_size, series, energy_j."""
 
 import csv
 import difflib
@@ -21,21 +21,21 @@ OPTIONAL = ("application", "problem_size", "series")
 ENERGY = "energy_j"
 _MAX_PROCS = 2**40
 LEAST_S, MOST_S = 1e-9, 1e12
-"""Shorter or longer than any run: beyond these stands a slip, or a number that means "none"."""
+"""Bounds of plausible runtimes; values beyond them are typing errors or codes for "none"."""
 _RUNTIME = f"a runtime in seconds, from {LEAST_S:g} to {MOST_S:g}"
 _SEPARATORS = {";": ";", "\t": "tabs", "|": "|", " ": "blanks"}
 
 
 def read_series(path: Path) -> pa.Table:
-    """OBSERVATIONS, one group per application, problem size and series; several rows of one size are repeats.
+    """OBSERVATIONS with one group per application, problem size and series; rows with equal procs are repeated runs.
 
-    A group's id says in words what it is. InputError names file, line, what was found and what was expected.
+    A group's id lists these values. InputError names file, line, what was found and what was expected.
     """
     return read_series_and_applications(path)[0]
 
 
 def read_series_and_applications(path: Path) -> tuple[pa.Table, dict[str, str]]:
-    """The same, and the application of each group; the file's name where it names none."""
+    """OBSERVATIONS as `read_series`, and the application of each group (the file's name where none is given)."""
     frame = _read(path)
     procs = _numbers(path, frame, "procs", "a whole number of processors, 1 or more")
     runtime_s = _numbers(path, frame, "runtime_s", _RUNTIME)
@@ -45,18 +45,16 @@ def read_series_and_applications(path: Path) -> tuple[pa.Table, dict[str, str]]:
     names, codes = np.unique(_labels(path, frame), return_inverse=True)
     unknown = np.full(len(frame), np.nan)
     energy_j = _energy_j(path, frame)
-    columns = aggregate(
-        codes.astype(np.int64), procs.astype(np.int64), runtime_s, unknown, unknown, energy_j=energy_j
-    )
+    columns = aggregate(codes.astype(np.int64), procs.astype(np.int64), runtime_s, unknown, unknown, energy_j=energy_j)
     table = OBSERVATIONS.build(group_id=[str(names[code]) for code in columns.pop("group_code")], **columns)
     words = frame["application"] if "application" in frame.columns else np.full(len(frame), path.stem, object)
     return table, {str(names[code]): str(word) for code, word in zip(codes, words, strict=True)}
 
 
 def read_series_and_groups(path: Path) -> tuple[pa.Table, pa.Table | None]:
-    """OBSERVATIONS, and GROUPS of the same series where the file has problem sizes; else None.
+    """OBSERVATIONS, and GROUPS of the same series; None instead of GROUPS where the file has no problem sizes.
 
-    An application of GROUPS is the file's application, or the file's name, and its series.
+    An application in GROUPS is the file's application (or the file's name) with its series.
     """
     frame, table = _read(path), read_series(path)
     if "problem_size" not in frame.columns:
@@ -82,7 +80,7 @@ def read_series_and_groups(path: Path) -> tuple[pa.Table, pa.Table | None]:
 
 
 def _energy_j(path: Path, frame: pd.DataFrame) -> np.ndarray:
-    """Joules of each row, NaN where the cell is empty, or where the file has no such column."""
+    """Energy of each row, J; NaN where the cell is empty or the file has no such column."""
     if ENERGY not in frame.columns:
         return np.full(len(frame), np.nan)
     energy_j = pd.to_numeric(frame[ENERGY], errors="coerce").to_numpy(np.float64)
@@ -92,14 +90,14 @@ def _energy_j(path: Path, frame: pd.DataFrame) -> np.ndarray:
 
 
 def applications(observations: pa.Table) -> dict[str, str]:
-    """Group id to application, as read_series has put one into the other, for groups that name one."""
+    """Application by group id, for the ids of `read_series` that name one."""
     groups = observations.column("group_id").unique().to_pylist()
     named = [(group, group.partition(" problem_size=")[0]) for group in groups]
     return {group: application for group, application in named if application.startswith("application=")}
 
 
 def _read(path: Path) -> pd.DataFrame:
-    """The rows as text, by the line each stands in; blank ones left out."""
+    """The rows as text, indexed by line number; blank lines are left out."""
     where, expected = printable(str(path)), f"a CSV with the columns {', '.join(REQUIRED)}"
     text = read_text(path, f"{expected}, in UTF-8")
     if not text.strip():
@@ -130,7 +128,7 @@ def _check_columns(where: str, names: list[str]) -> None:
     if missing:
         _check_separator(where, names)
         near = difflib.get_close_matches(missing[0], names, n=1)
-        hint = f"rename {printable(near[0])} to {missing[0]}" if near else "write its name in the first line"
+        hint = f"rename {printable(near[0])} to {missing[0]}" if near else "name it in the first line"
         found = f"the columns {', '.join(printable(name, 40) for name in names[:12])}"
         raise InputError(f"{where}, line 1", found, f"a column {' and '.join(missing)}", hint)
 
@@ -159,7 +157,7 @@ def _refuse(path: Path, line: int, name: str, found: str, expected: str) -> NoRe
 
 
 def _labels(path: Path, frame: pd.DataFrame) -> np.ndarray:
-    """The words that name each row's series; the file's name where it has none of the optional columns."""
+    """The id of each row's series: its optional columns as text, or the file's name where there are none."""
     given = [name for name in OPTIONAL if name in frame.columns]
     parts = [frame[name].map(lambda value, name=name: f"{name}={value}") for name in given]
     if not parts:
