@@ -86,8 +86,8 @@ def main() -> int:
         return 0
     from functools import partial  # noqa: PLC0415
 
-    from flows.render_scaling import print_scaling  # noqa: PLC0415
-    from flows.scaling import read_all  # noqa: PLC0415
+    from flows.pages.terminal.render_scaling import print_scaling  # noqa: PLC0415
+    from flows.services.series.scaling_errors import read_all  # noqa: PLC0415
     from pipeline.core.evaluate_settings import ScalingSettings  # noqa: PLC0415
     from pipeline.evaluate import evaluate_scaling  # noqa: PLC0415
 

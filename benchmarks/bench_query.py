@@ -21,8 +21,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows import query
-from flows.query import Held, answers, held_in
+from flows.services.query import answers as query
+from flows.services.query.answers import LoadedState, answers, load_state
 from pipeline.core.settings import RunSettings, SiteSettings
 from pipeline.core.store import read_columns, write_table
 from pipeline.core.tables import JOBS, STATE
@@ -78,7 +78,7 @@ def load_s(path: Path) -> float:
     return min(once() for _ in range(3))
 
 
-def warm(held: Held, jobs: list[dict[str, Any]]) -> dict[str, float]:
+def warm(held: LoadedState, jobs: list[dict[str, Any]]) -> dict[str, float]:
     """Seconds a job, one at a time with compiled kernels, and jobs a second in a batch; loading kernels left out."""
     answers(held, jobs[: query.FEW + 1])
     began = time.perf_counter()
@@ -113,7 +113,7 @@ def main() -> int:
         path = load_manifest(Path(scratch) / "out").path("state")
         found |= {"state_bytes": path.stat().st_size, "load_s": load_s(path), **process_s(Path(scratch) / "out")}
         rows = jobs.slice(0, 20_000).select(ASKED).to_pylist()
-        found |= warm(held_in(Path(scratch) / "out", len(rows)), rows)
+        found |= warm(load_state(Path(scratch) / "out", len(rows)), rows)
     print(json.dumps(found) if given.json else "\n".join(f"{name:<18} {value:,.4g}" for name, value in found.items()))
     is_slow = found["process_cpu_s"] > MOST_S or found["warm_job_s"] > MOST_WARM_S
     return int(is_slow or found["batch_jobs_per_s"] < LEAST_JOBS_PER_S)

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from scipy.special import stdtr
 
-from flows.scaling import read_all
+from flows.services.series.scaling_errors import read_all
 from pipeline.core.arrays import Floats
 from pipeline.core.asked import Asked
 from pipeline.core.evaluate_settings import ScalingSettings

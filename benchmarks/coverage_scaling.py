@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from flows.scaling import read_all
+from flows.services.series.scaling_errors import read_all
 from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats
 from pipeline.core.settings import PredictSettings
 from pipeline.predict.average import average

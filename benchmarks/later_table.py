@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from flows.prepare import resolve
+from flows.services.run.prepare import resolve
 from pipeline.clean import clean
 from pipeline.core.settings import RunSettings
 from pipeline.core.store import read_table

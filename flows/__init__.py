@@ -1,5 +1,11 @@
-"""Where Prefect, the terminal and the clock are: the nightly flow, and the command line. Stages are in pipeline/."""
+"""What surrounds the stages of pipeline/: the command line, Prefect, the clock and what people read.
 
-from flows.environment import set_prefect_defaults
+which options has a command?    cli/commands, one file per command
+what does a command do?         services: settings and paths in, tables and plain values out
+what does it print or draw?     pages: terminal, HTML, Markdown
+how does it run under Prefect?  prefect: the only folder that imports Prefect
+"""
+
+from flows.prefect.settings import set_prefect_defaults
 
 set_prefect_defaults()

@@ -12,9 +12,9 @@ Where do I go to ...
     add a scaling law?                          pipeline/laws/: one file, one line in LAWS; its fitter in pipeline/fit/
     change an interval?                         pipeline/predict/intervals.py
     find who writes files?                      pipeline/core/store.py (Parquet), pipeline/publish/ (versions, manifest)
-    answer for one job?                         pipeline/estimate/walltime.py (flows/query.py asks)
+    answer for one job?                         pipeline/estimate/walltime.py (flows/services/query/answers.py asks)
     see how good estimates are?                 pipeline/evaluate/ (backtest.py, and leaks.py against looking ahead)
-    run it under Prefect?                       flows/nightly.py
+    run it under Prefect?                       flows/prefect/nightly.py
 
 Rooms do not import one another; they meet in the tables of core/tables.py. evaluate/
 stands above them, as run.py does. Words are defined in CONTRIBUTING.md.

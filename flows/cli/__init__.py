@@ -1,29 +1,29 @@
-"""The command `walltime`. A plain `walltime query` is answered at once; typer reads all else, and explains options."""
+"""The command `walltime`. A `walltime query` with plain options is answered without typer, which loads slowly."""
 
 import sys
 import warnings
 from typing import Any, NoReturn
 
-from flows.cli.ending import fail, flush, hush
-from flows.environment import set_short_run_defaults
+from flows.cli.exits import exit_silently, fail, flush
+from flows.cli.fast_start import set_fast_start
 from pipeline.core.errors import WalltimeError
 
 
 def __getattr__(name: str) -> Any:
-    """`app`, the command line as typer has it, made when it is asked for."""
+    """`app`, the typer application, made at first use."""
     if name != "app":
         raise AttributeError(f"module {__name__} has no attribute {name}")
-    from flows.cli.commands import app
+    from flows.cli.typer_app import app
 
     return app
 
 
 def main() -> NoReturn:
-    """Run the command line; an expected failure is one sentence on stderr and exit code 2, never a traceback."""
+    """Run the command line. An expected failure is one sentence on stderr and exit code 2, never a traceback."""
     arguments = sys.argv[1:]
     if arguments[:1] == ["query"]:
-        # Before anything large is loaded.
-        set_short_run_defaults()
+        # Before the first large import.
+        set_fast_start()
     if not sys.warnoptions:
         warnings.simplefilter("ignore", FutureWarning)
     try:
@@ -31,9 +31,9 @@ def main() -> NoReturn:
     except WalltimeError as error:
         fail(str(error), error.exit_code)
     except BrokenPipeError:
-        hush()
+        exit_silently()
     except OSError as error:
-        from flows.failures import os_failure
+        from flows.services.files.os_errors import os_failure
 
         fail(str(os_failure(error)), 2)
     except SystemExit:
@@ -43,14 +43,14 @@ def main() -> NoReturn:
 
 def _call(arguments: list[str]) -> NoReturn:
     if arguments[:1] == ["query"]:
-        from flows.cli.plain_query import asked
+        from flows.cli.query_options import plain_question
 
-        question = asked(arguments[1:])
+        question = plain_question(arguments[1:])
         if question is not None:
-            from flows.asking import ask
+            from flows.cli.answer_query import answer_query
 
-            ask(**question)
+            answer_query(**question)
             sys.exit(0)
-    from flows.cli.commands import call
+    from flows.cli.typer_app import call
 
     call(arguments)

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they print about the version."""
+"""Options that several commands share."""
 
 from typing import Annotated
 
@@ -15,7 +15,7 @@ def _print_version(value: bool) -> None:
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")]
 Node = Annotated[
-    int | None, typer.Option("--procs-per-node", min=1, help="Processors of a node: whole nodes are charged.")
+    int | None, typer.Option("--procs-per-node", min=1, help="Processors per node; whole nodes are charged.")
 ]
 Rate = Annotated[float | None, typer.Option("--rate", min=0, help="Price of a processor-hour, in any currency.")]
 Version = Annotated[

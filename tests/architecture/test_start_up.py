@@ -9,7 +9,7 @@ import pytest
 import typer.main
 
 from flows.cli import app
-from flows.cli.plain_query import READ, asked
+from flows.cli.query_options import OPTIONS, plain_question
 from pipeline.core.settings import RunSettings, SiteSettings
 from pipeline.core.version import code_version
 from pipeline.estimate.stage import learn_state
@@ -63,16 +63,16 @@ finally:
 def test_plain_options_of_a_query_are_read_as_typer_reads_them() -> None:
     command = typer.main.get_command(app).commands["query"]
     options = {option: one.name for one in command.params for option in one.opts} | {"--json": "json"}
-    assert {option: name for option, (name, _) in READ.items()} | {"--json": "json"} == {
+    assert {option: name for option, (name, _) in OPTIONS.items()} | {"--json": "json"} == {
         option: name for option, name in options.items() if option != "--help"
     }
     values = {"--procs": ["8", "08", "999999999999999"]}
-    for option in READ:
+    for option in OPTIONS:
         for value in values.get(option, ["u1", "a b", "0", "é'", "1-04:00:00", "a=b", ".."]):
             for words in ([option, value, "--json"], [f"{option}={value}"]):
                 with command.make_context("query", list(words)) as context:
                     told = {name: one for name, one in context.params.items() if one not in (None, False)}
-                assert {"published": Path("out")} | asked(words) == told, words
+                assert {"published": Path("out")} | plain_question(words) == told, words
 
 
 @pytest.mark.parametrize(
@@ -82,4 +82,4 @@ def test_plain_options_of_a_query_are_read_as_typer_reads_them() -> None:
      ["--user", "a", "--user", "b"], ["--json", "--json"], ["--user", "a\x1b"], ["--"]],
 )  # fmt: skip
 def test_what_is_not_plain_is_left_to_typer(words: list[str]) -> None:
-    assert asked(words) is None
+    assert plain_question(words) is None

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from flows.plain import plain
-from flows.render_run import print_summary
-from flows.reporting import _weak
-from flows.run_words import none_is_ok, template_words
-from flows.series_page import series_page
-from flows.summary import summarize
+from flows.pages.html.application_pages import _weak
+from flows.pages.html.series_page import series_page
+from flows.pages.terminal.render_run import print_summary
+from flows.services.published.run_notes import template_sentences, unreliability_note
+from flows.services.published.summary import summarize
+from flows.services.run.plain_run import run_and_publish
 from pipeline.core.store import read_table
 from pipeline.core.tables import JOBS, OBSERVATIONS
 from pipeline.publish import load_manifest
@@ -51,7 +51,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings = "procs_per_node = 4\nprice_per_proc_hour = 0.5\n"
     config = f"logs = ['{folder / 'dump.txt'}']\noutput_dir = '{folder / 'out'}'\n[site]\nname = 'here'\n{settings}"
     (folder / "site.toml").write_text(config)
-    plain(str(folder / "site.toml"))
+    run_and_publish(str(folder / "site.toml"))
     return folder / "out"
 
 
@@ -113,7 +113,7 @@ def test_every_group_is_answered_where_nothing_is_asked_and_one_by_its_id(publis
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [(("--user", "adam"), "one that is there, as ada"), (("--queue", "long"), "leave it out"),
+    [(("--user", "adam"), "an existing value, such as ada"), (("--queue", "long"), "leave it out"),
      (("--user", "bob", "--application", "solver"), "no group with application solver and user bob together"),
      (("--rate", "-1"), "--rate")],
 )  # fmt: skip
@@ -125,7 +125,7 @@ def test_what_is_not_there_is_said_in_one_sentence(
 
 
 def test_nothing_reliable_is_said_everywhere(published: Path, tmp_path: Path, walltime: Walltime) -> None:
-    sentence = none_is_ok(load_manifest(published))
+    sentence = unreliability_note(load_manifest(published))
     assert sentence.startswith("No prediction is ok: ") and sentence.count("rows)") == 2
     assert "group.template" in sentence and "problem_size_rules" in sentence
     assert walltime("report", published, "--out", tmp_path).code == 0
@@ -170,9 +170,9 @@ def test_the_summary_says_which_template_why_and_which_came_second(
     shown, rows = capfd.readouterr().out, summary["templates"]
     chosen = next(row["template"] for row in rows if row["is_chosen"])
     words = f"Jobs are grouped by {chosen}: fewer than 200 later jobs tell templates apart: the default."
-    assert template_words(rows) == words and words in shown and shown.count("grouped by") == 1
+    assert template_sentences(rows) == words and words in shown and shown.count("grouped by") == 1
     assert chosen in walltime("show", published, "templates").out
     best = sorted(rows, key=lambda row: not row["is_chosen"])
     compared = [row | {"error_later": place / 10, "score": 0.1} for place, row in enumerate(best)]
-    assert f" The runner-up is {best[1]['template']} (error on later jobs 0.1 log s, " in template_words(compared)
-    assert template_words([]) == ""
+    assert f" The runner-up is {best[1]['template']} (error on later jobs 0.1 log s, " in template_sentences(compared)
+    assert template_sentences([]) == ""

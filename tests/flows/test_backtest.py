@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow.csv
 import pytest
 
-from flows.methods import METHODS
+from flows.services.backtest import methods
+from flows.services.backtest.methods import METHODS
 from pipeline.core.store import read_table
 from pipeline.core.tables import BACKTEST
 from tests.flows.support import SAMPLES, Outcome
@@ -93,7 +94,7 @@ def test_no_method_of_the_registry_looks_ahead(config: Path, tmp_path: Path, wal
 def test_a_method_that_looks_ahead_is_one_sentence(
     config: Path, walltime: Walltime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(__import__("flows.methods").methods.ESTIMATORS, "request", lambda past, _: _own(past))
+    monkeypatch.setitem(methods.ESTIMATORS, "request", lambda past, _: _own(past))
     shown = walltime("backtest", config, "--plain", "--check-leaks")
     assert (shown.code, shown.out) == (2, "") and "request: it looks ahead" in shown.err
     assert shown.err.count("walltime:") == 1 and "Traceback" not in shown.err

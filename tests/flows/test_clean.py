@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.clean_page import toml_text
+from flows.pages.html.clean_page import toml_text
 from pipeline.core.settings import parse_settings
 from pipeline.core.store import read_table, write_table
 from pipeline.core.tables import BURSTS, EFFECT, JOBS, UNREADABLE

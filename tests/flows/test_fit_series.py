@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.reporting import page_name
-from flows.series import fit_and_predict, series_as_dicts, with_curves
-from flows.series_page import series_page
+from flows.pages.html.application_pages import page_name
+from flows.pages.html.series_page import series_page
+from flows.services.series.fitted_series import fit_and_predict, series_as_dicts, with_curves
 from pipeline.core.store import read_table
 from pipeline.core.tables import FITS, OBSERVATIONS, PREDICTIONS, SCALABILITY
 from tests.flows.support import Outcome

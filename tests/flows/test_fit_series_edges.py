@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.render import number
+from flows.pages.terminal.render import number
 from tests.flows.support import Outcome
 
 Walltime = Callable[..., Outcome]

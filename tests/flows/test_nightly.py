@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from flows.progress import Moment, listening
+from flows.services.progress import StageEvent, listening
 from pipeline.core.store import read_metadata, read_table
 from pipeline.core.tables import FITS
 from pipeline.publish import load_manifest
@@ -65,11 +65,11 @@ def test_a_run_by_adepts_own_search_publishes_fits_never_better_than_the_exact_o
 
 
 def test_the_second_run_does_no_work_again(config: Path, tmp_path: Path) -> None:
-    from flows.nightly import nightly
+    from flows.prefect.nightly import nightly
 
     states: list[list[str]] = []
     for _ in range(2):
-        moments: list[Moment] = []
+        moments: list[StageEvent] = []
         with listening(moments.append):
             nightly(str(config))
         assert [moment.stage for moment in moments[::2]] == [*(step.name for step in STEPS), "publish"]
@@ -79,12 +79,12 @@ def test_the_second_run_does_no_work_again(config: Path, tmp_path: Path) -> None
 
 
 def test_a_changed_setting_redoes_what_depends_on_it(config: Path, tmp_path: Path) -> None:
-    from flows.nightly import nightly
+    from flows.prefect.nightly import nightly
 
     nightly(str(config))
     first = load_manifest(tmp_path / "out")
     config.write_text(config.read_text() + "[predict]\nreach = 2.0\n")
-    moments: list[Moment] = []
+    moments: list[StageEvent] = []
     with listening(moments.append):
         nightly(str(config))
     states = {moment.stage: moment.state for moment in moments}
@@ -100,7 +100,7 @@ def test_a_changed_setting_redoes_what_depends_on_it(config: Path, tmp_path: Pat
 def test_every_stage_leaves_an_artifact_and_one_task(config: Path) -> None:
     from prefect.client.orchestration import get_client
 
-    from flows.nightly import nightly
+    from flows.prefect.nightly import nightly
 
     state = nightly(str(config), return_state=True)
     with get_client(sync_client=True) as client:
@@ -128,7 +128,7 @@ def test_published_tables_open_without_this_project(config: Path, tmp_path: Path
 
 
 def test_a_failed_flow_is_failed_for_prefect_too(config: Path, tmp_path: Path) -> None:
-    from flows.nightly import nightly
+    from flows.prefect.nightly import nightly
 
     (tmp_path / "empty.swf").write_bytes(b"")
     state = nightly(str(config), logs=[str(tmp_path / "empty.swf")], return_state=True)

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from flows.durations import kibibytes, seconds
-from flows.query import answers, held_in
-from flows.render_query import span
+from flows.pages.terminal.render_query import span
+from flows.services.quantities import kibibytes, seconds
+from flows.services.query.answers import answers, load_state
 from pipeline.core.errors import InputError
 from pipeline.core.settings import RunSettings, SiteSettings
 from pipeline.core.store import find_row, read_columns
@@ -154,19 +154,19 @@ def test_a_batch_answers_as_single_questions_do(published: Path, tmp_path: Path,
 
 
 @pytest.mark.parametrize(
-    ("header", "name", "ids", "n_untold"),
+    ("header", "name", "ids", "n_empty"),
     [("job_id,user", "job_id", ["7_1", "x", None], 0), ("user,ID", "ID", ["u1", "u2", "u3"], 1),
      ("JobID,id", "id", ["u1", "u2", "u3"], 3), ("account,user", "row", [1, 2, 3], 0)],
 )  # fmt: skip
 def test_a_batch_names_each_answer_s_job(
-    published: Path, tmp_path: Path, walltime: Walltime, header: str, name: str, ids: list[object], n_untold: int
+    published: Path, tmp_path: Path, walltime: Walltime, header: str, name: str, ids: list[object], n_empty: int
 ) -> None:
     batch, out = tmp_path / "jobs.csv", tmp_path / "answers.parquet"
     batch.write_text(f"{header}\n7_1,u1\n\nx,u2\n ,u3\n")
     lines = walltime("query", "--from", published, "--batch", batch, "--json").out.splitlines()
     assert [json.loads(line)[name] for line in lines] == ids
     shown = walltime("query", "--from", published, "--batch", batch, "--out", out)
-    untold = f"; {n_untold} without any value, answered as an unknown job" if n_untold else ""
+    note = f"; {n_empty} without any value, answered as an unknown job" if n_empty else ""
     assert shown.out == f"Wrote the answers to 3 jobs (lines: 1 blank left out{untold}) of {batch} to {out}\n"
     assert pq.read_table(out).column(name).to_pylist() == ids
     quiet = walltime("query", "--from", published, "--batch", batch, "--out", out, "--json")
@@ -179,8 +179,8 @@ def test_many_questions_get_the_answers_of_few(published: Path) -> None:
         {"user": f"u{n % 14}", "application": f"a{n % 6}", "procs": 1 + n % 9, "requested_s": 600.0 * (1 + n % 5)}
         for n in range(301)
     ]
-    many = answers(held_in(published, len(rows)), rows)
-    few = answers(held_in(published), rows[:100])
+    many = answers(load_state(published, len(rows)), rows)
+    few = answers(load_state(published), rows[:100])
     assert [quantiles(one) for one in many[:100]] == [quantiles(one) for one in few]
 
 
@@ -190,8 +190,8 @@ def test_many_questions_get_the_answers_of_few(published: Path) -> None:
         ("user,colour\nu1,red\n", "found columns colour, expected columns of user"),
         ("user,procs\nu1\n", "line 2: found 1 values, expected 2"),
         ("user,procs\nu1,many\n", "line 2: found --procs many: no number of processors"),
-        ("user,requested\nu1,240\n", "line 2: found --requested 240: no time with its unit"),
-        ("requested,requested_s\n1h,3600\n", "two columns that tell the same"),
+        ("user,requested\nu1,240\n", "line 2: found --requested 240: no time with a unit"),
+        ("requested,requested_s\n1h,3600\n", "two columns with the same meaning"),
         ("", "an empty file"),
         ("user,requested_s\nu1,nan\n", "no number above 0"),
     ],
@@ -211,12 +211,12 @@ def test_what_cannot_be_answered_is_one_sentence(published: Path, tmp_path: Path
     batch.write_text("user\nu1\n")
     refused = [
         (("--from", tmp_path / "none"), "manifest.json: found no such file"),
-        (("--from", published, "--requested", "240"), "found no time with its unit"),
-        (("--from", published, "--requested", "\x1b[31m"), "found no time with its unit"),
-        (("--from", published, "--memory", "4"), "found no size with its unit"),
+        (("--from", published, "--requested", "240"), "found no time with a unit"),
+        (("--from", published, "--requested", "\x1b[31m"), "found no time with a unit"),
+        (("--from", published, "--memory", "4"), "found no size with a unit"),
         (("--from", published, "--memory", "4G", "--mem-per-cpu", "1G"), "one of the two"),
         (("--from", published, "--procs", "0"), "Invalid value"),
-        (("--from", published, "--at", "1970-01-02"), "or later, as what is known reaches until then"),
+        (("--from", published, "--at", "1970-01-02"), "or later, where the known log ends"),
         (("--from", published, "--at", "soon"), "expected a date as in"),
         (("--from", published, "--out", tmp_path / "a.csv"), "expected a file of jobs"),
         (("--from", published, "--batch", batch, "--user", "u1"), "--user beside it"),
@@ -266,14 +266,14 @@ def test_times_with_units(text: str, expected: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "4", "04:00", "h", "-4h", "4h-", "0s", "nan", "1e3s", "4 h", "9" * 400 + "d"])
 def test_times_that_could_mean_two_things_or_nothing(text: str) -> None:
-    with pytest.raises(InputError, match="no time with its unit"):
+    with pytest.raises(InputError, match="no time with a unit"):
         seconds(text, "--requested")
 
 
 @pytest.mark.parametrize(("text", "expected"), [("4G", 4 * 1024**2), ("512m", 512 * 1024), ("1.5TiB", 1.5 * 1024**3)])
 def test_sizes_with_units(text: str, expected: float) -> None:
     assert kibibytes(text, "--memory") == expected
-    with pytest.raises(InputError, match="no size with its unit"):
+    with pytest.raises(InputError, match="no size with a unit"):
         kibibytes(text[:-1].rstrip("GmiTB"), "--memory")
 
 

@@ -2,9 +2,9 @@
 
 import pyarrow as pa
 
-from flows.backtest_page import page_of
-from flows.backtesting import Tried
-from flows.render_backtest import print_tried
+from flows.pages.html.backtest_page import page_of
+from flows.pages.terminal.render_backtest import print_backtest
+from flows.services.backtest.backtesting import BacktestResult
 from pipeline.core.settings import BacktestSettings, RunSettings
 from pipeline.core.tables import BACKTEST
 from pipeline.evaluate import backtest
@@ -13,10 +13,10 @@ from tests.unit.evaluate.estimators import last_two, log, nobody, request
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e]]>"
 
 
-def tried(name: str, n_jobs: int = 300) -> Tried:
+def tried(name: str, n_jobs: int = 300) -> BacktestResult:
     methods = {"request": request, "last_two": last_two, "nobody": nobody}
     table, report = backtest(log(n_jobs), RunSettings(), methods, name)
-    return Tried(name, table, report, {"request": 0.1})
+    return BacktestResult(name, table, report, {"request": 0.1})
 
 
 def test_a_hostile_name_is_text() -> None:
@@ -45,6 +45,6 @@ def test_a_log_of_two_jobs_has_a_page_too() -> None:
 
 
 def test_what_is_printed_of_a_hostile_log_steers_no_terminal(capsys: object) -> None:
-    print_tried([tried(HOSTILE)], "size", {})
+    print_backtest([tried(HOSTILE)], "size", {})
     shown = capsys.readouterr().out  # type: ignore[attr-defined]
     assert "\x1b[31m" not in shown and "\\x1b[31m" in shown and "last_two *" in shown

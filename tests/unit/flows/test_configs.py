@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from flows.prepare import find_logs
+from flows.services.run.prepare import find_logs
 from pipeline.core.errors import ConfigError, InputError
 from pipeline.core.flags import Flag
 from pipeline.core.settings import RunSettings, load_settings, parse_settings

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.environment import set_prefect_home
+from flows.prefect.settings import set_prefect_home
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.failures import naming, os_failure, read_text
+from flows.services.files.os_errors import naming_path, os_failure, read_text
 from pipeline.core.errors import InputError
 
 
@@ -33,7 +33,7 @@ def test_a_path_through_a_file_names_that_file(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_named() -> None:
-    with pytest.raises(OSError) as caught, naming(Path("out")):
+    with pytest.raises(OSError) as caught, naming_path(Path("out")):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert str(os_failure(caught.value)).startswith("out: found a full disk")
 

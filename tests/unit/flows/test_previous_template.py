@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.plain import plain
-from flows.prepare import prepare
+from flows.services.run.plain_run import run_and_publish
+from flows.services.run.prepare import prepare
 from pipeline.publish import load_manifest
 
 TRAPS = Path(__file__).parents[3] / "data_samples" / "traps.swf"
@@ -23,7 +23,7 @@ def config(tmp_path: Path) -> Path:
 
 def test_the_choice_is_handed_to_the_next_run_over_other_logs(config: Path) -> None:
     assert prepare(config)[0].previous_template == ""
-    plain(str(config))
+    run_and_publish(str(config))
     first = load_manifest(config.parent / "out")
     again, _ = prepare(config)
     assert (again.previous_template, again.run_id) == ("", first.run_id)
@@ -31,14 +31,14 @@ def test_the_choice_is_handed_to_the_next_run_over_other_logs(config: Path) -> N
         log.write("99999 999999 0 5 1 -1 -1 1 60 -1 1 1 1 1 1 1 -1 -1\n")
     later, _ = prepare(config)
     assert later.previous_template == "user+application+requested_memory"
-    plain(str(config))
+    run_and_publish(str(config))
     repeated, _ = prepare(config)
     assert repeated.previous_template == later.previous_template
     assert repeated.run_id == load_manifest(config.parent / "out").run_id != first.run_id
 
 
 def test_a_list_or_another_site_has_no_previous_choice(config: Path) -> None:
-    plain(str(config))
+    run_and_publish(str(config))
     (config.parent / "log.swf").write_bytes(TRAPS.read_bytes() + b"; changed\n")
     assert prepare(config)[0].previous_template != ""
     assert prepare(config, site="elsewhere")[0].previous_template == ""

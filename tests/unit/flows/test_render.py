@@ -7,7 +7,8 @@ import math
 import pytest
 from rich.console import Console
 
-from flows.render import grid, number, pairs, print_json, report_table, say
+from flows.pages.terminal.json_out import print_json
+from flows.pages.terminal.render import grid, number, pairs, report_table, say
 from pipeline.core.report import Report, Tally
 
 HOSTILE = "[bold red]x[/bold red] \x1b[31m\x07 \u202e [link=file:///etc]a[/link]"
@@ -71,8 +72,8 @@ def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
 def test_patterns_of_a_run_are_shown_as_advice_and_never_as_control_characters(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from flows.render import console
-    from flows.render_run import _patterns
+    from flows.pages.terminal.render import console
+    from flows.pages.terminal.render_run import _patterns
 
     words = "Beyond 16 processors it runs longer, not shorter: ask for no more."
     found = [{"label": f"user u\x1b[31m{row}", "words": words} for row in range(7)]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.series_csv import read_series
+from flows.services.series.series_csv import read_series
 from pipeline.core.errors import InputError
 
 

@@ -9,7 +9,7 @@ import pytest
 
 RUN = """
 import subprocess, sys, time
-from flows.server_guard import watch
+from flows.prefect.server_guard import watch
 server = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], stdout=subprocess.DEVNULL)
 guard = watch(server.pid)
 print(server.pid, flush=True)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.work import find_step, keep_step, remember, working
+from flows.services.run.work_folder import find_step, keep_step, record_run, work_folder
 from pipeline.core.report import Report, Tally
 from pipeline.core.tables import FITS
 from pipeline.run import STEPS
@@ -46,7 +46,7 @@ def test_another_run_may_have_kept_the_same_step(tmp_path: Path) -> None:
 
 
 def test_a_failed_first_run_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), working(tmp_path / "a/b/out") as work:
+    with pytest.raises(RuntimeError), work_folder(tmp_path / "a/b/out") as work:
         (work / ".draft-x-1").mkdir()
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
@@ -54,13 +54,13 @@ def test_a_failed_first_run_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_failed_run_leaves_its_finished_steps_and_success_prunes(tmp_path: Path) -> None:
     def run(run_id: str, *names: str) -> None:
-        with working(tmp_path / "out") as work:
+        with work_folder(tmp_path / "out") as work:
             for name in names:
                 if not (work / name).exists():
                     keep(work / name)
             if run_id == "failed":
                 raise RuntimeError
-            remember(work, run_id, [work / name for name in names])
+            record_run(work, run_id, [work / name for name in names])
 
     def there() -> set[str]:
         return {path.name for path in (tmp_path / "out/work").iterdir() if path.is_dir()}
@@ -77,9 +77,9 @@ def test_a_failed_run_leaves_its_finished_steps_and_success_prunes(tmp_path: Pat
 
 
 def test_runs_beside_each_other_leave_the_others_drafts_alone(tmp_path: Path) -> None:
-    with working(tmp_path / "out") as work:
+    with work_folder(tmp_path / "out") as work:
         (work / ".draft-fit-k-1").mkdir()
-        with working(tmp_path / "out"):
+        with work_folder(tmp_path / "out"):
             pass
         assert (work / ".draft-fit-k-1").exists()
     assert not (tmp_path / "out").exists()

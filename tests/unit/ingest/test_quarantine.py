@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli.quarantine import quarantine
-from flows.ingesting import write_jobs
+from flows.cli.commands.quarantine import quarantine
+from flows.services.logs.ingesting import write_jobs
 from pipeline.core.errors import InputError
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.store import read_table

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.live import reading, window_of
+from flows.services.logs.sacct_window import log_sources, time_window
 from pipeline.core.errors import ConfigError, InputError
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.ingest import READERS, ingest
@@ -208,15 +208,15 @@ def test_a_window_that_ends_before_it_begins_is_refused(fake: Fake) -> None:
 
 
 def test_dates_are_of_the_sites_zone() -> None:
-    assert window_of("2026-01-01", "2026-07-01T12:00", "Europe/Stockholm", 7, 0) == Window(1767222000, 1782900000)
-    assert window_of("2026-01-01T00:00:00+00:00", None, "Europe/Stockholm", 7, 1767225601) == Window(
+    assert time_window("2026-01-01", "2026-07-01T12:00", "Europe/Stockholm", 7, 0) == Window(1767222000, 1782900000)
+    assert time_window("2026-01-01T00:00:00+00:00", None, "Europe/Stockholm", 7, 1767225601) == Window(
         1767225600, 1767225601
     )
-    assert window_of(None, None, "UTC", 7, 8 * 86400) == Window(86400, 8 * 86400)
+    assert time_window(None, None, "UTC", 7, 8 * 86400) == Window(86400, 8 * 86400)
     with pytest.raises(InputError, match="--since: found 'yesterday'"):
-        window_of("yesterday", None, "UTC", 7, 0)
+        time_window("yesterday", None, "UTC", 7, 0)
     with pytest.raises(ConfigError, match=r"site\.timezone"):
-        window_of("2026-01-01", None, "Mars/Olympus", 7, 0)
+        time_window("2026-01-01", None, "Mars/Olympus", 7, 0)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_dates_are_of_the_sites_zone() -> None:
     ],
 )
 def test_files_or_live_but_not_both(paths: list[str], is_live: bool, since: str | None, sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence), reading(paths, is_live, since, None, SITE, IngestSettings()):
+    with pytest.raises(InputError, match=sentence), log_sources(paths, is_live, since, None, SITE, IngestSettings()):
         pass
 
 

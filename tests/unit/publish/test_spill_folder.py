@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 OWNER = """
 import sys, time
 from pathlib import Path
-from flows.signals import unwinding_on_signals
+from flows.services.files.ending_signals import unwinding_on_signals
 from pipeline.publish.spill_folder import spill_folder
 with unwinding_on_signals(), spill_folder(Path(sys.argv[1])) as folder:
     (folder / "0.arrow").write_bytes(b"rows")

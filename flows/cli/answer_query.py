@@ -1,0 +1,74 @@
+"""`walltime query` once its options are read: which question they ask, and who prints the answer."""
+
+import sys
+from pathlib import Path
+
+from flows.pages.terminal.json_out import print_json, print_json_lines
+from pipeline.core.errors import InputError
+from pipeline.core.text import printable
+
+
+def answer_query(
+    published: Path = Path("out"), *, batch: Path | None = None, out: Path | None = None, key_file: Path | None = None,
+    json: bool = False, memory: str | None = None, mem_per_cpu: str | None = None, procs: int | None = None,
+    **texts: str | None,
+) -> None:  # fmt: skip
+    """Answer one job or a file of jobs on stdout.
+
+    `texts` are the job's other options by name, None where not given. InputError for options that exclude each other.
+    """
+    options = texts | {"memory": memory, "mem_per_cpu": mem_per_cpu, "procs": None if procs is None else str(procs)}
+    given = {name: text for name, text in options.items() if text is not None}
+    if memory is not None and mem_per_cpu is not None:
+        raise InputError("--memory", "--mem-per-cpu beside it", "one of the two")
+    if batch is not None and given:
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise InputError("--batch", f"{named} beside it", "these as columns of the file")
+    if batch is None and out is not None:
+        raise InputError("--out", "no --batch beside it", "a file of jobs")
+    if batch is None:
+        _answer_one(published, given, key_file, as_json=json)
+    else:
+        _answer_batch(published, batch, out, key_file, as_json=json)
+
+
+# Modules are imported once the options are known to be right, and rich only where a table is printed.
+
+
+def _answer_one(published: Path, given: dict[str, str], key_file: Path | None, *, as_json: bool) -> None:
+    from flows.services.query.answers import answer
+    from flows.services.query.batch import job_of
+
+    found = answer(published, job_of(given), key_file)
+    if as_json:
+        print_json(found)
+        return
+    from flows.pages.terminal.render_query import print_answer
+
+    print_answer(found)
+
+
+def _answer_batch(published: Path, path: Path, out: Path | None, key_file: Path | None, *, as_json: bool) -> None:
+    from flows.services.files.table_files import check_suffix
+    from flows.services.query.answer_file import write_rows
+    from flows.services.query.answers import answers, facts_of, load_state
+    from flows.services.query.batch import answer_rows, describe_batch, read_batch
+
+    if out is not None:
+        check_suffix(out)
+    batch = read_batch(path)
+    loaded = load_state(published, len(batch.jobs))
+    rows = answer_rows(batch, answers(loaded, batch.jobs, key_file))
+    if out is not None:
+        write_rows(out, rows)
+    described = f"{describe_batch(batch)} of {printable(str(path), 1000)}"
+    if out is not None:
+        # With --json stdout holds nothing but the answers.
+        stream = sys.stderr if as_json else sys.stdout
+        print(f"Wrote the answers to {described} to {printable(str(out), 1000)}", file=stream)
+    if as_json:
+        print_json_lines(rows)
+    elif out is None:
+        from flows.pages.terminal.render_query import print_rows
+
+        print_rows(rows, facts_of(loaded), described)

@@ -1,0 +1,23 @@
+"""`walltime report`: pages on how each application of a published run scales."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.cli.options import Node, Rate
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="The folder to which a run has published.")]
+Out = Annotated[Path, typer.Option("--out", metavar="PAGES", help="The folder for index.html and the pages.")]
+
+
+def report(folder: Folder, out: Out, procs_per_node: Node = None, rate: Rate = None) -> None:
+    """Draw a page per application: its runs, predicted curves with intervals, recommended counts and next runs."""
+    from flows.pages.html.application_pages import write_pages
+    from flows.pages.terminal.render import console, say
+    from flows.services.published.advice import cost_of_run
+    from pipeline.publish import load_manifest
+
+    manifest = load_manifest(folder)
+    pages = write_pages(manifest, out, cost_of_run(manifest, procs_per_node, rate))
+    console().print(f"Wrote {len(pages) - 1} pages, listed in {say(pages[0], 1000)}", soft_wrap=True)

@@ -1,0 +1,98 @@
+"""`walltime run`: all steps from logs to published tables."""
+
+import resource
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from flows.cli.options import Json
+
+Config = Annotated[
+    Path, typer.Argument(metavar="CONFIG", readable=False, help="A TOML file; configs/swf.toml is an example.")
+]
+Logs = Annotated[
+    list[str] | None,
+    typer.Option("--log", metavar="PATH", help="A log or glob to read instead of the config's; repeatable."),
+]
+Site = Annotated[
+    str | None, typer.Option("--site", metavar="NAME", help="The cluster's name, instead of the config's.")
+]
+Out = Annotated[
+    str | None, typer.Option("--out", metavar="DIR", help="The folder to publish to, instead of the config's.")
+]
+Plain = Annotated[
+    bool, typer.Option("--plain", help="Run without Prefect: same tables, steps in memory, no step reused.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print only errors.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Also show Prefect's own log.")]
+
+
+def run(
+    config: Config,
+    log: Logs = None,
+    site: Site = None,
+    out: Out = None,
+    plain: Plain = False,
+    json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Read logs, fit, predict, and publish the tables as Parquet."""
+    from flows.pages.terminal.json_out import print_json
+    from flows.pages.terminal.render_run import print_summary
+
+    began = time.monotonic()
+    manifest = _call(config, log or [], site, out, plain=plain, quiet=quiet, verbose=verbose)
+    if quiet and not json:
+        return
+    summary = _summary(manifest, began) | {"config": str(config)}
+    if json:
+        print_json(summary)
+    else:
+        print_summary(summary)
+
+
+def _call(
+    config: Path, logs: list[str], site: str | None, out: str | None, *, plain: bool, quiet: bool, verbose: bool
+) -> Path:
+    from flows.pages.terminal.render_run import showing_progress
+    from flows.services.progress import listening
+    from pipeline.run import STEPS
+
+    arguments = {"config": str(config), "logs": logs, "site": site, "output_dir": out}
+    if quiet:
+        return _run_plain(arguments) if plain else _run_flow(arguments, verbose=verbose)
+    with showing_progress(len(STEPS) + 1) as listener, listening(listener):
+        return _run_plain(arguments) if plain else _run_flow(arguments, verbose=verbose)
+
+
+def _run_plain(arguments: dict[str, Any]) -> Path:
+    from flows.services.run.plain_run import run_and_publish
+
+    return Path(run_and_publish(**arguments))
+
+
+def _run_flow(arguments: dict[str, Any], *, verbose: bool) -> Path:
+    from flows.prefect.session import prefect_session
+    from flows.services.run.prepare import resolve
+
+    settings, _ = resolve(Path(arguments["config"]), arguments["logs"], arguments["site"], arguments["output_dir"])
+    with prefect_session(Path(settings.output_dir), verbose=verbose, instead="`walltime run --plain`"):
+        from flows.prefect.nightly import nightly
+
+        return Path(nightly(**arguments))
+
+
+def _summary(manifest: Path, began: float) -> dict[str, Any]:
+    from flows.services.published.summary import summarize
+
+    summary = summarize(manifest)
+    folder = Path(summary["tables"]["predictions"]).parent
+    return summary | {
+        "output_dir": str(manifest.parent),
+        "folder": str(folder),
+        "seconds": time.monotonic() - began,
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }

@@ -1,0 +1,34 @@
+"""`walltime show`: the published tables and their rows."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.cli.options import Json
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="The folder to which a run has published.")]
+Table = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="The table to show; default: the list of tables.")]
+Where = Annotated[
+    str | None, typer.Option("--where", metavar="SQL", help='A condition on the columns, as in "procs > 64".')
+]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="Number of rows to show.")]
+
+
+def show(folder: Folder, table: Table = None, where: Where = None, limit: Limit = 20, json: Json = False) -> None:
+    """Show what a run has published: its manifest, or the rows of a table."""
+    from flows.pages.terminal.json_out import print_json
+    from flows.pages.terminal.render_browse import print_manifest, print_rows
+    from flows.services.published.browse import manifest_facts, table_rows
+    from pipeline.core.errors import InputError
+    from pipeline.publish import load_manifest
+
+    manifest = load_manifest(folder)
+    if table is None:
+        if where is not None:
+            raise InputError("--where", "no table beside it", "a table to look in, as in DIR jobs --where ...")
+        facts = manifest_facts(manifest)
+        print_json(facts) if json else print_manifest(facts)
+        return
+    found = table_rows(manifest, table, where, limit)
+    print_json(found) if json else print_rows(found)

@@ -1,0 +1,61 @@
+"""The typer application. Each command imports its services when it is called, so that --help starts fast."""
+
+import sys
+from typing import Any, NoReturn
+
+import typer
+
+from flows.cli.commands.advice import advice
+from flows.cli.commands.backtest import backtest
+from flows.cli.commands.clean import clean
+from flows.cli.commands.columns import columns
+from flows.cli.commands.evaluate_scaling import evaluate_scaling
+from flows.cli.commands.fit_series import fit_series
+from flows.cli.commands.ingest import ingest
+from flows.cli.commands.inspect import inspect
+from flows.cli.commands.quarantine import quarantine
+from flows.cli.commands.query import query
+from flows.cli.commands.report import report
+from flows.cli.commands.run import run
+from flows.cli.commands.search_templates import search_templates
+from flows.cli.commands.show import show
+from flows.cli.exits import fail
+from flows.cli.options import Version
+
+app = typer.Typer(
+    name="walltime",
+    help="Mines a cluster's accounting log and tells its scheduler, with an interval, how long a job will run.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+# The base class of typer's usage errors, which typer does not export.
+_UsageError: Any = typer.BadParameter.__base__
+
+for command in (
+    run, ingest, inspect, quarantine, clean, fit_series, evaluate_scaling, report, query, advice, backtest, show,
+    search_templates, columns,
+):  # fmt: skip
+    app.command()(command)
+
+
+@app.callback()
+def _common(version: Version = False) -> None:
+    """Mines a cluster's accounting log and tells its scheduler, with an interval, how long a job will run."""
+
+
+def call(arguments: list[str]) -> NoReturn:
+    """Run the command that the arguments name, and exit; errors that the command raises pass through."""
+    try:
+        sys.exit(app(arguments, prog_name="walltime", standalone_mode=False))
+    except _UsageError as error:
+        _misused(error)
+
+
+def _misused(error: Any) -> NoReturn:
+    """Exit with one sentence on the wrong option and a pointer to --help; without arguments, with the whole help."""
+    if not error.ctx or "NoArgs" in type(error).__name__:
+        error.show()
+        sys.exit(error.exit_code)
+    fail(f"{error.format_message().rstrip('.')}; {error.ctx.command_path} --help explains.", error.exit_code)

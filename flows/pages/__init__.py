@@ -1,0 +1,1 @@
+"""What a person reads: tables on a terminal, pages of HTML, Markdown for Prefect."""

@@ -1,0 +1,1 @@
+"""Pages of HTML that need no network, and the plots on them."""

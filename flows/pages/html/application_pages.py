@@ -1,0 +1,104 @@
+"""Writes the pages of a published run: one per application, and their index."""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows.pages.html.series_page import index_page, series_page
+from flows.services.files.os_errors import naming_path
+from flows.services.files.table_files import write_page
+from flows.services.published.advice import cost_of_run
+from flows.services.published.run_notes import compared_templates, unreliability_note
+from flows.services.series.fitted_series import series_as_dicts
+from flows.services.series.series_answers import weak_of, with_published_answer
+from pipeline.core.store import read_table
+from pipeline.core.tables import FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
+from pipeline.core.text import printable
+from pipeline.predict.cost import CostSettings
+from pipeline.publish import Manifest
+
+SERIES_A_PAGE = 50
+MIN_SIZES = 2
+UNNAMED = "jobs of no known application"
+
+
+def write_pages(manifest: Manifest, folder: Path, cost: CostSettings | None = None) -> list[Path]:
+    """Write a page per application with a group of two sizes or a weak-scaling series, and index.html.
+
+    Returns the path of index.html, then those of the pages. A page lists groups that gain from processors first, then
+    those with most jobs, and says how many it omits. Without `cost` nodes and prices are those of the run's settings.
+    """
+    cost = cost or cost_of_run(manifest)
+    kinds = (OBSERVATIONS, PATTERNS, FITS, PREDICTIONS, SCALABILITY)
+    tables = {kind.name: read_table(manifest.path(kind.name), kind) for kind in kinds}
+    every = _by_application(manifest, set(tables[SCALABILITY.name].column("group_id").to_pylist()))
+    weak = {name: _weak(groups, tables[OBSERVATIONS.name]) for name, groups in every.items()}
+    drawn = {name: [group for group in groups if group["n_sizes"] >= MIN_SIZES] for name, groups in every.items()}
+    by_application = {name: groups for name, groups in drawn.items() if groups or weak[name]}
+    doubt = unreliability_note(manifest)
+    with naming_path(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    pages = {name: folder / page_name(name) for name in sorted(by_application, key=_natural)}
+    for name, path in pages.items():
+        shown = _shown(by_application[name], tables, cost)
+        write_page(path, series_page(name, shown, len(by_application[name]), weak=weak[name], doubt=doubt))
+    index = folder / "index.html"
+    listed = [(name, path.name, len(by_application[name])) for name, path in pages.items()]
+    write_page(index, index_page(manifest.site, listed, compared_templates(manifest), doubt))
+    return [index, *pages.values()]
+
+
+def _by_application(manifest: Manifest, gaining: set[str]) -> dict[str, list[dict[str, Any]]]:
+    """The groups by application: those that gain from processors first, then in falling order of jobs."""
+    groups = read_table(manifest.path(GROUPS.name), GROUPS).to_pylist()
+    found: dict[str, list[dict[str, Any]]] = {}
+    for group in sorted(groups, key=lambda row: (row["group_id"] not in gaining, -row["n_jobs"], row["group_id"])):
+        found.setdefault(group["application"] or UNNAMED, []).append(group)
+    return found
+
+
+def _natural(name: str) -> list[tuple[bool, int, str]]:
+    """A sort key in which 9 comes before 10."""
+    return [
+        (not part.isdecimal(), int(part[:18]) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)
+    ]
+
+
+def page_name(application: str) -> str:
+    """The file name of an application: its letters and digits, and a digest, since names may differ in other signs only."""
+    plain = re.sub(r"[^a-z0-9]+", "-", application.lower()).strip("-")[:40]
+    digest = hashlib.sha256(application.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{plain or 'application'}-{digest}.html"
+
+
+def _shown(
+    groups: Sequence[Mapping[str, Any]], tables: Mapping[str, pa.Table], cost: CostSettings
+) -> list[dict[str, Any]]:
+    labels = {group["group_id"]: group["label"] for group in groups[:SERIES_A_PAGE]}
+    chosen = {name: table.filter(_is_in(table, list(labels))) for name, table in tables.items()}
+    series = {one["series"]: one for one in series_as_dicts(chosen)}
+    return [
+        with_published_answer(series[group], cost) | {"series": printable(label, 300)}
+        for group, label in labels.items()
+        if group in series
+    ]
+
+
+def _weak(groups: Sequence[Mapping[str, Any]], observations: pa.Table) -> list[dict[str, Any]]:
+    """Weak-scaling series of an application: its groups that differ only in problem size."""
+    sized = [group for group in groups if group["problem_size"] is not None]
+    named = {
+        group["group_id"]: (group["label"].replace(f"problem_size={group['problem_size']}", "").strip(),
+                            group["problem_size"])
+        for group in sized
+    }  # fmt: skip
+    return weak_of(named, observations.filter(_is_in(observations, list(named))).to_pylist())
+
+
+def _is_in(table: pa.Table, names: list[str]) -> pa.ChunkedArray:
+    return pc.is_in(table.column("group_id").cast(pa.string()), pa.array(names, pa.string()))

@@ -1,0 +1,90 @@
+"""The plots of the backtest's page: error by month and by size, coverage by month and by quantile."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedFormatter, FixedLocator, PercentFormatter
+
+from flows.pages.html.drawing import COLOURS, panel, styled, to_svg
+
+Row = Mapping[str, Any]
+QUANTILES_PCT = (10, 50, 80, 90, 95, 99)
+DRAWN = 8
+"""Number of methods drawn, each in its own colour; the others are in the tables only."""
+
+
+def plots(rows: Sequence[Row], methods: Sequence[str]) -> dict[str, str]:
+    """SVG by name from one log's rows of BACKTEST; `methods` best first. Empty plots are left out."""
+    shown = methods[:DRAWN]
+    drawers: dict[str, Callable[[], str | None]] = {
+        "month_error": lambda: _by_part(rows, shown, "month", "mae_over_mean"),
+        "size_error": lambda: _by_part(rows, shown, "size", "mae_over_mean"),
+        "month_80": lambda: _by_part(rows, shown, "month", "coverage_80", nominal=0.80),
+        "month_q95": lambda: _by_part(rows, shown, "month", "coverage_q95", nominal=0.95),
+        "quantiles": lambda: _quantiles(rows, shown),
+    }
+    with styled():
+        drawn = {name: draw() for name, draw in drawers.items()}
+    return {name: svg for name, svg in drawn.items() if svg is not None}
+
+
+def colour_of(place: int) -> str:
+    """The CSS variable of the method at this rank."""
+    return "best" if place == 0 else f"m{place}"
+
+
+def _by_part(
+    rows: Sequence[Row], methods: Sequence[str], part: str, figure_name: str, nominal: float | None = None
+) -> str | None:
+    own = [row for row in rows if row["part"] == part and row[figure_name] is not None]
+    # Months are sorted by time; sizes already come in rising order.
+    values = list(dict.fromkeys(row["part_value"] for row in own))
+    values = sorted(values) if part == "month" else values
+    if not values:
+        return None
+    figure, axes = panel(2.5)
+    for place, method in reversed(list(enumerate(methods))):
+        at = {row["part_value"]: row[figure_name] for row in own if row["estimator"] == method}
+        _line(axes, place, [at.get(value, np.nan) for value in values])
+    if nominal is not None:
+        axes.axhline(nominal, color=COLOURS["ink"], linewidth=0.8, linestyle=(0, (5, 3)))
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        axes.set_ylim(top=1.0)
+    else:
+        axes.set_ylim(bottom=0.0)
+    _name_ticks(axes, values)
+    return to_svg(figure)
+
+
+def _line(axes: Axes, place: int, values: Sequence[float]) -> None:
+    width = 2.0 if place == 0 else 1.0
+    colour = COLOURS[colour_of(place)]
+    axes.plot(range(len(values)), values, color=colour, linewidth=width, marker="o", markersize=width + 1.2)
+
+
+def _name_ticks(axes: Axes, names: Sequence[str]) -> None:
+    step = max(1, len(names) // 14)
+    places = list(range(0, len(names), step))
+    axes.xaxis.set_major_locator(FixedLocator(places))
+    axes.xaxis.set_major_formatter(FixedFormatter([names[place] for place in places]))
+    axes.set_xlim(-0.5, len(names) - 0.5)
+
+
+def _quantiles(rows: Sequence[Row], methods: Sequence[str]) -> str | None:
+    """The share of jobs under each quantile less its nominal share, in percentage points."""
+    whole = {row["estimator"]: row for row in rows if row["part"] == "all"}
+    drawn = [method for method in methods if whole[method]["coverage_80"] is not None]
+    if not drawn:
+        return None
+    figure, axes = panel(2.3)
+    width = 0.8 / len(drawn)
+    for nth, method in enumerate(drawn):
+        off = [100 * whole[method][f"coverage_q{q}"] - q for q in QUANTILES_PCT]
+        places = np.arange(len(QUANTILES_PCT)) + (nth - (len(drawn) - 1) / 2) * width
+        axes.bar(places, off, width * 0.9, color=COLOURS[colour_of(methods.index(method))])
+    axes.axhline(0, color=COLOURS["ink"], linewidth=0.8)
+    _name_ticks(axes, [f"{q}% quantile" for q in QUANTILES_PCT])
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:+.0f}")
+    return to_svg(figure)

@@ -1,0 +1,107 @@
+"""Draws SVG for pages of HTML; the colours are the page's CSS variables.
+
+Importing matplotlib is slow, so this module is imported only to draw.
+"""
+
+import io
+import logging
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib as mpl
+from markupsafe import escape
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pipeline.core.text import printable
+
+WIDTH_IN = 10.4
+
+_CSS = (
+    "ink", "muted", "line", "kept", "suspect", "flurry", "probe", "cron", "site", "other", "best", "wash",
+    *(f"m{place}" for place in range(8)),
+)  # fmt: skip
+COLOURS = {name: f"#0a0b{place:02x}" for place, name in enumerate(_CSS)}
+"""Placeholders by CSS variable: in the finished SVG each colour is replaced by its variable."""
+
+_STYLE: Any = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "walltime",
+    "text.parse_math": False,
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "text.color": COLOURS["ink"],
+    "axes.edgecolor": COLOURS["line"],
+    "axes.labelcolor": COLOURS["muted"],
+    "xtick.color": COLOURS["line"],
+    "ytick.color": COLOURS["line"],
+    "xtick.labelcolor": COLOURS["muted"],
+    "ytick.labelcolor": COLOURS["muted"],
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "grid.color": COLOURS["line"],
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "ytick.major.size": 0,
+    "hatch.linewidth": 0.7,
+}  # fmt: skip
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """A context in which matplotlib uses the style of the pages and ignores the user's settings."""
+    # Its messages on cached fonts and missing glyphs do not concern the user.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    with warnings.catch_warnings(), mpl.rc_context():
+        warnings.simplefilter("ignore")
+        mpl.rcdefaults()
+        mpl.rcParams.update(_STYLE)
+        yield
+
+
+def panel(height_in: float, left: float = 0.055, right: float = 0.985) -> tuple[Figure, Axes]:
+    """An empty figure as wide as the page, and its axes."""
+    figure = Figure(figsize=(WIDTH_IN, height_in))
+    axes = figure.subplots()
+    figure.subplots_adjust(left=left, right=right, top=1 - 0.1 / height_in, bottom=0.4 / height_in)
+    return figure, axes
+
+
+def short(value: float, _: object) -> str:
+    """The label of a count on an axis."""
+    return f"{value / 1e6:,g} M" if value >= 1e7 else f"{value:,.0f}"
+
+
+def to_svg(figure: Figure, titles: Mapping[str, str] | None = None) -> str:
+    """The figure as SVG to embed in HTML; `titles` are tooltips by group id."""
+    drawn = io.StringIO()
+    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    figure.savefig(drawn, format="svg", transparent=True, metadata=nothing)
+    svg = drawn.getvalue()
+    svg = re.sub(r"(?s)<style.*?</style>", "", svg[svg.index("<svg") :])
+    # Only inside tags: the text between them comes from the log and has no unescaped `<` or `>`.
+    svg = re.sub(r"<[^>]*>", lambda tag: _tag_on_page(tag[0]), svg)
+    for gid, title in (titles or {}).items():
+        tooltip = f"<title>{escape(printable(title, 500))}</title>"
+        svg = re.sub(rf'(<g id="{gid}(?:-jobs)?">)', rf"\g<1>{_literal(tooltip)}", svg)
+    return re.sub(r'<g id="[^"]*"', "<g", svg)
+
+
+def _literal(text: str) -> str:
+    """The text as a replacement of `re.sub` that stands for itself."""
+    return text.replace("\\", r"\\")
+
+
+def _tag_on_page(tag: str) -> str:
+    """A tag with the page's colours and font, without a fixed size, with coordinates to a hundredth of a point."""
+    for name, stand_in in COLOURS.items():
+        tag = tag.replace(stand_in, f"var(--{name})")
+    if tag.startswith("<svg"):
+        return re.sub(r' (?:width|height)="[^"]*"', "", tag).replace("<svg", '<svg role="img"')
+    return re.sub(r"(\.\d\d)\d+", r"\1", tag.replace(" font-family: 'DejaVu Sans';", ""))

@@ -1,0 +1,120 @@
+"""What `walltime query` prints."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flows.pages.terminal.render import console, grid, number, plain_number, say
+from flows.services.quantities import instant
+
+PERCENT = (10, 50, 80, 90, 95, 99)
+
+
+def print_answer(found: Mapping[str, Any]) -> None:
+    """Print the estimate, its quantiles, the past jobs they rest on, and the errors on this log."""
+    out = console()
+    out.print(f"[bold]{span(found['runtime_s'])}[/bold] is the expected runtime of such a job (median).")
+    rows = [
+        (f"{q}%", number(found[f"runtime_s_q{q}"]), say(span(found[f"runtime_s_q{q}"])), _share(found[f"held_q{q}"]))
+        for q in PERCENT
+    ]
+    out.print(grid("", ("jobs done by then", "s", "", "kept so far"), rows))
+    for sentence in explanation(found):
+        out.print(say(sentence, 500))
+
+
+def print_rows(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], account: str) -> None:
+    """Print the answers to a batch as a table, a description of the batch, and the errors on this log."""
+    out = console()
+    names = list(rows[0]) if rows else []
+    texts = sum(not name.startswith(("runtime_s", "n_", "is_known")) for name in names)
+    cells = [[plain_number(row[name]) for name in names] for row in rows]
+    out.print(grid("", names, cells, texts=texts))
+    out.print(say(f"{account}. {accuracy(facts)}", 2000))
+
+
+def explanation(found: Mapping[str, Any]) -> list[str]:
+    """Sentences on the past jobs that the answer rests on, and on the errors on this log."""
+    sentences = [_basis(found), *_unusual(found), accuracy(found), _age(found)]
+    if found["is_usual_procs"]:
+        sentences.insert(
+            0, f"--procs is not given: the answer is for {found['procs']:,}, the usual count of similar jobs."
+        )
+    requested_s = found["job"].get("requested_s")
+    if requested_s:
+        share = found["runtime_s_q95"] / requested_s
+        sentences.append(f"95% of such jobs need at most {share:.0%} of the requested {span(requested_s)}.")
+    if found["fit"]:
+        sentences.append(_fit(found["fit"]))
+    return [*sentences, *found["notes"]]
+
+
+def accuracy(facts: Mapping[str, Any]) -> str:
+    """A sentence on the errors and coverage of the method on this log."""
+    return (
+        f"On this log the method {facts['method']} has a mean absolute error of {facts['mae_over_mean']:.0%} of the "
+        f"mean runtime, and its q95 held {facts['held_q95']:.1%}, of the last {facts['n_scored']:,} jobs that ended."
+    )
+
+
+def _basis(found: Mapping[str, Any]) -> str:
+    everybody = f"{_jobs(found['n_everybody'])} of all submitters with the same application and requested time"
+    column = next((name for name in ("user", "account", "user_group") if found["job"].get(name)), None)
+    who = f"{column} {found['job'][column]}" if column else ""
+    if not column:
+        return f"No submitter is given: the answer rests on the jobs of all submitters, among them {everybody}."
+    if not found["is_known"]:
+        return f"The log does not know {who}: the answer rests on the jobs of all submitters, among them {everybody}."
+    of_program = f", {found['n_program']:,} of them of this application" if found["n_program"] else ""
+    return (
+        f"It rests on {_jobs(found['n_submitter'])} of {who} that ended{of_program}, {found['n_kind']:,} of any "
+        f"application with the same requested time and processors, and on {everybody}."
+    )
+
+
+def _unusual(found: Mapping[str, Any]) -> list[str]:
+    """A warning where the submitter has never requested a time near this one; else nothing."""
+    if not found["is_unusual_request"]:
+        return []
+    least, most = span(found["least_requested_s"]), span(found["most_requested_s"])
+    requested = least if least == most else f"{least} to {most}"
+    # On first thirds 80% intervals of such longer requests held 54 to 74%, of shorter ones 77 to 83%.
+    doubt = (
+        "the answer assumes a longer runtime, and its quantiles are too low"
+        if (found["job"]["requested_s"] > found["most_requested_s"])
+        else "the answer assumes no longer runtime"
+    )
+    return [
+        f"This request is unusual: none of the submitter's {_jobs(found['n_remembered'])} compared requested half "
+        f"to twice as much. They requested {requested} and took {span(found['usual_runtime_s'])} in the median; {doubt}."
+    ]
+
+
+def _jobs(count: int) -> str:
+    return f"{count:,} job{'' if count == 1 else 's'}"
+
+
+def _age(found: Mapping[str, Any]) -> str:
+    ends = f"The known log ends at {instant(found['as_of_s'])}"
+    return (
+        f"{ends}, {span(found['age_s'])} before the submit." if found["age_s"] else f"{ends}, the assumed submit time."
+    )
+
+
+def _fit(fit: Mapping[str, Any]) -> str:
+    described = f"{fit['template']} ({fit['method']}, {fit['n_jobs']:,} jobs at {fit['n_sizes']} sizes)"
+    doubt = "" if fit["reliability"] == "ok" else f", doubtful: {fit['reliability']}"
+    return f"The scalability fit of {described} predicts {span(fit['runtime_s'])} on this many processors{doubt}."
+
+
+def _share(share: float) -> str:
+    return f"{share:.1%}"
+
+
+def span(seconds: float | None) -> str:
+    """A duration with a fitting unit: 42 s, 5 min, 3.2 h, 2.1 d."""
+    if seconds is None:
+        return "unknown"
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if abs(seconds) >= 2 * length:
+            return f"{seconds / length:,.1f} {unit}"
+    return f"{seconds:,.0f} s"

@@ -1,0 +1,95 @@
+"""The nightly run as a Prefect flow: one task per step, which reads Parquet, calls one stage and writes Parquet.
+
+Tasks pass paths, never tables. A finished step is reused by our own key (inputs, settings, code) and not by Prefect's
+cache, which would miss a change in the stages' source. A run makes about a dozen tasks, because the embedded API
+stalls at thousands. No server is needed: without PREFECT_API_URL Prefect starts a temporary one.
+"""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from prefect import flow, get_run_logger, task
+from prefect.artifacts import create_markdown_artifact
+from prefect.cache_policies import NO_CACHE
+
+from flows.pages.markdown import facts_markdown, report_markdown
+from flows.prefect.server_guard import guard_embedded_server
+from flows.services.progress import running_stage
+from flows.services.run.prepare import prepare
+from flows.services.run.publishing import publish_run
+from flows.services.run.work_folder import StepResult, find_step, keep_step, record_run, work_folder
+from pipeline.core.report import Report
+from pipeline.core.store import read_table
+from pipeline.core.text import printable
+from pipeline.publish import load_manifest
+from pipeline.run import KINDS, PUBLISHED, STEPS, Run, Step, step_key
+
+guard_embedded_server()
+
+_STEPS = {step.name: step for step in STEPS}
+
+
+@flow(name="nightly", retries=0, persist_result=False)
+def nightly(config: str, logs: list[str] | None = None, site: str | None = None, output_dir: str | None = None) -> str:
+    """Run every step over the config's logs and publish the tables; returns the path of the manifest.
+
+    `config` is the path of a TOML file; `logs` (paths or globs), `site` and `output_dir` override it.
+    """
+    run, folder = prepare(Path(config), logs or (), site, output_dir)
+    get_run_logger().info("run %s over %s", run.run_id, ", ".join(printable(label) for label in run.log_labels))
+    with work_folder(folder) as work:
+        results = _run_steps(run, work)
+        with running_stage("publish"):
+            tables = {name: str(path) for result in results for name, path in result.tables.items()}
+            reports = [result.report.as_dict() for result in results]
+            manifest = publish_tables(run, {name: tables[name] for name in PUBLISHED}, reports, str(folder))
+        record_run(work, run.run_id, [result.folder for result in results])
+    return manifest
+
+
+def _run_steps(run: Run, work: Path) -> list[StepResult]:
+    results: list[StepResult] = []
+    keys: dict[str, str] = {}
+    paths: dict[str, str] = {}
+    for step in STEPS:
+        key = step_key(step, run, [keys[name] for name in step.reads])
+        named = run_step.with_options(name=step.name, task_run_name=step.name)
+        with running_stage(step.name) as stage:
+            reads = {name: paths[name] for name in step.reads}
+            result, stage.is_reused = named(step.name, run, reads, str(work / f"{step.name}-{key}"))
+            stage.report = result.report
+        results.append(result)
+        keys |= dict.fromkeys(step.writes, key)
+        paths |= {name: str(path) for name, path in result.tables.items()}
+    return results
+
+
+@task(retries=0, persist_result=False, cache_policy=NO_CACHE)
+def run_step(name: str, run: Run, reads: Mapping[str, str], folder: str) -> tuple[StepResult, bool]:
+    """Run one step, or reuse its stored result; returns the result, and whether it was reused."""
+    step = _STEPS[name]
+    found = find_step(Path(folder), step)
+    result = found or _call_stage(step, run, reads, Path(folder))
+    get_run_logger().info("%s: %s", "reused" if found else "written", result.folder)
+    create_markdown_artifact(report_markdown(result.report), key=f"walltime-{name}", description=f"Report of {name}")
+    return result, found is not None
+
+
+def _call_stage(step: Step, run: Run, reads: Mapping[str, str], folder: Path) -> StepResult:
+    inputs = [read_table(Path(reads[name]), KINDS[name]) for name in step.reads]
+    *tables, report = step.call(run, *inputs)
+    return keep_step(folder, dict(zip(step.writes, tables, strict=True)), report.check())
+
+
+@task(name="publish", task_run_name="publish", retries=0, persist_result=False, cache_policy=NO_CACHE)
+def publish_tables(run: Run, tables: Mapping[str, str], reports: list[dict[str, Any]], output_dir: str) -> str:
+    """Publish the tables of a run; returns the path of the manifest."""
+    staged = {name: Path(path) for name, path in tables.items()}
+    path = publish_run(run, staged, [Report.from_dict(plain) for plain in reports], Path(output_dir), int(time.time()))
+    manifest = load_manifest(path.parent)
+    rows: dict[str, object] = {"run": manifest.run_id, "site": manifest.site, "code": manifest.code}
+    rows |= {f"{name} (rows)": entry.rows for name, entry in manifest.tables.items()}
+    create_markdown_artifact(facts_markdown("Published", rows), key="walltime-summary", description="Published tables")
+    return str(path)

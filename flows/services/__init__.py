@@ -1,0 +1,1 @@
+"""What each command does, without a terminal: settings and paths in, tables and plain values out."""

@@ -1,0 +1,1 @@
+"""Backtests of estimates and of published predictions."""

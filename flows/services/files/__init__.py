@@ -1,0 +1,1 @@
+"""Files that a person names: configs, tables, and the errors of the system."""

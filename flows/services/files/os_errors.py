@@ -1,0 +1,72 @@
+"""Turns errors of the operating system into one sentence: where, found, expected, what to do."""
+
+import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pipeline.core.errors import InputError
+from pipeline.core.text import printable
+from pipeline.publish.spill_folder import PREFIX as SPILL_PREFIX
+
+_ELSEWHERE = "choose another path"
+_SENTENCES = {
+    errno.ENOTDIR: ("a file where a folder is needed", "a folder", _ELSEWHERE),
+    errno.EEXIST: ("a file where a folder is needed", "a folder", _ELSEWHERE),
+    errno.EISDIR: ("a folder", "a file", "give the path of one"),
+    errno.ENOENT: ("no such file or folder", "an existing one", "check the path"),
+    errno.EACCES: ("no permission to use it", "a path that you may use", "change its permissions, or " + _ELSEWHERE),
+    errno.EPERM: ("no permission to use it", "a path that you may use", "change its permissions, or " + _ELSEWHERE),
+    errno.EROFS: ("a read-only disk", "a place that can be written", _ELSEWHERE),
+    errno.ENOSPC: ("a full disk", "room to write", "free some, or " + _ELSEWHERE),
+    errno.EDQUOT: ("a disk quota used up", "room to write", "free some, or " + _ELSEWHERE),
+    errno.ENAMETOOLONG: ("a name that is too long", "a shorter one", _ELSEWHERE),
+}
+_DRAFTS = (re.compile(r"\.(.+)\.\d+\.draft"), re.compile(r"\.(?:draft|dropped)-(.+)-\d+"))
+
+
+def os_failure(error: OSError) -> InputError:
+    """The error as an InputError that names the user's path instead of a draft's."""
+    message = (error.strerror or str(error)).rstrip(".").lower()
+    found, expected, do = _SENTENCES.get(error.errno or 0, (message, "a path that can be used", _ELSEWHERE))
+    path = _user_path(Path(str(error.filename))) if error.filename else None
+    if path is not None and error.errno == errno.ENOTDIR:
+        path = next((parent for parent in path.parents if parent.is_file()), path)
+    return InputError(printable(str(path), 1000) if path else "a file", found, expected, do)
+
+
+def _user_path(path: Path) -> Path:
+    parts: list[str] = []
+    for part in path.parts:
+        if part.startswith(SPILL_PREFIX):
+            break
+        match = next((match for draft in _DRAFTS if (match := draft.fullmatch(part))), None)
+        parts.append(match[1] if match else part)
+    return Path(*parts)
+
+
+@contextmanager
+def naming_path(path: Path) -> Iterator[None]:
+    """Add `path` to an OSError that names no file, such as that of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno:
+            error.filename = str(path)
+        raise
+
+
+def read_text(path: Path, expected: str) -> str:
+    """The text of a file; InputError where it cannot be read or is not UTF-8."""
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(printable(str(path)), "no such file", expected, "give the path of one") from None
+    except OSError as error:
+        failure = os_failure(error)
+        raise InputError(printable(str(path)), failure.found, expected, failure.do) from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        found = f"bytes that are no UTF-8 (the first is 0x{error.object[error.start]:02x})"
+        raise InputError(f"{printable(str(path))}, line {line}", found, expected, "save it as UTF-8") from None

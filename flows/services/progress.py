@@ -1,0 +1,64 @@
+"""Events of a run's stages, passed to a listener: a progress bar, plain lines, or none."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pipeline.core.report import Report
+
+State = Literal["started", "done", "reused"]
+
+
+@dataclass(frozen=True, slots=True)
+class StageEvent:
+    """A stage started or ended; the report is set once it is done."""
+
+    stage: str
+    state: State
+    seconds: float = 0.0
+    report: Report | None = None
+
+
+Listener = Callable[[StageEvent], None]
+
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def listening(listener: Listener | None) -> Iterator[None]:
+    """Pass the stage events of the runs inside to `listener`."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+@dataclass(slots=True)
+class Stage:
+    """A running stage; set `is_reused` and `report` before it ends."""
+
+    name: str
+    is_reused: bool = False
+    report: Report | None = None
+    began: float = field(default_factory=time.monotonic)
+
+
+@contextmanager
+def running_stage(name: str) -> Iterator[Stage]:
+    """Notify the listener that a stage starts and, unless it raises, that it is done."""
+    notify(StageEvent(name, "started"))
+    stage = Stage(name)
+    yield stage
+    state: State = "reused" if stage.is_reused else "done"
+    notify(StageEvent(name, state, time.monotonic() - stage.began, stage.report))
+
+
+def notify(event: StageEvent) -> None:
+    """Pass an event to the listener, if there is one."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(event)

@@ -1,0 +1,123 @@
+"""What `walltime advice` does: the matching groups of a published run, and the recommended counts of each."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows.services.published.run_notes import unreliability_note
+from flows.services.query.answers import load_state
+from flows.services.query.job_names import as_ingested
+from flows.services.series.series_answers import with_published_answer
+from pipeline.core.errors import InputError
+from pipeline.core.store import read_table
+from pipeline.core.tables import GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS
+from pipeline.core.text import printable
+from pipeline.predict.cost import CostSettings
+from pipeline.publish import Manifest
+
+MOST_GROUPS = 5
+"""Matching groups to list, those with most jobs; the others are only counted."""
+
+_SHOWN = ("group_id", "label", "n_jobs", "n_sizes")
+
+
+def cost_of_run(manifest: Manifest, procs_per_node: int | None = None, rate: float | None = None) -> CostSettings:
+    """Processors per node and price of a processor-hour: as given, else from the run's settings."""
+    site = manifest.settings.get("site", {})
+    return CostSettings(
+        site.get("procs_per_node") if procs_per_node is None else procs_per_node,
+        site.get("price_per_proc_hour") if rate is None else rate,
+    )
+
+
+def advised_groups(
+    manifest: Manifest, wanted: Mapping[str, str], cost: CostSettings, key_file: Path | None = None
+) -> dict[str, Any]:
+    """Recommended counts per group with the wanted values, in plain values and sentences; most jobs first.
+
+    `wanted` holds values by column of GROUPS, as stored there or as a user writes them. InputError where no group
+    matches.
+    """
+    groups = read_table(manifest.path(GROUPS.name), GROUPS)
+    found = _matching(manifest, groups, wanted, key_file)
+    order = np.argsort(-found.column("n_jobs").to_numpy(), kind="stable")
+    shown = found.take(pa.array(order[:MOST_GROUPS]))
+    rows = {kind.name: _rows(manifest, kind, shown) for kind in (OBSERVATIONS, PATTERNS, PREDICTIONS)}
+    return {
+        "site": manifest.site,
+        "run_id": manifest.run_id,
+        "procs_per_node": cost.procs_per_node,
+        "rate": cost.rate,
+        "n_groups": found.num_rows,
+        "groups": [_recommended(group, rows, cost) for group in shown.select(list(_SHOWN)).to_pylist()],
+        "notes": [sentence for sentence in (unreliability_note(manifest),) if sentence],
+    }
+
+
+def _recommended(
+    group: Mapping[str, Any], rows: Mapping[str, Mapping[str, list[dict[str, Any]]]], cost: CostSettings
+) -> dict[str, Any]:
+    own = {name: found.get(group["group_id"], []) for name, found in rows.items()}
+    answered = with_published_answer(own, cost)
+    return dict(group) | {name: answered[name] for name in ("answer", "choices", "energy")}
+
+
+def _rows(manifest: Manifest, kind: Any, groups: pa.Table) -> dict[str, list[dict[str, Any]]]:
+    """Rows of a table by group, of these groups, in order of procs where the table has them."""
+    table = read_table(manifest.path(kind.name), kind)
+    ids = groups.column("group_id").cast(pa.string()).combine_chunks()
+    grouped: dict[str, list[dict[str, Any]]] = {}
+    found = table.filter(pc.is_in(table.column("group_id").cast(pa.string()), ids)).to_pylist()
+    for row in sorted(found, key=lambda row: row.get("procs", 0)):
+        grouped.setdefault(row["group_id"], []).append(row)
+    return grouped
+
+
+def _matching(manifest: Manifest, groups: pa.Table, wanted: Mapping[str, str], key_file: Path | None) -> pa.Table:
+    """The groups with all wanted values. Names are compared as written, then as ingest would store them."""
+    empty = [name for name in wanted if groups.column(name).null_count == groups.num_rows]
+    if empty:
+        template = next(iter(groups.column("template").to_pylist()), "nothing")
+        found = f"groups by {template}, which {empty[0]} does not tell apart"
+        raise InputError(f"--{empty[0].replace('_', '-')}", found, "values of these columns", "leave it out")
+    found = _filtered(groups, wanted)
+    if not found.num_rows and set(wanted) - {"group_id"}:
+        found = _filtered(groups, _ingested(manifest, wanted, key_file))
+    if not found.num_rows:
+        raise InputError("walltime advice", *_no_match(groups, wanted))
+    return found
+
+
+def _ingested(manifest: Manifest, wanted: Mapping[str, str], key_file: Path | None) -> dict[str, str]:
+    state = load_state(manifest.root).state
+    job = as_ingested(state, manifest.settings, key_file)(wanted)
+    return {name: str(job[name]) for name in wanted}
+
+
+def _filtered(groups: pa.Table, wanted: Mapping[str, str]) -> pa.Table:
+    for name, value in wanted.items():
+        groups = groups.filter(pc.equal(groups.column(name).cast(pa.string()), value))
+    return groups
+
+
+def _no_match(groups: pa.Table, wanted: Mapping[str, str]) -> tuple[str, str]:
+    """The first wanted value that no group has, and the nearest values of its column."""
+    for name, value in wanted.items():
+        known = sorted({str(one) for one in groups.column(name).to_pylist() if one is not None})
+        if value not in known:
+            near = difflib.get_close_matches(value, known, n=3, cutoff=0.4) or known[:3]
+            expected = f"an existing value, such as {', '.join(printable(one, 60) for one in near)}"
+            return f"no group whose {name} is {printable(value, 60)}", expected
+    pairs = " and ".join(f"{name} {printable(value, 60)}" for name, value in wanted.items())
+    return f"no group with {pairs} together", "values that one group has"
+
+
+def omitted_groups_line(found: Sequence[Any], n_all: int) -> str:
+    """A line on the matching groups that are not listed; empty where all are."""
+    left = n_all - len(found)
+    return f"{left:,} more groups match; name more of their values, or --group ID." if left > 0 else ""

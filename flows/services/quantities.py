@@ -1,0 +1,73 @@
+"""Parses durations, sizes, counts and instants from command lines and files; an ambiguous text is refused."""
+
+import re
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from pipeline.core.errors import ConfigError, InputError
+from pipeline.core.text import printable
+
+_UNIT_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
+_PARTS = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
+_UNIT_KIB = {"k": 1.0, "m": 1024.0, "g": 1024.0**2, "t": 1024.0**3}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmgt])(?:i?b)?")
+_CLOCK = re.compile(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d)")
+
+
+def seconds(text: str, option: str) -> float:
+    """Seconds of 4h, 1h30m, 2d, 90s or 1-04:00:00; InputError otherwise: a bare number has no unit."""
+    plain = text.strip().lower()
+    found = 0.0
+    if clock := _CLOCK.fullmatch(plain):
+        days, hours, minutes, rest = (int(part or 0) for part in clock.groups())
+        found = days * 86_400.0 + hours * 3_600 + minutes * 60 + rest
+    elif re.fullmatch(rf"(?:{_PARTS.pattern})+", plain):
+        found = sum(float(number) * _UNIT_S[unit] for number, unit in _PARTS.findall(plain))
+    if not 0 < found < float("inf"):
+        raise InputError(f"{option} {printable(text)}", "no time with a unit", "a time as in 4h, 1h30m or 04:00:00")
+    return found
+
+
+def kibibytes(text: str, option: str) -> float:
+    """Kibibytes of 512M, 4G or 1.5TiB; InputError otherwise: a bare number has no unit."""
+    found = _SIZE.fullmatch(text.strip().lower())
+    if not found or float(found[1]) == 0:
+        raise InputError(f"{option} {printable(text)}", "no size with a unit", "a size as in 512M or 4G")
+    return float(found[1]) * _UNIT_KIB[found[2]]
+
+
+def processor_counts(text: str | None, option: str) -> list[int]:
+    """Processor counts of a text as in 64,128, each once in rising order, none for None; InputError otherwise."""
+    words = [word.strip() for word in (text or "").split(",") if word.strip()]
+    wrong = [word for word in words if not word.isascii() or not word.isdigit() or not 1 <= int(word[:20]) <= 2**40]
+    if wrong or (text is not None and not words):
+        found = printable(wrong[0]) if wrong else "nothing"
+        raise InputError(option, found, "processor counts of 1 or more, joined by commas, as in 64,128")
+    return sorted({int(word) for word in words})
+
+
+def instant_s(option: str, text: str, timezone: str) -> int:
+    """UTC epoch seconds of an ISO date or instant, in `timezone` where it names no zone; InputError or ConfigError."""
+    try:
+        instant = datetime.fromisoformat(text)
+        zoned = instant if instant.tzinfo else instant.replace(tzinfo=_zone(timezone))
+        return int(zoned.astimezone(UTC).timestamp())
+    except (ValueError, OverflowError):
+        raise InputError(option, f"'{printable(text)}'", "a date as in 2026-01-31 or 2026-01-31T08:00") from None
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (OSError, KeyError, ValueError):
+        raise ConfigError("site.timezone", f"'{printable(name)}'", "an IANA zone, as in Europe/Stockholm") from None
+
+
+def instant(seconds: int | None) -> str | None:
+    """A UTC time as text; the number itself beyond the calendar's range."""
+    if seconds is None:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(sep=" ", timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return str(seconds)

@@ -1,0 +1,1 @@
+"""Answers to jobs from the published State."""

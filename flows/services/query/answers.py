@@ -1,0 +1,131 @@
+"""What `walltime query` does: jobs and the published State in, runtime quantiles and their basis out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flows.services.published.run_notes import unreliability_note
+from flows.services.quantities import instant, instant_s
+from flows.services.query.group_fit import fit_of
+from flows.services.query.job_names import as_ingested
+from pipeline.core.arrays import Floats
+from pipeline.core.errors import InputError
+from pipeline.core.matching import Value
+from pipeline.core.store import read_columns
+from pipeline.core.tables import STATE
+from pipeline.core.version import code_version
+from pipeline.estimate.compiled import interpreted
+from pipeline.estimate.history import History
+from pipeline.estimate.questions import Basis, basis_of, questions_of, score_of, usual_procs
+from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.state import State
+from pipeline.estimate.state_table import loaded_state
+from pipeline.estimate.walltime import estimate
+from pipeline.publish import Manifest, load_manifest
+
+if TYPE_CHECKING:
+    from pipeline.core.estimate_settings import ForecastSettings
+
+METHOD = "walltime"
+
+FEW = 300
+"""Up to this many questions, interpreted code is faster than loading compiled kernels."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedState:
+    """The State of a published folder, with its manifest, settings and path."""
+
+    manifest: Manifest
+    state: State
+    settings: ForecastSettings
+    where: str
+
+
+def load_state(published: Path, n_questions: int = 1) -> LoadedState:
+    """Load the State of a published folder; InputError where there is none, or where it has learnt from no job."""
+    manifest = load_manifest(published)
+    path = manifest.path(STATE.name)
+    # Compiled kernels need writable arrays, and copying them takes longer than answering a few questions.
+    state, settings = loaded_state(
+        read_columns(path, STATE), str(path), goes_on=n_questions > FEW, is_own=manifest.code == code_version()
+    )
+    if not len(state.record.runtime_s):
+        do = "run over a log with jobs that ended"
+        raise InputError(str(path), "a state that has learnt from no job", "one that has learnt from a job", do)
+    return LoadedState(manifest, state, settings, str(path))
+
+
+def answer(published: Path, job: Mapping[str, Value], key_file: Path | None = None) -> dict[str, Any]:
+    """The answer to one job, given as values of JOBS columns, in plain values; `seconds` is the time it took.
+
+    The value `at` is the submit time, by default the time of the State. InputError where tables are missing or empty.
+    """
+    began = time.perf_counter()
+    loaded = load_state(published)
+    (found,) = answers(loaded, [job], key_file)
+    fit = {"fit": fit_of(loaded.manifest, found["job"])}
+    notes = {"notes": [sentence for sentence in (unreliability_note(loaded.manifest),) if sentence]}
+    return found | fit | facts_of(loaded) | notes | {"seconds": time.perf_counter() - began}
+
+
+def answers(
+    loaded: LoadedState, jobs: Sequence[Mapping[str, Value]], key_file: Path | None = None
+) -> list[dict[str, Any]]:
+    """Per job its values as ingest writes them, its runtime quantiles (s), and the past jobs they rest on."""
+    ingested = as_ingested(loaded.state, loaded.manifest.settings, key_file)
+    known = [ingested(job) for job in jobs]
+    submit_s = np.array([_submit_s(loaded, job.get("at")) for job in jobs])
+    questions = questions_of(known, submit_s, loaded.state.site["timezone"])
+    is_open = np.isnan(questions.procs)
+    if is_open.any():
+        questions.procs[is_open] = usual_procs(loaded.state, questions)[is_open]
+    basis = basis_of(loaded.state, questions)
+    columns = (submit_s, questions.procs, is_open, *basis)
+    rows = zip(known, _quantiles_s(loaded, questions), *(column.tolist() for column in columns), strict=True)
+    return [_plain(job, quantiles_s, loaded.state.as_of_s, *values) for job, quantiles_s, *values in rows]
+
+
+def _plain(
+    job: dict[str, Value], quantiles_s: list[float], as_of_s: float, submit_s: float, procs: float, is_usual: bool,
+    *basis: int,
+) -> dict[str, Any]:  # fmt: skip
+    by_share = {f"runtime_s_q{round(100 * share)}": s for share, s in zip(QUANTILES, quantiles_s, strict=True)}
+    return {
+        "job": job, "runtime_s": by_share["runtime_s_q50"], **by_share, "submit_s": submit_s,
+        "age_s": max(submit_s - as_of_s, 0.0), "procs": int(procs), "is_usual_procs": is_usual,
+        **dict(zip(Basis._fields, basis, strict=True)),
+    }  # fmt: skip
+
+
+def facts_of(loaded: LoadedState) -> dict[str, Any]:
+    """Facts common to all answers: the method, its errors on this log, and the time up to which the log is known."""
+    figures = score_of(loaded.state.record)
+    coverage = {f"held_q{round(100 * share)}": figures[f"coverage_q{100 * share:.0f}"] for share in QUANTILES}
+    return {
+        "method": METHOD, "mae_over_mean": figures["mae_over_mean"], "n_scored": int(figures["n_scored"]), **coverage,
+        "as_of_s": int(loaded.state.as_of_s), "run_id": loaded.manifest.run_id, "site": loaded.manifest.site,
+    }  # fmt: skip
+
+
+def _quantiles_s(loaded: LoadedState, questions: History) -> list[list[float]]:
+    with interpreted() if len(questions) <= FEW else nullcontext():
+        found: Floats = estimate(loaded.state, questions, loaded.settings)
+    return found.tolist()  # type: ignore[no-any-return]
+
+
+def _submit_s(loaded: LoadedState, at: Value) -> float:
+    if at is None:
+        return loaded.state.as_of_s
+    found = float(instant_s("--at", at, loaded.state.site["timezone"]) if isinstance(at, str) else at)
+    if found < loaded.state.as_of_s:
+        known = instant(int(loaded.state.as_of_s))
+        raise InputError("--at", f"{instant(int(found))}", f"{known} or later, where the known log ends")
+    return found

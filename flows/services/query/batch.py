@@ -1,0 +1,138 @@
+"""Reads a batch of jobs from a CSV file, and makes their answers rows of a table."""
+
+import csv
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flows.services.files.os_errors import read_text
+from flows.services.quantities import kibibytes, seconds
+from pipeline.core.errors import InputError
+from pipeline.core.matching import Value
+from pipeline.core.text import printable
+
+
+def _text(text: str, _: str) -> str:
+    return text
+
+
+def _procs(text: str, option: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:17]) <= 2**53:
+        raise InputError(f"{option} {printable(text)}", "no number of processors", "a whole number, 1 or more")
+    return int(text)
+
+
+def _positive(text: str, option: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not 0 < found < math.inf:
+        raise InputError(f"{option} {printable(text)}", "no number above 0", "a number above 0")
+    return found
+
+
+TEXTS = ("user", "user_group", "account", "application", "job_name", "queue", "partition", "qos", "problem_size")
+JOB_FIELDS: dict[str, tuple[str, Callable[[str, str], Value]]] = {
+    **{name: (name, _text) for name in TEXTS}, "procs": ("procs", _procs), "requested_procs": ("procs", _procs),
+    "requested": ("requested_s", seconds), "requested_s": ("requested_s", _positive), "memory": ("memory", kibibytes),
+    "mem_per_cpu": ("requested_mem_kib", kibibytes), "requested_mem_kib": ("requested_mem_kib", _positive),
+    "at": ("at", _text), "submit_s": ("at", _positive),
+}  # fmt: skip
+"""By option or column name: the column of JOBS that it sets, and the parser of its text."""
+
+IDS = ("job_id", "id", "jobid")
+"""Columns that identify a job, in lower case; the first one in the file is used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The jobs of a file with their ids: the texts of an id column, else row numbers from 1."""
+
+    id_name: str
+    ids: Sequence[str | int | None]
+    jobs: list[dict[str, Value]]
+    n_blank: int
+    """Blank lines."""
+    n_without_values: int
+    """Jobs without any value except an id: each is answered as an unknown job."""
+
+
+def read_batch(path: Path) -> Batch:
+    """One job per row, as `job_of` makes it; InputError names the wrong line, or the unknown columns."""
+    text = read_text(path, "a CSV of jobs, in UTF-8")
+    reader = csv.reader(io.StringIO(text))
+    try:
+        read = [(reader.line_num, row) for row in reader]
+    except csv.Error as error:
+        raise _wrong(path, reader.line_num, f"text that is no CSV ({error})", "one job a line") from None
+    rows = [(line, row) for line, row in read if len(row) > 1 or any(cell.strip() for cell in row)]
+    if not rows:
+        raise InputError(printable(str(path)), "an empty file", "a line of column names, and a job a line")
+    header, listed = rows[0][1], rows[1:]
+    names = _column_names(path, header)
+    place = next((names.index(name) for name in IDS if name in names), None)
+    jobs = [_read(path, line, names, row) for line, row in listed]
+    ids = range(1, len(jobs) + 1) if place is None else [row[place].strip() or None for _, row in listed]
+    id_name = "row" if place is None else header[place].strip()
+    return Batch(id_name, ids, jobs, len(read) - len(rows), sum(not any(job.values()) for job in jobs))
+
+
+def job_of(texts: Mapping[str, str | None]) -> dict[str, Value]:
+    """Values of JOBS columns from texts by name as in JOB_FIELDS; `at` is a text or s since 1970.
+
+    InputError for a text that cannot be used. Memory of the whole job is divided by its processors, else by one.
+    """
+    found: dict[str, Value] = {}
+    for option, text in texts.items():
+        name, parse = JOB_FIELDS[option]
+        found[name] = parse(text, f"--{option.replace('_', '-')}") if text else None
+    memory_kib = found.pop("memory", None)
+    if memory_kib is not None:
+        found["requested_mem_kib"] = float(memory_kib) / float(found.get("procs") or 1)
+    return found
+
+
+def answer_rows(batch: Batch, found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Per job its id, its given values, its runtime quantiles (s), and the numbers of jobs they rest on."""
+    fields = dict.fromkeys(name for name, _ in JOB_FIELDS.values())
+    given = [name for name in fields if any(job.get(name) is not None for job in batch.jobs)]
+    answered = [name for name in found[0] if name.startswith(("runtime_s_q", "n_", "is_known"))] if found else []
+    return [
+        {batch.id_name: name} | {name: job.get(name) for name in given} | {name: one[name] for name in answered}
+        for name, job, one in zip(batch.ids, batch.jobs, found, strict=True)
+    ]
+
+
+def describe_batch(batch: Batch) -> str:
+    """The number of jobs in a file, and of its lines without values, in words."""
+    counted = {"blank left out": batch.n_blank, "without any value, answered as an unknown job": batch.n_without_values}
+    notes = [f"{count:,} {what}" for what, count in counted.items() if count]
+    return f"{len(batch.jobs):,} jobs" + (f" (lines: {'; '.join(notes)})" if notes else "")
+
+
+def _column_names(path: Path, header: Sequence[str]) -> list[str]:
+    names = [name.strip().lower().lstrip("-").replace("-", "_") for name in header]
+    unknown = [name for name in names if name not in JOB_FIELDS and name not in IDS]
+    if unknown:
+        found = f"columns {', '.join(printable(name) for name in unknown)}"
+        raise InputError(printable(str(path)), found, f"columns of {', '.join((*JOB_FIELDS, IDS[0]))}")
+    if len({JOB_FIELDS[name][0] if name in JOB_FIELDS else name for name in names}) < len(names):
+        raise InputError(printable(str(path)), "two columns with the same meaning", "one of them")
+    return names
+
+
+def _read(path: Path, line: int, names: Sequence[str], row: Sequence[str]) -> dict[str, Value]:
+    if len(row) != len(names):
+        raise _wrong(path, line, f"{len(row)} values", f"{len(names)}, one a column")
+    try:
+        return job_of({name: cell.strip() for name, cell in zip(names, row, strict=True) if name in JOB_FIELDS})
+    except InputError as error:
+        raise _wrong(path, line, f"{error.where}: {error.found}", error.expected) from None
+
+
+def _wrong(path: Path, line: int, found: str, expected: str) -> InputError:
+    return InputError(f"{printable(str(path))}, line {line}", found, expected)

@@ -1,0 +1,49 @@
+"""The scalability prediction of a job's group, shown beside the estimate."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline.core.matching import Value
+from pipeline.core.requested_memory import PROCESSOR, memory_text
+from pipeline.core.store import filled_columns, find_only_row, find_row
+from pipeline.core.tables import GROUPS, PREDICTIONS
+from pipeline.publish import Manifest
+
+_FIT = (
+    "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95", "reliability", "method",
+)  # fmt: skip
+
+
+def fit_of(manifest: Manifest, job: Mapping[str, Value]) -> dict[str, Any] | None:
+    """The prediction of the job's group at its processors; None where there is no such group or count.
+
+    Where values of a group are not given, the group is the only one with the given values.
+    """
+    if job.get("procs") is None or not {GROUPS.name, PREDICTIONS.name} <= set(manifest.tables):
+        return None
+    path = manifest.path(GROUPS.name)
+    described = find_row(path, GROUPS, {}, ("template",)) or {"template": ""}
+    template = filled_columns(path, GROUPS, str(described["template"]).split("+"))
+    group = _group(manifest, {name: _template_value(job, name) for name in template})
+    if group is None:
+        return None
+    at = {"group_id": group.pop("group_id"), "procs": job["procs"]}
+    fit = find_row(manifest.path(PREDICTIONS.name), PREDICTIONS, at, _FIT)
+    return None if fit is None else {"template": "+".join(template), **fit, **group}
+
+
+def _template_value(job: Mapping[str, Value], name: str) -> Value:
+    """The job's value of a template column; memory is per processor unless given otherwise."""
+    kib = job.get("requested_mem_kib")
+    if name == "requested_memory" and job.get(name) is None and kib is not None:
+        return memory_text(float(kib), PROCESSOR)
+    return job.get(name)
+
+
+def _group(manifest: Manifest, held: Mapping[str, Value]) -> dict[str, Any] | None:
+    names, path = ("group_id", "n_jobs", "n_sizes"), manifest.path(GROUPS.name)
+    known = {name: value for name, value in held.items() if value is not None}
+    if not known:
+        return None
+    group = find_row(path, GROUPS, held, names)
+    return find_only_row(path, GROUPS, known, names) if group is None and len(known) < len(held) else group

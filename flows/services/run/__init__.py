@@ -1,0 +1,1 @@
+"""The nightly run: its preparation, its work folder, its publication."""

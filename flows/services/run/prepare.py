@@ -1,0 +1,83 @@
+"""Makes a run from a config file and overrides of the command line: its logs, settings and folder."""
+
+import glob
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from flows.services.files.config import config_settings
+from pipeline.core.errors import ConfigError, InputError
+from pipeline.core.group_settings import AUTO
+from pipeline.core.settings import RunSettings
+from pipeline.core.store import read_table
+from pipeline.core.tables import TEMPLATES
+from pipeline.core.text import printable
+from pipeline.ingest.sources import compression_of, find_sources
+from pipeline.publish import load_manifest
+from pipeline.run import Run, start_run
+
+
+def prepare(
+    config: Path, logs: Sequence[str] = (), site: str | None = None, out: str | None = None
+) -> tuple[Run, Path]:
+    """The run that a config describes, and its output folder; the other arguments override the config."""
+    settings, paths = resolve(config, logs, site, out)
+    for source in find_sources(paths):
+        compression_of(source)  # fails for a file that cannot be opened
+    run, folder = start_run(settings, paths), Path(settings.output_dir)
+    return replace(run, previous_template=previous_template(run, folder)), folder
+
+
+def previous_template(run: Run, folder: Path) -> str:
+    """The template that the folder's current version chose for this site; empty if there is none, or a list is set.
+
+    A run over the same logs as the current version takes that version's own previous template, so that it publishes
+    the same bytes.
+    """
+    if run.settings.group.template != AUTO:
+        return ""
+    try:
+        manifest = load_manifest(folder)
+        table = read_table(manifest.path(TEMPLATES.name), TEMPLATES)
+    except InputError:
+        return ""
+    if manifest.site != run.settings.site.name:
+        return ""
+    logs = tuple((log.name, log.sha256) for log in manifest.logs)
+    is_same = logs == tuple(zip(run.log_labels, run.log_digests, strict=True))
+    found = table.filter(table.column("is_previous" if is_same else "is_chosen")).column("template").to_pylist()
+    return str(found[0]) if found else ""
+
+
+def resolve(
+    config: Path, logs: Sequence[str] = (), site: str | None = None, out: str | None = None
+) -> tuple[RunSettings, list[Path]]:
+    """The settings and logs of a run, without reading a log."""
+    settings = _overridden(config_settings(config), site, out)
+    if not (logs or settings.logs):
+        found = "no logs" if "logs" not in settings.model_fields_set else "an empty list of logs"
+        raise ConfigError(printable(str(config)), found, "at least one path or glob", "set logs, or give --log PATH")
+    return settings, find_logs(logs, Path()) if logs else find_logs(settings.logs, config.parent)
+
+
+def _overridden(settings: RunSettings, site: str | None, out: str | None) -> RunSettings:
+    if site == "":
+        raise ConfigError("--site", "an empty name", "the cluster's name")
+    if out == "":
+        raise ConfigError("--out", "an empty path", "the folder that tables go to")
+    changes: dict[str, object] = {"output_dir": out} if out else {}
+    if site:
+        changes["site"] = settings.site.model_copy(update={"name": site})
+    return settings.model_copy(update=changes)
+
+
+def find_logs(patterns: Sequence[str], base: Path) -> list[Path]:
+    """The files of paths, folders and globs below `base`, each once; InputError for one without files."""
+    return [source.path for source in find_sources([_given(pattern, base) for pattern in patterns])]
+
+
+def _given(pattern: str, base: Path) -> Path:
+    """The pattern below `base`, as a path; if it is a glob, the magic characters of `base` itself are escaped."""
+    path = Path(pattern).expanduser()
+    is_plain = path.is_absolute() or (base / path).exists() or not glob.has_magic(pattern)
+    return base / path if is_plain else Path(glob.escape(str(base))) / path

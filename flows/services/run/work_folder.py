@@ -1,0 +1,131 @@
+"""The folder of intermediate results: one folder per step, named by a digest of its inputs, complete or absent."""
+
+import fcntl
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from flows.services.files.os_errors import naming_path
+from pipeline.core.errors import WalltimeError
+from pipeline.core.report import Report
+from pipeline.core.store import file_sha256, write_table, write_text
+from pipeline.core.version import code_version
+from pipeline.publish.folders import LOCK, acquire, drafted, drop_folder, sweep
+from pipeline.run import KINDS, Step
+
+WORK = "work"
+_REPORT = "report.json"
+_RECENT = "recent.json"
+
+
+@contextmanager
+def work_folder(output_dir: Path) -> Iterator[Path]:
+    """The work folder of `output_dir`, shared with concurrent runs; leftovers of dead runs are removed.
+
+    Folders created here that are empty at the end are removed too, so that a failed first run leaves nothing behind.
+    """
+    created = [folder for folder in (output_dir, *output_dir.parents) if not folder.exists()]
+    work = output_dir / WORK
+    _tidy(work)
+    handle = acquire(work, fcntl.LOCK_SH)
+    assert handle is not None
+    is_done = False
+    try:
+        with naming_path(output_dir):
+            yield work
+        is_done = True
+    finally:
+        handle.close()
+        _tidy(work, prune=is_done)
+        for folder in created:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def _tidy(work: Path, *, prune: bool = False) -> None:
+    """Remove the leftovers of dead runs unless another run is active; remove the folder if it is empty.
+
+    Only a successful run prunes, so that the next run can reuse the finished steps of a failed one.
+    """
+    if not work.is_dir() or (handle := acquire(work, fcntl.LOCK_EX | fcntl.LOCK_NB)) is None:
+        return
+    with handle:
+        sweep(work)
+        if prune:
+            _prune(work)
+        if [path.name for path in work.iterdir()] == [LOCK]:
+            (work / LOCK).unlink()
+            with suppress(OSError):
+                work.rmdir()
+
+
+def record_run(work: Path, run_id: str, folders: Sequence[Path]) -> None:
+    """Record the step folders of a run; those of the last two runs are kept."""
+    others = [entry for entry in _recent(work) if entry["run_id"] != run_id]
+    entry = {"run_id": run_id, "folders": sorted(folder.name for folder in folders)}
+    write_text(work / _RECENT, json.dumps([entry, *others[:1]], indent=1) + "\n")
+
+
+def _recent(work: Path) -> list[dict[str, Any]]:
+    try:
+        entries = json.loads((work / _RECENT).read_text(encoding="utf-8"))
+        return [{"run_id": str(e["run_id"]), "folders": [str(f) for f in e["folders"]]} for e in entries]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def _prune(work: Path) -> None:
+    """Remove step folders that neither of the last two runs used; none if no run is recorded."""
+    recent = _recent(work)
+    used = {name for entry in recent for name in entry["folders"]}
+    for folder in sorted(work.iterdir()):
+        if recent and folder.is_dir() and folder.name not in used and (folder / _REPORT).exists():
+            drop_folder(folder)
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """A finished step: its folder, the paths of its tables, its report."""
+
+    folder: Path
+    tables: Mapping[str, Path]
+    report: Report
+
+
+def write_tables(folder: Path, tables: Mapping[str, pa.Table]) -> dict[str, Path]:
+    """Write a step's tables; their bytes depend only on their content and the code version."""
+    metadata = {"code": code_version()}
+    return {name: write_table(folder / f"{name}.parquet", t, KINDS[name], metadata) for name, t in tables.items()}
+
+
+def keep_step(folder: Path, tables: Mapping[str, pa.Table], report: Report) -> StepResult:
+    """Write a step's folder atomically; if a concurrent run has just written it, that copy is kept."""
+    try:
+        with drafted(folder) as draft:
+            paths = write_tables(draft, tables)
+            digests = {name: file_sha256(path) for name, path in paths.items()}
+            write_text(draft / _REPORT, json.dumps({"report": report.as_dict(), "sha256": digests}, indent=1) + "\n")
+    except OSError:
+        if not folder.is_dir():
+            raise
+    return StepResult(folder, {name: folder / f"{name}.parquet" for name in tables}, report)
+
+
+def find_step(folder: Path, step: Step) -> StepResult | None:
+    """The stored result of a step if its tables are intact; a damaged one is removed."""
+    if not folder.is_dir():
+        return None
+    tables = {name: folder / f"{name}.parquet" for name in step.writes}
+    try:
+        stored = json.loads((folder / _REPORT).read_text(encoding="utf-8"))
+        if stored["sha256"] == {name: file_sha256(path) for name, path in tables.items()}:
+            return StepResult(folder, tables, Report.from_dict(stored["report"]).check())
+    except (OSError, ValueError, KeyError, TypeError, WalltimeError):
+        pass
+    drop_folder(folder)
+    return None

@@ -1,0 +1,1 @@
+"""Scalability series from CSV files of measured runtimes."""

@@ -1,0 +1,151 @@
+"""What `walltime fit-series` does: series from a CSV through the stages fit, scalability and predict."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from flows.services.files.table_files import write_any
+from flows.services.series.series_csv import applications
+from pipeline.core.screen_settings import AcrossSettings, AnomalySettings, PatternSettings
+from pipeline.core.settings import FitSettings, PredictSettings, SiteSettings
+from pipeline.core.tables import ACROSS, FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
+from pipeline.fit import find_patterns, fit, level, screen, unlevel
+from pipeline.predict import predict, predict_across, scalability
+
+Loss = Literal["log", "relative"]
+RUN_ID = "fit-series"
+CURVE_POINTS = 60
+
+
+def fit_and_predict(
+    observations: pa.Table,
+    at: Sequence[int],
+    max_procs: int | None,
+    loss: Loss = "relative",
+    *,
+    is_screened: bool = True,
+    groups: pa.Table | None = None,
+    procs_per_node: int | None = None,
+) -> dict[str, pa.Table]:
+    """The tables of a few series: observations, patterns, fits, scalability and, at the counts `at`, predictions.
+
+    Relative errors are the default loss, because measured runtimes vary less than a log's and ADEPT's WSSRE is the
+    published measure. Screening is that of logs: odd sizes are left out of the fits, and patterns are removed before
+    the fits and restored in the predictions. Without it the table of patterns is empty. `groups` names the application
+    and problem size of each series; with it, problem sizes of one application are predicted from one another (ACROSS).
+    """
+    settings, patterns = PredictSettings(), PATTERNS.empty()
+    if is_screened:
+        patterns, report = find_patterns(observations, PatternSettings(), AnomalySettings().noise)
+        report.check()
+        observations, report = screen(observations, patterns, AnomalySettings())
+        report.check()
+    levelled, _ = level(observations, patterns)
+    fits, report = fit(levelled, FitSettings(loss=loss))
+    report.check()
+    tables = {OBSERVATIONS.name: observations, PATTERNS.name: patterns, FITS.name: fits}
+    named = applications(observations)
+    machine = max_procs, named, procs_per_node
+    tables[SCALABILITY.name], report = scalability(levelled, fits, settings, RUN_ID, *machine, patterns)
+    report.check()
+    if groups is not None:
+        tables[GROUPS.name] = groups
+        tables[ACROSS.name], report = predict_across(groups, levelled, AcrossSettings(), at)
+        report.check()
+    if at:
+        site = SiteSettings(max_procs=max_procs, procs_per_node=procs_per_node)
+        tables[PREDICTIONS.name] = _predicted(tables, at, site)
+    return tables
+
+
+def _predicted(tables: Mapping[str, pa.Table], at: Sequence[int], site: SiteSettings) -> pa.Table:
+    """PREDICTIONS at the counts `at`, with the patterns of the series restored."""
+    observations, patterns = tables[OBSERVATIONS.name], tables[PATTERNS.name]
+    levelled, _ = level(observations, patterns)
+    named = applications(observations)
+    table, report = predict(levelled, tables[FITS.name], PredictSettings(), site, RUN_ID, at, named, patterns)
+    report.check()
+    return unlevel(table, patterns)[0]
+
+
+def write_series(out: Path, tables: Mapping[str, pa.Table]) -> dict[str, Path]:
+    """Write the fits to `out`, and the other tables beside it; returns the paths by table."""
+    written = {FITS.name: write_any(out, tables[FITS.name], FITS)}
+    for kind in (OBSERVATIONS, PATTERNS, SCALABILITY, PREDICTIONS, ACROSS):
+        if kind.name in tables:
+            beside = out.with_name(f"{out.stem}.{kind.name}{out.suffix}")
+            written[kind.name] = write_any(beside, tables[kind.name], kind)
+    return written
+
+
+def series_as_dicts(tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
+    """Per series in plain values: observations, patterns, fits, scalability (None where no law scales), predictions."""
+    rows = {name: _by_group(table) for name, table in tables.items()}
+    reliability = _reliability(tables)
+    return [
+        {
+            "series": group_id,
+            "observations": rows[OBSERVATIONS.name][group_id],
+            "patterns": rows[PATTERNS.name].get(group_id, []),
+            "laws": rows[FITS.name].get(group_id, []),
+            "scalability": next(iter(rows[SCALABILITY.name].get(group_id, [])), None),
+            "reliability": reliability.get(group_id),
+            "predictions": rows.get(PREDICTIONS.name, {}).get(group_id, []),
+            "across": rows.get(ACROSS.name, {}).get(group_id, []),
+        }
+        for group_id in sorted(rows[OBSERVATIONS.name])
+    ]
+
+
+def predicted_at(
+    tables: Mapping[str, pa.Table], at: Sequence[int], max_procs: int | None
+) -> dict[str, list[dict[str, Any]]]:
+    """Predictions at these counts by series, in order of procs; empty where no count is given."""
+    return _by_group(_predicted(tables, at, SiteSettings(max_procs=max_procs))) if at else {}
+
+
+def with_curves(series: Sequence[dict[str, Any]], tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
+    """The series with a `curve`: predictions dense enough to draw, beyond the observed sizes up to `predictions`."""
+    counts = {one["series"]: set(_drawn_counts(one)) for one in series}
+    every = sorted(set().union(*counts.values()))
+    rows = _by_group(_predicted(tables, every, SiteSettings()))
+    return [
+        one | {"curve": [row for row in rows.get(name, []) if row["procs"] in counts[name]]}
+        for name, one in ((one["series"], one) for one in series)
+    ]
+
+
+def _drawn_counts(one: Mapping[str, Any]) -> list[int]:
+    sizes = [row["procs"] for row in one["observations"]]
+    predicted = [row["procs"] for row in one["predictions"]]
+    counts = curve_counts(min(sizes), max(sizes))
+    ends = min([counts[0], *predicted]), max([counts[-1], *predicted])
+    return sorted({*curve_counts(*ends, reach=1.0), *sizes, *predicted})
+
+
+def curve_counts(smallest: int, largest: int, reach: float = 4.0) -> list[int]:
+    """Whole processor counts from smallest/reach to largest*reach, evenly spaced in their logarithm."""
+    ends = max(smallest / reach, 1.0), max(largest * reach, 2.0)
+    counts = np.unique(np.geomspace(*ends, CURVE_POINTS).round().astype(np.int64))
+    return [int(n) for n in counts]
+
+
+def _reliability(tables: Mapping[str, pa.Table]) -> dict[str, str]:
+    """The reliability of each series' prediction at its largest observed size."""
+    observations = tables[OBSERVATIONS.name]
+    sizes = sorted(set(observations.column("procs").to_pylist()))
+    largest = {row["group_id"]: row["procs"] for row in observations.sort_by("procs").to_pylist()}
+    rows = _predicted(tables, sizes, SiteSettings()).to_pylist()
+    return {row["group_id"]: row["reliability"] for row in rows if row["procs"] == largest[row["group_id"]]}
+
+
+def _by_group(table: pa.Table) -> dict[str, list[dict[str, Any]]]:
+    grouped: dict[str, list[dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        group_id = row.pop("group_id")
+        row.pop("run_id", None)
+        grouped.setdefault(group_id, []).append(row)
+    return grouped
