@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from pipeline.clean.burst_rows import Burst, BurstRow, Screen, describe_burst
 from pipeline.clean.flurries import find_segments
 from pipeline.clean.routine import find_probes, find_timers
-from pipeline.clean.told import Burst, Screen, Told, tell
 from pipeline.clean.view import View
 from pipeline.core.arrays import Ints
 from pipeline.core.clean_settings import CleanSettings
@@ -21,16 +21,16 @@ from pipeline.core.tables import BURSTS
 def find_bursts(view: View, settings: CleanSettings) -> tuple[pa.Table, Ints]:
     """BURSTS, and per job its burst's row there, -1: none."""
     place = np.full(view.jobs.num_rows, -1, np.int64)
-    told: dict[str, Told] = {}
+    rows: dict[str, BurstRow] = {}
     for burst in (one for screen in SCREENS.values() for one in screen(view, settings)):
         own = burst.rows[place[burst.rows] < 0]
         # What others have claimed may leave too little of a burst to be one.
         if len(own) < min(settings.flurry.min_jobs, len(burst.rows)):
             continue
-        place[own] = len(told)
-        one = tell(view, settings, burst, own, taken=told.keys())
-        told[one.burst_id] = one
-    columns = {column.name: [getattr(one, column.name) for one in told.values()] for column in BURSTS.columns}
+        place[own] = len(rows)
+        one = describe_burst(view, settings, burst, own, taken=rows.keys())
+        rows[one.burst_id] = one
+    columns = {column.name: [getattr(one, column.name) for one in rows.values()] for column in BURSTS.columns}
     return BURSTS.build(**columns), place
 
 

@@ -16,12 +16,12 @@ from pipeline.clean import (
     runtimes,
     states,
 )
+from pipeline.clean.burst_rows import Screen, Tier
 from pipeline.clean.bursts import find_bursts
 from pipeline.clean.censoring import lower_bounds
 from pipeline.clean.effect import effect
 from pipeline.clean.flurries import smallest_burst_jobs
 from pipeline.clean.site_rules import matched
-from pipeline.clean.told import Screen, Tier
 from pipeline.clean.view import View
 from pipeline.core.arrays import Array, Bools, Floats, Ints
 from pipeline.core.clean_settings import CleanSettings, SiteRule

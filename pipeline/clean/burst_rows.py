@@ -14,7 +14,7 @@ from pipeline.core.arrays import Floats, Ints
 from pipeline.core.clean_settings import CleanSettings, FlurrySettings
 from pipeline.core.text import printable
 
-TOLD_SHARE = 0.5
+MIN_KNOWN_SHARE = 0.5
 """Runtimes of fewer of a burst's jobs say nothing of the others."""
 
 
@@ -45,7 +45,7 @@ class Burst:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class BurstRow:
     """A row of BURSTS."""
 
     burst_id: str
@@ -68,7 +68,7 @@ class Told:
     why: str
 
 
-def tell(view: View, settings: CleanSettings, burst: Burst, rows: Ints, taken: Container[str]) -> Told:
+def describe_burst(view: View, settings: CleanSettings, burst: Burst, rows: Ints, taken: Container[str]) -> BurstRow:
     """The figures of a burst's own rows (in order of submit, at least one), under an id not yet taken."""
     user = view.users[1][view.users[0][rows[0]]]
     first_s, last_s = int(view.submit_s[rows[0]]), int(view.submit_s[rows[-1]])
@@ -79,7 +79,7 @@ def tell(view: View, settings: CleanSettings, burst: Burst, rows: Ints, taken: C
     short = _speaks_against(burst, alike_procs, alike_application, spread, settings.flurry)
     quartiles = _quartiles(view.runtime_s[rows])
     why = _begun(view, user, rows) + _why(burst, quartiles[2], spread)
-    return Told(
+    return BurstRow(
         burst_id=_burst_id(burst.screen, user, first_s, taken),
         tier=str(Tier.SUSPECT if short else Tier.REMOVE),
         screen=str(burst.screen),
@@ -117,7 +117,7 @@ def _quartiles(runtimes_s: Floats) -> tuple[float | None, float | None, float | 
 def _spread(runtimes_s: Floats, floor_s: float) -> float | None:
     """75% over 25% quantile of the positive runtimes, at least `floor_s` each; None: too few of them are known."""
     known = runtimes_s[runtimes_s > 0]
-    if not len(known) or len(known) < TOLD_SHARE * len(runtimes_s):
+    if not len(known) or len(known) < MIN_KNOWN_SHARE * len(runtimes_s):
         return None
     low, high = np.quantile(np.maximum(known, floor_s), (0.25, 0.75)).tolist()
     return float(high / low)
