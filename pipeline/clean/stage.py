@@ -12,7 +12,7 @@ from pipeline.clean import (
     duplicates,
     edges,
     maximum,
-    records,
+    record_masks,
     runtimes,
     states,
 )
@@ -33,12 +33,12 @@ from pipeline.core.tables import JOBS
 from pipeline.core.text import printable
 
 RULES: dict[Flag, Callable[[View, CleanSettings], Bools]] = {
-    Flag.PARTIAL_EXECUTION: records.partial_execution,
-    Flag.UNFINISHED: records.unfinished,
-    Flag.CANCELLED_BEFORE_START: records.cancelled_before_start,
-    Flag.NEVER_RAN: records.never_ran,
-    Flag.IMPOSSIBLE_TIMES: records.impossible_times,
-    Flag.NO_PROCS: records.no_procs,
+    Flag.PARTIAL_EXECUTION: record_masks.partial_execution,
+    Flag.UNFINISHED: record_masks.unfinished,
+    Flag.CANCELLED_BEFORE_START: record_masks.cancelled_before_start,
+    Flag.NEVER_RAN: record_masks.never_ran,
+    Flag.IMPOSSIBLE_TIMES: record_masks.impossible_times,
+    Flag.NO_PROCS: record_masks.no_procs,
     Flag.DUPLICATE: duplicates.duplicate,
     Flag.CLOCK_JUMP: clock.clock_jump,
     Flag.OVER_LIMIT: maximum.over_limit,
