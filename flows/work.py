@@ -15,7 +15,7 @@ from pipeline.core.errors import WalltimeError
 from pipeline.core.report import Report
 from pipeline.core.store import file_sha256, write_table, write_text
 from pipeline.core.version import code_version
-from pipeline.publish.folders import LOCK, acquire, drafted, drop_folder, sweep
+from pipeline.publish.folders import LOCK, acquire, drafted, drop_folder, remove_leftovers
 from pipeline.run import KINDS, Step
 
 WORK = "work"
@@ -55,7 +55,7 @@ def _tidy(work: Path, *, prune: bool = False) -> None:
     if not work.is_dir() or (handle := acquire(work, fcntl.LOCK_EX | fcntl.LOCK_NB)) is None:
         return
     with handle:
-        sweep(work)
+        remove_leftovers(work)
         if prune:
             _prune(work)
         if [path.name for path in work.iterdir()] == [LOCK]:

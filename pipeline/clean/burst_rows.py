@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from pipeline.clean.view import DAY_S, View
+from pipeline.clean.job_arrays import DAY_S, JobArrays
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.clean_settings import CleanSettings, FlurrySettings
 from pipeline.core.text import printable
@@ -68,17 +68,19 @@ class BurstRow:
     why: str
 
 
-def describe_burst(view: View, settings: CleanSettings, burst: Burst, rows: Ints, taken: Container[str]) -> BurstRow:
+def describe_burst(
+    arrays: JobArrays, settings: CleanSettings, burst: Burst, rows: Ints, taken: Container[str]
+) -> BurstRow:
     """The figures of a burst's own rows (in order of submit, at least one), under an id not yet taken."""
-    user = view.users[1][view.users[0][rows[0]]]
-    first_s, last_s = int(view.submit_s[rows[0]]), int(view.submit_s[rows[-1]])
-    applications = view.applications[0][rows]
-    alike_procs = _alike(view.procs[rows])
+    user = arrays.users[1][arrays.users[0][rows[0]]]
+    first_s, last_s = int(arrays.submit_s[rows[0]]), int(arrays.submit_s[rows[-1]])
+    applications = arrays.applications[0][rows]
+    alike_procs = _alike(arrays.procs[rows])
     alike_application = _alike(np.where(applications < 0, np.nan, applications))
-    spread = _spread(view.runtime_s[rows], settings.flurry.spread_floor_s)
+    spread = _spread(arrays.runtime_s[rows], settings.flurry.spread_floor_s)
     short = _speaks_against(burst, alike_procs, alike_application, spread, settings.flurry)
-    quartiles = _quartiles(view.runtime_s[rows])
-    why = _begun(view, user, rows) + _why(burst, quartiles[2], spread)
+    quartiles = _quartiles(arrays.runtime_s[rows])
+    why = _begun(arrays, user, rows) + _why(burst, quartiles[2], spread)
     return BurstRow(
         burst_id=_burst_id(burst.screen, user, first_s, taken),
         tier=str(Tier.SUSPECT if short else Tier.REMOVE),
@@ -96,7 +98,7 @@ def describe_burst(view: View, settings: CleanSettings, burst: Burst, rows: Ints
         runtime_s_q25=quartiles[0],
         runtime_s_median=quartiles[1],
         runtime_s_q75=quartiles[2],
-        proc_hours=float(view.proc_s[rows].sum() / 3600),
+        proc_hours=float(arrays.proc_s[rows].sum() / 3600),
         why=why + (f" Only suspected: {short}." if short else ""),
     )
 
@@ -161,9 +163,9 @@ def _burst_id(screen: Screen, user: str, first_s: int, taken: Container[str]) ->
     raise AssertionError("a million bursts of one user in one second")
 
 
-def _begun(view: View, user: str, rows: Ints) -> str:
-    first_s, last_s = view.submit_s[rows[0]], view.submit_s[rows[-1]]
-    since = datetime.fromtimestamp(int(first_s), ZoneInfo(view.site.timezone))
+def _begun(arrays: JobArrays, user: str, rows: Ints) -> str:
+    first_s, last_s = arrays.submit_s[rows[0]], arrays.submit_s[rows[-1]]
+    since = datetime.fromtimestamp(int(first_s), ZoneInfo(arrays.site.timezone))
     days = (last_s - first_s) / DAY_S
     span = f"{days:.1f} days" if days >= 1 else f"{days * 24:.1f} hours"
     return f"{printable(user)} submitted {len(rows):,} jobs in {span} from {since:%Y-%m-%d %H:%M}"

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pipeline.clean.job_arrays import JobArrays
+from pipeline.clean.occupancy import OccupancySteps, occupancy_of
 from pipeline.clean.site_rules import epoch_s
-from pipeline.clean.sweep import Steps, steps_of
-from pipeline.clean.view import View
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.clean_settings import CapacitySettings, CleanSettings
 from pipeline.core.report import Fact
@@ -34,27 +34,27 @@ class Overlap:
     peak_over_size: Floats
 
 
-def over_capacity(view: View, settings: CleanSettings) -> Bools:
+def over_capacity(arrays: JobArrays, settings: CleanSettings) -> Bools:
     """True for a job larger than the machine was when it started (or was submitted, where no start is known)."""
-    larger = _larger(view, settings.capacity)
+    larger = _larger(arrays, settings.capacity)
     return larger if _is_plausible(larger, settings.capacity) else np.zeros(len(larger), bool)
 
 
-def sizes_at(view: View, settings: CapacitySettings, times_s: Floats) -> Floats:
+def sizes_at(arrays: JobArrays, settings: CapacitySettings, times_s: Floats) -> Floats:
     """Processors the machine had at each time as the site states it; NaN where it does not."""
-    changes = sorted((epoch_s(one.since, view.site.timezone), one.procs) for one in settings.sizes)
-    sizes = np.array([view.site.max_procs or np.nan, *(procs for _, procs in changes)], np.float64)
+    changes = sorted((epoch_s(one.since, arrays.site.timezone), one.procs) for one in settings.sizes)
+    sizes = np.array([arrays.site.max_procs or np.nan, *(procs for _, procs in changes)], np.float64)
     found: Floats = sizes[np.searchsorted([since_s for since_s, _ in changes], times_s, side="right")]
     return found
 
 
-def overlaps(view: View, settings: CapacitySettings) -> Overlap:
+def overlaps(arrays: JobArrays, settings: CapacitySettings) -> Overlap:
     """Where more processors were busy than the site says the machine had; empty where it says nothing."""
-    steps = steps_of(view)
-    return _overlaps(steps, _ratio(steps, view, settings))
+    steps = occupancy_of(arrays)
+    return _overlaps(steps, _ratio(steps, arrays, settings))
 
 
-def sustained_procs(steps: Steps) -> float:
+def sustained_procs(steps: OccupancySteps) -> float:
     """The level that busy processors stay at or below for 99% of the time any are busy; NaN: none ever are."""
     # Levels to a part in 65,536 of the highest: counting them takes a tenth of sorting them.
     shift = max(0, int(steps.busy.max(initial=0)).bit_length() - 16)
@@ -64,21 +64,21 @@ def sustained_procs(steps: Steps) -> float:
     return float(np.searchsorted(until, SUSTAINED * until[-1]) << shift) if until[-1] else np.nan
 
 
-def capacity_facts(view: View, settings: CapacitySettings) -> dict[str, Fact]:
+def capacity_facts(arrays: JobArrays, settings: CapacitySettings) -> dict[str, Fact]:
     """What the report says of it: peak, sustained level by quarters of the log, and how often it was over the size."""
-    steps = steps_of(view)
+    steps = occupancy_of(arrays)
     if not len(steps.busy):
         return {}
     facts: dict[str, Fact] = {
         "busy_procs_peak": int(steps.busy.max()),
         "busy_procs_sustained": ", ".join(_whole(sustained_procs(part)) for part in steps.parts(4)),
     }
-    if view.site.max_procs is None and not settings.sizes:
+    if arrays.site.max_procs is None and not settings.sizes:
         return facts
-    larger = _larger(view, settings)
+    larger = _larger(arrays, settings)
     if not _is_plausible(larger, settings):
         facts["machine_size_in_doubt"] = int(larger.sum())
-    ratio = _ratio(steps, view, settings)
+    ratio = _ratio(steps, arrays, settings)
     over, busy_s = _overlaps(steps, ratio), steps.lasting_s[steps.busy > 0].sum()
     return facts | {
         "peak_over_size": float(np.max(ratio, where=~np.isnan(ratio), initial=0.0)),
@@ -87,7 +87,7 @@ def capacity_facts(view: View, settings: CapacitySettings) -> dict[str, Fact]:
     }
 
 
-def mean_busy(steps: Steps, edges_s: Floats) -> Floats:
+def mean_busy(steps: OccupancySteps, edges_s: Floats) -> Floats:
     """Processors busy between each edge (s since 1970) and the next, on average."""
     if not len(steps.busy):
         return np.zeros(max(len(edges_s) - 1, 0))
@@ -106,8 +106,8 @@ def _most(values: Floats, first: Ints, until: Ints) -> Floats:
     return most
 
 
-def _larger(view: View, settings: CapacitySettings) -> Bools:
-    return view.once(("larger", settings), lambda: view.procs > sizes_at(view, settings, view.began_s))
+def _larger(arrays: JobArrays, settings: CapacitySettings) -> Bools:
+    return arrays.once(("larger", settings), lambda: arrays.procs > sizes_at(arrays, settings, arrays.began_s))
 
 
 def _is_plausible(larger: Bools, settings: CapacitySettings) -> bool:
@@ -115,14 +115,14 @@ def _is_plausible(larger: Bools, settings: CapacitySettings) -> bool:
     return int(larger.sum()) <= max(1, settings.doubt_share * len(larger))
 
 
-def _ratio(steps: Steps, view: View, settings: CapacitySettings) -> Floats:
+def _ratio(steps: OccupancySteps, arrays: JobArrays, settings: CapacitySettings) -> Floats:
     """Busy processors over the machine's size at each step; NaN where that is not known."""
     if not settings.sizes:
-        return steps.busy / (view.site.max_procs or np.nan)
-    return steps.busy / sizes_at(view, settings, steps.times_s.astype(np.float64))
+        return steps.busy / (arrays.site.max_procs or np.nan)
+    return steps.busy / sizes_at(arrays, settings, steps.times_s.astype(np.float64))
 
 
-def _overlaps(steps: Steps, ratio: Floats) -> Overlap:
+def _overlaps(steps: OccupancySteps, ratio: Floats) -> Overlap:
     over = np.concatenate([[False], ratio > 1, [False]])
     begins, ends = np.flatnonzero(over[1:] & ~over[:-1]), np.flatnonzero(over[:-1] & ~over[1:])
     if not len(begins):

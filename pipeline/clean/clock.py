@@ -11,7 +11,7 @@ sorted and renumbered; nor in logs whose ids do not follow the clock (several se
 import numpy as np
 import pyarrow as pa
 
-from pipeline.clean.view import View
+from pipeline.clean.job_arrays import JobArrays
 from pipeline.core.arrays import Array, Bools, Ints, floats
 from pipeline.core.clean_settings import CleanSettings, ClockSettings
 from pipeline.core.compiled import entry_kernel
@@ -22,20 +22,20 @@ MOST = 2**31
 Stretch = tuple[float, float]
 
 
-def clock_jump(view: View, settings: CleanSettings) -> Bools:
+def clock_jump(arrays: JobArrays, settings: CleanSettings) -> Bools:
     """True for a job that waits or runs, by the log, at any time in a stretch that stands in the log twice."""
-    touched = np.zeros(view.jobs.num_rows, bool)
-    stretches = repeated_stretches(view, settings.clock)
+    touched = np.zeros(arrays.jobs.num_rows, bool)
+    stretches = repeated_stretches(arrays, settings.clock)
     if stretches:
-        last_s = np.fmax(np.fmax(view.submit_s, view.start_s), view.end_s)
+        last_s = np.fmax(np.fmax(arrays.submit_s, arrays.start_s), arrays.end_s)
         for since_s, until_s in stretches:
-            touched |= (view.submit_s <= until_s) & (last_s >= since_s)
+            touched |= (arrays.submit_s <= until_s) & (last_s >= since_s)
     return touched
 
 
-def repeated_stretches(view: View, limits: ClockSettings) -> list[Stretch]:
+def repeated_stretches(arrays: JobArrays, limits: ClockSettings) -> list[Stretch]:
     """From where to where (s since 1970, as the log has it) the clock ran twice, in order."""
-    times_s = _by_number(view)
+    times_s = _by_number(arrays)
     if len(times_s) < 2 * limits.min_jobs:
         return []
     back = np.flatnonzero(np.diff(times_s) <= -limits.min_back_s) + 1
@@ -47,11 +47,11 @@ def repeated_stretches(view: View, limits: ClockSettings) -> list[Stretch]:
     return sorted(stretches)
 
 
-def _by_number(view: View) -> Ints:
+def _by_number(arrays: JobArrays) -> Ints:
     """Submit times in order of the number each first record's id begins with, then of submit."""
-    numbers, begins = leading_numbers(view.jobs.column("job_id"))
-    known = begins & ~np.isnan(view.submit_s) & (floats(view.jobs, "restart") == 0)
-    numbers, submit_s = numbers[known], view.submit_s[known]
+    numbers, begins = leading_numbers(arrays.jobs.column("job_id"))
+    known = begins & ~np.isnan(arrays.submit_s) & (floats(arrays.jobs, "restart") == 0)
+    numbers, submit_s = numbers[known], arrays.submit_s[known]
     if not len(numbers):
         return np.empty(0, np.int64)
     begin_s = submit_s.min()

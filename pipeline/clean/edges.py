@@ -8,23 +8,23 @@ are not ramps: as many logs end at a holiday as with the machine's.
 
 import numpy as np
 
-from pipeline.clean.view import DAY_S, View
+from pipeline.clean.job_arrays import DAY_S, JobArrays
 from pipeline.core.arrays import Bools, Floats
 from pipeline.core.clean_settings import CleanSettings, EdgeSettings
 
 WEEK_DAYS = 7
 
 
-def log_edge(view: View, settings: CleanSettings) -> Bools:
+def log_edge(arrays: JobArrays, settings: CleanSettings) -> Bools:
     """True for a job submitted before the log's steady part begins, or after it ends."""
-    since_s, until_s = steady_span(view, settings.edge)
-    edge: Bools = (view.submit_s < since_s) | (view.submit_s > until_s)
+    since_s, until_s = steady_span(arrays, settings.edge)
+    edge: Bools = (arrays.submit_s < since_s) | (arrays.submit_s > until_s)
     return edge
 
 
-def steady_span(view: View, settings: EdgeSettings) -> tuple[float, float]:
+def steady_span(arrays: JobArrays, settings: EdgeSettings) -> tuple[float, float]:
     """From which submit to which the log is steady, both in, in s since 1970; NaN: no submit time is known."""
-    times_s = _ordered(view)
+    times_s = _ordered(arrays)
     if not len(times_s):
         return np.nan, np.nan
     n_head, n_tail = _parted(times_s, settings)
@@ -32,8 +32,8 @@ def steady_span(view: View, settings: EdgeSettings) -> tuple[float, float]:
     return float(times_s[n_head]), float(times_s[len(times_s) - 1 - n_tail])
 
 
-def _ordered(view: View) -> Floats:
-    known = view.submit_s[~np.isnan(view.submit_s)]
+def _ordered(arrays: JobArrays) -> Floats:
+    known = arrays.submit_s[~np.isnan(arrays.submit_s)]
     # A table from ingest is in order already, and seeing that takes a tenth of sorting it.
     return known if bool(np.all(known[1:] >= known[:-1])) else np.sort(known)
 

@@ -8,33 +8,35 @@ extended), nor any in a queue where overruns are usual.
 
 import numpy as np
 
-from pipeline.clean.view import View
+from pipeline.clean.job_arrays import JobArrays
 from pipeline.core.arrays import Bools, Floats
 from pipeline.core.clean_settings import CleanSettings, MaximumSettings
 
 
-def over_limit(view: View, settings: CleanSettings) -> Bools:
+def over_limit(arrays: JobArrays, settings: CleanSettings) -> Bools:
     """True for a job that ran longer than the longest limit that held for it, beyond the grace a kill takes."""
     limits = settings.maximum
     # Code -1, no queue, is the last of these.
-    stated, shown = _stated(view, limits)[view.queues[0]], _shown(view, limits)[view.queues[0]]
-    longest_s = np.where(np.isfinite(stated) | ~(view.requested_s > 0), stated, shown)
-    over: Bools = view.runtime_s > _with_grace(longest_s, limits)
+    queue = arrays.queues[0]
+    stated, shown = _stated(arrays, limits)[queue], _shown(arrays, limits)[queue]
+    longest_s = np.where(np.isfinite(stated) | ~(arrays.requested_s > 0), stated, shown)
+    over: Bools = arrays.runtime_s > _with_grace(longest_s, limits)
     return over
 
 
-def _stated(view: View, limits: MaximumSettings) -> Floats:
+def _stated(arrays: JobArrays, limits: MaximumSettings) -> Floats:
     """Per queue code the limit the site states, infinite where it states none; the last stands for no queue."""
     machine_s = limits.runtime_s or np.inf
-    return np.array([*(min(limits.queue_runtime_s.get(name, np.inf), machine_s) for name in view.queues[1]), machine_s])
+    stated_s = (limits.queue_runtime_s.get(name, np.inf) for name in arrays.queues[1])
+    return np.array([*(min(queue_s, machine_s) for queue_s in stated_s), machine_s])
 
 
-def _shown(view: View, limits: MaximumSettings) -> Floats:
+def _shown(arrays: JobArrays, limits: MaximumSettings) -> Floats:
     """Per queue code its largest request if it ends jobs at theirs, else infinite; the last stands for no queue."""
-    n = len(view.queues[1]) + 1
-    asked = (view.requested_s > 0) & (view.runtime_s > 0)
-    queues, requested_s = view.queues[0][asked] % n, view.requested_s[asked]
-    overran = view.runtime_s[asked] > _with_grace(requested_s, limits)
+    n = len(arrays.queues[1]) + 1
+    asked = (arrays.requested_s > 0) & (arrays.runtime_s > 0)
+    queues, requested_s = arrays.queues[0][asked] % n, arrays.requested_s[asked]
+    overran = arrays.runtime_s[asked] > _with_grace(requested_s, limits)
     jobs, overruns = np.bincount(queues, minlength=n), np.bincount(queues[overran], minlength=n)
     largest_s = np.zeros(n)
     np.maximum.at(largest_s, queues, requested_s)

@@ -5,52 +5,52 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.clean.censoring import STILL_RUNNING
-from pipeline.clean.view import View
+from pipeline.clean.job_arrays import JobArrays
 from pipeline.core.arrays import Bools
 from pipeline.core.clean_settings import CleanSettings
 
 NOT_ENDED = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CONFIGURING", "COMPLETING", "STOPPED")
 
 
-def partial_execution(view: View, _settings: CleanSettings) -> Bools:
+def partial_execution(arrays: JobArrays, _settings: CleanSettings) -> Bools:
     """True for a partial execution whose job has a record of the whole (SWF 2.2, field 11, codes 2 to 4)."""
-    parts = view.state_is("PARTIAL")
+    parts = arrays.state_is("PARTIAL")
     if not parts.any():
         return parts
-    ids = pc.binary_join_element_wise(view.jobs.column("site").cast(pa.string()), view.jobs.column("job_id"), "\0")
+    ids = pc.binary_join_element_wise(arrays.jobs.column("site").cast(pa.string()), arrays.jobs.column("job_id"), "\0")
     has_whole: Bools = pc.is_in(ids, ids.filter(pa.array(~parts)).combine_chunks()).to_numpy()
     return parts & has_whole
 
 
-def unfinished(view: View, _settings: CleanSettings) -> Bools:
+def unfinished(arrays: JobArrays, _settings: CleanSettings) -> Bools:
     """True where the state says so, or a start is known and no runtime, and nothing says it was cancelled.
 
     A job still running whose runtime so far is known is none: that runtime is a lower bound (censoring.py).
     """
-    started = ~np.isnan(view.start_s) & np.isnan(view.runtime_s)
-    told_so_far = view.state_is(*STILL_RUNNING) & (view.runtime_s > 0)
-    return (view.state_is(*NOT_ENDED) & ~told_so_far) | (started & ~view.state_is("CANCELLED"))
+    started = ~np.isnan(arrays.start_s) & np.isnan(arrays.runtime_s)
+    told_so_far = arrays.state_is(*STILL_RUNNING) & (arrays.runtime_s > 0)
+    return (arrays.state_is(*NOT_ENDED) & ~told_so_far) | (started & ~arrays.state_is("CANCELLED"))
 
 
-def cancelled_before_start(view: View, _settings: CleanSettings) -> Bools:
+def cancelled_before_start(arrays: JobArrays, _settings: CleanSettings) -> Bools:
     """True for a cancelled job without a positive runtime."""
-    return view.state_is("CANCELLED") & ~(view.runtime_s > 0)
+    return arrays.state_is("CANCELLED") & ~(arrays.runtime_s > 0)
 
 
-def never_ran(view: View, _settings: CleanSettings) -> Bools:
+def never_ran(arrays: JobArrays, _settings: CleanSettings) -> Bools:
     """True for a runtime of zero or less, and where neither start nor runtime is known."""
-    unknown = np.isnan(view.runtime_s) & np.isnan(view.start_s)
-    idle: Bools = (view.runtime_s <= 0) | unknown
+    unknown = np.isnan(arrays.runtime_s) & np.isnan(arrays.start_s)
+    idle: Bools = (arrays.runtime_s <= 0) | unknown
     return idle
 
 
-def impossible_times(view: View, _settings: CleanSettings) -> Bools:
+def impossible_times(arrays: JobArrays, _settings: CleanSettings) -> Bools:
     """True where the submit time is unknown, or submit, start and end are out of order."""
-    submit_s, start_s, end_s = view.submit_s, view.start_s, view.end_s
+    submit_s, start_s, end_s = arrays.submit_s, arrays.start_s, arrays.end_s
     wrong: Bools = np.isnan(submit_s) | (start_s < submit_s) | (end_s < start_s) | (end_s < submit_s)
     return wrong
 
 
-def no_procs(view: View, _settings: CleanSettings) -> Bools:
+def no_procs(arrays: JobArrays, _settings: CleanSettings) -> Bools:
     """True where neither allocated nor requested processors are known and positive."""
-    return np.isnan(view.procs)
+    return np.isnan(arrays.procs)

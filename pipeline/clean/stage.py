@@ -21,8 +21,8 @@ from pipeline.clean.bursts import find_bursts
 from pipeline.clean.censoring import lower_bounds
 from pipeline.clean.effect import effect
 from pipeline.clean.flurries import smallest_burst_jobs
+from pipeline.clean.job_arrays import JobArrays
 from pipeline.clean.site_rules import matched
-from pipeline.clean.view import View
 from pipeline.core.arrays import Array, Bools, Floats, Ints
 from pipeline.core.clean_settings import CleanSettings, SiteRule
 from pipeline.core.columns import CATEGORY
@@ -32,7 +32,7 @@ from pipeline.core.settings import SiteSettings
 from pipeline.core.tables import JOBS
 from pipeline.core.text import printable
 
-RULES: dict[Flag, Callable[[View, CleanSettings], Bools]] = {
+RULES: dict[Flag, Callable[[JobArrays, CleanSettings], Bools]] = {
     Flag.PARTIAL_EXECUTION: record_masks.partial_execution,
     Flag.UNFINISHED: record_masks.unfinished,
     Flag.CANCELLED_BEFORE_START: record_masks.cancelled_before_start,
@@ -72,30 +72,30 @@ def clean(
 
     Flags already there are not looked at, and no screen sees what another set aside.
     """
-    view = View(jobs, site or SiteSettings())
-    bursts, place = find_bursts(view, settings)
+    arrays = JobArrays(jobs, site or SiteSettings())
+    bursts, place = find_bursts(arrays, settings)
     burst_ids = _named(place, bursts.column("burst_id").to_pylist())
-    kept, dropped = (matched(view, rules, burst_ids) for rules in (settings.keep, settings.drop))
-    flag_places, flags = _flagged(view, settings, bursts, place, _any(view, kept), _any(view, dropped))
+    kept, dropped = (matched(arrays, rules, burst_ids) for rules in (settings.keep, settings.drop))
+    flag_places, flags = _flagged(arrays, settings, bursts, place, _any(arrays, kept), _any(arrays, dropped))
     columns = {"flag": _named(flag_places, [str(flag) for flag in flags]), "burst_id": burst_ids}
-    bound, is_known = lower_bounds(view, settings)
+    bound, is_known = lower_bounds(arrays, settings)
     columns["is_lower_bound"] = pa.array(bound, mask=~is_known)
     flagged = _with_columns(jobs, columns)
     named = [*_counted("keep", settings.keep, kept), *_counted("drop", settings.drop, dropped)]
-    facts = _facts(view, settings, bursts) | {f"site_{word}: {printable(rule.reason)}": n for word, rule, n in named}
-    told = _report(view.proc_s, flag_places, flags, facts, _notes(facts, named))
-    return flagged, bursts, effect(view, flag_places, flags), told
+    facts = _facts(arrays, settings, bursts) | {f"site_{word}: {printable(rule.reason)}": n for word, rule, n in named}
+    told = _report(arrays.proc_s, flag_places, flags, facts, _notes(facts, named))
+    return flagged, bursts, effect(arrays, flag_places, flags), told
 
 
 def _flagged(
-    view: View, settings: CleanSettings, bursts: pa.Table, burst_place: Ints, kept: Bools, dropped: Bools
+    arrays: JobArrays, settings: CleanSettings, bursts: pa.Table, burst_place: Ints, kept: Bools, dropped: Bools
 ) -> tuple[Ints, list[Flag]]:
     """Per job the place of its flag in the list, -1: none; the list is in order of precedence."""
     masks = _burst_masks(bursts, burst_place) | {Flag.SITE_DROP: dropped}
     active = [flag for flag in Flag if flag not in settings.flags_off and (flag in RULES or flag in masks)]
-    places = np.full(view.jobs.num_rows, -1, np.int64)
+    places = np.full(arrays.jobs.num_rows, -1, np.int64)
     for place, flag in enumerate(active):
-        mask = masks[flag] if flag in masks else RULES[flag](view, settings)
+        mask = masks[flag] if flag in masks else RULES[flag](arrays, settings)
         spared = kept if flag not in RECORD_FLAGS and flag is not Flag.SITE_DROP else False
         places[(places < 0) & mask & ~np.asarray(spared)] = place
     return places, active
@@ -110,8 +110,8 @@ def _burst_masks(bursts: pa.Table, burst_place: Ints) -> dict[Flag, Bools]:
     return masks
 
 
-def _any(view: View, masks: list[Bools]) -> Bools:
-    return np.logical_or.reduce(masks) if masks else np.zeros(view.jobs.num_rows, bool)
+def _any(arrays: JobArrays, masks: list[Bools]) -> Bools:
+    return np.logical_or.reduce(masks) if masks else np.zeros(arrays.jobs.num_rows, bool)
 
 
 def _named(places: Ints, names: list[str]) -> pa.Array:
@@ -131,18 +131,18 @@ def _counted(word: str, rules: Sequence[SiteRule], masks: list[Bools]) -> list[t
     return [(word, rule, int(mask.sum())) for rule, mask in zip(rules, masks, strict=True)]
 
 
-def _facts(view: View, settings: CleanSettings, bursts: pa.Table) -> dict[str, Fact]:
+def _facts(arrays: JobArrays, settings: CleanSettings, bursts: pa.Table) -> dict[str, Fact]:
     tiers = bursts.column("tier").to_pylist()
     facts: dict[str, Fact] = {
-        "jobs": view.jobs.num_rows,
-        "smallest_burst_jobs": smallest_burst_jobs(view, settings.flurry),
+        "jobs": arrays.jobs.num_rows,
+        "smallest_burst_jobs": smallest_burst_jobs(arrays, settings.flurry),
         "bursts_removed": tiers.count(Tier.REMOVE),
         "bursts_suspect": tiers.count(Tier.SUSPECT),
     }
-    facts |= runtimes.facts(view, settings)
+    facts |= runtimes.facts(arrays, settings)
     # The sweep over all starts and ends takes as much memory as everything held so far.
-    view.forget("alike", "local_s", "by_submit", "by_user", "queues", "applications", "requested_s", "suspended_s")
-    return facts | capacity.capacity_facts(view, settings.capacity) | dedicated.dedicated_facts(view, settings)
+    arrays.forget("similar", "local_s", "by_submit", "by_user", "queues", "applications", "requested_s", "suspended_s")
+    return facts | capacity.capacity_facts(arrays, settings.capacity) | dedicated.dedicated_facts(arrays, settings)
 
 
 def _notes(facts: dict[str, Fact], named: list[tuple[str, SiteRule, int]]) -> Iterator[str]:

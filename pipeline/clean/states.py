@@ -8,7 +8,7 @@ lower bounds. One that ran out of memory is no bound: what it lacked is not time
 
 import numpy as np
 
-from pipeline.clean.view import View
+from pipeline.clean.job_arrays import JobArrays
 from pipeline.core.arrays import Bools
 from pipeline.core.clean_settings import CleanSettings
 
@@ -16,27 +16,27 @@ CLOCK_S = 2.0
 """Start, end and durations are each cut to whole seconds."""
 
 
-def node_failure(view: View, _settings: CleanSettings) -> Bools:
+def node_failure(arrays: JobArrays, _settings: CleanSettings) -> Bools:
     """True where the state says that a node, its boot or the launch on it failed."""
-    return view.state_is("NODE_FAIL", "BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL")
+    return arrays.state_is("NODE_FAIL", "BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL")
 
 
-def out_of_memory(view: View, _settings: CleanSettings) -> Bools:
+def out_of_memory(arrays: JobArrays, _settings: CleanSettings) -> Bools:
     """True where the state says that the job ran out of memory."""
-    return view.state_is("OUT_OF_MEMORY")
+    return arrays.state_is("OUT_OF_MEMORY")
 
 
-def preempted(view: View, _settings: CleanSettings) -> Bools:
+def preempted(arrays: JobArrays, _settings: CleanSettings) -> Bools:
     """True where the state says that the job was stopped to make room for another."""
-    return view.state_is("PREEMPTED")
+    return arrays.state_is("PREEMPTED")
 
 
-def suspended(view: View, settings: CleanSettings) -> Bools:
+def suspended(arrays: JobArrays, settings: CleanSettings) -> Bools:
     """True where more than a share of the runtime is suspension that the log counted as running.
 
     Start, end, runtime and suspension show it: what of the suspension does not fit between start and end beside the
     runtime stands in the runtime. Where any of them is unknown, the runtime is taken at its word.
     """
-    hidden_s = np.minimum(view.runtime_s + view.suspended_s - (view.end_s - view.start_s), view.suspended_s)
-    hidden: Bools = (hidden_s > CLOCK_S) & (hidden_s > settings.suspended_share * view.runtime_s)
+    hidden_s = np.minimum(arrays.runtime_s + arrays.suspended_s - (arrays.end_s - arrays.start_s), arrays.suspended_s)
+    hidden: Bools = (hidden_s > CLOCK_S) & (hidden_s > settings.suspended_share * arrays.runtime_s)
     return hidden

@@ -75,7 +75,7 @@ def _is_same(handle: BinaryIO, path: Path) -> bool:
 
 @contextmanager
 def scratch(target: Path) -> Iterator[Path]:
-    """An empty folder beside `target`, under a name that `sweep` knows; removed at the end if it is still there."""
+    """An empty folder beside `target`, removed at the end if it still exists; `remove_leftovers` knows its name."""
     draft = target.with_name(f"{_DRAFT}{target.name}-{os.getpid()}")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
@@ -103,14 +103,14 @@ def drop_folder(folder: Path) -> None:
     shutil.rmtree(dropped, ignore_errors=True)
 
 
-def sweep(folder: Path) -> None:
+def remove_leftovers(folder: Path) -> None:
     """Remove what dead writers left half done; only for who holds the folder's lock alone."""
     for path in list(folder.iterdir()) if folder.is_dir() else ():
         if path.name.startswith((_DRAFT, _DROPPED)):
             shutil.rmtree(path, ignore_errors=True)
 
 
-def sweep_drafts_of(path: Path) -> None:
+def remove_drafts_of(path: Path) -> None:
     """Remove the half-written files that killed writers of `path` left beside it."""
     draft = re.compile(rf"\.{re.escape(path.name)}\.\d+\.draft")
     for other in list(path.parent.iterdir()):

@@ -15,7 +15,15 @@ from pipeline.core.errors import InputError
 from pipeline.core.report import Report
 from pipeline.core.store import read_table, write_text
 from pipeline.core.tables import OBSERVATIONS, TABLES, TableKind
-from pipeline.publish.folders import copy_durably, digests, drafted, drop_folder, locked, sweep, sweep_drafts_of
+from pipeline.publish.folders import (
+    copy_durably,
+    digests,
+    drafted,
+    drop_folder,
+    locked,
+    remove_drafts_of,
+    remove_leftovers,
+)
 from pipeline.publish.manifest import (
     FORMAT_VERSION,
     MANIFEST,
@@ -46,8 +54,8 @@ def publish(
     """
     versions = output_dir / VERSIONS
     with locked(versions):
-        sweep(versions)
-        sweep_drafts_of(output_dir / MANIFEST)
+        remove_leftovers(versions)
+        remove_drafts_of(output_dir / MANIFEST)
         before = _current(output_dir)
         folder = _placed(staged, versions, facts.run_id)
         kept = _kept(before, folder, versions, keep_versions)

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from pipeline.clean.view import View
+from pipeline.clean.job_arrays import JobArrays
 from pipeline.core.arrays import Bools, Ints
 from pipeline.core.compiled import entry_kernel
 
@@ -14,27 +14,27 @@ MOST = 2**40
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class OccupancySteps:
     """Times (s since 1970), ascending; how many processors are busy from each on; how long, until the next (s)."""
 
     times_s: Ints
     busy: Ints
     lasting_s: Ints
 
-    def parts(self, n: int) -> list["Steps"]:
+    def parts(self, n: int) -> list["OccupancySteps"]:
         """The same in `n` stretches of equal time."""
         edges = np.linspace(self.times_s[0], self.times_s[-1], n + 1)[1:-1]
         places = [0, *np.searchsorted(self.times_s, edges).tolist(), len(self.times_s)]
         cuts = [slice(low, high) for low, high in pairwise(places)]
-        return [Steps(self.times_s[cut], self.busy[cut], self.lasting_s[cut]) for cut in cuts]
+        return [OccupancySteps(self.times_s[cut], self.busy[cut], self.lasting_s[cut]) for cut in cuts]
 
 
-def steps_of(view: View, chosen: Bools | None = None) -> Steps:
+def occupancy_of(arrays: JobArrays, chosen: Bools | None = None) -> OccupancySteps:
     """The steps of the jobs (those chosen) whose start, end and size are known and which ran; the last one is idle.
 
     A job holds its processors from its start until just before its end: what ends at a second frees it for what starts.
     """
-    start_s, end_s, procs = view.start_s, view.end_s, view.procs
+    start_s, end_s, procs = arrays.start_s, arrays.end_s, arrays.procs
     ran = (end_s > start_s) & (start_s > -MOST) & (end_s < MOST) & (procs < MOST)
     ran = ran if chosen is None else ran & chosen
     sizes = procs[ran].astype(np.int64)
@@ -42,7 +42,7 @@ def steps_of(view: View, chosen: Bools | None = None) -> Steps:
     times_s, busy = np.empty(2 * len(sizes), np.int64), np.empty(2 * len(sizes), np.int64)
     n = _merge(*starts, *ends, times_s, busy)
     del starts, ends, sizes
-    return Steps(times_s[:n], busy[:n], np.append(np.diff(times_s[:n]), np.zeros(min(n, 1), np.int64)))
+    return OccupancySteps(times_s[:n], busy[:n], np.append(np.diff(times_s[:n]), np.zeros(min(n, 1), np.int64)))
 
 
 def in_order(times_s: Ints, sizes: Ints) -> tuple[Ints, Ints]:

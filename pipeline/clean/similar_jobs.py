@@ -23,7 +23,7 @@ NORMAL_MAD = 1.4826
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class SimilarJobs:
     """Per job its group (-1: none); per group its jobs, those it is judged by, and their log runtimes (log s).
 
     `log_sd` is the normal standard deviation with their median absolute deviation; NaN under LEAST_JOBS jobs.
@@ -38,9 +38,9 @@ class Alike:
     log_q75: Floats
 
 
-def find_alike(
+def find_similar_jobs(
     by_user: Ints, user_starts: Ints, runtime_s: Floats, procs: Floats, applications: Ints, is_typical: Bools
-) -> Alike:
+) -> SimilarJobs:
     """Groups of the jobs whose user, size and positive runtime are known; an application not known is one like another.
 
     `by_user` holds rows in order of user, `user_starts` where each user's begin (and the end).
@@ -52,7 +52,7 @@ def find_alike(
     n_typical = np.zeros(n_groups, np.int64)
     ends = np.cumsum(n_jobs)
     _describe(group, runtime_s, is_typical, ends, n_jobs, n_typical, shape)
-    return Alike(group, n_jobs, n_typical, shape[0], shape[1] * NORMAL_MAD, shape[2], shape[3])
+    return SimilarJobs(group, n_jobs, n_typical, shape[0], shape[1] * NORMAL_MAD, shape[2], shape[3])
 
 
 @kernel

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from pipeline.clean.alike import Alike, find_alike
+from pipeline.clean.similar_jobs import SimilarJobs, find_similar_jobs
 from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, job_procs, work_s
 from pipeline.core.local_time import EARLIEST_S, LATEST_S, offset_s
 from pipeline.core.settings import SiteSettings
@@ -20,7 +20,7 @@ WEEK_S = 7 * DAY_S
 
 
 @dataclass(frozen=True)
-class View:
+class JobArrays:
     """JOBS and the site; every array has one value a job, NaN (or -1 in codes) where the log does not say."""
 
     jobs: pa.Table
@@ -97,10 +97,10 @@ class View:
         return self.state_is("COMPLETED", "TIMEOUT", "DEADLINE") | (self.states[0] < 0)
 
     @cached_property
-    def alike(self) -> Alike:
+    def similar(self) -> SimilarJobs:
         """Jobs of one user, size and application, and how their runtimes lie."""
         codes = self.applications[0]
-        return find_alike(self.by_user, self.user_starts, self.runtime_s, self.procs, codes, self.is_typical)
+        return find_similar_jobs(self.by_user, self.user_starts, self.runtime_s, self.procs, codes, self.is_typical)
 
     @cached_property
     def by_submit(self) -> Ints:
