@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pipeline.core.dataclass_reader import FieldError, read_dataclass
 from pipeline.core.errors import InputError
 from pipeline.core.text import printable
-from pipeline.core.typed import Misfit, typed
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
@@ -122,9 +122,9 @@ def _parsed(plain: object, where: str, root: Path) -> Manifest:
     if isinstance(version, int) and version > FORMAT_VERSION:
         raise InputError(where, f"format version {version}", f"at most {FORMAT_VERSION}", "install a newer Walltime")
     try:
-        return typed(Manifest, plain | {"root": root})
-    except Misfit as misfit:
-        raise _corrupt(where, str(misfit)) from None
+        return read_dataclass(Manifest, plain | {"root": root})
+    except FieldError as error:
+        raise _corrupt(where, str(error)) from None
 
 
 def _corrupt(where: str, found: str) -> InputError:
