@@ -16,7 +16,7 @@ from pipeline.core.report import Report
 from pipeline.core.store import file_sha256, write_table, write_text
 from pipeline.core.version import code_version
 from pipeline.publish.folders import LOCK, acquire, drafted, drop_folder, remove_leftovers
-from pipeline.run import KINDS, Step
+from pipeline.run import STEP_TABLES, Step
 
 WORK = "work"
 _REPORT = "report.json"
@@ -100,7 +100,7 @@ class StepResult:
 def write_tables(folder: Path, tables: Mapping[str, pa.Table]) -> dict[str, Path]:
     """Write a step's tables; their bytes depend on their content and the code alone."""
     metadata = {"code": code_version()}
-    return {name: write_table(folder / f"{name}.parquet", t, KINDS[name], metadata) for name, t in tables.items()}
+    return {name: write_table(folder / f"{name}.parquet", t, STEP_TABLES[name], metadata) for name, t in tables.items()}
 
 
 def keep_step(folder: Path, tables: Mapping[str, pa.Table], report: Report) -> StepResult:

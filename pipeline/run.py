@@ -121,7 +121,7 @@ STEPS = (
          lambda run, state: make_estimates(state, run.run_id)),
 )  # fmt: skip
 
-KINDS: dict[str, TableKind] = {
+STEP_TABLES: dict[str, TableKind] = {
     "jobs_read": JOBS, "unreadable": UNREADABLE, "jobs_flagged": JOBS, "bursts": BURSTS,
     "effect": EFFECT, "templates": TEMPLATES, "jobs": JOBS, "groups": GROUPS,
     "observed": OBSERVATIONS, "observations": OBSERVATIONS, "levelled": OBSERVATIONS, "patterns": PATTERNS,
