@@ -10,7 +10,7 @@ from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, jo
 from pipeline.core.report import Report, Tally
 from pipeline.core.survival import survival_quantiles
 from pipeline.core.tables import OBSERVATIONS
-from pipeline.group.energy import energy_medians
+from pipeline.group.energy_medians import energy_medians
 
 MIN_TAIL_JOBS = 40
 
