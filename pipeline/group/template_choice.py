@@ -12,14 +12,14 @@ from pipeline.core.group_settings import AUTO, DEFAULT_TEMPLATE, GroupSettings
 from pipeline.core.report import Report, Tally
 from pipeline.core.tables import TEMPLATES
 from pipeline.group.candidates import JobCodes, Template, candidates
-from pipeline.group.later_error import Past, later_error, past_of
+from pipeline.group.later_error import ComparedJobs, compared_jobs, later_error
 
 MIN_SIZES = 3
 _COLUMNS = {*TEMPLATE_COLUMNS, "site", "submit_s", "end_s", "requested_procs", "runtime_s", "is_lower_bound"}
 
 
-class Compared(NamedTuple):
-    """A template's figures; `error` and `score` are NaN where too few later jobs tell them."""
+class TemplateFigures(NamedTuple):
+    """The figures of one template; `error` and `score` are NaN where there are too few later jobs."""
 
     template: Template
     error: float
@@ -60,24 +60,24 @@ def with_chosen(settings: GroupSettings, templates: pa.Table) -> GroupSettings:
     return settings.model_copy(update={"template": tuple(chosen.split("+"))})
 
 
-def _compared(jobs: pa.Table, templates: tuple[Template, ...], settings: GroupSettings) -> list[Compared]:
+def _compared(jobs: pa.Table, templates: tuple[Template, ...], settings: GroupSettings) -> list[TemplateFigures]:
     """Every template's figures, the best score first, of equal ones that of fewest columns."""
-    past, codes = past_of(jobs), JobCodes(jobs)
+    scored, codes = compared_jobs(jobs), JobCodes(jobs)
     procs, work_s = job_procs(jobs), proc_seconds(jobs)
-    found = [_figures(one, past, codes.of(one), procs, work_s, settings) for one in templates]
+    found = [_figures(one, scored, codes.of(one), procs, work_s, settings) for one in templates]
     return sorted(found, key=lambda one: (np.nan_to_num(one.score, nan=np.inf), len(one.template), one.template))
 
 
 def _figures(
-    template: Template, past: Past, group: Ints, procs: Floats, work_s: Floats, settings: GroupSettings
-) -> Compared:
-    error, share, n_later = later_error(past, group[past.row])
+    template: Template, scored: ComparedJobs, group: Ints, procs: Floats, work_s: Floats, settings: GroupSettings
+) -> TemplateFigures:
+    error, share, n_later = later_error(scored, group[scored.row])
     n_groups, n_series, hours = _series(group, procs, work_s)
     whole = float(np.sort(work_s).sum()) / 3600
     score = error * (1 - settings.series_worth * hours / whole) if whole > 0 else error
     if n_later < settings.min_later_jobs:
         error = score = np.nan
-    return Compared(template, error, n_later, share, n_groups, n_series, hours, score)
+    return TemplateFigures(template, error, n_later, share, n_groups, n_series, hours, score)
 
 
 def _series(group: Ints, procs: Floats, work_s: Floats) -> tuple[int, int, float]:
@@ -92,7 +92,7 @@ def _series(group: Ints, procs: Floats, work_s: Floats) -> tuple[int, int, float
 
 
 def _choice(
-    compared: list[Compared], default: Template, earlier: Template, settings: GroupSettings
+    compared: list[TemplateFigures], default: Template, earlier: Template, settings: GroupSettings
 ) -> tuple[Template, str]:
     """The template chosen, and why."""
     best = compared[0]
@@ -108,7 +108,7 @@ def _choice(
     return best.template, "of all templates it has the least error on later jobs, its series counted in"
 
 
-def _by_memory(compared: list[Compared], default: Template) -> Template:
+def _by_memory(compared: list[TemplateFigures], default: Template) -> Template:
     """The default with the reading of memory, as typed or per processor, under which the log falls into fewer groups.
 
     A user who asks for the same at every size has one group under the reading that is right, and many under the other.
@@ -118,9 +118,9 @@ def _by_memory(compared: list[Compared], default: Template) -> Template:
     return other if n_groups.get(other, np.inf) < n_groups.get(default, np.inf) else default
 
 
-def _table(compared: list[Compared], chosen: Template, earlier: Template, why: str) -> pa.Table:
+def _table(compared: list[TemplateFigures], chosen: Template, earlier: Template, why: str) -> pa.Table:
     if chosen not in (one.template for one in compared):
-        compared = [Compared(chosen, np.nan, 0, np.nan, 0, 0, 0.0, np.nan), *compared]
+        compared = [TemplateFigures(chosen, np.nan, 0, np.nan, 0, 0, 0.0, np.nan), *compared]
     names = [one.template for one in compared]
     return TEMPLATES.build(
         template=["+".join(name) for name in names],
