@@ -19,7 +19,7 @@ from pipeline.clean.censoring import reached_limit
 from pipeline.clean.job_arrays import JobArrays
 from pipeline.clean.runtimes import hang, hangs_above_s
 from pipeline.core.clean_settings import CleanSettings
-from pipeline.core.columns import CATEGORY
+from pipeline.core.column import CATEGORY
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.ingest import ingest
 

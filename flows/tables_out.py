@@ -10,7 +10,7 @@ import pyarrow.csv
 from flows.failures import naming
 from pipeline.core.errors import InputError
 from pipeline.core.store import write_atomically, write_batches, write_text
-from pipeline.core.tables import TableKind
+from pipeline.core.table_kind import TableKind
 from pipeline.core.text import printable
 
 SUFFIXES = (".parquet", ".csv")

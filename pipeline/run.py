@@ -16,6 +16,7 @@ from pipeline.clean import clean
 from pipeline.core.report import Report
 from pipeline.core.settings import RunSettings
 from pipeline.core.store import file_sha256
+from pipeline.core.table_kind import TableKind
 from pipeline.core.tables import (
     ACROSS,
     BURSTS,
@@ -32,7 +33,6 @@ from pipeline.core.tables import (
     STATE,
     TEMPLATES,
     UNREADABLE,
-    TableKind,
 )
 from pipeline.core.version import code_version
 from pipeline.estimate.nightly.published import make_estimates

@@ -25,7 +25,7 @@ from pipeline.clean.job_arrays import JobArrays
 from pipeline.clean.site_rules import matched
 from pipeline.core.arrays import Array, Bools, Floats, Ints
 from pipeline.core.clean_settings import CleanSettings, SiteRule
-from pipeline.core.columns import CATEGORY
+from pipeline.core.column import CATEGORY
 from pipeline.core.flags import Flag
 from pipeline.core.report import Fact, Report, Tally
 from pipeline.core.settings import SiteSettings

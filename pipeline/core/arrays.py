@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from pipeline.core import compute as pc
 from pipeline.core.buffers import floats_of
-from pipeline.core.columns import CATEGORY
+from pipeline.core.column import CATEGORY
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pipeline.core.buffers import arrow, integers, unknown
 from pipeline.core.errors import InputError
 from pipeline.core.matching import Value, first_place, matching_places
-from pipeline.core.tables import TableKind
+from pipeline.core.table_kind import TableKind
 from pipeline.core.text import printable
 
 ROW_GROUP_ROWS = 131_072

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.core.arrays import Ints, category_codes
-from pipeline.core.columns import CATEGORY, COLUMNS
+from pipeline.core.column import CATEGORY
+from pipeline.core.columns import COLUMNS
 
 Template = tuple[str, ...]
 

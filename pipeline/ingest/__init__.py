@@ -15,7 +15,8 @@ from pipeline.core.errors import InputError
 from pipeline.core.report import Report
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.store import row_groups, write_batches
-from pipeline.core.tables import JOBS, UNREADABLE, TableKind
+from pipeline.core.table_kind import TableKind
+from pipeline.core.tables import JOBS, UNREADABLE
 from pipeline.ingest.combine import with_sorted_categories
 from pipeline.ingest.intake import Taken, take_in
 from pipeline.ingest.privacy import check_same_names, discreet, hasher_of

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pipeline.core import buffers
 from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.core.columns import CATEGORY
+from pipeline.core.column import CATEGORY
 from pipeline.ingest.spans_kernel import (
     INVALID,
     NULL,

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.core.buffers import arrow, floats_of, integers
-from pipeline.core.columns import CATEGORY
+from pipeline.core.column import CATEGORY
 from pipeline.core.errors import InputError
 from pipeline.core.requested_memory import PROCESSOR, requested_memory
 from pipeline.core.settings import IngestSettings, SiteSettings

@@ -14,7 +14,8 @@ from pipeline.core import compute as pc
 from pipeline.core.errors import InputError
 from pipeline.core.report import Report
 from pipeline.core.store import read_table, write_text
-from pipeline.core.tables import OBSERVATIONS, TABLES, TableKind
+from pipeline.core.table_kind import TableKind
+from pipeline.core.tables import OBSERVATIONS, TABLES
 from pipeline.publish.folders import (
     copy_durably,
     digests,
