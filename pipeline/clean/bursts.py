@@ -1,7 +1,7 @@
-"""Every burst of the log, told once: which jobs are its own.
+"""Finds every burst of the log and assigns each job to at most one of them.
 
-A job belongs to at most one burst: to the first that claims it of probes, timers, flurries (furthest ahead first), slow
-flurries. What is left of a later burst is listed if it is still large enough to be one.
+Screens run in a fixed order: probes, timers, flurries (largest lead first), slow flurries. A job belongs to the first
+burst that contains it. The rest of a later burst is listed if it is still large enough to be one.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,12 +19,12 @@ from pipeline.core.tables import BURSTS
 
 
 def find_bursts(arrays: JobArrays, settings: CleanSettings) -> tuple[pa.Table, Ints]:
-    """BURSTS, and per job its burst's row there, -1: none."""
+    """BURSTS, and for each job the row of its burst there (-1: none)."""
     place = np.full(arrays.jobs.num_rows, -1, np.int64)
     rows: dict[str, BurstRow] = {}
     for burst in (one for screen in SCREENS.values() for one in screen(arrays, settings)):
         own = burst.rows[place[burst.rows] < 0]
-        # What others have claimed may leave too little of a burst to be one.
+        # Without the jobs of earlier bursts this one may be too small.
         if len(own) < min(settings.flurry.min_jobs, len(burst.rows)):
             continue
         place[own] = len(rows)

@@ -1,13 +1,12 @@
-"""The same job under two ids.
+"""Finds jobs that occur twice under two ids.
 
-Ingest has settled jobs read twice under one id. Under two, equal values prove nothing: thousands of an array's tasks
-share every second of theirs. So a job counts as the same only where all of submit, start, end, size, user, queue,
-application and request are the same and, besides,
-- the ids are one number, told apart only by the name of a cluster or server before or after it; or
-- nearly all the jobs that one file has in the time both cover stand in another file too, one for one: the same log,
-  read twice under two names.
+Ingest has already merged records that share an id. Equal values under two ids prove nothing, because thousands of array
+tasks share all their times. So two jobs are the same only if submit, start, end, size, user, queue, application and
+request are all equal and one of these holds:
+- the ids contain the same number and differ only in the name of a cluster or server before or after it;
+- nearly all jobs of one file, in the time that both files cover, occur in another file too: the same log, read twice.
 
-It does not see jobs copied within one file under new numbers, single copies, nor copies in which a value was rewritten.
+Not detected: jobs copied within one file under new numbers, single copies, and copies with changed values.
 """
 
 import re
@@ -20,16 +19,16 @@ from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats
 from pipeline.core.clean_settings import CleanSettings, DuplicateSettings
 
 _NAMED = re.compile(r"(?:[A-Za-z][\w-]*[-.:/])?(\d+(?:\[\d*\]|_\d+)?)(?:[.@:/][A-Za-z][\w.-]*)?")
-"""An id's number (with its array index), between the names a server may put before or after it."""
+"""The number of an id (with its array index), between optional names of servers."""
 
 
 def duplicate(arrays: JobArrays, settings: CleanSettings) -> Bools:
-    """True for a job that is the same as one kept: of each pair the later in order of id, or of file."""
+    """True for the second job of each pair, in order of id or of file."""
     found = np.zeros(arrays.jobs.num_rows, bool)
     files = category_codes(arrays.jobs, "source_file")
     if len(files[1]) < 2 and not _is_any_named(arrays):
         return found
-    rows = _alike_rows(arrays)
+    rows = _repeated_rows(arrays)
     if len(rows):
         keys = _keys(arrays, rows)
         found[rows] = _same_number(arrays, rows, keys) | _same_log(arrays, rows, keys, files[0], settings.duplicate)
@@ -37,7 +36,7 @@ def duplicate(arrays: JobArrays, settings: CleanSettings) -> Bools:
 
 
 def _is_any_named(arrays: JobArrays) -> bool:
-    """Whether any id bears a small letter; a sliced table may say so for one outside its slice."""
+    """Whether any id contains a lower-case letter; for a sliced table, ids outside the slice count too."""
     texts = (chunk.buffers()[2] for chunk in arrays.jobs.column("job_id").chunks)
     return any(bool((np.frombuffer(text, np.uint8) >= ord("a")).any()) for text in texts if text is not None)
 
@@ -50,8 +49,8 @@ def _values(arrays: JobArrays, rows: Ints) -> list[Floats]:
     ]
 
 
-def _alike_rows(arrays: JobArrays) -> Ints:
-    """Rows with submit, start and end whose values another row has too (or, by a rare chance, nearly so)."""
+def _repeated_rows(arrays: JobArrays) -> Ints:
+    """Rows with submit, start and end whose hashed values occur in another row too; collisions are rare."""
     known = np.flatnonzero(~np.isnan(arrays.submit_s + arrays.start_s + arrays.end_s) & (arrays.end_s > arrays.start_s))
     mixed = np.zeros(len(known), np.uint64)
     for values in (arrays.submit_s, arrays.start_s, arrays.end_s, arrays.users[0] + 0.0):

@@ -1,4 +1,4 @@
-"""What cleaning changed, in the figures people quote of a log: before, after, and per flag."""
+"""Computes the usual figures of a log before cleaning, after it, and for the jobs of each flag."""
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,7 @@ from pipeline.core.tables import EFFECT
 
 
 def effect(arrays: JobArrays, flag_places: Ints, flags: list[Flag]) -> pa.Table:
-    """EFFECT: `before`, `after`, and one row a flag that holds anywhere, in order of precedence."""
+    """EFFECT: the rows `before` and `after`, then one row per flag that occurs, in order of precedence."""
     days = _days(arrays)
     selections: dict[str, Bools] = {"before": np.ones(len(flag_places), bool), "after": flag_places < 0}
     counts = np.bincount(flag_places + 1, minlength=len(flags) + 1)[1:]

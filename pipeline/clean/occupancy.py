@@ -1,4 +1,4 @@
-"""Busy processors at every instant of a log, by a sweep over starts and ends."""
+"""Computes the number of busy processors at every instant of a log from the starts and ends of its jobs."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,19 +10,19 @@ from pipeline.core.arrays import Bools, Ints
 from pipeline.core.compiled import entry_kernel
 
 MOST = 2**40
-"""Beyond this a time (34,000 years) or a size is a slip of the pen, and no sum of what is below overflows."""
+"""Larger times (34,000 years) and sizes are errors in the log; sums of smaller values do not overflow."""
 
 
 @dataclass(frozen=True, slots=True)
 class OccupancySteps:
-    """Times (s since 1970), ascending; how many processors are busy from each on; how long, until the next (s)."""
+    """Ascending times (s since 1970), the processors that are busy from each time on, and the time to the next (s)."""
 
     times_s: Ints
     busy: Ints
     lasting_s: Ints
 
     def parts(self, n: int) -> list["OccupancySteps"]:
-        """The same in `n` stretches of equal time."""
+        """The same, cut into `n` parts of equal duration."""
         edges = np.linspace(self.times_s[0], self.times_s[-1], n + 1)[1:-1]
         places = [0, *np.searchsorted(self.times_s, edges).tolist(), len(self.times_s)]
         cuts = [slice(low, high) for low, high in pairwise(places)]
@@ -53,7 +53,7 @@ def in_order(times_s: Ints, sizes: Ints) -> tuple[Ints, Ints]:
     if (int(times_s.max()) - begin_s).bit_length() + bits > 62:
         order = np.lexsort((sizes, times_s))
         return times_s[order], sizes[order]
-    # Both packed into one number: sorting those takes a quarter of sorting rows.
+    # Time and size are packed into one number, which takes a quarter of the time of sorting rows.
     packed = (times_s - begin_s) << bits | sizes
     packed.sort()
     sizes = packed & ((1 << bits) - 1)

@@ -1,4 +1,4 @@
-"""Masks that judge a job by its own record alone: it never ran, it cannot be, it is not finished."""
+"""Masks that need only the record of the job: it never ran, is impossible, or has not finished."""
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ NOT_ENDED = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CONFIGU
 
 
 def partial_execution(arrays: JobArrays, _settings: CleanSettings) -> Bools:
-    """True for a partial execution whose job has a record of the whole (SWF 2.2, field 11, codes 2 to 4)."""
+    """True for a partial execution whose job also has a summary record (SWF 2.2, field 11, codes 2 to 4)."""
     parts = arrays.state_is("PARTIAL")
     if not parts.any():
         return parts
@@ -23,13 +23,13 @@ def partial_execution(arrays: JobArrays, _settings: CleanSettings) -> Bools:
 
 
 def unfinished(arrays: JobArrays, _settings: CleanSettings) -> Bools:
-    """True where the state says so, or a start is known and no runtime, and nothing says it was cancelled.
+    """True for a job in an unfinished state, and for a job with a start, no runtime, and a state other than CANCELLED.
 
-    A job still running whose runtime so far is known is none: that runtime is a lower bound (censoring.py).
+    False for a running job with a known runtime so far, which is a lower bound (censoring.py).
     """
     started = ~np.isnan(arrays.start_s) & np.isnan(arrays.runtime_s)
-    told_so_far = arrays.state_is(*STILL_RUNNING) & (arrays.runtime_s > 0)
-    return (arrays.state_is(*NOT_ENDED) & ~told_so_far) | (started & ~arrays.state_is("CANCELLED"))
+    has_runtime = arrays.state_is(*STILL_RUNNING) & (arrays.runtime_s > 0)
+    return (arrays.state_is(*NOT_ENDED) & ~has_runtime) | (started & ~arrays.state_is("CANCELLED"))
 
 
 def cancelled_before_start(arrays: JobArrays, _settings: CleanSettings) -> Bools:

@@ -1,7 +1,7 @@
-"""Jobs a machine submits: probes all through the log, and timers at one hour of the day.
+"""Finds jobs that programs submit: probes throughout the log, and timers at one hour of the day.
 
-Both are read off a whole class of jobs (one user's jobs of one size and application; one user's jobs of one hour of
-the day). Where the thresholds come from is measured in CONTRIBUTING.
+Probes are classes of one user's jobs of one size and application; timers are classes of one user's jobs in one hour of
+the day. CONTRIBUTING says how the thresholds were chosen.
 """
 
 import numpy as np
@@ -15,14 +15,14 @@ def find_probes(arrays: JobArrays, settings: ProbeSettings) -> list[Ints]:
     """Rows of each class (user, processors, application) that is a probe, each in order of submit."""
     needed = max(settings.min_jobs, settings.log_share * arrays.jobs.num_rows)
     rows = arrays.by_submit
-    # A class is no larger than its user: all but a few users are out before anything is sorted.
+    # A class has at most as many jobs as its user, so most users are excluded before sorting.
     rows = rows[(np.diff(arrays.user_starts) >= needed)[arrays.users[0][rows]]]
     work = arrays.proc_s.sum()
     return [one for one in _classes(rows, _codes(arrays, rows), needed) if _is_probe(arrays, one, settings, work)]
 
 
 def find_timers(arrays: JobArrays, settings: CronSettings) -> list[Ints]:
-    """Rows of each user's hour of the site's clock into which a timer puts nearly all his jobs."""
+    """Rows of each user and hour of local time that hold nearly all jobs of the user, as a timer submits them."""
     rows, per_user = arrays.by_submit, np.diff(arrays.user_starts)
     codes = arrays.users[0][rows] * 24 + arrays.local_s[rows] // 3600 % 24
     needed = np.maximum(settings.min_jobs, settings.hour_share * np.repeat(per_user, 24))
@@ -32,13 +32,13 @@ def find_timers(arrays: JobArrays, settings: CronSettings) -> list[Ints]:
 
 
 def active_days(times_s: Ints) -> float:
-    """Share of the days from the first to the last of ascending times that have one."""
+    """Share of days with at least one of the ascending times, from the first to the last day."""
     days = np.unique(times_s // DAY_S)
     return float(len(days) / (days[-1] - days[0] + 1))
 
 
 def _codes(arrays: JobArrays, rows: Ints) -> Ints:
-    """One code per (user, processors, application); sizes and applications not known are one more of their kind."""
+    """One code per (user, processors, application); an unknown size or application is a value of its own."""
     procs = np.unique(np.nan_to_num(arrays.procs[rows]), return_inverse=True)[1]
     applications = arrays.applications[0][rows] + 1
     codes: Ints = (arrays.users[0][rows] * (procs.max(initial=0) + 1) + procs) * (
@@ -48,7 +48,7 @@ def _codes(arrays: JobArrays, rows: Ints) -> Ints:
 
 
 def _classes(rows: Ints, codes: Ints, needed: float) -> list[Ints]:
-    """The rows of each code that has at least `needed`, in their order; the classes in order of their first row."""
+    """The rows of each code with at least `needed` rows; classes in order of their first row."""
     _, place, counts = np.unique(codes, return_inverse=True, return_counts=True)
     large = np.flatnonzero(counts[place] >= needed)
     order = large[np.argsort(place[large], kind="stable")]

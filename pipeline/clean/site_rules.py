@@ -1,4 +1,4 @@
-"""What the site decides itself: jobs no screen may set aside, and jobs to set aside whatever the screens say."""
+"""Applies the rules of the site: jobs that screens must keep, and jobs to set aside in any case."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,7 +16,7 @@ _TEXTS = ("user", "account", "application", "queue")
 
 
 def matched(arrays: JobArrays, rules: Sequence[SiteRule], burst_ids: pa.Array) -> list[Bools]:
-    """Per rule, where a job has every value it gives; `burst_ids` has one (or null) a job."""
+    """Per rule, the jobs that match all its values; `burst_ids` holds one id (or null) per job."""
     return [_matches(arrays, rule, burst_ids) for rule in rules]
 
 
@@ -41,5 +41,5 @@ def _equals(column: pa.Array | pa.ChunkedArray, wanted: str) -> Bools:
 
 
 def epoch_s(when: datetime, zone: str) -> float:
-    """An instant in s since 1970; a time without a zone is the given zone's."""
+    """An instant in s since 1970; a time without a zone is in the given zone."""
     return (when if when.tzinfo else when.replace(tzinfo=ZoneInfo(zone))).timestamp()

@@ -1,4 +1,4 @@
-"""The cleaning stage: one pure mask a flag, all computed from all jobs; the first reason that holds wins."""
+"""The cleaning stage: one pure mask per flag, computed from all jobs; a job gets the first flag that applies."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -52,7 +52,7 @@ RULES: dict[Flag, Callable[[JobArrays, CleanSettings], Bools]] = {
     Flag.FAILED_START: runtimes.failed_start,
     Flag.HANG: runtimes.hang,
 }
-"""One pure mask a flag."""
+"""One pure mask per flag."""
 
 RECORD_FLAGS = frozenset(
     {
@@ -60,7 +60,7 @@ RECORD_FLAGS = frozenset(
         Flag.NO_PROCS,
     }
 )  # fmt: skip
-"""These hold whatever a site keeps: such a job has no runtime to learn."""
+"""Flags that a site's keep rules do not remove: such a job has no usable runtime."""
 
 BURST_FLAGS = {Screen.PROBE: Flag.PROBE, Screen.CRON: Flag.CRON, Screen.FLURRY: Flag.FLURRY, Screen.SLOW: Flag.FLURRY}
 
@@ -68,9 +68,9 @@ BURST_FLAGS = {Screen.PROBE: Flag.PROBE, Screen.CRON: Flag.CRON, Screen.FLURRY: 
 def clean(
     jobs: pa.Table, settings: CleanSettings, site: SiteSettings | None = None
 ) -> tuple[pa.Table, pa.Table, pa.Table, Report]:
-    """JOBS with `flag`, `burst_id` and `is_lower_bound` set anew, BURSTS, EFFECT, and the account of it per flag.
+    """JOBS with `flag`, `burst_id` and `is_lower_bound` set, BURSTS, EFFECT, and a Report with counts per flag.
 
-    Flags already there are not looked at, and no screen sees what another set aside.
+    Existing flags are ignored and replaced. Every screen sees all jobs, also those that another screen sets aside.
     """
     arrays = JobArrays(jobs, site or SiteSettings())
     bursts, place = find_bursts(arrays, settings)
@@ -83,14 +83,14 @@ def clean(
     flagged = _with_columns(jobs, columns)
     named = [*_counted("keep", settings.keep, kept), *_counted("drop", settings.drop, dropped)]
     facts = _facts(arrays, settings, bursts) | {f"site_{word}: {printable(rule.reason)}": n for word, rule, n in named}
-    told = _report(arrays.proc_s, flag_places, flags, facts, _notes(facts, named))
-    return flagged, bursts, effect(arrays, flag_places, flags), told
+    report = _report(arrays.proc_s, flag_places, flags, facts, _notes(facts, named))
+    return flagged, bursts, effect(arrays, flag_places, flags), report
 
 
 def _flagged(
     arrays: JobArrays, settings: CleanSettings, bursts: pa.Table, burst_place: Ints, kept: Bools, dropped: Bools
 ) -> tuple[Ints, list[Flag]]:
-    """Per job the place of its flag in the list, -1: none; the list is in order of precedence."""
+    """Per job the index of its flag in the list (-1: none); the list is in order of precedence."""
     masks = _burst_masks(bursts, burst_place) | {Flag.SITE_DROP: dropped}
     active = [flag for flag in Flag if flag not in settings.flags_off and (flag in RULES or flag in masks)]
     places = np.full(arrays.jobs.num_rows, -1, np.int64)
@@ -115,7 +115,7 @@ def _any(arrays: JobArrays, masks: list[Bools]) -> Bools:
 
 
 def _named(places: Ints, names: list[str]) -> pa.Array:
-    """Names by place, null where the place is negative."""
+    """Names by index, null where the index is negative."""
     codes = pa.array(places.astype(np.int32), mask=places < 0)
     return pa.DictionaryArray.from_arrays(codes, pa.array(names, pa.string())).cast(CATEGORY)
 
@@ -127,7 +127,7 @@ def _with_columns(jobs: pa.Table, columns: dict[str, Array]) -> pa.Table:
 
 
 def _counted(word: str, rules: Sequence[SiteRule], masks: list[Bools]) -> list[tuple[str, SiteRule, int]]:
-    """The site's rules, and how many jobs each names."""
+    """The rules of the site, with the number of jobs that each matches."""
     return [(word, rule, int(mask.sum())) for rule, mask in zip(rules, masks, strict=True)]
 
 
@@ -140,22 +140,22 @@ def _facts(arrays: JobArrays, settings: CleanSettings, bursts: pa.Table) -> dict
         "bursts_suspect": tiers.count(Tier.SUSPECT),
     }
     facts |= runtimes.facts(arrays, settings)
-    # The sweep over all starts and ends takes as much memory as everything held so far.
+    # The occupancy of the machine takes as much memory as all arrays so far.
     arrays.forget("similar", "local_s", "by_submit", "by_user", "queues", "applications", "requested_s", "suspended_s")
     return facts | capacity.capacity_facts(arrays, settings.capacity) | dedicated.dedicated_facts(arrays, settings)
 
 
 def _notes(facts: dict[str, Fact], named: list[tuple[str, SiteRule, int]]) -> Iterator[str]:
-    """What a person should look into: rules that name no job, a machine more than full."""
+    """What a person should check: rules that match no job, and more busy processors than the machine has."""
     for word, rule, n_jobs in named:
         if not n_jobs:
-            told = ", ".join(f"{k} {printable(str(v), 60)}" for k, v in rule if v is not None and k != "reason")
-            yield f"no job is named by the rule to {word} {told} ({printable(rule.reason)}): is it spelt right?"
+            shown = ", ".join(f"{k} {printable(str(v), 60)}" for k, v in rule if v is not None and k != "reason")
+            yield f"the rule to {word} {shown} ({printable(rule.reason)}) matches no job: check its spelling"
     ratio = facts.get("peak_over_size")
     if isinstance(ratio, float) and ratio > 1:
         yield (
-            f"jobs held up to {ratio:.3g} times the processors of site.max_procs at once: the machine was larger, "
-            "or they share processors, or what they asked for is not what they held"
+            f"jobs held up to {ratio:.3g} times site.max_procs processors at once: the machine was larger, "
+            "jobs share processors, or the log counts requested processors as allocated"
         )
 
 

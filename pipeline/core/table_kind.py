@@ -14,7 +14,7 @@ from pipeline.core.errors import TableError
 
 @dataclass(frozen=True, slots=True)
 class TableKind:
-    """A table's name, columns and key. `check` is the one gate a table passes between rooms."""
+    """The declaration of a table: name, columns and key. Every table that leaves a room passes `check`."""
 
     name: str
     columns: tuple[Column, ...]
@@ -30,7 +30,7 @@ class TableKind:
         return pa.table([pa.nulls(0, f.type) for f in self.schema()], schema=self.schema())
 
     def build(self, **values: object) -> pa.Table:
-        """A checked table from arrays or sequences by column name; columns not named are null."""
+        """A checked table from arrays or sequences by column name; other columns are null."""
         unknown = sorted(set(values) - {column.name for column in self.columns})
         if unknown:
             raise TableError(self.name, f"columns {', '.join(unknown)}", "declared columns only")
@@ -91,7 +91,7 @@ def _codes(values: pa.ChunkedArray) -> npt.NDArray[np.int64]:
 
 
 def _n_distinct(columns: list[npt.NDArray[np.int64]]) -> int:
-    """Distinct rows; a column whose every value differs settles it, and one that never varies plays no part."""
+    """The number of distinct rows; constant columns are skipped, and one column of distinct values suffices."""
     varying = [column for column in columns if column.max() > column.min()]
     if any(np.bincount(column).max() == 1 for column in varying):
         return len(columns[0])
@@ -102,7 +102,7 @@ def _n_distinct(columns: list[npt.NDArray[np.int64]]) -> int:
 
 
 def _shows_no_repeat(values: pa.ChunkedArray) -> bool:
-    """Whether all are texts of different numbers, and so differ: told in a fifth of the time that hashing takes."""
+    """Whether all values are texts of different integers, which takes a fifth of the time of hashing."""
     if values.type != pa.string() or values.null_count:
         return False
     try:

@@ -18,7 +18,7 @@ JOBS = TableKind(
 )  # fmt: skip
 
 SET_LATER = ("flag", "burst_id", "is_lower_bound", "group_id")
-"""The columns of JOBS that ingest leaves null: clean sets all but the last, group that."""
+"""The columns of JOBS that ingest leaves null: clean sets all but the last one, group sets the last one."""
 
 UNREADABLE = TableKind(
     "unreadable",
