@@ -36,19 +36,22 @@ class GroupSettings(Section):
     template: Template = Field(
         AUTO,
         min_length=1,
-        description="Columns whose shared values form a group; auto: chosen by the error on the log's later jobs.",
+        description="Columns whose equal values form a group; auto: chosen by the error on the log's later jobs.",
     )
     series_worth: float = Field(
         0.1,
         ge=0,
         lt=1,
-        description="A template whose scalability series hold all processor-hours may err by this share more.",
+        description="Share by which the error may be larger if all processor-hours are in scalability series.",
     )
     keep_margin: float = Field(
-        0.05, ge=0, lt=1, description="The previous template stays unless another scores better by more than this."
+        0.05,
+        ge=0,
+        lt=1,
+        description="The previous template stays unless another one scores better by more than this share.",
     )
     min_later_jobs: int = Field(
-        200, ge=1, description="Later jobs below which no template is compared and the default stands."
+        200, ge=1, description="Least number of later jobs to compare templates; with fewer the default is used."
     )
 
     @property
