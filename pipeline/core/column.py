@@ -1,6 +1,6 @@
-"""One column of a table, and the builders of the usual ones.
+"""The declaration of a column, and builders for the usual types.
 
-Units stand in the name (`_s` seconds, `_kib` kibibytes, `_pct` per cent) and again in the field's metadata. Instants
+Names end in units (`_s` seconds, `_kib` kibibytes, `_pct` per cent); the metadata of the field repeats them. Instants
 are UTC epoch seconds (int64); durations are float64 seconds, because logs write fractions. Null is unknown.
 """
 
@@ -13,7 +13,7 @@ CATEGORY = pa.dictionary(pa.int32(), pa.string())
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its Arrow type in memory, its unit and what a reader should understand by it."""
+    """The declaration of one column: its Arrow type in memory, its unit and its meaning."""
 
     name: str
     type: pa.DataType

@@ -24,7 +24,7 @@ UNREADABLE = TableKind(
     "unreadable",
     columns("source_file", "source_line", "byte_offset", "reason", "raw"),
     ("source_file", "source_line", "byte_offset"),
-    "Records that could not be read, with where they stand and why.",
+    "Records that could not be read, with file, line and reason.",
 )
 
 BURSTS = TableKind(
@@ -35,7 +35,7 @@ BURSTS = TableKind(
         "runtime_s_median", "runtime_s_q75", "proc_hours", "why",
     ),
     ("burst_id",),
-    "Bursts of one user: those set aside and those only listed, with the figures that tell one from the other.",
+    "Bursts of one user, set aside or only listed, with the figures that decide between the two.",
 )  # fmt: skip
 
 EFFECT = TableKind(
@@ -45,7 +45,7 @@ EFFECT = TableKind(
         "procs_median", "jobs_per_day_mean", "jobs_per_day_median", "load",
     ),
     ("selection",),
-    "What cleaning changed: the whole log, what is kept, and what each flag set aside.",
+    "The effect of cleaning: figures of the whole log, of the kept jobs, and of the jobs of each flag.",
 )  # fmt: skip
 
 GROUPS = TableKind(
@@ -54,7 +54,7 @@ GROUPS = TableKind(
         "group_id", "site", "template", "label", *TEMPLATE_COLUMNS, "n_jobs", "n_sizes", "first_start_s", "last_end_s",
     ),
     ("group_id",),
-    "One row per similarity group: the template's values its jobs share.",
+    "One row per similarity group, with the template values that its jobs share.",
 )  # fmt: skip
 
 TEMPLATES = TableKind(
@@ -86,7 +86,7 @@ FITS = TableKind(
         "loo_log_rmse", "core_log_sd", "repeat_log_lo95", "repeat_log_hi95", "status", "is_chosen",
     ),
     ("group_id", "law"),
-    "One row per group and law, failed fits too; is_chosen marks the law that answers for the group.",
+    "One row per group and law, failed fits included; is_chosen marks the law that is used for the group.",
 )  # fmt: skip
 
 PATTERNS = TableKind(
@@ -95,14 +95,14 @@ PATTERNS = TableKind(
         "group_id", "pattern", "step", "status", "log_odds", "factor", "from_procs", "node_procs", "n_points", "words",
     ),
     ("group_id", "pattern", "step"),
-    "Per group and pattern what its series shows: steps, favoured processor counts, a declining piece; not found, too.",
+    "The result of each pattern test per group: steps, favoured processor counts, a decline, or none.",
 )  # fmt: skip
 
 RUNTIME_CLASSES = TableKind(
     "runtime_classes",
     columns("group_id", "runtime_class", "class_factor", "class_share", "n_jobs"),
     ("group_id", "runtime_class"),
-    "Classes of runtime inside a group whose problem size nothing names: the same curve times a factor each.",
+    "Classes of runtime inside a group without a problem size: one curve, with a factor per class.",
 )
 
 ACROSS = TableKind(
@@ -112,7 +112,7 @@ ACROSS = TableKind(
         "runtime_s_hi95", "ratio_s", "own_s", "status", "same_application", "overhead_power",
     ),
     ("group_id", "procs"),
-    "Runtimes of a problem size from few of its own sizes and the series of another one; a constant ratio beside them.",
+    "Runtimes of a problem size, predicted from few points of its own and the series of another problem size.",
 )  # fmt: skip
 
 PREDICTIONS = TableKind(
@@ -135,7 +135,7 @@ SCALABILITY = TableKind(
         "reliability", "advice", "run_id",
     ),
     ("group_id",),
-    "One row per group whose law scales: how many processors are worth asking for.",
+    "One row per group whose law scales, with the processor counts to request.",
 )  # fmt: skip
 
 ESTIMATES = TableKind(
@@ -146,9 +146,9 @@ ESTIMATES = TableKind(
         "ratio_q80", "ratio_q90", "ratio_q95", "ratio_q99", "n_jobs", "n_effective", "newest_end_s", "run_id",
     ),
     ("site", "template", "who", "what", "queue", "requested_s", "procs"),
-    "Runtime quantiles to look up at a job's submit: of the rows that have its values (null: any) the one of least "
-    "chain_rank; its ratios times the request where both are there, else its seconds, the median at most the request. "
-    "A job that requests no runtime has requested_s 0.",
+    "Runtime quantiles to look up at a job's submit: the row of least chain_rank whose values are the job's or null. "
+    "Where the row has ratios and the job a request, multiply them, else take the seconds. Cut the median at the "
+    "request. A job without a requested runtime has requested_s 0.",
 )  # fmt: skip
 
 STATE = TableKind(
@@ -165,7 +165,7 @@ SCALING_ERRORS = TableKind(
         "near_median_abs_error_pct",
     ),
     ("predictor", "split"),
-    "How far each predictor is off on measured series; no run publishes it.",
+    "Errors of predictors on measured series; no run publishes this table.",
 )  # fmt: skip
 
 BACKTEST = TableKind(
@@ -179,7 +179,7 @@ BACKTEST = TableKind(
         "q95_over_request",
     ),
     ("log", "estimator", "stale_days", "learnt_from", "part", "part_value"),
-    "How good each method's estimates were, made as of every submit; of all jobs scored, and of parts of them.",
+    "The accuracy of each method's estimates, made as of every submit, over all scored jobs and over parts of them.",
 )  # fmt: skip
 
 TABLES = {
