@@ -3,7 +3,7 @@
 .venv/bin/python benchmarks/planted_hangs.py LOG.swf.gz ...    prints the table; --json for figures
 
 One in fifty of the jobs that ran to their end, or whose end is unknown, takes 30 times as long, asks for twice that and
-is cancelled. Found: their share that is flagged, in groups that tell hangs (`hangs_above_s`) after the planting.
+is cancelled. Found: their share that is flagged, in groups that can be judged (`hangs_above_s`) after the planting.
 Outliers are the log's own jobs beyond that runtime: those that reached their request, and the others.
 """
 
@@ -24,7 +24,7 @@ from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.ingest import ingest
 
 COLUMNS = (
-    "log", "planted", "in groups that tell", "found", "outliers", "completed", "unknown", "at request",
+    "log", "planted", "in judged groups", "found", "outliers", "completed", "unknown", "at request",
     "completed at request", "unknown at request", "flagged",
 )  # fmt: skip
 SETTINGS = CleanSettings()
@@ -51,8 +51,8 @@ def planted(jobs: pa.Table, seed: int = 1) -> tuple[pa.Table, np.ndarray]:
     return jobs, chosen
 
 
-def tells(arrays: JobArrays) -> tuple[np.ndarray, np.ndarray]:
-    """Per job, whether its group tells hangs, and whether the job ran longer than a hang does."""
+def judged(arrays: JobArrays) -> tuple[np.ndarray, np.ndarray]:
+    """Per job, whether its group is judged for hangs, and whether the job ran longer than a hang."""
     above_s = np.append(hangs_above_s(arrays.similar, SETTINGS.runtime), np.nan)[arrays.similar.group]
     return ~np.isnan(above_s), arrays.runtime_s > above_s
 
@@ -62,14 +62,14 @@ def figures(log: Path) -> dict[str, Any]:
     jobs, _, _ = ingest([log], SiteSettings(), IngestSettings())
     mixed, chosen = planted(jobs)
     arrays = JobArrays(mixed, SiteSettings())
-    told = chosen & tells(arrays)[0]
+    is_judged = chosen & judged(arrays)[0]
     own = JobArrays(jobs, SiteSettings())
-    outliers, reached = tells(own)[1], reached_limit(own, SETTINGS.limit)
+    outliers, reached = judged(own)[1], reached_limit(own, SETTINGS.limit)
     return {
         "log": log.name.removesuffix(".swf.gz"),
         "planted": int(chosen.sum()),
-        "in groups that tell": int(told.sum()),
-        "found": float(hang(arrays, SETTINGS)[told].mean()) if told.any() else None,
+        "in judged groups": int(is_judged.sum()),
+        "found": float(hang(arrays, SETTINGS)[is_judged].mean()) if is_judged.any() else None,
         **ends(own, outliers & ~reached, ""),
         **ends(own, outliers & reached, " at request"),
         "flagged": int(hang(own, SETTINGS).sum()),
