@@ -1,4 +1,4 @@
-"""Settings of the cleaning room: each screen's thresholds, with their units."""
+"""Settings of cleaning: the thresholds of every screen, with units."""
 
 from datetime import datetime
 from typing import Annotated
@@ -202,7 +202,7 @@ def _instant(value: object) -> object:
         try:
             return datetime.fromisoformat(value)
         except ValueError:
-            raise ValueError("no date or time, as in 2026-03-01 or 2026-03-01T08:00") from None
+            raise ValueError("not a date or time such as 2026-03-01 or 2026-03-01T08:00") from None
     return value
 
 
@@ -211,7 +211,7 @@ Instant = Annotated[datetime, BeforeValidator(_instant)]
 
 def _reason(text: str) -> str:
     if not text.strip():
-        raise ValueError("say why: the reason stands in the report")
+        raise ValueError("give a reason: the report prints it")
     return text
 
 
@@ -230,12 +230,12 @@ class SiteRule(Section):
     @model_validator(mode="after")
     def _names_something(self) -> "SiteRule":
         if not self.model_dump(exclude={"reason"}, exclude_none=True):
-            raise ValueError("names no jobs: give burst, user, account, application, queue, since or until")
+            raise ValueError("matches every job: give burst, user, account, application, queue, since or until")
         return self
 
 
 class MachineSize(Section):
-    """A machine's size from some time on."""
+    """A change of the size of the machine."""
 
     since: Instant = Field(description="From this time on, in the site's zone.")
     procs: int = Field(gt=0, description="Processors the machine had from then on.")

@@ -40,7 +40,7 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         return value
     if isinstance(hint, type) and origin is None and not isinstance(value, bool) and isinstance(value, hint):
         return value
-    raise FieldError(f"{where}: {printable(repr(value), 60)} is no {_type_name(hint)}")
+    raise FieldError(f"{where}: {printable(repr(value), 60)} is not of type {_type_name(hint)}")
 
 
 def _type_name(hint: Any) -> str:

@@ -1,4 +1,4 @@
-"""Settings of the group room: which columns make jobs similar, or how the log chooses them."""
+"""Settings of grouping: the columns that make jobs similar, or how they are chosen by the log."""
 
 from typing import Annotated
 
@@ -8,10 +8,10 @@ from pipeline.core.columns import TEMPLATE_COLUMNS
 from pipeline.core.section import Section
 
 AUTO = ("auto",)
-"""The template setting that leaves the choice to the log."""
+"""The value of `template` for a choice by the log."""
 
 DEFAULT_TEMPLATE = ("user", "application", "requested_memory")
-"""The template of a log that is too short to compare any."""
+"""The template of a log that is too short for a comparison."""
 
 
 def _listed(given: object) -> object:
@@ -21,9 +21,9 @@ def _listed(given: object) -> object:
 def _known_template(names: tuple[str, ...]) -> tuple[str, ...]:
     if names == AUTO:
         return names
-    strange = [name for name in names if name not in TEMPLATE_COLUMNS]
-    if strange:
-        raise ValueError(f"{', '.join(strange)} (a template may name {', '.join(TEMPLATE_COLUMNS)}, or be auto)")
+    unknown = [name for name in names if name not in TEMPLATE_COLUMNS]
+    if unknown:
+        raise ValueError(f"{', '.join(unknown)} (valid are {', '.join(TEMPLATE_COLUMNS)}, or auto alone)")
     return names
 
 
@@ -56,5 +56,5 @@ class GroupSettings(Section):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns listed, or the default's where the log is to choose."""
+        """The listed columns, or those of the default template if the log chooses."""
         return DEFAULT_TEMPLATE if self.template == AUTO else self.template

@@ -1,4 +1,4 @@
-"""Every setting, its unit, default and meaning; read from TOML. An unknown key is an error listing the valid ones."""
+"""All settings with unit, default and meaning, read from TOML. An unknown key is an error that lists the valid keys."""
 
 import difflib
 import re
@@ -25,7 +25,7 @@ def _known_zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError("no IANA time zone by that name, as in Europe/Stockholm") from None
+        raise ValueError("not an IANA time zone such as Europe/Stockholm") from None
     return name
 
 
@@ -33,7 +33,7 @@ def _compiles(pattern: str) -> str:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"no regular expression: {error}") from None
+        raise ValueError(f"not a regular expression: {error}") from None
     return pattern
 
 
@@ -137,7 +137,7 @@ class FitSettings(Section):
 
     @property
     def search(self) -> AdeptSettings | None:
-        """ADEPT's settings where it is the method asked for."""
+        """ADEPT's settings if `method` is "adept", else None."""
         return self.adept if self.method == "adept" else None
 
 
@@ -204,7 +204,7 @@ class PublishSettings(Section):
 
 
 class RunSettings(Section):
-    """A whole run: one site's logs to one folder of tables."""
+    """All settings of a run, which turns the logs of one site into one folder of tables."""
 
     logs: tuple[str, ...] = Field((), description="Paths or globs of the logs, relative to the config's folder.")
     output_dir: str = Field("out", description="Where tables are published, relative to the current folder.")
@@ -250,8 +250,8 @@ def _explained(error: ValidationError, where: str) -> ConfigError:
     key = printable(".".join(path))
     if fault["type"] != "extra_forbidden":
         found = f"{key} = {printable(repr(fault['input']))}"
-        said = fault["msg"].removeprefix("Value error, ").replace("valid tuple", "list")
-        return ConfigError(where, found, f"a value that fits ({said})")
+        problem = fault["msg"].removeprefix("Value error, ").replace("valid tuple", "list")
+        return ConfigError(where, found, f"a valid value ({problem})")
     valid = sorted(_section_at(path[:-1]).model_fields)
     near = difflib.get_close_matches(path[-1], valid, n=1)
     hint = f"did you mean {near[0]}?" if near else "remove it or correct it"
@@ -259,7 +259,7 @@ def _explained(error: ValidationError, where: str) -> ConfigError:
 
 
 def _section_at(path: list[str]) -> type[BaseModel]:
-    """The settings class at a key; a number in the path is a place in a list of such."""
+    """The settings class at a key; a number in the path is an index into a list of settings tables."""
     section: type[BaseModel] = RunSettings
     for name in path:
         section = section if name.isdigit() else next(_sections(section.model_fields[name].annotation))
@@ -267,7 +267,7 @@ def _section_at(path: list[str]) -> type[BaseModel]:
 
 
 def _sections(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The settings classes an annotation names, itself or what it holds."""
+    """The settings classes in an annotation, nested ones included."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for inner in get_args(annotation):

@@ -27,7 +27,7 @@ _FEW_VALUES = {"restart", "procs", "nodes", "gpus", "requested_procs", "requeste
 
 
 def write_table(path: Path, table: pa.Table, kind: TableKind, metadata: Mapping[str, str] | None = None) -> Path:
-    """Check the table and write it as zstd Parquet, whole or not at all; returns the path.
+    """Check the table and write it atomically as zstd Parquet; returns the path.
 
     Categories become plain strings, units and meanings stay in the field metadata.
     """
@@ -188,7 +188,7 @@ def _opened(path: Path, kind: TableKind) -> pq.ParquetFile:
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """The key-value metadata a table was written with."""
+    """The key-value metadata of a table."""
     pairs = pq.read_schema(path).metadata or {}
     return {name.decode(): value.decode() for name, value in pairs.items()}
 
@@ -209,7 +209,7 @@ def write_atomically(path: Path, fill: Callable[[BinaryIO], None]) -> None:
 
 
 def write_text(path: Path, text: str) -> Path:
-    """A text file, whole or absent."""
+    """Write a text file atomically; returns the path."""
 
     def fill(sink: BinaryIO) -> None:
         sink.write(text.encode("utf-8"))
@@ -219,7 +219,7 @@ def write_text(path: Path, text: str) -> Path:
 
 
 def sync_folder(path: Path) -> None:
-    """Make renames inside a folder survive a power cut."""
+    """Flush a folder, so that renames in it survive a power failure."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Chooses the template: by the error on later jobs and the scalability series each candidate yields."""
+"""Chooses the template by its error on later jobs and by the scalability series it yields."""
 
 from typing import NamedTuple
 
@@ -94,7 +94,7 @@ def _series(group: Ints, procs: Floats, work_s: Floats) -> tuple[int, int, float
 def _choice(
     compared: list[TemplateFigures], default: Template, earlier: Template, settings: GroupSettings
 ) -> tuple[Template, str]:
-    """The template chosen, and why."""
+    """The chosen template and the reason."""
     best = compared[0]
     kept = next((one for one in compared if one.template == earlier), None)
     if np.isnan(best.score):

@@ -48,7 +48,7 @@ def acquire(folder: Path, how: int) -> BinaryIO | None:
 def _opened(folder: Path) -> BinaryIO:
     """The opened lock file of the folder; InputError where the folder cannot be created."""
     for _ in range(_TRIES):
-        # A run that ends may remove the folder between the two.
+        # Another run may remove the folder between the two calls.
         with suppress(FileNotFoundError):
             folder.mkdir(parents=True, exist_ok=True)
             return (folder / LOCK).open("ab")
@@ -87,7 +87,7 @@ def scratch(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def drafted(target: Path) -> Iterator[Path]:
-    """A folder beside `target` to fill; flushed and renamed to it at the end, removed on failure."""
+    """A draft folder beside `target` to fill; flushed and renamed to `target` at the end, or removed on failure."""
     with scratch(target) as draft:
         yield draft
         sync_folder(draft)
