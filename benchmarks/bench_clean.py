@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from pipeline.clean import SCREENED, clean
 from pipeline.core.clean_settings import CleanSettings
-from pipeline.core.columns import CATEGORY
+from pipeline.core.column import CATEGORY
 from pipeline.core.settings import SiteSettings
 from pipeline.core.store import read_table, write_table
 from pipeline.core.tables import JOBS

@@ -53,11 +53,11 @@ def asked_of(python: str) -> Callable[..., object]:
     import numpy as np  # noqa: PLC0415
 
     from pipeline.core.arrays import Floats  # noqa: PLC0415
-    from pipeline.core.asked import Asked  # noqa: PLC0415
+    from pipeline.core.prediction_task import PredictionTask  # noqa: PLC0415
 
     answered: dict[int, dict[str, Floats]] = {}
 
-    def predict(asked: Asked, way: str) -> Floats:
+    def predict(asked: PredictionTask, way: str) -> Floats:
         if id(asked) not in answered:
             order = np.argsort(asked.target_series, kind="stable")
             cuts = np.searchsorted(asked.target_series[order], np.arange(1, asked.offsets.size - 1))

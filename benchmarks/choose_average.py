@@ -19,8 +19,8 @@ from scipy.special import stdtr
 
 from flows.services.series.scaling_errors import read_all
 from pipeline.core.arrays import Floats
-from pipeline.core.asked import Asked
 from pipeline.core.evaluate_settings import ScalingSettings
+from pipeline.core.prediction_task import PredictionTask
 from pipeline.core.settings import PredictSettings
 from pipeline.evaluate.scaling import make_splits
 from pipeline.predict.bma_grid import LAW_WEIGHTS, LEAST_LOG2, STEPS_PER_OCTAVE, ShapeGrid, shape_grid
@@ -67,7 +67,7 @@ class Problem:
     """One file's series as one split gives them; `own_drift` is what they alone would choose (NaN: too few)."""
 
     file: str
-    asked: Asked
+    asked: PredictionTask
     measured_s: Floats
     variance: Floats
     own_drift: float
@@ -82,7 +82,7 @@ class Problem:
         return float(self.own_drift**share * constants.drift_log_sd ** (1 - share))
 
 
-def problem(file: str, asked: Asked, measured_s: Floats, applications: tuple[str, ...]) -> Problem:
+def problem(file: str, asked: PredictionTask, measured_s: Floats, applications: tuple[str, ...]) -> Problem:
     """With the noise that `walltime` assumes, and the drift before it is shrunk."""
     freedom, spread = repeats(asked.offsets, asked.n_runs), pooled_log_sd(asked.offsets, asked.n_runs, asked.log_sd)
     run_sd = run_log_sd(freedom, spread, log_wide_sd(freedom, spread, SETTINGS.run_log_sd))

@@ -3,7 +3,7 @@
 .venv/bin/python benchmarks/planted_hangs.py LOG.swf.gz ...    prints the table; --json for figures
 
 One in fifty of the jobs that ran to their end, or whose end is unknown, takes 30 times as long, asks for twice that and
-is cancelled. Found: their share that is flagged, in groups that tell hangs (`hangs_above_s`) after the planting.
+is cancelled. Found: their share that is flagged, in groups that can be judged (`hangs_above_s`) after the planting.
 Outliers are the log's own jobs beyond that runtime: those that reached their request, and the others.
 """
 
@@ -16,15 +16,15 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.clean.censoring import reached_limit
+from pipeline.clean.job_arrays import JobArrays
 from pipeline.clean.runtimes import hang, hangs_above_s
-from pipeline.clean.view import View
 from pipeline.core.clean_settings import CleanSettings
-from pipeline.core.columns import CATEGORY
+from pipeline.core.column import CATEGORY
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.ingest import ingest
 
 COLUMNS = (
-    "log", "planted", "in groups that tell", "found", "outliers", "completed", "unknown", "at request",
+    "log", "planted", "in judged groups", "found", "outliers", "completed", "unknown", "at request",
     "completed at request", "unknown at request", "flagged",
 )  # fmt: skip
 SETTINGS = CleanSettings()
@@ -34,11 +34,11 @@ SHARE = 0.02
 
 def planted(jobs: pa.Table, seed: int = 1) -> tuple[pa.Table, np.ndarray]:
     """The jobs with some of them made hangs, and which."""
-    view = View(jobs, SiteSettings())
-    able = view.is_typical & (view.runtime_s > 0)
+    arrays = JobArrays(jobs, SiteSettings())
+    able = arrays.is_typical & (arrays.runtime_s > 0)
     chosen = able & (np.random.default_rng(seed).random(jobs.num_rows) < SHARE)
-    runtime_s = np.where(chosen, FACTOR * view.runtime_s, view.runtime_s)
-    requested_s = np.where(chosen, 2 * runtime_s, view.requested_s)
+    runtime_s = np.where(chosen, FACTOR * arrays.runtime_s, arrays.runtime_s)
+    requested_s = np.where(chosen, 2 * runtime_s, arrays.requested_s)
     states = pa.array(np.where(chosen, "CANCELLED", jobs.column("state").cast(pa.string()).to_numpy()), pa.string())
     columns = {
         "runtime_s": pa.array(runtime_s, from_pandas=True),
@@ -51,34 +51,34 @@ def planted(jobs: pa.Table, seed: int = 1) -> tuple[pa.Table, np.ndarray]:
     return jobs, chosen
 
 
-def tells(view: View) -> tuple[np.ndarray, np.ndarray]:
-    """Per job, whether its group tells hangs, and whether the job ran longer than a hang does."""
-    above_s = np.append(hangs_above_s(view.alike, SETTINGS.runtime), np.nan)[view.alike.group]
-    return ~np.isnan(above_s), view.runtime_s > above_s
+def judged(arrays: JobArrays) -> tuple[np.ndarray, np.ndarray]:
+    """Per job, whether its group is judged for hangs, and whether the job ran longer than a hang."""
+    above_s = np.append(hangs_above_s(arrays.similar, SETTINGS.runtime), np.nan)[arrays.similar.group]
+    return ~np.isnan(above_s), arrays.runtime_s > above_s
 
 
 def figures(log: Path) -> dict[str, Any]:
     """What the screen makes of one log, with hangs planted and as it is."""
     jobs, _, _ = ingest([log], SiteSettings(), IngestSettings())
     mixed, chosen = planted(jobs)
-    view = View(mixed, SiteSettings())
-    told = chosen & tells(view)[0]
-    own = View(jobs, SiteSettings())
-    outliers, reached = tells(own)[1], reached_limit(own, SETTINGS.limit)
+    arrays = JobArrays(mixed, SiteSettings())
+    is_judged = chosen & judged(arrays)[0]
+    own = JobArrays(jobs, SiteSettings())
+    outliers, reached = judged(own)[1], reached_limit(own, SETTINGS.limit)
     return {
         "log": log.name.removesuffix(".swf.gz"),
         "planted": int(chosen.sum()),
-        "in groups that tell": int(told.sum()),
-        "found": float(hang(view, SETTINGS)[told].mean()) if told.any() else None,
+        "in judged groups": int(is_judged.sum()),
+        "found": float(hang(arrays, SETTINGS)[is_judged].mean()) if is_judged.any() else None,
         **ends(own, outliers & ~reached, ""),
         **ends(own, outliers & reached, " at request"),
         "flagged": int(hang(own, SETTINGS).sum()),
     }
 
 
-def ends(view: View, chosen: np.ndarray, where: str) -> dict[str, int]:
+def ends(arrays: JobArrays, chosen: np.ndarray, where: str) -> dict[str, int]:
     """How many of the jobs there are, how many completed, and of how many the end is unknown."""
-    completed, unknown = view.state_is("COMPLETED"), view.states[0] < 0
+    completed, unknown = arrays.state_is("COMPLETED"), arrays.states[0] < 0
     counts = (int(chosen.sum()), int((chosen & completed).sum()), int((chosen & unknown).sum()))
     names = (where.strip() or "outliers", f"completed{where}", f"unknown{where}")
     return dict(zip(names, counts, strict=True))

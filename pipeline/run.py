@@ -1,6 +1,6 @@
-"""The whole program on one screen: which room reads which tables and writes which.
+"""The steps of a run, in order: the tables each step reads and writes, and the stage it calls.
 
-`run_plain` walks STEPS in memory; flows/ walks the same STEPS with a Prefect task each. Both write the same bytes.
+`run_plain` executes STEPS in memory; flows/ executes the same STEPS as Prefect tasks. Both write the same bytes.
 """
 
 import hashlib
@@ -16,6 +16,7 @@ from pipeline.clean import clean
 from pipeline.core.report import Report
 from pipeline.core.settings import RunSettings
 from pipeline.core.store import file_sha256
+from pipeline.core.table_kind import TableKind
 from pipeline.core.tables import (
     ACROSS,
     BURSTS,
@@ -32,7 +33,6 @@ from pipeline.core.tables import (
     STATE,
     TEMPLATES,
     UNREADABLE,
-    TableKind,
 )
 from pipeline.core.version import code_version
 from pipeline.estimate.nightly.published import make_estimates
@@ -47,21 +47,21 @@ from pipeline.predict import groups_by_application, later, predict, predict_acro
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What every step may know: the settings, the logs, and the identity these and the code give the run."""
+    """The input of every step: settings and logs. With the code they determine the id of the run."""
 
     settings: RunSettings
     logs: tuple[Path, ...]
     log_labels: tuple[str, ...]
     log_digests: tuple[str, ...]
     names: str = ""
-    """A hash that tells the key of hashed names from another one; empty where names are plain."""
+    """A fingerprint of the key that hashes names; empty where names are plain."""
 
     previous_template: str = ""
-    """The template that the run before chose, which stays unless another wins clearly; empty where there is none."""
+    """The template of the previous run, kept unless another one is clearly better; empty where there is none."""
 
     @property
     def run_id(self) -> str:
-        """16 hex digits over logs, settings and code: the same run has the same name, and the same bytes."""
+        """16 hex digits of a hash of logs, settings and code; runs with the same id write the same bytes."""
         described = self.settings.model_dump(mode="json", exclude={"logs", "output_dir", "publish"})
         known = (self.log_labels, self.log_digests, self.names, self.previous_template)
         return _digest(*known, described, code_version())[:16]
@@ -121,7 +121,7 @@ STEPS = (
          lambda run, state: make_estimates(state, run.run_id)),
 )  # fmt: skip
 
-KINDS: dict[str, TableKind] = {
+STEP_TABLES: dict[str, TableKind] = {
     "jobs_read": JOBS, "unreadable": UNREADABLE, "jobs_flagged": JOBS, "bursts": BURSTS,
     "effect": EFFECT, "templates": TEMPLATES, "jobs": JOBS, "groups": GROUPS,
     "observed": OBSERVATIONS, "observations": OBSERVATIONS, "levelled": OBSERVATIONS, "patterns": PATTERNS,
@@ -150,7 +150,7 @@ PUBLISHED = (
 
 
 def start_run(settings: RunSettings, logs: Sequence[Path]) -> Run:
-    """A run over these logs, known by the labels their jobs will bear; their bytes are read once, for its identity."""
+    """A run over these logs. Each file is read once for its digest, which enters the id of the run."""
     sources = find_sources(logs)
     paths, labels = tuple(source.path for source in sources), tuple(source.label for source in sources)
     names = hasher_of(settings.site).mark.get(ANONYMISED, "")
@@ -158,7 +158,7 @@ def start_run(settings: RunSettings, logs: Sequence[Path]) -> Run:
 
 
 def run_plain(run: Run) -> Iterator[tuple[Step, Mapping[str, pa.Table], Report]]:
-    """Each step as it is done, its tables and checked report; a table no later step reads is dropped."""
+    """Yields each finished step with its tables and checked report; tables that no later step reads are released."""
     held: dict[str, pa.Table] = {}
     for place, step in enumerate(STEPS):
         *tables, report = step.call(run, *(held[name] for name in step.reads))
@@ -170,7 +170,7 @@ def run_plain(run: Run) -> Iterator[tuple[Step, Mapping[str, pa.Table], Report]]
 
 
 def step_key(step: Step, run: Run, upstream: Sequence[str]) -> str:
-    """What a step's result depends on, as hex: the keys of what it reads, its settings, the code."""
+    """A hash of all that the result of a step depends on: the keys of its inputs, its settings and the code."""
     whole = run.settings.model_dump(mode="json") | {"run_id": run.run_id, "previous_template": run.previous_template}
     read = list(upstream) if step.reads else [run.log_labels, run.log_digests, run.names]
     return _digest(step.name, read, {name: whole[name] for name in step.depends_on}, code_version())[:24]

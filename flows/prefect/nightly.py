@@ -24,7 +24,7 @@ from pipeline.core.report import Report
 from pipeline.core.store import read_table
 from pipeline.core.text import printable
 from pipeline.publish import load_manifest
-from pipeline.run import KINDS, PUBLISHED, STEPS, Run, Step, step_key
+from pipeline.run import PUBLISHED, STEP_TABLES, STEPS, Run, Step, step_key
 
 guard_embedded_server()
 
@@ -78,7 +78,7 @@ def run_step(name: str, run: Run, reads: Mapping[str, str], folder: str) -> tupl
 
 
 def _call_stage(step: Step, run: Run, reads: Mapping[str, str], folder: Path) -> StepResult:
-    inputs = [read_table(Path(reads[name]), KINDS[name]) for name in step.reads]
+    inputs = [read_table(Path(reads[name]), STEP_TABLES[name]) for name in step.reads]
     *tables, report = step.call(run, *inputs)
     return keep_step(folder, dict(zip(step.writes, tables, strict=True)), report.check())
 

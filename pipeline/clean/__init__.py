@@ -8,7 +8,7 @@ SCREENED = (
     "end_s", "procs", "runtime_s", "suspended_s", "requested_procs", "requested_s", "state", "source_file",
     "source_line",
 )  # fmt: skip
-"""The columns of JOBS that cleaning reads: a large table need not be in memory with all of them."""
+"""The columns of JOBS that cleaning reads; the other columns of a large table need not be in memory."""
 
 SET = SET_LATER[:-1]
 """The columns of JOBS that cleaning sets."""

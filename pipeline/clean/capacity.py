@@ -1,62 +1,63 @@
-"""How full the machine was, by what the log says ran when; and where that is more than the machine has.
+"""How many processors were busy, and where that exceeds the size of the machine.
 
-That jobs overlap to more processors than there are says that some record is wrong, not which: a job that seems to run
-on for weeks makes thousands of sound ones look like too many, machines grow, and nodes are shared. So overlaps are
-reported, and only a job that is by itself larger than the machine is set aside. The archive's logs overlap to 1.75
-(CTC) and 2.6 times (BLUE) the machine even where they are cleaned, 3.3 times (Mira) where not, and hold no such job.
+Overlapping jobs that hold more processors than the machine has show that some record is wrong, but not which: one job
+with an end that is weeks late affects thousands of others, machines grow, and nodes are shared. So overlaps are only
+reported. A job is set aside only if it alone is larger than the machine. The archive's cleaned logs overlap to 1.75
+(CTC) and 2.6 times (BLUE) the machine, an uncleaned one to 3.3 times (Mira); none holds such a job.
 
-The size is the site's (max_procs, and sizes from a date on). Without it nothing is set aside and nothing said to be
-over: the level the log itself sustains is told, but a log cannot exceed what is read off it.
+The site states the size (max_procs, and sizes from a date on). Without it nothing is set aside and no excess is
+reported, because a size derived from the log cannot show that the log exceeds it. The sustained level is reported.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from pipeline.clean.job_arrays import JobArrays
+from pipeline.clean.occupancy import OccupancySteps, occupancy_of
 from pipeline.clean.site_rules import epoch_s
-from pipeline.clean.sweep import Steps, steps_of
-from pipeline.clean.view import View
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.clean_settings import CapacitySettings, CleanSettings
 from pipeline.core.report import Fact
 
 SUSTAINED = 0.99
-"""Share of busy time no fuller than what a machine sustains: within 6% of its stated size in 9 of the archive's 14 logs
-with starts and a size; 7% to 110% off in five (seldom full: OSC; overlapping: Mira, RICC, DOST; and Sandia)."""
+"""Share of the busy time in which at most the sustained number of processors is busy. That number is within 6% of the
+stated size in 9 of the archive's 14 logs with starts and a size, and 7% to 110% off in five (OSC is seldom full; Mira,
+RICC and DOST overlap; Sandia)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Stretches, in order, in which more processors were busy than the machine had; the most it was, over the size."""
+    """Periods, in order, in which more processors were busy than the machine had; their peak over the size."""
 
     since_s: Floats
     until_s: Floats
     peak_over_size: Floats
 
 
-def over_capacity(view: View, settings: CleanSettings) -> Bools:
+def over_capacity(arrays: JobArrays, settings: CleanSettings) -> Bools:
     """True for a job larger than the machine was when it started (or was submitted, where no start is known)."""
-    larger = _larger(view, settings.capacity)
+    larger = _larger(arrays, settings.capacity)
     return larger if _is_plausible(larger, settings.capacity) else np.zeros(len(larger), bool)
 
 
-def sizes_at(view: View, settings: CapacitySettings, times_s: Floats) -> Floats:
-    """Processors the machine had at each time as the site states it; NaN where it does not."""
-    changes = sorted((epoch_s(one.since, view.site.timezone), one.procs) for one in settings.sizes)
-    sizes = np.array([view.site.max_procs or np.nan, *(procs for _, procs in changes)], np.float64)
+def sizes_at(arrays: JobArrays, settings: CapacitySettings, times_s: Floats) -> Floats:
+    """Processors of the machine at each time, as the site states them; NaN where it states none."""
+    changes = sorted((epoch_s(one.since, arrays.site.timezone), one.procs) for one in settings.sizes)
+    sizes = np.array([arrays.site.max_procs or np.nan, *(procs for _, procs in changes)], np.float64)
     found: Floats = sizes[np.searchsorted([since_s for since_s, _ in changes], times_s, side="right")]
     return found
 
 
-def overlaps(view: View, settings: CapacitySettings) -> Overlap:
-    """Where more processors were busy than the site says the machine had; empty where it says nothing."""
-    steps = steps_of(view)
-    return _overlaps(steps, _ratio(steps, view, settings))
+def overlaps(arrays: JobArrays, settings: CapacitySettings) -> Overlap:
+    """The periods in which more processors were busy than the stated size; empty where no size is stated."""
+    steps = occupancy_of(arrays)
+    return _overlaps(steps, _ratio(steps, arrays, settings))
 
 
-def sustained_procs(steps: Steps) -> float:
-    """The level that busy processors stay at or below for 99% of the time any are busy; NaN: none ever are."""
-    # Levels to a part in 65,536 of the highest: counting them takes a tenth of sorting them.
+def sustained_procs(steps: OccupancySteps) -> float:
+    """The number of busy processors that is not exceeded in 99% of the busy time; NaN where none were ever busy."""
+    # Levels are rounded to 1/65,536 of the highest: counting them takes a tenth of the time of sorting them.
     shift = max(0, int(steps.busy.max(initial=0)).bit_length() - 16)
     held_s = np.bincount(steps.busy >> shift, weights=steps.lasting_s, minlength=2)
     held_s[0] = 0.0
@@ -64,21 +65,21 @@ def sustained_procs(steps: Steps) -> float:
     return float(np.searchsorted(until, SUSTAINED * until[-1]) << shift) if until[-1] else np.nan
 
 
-def capacity_facts(view: View, settings: CapacitySettings) -> dict[str, Fact]:
-    """What the report says of it: peak, sustained level by quarters of the log, and how often it was over the size."""
-    steps = steps_of(view)
+def capacity_facts(arrays: JobArrays, settings: CapacitySettings) -> dict[str, Fact]:
+    """Figures for the report: peak, sustained level by quarter of the log, and how often the size was exceeded."""
+    steps = occupancy_of(arrays)
     if not len(steps.busy):
         return {}
     facts: dict[str, Fact] = {
         "busy_procs_peak": int(steps.busy.max()),
         "busy_procs_sustained": ", ".join(_whole(sustained_procs(part)) for part in steps.parts(4)),
     }
-    if view.site.max_procs is None and not settings.sizes:
+    if arrays.site.max_procs is None and not settings.sizes:
         return facts
-    larger = _larger(view, settings)
+    larger = _larger(arrays, settings)
     if not _is_plausible(larger, settings):
         facts["machine_size_in_doubt"] = int(larger.sum())
-    ratio = _ratio(steps, view, settings)
+    ratio = _ratio(steps, arrays, settings)
     over, busy_s = _overlaps(steps, ratio), steps.lasting_s[steps.busy > 0].sum()
     return facts | {
         "peak_over_size": float(np.max(ratio, where=~np.isnan(ratio), initial=0.0)),
@@ -87,48 +88,48 @@ def capacity_facts(view: View, settings: CapacitySettings) -> dict[str, Fact]:
     }
 
 
-def mean_busy(steps: Steps, edges_s: Floats) -> Floats:
-    """Processors busy between each edge (s since 1970) and the next, on average."""
+def mean_busy(steps: OccupancySteps, edges_s: Floats) -> Floats:
+    """Mean number of busy processors between each edge (s since 1970) and the next."""
     if not len(steps.busy):
         return np.zeros(max(len(edges_s) - 1, 0))
     work = np.concatenate([[0.0], np.cumsum(steps.busy.astype(np.float64) * steps.lasting_s)[:-1]])
-    # Work done by an instant grows evenly between two steps.
+    # The cumulative work grows linearly between two steps.
     mean: Floats = np.diff(np.interp(edges_s, steps.times_s, work)) / np.diff(edges_s)
     return mean
 
 
-def _most(values: Floats, first: Ints, until: Ints) -> Floats:
-    """The most of `values[first:until]`, for each pair."""
-    # reduceat also answers for what lies between two pairs, and knows no place past the last value.
+def _maxima(values: Floats, first: Ints, until: Ints) -> Floats:
+    """The maximum of `values[first:until]`, for each pair."""
+    # reduceat also reduces the ranges between two pairs, and accepts no index after the last value.
     places = np.column_stack([first, until]).ravel()
     is_open = len(places) > 0 and places[-1] == len(values)
-    most: Floats = np.maximum.reduceat(values, places[:-1] if is_open else places)[::2]
-    return most
+    maxima: Floats = np.maximum.reduceat(values, places[:-1] if is_open else places)[::2]
+    return maxima
 
 
-def _larger(view: View, settings: CapacitySettings) -> Bools:
-    return view.once(("larger", settings), lambda: view.procs > sizes_at(view, settings, view.began_s))
+def _larger(arrays: JobArrays, settings: CapacitySettings) -> Bools:
+    return arrays.once(("larger", settings), lambda: arrays.procs > sizes_at(arrays, settings, arrays.began_s))
 
 
 def _is_plausible(larger: Bools, settings: CapacitySettings) -> bool:
-    """Whether so few jobs exceed the size that they are wrong, rather than the size."""
+    """Whether few enough jobs exceed the size that these jobs are wrong rather than the size."""
     return int(larger.sum()) <= max(1, settings.doubt_share * len(larger))
 
 
-def _ratio(steps: Steps, view: View, settings: CapacitySettings) -> Floats:
-    """Busy processors over the machine's size at each step; NaN where that is not known."""
+def _ratio(steps: OccupancySteps, arrays: JobArrays, settings: CapacitySettings) -> Floats:
+    """Busy processors over the size of the machine at each step; NaN where the size is unknown."""
     if not settings.sizes:
-        return steps.busy / (view.site.max_procs or np.nan)
-    return steps.busy / sizes_at(view, settings, steps.times_s.astype(np.float64))
+        return steps.busy / (arrays.site.max_procs or np.nan)
+    return steps.busy / sizes_at(arrays, settings, steps.times_s.astype(np.float64))
 
 
-def _overlaps(steps: Steps, ratio: Floats) -> Overlap:
+def _overlaps(steps: OccupancySteps, ratio: Floats) -> Overlap:
     over = np.concatenate([[False], ratio > 1, [False]])
     begins, ends = np.flatnonzero(over[1:] & ~over[:-1]), np.flatnonzero(over[:-1] & ~over[1:])
     if not len(begins):
         return Overlap(np.empty(0), np.empty(0), np.empty(0))
     since_s, until_s = (steps.times_s[places].astype(np.float64) for places in (begins, ends))
-    return Overlap(since_s, until_s, _most(ratio, begins, ends))
+    return Overlap(since_s, until_s, _maxima(ratio, begins, ends))
 
 
 def _whole(level: float) -> str:

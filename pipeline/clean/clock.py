@@ -1,57 +1,57 @@
-"""A clock set back: a stretch of time that stands in the log twice, as the hour at the end of summer time does.
+"""Detects a clock that was set back: a period that occurs twice in the log, as the hour at the end of summer time does.
 
-A server gives ids out in order of submit, so that submit times rise with them. Where they fall back, and the stretch
-fallen back over is filled with jobs before as well as after, the clock was set back by that much. One job, or a block
-of them, that was submitted anew under its old id does not do that: nothing of its kind fills the way up to it.
+A server assigns ids in order of submit, so submit times rise with the ids. Where submit times step back, and jobs fill
+the repeated period both before and after the step, the clock was set back by that much. Jobs that were resubmitted
+under an old id do not show this pattern, because nothing fills the period before the step.
 
-It does not see: clocks set forward, which look like quiet; steps within less than ten jobs; anything in SWF, which is
-sorted and renumbered; nor in logs whose ids do not follow the clock (several servers in one log, ids that began anew).
+Not detected: clocks set forward (they look like idle time), steps across fewer than ten jobs, anything in SWF logs
+(their jobs are sorted and renumbered), and logs whose ids do not follow the clock (several servers, restarted ids).
 """
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.clean.view import View
+from pipeline.clean.job_arrays import JobArrays
 from pipeline.core.arrays import Array, Bools, Ints, floats
 from pipeline.core.clean_settings import CleanSettings, ClockSettings
 from pipeline.core.compiled import entry_kernel
 
 MOST = 2**31
-"""Ids and spans beyond it are not packed into one number; no server's clock covers 68 years."""
+"""Larger ids and time spans (68 years) are sorted without packing both into one number."""
 
 Stretch = tuple[float, float]
 
 
-def clock_jump(view: View, settings: CleanSettings) -> Bools:
-    """True for a job that waits or runs, by the log, at any time in a stretch that stands in the log twice."""
-    touched = np.zeros(view.jobs.num_rows, bool)
-    stretches = repeated_stretches(view, settings.clock)
+def clock_jump(arrays: JobArrays, settings: CleanSettings) -> Bools:
+    """True for a job that waits or runs at any time in a period that occurs twice in the log."""
+    touched = np.zeros(arrays.jobs.num_rows, bool)
+    stretches = repeated_stretches(arrays, settings.clock)
     if stretches:
-        last_s = np.fmax(np.fmax(view.submit_s, view.start_s), view.end_s)
+        last_s = np.fmax(np.fmax(arrays.submit_s, arrays.start_s), arrays.end_s)
         for since_s, until_s in stretches:
-            touched |= (view.submit_s <= until_s) & (last_s >= since_s)
+            touched |= (arrays.submit_s <= until_s) & (last_s >= since_s)
     return touched
 
 
-def repeated_stretches(view: View, limits: ClockSettings) -> list[Stretch]:
-    """From where to where (s since 1970, as the log has it) the clock ran twice, in order."""
-    times_s = _by_number(view)
+def repeated_stretches(arrays: JobArrays, limits: ClockSettings) -> list[Stretch]:
+    """The periods that occur twice in the log, in order: start and end in s since 1970, as written in the log."""
+    times_s = _by_number(arrays)
     if len(times_s) < 2 * limits.min_jobs:
         return []
     back = np.flatnonzero(np.diff(times_s) <= -limits.min_back_s) + 1
     if not len(back) or len(back) > limits.disorder_share * len(times_s):
         return []
     gap_s = _filled(times_s, back, limits.min_jobs, limits.max_gap_share)
-    # The clock was set some time between two submits: so it is taken to be as long before as they ever are apart.
+    # The clock was set at an unknown time between two submits: the period is extended by the longest gap.
     stretches = [(float(times_s[i] - s), float(times_s[i - 1] + s)) for i, s in zip(back, gap_s, strict=True) if s >= 0]
     return sorted(stretches)
 
 
-def _by_number(view: View) -> Ints:
-    """Submit times in order of the number each first record's id begins with, then of submit."""
-    numbers, begins = leading_numbers(view.jobs.column("job_id"))
-    known = begins & ~np.isnan(view.submit_s) & (floats(view.jobs, "restart") == 0)
-    numbers, submit_s = numbers[known], view.submit_s[known]
+def _by_number(arrays: JobArrays) -> Ints:
+    """Submit times of first records, in order of the leading number of their id, then of submit time."""
+    numbers, begins = leading_numbers(arrays.jobs.column("job_id"))
+    known = begins & ~np.isnan(arrays.submit_s) & (floats(arrays.jobs, "restart") == 0)
+    numbers, submit_s = numbers[known], arrays.submit_s[known]
     if not len(numbers):
         return np.empty(0, np.int64)
     begin_s = submit_s.min()
@@ -59,14 +59,14 @@ def _by_number(view: View) -> Ints:
         sorted_s: Ints = submit_s[np.lexsort((submit_s, numbers))].astype(np.int64)
         return sorted_s
     packed = numbers << 31 | (submit_s - begin_s).astype(np.int64)
-    # A log that is in order of both, as most are, need not be sorted.
+    # Most logs are in this order already and need not be sorted.
     packed = packed if bool(np.all(packed[1:] >= packed[:-1])) else np.sort(packed)
     times_s: Ints = (packed & (MOST - 1)) + int(begin_s)
     return times_s
 
 
 def leading_numbers(ids: pa.ChunkedArray) -> tuple[Ints, Bools]:
-    """The digits each id begins with as a number (at most 18 of them), and whether there are any."""
+    """The leading digits of each id as a number (at most 18 digits), and whether there are any."""
     text = ids.cast(pa.large_string()).combine_chunks()
     if not len(text):
         return np.empty(0, np.int64), np.empty(0, bool)
@@ -90,9 +90,10 @@ def _leading(ends: Ints, letters: Array) -> tuple[Ints, Bools]:
 
 @entry_kernel
 def _filled(times_s: Ints, back: Ints, min_jobs: int, gap_share: float) -> Ints:
-    """Of each step back over a stretch that jobs fill on both sides of it, their longest gap (s); -1: not filled.
+    """For each step back, the longest gap (s) between the jobs that fill the repeated period; -1 where they do not.
 
-    Both sides are walked in turn, because where the stretch is not filled one of them ends at once: linear in practice.
+    The jobs before and after the step are visited alternately. Where one side does not fill the period, its walk ends
+    early, so that the time is linear in practice.
     """
     found = np.full(len(back), -1, np.int64)
     for place in range(len(back)):

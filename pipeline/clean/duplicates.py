@@ -1,13 +1,12 @@
-"""The same job under two ids.
+"""Finds jobs that occur twice under two ids.
 
-Ingest has settled jobs read twice under one id. Under two, equal values prove nothing: thousands of an array's tasks
-share every second of theirs. So a job counts as the same only where all of submit, start, end, size, user, queue,
-application and request are the same and, besides,
-- the ids are one number, told apart only by the name of a cluster or server before or after it; or
-- nearly all the jobs that one file has in the time both cover stand in another file too, one for one: the same log,
-  read twice under two names.
+Ingest has already merged records that share an id. Equal values under two ids prove nothing, because thousands of array
+tasks share all their times. So two jobs are the same only if submit, start, end, size, user, queue, application and
+request are all equal and one of these holds:
+- the ids contain the same number and differ only in the name of a cluster or server before or after it;
+- nearly all jobs of one file, in the time that both files cover, occur in another file too: the same log, read twice.
 
-It does not see jobs copied within one file under new numbers, single copies, nor copies in which a value was rewritten.
+Not detected: jobs copied within one file under new numbers, single copies, and copies with changed values.
 """
 
 import re
@@ -15,46 +14,46 @@ import re
 import numpy as np
 import pyarrow as pa
 
-from pipeline.clean.view import View
+from pipeline.clean.job_arrays import JobArrays
 from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats
 from pipeline.core.clean_settings import CleanSettings, DuplicateSettings
 
 _NAMED = re.compile(r"(?:[A-Za-z][\w-]*[-.:/])?(\d+(?:\[\d*\]|_\d+)?)(?:[.@:/][A-Za-z][\w.-]*)?")
-"""An id's number (with its array index), between the names a server may put before or after it."""
+"""The number of an id (with its array index), between optional names of servers."""
 
 
-def duplicate(view: View, settings: CleanSettings) -> Bools:
-    """True for a job that is the same as one kept: of each pair the later in order of id, or of file."""
-    found = np.zeros(view.jobs.num_rows, bool)
-    files = category_codes(view.jobs, "source_file")
-    if len(files[1]) < 2 and not _is_any_named(view):
+def duplicate(arrays: JobArrays, settings: CleanSettings) -> Bools:
+    """True for the second job of each pair, in order of id or of file."""
+    found = np.zeros(arrays.jobs.num_rows, bool)
+    files = category_codes(arrays.jobs, "source_file")
+    if len(files[1]) < 2 and not _is_any_named(arrays):
         return found
-    rows = _alike_rows(view)
+    rows = _repeated_rows(arrays)
     if len(rows):
-        keys = _keys(view, rows)
-        found[rows] = _same_number(view, rows, keys) | _same_log(view, rows, keys, files[0], settings.duplicate)
+        keys = _keys(arrays, rows)
+        found[rows] = _same_number(arrays, rows, keys) | _same_log(arrays, rows, keys, files[0], settings.duplicate)
     return found
 
 
-def _is_any_named(view: View) -> bool:
-    """Whether any id bears a small letter; a sliced table may say so for one outside its slice."""
-    texts = (chunk.buffers()[2] for chunk in view.jobs.column("job_id").chunks)
+def _is_any_named(arrays: JobArrays) -> bool:
+    """Whether any id contains a lower-case letter; for a sliced table, ids outside the slice count too."""
+    texts = (chunk.buffers()[2] for chunk in arrays.jobs.column("job_id").chunks)
     return any(bool((np.frombuffer(text, np.uint8) >= ord("a")).any()) for text in texts if text is not None)
 
 
-def _values(view: View, rows: Ints) -> list[Floats]:
-    times = [view.submit_s, view.start_s, view.end_s, view.procs, view.requested_s]
-    codes = [view.users[0], view.queues[0], view.applications[0], floats(view.jobs, "restart")]
+def _values(arrays: JobArrays, rows: Ints) -> list[Floats]:
+    times = [arrays.submit_s, arrays.start_s, arrays.end_s, arrays.procs, arrays.requested_s]
+    codes = [arrays.users[0], arrays.queues[0], arrays.applications[0], floats(arrays.jobs, "restart")]
     return [np.nan_to_num(values[rows], nan=-1.0) for values in times] + [
         values[rows].astype(np.float64) for values in codes
     ]
 
 
-def _alike_rows(view: View) -> Ints:
-    """Rows with submit, start and end whose values another row has too (or, by a rare chance, nearly so)."""
-    known = np.flatnonzero(~np.isnan(view.submit_s + view.start_s + view.end_s) & (view.end_s > view.start_s))
+def _repeated_rows(arrays: JobArrays) -> Ints:
+    """Rows with submit, start and end whose hashed values occur in another row too; collisions are rare."""
+    known = np.flatnonzero(~np.isnan(arrays.submit_s + arrays.start_s + arrays.end_s) & (arrays.end_s > arrays.start_s))
     mixed = np.zeros(len(known), np.uint64)
-    for values in (view.submit_s, view.start_s, view.end_s, view.users[0] + 0.0):
+    for values in (arrays.submit_s, arrays.start_s, arrays.end_s, arrays.users[0] + 0.0):
         mixed = (mixed ^ values[known].view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
         mixed ^= mixed >> np.uint64(29)
     ordered = np.sort(mixed)
@@ -62,22 +61,22 @@ def _alike_rows(view: View) -> Ints:
     return known[np.isin(mixed, twice)] if len(twice) else known[:0]
 
 
-def _keys(view: View, rows: Ints) -> Ints:
+def _keys(arrays: JobArrays, rows: Ints) -> Ints:
     """One code per distinct set of values."""
     keys = np.zeros(len(rows), np.int64)
-    for values in _values(view, rows):
+    for values in _values(arrays, rows):
         codes = np.unique(values, return_inverse=True)[1]
         keys = np.unique(keys * (codes.max() + 1) + codes, return_inverse=True)[1]
     return keys
 
 
-def _ids(view: View, rows: Ints) -> list[str]:
-    ids: list[str] = view.jobs.column("job_id").take(pa.array(rows)).to_pylist()
+def _ids(arrays: JobArrays, rows: Ints) -> list[str]:
+    ids: list[str] = arrays.jobs.column("job_id").take(pa.array(rows)).to_pylist()
     return ids
 
 
-def _same_number(view: View, rows: Ints, keys: Ints) -> Bools:
-    ids = _ids(view, rows)
+def _same_number(arrays: JobArrays, rows: Ints, keys: Ints) -> Bools:
+    ids = _ids(arrays, rows)
     numbers = [match[1] if (match := _NAMED.fullmatch(one)) else f"\0{one}" for one in ids]
     codes = np.unique(numbers, return_inverse=True)[1]
     order = np.lexsort((np.unique(ids, return_inverse=True)[1], codes, keys))
@@ -86,10 +85,10 @@ def _same_number(view: View, rows: Ints, keys: Ints) -> Bools:
     return again
 
 
-def _same_log(view: View, rows: Ints, keys: Ints, files: Ints, limits: DuplicateSettings) -> Bools:
+def _same_log(arrays: JobArrays, rows: Ints, keys: Ints, files: Ints, limits: DuplicateSettings) -> Bools:
     """Where a job is the k-th of its values in its file, and the file before it that has a k-th is the same log."""
     names = files[rows]
-    by_file = np.lexsort((np.unique(_ids(view, rows), return_inverse=True)[1], names, keys))
+    by_file = np.lexsort((np.unique(_ids(arrays, rows), return_inverse=True)[1], names, keys))
     rank = np.empty(len(rows), np.int64)
     starts = np.flatnonzero(np.diff(keys[by_file], prepend=-1) | np.diff(names[by_file], prepend=-1))
     rank[by_file] = np.arange(len(rows)) - np.repeat(starts, np.diff(starts, append=len(rows)))
@@ -101,13 +100,13 @@ def _same_log(view: View, rows: Ints, keys: Ints, files: Ints, limits: Duplicate
         of_pair = (names[earlier] == pair[0]) & (names[later] == pair[1])
         matched = int(of_pair.sum())
         distinct = int((of_pair & (rank[later] == 0)).sum())
-        if distinct >= limits.min_jobs and matched >= limits.min_share * _in_common_time(view, files, pair):
+        if distinct >= limits.min_jobs and matched >= limits.min_share * _in_common_time(arrays, files, pair):
             found[later[of_pair]] = True
     return found
 
 
-def _in_common_time(view: View, files: Ints, pair: Ints) -> int:
+def _in_common_time(arrays: JobArrays, files: Ints, pair: Ints) -> int:
     """Jobs of the file that has fewer, among those submitted while both files have jobs."""
-    submits_s = [view.submit_s[(files == name) & (view.end_s > view.start_s)] for name in pair]
+    submits_s = [arrays.submit_s[(files == name) & (arrays.end_s > arrays.start_s)] for name in pair]
     since_s, until_s = max(np.nanmin(s) for s in submits_s), min(np.nanmax(s) for s in submits_s)
     return min(int(((s >= since_s) & (s <= until_s)).sum()) for s in submits_s)

@@ -1,30 +1,29 @@
-"""Where a log begins and ends: what stands apart from its steady part.
+"""Finds the steady part of a log, without isolated jobs at its ends and without a ramp at its beginning.
 
-A stretch at either end is cut off where a gap parts it from the rest: the log was opened by a few trial jobs, or closed
-by stragglers. A ramp at the beginning is cut off where a week first has a fair share of a usual week's jobs. Neither is
-cut where it would take more than a stated share of the log: then it is what the log is like, not its edge. Quiet ends
-are not ramps: as many logs end at a holiday as with the machine's.
+Jobs at either end are cut off where a long gap separates them from the rest, as trial jobs before the first real ones.
+A ramp at the beginning ends with the first week that has a stated share of a usual week's jobs. Nothing is cut where
+that would remove more than a stated share of the log. Quiet weeks at the end stay: many logs end at a holiday.
 """
 
 import numpy as np
 
-from pipeline.clean.view import DAY_S, View
+from pipeline.clean.job_arrays import DAY_S, JobArrays
 from pipeline.core.arrays import Bools, Floats
 from pipeline.core.clean_settings import CleanSettings, EdgeSettings
 
 WEEK_DAYS = 7
 
 
-def log_edge(view: View, settings: CleanSettings) -> Bools:
-    """True for a job submitted before the log's steady part begins, or after it ends."""
-    since_s, until_s = steady_span(view, settings.edge)
-    edge: Bools = (view.submit_s < since_s) | (view.submit_s > until_s)
+def log_edge(arrays: JobArrays, settings: CleanSettings) -> Bools:
+    """True for a job submitted before the steady part of the log begins or after it ends."""
+    since_s, until_s = steady_span(arrays, settings.edge)
+    edge: Bools = (arrays.submit_s < since_s) | (arrays.submit_s > until_s)
     return edge
 
 
-def steady_span(view: View, settings: EdgeSettings) -> tuple[float, float]:
-    """From which submit to which the log is steady, both in, in s since 1970; NaN: no submit time is known."""
-    times_s = _ordered(view)
+def steady_span(arrays: JobArrays, settings: EdgeSettings) -> tuple[float, float]:
+    """First and last submit of the steady part, both included, s since 1970; NaN where no submit time is known."""
+    times_s = _ordered(arrays)
     if not len(times_s):
         return np.nan, np.nan
     n_head, n_tail = _parted(times_s, settings)
@@ -32,14 +31,14 @@ def steady_span(view: View, settings: EdgeSettings) -> tuple[float, float]:
     return float(times_s[n_head]), float(times_s[len(times_s) - 1 - n_tail])
 
 
-def _ordered(view: View) -> Floats:
-    known = view.submit_s[~np.isnan(view.submit_s)]
-    # A table from ingest is in order already, and seeing that takes a tenth of sorting it.
+def _ordered(arrays: JobArrays) -> Floats:
+    known = arrays.submit_s[~np.isnan(arrays.submit_s)]
+    # A table from ingest is in order already; checking that takes a tenth of the time of sorting.
     return known if bool(np.all(known[1:] >= known[:-1])) else np.sort(known)
 
 
 def _parted(times_s: Floats, settings: EdgeSettings) -> tuple[int, int]:
-    """How many jobs stand before the last abnormal gap near the beginning, and after the first one near the end."""
+    """The number of jobs before the last abnormal gap near the beginning and after the first one near the end."""
     gaps_s = np.diff(times_s)
     near = min(settings.near_jobs, int(settings.max_share * len(times_s)))
     if not near or len(gaps_s) < settings.min_jobs:
@@ -50,9 +49,9 @@ def _parted(times_s: Floats, settings: EdgeSettings) -> tuple[int, int]:
 
 
 def _ramp(times_s: Floats, settings: EdgeSettings) -> int:
-    """How many jobs came before the day that first lifted seven days in a row to their share of a usual week."""
+    """The number of jobs before the last day of the first seven days that hold a full enough share of a usual week."""
     days = (times_s - times_s[0]) // DAY_S
-    # Under one job a day no week is usual; and a stray year 9999 asks for no memory.
+    # With less than one job a day there is no usual week. This also bounds the memory for a stray date.
     if days[-1] < settings.ramp_min_days or days[-1] > len(times_s):
         return 0
     weeks = np.convolve(np.bincount(days.astype(np.int64)), np.ones(WEEK_DAYS, np.int64), "valid")

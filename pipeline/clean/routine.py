@@ -1,54 +1,54 @@
-"""Jobs a machine submits: probes all through the log, and timers at one hour of the day.
+"""Finds jobs that programs submit: probes throughout the log, and timers at one hour of the day.
 
-Both are read off a whole class of jobs (one user's jobs of one size and application; one user's jobs of one hour of
-the day). Where the thresholds come from is measured in CONTRIBUTING.
+Probes are classes of one user's jobs of one size and application; timers are classes of one user's jobs in one hour of
+the day. CONTRIBUTING says how the thresholds were chosen.
 """
 
 import numpy as np
 
-from pipeline.clean.view import DAY_S, View
+from pipeline.clean.job_arrays import DAY_S, JobArrays
 from pipeline.core.arrays import Ints
 from pipeline.core.clean_settings import CronSettings, ProbeSettings
 
 
-def find_probes(view: View, settings: ProbeSettings) -> list[Ints]:
+def find_probes(arrays: JobArrays, settings: ProbeSettings) -> list[Ints]:
     """Rows of each class (user, processors, application) that is a probe, each in order of submit."""
-    needed = max(settings.min_jobs, settings.log_share * view.jobs.num_rows)
-    rows = view.by_submit
-    # A class is no larger than its user: all but a few users are out before anything is sorted.
-    rows = rows[(np.diff(view.user_starts) >= needed)[view.users[0][rows]]]
-    work = view.proc_s.sum()
-    return [one for one in _classes(rows, _codes(view, rows), needed) if _is_probe(view, one, settings, work)]
+    needed = max(settings.min_jobs, settings.log_share * arrays.jobs.num_rows)
+    rows = arrays.by_submit
+    # A class has at most as many jobs as its user, so most users are excluded before sorting.
+    rows = rows[(np.diff(arrays.user_starts) >= needed)[arrays.users[0][rows]]]
+    work = arrays.proc_s.sum()
+    return [one for one in _classes(rows, _codes(arrays, rows), needed) if _is_probe(arrays, one, settings, work)]
 
 
-def find_timers(view: View, settings: CronSettings) -> list[Ints]:
-    """Rows of each user's hour of the site's clock into which a timer puts nearly all his jobs."""
-    rows, per_user = view.by_submit, np.diff(view.user_starts)
-    codes = view.users[0][rows] * 24 + view.local_s[rows] // 3600 % 24
+def find_timers(arrays: JobArrays, settings: CronSettings) -> list[Ints]:
+    """Rows of each user and hour of local time that hold nearly all jobs of the user, as a timer submits them."""
+    rows, per_user = arrays.by_submit, np.diff(arrays.user_starts)
+    codes = arrays.users[0][rows] * 24 + arrays.local_s[rows] // 3600 % 24
     needed = np.maximum(settings.min_jobs, settings.hour_share * np.repeat(per_user, 24))
     is_timed = (np.bincount(codes, minlength=len(needed)) >= needed)[codes]
     found = _classes(rows[is_timed], codes[is_timed], settings.min_jobs)
-    return [one for one in found if _is_routine(view, one, settings.active_days, settings.min_span_days)]
+    return [one for one in found if _is_routine(arrays, one, settings.active_days, settings.min_span_days)]
 
 
 def active_days(times_s: Ints) -> float:
-    """Share of the days from the first to the last of ascending times that have one."""
+    """Share of days with at least one of the ascending times, from the first to the last day."""
     days = np.unique(times_s // DAY_S)
     return float(len(days) / (days[-1] - days[0] + 1))
 
 
-def _codes(view: View, rows: Ints) -> Ints:
-    """One code per (user, processors, application); sizes and applications not known are one more of their kind."""
-    procs = np.unique(np.nan_to_num(view.procs[rows]), return_inverse=True)[1]
-    applications = view.applications[0][rows] + 1
-    codes: Ints = (view.users[0][rows] * (procs.max(initial=0) + 1) + procs) * (
-        len(view.applications[1]) + 1
+def _codes(arrays: JobArrays, rows: Ints) -> Ints:
+    """One code per (user, processors, application); an unknown size or application is a value of its own."""
+    procs = np.unique(np.nan_to_num(arrays.procs[rows]), return_inverse=True)[1]
+    applications = arrays.applications[0][rows] + 1
+    codes: Ints = (arrays.users[0][rows] * (procs.max(initial=0) + 1) + procs) * (
+        len(arrays.applications[1]) + 1
     ) + applications
     return codes
 
 
 def _classes(rows: Ints, codes: Ints, needed: float) -> list[Ints]:
-    """The rows of each code that has at least `needed`, in their order; the classes in order of their first row."""
+    """The rows of each code with at least `needed` rows; classes in order of their first row."""
     _, place, counts = np.unique(codes, return_inverse=True, return_counts=True)
     large = np.flatnonzero(counts[place] >= needed)
     order = large[np.argsort(place[large], kind="stable")]
@@ -56,17 +56,17 @@ def _classes(rows: Ints, codes: Ints, needed: float) -> list[Ints]:
     return [rows[places] for places in sorted(found, key=lambda places: int(places[0]))]
 
 
-def _is_routine(view: View, rows: Ints, days_share: float, min_span_days: float) -> bool:
-    span_s = view.submit_s[rows[-1]] - view.submit_s[rows[0]]
-    return bool(span_s >= min_span_days * DAY_S) and active_days(view.local_s[rows]) >= days_share
+def _is_routine(arrays: JobArrays, rows: Ints, days_share: float, min_span_days: float) -> bool:
+    span_s = arrays.submit_s[rows[-1]] - arrays.submit_s[rows[0]]
+    return bool(span_s >= min_span_days * DAY_S) and active_days(arrays.local_s[rows]) >= days_share
 
 
-def _is_probe(view: View, rows: Ints, settings: ProbeSettings, work: float) -> bool:
-    runtimes_s = view.runtime_s[rows]
+def _is_probe(arrays: JobArrays, rows: Ints, settings: ProbeSettings, work: float) -> bool:
+    runtimes_s = arrays.runtime_s[rows]
     runtimes_s = runtimes_s[~np.isnan(runtimes_s)]
     return bool(
         len(runtimes_s)
         and np.quantile(runtimes_s, 0.75) <= settings.max_runtime_s
-        and view.proc_s[rows].sum() <= settings.work_share * len(rows) / view.jobs.num_rows * work
-        and _is_routine(view, rows, settings.active_days, settings.min_span_days)
+        and arrays.proc_s[rows].sum() <= settings.work_share * len(rows) / arrays.jobs.num_rows * work
+        and _is_routine(arrays, rows, settings.active_days, settings.min_span_days)
     )

@@ -1,4 +1,4 @@
-"""All maximal scoring segments of every user's submits, in one linear pass (Ruzzo & Tompa 1999, section 2)."""
+"""Finds all maximal scoring segments of each user's submits in linear time (Ruzzo & Tompa 1999, section 2)."""
 
 import numpy as np
 
@@ -7,10 +7,10 @@ from pipeline.core.compiled import entry_kernel, kernel
 
 
 def maximal_segments(times_s: Floats, starts: Ints, rates: Floats, min_jobs: int) -> tuple[Ints, Ints, Floats]:
-    """First and last place (both in) and score of each user's segments of at least `min_jobs` jobs.
+    """First and last index (both included) and score of each user's segments of at least `min_jobs` jobs.
 
-    `times_s` ascends within a user's stretch `starts[u]:starts[u + 1]`; a job scores 1 and each second loses
-    `rates[u]` jobs. An infinite rate means the user cannot be judged.
+    `times_s` ascends within the slice `starts[u]:starts[u + 1]` of user u. Each job scores 1 and each second subtracts
+    `rates[u]`. Users with an infinite rate are skipped.
     """
     first, last = np.empty(len(times_s), np.int64), np.empty(len(times_s), np.int64)
     score = np.empty(len(times_s))
@@ -30,7 +30,7 @@ def _one_user(
         low, start, j = total, i, n - 1
         total += 1.0
         while True:
-            # Between a segment and the last one before it that starts lower, all start higher: skipped at once.
+            # `lower` links to the last earlier segment with a lower start, so that all between are skipped at once.
             while j >= 0 and left[j] >= low:
                 j = lower[j]
             if j < 0 or right[j] >= total:

@@ -1,4 +1,4 @@
-"""The cleaning stage: one pure mask a flag, all computed from all jobs; the first reason that holds wins."""
+"""The cleaning stage: one pure mask per flag, computed from all jobs; a job gets the first flag that applies."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -12,34 +12,34 @@ from pipeline.clean import (
     duplicates,
     edges,
     maximum,
-    records,
+    record_masks,
     runtimes,
     states,
 )
+from pipeline.clean.burst_rows import Screen, Tier
 from pipeline.clean.bursts import find_bursts
 from pipeline.clean.censoring import lower_bounds
 from pipeline.clean.effect import effect
 from pipeline.clean.flurries import smallest_burst_jobs
+from pipeline.clean.job_arrays import JobArrays
 from pipeline.clean.site_rules import matched
-from pipeline.clean.told import Screen, Tier
-from pipeline.clean.view import View
 from pipeline.core.arrays import Array, Bools, Floats, Ints
 from pipeline.core.clean_settings import CleanSettings, SiteRule
-from pipeline.core.columns import CATEGORY
+from pipeline.core.column import CATEGORY
 from pipeline.core.flags import Flag
 from pipeline.core.report import Fact, Report, Tally
 from pipeline.core.settings import SiteSettings
 from pipeline.core.tables import JOBS
 from pipeline.core.text import printable
 
-RULES: dict[Flag, Callable[[View, CleanSettings], Bools]] = {
-    Flag.PARTIAL_EXECUTION: records.partial_execution,
-    Flag.UNFINISHED: records.unfinished,
-    Flag.CANCELLED_BEFORE_START: records.cancelled_before_start,
-    Flag.NEVER_RAN: records.never_ran,
-    Flag.IMPOSSIBLE_TIMES: records.impossible_times,
-    Flag.NO_PROCS: records.no_procs,
-    Flag.ELAPSED_DISAGREES: records.elapsed_disagrees,
+RULES: dict[Flag, Callable[[JobArrays, CleanSettings], Bools]] = {
+    Flag.PARTIAL_EXECUTION: record_masks.partial_execution,
+    Flag.UNFINISHED: record_masks.unfinished,
+    Flag.CANCELLED_BEFORE_START: record_masks.cancelled_before_start,
+    Flag.NEVER_RAN: record_masks.never_ran,
+    Flag.IMPOSSIBLE_TIMES: record_masks.impossible_times,
+    Flag.NO_PROCS: record_masks.no_procs,
+    Flag.ELAPSED_DISAGREES: record_masks.elapsed_disagrees,
     Flag.DUPLICATE: duplicates.duplicate,
     Flag.CLOCK_JUMP: clock.clock_jump,
     Flag.OVER_LIMIT: maximum.over_limit,
@@ -53,7 +53,7 @@ RULES: dict[Flag, Callable[[View, CleanSettings], Bools]] = {
     Flag.FAILED_START: runtimes.failed_start,
     Flag.HANG: runtimes.hang,
 }
-"""One pure mask a flag."""
+"""One pure mask per flag."""
 
 RECORD_FLAGS = frozenset(
     {
@@ -61,7 +61,7 @@ RECORD_FLAGS = frozenset(
         Flag.NO_PROCS,
     }
 )  # fmt: skip
-"""These hold whatever a site keeps: such a job has no runtime to learn."""
+"""Flags that a site's keep rules do not remove: such a job has no usable runtime."""
 
 BURST_FLAGS = {Screen.PROBE: Flag.PROBE, Screen.CRON: Flag.CRON, Screen.FLURRY: Flag.FLURRY, Screen.SLOW: Flag.FLURRY}
 
@@ -69,34 +69,34 @@ BURST_FLAGS = {Screen.PROBE: Flag.PROBE, Screen.CRON: Flag.CRON, Screen.FLURRY: 
 def clean(
     jobs: pa.Table, settings: CleanSettings, site: SiteSettings | None = None
 ) -> tuple[pa.Table, pa.Table, pa.Table, Report]:
-    """JOBS with `flag`, `burst_id` and `is_lower_bound` set anew, BURSTS, EFFECT, and the account of it per flag.
+    """JOBS with `flag`, `burst_id` and `is_lower_bound` set, BURSTS, EFFECT, and a Report with counts per flag.
 
-    Flags already there are not looked at, and no screen sees what another set aside.
+    Existing flags are ignored and replaced. Every screen sees all jobs, also those that another screen sets aside.
     """
-    view = View(jobs, site or SiteSettings())
-    bursts, place = find_bursts(view, settings)
+    arrays = JobArrays(jobs, site or SiteSettings())
+    bursts, place = find_bursts(arrays, settings)
     burst_ids = _named(place, bursts.column("burst_id").to_pylist())
-    kept, dropped = (matched(view, rules, burst_ids) for rules in (settings.keep, settings.drop))
-    flag_places, flags = _flagged(view, settings, bursts, place, _any(view, kept), _any(view, dropped))
+    kept, dropped = (matched(arrays, rules, burst_ids) for rules in (settings.keep, settings.drop))
+    flag_places, flags = _flagged(arrays, settings, bursts, place, _any(arrays, kept), _any(arrays, dropped))
     columns = {"flag": _named(flag_places, [str(flag) for flag in flags]), "burst_id": burst_ids}
-    bound, is_known = lower_bounds(view, settings)
+    bound, is_known = lower_bounds(arrays, settings)
     columns["is_lower_bound"] = pa.array(bound, mask=~is_known)
     flagged = _with_columns(jobs, columns)
     named = [*_counted("keep", settings.keep, kept), *_counted("drop", settings.drop, dropped)]
-    facts = _facts(view, settings, bursts) | {f"site_{word}: {printable(rule.reason)}": n for word, rule, n in named}
-    told = _report(view.proc_s, flag_places, flags, facts, _notes(facts, named))
-    return flagged, bursts, effect(view, flag_places, flags), told
+    facts = _facts(arrays, settings, bursts) | {f"site_{word}: {printable(rule.reason)}": n for word, rule, n in named}
+    report = _report(arrays.proc_s, flag_places, flags, facts, _notes(facts, named))
+    return flagged, bursts, effect(arrays, flag_places, flags), report
 
 
 def _flagged(
-    view: View, settings: CleanSettings, bursts: pa.Table, burst_place: Ints, kept: Bools, dropped: Bools
+    arrays: JobArrays, settings: CleanSettings, bursts: pa.Table, burst_place: Ints, kept: Bools, dropped: Bools
 ) -> tuple[Ints, list[Flag]]:
-    """Per job the place of its flag in the list, -1: none; the list is in order of precedence."""
+    """Per job the index of its flag in the list (-1: none); the list is in order of precedence."""
     masks = _burst_masks(bursts, burst_place) | {Flag.SITE_DROP: dropped}
     active = [flag for flag in Flag if flag not in settings.flags_off and (flag in RULES or flag in masks)]
-    places = np.full(view.jobs.num_rows, -1, np.int64)
+    places = np.full(arrays.jobs.num_rows, -1, np.int64)
     for place, flag in enumerate(active):
-        mask = masks[flag] if flag in masks else RULES[flag](view, settings)
+        mask = masks[flag] if flag in masks else RULES[flag](arrays, settings)
         spared = kept if flag not in RECORD_FLAGS and flag is not Flag.SITE_DROP else False
         places[(places < 0) & mask & ~np.asarray(spared)] = place
     return places, active
@@ -111,12 +111,12 @@ def _burst_masks(bursts: pa.Table, burst_place: Ints) -> dict[Flag, Bools]:
     return masks
 
 
-def _any(view: View, masks: list[Bools]) -> Bools:
-    return np.logical_or.reduce(masks) if masks else np.zeros(view.jobs.num_rows, bool)
+def _any(arrays: JobArrays, masks: list[Bools]) -> Bools:
+    return np.logical_or.reduce(masks) if masks else np.zeros(arrays.jobs.num_rows, bool)
 
 
 def _named(places: Ints, names: list[str]) -> pa.Array:
-    """Names by place, null where the place is negative."""
+    """Names by index, null where the index is negative."""
     codes = pa.array(places.astype(np.int32), mask=places < 0)
     return pa.DictionaryArray.from_arrays(codes, pa.array(names, pa.string())).cast(CATEGORY)
 
@@ -128,35 +128,35 @@ def _with_columns(jobs: pa.Table, columns: dict[str, Array]) -> pa.Table:
 
 
 def _counted(word: str, rules: Sequence[SiteRule], masks: list[Bools]) -> list[tuple[str, SiteRule, int]]:
-    """The site's rules, and how many jobs each names."""
+    """The rules of the site, with the number of jobs that each matches."""
     return [(word, rule, int(mask.sum())) for rule, mask in zip(rules, masks, strict=True)]
 
 
-def _facts(view: View, settings: CleanSettings, bursts: pa.Table) -> dict[str, Fact]:
+def _facts(arrays: JobArrays, settings: CleanSettings, bursts: pa.Table) -> dict[str, Fact]:
     tiers = bursts.column("tier").to_pylist()
     facts: dict[str, Fact] = {
-        "jobs": view.jobs.num_rows,
-        "smallest_burst_jobs": smallest_burst_jobs(view, settings.flurry),
+        "jobs": arrays.jobs.num_rows,
+        "smallest_burst_jobs": smallest_burst_jobs(arrays, settings.flurry),
         "bursts_removed": tiers.count(Tier.REMOVE),
         "bursts_suspect": tiers.count(Tier.SUSPECT),
     }
-    facts |= runtimes.facts(view, settings)
-    # The sweep over all starts and ends takes as much memory as everything held so far.
-    view.forget("alike", "local_s", "by_submit", "by_user", "queues", "applications", "requested_s", "suspended_s")
-    return facts | capacity.capacity_facts(view, settings.capacity) | dedicated.dedicated_facts(view, settings)
+    facts |= runtimes.facts(arrays, settings)
+    # The occupancy of the machine takes as much memory as all arrays so far.
+    arrays.forget("similar", "local_s", "by_submit", "by_user", "queues", "applications", "requested_s", "suspended_s")
+    return facts | capacity.capacity_facts(arrays, settings.capacity) | dedicated.dedicated_facts(arrays, settings)
 
 
 def _notes(facts: dict[str, Fact], named: list[tuple[str, SiteRule, int]]) -> Iterator[str]:
-    """What a person should look into: rules that name no job, a machine more than full."""
+    """What a person should check: rules that match no job, and more busy processors than the machine has."""
     for word, rule, n_jobs in named:
         if not n_jobs:
-            told = ", ".join(f"{k} {printable(str(v), 60)}" for k, v in rule if v is not None and k != "reason")
-            yield f"no job is named by the rule to {word} {told} ({printable(rule.reason)}): is it spelt right?"
+            shown = ", ".join(f"{k} {printable(str(v), 60)}" for k, v in rule if v is not None and k != "reason")
+            yield f"the rule to {word} {shown} ({printable(rule.reason)}) matches no job: check its spelling"
     ratio = facts.get("peak_over_size")
     if isinstance(ratio, float) and ratio > 1:
         yield (
-            f"jobs held up to {ratio:.3g} times the processors of site.max_procs at once: the machine was larger, "
-            "or they share processors, or what they asked for is not what they held"
+            f"jobs held up to {ratio:.3g} times site.max_procs processors at once: the machine was larger, "
+            "jobs share processors, or the log counts requested processors as allocated"
         )
 
 

@@ -1,1 +1,1 @@
-"""What every room shares and no room owns: columns, tables, flags, reports, settings, the store, errors."""
+"""Code that all rooms share: columns, tables, flags, reports, settings, the store, errors."""

@@ -1,7 +1,7 @@
-"""Job names into names of applications, so that `relax_0017.sh` and `Relax-2024-05-01` are one.
+"""Derives application names from job names, so that `relax_0017.sh` and `Relax-2024-05-01` are one application.
 
-A rule is data: what it takes out, and examples that are its tests. Rules apply in this order to the case-folded name,
-cut at MAX_CHARACTERS. Every pattern is free of nested repetition, so that time is at most quadratic in that bound.
+Each rule is a pattern, its replacement, and examples that the tests check. Rules apply in order to the case-folded
+name, cut at MAX_CHARACTERS. No pattern has nested repetition, so that the time is at most quadratic in that length.
 """
 
 import re
@@ -22,7 +22,7 @@ _UNITS = (
 
 @dataclass(frozen=True, slots=True)
 class NameRule:
-    """Where `find` matches, `gives` stands instead; examples: names and what this one rule makes of them."""
+    """Replaces matches of `find` by `gives`; examples: names, each with the result of this rule alone."""
 
     name: str
     find: str
@@ -100,13 +100,13 @@ RULES = (
         (("a  b__c", "a-b-c"), ("x.-+y", "x-y"), ("größe_m", "größe-m"), ("naïve", "naïve"), ("a|b\nc", "a-b-c")),
     ),
 )
-"""In the order they apply. They know no site: what a site calls its codes goes in ingest.application_rules."""
+"""In order of application. Names that a site uses belong in ingest.application_rules."""
 
 _COMPILED = tuple((re.compile(rule.find), rule.gives) for rule in RULES)
 
 
 def application_of(job_name: str) -> str | None:
-    """The application's name in a job's; None where nothing but numbers and separators is left."""
+    """The application name of a job name; None where only numbers and separators remain."""
     name = job_name[:MAX_CHARACTERS].casefold().strip()
     for find, gives in _COMPILED:
         name = find.sub(gives, name)

@@ -1,4 +1,4 @@
-"""From Arrow columns to numpy and back, with one convention: null is NaN in floats and -1 in codes."""
+"""Converts Arrow columns to numpy arrays: null becomes NaN in floats and -1 in codes."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from pipeline.core import compute as pc
 from pipeline.core.buffers import floats_of
-from pipeline.core.columns import CATEGORY
+from pipeline.core.column import CATEGORY
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 
 def floats(table: pa.Table, name: str) -> Floats:
     """A numeric column as float64, null as NaN."""
-    # A count past 2^53 is rounded, not refused.
+    # Integers beyond 2^53 are rounded.
     return floats_of(table.column(name).cast(pa.float64(), safe=False))
 
 
@@ -41,7 +41,7 @@ def category_codes(table: pa.Table, name: str) -> tuple[Ints, list[str]]:
 
 
 def median(values: Floats, axis: int = 0) -> Floats:
-    """What np.median gives, to the bit: NaN among NaN or of nothing; numpy's loads masked arrays first, 0.03 s."""
+    """np.median to the bit, NaN included, without importing masked arrays (0.03 s)."""
     n = values.shape[axis]
     if not n:
         return np.full(values.sum(axis=axis).shape, np.nan)
@@ -52,20 +52,20 @@ def median(values: Floats, axis: int = 0) -> Floats:
 
 
 def job_procs(jobs: pa.Table) -> Floats:
-    """Processors a job counts as: allocated, else requested; NaN where neither is known and positive."""
+    """Processors per job: allocated, else requested; NaN where neither is known and positive."""
     allocated, requested = floats(jobs, "procs"), floats(jobs, "requested_procs")
     chosen = np.where(allocated > 0, allocated, requested)
     return np.where(chosen > 0, chosen, np.nan)
 
 
 def proc_seconds(jobs: pa.Table) -> Floats:
-    """Processor-seconds a job stands for in a report: 0 where size or runtime is unknown or negative."""
+    """Processor-seconds per job for reports: 0 where size or runtime is unknown or negative."""
     return work_s(job_procs(jobs), floats(jobs, "runtime_s"))
 
 
 def work_s(procs: Floats, runtime_s: Floats) -> Floats:
     """Processor-seconds, 0 where size or runtime is unknown or negative."""
-    # A slip of the pen may be beyond all numbers.
+    # Errors in a log may overflow.
     with np.errstate(over="ignore"):
         return np.nan_to_num(procs * np.maximum(runtime_s, 0.0))
 

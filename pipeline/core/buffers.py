@@ -1,7 +1,7 @@
-"""Between numpy and Arrow by buffers alone.
+"""Converts between numpy and Arrow through buffers only.
 
-pa.array, pa.scalar and to_numpy import pandas first, if only to ask whether a value is a pandas one: 0.2 s of CPU that
-a short ingest would spend for nothing. These do the same for the few types a log's columns have.
+pa.array, pa.scalar and to_numpy import pandas to check for pandas values, which costs a short ingest 0.2 s of CPU time.
+These functions avoid that for the types that tables have.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _NUMPY = {pa.float64(): np.float64, pa.int64(): np.int64, pa.bool_(): np.bool_}
 
 
 def arrow(values: Numbers, missing: Bools | None = None) -> pa.Array:
-    """A numpy array (numbers or truths) as an Arrow array, null where `missing`; numbers are not copied."""
+    """A numpy array (numbers or booleans) as an Arrow array, null where `missing`; numbers are not copied."""
     n_missing = int(np.count_nonzero(missing)) if missing is not None else 0
     valid = _bits(~missing) if missing is not None and n_missing else None
     if values.dtype == np.bool_:
@@ -30,21 +30,21 @@ def arrow(values: Numbers, missing: Bools | None = None) -> pa.Array:
 
 
 def texts(words: Sequence[str]) -> pa.Array:
-    """Words as an Arrow string array."""
+    """Texts as an Arrow string array."""
     encoded = [word.encode("utf-8", "backslashreplace") for word in words]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     return pa.Array.from_buffers(pa.string(), len(words), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))])
 
 
 def words_of(array: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
-    """The bytes of a string array's values, and where each ends, after where the first starts."""
+    """The bytes of the values of a string array, and its offsets (one more than values)."""
     _, ends, data = array.buffers()
     places = np.frombuffer(ends, np.int32, count=array.offset + len(array) + 1)[array.offset :] if len(array) else _NONE
     return np.frombuffer(data if data is not None else b"", np.uint8), places
 
 
 def lists(rows: Sequence[Numbers | None], element: pa.DataType) -> pa.Array:
-    """Rows of numbers, truths or texts as an Arrow array of lists, null where a row is None."""
+    """Rows of numbers, booleans or texts as an Arrow array of lists, null where a row is None."""
     held = [row for row in rows if row is not None]
     ends = np.cumsum([0, *(0 if row is None else len(row) for row in rows)], dtype=np.int32)
     values = np.concatenate(held) if held else np.empty(0, _NUMPY.get(element, object))
@@ -55,7 +55,7 @@ def lists(rows: Sequence[Numbers | None], element: pa.DataType) -> pa.Array:
 
 
 def list_values(column: pa.Array | pa.ChunkedArray) -> list[Numbers | None]:
-    """The rows of a column of lists, as `lists` takes them; numbers are not copied, and cannot be written."""
+    """The rows of a column of lists, the inverse of `lists`; numbers are read-only views."""
     array = _one(column)
     if not len(array):
         return []
@@ -78,7 +78,7 @@ def _flat(values: pa.Array) -> Numbers:
 
 
 def integers(column: pa.Array | pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], Bools]:
-    """An integer column's values as int64 (anything where null), and where it is null."""
+    """The values of an integer column as int64 (undefined where null), and where it is null."""
     array = _one(column)
     wide = array if array.type == pa.int64() else array.cast(pa.int64())
     return _data(wide, np.dtype(np.int64)), nulls(wide)
@@ -102,7 +102,7 @@ def nulls(column: pa.Array | pa.ChunkedArray) -> Bools:
 
 
 def unknown(n_rows: int, kind: pa.DataType) -> pa.Array:
-    """Nulls of a type tables have. Unlike pa.nulls, it takes zeros the system has at hand, the same ones for all."""
+    """An array of nulls. Unlike pa.nulls, all such arrays share one buffer of zeros."""
     if pa.types.is_dictionary(kind):
         return pa.DictionaryArray.from_arrays(unknown(n_rows, kind.index_type), texts([]))
     zeros = _zeros(n_rows.bit_length())
@@ -111,7 +111,7 @@ def unknown(n_rows: int, kind: pa.DataType) -> pa.Array:
 
 @lru_cache(maxsize=2)
 def _zeros(n_bits: int) -> pa.Buffer:
-    """Zeros for fewer than 2^n_bits values, and the end of the last."""
+    """Zeros for fewer than 2^n_bits values and one offset more."""
     return pa.py_buffer(np.zeros(8 << n_bits, np.uint8))
 
 

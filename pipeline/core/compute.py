@@ -1,6 +1,6 @@
-"""pyarrow.compute, loaded when the first of its functions is used: it wraps 300 of them, which takes 0.06 s.
+"""Imports pyarrow.compute when one of its functions is first used, because the import takes 0.06 s.
 
-`from pipeline.core import compute as pc` stands where a module is also loaded by `walltime query`, which needs none.
+Modules that `walltime query` also loads, and that it needs none of these functions of, import this module as `pc`.
 """
 
 from typing import Any

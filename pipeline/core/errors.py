@@ -1,8 +1,8 @@
-"""Errors a person reads: one sentence each, saying what, where, found, expected, and what to do."""
+"""Errors for users: one sentence each, with the place, what was found, what was expected, and what to do."""
 
 
 class WalltimeError(Exception):
-    """Base of every expected failure; the command line prints it in one line and exits with `exit_code`."""
+    """Base class of expected failures; the command line prints one line and exits with `exit_code`."""
 
     exit_code = 2
 
@@ -21,11 +21,11 @@ class ConfigError(InputError):
 
 
 class TableError(WalltimeError):
-    """A table that breaks its declaration: a fault of this program, or of a file it was told to trust."""
+    """A table that does not match its declaration: a fault of this program or of a file it read."""
 
     def __init__(self, table: str, found: str, expected: str) -> None:
         super().__init__(f"table {table}: found {found}, expected {expected}.")
 
 
 class ConservationError(WalltimeError):
-    """A stage whose rows or processor-seconds do not add up: a fault of this program."""
+    """Rows or processor-seconds of a stage do not add up: a fault of this program."""

@@ -1,10 +1,10 @@
-"""Why a job is set aside. A flagged job stays in JOBS, unchanged; later rooms look only at jobs without a flag."""
+"""The reasons to set a job aside. A flagged job stays in JOBS unchanged; later rooms use only jobs without a flag."""
 
 from enum import StrEnum
 
 
 class Flag(StrEnum):
-    """Reasons in order of precedence: where several hold, the first is kept."""
+    """Reasons in order of precedence: where several apply, a job gets the first."""
 
     PARTIAL_EXECUTION = "partial_execution"
     UNFINISHED = "unfinished"
@@ -45,19 +45,19 @@ _MEANINGS = {
     Flag.NO_PROCS: "neither allocated nor requested processors are known and positive",
     Flag.ELAPSED_DISAGREES: "its recorded runtime and its end minus its start differ by more than suspension explains",
     Flag.SITE_DROP: "the site's config says so",
-    Flag.DUPLICATE: "the same job as one kept, read a second time under another id",
-    Flag.CLOCK_JUMP: "its times touch a stretch over which the log's clock was set back",
-    Flag.OVER_LIMIT: "ran longer than the longest limit of its queue or the machine, beyond the grace a kill takes",
-    Flag.OVER_CAPACITY: "by itself larger than the machine was when it started",
-    Flag.LOG_EDGE: "before the log's steady part begins, or after it ends",
-    Flag.DEDICATED_TIME: "ran while the machine was reserved for few",
-    Flag.PROBE: "one of many short jobs, all through the log, that only see whether the machine responds",
+    Flag.DUPLICATE: "the same job as another one that is kept, read under a second id",
+    Flag.CLOCK_JUMP: "waited or ran in a period that the log holds twice, because its clock was set back",
+    Flag.OVER_LIMIT: "ran longer than the limit of its queue or of the machine, plus the grace",
+    Flag.OVER_CAPACITY: "alone larger than the machine was when it started",
+    Flag.LOG_EDGE: "submitted before the steady part of the log begins or after it ends",
+    Flag.DEDICATED_TIME: "started while the machine was reserved for few users",
+    Flag.PROBE: "one of many short jobs throughout the log that only test whether the machine responds",
     Flag.CRON: "submitted by a timer at one hour of the day",
-    Flag.FLURRY: "part of a burst of one user that dominates what everybody else did",
+    Flag.FLURRY: "part of a burst in which one user submits more than all others together",
     Flag.NODE_FAILURE: "ended by a failure of a node or of the boot",
-    Flag.OUT_OF_MEMORY: "killed because it wanted more memory than it had",
+    Flag.OUT_OF_MEMORY: "ended because it ran out of memory",
     Flag.PREEMPTED: "stopped to make room for another job",
-    Flag.SUSPENDED: "suspended for a part of its life that its runtime does not tell",
-    Flag.FAILED_START: "ended within seconds, far below what jobs like it take",
-    Flag.HANG: "ran far longer than jobs like it take, and ended abnormally",
+    Flag.SUSPENDED: "suspended for a part of its runtime, which the log counts as running",
+    Flag.FAILED_START: "ended within seconds, where similar jobs take far longer",
+    Flag.HANG: "ran far longer than similar jobs and ended abnormally",
 }

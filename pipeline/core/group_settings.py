@@ -1,4 +1,4 @@
-"""Settings of the group room: which columns make jobs similar, or how the log chooses them."""
+"""Settings of grouping: the columns that make jobs similar, or how they are chosen by the log."""
 
 from typing import Annotated
 
@@ -8,10 +8,10 @@ from pipeline.core.columns import TEMPLATE_COLUMNS
 from pipeline.core.section import Section
 
 AUTO = ("auto",)
-"""The template setting that leaves the choice to the log."""
+"""The value of `template` for a choice by the log."""
 
 DEFAULT_TEMPLATE = ("user", "application", "requested_memory")
-"""The template of a log that is too short to compare any."""
+"""The template of a log that is too short for a comparison."""
 
 
 def _listed(given: object) -> object:
@@ -21,9 +21,9 @@ def _listed(given: object) -> object:
 def _known_template(names: tuple[str, ...]) -> tuple[str, ...]:
     if names == AUTO:
         return names
-    strange = [name for name in names if name not in TEMPLATE_COLUMNS]
-    if strange:
-        raise ValueError(f"{', '.join(strange)} (a template may name {', '.join(TEMPLATE_COLUMNS)}, or be auto)")
+    unknown = [name for name in names if name not in TEMPLATE_COLUMNS]
+    if unknown:
+        raise ValueError(f"{', '.join(unknown)} (valid are {', '.join(TEMPLATE_COLUMNS)}, or auto alone)")
     return names
 
 
@@ -36,22 +36,25 @@ class GroupSettings(Section):
     template: Template = Field(
         AUTO,
         min_length=1,
-        description="Columns whose shared values form a group; auto: chosen by the error on the log's later jobs.",
+        description="Columns whose equal values form a group; auto: chosen by the error on the log's later jobs.",
     )
     series_worth: float = Field(
         0.1,
         ge=0,
         lt=1,
-        description="A template whose scalability series hold all processor-hours may err by this share more.",
+        description="Share by which the error may be larger if all processor-hours are in scalability series.",
     )
     keep_margin: float = Field(
-        0.05, ge=0, lt=1, description="The previous template stays unless another scores better by more than this."
+        0.05,
+        ge=0,
+        lt=1,
+        description="The previous template stays unless another one scores better by more than this share.",
     )
     min_later_jobs: int = Field(
-        200, ge=1, description="Later jobs below which no template is compared and the default stands."
+        200, ge=1, description="Least number of later jobs to compare templates; with fewer the default is used."
     )
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns listed, or the default's where the log is to choose."""
+        """The listed columns, or those of the default template if the log chooses."""
         return DEFAULT_TEMPLATE if self.template == AUTO else self.template

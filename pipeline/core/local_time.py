@@ -1,4 +1,4 @@
-"""Times of day as a site's clock shows them."""
+"""Local time of a site: its offset from UTC at each instant."""
 
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -9,13 +9,13 @@ from pipeline.core.arrays import Ints
 
 DAY_S = 86_400
 EARLIEST_S, LATEST_S = 0, 7_258_118_400
-"""1970 to 2200: an instant outside is a broken record, and one such job must not stretch a log over millennia."""
+"""1970 to 2200. An instant outside is an error in the log and counts as unknown."""
 QUARTER_S = 900
-"""Zones are whole quarters of an hour from UTC, and change at one."""
+"""Offsets of zones are multiples of a quarter of an hour and change at such multiples."""
 
 
 def offset_s(instants: Ints, zone: str) -> Ints:
-    """What a zone's clock is ahead of UTC at each instant (s since 1970), s."""
+    """Offset of a zone from UTC (s, positive east) at each instant (s since 1970)."""
     clock = ZoneInfo(zone)
     days: Ints = instants // DAY_S
     if not len(days):

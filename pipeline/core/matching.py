@@ -1,4 +1,4 @@
-"""Finding a row by its values, without a database: null matches null."""
+"""Finds rows by their values without a database; null matches null."""
 
 from collections.abc import Mapping
 
@@ -12,13 +12,13 @@ Value = str | float | int | None
 
 
 def first_place(table: pa.Table, wanted: Mapping[str, Value]) -> int:
-    """The first row in which every named column holds its value (None: null); -1: none."""
+    """The first row whose named columns hold these values (None: null); -1 where there is none."""
     places = matching_places(table, wanted)
     return int(places[0]) if len(places) else -1
 
 
 def matching_places(table: pa.Table, wanted: Mapping[str, Value]) -> Ints:
-    """All rows in which every named column holds its value (None: null)."""
+    """All rows whose named columns hold these values (None: null)."""
     found = np.ones(table.num_rows, np.bool_)
     for name, value in wanted.items():
         found &= _same(table.column(name), value)
@@ -26,7 +26,7 @@ def matching_places(table: pa.Table, wanted: Mapping[str, Value]) -> Ints:
 
 
 def _same(column: pa.ChunkedArray, value: Value) -> Bools:
-    """Where a column holds a value; nowhere, where one is a text and the other a number."""
+    """Where a column holds a value; false everywhere where one is text and the other a number."""
     if value is None:
         return nulls(column)
     plain = column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
@@ -41,7 +41,7 @@ def _same(column: pa.ChunkedArray, value: Value) -> Bools:
 
 
 def _same_text(array: pa.Array, text: str) -> Bools:
-    """Where a string array holds a text, anything where it is null; only texts of its length are looked at."""
+    """Where a string array holds a text, undefined where it is null; only texts of the same length are compared."""
     raw, ends = words_of(array)
     wanted = np.frombuffer(text.encode("utf-8", "backslashreplace"), np.uint8)
     same: Bools = np.diff(ends) == len(wanted)

@@ -1,4 +1,4 @@
-"""Classes of processor counts that codes are made for."""
+"""Classes of processor counts that parallel codes require."""
 
 import numpy as np
 

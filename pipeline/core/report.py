@@ -1,4 +1,4 @@
-"""What a stage saw, kept and set aside: counts and processor-seconds that must add up."""
+"""Counts and processor-seconds of a stage: input = kept + set aside."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ Fact = int | float | str | None
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Rows and the processor-seconds they stand for."""
+    """A number of rows and their processor-seconds."""
 
     rows: int = 0
     proc_s: float = 0.0
@@ -23,7 +23,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One stage's account. `unit` says what a row is there (line, job, group); reasons are in a fixed order."""
+    """The figures of one stage. `unit` is what a row is (line, job, group); reasons are in a fixed order."""
 
     stage: str
     unit: str
@@ -34,7 +34,7 @@ class Report:
     notes: tuple[str, ...] = ()
 
     def check(self) -> Self:
-        """Itself, where seen = kept + set aside in rows and processor-seconds; ConservationError otherwise."""
+        """Itself, if seen = kept + set aside in rows and processor-seconds; ConservationError otherwise."""
         out = sum(self.set_aside.values(), self.kept)
         if out.rows != self.seen.rows or not math.isclose(out.proc_s, self.seen.proc_s, rel_tol=1e-9, abs_tol=1e-6):
             raise ConservationError(
@@ -49,7 +49,7 @@ class Report:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """The report `as_dict` was made from."""
+        """The inverse of `as_dict`."""
         tallies = {reason: Tally(**tally) for reason, tally in plain["set_aside"].items()}
         rest = {name: plain[name] for name in ("stage", "unit", "facts")}
         return cls(

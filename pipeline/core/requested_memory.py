@@ -1,4 +1,4 @@
-"""Requested memory as the user typed it: an amount and what it is per, as in 2GiB/node."""
+"""Requested memory as the user typed it: an amount per processor, node or job, as in 2GiB/node."""
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ def requested_memory(kib: Floats, per: Per) -> pa.DictionaryArray:
 
 
 def memory_text(kib: float, per: int) -> str:
-    """The amount in the largest binary unit that holds it a whole number of times."""
+    """The amount in the largest binary unit in which it is a whole number."""
     unit = 0
     while kib >= 1024 and kib % 1024 == 0 and unit + 1 < len(_UNITS):
         kib, unit = kib / 1024, unit + 1

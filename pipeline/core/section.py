@@ -1,9 +1,9 @@
-"""What every settings table has in common."""
+"""The base class of all settings tables."""
 
 from pydantic import BaseModel, ConfigDict
 
 
 class Section(BaseModel):
-    """A settings table: frozen, and closed to keys it does not know."""
+    """A settings table: frozen; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

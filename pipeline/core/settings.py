@@ -1,4 +1,4 @@
-"""Every setting, its unit, default and meaning; read from TOML. An unknown key is an error listing the valid ones."""
+"""All settings with unit, default and meaning, read from TOML. An unknown key is an error that lists the valid keys."""
 
 import difflib
 import re
@@ -25,7 +25,7 @@ def _known_zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError("no IANA time zone by that name, as in Europe/Stockholm") from None
+        raise ValueError("not an IANA time zone such as Europe/Stockholm") from None
     return name
 
 
@@ -33,7 +33,7 @@ def _compiles(pattern: str) -> str:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"no regular expression: {error}") from None
+        raise ValueError(f"not a regular expression: {error}") from None
     return pattern
 
 
@@ -67,10 +67,12 @@ class SiteSettings(Section):
     max_procs: int | None = Field(
         None,
         gt=0,
-        description="Processors of the machine; without it loads are unknown, and sizes end at the largest seen.",
+        description="Processors of the machine; without it loads are unknown and predictions end at the largest size.",
     )
     procs_per_node: int | None = Field(
-        None, gt=0, description="Processors of a node; with it suggested runs fill whole nodes, and nodes are told."
+        None,
+        gt=0,
+        description="Processors of a node; with it suggested runs fill whole nodes, and advice states nodes.",
     )
     price_per_proc_hour: float | None = Field(
         None, ge=0, allow_inf_nan=False, description="Price of a processor-hour, in any currency; for costs in advice."
@@ -78,7 +80,7 @@ class SiteSettings(Section):
 
 
 class TextRule(Section):
-    """A site's rule: where `find` matches the named text, its first group, or what `gives` says, is the value."""
+    """A rule of the site: where `find` matches the text, the value is its first group or `gives`."""
 
     text: Literal["job_name", "comment", "submit_line"] = "job_name"
     find: Annotated[str, AfterValidator(_compiles)]
@@ -91,15 +93,21 @@ class IngestSettings(Section):
     format: Literal["auto", "swf", "sacct", "sacct_json", "pbs"] = Field(
         "auto", description="The log's format; auto: by content."
     )
-    sacct_fields: tuple[str, ...] = Field((), description="Fields of a sacct dump without a header, in its order.")
+    sacct_fields: tuple[str, ...] = Field((), description="Fields of a sacct dump without a header, in order.")
     sacct_delimiter: str | None = Field(None, min_length=1, description="Delimiter of a sacct dump; default: found.")
-    sacct_day_first: bool = Field(False, description="Whether times as 03/04/2026 put the day first.")
-    sacct_command: str = Field("sacct", min_length=1, description="The sacct that --live runs: a name or a path.")
+    sacct_day_first: bool = Field(False, description="Whether 03/04/2026 is the third of April.")
+    sacct_command: str = Field(
+        "sacct", min_length=1, description="The sacct program that --live runs: a name or a path."
+    )
     sacct_days: int = Field(7, ge=1, description="Days back from now that --live reads, where --since is not given.")
     sacct_timeout_s: float = Field(900.0, gt=0, description="Longest wait for the next output of a running sacct.")
     keep_submit_line: bool = Field(False, description="Keep the words of the submit line (sacct).")
-    application_rules: tuple[TextRule, ...] = Field((), description="Tried before built-in names; the first wins.")
-    problem_size_rules: tuple[TextRule, ...] = Field((), description="How a job's text tells its problem size.")
+    application_rules: tuple[TextRule, ...] = Field(
+        (), description="Rules for application names; the first match wins, and built-in rules apply last."
+    )
+    problem_size_rules: tuple[TextRule, ...] = Field(
+        (), description="Rules that derive the problem size from a job's text; the first match wins."
+    )
     swf_status: Literal["auto", "standard", "exit_code"] = Field(
         "auto", description="SWF field 11; auto: decided for each file by the shares of its values."
     )
@@ -118,14 +126,14 @@ class FitSettings(Section):
 
     laws: tuple[LawName, ...] = Field(("constant", "amdahl", "downey_low", "downey_high"), min_length=1)
     method: Literal["exact", "adept"] = Field(
-        "exact", description="How Downey's laws are fitted; adept: as the thesis does, whatever the loss."
+        "exact", description="How Downey's laws are fitted; adept: the search of the thesis, which ignores `loss`."
     )
     adept: AdeptSettings = AdeptSettings()
     loss: Literal["log", "relative"] = Field(
-        "log", description="Errors whose squares are summed: log ones, or relative ones as ADEPT's WSSRE does."
+        "log", description="Errors whose squares are summed: log errors, or relative errors as in ADEPT's WSSRE."
     )
     noise_floor: float = Field(
-        0.05, gt=0, lt=1, description="What no law explains at a size, however many jobs it has (log s)."
+        0.05, gt=0, lt=1, description="Lower bound of a size's error, however many jobs it has (log s)."
     )
     choice_margin: float = Field(
         0.1, ge=0, description="A simpler law is chosen if its leave-one-out error is larger by at most this share."
@@ -133,68 +141,74 @@ class FitSettings(Section):
 
     @property
     def search(self) -> AdeptSettings | None:
-        """ADEPT's settings where it is the method asked for."""
+        """ADEPT's settings if `method` is "adept", else None."""
         return self.adept if self.method == "adept" else None
 
 
 class PredictSettings(Section):
     """On which processor counts runtimes are predicted, and what makes a prediction doubtful."""
 
-    reach: float = Field(4.0, ge=1, description="Predict up to this many times the largest size observed (and below).")
+    reach: float = Field(
+        4.0,
+        ge=1,
+        description="Predict up to this many times the largest observed size, and down to the smallest over it.",
+    )
     default_log_sd: float = Field(
-        0.4, gt=0, description="Error assumed where a group's own jobs cannot tell it (log s)."
+        0.4, gt=0, description="Error assumed for a group whose jobs do not determine it (log s)."
     )
-    measured_log_sd: float = Field(
-        0.02, gt=0, description="What a single run is not reproducible to, however alike repeats are (log s)."
-    )
+    measured_log_sd: float = Field(0.02, gt=0, description="Lower bound of the spread of a single run (log s).")
     run_log_sd: float = Field(
         0.06,
         gt=0,
-        description="Spread of repeats where too few groups of the log have any (log s; 0.06 is 6%).",
+        description="Spread of repeats where too few groups of the log have repeats (log s; 0.06 is 6%).",
     )
     drift_log_sd: float = Field(
         0.07,
         gt=0,
-        description="How far runtimes leave any law per doubling, where the log cannot tell (log s).",
+        description="Deviation of runtimes from any law per doubling, where the log does not determine it (log s).",
     )
     wide_log_sd: float = Field(
-        0.7, gt=0, description="Repeats that spread more than this share no runtime: the group is too wide (log s)."
+        0.7, gt=0, description="Largest spread of repeats; a wider group has no common runtime (log s)."
     )
     high_log_error: float = Field(
         0.25, gt=0, description="Leave-one-out error above which a fit counts as doubtful (log s)."
     )
     horizon_days: float = Field(
-        1.0, gt=0, description="How far ahead predictions are read: their intervals hold for jobs of so many days."
+        1.0,
+        gt=0,
+        description="How many days ahead predictions are used; intervals hold for jobs submitted by then.",
     )
     past_windows: int = Field(
-        120, ge=0, description="Windows of that length, the latest ones, in which a log judges its own predictions."
+        120, ge=0, description="Number of latest windows of that length in which predictions are evaluated on the log."
     )
 
     @property
     def jump_mass(self) -> float:
-        """Weight of the log's residuals per weight of a cell's own runs: what may change however often it ran."""
+        """Weight of the log's residuals per weight of a cell's own runs, for changes that no past run shows."""
         return float(min(max(0.1 * log(self.horizon_days) / log(7.0), 0.0), 0.3))
 
 
 class BacktestSettings(Section):
-    """How estimates are tried on a log's own past: each made at a job's submit, from jobs that had ended by then."""
+    """How estimates are evaluated on a log: each is made at a job's submit from jobs that had ended by then."""
 
-    methods: tuple[str, ...] = Field((), description="Methods to try; none named: all there are.")
+    methods: tuple[str, ...] = Field((), description="Methods to evaluate; empty: all.")
     train_share: float = Field(
-        1 / 3, gt=0, lt=1, description="First share of the jobs, by submit: learnt from, not scored."
+        1 / 3, gt=0, lt=1, description="First share of the jobs, by submit, that is learnt from and not scored."
     )
-    fortnight_min_jobs: int = Field(100, ge=1, description="Jobs a fortnight needs to count as the one covered worst.")
-    leak_times: int = Field(6, ge=1, description="Times at which --check-leaks hides what had not happened yet.")
+    fortnight_min_jobs: int = Field(
+        100, ge=1, description="Least number of jobs of the fortnight reported as the worst covered."
+    )
+    leak_times: int = Field(6, ge=1, description="Number of times at which --check-leaks hides later events.")
 
 
 class PublishSettings(Section):
     """How many published versions stay on disk."""
 
-    keep_versions: int = Field(7, ge=2, description="Versions kept, the current one included.")
+    keep_versions: int = Field(7, ge=2, description="Number of versions that are kept, the current one included.")
 
 
 class RunSettings(Section):
-    """A whole run: one site's logs to one folder of tables."""
+    """All settings of a run, which turns the logs of one site into one folder of tables."""
 
     logs: tuple[str, ...] = Field((), description="Paths or globs of the logs, relative to the config's folder.")
     output_dir: str = Field("out", description="Where tables are published, relative to the current folder.")
@@ -240,8 +254,8 @@ def _explained(error: ValidationError, where: str) -> ConfigError:
     key = printable(".".join(path))
     if fault["type"] != "extra_forbidden":
         found = f"{key} = {printable(repr(fault['input']))}"
-        said = fault["msg"].removeprefix("Value error, ").replace("valid tuple", "list")
-        return ConfigError(where, found, f"a value that fits ({said})")
+        problem = fault["msg"].removeprefix("Value error, ").replace("valid tuple", "list")
+        return ConfigError(where, found, f"a valid value ({problem})")
     valid = sorted(_section_at(path[:-1]).model_fields)
     near = difflib.get_close_matches(path[-1], valid, n=1)
     hint = f"did you mean {near[0]}?" if near else "remove it or correct it"
@@ -249,7 +263,7 @@ def _explained(error: ValidationError, where: str) -> ConfigError:
 
 
 def _section_at(path: list[str]) -> type[BaseModel]:
-    """The settings class at a key; a number in the path is a place in a list of such."""
+    """The settings class at a key; a number in the path is an index into a list of settings tables."""
     section: type[BaseModel] = RunSettings
     for name in path:
         section = section if name.isdigit() else next(_sections(section.model_fields[name].annotation))
@@ -257,7 +271,7 @@ def _section_at(path: list[str]) -> type[BaseModel]:
 
 
 def _sections(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The settings classes an annotation names, itself or what it holds."""
+    """The settings classes in an annotation, nested ones included."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for inner in get_args(annotation):

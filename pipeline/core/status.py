@@ -1,10 +1,10 @@
-"""What became of a fit. A fit that failed, or that says less than it seems to, is a row with a status."""
+"""The status of a fit. A failed or unreliable fit is a row with a status."""
 
 from enum import StrEnum
 
 
 class FitStatus(StrEnum):
-    """The declared order is the code a kernel writes: see STATUS_CODE."""
+    """Kernels write the position of a status in this order: see STATUS_CODE."""
 
     OK = "ok"
     TOO_FEW_POINTS = "too_few_points"
@@ -29,7 +29,7 @@ _MEANINGS = {
     FitStatus.AT_BOUND: "the optimum lies on the edge of the law's domain: another law may fit better",
     FitStatus.BAD_VALUES: "a size below 1 or not rising, or a runtime or weight that is not finite and positive",
     FitStatus.RUNNER_UP: "a second curve fits equally well: the two have the A at the ends of the range given",
-    FitStatus.NO_INSTANCE: "no curve of the law comes as near to every size as ADEPT's search asks: nothing was fitted",
+    FitStatus.NO_INSTANCE: "no curve of the law lies in the envelope of ADEPT's search: nothing was fitted",
 }
 
 STATUSES = tuple(FitStatus)

@@ -1,4 +1,4 @@
-"""The only Parquet door: what is written here is whole or absent, and the same input gives the same bytes."""
+"""Reads and writes Parquet files. Writes are atomic, and the same input gives the same bytes."""
 
 import base64
 import hashlib
@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pipeline.core.buffers import arrow, integers, unknown
 from pipeline.core.errors import InputError
 from pipeline.core.matching import Value, first_place, matching_places
-from pipeline.core.tables import TableKind
+from pipeline.core.table_kind import TableKind
 from pipeline.core.text import printable
 
 ROW_GROUP_ROWS = 131_072
@@ -23,11 +23,11 @@ _FEW_VALUES = {"restart", "procs", "nodes", "gpus", "requested_procs", "requeste
     "requested_mem_kib",
     "exit_code",
 }
-"""Numbers that repeat, which a dictionary packs best; of others one costs time, and a third more bytes."""
+"""Numbers that repeat, for which a dictionary is smallest; for others it costs time and a third more bytes."""
 
 
 def write_table(path: Path, table: pa.Table, kind: TableKind, metadata: Mapping[str, str] | None = None) -> Path:
-    """Check the table and write it as zstd Parquet, whole or not at all; returns the path.
+    """Check the table and write it atomically as zstd Parquet; returns the path.
 
     Categories become plain strings, units and meanings stay in the field metadata.
     """
@@ -37,9 +37,9 @@ def write_table(path: Path, table: pa.Table, kind: TableKind, metadata: Mapping[
 def write_batches(
     path: Path, batches: Iterable[pa.Table], kind: TableKind, metadata: Mapping[str, str] | None = None
 ) -> Path:
-    """Write checked tables one after another as one, as `write_table` would; the bytes do not tell how they were cut.
+    """Write checked tables one after another into one file; the bytes do not depend on the sizes of the batches.
 
-    The caller answers for a key that is unique across batches. At most one row group is in memory beside a batch.
+    The caller ensures that the key is unique across batches. At most one row group is in memory beside a batch.
     """
     schema = kind.schema().remove_metadata()
     facts = {"table": kind.name, **(metadata or {})}
@@ -49,7 +49,7 @@ def write_batches(
         with pq.ParquetWriter(sink, schema, compression="zstd", store_schema=False, **_encodings(schema)) as writer:
             for group in row_groups(batches):
                 writer.write_table(_packed(group, schema), ROW_GROUP_ROWS)
-            # The schema that Arrow reads back: by itself it would store that of the tables, with their dictionaries.
+            # The schema that Arrow reads back; the default would be the schema in memory, with dictionaries.
             writer.add_key_value_metadata({**facts, "ARROW:schema": base64.b64encode(shown).decode()})
 
     write_atomically(path, fill)
@@ -57,7 +57,7 @@ def write_batches(
 
 
 def row_groups(batches: Iterable[pa.Table], n_rows: int = ROW_GROUP_ROWS) -> Iterator[pa.Table]:
-    """The same rows, `n_rows` at a time, the last table with what is left."""
+    """The same rows in tables of `n_rows` rows; the last one holds the rest."""
     held: list[pa.Table] = []
     for batch in batches:
         held.append(batch)
@@ -71,9 +71,9 @@ def row_groups(batches: Iterable[pa.Table], n_rows: int = ROW_GROUP_ROWS) -> Ite
 
 
 def read_table(path: Path, kind: TableKind, only: Collection[str] | None = None) -> pa.Table:
-    """The table of a Parquet file, checked against its kind; InputError where the file is not one.
+    """The table of a Parquet file, checked against its declaration; InputError where the file is not such a table.
 
-    With `only`, the other columns are not read and null: the key and what is required must be among them.
+    With `only`, the other columns are null and not read; it must include the key and the required columns.
     """
     categories = [c.name for c in kind.columns if pa.types.is_dictionary(c.type)]
     try:
@@ -84,15 +84,15 @@ def read_table(path: Path, kind: TableKind, only: Collection[str] | None = None)
         raise InputError(printable(str(path)), "no such file", f"a {kind.name} table", "give the path of one") from None
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(
-            printable(str(path)), f"a file that is no Parquet table ({error})", f"a {kind.name} table"
+            printable(str(path)), f"a file that is not a Parquet table ({error})", f"a {kind.name} table"
         ) from None
-    # What decoding took would else stay with the process for as long as it works on the table.
+    # Return the memory of decoding to the system.
     pa.default_memory_pool().release_unused()
     return kind.check(_widened(table, kind) if only else table)
 
 
 def _widened(table: pa.Table, kind: TableKind) -> pa.Table:
-    """The table with every column of its kind; those it lacks are null, and as good as no memory."""
+    """The table with every declared column; missing ones are null and take almost no memory."""
     there = set(table.column_names)
     return pa.table(
         [table.column(c.name) if c.name in there else unknown(table.num_rows, c.type) for c in kind.columns],
@@ -101,7 +101,7 @@ def _widened(table: pa.Table, kind: TableKind) -> pa.Table:
 
 
 def read_batches(path: Path, kind: TableKind, n_rows: int = ROW_GROUP_ROWS) -> Iterator[pa.Table]:
-    """The same, checked some rows at a time; a key that repeats farther apart goes unseen."""
+    """The table in batches of checked rows; a key that repeats across batches is not found."""
     categories = [c.name for c in kind.columns if pa.types.is_dictionary(c.type)]
     try:
         with pq.ParquetFile(path, read_dictionary=categories) as file:
@@ -110,12 +110,12 @@ def read_batches(path: Path, kind: TableKind, n_rows: int = ROW_GROUP_ROWS) -> I
     except FileNotFoundError:
         raise InputError(printable(str(path)), "no such file", f"a {kind.name} table", "give the path of one") from None
     except (pa.ArrowInvalid, OSError) as error:
-        found = f"a file that is no Parquet table ({printable(str(error))})"
+        found = f"a file that is not a Parquet table ({printable(str(error))})"
         raise InputError(printable(str(path)), found, f"a {kind.name} table") from None
 
 
 def read_columns(path: Path, kind: TableKind) -> pa.Table:
-    """The table with texts as plain strings and its values unchecked, which is quicker; InputError for another kind."""
+    """The table with plain strings and unchecked values, which is faster; InputError where columns are missing."""
     with _opened(path, kind) as file:
         return file.read(columns=[column.name for column in kind.columns], use_threads=False)
 
@@ -123,9 +123,9 @@ def read_columns(path: Path, kind: TableKind) -> pa.Table:
 def find_row(
     path: Path, kind: TableKind, wanted: Mapping[str, Value], names: Sequence[str]
 ) -> dict[str, str | float | int | None] | None:
-    """The named columns of the first row with these values; reads the columns it compares, then one row group's others.
+    """The named columns of the first row with these values; None where there is none.
 
-    A table sorted by a wanted column is read where that value can stand, and nowhere else.
+    Row groups whose statistics exclude a value are skipped, so that a table sorted by a column is read in part.
     """
     with _opened(path, kind) as file:
         for number in range(file.num_row_groups):
@@ -142,7 +142,7 @@ def find_row(
 def find_only_row(
     path: Path, kind: TableKind, wanted: Mapping[str, Value], names: Sequence[str]
 ) -> dict[str, str | float | int | None] | None:
-    """The named columns of the one row with these values; None where there are several, or none."""
+    """The named columns of the only row with these values; None where there is none or more than one."""
     with _opened(path, kind) as file:
         compared = file.read(columns=list(wanted), use_threads=False)
         places = matching_places(compared, wanted)
@@ -153,7 +153,7 @@ def find_only_row(
 
 
 def filled_columns(path: Path, kind: TableKind, names: Sequence[str]) -> list[str]:
-    """Those of the named columns that hold any value, by what the file says of itself."""
+    """The named columns that hold any value, by the statistics in the file."""
     with _opened(path, kind) as file:
         groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
     chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
@@ -162,12 +162,12 @@ def filled_columns(path: Path, kind: TableKind, names: Sequence[str]) -> list[st
 
 
 def _may_hold(group: pq.RowGroupMetaData, wanted: Mapping[str, Value]) -> bool:
-    """Whether the least and largest values a row group is said to hold leave room for the text wanted."""
+    """Whether the statistics of a row group allow the wanted texts."""
     for place in range(group.num_columns):
         column = group.column(place)
-        value, said = wanted.get(column.path_in_schema), column.statistics
-        is_told = isinstance(value, str) and said is not None and said.has_min_max and isinstance(said.min, str)
-        if is_told and not said.min <= value <= said.max:
+        value, bounds = wanted.get(column.path_in_schema), column.statistics
+        is_known = isinstance(value, str) and bounds is not None and bounds.has_min_max and isinstance(bounds.min, str)
+        if is_known and not bounds.min <= value <= bounds.max:
             return False
     return True
 
@@ -179,7 +179,7 @@ def _opened(path: Path, kind: TableKind) -> pq.ParquetFile:
     except FileNotFoundError:
         raise InputError(where, "no such file", expected, "give the path of one") from None
     except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(where, f"a file that is no Parquet table ({printable(str(error))})", expected) from None
+        raise InputError(where, f"a file that is not a Parquet table ({printable(str(error))})", expected) from None
     missing = [column.name for column in kind.columns if column.name not in file.schema_arrow.names]
     if missing:
         file.close()
@@ -188,7 +188,7 @@ def _opened(path: Path, kind: TableKind) -> pq.ParquetFile:
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """The key-value metadata a table was written with."""
+    """The key-value metadata of a table."""
     pairs = pq.read_schema(path).metadata or {}
     return {name.decode(): value.decode() for name, value in pairs.items()}
 
@@ -209,7 +209,7 @@ def write_atomically(path: Path, fill: Callable[[BinaryIO], None]) -> None:
 
 
 def write_text(path: Path, text: str) -> Path:
-    """A text file, whole or absent."""
+    """Write a text file atomically; returns the path."""
 
     def fill(sink: BinaryIO) -> None:
         sink.write(text.encode("utf-8"))
@@ -219,7 +219,7 @@ def write_text(path: Path, text: str) -> Path:
 
 
 def sync_folder(path: Path) -> None:
-    """Make renames inside a folder survive a power cut."""
+    """Flush a folder, so that renames in it survive a power failure."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -234,10 +234,10 @@ def file_sha256(path: Path) -> str:
 
 
 def _encodings(schema: pa.Schema) -> dict[str, Any]:
-    """How each column is packed. Texts get no least and largest value: finding them takes a quarter of the writing."""
+    """The encoding of each column. Texts get no statistics: computing them takes a quarter of the time of writing."""
     categories = [field.name for field in schema if pa.types.is_dictionary(field.type)]
     repeating = [*categories, *(name for name in schema.names if name in _FEW_VALUES)]
-    # Instants and lines rise: their steps take half the time to pack, and a tenth less room.
+    # Instants and line numbers ascend: delta encoding takes half the time and a tenth less space.
     steps = [field.name for field in schema if field.type == pa.int64() and field.name not in repeating]
     return {
         "use_dictionary": repeating,
@@ -247,7 +247,7 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
 
 
 def _packed(part: pa.Table, schema: pa.Schema) -> pa.Table:
-    # Pages end where chunks do: only in one piece are the bytes free of how the rows came.
+    # Pages end at chunk boundaries, so that only a single chunk gives bytes independent of the batches.
     return pa.table([_in_one_piece(part.column(name)) for name in schema.names], schema=schema)
 
 
@@ -258,8 +258,8 @@ def _in_one_piece(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _as_met(column: pa.ChunkedArray) -> pa.Array:
-    """A category with the words its rows use, in the order in which they come, so that bytes tell no more than rows."""
-    # Making one dictionary of many costs what they hold: of a few rows, a few words.
+    """A category whose dictionary holds the used values in order of first use, so that bytes depend on rows alone."""
+    # Merging dictionaries costs their size, so those of few rows are reduced first.
     own = [_words_met(chunk) if len(chunk.dictionary) > len(chunk) else chunk for chunk in column.chunks]
     return _words_met(pa.chunked_array(own).unify_dictionaries().combine_chunks())
 

@@ -1,10 +1,10 @@
-"""Quantiles of runtimes some of which are only lower bounds: Kaplan & Meier 1958, the product-limit estimate.
+"""Quantiles of right-censored runtimes: the product-limit estimate of Kaplan & Meier (1958).
 
-Where no runtime is a bound they are the plain sample quantiles (Hyndman & Fan 1996, type 7: linear interpolation). With
-bounds, an ended job stands at F n/(n - 1), where F is the share the curve has lost before it and n the number of jobs:
-without bounds that is type 7's place, (i - 1)/(n - 1) for the ith. Bounds longer than all that ended let the curve run
-on to the longest of them, as far as it goes: so one more bound, or a bound for a runtime, never lowers a quantile. A
-share the curve does not reach is NaN: longer than anything that was seen to end.
+Without lower bounds they are the sample quantiles of Hyndman & Fan (1996), type 7: linear interpolation. With bounds,
+an ended job has the position F n/(n - 1), where F is one minus the survival estimate before it and n the number of
+jobs; without bounds that is the position of type 7, (i - 1)/(n - 1) for the ith. Bounds longer than every ended runtime
+extend the curve to the longest of them, so that a further bound never lowers a quantile. A share beyond the curve is
+NaN: the quantile is longer than every runtime that ended.
 """
 
 from collections.abc import Sequence

@@ -1,125 +1,7 @@
-"""The tables that flow between the rooms: columns, key, check()."""
+"""The declarations of the tables that flow between the rooms."""
 
-from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-
-from pipeline.core import compute as pc
-from pipeline.core.buffers import integers
-from pipeline.core.columns import CATEGORY, TEMPLATE_COLUMNS, Column, columns
-from pipeline.core.errors import TableError
-
-
-@dataclass(frozen=True, slots=True)
-class TableKind:
-    """A table's name, columns and key. `check` is the one gate a table passes between rooms."""
-
-    name: str
-    columns: tuple[Column, ...]
-    key: tuple[str, ...]
-    meaning: str
-
-    def schema(self, *, on_disk: bool = False) -> pa.Schema:
-        """The Arrow schema; on disk categories are plain strings, so that any reader opens them."""
-        return pa.schema([column.field(on_disk=on_disk) for column in self.columns], metadata={"table": self.name})
-
-    def empty(self) -> pa.Table:
-        """A table of this kind with no rows."""
-        return pa.table([pa.nulls(0, f.type) for f in self.schema()], schema=self.schema())
-
-    def build(self, **values: object) -> pa.Table:
-        """A checked table from arrays or sequences by column name; columns not named are null."""
-        unknown = sorted(set(values) - {column.name for column in self.columns})
-        if unknown:
-            raise TableError(self.name, f"columns {', '.join(unknown)}", "declared columns only")
-        n_rows = len(next(iter(values.values())))  # type: ignore[arg-type]
-        fields = self.schema()
-        arrays = [as_array(values[f.name], f.type) if f.name in values else pa.nulls(n_rows, f.type) for f in fields]
-        return self.check(pa.table(arrays, schema=fields))
-
-    def check(self, table: pa.Table) -> pa.Table:
-        """The same table under the declared schema; TableError where columns, types, nulls, bounds or key differ."""
-        if table.column_names != [column.name for column in self.columns]:
-            raise TableError(self.name, f"columns {table.column_names}", f"{[c.name for c in self.columns]}")
-        conformed = pa.table([_conform(self.name, table, column) for column in self.columns], schema=self.schema())
-        for column in self.columns:
-            _check_values(self.name, conformed.column(column.name), column)
-        _check_key(self.name, conformed, self.key)
-        return conformed
-
-
-def as_array(values: object, wanted: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """Values as an Arrow array of the wanted type; NaN in a numpy array is null."""
-    if isinstance(values, pa.Array | pa.ChunkedArray):
-        if values.type == wanted:
-            return values
-        return values.dictionary_encode().cast(wanted) if wanted == CATEGORY else values.cast(wanted)
-    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
-        array = pa.array(values, mask=np.isnan(values))
-        return array.cast(wanted)
-    if wanted == CATEGORY:
-        return pa.array(values, pa.string()).dictionary_encode()
-    return pa.array(values, wanted)
-
-
-def _conform(kind: str, table: pa.Table, column: Column) -> pa.ChunkedArray:
-    values = table.column(column.name)
-    if values.type == column.type:
-        return values
-    if column.type == CATEGORY and (pa.types.is_string(values.type) or pa.types.is_dictionary(values.type)):
-        return values.cast(pa.string()).dictionary_encode()
-    raise TableError(kind, f"column {column.name} of type {values.type}", f"type {column.type}")
-
-
-def _check_values(kind: str, values: pa.ChunkedArray, column: Column) -> None:
-    if column.is_required and values.null_count:
-        raise TableError(kind, f"{values.null_count} nulls in column {column.name}", "a value in every row")
-    if column.minimum is not None and len(values) > values.null_count:
-        least = pc.min(values).as_py()
-        if least < column.minimum:
-            raise TableError(kind, f"{column.name} = {least}", f"at least {column.minimum:g}")
-
-
-def _codes(values: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """The column's distinct values as numbers from 1, null as 0."""
-    array = values.unify_dictionaries().combine_chunks() if values.type == CATEGORY else values.combine_chunks()
-    array = array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
-    indices, is_null = integers((array if array.type == CATEGORY else array.dictionary_encode()).indices)
-    return np.where(is_null, 0, indices.astype(np.int64) + 1)
-
-
-def _n_distinct(columns: list[npt.NDArray[np.int64]]) -> int:
-    """Distinct rows; a column whose every value differs settles it, and one that never varies plays no part."""
-    varying = [column for column in columns if column.max() > column.min()]
-    if any(np.bincount(column).max() == 1 for column in varying):
-        return len(columns[0])
-    codes = np.zeros(len(columns[0]), np.int64)
-    for column in varying:
-        codes = np.unique(codes * (int(column.max()) + 1) + column, return_inverse=True)[1]
-    return int(codes.max()) + 1
-
-
-def _shows_no_repeat(values: pa.ChunkedArray) -> bool:
-    """Whether all are texts of different numbers, and so differ: told in a fifth of the time that hashing takes."""
-    if values.type != pa.string() or values.null_count:
-        return False
-    try:
-        numbers = integers(values.cast(pa.int64()))[0]
-    except pa.ArrowInvalid:
-        return False
-    steps = np.diff(numbers)
-    return bool((steps > 0).all() or (np.diff(np.sort(numbers)) > 0).all())
-
-
-def _check_key(kind: str, table: pa.Table, key: tuple[str, ...]) -> None:
-    if not key or table.num_rows < 2 or any(_shows_no_repeat(table.column(name)) for name in key):
-        return
-    n_distinct = _n_distinct([_codes(table.column(name)) for name in key])
-    if n_distinct != table.num_rows:
-        raise TableError(kind, f"{table.num_rows - n_distinct} rows repeating the key", f"one row per {', '.join(key)}")
-
+from pipeline.core.columns import TEMPLATE_COLUMNS, columns
+from pipeline.core.table_kind import TableKind
 
 JOBS = TableKind(
     "jobs",
@@ -136,13 +18,13 @@ JOBS = TableKind(
 )  # fmt: skip
 
 SET_LATER = ("flag", "burst_id", "is_lower_bound", "group_id")
-"""The columns of JOBS that ingest leaves null: clean sets all but the last, group that."""
+"""The columns of JOBS that ingest leaves null: clean sets all but the last one, group sets the last one."""
 
 UNREADABLE = TableKind(
     "unreadable",
     columns("source_file", "source_line", "byte_offset", "reason", "raw"),
     ("source_file", "source_line", "byte_offset"),
-    "Records that could not be read, with where they stand and why.",
+    "Records that could not be read, with file, line and reason.",
 )
 
 BURSTS = TableKind(
@@ -153,7 +35,7 @@ BURSTS = TableKind(
         "runtime_s_median", "runtime_s_q75", "proc_hours", "why",
     ),
     ("burst_id",),
-    "Bursts of one user: those set aside and those only listed, with the figures that tell one from the other.",
+    "Bursts of one user, set aside or only listed, with the figures that decide between the two.",
 )  # fmt: skip
 
 EFFECT = TableKind(
@@ -163,7 +45,7 @@ EFFECT = TableKind(
         "procs_median", "jobs_per_day_mean", "jobs_per_day_median", "load",
     ),
     ("selection",),
-    "What cleaning changed: the whole log, what is kept, and what each flag set aside.",
+    "The effect of cleaning: figures of the whole log, of the kept jobs, and of the jobs of each flag.",
 )  # fmt: skip
 
 GROUPS = TableKind(
@@ -172,7 +54,7 @@ GROUPS = TableKind(
         "group_id", "site", "template", "label", *TEMPLATE_COLUMNS, "n_jobs", "n_sizes", "first_start_s", "last_end_s",
     ),
     ("group_id",),
-    "One row per similarity group: the template's values its jobs share.",
+    "One row per similarity group, with the template values that its jobs share.",
 )  # fmt: skip
 
 TEMPLATES = TableKind(
@@ -204,7 +86,7 @@ FITS = TableKind(
         "loo_log_rmse", "core_log_sd", "repeat_log_lo95", "repeat_log_hi95", "status", "is_chosen",
     ),
     ("group_id", "law"),
-    "One row per group and law, failed fits too; is_chosen marks the law that answers for the group.",
+    "One row per group and law, failed fits included; is_chosen marks the law that is used for the group.",
 )  # fmt: skip
 
 PATTERNS = TableKind(
@@ -213,14 +95,14 @@ PATTERNS = TableKind(
         "group_id", "pattern", "step", "status", "log_odds", "factor", "from_procs", "node_procs", "n_points", "words",
     ),
     ("group_id", "pattern", "step"),
-    "Per group and pattern what its series shows: steps, favoured processor counts, a declining piece; not found, too.",
+    "The result of each pattern test per group: steps, favoured processor counts, a decline, or none.",
 )  # fmt: skip
 
 RUNTIME_CLASSES = TableKind(
     "runtime_classes",
     columns("group_id", "runtime_class", "class_factor", "class_share", "n_jobs"),
     ("group_id", "runtime_class"),
-    "Classes of runtime inside a group whose problem size nothing names: the same curve times a factor each.",
+    "Classes of runtime inside a group without a problem size: one curve, with a factor per class.",
 )
 
 ACROSS = TableKind(
@@ -230,7 +112,7 @@ ACROSS = TableKind(
         "runtime_s_hi95", "ratio_s", "own_s", "status", "same_application", "overhead_power",
     ),
     ("group_id", "procs"),
-    "Runtimes of a problem size from few of its own sizes and the series of another one; a constant ratio beside them.",
+    "Runtimes of a problem size, predicted from few points of its own and the series of another problem size.",
 )  # fmt: skip
 
 PREDICTIONS = TableKind(
@@ -253,7 +135,7 @@ SCALABILITY = TableKind(
         "reliability", "advice", "run_id",
     ),
     ("group_id",),
-    "One row per group whose law scales: how many processors are worth asking for.",
+    "One row per group whose law scales, with the processor counts to request.",
 )  # fmt: skip
 
 ESTIMATES = TableKind(
@@ -264,9 +146,9 @@ ESTIMATES = TableKind(
         "ratio_q80", "ratio_q90", "ratio_q95", "ratio_q99", "n_jobs", "n_effective", "newest_end_s", "run_id",
     ),
     ("site", "template", "who", "what", "queue", "requested_s", "procs"),
-    "Runtime quantiles to look up at a job's submit: of the rows that have its values (null: any) the one of least "
-    "chain_rank; its ratios times the request where both are there, else its seconds, the median at most the request. "
-    "A job that requests no runtime has requested_s 0.",
+    "Runtime quantiles to look up at a job's submit: the row of least chain_rank whose values are the job's or null. "
+    "Where the row has ratios and the job a request, multiply them, else take the seconds. Cut the median at the "
+    "request. A job without a requested runtime has requested_s 0.",
 )  # fmt: skip
 
 STATE = TableKind(
@@ -283,7 +165,7 @@ SCALING_ERRORS = TableKind(
         "near_median_abs_error_pct",
     ),
     ("predictor", "split"),
-    "How far each predictor is off on measured series; no run publishes it.",
+    "Errors of predictors on measured series; no run publishes this table.",
 )  # fmt: skip
 
 BACKTEST = TableKind(
@@ -297,7 +179,7 @@ BACKTEST = TableKind(
         "q95_over_request",
     ),
     ("log", "estimator", "stale_days", "learnt_from", "part", "part_value"),
-    "How good each method's estimates were, made as of every submit; of all jobs scored, and of parts of them.",
+    "The accuracy of each method's estimates, made as of every submit, over all scored jobs and over parts of them.",
 )  # fmt: skip
 
 TABLES = {

@@ -1,4 +1,4 @@
-"""Text from logs is hostile: this is the one way it reaches a terminal, a log line or a page."""
+"""Escapes untrusted text from logs before it reaches a terminal, a log line or a page."""
 
 import unicodedata
 

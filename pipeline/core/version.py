@@ -1,4 +1,4 @@
-"""Which code made a table: the release and a digest of the library's own sources."""
+"""The version of the code: the release and a digest of the library's sources."""
 
 import hashlib
 from functools import cache
@@ -9,7 +9,7 @@ RELEASE = "0.1.0"
 
 @cache
 def code_version() -> str:
-    """Release plus 12 hex digits over the sources of the library, so that a changed line changes the key."""
+    """The release and 12 hex digits of a hash of the library's sources, so that any change of code changes it."""
     root = Path(__file__).resolve().parents[1]
     digest = hashlib.sha256()
     for source in sorted(root.rglob("*.py"), key=lambda p: p.relative_to(root).as_posix()):

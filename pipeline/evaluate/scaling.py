@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats
-from pipeline.core.asked import Asked, Predictor
 from pipeline.core.evaluate_settings import ScalingSettings
+from pipeline.core.prediction_task import PredictionTask, Predictor
 from pipeline.core.report import Report, Tally
 from pipeline.core.tables import SCALING_ERRORS
 
@@ -21,7 +21,7 @@ class Split:
     """One way to divide every series: its name, what is asked, and per target the runtime measured (s)."""
 
     name: str
-    asked: Asked
+    asked: PredictionTask
     measured_s: Floats
     is_near: Bools
 
@@ -91,7 +91,7 @@ def _split(
     seen, targets = np.concatenate(given), np.concatenate(asked)
     series = np.repeat(np.arange(len(divided)), [len(rows) for rows in asked])
     first, last = (np.array([procs[rows[place]] for rows in given])[series] for place in (0, -1))
-    question = Asked(
+    question = PredictionTask(
         offsets=np.cumsum([0, *(len(rows) for rows in given)]),
         application=application[[k for k, _, _ in divided]],
         procs=procs[seen],

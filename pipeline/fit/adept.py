@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from pipeline.core.adept_settings import AdeptSettings
 from pipeline.core.arrays import Floats, Ints
-from pipeline.core.asked import Asked
+from pipeline.core.prediction_task import PredictionTask
 from pipeline.fit.envelope import BOTH, HIGH, LOW
 from pipeline.fit.passes import AVG, HIGH_MODE, SIGMA, TAU, search_batch
 from pipeline.fit.readout import A_, A_HI, A_LO, APART, OK, T1, TAIL_UNIDENTIFIED, TINF, WSSRE
@@ -55,7 +55,7 @@ def find(batch: SeriesBatch, series: Ints, targets: Floats, settings: AdeptSetti
     return Instances(out[:, TAU], out[:, AVG], out[:, SIGMA], out[:, HIGH_MODE] == 1.0, codes)
 
 
-def predict(asked: Asked, settings: AdeptSettings | None = None) -> Floats:
+def predict(asked: PredictionTask, settings: AdeptSettings | None = None) -> Floats:
     """A Predictor: each target by its own instance, every size of the series counted alike but for its distance."""
     batch = SeriesBatch(asked.offsets, asked.procs, asked.runtime_s, np.ones(asked.procs.size))
     found = find(batch, asked.target_series, asked.target_procs, settings or AdeptSettings())

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from scipy.special import stdtrit
 
 from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.core.columns import CATEGORY
+from pipeline.core.column import CATEGORY
 from pipeline.core.report import Report, Tally
 from pipeline.core.screen_settings import AnomalySettings
 from pipeline.core.tables import OBSERVATIONS

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.core.asked import Asked, Predictor
+from pipeline.core.prediction_task import PredictionTask, Predictor
 from pipeline.fit import adept
 from pipeline.fit.fitters import FITTERS
 from pipeline.fit.results import BatchFit
@@ -13,12 +13,12 @@ from pipeline.fit.series import SeriesBatch
 from pipeline.laws import LAWS
 
 
-def _curve(law: str, asked: Asked) -> Floats:
+def _curve(law: str, asked: PredictionTask) -> Floats:
     """The law's least relative squares."""
     return _followed(law, FITTERS[law](_batch(asked)), asked.target_series, asked.target_procs)
 
 
-def _downey(asked: Asked) -> Floats:
+def _downey(asked: PredictionTask) -> Floats:
     """The better of Downey's two modes, series by series."""
     batch, targets = _batch(asked), (asked.target_series, asked.target_procs)
     low, high = (FITTERS[law](batch) for law in ("downey_low", "downey_high"))
@@ -26,7 +26,7 @@ def _downey(asked: Asked) -> Floats:
     return np.where(is_high, _followed("downey_high", high, *targets), _followed("downey_low", low, *targets))
 
 
-def _batch(asked: Asked) -> SeriesBatch:
+def _batch(asked: PredictionTask) -> SeriesBatch:
     return SeriesBatch(asked.offsets, asked.procs, asked.runtime_s, np.ones(asked.procs.size))
 
 

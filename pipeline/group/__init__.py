@@ -1,8 +1,8 @@
 """Finds similar jobs and turns them into scalability series."""
 
-from pipeline.group.choice import choose_template, with_chosen
+from pipeline.group.grouping import assign_groups, describe_groups
 from pipeline.group.observations import observe
 from pipeline.group.runtime_classes import runtime_classes
-from pipeline.group.templates import assign_groups, describe_groups
+from pipeline.group.template_choice import choose_template, with_chosen
 
 __all__ = ["assign_groups", "choose_template", "describe_groups", "observe", "runtime_classes", "with_chosen"]

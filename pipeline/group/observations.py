@@ -1,4 +1,4 @@
-"""Observations: what a group's jobs took at each processor count. In order of procs they are its scalability series."""
+"""Runtime statistics of each group at each processor count; in order of procs they are its scalability series."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, jo
 from pipeline.core.report import Report, Tally
 from pipeline.core.survival import survival_quantiles
 from pipeline.core.tables import OBSERVATIONS
-from pipeline.group.energy import energy_medians
+from pipeline.group.energy_medians import energy_medians
 
 MIN_TAIL_JOBS = 40
 
@@ -44,8 +44,8 @@ def aggregate(
 ) -> dict[str, Any]:  # fmt: skip
     """Statistics per (group code, procs): arrays of equal length, by column name of OBSERVATIONS, plus `group_code`.
 
-    Runtimes are sorted within their size first, so that sums do not depend on the order of the jobs. Those that are
-    lower bounds enter the quantiles by Kaplan & Meier's curve, and no spread.
+    Runtimes are sorted within each size first, so that sums do not depend on the order of the jobs. Lower bounds enter
+    the quantiles by the Kaplan-Meier estimate and do not enter the spread.
     """
     is_bound = np.zeros(len(runtime_s), bool) if is_bound is None else is_bound
     energy_j = np.full(len(runtime_s), np.nan) if energy_j is None else energy_j
@@ -75,7 +75,7 @@ def aggregate(
 
 
 def observed_procs(jobs: pa.Table) -> Ints:
-    """Processors each job counts as; only for jobs that clean has kept."""
+    """Processors of each job; defined only for jobs that cleaning has kept."""
     return job_procs(jobs).astype(np.int64)
 
 
@@ -89,7 +89,7 @@ def first_and_last_s(jobs: pa.Table, codes: Ints, n_codes: int) -> tuple[pa.Arra
 
 
 def _start_and_end_s(jobs: pa.Table) -> tuple[Floats, Floats]:
-    """Start and end; where the log has no start, submit and submit + runtime stand in as their earliest values."""
+    """Start and end; where the log has no start, submit and submit + runtime, the earliest possible values."""
     start_s, end_s = floats(jobs, "start_s"), floats(jobs, "end_s")
     start_s = np.where(np.isnan(start_s), floats(jobs, "submit_s"), start_s)
     return start_s, np.where(np.isnan(end_s), np.floor(start_s + floats(jobs, "runtime_s")), end_s)
@@ -100,8 +100,8 @@ def _repeat_tails(
 ) -> tuple[Floats, Floats]:
     """Per group code, how far the 2.5% and 97.5% quantiles of repeats lie from their size's median (log s).
 
-    A lower bound counts where it lies above the median: so far up it reached, at least. NaN where a group has fewer
-    repeats than it takes for a quantile to be more than the extreme itself.
+    A lower bound counts only where it exceeds the median. NaN where a group has fewer than MIN_TAIL_JOBS repeats, too
+    few for a quantile that differs from the extreme value.
     """
     n_codes = int(codes.max(initial=-1)) + 1
     log_distance = np.log(runtime_s / median_s)

@@ -1,8 +1,8 @@
-"""Runtime classes inside a group: what may be problem sizes where nothing names them.
+"""Finds runtime classes inside a group, which may be problem sizes that no column names.
 
-A mixture on log runtime: every class takes the same curve over processor counts times a factor of its own,
-log t = curve(n) + offset(class) + noise, fitted by expectation-maximisation; the number of classes by the Bayesian
-information criterion (Schwarz 1978).
+The model is a mixture on log runtime, log t = curve(n) + offset(class) + noise: all classes share one curve over
+processor counts. It is fitted by expectation-maximisation; the Bayesian information criterion (Schwarz 1978) selects
+the number of classes.
 """
 
 from dataclasses import dataclass
@@ -20,19 +20,19 @@ from pipeline.group.runtime_mixture import LEAST_VARIANCE, maximise
 
 CELL_LOG = 0.01
 BAND = 1 / 3
-"""Width of the bands compared, of the distance between two classes."""
+"""Width of the compared bands as a share of the distance between two classes."""
 
 BIC_MARGIN = 10.0
-"""One more class has to be worth this much (Kass and Raftery 1995: very strong evidence)."""
+"""Least gain of the criterion for one more class (Kass and Raftery 1995: very strong evidence)."""
 
 
 def runtime_classes(jobs: pa.Table, settings: ClassSettings) -> tuple[pa.Table, Report]:
-    """RUNTIME_CLASSES: groups whose jobs fall into two or more classes of runtime, a row a class, shortest first.
+    """RUNTIME_CLASSES: one row per class of the groups with at least two classes, the shortest runtime first.
 
-    Groups with a problem size need none; jobs whose runtime is a lower bound tell none. The Report counts groups.
+    Groups with a problem size and jobs whose runtime is a lower bound are left out. The Report counts groups.
     """
-    told = pc.and_(pc.is_valid(jobs.column("group_id")), pc.is_null(jobs.column("problem_size")))
-    own = jobs.filter(told)
+    is_unsized = pc.and_(pc.is_valid(jobs.column("group_id")), pc.is_null(jobs.column("problem_size")))
+    own = jobs.filter(is_unsized)
     usable = (floats(own, "runtime_s") > 0) & ~lower_bounds(own)
     own = own.filter(pa.array(usable))
     codes, ids = category_codes(own, "group_id")
@@ -54,14 +54,14 @@ def runtime_classes(jobs: pa.Table, settings: ClassSettings) -> tuple[pa.Table, 
 
 
 def find_classes(procs: Ints, log_t: Floats, settings: ClassSettings) -> tuple[Floats, Ints]:
-    """Offsets (log s) of the classes, rising, and how many jobs each has; one class unless more are sure.
+    """Ascending offsets (log s) of the classes and the number of jobs of each; one class unless more are certain.
 
-    A class holds `min_share` of the jobs at least, lies `least_factor` off the next, and between it and the next there
-    are fewer jobs than on either side: a long tail has as many, however well two classes describe it.
+    Each class holds at least `min_share` of the jobs and differs from the next by at least `least_factor`. Fewer jobs
+    lie between two classes than about either, which excludes a long tail that two normal distributions describe well.
     """
     n_jobs = len(log_t)
     _, size = np.unique(procs, return_inverse=True)
-    # Jobs a hundredth of an e-fold apart count as one: many times fewer, and the classes are far wider.
+    # Log runtimes are rounded to 0.01, which leaves far fewer cells; classes are much wider.
     start = log_t.min()
     steps = np.rint((log_t - start) / CELL_LOG).astype(np.int64)
     width = int(steps.max()) + 1
@@ -90,7 +90,7 @@ class _Fit:
 
 
 def _fit(size: Ints, log_t: Floats, n_in: Ints, n_classes: int) -> _Fit:
-    """The likeliest mixture; n_in jobs are in each cell."""
+    """The mixture of highest likelihood; n_in jobs are in each cell."""
     n_sizes, n_jobs = int(size.max()) + 1, int(n_in.sum())
     curve = np.bincount(size, n_in * log_t, n_sizes) / np.bincount(size, n_in, n_sizes)
     residual = log_t - curve[size]
@@ -105,7 +105,7 @@ def _fit(size: Ints, log_t: Floats, n_in: Ints, n_classes: int) -> _Fit:
 
 
 def _has_valleys(residual: Floats, n_in: Ints, offsets: Floats, belongs: Ints, settings: ClassSettings) -> bool:
-    """Whether the jobs about each border are fewer, beyond chance, than those about the classes on either side."""
+    """Whether significantly fewer jobs lie about each border than about the classes on either side."""
     order = np.argsort(residual)
     values, jobs = residual[order], np.concatenate([[0], np.cumsum(n_in[order])])
     for lower in range(len(offsets) - 1):

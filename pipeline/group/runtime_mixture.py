@@ -7,19 +7,19 @@ from pipeline.core.compiled import entry_kernel, kernel
 
 ROUNDS = 100
 LEAST_VARIANCE = 1e-4
-"""Of log runtime: repeats are never closer than 1%."""
+"""Lower bound of the variance of log runtime: a standard deviation of 1%."""
 
 ENOUGH = 1e-6
-"""Rounds end where the likelihood gains a smaller share."""
+"""Iterations end when the relative gain of the log likelihood is smaller."""
 
 
 @entry_kernel
 def maximise(
     size: Ints, log_t: Floats, n_in: Floats, curve: Floats, offsets: Floats, variance: float, share: Floats
 ) -> float:
-    """The log likelihood by expectation-maximisation from the curve and offsets given, which are filled in place.
+    """The log likelihood after expectation-maximisation; `curve` and `offsets` are start values and updated in place.
 
-    n_in jobs are in each cell, at one size and one runtime; `share` becomes each cell's share in each class.
+    A cell is one size and one runtime with n_in jobs. `share` is set to the probability of each class for each cell.
     """
     n_classes, n_jobs = len(offsets), n_in.sum()
     weight, likelihood = np.full(n_classes, 1.0 / n_classes), -np.inf
@@ -36,7 +36,7 @@ def expect(
     size: Ints, log_t: Floats, n_in: Floats, curve: Floats, offsets: Floats, weight: Floats, variance: float,
     share: Floats,
 ) -> float:  # fmt: skip
-    """Fill each cell's share in each class; the log likelihood of all jobs."""
+    """Set the probability of each class for each cell; returns the log likelihood of all jobs."""
     total, flat = 0.0, 0.5 * np.log(2.0 * np.pi * variance)
     log_weight = np.log(weight)
     for i in range(len(log_t)):
@@ -60,7 +60,7 @@ def improve(
     size: Ints, log_t: Floats, n_in: Floats, n_jobs: float, curve: Floats, offsets: Floats, weight: Floats,
     share: Floats,
 ) -> float:  # fmt: skip
-    """Set weights, curve and offsets, in that order, to what the shares say; the variance that is left."""
+    """Update weights, curve and offsets from the probabilities; returns the residual variance."""
     at_size, held, off = np.zeros(len(curve)), np.zeros(len(offsets)), np.zeros(len(offsets))
     new_curve, squares = np.zeros(len(curve)), 0.0
     for i in range(len(log_t)):

@@ -19,7 +19,8 @@ from pipeline.core.errors import InputError
 from pipeline.core.report import Report
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.store import row_groups, write_batches
-from pipeline.core.tables import JOBS, UNREADABLE, TableKind
+from pipeline.core.table_kind import TableKind
+from pipeline.core.tables import JOBS, UNREADABLE
 from pipeline.ingest.assemble.combine import with_sorted_categories
 from pipeline.ingest.assemble.fold_partitions import refined
 from pipeline.ingest.assemble.read_sources import Taken, take_in

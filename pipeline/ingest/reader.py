@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.core.buffers import arrow, texts, unknown
-from pipeline.core.columns import CATEGORY
+from pipeline.core.column import CATEGORY
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.tables import JOBS, UNREADABLE
 from pipeline.ingest.sources import Source

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.core.buffers import arrow, integers, nulls, texts
-from pipeline.core.columns import CATEGORY
+from pipeline.core.column import CATEGORY
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import TextRule
 from pipeline.core.text import printable

@@ -7,7 +7,7 @@ series shows. The guard holds the joint fit back there, and pools it with the ta
 import numpy as np
 
 from pipeline.core.arrays import Floats
-from pipeline.core.asked import Asked
+from pipeline.core.prediction_task import PredictionTask
 from pipeline.core.screen_settings import AcrossSettings
 from pipeline.predict.predictors import PREDICTORS
 
@@ -18,7 +18,7 @@ LARGER = 2.0
 def own_runtime(target_procs: Floats, target_s: Floats, procs: Floats) -> Floats:
     """Runtimes (s) that the model average gives from the target's points alone."""
     n_points, n_targets = len(target_procs), len(procs)
-    asked = Asked(
+    asked = PredictionTask(
         offsets=np.array([0, n_points]),
         application=np.array([-1]),
         procs=target_procs,

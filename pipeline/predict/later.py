@@ -14,7 +14,7 @@ from pipeline.predict.later_levels import later_coverage
 from pipeline.predict.later_rows import answers_at, believed_rows
 from pipeline.predict.later_windows import Past, Window, past_cuts, windows_at
 from pipeline.predict.later_words import note_if_none, reliability_words
-from pipeline.predict.predictive import Asked
+from pipeline.predict.predictive import PredictionTask
 from pipeline.predict.scaling_groups import scaling_groups
 from pipeline.predict.track_record import MIN_WINDOWS, Record
 
@@ -52,7 +52,7 @@ def later(
     return table, Report("later", "prediction", whole, whole, facts=facts, notes=note_if_none(table)).check()
 
 
-def asked_of(predictions: pa.Table, cells: Cells, fits: pa.Table) -> tuple[Asked, Floats, Bools]:
+def asked_of(predictions: pa.Table, cells: Cells, fits: pa.Table) -> tuple[PredictionTask, Floats, Bools]:
     """Rows of PREDICTIONS as asked; log runtime by law of every cell, 0 where no law has earned it; who has."""
     curves = Curves.of(fits)
     scales = scaling_groups(cells, curves.take(fits.column("is_chosen").to_numpy()))
@@ -63,7 +63,7 @@ def asked_of(predictions: pa.Table, cells: Cells, fits: pa.Table) -> tuple[Asked
     cell = places_of(keys, row_keys)
     row = places_of(row_keys, keys)
     level = np.where((row >= 0) & scales[cells.group], law[row], 0.0)
-    return Asked(group, procs, cell, np.where(scales[group], law, 0.0)), level, scales
+    return PredictionTask(group, procs, cell, np.where(scales[group], law, 0.0)), level, scales
 
 
 def cell_keys(group: Ints, procs: Floats) -> Ints:
@@ -89,7 +89,7 @@ def with_law(log_s: Floats, predictions: pa.Table, is_law: Bools) -> Floats:
 
 
 def _table(
-    predictions: pa.Table, log_s: Floats, asked: Asked, scales: Bools, believed: Bools, record: Record,
+    predictions: pa.Table, log_s: Floats, asked: PredictionTask, scales: Bools, believed: Bools, record: Record,
     half_iqr: Floats, cells: Cells, settings: PredictSettings,
 ) -> pa.Table:  # fmt: skip
     runtime_s = np.exp(log_s)
@@ -109,7 +109,7 @@ def _table(
     return PREDICTIONS.build(**(old | changed))
 
 
-def _speedup(predictions: pa.Table, asked: Asked, log_s: Floats, answered: Bools) -> Floats:
+def _speedup(predictions: pa.Table, asked: PredictionTask, log_s: Floats, answered: Bools) -> Floats:
     """The law's, where one answers; else the runtime on the least count over that of each row."""
     law = floats(predictions, "speedup")
     first = np.searchsorted(asked.group, asked.group) if (np.diff(asked.group) >= 0).all() else np.arange(law.size)

@@ -9,7 +9,7 @@ from pipeline.core.settings import PredictSettings
 from pipeline.predict.cells import Cells
 from pipeline.predict.later_levels import calibrated_shares, spread_class
 from pipeline.predict.later_windows import Past, half_iqr
-from pipeline.predict.predictive import Asked, predictive
+from pipeline.predict.predictive import PredictionTask, predictive
 from pipeline.predict.track_record import Record
 
 CHUNK = 2000
@@ -26,7 +26,7 @@ class Answers:
 
 
 def answers_at(
-    cells: Cells, level: Floats, asked: Asked, now_s: float, past: Past, settings: PredictSettings
+    cells: Cells, level: Floats, asked: PredictionTask, now_s: float, past: Past, settings: PredictSettings
 ) -> Answers:
     """What is published at `now_s` for each row asked: ends are the shares that past windows call for."""
     shares = calibrated_shares(past, settings.horizon_days)
@@ -34,7 +34,7 @@ def answers_at(
     is_known = np.empty(asked.group.size, bool)
     for first in range(0, asked.group.size, CHUNK):
         part = slice(first, first + CHUNK)
-        rows = Asked(asked.group[part], asked.procs[part], asked.cell[part], asked.level[part])
+        rows = PredictionTask(asked.group[part], asked.procs[part], asked.cell[part], asked.level[part])
         found = predictive(cells, level, rows, now_s, past.residuals, settings.jump_mass)
         spread[part], is_known[part] = half_iqr(found), found.is_known
         own = np.sort(shares[spread_class(spread[part], found.is_seen)], axis=1)
@@ -49,7 +49,7 @@ def _nested(ends: list[Floats], middle: Floats) -> Floats:
     return np.column_stack([*below, middle, *above])
 
 
-def believed_rows(record: Record, asked: Asked, spread: Floats, scales: Bools, sound: Bools) -> Bools:
+def believed_rows(record: Record, asked: PredictionTask, spread: Floats, scales: Bools, sound: Bools) -> Bools:
     """By the row's own record; a count that never ran by its group's, where a law answers and nothing speaks against.
 
     `spread` is half the interquartile range (log s); `scales`, per group, whether a law answers; `sound`, per row,

@@ -10,7 +10,7 @@ from scipy.special import stdtrit
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.settings import PredictSettings
 from pipeline.predict.cells import DAY_S, Cells, ranges
-from pipeline.predict.predictive import Asked, Predictive, predictive
+from pipeline.predict.predictive import PredictionTask, Predictive, predictive
 
 N_RESIDUALS = 41
 SHARES = (np.arange(N_RESIDUALS) + 0.5) / N_RESIDUALS
@@ -141,10 +141,10 @@ def _window(
     return _scored(known, wanted, place[kept], runs[kept], cells, cut_s) if kept.size else None
 
 
-def cells_asked(cells: Cells, level: Floats, wanted: Ints, cut_s: float) -> Asked:
+def cells_asked(cells: Cells, level: Floats, wanted: Ints, cut_s: float) -> PredictionTask:
     """Cells as rows to predict at a time: those without a run by then are asked as counts that never ran."""
     ran = cells.ended(wanted, cut_s) > 0
-    return Asked(cells.group[wanted], cells.procs[wanted], np.where(ran, wanted, -1), level[wanted])
+    return PredictionTask(cells.group[wanted], cells.procs[wanted], np.where(ran, wanted, -1), level[wanted])
 
 
 def _scored(known: Predictive, cell: Ints, row: Ints, run: Ints, cells: Cells, cut_s: float) -> Window:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipeline.core.arrays import Bools, Floats
-from pipeline.predict.predictive import Asked
+from pipeline.predict.predictive import PredictionTask
 from pipeline.predict.track_record import ENOUGH, MIN_WINDOWS, Record
 
 Words = npt.NDArray[np.object_]
@@ -25,7 +25,7 @@ _MEANING = {
 
 
 def reliability_words(
-    predictions: pa.Table, believed: Bools, record: Record, asked: Asked, half_iqr: Floats
+    predictions: pa.Table, believed: Bools, record: Record, asked: PredictionTask, half_iqr: Floats
 ) -> tuple[list[str], list[str | None]]:
     """Per row `ok`, or the codes that speak against it with what its record lacks; and a sentence."""
     old = predictions.column("reliability").to_pylist()

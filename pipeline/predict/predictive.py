@@ -20,7 +20,7 @@ OTHERS_MASS, RESIDUAL_MASS = 2.0, 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PredictionTask:
     """Rows to predict: group code, procs, the cell itself (-1: never ran), log runtime of the group's law there."""
 
     group: Ints
@@ -50,7 +50,7 @@ class Predictive:
 
 
 def predictive(
-    cells: Cells, level: Floats, asked: Asked, cut_s: float, residuals: Floats, jump_mass: float
+    cells: Cells, level: Floats, asked: PredictionTask, cut_s: float, residuals: Floats, jump_mass: float
 ) -> Predictive:
     """As known at `cut_s`; `level` is the law's log runtime of every cell, `residuals` equally likely log errors."""
     near, near_of, n_ended, support, median = _summaries(cells, asked, cut_s)
@@ -77,7 +77,7 @@ def predictive(
     return Predictive(Mixtures.of(atoms, n_rows), centre, is_seen, is_seen | (total > 0), own)
 
 
-def _summaries(cells: Cells, asked: Asked, cut_s: float) -> tuple[Ints, Ints, Ints, Floats, Floats]:
+def _summaries(cells: Cells, asked: PredictionTask, cut_s: float) -> tuple[Ints, Ints, Ints, Floats, Floats]:
     """Cells of the groups asked for that had run by then: which, their group, runs, weight, weighted median."""
     groups = np.unique(asked.group)
     first, last = (np.searchsorted(cells.group, groups, side) for side in ("left", "right"))
@@ -90,7 +90,7 @@ def _summaries(cells: Cells, asked: Asked, cut_s: float) -> tuple[Ints, Ints, In
     return near, cells.group[near], n_ended, support, median
 
 
-def _pairs(cells: Cells, asked: Asked, near: Ints, near_of: Ints) -> tuple[Ints, Ints, Ints]:
+def _pairs(cells: Cells, asked: PredictionTask, near: Ints, near_of: Ints) -> tuple[Ints, Ints, Ints]:
     """Place among `near` of every cell (-1: none); every row asked with every cell of its group, as places."""
     place = np.full(len(cells) + 1, -1, np.int64)
     place[near] = np.arange(near.size)
@@ -99,7 +99,7 @@ def _pairs(cells: Cells, asked: Asked, near: Ints, near_of: Ints) -> tuple[Ints,
     return place, pair_row, pair_cell
 
 
-def _own_atoms(cells: Cells, asked: Asked, is_seen: Bools, own: Floats, cut_s: float) -> Atoms:
+def _own_atoms(cells: Cells, asked: PredictionTask, is_seen: Bools, own: Floats, cut_s: float) -> Atoms:
     rows = np.flatnonzero(is_seen)
     found = cells.atoms(asked.cell[rows], cells.ended(asked.cell[rows], cut_s), cut_s, OWN_RUNS)
     whole = np.bincount(found.owner, found.weight, rows.size)
@@ -108,7 +108,7 @@ def _own_atoms(cells: Cells, asked: Asked, is_seen: Bools, own: Floats, cut_s: f
 
 
 def _other_atoms(
-    cells: Cells, level: Floats, asked: Asked, near: Ints, n_ended: Ints, pair_row: Ints, pair_cell: Ints,
+    cells: Cells, level: Floats, asked: PredictionTask, near: Ints, n_ended: Ints, pair_row: Ints, pair_cell: Ints,
     kernel: Floats, total: Floats, cut_s: float,
 ) -> Atoms:  # fmt: skip
     counts = np.flatnonzero(kernel > 0)

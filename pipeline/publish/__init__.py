@@ -1,4 +1,4 @@
-"""Versioned tables a reader can trust: whole versions, one manifest, replaced in one step."""
+"""Publishes complete versions of the tables under one manifest, which is replaced in one step."""
 
 from pipeline.publish.manifest import Manifest, RunFacts, load_manifest
 from pipeline.publish.versions import publish

@@ -1,4 +1,4 @@
-"""Folders that appear whole or not at all, and the lock that keeps two writers apart."""
+"""Creates and removes folders atomically, and locks a folder against a second writer."""
 
 import fcntl
 import os
@@ -21,7 +21,7 @@ _DROPPED = ".dropped-"
 
 @contextmanager
 def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
-    """Hold the folder's lock, waiting for it; the folder is made if need be."""
+    """Hold the lock of the folder, after waiting for it; the folder is created if it is missing."""
     handle = acquire(folder, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
     assert handle is not None
     try:
@@ -31,9 +31,9 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
 
 
 def acquire(folder: Path, how: int) -> BinaryIO | None:
-    """The folder's lock file, held; None where `how` says not to wait and another process holds it.
+    """The locked lock file of the folder; None where `how` is non-blocking and another process holds the lock.
 
-    Whoever held the lock before may have removed the file meanwhile: then the one now there is taken.
+    A previous holder may have removed the file in the meantime; then the current file is locked.
     """
     while True:
         handle = _opened(folder)
@@ -46,14 +46,14 @@ def acquire(folder: Path, how: int) -> BinaryIO | None:
 
 
 def _opened(folder: Path) -> BinaryIO:
-    """The folder's lock file; InputError where there can be no such folder."""
+    """The opened lock file of the folder; InputError where the folder cannot be created."""
     for _ in range(_TRIES):
-        # A run that ends may remove the folder between the two.
+        # Another run may remove the folder between the two calls.
         with suppress(FileNotFoundError):
             folder.mkdir(parents=True, exist_ok=True)
             return (folder / LOCK).open("ab")
-    found = "a place where no folder can be made"
-    raise InputError(printable(str(folder)), found, "a folder that can be written", "choose another output folder")
+    found = "a folder that cannot be created"
+    raise InputError(printable(str(folder)), found, "a writable folder", "choose another output folder")
 
 
 def _held(handle: BinaryIO, path: Path, how: int) -> bool:
@@ -75,7 +75,7 @@ def _is_same(handle: BinaryIO, path: Path) -> bool:
 
 @contextmanager
 def scratch(target: Path) -> Iterator[Path]:
-    """An empty folder beside `target`, under a name that `sweep` knows; removed at the end if it is still there."""
+    """An empty folder beside `target`, removed at the end if it still exists; `remove_leftovers` knows its name."""
     draft = target.with_name(f"{_DRAFT}{target.name}-{os.getpid()}")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
@@ -87,7 +87,7 @@ def scratch(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def drafted(target: Path) -> Iterator[Path]:
-    """A folder beside `target` to fill; flushed and renamed to it at the end, removed on failure."""
+    """A draft folder beside `target` to fill; flushed and renamed to `target` at the end, or removed on failure."""
     with scratch(target) as draft:
         yield draft
         sync_folder(draft)
@@ -96,22 +96,22 @@ def drafted(target: Path) -> Iterator[Path]:
 
 
 def drop_folder(folder: Path) -> None:
-    """Remove a folder so that it is gone at once under its own name."""
+    """Rename a folder and then remove it, so that its name is free at once."""
     dropped = folder.with_name(f"{_DROPPED}{folder.name}-{os.getpid()}")
     with suppress(FileNotFoundError):
         folder.rename(dropped)
     shutil.rmtree(dropped, ignore_errors=True)
 
 
-def sweep(folder: Path) -> None:
-    """Remove what dead writers left half done; only for who holds the folder's lock alone."""
+def remove_leftovers(folder: Path) -> None:
+    """Remove drafts and renamed folders of writers that died; the caller must hold the exclusive lock of the folder."""
     for path in list(folder.iterdir()) if folder.is_dir() else ():
         if path.name.startswith((_DRAFT, _DROPPED)):
             shutil.rmtree(path, ignore_errors=True)
 
 
-def sweep_drafts_of(path: Path) -> None:
-    """Remove the half-written files that killed writers of `path` left beside it."""
+def remove_drafts_of(path: Path) -> None:
+    """Remove the drafts of `path` that killed writers left in its folder."""
     draft = re.compile(rf"\.{re.escape(path.name)}\.\d+\.draft")
     for other in list(path.parent.iterdir()):
         if draft.fullmatch(other.name):

@@ -1,4 +1,4 @@
-"""The manifest: one JSON file that names every table of one complete version. Readers start here and nowhere else."""
+"""The manifest: one JSON file that names every table of one complete version. Readers start from it."""
 
 import json
 import math
@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pipeline.core.dataclass_reader import FieldError, read_dataclass
 from pipeline.core.errors import InputError
 from pipeline.core.text import printable
-from pipeline.core.typed import Misfit, typed
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
@@ -58,7 +58,7 @@ class TableEntry:
 
 @dataclass(frozen=True, slots=True)
 class VersionEntry:
-    """A version published before, still on disk."""
+    """A previously published version that is still on disk."""
 
     run_id: str
     folder: str
@@ -67,7 +67,7 @@ class VersionEntry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What stands in manifest.json, and where."""
+    """The contents of manifest.json, and its folder."""
 
     format_version: int
     run_id: str
@@ -85,7 +85,7 @@ class Manifest:
     """The folder that holds the manifest."""
 
     def path(self, table: str) -> Path:
-        """Where a table's Parquet file is; InputError names the tables there are."""
+        """The path of a table's Parquet file; InputError lists the tables where there is no such table."""
         if table not in self.tables:
             where = printable(str(self.root / MANIFEST))
             raise InputError(where, f"no table {printable(table)}", f"one of {', '.join(self.tables)}")
@@ -98,7 +98,7 @@ class Manifest:
 
 
 def load_manifest(output_dir: Path) -> Manifest:
-    """The current version's manifest, its files seen to be there at their sizes; InputError otherwise."""
+    """The manifest of the current version; InputError where it is invalid or a file is missing or has another size."""
     path = output_dir / MANIFEST
     where = printable(str(path))
     try:
@@ -108,7 +108,7 @@ def load_manifest(output_dir: Path) -> Manifest:
             where, "no such file", "the manifest of published tables", "give the folder a run has written"
         ) from None
     except (OSError, ValueError) as error:
-        raise _corrupt(where, f"a file that is no JSON ({error})") from None
+        raise _corrupt(where, f"a file that is not valid JSON ({error})") from None
     manifest = _parsed(plain, where, output_dir)
     for name, entry in manifest.tables.items():
         _check_file(manifest.path(name), entry)
@@ -122,9 +122,9 @@ def _parsed(plain: object, where: str, root: Path) -> Manifest:
     if isinstance(version, int) and version > FORMAT_VERSION:
         raise InputError(where, f"format version {version}", f"at most {FORMAT_VERSION}", "install a newer Walltime")
     try:
-        return typed(Manifest, plain | {"root": root})
-    except Misfit as misfit:
-        raise _corrupt(where, str(misfit)) from None
+        return read_dataclass(Manifest, plain | {"root": root})
+    except FieldError as error:
+        raise _corrupt(where, str(error)) from None
 
 
 def _corrupt(where: str, found: str) -> InputError:

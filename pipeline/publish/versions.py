@@ -1,7 +1,7 @@
-"""Publishing: a version's folder appears whole, then the manifest names it in one step, then old versions go.
+"""Publishes a version: creates its folder atomically, replaces the manifest in one step, then removes old versions.
 
-A reader who starts at the manifest sees one complete version, during a publish and after a crash in any step of it. A
-version's files never change; a `current` symlink would not do, since a reader opens several files.
+A reader that starts from the manifest sees one complete version, during a publish and after a crash in any step. The
+files of a version never change. A `current` symlink would not suffice, because a reader opens several files.
 """
 
 import re
@@ -14,8 +14,17 @@ from pipeline.core import compute as pc
 from pipeline.core.errors import InputError
 from pipeline.core.report import Report
 from pipeline.core.store import read_table, write_text
-from pipeline.core.tables import OBSERVATIONS, TABLES, TableKind
-from pipeline.publish.folders import copy_durably, digests, drafted, drop_folder, locked, sweep, sweep_drafts_of
+from pipeline.core.table_kind import TableKind
+from pipeline.core.tables import OBSERVATIONS, TABLES
+from pipeline.publish.folders import (
+    copy_durably,
+    digests,
+    drafted,
+    drop_folder,
+    locked,
+    remove_drafts_of,
+    remove_leftovers,
+)
 from pipeline.publish.manifest import (
     FORMAT_VERSION,
     MANIFEST,
@@ -42,12 +51,12 @@ def publish(
 ) -> Path:
     """Publish the staged tables as the current version; returns the manifest's path.
 
-    Safe among other publishers to the same folder; a version whose bytes are there already is used again.
+    Several processes may publish to one folder. A version with the same bytes is reused.
     """
     versions = output_dir / VERSIONS
     with locked(versions):
-        sweep(versions)
-        sweep_drafts_of(output_dir / MANIFEST)
+        remove_leftovers(versions)
+        remove_drafts_of(output_dir / MANIFEST)
         before = _current(output_dir)
         folder = _placed(staged, versions, facts.run_id)
         kept = _kept(before, folder, versions, keep_versions)
@@ -66,7 +75,7 @@ def _current(output_dir: Path) -> Manifest | None:
 
 
 def _placed(staged: Mapping[str, Path], versions: Path, run_id: str) -> Path:
-    """The version's folder: one with these bytes if there is one, else a new one under the first free name."""
+    """The folder of the version: an existing one with these bytes, else a new one under the first free name."""
     if not re.fullmatch(r"\w[\w-]*", run_id):
         raise InputError("publish", f"run id {run_id!r}", "letters, digits, - and _")
     wanted = {f"{name}.parquet": digest for name, digest in digests(staged).items()}
@@ -85,7 +94,7 @@ def _holds(folder: Path, wanted: Mapping[str, str]) -> bool:
 
 
 def _kept(before: Manifest | None, current: Path, versions: Path, keep_versions: int) -> tuple[VersionEntry, ...]:
-    """Versions that stay beside the current one, newest first."""
+    """Earlier versions that are kept, newest first."""
     if before is None:
         return ()
     newest = VersionEntry(run_id=before.run_id, folder=before.folder, created_s=before.created_s)
@@ -94,7 +103,7 @@ def _kept(before: Manifest | None, current: Path, versions: Path, keep_versions:
 
 
 def _drop_all_but(kept: set[str], versions: Path) -> None:
-    """Drop version folders that no manifest names any more; anything else somebody put there stays."""
+    """Remove version folders that the manifest no longer names; other files and folders stay."""
     for folder in sorted(versions.iterdir()):
         if folder.is_dir() and folder.name not in kept and _is_version(folder):
             drop_folder(folder)
@@ -148,7 +157,7 @@ def _entry(path: Path, kind: TableKind, sha256: str) -> TableEntry:
 
 
 def _newest_end_s(files: Mapping[str, Path]) -> int | None:
-    """The latest end among the jobs that predictions rest on."""
+    """The latest end of the observed jobs."""
     if OBSERVATIONS.name not in files:
         return None
     newest: int | None = pc.max(read_table(files[OBSERVATIONS.name], OBSERVATIONS).column("last_end_s")).as_py()

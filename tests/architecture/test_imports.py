@@ -35,7 +35,7 @@ def test_the_rules_hold(checkout: Path) -> None:
     ("file", "line"),
     [
         ("pipeline/predict/advice.py", "from pipeline.fit import fit"),
-        ("pipeline/clean/stage.py", "import pipeline.group.templates"),
+        ("pipeline/clean/stage.py", "import pipeline.group.grouping"),
         ("pipeline/publish/versions.py", "import pipeline.run"),
         ("pipeline/core/text.py", "import pipeline.laws"),
         ("pipeline/laws/__init__.py", "import pipeline.fit"),

@@ -152,7 +152,7 @@ def test_what_cannot_be_opened_is_one_sentence(config: Path, tmp_path: Path, wal
     (tmp_path / "latin.toml").write_bytes(b"logs = ['\xe9']")
     refused = {
         ("run", config, "--plain", "--out", tmp_path / "afile"): "afile: found a file where a folder is needed",
-        ("run", config, "--plain", "--out", "/proc/x"): "found a place where no folder can be made",
+        ("run", config, "--plain", "--out", "/proc/x"): "found a folder that cannot be created",
         ("run", config, "--plain", "--out", ""): "--out: found an empty path",
         ("run", tmp_path): "found a folder, expected a TOML config",
         ("run", tmp_path / "latin.toml"): "latin.toml, line 1: found bytes that are no UTF-8",

@@ -13,7 +13,7 @@ from flows.services.progress import StageEvent, listening
 from pipeline.core.store import read_metadata, read_table
 from pipeline.core.tables import FITS
 from pipeline.publish import load_manifest
-from pipeline.run import KINDS, PUBLISHED, STEPS
+from pipeline.run import PUBLISHED, STEP_TABLES, STEPS
 from tests.flows.support import SAMPLES, Outcome
 
 pytestmark = pytest.mark.usefixtures("prefect")
@@ -122,8 +122,8 @@ def test_published_tables_open_without_this_project(config: Path, tmp_path: Path
         assert len(pd.read_parquet(path)) == entry.rows
         assert pl.read_parquet(path).columns == [column.name for column in entry.columns]
         assert duckdb.sql(f"SELECT count(*) FROM '{path}'").fetchall() == [(entry.rows,)]
-        assert read_table(Path(path), KINDS[name]).num_rows == entry.rows
-        assert read_metadata(Path(path))["table"] == KINDS[name].name
+        assert read_table(Path(path), STEP_TABLES[name]).num_rows == entry.rows
+        assert read_metadata(Path(path))["table"] == STEP_TABLES[name].name
     assert json.loads((tmp_path / "out/manifest.json").read_text())["settings"]["fit"]["laws"]
 
 

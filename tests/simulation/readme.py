@@ -1,12 +1,12 @@
-"""data_samples/README.md, its tables made from the truth."""
+"""Generates data_samples/README.md, with tables from the truth files."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 _REACH = {
-    "bend_inside": "sizes reach beyond the bend: the law can be found",
-    "all": "no bend to find",
-    "tail_open": "sizes end before the bend: the tail is not identified",
+    "bend_inside": "sizes extend beyond the bend, so that the law can be identified",
+    "all": "the law has no bend",
+    "tail_open": "sizes end before the bend, so that the tail is not identified",
     "two_sizes": "two sizes only",
     "one_size": "one size only",
 }
@@ -15,9 +15,9 @@ _REACH = {
 _PAGE = """\
 # Sample logs
 
-Two accounting logs in the Standard Workload Format 2.2, made by `tests/simulate.py` from known laws, with anomalies
-planted on purpose and the truth beside them. No machine, site or person in them exists. They are the project's own: use
-them under the repository's Apache-2.0 licence or, if you prefer, CC0 1.0. This page is generated with them.
+Two accounting logs in the Standard Workload Format 2.2. `tests/simulate.py` generates them from known laws and plants
+anomalies in them; the truth files describe both. No machine, site or person in them exists. You may use them under the
+repository's Apache-2.0 licence or, if you prefer, CC0 1.0. This page is generated with them.
 
     python -m tests.simulate --out data_samples            # write them again, byte for byte
     python -m tests.simulate --out data_samples --check    # compare, write nothing; exit code 1 if they differ
@@ -26,9 +26,9 @@ them under the repository's Apache-2.0 licence or, if you prefer, CC0 1.0. This 
 
 ## What is planted
 
-Records that are no ordinary run. The flag is the reason of `pipeline/core/flags.py` they should be set aside for; where
-it says *kept*, the record is odd but must stay. `job_ids` in the truth files name them: a number once for each record,
-and the parts of a checkpointed job share the number of its summary.
+Records that are not ordinary runs. The flag is the reason of `pipeline/core/flags.py` for which cleaning should set
+them aside; *kept* marks unusual records that must be kept. `job_ids` in the truth files lists their numbers, one
+per record; the parts of a checkpointed job have the number of its summary.
 
 {kinds}
 
@@ -36,15 +36,15 @@ and the parts of a checkpointed job share the number of its summary.
 
 {lines}
 
-Textual traps of `traps.swf`, whose lines end in CR LF. A comment before most of them names it.
+Textual traps of `traps.swf`, whose lines end in CR LF. Most of them follow a comment that names the trap.
 
 {textual}
 
 ## Whose applications follow which law (riverbend)
 
-Every group of user, executable and requested memory is one application with one law. A run's runtime is the law's,
+Each combination of user, executable and requested memory is one application with one law. A runtime is that of the law
 times lognormal noise of the given log standard deviation, rounded to seconds. T(1) is in hours; f, A and sigma are the
-law's parameters; from the bend on, in processors, the runtime is flat. Jobs are those with nothing planted.
+parameters of the law; beyond the bend (processors) the runtime is constant. Planted records are not counted as jobs.
 
 {applications}
 
@@ -52,11 +52,11 @@ law's parameters; from the bend on, in processors, the runtime is flat. Jobs are
 
 ## How they are made
 
-Users submit with a daily and weekly cycle, alone or in short batches, each application on its sizes with one
-favourite. They ask for round times that overestimate. A first-come-first-served scheduler with EASY backfilling starts
-the jobs, so that the machine's size is never exceeded. Anomalies that change what the machine does (failed starts,
-hangs, bursts) are planted before scheduling, those that only change what the log says after it. When the log ends,
-running jobs have no runtime yet and waiting ones are not in it.
+Users submit with a daily and weekly cycle, singly or in short batches. Each application has several sizes, one of which
+is preferred. Users request round times that are too long. A first-come-first-served scheduler with EASY backfilling
+starts the jobs, so that the size of the machine is never exceeded. Anomalies that change the schedule (failed starts,
+hangs, bursts) are planted before scheduling, those that only change records after it. When the log ends, running jobs
+have no runtime yet, and waiting jobs are not in it.
 """
 _APPLICATION = (
     "user", "executable", "MiB", "law", "T(1)", "f", "A", "sigma", "bend", "noise", "sizes", "jobs", "reach",

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from flows.services.logs.cleaning import Cleaned
 from pipeline.clean.capacity import mean_busy, sizes_at
-from pipeline.clean.sweep import steps_of
-from pipeline.clean.view import View
+from pipeline.clean.job_arrays import JobArrays
+from pipeline.clean.occupancy import occupancy_of
 from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, job_procs
 
 DAY_S = 86_400
@@ -79,8 +79,8 @@ def figures_of(cleaned: Cleaned) -> Figures:
     known = submit_s[~np.isnan(submit_s)]
     span_s = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
     bursts = cleaned.burst_rows()
-    view = View(jobs, site)
-    edges_s, busy = _busy(view, kept)
+    arrays = JobArrays(jobs, site)
+    edges_s, busy = _busy(arrays, kept)
     return Figures(
         daily=_daily(jobs, submit_s, span_s, ZoneInfo(site.timezone), bursts) if len(known) else None,
         lanes=_lanes(jobs, submit_s, span_s, bursts[:LANES]),
@@ -90,7 +90,7 @@ def figures_of(cleaned: Cleaned) -> Figures:
         procs=_positive(job_procs(jobs), kept),
         edges_s=edges_s,
         busy=busy,
-        machine=sizes_at(view, cleaned.settings.clean.capacity, edges_s[:-1]),
+        machine=sizes_at(arrays, cleaned.settings.clean.capacity, edges_s[:-1]),
     )
 
 
@@ -144,10 +144,10 @@ def _lanes(
     return tuple(Lane(*one) for one in zip(bursts, counts.reshape(-1, LANE_BINS), strict=True))
 
 
-def _busy(view: View, kept: Bools) -> tuple[Floats, tuple[Floats, Floats]]:
+def _busy(arrays: JobArrays, kept: Bools) -> tuple[Floats, tuple[Floats, Floats]]:
     """The edges of equal intervals, and the mean busy processors in each: of all jobs, and of kept jobs."""
-    steps = steps_of(view)
+    steps = occupancy_of(arrays)
     if not len(steps.busy):
         return np.empty(0), (np.empty(0), np.empty(0))
     edges_s = np.linspace(steps.times_s[0], steps.times_s[-1], INTERVALS + 1)
-    return edges_s, (mean_busy(steps, edges_s), mean_busy(steps_of(view, kept), edges_s))
+    return edges_s, (mean_busy(steps, edges_s), mean_busy(occupancy_of(arrays, kept), edges_s))

@@ -10,7 +10,7 @@ import pyarrow.csv
 from flows.services.files.os_errors import naming_path
 from pipeline.core.errors import InputError
 from pipeline.core.store import write_atomically, write_batches, write_text
-from pipeline.core.tables import TableKind
+from pipeline.core.table_kind import TableKind
 from pipeline.core.text import printable
 
 SUFFIXES = (".parquet", ".csv")

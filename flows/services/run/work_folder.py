@@ -15,8 +15,8 @@ from pipeline.core.errors import WalltimeError
 from pipeline.core.report import Report
 from pipeline.core.store import file_sha256, write_table, write_text
 from pipeline.core.version import code_version
-from pipeline.publish.folders import LOCK, acquire, drafted, drop_folder, sweep
-from pipeline.run import KINDS, Step
+from pipeline.publish.folders import LOCK, acquire, drafted, drop_folder, remove_leftovers
+from pipeline.run import STEP_TABLES, Step
 
 WORK = "work"
 _REPORT = "report.json"
@@ -55,7 +55,7 @@ def _tidy(work: Path, *, prune: bool = False) -> None:
     if not work.is_dir() or (handle := acquire(work, fcntl.LOCK_EX | fcntl.LOCK_NB)) is None:
         return
     with handle:
-        sweep(work)
+        remove_leftovers(work)
         if prune:
             _prune(work)
         if [path.name for path in work.iterdir()] == [LOCK]:
@@ -100,7 +100,7 @@ class StepResult:
 def write_tables(folder: Path, tables: Mapping[str, pa.Table]) -> dict[str, Path]:
     """Write a step's tables; their bytes depend only on their content and the code version."""
     metadata = {"code": code_version()}
-    return {name: write_table(folder / f"{name}.parquet", t, KINDS[name], metadata) for name, t in tables.items()}
+    return {name: write_table(folder / f"{name}.parquet", t, STEP_TABLES[name], metadata) for name, t in tables.items()}
 
 
 def keep_step(folder: Path, tables: Mapping[str, pa.Table], report: Report) -> StepResult:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from flows.services.series.series_csv import read_series_and_applications
-from pipeline.core.asked import Predictor
 from pipeline.core.errors import InputError
 from pipeline.core.evaluate_settings import ScalingSettings
+from pipeline.core.prediction_task import Predictor
 from pipeline.core.report import Report
 from pipeline.core.tables import OBSERVATIONS
 from pipeline.core.text import printable

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from pipeline.core.arrays import Bools, Ints
 from pipeline.core.buffers import arrow, integers, nulls, texts
-from pipeline.core.columns import CATEGORY
+from pipeline.core.column import CATEGORY
 from pipeline.core.tables import JOBS
 from pipeline.ingest.assemble.missing_values import sources
 

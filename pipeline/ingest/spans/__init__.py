@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pipeline.core import buffers
 from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.core.columns import CATEGORY
+from pipeline.core.column import CATEGORY
 from pipeline.ingest.spans.instants import LOCAL, SLASHED, TIME_ONLY, parse_instants, repeats_s, utc_of_local
 from pipeline.ingest.spans.kernels import (
     INVALID,

@@ -10,8 +10,8 @@ from pipeline.clean.clock import clock_jump
 from pipeline.clean.dedicated import dedicated_time
 from pipeline.clean.duplicates import duplicate
 from pipeline.clean.edges import log_edge
+from pipeline.clean.job_arrays import JobArrays
 from pipeline.clean.maximum import over_limit
-from pipeline.clean.view import View
 from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.ingest import ingest
@@ -32,29 +32,29 @@ pytestmark = [
 ]
 
 
-def view_of(name: str, max_procs: int | None) -> View:
-    return View(
+def arrays_of(name: str, max_procs: int | None) -> JobArrays:
+    return JobArrays(
         ingest([LOGS / f"{name}.swf.gz"], SiteSettings(), IngestSettings())[0], SiteSettings(max_procs=max_procs)
     )
 
 
 @pytest.mark.parametrize("name", SIZES)
 def test_a_curated_log_is_left_alone(name: str) -> None:
-    view = view_of(name, SIZES[name])
+    arrays = arrays_of(name, SIZES[name])
     for screen in (log_edge, dedicated_time, over_capacity, over_limit):
-        assert screen(view, CleanSettings()).mean() < 0.001, screen.__name__
-    assert not clock_jump(view, CleanSettings()).any()
-    assert not duplicate(view, CleanSettings()).any()
+        assert screen(arrays, CleanSettings()).mean() < 0.001, screen.__name__
+    assert not clock_jump(arrays, CleanSettings()).any()
+    assert not duplicate(arrays, CleanSettings()).any()
 
 
 def test_ctcs_jobs_overlap_to_more_than_its_machine() -> None:
-    facts = capacity_facts(view_of("CTC-SP2-1996-3.1-cln", 338), CleanSettings().capacity)
+    facts = capacity_facts(arrays_of("CTC-SP2-1996-3.1-cln", 338), CleanSettings().capacity)
     assert facts["peak_over_size"] == pytest.approx(1.75, abs=0.01)
     assert facts["over_size_share"] == pytest.approx(0.012, abs=0.001)
 
 
 def test_thetas_log_begins_with_the_long_tail_of_earlier_jobs() -> None:
-    view = view_of("ALCF-Theta-2022-2023", 4392)
-    edge = log_edge(view, CleanSettings())
+    arrays = arrays_of("ALCF-Theta-2022-2023", 4392)
+    edge = log_edge(arrays, CleanSettings())
     assert edge.sum() == 137
-    assert np.all(view.submit_s[edge] < view.submit_s[~edge].min())
+    assert np.all(arrays.submit_s[edge] < arrays.submit_s[~edge].min())

@@ -6,34 +6,34 @@ import numpy as np
 import pytest
 
 from pipeline.clean.capacity import capacity_facts, mean_busy, over_capacity, overlaps, sustained_procs
-from pipeline.clean.sweep import steps_of
-from pipeline.clean.view import View
+from pipeline.clean.job_arrays import JobArrays
+from pipeline.clean.occupancy import occupancy_of
 from pipeline.core.clean_settings import CapacitySettings, CleanSettings, MachineSize
 from pipeline.core.settings import SiteSettings
 from tests.rows import jobs_of
 
 
-def view_of(spans: list[tuple[int, int, int]], max_procs: int | None = 10) -> View:
+def arrays_of(spans: list[tuple[int, int, int]], max_procs: int | None = 10) -> JobArrays:
     rows = [
         {"submit_s": s, "start_s": s, "end_s": e, "runtime_s": float(e - s), "procs": procs} for s, e, procs in spans
     ]
-    return View(jobs_of(rows), SiteSettings(max_procs=max_procs))
+    return JobArrays(jobs_of(rows), SiteSettings(max_procs=max_procs))
 
 
-def random_view(seed: int, max_procs: int | None = 20) -> tuple[View, list[tuple[int, int, int]]]:
+def random_arrays(seed: int, max_procs: int | None = 20) -> tuple[JobArrays, list[tuple[int, int, int]]]:
     rng = np.random.default_rng(seed)
     begins = rng.integers(0, 200, 60)
     spans = [(int(s), int(s + n), int(p)) for s, n, p in zip(begins, rng.integers(1, 50, 60), rng.integers(1, 6, 60))]  # noqa: B905
-    return view_of(spans, max_procs), spans
+    return arrays_of(spans, max_procs), spans
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_sweep_counts_as_second_by_second_does(seed: int) -> None:
-    view, spans = random_view(seed)
+    arrays, spans = random_arrays(seed)
     by_hand = np.zeros(300, np.int64)
     for since, until, procs in spans:
         by_hand[since:until] += procs
-    steps = steps_of(view)
+    steps = occupancy_of(arrays)
     at = np.searchsorted(steps.times_s, np.arange(300), side="right") - 1
     assert np.array_equal(np.where(at < 0, 0, steps.busy[at]), by_hand)
     edges_s = np.linspace(steps.times_s[0], steps.times_s[-1], 8)
@@ -42,48 +42,48 @@ def test_the_sweep_counts_as_second_by_second_does(seed: int) -> None:
     assert (mean * np.diff(edges_s)).sum() == pytest.approx(by_hand.sum())
     every_s = np.arange(steps.times_s[0], steps.times_s[-1] + 1, dtype=np.float64)
     assert np.allclose(mean_busy(steps, every_s), by_hand[int(every_s[0]) : int(every_s[-1])])
-    facts = capacity_facts(view, CapacitySettings())
+    facts = capacity_facts(arrays, CapacitySettings())
     assert facts["busy_procs_peak"] == by_hand.max()
     assert facts["over_size_share"] == pytest.approx((by_hand > 20).sum() / (by_hand > 0).sum())
-    over = overlaps(view, CapacitySettings())
+    over = overlaps(arrays, CapacitySettings())
     assert (over.until_s - over.since_s).sum() == (by_hand > 20).sum()
     assert over.peak_over_size.max() == pytest.approx(by_hand.max() / 20)
 
 
 def test_what_ends_at_a_second_frees_its_processors_for_what_starts_then() -> None:
-    assert capacity_facts(view_of([(0, 10, 10), (10, 20, 10)]), CapacitySettings())["peak_over_size"] == 1.0
+    assert capacity_facts(arrays_of([(0, 10, 10), (10, 20, 10)]), CapacitySettings())["peak_over_size"] == 1.0
 
 
 def test_a_job_larger_than_the_machine_is_set_aside_and_overlapping_ones_are_not() -> None:
     spans = [(0, 100, 8), (50, 150, 8), (200, 300, 11), *((t, t + 1, 1) for t in range(400, 600))]
-    assert np.flatnonzero(over_capacity(view_of(spans), CleanSettings())).tolist() == [2]
+    assert np.flatnonzero(over_capacity(arrays_of(spans), CleanSettings())).tolist() == [2]
 
 
 def test_the_site_can_say_when_the_machine_grew() -> None:
     grown = CapacitySettings(sizes=(MachineSize(since=datetime(1970, 1, 1, 1), procs=20),))
-    view = view_of([(3_500, 3_590, 15), (3_600, 3_700, 15), *((t, t + 1, 1) for t in range(4000, 4200))])
-    assert np.flatnonzero(over_capacity(view, CleanSettings(capacity=grown))).tolist() == [0]
+    arrays = arrays_of([(3_500, 3_590, 15), (3_600, 3_700, 15), *((t, t + 1, 1) for t in range(4000, 4200))])
+    assert np.flatnonzero(over_capacity(arrays, CleanSettings(capacity=grown))).tolist() == [0]
 
 
 def test_where_many_exceed_the_size_the_size_is_in_doubt() -> None:
-    view = view_of([(t, t + 1, 16) for t in range(50)] + [(t, t + 1, 1) for t in range(50, 100)])
-    assert not over_capacity(view, CleanSettings()).any()
-    assert capacity_facts(view, CapacitySettings())["machine_size_in_doubt"] == 50
+    arrays = arrays_of([(t, t + 1, 16) for t in range(50)] + [(t, t + 1, 1) for t in range(50, 100)])
+    assert not over_capacity(arrays, CleanSettings()).any()
+    assert capacity_facts(arrays, CapacitySettings())["machine_size_in_doubt"] == 50
 
 
 def test_without_a_size_nothing_is_over_it() -> None:
-    view, _ = random_view(1, max_procs=None)
-    assert not over_capacity(view, CleanSettings()).any()
-    assert "over_size_share" not in capacity_facts(view, CapacitySettings())
-    assert 0 < sustained_procs(steps_of(view)) <= steps_of(view).busy.max()
+    arrays, _ = random_arrays(1, max_procs=None)
+    assert not over_capacity(arrays, CleanSettings()).any()
+    assert "over_size_share" not in capacity_facts(arrays, CapacitySettings())
+    assert 0 < sustained_procs(occupancy_of(arrays)) <= occupancy_of(arrays).busy.max()
 
 
 def test_a_log_in_which_nothing_ran_has_no_timeline() -> None:
-    view = View(jobs_of([{"start_s": None, "end_s": None}]), SiteSettings(max_procs=4))
-    assert not mean_busy(steps_of(view), np.array([0.0, 10.0])).any()
-    assert capacity_facts(view, CapacitySettings()) == {}
+    arrays = JobArrays(jobs_of([{"start_s": None, "end_s": None}]), SiteSettings(max_procs=4))
+    assert not mean_busy(occupancy_of(arrays), np.array([0.0, 10.0])).any()
+    assert capacity_facts(arrays, CapacitySettings()) == {}
 
 
 def test_slips_of_the_pen_overflow_nothing() -> None:
-    view = view_of([(0, 2**62, 4), (0, 10, 2**62), (0, 10, 3), (2**32, 2**32 + 5, 2**39)], max_procs=None)
-    assert steps_of(view).busy.max() == 2**39
+    arrays = arrays_of([(0, 2**62, 4), (0, 10, 2**62), (0, 10, 3), (2**32, 2**32 + 5, 2**39)], max_procs=None)
+    assert occupancy_of(arrays).busy.max() == 2**39

@@ -99,7 +99,7 @@ def test_cleaning_reads_no_columns_but_those_it_says() -> None:
 def test_a_rule_that_names_no_job_is_told() -> None:
     rule = SiteRule(burst="flurry-deadbeef", reason="a typo")
     *_, report = clean(jobs_of([{"user": "ada"}]), CleanSettings(drop=(rule,)))
-    assert report.notes == ("no job is named by the rule to drop burst flurry-deadbeef (a typo): is it spelt right?",)
+    assert report.notes == ("the rule to drop burst flurry-deadbeef (a typo) matches no job: check its spelling",)
 
 
 def test_a_machine_more_than_full_is_told() -> None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.clean.edges import log_edge
-from pipeline.clean.view import View
+from pipeline.clean.job_arrays import JobArrays
 from pipeline.core.arrays import Bools
 from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.settings import SiteSettings
@@ -17,7 +17,7 @@ DAY_S = 86_400
 
 
 def edge_of(jobs: pa.Table) -> Bools:
-    return log_edge(View(jobs, SiteSettings()), CleanSettings())
+    return log_edge(JobArrays(jobs, SiteSettings()), CleanSettings())
 
 
 def at(submits_s: Any, mark: int = 1) -> dict[str, Any]:

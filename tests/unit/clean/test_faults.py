@@ -8,8 +8,8 @@ import pytest
 
 from pipeline.clean.clock import clock_jump, leading_numbers, repeated_stretches
 from pipeline.clean.duplicates import duplicate
+from pipeline.clean.job_arrays import JobArrays
 from pipeline.clean.maximum import over_limit
-from pipeline.clean.view import View
 from pipeline.core.clean_settings import CleanSettings, MaximumSettings
 from pipeline.core.settings import SiteSettings
 from pipeline.core.tables import JOBS
@@ -30,12 +30,12 @@ def log(rng: np.random.Generator, n: int = 4_000, mean_gap_s: float = 120.0) -> 
     }  # fmt: skip
 
 
-def view_of(*logs: Log) -> View:
+def arrays_of(*logs: Log) -> JobArrays:
     whole = {name: np.concatenate([np.asarray(one[name]) for one in logs]) for name in logs[0]}
     n = len(whole["submit_s"])
     same = {"site": ["here"] * n, "restart": np.zeros(n, np.int64), "source_line": np.arange(1, n + 1)}
     texts = {name: whole[name].astype(str).tolist() for name in ("job_id", "user", "source_file")}
-    return View(JOBS.build(**whole | texts | same), SiteSettings())
+    return JobArrays(JOBS.build(**whole | texts | same), SiteSettings())
 
 
 def set_back(one: Log, at_s: float, back_s: int) -> tuple[Log, np.ndarray]:
@@ -51,11 +51,11 @@ def test_a_clock_set_back_is_found_with_the_jobs_it_struck(seed: int, back_s: in
     one = log(np.random.default_rng(seed))
     at_s = float(one["submit_s"][2_000]) + 1
     shifted, spans = set_back(one, at_s, back_s)
-    view = view_of(shifted)
-    ((since_s, until_s),) = repeated_stretches(view, CleanSettings().clock)
+    arrays = arrays_of(shifted)
+    ((since_s, until_s),) = repeated_stretches(arrays, CleanSettings().clock)
     assert abs(until_s - at_s) <= 3_600
     assert abs(since_s - (at_s - back_s)) <= 3_600
-    flagged = clock_jump(view, CleanSettings())
+    flagged = clock_jump(arrays, CleanSettings())
     assert flagged[spans].mean() >= 0.98
     assert flagged.mean() < 0.1 + 2 * back_s / (4_000 * 120)
 
@@ -64,9 +64,9 @@ def test_a_clock_set_back_is_found_with_the_jobs_it_struck(seed: int, back_s: in
 def test_a_sound_log_has_no_jump_and_one_in_any_order_neither(seed: int) -> None:
     rng = np.random.default_rng(seed)
     one = log(rng)
-    assert not clock_jump(view_of(one), CleanSettings()).any()
+    assert not clock_jump(arrays_of(one), CleanSettings()).any()
     one["submit_s"] = rng.permutation(one["submit_s"])
-    assert repeated_stretches(view_of(one), CleanSettings().clock) == []
+    assert repeated_stretches(arrays_of(one), CleanSettings().clock) == []
 
 
 @pytest.mark.parametrize("n_again", [1, 3, 40])
@@ -74,21 +74,21 @@ def test_jobs_submitted_anew_under_their_old_ids_are_no_jump(n_again: int) -> No
     one = log(np.random.default_rng(1))
     for place in (500, 1_500, 2_500):
         one["submit_s"][place : place + n_again] = one["submit_s"][place + n_again] + 7_200 + np.arange(n_again)
-    assert repeated_stretches(view_of(one), CleanSettings().clock) == []
+    assert repeated_stretches(arrays_of(one), CleanSettings().clock) == []
 
 
 def test_ids_that_began_anew_are_no_jump() -> None:
     one = log(np.random.default_rng(1))
     one["job_id"] = [str(number) for number in [*range(67_000_000, 67_002_000), *range(1, 2_001)]]
-    assert repeated_stretches(view_of(one), CleanSettings().clock) == []
+    assert repeated_stretches(arrays_of(one), CleanSettings().clock) == []
 
 
 def test_a_jump_does_not_depend_on_the_order_of_rows() -> None:
     one = log(np.random.default_rng(3))
-    view = view_of(set_back(one, float(one["submit_s"][2_000]), 3_600)[0])
-    order = np.random.default_rng(4).permutation(view.jobs.num_rows)
-    shuffled = View(view.jobs.take(pa.array(order)), view.site)
-    assert np.array_equal(clock_jump(view, CleanSettings())[order], clock_jump(shuffled, CleanSettings()))
+    arrays = arrays_of(set_back(one, float(one["submit_s"][2_000]), 3_600)[0])
+    order = np.random.default_rng(4).permutation(arrays.jobs.num_rows)
+    shuffled = JobArrays(arrays.jobs.take(pa.array(order)), arrays.site)
+    assert np.array_equal(clock_jump(arrays, CleanSettings())[order], clock_jump(shuffled, CleanSettings()))
 
 
 def test_ids_begin_with_numbers() -> None:
@@ -101,7 +101,7 @@ def test_ids_begin_with_numbers() -> None:
 def test_a_log_read_twice_under_other_numbers_is_kept_once() -> None:
     one = log(np.random.default_rng(1), 500)
     again = one | {"job_id": [f"{number}" for number in range(90_000, 90_500)], "source_file": ["b.log"] * 500}
-    found = duplicate(view_of(one, again), CleanSettings())
+    found = duplicate(arrays_of(one, again), CleanSettings())
     assert not found[:500].any()
     assert found[500:].all()
 
@@ -111,7 +111,7 @@ def test_tasks_that_share_every_second_are_all_kept() -> None:
     tasks = {name: np.full(900, value) for name, value in same.items()} | {"job_id": [f"7_{k}" for k in range(900)]}
     more = tasks | {"job_id": [f"8_{k}" for k in range(900)]}
     apart = [one | {"source_file": [name] * 900} for one, name in ((tasks, "a.log"), (more, "b.log"))]
-    assert not duplicate(view_of(*apart), CleanSettings()).any()
+    assert not duplicate(arrays_of(*apart), CleanSettings()).any()
 
 
 def test_of_two_files_that_share_an_array_more_is_kept() -> None:
@@ -119,7 +119,7 @@ def test_of_two_files_that_share_an_array_more_is_kept() -> None:
     other |= {"job_id": [str(number) for number in range(5_000, 5_400)], "source_file": ["b.log"] * 400}
     for name in ("user", "submit_s", "start_s", "end_s", "runtime_s", "procs"):
         other[name][:150] = one[name][:150]
-    assert not duplicate(view_of(one, other), CleanSettings()).any()
+    assert not duplicate(arrays_of(one, other), CleanSettings()).any()
 
 
 @pytest.mark.parametrize(("first", "second", "is_same"), [
@@ -128,10 +128,10 @@ def test_of_two_files_that_share_an_array_more_is_kept() -> None:
     ("12.0", "12.1", False),
 ])  # fmt: skip
 def test_ids_that_are_one_number_under_two_names(first: str, second: str, is_same: bool) -> None:
-    view = View(jobs_of([{"job_id": first}, {"job_id": second}, {"job_id": "99.x"}]), SiteSettings())
-    found = duplicate(view, CleanSettings())
+    arrays = JobArrays(jobs_of([{"job_id": first}, {"job_id": second}, {"job_id": "99.x"}]), SiteSettings())
+    found = duplicate(arrays, CleanSettings())
     assert found.sum() == is_same
-    changed = View(jobs_of([{"job_id": first}, {"job_id": second, "procs": 5}]), SiteSettings())
+    changed = JobArrays(jobs_of([{"job_id": first}, {"job_id": second, "procs": 5}]), SiteSettings())
     assert not duplicate(changed, CleanSettings()).any()
 
 
@@ -143,7 +143,7 @@ def queue_of(runtimes_s: list[float], requested_s: float | None, queue: str | No
 
 def over(rows: list[dict[str, Any]], **limits: Any) -> list[int]:
     settings = CleanSettings(maximum=MaximumSettings(**limits))
-    return np.flatnonzero(over_limit(View(jobs_of(rows), SiteSettings()), settings)).tolist()
+    return np.flatnonzero(over_limit(JobArrays(jobs_of(rows), SiteSettings()), settings)).tolist()
 
 
 def test_stated_limits_hold_for_queue_and_machine() -> None:

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from pipeline.clean import clean
+from pipeline.clean.job_arrays import JobArrays
 from pipeline.clean.runtimes import hangs_above_s, starts_below_s
-from pipeline.clean.view import View
 from pipeline.core.flags import Flag
 from pipeline.core.settings import CleanSettings, SiteSettings
 from tests.rows import flags, jobs_of
@@ -72,8 +72,8 @@ def test_failed_starts_and_hangs_are_found_and_clean_jobs_left_alone(seed: int, 
 
 def told(rows: list[dict[str, Any]]) -> list[np.ndarray]:
     """Per job, whether its group says it tells failed starts, and hangs."""
-    view, limits = View(jobs_of(rows), SiteSettings()), CleanSettings().runtime
-    return [~np.isnan(find(view.alike, limits))[view.alike.group] for find in (starts_below_s, hangs_above_s)]
+    arrays, limits = JobArrays(jobs_of(rows), SiteSettings()), CleanSettings().runtime
+    return [~np.isnan(find(arrays.similar, limits))[arrays.similar.group] for find in (starts_below_s, hangs_above_s)]
 
 
 @pytest.mark.parametrize("seed", [4, 5])

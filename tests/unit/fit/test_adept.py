@@ -5,7 +5,7 @@ import pytest
 from numba import njit
 
 from pipeline.core.adept_settings import AdeptSettings
-from pipeline.core.asked import Asked
+from pipeline.core.prediction_task import PredictionTask
 from pipeline.core.settings import FitSettings
 from pipeline.core.tables import OBSERVATIONS
 from pipeline.fit import adept, envelope, fit, passes
@@ -175,7 +175,7 @@ def test_a_whole_fit_stage_takes_adept_where_the_settings_say_so():
 
 def test_every_law_is_a_predictor_and_follows_its_own_curve():
     n, targets = np.array([1.0, 2, 4, 8, 16]), np.array([1.0, 8, 64, 512])
-    asked = Asked(np.array([0, 5]), np.zeros(1, np.int64), n, 90 / n + 10, np.ones(5), np.full(5, np.nan),
+    asked = PredictionTask(np.array([0, 5]), np.zeros(1, np.int64), n, 90 / n + 10, np.ones(5), np.full(5, np.nan),
                   np.zeros(4, np.int64), targets)  # fmt: skip
     assert set(PREDICTORS) == {*LAWS, "downey", "adept"}
     for name in ("amdahl", "dowdy", "usl", "amdahl_log"):

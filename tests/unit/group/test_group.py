@@ -151,5 +151,6 @@ def test_nothing_in_nothing_out() -> None:
 
 def test_a_template_the_log_does_not_fill_is_said() -> None:
     _, report = grouped([{"application": None}, {"application": None, "user": "bob"}])
-    assert report.notes[0].startswith("this log never tells application, requested_mem_kib: groups are by user alone")
+    expected = "this log has no values for application, requested_mem_kib: groups are formed by user alone"
+    assert report.notes[0].startswith(expected)
     assert grouped([{"requested_mem_kib": 1.0}])[1].notes == ()

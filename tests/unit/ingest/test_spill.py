@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.core.columns import CATEGORY
+from pipeline.core.column import CATEGORY
 from pipeline.core.tables import JOBS
 from pipeline.ingest.assemble import merge, spill
 from pipeline.ingest.assemble.combine import in_order

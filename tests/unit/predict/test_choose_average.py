@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.choose_average import Constants, left_out, log_medians, problem
-from pipeline.core.asked import Asked
+from pipeline.core.prediction_task import PredictionTask
 from pipeline.predict.predictors import PREDICTORS
 
 
@@ -15,7 +15,7 @@ def test_the_defaults_give_what_walltime_predicts() -> None:
     shares, overheads = rng.uniform(0, [[0.2], [0.01]], (2, n_series))[:, :, None]
     curves_s = 100 * (shares + (1 - shares) / procs + overheads * procs)
     targets = np.tile([1.0, 8.0, 64.0, 128.0], n_series)
-    asked = Asked(
+    asked = PredictionTask(
         offsets=np.arange(0, 4 * n_series + 1, 4),
         application=np.repeat([0, 1], 4),
         procs=np.tile(procs, n_series),

@@ -11,7 +11,7 @@ from pipeline.publish.folders import acquire
 
 def test_a_place_without_folders_is_refused_at_once() -> None:
     """Linux says "no such file" for a folder under /proc, as it would for one whose parent was just removed."""
-    with pytest.raises(InputError, match=r"/proc/x/work: found a place where no folder can be made"):
+    with pytest.raises(InputError, match=r"/proc/x/work: found a folder that cannot be created"):
         acquire(Path("/proc/x/work"), fcntl.LOCK_SH)
 
 

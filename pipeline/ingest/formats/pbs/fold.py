@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.buffers import arrow, floats_of, integers, nulls, texts
-from pipeline.core.columns import CATEGORY
+from pipeline.core.column import CATEGORY
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.tables import JOBS
 from pipeline.ingest.formats.pbs import states

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.buffers import arrow, texts
-from pipeline.core.columns import CATEGORY
+from pipeline.core.column import CATEGORY
 from pipeline.core.requested_memory import JOB, NODE, PROCESSOR, requested_memory
 from pipeline.core.settings import IngestSettings
 from pipeline.ingest import spans

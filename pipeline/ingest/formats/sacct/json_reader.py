@@ -20,7 +20,8 @@ import pyarrow as pa
 from pipeline.core.buffers import arrow
 from pipeline.core.errors import InputError
 from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.core.tables import JOBS, as_array
+from pipeline.core.table_kind import as_array
+from pipeline.core.tables import JOBS
 from pipeline.core.text import printable
 from pipeline.ingest.formats.sacct import json_fields as fields
 from pipeline.ingest.formats.sacct.column_names import STATES

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.core.buffers import arrow
-from pipeline.core.columns import CATEGORY
+from pipeline.core.column import CATEGORY
 from pipeline.ingest.formats.swf.scanned import N_FIELDS
 
 N_EXTENDED = 21

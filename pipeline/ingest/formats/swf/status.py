@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pipeline.core.arrays import Bools, Ints
 from pipeline.core.buffers import arrow, integers
-from pipeline.core.columns import CATEGORY
+from pipeline.core.column import CATEGORY
 from pipeline.core.settings import IngestSettings
 from pipeline.core.text import printable
 from pipeline.ingest.reader import PART, Remarks, categories

@@ -1,4 +1,4 @@
-"""Chooses the template: by the error on later jobs and the scalability series each candidate yields."""
+"""Chooses the template by its error on later jobs and by the scalability series it yields."""
 
 from typing import NamedTuple
 
@@ -12,14 +12,14 @@ from pipeline.core.group_settings import AUTO, DEFAULT_TEMPLATE, GroupSettings
 from pipeline.core.report import Report, Tally
 from pipeline.core.tables import TEMPLATES
 from pipeline.group.candidates import JobCodes, Template, candidates
-from pipeline.group.later_error import Past, later_error, past_of
+from pipeline.group.later_error import ComparedJobs, compared_jobs, later_error
 
 MIN_SIZES = 3
 _COLUMNS = {*TEMPLATE_COLUMNS, "site", "submit_s", "end_s", "requested_procs", "runtime_s", "is_lower_bound"}
 
 
-class Compared(NamedTuple):
-    """A template's figures; `error` and `score` are NaN where too few later jobs tell them."""
+class TemplateFigures(NamedTuple):
+    """The figures of one template; `error` and `score` are NaN where there are too few later jobs."""
 
     template: Template
     error: float
@@ -32,10 +32,10 @@ class Compared(NamedTuple):
 
 
 def choose_template(jobs: pa.Table, settings: GroupSettings, previous: str = "") -> tuple[pa.Table, Report]:
-    """TEMPLATES: the candidates compared over the unflagged jobs, with the one chosen, best score first.
+    """TEMPLATES: the candidates compared over the unflagged jobs, best score first, with the chosen one marked.
 
-    A template listed in the settings is chosen whatever the comparison says. `previous` is the run before's choice,
-    its columns joined by +; it stays unless another scores better by more than `keep_margin`.
+    A template listed in the settings is always chosen. `previous` is the choice of the previous run, its columns joined
+    by +; it is kept unless another template scores better by more than `keep_margin`.
     """
     needed = [name for name in jobs.column_names if name in _COLUMNS]
     kept = jobs.select(needed).filter(pc.is_null(jobs.column("flag")))
@@ -60,28 +60,28 @@ def with_chosen(settings: GroupSettings, templates: pa.Table) -> GroupSettings:
     return settings.model_copy(update={"template": tuple(chosen.split("+"))})
 
 
-def _compared(jobs: pa.Table, templates: tuple[Template, ...], settings: GroupSettings) -> list[Compared]:
-    """Every template's figures, the best score first, of equal ones that of fewest columns."""
-    past, codes = past_of(jobs), JobCodes(jobs)
+def _compared(jobs: pa.Table, templates: tuple[Template, ...], settings: GroupSettings) -> list[TemplateFigures]:
+    """The figures of every template in order of score; of equal scores the one with fewest columns first."""
+    scored, codes = compared_jobs(jobs), JobCodes(jobs)
     procs, work_s = job_procs(jobs), proc_seconds(jobs)
-    found = [_figures(one, past, codes.of(one), procs, work_s, settings) for one in templates]
+    found = [_figures(one, scored, codes.of(one), procs, work_s, settings) for one in templates]
     return sorted(found, key=lambda one: (np.nan_to_num(one.score, nan=np.inf), len(one.template), one.template))
 
 
 def _figures(
-    template: Template, past: Past, group: Ints, procs: Floats, work_s: Floats, settings: GroupSettings
-) -> Compared:
-    error, share, n_later = later_error(past, group[past.row])
+    template: Template, scored: ComparedJobs, group: Ints, procs: Floats, work_s: Floats, settings: GroupSettings
+) -> TemplateFigures:
+    error, share, n_later = later_error(scored, group[scored.row])
     n_groups, n_series, hours = _series(group, procs, work_s)
     whole = float(np.sort(work_s).sum()) / 3600
     score = error * (1 - settings.series_worth * hours / whole) if whole > 0 else error
     if n_later < settings.min_later_jobs:
         error = score = np.nan
-    return Compared(template, error, n_later, share, n_groups, n_series, hours, score)
+    return TemplateFigures(template, error, n_later, share, n_groups, n_series, hours, score)
 
 
 def _series(group: Ints, procs: Floats, work_s: Floats) -> tuple[int, int, float]:
-    """How many groups, how many of them on MIN_SIZES processor counts at least, and the processor-hours of those."""
+    """The number of groups, of groups on at least MIN_SIZES processor counts, and the processor-hours of the latter."""
     known = ~np.isnan(procs)
     n_groups = int(group.max(initial=-1)) + 1
     size = procs[known].astype(np.int64)
@@ -92,35 +92,35 @@ def _series(group: Ints, procs: Floats, work_s: Floats) -> tuple[int, int, float
 
 
 def _choice(
-    compared: list[Compared], default: Template, earlier: Template, settings: GroupSettings
+    compared: list[TemplateFigures], default: Template, earlier: Template, settings: GroupSettings
 ) -> tuple[Template, str]:
-    """The template chosen, and why."""
+    """The chosen template and the reason."""
     best = compared[0]
     kept = next((one for one in compared if one.template == earlier), None)
     if np.isnan(best.score):
-        least = f"fewer than {settings.min_later_jobs} later jobs tell templates apart"
+        reason = f"there are fewer than {settings.min_later_jobs} later jobs to compare templates on"
         chosen = earlier if kept else _by_memory(compared, default)
-        return chosen, f"{least}, and it was chosen before" if kept else f"{least}: the default"
+        return chosen, f"{reason}, so the previous choice stays" if kept else f"{reason}, so the default is used"
     if kept and kept is not best and kept.score <= best.score * (1 + settings.keep_margin):
-        return earlier, f"it was chosen before, and none scores better by more than {settings.keep_margin:.0%}"
+        return earlier, f"the previous run chose it, and none scores better by over {settings.keep_margin:.0%}"
     if kept and kept is not best:
         return best.template, f"it scores better than {'+'.join(earlier)} by more than {settings.keep_margin:.0%}"
-    return best.template, "of all templates it has the least error on later jobs, its series counted in"
+    return best.template, "it has the best score: the least error on later jobs, with a bonus for scalability series"
 
 
-def _by_memory(compared: list[Compared], default: Template) -> Template:
-    """The default with the reading of memory, as typed or per processor, under which the log falls into fewer groups.
+def _by_memory(compared: list[TemplateFigures], default: Template) -> Template:
+    """The default template with the memory column, as typed or per processor, that gives fewer groups.
 
-    A user who asks for the same at every size has one group under the reading that is right, and many under the other.
+    A user who requests the same memory at every size has one group under the right column and many under the other.
     """
     other = tuple("requested_mem_kib" if name == "requested_memory" else name for name in default)
     n_groups = {one.template: one.n_groups for one in compared}
     return other if n_groups.get(other, np.inf) < n_groups.get(default, np.inf) else default
 
 
-def _table(compared: list[Compared], chosen: Template, earlier: Template, why: str) -> pa.Table:
+def _table(compared: list[TemplateFigures], chosen: Template, earlier: Template, why: str) -> pa.Table:
     if chosen not in (one.template for one in compared):
-        compared = [Compared(chosen, np.nan, 0, np.nan, 0, 0, 0.0, np.nan), *compared]
+        compared = [TemplateFigures(chosen, np.nan, 0, np.nan, 0, 0, 0.0, np.nan), *compared]
     names = [one.template for one in compared]
     return TEMPLATES.build(
         template=["+".join(name) for name in names],

@@ -1,7 +1,7 @@
-"""Jobs alike (one user's, of one size and application) and how their runtimes lie, on the log scale.
+"""Groups of similar jobs (same user, size and application) and the distribution of their log runtimes.
 
-What is typical is read off the jobs that ran to their end or to their limit, or whose end the log does not tell; so
-failed and cancelled jobs are judged by it without moving it.
+The distribution is that of typical jobs: those that ran to their end or to their limit, or whose final state is
+unknown. Failed and cancelled jobs are compared with it but do not enter it.
 """
 
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from pipeline.core.compiled import entry_kernel, kernel
 Narrow = npt.NDArray[np.int32]
 
 LEAST_JOBS = 5
-"""Fewer jobs have no quartiles worth the name: nothing is computed of such a group."""
+"""A group of fewer typical jobs has no statistics: its quartiles would be too uncertain."""
 
 NORMAL_MAD = 1.4826
-"""A normal standard deviation over its median absolute deviation."""
+"""Standard deviation over median absolute deviation of a normal distribution."""
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
-    """Per job its group (-1: none); per group its jobs, those it is judged by, and their log runtimes (log s).
+class SimilarJobs:
+    """Per job its group (-1: none). Per group its jobs, its typical jobs, and quantiles of log runtime.
 
-    `log_sd` is the normal standard deviation with their median absolute deviation; NaN under LEAST_JOBS jobs.
+    `log_sd` is NORMAL_MAD times the median absolute deviation. Statistics are NaN below LEAST_JOBS typical jobs.
     """
 
     group: Narrow
@@ -38,12 +38,12 @@ class Alike:
     log_q75: Floats
 
 
-def find_alike(
+def find_similar_jobs(
     by_user: Ints, user_starts: Ints, runtime_s: Floats, procs: Floats, applications: Ints, is_typical: Bools
-) -> Alike:
-    """Groups of the jobs whose user, size and positive runtime are known; an application not known is one like another.
+) -> SimilarJobs:
+    """Groups of the jobs whose user, size and positive runtime are known; an unknown application is a value of its own.
 
-    `by_user` holds rows in order of user, `user_starts` where each user's begin (and the end).
+    `by_user` holds rows in order of user. `user_starts` holds where each user's rows start, and the end of the last.
     """
     group = np.full(len(runtime_s), -1, np.int32)
     n_groups = _group(by_user, user_starts, runtime_s, procs, applications, group)
@@ -52,12 +52,12 @@ def find_alike(
     n_typical = np.zeros(n_groups, np.int64)
     ends = np.cumsum(n_jobs)
     _describe(group, runtime_s, is_typical, ends, n_jobs, n_typical, shape)
-    return Alike(group, n_jobs, n_typical, shape[0], shape[1] * NORMAL_MAD, shape[2], shape[3])
+    return SimilarJobs(group, n_jobs, n_typical, shape[0], shape[1] * NORMAL_MAD, shape[2], shape[3])
 
 
 @kernel
 def _slot(table: Narrow, mask: int, procs: float, application: int, held: Any, rows: Any) -> Any:
-    """Where this size and application stand in an open-addressing table of groups, or may be put."""
+    """The place of this size and application in an open-addressing hash table, or the free place to insert them."""
     place = (np.int64(procs) * 0x9E3779B1 + application * 0x85EBCA6B) & mask
     while table[place] >= 0:
         row = rows[table[place]]
@@ -81,7 +81,7 @@ def _group(
     n_groups, held = 0, (procs, applications)
     for user in range(len(user_starts) - 1):
         begin, end = user_starts[user], user_starts[user + 1]
-        # The part of the table a user needs stays in the cache, and only that part is wiped.
+        # Each user uses and clears only as much of the table as needed, so that it stays in the cache.
         size = 2
         while size < 2 * (end - begin):
             size *= 2

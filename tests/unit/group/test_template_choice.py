@@ -10,7 +10,7 @@ from pipeline.core.group_settings import GroupSettings
 from pipeline.core.tables import JOBS
 from pipeline.group import assign_groups, choose_template, describe_groups, with_chosen
 from pipeline.group.candidates import candidates
-from pipeline.group.later_error import later_error, past_of
+from pipeline.group.later_error import compared_jobs, later_error
 from tests.rows import jobs_of
 
 AUTO = GroupSettings(min_later_jobs=20)
@@ -97,7 +97,7 @@ def test_the_error_by_hand() -> None:
         {"submit_s": 1000 * i, "start_s": None, "end_s": 1000 * i + 300, "runtime_s": t, "procs": 8 if i == 9 else 4}
         for i, t in enumerate(runtimes)
     ])  # fmt: skip
-    error, share, n_later = later_error(past_of(jobs), np.zeros(10, np.int64))
+    error, share, n_later = later_error(compared_jobs(jobs), np.zeros(10, np.int64))
     assert (error, share, n_later) == (pytest.approx(1 / 6), 1.0, 6)
 
 

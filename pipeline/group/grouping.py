@@ -19,7 +19,7 @@ Value = str | float | None
 
 
 def assign_groups(jobs: pa.Table, settings: GroupSettings) -> tuple[pa.Table, Report]:
-    """JOBS with `group_id` set for every unflagged job of which the log knows at least one template value.
+    """JOBS with `group_id` set for every unflagged job that has at least one template value.
 
     A group's id is a hash of site, template and values: the same group has the same id every night.
     """
@@ -63,8 +63,8 @@ def _empty_note(settings: GroupSettings, empty: tuple[str, ...]) -> tuple[str, .
         return ()
     left = [name for name in settings.columns if name not in empty]
     return (
-        f"this log never tells {', '.join(empty)}: groups are by {' and '.join(left) or 'nothing'} alone; "
-        "a template with a column it does tell, as requested_s or queue, may tell jobs apart better",
+        f"this log has no values for {', '.join(empty)}: groups are formed by {' and '.join(left) or 'nothing'} alone; "
+        "a template with a column that has values, such as requested_s or queue, may separate jobs better",
     )
 
 

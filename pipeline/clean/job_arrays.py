@@ -1,4 +1,4 @@
-"""One log as the arrays its screens read, each made once and only if a screen asks for it."""
+"""The jobs of a log as numpy arrays, each computed once, when a screen first needs it."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from pipeline.clean.alike import Alike, find_alike
+from pipeline.clean.similar_jobs import SimilarJobs, find_similar_jobs
 from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, job_procs, work_s
 from pipeline.core.local_time import EARLIEST_S, LATEST_S, offset_s
 from pipeline.core.settings import SiteSettings
@@ -20,8 +20,8 @@ WEEK_S = 7 * DAY_S
 
 
 @dataclass(frozen=True)
-class View:
-    """JOBS and the site; every array has one value a job, NaN (or -1 in codes) where the log does not say."""
+class JobArrays:
+    """JOBS and the site. Every array has one value per job, NaN (or -1 in codes) where the log has no value."""
 
     jobs: pa.Table
     site: SiteSettings
@@ -43,7 +43,7 @@ class View:
 
     @property
     def began_s(self) -> Floats:
-        """Start, or submit where no start is known; made anew, for few ask."""
+        """Start, or submit where no start is known; computed at each call, because few screens need it."""
         return np.where(np.isnan(self.start_s), self.submit_s, self.start_s)
 
     @cached_property
@@ -88,19 +88,19 @@ class View:
 
     @cached_property
     def states(self) -> tuple[Ints, list[str]]:
-        """Codes into the sorted words for how jobs ended, and the words."""
+        """Codes into the sorted names of final states, and the names."""
         return _few(*category_codes(self.jobs, "state"))
 
     @cached_property
     def is_typical(self) -> Bools:
-        """Jobs that ran to their end or limit, or whose end the log does not tell."""
+        """Jobs that ran to their end or limit, or whose final state is unknown."""
         return self.state_is("COMPLETED", "TIMEOUT", "DEADLINE") | (self.states[0] < 0)
 
     @cached_property
-    def alike(self) -> Alike:
-        """Jobs of one user, size and application, and how their runtimes lie."""
+    def similar(self) -> SimilarJobs:
+        """Groups of jobs of one user, size and application, with the distribution of their runtimes."""
         codes = self.applications[0]
-        return find_alike(self.by_user, self.user_starts, self.runtime_s, self.procs, codes, self.is_typical)
+        return find_similar_jobs(self.by_user, self.user_starts, self.runtime_s, self.procs, codes, self.is_typical)
 
     @cached_property
     def by_submit(self) -> Ints:
@@ -113,15 +113,15 @@ class View:
         """The same rows in order of user, then submit time."""
         return self.by_submit[np.argsort(narrow(self.users[0][self.by_submit]), kind="stable")]
 
-    def once(self, question: Hashable, answer: Callable[[], T]) -> T:
-        """What a screen asks of the whole log, answered at the first time and kept for the others that ask."""
-        if question not in self._answered:
-            self._answered[question] = answer()
-        found: T = self._answered[question]
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """The result of `compute` for this key, computed at the first call and kept for later calls."""
+        if key not in self._computed:
+            self._computed[key] = compute()
+        found: T = self._computed[key]
         return found
 
     @cached_property
-    def _answered(self) -> dict[Hashable, Any]:
+    def _computed(self) -> dict[Hashable, Any]:
         return {}
 
     @cached_property
@@ -131,36 +131,36 @@ class View:
 
     @cached_property
     def local_s(self) -> Ints:
-        """Submit time as the site's clock showed it, in s since 1970 of that clock; 0 where unknown."""
+        """Submit time in local time of the site, s since 1970 of its clock; 0 where unknown."""
         rows, local_s = self.by_submit, np.zeros(self.jobs.num_rows, np.int64)
         whole = self.submit_s[rows].astype(np.int64)
         local_s[rows] = whole + offset_s(whole, self.site.timezone)
         return local_s
 
     def forget(self, *names: str) -> None:
-        """Give the memory of these arrays back; whoever asks again pays again."""
+        """Release these arrays; they are computed again when needed."""
         for name in names:
             self.__dict__.pop(name, None)
 
     def state_is(self, *states: str) -> Bools:
         """Where the state is one of these."""
         codes, words = self.states
-        # The last place answers for code -1.
+        # The last element is for code -1.
         found: Bools = np.array([*(word in states for word in words), False])[codes]
         return found
 
 
 def narrow(codes: Ints) -> Ints:
-    """Codes in 16 bits if they fit: numpy sorts those in linear time."""
+    """Codes in 16 bits if they fit, because numpy sorts 16-bit integers in linear time."""
     return codes.astype(np.int16) if codes.max(initial=0) < 2**15 else codes
 
 
 def _few(codes: Ints, names: list[str]) -> tuple[Ints, list[str]]:
-    """Codes of few names need little room."""
+    """The same with codes of the smallest type."""
     return narrow(codes), names
 
 
 def _instants(jobs: pa.Table, name: str) -> Floats:
-    """An instant no cluster can have written is not known."""
+    """The instants of a column; NaN where they are unknown or outside 1970 to 2200."""
     instants = floats(jobs, name)
     return np.where((instants >= EARLIEST_S) & (instants < LATEST_S), instants, np.nan)

@@ -1,4 +1,4 @@
-"""What is said of a burst: its figures, its tier, and one sentence why it is listed."""
+"""The figures of a burst, its tier, and one sentence that says why it is listed."""
 
 import hashlib
 from collections.abc import Container
@@ -9,13 +9,13 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from pipeline.clean.view import DAY_S, View
+from pipeline.clean.job_arrays import DAY_S, JobArrays
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.clean_settings import CleanSettings, FlurrySettings
 from pipeline.core.text import printable
 
-TOLD_SHARE = 0.5
-"""Runtimes of fewer of a burst's jobs say nothing of the others."""
+MIN_KNOWN_SHARE = 0.5
+"""Share of a burst's jobs with a known runtime, below which the spread of runtimes is unknown."""
 
 
 class Tier(StrEnum):
@@ -36,7 +36,7 @@ class Screen(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """Rows of one user's jobs in order of submit, and how far ahead of everybody else they were (None: not asked)."""
+    """Rows of one user's jobs in order of submit, and their lead over all other users (None: not measured)."""
 
     screen: Screen
     rows: Ints
@@ -45,7 +45,7 @@ class Burst:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class BurstRow:
     """A row of BURSTS."""
 
     burst_id: str
@@ -68,20 +68,22 @@ class Told:
     why: str
 
 
-def tell(view: View, settings: CleanSettings, burst: Burst, rows: Ints, taken: Container[str]) -> Told:
-    """The figures of a burst's own rows (in order of submit, at least one), under an id not yet taken."""
-    user = view.users[1][view.users[0][rows[0]]]
-    first_s, last_s = int(view.submit_s[rows[0]]), int(view.submit_s[rows[-1]])
-    applications = view.applications[0][rows]
-    alike_procs = _alike(view.procs[rows])
+def describe_burst(
+    arrays: JobArrays, settings: CleanSettings, burst: Burst, rows: Ints, taken: Container[str]
+) -> BurstRow:
+    """The row of BURSTS for a burst's own jobs (at least one, in order of submit), with an id that is not `taken`."""
+    user = arrays.users[1][arrays.users[0][rows[0]]]
+    first_s, last_s = int(arrays.submit_s[rows[0]]), int(arrays.submit_s[rows[-1]])
+    applications = arrays.applications[0][rows]
+    alike_procs = _alike(arrays.procs[rows])
     alike_application = _alike(np.where(applications < 0, np.nan, applications))
-    spread = _spread(view.runtime_s[rows], settings.flurry.spread_floor_s)
-    short = _speaks_against(burst, alike_procs, alike_application, spread, settings.flurry)
-    quartiles = _quartiles(view.runtime_s[rows])
-    why = _begun(view, user, rows) + _why(burst, quartiles[2], spread)
-    return Told(
+    spread = _spread(arrays.runtime_s[rows], settings.flurry.spread_floor_s)
+    keep_reason = _reason_to_keep(burst, alike_procs, alike_application, spread, settings.flurry)
+    quartiles = _quartiles(arrays.runtime_s[rows])
+    why = _submitted(arrays, user, rows) + _why(burst, quartiles[2], spread)
+    return BurstRow(
         burst_id=_burst_id(burst.screen, user, first_s, taken),
-        tier=str(Tier.SUSPECT if short else Tier.REMOVE),
+        tier=str(Tier.SUSPECT if keep_reason else Tier.REMOVE),
         screen=str(burst.screen),
         user=user,
         n_jobs=len(rows),
@@ -96,8 +98,8 @@ def tell(view: View, settings: CleanSettings, burst: Burst, rows: Ints, taken: C
         runtime_s_q25=quartiles[0],
         runtime_s_median=quartiles[1],
         runtime_s_q75=quartiles[2],
-        proc_hours=float(view.proc_s[rows].sum() / 3600),
-        why=why + (f" Only suspected: {short}." if short else ""),
+        proc_hours=float(arrays.proc_s[rows].sum() / 3600),
+        why=why + (f" The jobs are kept: {keep_reason}." if keep_reason else ""),
     )
 
 
@@ -117,42 +119,42 @@ def _quartiles(runtimes_s: Floats) -> tuple[float | None, float | None, float | 
 def _spread(runtimes_s: Floats, floor_s: float) -> float | None:
     """75% over 25% quantile of the positive runtimes, at least `floor_s` each; None: too few of them are known."""
     known = runtimes_s[runtimes_s > 0]
-    if not len(known) or len(known) < TOLD_SHARE * len(runtimes_s):
+    if not len(known) or len(known) < MIN_KNOWN_SHARE * len(runtimes_s):
         return None
     low, high = np.quantile(np.maximum(known, floor_s), (0.25, 0.75)).tolist()
     return float(high / low)
 
 
-def _speaks_against(
+def _reason_to_keep(
     burst: Burst,
     alike_procs: float | None,
     alike_application: float | None,
     spread: float | None,
     limits: FlurrySettings,
 ) -> str:
-    """What speaks against setting the burst's jobs aside, in words; empty: nothing does."""
+    """The reason not to set the burst's jobs aside, in words; empty where there is none."""
     if burst.screen is Screen.PROBE and alike_application is None:
-        return "the log does not say what they ran, so that they may be work"
+        return "the log does not name their application, so they may be ordinary work"
     if burst.machine_weeks is None or burst.share is None:
         return ""
     if burst.screen is Screen.SLOW:
-        return f"more than {limits.slow_pace:g} times as fast as everybody else, but not faster"
-    # A size or a runtime that the jobs do not tell speaks neither for a burst nor against it.
+        return f"its rate is over {limits.slow_pace:g} times that of all others together, but not higher than theirs"
+    # An unknown size or runtime is evidence neither for a burst nor against it.
     unlike = alike_procs is not None and alike_procs < limits.remove_alike
     wide = spread is not None and spread > limits.remove_spread
-    against = {
-        f"{burst.machine_weeks:.2g} machine-weeks are under {limits.remove_weeks:g}": (
+    reasons = {
+        f"{burst.machine_weeks:.2g} machine-weeks are fewer than {limits.remove_weeks:g}": (
             burst.machine_weeks < limits.remove_weeks
         ),
-        f"a share of {burst.share:.0%} is under {limits.remove_share:.0%}": burst.share < limits.remove_share,
-        f"only {alike_procs or 0:.0%} of its jobs share a size, under {limits.remove_alike:.0%}": unlike,
-        f"its runtimes' quartiles lie a factor of {spread or 0:.3g} apart, over {limits.remove_spread:g}": wide,
+        f"its share of {burst.share:.0%} is below {limits.remove_share:.0%}": burst.share < limits.remove_share,
+        f"only {alike_procs or 0:.0%} of its jobs share a size, less than {limits.remove_alike:.0%}": unlike,
+        f"its runtimes' quartiles differ by a factor of {spread or 0:.3g}, more than {limits.remove_spread:g}": wide,
     }
-    return next((words for words, holds in against.items() if holds), "")
+    return next((words for words, holds in reasons.items() if holds), "")
 
 
 def _burst_id(screen: Screen, user: str, first_s: int, taken: Container[str]) -> str:
-    """Screen, and 8 hex digits over who and when: the same burst keeps its id as the log grows."""
+    """The screen and 8 hex digits of a hash of user and first submit, so that a burst keeps its id as the log grows."""
     for again in range(1_000_000):
         named = f"{screen}\0{user}\0{first_s}\0{again}".encode("utf-8", "surrogatepass")
         burst_id = f"{screen}-{hashlib.sha256(named).hexdigest()[:8]}"
@@ -161,9 +163,9 @@ def _burst_id(screen: Screen, user: str, first_s: int, taken: Container[str]) ->
     raise AssertionError("a million bursts of one user in one second")
 
 
-def _begun(view: View, user: str, rows: Ints) -> str:
-    first_s, last_s = view.submit_s[rows[0]], view.submit_s[rows[-1]]
-    since = datetime.fromtimestamp(int(first_s), ZoneInfo(view.site.timezone))
+def _submitted(arrays: JobArrays, user: str, rows: Ints) -> str:
+    first_s, last_s = arrays.submit_s[rows[0]], arrays.submit_s[rows[-1]]
+    since = datetime.fromtimestamp(int(first_s), ZoneInfo(arrays.site.timezone))
     days = (last_s - first_s) / DAY_S
     span = f"{days:.1f} days" if days >= 1 else f"{days * 24:.1f} hours"
     return f"{printable(user)} submitted {len(rows):,} jobs in {span} from {since:%Y-%m-%d %H:%M}"
@@ -171,8 +173,8 @@ def _begun(view: View, user: str, rows: Ints) -> str:
 
 def _why(burst: Burst, runtime_s_q75: float | None, spread: float | None) -> str:
     if burst.screen is Screen.PROBE:
-        return f", all through the log: three in four ran {runtime_s_q75 or 0:.0f} s or less."
+        return f", spread over the whole log; 75% of them ran {runtime_s_q75 or 0:.0f} s or less."
     if burst.screen is Screen.CRON:
-        return ", nearly all he submits, in one and the same hour of the day."
-    ahead = f": {burst.share:.0%} of all in that time, {burst.machine_weeks:.2g} machine-weeks ahead of everybody else."
-    return ahead + ("" if spread is None else f" Runtimes of half its jobs lie within a factor of {spread:.3g}.")
+        return ", nearly all of the user's jobs, always in the same hour of the day."
+    lead = f": {burst.share:.0%} of all jobs in that time, a lead of {burst.machine_weeks:.2g} machine-weeks."
+    return lead + ("" if spread is None else f" The quartiles of their runtimes differ by a factor of {spread:.3g}.")

@@ -1,19 +1,19 @@
-"""Every kind of planted record: the flag its own record earns (None: none), what it is, and the screen it is for."""
+"""The kinds of planted records: the flag that the record alone requires (None: none), its meaning, and its screen."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What cleaning should say of such a record, and one line for a person."""
+    """The expected flag of such a record, and its meaning in one line."""
 
     expected_flag: str | None
     meaning: str
     screen: str | None = None
-    """The flag a screen sets where the log holds enough jobs of that kind, or enough like it to tell."""
+    """The flag that a screen sets if the log holds enough jobs of that kind or similar ones."""
 
 
-KINDS = {
+PLANTED_KINDS = {
     # should be set aside
     "partial_execution": Kind("partial_execution", "a part of a checkpointed job, after its summary (status 2, 3, 4)"),
     "unfinished": Kind("unfinished", "running when the log ended: a start, no runtime, status -1"),

@@ -1,4 +1,4 @@
-"""Frozen dataclasses from plain values, as JSON holds them: types are checked, undeclared keys are left out."""
+"""Builds frozen dataclasses from parsed JSON: checks types and ignores undeclared keys."""
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -10,19 +10,20 @@ from pipeline.core.text import printable
 T = TypeVar("T")
 
 
-class Misfit(ValueError):  # noqa: N818  (the caller makes a sentence of it)
-    """A value of another type, or a missing one; the text says where it stands, and what was expected."""
+class FieldError(ValueError):
+    """A field whose value is missing or has the wrong type; the text names the field and the expected type."""
 
 
-def typed(kind: type[T], plain: Mapping[str, Any], where: str = "") -> T:
-    """A dataclass of the values by its field names, in depth; a list becomes a tuple. Misfit names the first that is
-    missing or of another type.
+def read_dataclass(kind: type[T], plain: Mapping[str, Any], where: str = "") -> T:
+    """The dataclass `kind`, filled from the values by field name, recursively; a list becomes a tuple.
+
+    Raises FieldError for the first field that is missing or has the wrong type.
     """
     hints, values = get_type_hints(kind), {}
     for field in fields(kind):  # type: ignore[arg-type]
         name = f"{where}.{field.name}" if where else field.name
         if field.name not in plain:
-            raise Misfit(f"{name}: a value is missing")
+            raise FieldError(f"{name}: a value is missing")
         values[field.name] = _value(hints[field.name], plain[field.name], name)
     return kind(**values)
 
@@ -30,7 +31,7 @@ def typed(kind: type[T], plain: Mapping[str, Any], where: str = "") -> T:
 def _value(hint: Any, value: Any, where: str) -> Any:
     origin, arguments = get_origin(hint), get_args(hint)
     if is_dataclass(hint) and isinstance(hint, type) and isinstance(value, Mapping):
-        return typed(hint, value, where)
+        return read_dataclass(hint, value, where)
     if origin is tuple and isinstance(value, list | tuple):
         return tuple(_value(arguments[0], one, f"{where}.{place}") for place, one in enumerate(value))
     if origin is dict and isinstance(value, Mapping):
@@ -39,10 +40,10 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         return value
     if isinstance(hint, type) and origin is None and not isinstance(value, bool) and isinstance(value, hint):
         return value
-    raise Misfit(f"{where}: {printable(repr(value), 60)} is no {_said(hint)}")
+    raise FieldError(f"{where}: {printable(repr(value), 60)} is not of type {_type_name(hint)}")
 
 
-def _said(hint: Any) -> str:
-    kinds = get_args(hint) if get_origin(hint) is UnionType else (hint,)
-    said = {str: "text", int: "whole number", type(None): "null", tuple: "list", dict: "object"}
-    return " or ".join(said.get(get_origin(kind) or kind, "object") for kind in kinds)
+def _type_name(hint: Any) -> str:
+    types = get_args(hint) if get_origin(hint) is UnionType else (hint,)
+    names = {str: "text", int: "whole number", type(None): "null", tuple: "list", dict: "object"}
+    return " or ".join(names.get(get_origin(one) or one, "object") for one in types)
