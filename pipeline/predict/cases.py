@@ -10,16 +10,16 @@ from pipeline.predict.curves import Curves
 from pipeline.predict.judgments import Case
 from pipeline.predict.next_run import next_runs
 from pipeline.predict.noise import median_variance
+from pipeline.predict.observed_series import ObservedSeries
 from pipeline.predict.rivals import rival_parallelism
 from pipeline.predict.runnable import NONE_FAVOURED, Favoured
-from pipeline.predict.seen import Seen
 
 MISSED_ERRORS = 3
 """Standard errors of the median beyond which the law is said to miss it."""
 
 
 def case_of(
-    fits: Curves, chosen: Curves, seen: Seen, rows: Ints, procs: Floats, observations: pa.Table,
+    fits: Curves, chosen: Curves, seen: ObservedSeries, rows: Ints, procs: Floats, observations: pa.Table,
     settings: PredictSettings, max_procs: int | None, procs_per_node: int | None = None,
     patterns: pa.Table | None = None,
 ) -> Case:  # fmt: skip

@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
+from pipeline.predict.observed_series import ObservedSeries
 from pipeline.predict.runnable import NONE_FAVOURED, Favoured, nearest
-from pipeline.predict.seen import Seen
 
 REACH = 2
 """A next run goes to this many times the largest size seen at most: what it costs grows with it."""
@@ -35,7 +35,7 @@ class NextRun:
 
 
 def next_runs(
-    seen: Seen,
+    seen: ObservedSeries,
     groups: Ints,
     max_procs: int | None,
     procs_per_node: int | None = None,
@@ -65,7 +65,7 @@ def next_runs(
     return NextRun(chosen, low_s, high_s, curve.log_bayes[groups])
 
 
-def _sizes(seen: Seen, group: int) -> Floats:
+def _sizes(seen: ObservedSeries, group: int) -> Floats:
     return seen.sizes.procs[seen.sizes.offsets[group] : seen.sizes.offsets[group + 1]]
 
 

@@ -15,7 +15,7 @@ from pipeline.predict.cases import case_of
 from pipeline.predict.curves import Curves
 from pipeline.predict.grid import prediction_grid
 from pipeline.predict.intervals import intervals, within_log, without_bound
-from pipeline.predict.seen import Seen
+from pipeline.predict.observed_series import ObservedSeries
 
 
 def predict(
@@ -39,7 +39,7 @@ def predict(
     sizes = _sizes_by_group(observations)
     max_procs = site.max_procs or max((int(grid[-1]) for grid in sizes.values()), default=1)
     rows, procs = prediction_grid(chosen, sizes, settings.reach, max_procs, at)
-    seen = Seen.of(chosen, observations, application or {}, settings)
+    seen = ObservedSeries.of(chosen, observations, application or {}, settings)
     curves, curve = chosen.take(rows), seen.curve(rows, procs)
     runtime_s = np.exp(curve.log_s[:, 2])
     machine = site.max_procs, site.procs_per_node
@@ -71,7 +71,7 @@ def groups_by_application(groups: pa.Table) -> dict[str, str]:
     return {group: f"{site}\n{name}" for group, site, name in zip(*columns, strict=True) if name is not None}
 
 
-def _speedup(seen: Seen, rows: Ints, runtime_s: Floats, is_alone: npt.NDArray[np.bool_]) -> Floats:
+def _speedup(seen: ObservedSeries, rows: Ints, runtime_s: Floats, is_alone: npt.NDArray[np.bool_]) -> Floats:
     """T(1)/T(n) of the average; unknown for a group of one size."""
     wanted = np.flatnonzero(~is_alone)
     groups, places = np.unique(rows[wanted], return_inverse=True)
@@ -81,7 +81,7 @@ def _speedup(seen: Seen, rows: Ints, runtime_s: Floats, is_alone: npt.NDArray[np
     return speedup
 
 
-def _methods(seen: Seen, chosen: Curves) -> npt.NDArray[np.object_]:
+def _methods(seen: ObservedSeries, chosen: Curves) -> npt.NDArray[np.object_]:
     cases = [chosen["n_points"] == 1, seen.kin.n_siblings() > 0]
     return np.select(cases, ["observed", "average+siblings"], "average").astype(object)
 
@@ -94,7 +94,7 @@ def _sizes_by_group(observations: pa.Table) -> dict[str, Ints]:
     return dict(zip(ids, np.split(procs[order], cuts), strict=True)) if ids else {}
 
 
-def _report(sizes: dict[str, Ints], table: pa.Table, seen: Seen) -> Report:
+def _report(sizes: dict[str, Ints], table: pa.Table, seen: ObservedSeries) -> Report:
     answered = len(table.column("group_id").unique())
     extrapolated = int(np.sum(table.column("is_extrapolated").to_numpy()))
     set_aside = {"no_prediction": Tally(len(sizes) - answered)} if answered < len(sizes) else {}

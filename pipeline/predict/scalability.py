@@ -12,7 +12,7 @@ from pipeline.core.tables import SCALABILITY
 from pipeline.predict.advice import judged
 from pipeline.predict.cases import case_of
 from pipeline.predict.curves import Curves
-from pipeline.predict.seen import Seen
+from pipeline.predict.observed_series import ObservedSeries
 from pipeline.predict.worth import worth_asking
 
 _COARSE = np.unique(np.geomspace(1, 2**20, 1200).astype(np.int64)).astype(np.float64)
@@ -40,7 +40,7 @@ def scalability(
     chosen = every.take(fits.column("is_chosen").to_numpy())
     rows = np.flatnonzero(chosen.law != "constant")
     scaling = chosen.take(rows)
-    seen = Seen.of(chosen, observations, application or {}, settings)
+    seen = ObservedSeries.of(chosen, observations, application or {}, settings)
     largest, working = scaling.largest_useful_procs(), working_set_procs(scaling)
     speedup = scaling.runtime_s(np.ones(len(scaling))) / scaling.runtime_s(np.fmax(working, 1.0))
     speedup = np.where(np.isnan(working), np.nan, speedup)

@@ -4,7 +4,7 @@ import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.predict.curves import Curves
-from pipeline.predict.seen import Seen
+from pipeline.predict.observed_series import ObservedSeries
 
 PER_DOUBLING = 8
 """Counts looked at per doubling: answers are whole counts at most 9% apart."""
@@ -13,7 +13,7 @@ NO_FASTER = 1.01
 """Runtimes within this many times the least count as least: nobody waits for the last per cent."""
 
 
-def worth_asking(seen: Seen, groups: Ints, scaling: Curves, reach: float, max_procs: int | None) -> dict[str, Floats]:
+def worth_asking(seen: ObservedSeries, groups: Ints, scaling: Curves, reach: float, max_procs: int | None) -> dict[str, Floats]:
     """Per group, by column of SCALABILITY: the count of least runtime, and the last of at least 80% and 50% efficiency.
 
     Looked for from 1 to `reach` times the largest size seen, on the machine. NaN where the answer lies beyond, as the

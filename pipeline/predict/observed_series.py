@@ -20,7 +20,7 @@ from pipeline.predict.sizes import FREEDOM, Sizes
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedSeries:
     """The sizes of every group, in the groups' order, with their kin; per group the log sd of a single run.
 
     `calibration` is what the log's held-out sizes called for (see calibration.py).
