@@ -1,7 +1,7 @@
 """Across problem sizes: a base size's series and a few points of another size predict the other size's runtimes.
 
 The thesis's way (Deshmeh 2013, 3.12 to 3.15, by the project's notes): one ratio, at the smallest common count. Beyond
-it: an average over curves that the base may turn into (moved.py) and over all shapes there are, as if the two sizes
+it: an average over curves that the base may turn into (rescaled_curves.py) and over all shapes there are, as if the two sizes
 were different applications; each counts by what the target's points say. The ratio stands beside it, for comparison.
 How much of that is believed, the guard of borrowing.py decides from the two series alone.
 """
@@ -16,7 +16,7 @@ from pipeline.core.screen_settings import AcrossSettings
 from pipeline.laws.shapes import shapes_up_to
 from pipeline.predict.average import QUANTILES
 from pipeline.predict.borrowing import borrows, guarded, own_runtime
-from pipeline.predict.moved import FREEDOM, base_log_runtime, misfit, moved_curves
+from pipeline.predict.rescaled_curves import FREEDOM, base_log_runtime, misfit, rescaled_curves
 from pipeline.predict.student_mixture import quantiles
 
 MIN_BASE_POINTS, MIN_TARGET_POINTS = 4, 2
@@ -106,22 +106,22 @@ def _one(pair: SizePair, procs: Floats, settings: AcrossSettings) -> Across:
     log_t, seen = np.log(pair.target_s), len(pair.target_procs)
     everywhere = np.concatenate([pair.target_procs, procs])
     ratio = ratio_at_common(pair, log_sd)
-    moved = moved_curves(pair.base_procs, pair.base_s, everywhere, seen, float(np.log(ratio)), log_sd)
+    rescaled = rescaled_curves(pair.base_procs, pair.base_s, everywhere, seen, float(np.log(ratio)), log_sd)
     x = everywhere / everywhere.min()
     shapes = shapes_up_to(int(np.ceil(np.log2(max(x.max(), 2.0)) - 1e-9)))
-    curves = np.concatenate([shapes.at(x), moved.log_shape])
-    is_moved = np.arange(len(curves)) >= len(shapes.prior)
-    variance = log_sd**2 + np.where(is_moved, settings.size_log_sd**2, 0.0)
+    curves = np.concatenate([shapes.at(x), rescaled.log_shape])
+    is_rescaled = np.arange(len(curves)) >= len(shapes.prior)
+    variance = log_sd**2 + np.where(is_rescaled, settings.size_log_sd**2, 0.0)
     prior = np.concatenate(
-        [np.log(shapes.prior) + np.log(1 - settings.same_prior), moved.log_prior + np.log(settings.same_prior)]
+        [np.log(shapes.prior) + np.log(1 - settings.same_prior), rescaled.log_prior + np.log(settings.same_prior)]
     )
     share, scale, spread = _posterior(prior, curves, log_t, variance)
-    same = float(share[is_moved].sum())
+    same = float(share[is_rescaled].sum())
     where = curves[:, seen:] + scale[:, None]
     kept = share > share.max() * 1e-5
     ends = quantiles(share[kept], where[kept], spread[kept], FREEDOM + seen - 1, QUANTILES)
     base = np.exp(base_log_runtime(pair.base_procs, pair.base_s, procs, log_sd))
-    theta = float(share[is_moved] @ moved.log_theta) / same if same else np.nan
+    theta = float(share[is_rescaled] @ rescaled.log_theta) / same if same else np.nan
     power = 1 + theta / np.log(ratio) if abs(np.log(ratio)) > 0.1 else np.nan
     own_s, centre = own_runtime(pair.target_procs, pair.target_s, procs), ends[2]
     published = np.log(own_s)

@@ -39,7 +39,7 @@ LEAST_PARALLEL = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class RescaledCurves:
     """g curves at m sizes: log runtime up to a scale, float64[g, m]; log prior, float64[g]; their theta, float64[g]."""
 
     log_shape: Floats
@@ -66,7 +66,7 @@ def base_log_runtime(base_procs: Floats, base_s: Floats, procs: Floats, log_sd: 
     return found
 
 
-def moved_curves(base_procs: Floats, base_s: Floats, procs: Floats, seen: int, log_rho: float, log_sd: float) -> Moved:
+def rescaled_curves(base_procs: Floats, base_s: Floats, procs: Floats, seen: int, log_rho: float, log_sd: float) -> RescaledCurves:
     """The curves at `procs`, of which the first `seen` are where the target ran; rho is target over base."""
     x = procs / base_procs[0]
     rest = np.exp(base_log_runtime(base_procs, base_s, procs, log_sd) - np.log(base_s[0])) - 1 / x
@@ -79,7 +79,7 @@ def moved_curves(base_procs: Floats, base_s: Floats, procs: Floats, seen: int, l
     prior = (-0.5 * ((falls - FALL) / FALL_SD) ** 2)[:, None] + log_prior
     flat = prior.ravel() - np.logaddexp.reduce(prior.ravel()) + np.log(1 - COMMON)
     common = np.log(1 / x + rest)[None, :]
-    return Moved(
+    return RescaledCurves(
         np.vstack([common, curves]), np.append(np.log(COMMON), flat), np.append(0.0, np.tile(log_theta, len(falls)))
     )
 
