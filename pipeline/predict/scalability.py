@@ -13,7 +13,7 @@ from pipeline.predict.advice import judged
 from pipeline.predict.cases import case_of
 from pipeline.predict.curves import Curves
 from pipeline.predict.observed_series import ObservedSeries
-from pipeline.predict.worth import worth_asking
+from pipeline.predict.recommended_procs import recommended_procs
 
 _COARSE = np.unique(np.geomspace(1, 2**20, 1200).astype(np.int64)).astype(np.float64)
 """Processor counts among which the working set is first looked for, 1.2% apart."""
@@ -33,7 +33,7 @@ def scalability(
 
     Largest useful allocation: 2A - 1 (low variance) or A + A sigma - sigma (high), null where the law never stops
     gaining. Processor working set: the whole n that maximises S(n)^2/n (Ghosal, Serazzi & Tripathi 1991), null where
-    it lies beyond 2^20. Both are the chosen law's; counts by efficiency and time are the model average's (worth.py).
+    it lies beyond 2^20. Both are the chosen law's; counts by efficiency and time are the model average's (recommended_procs.py).
     Runs advised keep to counts that PATTERNS, where given, favours.
     """
     every = Curves.of(fits)
@@ -57,7 +57,7 @@ def scalability(
         working_set_procs=working,
         working_set_speedup=speedup,
         working_set_efficiency=speedup / working,
-        **worth_asking(seen, rows, scaling, settings.reach, max_procs),
+        **recommended_procs(seen, rows, scaling, settings.reach, max_procs),
         reliability=reliability,
         advice=advice,
         run_id=[run_id] * len(scaling),

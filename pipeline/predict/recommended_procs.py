@@ -13,7 +13,7 @@ NO_FASTER = 1.01
 """Runtimes within this many times the least count as least: nobody waits for the last per cent."""
 
 
-def worth_asking(seen: ObservedSeries, groups: Ints, scaling: Curves, reach: float, max_procs: int | None) -> dict[str, Floats]:
+def recommended_procs(seen: ObservedSeries, groups: Ints, scaling: Curves, reach: float, max_procs: int | None) -> dict[str, Floats]:
     """Per group, by column of SCALABILITY: the count of least runtime, and the last of at least 80% and 50% efficiency.
 
     Looked for from 1 to `reach` times the largest size seen, on the machine. NaN where the answer lies beyond, as the
