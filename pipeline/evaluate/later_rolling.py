@@ -14,7 +14,7 @@ from pipeline.fit import find_patterns, fit, level, screen, unlevel
 from pipeline.group import assign_groups, choose_template, describe_groups, observe, with_chosen
 from pipeline.predict import groups_by_application, later, predict
 from pipeline.predict.cells import DAY_S, Cells
-from pipeline.predict.kernel import kernel_averages
+from pipeline.predict.kernel_average import kernel_averages
 from pipeline.predict.later import asked_of, cell_keys, places_of, with_law
 from pipeline.predict.later_rows import answers_at, believed_rows
 from pipeline.predict.later_windows import Past, Window, cells_asked, past_cuts, step_days, windows_at

@@ -6,7 +6,7 @@ import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.predict.cells import Atoms, Cells, ranges
-from pipeline.predict.kernel import MOST_RUNS, kernel_averages
+from pipeline.predict.kernel_average import MOST_RUNS, kernel_averages
 from pipeline.predict.mixtures import Mixtures
 
 OWN_RUNS, SUMMARY_RUNS, OTHER_RUNS = 400, 60, 9

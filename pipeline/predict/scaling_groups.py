@@ -7,7 +7,7 @@ import numpy as np
 from pipeline.core.arrays import Bools, Floats
 from pipeline.predict.cells import Cells
 from pipeline.predict.curves import Curves
-from pipeline.predict.kernel import MOST_RUNS
+from pipeline.predict.kernel_average import MOST_RUNS
 from pipeline.predict.mixtures import Mixtures
 from pipeline.predict.predictive import OWN_RUNS
 
