@@ -12,8 +12,8 @@ from scipy.special import stdtrit
 from pipeline.core.arrays import Floats, Ints, category_codes, floats
 from pipeline.core.settings import PredictSettings
 from pipeline.predict.average import QUANTILES, Averaged, average
-from pipeline.predict.calibration import Calibration, calibrated
 from pipeline.predict.curves import Curves
+from pipeline.predict.interval_calibration import Calibration, calibrated
 from pipeline.predict.noise import has_noise, log_wide_sd, median_variance, repeats, run_log_sd
 from pipeline.predict.siblings import Kin
 from pipeline.predict.sizes import FREEDOM, Sizes
@@ -23,7 +23,7 @@ from pipeline.predict.sizes import FREEDOM, Sizes
 class ObservedSeries:
     """The sizes of every group, in the groups' order, with their kin; per group the log sd of a single run.
 
-    `calibration` is what the log's held-out sizes called for (see calibration.py).
+    `calibration` is what the log's held-out sizes called for (see interval_calibration.py).
     """
 
     sizes: Sizes

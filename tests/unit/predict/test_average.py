@@ -10,7 +10,7 @@ from pipeline.core.arrays import Floats
 from pipeline.predict.average import QUANTILES, average
 from pipeline.predict.bma_grid import shape_grid
 from pipeline.predict.bma_kernel import JUMP_LOG_SD, JUMP_ODDS
-from pipeline.predict.calibration import DEFAULT_STRETCH, DRIFTS, OWN_SERIES, Calibration, calibrated
+from pipeline.predict.interval_calibration import DEFAULT_STRETCH, DRIFTS, OWN_SERIES, Calibration, calibrated
 from pipeline.predict.noise import log_wide_sd, median_variance, run_log_sd
 from pipeline.predict.siblings import Kin
 from pipeline.predict.sizes import FREEDOM, Sizes
