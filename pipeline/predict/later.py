@@ -13,8 +13,8 @@ from pipeline.predict.curves import Curves
 from pipeline.predict.later_levels import later_coverage
 from pipeline.predict.later_rows import answers_at, believed_rows
 from pipeline.predict.later_windows import Past, Window, past_cuts, windows_at
-from pipeline.predict.later_words import note_if_none, reliability_words
 from pipeline.predict.predictive import Asked
+from pipeline.predict.reliability_text import note_if_none, reliability_texts
 from pipeline.predict.scaling_groups import scaling_groups
 from pipeline.predict.track_record import MIN_WINDOWS, Record
 
@@ -94,7 +94,7 @@ def _table(
 ) -> pa.Table:  # fmt: skip
     runtime_s = np.exp(log_s)
     until_s = cells.now_s + min(settings.horizon_days, HOLDS_DAYS) * DAY_S
-    words, advice = reliability_words(predictions, believed, record, asked, half_iqr)
+    words, advice = reliability_texts(predictions, believed, record, asked, half_iqr)
     answered = scales[asked.group]
     old = {name: predictions.column(name) for name in predictions.column_names}
     speedup = _speedup(predictions, asked, log_s[:, 2], answered)

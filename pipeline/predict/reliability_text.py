@@ -24,7 +24,7 @@ _MEANING = {
 }
 
 
-def reliability_words(
+def reliability_texts(
     predictions: pa.Table, believed: Bools, record: Record, asked: Asked, half_iqr: Floats
 ) -> tuple[list[str], list[str | None]]:
     """Per row `ok`, or the codes that speak against it with what its record lacks; and a sentence."""
