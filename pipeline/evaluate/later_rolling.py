@@ -17,7 +17,7 @@ from pipeline.predict.cells import DAY_S, Cells
 from pipeline.predict.kernel_average import kernel_averages
 from pipeline.predict.later import asked_of, cell_keys, places_of, with_law
 from pipeline.predict.later_rows import answers_at, believed_rows
-from pipeline.predict.later_windows import Past, Window, cells_asked, past_cuts, step_days, windows_at
+from pipeline.predict.later_windows import PastWindows, Window, cells_asked, past_cuts, step_days, windows_at
 from pipeline.predict.track_record import MIN_WINDOWS, Record
 
 REFIT_DAYS = 60.0
@@ -134,7 +134,7 @@ def _segment(fitted: Fitted, settings: PredictSettings, end_s: float) -> list[Sc
 
 def _scored(fitted: Fitted, settings: PredictSettings, windows: Sequence[Window], window: Window) -> Scored:
     cells, cut_s = fitted.cells, window.cut_s
-    past = Past.of(windows, cells, cut_s, settings.past_windows)
+    past = PastWindows.of(windows, cells, cut_s, settings.past_windows)
     rows = np.append(window.cell, _beside(cells, fitted.scales, window.cell, cut_s))
     asked = cells_asked(cells, fitted.level, rows, cut_s)
     answers = answers_at(cells, fitted.level, asked, cut_s, past, settings)

@@ -12,7 +12,7 @@ from pipeline.predict.cells import DAY_S, Cells
 from pipeline.predict.curves import Curves
 from pipeline.predict.later_levels import later_coverage
 from pipeline.predict.later_rows import answers_at, believed_rows
-from pipeline.predict.later_windows import Past, Window, past_cuts, windows_at
+from pipeline.predict.later_windows import PastWindows, Window, past_cuts, windows_at
 from pipeline.predict.predictive import Asked
 from pipeline.predict.reliability_text import note_if_none, reliability_texts
 from pipeline.predict.scaling_groups import scaling_groups
@@ -40,7 +40,7 @@ def later(
         return predictions, Report("later", "prediction", whole, whole).check()
     asked, level, scales = asked_of(predictions, cells, fits)
     windows = windows_at(cells, level, settings, past_cuts(cells, cells.now_s, settings))
-    past = Past.of(windows, cells, cells.now_s, settings.past_windows)
+    past = PastWindows.of(windows, cells, cells.now_s, settings.past_windows)
     answers = answers_at(cells, level, asked, cells.now_s, past, settings)
     log_s = with_law(answers.log_s, predictions, scales[asked.group] & (asked.cell < 0))
     record = Record.of(past, len(cells), settings.horizon_days)
@@ -119,7 +119,7 @@ def _speedup(predictions: pa.Table, asked: Asked, log_s: Floats, answered: Bools
 
 
 def _facts(
-    past: Past, windows: list[Window], cells: Cells, scales: Bools, table: pa.Table, settings: PredictSettings
+    past: PastWindows, windows: list[Window], cells: Cells, scales: Bools, table: pa.Table, settings: PredictSettings
 ) -> dict[str, Fact]:
     held = [None if np.isnan(share) else share for share in later_coverage(windows, cells, cells.now_s, settings)]
     words = table.column("reliability").cast(pa.string())

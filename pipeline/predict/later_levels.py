@@ -7,7 +7,7 @@ import numpy as np
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.settings import PredictSettings
 from pipeline.predict.cells import Cells
-from pipeline.predict.later_windows import Past, Window
+from pipeline.predict.later_windows import PastWindows, Window
 
 CLASS_ENDS = np.array([0.15, 0.4, 0.8, 1.3])
 """Half interquartile ranges (log s) that part classes of spread."""
@@ -18,7 +18,7 @@ DEFAULTS = {1.0: (0.023, 0.10, 0.924, 0.982), 7.0: (0.021, 0.094, 0.926, 0.983),
 """Shares without a past, by days ahead; chosen on other logs' middle thirds."""
 
 MIN_WINDOWS = 4
-"""Past windows, for a log to say how often its intervals held."""
+"""PastWindows windows, for a log to say how often its intervals held."""
 
 BLOCKS = 8
 """Parts of the newer half of the past windows, each with a calibration of its own."""
@@ -36,7 +36,7 @@ def spread_class(half_iqr: Floats, is_seen: Bools) -> Ints:
     return np.where(is_seen, np.searchsorted(CLASS_ENDS, half_iqr), N_CLASSES - 1).astype(np.int64)
 
 
-def calibrated_shares(past: Past, horizon_days: float) -> Floats:
+def calibrated_shares(past: PastWindows, horizon_days: float) -> Floats:
     """Shares [class, end] in place of 2.5%, 10%, 90%, 97.5%: those that past jobs of the class lay below so often."""
     nearest = min(DEFAULTS, key=lambda days: abs(np.log(days / horizon_days)))
     pool = np.array(DEFAULTS[nearest])
@@ -67,7 +67,7 @@ def _inside(
     windows: Sequence[Window], block: Sequence[Window], cells: Cells, now_s: float, settings: PredictSettings
 ) -> Bools:
     """Whether each job [80% and 95%, job] of a block of windows lies inside, as calibrated when the block began."""
-    then = Past.of(windows, cells, block[0].cut_s, settings.past_windows)
+    then = PastWindows.of(windows, cells, block[0].cut_s, settings.past_windows)
     every = calibrated_shares(then, settings.horizon_days)
     found = []
     for window in block:

@@ -8,7 +8,7 @@ from pipeline.core.arrays import Bools, Floats
 from pipeline.core.settings import PredictSettings
 from pipeline.predict.cells import Cells
 from pipeline.predict.later_levels import calibrated_shares, spread_class
-from pipeline.predict.later_windows import Past, half_iqr
+from pipeline.predict.later_windows import PastWindows, half_iqr
 from pipeline.predict.predictive import Asked, predictive
 from pipeline.predict.track_record import Record
 
@@ -26,7 +26,7 @@ class Answers:
 
 
 def answers_at(
-    cells: Cells, level: Floats, asked: Asked, now_s: float, past: Past, settings: PredictSettings
+    cells: Cells, level: Floats, asked: Asked, now_s: float, past: PastWindows, settings: PredictSettings
 ) -> Answers:
     """What is published at `now_s` for each row asked: ends are the shares that past windows call for."""
     shares = calibrated_shares(past, settings.horizon_days)

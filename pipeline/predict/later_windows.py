@@ -1,4 +1,4 @@
-"""Past windows: what would have been predicted at earlier times, and what the jobs submitted after them took."""
+"""PastWindows windows: what would have been predicted at earlier times, and what the jobs submitted after them took."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PastWindows:
     """Windows as known at a time, the oldest first. Per job: its row, and the share of the distribution below it.
 
     Per row (a cell in a window): the cell, the window's age in days, jobs, the distribution's half interquartile range

@@ -6,7 +6,7 @@ import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.predict.later_levels import N_CLASSES, spread_class
-from pipeline.predict.later_windows import Past
+from pipeline.predict.later_windows import PastWindows
 
 DECAY = 0.85
 """What a window weighs beside the next later one of its cell."""
@@ -30,7 +30,7 @@ class Record:
     by_class: Floats
 
     @classmethod
-    def of(cls, past: Past, n_cells: int, horizon_days: float) -> "Record":
+    def of(cls, past: PastWindows, n_cells: int, horizon_days: float) -> "Record":
         """From past windows that do not overlap; a cell's latest window weighs most."""
         apart = _apart(past.age_days, horizon_days)
         order = np.lexsort((past.age_days, past.cell))
@@ -72,7 +72,7 @@ def _apart(age_days: Floats, horizon_days: float) -> Bools:
     return found
 
 
-def _by_class(past: Past) -> Floats:
+def _by_class(past: PastWindows) -> Floats:
     """Share of hits in each class of spread, every cell one voice; one more miss and one more cell than there are."""
     of, cell = spread_class(past.half_iqr, past.is_seen), past.cell
     voices = 1.0 / np.bincount(cell)[cell] if cell.size else np.empty(0)
