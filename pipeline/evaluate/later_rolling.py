@@ -15,9 +15,9 @@ from pipeline.group import assign_groups, choose_template, describe_groups, obse
 from pipeline.predict import groups_by_application, later, predict
 from pipeline.predict.cells import DAY_S, Cells
 from pipeline.predict.kernel_average import kernel_averages
-from pipeline.predict.later import asked_of, cell_keys, places_of, with_law
+from pipeline.predict.later import cell_keys, places_of, target_rows, with_law
 from pipeline.predict.later_rows import answers_at, believed_rows
-from pipeline.predict.later_windows import PastWindows, Window, cells_asked, past_cuts, step_days, windows_at
+from pipeline.predict.later_windows import PastWindows, Window, past_cuts, step_days, target_cells, windows_at
 from pipeline.predict.track_record import MIN_WINDOWS, Record
 
 REFIT_DAYS = 60.0
@@ -83,14 +83,14 @@ def fitted_at(jobs: pa.Table, settings: RunSettings, at_s: float, previous: str 
     known = grouped.filter(pa.array(_ends(grouped) <= at_s))
     laws, fits = _laws(known, chosen)
     before, cells = Cells.of(known, at_s), Cells.of(grouped, at_s)
-    asked, _, scaling = asked_of(laws, before, fits)
+    targets, _, scaling = target_rows(laws, before, fits)
     code = {name: place for place, name in enumerate(cells.group_id)}
     of_known = np.array([code[name] for name in before.group_id], np.int64)
     scales = np.zeros(len(cells.group_id), bool)
     scales[of_known] = scaling
-    of_row = of_known[asked.group]
-    level = _levels(cells, scales, of_row, asked.procs, asked.level)
-    return Fitted(at_s, "+".join(chosen.group.columns), cells, level, scales, laws, cell_keys(of_row, asked.procs))
+    of_row = of_known[targets.group]
+    level = _levels(cells, scales, of_row, targets.procs, targets.level)
+    return Fitted(at_s, "+".join(chosen.group.columns), cells, level, scales, laws, cell_keys(of_row, targets.procs))
 
 
 def _known(jobs: pa.Table, settings: RunSettings, at_s: float, previous: str) -> tuple[pa.Table, RunSettings]:
@@ -136,26 +136,26 @@ def _scored(fitted: Fitted, settings: PredictSettings, windows: Sequence[Window]
     cells, cut_s = fitted.cells, window.cut_s
     past = PastWindows.of(windows, cells, cut_s, settings.past_windows)
     rows = np.append(window.cell, _beside(cells, fitted.scales, window.cell, cut_s))
-    asked = cells_asked(cells, fitted.level, rows, cut_s)
-    answers = answers_at(cells, fitted.level, asked, cut_s, past, settings)
-    place = places_of(fitted.law_keys, cell_keys(asked.group, asked.procs))
-    is_law = fitted.scales[asked.group] & (asked.cell < 0)
+    targets = target_cells(cells, fitted.level, rows, cut_s)
+    answers = answers_at(cells, fitted.level, targets, cut_s, past, settings)
+    place = places_of(fitted.law_keys, cell_keys(targets.group, targets.procs))
+    is_law = fitted.scales[targets.group] & (targets.cell < 0)
     log_s = with_law(answers.log_s, fitted.laws.take(pa.array(np.maximum(place, 0))), is_law & (place >= 0))
     record = Record.of(past, len(cells), settings.horizon_days)
     codes = fitted.laws.column("reliability").cast(pa.string())
     sound = pc.equal(codes, "ok").to_numpy(zero_copy_only=False)[np.maximum(place, 0)] & (place >= 0)
-    believed = believed_rows(record, asked, answers.half_iqr, fitted.scales, sound)
-    near = np.where(record.windows(asked.cell) >= MIN_WINDOWS, record.share(asked.cell, answers.half_iqr), np.nan)
-    is_published = (asked.cell >= 0) | np.where(is_law, place >= 0, _in_reach(cells, asked.group, asked.procs, cut_s,
-                                                                            settings.reach))  # fmt: skip
+    believed = believed_rows(record, targets, answers.half_iqr, fitted.scales, sound)
+    near = np.where(record.windows(targets.cell) >= MIN_WINDOWS, record.share(targets.cell, answers.half_iqr), np.nan)
+    in_reach = _in_reach(cells, targets.group, targets.procs, cut_s, settings.reach)
+    is_published = (targets.cell >= 0) | np.where(is_law, place >= 0, in_reach)
     kept = is_published[window.row]
     row, run = window.row[kept], window.run[kept]
     none, no_law = np.zeros(len(cells)), np.zeros(rows.size)
-    kernel_s = np.exp(kernel_averages(cells, none, asked.group, asked.procs, no_law, cut_s))
+    kernel_s = np.exp(kernel_averages(cells, none, targets.group, targets.procs, no_law, cut_s))
     columns = dict(zip(("runtime_s_lo95", "runtime_s_lo80", "runtime_s", "runtime_s_hi80", "runtime_s_hi95"),
                        np.exp(log_s).T, strict=True))  # fmt: skip
     numbers = {name: values[row] for name, values in (columns | {"near_share": near}).items()}
-    return Scored(np.exp(cells.log_s[run]), numbers, believed[row], (asked.cell >= 0)[row], kernel_s[row])
+    return Scored(np.exp(cells.log_s[run]), numbers, believed[row], (targets.cell >= 0)[row], kernel_s[row])
 
 
 def _beside(cells: Cells, scales: Bools, wanted: Ints, cut_s: float) -> Ints:

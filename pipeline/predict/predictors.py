@@ -24,8 +24,8 @@ def _median(asked: Asked, application: Ints) -> Floats:
     freedom, spread = repeats(asked.offsets, asked.n_runs), pooled_log_sd(asked.offsets, asked.n_runs, asked.log_sd)
     run_sd = run_log_sd(freedom, spread, log_wide_sd(freedom, spread, settings.run_log_sd))
     columns = (asked.offsets, asked.procs, asked.runtime_s, asked.n_runs, np.ones(asked.procs.size))
-    seen = ObservedSeries.build(*columns, run_sd, application, settings)
-    return np.exp(seen.curve(asked.target_series, asked.target_procs).log_s[:, 2])
+    observed = ObservedSeries.build(*columns, run_sd, application, settings)
+    return np.exp(observed.curve(asked.target_series, asked.target_procs).log_s[:, 2])
 
 
 PREDICTORS: dict[str, Predictor] = {

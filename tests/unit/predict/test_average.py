@@ -142,7 +142,7 @@ def test_a_series_does_not_inform_itself() -> None:
 
 
 def test_posteriors_sum_to_one_and_favour_the_truth() -> None:
-    weights = Kin.of(sizes_of({2**k: 2.0**-k for k in range(8)}, noise=1e-4, drift=1e-4), np.array([0])).told
+    weights = Kin.of(sizes_of({2**k: 2.0**-k for k in range(8)}, noise=1e-4, drift=1e-4), np.array([0])).posterior_sums
     grid = shape_grid()
     assert weights.sum() == pytest.approx(1)
     assert weights[0, grid.family == grid.families.index("constant")].sum() < 1e-6
