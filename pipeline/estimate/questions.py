@@ -112,7 +112,7 @@ def _remembered(state: State, jobs: Jobs) -> tuple[Ints, Ints, Bools, Floats, Fl
 def usual_procs(state: State, questions: History) -> Floats:
     """Per question the processors of its submitter's last submit, else the median of all jobs remembered; else one."""
     who = recoded(questions, state.names).codes["who"]
-    known = np.where(who >= 0, state.sittings.procs[who], np.nan)
+    known = np.where(who >= 0, state.last_submits.procs[who], np.nan)
     usual = float(median(state.jobs.procs)) if len(state.jobs.procs) else 1.0
     return np.where(np.isnan(known), max(np.floor(usual), 1.0), known)
 

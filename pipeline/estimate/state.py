@@ -13,7 +13,7 @@ from pipeline.estimate.alike_kernel import Memory
 from pipeline.estimate.blend import Beliefs, beliefs
 from pipeline.estimate.chains import Chain, no_chain
 from pipeline.estimate.keys import Keys, grown, no_keys
-from pipeline.estimate.sittings import Sittings, no_sittings
+from pipeline.estimate.submit_sessions import LastSubmits, no_submits
 from pipeline.estimate.submits import Events, Jobs, part
 from pipeline.estimate.trees import Forest, no_forest
 
@@ -69,7 +69,7 @@ class State:
     progress: Ints
     """Per job: QUEUED, RUNNING or OVER."""
     outputs: Outputs
-    sittings: Sittings
+    last_submits: LastSubmits
     memories: dict[str, Memory]
     chain: Chain
     submitters: features.Submitters
@@ -94,7 +94,7 @@ def no_state(memories: Sequence[str], first_log: Floats, first_rungs: Floats, n_
     return State(
         names={name: {} for name in NAMED}, requests=no_keys(), kind_keys=no_keys(),
         jobs=no_jobs(), ids=[], progress=none, outputs=no_outputs(0, n_seen, len(first_log), n_quantiles),
-        sittings=no_sittings(), memories={name: alike.no_memory() for name in memories}, chain=no_chain(),
+        last_submits=no_submits(), memories={name: alike.no_memory() for name in memories}, chain=no_chain(),
         submitters=features.no_submitters(), kinds=kinds.no_kinds(), beliefs=beliefs(first_log),
         quick_beliefs=beliefs(first_log), advantage=no_advantage(),
         forest=no_forest(), rungs=first_rungs.copy(), record=Record(np.empty(0), np.empty((0, n_quantiles))),
@@ -135,7 +135,7 @@ def with_rows(state: State, requests: Keys, kind_keys: Keys, chain: Chain) -> St
         requests=requests,
         kind_keys=kind_keys,
         chain=chain,
-        sittings=Sittings(*(grown(column, n_who) for column in state.sittings)),
+        last_submits=LastSubmits(*(grown(column, n_who) for column in state.last_submits)),
         memories={name: alike.with_keys(own, n_who, len(requests)) for name, own in state.memories.items()},
         submitters=state.submitters._replace(state=grown(state.submitters.state, n_who)),
         kinds=held._replace(
@@ -179,7 +179,7 @@ def compacted(state: State, n_entries: int) -> State:
         progress=state.progress[kept],
         outputs=Outputs(*(column[kept] for column in state.outputs)),
         forest=state.forest._replace(window=number[state.forest.window]),
-        chain=chains.compacted(state.chain, n_entries, state.sittings.session),
+        chain=chains.compacted(state.chain, n_entries, state.last_submits.session),
     )
 
 

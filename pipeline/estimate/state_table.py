@@ -20,8 +20,8 @@ from pipeline.estimate.features import Submitters
 from pipeline.estimate.held_settings import AGAIN, checked_settings, held_settings
 from pipeline.estimate.keys import Keys
 from pipeline.estimate.kinds import Kinds
-from pipeline.estimate.sittings import Sittings
 from pipeline.estimate.state import NAMED, OVER, Outputs, Over, Record, State, needed_outputs, no_outputs
+from pipeline.estimate.submit_sessions import LastSubmits
 from pipeline.estimate.submits import Jobs, derived
 from pipeline.estimate.trees import Forest
 
@@ -106,7 +106,7 @@ def arrays_of(state: State) -> dict[str, Array]:
         for name, column in state.outputs._asdict().items()
     }
     parts: dict[str, Any] = {
-        "requests": state.requests, "kind_keys": state.kind_keys, "jobs": state.jobs, "sittings": state.sittings,
+        "requests": state.requests, "kind_keys": state.kind_keys, "jobs": state.jobs, "sittings": state.last_submits,
         "chain.keys": state.chain.keys, "submitters": state.submitters,
         "kinds": state.kinds, "beliefs": state.beliefs, "quick_beliefs": state.quick_beliefs,
         "advantage": state.advantage, "record": state.record, "over": state.over,
@@ -136,7 +136,7 @@ def state_of(arrays: Mapping[str, Array], *, goes_on: bool = True) -> State:
         names={name: {text: code for code, text in enumerate(arrays[f"names.{name}"])} for name in NAMED},
         requests=_part(Keys, arrays, "requests"), kind_keys=_part(Keys, arrays, "kind_keys"), jobs=jobs,
         ids=_ids(arrays) if goes_on else [], progress=arrays["progress"], outputs=_outputs(arrays, goes_on=goes_on),
-        sittings=_part(Sittings, arrays, "sittings"),
+        last_submits=_part(LastSubmits, arrays, "sittings"),
         memories={name: _part(Memory, arrays, f"memories.{name}") for name in memories}, chain=_chain(arrays),
         submitters=_part(Submitters, arrays, "submitters"), kinds=_part(Kinds, arrays, "kinds"),
         beliefs=_part(Beliefs, arrays, "beliefs"), quick_beliefs=_part(Beliefs, arrays, "quick_beliefs"),

@@ -21,7 +21,6 @@ from pipeline.estimate.history import History
 from pipeline.estimate.keys import mixed, numbers, with_new
 from pipeline.estimate.records import LATE, fates_of, over_by
 from pipeline.estimate.score import QUANTILES
-from pipeline.estimate.sittings import with_sittings
 from pipeline.estimate.state import (
     NAMED,
     OVER,
@@ -36,6 +35,7 @@ from pipeline.estimate.state import (
     progressed,
     with_rows,
 )
+from pipeline.estimate.submit_sessions import with_sessions
 from pipeline.estimate.submits import Events, Jobs, events_of, jobs_of, joined
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def estimate(state: State, questions: History, settings: ForecastSettings) -> Fl
     """(jobs, 6) quantiles, s, of jobs submitted at or after the state's time; each is answered by itself."""
     jobs = jobs_of(recoded(questions, state.names))
     jobs = jobs._replace(request=numbers(state.requests, _request_digests(jobs)))
-    jobs = with_sittings(jobs, state.sittings, state.n_submits, _gaps_s(settings), registers=False)
+    jobs = with_sessions(jobs, state.last_submits, state.n_submits, _gaps_s(settings), registers=False)
     n, none = len(jobs.who), np.empty(0, np.int64)
     nothing = np.zeros(n + 1, np.int64)
     known_s = np.minimum(jobs.submit_s, max(state.as_of_s, 0.0)) if np.isfinite(state.as_of_s) else jobs.submit_s
@@ -191,7 +191,7 @@ def _extended(
     jobs = jobs._replace(request=numbers(requests, _request_digests(jobs)))
     kind_keys = with_new(state.kind_keys, kinds.digests_of(jobs))
     state = with_rows(state, requests, kind_keys, state.chain)
-    jobs = with_sittings(jobs, state.sittings, state.n_submits, _gaps_s(settings), registers=True)
+    jobs = with_sessions(jobs, state.last_submits, state.n_submits, _gaps_s(settings), registers=True)
     past = joined(state.jobs, jobs)
     progress = np.concatenate([state.progress, np.full(len(ids), QUEUED, np.int64)])
     events = events_of(past, first, history.known_s, until_s, progress == OVER, progress >= RUNNING)
