@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints, median
-from pipeline.estimate import features, kinds
+from pipeline.estimate import job_classes, submitter_features
 from pipeline.estimate.advantage import Pair, favour
 from pipeline.estimate.alike import alike_at
 from pipeline.estimate.blend import Answers, Pace, blend
@@ -46,7 +46,7 @@ INNER_SHARES = np.array([0.1, 0.25, 0.5, 0.75, 0.9])
 SHARES = np.array(sorted({*INNER_SHARES.tolist(), *RUNGS}))
 HALF = np.array([0.5])
 
-N_SEEN = features.N_FEATURES + len(INNER_SHARES) + 1 + len(VARIANTS) + 3 + kinds.N_FEATURES
+N_SEEN = submitter_features.N_FEATURES + len(INNER_SHARES) + 1 + len(VARIANTS) + 3 + job_classes.N_FEATURES
 
 QUESTIONS = (
     Question(CROWD, CROWD + 1, 200, QUANTILE, 3),
@@ -64,13 +64,13 @@ FIRST_LOG = np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
 
 
 def answered(
-    state: State, jobs: Jobs, past: Jobs, events: Events, codes: tuple[Ints, Ints], kind: tuple[Ints, Ints],
+    state: State, jobs: Jobs, past: Jobs, events: Events, codes: tuple[Ints, Ints], job_class: tuple[Ints, Ints],
     past_outputs: Outputs, settings: ForecastSettings,
 ) -> tuple[Outputs, Forest]:  # fmt: skip
     """What every part answers to the submits, and the forest after the events; the state's memories change with them.
 
-    `codes` and `kind`: numbers of the chain's keys and of the kinds, of the submits and of the past. Where the submits
-    are part of the past, `past_outputs` gets their rows.
+    `codes` and `job_class`: numbers of the chain's keys and of the job classes, of the submits and of the earlier jobs.
+    Where the submits are part of the earlier jobs, `past_outputs` gets their rows.
     """
     outputs = no_outputs(len(jobs.who), N_SEEN, len(FIRST_LOG), len(QUANTILES))
     alike_s = alike_at(jobs, past, events, settings, state.memories["alike"], SHARES)
@@ -80,7 +80,7 @@ def answered(
     ]
     typical_s = alike_s[:, np.searchsorted(SHARES, 0.5)]
     outputs.unit_s[:] = unit_s(jobs, typical_s)
-    outputs.seen[:] = _seen(state, jobs, past, events, kind, alike_s, variant_s)
+    outputs.seen[:] = _seen(state, jobs, past, events, job_class, alike_s, variant_s)
     _keep(past_outputs, outputs, events, "unit_s", "seen")
     boosted_s, forest = boosted_at(
         jobs, past, events, state.forest, outputs.seen, past_outputs.seen, outputs.unit_s, past_outputs.unit_s,
@@ -118,16 +118,16 @@ def _keep(past: Outputs, outputs: Outputs, events: Events, *names: str) -> None:
 
 
 def _seen(
-    state: State, jobs: Jobs, past: Jobs, events: Events, kind: tuple[Ints, Ints], alike_s: Floats,
+    state: State, jobs: Jobs, past: Jobs, events: Events, job_class: tuple[Ints, Ints], alike_s: Floats,
     variant_s: list[Floats],
 ) -> Floats:  # fmt: skip
     """(jobs, columns) what the trees see."""
-    own = features.features(jobs, past, events, state.submitters)
-    kinds_seen = kinds.kind_features(jobs, past, events, *kind, state.kinds)
+    own = submitter_features.submitter_features(jobs, past, events, state.submitters)
+    class_features = job_classes.job_class_features(jobs, past, events, *job_class, state.job_classes)
     picked = np.append(np.searchsorted(SHARES, INNER_SHARES), len(SHARES))
     logs = np.log(np.maximum(np.column_stack([alike_s[:, picked], *variant_s]), 1e-6))
     codes = np.stack([jobs.what, jobs.group], axis=1).astype(float)
-    return np.column_stack([own, logs, jobs.place, codes, kinds_seen])
+    return np.column_stack([own, logs, jobs.place, codes, class_features])
 
 
 def _methods(own: list[Floats], everybody_s: Floats, requested_s: Floats) -> Floats:

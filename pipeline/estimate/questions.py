@@ -8,7 +8,7 @@ import numpy as np
 from pipeline.core.arrays import Bools, Floats, Ints, median
 from pipeline.core.local_time import offset_s
 from pipeline.core.matching import Value
-from pipeline.estimate import chains, features, kinds
+from pipeline.estimate import chains, job_classes, submitter_features
 from pipeline.estimate.history import WHAT, WHO, History
 from pipeline.estimate.keys import numbers
 from pipeline.estimate.score import scores
@@ -82,12 +82,12 @@ def basis_of(state: State, questions: History) -> Basis:
     jobs = jobs_of(recoded(questions, state.names))
     digests, n_entries = chains.digests_of(jobs, (SUBMITTERS_PROGRAM, chains.CROWD)), state.chain.latest.n_entries
     of_program, of_everybody = chains.numbered(state.chain, digests)
-    kind = numbers(state.kind_keys, kinds.digests_of(jobs))
+    job_class = numbers(state.class_keys, job_classes.digests_of(jobs))
     return Basis(
         (jobs.who >= 0) & (jobs.who < len(state.names["who"])),
-        _counted(state.submitters.state[:, features.N_ENDED], jobs.who),
+        _counted(state.submitters.state[:, submitter_features.N_ENDED], jobs.who),
         np.where(jobs.what < 0, 0, _counted(n_entries, of_program)),
-        _counted(state.kinds.state[:, kinds.N_ENDED], kind),
+        _counted(state.job_classes.state[:, job_classes.N_ENDED], job_class),
         _counted(n_entries, of_everybody),
         *_remembered(state, jobs),
     )

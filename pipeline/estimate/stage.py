@@ -92,7 +92,7 @@ def _report(stage: str, jobs: pa.Table, past: History, why: Array, state: State,
     kept = tally.pop("", Tally())
     open_jobs = int((state.progress != OVER).sum())
     known: dict[str, Fact] = {
-        "as_of_s": state.as_of_s, "n_submitters": len(state.names["who"]), "n_kinds": len(state.kind_keys),
+        "as_of_s": state.as_of_s, "n_submitters": len(state.names["who"]), "n_kinds": len(state.class_keys),
         "n_open": open_jobs,
     }  # fmt: skip
     seen = Tally(jobs.num_rows, float(work_s.sum()))

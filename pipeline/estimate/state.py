@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.estimate import alike, chains, features, kinds
+from pipeline.estimate import alike, chains, job_classes, submitter_features
 from pipeline.estimate.advantage import Advantage, no_advantage
 from pipeline.estimate.alike_kernel import Memory
 from pipeline.estimate.blend import Beliefs, beliefs
@@ -61,7 +61,7 @@ class State:
     names: dict[str, dict[str, int]]
     """Per attribute the code of each text, in order of code."""
     requests: Keys
-    kind_keys: Keys
+    class_keys: Keys
     jobs: Jobs
     """The jobs remembered, in order of submit."""
     ids: list[str]
@@ -72,8 +72,8 @@ class State:
     last_submits: LastSubmits
     memories: dict[str, Memory]
     chain: Chain
-    submitters: features.Submitters
-    kinds: kinds.Kinds
+    submitters: submitter_features.Submitters
+    job_classes: job_classes.JobClasses
     beliefs: Beliefs
     quick_beliefs: Beliefs
     advantage: Advantage
@@ -92,11 +92,11 @@ def no_state(memories: Sequence[str], first_log: Floats, first_rungs: Floats, n_
     """Nothing learnt yet."""
     none = np.empty(0, np.int64)
     return State(
-        names={name: {} for name in NAMED}, requests=no_keys(), kind_keys=no_keys(),
+        names={name: {} for name in NAMED}, requests=no_keys(), class_keys=no_keys(),
         jobs=no_jobs(), ids=[], progress=none, outputs=no_outputs(0, n_seen, len(first_log), n_quantiles),
         last_submits=no_submits(), memories={name: alike.no_memory() for name in memories}, chain=no_chain(),
-        submitters=features.no_submitters(), kinds=kinds.no_kinds(), beliefs=beliefs(first_log),
-        quick_beliefs=beliefs(first_log), advantage=no_advantage(),
+        submitters=submitter_features.no_submitters(), job_classes=job_classes.no_job_classes(),
+        beliefs=beliefs(first_log), quick_beliefs=beliefs(first_log), advantage=no_advantage(),
         forest=no_forest(), rungs=first_rungs.copy(), record=Record(np.empty(0), np.empty((0, n_quantiles))),
         over=Over(none, np.empty(0)),
     )  # fmt: skip
@@ -126,20 +126,20 @@ def _of_submitters(held: Beliefs, n_who: int) -> Beliefs:
     return held._replace(**{name: grown(getattr(held, name), n_who) for name in names})
 
 
-def with_rows(state: State, requests: Keys, kind_keys: Keys, chain: Chain) -> State:
+def with_rows(state: State, requests: Keys, class_keys: Keys, chain: Chain) -> State:
     """The state with a row for each submitter, request, kind and chain key."""
     n_who = len(state.names["who"])
-    held = state.kinds
+    held = state.job_classes
     return replace(
         state,
         requests=requests,
-        kind_keys=kind_keys,
+        class_keys=class_keys,
         chain=chain,
         last_submits=LastSubmits(*(grown(column, n_who) for column in state.last_submits)),
         memories={name: alike.with_keys(own, n_who, len(requests)) for name, own in state.memories.items()},
         submitters=state.submitters._replace(state=grown(state.submitters.state, n_who)),
-        kinds=held._replace(
-            **{name: grown(getattr(held, name), len(kind_keys)) for name in ("state", "started", "n_started")},
+        job_classes=held._replace(
+            **{name: grown(getattr(held, name), len(class_keys)) for name in ("state", "started", "n_started")},
             shares=grown(held.shares, n_who),
         ),
         beliefs=_of_submitters(state.beliefs, n_who),
@@ -162,9 +162,9 @@ def compacted(state: State, n_entries: int) -> State:
     `n_entries`: entries of the chain in use.
     """
     is_over = state.progress == OVER
-    for running in (*(own.running for own in state.memories.values()), state.kinds.started):
+    for running in (*(own.running for own in state.memories.values()), state.job_classes.started):
         running[np.append(is_over, False)[running]] = -1
-    rings = [*(places for own in state.memories.values() for places in alike.places_of(own)), state.kinds.started]
+    rings = [*(places for own in state.memories.values() for places in alike.places_of(own)), state.job_classes.started]
     is_kept = ~is_over
     for places in (*rings, state.forest.window):
         is_kept[places[places >= 0]] = True

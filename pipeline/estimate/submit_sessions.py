@@ -1,4 +1,4 @@
-"""Bursts and sessions: runs of one submitter's submits without a long gap (Zilber, Amit & Talby 2005), as they grow."""
+"""Bursts and sessions: sequences of one submitter's jobs without a long gap (Zilber, Amit & Talby 2005)."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from pipeline.estimate.submits import Jobs
 
 
 class LastSubmits(NamedTuple):
-    """Per submitter the last submit: its time, request and processors, the numbers of its burst and session."""
+    """Per submitter the last submit: time, requested runtime, processors, numbers of its burst and session, burst size."""
 
     submit_s: Floats
     requested_s: Floats
@@ -21,15 +21,18 @@ class LastSubmits(NamedTuple):
 
 
 def no_submits() -> LastSubmits:
-    """Nothing submitted yet: the blank row alone."""
+    """The state before the first submit: only the blank row."""
     unknown, none = np.full(1, np.nan), np.full(1, -1, np.int64)
     return LastSubmits(unknown, unknown.copy(), unknown.copy(), none, np.zeros(1, np.int64), none.copy())
 
 
-def with_sessions(jobs: Jobs, held: LastSubmits, n_before: int, gaps_s: tuple[float, float], *, registers: bool) -> Jobs:
-    """The jobs with burst, place and session set; runs are numbered by their first job, `n_before` the first one.
+def with_sessions(
+    jobs: Jobs, held: LastSubmits, n_before: int, gaps_s: tuple[float, float], *, registers: bool
+) -> Jobs:
+    """The jobs with burst, place in the burst, and session.
 
-    `gaps_s`: the longest gap within a burst and within a session. `registers`: the submits become part of `held`.
+    A burst or session has the number of its first job; the first of `jobs` has number `n_before`. `gaps_s` are the
+    longest gaps within a burst and within a session. With `registers` the submits are written to `held`.
     """
     n = len(jobs.who)
     burst, place, session = np.full(n, -1, np.int64), np.zeros(n), np.full(n, -1, np.int64)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.estimate import chains, kinds
+from pipeline.estimate import chains, job_classes
 from pipeline.estimate.combine import FIRST_LOG, FIRST_RUNGS, MEMORIES, N_SEEN, answered
 from pipeline.estimate.history import History
 from pipeline.estimate.keys import mixed, numbers, with_new
@@ -101,8 +101,9 @@ def estimate(state: State, questions: History, settings: ForecastSettings) -> Fl
     known_s = np.minimum(jobs.submit_s, max(state.as_of_s, 0.0)) if np.isfinite(state.as_of_s) else jobs.submit_s
     events = Events(none, none, none, nothing, nothing, nothing, known_s, -1)
     codes = chains.numbered(state.chain, chains.digests_of(jobs))
-    kind = numbers(state.kind_keys, kinds.digests_of(jobs))
-    outputs, _ = answered(state, jobs, state.jobs, events, (codes, codes), (kind, kind), state.outputs, settings)
+    job_class = numbers(state.class_keys, job_classes.digests_of(jobs))
+    both_codes, both_classes = (codes, codes), (job_class, job_class)
+    outputs, _ = answered(state, jobs, state.jobs, events, both_codes, both_classes, state.outputs, settings)
     return outputs.quantiles_s
 
 
@@ -189,8 +190,8 @@ def _extended(
     jobs, first = jobs_of(history), len(state.jobs.who)
     requests = with_new(state.requests, _request_digests(jobs))
     jobs = jobs._replace(request=numbers(requests, _request_digests(jobs)))
-    kind_keys = with_new(state.kind_keys, kinds.digests_of(jobs))
-    state = with_rows(state, requests, kind_keys, state.chain)
+    class_keys = with_new(state.class_keys, job_classes.digests_of(jobs))
+    state = with_rows(state, requests, class_keys, state.chain)
     jobs = with_sessions(jobs, state.last_submits, state.n_submits, _gaps_s(settings), registers=True)
     past = joined(state.jobs, jobs)
     progress = np.concatenate([state.progress, np.full(len(ids), QUEUED, np.int64)])
@@ -201,14 +202,15 @@ def _extended(
     room = len(chains.LOOK_BACK) * len(events.by_end)
     chain = chains.with_keys(state.chain, digests, past.session, room)
     codes = chains.numbered(chain, digests)
-    kind = numbers(kind_keys, kinds.digests_of(past))
+    job_class = numbers(class_keys, job_classes.digests_of(past))
     more = no_outputs(len(ids), N_SEEN, len(FIRST_LOG), len(QUANTILES))
     past_outputs = Outputs(*(np.concatenate(both) for both in zip(state.outputs, more, strict=True)))
     state = replace(state, chain=chain, ids=[*state.ids, *ids], progress=progress, jobs=past, outputs=past_outputs)
     new = slice(first, None)
     outputs, forest = answered(
-        state, jobs, past, events, (codes[:, new].copy(), codes), (kind[new].copy(), kind), past_outputs, settings
-    )
+        state, jobs, past, events, (codes[:, new].copy(), codes), (job_class[new].copy(), job_class), past_outputs,
+        settings,
+    )  # fmt: skip
     state = replace(
         state, forest=forest, progress=progressed(state, events), n_submits=state.n_submits + len(ids),
         record=_recorded(state.record, past, events, past_outputs), as_of_s=max(until_s, state.as_of_s),

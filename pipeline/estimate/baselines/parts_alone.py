@@ -5,7 +5,7 @@ import numpy as np
 from pipeline.core.arrays import Floats
 from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.estimate import alike as memories
-from pipeline.estimate import features, kinds
+from pipeline.estimate import job_classes, submitter_features
 from pipeline.estimate.alike import alike_at
 from pipeline.estimate.baselines.whole_log import WholeLog, whole_log
 from pipeline.estimate.combine import INNER_SHARES
@@ -41,23 +41,23 @@ def _seen(log: WholeLog, alike_s: Floats) -> Floats:
     """(jobs, columns) what the trees see when there is no other method."""
     codes = np.stack([log.jobs.what, log.jobs.group], axis=1).astype(float)
     logs = np.log(np.maximum(alike_s, 1e-6))
-    return np.column_stack([features_of(log), logs, log.jobs.place, codes, kinds_of(log)])
+    return np.column_stack([features_of(log), logs, log.jobs.place, codes, job_class_features_of(log)])
 
 
 def features_of(log: WholeLog) -> Floats:
     """(jobs, columns) of features.py."""
-    held = features.no_submitters()
+    held = submitter_features.no_submitters()
     held = held._replace(state=grown(held.state, log.n_who))
-    return features.features(log.jobs, log.jobs, log.events, held)
+    return submitter_features.submitter_features(log.jobs, log.jobs, log.events, held)
 
 
-def kinds_of(log: WholeLog) -> Floats:
-    """(jobs, columns) of kinds.py."""
-    digests = kinds.digests_of(log.jobs)
+def job_class_features_of(log: WholeLog) -> Floats:
+    """(jobs, columns) of job_classes.py."""
+    digests = job_classes.digests_of(log.jobs)
     keys = with_new(no_keys(), digests)
-    kind, blank = numbers(keys, digests), kinds.no_kinds()
+    job_class, blank = numbers(keys, digests), job_classes.no_job_classes()
     held = blank._replace(
         **{name: grown(getattr(blank, name), len(keys)) for name in ("state", "started", "n_started")},
         shares=grown(blank.shares, log.n_who),
     )
-    return kinds.kind_features(log.jobs, log.jobs, log.events, kind, kind, held)
+    return job_classes.job_class_features(log.jobs, log.jobs, log.events, job_class, job_class, held)

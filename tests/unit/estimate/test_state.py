@@ -83,9 +83,9 @@ def test_lists_of_numbers_come_back_bit_for_bit(rows: list[list[float] | None]) 
 
 @given(st.lists(st.none() | st.lists(st.booleans(), max_size=9)), st.lists(st.none() | st.lists(st.text(max_size=3))))
 def test_lists_of_truths_and_texts_come_back(flags: list[list[bool] | None], words: list[list[str] | None]) -> None:
-    for rows, dtype, kind in ((flags, np.bool_, pa.bool_()), (words, object, pa.string())):
+    for rows, dtype, job_class in ((flags, np.bool_, pa.bool_()), (words, object, pa.string())):
         encodable = [row for row in rows if row is None or all(str(one).isascii() for one in row)]
-        found = list_values(lists([None if row is None else np.array(row, dtype) for row in encodable], kind))
+        found = list_values(lists([None if row is None else np.array(row, dtype) for row in encodable], job_class))
         assert [None if row is None else row.tolist() for row in found] == encodable
 
 

@@ -34,7 +34,7 @@ def no_submitters() -> Submitters:
 
 
 @entry_kernel
-def features(jobs: Jobs, past: Jobs, events: Events, held: Submitters) -> Floats:
+def submitter_features(jobs: Jobs, past: Jobs, events: Events, held: Submitters) -> Floats:
     """(jobs, features): logs of times, shares and counts, NaN where unknown; `held` changes with the events."""
     n = len(jobs.submit_s)
     found = np.full((n, N_FEATURES), np.nan)
