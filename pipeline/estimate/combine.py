@@ -9,11 +9,11 @@ import numpy as np
 from pipeline.core.arrays import Floats, Ints, median
 from pipeline.estimate import job_classes, submitter_features
 from pipeline.estimate.advantage import Pair, favour
-from pipeline.estimate.alike import alike_at
 from pipeline.estimate.blend import Answers, Pace, blend
 from pipeline.estimate.calibrate import calibrate
 from pipeline.estimate.chains import CROWD, MEAN, OWN, QUANTILE, Question, latest_of
 from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.similar_jobs import alike_at
 from pipeline.estimate.state import Outputs, State, no_outputs
 from pipeline.estimate.submits import Events, Jobs, capped
 from pipeline.estimate.trees import Forest, boosted_at, unit_s

@@ -9,10 +9,10 @@ import numpy as np
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.estimate import alike, chains, job_classes, submitter_features
 from pipeline.estimate.advantage import Advantage, no_advantage
-from pipeline.estimate.alike_kernel import Memory
 from pipeline.estimate.blend import Beliefs, beliefs
 from pipeline.estimate.chains import Chain, no_chain
 from pipeline.estimate.keys import Keys, grown, no_keys
+from pipeline.estimate.similar_jobs_kernel import Memory
 from pipeline.estimate.submit_sessions import LastSubmits, no_submits
 from pipeline.estimate.submits import Events, Jobs, part
 from pipeline.estimate.trees import Forest, no_forest

@@ -13,12 +13,12 @@ from pipeline.core.buffers import list_values, lists
 from pipeline.core.errors import InputError
 from pipeline.core.tables import STATE
 from pipeline.estimate.advantage import Advantage
-from pipeline.estimate.alike_kernel import Memory
 from pipeline.estimate.blend import Beliefs
 from pipeline.estimate.chains import Chain, linked
 from pipeline.estimate.held_settings import AGAIN, checked_settings, held_settings
 from pipeline.estimate.job_classes import JobClasses
 from pipeline.estimate.keys import Keys
+from pipeline.estimate.similar_jobs_kernel import Memory
 from pipeline.estimate.state import NAMED, OVER, Outputs, Over, Record, State, needed_outputs, no_outputs
 from pipeline.estimate.submit_sessions import LastSubmits
 from pipeline.estimate.submits import Jobs, derived

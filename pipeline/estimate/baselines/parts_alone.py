@@ -6,12 +6,12 @@ from pipeline.core.arrays import Floats
 from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.estimate import alike as memories
 from pipeline.estimate import job_classes, submitter_features
-from pipeline.estimate.alike import alike_at
 from pipeline.estimate.baselines.whole_log import WholeLog, whole_log
 from pipeline.estimate.combine import INNER_SHARES
 from pipeline.estimate.history import History
 from pipeline.estimate.keys import grown, no_keys, numbers, with_new
 from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.similar_jobs import alike_at
 from pipeline.estimate.trees import boosted_at, no_forest, unit_s
 
 

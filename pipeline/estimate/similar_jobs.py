@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.estimate.alike_kernel import N_ANY, N_ASKED, N_ENDED, N_RUNNING, Memory, Sample, Weights, weigh
 from pipeline.estimate.keys import grown
+from pipeline.estimate.similar_jobs_kernel import N_ANY, N_ASKED, N_ENDED, N_RUNNING, Memory, Sample, Weights, weigh
 from pipeline.estimate.submits import Events, Jobs
 
 if TYPE_CHECKING:
