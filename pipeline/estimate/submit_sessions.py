@@ -10,7 +10,7 @@ from pipeline.estimate.submits import Jobs
 
 
 class LastSubmits(NamedTuple):
-    """Per submitter the last submit: time, requested runtime, processors, numbers of its burst and session, burst size."""
+    """Per submitter the last submit: time, requested runtime, processors, numbers of burst and session, burst size."""
 
     submit_s: Floats
     requested_s: Floats

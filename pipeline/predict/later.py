@@ -54,7 +54,7 @@ def later(
 
 
 def target_rows(predictions: pa.Table, cells: Cells, fits: pa.Table) -> tuple[TargetRows, Floats, Bools]:
-    """Rows of PREDICTIONS as targets; log runtime by law of every cell (0: no law); whether a law predicts each group."""
+    """Rows of PREDICTIONS as targets; log runtime by law of every cell (0: no law); whether a law predicts a group."""
     curves = Curves.of(fits)
     scales = scaling_groups(cells, curves.take(fits.column("is_chosen").to_numpy()))
     place = {group: code for code, group in enumerate(cells.group_id)}

@@ -1,4 +1,4 @@
-"""The mean of the last two runtimes (Tsafrir, Etsion & Feitelson 2007), of the submitter or of its jobs alike."""
+"""The mean of the last two runtimes (Tsafrir, Etsion & Feitelson 2007), of the submitter or of its similar jobs."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ def last_two_account(history: History, settings: ForecastSettings) -> Floats:
 
 
 def last_two_chain(history: History, settings: ForecastSettings) -> Floats:
-    """The same, of jobs alike in application, request and processors where two of these have ended."""
+    """The same, of jobs with the same application, request and processors where two of these have ended."""
     return or_request(latest(history, settings, Question(OWN, CROWD, 2, MEAN, 2))[:, 1], history)
 
 

@@ -4,19 +4,19 @@ import numpy as np
 
 from pipeline.core.arrays import Floats
 from pipeline.core.estimate_settings import ForecastSettings
-from pipeline.estimate import alike as memories
 from pipeline.estimate import job_classes, submitter_features
+from pipeline.estimate import similar_jobs as memories
 from pipeline.estimate.baselines.whole_log import WholeLog, whole_log
 from pipeline.estimate.combine import INNER_SHARES
 from pipeline.estimate.history import History
 from pipeline.estimate.keys import grown, no_keys, numbers, with_new
 from pipeline.estimate.score import QUANTILES
-from pipeline.estimate.similar_jobs import alike_at
+from pipeline.estimate.similar_jobs import similar_jobs_quantiles
 from pipeline.estimate.trees import boosted_at, no_forest, unit_s
 
 
-def alike(history: History, settings: ForecastSettings) -> Floats:
-    """(jobs, 6) quantiles of remembered jobs weighed by likeness (alike.py), s, at most the request."""
+def from_similar_jobs(history: History, settings: ForecastSettings) -> Floats:
+    """(jobs, 6) quantiles of remembered jobs weighted by similarity (similar_jobs.py), s, at most the request."""
     return _alike(whole_log(history, settings), settings, np.array(QUANTILES))[:, :-1]
 
 
@@ -34,7 +34,7 @@ def boosted(history: History, settings: ForecastSettings) -> Floats:
 
 def _alike(log: WholeLog, settings: ForecastSettings, shares: Floats) -> Floats:
     memory = memories.with_keys(memories.no_memory(), log.n_who, log.n_requests)
-    return alike_at(log.jobs, log.jobs, log.events, settings, memory, shares)
+    return similar_jobs_quantiles(log.jobs, log.jobs, log.events, settings, memory, shares)
 
 
 def _seen(log: WholeLog, alike_s: Floats) -> Floats:

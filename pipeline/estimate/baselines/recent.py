@@ -1,4 +1,4 @@
-"""Quantiles of the latest runtimes: the submitter's last three (RUH), or up to ten or fifty of its jobs alike."""
+"""Quantiles of the latest runtimes: the submitter's last three (RUH), or up to ten or fifty of its similar jobs."""
 
 from pipeline.core.arrays import Floats
 from pipeline.core.estimate_settings import ForecastSettings
@@ -23,5 +23,5 @@ def recent_50(history: History, settings: ForecastSettings) -> Floats:
 
 
 def everybody(history: History, settings: ForecastSettings) -> Floats:
-    """Quantiles of the last 200 jobs of everybody who ran the same and asked for as much time, s."""
+    """Quantiles of the last 200 jobs of all users with the same program and requested runtime, s."""
     return latest(history, settings, Question(CROWD, CROWD + 1, 200, QUANTILE, 3))
