@@ -8,7 +8,7 @@ share above tends to what it should be whatever the log does; old errors are for
 import numpy as np
 
 from pipeline.core.arrays import Floats
-from pipeline.estimate.compiled import entry_kernel, kernel
+from pipeline.estimate.interpretable import entry_kernel, kernel
 from pipeline.estimate.submits import Events, Jobs
 
 SLACK = 3.0

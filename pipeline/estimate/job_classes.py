@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.estimate.compiled import entry_kernel, kernel
+from pipeline.estimate.interpretable import entry_kernel, kernel
 from pipeline.estimate.keys import mixed
 from pipeline.estimate.submits import Events, Jobs
 
