@@ -10,8 +10,8 @@ from pipeline.core.arrays import Floats, Ints, median
 from pipeline.estimate import job_classes, submitter_features
 from pipeline.estimate.advantage import Pair, favour
 from pipeline.estimate.blend import Answers, Pace, blend
-from pipeline.estimate.calibrate import calibrate
 from pipeline.estimate.chains import CROWD, MEAN, OWN, QUANTILE, Question, latest_of
+from pipeline.estimate.conformal import calibrate
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.similar_jobs import similar_jobs_quantiles
 from pipeline.estimate.state import Outputs, State, no_outputs
