@@ -16,7 +16,7 @@ import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
 from pipeline.estimate import chains, job_classes
-from pipeline.estimate.combine import FIRST_LOG, FIRST_RUNGS, MEMORIES, N_SEEN, answered
+from pipeline.estimate.ensemble import FIRST_LOG, FIRST_RUNGS, MEMORIES, N_SEEN, answered
 from pipeline.estimate.history import History
 from pipeline.estimate.keys import mixed, numbers, with_new
 from pipeline.estimate.records import LATE, fates_of, over_by

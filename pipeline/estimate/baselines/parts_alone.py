@@ -7,7 +7,7 @@ from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.estimate import job_classes, submitter_features
 from pipeline.estimate import similar_jobs as memories
 from pipeline.estimate.baselines.whole_log import WholeLog, whole_log
-from pipeline.estimate.combine import INNER_SHARES
+from pipeline.estimate.ensemble import INNER_SHARES
 from pipeline.estimate.history import History
 from pipeline.estimate.keys import grown, no_keys, numbers, with_new
 from pipeline.estimate.score import QUANTILES

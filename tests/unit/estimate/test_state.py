@@ -15,7 +15,7 @@ from pipeline.core.settings import SiteSettings
 from pipeline.core.store import read_columns, read_table, write_table
 from pipeline.core.tables import STATE
 from pipeline.estimate.chains import SHARE
-from pipeline.estimate.combine import QUESTIONS
+from pipeline.estimate.ensemble import QUESTIONS
 from pipeline.estimate.history import history
 from pipeline.estimate.records import RECOGNISED_S
 from pipeline.estimate.stage import learn_state, update_state
