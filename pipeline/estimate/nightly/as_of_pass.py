@@ -7,12 +7,12 @@ import numpy as np
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.estimate_settings import TableSettings
 from pipeline.estimate.history import History
-from pipeline.estimate.nightly.calibration import Calibration
-from pipeline.estimate.nightly.kernel import FIRST_PRESENT, Answers, Asks, Cache, Events, answer
+from pipeline.estimate.nightly.as_of_kernel import FIRST_PRESENT, Answers, Asks, Cache, Events, answer
 from pipeline.estimate.nightly.ladder import N_RUNGS
 from pipeline.estimate.nightly.memory import Facts, Memory, Weights, empty_memory
 from pipeline.estimate.nightly.sample import empty_sample
-from pipeline.estimate.nightly.state import (
+from pipeline.estimate.nightly.table_calibration import Calibration
+from pipeline.estimate.nightly.table_state import (
     Jobs,
     TableState,
     counts_before,

@@ -7,10 +7,10 @@ from pipeline.core.arrays import Array, Floats, Ints
 from pipeline.core.estimate_settings import TableSettings
 from pipeline.core.tables import ESTIMATES
 from pipeline.estimate.history import History
+from pipeline.estimate.nightly.as_of_kernel import Answers, Asks
 from pipeline.estimate.nightly.as_of_pass import DAY_S, asks_of, ends_of, facts_of, run
-from pipeline.estimate.nightly.kernel import Answers, Asks
 from pipeline.estimate.nightly.memory import ALL, KINDS, UP, U
-from pipeline.estimate.nightly.state import CODED, Jobs, TableState, joined_jobs
+from pipeline.estimate.nightly.table_state import CODED, Jobs, TableState, joined_jobs
 from pipeline.estimate.score import QUANTILES
 
 LETTERS = {"who": "u", "what": "a", "queue": "q", "requested_s": "r", "procs": "p"}

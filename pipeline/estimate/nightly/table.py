@@ -11,7 +11,7 @@ from pipeline.core.estimate_settings import TableSettings
 from pipeline.estimate.history import History
 from pipeline.estimate.nightly.as_of_pass import answered, learnt
 from pipeline.estimate.nightly.rows import look_up, table_rows
-from pipeline.estimate.nightly.state import TableState, empty_state
+from pipeline.estimate.nightly.table_state import TableState, empty_state
 
 __all__ = ["TableState", "learn_table", "look_up", "table", "table_rows", "update_table"]
 

@@ -6,7 +6,10 @@ import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.compiled import entry_kernel, kernel
-from pipeline.estimate.nightly.calibration import (
+from pipeline.estimate.nightly.ladder import N_RUNGS, outer_rungs, sample_quantiles
+from pipeline.estimate.nightly.memory import ALL, UP, Facts, Memory, U, Weights, burst_of, remember
+from pipeline.estimate.nightly.sample import Row, Sample, effective_jobs, gather, typical_request_s
+from pipeline.estimate.nightly.table_calibration import (
     Calibration,
     begin_day,
     class_of,
@@ -15,9 +18,6 @@ from pipeline.estimate.nightly.calibration import (
     positions,
     quantiles,
 )
-from pipeline.estimate.nightly.ladder import N_RUNGS, outer_rungs, sample_quantiles
-from pipeline.estimate.nightly.memory import ALL, UP, Facts, Memory, U, Weights, burst_of, remember
-from pipeline.estimate.nightly.sample import Row, Sample, effective_jobs, gather, typical_request_s
 
 FIRST_PRESENT = -1
 """As a kind that is asked for: the first row of the chain that is present."""

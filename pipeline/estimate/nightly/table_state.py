@@ -8,8 +8,8 @@ import numpy as np
 from pipeline.core.arrays import Array, Bools, Floats, Ints
 from pipeline.core.estimate_settings import TableSettings
 from pipeline.estimate.history import History, in_order_of_use
-from pipeline.estimate.nightly.calibration import Calibration, empty_calibration
 from pipeline.estimate.nightly.ladder import N_RUNGS
+from pipeline.estimate.nightly.table_calibration import Calibration, empty_calibration
 from pipeline.estimate.score import QUANTILES
 
 CODED = ("who", "what", "queue")
