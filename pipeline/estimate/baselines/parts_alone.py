@@ -45,7 +45,7 @@ def _seen(log: WholeLog, alike_s: Floats) -> Floats:
 
 
 def features_of(log: WholeLog) -> Floats:
-    """(jobs, columns) of features.py."""
+    """(jobs, columns) of submitter_features.py."""
     held = submitter_features.no_submitters()
     held = held._replace(state=grown(held.state, log.n_who))
     return submitter_features.submitter_features(log.jobs, log.jobs, log.events, held)

@@ -9,7 +9,7 @@ import numpy as np
 from pipeline.core.arrays import Floats
 from pipeline.estimate.history import History
 from pipeline.estimate.submits import capped
-from pipeline.estimate.templates.kernel import error_with, narrow_down
+from pipeline.estimate.templates.category_windows import error_with, narrow_down
 from pipeline.estimate.templates.smith import KEYS, Sight, Template, predict
 
 CACHE_BYTES = 256 * 2**20

@@ -17,7 +17,7 @@ from pipeline.core.section import Section
 from pipeline.estimate.history import History
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.submits import capped
-from pipeline.estimate.templates.kernel import LAST, MEAN, MEDIAN, REGRESSION, Jobs, Rule, Windows, as_of
+from pipeline.estimate.templates.category_windows import LAST, MEAN, MEDIAN, REGRESSION, Jobs, Rule, Windows, as_of
 
 Statistic = Literal["mean", "median", "last", "linear", "inverse", "log"]
 STATISTICS: dict[Statistic, int] = {

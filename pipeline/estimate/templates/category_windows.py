@@ -10,6 +10,7 @@ import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.compiled import entry_kernel, kernel
+from pipeline.estimate.templates.ordered_values import insert, quantile, remove
 
 MEAN, MEDIAN, LAST, REGRESSION = range(4)
 
@@ -134,7 +135,7 @@ def _forget_old(jobs: Jobs, rule: Rule, windows: Windows, c: int, now_s: float) 
 def _forget(jobs: Jobs, rule: Rule, windows: Windows, c: int) -> None:
     j = _recent(windows, c, int(windows.sums[c, N]))
     if rule.statistic == MEDIAN:
-        _take_out(windows.ordered, windows.start[c], int(windows.sums[c, N]), jobs.y[j])
+        remove(windows.ordered, windows.start[c], int(windows.sums[c, N]), jobs.y[j])
     if rule.statistic == LAST and not np.isnan(windows.off[j]):
         windows.sums[c, N_OFF] -= 1
         windows.sums[c, OFF2] -= windows.off[j] ** 2
@@ -155,25 +156,7 @@ def _put(rule: Rule, windows: Windows, c: int, j: int, y: float) -> None:
         windows.ring[windows.start[c] + windows.head[c] % capacity] = j
         windows.head[c] += 1
     if rule.statistic == MEDIAN:
-        _put_in(windows.ordered, windows.start[c], int(windows.sums[c, N]), y)
-
-
-@kernel
-def _put_in(ordered: Floats, start: int, n: int, y: float) -> None:
-    place = start + n
-    while place > start and ordered[place - 1] > y:
-        ordered[place] = ordered[place - 1]
-        place -= 1
-    ordered[place] = y
-
-
-@kernel
-def _take_out(ordered: Floats, start: int, n: int, y: float) -> None:
-    place = start
-    while ordered[place] != y:
-        place += 1
-    for k in range(place, start + n - 1):
-        ordered[k] = ordered[k + 1]
+        insert(windows.ordered, windows.start[c], int(windows.sums[c, N]), y)
 
 
 @kernel
@@ -217,7 +200,7 @@ def _value(jobs: Jobs, rule: Rule, windows: Windows, c: int, x: float) -> float:
     """What the category says of a job at x, which has one job at least; a line through one x is the mean."""
     s = windows.sums[c]
     if rule.statistic == MEDIAN:
-        return _ranked(windows.ordered, windows.start[c], int(s[N]), 0.5)
+        return quantile(windows.ordered, windows.start[c], int(s[N]), 0.5)
     if rule.statistic == LAST:
         return _last_mean(jobs, rule, windows, c)
     mean = s[Y0] + s[SY] / s[N]
@@ -225,15 +208,6 @@ def _value(jobs: Jobs, rule: Rule, windows: Windows, c: int, x: float) -> float:
     if rule.statistic == MEAN or s[N] < 3 or sxx <= 1e-9 * s[SXX]:
         return float(mean)
     return float(mean + (s[SXY] - s[SX] * s[SY] / s[N]) / sxx * (x - s[X0] - s[SX] / s[N]))
-
-
-@kernel
-def _ranked(ordered: Floats, start: int, n: int, share: float) -> float:
-    """The quantile at rank share * (n + 1), which the next of a series is below in that share of cases."""
-    rank = min(max(share * (n + 1) - 1, 0.0), n - 1.0)
-    below = int(rank)
-    above = min(below + 1, n - 1)
-    return float(ordered[start + below] + (rank - below) * (ordered[start + above] - ordered[start + below]))
 
 
 @kernel
@@ -291,7 +265,7 @@ def _rank_quantiles(windows: Windows, c: int, n: int, scale_s: float, quantiles_
     start = windows.start[c]
     shares = (0.10, 0.50, 0.80, 0.90, 0.95, 0.99)
     for k in range(len(quantiles_s)):
-        ranked_s = _ranked(windows.ordered, start, n, shares[k]) * scale_s
+        ranked_s = quantile(windows.ordered, start, n, shares[k]) * scale_s
         is_within = 1 <= shares[k] * (n + 1) <= n
         if is_within:
             quantiles_s[k] = ranked_s
