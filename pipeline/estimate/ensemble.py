@@ -10,7 +10,7 @@ from pipeline.core.arrays import Floats, Ints, median
 from pipeline.estimate import job_classes, submitter_features
 from pipeline.estimate.advantage import Pair, favour
 from pipeline.estimate.blend import Answers, Pace, blend
-from pipeline.estimate.chains import CROWD, MEAN, OWN, QUANTILE, Question, latest_of
+from pipeline.estimate.chains import CROWD, MEAN, OWN, QUANTILE, ChainQuery, latest_of
 from pipeline.estimate.conformal import calibrate
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.similar_jobs import similar_jobs_quantiles
@@ -48,10 +48,10 @@ HALF = np.array([0.5])
 
 N_SEEN = submitter_features.N_FEATURES + len(INNER_SHARES) + 1 + len(VARIANTS) + 3 + job_classes.N_FEATURES
 
-QUESTIONS = (
-    Question(CROWD, CROWD + 1, 200, QUANTILE, 3),
-    Question(OWN, CROWD, 2, MEAN, 2), Question(OWN, CROWD, 10, QUANTILE, 2), Question(OWN, CROWD, 50, QUANTILE, 2),
-    Question(0, CROWD, 3, QUANTILE, 1),
+CHAIN_QUERIES = (
+    ChainQuery(CROWD, CROWD + 1, 200, QUANTILE, 3),
+    ChainQuery(OWN, CROWD, 2, MEAN, 2), ChainQuery(OWN, CROWD, 10, QUANTILE, 2),
+    ChainQuery(OWN, CROWD, 50, QUANTILE, 2), ChainQuery(0, CROWD, 3, QUANTILE, 1),
 )  # fmt: skip
 """Jobs of all users with the same program and request; last_two_chain, recent_10, recent_50 and sessions."""
 
@@ -89,7 +89,7 @@ def answered(
     )  # fmt: skip
     latest_s = latest_of(
         jobs, past, events, codes, state.chain.latest, len(state.chain.latest.before) - _room(codes, events),
-        QUESTIONS, HALF,
+        CHAIN_QUERIES, HALF,
     )  # fmt: skip
     own = [typical_s, boosted_s[:, 0], *variant_s, *latest_s[1:, :, 0]]
     outputs.method_s[:] = _methods(own, latest_s[0, :, 0], jobs.requested_s)

@@ -1,4 +1,4 @@
-"""Every estimator by its name, as the as-of pass that a backtest scores: a new one is one file and one line here."""
+"""Every estimator by its name, as the as-of pass that a backtest scores. A new one is one file and one line here."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ from pipeline.estimate.walltime import walltime
 Estimator = Callable[[History, ForecastSettings], Floats]
 """(jobs, 6) runtimes, s, at QUANTILES, as of each job's submit; NaN: no answer. Some know the median alone.
 
-What is known is said by the History: `known_s`, `ended`. `walltime` is published as a State, `table` as ESTIMATES.
+The History defines what is known: `known_s`, `ended`. `walltime` is published as a State, `table` as ESTIMATES.
 """
 
 ESTIMATORS: dict[str, Estimator] = {

@@ -1,4 +1,4 @@
-"""How good estimates were: the figures of the papers, and the coverage of every quantile."""
+"""Accuracy of estimates: the figures of the papers, and the coverage of every quantile."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ import numpy as np
 from pipeline.core.arrays import Bools, Floats, median
 
 QUANTILES = (0.10, 0.50, 0.80, 0.90, 0.95, 0.99)
-"""What every estimator answers with, in this order; the second one is the estimate."""
+"""The quantiles that every estimator gives, in this order; the second one is the estimate."""
 
 
 def scores(runtime_s: Floats, quantiles_s: Floats, chosen: Bools) -> Mapping[str, float]:

@@ -3,7 +3,7 @@
 from pipeline.core.arrays import Floats
 from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.estimate.baselines.whole_log import latest, points
-from pipeline.estimate.chains import CROWD, QUANTILE, Question
+from pipeline.estimate.chains import CROWD, QUANTILE, ChainQuery
 from pipeline.estimate.history import History
 
 
@@ -12,4 +12,4 @@ def sessions(history: History, settings: ForecastSettings) -> Floats:
 
     A session ends where its submitter submits nothing for `session_gap_min` minutes.
     """
-    return points(latest(history, settings, Question(0, CROWD, 3, QUANTILE, 1))[:, 1])
+    return points(latest(history, settings, ChainQuery(0, CROWD, 3, QUANTILE, 1))[:, 1])

@@ -7,7 +7,7 @@ import numpy as np
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.estimate import chains
-from pipeline.estimate.chains import Question
+from pipeline.estimate.chains import ChainQuery
 from pipeline.estimate.history import History
 from pipeline.estimate.keys import grown, mixed, no_keys, numbers, with_new
 from pipeline.estimate.score import QUANTILES
@@ -36,7 +36,7 @@ def whole_log(history: History, settings: ForecastSettings) -> WholeLog:
     return WholeLog(jobs, events_of(jobs, 0, history.known_s, np.inf, none, none), n_who, len(requests))
 
 
-def latest(history: History, settings: ForecastSettings, question: Question) -> Floats:
+def latest(history: History, settings: ForecastSettings, question: ChainQuery) -> Floats:
     """(jobs, 6) runtimes, s, of the latest jobs along the chain (chains.py); one number fills all quantiles."""
     log = whole_log(history, settings)
     digests = chains.digests_of(log.jobs)

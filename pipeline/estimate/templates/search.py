@@ -59,7 +59,7 @@ class Found:
     seed: int
 
 
-Tell = Callable[[Moment], bool]
+OnStep = Callable[[Moment], bool]
 """Is told every step; answers whether to go on. What was found until then is the result."""
 
 Rank = Callable[[Callable[[Sequence[Template]], float], Sequence[Sequence[Template]]], Floats]
@@ -71,7 +71,7 @@ def search(
     settings: SearchSettings | None = None,
     seed: int = 0,
     workers: int = 1,
-    tell: Tell = lambda _: True,
+    on_step: OnStep = lambda _: True,
 ) -> Found:
     """The best set found with what was known at `until_s`; templates that do not lower its error are left out."""
     settings = settings or SearchSettings()
@@ -84,9 +84,9 @@ def search(
 
         rows = np.empty((0, len(genes.sizes)), np.int64)
         if settings.method != "genetic":
-            rows = _greedy(errors, genes, settings, rng, ranked, tell)
+            rows = _greedy(errors, genes, settings, rng, ranked, on_step)
         if settings.method != "greedy":
-            rows = _genetic(errors, genes, settings, rng, ranked, tell, rows)
+            rows = _genetic(errors, genes, settings, rng, ranked, on_step, rows)
     templates = _pruned(errors, _templates(genes, rows))
     return Found(templates, errors.mean_s(templates), len(errors), until_s, settings.method, seed)
 
@@ -99,7 +99,7 @@ def _templates(genes: Genes, rows: Ints) -> tuple[Template, ...]:
 
 
 def _greedy(
-    errors: Errors, genes: Genes, settings: SearchSettings, rng: np.random.Generator, ranked: Rank, tell: Tell
+    errors: Errors, genes: Genes, settings: SearchSettings, rng: np.random.Generator, ranked: Rank, on_step: OnStep
 ) -> Ints:
     """Rows added one by one, each the best of the pool and then of its neighbours, while the error falls."""
     pool, rows = genes.drawn(rng, settings.greedy_pool), np.empty((0, len(genes.sizes)), np.int64)
@@ -114,7 +114,7 @@ def _greedy(
         if error_s > least_s * (1 - settings.greedy_gain):
             break
         rows, least_s = np.vstack([rows, row]), error_s
-        if not tell(Moment("greedy", step + 1, settings.max_templates, least_s)):
+        if not on_step(Moment("greedy", step + 1, settings.max_templates, least_s)):
             break
     return rows
 
@@ -139,7 +139,7 @@ def _genetic(
     settings: SearchSettings,
     rng: np.random.Generator,
     ranked: Rank,
-    tell: Tell,
+    on_step: OnStep,
     first: Ints,
 ) -> Ints:
     """The best set of all generations, as rows."""
@@ -152,7 +152,7 @@ def _genetic(
         order = np.argsort(errors_s, kind="stable")
         if errors_s[order[0]] < least_s:
             best, least_s = population[order[0]], float(errors_s[order[0]])
-        is_going = tell(Moment("genetic", generation + 1, settings.generations, least_s))
+        is_going = on_step(Moment("genetic", generation + 1, settings.generations, least_s))
         if not is_going or generation + 1 == settings.generations:
             break
         elite = [population[place] for place in order[: settings.n_elite]]

@@ -15,7 +15,7 @@ from pipeline.core.settings import SiteSettings
 from pipeline.core.store import read_columns, read_table, write_table
 from pipeline.core.tables import STATE
 from pipeline.estimate.chains import SHARE
-from pipeline.estimate.ensemble import QUESTIONS
+from pipeline.estimate.ensemble import CHAIN_QUERIES
 from pipeline.estimate.history import history
 from pipeline.estimate.records import RECOGNISED_S
 from pipeline.estimate.stage import learn_state, update_state
@@ -108,7 +108,7 @@ def test_a_state_of_another_format_is_refused(name: str, values: list[object] | 
 
 
 def test_no_question_needs_what_the_table_leaves_out() -> None:
-    assert all(question.statistic != SHARE for question in QUESTIONS)
+    assert all(question.statistic != SHARE for question in CHAIN_QUERIES)
 
 
 @settings(max_examples=8, deadline=None)
