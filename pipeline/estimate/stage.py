@@ -19,7 +19,7 @@ from pipeline.estimate.state_table import arrays_in, state_in, state_table
 from pipeline.estimate.walltime import learn, update
 
 UNUSABLE, AFTER = "unusable", "after_as_of"
-"""Why a record is no part of a State: no submit, no processors or no job at all; submitted after the State's time."""
+"""Reasons to leave a record out of a State: no submit, no processors or no job; submitted after the State's time."""
 
 
 def learn_state(
@@ -63,7 +63,7 @@ def update_state(earlier: pa.Table, jobs: pa.Table, as_of_s: float | None = None
 
 
 def ids_of(jobs: pa.Table, past: History) -> list[str]:
-    """Per job of the history what names its record: site, job id and restart."""
+    """Per job of the history the id of its record: site, job id and restart."""
     rows = pa.array(past.row)
     site, job_id = (jobs.column(name).cast(pa.string()).take(rows).to_pylist() for name in ("site", "job_id"))
     restart = jobs.column("restart").take(rows).to_pylist()
@@ -77,13 +77,13 @@ def newest_s(jobs: pa.Table, past: History) -> float:
 
 
 def filled(jobs: pa.Table) -> list[str]:
-    """The columns that tell who and what a job is, of those that the log fills."""
+    """The columns of JOBS on submitter, program and attributes that have values in this log."""
     names = dict.fromkeys((*WHO, *WHAT, *ATTRIBUTES))
     return [name for name in names if jobs.column(name).null_count < jobs.num_rows]
 
 
 def _report(stage: str, jobs: pa.Table, past: History, why: Array, state: State, counts: dict[str, Fact]) -> Report:
-    """`why`: per job of the history the reason it is no part of the State, empty for those that are."""
+    """`why`: per job of the history the reason to leave it out of the State, empty for jobs that are part of it."""
     reason = np.full(jobs.num_rows, UNUSABLE, object)
     reason[past.row] = why
     work_s = proc_seconds(jobs)

@@ -1,8 +1,8 @@
-"""The estimator: several methods blended by their recent errors, with quantiles whose coverage is kept.
+"""The estimator: several methods blended by their recent errors, with calibrated quantiles.
 
-`learn` goes through a log in order of submit and keeps a State; the answers it gives on the way are the as-of pass that
-a backtest scores. `estimate` answers from a State, and `update` goes on from one. All three run the same code over the
-same arrays, so that an answer is the same to the bit, whichever of them gives it.
+`learn` processes a log in order of submit and returns a State; its estimates on the way are the as-of pass that a
+backtest scores. `estimate` answers queries from a State, and `update` continues from one. All three run the same code
+over the same arrays, so that their estimates are the same to the bit.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from pipeline.core.estimate_settings import ForecastSettings
 
 PART_JOBS = 50_000
-"""Submits that are gone through at a time: what a pass holds in memory grows with this, not with the log."""
+"""Submits processed at a time: the memory of a pass grows with this, not with the log."""
 
 RECORD_JOBS = 20_000
-"""Latest ended jobs whose coverage a state tells."""
+"""Latest ended jobs whose coverage a State reports."""
 
 
 def walltime(history: History, settings: ForecastSettings) -> Floats:
@@ -108,7 +108,7 @@ def estimate(state: State, questions: History, settings: ForecastSettings) -> Fl
 
 
 def with_new_names(history: History, names: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    """The codes in `names`, and behind them those of the history's texts that are new."""
+    """The codes in `names`, followed by codes for the history's new texts."""
     found = {name: dict(names[name]) for name in NAMED}
     for name, codes in found.items():
         for text in history.names[name]:
@@ -117,7 +117,7 @@ def with_new_names(history: History, names: dict[str, dict[str, int]]) -> dict[s
 
 
 def recoded(history: History, names: dict[str, dict[str, int]]) -> History:
-    """The history with codes as in `names`; every text that is not among them has the one code behind the last."""
+    """The history with codes as in `names`; all other texts have the code after the last one."""
     codes = dict(history.codes)
     for name in NAMED:
         texts, own = history.names[name], history.codes[name].tolist()
@@ -148,7 +148,7 @@ def update(
 
 
 def _brought_up_to_date(state: State, known: History, place: Ints) -> State:
-    """The state with starts and ends of its open jobs, each of which stands at its record's place."""
+    """The state with the starts and ends of its open jobs; `place` is the job of each record (-1: none)."""
     found = np.flatnonzero(place >= 0)
     for column in ("start_s", "end_s", "runtime_s", "is_lower_bound", "is_learnt"):
         getattr(state.jobs, column)[place[found]] = getattr(known, column)[found]
@@ -156,7 +156,7 @@ def _brought_up_to_date(state: State, known: History, place: Ints) -> State:
 
 
 def _copied(state: State) -> State:
-    """The state with arrays of its own, which a pass may change."""
+    """The state with copies of its arrays, which a pass may change."""
     from pipeline.estimate.state_table import arrays_of, state_of  # noqa: PLC0415
 
     return state_of({name: value.copy() for name, value in arrays_of(state).items()})
@@ -166,7 +166,7 @@ def _passes(
     history: History, settings: ForecastSettings, until_s: float, part_jobs: int, state: State | None = None,
     ids: list[str] | None = None,
 ) -> Iterator[tuple[Floats, State]]:  # fmt: skip
-    """Each part's quantiles and the State behind it; at least one part, and the last one ends at `until_s`."""
+    """Each part's quantiles and the State after it; there is at least one part, and the last one ends at `until_s`."""
     state = state or empty()
     names = with_new_names(history, state.names)
     history = recoded(history, names)
@@ -186,7 +186,7 @@ def _passes(
 def _extended(
     state: State, history: History, ids: list[str], until_s: float, settings: ForecastSettings
 ) -> tuple[Outputs, State]:
-    """The answers to the submits, and the State after what happened until a time."""
+    """The outputs for the submits, and the State after all events until a time."""
     jobs, first = jobs_of(history), len(state.jobs.who)
     requests = with_new(state.requests, _request_digests(jobs))
     jobs = jobs._replace(request=numbers(requests, _request_digests(jobs)))

@@ -1,7 +1,7 @@
-"""One template over a whole log, as of every submit: windows of ended jobs per category, and what they answer.
+"""One template over a whole log, as of every submit: windows of ended jobs per category, and their estimates.
 
-Between two submits the jobs that ended enter their categories; at a submit the job's category answers. Sums are kept
-about a category's first values, so that equal runtimes have no spread at all.
+Between two submits the jobs that ended enter their categories; at a submit the job's category gives the estimate. Sums
+are kept relative to a category's first values, so that equal runtimes have a spread of exactly 0.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ N, X0, Y0, SX, SY, SXX, SXY, SYY, N_OFF, OFF2 = range(10)
 
 
 class Jobs(NamedTuple):
-    """What one template sees of a History; `category` -1: the job falls into none."""
+    """A History as input of one template; `category` -1: the job is in none."""
 
     category: Ints
     x: Floats
@@ -59,10 +59,10 @@ class Windows(NamedTuple):
 
 @entry_kernel
 def as_of(jobs: Jobs, rule: Rule, windows: Windows, t_table: Floats, quantiles_s: Floats, width_s: Floats) -> None:
-    """Fill (jobs, 6) quantiles and the width of the 90% interval, s; what has no answer is left as it is."""
+    """Fill (jobs, 6) quantiles and the width of the 90% interval, s; rows without an answer stay unchanged."""
     known = 0
     for i in range(len(jobs.category)):
-        # A job that ends in the second of its submit is not there before itself.
+        # A job that ends in the second of its submit is not learnt before its own estimate.
         while known < jobs.ended[i] and jobs.by_end[known] < i:
             _learn(jobs, rule, windows, jobs.by_end[known])
             known += 1
@@ -101,7 +101,7 @@ def _learn(jobs: Jobs, rule: Rule, windows: Windows, j: int) -> None:
         return
     _forget_old(jobs, rule, windows, c, jobs.end_s[j])
     is_full = rule.max_count > 0 and windows.sums[c, N] >= rule.max_count
-    if jobs.is_lower_bound[j] and _says_nothing(jobs, rule, windows, c, j, is_full):
+    if jobs.is_lower_bound[j] and _is_uninformative(jobs, rule, windows, c, j, is_full):
         return
     if is_full:
         _forget(jobs, rule, windows, c)
@@ -111,8 +111,8 @@ def _learn(jobs: Jobs, rule: Rule, windows: Windows, j: int) -> None:
 
 
 @kernel
-def _says_nothing(jobs: Jobs, rule: Rule, windows: Windows, c: int, j: int, is_full: bool) -> bool:
-    """Whether a lower bound lies below what is expected anyway, or would push a longer job out."""
+def _is_uninformative(jobs: Jobs, rule: Rule, windows: Windows, c: int, j: int, is_full: bool) -> bool:
+    """Whether a lower bound is uninformative: below the expected runtime, or replacing a longer job."""
     if windows.sums[c, N] == 0:
         return False
     pushes_out = windows.sums[c, N] if rule.statistic != LAST else float(min(rule.last_k, windows.sums[c, N]))
@@ -161,7 +161,7 @@ def _put(rule: Rule, windows: Windows, c: int, j: int, y: float) -> None:
 
 @kernel
 def _note_error(jobs: Jobs, rule: Rule, windows: Windows, c: int, j: int) -> None:
-    """How far the last k were off for this job, whose own runtime is not among them yet."""
+    """Record the error of the mean of the last k for this job, before its own runtime is added."""
     if rule.statistic != LAST:
         return
     windows.off[j] = np.nan
@@ -191,13 +191,13 @@ def _sum(s: Floats, x: float, y: float, sign: float) -> None:
     s[SXX] += sign * dx * dx
     s[SXY] += sign * dx * dy
     s[SYY] += sign * dy * dy
-    if s[N] == 0:  # what rounding left
+    if s[N] == 0:  # removes rounding errors
         s[SX:] = 0.0
 
 
 @kernel
 def _value(jobs: Jobs, rule: Rule, windows: Windows, c: int, x: float) -> float:
-    """What the category says of a job at x, which has one job at least; a line through one x is the mean."""
+    """The category's estimate for a job at x; it has at least one job. A regression on a single x is the mean."""
     s = windows.sums[c]
     if rule.statistic == MEDIAN:
         return quantile(windows.ordered, windows.start[c], int(s[N]), 0.5)

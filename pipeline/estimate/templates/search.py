@@ -39,7 +39,7 @@ class SearchSettings(Section):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """How far a search is: steps done of all, and the least error so far, s."""
+    """Progress of a search: steps done, all steps, and the least error so far, s."""
 
     stage: str
     done: int
@@ -60,7 +60,7 @@ class Found:
 
 
 OnStep = Callable[[Moment], bool]
-"""Is told every step; answers whether to go on. What was found until then is the result."""
+"""Called after every step; returns whether to continue. If not, the best set so far is the result."""
 
 Rank = Callable[[Callable[[Sequence[Template]], float], Sequence[Sequence[Template]]], Floats]
 
@@ -73,7 +73,7 @@ def search(
     workers: int = 1,
     on_step: OnStep = lambda _: True,
 ) -> Found:
-    """The best set found with what was known at `until_s`; templates that do not lower its error are left out."""
+    """The best set of templates on the log as known at `until_s`, without templates that do not lower its error."""
     settings = settings or SearchSettings()
     errors = Errors(history, until_s)
     rng, genes = np.random.default_rng(seed), genes_of(errors.sight)
@@ -101,7 +101,7 @@ def _templates(genes: Genes, rows: Ints) -> tuple[Template, ...]:
 def _greedy(
     errors: Errors, genes: Genes, settings: SearchSettings, rng: np.random.Generator, ranked: Rank, on_step: OnStep
 ) -> Ints:
-    """Rows added one by one, each the best of the pool and then of its neighbours, while the error falls."""
+    """Rows added one by one while the error falls: each is the best of the pool, improved by its neighbours."""
     pool, rows = genes.drawn(rng, settings.greedy_pool), np.empty((0, len(genes.sizes)), np.int64)
     least_s = np.inf
     for step in range(settings.max_templates):
@@ -122,7 +122,7 @@ def _greedy(
 def _climbed(
     genes: Genes, pool: Ints, error: Callable[[Sequence[Template]], float], ranked: Rank
 ) -> tuple[Ints, float]:
-    """From the best of the pool on to better neighbours, until none is."""
+    """Hill climbing: from the best row of the pool to better neighbours, until there is none."""
     row, least_s, rows = pool[0], np.inf, pool
     while True:
         errors_s = ranked(error, [(genes.template(r),) for r in rows])
