@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.simulation.laws import Law, amdahl, constant, downey_high, downey_low, noisy, series
-from tests.simulation.lines import FIELDS, Line, header, record, with_textual_traps
 from tests.simulation.log import UNIX_START_S, SimulatedLog, simulate_log, write_swf
 from tests.simulation.plant import (
     AFTER,
@@ -42,6 +41,7 @@ from tests.simulation.planted_records import PLANTED_RECORDS, PlantedRecord
 from tests.simulation.riverbend import simulated_riverbend
 from tests.simulation.samples import differing, log_truth, sample_files, simulated_traps
 from tests.simulation.scheduler import scheduled
+from tests.simulation.swf_text import FIELDS, Line, header, record, with_textual_traps
 from tests.simulation.workload import Application, Job, random_applications, submitted_jobs
 
 __all__ = [
