@@ -37,7 +37,7 @@ from tests.simulation.plant import (
     inject_wait_unknown,
     inject_zero_runtimes,
 )
-from tests.simulation.planted_records import PLANTED_RECORDS, PlantedRecord
+from tests.simulation.planted_records import PLANTED_RECORDS, Kind
 from tests.simulation.riverbend import simulated_riverbend
 from tests.simulation.samples import differing, log_truth, sample_files, simulated_traps
 from tests.simulation.scheduler import scheduled
@@ -45,8 +45,8 @@ from tests.simulation.swf_text import FIELDS, Line, header, record, with_textual
 from tests.simulation.workload import Application, Job, random_applications, submitted_jobs
 
 __all__ = [
-    "AFTER", "BEFORE", "FIELDS", "PLANTED_RECORDS", "UNIX_START_S", "Application", "Job", "PlantedRecord", "Law", "Line", "SimulatedLog",
-    "amdahl", "constant", "cut_at_end", "differing", "downey_high", "downey_low", "header", "inject",
+    "AFTER", "BEFORE", "FIELDS", "PLANTED_RECORDS", "UNIX_START_S", "Application", "Job", "Kind", "Law", "Line",
+    "SimulatedLog", "amdahl", "constant", "cut_at_end", "differing", "downey_high", "downey_low", "header", "inject",
     "inject_allocation_unknown", "inject_cancelled_before_start", "inject_cancelled_running", "inject_cron",
     "inject_failed_starts", "inject_flurry", "inject_hangs", "inject_negative_runtimes", "inject_never_started",
     "inject_no_procs", "inject_no_submit", "inject_partial_executions", "inject_past_request", "inject_probe",

@@ -138,10 +138,11 @@ def _keep(look_up: int, facts: Facts, look_ups: LookUps, answers: Answers, ladde
 
 @kernel
 def _make(
-    look_up: int, facts: Facts, look_ups: LookUps, targets: Floats, weights: Weights, memory: Memory, calibration: Calibration,
-    sample: Sample, answers: Answers, ladder_s: Floats,
+    look_up: int, facts: Facts, look_ups: LookUps, targets: Floats, weights: Weights, memory: Memory,
+    calibration: Calibration, sample: Sample, answers: Answers, ladder_s: Floats,
 ) -> None:  # fmt: skip
-    job, at_s, kind, unit = look_ups.job[look_up], look_ups.at_s[look_up], look_ups.kind[look_up], look_ups.unit[look_up]
+    job, at_s = look_ups.job[look_up], look_ups.at_s[look_up]
+    kind, unit = look_ups.kind[look_up], look_ups.unit[look_up]
     if kind == FIRST_PRESENT:
         kind = _first_present(job, at_s, facts, weights, memory)
         if kind < 0:

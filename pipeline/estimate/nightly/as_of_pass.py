@@ -212,19 +212,18 @@ def _renumbered(codes: Ints) -> tuple[Ints, Ints]:
 
 def facts_of(jobs: Jobs) -> Facts:
     """Jobs as kernels take them."""
-    request_code, procs = (np.unique(values, return_inverse=True)[1] for values in (jobs.requested_s, jobs.procs))
+    r, p = (np.unique(values, return_inverse=True)[1] for values in (jobs.requested_s, jobs.procs))
     u, a, q = jobs.who, jobs.what, jobs.queue
     unknown = np.full(len(u), -1)
-    stacks = ((u, u, u), (a, a, unknown), (q, unknown, unknown), (request_code,) * 3, (procs,) * 3)
+    stacks = ((u, u, u), (a, a, unknown), (q, unknown, unknown), (r,) * 3, (p,) * 3)
     keys = _codes([np.concatenate(columns) for columns in stacks])
-    row_codes = ((u, a, q, request_code, procs), (u, a, request_code, procs), (u, request_code, procs), (u, a, request_code), (u, request_code), (u, procs),
-             (u,), (request_code,), (np.zeros_like(u),))  # fmt: skip
+    row_keys = ((u, a, q, r, p), (u, a, r, p), (u, r, p), (u, a, r), (u, r), (u, p), (u,), (r,), (np.zeros_like(u),))
     with np.errstate(divide="ignore"):
         log_requested = np.log(jobs.requested_s)
     return Facts(
         jobs.submit_s, jobs.end_s, np.nan_to_num(jobs.runtime_s), jobs.requested_s, jobs.procs, log_requested,
-        np.log(jobs.procs), u, a, q, request_code, np.ascontiguousarray(keys.reshape(3, -1).T), _codes([u, request_code, procs]),
-        _stacked([np.where(np.min(kind, axis=0, initial=0) < 0, -1, _codes(list(kind))) for kind in row_codes]),
+        np.log(jobs.procs), u, a, q, r, np.ascontiguousarray(keys.reshape(3, -1).T), _codes([u, r, p]),
+        _stacked([np.where(np.min(key, axis=0, initial=0) < 0, -1, _codes(list(key))) for key in row_keys]),
     )  # fmt: skip
 
 
