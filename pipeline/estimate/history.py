@@ -119,6 +119,26 @@ def history(jobs: pa.Table, timezone: str = "UTC", *, without_flagged: bool = Fa
     """The History of all jobs with a known submit and processors; `without_flagged`: flagged jobs are not learnt from.
 
     A job has run where its runtime is positive and its state says that it ended.
+
+    Parameters
+    ----------
+    jobs : pa.Table
+        JOBS, n rows in any order.
+    timezone : str
+        IANA name of the site's time zone, for `local_s`.
+    without_flagged : bool
+        Whether jobs with a flag are left out of learning; they stay in the history.
+
+    Returns
+    -------
+    History
+        One value per usable job, in order of submit; times in s since 1970 (UTC), durations in s, NaN and -1 for unknown.
+
+    Examples
+    --------
+    >>> log = history(tables["jobs"])
+    >>> len(log) <= tables["jobs"].num_rows, bool((np.diff(log.submit_s) >= 0).all())
+    (True, True)
     """
     submit_s, procs = floats(jobs, "submit_s"), _requested_procs(jobs)
     is_instant = (submit_s >= EARLIEST_S) & (submit_s < LATEST_S)

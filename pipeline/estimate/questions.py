@@ -52,6 +52,26 @@ def questions_of(jobs: Sequence[Mapping[str, Value]], submit_s: Floats, timezone
     """Hypothetical jobs, given as values of JOBS columns; None and missing values are unknown.
 
     The submitter and the program are the first known column of WHO and of WHAT, as in `history`.
+
+    Parameters
+    ----------
+    jobs : sequence of mappings
+        n jobs, each a mapping from names of JOBS columns to values.
+    submit_s : Floats
+        float64[n], submit times, s since 1970, ascending.
+    timezone : str
+        IANA name of the site's time zone.
+
+    Returns
+    -------
+    History
+        The n jobs, without start, end and runtime.
+
+    Examples
+    --------
+    >>> questions = questions_of([{"user": "ada", "procs": 4}], np.array([0.0]), "UTC")
+    >>> questions.procs, questions.requested_s
+    (array([4.]), array([nan]))
     """
     n, nothing = len(jobs), np.full(len(jobs), np.inf)
     texts = {
@@ -80,7 +100,27 @@ def first_text(job: Mapping[str, Value], columns: Sequence[str]) -> str | None:
 
 
 def basis_of(state: State, questions: History) -> Basis:
-    """What the State has learnt about the questions' submitters, programs and job classes."""
+    """What the State has learnt about the questions' submitters, programs and job classes.
+
+    Parameters
+    ----------
+    state : State
+        Result of `learn` or `update`.
+    questions : History
+        n jobs, as `questions_of` makes them.
+
+    Returns
+    -------
+    Basis
+        Arrays of n values: counts of jobs, requests and runtimes in s.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.state_table import loaded_state
+    >>> state, _ = loaded_state(tables["state"], "the sample's state")
+    >>> basis_of(state, questions_of([{"user": "nobody", "procs": 1}], np.array([0.0]), "UTC")).is_known
+    array([False])
+    """
     jobs = jobs_of(recoded(questions, state.names))
     digests, n_entries = chains.digests_of(jobs, (SUBMITTERS_PROGRAM, chains.CROWD)), state.chain.latest.n_entries
     of_program, of_everybody = chains.numbered(state.chain, digests)
@@ -112,7 +152,27 @@ def _remembered(state: State, jobs: Jobs) -> tuple[Ints, Ints, Bools, Floats, Fl
 
 
 def usual_procs(state: State, questions: History) -> Floats:
-    """Per question the processors of its submitter's last submit, else the median of all jobs remembered; else one."""
+    """Per question the processors of its submitter's last submit, else the median of all jobs remembered; else one.
+
+    Parameters
+    ----------
+    state : State
+        Result of `learn` or `update`.
+    questions : History
+        n jobs, as `questions_of` makes them.
+
+    Returns
+    -------
+    Floats
+        float64[n], processors, at least 1.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.state_table import loaded_state
+    >>> state, _ = loaded_state(tables["state"], "the sample's state")
+    >>> usual_procs(state, questions_of([{"user": "nobody"}], np.array([0.0]), "UTC")).shape
+    (1,)
+    """
     who = recoded(questions, state.names).codes["who"]
     known = np.where(who >= 0, state.last_submits.procs[who], np.nan)
     usual = float(median(state.jobs.procs)) if len(state.jobs.procs) else 1.0

@@ -25,7 +25,34 @@ UNUSABLE, AFTER = "unusable", "after_as_of"
 def learn_state(
     jobs: pa.Table, site: SiteSettings, settings: ForecastSettings, names: str = "", as_of_s: float | None = None
 ) -> tuple[pa.Table, Report]:
-    """STATE of a log at a time, by default its newest instant; `names` tells the key of hashed names from another."""
+    """STATE of a log at a time, by default its newest instant; `names` tells the key of hashed names from another.
+
+    Parameters
+    ----------
+    jobs : pa.Table
+        JOBS of one site.
+    site : SiteSettings
+        Name and time zone of the site.
+    settings : ForecastSettings
+        Settings of the estimator; they are stored in the STATE.
+    names : str
+        Digest of the key that hashed the names, empty for plain names.
+    as_of_s : float, optional
+        Time up to which events are learnt, s since 1970; by default the newest instant of the log.
+
+    Returns
+    -------
+    table : pa.Table
+        STATE, one row per array.
+    report : Report
+        Jobs learnt from and left out, by reason.
+
+    Examples
+    --------
+    >>> state, report = learn_state(tables["jobs"], settings.site, settings.forecast)
+    >>> report.seen.rows == tables["jobs"].num_rows, report.facts["n_open"]
+    (True, 1)
+    """
     past = history(jobs, site.timezone)
     until_s = newest_s(jobs, past) if as_of_s is None else float(as_of_s)
     state = learn(past, settings, until_s, ids=ids_of(jobs, past))
@@ -41,6 +68,36 @@ def update_state(earlier: pa.Table, jobs: pa.Table, as_of_s: float | None = None
 
     The result is that of learning the whole log at once, to the bit, where every record came in time. InputError where
     the time is before that of the State.
+
+    Parameters
+    ----------
+    earlier : pa.Table
+        STATE that is continued.
+    jobs : pa.Table
+        JOBS submitted since, and new records of jobs that were not over.
+    as_of_s : float, optional
+        Time up to which events are learnt, s since 1970; by default the newest instant of both.
+
+    Returns
+    -------
+    table : pa.Table
+        STATE as of the later time.
+    report : Report
+        Jobs learnt from and left out, by reason.
+
+    Raises
+    ------
+    InputError
+        If `as_of_s` is before the time of `earlier`, or `earlier` has another format.
+
+    Examples
+    --------
+    >>> jobs = tables["jobs"]
+    >>> middle_s = float(np.nanmedian(jobs.column("submit_s").to_numpy()))
+    >>> early, _ = learn_state(jobs, settings.site, settings.forecast, as_of_s=middle_s)
+    >>> state, report = update_state(early, jobs)
+    >>> state.num_rows == early.num_rows, report.facts["n_new"] > 0
+    (True, True)
     """
     arrays = arrays_in(earlier)
     state, settings = state_in(arrays, "the state to update")

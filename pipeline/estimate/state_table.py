@@ -64,6 +64,35 @@ def loaded_state(
 
     One that does not go on only answers questions: its arrays are those of the table and cannot be written. `is_own`
     says that this very code has published it; its settings need no check then.
+
+    Parameters
+    ----------
+    table : pa.Table
+        STATE.
+    where : str
+        Name of the table in error messages.
+    goes_on : bool
+        Whether the State will be updated; it then has its own copies of the arrays.
+    is_own : bool
+        Whether this version of the code published the table.
+
+    Returns
+    -------
+    state : State
+        The estimator's state.
+    settings : ForecastSettings
+        The settings it was learnt with.
+
+    Raises
+    ------
+    InputError
+        If the STATE has another format, lacks an array, or has settings of another version.
+
+    Examples
+    --------
+    >>> state, forecast = loaded_state(tables["state"], "the sample's state")
+    >>> len(state.jobs.submit_s) == len(state.ids), forecast == settings.forecast
+    (True, True)
     """
     return state_in(arrays_in(table), where, goes_on=goes_on, is_own=is_own)
 

@@ -52,6 +52,26 @@ def walltime(history: History, settings: ForecastSettings) -> Floats:
     """(jobs, 6) quantiles, s, each as of the job's submit; the median is at most the request.
 
     Where the history is stale, each job is answered by the State of the midnight that is known to it.
+
+    Parameters
+    ----------
+    history : History
+        n jobs in order of submit.
+    settings : ForecastSettings
+        Settings of the estimator.
+
+    Returns
+    -------
+    Floats
+        float64[n, 6], s: quantiles at 10, 50, 80, 90, 95 and 99%, ascending in each row.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.history import history as history_of
+    >>> log = history_of(tables["jobs"])
+    >>> quantiles_s = walltime(log, settings.forecast)
+    >>> quantiles_s.shape == (len(log), 6), bool((np.diff(quantiles_s, axis=1) >= 0).all())
+    (True, True)
     """
     if history.stale_s is not None:
         return _stale(history, settings)
@@ -78,6 +98,32 @@ def learn(
     """The State of a log at a time: jobs submitted by then, and what had happened to them by then.
 
     `ids` names each job's record; without it, its row does.
+
+    Parameters
+    ----------
+    history : History
+        A log's jobs.
+    settings : ForecastSettings
+        Settings of the estimator.
+    as_of_s : float
+        Time up to which events are learnt, s since 1970.
+    part_jobs : int
+        Jobs processed at a time; the result does not depend on it.
+    ids : list of str, optional
+        Id of each job's record.
+
+    Returns
+    -------
+    State
+        The state at `as_of_s`.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.history import history as history_of
+    >>> log = history_of(tables["jobs"])
+    >>> state = learn(log, settings.forecast, as_of_s=float(log.submit_s[-1]))
+    >>> state.n_submits == len(log)
+    True
     """
     known, state = history.known_by(as_of_s), empty()
     ids = [str(row) for row in known.row] if ids is None else ids[: len(known)]
@@ -92,7 +138,34 @@ def empty() -> State:
 
 
 def estimate(state: State, questions: History, settings: ForecastSettings) -> Floats:
-    """(jobs, 6) quantiles, s, of jobs submitted at or after the state's time; each is answered by itself."""
+    """(jobs, 6) quantiles, s, of jobs submitted at or after the state's time; each is answered by itself.
+
+    Parameters
+    ----------
+    state : State
+        Result of `learn` or `update`.
+    questions : History
+        n jobs to estimate, as `questions_of` makes them.
+    settings : ForecastSettings
+        Settings the state was learnt with.
+
+    Returns
+    -------
+    Floats
+        float64[n, 6], s: quantiles at 10, 50, 80, 90, 95 and 99%, ascending in each row.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.history import history as history_of
+    >>> from pipeline.estimate.questions import questions_of
+    >>> log = history_of(tables["jobs"])
+    >>> now_s = float(log.submit_s[-1])
+    >>> state = learn(log, settings.forecast, as_of_s=now_s)
+    >>> job = {"user": "1", "requested_s": 3600.0, "procs": 4}
+    >>> quantiles_s = estimate(state, questions_of([job], np.array([now_s]), "UTC"), settings.forecast)
+    >>> quantiles_s.shape, bool(quantiles_s[0, 1] <= 3600.0)
+    ((1, 6), True)
+    """
     jobs = jobs_of(recoded(questions, state.names))
     jobs = jobs._replace(request=numbers(state.requests, _request_digests(jobs)))
     jobs = with_sessions(jobs, state.last_submits, state.n_submits, _gaps_s(settings), registers=False)
@@ -134,6 +207,37 @@ def update(
     `ids` names each job's record, as in `state.ids`. The result is that of learning the whole log at once, to the bit,
     where every record came in time. A job submitted by the state's time and not known to it counts as submitted at
     that time; one that ended more than RECOGNISED_S before, or is known to be over, is left out.
+
+    Parameters
+    ----------
+    state : State
+        The earlier state; it is not changed.
+    later : History
+        Jobs submitted since, and new records of jobs that were not over.
+    ids : list of str
+        Id of each job's record.
+    settings : ForecastSettings
+        Settings the state was learnt with.
+    as_of_s : float
+        Time up to which events are learnt, s since 1970.
+    part_jobs : int
+        Jobs processed at a time; the result does not depend on it.
+
+    Returns
+    -------
+    State
+        The state at `as_of_s`.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.history import history as history_of
+    >>> log = history_of(tables["jobs"])
+    >>> ids = [str(row) for row in log.row]
+    >>> middle_s, last_s = float(np.median(log.submit_s)), float(log.submit_s[-1])
+    >>> early = learn(log, settings.forecast, middle_s, ids=ids)
+    >>> whole = learn(log, settings.forecast, last_s, ids=ids)
+    >>> bool((update(early, log, ids, settings.forecast, last_s).rungs == whole.rungs).all())
+    True
     """
     known = later.known_by(as_of_s)
     ids = ids[: len(known)]

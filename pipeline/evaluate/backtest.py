@@ -47,6 +47,39 @@ def backtest(
     The first `train_share` of the jobs by submit are not scored. Every method is scored on the same jobs: where it has
     no answer the request stands in, else the log's running quantiles, and `n_fallback` says how often. Rows per method:
     all; by month of submit on the site's clock; by processors asked for; the fortnights covered worst.
+
+    Parameters
+    ----------
+    jobs : pa.Table
+        JOBS of one site, flagged or not.
+    settings : RunSettings
+        Settings of the site and of the backtest.
+    estimators : mapping of str to callable
+        Methods by name; each maps a History of n jobs to float64[n, 6] quantiles, s.
+    log : str, optional
+        Name of the log in the table; by default the site's name.
+    way : Way, optional
+        How old the estimates' information is, and whether flagged jobs are learnt from.
+
+    Returns
+    -------
+    table : pa.Table
+        BACKTEST: rows per estimator and part of the log; errors in s.
+    report : Report
+        Jobs scored, learnt from, and without a runtime.
+
+    Raises
+    ------
+    ValueError
+        If an estimator returns an array of another shape.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.registry import ESTIMATORS
+    >>> methods = {"last_two": lambda past: ESTIMATORS["last_two"](past, settings.forecast)}
+    >>> table, report = backtest(tables["jobs"], settings, methods)
+    >>> table.column("part").to_pylist()[0], report.kept.rows > 0
+    ('all', True)
     """
     way = way or Way()
     past = past_of(jobs, settings, way)

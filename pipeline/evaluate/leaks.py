@@ -24,6 +24,32 @@ def check_no_look_ahead(estimator: Callable[[History], Floats], past: History, n
     At each of `n_times` submits drawn at random, runtimes and ends of jobs that had not ended by then are drawn anew
     (a running job keeps its start), some of those in the queue are cancelled, who submits what afterwards is shuffled,
     and a third of it is gone.
+
+    Parameters
+    ----------
+    estimator : callable
+        Maps a History of n jobs to float64[n, 6] quantiles, s.
+    past : History
+        A log's jobs in order of submit.
+    n_times : int
+        Number of submits at which the future is changed.
+    seed : int
+        Seed of the random numbers.
+
+    Raises
+    ------
+    LookAheadError
+        If an estimate depends on later events.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.history import history
+    >>> log = history(tables["jobs"])
+    >>> check_no_look_ahead(lambda past: np.tile(past.requested_s[:, None], 6), log)
+    >>> check_no_look_ahead(lambda past: np.full((len(past), 6), np.nansum(past.runtime_s)), log)
+    Traceback (most recent call last):
+        ...
+    pipeline.evaluate.leaks.LookAheadError: it looks ahead: ...
     """
     if not len(past):
         return

@@ -99,6 +99,27 @@ def look_up(rows: Rows, jobs: History) -> Floats:
     """(jobs, 6) quantiles, s, from each job's first row that is present; NaN where none is.
 
     Of its row the ratios times the request where both are known, else the seconds; q10 and q50 at most the request.
+
+    Parameters
+    ----------
+    rows : Rows
+        Columns of ESTIMATES by name, as `table_rows` makes them.
+    jobs : History
+        n jobs.
+
+    Returns
+    -------
+    Floats
+        float64[n, 6], s: quantiles at 10, 50, 80, 90, 95 and 99%.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.history import history
+    >>> table = tables["estimates"]
+    >>> rows = {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names}
+    >>> log = history(tables["jobs"])
+    >>> look_up(rows, log).shape == (len(log), 6)
+    True
     """
     requested_s = np.where(jobs.requested_s > 0, jobs.requested_s, 0.0)
     place = _places(rows, jobs, requested_s)

@@ -73,7 +73,41 @@ def search(
     workers: int = 1,
     on_step: OnStep = lambda _: True,
 ) -> Found:
-    """The best set of templates on the log as known at `until_s`, without templates that do not lower its error."""
+    """The best set of templates on the log as known at `until_s`, without templates that do not lower its error.
+
+    Parameters
+    ----------
+    history : History
+        A log's jobs in order of submit.
+    until_s : float
+        End of the training period, s since 1970.
+    settings : SearchSettings, optional
+        Method and size of the search.
+    seed : int
+        Seed of the random numbers.
+    workers : int
+        Threads; the result does not depend on it.
+    on_step : callable
+        Called with the progress after every step; returns whether to continue.
+
+    Returns
+    -------
+    Found
+        The set of templates, and its mean absolute error on the training period, s.
+
+    References
+    ----------
+    Smith, Foster & Taylor (1998, 2004).
+
+    Examples
+    --------
+    >>> from pipeline.estimate.history import history as history_of
+    >>> log = history_of(tables["jobs"])
+    >>> small = SearchSettings(method="greedy", greedy_pool=5, max_templates=1)
+    >>> found = search(log, float(log.end_s[np.isfinite(log.end_s)].max()) + 1, small, seed=1)
+    >>> len(found.templates), found.n_jobs > 0
+    (1, True)
+    """
     settings = settings or SearchSettings()
     errors = Errors(history, until_s)
     rng, genes = np.random.default_rng(seed), genes_of(errors.sight)

@@ -188,6 +188,29 @@ def smith(history: History, templates: Sequence[Template]) -> Floats:
 
     NaN where no template answers. The lower two are at most the request, at which a scheduler ends the job; the upper
     ones are not cut, because jobs are killed some seconds after it.
+
+    Parameters
+    ----------
+    history : History
+        n jobs in order of submit.
+    templates : sequence of Template
+        The templates, in order of preference for equal intervals.
+
+    Returns
+    -------
+    Floats
+        float64[n, 6], s: quantiles at 10, 50, 80, 90, 95 and 99%.
+
+    References
+    ----------
+    Smith, Foster & Taylor (1998), Predicting application run times using historical information.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.history import history
+    >>> log = history(tables["jobs"])
+    >>> smith(log, SMITH_DEFAULT).shape == (len(log), 6)
+    True
     """
     sight = Sight(history)
     best_width_s, chosen_s = np.full(len(history), np.inf), np.full((len(history), len(QUANTILES)), np.nan)
