@@ -132,7 +132,7 @@ def history(jobs: pa.Table, timezone: str = "UTC", *, without_flagged: bool = Fa
     Returns
     -------
     History
-        One value per usable job, in order of submit; times in s since 1970 (UTC), durations in s, NaN and -1 for unknown.
+        One value per usable job, in order of submit; times in s since 1970, durations in s; NaN and -1: unknown.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The as-of backtest: a log in order of submit, every method's estimates of its later jobs, and how good they were."""
+"""The as-of backtest: every method's estimates for the later jobs of a log, in order of submit, and their errors."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -19,14 +19,14 @@ from pipeline.evaluate.stand_in import stand_in
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What estimates may know: all that had happened by the submit, or by a midnight so long before; flagged jobs."""
+    """What estimates may use: events up to the submit or an earlier midnight, with or without flagged jobs."""
 
     stale_s: float | None = None
     without_flagged: bool = False
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The columns of BACKTEST that name it."""
+        """The columns of BACKTEST with these choices."""
         days = None if self.stale_s is None else self.stale_s / DAY_S
         return {"stale_days": days, "learnt_from": "kept" if self.without_flagged else "all"}
 
@@ -100,14 +100,14 @@ def backtest(
 
 
 def past_of(jobs: pa.Table, settings: RunSettings, way: Way | None = None) -> History:
-    """The log as a scheduler lives through it, with submits on the site's clock."""
+    """The log in the order a scheduler observes it, with submit times on the site's clock."""
     way = way or Way()
     past = history(jobs, settings.site.timezone, without_flagged=way.without_flagged)
     return replace(past, stale_s=way.stale_s)
 
 
 def _filled(quantiles_s: Floats, instead: Floats, scored: Bools) -> Scored:
-    """One method's answers with gaps filled; a quantile it never gives stays unknown, so that it is not scored."""
+    """One method's quantiles with gaps filled; a quantile it never gives stays NaN and is not scored."""
     if quantiles_s.shape != instead.shape:
         raise ValueError(f"quantiles of shape {quantiles_s.shape}, expected {instead.shape}")
     is_stood_in = np.isnan(quantiles_s[:, QUANTILES.index(0.50)])

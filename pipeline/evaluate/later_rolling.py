@@ -1,4 +1,4 @@
-"""Published predictions through the last part of a log, night by night, and the jobs that came after each night."""
+"""Scores published predictions night by night through the last part of a log, on the jobs after each night."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,17 +21,17 @@ from pipeline.predict.later_windows import PastWindows, Window, past_cuts, step_
 from pipeline.predict.track_record import MIN_WINDOWS, Record
 
 REFIT_DAYS = 60.0
-"""Templates and laws are as of the last of these; everything else is made anew at every cut, as every night."""
+"""Days between new choices of templates and laws; everything else is recomputed at every cut, as every night."""
 
 HORIZONS = (1.0, 7.0, 30.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A log as a run at `at_s` groups and fits it; its cells with all runs, as each time takes what had ended by then.
+    """A log as grouped and fitted by a run at `at_s`; its cells hold all runs, of which each cut uses the ended ones.
 
-    `laws`: PREDICTIONS by law alone, and the place of each of its rows by group and count. Per cell the law's log
-    runtime, 0 where none answers; `scales`, per group, whether one does.
+    `laws`: PREDICTIONS by law alone; `law_keys`: the group and count of each of its rows. `level`: per cell the law's
+    log runtime, 0 without a law. `scales`: per group, whether a law answers.
     """
 
     at_s: float
@@ -50,7 +50,7 @@ def later_scores(
     horizons: Sequence[float] = HORIZONS,
     refit_days: float = REFIT_DAYS,
 ) -> dict[float, Scored]:
-    """Per horizon (days) the jobs submitted within it after each cut, against what is published at the cut.
+    """Per horizon (days), the jobs submitted within it after each cut, with the predictions published at the cut.
 
     `jobs` are flagged JOBS. Cuts lie between two shares of the jobs by submit, a day apart, longer for horizons of more
     than a week, so that a job may be scored at several ages. What ends after a cut is not known at it.
@@ -94,7 +94,7 @@ def fitted_at(jobs: pa.Table, settings: RunSettings, at_s: float, previous: str 
 
 
 def _known(jobs: pa.Table, settings: RunSettings, at_s: float, previous: str) -> tuple[pa.Table, RunSettings]:
-    """What had ended by then, and the settings with the template that it chooses."""
+    """The jobs that had ended by `at_s`, and the settings with the template chosen from them."""
     known = jobs.filter(pa.array(_ends(jobs) <= at_s))
     templates, _ = choose_template(known, settings.group, previous)
     return known, settings.model_copy(update={"group": with_chosen(settings.group, templates)})
@@ -124,7 +124,7 @@ def _levels(cells: Cells, scales: Bools, group: Ints, procs: Floats, law: Floats
 
 
 def _segment(fitted: Fitted, settings: PredictSettings, end_s: float) -> list[Scored]:
-    """Every cut from the fit's time to `end_s`, scored."""
+    """The scores of every cut from the fit's time to `end_s`."""
     cells, step_s = fitted.cells, step_days(settings.horizon_days) * DAY_S
     cuts_s = [float(cut_s) for cut_s in np.arange(fitted.at_s, end_s, step_s)]
     before = past_cuts(cells, fitted.at_s, settings)

@@ -63,8 +63,8 @@ def evaluate_scaling(
     >>> observed = tables["observed"]
     >>> names = {group: "cfd" for group in observed.column("group_id").to_pylist()}
     >>> table, report = evaluate_scaling(observed, names, {"average": PREDICTORS["average"]}, ScalingSettings())
-    >>> set(table.column("predictor").to_pylist()) <= {"average"}, report.name
-    (True, 'evaluate-scaling')
+    >>> set(table.column("predictor").to_pylist()) <= {"average"}, report.stage
+    (True, 'evaluate_scaling')
     """
     splits, n_seen, n_kept = make_splits(observations, applications, settings)
     rows = [_row(name, split, predictor(split.asked)) for name, predictor in predictors.items() for split in splits]

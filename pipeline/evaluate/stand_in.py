@@ -1,4 +1,4 @@
-"""What stands in for a method without an answer, so that all methods are scored on the same jobs."""
+"""Fallback quantiles for jobs that a method does not answer, so that all methods are scored on the same jobs."""
 
 import numpy as np
 
