@@ -13,8 +13,8 @@ from pipeline.core.settings import RunSettings
 from pipeline.core.tables import BACKTEST
 from pipeline.estimate.history import History, history
 from pipeline.estimate.score import QUANTILES
+from pipeline.evaluate.fallback import fallback_quantiles
 from pipeline.evaluate.figures import DAY_S, Scored, rows_of
-from pipeline.evaluate.stand_in import stand_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +86,12 @@ def backtest(
     ran = np.flatnonzero(past.has_run)
     scored = np.zeros(len(past), np.bool_)
     scored[ran[int(len(ran) * settings.backtest.train_share) :]] = True
-    instead = stand_in(past)
+    instead = fallback_quantiles(past)
     rows: list[dict[str, Any]] = []
     facts: dict[str, Fact] = {}
     for name, estimator in estimators.items():
         found = _filled(estimator(past), instead, scored)
-        facts |= {f"fallback_{name}": int(found.is_stood_in[scored].sum())}
+        facts |= {f"fallback_{name}": int(found.is_fallback[scored].sum())}
         rows += [{"estimator": name} | way.columns | row for row in rows_of(past, found, settings.backtest)]
     named = log if log is not None else settings.site.name
     names = [column.name for column in BACKTEST.columns if column.name != "log"]
@@ -110,11 +110,11 @@ def _filled(quantiles_s: Floats, instead: Floats, scored: Bools) -> Scored:
     """One method's quantiles with gaps filled; a quantile it never gives stays NaN and is not scored."""
     if quantiles_s.shape != instead.shape:
         raise ValueError(f"quantiles of shape {quantiles_s.shape}, expected {instead.shape}")
-    is_stood_in = np.isnan(quantiles_s[:, QUANTILES.index(0.50)])
-    filled = np.where(is_stood_in[:, None], instead, quantiles_s)
-    answered = quantiles_s[scored & ~is_stood_in]
+    is_fallback = np.isnan(quantiles_s[:, QUANTILES.index(0.50)])
+    filled = np.where(is_fallback[:, None], instead, quantiles_s)
+    answered = quantiles_s[scored & ~is_fallback]
     filled[:, np.isnan(answered).all(axis=0) & bool(len(answered))] = np.nan
-    return Scored(filled, is_stood_in, scored)
+    return Scored(filled, is_fallback, scored)
 
 
 def _report(jobs: pa.Table, past: History, scored: Bools, facts: Mapping[str, Fact]) -> Report:

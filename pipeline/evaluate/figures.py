@@ -23,7 +23,7 @@ class Scored:
     """One method's quantiles (jobs, 6) with gaps filled, s; which rows were filled; which jobs are scored."""
 
     quantiles_s: Floats
-    is_stood_in: Bools
+    is_fallback: Bools
     chosen: Bools
 
 
@@ -77,7 +77,7 @@ def _figures(past: History, found: Scored, places: Ints) -> dict[str, Any]:
     answered = ~np.isnan(quantiles_s[:, 1])
     counts = {
         "n_jobs": len(places),
-        "n_fallback": int(found.is_stood_in[places].sum()),
+        "n_fallback": int(found.is_fallback[places].sum()),
         "n_unanswered": int((~answered).sum()),
     }
     if not answered.any():

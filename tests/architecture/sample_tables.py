@@ -9,7 +9,7 @@ import numpy as np
 from pipeline.core.settings import RunSettings, SiteSettings
 from pipeline.run import run_plain, start_run
 
-LOG = Path("data_samples") / "traps.swf"
+LOG = Path(__file__).parents[2] / "data_samples" / "traps.swf"
 
 
 @cache
