@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from pipeline.core.arrays import Bools, Floats, Ints, floats
 from pipeline.core.settings import PredictSettings, RunSettings
-from pipeline.evaluate.later import Scored, joined
+from pipeline.evaluate.later_figures import Scored, joined
 from pipeline.fit import find_patterns, fit, level, screen, unlevel
 from pipeline.group import assign_groups, choose_template, describe_groups, observe, with_chosen
 from pipeline.predict import groups_by_application, later, predict

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.core.settings import FitSettings, PredictSettings, RunSettings, SiteSettings
 from pipeline.core.tables import JOBS
-from pipeline.evaluate.later import figures
+from pipeline.evaluate.later_figures import figures
 from pipeline.evaluate.later_rolling import fitted_at, later_scores, published
 from pipeline.fit import fit
 from pipeline.group import observe
