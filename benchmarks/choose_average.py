@@ -25,9 +25,9 @@ from pipeline.core.settings import PredictSettings
 from pipeline.evaluate.scaling import make_splits
 from pipeline.predict.bma_grid import LAW_WEIGHTS, LEAST_LOG2, STEPS_PER_OCTAVE, ShapeGrid, shape_grid
 from pipeline.predict.bma_kernel import JUMP_LEAST_SIZES, JUMP_LOG_SD, JUMP_ODDS
-from pipeline.predict.calibration import OWN_SERIES, calibrated
+from pipeline.predict.interval_calibration import OWN_SERIES, calibrated
 from pipeline.predict.noise import log_wide_sd, median_variance, pooled_log_sd, repeats, run_log_sd
-from pipeline.predict.siblings import LEAST_SIZES, WORTH
+from pipeline.predict.siblings import LEAST_SIZES, SIBLING_WEIGHT
 from pipeline.predict.sizes import FREEDOM, Sizes
 
 SETTINGS = PredictSettings()
@@ -42,7 +42,7 @@ class Constants:
     jump_log_sd: float = JUMP_LOG_SD
     drift_log_sd: float = SETTINGS.drift_log_sd
     own_series: float = OWN_SERIES
-    worth: float = WORTH
+    worth: float = SIBLING_WEIGHT
     freedom: int = FREEDOM
     amdahl: float = LAW_WEIGHTS["amdahl"]
     amdahl_log: float = LAW_WEIGHTS["amdahl_log"]

@@ -18,7 +18,7 @@ from flows.services.series.scaling_errors import read_all
 from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats
 from pipeline.core.settings import PredictSettings
 from pipeline.predict.average import average
-from pipeline.predict.calibration import calibrated, held_out
+from pipeline.predict.interval_calibration import calibrated, held_out
 from pipeline.predict.noise import log_wide_sd, median_variance, pooled_log_sd, repeats, run_log_sd
 from pipeline.predict.siblings import Kin
 from pipeline.predict.sizes import Sizes

@@ -14,7 +14,7 @@ from pipeline.clean import clean
 from pipeline.core.settings import RunSettings
 from pipeline.core.store import read_table
 from pipeline.core.tables import JOBS
-from pipeline.evaluate.later import Scored, figures, trade_off
+from pipeline.evaluate.later_figures import Scored, figures, trade_off
 from pipeline.evaluate.later_rolling import REFIT_DAYS, later_scores
 from pipeline.ingest import ingest
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.simulation.laws import Law, amdahl, constant, downey_high, downey_low, noisy, series
-from tests.simulation.lines import FIELDS, Line, header, record, with_textual_traps
 from tests.simulation.log import UNIX_START_S, SimulatedLog, simulate_log, write_swf
 from tests.simulation.plant import (
     AFTER,
@@ -38,16 +37,16 @@ from tests.simulation.plant import (
     inject_wait_unknown,
     inject_zero_runtimes,
 )
-from tests.simulation.planted_records import PLANTED_KINDS, Kind
+from tests.simulation.planted_records import PLANTED_RECORDS, Kind
 from tests.simulation.riverbend import simulated_riverbend
 from tests.simulation.samples import differing, log_truth, sample_files, simulated_traps
 from tests.simulation.scheduler import scheduled
+from tests.simulation.swf_text import FIELDS, Line, header, record, with_textual_traps
 from tests.simulation.workload import Application, Job, random_applications, submitted_jobs
 
 __all__ = [
-    "AFTER", "BEFORE", "FIELDS", "PLANTED_KINDS", "UNIX_START_S", "Application", "Job", "Kind", "Law", "Line",
-    "SimulatedLog",
-    "amdahl", "constant", "cut_at_end", "differing", "downey_high", "downey_low", "header", "inject",
+    "AFTER", "BEFORE", "FIELDS", "PLANTED_RECORDS", "UNIX_START_S", "Application", "Job", "Kind", "Law", "Line",
+    "SimulatedLog", "amdahl", "constant", "cut_at_end", "differing", "downey_high", "downey_low", "header", "inject",
     "inject_allocation_unknown", "inject_cancelled_before_start", "inject_cancelled_running", "inject_cron",
     "inject_failed_starts", "inject_flurry", "inject_hangs", "inject_negative_runtimes", "inject_never_started",
     "inject_no_procs", "inject_no_submit", "inject_partial_executions", "inject_past_request", "inject_probe",

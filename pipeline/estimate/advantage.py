@@ -1,9 +1,9 @@
-"""The blend, or the best single method in its place for as long as that has clearly erred less.
+"""Replaces the blend by the best single method for as long as the method's errors are clearly smaller.
 
-The blend's weights descend a gradient that is bounded by the request, so that no job moves them far. Where requests are
-many times the runtimes, and few bursts decide, it can lose to one of its own methods for months. So the difference of
-the two errors is summed, in seconds, and forgotten with a half-life; the weight of the method is this sum over its
-standard error (the root of the sum of squares), as a share of a given number of standard errors, from 0 to 1.
+The blend's gradient is bounded relative to the request, so that no job moves its weights far. Where requests are many
+times the runtimes and few bursts decide, the blend can be worse than one of its methods for months. So the difference
+of the two absolute errors is summed, in seconds, and decays with a half-life. The method's weight, from 0 to 1, is this
+sum in standard errors (the root of the sum of squares), divided by a given number of standard errors.
 """
 
 import math
@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.core.arrays import Floats
-from pipeline.estimate.compiled import entry_kernel, kernel
+from pipeline.estimate.interpretable import entry_kernel, kernel
 from pipeline.estimate.submits import Events, Jobs
 
 
 class Advantage(NamedTuple):
-    """Of all jobs that ended: how much less the method erred than the blend, s; its squares, s^2; the latest end, s."""
+    """Sums over ended jobs: blend error minus method error, s; its squares, s^2; and the latest end, s."""
 
     sum_s: Floats
     squares: Floats
@@ -25,14 +25,14 @@ class Advantage(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Per job what the method and the blend answered, s."""
+    """Per job the estimates of the method and of the blend, s."""
 
     method_s: Floats
     blend_s: Floats
 
 
 def no_advantage() -> Advantage:
-    """No error is known: the blend answers."""
+    """The state before any error is known: the blend has all the weight."""
     return Advantage(np.zeros(1), np.zeros(1), np.full(1, np.nan))
 
 
@@ -40,9 +40,9 @@ def no_advantage() -> Advantage:
 def favour(
     past: Jobs, events: Events, answers: Pair, past_answers: Pair, held: Advantage, half_life_s: float, sure: float
 ) -> Floats:
-    """(jobs,) the mean of the two answers, s, by the method's weight at each submit; `held` changes with the ends.
+    """(jobs,) the mean of the two estimates, s, by the method's weight at each submit; updates `held` with the ends.
 
-    `sure`: standard errors by which the method must be ahead to answer alone.
+    `sure`: standard errors by which the method must be ahead to have all the weight.
     """
     n, n_over = len(answers.blend_s), 0
     found = np.empty(n)
@@ -68,7 +68,7 @@ def _weight(held: Advantage, sure: float) -> float:
 
 @kernel
 def _learn(over: int, past: Jobs, answers: Pair, held: Advantage, half_life_s: float) -> None:
-    """A job stopped below either answer does not say which of the two was nearer."""
+    """Update the sums; a job stopped below either estimate is left out, because its full runtime is unknown."""
     runtime_s, method_s, blend_s = past.runtime_s[over], answers.method_s[over], answers.blend_s[over]
     if past.is_lower_bound[over] and max(method_s, blend_s) > runtime_s:
         return

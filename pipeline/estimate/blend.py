@@ -1,7 +1,7 @@
-"""One estimate of several: a mean whose weights descend the gradient of its own past errors (exponentiated gradient).
+"""A weighted mean of several methods, with weights learnt by exponentiated gradient descent on its past errors.
 
-Kivinen & Warmuth (1997), for absolute errors: every method's log weight is everybody's plus the user's own, and both
-fall back to where they began with a half-life, so that what was true long ago is forgotten.
+Kivinen & Warmuth (1997), for absolute errors. A method's log weight is the sum of a common and a per-user part. Both
+decay to their initial values with a half-life.
 """
 
 import math
@@ -10,15 +10,15 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.estimate.compiled import entry_kernel, kernel
+from pipeline.estimate.interpretable import entry_kernel, kernel
 from pipeline.estimate.submits import Events, Jobs
 
 STEEPEST = 1.0
-"""A gradient counts at most this much: one method far off moves no weight by more than a step."""
+"""Gradients are clipped to this, so that one large error moves a weight by at most one step."""
 
 
 class Pace(NamedTuple):
-    """How fast weights move and are forgotten: log weight per error, half-lives in s."""
+    """Learning rates (log weight per error) and half-lives (s) of the common and the per-user weights."""
 
     step_all: float
     step_user: float
@@ -27,7 +27,7 @@ class Pace(NamedTuple):
 
 
 class Beliefs(NamedTuple):
-    """Log weights of the methods, everybody's and each submitter's; when they were last moved; bursts under way."""
+    """Log weights of the methods, common and per submitter; the times of their last updates (s); open bursts."""
 
     all_log: Floats
     all_at_s: Floats
@@ -46,7 +46,7 @@ class Answers(NamedTuple):
 
 
 def beliefs(first_log: Floats) -> Beliefs:
-    """Where everybody begins: at `first_log`; the blank submitter alone."""
+    """The initial weights: `first_log`, and only the blank submitter."""
     return Beliefs(
         first_log.copy(), np.full(1, np.nan), np.zeros((1, len(first_log))), np.zeros(1),
         np.full(1, -1, np.int64), np.zeros(1, np.int64),
@@ -58,9 +58,9 @@ def blend(
     jobs: Jobs, past: Jobs, events: Events, answers: Answers, past_answers: Answers, first_log: Floats,
     held: Beliefs, pace: Pace,
 ) -> None:  # fmt: skip
-    """Set `center_s` to the weighted mean of each submit's methods, which have no gaps; `held` changes with the ends.
+    """Set `center_s` to the weighted mean of each submit's methods, which have no gaps; updates `held` with the ends.
 
-    Where the submits are part of the past, `past_answers` gets their means too.
+    Where the submits are part of the earlier jobs, `past_answers` gets their means too.
     """
     n, n_methods = answers.method_s.shape
     weights, n_over = np.empty(n_methods), 0
@@ -84,7 +84,7 @@ def blend(
 
 @kernel
 def _mean(log_weights: Floats, values: Floats) -> float:
-    """Sums go one by one: how numpy adds depends on how it was built."""
+    """The weighted mean, summed in a loop: the order in which numpy adds depends on its build."""
     top, total, weighted = log_weights.max(), 0.0, 0.0
     for k in range(len(values)):
         weight = math.exp(log_weights[k] - top)
@@ -95,7 +95,7 @@ def _mean(log_weights: Floats, values: Floats) -> float:
 
 @kernel
 def _gradient(over: int, past: Jobs, answers: Answers) -> Floats:
-    """What more weight on each method would have done to the error; 0 where a job stopped below the estimate."""
+    """Gradient of the absolute error by the methods' weights; 0 where a job was stopped below the estimate."""
     center_s, method_s = answers.center_s[over], answers.method_s[over]
     is_unknown = past.is_lower_bound[over] and center_s > past.runtime_s[over]
     sign = 0.0 if is_unknown else (1.0 if center_s > past.runtime_s[over] else -1.0)
@@ -105,7 +105,7 @@ def _gradient(over: int, past: Jobs, answers: Answers) -> Floats:
 
 @kernel
 def _move(over: int, past: Jobs, gradient: Floats, first_log: Floats, held: Beliefs, pace: Pace) -> None:
-    """The k-th job of a burst moves its submitter's weights by 1 / sqrt(k): a burst is one event more than many."""
+    """Update the weights. The k-th job of a burst has a learning rate of 1 / sqrt(k) for its submitter's weights."""
     end_s, who = past.end_s[over], past.who[over]
     if not np.isnan(held.all_at_s[0]):
         kept = 0.5 ** ((end_s - held.all_at_s[0]) / pace.half_life_all_s)

@@ -1,4 +1,4 @@
-"""What the latest jobs took, along a chain of keys from the most to the least specific one."""
+"""Runtimes of the latest jobs per key, along a chain of keys from the most to the least specific one."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.estimate.compiled import entry_kernel, kernel
+from pipeline.estimate.interpretable import entry_kernel, kernel
 from pipeline.estimate.keys import Keys, grown, mixed, no_keys, numbers, with_new
 from pipeline.estimate.submits import Events, Jobs, capped
 
@@ -14,8 +14,8 @@ MEAN, MAX, QUANTILE, SHARE = range(4)
 """SHARE: the largest runtime over its request, times the request."""
 
 LOOK_BACK = (3, 3, 50, 50, 50, 50, 200)
-"""Jobs that are remembered of a key of each level: of a session with request and processors, of a session, of the four
-levels of the chain proper, and of everybody who runs the same and asked for as much time."""
+"""Jobs kept per key of each level: a session with request and processors, a session, the four levels of the chain
+proper, and all users' jobs with the same program and requested runtime."""
 
 SESSION_LEVELS, OWN, CROWD = 2, 2, 6
 """Levels of sessions; the first level of the chain proper; the level of everybody."""
@@ -34,8 +34,8 @@ class Latest(NamedTuple):
     """The same over the request, NaN without one."""
 
 
-class Question(NamedTuple):
-    """From which level on and before which, over how many jobs, of at least how many, and what is made of them."""
+class ChainQuery(NamedTuple):
+    """A statistic of the latest jobs: range of levels, number of jobs, the statistic, and the least number of jobs."""
 
     level: int
     stop: int
@@ -98,12 +98,12 @@ def with_keys(chain: Chain, digests: Ints, sessions: Ints, n_entries: int) -> Ch
 
 def latest_of(
     jobs: Jobs, past: Jobs, events: Events, codes: tuple[Ints, Ints], held: Latest, n_held: int,
-    questions: Sequence[Question], shares: Floats,
+    questions: Sequence[ChainQuery], shares: Floats,
 ) -> Floats:  # fmt: skip
     """(questions, jobs, shares) runtimes, s: from the first key with `least` ended jobs, over its last ones; else NaN.
 
-    MEAN, MAX and SHARE answer with one number, whatever the share. Capped at the request. In quantiles a job that was
-    stopped at its limit counts as longer than the request, because nothing says how long it would have run. `codes`:
+    MEAN, MAX and SHARE give one number for every share. Results are capped at the request. In quantiles a job that was
+    stopped at its limit counts as longer than the request, because its full runtime is unknown. `codes`:
     the (levels, jobs) key numbers of the submits and of the past; `n_held`: entries in use.
     """
     found = np.full((len(questions), len(jobs.who), len(shares)), np.nan)
@@ -188,10 +188,9 @@ def _answer(value_s: Floats, statistic: int, shares: Floats, found: Floats) -> N
 
 
 def compacted(chain: Chain, n_held: int, sessions: Ints) -> Chain:
-    """The chain without entries that no question reaches any more, and without keys of sessions that are over.
+    """The chain without entries that no query reaches any more, and without keys of sessions that are over.
 
-    The entries stand in order of key, the newest of a key first.
-    `n_held`: entries in use; `sessions`: those still going on.
+    Entries are in order of key, the newest of a key first. `n_held`: entries in use; `sessions`: open sessions.
     """
     keys, latest = chain.keys, chain.latest
     is_over = (chain.session >= 0) & ~np.isin(chain.session, sessions)

@@ -1,6 +1,6 @@
-"""The settings of a published State where it only answers: as they stand, without pydantic, which takes 0.07 s to load.
+"""The settings of a published State, read without pydantic where the State only answers queries (0.07 s to import).
 
-They were checked when this very code published them; those of other code are checked by `settings_of`.
+Settings published by this version of the code were checked then; `checked_settings` checks those of other versions.
 """
 
 import json
@@ -17,7 +17,7 @@ AGAIN = "run again to learn it anew"
 
 
 class _Held:
-    """Values by name, as attributes; as frozen as the settings they stand for."""
+    """Read-only attributes from a mapping of names to values."""
 
     __slots__ = ("_values",)
 
@@ -38,7 +38,7 @@ class _Held:
 
 
 def held_settings(text: str) -> "ForecastSettings":
-    """What stands for the settings of a JSON text that this code has written."""
+    """A read-only object with the attributes of the settings in a JSON text written by this version."""
     return cast("ForecastSettings", _Held(json.loads(text)))
 
 

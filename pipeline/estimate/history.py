@@ -1,8 +1,8 @@
-"""A log as a scheduler lives through it: jobs in order of submit, and when each fact about them became known.
+"""A log in the order a scheduler observes it: jobs in order of submit, and when each fact about them became known.
 
-Everything an estimator may use of a job is what its submit tells (the request, who, what, where, when), that earlier
-jobs were submitted, started or left the queue by then, and the runtimes of jobs that had ended by then: those before
-`ended` in `by_end`. Jobs that were cancelled before they started are part of it, because they stood in the queue.
+At a job's submit an estimator may use the submit's own values (request, submitter, program, queue, time); the submits,
+starts and departures of earlier jobs by then; and the runtimes of jobs that had ended by then, which are those before
+`ended` in `by_end`. Jobs that were cancelled before they started are included, because they were in the queue.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,22 +16,22 @@ from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, lo
 from pipeline.core.local_time import EARLIEST_S, LATEST_S, offset_s
 
 NO_JOB_FLAGS = ("partial_execution", "impossible_times", "no_procs", "duplicate")
-"""Records that describe no job of their own. A flurry's jobs ran, and a scheduler had to answer for them."""
+"""Flags of records that are no jobs of their own. Jobs of a flurry are kept: a scheduler had to estimate them."""
 
 NOT_ENDED = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CONFIGURING", "COMPLETING", "STOPPED")
-"""States of jobs whose runtime is not known yet, whatever the log says of the time so far."""
+"""States of jobs whose runtime is not known yet, even if the log has the time so far."""
 
 ATTRIBUTES = ("user", "user_group", "account", "application", "queue", "partition", "qos", "problem_size")
 
 WHO = ("user", "account", "user_group")
 WHAT = ("application", "job_name", "submit_tokens", "queue")
-"""Who a job is from and what it runs: per job, the first of these that the log tells."""
+"""Columns that identify a job's submitter and its program: per job, the first one that is known."""
 
 QUEUED_AT_MOST_S = 86_400.0
 """A job that never started and whose cancellation has no time leaves the queue after its request, or this."""
 
 LEAST_S = 1.0
-"""A job's end is known this long after its submit at the earliest, so that no job is known before itself."""
+"""A job's end is known at the earliest this long after its submit, so that no job is known at its own submit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class History:
     """The job's row in JOBS."""
     submit_s: Floats
     start_s: Floats
-    """Infinite where the job has not started, or never did."""
+    """Infinite where the job has not started."""
     end_s: Floats
     """When the runtime is known, or the job left the queue unstarted; infinite where neither has happened."""
     runtime_s: Floats
@@ -54,7 +54,7 @@ class History:
     local_s: Ints
     """Submit time as the site's clock showed it, s."""
     is_lower_bound: Bools
-    """Killed at its limit: it would have run longer."""
+    """Whether the job was killed at its limit: its full runtime would be longer."""
     is_learnt: Bools
     """Whether the runtime is one to learn from."""
     codes: dict[str, Ints]
@@ -62,8 +62,8 @@ class History:
     names: dict[str, list[str]] = field(default_factory=dict)
     """Per attribute, the text of each code."""
     stale_s: float | None = None
-    """None: an estimate knows all that had happened by its submit; else what it knows ends at the midnight (UTC) that
-    is the last one at least this long before the submit."""
+    """None: an estimate knows all events up to its submit. A number: it knows those up to the last midnight (UTC) that
+    is at least this many seconds before the submit."""
 
     def __len__(self) -> int:
         return len(self.submit_s)
@@ -75,7 +75,7 @@ class History:
 
     @property
     def known_s(self) -> Floats:
-        """Per job, until when things had happened that its estimate may use, s."""
+        """Per job, the time up to which its estimate may use events, s."""
         if self.stale_s is None:
             return self.submit_s
         return np.floor((self.submit_s - self.stale_s) / 86_400.0) * 86_400.0
@@ -92,7 +92,7 @@ class History:
         return np.searchsorted(self.end_s[self.by_end], self.known_s, side="right")
 
     def known_by(self, at_s: float) -> "History":
-        """The jobs submitted by a time, without what had not happened by it."""
+        """The jobs submitted by a time, without later events."""
         early = self.take(np.arange(np.searchsorted(self.submit_s, at_s, side="right")))
         is_open = early.end_s > at_s
         return replace(
@@ -119,6 +119,26 @@ def history(jobs: pa.Table, timezone: str = "UTC", *, without_flagged: bool = Fa
     """The History of all jobs with a known submit and processors; `without_flagged`: flagged jobs are not learnt from.
 
     A job has run where its runtime is positive and its state says that it ended.
+
+    Parameters
+    ----------
+    jobs : pa.Table
+        JOBS, n rows in any order.
+    timezone : str
+        IANA name of the site's time zone, for `local_s`.
+    without_flagged : bool
+        Whether jobs with a flag are left out of learning; they stay in the history.
+
+    Returns
+    -------
+    History
+        One value per usable job, in order of submit; times in s since 1970, durations in s; NaN and -1: unknown.
+
+    Examples
+    --------
+    >>> log = history(tables["jobs"])
+    >>> len(log) <= tables["jobs"].num_rows, bool((np.diff(log.submit_s) >= 0).all())
+    (True, True)
     """
     submit_s, procs = floats(jobs, "submit_s"), _requested_procs(jobs)
     is_instant = (submit_s >= EARLIEST_S) & (submit_s < LATEST_S)
@@ -165,7 +185,7 @@ def _requested_procs(jobs: pa.Table) -> Floats:
 
 
 def _start_and_end_s(jobs: pa.Table, has_run: Bools) -> tuple[Floats, Floats]:
-    """The end of a job that ran is end, start + runtime or submit + runtime, the first that the log tells."""
+    """The end of a job that ran is end, start + runtime or submit + runtime, the first that is known."""
     submit_s, runtime_s = floats(jobs, "submit_s"), floats(jobs, "runtime_s")
     start_s, end_s = floats(jobs, "start_s"), floats(jobs, "end_s")
     ran_until_s = np.where(np.isnan(end_s), np.where(np.isnan(start_s), submit_s, start_s) + runtime_s, end_s)
@@ -190,7 +210,7 @@ def _codes(jobs: pa.Table, rows: Ints) -> tuple[dict[str, Ints], dict[str, list[
 
 
 def _first_known(read: Mapping[str, tuple[Ints, list[str]]], columns: Sequence[str]) -> tuple[Ints, list[str]]:
-    """Codes of the first column that tells; the texts of all but the first one begin with their column's name."""
+    """Codes of the first known column per job; texts of all but the first column begin with their column's name."""
     found, names = read[columns[0]]
     found, names = found.copy(), list(names)
     for column in columns[1:]:

@@ -1,4 +1,4 @@
-"""Numbers for combinations of values, kept from one part of a log to the next: a key's number never changes."""
+"""Numbers of keys (combinations of values), stable from one part of a log to the next."""
 
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ class Keys(NamedTuple):
 
 
 def no_keys() -> Keys:
-    """No key yet."""
+    """The empty set of keys."""
     return Keys(np.empty(0, np.int64), np.empty(0, np.int64))
 
 

@@ -1,4 +1,4 @@
-"""Questions to a State: jobs as they would be submitted, and what the answers rest on."""
+"""Queries to a State: hypothetical jobs, and the jobs of the State that each answer is based on."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ import numpy as np
 from pipeline.core.arrays import Bools, Floats, Ints, median
 from pipeline.core.local_time import offset_s
 from pipeline.core.matching import Value
-from pipeline.estimate import chains, features, kinds
+from pipeline.estimate import chains, job_classes, submitter_features
 from pipeline.estimate.history import WHAT, WHO, History
 from pipeline.estimate.keys import numbers
 from pipeline.estimate.score import scores
@@ -25,9 +25,11 @@ NEAR = 2.0
 
 
 class Basis(NamedTuple):
-    """Per question what the State knows of its submitter, and how many ended jobs it has learnt from: of the submitter,
-    of these of the same program, of these with the same time and processors asked for; and of everybody's jobs of the
-    program with the same time asked for."""
+    """Per question: whether the submitter is known, and numbers of ended jobs that the State has learnt from.
+
+    These are the jobs of the submitter; those of the same program; those with the same requested runtime and
+    processors; and the jobs of all users of the program with the same requested runtime.
+    """
 
     is_known: Bools
     n_submitter: Ints
@@ -35,21 +37,41 @@ class Basis(NamedTuple):
     n_kind: Ints
     n_everybody: Ints
     n_remembered: Ints
-    """The submitter's latest ended jobs that are compared with and asked for a time; of a burst a few."""
+    """The submitter's latest ended jobs with a requested runtime that are compared with; a few per burst."""
     n_near_request: Ints
-    """Of these, those that asked for half to twice as much."""
+    """Of these, the jobs that requested half to twice as much."""
     is_unusual_request: Bools
-    """More than twice the most, or less than half the least, that these asked for."""
+    """Whether the request is more than twice the largest, or less than half the least, of these jobs' requests."""
     least_requested_s: Floats
     most_requested_s: Floats
     usual_runtime_s: Floats
-    """The lower median of what these took, s."""
+    """The lower median of these jobs' runtimes, s."""
 
 
 def questions_of(jobs: Sequence[Mapping[str, Value]], submit_s: Floats, timezone: str) -> History:
-    """Jobs, as values of JOBS columns, as they would be submitted; None and what is missing is unknown.
+    """Hypothetical jobs, given as values of JOBS columns; None and missing values are unknown.
 
-    Who a job is from and what it runs are told by the first columns that know, as `history` does.
+    The submitter and the program are the first known column of WHO and of WHAT, as in `history`.
+
+    Parameters
+    ----------
+    jobs : sequence of mappings
+        n jobs, each a mapping from names of JOBS columns to values.
+    submit_s : Floats
+        float64[n], submit times, s since 1970, ascending.
+    timezone : str
+        IANA name of the site's time zone.
+
+    Returns
+    -------
+    History
+        The n jobs, without start, end and runtime.
+
+    Examples
+    --------
+    >>> questions = questions_of([{"user": "ada", "procs": 4}], np.array([0.0]), "UTC")
+    >>> questions.procs, questions.requested_s
+    (array([4.]), array([nan]))
     """
     n, nothing = len(jobs), np.full(len(jobs), np.inf)
     texts = {
@@ -70,7 +92,7 @@ def questions_of(jobs: Sequence[Mapping[str, Value]], submit_s: Floats, timezone
 
 
 def first_text(job: Mapping[str, Value], columns: Sequence[str]) -> str | None:
-    """The text of the first column that tells; one of any but the first column begins with its column's name."""
+    """The text of the first known column; a text of any but the first column begins with its column's name."""
     found = next(((name, text) for name in columns if (text := _text(job, name))), None)
     if found is None:
         return None
@@ -78,16 +100,36 @@ def first_text(job: Mapping[str, Value], columns: Sequence[str]) -> str | None:
 
 
 def basis_of(state: State, questions: History) -> Basis:
-    """What the State knows of the questions' submitters, programs and kinds."""
+    """What the State has learnt about the questions' submitters, programs and job classes.
+
+    Parameters
+    ----------
+    state : State
+        Result of `learn` or `update`.
+    questions : History
+        n jobs, as `questions_of` makes them.
+
+    Returns
+    -------
+    Basis
+        Arrays of n values: counts of jobs, requests and runtimes in s.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.state_table import loaded_state
+    >>> state, _ = loaded_state(tables["state"], "the sample's state")
+    >>> basis_of(state, questions_of([{"user": "nobody", "procs": 1}], np.array([0.0]), "UTC")).is_known
+    array([False])
+    """
     jobs = jobs_of(recoded(questions, state.names))
     digests, n_entries = chains.digests_of(jobs, (SUBMITTERS_PROGRAM, chains.CROWD)), state.chain.latest.n_entries
     of_program, of_everybody = chains.numbered(state.chain, digests)
-    kind = numbers(state.kind_keys, kinds.digests_of(jobs))
+    job_class = numbers(state.class_keys, job_classes.digests_of(jobs))
     return Basis(
         (jobs.who >= 0) & (jobs.who < len(state.names["who"])),
-        _counted(state.submitters.state[:, features.N_ENDED], jobs.who),
+        _counted(state.submitters.state[:, submitter_features.N_ENDED], jobs.who),
         np.where(jobs.what < 0, 0, _counted(n_entries, of_program)),
-        _counted(state.kinds.state[:, kinds.N_ENDED], kind),
+        _counted(state.job_classes.state[:, job_classes.N_ENDED], job_class),
         _counted(n_entries, of_everybody),
         *_remembered(state, jobs),
     )
@@ -105,14 +147,34 @@ def _remembered(state: State, jobs: Jobs) -> tuple[Ints, Ints, Bools, Floats, Fl
     is_unusual = (n_held > 0) & (asked_s > 0) & ((asked_s > NEAR * most_s) | (asked_s * NEAR < least_s))
     runtime_s = np.sort(np.where(is_held, np.append(state.jobs.runtime_s, np.inf)[places], np.inf), axis=1)
     usual_s = runtime_s[np.arange(len(places)), np.maximum(n_held - 1, 0) // 2]
-    told = (np.where(n_held > 0, column, np.nan) for column in (least_s, most_s, usual_s))
-    return n_held, near.sum(axis=1), is_unusual, *told
+    known = (np.where(n_held > 0, column, np.nan) for column in (least_s, most_s, usual_s))
+    return n_held, near.sum(axis=1), is_unusual, *known
 
 
 def usual_procs(state: State, questions: History) -> Floats:
-    """Per question the processors of its submitter's last submit, else the median of all jobs remembered; else one."""
+    """Per question the processors of its submitter's last submit, else the median of all jobs remembered; else one.
+
+    Parameters
+    ----------
+    state : State
+        Result of `learn` or `update`.
+    questions : History
+        n jobs, as `questions_of` makes them.
+
+    Returns
+    -------
+    Floats
+        float64[n], processors, at least 1.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.state_table import loaded_state
+    >>> state, _ = loaded_state(tables["state"], "the sample's state")
+    >>> usual_procs(state, questions_of([{"user": "nobody"}], np.array([0.0]), "UTC")).shape
+    (1,)
+    """
     who = recoded(questions, state.names).codes["who"]
-    known = np.where(who >= 0, state.sittings.procs[who], np.nan)
+    known = np.where(who >= 0, state.last_submits.procs[who], np.nan)
     usual = float(median(state.jobs.procs)) if len(state.jobs.procs) else 1.0
     return np.where(np.isnan(known), max(np.floor(usual), 1.0), known)
 

@@ -1,4 +1,4 @@
-"""Which jobs of a State the records of a later log are about: open ones, ones that were over, or new ones."""
+"""Matches the records of a later log to the jobs of a State: open jobs, jobs that were over, or new jobs."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -12,11 +12,11 @@ from pipeline.estimate.keys import MASK
 from pipeline.estimate.state import OVER, Over, State
 
 RECOGNISED_S = 30 * 86_400.0
-"""For how long after its end a job is known by its id, so that a record that comes twice is not learnt twice."""
+"""Time after a job's end for which its id is kept, so that a repeated record is not learnt twice."""
 
 OPEN, KNOWN, TOO_LATE, LATE, NEW = range(5)
-"""Of a job that was not over; of one that was; of one that ended too long ago to be known; of one that nobody had
-reported by the state's time, though it was submitted by then; of one submitted since."""
+"""OPEN: a job that was not over. KNOWN: a job that was over. TOO_LATE: a job that ended too long ago for its id to be
+kept. LATE: submitted by the state's time, but not reported by then. NEW: submitted since."""
 
 
 class Fates(NamedTuple):
@@ -27,20 +27,20 @@ class Fates(NamedTuple):
 
 
 def fates_of(state: State, records: History, ids: Sequence[str]) -> Fates:
-    """What each record of a later log is to the State; `ids` names the records as `state.ids` does."""
+    """The fate of each record of a later log; `ids` identifies the records as `state.ids` does."""
     is_open = (state.progress != OVER).tolist()
     known = {name: row for row, (name, keeps) in enumerate(zip(state.ids, is_open, strict=True)) if keeps}
     place = np.array([known.get(name, -1) for name in ids], np.int64)
     fate = np.where(records.submit_s > state.as_of_s, NEW, LATE)
     fate[records.end_s <= state.as_of_s - RECOGNISED_S] = TOO_LATE
-    asked = np.flatnonzero((fate == LATE) & (place < 0))
-    fate[asked[np.isin(_digests(ids[row] for row in asked.tolist()), state.over.digest)]] = KNOWN
+    unmatched = np.flatnonzero((fate == LATE) & (place < 0))
+    fate[unmatched[np.isin(_digests(ids[row] for row in unmatched.tolist()), state.over.digest)]] = KNOWN
     fate[place >= 0] = OPEN
     return Fates(fate, place)
 
 
 def over_by(before: Over, records: History, ids: Sequence[str], as_of_s: float) -> Over:
-    """The jobs that were over at a time and had not been for long: those of before, and those of the records."""
+    """The jobs that ended within RECOGNISED_S before a time: those of `before` and those of the records."""
     ended = np.flatnonzero(_is_recent(records.end_s, as_of_s))
     digest = np.concatenate([before.digest, _digests(ids[row] for row in ended.tolist())])
     end_s = np.concatenate([before.end_s, records.end_s[ended]])

@@ -1,4 +1,4 @@
-"""Every estimator by its name, as the as-of pass that a backtest scores: a new one is one file and one line here."""
+"""Every estimator by its name, as the as-of pass that a backtest scores. A new one is one file and one line here."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.estimate.baselines.largest_share import largest_of_5, largest_of_15
 from pipeline.estimate.baselines.last_two import last_two, last_two_account, last_two_chain, longer_of_two_chain
 from pipeline.estimate.baselines.neighbours import neighbours
-from pipeline.estimate.baselines.parts_alone import alike, boosted
+from pipeline.estimate.baselines.parts_alone import boosted, from_similar_jobs
 from pipeline.estimate.baselines.recent import everybody, recent_10, recent_50, recent_median
 from pipeline.estimate.baselines.request import request
 from pipeline.estimate.baselines.sessions import sessions
@@ -19,7 +19,7 @@ from pipeline.estimate.walltime import walltime
 Estimator = Callable[[History, ForecastSettings], Floats]
 """(jobs, 6) runtimes, s, at QUANTILES, as of each job's submit; NaN: no answer. Some know the median alone.
 
-What is known is said by the History: `known_s`, `ended`. `walltime` is published as a State, `table` as ESTIMATES.
+The History defines what is known: `known_s`, `ended`. `walltime` is published as a State, `table` as ESTIMATES.
 """
 
 ESTIMATORS: dict[str, Estimator] = {
@@ -38,7 +38,7 @@ ESTIMATORS: dict[str, Estimator] = {
     "neighbours": neighbours,
     "smith": smith_default,
     "boosted": boosted,
-    "alike": alike,
+    "alike": from_similar_jobs,
     "table": table,
     "walltime": walltime,
 }

@@ -1,4 +1,4 @@
-"""How good estimates were: the figures of the papers, and the coverage of every quantile."""
+"""Accuracy of estimates: the figures of the papers, and the coverage of every quantile."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ import numpy as np
 from pipeline.core.arrays import Bools, Floats, median
 
 QUANTILES = (0.10, 0.50, 0.80, 0.90, 0.95, 0.99)
-"""What every estimator answers with, in this order; the second one is the estimate."""
+"""The quantiles that every estimator gives, in this order; the second one is the estimate."""
 
 
 def scores(runtime_s: Floats, quantiles_s: Floats, chosen: Bools) -> Mapping[str, float]:
@@ -15,6 +15,31 @@ def scores(runtime_s: Floats, quantiles_s: Floats, chosen: Bools) -> Mapping[str
 
     mae_s, mae_over_mean (the papers' figure), median_abs_pct, share_under, pinball_s per quantile, coverage_80 (10 to
     90%), coverage_q95 and so on, n_scored, n_unanswered.
+
+    Parameters
+    ----------
+    runtime_s : Floats
+        float64[n], runtimes, s.
+    quantiles_s : Floats
+        float64[n, 6], estimated quantiles, s, at QUANTILES; NaN: no answer.
+    chosen : Bools
+        bool[n], the jobs to score.
+
+    Returns
+    -------
+    mapping of str to float
+        Figures by name; names that end in _s are in s, median_abs_pct is in %, the others are shares and counts.
+
+    References
+    ----------
+    pinball: Koenker & Bassett (1978), Regression quantiles. mae_over_mean: Tsafrir, Etsion & Feitelson (2007).
+
+    Examples
+    --------
+    >>> runtime_s, quantiles_s = np.array([100.0, 200.0]), np.tile([50.0, 110.0, 150.0, 200.0, 250.0, 300.0], (2, 1))
+    >>> figures = scores(runtime_s, quantiles_s, np.ones(2, bool))
+    >>> figures["mae_s"], figures["coverage_q90"], figures["share_under"]
+    (50.0, 1.0, 0.5)
     """
     runtime_s, quantiles_s = runtime_s[chosen], quantiles_s[chosen]
     answered = ~np.isnan(quantiles_s[:, 1])

@@ -19,13 +19,40 @@ from pipeline.estimate.state_table import arrays_in, state_in, state_table
 from pipeline.estimate.walltime import learn, update
 
 UNUSABLE, AFTER = "unusable", "after_as_of"
-"""Why a record is no part of a State: no submit, no processors or no job at all; submitted after the State's time."""
+"""Reasons to leave a record out of a State: no submit, no processors or no job; submitted after the State's time."""
 
 
 def learn_state(
     jobs: pa.Table, site: SiteSettings, settings: ForecastSettings, names: str = "", as_of_s: float | None = None
 ) -> tuple[pa.Table, Report]:
-    """STATE of a log at a time, by default its newest instant; `names` tells the key of hashed names from another."""
+    """STATE of a log at a time, by default its newest instant; `names` tells the key of hashed names from another.
+
+    Parameters
+    ----------
+    jobs : pa.Table
+        JOBS of one site.
+    site : SiteSettings
+        Name and time zone of the site.
+    settings : ForecastSettings
+        Settings of the estimator; they are stored in the STATE.
+    names : str
+        Digest of the key that hashed the names, empty for plain names.
+    as_of_s : float, optional
+        Time up to which events are learnt, s since 1970; by default the newest instant of the log.
+
+    Returns
+    -------
+    table : pa.Table
+        STATE, one row per array.
+    report : Report
+        Jobs learnt from and left out, by reason.
+
+    Examples
+    --------
+    >>> state, report = learn_state(tables["jobs"], settings.site, settings.forecast)
+    >>> report.seen.rows == tables["jobs"].num_rows, report.facts["n_open"]
+    (True, 1)
+    """
     past = history(jobs, site.timezone)
     until_s = newest_s(jobs, past) if as_of_s is None else float(as_of_s)
     state = learn(past, settings, until_s, ids=ids_of(jobs, past))
@@ -41,6 +68,36 @@ def update_state(earlier: pa.Table, jobs: pa.Table, as_of_s: float | None = None
 
     The result is that of learning the whole log at once, to the bit, where every record came in time. InputError where
     the time is before that of the State.
+
+    Parameters
+    ----------
+    earlier : pa.Table
+        STATE that is continued.
+    jobs : pa.Table
+        JOBS submitted since, and new records of jobs that were not over.
+    as_of_s : float, optional
+        Time up to which events are learnt, s since 1970; by default the newest instant of both.
+
+    Returns
+    -------
+    table : pa.Table
+        STATE as of the later time.
+    report : Report
+        Jobs learnt from and left out, by reason.
+
+    Raises
+    ------
+    InputError
+        If `as_of_s` is before the time of `earlier`, or `earlier` has another format.
+
+    Examples
+    --------
+    >>> jobs = tables["jobs"]
+    >>> middle_s = float(np.nanmedian(jobs.column("submit_s").to_numpy()))
+    >>> early, _ = learn_state(jobs, settings.site, settings.forecast, as_of_s=middle_s)
+    >>> state, report = update_state(early, jobs)
+    >>> state.num_rows == early.num_rows, report.facts["n_new"] > 0
+    (True, True)
     """
     arrays = arrays_in(earlier)
     state, settings = state_in(arrays, "the state to update")
@@ -63,7 +120,7 @@ def update_state(earlier: pa.Table, jobs: pa.Table, as_of_s: float | None = None
 
 
 def ids_of(jobs: pa.Table, past: History) -> list[str]:
-    """Per job of the history what names its record: site, job id and restart."""
+    """Per job of the history the id of its record: site, job id and restart."""
     rows = pa.array(past.row)
     site, job_id = (jobs.column(name).cast(pa.string()).take(rows).to_pylist() for name in ("site", "job_id"))
     restart = jobs.column("restart").take(rows).to_pylist()
@@ -77,13 +134,13 @@ def newest_s(jobs: pa.Table, past: History) -> float:
 
 
 def filled(jobs: pa.Table) -> list[str]:
-    """The columns that tell who and what a job is, of those that the log fills."""
+    """The columns of JOBS on submitter, program and attributes that have values in this log."""
     names = dict.fromkeys((*WHO, *WHAT, *ATTRIBUTES))
     return [name for name in names if jobs.column(name).null_count < jobs.num_rows]
 
 
 def _report(stage: str, jobs: pa.Table, past: History, why: Array, state: State, counts: dict[str, Fact]) -> Report:
-    """`why`: per job of the history the reason it is no part of the State, empty for those that are."""
+    """`why`: per job of the history the reason to leave it out of the State, empty for jobs that are part of it."""
     reason = np.full(jobs.num_rows, UNUSABLE, object)
     reason[past.row] = why
     work_s = proc_seconds(jobs)
@@ -92,7 +149,7 @@ def _report(stage: str, jobs: pa.Table, past: History, why: Array, state: State,
     kept = tally.pop("", Tally())
     open_jobs = int((state.progress != OVER).sum())
     known: dict[str, Fact] = {
-        "as_of_s": state.as_of_s, "n_submitters": len(state.names["who"]), "n_kinds": len(state.kind_keys),
+        "as_of_s": state.as_of_s, "n_submitters": len(state.names["who"]), "n_kinds": len(state.class_keys),
         "n_open": open_jobs,
     }  # fmt: skip
     seen = Tally(jobs.num_rows, float(work_s.sum()))

@@ -1,4 +1,4 @@
-"""All that the estimator has learnt from a log: the jobs it remembers, and what each of its parts keeps of them."""
+"""The estimator's state: the jobs it remembers, and the state of each of its parts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -7,13 +7,13 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.estimate import alike, chains, features, kinds
+from pipeline.estimate import chains, job_classes, similar_jobs, submitter_features
 from pipeline.estimate.advantage import Advantage, no_advantage
-from pipeline.estimate.alike_kernel import Memory
 from pipeline.estimate.blend import Beliefs, beliefs
 from pipeline.estimate.chains import Chain, no_chain
 from pipeline.estimate.keys import Keys, grown, no_keys
-from pipeline.estimate.sittings import Sittings, no_sittings
+from pipeline.estimate.similar_jobs_kernel import Memory
+from pipeline.estimate.submit_sessions import LastSubmits, no_submits
 from pipeline.estimate.submits import Events, Jobs, part
 from pipeline.estimate.trees import Forest, no_forest
 
@@ -23,32 +23,32 @@ QUEUED, RUNNING, OVER = range(3)
 
 
 class Outputs(NamedTuple):
-    """Per job what the parts answered at its submit: needed again when it ends."""
+    """Per job the outputs of the parts at its submit; they are needed again when the job ends."""
 
     seen: Floats
-    """(jobs, columns) what the trees saw."""
+    """(jobs, columns) the features of the trees."""
     unit_s: Floats
     method_s: Floats
-    """(jobs, methods) the answers that are blended."""
+    """(jobs, methods) the estimates that are blended."""
     scale_s: Floats
     blend_s: Floats
     quick_blend_s: Floats
     center_s: Floats
     rung_s: Floats
-    """(jobs, quantiles) where the calibrated quantiles stood on the ladder."""
+    """(jobs, quantiles) positions of the calibrated quantiles on the ladder."""
     quantiles_s: Floats
-    """(jobs, quantiles) the answer."""
+    """(jobs, quantiles) the estimate."""
 
 
 class Record(NamedTuple):
-    """The latest ended jobs: runtimes and the quantiles that were answered at their submit, s."""
+    """The latest ended jobs: runtimes and the quantiles estimated at their submit, s."""
 
     runtime_s: Floats
     quantiles_s: Floats
 
 
 class Over(NamedTuple):
-    """Jobs that were over not long before the state's time: a hash of each one's id, ascending, and its end, s."""
+    """Jobs that ended shortly before the state's time: a hash of each one's id, ascending, and its end, s."""
 
     digest: Ints
     end_s: Floats
@@ -56,24 +56,24 @@ class Over(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What `learn` returns: only arrays and texts, so that it can be stored as tables (state_table.py)."""
+    """The result of `learn`: only arrays and texts, so that it can be stored as a table (state_table.py)."""
 
     names: dict[str, dict[str, int]]
     """Per attribute the code of each text, in order of code."""
     requests: Keys
-    kind_keys: Keys
+    class_keys: Keys
     jobs: Jobs
     """The jobs remembered, in order of submit."""
     ids: list[str]
-    """Per job, what names its record."""
+    """Per job, the id of its record."""
     progress: Ints
     """Per job: QUEUED, RUNNING or OVER."""
     outputs: Outputs
-    sittings: Sittings
+    last_submits: LastSubmits
     memories: dict[str, Memory]
     chain: Chain
-    submitters: features.Submitters
-    kinds: kinds.Kinds
+    submitters: submitter_features.Submitters
+    job_classes: job_classes.JobClasses
     beliefs: Beliefs
     quick_beliefs: Beliefs
     advantage: Advantage
@@ -83,7 +83,7 @@ class State:
     over: Over
     n_submits: int = 0
     as_of_s: float = -np.inf
-    """Until when what happened is part of the state, s."""
+    """The time up to which events are part of the state, s."""
     site: dict[str, str] = field(default_factory=dict)
     """Facts about the log's site, by name."""
 
@@ -92,11 +92,11 @@ def no_state(memories: Sequence[str], first_log: Floats, first_rungs: Floats, n_
     """Nothing learnt yet."""
     none = np.empty(0, np.int64)
     return State(
-        names={name: {} for name in NAMED}, requests=no_keys(), kind_keys=no_keys(),
+        names={name: {} for name in NAMED}, requests=no_keys(), class_keys=no_keys(),
         jobs=no_jobs(), ids=[], progress=none, outputs=no_outputs(0, n_seen, len(first_log), n_quantiles),
-        sittings=no_sittings(), memories={name: alike.no_memory() for name in memories}, chain=no_chain(),
-        submitters=features.no_submitters(), kinds=kinds.no_kinds(), beliefs=beliefs(first_log),
-        quick_beliefs=beliefs(first_log), advantage=no_advantage(),
+        last_submits=no_submits(), memories={name: similar_jobs.no_memory() for name in memories}, chain=no_chain(),
+        submitters=submitter_features.no_submitters(), job_classes=job_classes.no_job_classes(),
+        beliefs=beliefs(first_log), quick_beliefs=beliefs(first_log), advantage=no_advantage(),
         forest=no_forest(), rungs=first_rungs.copy(), record=Record(np.empty(0), np.empty((0, n_quantiles))),
         over=Over(none, np.empty(0)),
     )  # fmt: skip
@@ -116,7 +116,7 @@ def no_jobs() -> Jobs:
 
 
 def no_outputs(n: int, n_seen: int, n_methods: int, n_quantiles: int) -> Outputs:
-    """Nothing answered yet for n jobs."""
+    """Outputs of n jobs before any estimate: all NaN."""
     shapes = ((n, n_seen), n, (n, n_methods), n, n, n, n, (n, n_quantiles), (n, n_quantiles))
     return Outputs(*(np.full(shape, np.nan) for shape in shapes))
 
@@ -126,20 +126,20 @@ def _of_submitters(held: Beliefs, n_who: int) -> Beliefs:
     return held._replace(**{name: grown(getattr(held, name), n_who) for name in names})
 
 
-def with_rows(state: State, requests: Keys, kind_keys: Keys, chain: Chain) -> State:
-    """The state with a row for each submitter, request, kind and chain key."""
+def with_rows(state: State, requests: Keys, class_keys: Keys, chain: Chain) -> State:
+    """The state with a row for each submitter, request, job class and chain key."""
     n_who = len(state.names["who"])
-    held = state.kinds
+    held = state.job_classes
     return replace(
         state,
         requests=requests,
-        kind_keys=kind_keys,
+        class_keys=class_keys,
         chain=chain,
-        sittings=Sittings(*(grown(column, n_who) for column in state.sittings)),
-        memories={name: alike.with_keys(own, n_who, len(requests)) for name, own in state.memories.items()},
+        last_submits=LastSubmits(*(grown(column, n_who) for column in state.last_submits)),
+        memories={name: similar_jobs.with_keys(own, n_who, len(requests)) for name, own in state.memories.items()},
         submitters=state.submitters._replace(state=grown(state.submitters.state, n_who)),
-        kinds=held._replace(
-            **{name: grown(getattr(held, name), len(kind_keys)) for name in ("state", "started", "n_started")},
+        job_classes=held._replace(
+            **{name: grown(getattr(held, name), len(class_keys)) for name in ("state", "started", "n_started")},
             shares=grown(held.shares, n_who),
         ),
         beliefs=_of_submitters(state.beliefs, n_who),
@@ -157,14 +157,15 @@ def progressed(state: State, events: Events) -> Ints:
 
 
 def compacted(state: State, n_entries: int) -> State:
-    """The state without jobs and runtimes that nothing looks at any more; what it answers stays the same to the bit.
+    """The state without jobs and runtimes that no part uses any more; its estimates stay the same to the bit.
 
     `n_entries`: entries of the chain in use.
     """
     is_over = state.progress == OVER
-    for running in (*(own.running for own in state.memories.values()), state.kinds.started):
+    for running in (*(own.running for own in state.memories.values()), state.job_classes.started):
         running[np.append(is_over, False)[running]] = -1
-    rings = [*(places for own in state.memories.values() for places in alike.places_of(own)), state.kinds.started]
+    memory_rings = (places for own in state.memories.values() for places in similar_jobs.places_of(own))
+    rings = [*memory_rings, state.job_classes.started]
     is_kept = ~is_over
     for places in (*rings, state.forest.window):
         is_kept[places[places >= 0]] = True
@@ -179,12 +180,12 @@ def compacted(state: State, n_entries: int) -> State:
         progress=state.progress[kept],
         outputs=Outputs(*(column[kept] for column in state.outputs)),
         forest=state.forest._replace(window=number[state.forest.window]),
-        chain=chains.compacted(state.chain, n_entries, state.sittings.session),
+        chain=chains.compacted(state.chain, n_entries, state.last_submits.session),
     )
 
 
 def needed_outputs(state: State) -> Bools:
-    """The jobs whose outputs are looked at again: those not over, and those in the trees' window."""
+    """The jobs whose outputs are still used: those not over, and those in the trees' window."""
     needed: Bools = state.progress != OVER
     needed[state.forest.window] = True
     return needed

@@ -13,16 +13,16 @@ from pipeline.core.buffers import list_values, lists
 from pipeline.core.errors import InputError
 from pipeline.core.tables import STATE
 from pipeline.estimate.advantage import Advantage
-from pipeline.estimate.alike_kernel import Memory
 from pipeline.estimate.blend import Beliefs
 from pipeline.estimate.chains import Chain, linked
-from pipeline.estimate.features import Submitters
 from pipeline.estimate.held_settings import AGAIN, checked_settings, held_settings
+from pipeline.estimate.job_classes import JobClasses
 from pipeline.estimate.keys import Keys
-from pipeline.estimate.kinds import Kinds
-from pipeline.estimate.sittings import Sittings
+from pipeline.estimate.similar_jobs_kernel import Memory
 from pipeline.estimate.state import NAMED, OVER, Outputs, Over, Record, State, needed_outputs, no_outputs
+from pipeline.estimate.submit_sessions import LastSubmits
 from pipeline.estimate.submits import Jobs, derived
+from pipeline.estimate.submitter_features import Submitters
 from pipeline.estimate.trees import Forest
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FORMAT = 2
 """Raised when the arrays change their meaning: a State of another format is refused, and learnt again."""
 
-KINDS = {"floats": "f", "integers": "i", "flags": "b", "texts": "O"}
+VALUE_KINDS = {"floats": "f", "integers": "i", "flags": "b", "texts": "O"}
 """Which of numpy's kinds of values a column holds."""
 
 DERIVED = ("log_request", "log_procs", "hour")
@@ -47,13 +47,13 @@ def state_table(state: State, settings: ForecastSettings, more: Mapping[str, Arr
     return STATE.build(
         array=list(arrays),
         shape=lists([np.array(values.shape, np.int64) for values in arrays.values()], pa.int64()),
-        **{name: _column(arrays.values(), name) for name in KINDS},
+        **{name: _column(arrays.values(), name) for name in VALUE_KINDS},
     )
 
 
 def _column(arrays: Iterable[Array], name: str) -> pa.Array:
     """The values of the arrays that stand in a column, one row an array."""
-    values = [array.ravel() if array.dtype.kind == KINDS[name] else None for array in arrays]
+    values = [array.ravel() if array.dtype.kind == VALUE_KINDS[name] else None for array in arrays]
     return lists(values, STATE.schema().field(name).type.value_type)
 
 
@@ -64,6 +64,35 @@ def loaded_state(
 
     One that does not go on only answers questions: its arrays are those of the table and cannot be written. `is_own`
     says that this very code has published it; its settings need no check then.
+
+    Parameters
+    ----------
+    table : pa.Table
+        STATE.
+    where : str
+        Name of the table in error messages.
+    goes_on : bool
+        Whether the State will be updated; it then has its own copies of the arrays.
+    is_own : bool
+        Whether this version of the code published the table.
+
+    Returns
+    -------
+    state : State
+        The estimator's state.
+    settings : ForecastSettings
+        The settings it was learnt with.
+
+    Raises
+    ------
+    InputError
+        If the STATE has another format, lacks an array, or has settings of another version.
+
+    Examples
+    --------
+    >>> state, forecast = loaded_state(tables["state"], "the sample's state")
+    >>> len(state.jobs.submit_s) == len(state.ids), forecast == settings.forecast
+    (True, True)
     """
     return state_in(arrays_in(table), where, goes_on=goes_on, is_own=is_own)
 
@@ -93,7 +122,7 @@ def arrays_in(table: pa.Table) -> dict[str, Array]:
     """The arrays of a STATE by name."""
     names = table.column("array").to_pylist()
     shapes = list_values(table.column("shape"))
-    by_kind = zip(*(list_values(table.column(name)) for name in KINDS), strict=True)
+    by_kind = zip(*(list_values(table.column(name)) for name in VALUE_KINDS), strict=True)
     held = [next(values for values in row if values is not None) for row in by_kind]
     return {name: values.reshape(shape) for name, shape, values in zip(names, shapes, held, strict=True)}
 
@@ -106,9 +135,9 @@ def arrays_of(state: State) -> dict[str, Array]:
         for name, column in state.outputs._asdict().items()
     }
     parts: dict[str, Any] = {
-        "requests": state.requests, "kind_keys": state.kind_keys, "jobs": state.jobs, "sittings": state.sittings,
+        "requests": state.requests, "kind_keys": state.class_keys, "jobs": state.jobs, "sittings": state.last_submits,
         "chain.keys": state.chain.keys, "submitters": state.submitters,
-        "kinds": state.kinds, "beliefs": state.beliefs, "quick_beliefs": state.quick_beliefs,
+        "kinds": state.job_classes, "beliefs": state.beliefs, "quick_beliefs": state.quick_beliefs,
         "advantage": state.advantage, "record": state.record, "over": state.over,
         **{f"memories.{name}": memory for name, memory in state.memories.items()},
     }  # fmt: skip
@@ -134,11 +163,11 @@ def state_of(arrays: Mapping[str, Array], *, goes_on: bool = True) -> State:
     jobs = _jobs(arrays)
     return State(
         names={name: {text: code for code, text in enumerate(arrays[f"names.{name}"])} for name in NAMED},
-        requests=_part(Keys, arrays, "requests"), kind_keys=_part(Keys, arrays, "kind_keys"), jobs=jobs,
+        requests=_part(Keys, arrays, "requests"), class_keys=_part(Keys, arrays, "kind_keys"), jobs=jobs,
         ids=_ids(arrays) if goes_on else [], progress=arrays["progress"], outputs=_outputs(arrays, goes_on=goes_on),
-        sittings=_part(Sittings, arrays, "sittings"),
+        last_submits=_part(LastSubmits, arrays, "sittings"),
         memories={name: _part(Memory, arrays, f"memories.{name}") for name in memories}, chain=_chain(arrays),
-        submitters=_part(Submitters, arrays, "submitters"), kinds=_part(Kinds, arrays, "kinds"),
+        submitters=_part(Submitters, arrays, "submitters"), job_classes=_part(JobClasses, arrays, "kinds"),
         beliefs=_part(Beliefs, arrays, "beliefs"), quick_beliefs=_part(Beliefs, arrays, "quick_beliefs"),
         advantage=_part(Advantage, arrays, "advantage"),
         forest=Forest(
@@ -159,8 +188,8 @@ def texts(values: Any) -> Array:
     return found
 
 
-def _part(kind: Any, arrays: Mapping[str, Array], name: str) -> Any:
-    return kind(*(arrays[f"{name}.{key}"] for key in kind._fields))
+def _part(part: Any, arrays: Mapping[str, Array], name: str) -> Any:
+    return part(*(arrays[f"{name}.{key}"] for key in part._fields))
 
 
 def _jobs(arrays: Mapping[str, Array]) -> Jobs:

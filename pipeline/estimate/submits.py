@@ -1,4 +1,4 @@
-"""Jobs as kernels see them: what each submit tells, and the starts and ends that happen between submits."""
+"""Jobs as input of kernels: the values known at each submit, and the starts and ends between submits."""
 
 from typing import NamedTuple
 
@@ -31,11 +31,11 @@ class Jobs(NamedTuple):
     hour: Floats
     """Hour of the day on the site's clock."""
     burst: Ints
-    """Number of the run of one submitter's jobs of one size and request without a long gap; -1: unknown submitter."""
+    """Number of the burst: one submitter's jobs of one size and request without a long gap; -1: unknown submitter."""
     place: Floats
     """log(1 + earlier jobs of the burst)."""
     session: Ints
-    """Number of the run of one submitter's submits without a long gap."""
+    """Number of the session: one submitter's submits without a long gap."""
 
 
 class Events(NamedTuple):
@@ -53,7 +53,7 @@ class Events(NamedTuple):
     known_s: Floats
     """Per submit, until when events are known, s."""
     first: int
-    """Place of the first submit among the jobs; -1: the submits are questions, which change nothing."""
+    """Place of the first submit among the jobs; -1: the submits are queries, which change no state."""
 
 
 def derived(requested_s: Floats, procs: Floats, local_s: Ints) -> dict[str, Floats]:
@@ -87,10 +87,10 @@ def joined(first: Jobs, second: Jobs) -> Jobs:
 
 
 def events_of(jobs: Jobs, first: int, known_s: Floats, until_s: float, is_over: Bools, has_started: Bools) -> Events:
-    """What happens to jobs until a time; `is_over` and `has_started` say what has happened before.
+    """The starts, ends and departures of jobs until a time; `is_over` and `has_started` mark earlier events.
 
-    The submits are the jobs from `first` on, and `known_s` says what each may know. A job that starts in the second of
-    its submit has not started for itself and for the earlier ones of that second.
+    The submits are the jobs from `first` on; `known_s` is the time up to which each knows events. A job that starts in
+    the second of its submit counts as not started for itself and for earlier submits of that second.
     """
     is_open = ~is_over
     by_start = _in_order(jobs.start_s, is_open & ~has_started, until_s)

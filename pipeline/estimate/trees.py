@@ -20,10 +20,10 @@ LEAF_JOBS = 30
 SAMPLE = 0.7
 LEARNING_RATE = 0.12
 LONGEST_SHARE = 1.2
-"""Runtimes past this many requests are those of clocks and grace times, not of jobs."""
+"""Ratios of runtime to request above this come from clock errors and grace times; they are cut to it."""
 
 LEAST_S = 60.0
-"""The unit of a job without a request is twice what jobs like it took, and at least this."""
+"""The unit of a job without a request is twice the typical runtime of similar jobs, and at least this."""
 
 
 class Forest(NamedTuple):
@@ -46,7 +46,7 @@ def no_forest() -> Forest:
 
 
 def unit_s(jobs: Jobs, typical_s: Floats) -> Floats:
-    """What a runtime is divided by, s: the request, else twice the typical runtime."""
+    """The divisor of each job's runtime, s: the request, else twice the typical runtime."""
     return np.where(jobs.requested_s > 0, jobs.requested_s, np.maximum(2 * np.nan_to_num(typical_s), LEAST_S))
 
 
@@ -99,7 +99,7 @@ def _predict(found: Floats, models: tuple[str, ...], chosen: Any, seen: Floats) 
 
 
 _LOADED: dict[str, Model] = {}
-"""The models in use, ready to predict: reading one from its text takes longer than asking it."""
+"""Models that were parsed already: parsing a model's text takes longer than a prediction."""
 
 
 def loaded(model: str) -> Model:

@@ -1,8 +1,8 @@
-"""The estimator: several methods blended by their recent errors, with quantiles whose coverage is kept.
+"""The estimator: several methods blended by their recent errors, with calibrated quantiles.
 
-`learn` goes through a log in order of submit and keeps a State; the answers it gives on the way are the as-of pass that
-a backtest scores. `estimate` answers from a State, and `update` goes on from one. All three run the same code over the
-same arrays, so that an answer is the same to the bit, whichever of them gives it.
+`learn` processes a log in order of submit and returns a State; its estimates on the way are the as-of pass that a
+backtest scores. `estimate` answers queries from a State, and `update` continues from one. All three run the same code
+over the same arrays, so that their estimates are the same to the bit.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.estimate import chains, kinds
-from pipeline.estimate.combine import FIRST_LOG, FIRST_RUNGS, MEMORIES, N_SEEN, answered
+from pipeline.estimate import chains, job_classes
+from pipeline.estimate.ensemble import FIRST_LOG, FIRST_RUNGS, MEMORIES, N_SEEN, answered
 from pipeline.estimate.history import History
 from pipeline.estimate.keys import mixed, numbers, with_new
 from pipeline.estimate.records import LATE, fates_of, over_by
 from pipeline.estimate.score import QUANTILES
-from pipeline.estimate.sittings import with_sittings
 from pipeline.estimate.state import (
     NAMED,
     OVER,
@@ -36,22 +35,43 @@ from pipeline.estimate.state import (
     progressed,
     with_rows,
 )
+from pipeline.estimate.submit_sessions import with_sessions
 from pipeline.estimate.submits import Events, Jobs, events_of, jobs_of, joined
 
 if TYPE_CHECKING:
     from pipeline.core.estimate_settings import ForecastSettings
 
 PART_JOBS = 50_000
-"""Submits that are gone through at a time: what a pass holds in memory grows with this, not with the log."""
+"""Submits processed at a time: the memory of a pass grows with this, not with the log."""
 
 RECORD_JOBS = 20_000
-"""Latest ended jobs whose coverage a state tells."""
+"""Latest ended jobs whose coverage a State reports."""
 
 
 def walltime(history: History, settings: ForecastSettings) -> Floats:
     """(jobs, 6) quantiles, s, each as of the job's submit; the median is at most the request.
 
     Where the history is stale, each job is answered by the State of the midnight that is known to it.
+
+    Parameters
+    ----------
+    history : History
+        n jobs in order of submit.
+    settings : ForecastSettings
+        Settings of the estimator.
+
+    Returns
+    -------
+    Floats
+        float64[n, 6], s: quantiles at 10, 50, 80, 90, 95 and 99%, ascending in each row.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.history import history as history_of
+    >>> log = history_of(tables["jobs"])
+    >>> quantiles_s = walltime(log, settings.forecast)
+    >>> quantiles_s.shape == (len(log), 6), bool((np.diff(quantiles_s, axis=1) >= 0).all())
+    (True, True)
     """
     if history.stale_s is not None:
         return _stale(history, settings)
@@ -78,6 +98,32 @@ def learn(
     """The State of a log at a time: jobs submitted by then, and what had happened to them by then.
 
     `ids` names each job's record; without it, its row does.
+
+    Parameters
+    ----------
+    history : History
+        A log's jobs.
+    settings : ForecastSettings
+        Settings of the estimator.
+    as_of_s : float
+        Time up to which events are learnt, s since 1970.
+    part_jobs : int
+        Jobs processed at a time; the result does not depend on it.
+    ids : list of str, optional
+        Id of each job's record.
+
+    Returns
+    -------
+    State
+        The state at `as_of_s`.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.history import history as history_of
+    >>> log = history_of(tables["jobs"])
+    >>> state = learn(log, settings.forecast, as_of_s=float(log.submit_s[-1]))
+    >>> state.n_submits == len(log)
+    True
     """
     known, state = history.known_by(as_of_s), empty()
     ids = [str(row) for row in known.row] if ids is None else ids[: len(known)]
@@ -92,22 +138,50 @@ def empty() -> State:
 
 
 def estimate(state: State, questions: History, settings: ForecastSettings) -> Floats:
-    """(jobs, 6) quantiles, s, of jobs submitted at or after the state's time; each is answered by itself."""
+    """(jobs, 6) quantiles, s, of jobs submitted at or after the state's time; each is answered by itself.
+
+    Parameters
+    ----------
+    state : State
+        Result of `learn` or `update`.
+    questions : History
+        n jobs to estimate, as `questions_of` makes them.
+    settings : ForecastSettings
+        Settings the state was learnt with.
+
+    Returns
+    -------
+    Floats
+        float64[n, 6], s: quantiles at 10, 50, 80, 90, 95 and 99%, ascending in each row.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.history import history as history_of
+    >>> from pipeline.estimate.questions import questions_of
+    >>> log = history_of(tables["jobs"])
+    >>> now_s = float(log.submit_s[-1])
+    >>> state = learn(log, settings.forecast, as_of_s=now_s)
+    >>> job = {"user": "1", "requested_s": 3600.0, "procs": 4}
+    >>> quantiles_s = estimate(state, questions_of([job], np.array([now_s]), "UTC"), settings.forecast)
+    >>> quantiles_s.shape, bool(quantiles_s[0, 1] <= 3600.0)
+    ((1, 6), True)
+    """
     jobs = jobs_of(recoded(questions, state.names))
     jobs = jobs._replace(request=numbers(state.requests, _request_digests(jobs)))
-    jobs = with_sittings(jobs, state.sittings, state.n_submits, _gaps_s(settings), registers=False)
+    jobs = with_sessions(jobs, state.last_submits, state.n_submits, _gaps_s(settings), registers=False)
     n, none = len(jobs.who), np.empty(0, np.int64)
     nothing = np.zeros(n + 1, np.int64)
     known_s = np.minimum(jobs.submit_s, max(state.as_of_s, 0.0)) if np.isfinite(state.as_of_s) else jobs.submit_s
     events = Events(none, none, none, nothing, nothing, nothing, known_s, -1)
     codes = chains.numbered(state.chain, chains.digests_of(jobs))
-    kind = numbers(state.kind_keys, kinds.digests_of(jobs))
-    outputs, _ = answered(state, jobs, state.jobs, events, (codes, codes), (kind, kind), state.outputs, settings)
+    job_class = numbers(state.class_keys, job_classes.digests_of(jobs))
+    both_codes, both_classes = (codes, codes), (job_class, job_class)
+    outputs, _ = answered(state, jobs, state.jobs, events, both_codes, both_classes, state.outputs, settings)
     return outputs.quantiles_s
 
 
 def with_new_names(history: History, names: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    """The codes in `names`, and behind them those of the history's texts that are new."""
+    """The codes in `names`, followed by codes for the history's new texts."""
     found = {name: dict(names[name]) for name in NAMED}
     for name, codes in found.items():
         for text in history.names[name]:
@@ -116,7 +190,7 @@ def with_new_names(history: History, names: dict[str, dict[str, int]]) -> dict[s
 
 
 def recoded(history: History, names: dict[str, dict[str, int]]) -> History:
-    """The history with codes as in `names`; every text that is not among them has the one code behind the last."""
+    """The history with codes as in `names`; all other texts have the code after the last one."""
     codes = dict(history.codes)
     for name in NAMED:
         texts, own = history.names[name], history.codes[name].tolist()
@@ -133,6 +207,37 @@ def update(
     `ids` names each job's record, as in `state.ids`. The result is that of learning the whole log at once, to the bit,
     where every record came in time. A job submitted by the state's time and not known to it counts as submitted at
     that time; one that ended more than RECOGNISED_S before, or is known to be over, is left out.
+
+    Parameters
+    ----------
+    state : State
+        The earlier state; it is not changed.
+    later : History
+        Jobs submitted since, and new records of jobs that were not over.
+    ids : list of str
+        Id of each job's record.
+    settings : ForecastSettings
+        Settings the state was learnt with.
+    as_of_s : float
+        Time up to which events are learnt, s since 1970.
+    part_jobs : int
+        Jobs processed at a time; the result does not depend on it.
+
+    Returns
+    -------
+    State
+        The state at `as_of_s`.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.history import history as history_of
+    >>> log = history_of(tables["jobs"])
+    >>> ids = [str(row) for row in log.row]
+    >>> middle_s, last_s = float(np.median(log.submit_s)), float(log.submit_s[-1])
+    >>> early = learn(log, settings.forecast, middle_s, ids=ids)
+    >>> whole = learn(log, settings.forecast, last_s, ids=ids)
+    >>> bool((update(early, log, ids, settings.forecast, last_s).rungs == whole.rungs).all())
+    True
     """
     known = later.known_by(as_of_s)
     ids = ids[: len(known)]
@@ -147,7 +252,7 @@ def update(
 
 
 def _brought_up_to_date(state: State, known: History, place: Ints) -> State:
-    """The state with starts and ends of its open jobs, each of which stands at its record's place."""
+    """The state with the starts and ends of its open jobs; `place` is the job of each record (-1: none)."""
     found = np.flatnonzero(place >= 0)
     for column in ("start_s", "end_s", "runtime_s", "is_lower_bound", "is_learnt"):
         getattr(state.jobs, column)[place[found]] = getattr(known, column)[found]
@@ -155,7 +260,7 @@ def _brought_up_to_date(state: State, known: History, place: Ints) -> State:
 
 
 def _copied(state: State) -> State:
-    """The state with arrays of its own, which a pass may change."""
+    """The state with copies of its arrays, which a pass may change."""
     from pipeline.estimate.state_table import arrays_of, state_of  # noqa: PLC0415
 
     return state_of({name: value.copy() for name, value in arrays_of(state).items()})
@@ -165,7 +270,7 @@ def _passes(
     history: History, settings: ForecastSettings, until_s: float, part_jobs: int, state: State | None = None,
     ids: list[str] | None = None,
 ) -> Iterator[tuple[Floats, State]]:  # fmt: skip
-    """Each part's quantiles and the State behind it; at least one part, and the last one ends at `until_s`."""
+    """Each part's quantiles and the State after it; there is at least one part, and the last one ends at `until_s`."""
     state = state or empty()
     names = with_new_names(history, state.names)
     history = recoded(history, names)
@@ -185,13 +290,13 @@ def _passes(
 def _extended(
     state: State, history: History, ids: list[str], until_s: float, settings: ForecastSettings
 ) -> tuple[Outputs, State]:
-    """The answers to the submits, and the State after what happened until a time."""
+    """The outputs for the submits, and the State after all events until a time."""
     jobs, first = jobs_of(history), len(state.jobs.who)
     requests = with_new(state.requests, _request_digests(jobs))
     jobs = jobs._replace(request=numbers(requests, _request_digests(jobs)))
-    kind_keys = with_new(state.kind_keys, kinds.digests_of(jobs))
-    state = with_rows(state, requests, kind_keys, state.chain)
-    jobs = with_sittings(jobs, state.sittings, state.n_submits, _gaps_s(settings), registers=True)
+    class_keys = with_new(state.class_keys, job_classes.digests_of(jobs))
+    state = with_rows(state, requests, class_keys, state.chain)
+    jobs = with_sessions(jobs, state.last_submits, state.n_submits, _gaps_s(settings), registers=True)
     past = joined(state.jobs, jobs)
     progress = np.concatenate([state.progress, np.full(len(ids), QUEUED, np.int64)])
     events = events_of(past, first, history.known_s, until_s, progress == OVER, progress >= RUNNING)
@@ -201,14 +306,15 @@ def _extended(
     room = len(chains.LOOK_BACK) * len(events.by_end)
     chain = chains.with_keys(state.chain, digests, past.session, room)
     codes = chains.numbered(chain, digests)
-    kind = numbers(kind_keys, kinds.digests_of(past))
+    job_class = numbers(class_keys, job_classes.digests_of(past))
     more = no_outputs(len(ids), N_SEEN, len(FIRST_LOG), len(QUANTILES))
     past_outputs = Outputs(*(np.concatenate(both) for both in zip(state.outputs, more, strict=True)))
     state = replace(state, chain=chain, ids=[*state.ids, *ids], progress=progress, jobs=past, outputs=past_outputs)
     new = slice(first, None)
     outputs, forest = answered(
-        state, jobs, past, events, (codes[:, new].copy(), codes), (kind[new].copy(), kind), past_outputs, settings
-    )
+        state, jobs, past, events, (codes[:, new].copy(), codes), (job_class[new].copy(), job_class), past_outputs,
+        settings,
+    )  # fmt: skip
     state = replace(
         state, forest=forest, progress=progressed(state, events), n_submits=state.n_submits + len(ids),
         record=_recorded(state.record, past, events, past_outputs), as_of_s=max(until_s, state.as_of_s),

@@ -1,4 +1,4 @@
-"""How good estimates and predictions are against what was measured. Stands above the rooms; writes nothing back."""
+"""Errors of estimates and predictions against measured runtimes; may use all other packages, and publishes nothing."""
 
 from pipeline.evaluate.backtest import backtest
 from pipeline.evaluate.leaks import check_no_look_ahead

@@ -1,4 +1,4 @@
-"""One method's figures: over all jobs scored, by month, by size, and in the fortnights it covered worst."""
+"""One method's figures: over all scored jobs, by month, by size, and in the fortnights of lowest coverage."""
 
 import warnings
 from collections.abc import Iterator, Mapping
@@ -15,15 +15,15 @@ from pipeline.estimate.score import QUANTILES, scores
 DAY_S = 86_400
 FORTNIGHT_S = 14 * DAY_S
 WORST = {"fortnight_80": "coverage_80", "fortnight_q95": "coverage_q95"}
-"""Parts that are the fortnight in which a figure was lowest."""
+"""Parts of BACKTEST that are the fortnight with the lowest value of a figure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One method's quantiles (jobs, 6) with gaps filled, s; where something stood in; which jobs count."""
+    """One method's quantiles (jobs, 6) with gaps filled, s; which rows were filled; which jobs are scored."""
 
     quantiles_s: Floats
-    is_stood_in: Bools
+    is_fallback: Bools
     chosen: Bools
 
 
@@ -47,7 +47,7 @@ def size_classes(procs: Floats) -> Ints:
 
 
 def size_name(size: int) -> str:
-    """The class as a person writes it: 1, 2, 3-4, 5-8."""
+    """The class as text: 1, 2, 3-4, 5-8."""
     return str(2**size) if size < 2 else f"{2 ** (size - 1) + 1}-{2**size}"
 
 
@@ -77,7 +77,7 @@ def _figures(past: History, found: Scored, places: Ints) -> dict[str, Any]:
     answered = ~np.isnan(quantiles_s[:, 1])
     counts = {
         "n_jobs": len(places),
-        "n_fallback": int(found.is_stood_in[places].sum()),
+        "n_fallback": int(found.is_fallback[places].sum()),
         "n_unanswered": int((~answered).sum()),
     }
     if not answered.any():
@@ -95,6 +95,6 @@ def _known(figures: Mapping[str, float]) -> dict[str, float]:
 
 
 def _room(requested_s: Floats, q95_s: Floats) -> dict[str, float]:
-    """What of the request the 95% quantile takes: what it leaves is the backfiller's."""
+    """Ratio of the median 95% quantile to the median request; a backfiller can use the rest."""
     both = (requested_s > 0) & ~np.isnan(q95_s)
     return {"q95_over_request": float(np.median(q95_s[both]) / np.median(requested_s[both]))} if both.any() else {}

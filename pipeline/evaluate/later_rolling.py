@@ -1,4 +1,4 @@
-"""Published predictions through the last part of a log, night by night, and the jobs that came after each night."""
+"""Scores published predictions night by night through the last part of a log, on the jobs after each night."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,29 +9,29 @@ import pyarrow.compute as pc
 
 from pipeline.core.arrays import Bools, Floats, Ints, floats
 from pipeline.core.settings import PredictSettings, RunSettings
-from pipeline.evaluate.later import Scored, joined
+from pipeline.evaluate.later_figures import Scored, joined
 from pipeline.fit import find_patterns, fit, level, screen, unlevel
 from pipeline.group import assign_groups, choose_template, describe_groups, observe, with_chosen
 from pipeline.predict import groups_by_application, later, predict
 from pipeline.predict.cells import DAY_S, Cells
-from pipeline.predict.kernel import kernel_averages
-from pipeline.predict.later import asked_of, cell_keys, places_of, with_law
+from pipeline.predict.kernel_average import kernel_averages
+from pipeline.predict.later import cell_keys, places_of, target_rows, with_law
 from pipeline.predict.later_rows import answers_at, believed_rows
-from pipeline.predict.later_windows import Past, Window, cells_asked, past_cuts, step_days, windows_at
+from pipeline.predict.later_windows import PastWindows, Window, past_cuts, step_days, target_cells, windows_at
 from pipeline.predict.track_record import MIN_WINDOWS, Record
 
 REFIT_DAYS = 60.0
-"""Templates and laws are as of the last of these; everything else is made anew at every cut, as every night."""
+"""Days between new choices of templates and laws; everything else is recomputed at every cut, as every night."""
 
 HORIZONS = (1.0, 7.0, 30.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A log as a run at `at_s` groups and fits it; its cells with all runs, as each time takes what had ended by then.
+    """A log as grouped and fitted by a run at `at_s`; its cells hold all runs, of which each cut uses the ended ones.
 
-    `laws`: PREDICTIONS by law alone, and the place of each of its rows by group and count. Per cell the law's log
-    runtime, 0 where none answers; `scales`, per group, whether one does.
+    `laws`: PREDICTIONS by law alone; `law_keys`: the group and count of each of its rows. `level`: per cell the law's
+    log runtime, 0 without a law. `scales`: per group, whether a law answers.
     """
 
     at_s: float
@@ -50,7 +50,7 @@ def later_scores(
     horizons: Sequence[float] = HORIZONS,
     refit_days: float = REFIT_DAYS,
 ) -> dict[float, Scored]:
-    """Per horizon (days) the jobs submitted within it after each cut, against what is published at the cut.
+    """Per horizon (days), the jobs submitted within it after each cut, with the predictions published at the cut.
 
     `jobs` are flagged JOBS. Cuts lie between two shares of the jobs by submit, a day apart, longer for horizons of more
     than a week, so that a job may be scored at several ages. What ends after a cut is not known at it.
@@ -83,18 +83,18 @@ def fitted_at(jobs: pa.Table, settings: RunSettings, at_s: float, previous: str 
     known = grouped.filter(pa.array(_ends(grouped) <= at_s))
     laws, fits = _laws(known, chosen)
     before, cells = Cells.of(known, at_s), Cells.of(grouped, at_s)
-    asked, _, scaling = asked_of(laws, before, fits)
+    targets, _, scaling = target_rows(laws, before, fits)
     code = {name: place for place, name in enumerate(cells.group_id)}
     of_known = np.array([code[name] for name in before.group_id], np.int64)
     scales = np.zeros(len(cells.group_id), bool)
     scales[of_known] = scaling
-    of_row = of_known[asked.group]
-    level = _levels(cells, scales, of_row, asked.procs, asked.level)
-    return Fitted(at_s, "+".join(chosen.group.columns), cells, level, scales, laws, cell_keys(of_row, asked.procs))
+    of_row = of_known[targets.group]
+    level = _levels(cells, scales, of_row, targets.procs, targets.level)
+    return Fitted(at_s, "+".join(chosen.group.columns), cells, level, scales, laws, cell_keys(of_row, targets.procs))
 
 
 def _known(jobs: pa.Table, settings: RunSettings, at_s: float, previous: str) -> tuple[pa.Table, RunSettings]:
-    """What had ended by then, and the settings with the template that it chooses."""
+    """The jobs that had ended by `at_s`, and the settings with the template chosen from them."""
     known = jobs.filter(pa.array(_ends(jobs) <= at_s))
     templates, _ = choose_template(known, settings.group, previous)
     return known, settings.model_copy(update={"group": with_chosen(settings.group, templates)})
@@ -124,7 +124,7 @@ def _levels(cells: Cells, scales: Bools, group: Ints, procs: Floats, law: Floats
 
 
 def _segment(fitted: Fitted, settings: PredictSettings, end_s: float) -> list[Scored]:
-    """Every cut from the fit's time to `end_s`, scored."""
+    """The scores of every cut from the fit's time to `end_s`."""
     cells, step_s = fitted.cells, step_days(settings.horizon_days) * DAY_S
     cuts_s = [float(cut_s) for cut_s in np.arange(fitted.at_s, end_s, step_s)]
     before = past_cuts(cells, fitted.at_s, settings)
@@ -134,28 +134,28 @@ def _segment(fitted: Fitted, settings: PredictSettings, end_s: float) -> list[Sc
 
 def _scored(fitted: Fitted, settings: PredictSettings, windows: Sequence[Window], window: Window) -> Scored:
     cells, cut_s = fitted.cells, window.cut_s
-    past = Past.of(windows, cells, cut_s, settings.past_windows)
+    past = PastWindows.of(windows, cells, cut_s, settings.past_windows)
     rows = np.append(window.cell, _beside(cells, fitted.scales, window.cell, cut_s))
-    asked = cells_asked(cells, fitted.level, rows, cut_s)
-    answers = answers_at(cells, fitted.level, asked, cut_s, past, settings)
-    place = places_of(fitted.law_keys, cell_keys(asked.group, asked.procs))
-    is_law = fitted.scales[asked.group] & (asked.cell < 0)
+    targets = target_cells(cells, fitted.level, rows, cut_s)
+    answers = answers_at(cells, fitted.level, targets, cut_s, past, settings)
+    place = places_of(fitted.law_keys, cell_keys(targets.group, targets.procs))
+    is_law = fitted.scales[targets.group] & (targets.cell < 0)
     log_s = with_law(answers.log_s, fitted.laws.take(pa.array(np.maximum(place, 0))), is_law & (place >= 0))
     record = Record.of(past, len(cells), settings.horizon_days)
     codes = fitted.laws.column("reliability").cast(pa.string())
     sound = pc.equal(codes, "ok").to_numpy(zero_copy_only=False)[np.maximum(place, 0)] & (place >= 0)
-    believed = believed_rows(record, asked, answers.half_iqr, fitted.scales, sound)
-    near = np.where(record.windows(asked.cell) >= MIN_WINDOWS, record.share(asked.cell, answers.half_iqr), np.nan)
-    is_published = (asked.cell >= 0) | np.where(is_law, place >= 0, _in_reach(cells, asked.group, asked.procs, cut_s,
-                                                                            settings.reach))  # fmt: skip
+    believed = believed_rows(record, targets, answers.half_iqr, fitted.scales, sound)
+    near = np.where(record.windows(targets.cell) >= MIN_WINDOWS, record.share(targets.cell, answers.half_iqr), np.nan)
+    in_reach = _in_reach(cells, targets.group, targets.procs, cut_s, settings.reach)
+    is_published = (targets.cell >= 0) | np.where(is_law, place >= 0, in_reach)
     kept = is_published[window.row]
     row, run = window.row[kept], window.run[kept]
     none, no_law = np.zeros(len(cells)), np.zeros(rows.size)
-    kernel_s = np.exp(kernel_averages(cells, none, asked.group, asked.procs, no_law, cut_s))
+    kernel_s = np.exp(kernel_averages(cells, none, targets.group, targets.procs, no_law, cut_s))
     columns = dict(zip(("runtime_s_lo95", "runtime_s_lo80", "runtime_s", "runtime_s_hi80", "runtime_s_hi95"),
                        np.exp(log_s).T, strict=True))  # fmt: skip
     numbers = {name: values[row] for name, values in (columns | {"near_share": near}).items()}
-    return Scored(np.exp(cells.log_s[run]), numbers, believed[row], (asked.cell >= 0)[row], kernel_s[row])
+    return Scored(np.exp(cells.log_s[run]), numbers, believed[row], (targets.cell >= 0)[row], kernel_s[row])
 
 
 def _beside(cells: Cells, scales: Bools, wanted: Ints, cut_s: float) -> Ints:

@@ -1,4 +1,4 @@
-"""Whether an estimator looks ahead: what had not happened at a time is changed, and what it said by then must stand."""
+"""Tests whether an estimator looks ahead: changing events after a time must not change its earlier estimates."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,19 +11,45 @@ from pipeline.core.errors import WalltimeError
 from pipeline.estimate.history import History
 
 SAME = 1e-9
-"""Relative difference that is arithmetic, not knowledge."""
+"""Relative difference that rounding may cause."""
 
 
 class LookAheadError(WalltimeError):
-    """An estimator that used what nobody could know at a job's submit: a fault of that estimator."""
+    """Raised for an estimator that used events after a job's submit: a fault of that estimator."""
 
 
 def check_no_look_ahead(estimator: Callable[[History], Floats], past: History, n_times: int = 6, seed: int = 0) -> None:
-    """LookAheadError where estimates of jobs submitted by a time change with what happened after it.
+    """Raise LookAheadError if estimates of jobs submitted by a time change with later events.
 
     At each of `n_times` submits drawn at random, runtimes and ends of jobs that had not ended by then are drawn anew
     (a running job keeps its start), some of those in the queue are cancelled, who submits what afterwards is shuffled,
     and a third of it is gone.
+
+    Parameters
+    ----------
+    estimator : callable
+        Maps a History of n jobs to float64[n, 6] quantiles, s.
+    past : History
+        A log's jobs in order of submit.
+    n_times : int
+        Number of submits at which the future is changed.
+    seed : int
+        Seed of the random numbers.
+
+    Raises
+    ------
+    LookAheadError
+        If an estimate depends on later events.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.history import history
+    >>> log = history(tables["jobs"])
+    >>> check_no_look_ahead(lambda past: np.tile(past.requested_s[:, None], 6), log)
+    >>> check_no_look_ahead(lambda past: np.full((len(past), 6), np.nansum(past.runtime_s)), log)
+    Traceback (most recent call last):
+        ...
+    pipeline.evaluate.leaks.LookAheadError: it looks ahead: ...
     """
     if not len(past):
         return
@@ -46,7 +72,7 @@ def _sentence(n_jobs: int, at_s: float) -> str:
 
 
 def with_another_future(past: History, at_s: float, generator: np.random.Generator) -> History:
-    """The same log up to a time, and another one after it.
+    """The same log up to a time, with changed events after it.
 
     What had not ended ends at another time, or is cancelled before it starts if it stood in the queue; later submits
     are other ones, and one in three of them is gone.

@@ -37,6 +37,34 @@ def evaluate_scaling(
     `applications` names the application of each group_id, for predictors that let its series inform each other: they
     see of each the sizes that the split gives. A target that a predictor leaves open counts as an infinite error, so
     that medians of different predictors are over the same targets; null where the median itself is open.
+
+    Parameters
+    ----------
+    observations : pa.Table
+        OBSERVATIONS of measured series.
+    applications : mapping of str to str
+        Application of each group_id.
+    predictors : mapping of str to callable
+        Predictors by name, which map a task of k targets to float64[k] runtimes, s.
+    settings : ScalingSettings
+        The splits into given and predicted sizes.
+
+    Returns
+    -------
+    table : pa.Table
+        SCALING_ERRORS: relative errors by predictor and split.
+    report : Report
+        Number of series.
+
+    Examples
+    --------
+    >>> from pipeline.core.evaluate_settings import ScalingSettings
+    >>> from pipeline.predict.predictors import PREDICTORS
+    >>> observed = tables["observed"]
+    >>> names = {group: "cfd" for group in observed.column("group_id").to_pylist()}
+    >>> table, report = evaluate_scaling(observed, names, {"average": PREDICTORS["average"]}, ScalingSettings())
+    >>> set(table.column("predictor").to_pylist()) <= {"average"}, report.stage
+    (True, 'evaluate_scaling')
     """
     splits, n_seen, n_kept = make_splits(observations, applications, settings)
     rows = [_row(name, split, predictor(split.asked)) for name, predictor in predictors.items() for split in splits]

@@ -1,9 +1,9 @@
-"""Across problem sizes: a base size's series and a few points of another size predict the other size's runtimes.
+"""Predicts runtimes of one problem size from the series of a base size and a few points of the target size.
 
 The thesis's way (Deshmeh 2013, 3.12 to 3.15, by the project's notes): one ratio, at the smallest common count. Beyond
-it: an average over curves that the base may turn into (moved.py) and over all shapes there are, as if the two sizes
-were different applications; each counts by what the target's points say. The ratio stands beside it, for comparison.
-How much of that is believed, the guard of borrowing.py decides from the two series alone.
+it: an average over rescaled curves of the base (rescaled_curves.py) and over all shapes, as if the two sizes were
+different applications. Each curve is weighted by its fit to the target's points. The ratio is published beside it, for
+comparison. The guard of borrowing.py decides from the two series alone how much of this average is published.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from pipeline.core.screen_settings import AcrossSettings
 from pipeline.laws.shapes import shapes_up_to
 from pipeline.predict.average import QUANTILES
 from pipeline.predict.borrowing import borrows, guarded, own_runtime
-from pipeline.predict.moved import FREEDOM, base_log_runtime, misfit, moved_curves
+from pipeline.predict.rescaled_curves import FREEDOM, base_log_runtime, misfit, rescaled_curves
 from pipeline.predict.student_mixture import quantiles
 
 MIN_BASE_POINTS, MIN_TARGET_POINTS = 4, 2
@@ -37,12 +37,12 @@ class SizePair:
 
 @dataclass(frozen=True, slots=True)
 class Across:
-    """Predictions of the target at the sizes asked for, and how the two sizes belong together.
+    """Predictions of the target on the requested counts, and how the two problem sizes are related.
 
-    `same` is the posterior probability that they are one application whose shape may move;
-    `power` the mean of b, by whose power of the serial time overhead grows. `ratio` is target over base at their
-    smallest common count, `ratio_s` the base times it, `own_s` the model average of the target's own points. NaN
-    throughout where there are too few points.
+    `same` is the posterior probability that the two are one application whose shape may change. `power` is the mean of
+    b: overhead grows as this power of the serial time. `ratio` is the target's runtime over the base's at their
+    smallest common count. `ratio_s` is the base's runtime times this ratio. `own_s` is the model average of the
+    target's own points. All are NaN where there are too few points.
     """
 
     runtime_s: Floats
@@ -59,7 +59,7 @@ class Across:
     def status(self, settings: AcrossSettings) -> str:
         """same_shape, shape_moves (a constant ratio misleads), larger_base, two_applications or too_few_points.
 
-        Of larger_base and two_applications nothing is borrowed: the target's own prediction is published.
+        With larger_base and two_applications the target's own prediction is published; it borrows nothing.
         """
         if np.isnan(self.same):
             return "too_few_points"
@@ -103,25 +103,25 @@ def _one(pair: SizePair, procs: Floats, settings: AcrossSettings) -> Across:
         nothing = np.full(len(procs), np.nan)
         return Across(nothing, nothing, nothing, nothing, nothing, nothing, nothing, np.nan, np.nan, np.nan)
     log_sd = settings.run_log_sd
-    log_t, seen = np.log(pair.target_s), len(pair.target_procs)
+    log_t, n_target = np.log(pair.target_s), len(pair.target_procs)
     everywhere = np.concatenate([pair.target_procs, procs])
     ratio = ratio_at_common(pair, log_sd)
-    moved = moved_curves(pair.base_procs, pair.base_s, everywhere, seen, float(np.log(ratio)), log_sd)
+    rescaled = rescaled_curves(pair.base_procs, pair.base_s, everywhere, n_target, float(np.log(ratio)), log_sd)
     x = everywhere / everywhere.min()
     shapes = shapes_up_to(int(np.ceil(np.log2(max(x.max(), 2.0)) - 1e-9)))
-    curves = np.concatenate([shapes.at(x), moved.log_shape])
-    is_moved = np.arange(len(curves)) >= len(shapes.prior)
-    variance = log_sd**2 + np.where(is_moved, settings.size_log_sd**2, 0.0)
+    curves = np.concatenate([shapes.at(x), rescaled.log_shape])
+    is_rescaled = np.arange(len(curves)) >= len(shapes.prior)
+    variance = log_sd**2 + np.where(is_rescaled, settings.size_log_sd**2, 0.0)
     prior = np.concatenate(
-        [np.log(shapes.prior) + np.log(1 - settings.same_prior), moved.log_prior + np.log(settings.same_prior)]
+        [np.log(shapes.prior) + np.log(1 - settings.same_prior), rescaled.log_prior + np.log(settings.same_prior)]
     )
     share, scale, spread = _posterior(prior, curves, log_t, variance)
-    same = float(share[is_moved].sum())
-    where = curves[:, seen:] + scale[:, None]
+    same = float(share[is_rescaled].sum())
+    where = curves[:, n_target:] + scale[:, None]
     kept = share > share.max() * 1e-5
-    ends = quantiles(share[kept], where[kept], spread[kept], FREEDOM + seen - 1, QUANTILES)
+    ends = quantiles(share[kept], where[kept], spread[kept], FREEDOM + n_target - 1, QUANTILES)
     base = np.exp(base_log_runtime(pair.base_procs, pair.base_s, procs, log_sd))
-    theta = float(share[is_moved] @ moved.log_theta) / same if same else np.nan
+    theta = float(share[is_rescaled] @ rescaled.log_theta) / same if same else np.nan
     power = 1 + theta / np.log(ratio) if abs(np.log(ratio)) > 0.1 else np.nan
     own_s, centre = own_runtime(pair.target_procs, pair.target_s, procs), ends[2]
     published = np.log(own_s)

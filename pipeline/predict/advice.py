@@ -1,4 +1,4 @@
-"""The judgments that hold for each prediction, as codes, and the gravest one's advice, in a sentence."""
+"""The judgments that hold for each prediction, as codes, and the advice of the most serious one, as a sentence."""
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ def reliability(held: dict[str, Bools], n_rows: int) -> Words:
 
 
 def advice(case: Case, held: dict[str, Bools]) -> Words:
-    """A sentence for the gravest code; where there is none, the largest useful allocation, or null."""
+    """A sentence for the most serious code; without a code, the largest useful allocation, or null."""
     sentences = np.full(len(case.curves), None, object)
     largest = case.curves.largest_useful_procs()
     bounded = np.flatnonzero(np.isfinite(largest) & (case.curves.law != "constant"))

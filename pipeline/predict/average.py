@@ -12,7 +12,7 @@ from pipeline.predict.bma_kernel import Targets, mixtures
 from pipeline.predict.bma_posterior import Kindred
 from pipeline.predict.bma_quantiles import student_table
 from pipeline.predict.exactness import exact_log_s
-from pipeline.predict.siblings import WORTH, Kin
+from pipeline.predict.siblings import SIBLING_WEIGHT, Kin
 from pipeline.predict.sizes import FREEDOM, Sizes
 
 QUANTILES = np.array([0.025, 0.1, 0.5, 0.9, 0.975])
@@ -43,7 +43,9 @@ def average(sizes: Sizes, series: Ints, procs: Floats, new_variance: Floats, kin
     log_s, split = np.full((series.size, QUANTILES.size), np.nan), np.full(series.size, np.nan)
     at, log_bayes = sizes.log2_from_least(series, procs)[order], np.zeros(sizes.n_series)
     known = kin or Kin.none(sizes.n_series)
-    kindred = Kindred(known.application, known.tells, known.told, known.n_told, WORTH)
+    kindred = Kindred(
+        known.application, known.is_informative, known.posterior_sums, known.n_informative, SIBLING_WEIGHT
+    )
     targets = Targets(starts, at, new_variance[order])
     mixtures(sizes.columns(), shape_grid().shapes(), kindred, targets, logit(QUANTILES), FREEDOM, _student(),
              log_s, split, log_bayes)  # fmt: skip

@@ -1,7 +1,7 @@
-"""How much a problem size may borrow from another one: decided from the two series alone.
+"""How much a problem size borrows from another one: decided from the two series alone.
 
-Two points of a target leave open how its overhead grows, so the joint fit (across.py) may promise a gain that neither
-series shows. The guard holds the joint fit back there, and pools it with the target's own prediction everywhere.
+Two points of a target do not determine how its overhead grows, so the joint fit (across.py) may predict a gain that
+neither series shows. The guard limits the joint fit there, and pools it with the target's own prediction everywhere.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from pipeline.core.screen_settings import AcrossSettings
 from pipeline.predict.predictors import PREDICTORS
 
 LARGER = 2.0
-"""A base that takes longer by this many times what a runtime is off its curve is a larger problem."""
+"""A base whose log runtime exceeds the target's by this many standard deviations of a run is a larger problem."""
 
 
 def own_runtime(target_procs: Floats, target_s: Floats, procs: Floats) -> Floats:
@@ -32,21 +32,22 @@ def own_runtime(target_procs: Floats, target_s: Floats, procs: Floats) -> Floats
 
 
 def borrows(ratio: float, same: float, settings: AcrossSettings) -> bool:
-    """Whether the target takes anything from the base, which it runs `ratio` times as long as.
+    """Whether the target borrows from the base; `ratio` is the target's runtime over the base's.
 
-    Not from another application; nor from a problem larger by more than noise: its overhead is hidden on counts where
-    it still scales, and a smaller target shows it there, to a degree that the joint fit can only guess.
+    It does not borrow from another application, nor from a problem larger by more than noise. On counts where the
+    larger problem still scales its overhead is hidden, so the joint fit cannot estimate the smaller target's overhead.
     """
     is_larger_base = settings.is_guarded and np.log(ratio) < -LARGER * settings.run_log_sd
     return bool(same >= settings.apart and not is_larger_base)
 
 
 def guarded(joint: Floats, own: Floats, base_shaped: Floats, largest_s: float, settings: AcrossSettings) -> Floats:
-    """Log runtimes to publish where the target borrows, of the joint fit's, its own and those of the base's shape.
+    """Log runtimes to publish where the target borrows, per count, from three predictions of log runtime.
 
-    All are per count. They are a geometric mean of the joint fit and the own prediction, at `own_share`.
-    Where the base takes longer than at the target's largest size (`largest_s`), and the joint fit is faster than the
-    target's own points say, the faster of those two stands for the joint fit: no series shows the gain it promises.
+    The result is a weighted mean in logs of the joint fit and the own prediction, which weighs `own_share`. No series
+    supports the joint fit where the base's shape takes longer than the target's largest size (`largest_s`) and the
+    joint fit is faster than the own prediction. There the faster of the own prediction and the base's shape replaces
+    it.
     """
     is_unsupported = settings.is_guarded & (base_shaped >= np.log(largest_s)) & (joint < own)
     joint = np.where(is_unsupported, np.minimum(own, base_shaped), joint)

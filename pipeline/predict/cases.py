@@ -1,4 +1,4 @@
-"""What the judgments look at, gathered for predictions and for groups alike."""
+"""Builds the input of the judgments for rows of PREDICTIONS and of SCALABILITY."""
 
 import numpy as np
 import pyarrow as pa
@@ -10,16 +10,16 @@ from pipeline.predict.curves import Curves
 from pipeline.predict.judgments import Case
 from pipeline.predict.next_run import next_runs
 from pipeline.predict.noise import median_variance
+from pipeline.predict.observed_series import ObservedSeries
 from pipeline.predict.rivals import rival_parallelism
 from pipeline.predict.runnable import NONE_FAVOURED, Favoured
-from pipeline.predict.seen import Seen
 
 MISSED_ERRORS = 3
-"""Standard errors of the median beyond which the law is said to miss it."""
+"""Standard errors of the median beyond which the law misses it."""
 
 
 def case_of(
-    fits: Curves, chosen: Curves, seen: Seen, rows: Ints, procs: Floats, observations: pa.Table,
+    fits: Curves, chosen: Curves, observed: ObservedSeries, rows: Ints, procs: Floats, observations: pa.Table,
     settings: PredictSettings, max_procs: int | None, procs_per_node: int | None = None,
     patterns: pa.Table | None = None,
 ) -> Case:  # fmt: skip
@@ -37,15 +37,15 @@ def case_of(
         is_open=is_open[rows],
         rival_lo=low[rows],
         rival_hi=high[rows],
-        is_missed=_missed(curves, procs, seen.run_sd[rows], observations, settings),
-        next_run=next_runs(seen, groups, max_procs, procs_per_node, favoured).rows(places),
+        is_missed=_missed(curves, procs, observed.run_sd[rows], observations, settings),
+        next_run=next_runs(observed, groups, max_procs, procs_per_node, favoured).rows(places),
         settings=settings,
         max_procs=max_procs,
     )
 
 
 def _missed(curves: Curves, procs: Floats, run_sd: Floats, observations: pa.Table, settings: PredictSettings) -> Bools:
-    """Where repeats at this size lie further from the law than their median's error and a high error allow."""
+    """Rows whose median of repeats is further from the law than MISSED_ERRORS standard errors and than a high error."""
     median_s, n_jobs = _seen_at(curves, procs, observations)
     error = np.sqrt(median_variance(run_sd, n_jobs, settings.measured_log_sd))
     with np.errstate(divide="ignore", invalid="ignore"):

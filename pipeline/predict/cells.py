@@ -18,7 +18,7 @@ HALF_LIFE_DAYS, HALF_LIFE_RUNS = 60.0, 50.0
 """A run's weight halves with so many days, and with so many (effective) runs of its cell that came after it."""
 
 _MOST_HALVINGS = 1000.0
-"""So that no weight is 0 in floating point."""
+"""Bounds the exponent: no weight becomes 0 in floating point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class Atoms:
 class Cells:
     """Cells in order of group and procs; the runs of cell c are the rows offsets[c] to offsets[c + 1] - 1, by end.
 
-    `counted` are the runs that weigh anything. `seen` is the weight of the cell's runs up to and including each, before
-    any has aged. Days end at `now_s`.
+    `counted` are the runs with a positive weight. `weight_so_far` is per run the weight of its cell's runs up to and
+    including it, before ageing. Days end at `now_s`.
     """
 
     group_id: list[str]
@@ -47,7 +47,7 @@ class Cells:
     log_s: Floats
     weight: Floats
     counted: Ints
-    seen: Floats
+    weight_so_far: Floats
     now_s: float
 
     @classmethod
@@ -78,8 +78,9 @@ class Cells:
         weight = _day_weights(is_first | _changes(np.floor((now_s - end_s) / DAY_S)))
         total = np.cumsum(weight)
         before = np.repeat((total - weight)[starts], np.diff(offsets))
-        counted, seen = np.flatnonzero(weight), total - before
-        return cls(ids, group[starts], procs[starts], offsets, submit_s, end_s, log_s, weight, counted, seen, now_s)
+        counted, weight_so_far = np.flatnonzero(weight), total - before
+        columns = (offsets, submit_s, end_s, log_s, weight, counted, weight_so_far)
+        return cls(ids, group[starts], procs[starts], *columns, now_s)
 
     def __len__(self) -> int:
         """How many cells."""
@@ -106,7 +107,7 @@ class Cells:
         places, owner = ranges(np.maximum(first, after_last - most), after_last)
         rows = self.counted[places]
         age_days = (cut_s - self.end_s[rows]) / DAY_S
-        after = self.seen[np.maximum(last - 1, 0)][owner] - self.seen[rows]
+        after = self.weight_so_far[np.maximum(last - 1, 0)][owner] - self.weight_so_far[rows]
         halvings = np.minimum(age_days / HALF_LIFE_DAYS + after / HALF_LIFE_RUNS, _MOST_HALVINGS)
         return Atoms(owner, self.log_s[rows], self.weight[rows] * np.exp2(-halvings))
 
@@ -126,9 +127,10 @@ def _changes(*columns: Floats | Ints) -> Bools:
 
 
 def _day_weights(is_first: Bools) -> Floats:
-    """Weights of runs that stand in order of end, from where each cell's day begins: evenly spaced runs of a day count.
+    """Weights of runs in order of end; `is_first` marks the first run of each cell and day.
 
-    The first of a day always counts, so that a time within a day has runs of that day to go by.
+    Evenly spaced runs of a day get weight, the others 0. The first run of a day always has weight, so that a prediction
+    made during the day can use runs of that day.
     """
     starts = np.flatnonzero(is_first)
     n_runs = np.diff(starts, append=is_first.size)

@@ -1,4 +1,4 @@
-"""What a run costs: nodes, processor-hours, and money at a rate. A whole node is charged where nodes are known."""
+"""The cost of a run: nodes, processor-hours, and a price. Whole nodes are charged where the node size is known."""
 
 from dataclasses import dataclass
 

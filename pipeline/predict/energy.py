@@ -1,4 +1,4 @@
-"""Energy by processor count, measured: the counts that take least, of themselves and times runtime, in words.
+"""Measured energy by processor count: the counts of least energy and of least energy times runtime.
 
 Energy times runtime (energy-delay) is small where a run is frugal and fast (Horowitz, Indermaur & Gonzalez 1994).
 """

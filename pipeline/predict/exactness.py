@@ -1,7 +1,7 @@
-"""Series that lie on Amdahl's curve to a thousandth: there the law itself is the answer, not an average over laws.
+"""Series that lie on Amdahl's curve to a thousandth: these are predicted by the law itself, not by the model average.
 
-The shapes of the average are half a power of two apart in the serial share. Measured runs scatter more than that tells,
-points made by a formula do not.
+The shapes of the average are half a power of two apart in the serial share. The scatter of measured runs is larger than
+the error of this grid; points made by a formula have no scatter.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ EXACT_LOG_SD = 0.001
 
 
 def exact_log_s(sizes: Sizes, series: Ints, procs: Floats) -> tuple[Bools, Floats]:
-    """Per target: whether its series lies on an Amdahl curve, and log T there; elsewhere the number means nothing."""
+    """Per target: whether its series lies on an Amdahl curve, and log T by that curve; undefined for other series."""
     coefficients = np.zeros((sizes.n_series, 2))
     is_exact = amdahl_fits(sizes.offsets, sizes.procs, sizes.runtime_s, coefficients)
     serial_s, parallel_s = coefficients[series].T

@@ -14,7 +14,7 @@ from pipeline.predict.sizes import FREEDOM
 Words = npt.NDArray[np.object_]
 
 BEYOND_LOG = 10.0
-"""Times outside what the whole log has seen at which an interval is cut."""
+"""An interval is cut at this many times outside the runtimes of the whole log."""
 
 UNBOUNDED = "No upper bound is known: it would lie beyond ten times the longest run."
 PRIOR_FREEDOM = 3
@@ -51,12 +51,12 @@ def intervals(curves: Curves, curve: Averaged, run_sd: Floats, settings: Predict
 def within_log(
     ends: dict[str, Floats], runtime_s: Floats, curves: Curves, procs: Floats, observations: pa.Table
 ) -> dict[str, Floats]:
-    """The ends cut at ten times outside what the whole log has seen, but never inside their own prediction.
+    """The ends cut at ten times outside the runtimes of the whole log, but never inside their own prediction.
 
     Where a group cannot tell its jobs' runtime to within powers of ten, the machine's other jobs still bound it. Below
     its smallest size a group may take longer, as work that one processor does alone, and beyond its largest less.
     Outside the sizes that ran a cut upper end is no bound: NaN there. A lower end is cut only from below, an upper one
-    only from above: where runtime itself grows past what the log has seen, so may its lower end.
+    only from above: where the runtime itself exceeds the log's longest, its lower end may do so too.
     """
     if not len(runtime_s) or not observations.num_rows:
         return ends

@@ -13,13 +13,13 @@ from pipeline.predict.intervals import doublings_beyond
 from pipeline.predict.next_run import NextRun
 
 FEW_SIZES = 4
-"""Fewer, or fewer than two more than the law has parameters, and leave-one-out judges by a point or two."""
+"""With fewer sizes, or fewer than the law's parameters plus two, leave-one-out rests on one or two points."""
 
 RIVAL_APART = 1.5
-"""Times by which two fits' average parallelism must differ before one is a runner-up (Deshmeh 2013, his figure)."""
+"""Ratio of two fits' average parallelism from which one is a runner-up (Deshmeh 2013)."""
 
-FORETOLD_WORSE = float(np.log(20.0))
-"""Log odds against its siblings' shapes from which a series is said to scale differently."""
+SIBLINGS_WORSE = float(np.log(20.0))
+"""Log odds against its siblings' shapes from which a series scales differently."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,14 @@ class Case:
 
     @property
     def is_above(self) -> Bools:
-        """Beyond the largest size seen."""
+        """Rows beyond the group's largest observed size."""
         above: Bools = self.procs > self.curves["procs_max"]
         return above
 
 
 @dataclass(frozen=True, slots=True)
 class Judgment:
-    """Where it holds, row by row, and the sentence for one row."""
+    """The rows where the judgment holds, and the sentence for one row."""
 
     holds: Callable[[Case], Bools]
     sentence: Callable[[Case, int], str]
@@ -64,7 +64,7 @@ def _few_sizes(case: Case) -> Bools:
 
 
 def _rivals(case: Case) -> Bools:
-    # An open tail says the same and more.
+    # tail_unidentified covers open tails.
     apart: Bools = case.is_above & ~case.is_open & (case.rival_hi > RIVAL_APART * case.rival_lo)
     return apart
 
@@ -80,7 +80,7 @@ def _settles(case: Case, row: int) -> str:
     ends_s = case.next_run.low_s[row], case.next_run.high_s[row]
     low, high = map(_seconds, ends_s)
     hours = " to ".join(_seconds(case.next_run.procs[row] * end_s / 3600) for end_s in ends_s)
-    return f" What fits so far takes {low} to {high} s there ({hours} processor-hours): that run tells which holds."
+    return f" Fits so far predict {low} to {high} s there ({hours} processor-hours): that run shows which holds."
 
 
 def _seconds(value_s: float) -> str:
@@ -131,7 +131,7 @@ JUDGMENTS: dict[str, Judgment] = {
     "runner_up": Judgment(_rivals, _rival_words),
     "few_sizes": Judgment(_few_sizes, _few_words),
     "sizes_differ": Judgment(
-        lambda case: case.next_run.foretold < -FORETOLD_WORSE,
+        lambda case: case.next_run.sibling_log_bayes < -SIBLINGS_WORSE,
         lambda case, row: (
             f"{_run_next(case, row)}: this application's other groups scale differently, so they say "
             "little about this one." + _settles(case, row)

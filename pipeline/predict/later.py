@@ -1,4 +1,4 @@
-"""PREDICTIONS as they hold for the jobs that come next: calibrated on the log's own past windows."""
+"""PREDICTIONS for later jobs, calibrated on past windows of the log."""
 
 import numpy as np
 import pyarrow as pa
@@ -12,14 +12,14 @@ from pipeline.predict.cells import DAY_S, Cells
 from pipeline.predict.curves import Curves
 from pipeline.predict.later_levels import later_coverage
 from pipeline.predict.later_rows import answers_at, believed_rows
-from pipeline.predict.later_windows import Past, Window, past_cuts, windows_at
-from pipeline.predict.later_words import note_if_none, reliability_words
-from pipeline.predict.predictive import PredictionTask
+from pipeline.predict.later_windows import PastWindows, Window, past_cuts, windows_at
+from pipeline.predict.predictive import TargetRows
+from pipeline.predict.reliability_text import note_if_none, reliability_texts
 from pipeline.predict.scaling_groups import scaling_groups
 from pipeline.predict.track_record import MIN_WINDOWS, Record
 
 HOLDS_DAYS = 7.0
-"""Days that a row called ok holds, at most: a record says little about what a group runs weeks later."""
+"""Longest validity of an ok row, days: a track record is weak evidence for runs weeks later."""
 
 _ENDS = ("runtime_s_lo95", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_hi95")
 
@@ -30,30 +30,31 @@ def later(
     """PREDICTIONS with medians, intervals and reliability for jobs submitted within `horizon_days` of `now_s`, the
     latest end where none is given.
 
-    Runtimes are those of the cell's own runs and its group's other sizes, brought together by the group's law where it
-    has earned that. Ends are shares of that distribution which past windows call for. A row is `ok` until
-    `holds_until_s` where its track record says so. Without past windows the intervals are the defaults'.
+    Runtimes come from the cell's own runs and its group's other sizes. The group's law relates the sizes if it predicts
+    left-out sizes clearly better than their mean does. Interval ends are the shares of that distribution that past
+    windows require. A row is `ok` until `holds_until_s` if its track record is good. Without past windows the shares
+    are defaults.
     """
     whole = Tally(predictions.num_rows)
     cells = Cells.of(jobs, now_s)
     if not predictions.num_rows or not len(cells):
         return predictions, Report("later", "prediction", whole, whole).check()
-    asked, level, scales = asked_of(predictions, cells, fits)
+    targets, level, scales = target_rows(predictions, cells, fits)
     windows = windows_at(cells, level, settings, past_cuts(cells, cells.now_s, settings))
-    past = Past.of(windows, cells, cells.now_s, settings.past_windows)
-    answers = answers_at(cells, level, asked, cells.now_s, past, settings)
-    log_s = with_law(answers.log_s, predictions, scales[asked.group] & (asked.cell < 0))
+    past = PastWindows.of(windows, cells, cells.now_s, settings.past_windows)
+    answers = answers_at(cells, level, targets, cells.now_s, past, settings)
+    log_s = with_law(answers.log_s, predictions, scales[targets.group] & (targets.cell < 0))
     record = Record.of(past, len(cells), settings.horizon_days)
     sound = pc.equal(predictions.column("reliability").cast(pa.string()), "ok").to_numpy(zero_copy_only=False)
-    believed = believed_rows(record, asked, answers.half_iqr, scales, sound)
+    believed = believed_rows(record, targets, answers.half_iqr, scales, sound)
     half_iqr = answers.half_iqr
-    table = _table(predictions, log_s, asked, scales, believed, record, half_iqr, cells, settings)
+    table = _table(predictions, log_s, targets, scales, believed, record, half_iqr, cells, settings)
     facts = _facts(past, windows, cells, scales, table, settings)
     return table, Report("later", "prediction", whole, whole, facts=facts, notes=note_if_none(table)).check()
 
 
-def asked_of(predictions: pa.Table, cells: Cells, fits: pa.Table) -> tuple[PredictionTask, Floats, Bools]:
-    """Rows of PREDICTIONS as asked; log runtime by law of every cell, 0 where no law has earned it; who has."""
+def target_rows(predictions: pa.Table, cells: Cells, fits: pa.Table) -> tuple[TargetRows, Floats, Bools]:
+    """Rows of PREDICTIONS as targets; log runtime by law of every cell (0: no law); whether a law predicts a group."""
     curves = Curves.of(fits)
     scales = scaling_groups(cells, curves.take(fits.column("is_chosen").to_numpy()))
     place = {group: code for code, group in enumerate(cells.group_id)}
@@ -63,11 +64,11 @@ def asked_of(predictions: pa.Table, cells: Cells, fits: pa.Table) -> tuple[Predi
     cell = places_of(keys, row_keys)
     row = places_of(row_keys, keys)
     level = np.where((row >= 0) & scales[cells.group], law[row], 0.0)
-    return PredictionTask(group, procs, cell, np.where(scales[group], law, 0.0)), level, scales
+    return TargetRows(group, procs, cell, np.where(scales[group], law, 0.0)), level, scales
 
 
 def cell_keys(group: Ints, procs: Floats) -> Ints:
-    """Group and processor count as one number."""
+    """A number per pair of group and processor count."""
     return group * np.int64(2**40) + procs.astype(np.int64)
 
 
@@ -79,7 +80,7 @@ def places_of(keys: Ints, wanted: Ints) -> Ints:
 
 
 def with_law(log_s: Floats, predictions: pa.Table, is_law: Bools) -> Floats:
-    """On counts that never ran, where a law answers, an interval is at least as wide as how unsure that law is."""
+    """Interval ends that are at least as wide as the law's own, on counts that never ran and where a law answers."""
     law_s = np.log(floats(predictions, "runtime_s"))
     for place, name in zip((0, 1, 3, 4), _ENDS, strict=True):
         apart = np.log(floats(predictions, name)) - law_s
@@ -89,37 +90,39 @@ def with_law(log_s: Floats, predictions: pa.Table, is_law: Bools) -> Floats:
 
 
 def _table(
-    predictions: pa.Table, log_s: Floats, asked: PredictionTask, scales: Bools, believed: Bools, record: Record,
+    predictions: pa.Table, log_s: Floats, targets: TargetRows, scales: Bools, believed: Bools, record: Record,
     half_iqr: Floats, cells: Cells, settings: PredictSettings,
 ) -> pa.Table:  # fmt: skip
     runtime_s = np.exp(log_s)
     until_s = cells.now_s + min(settings.horizon_days, HOLDS_DAYS) * DAY_S
-    words, advice = reliability_words(predictions, believed, record, asked, half_iqr)
-    answered = scales[asked.group]
+    words, advice = reliability_texts(predictions, believed, record, targets, half_iqr)
+    answered = scales[targets.group]
     old = {name: predictions.column(name) for name in predictions.column_names}
-    speedup = _speedup(predictions, asked, log_s[:, 2], answered)
+    speedup = _speedup(predictions, targets, log_s[:, 2], answered)
     methods = np.where(answered, np.array(old["method"].to_pylist(), object), "observed")
     ends = dict(zip(_ENDS, runtime_s[:, [0, 1, 3, 4]].T, strict=True))
+    has_record = record.windows(targets.cell) >= MIN_WINDOWS
     changed = ends | {
         "runtime_s": runtime_s[:, 2], "reliability": words, "advice": advice, "method": methods.tolist(),
-        "speedup": speedup, "efficiency": speedup / asked.procs,
-        "near_share": np.where(record.windows(asked.cell) >= MIN_WINDOWS, record.share(asked.cell, half_iqr), np.nan),
+        "speedup": speedup, "efficiency": speedup / targets.procs,
+        "near_share": np.where(has_record, record.share(targets.cell, half_iqr), np.nan),
         "holds_until_s": np.where(believed, np.floor(until_s), np.nan),
     }  # fmt: skip
     return PREDICTIONS.build(**(old | changed))
 
 
-def _speedup(predictions: pa.Table, asked: PredictionTask, log_s: Floats, answered: Bools) -> Floats:
-    """The law's, where one answers; else the runtime on the least count over that of each row."""
+def _speedup(predictions: pa.Table, targets: TargetRows, log_s: Floats, answered: Bools) -> Floats:
+    """The law's speed-up where one answers; else the runtime on the group's least count over that of each row."""
     law = floats(predictions, "speedup")
-    first = np.searchsorted(asked.group, asked.group) if (np.diff(asked.group) >= 0).all() else np.arange(law.size)
+    is_sorted = (np.diff(targets.group) >= 0).all()
+    first = np.searchsorted(targets.group, targets.group) if is_sorted else np.arange(law.size)
     on_least = log_s[first]
     speedup: Floats = np.where(answered | np.isnan(law), law, np.exp(on_least - log_s))
     return speedup
 
 
 def _facts(
-    past: Past, windows: list[Window], cells: Cells, scales: Bools, table: pa.Table, settings: PredictSettings
+    past: PastWindows, windows: list[Window], cells: Cells, scales: Bools, table: pa.Table, settings: PredictSettings
 ) -> dict[str, Fact]:
     held = [None if np.isnan(share) else share for share in later_coverage(windows, cells, cells.now_s, settings)]
     words = table.column("reliability").cast(pa.string())

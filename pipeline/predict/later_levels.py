@@ -1,4 +1,4 @@
-"""Between which shares of a predictive later runtimes lie as often as an interval names: conformal on past windows."""
+"""Calibrates interval ends for later jobs: conformal shares of the predictive distribution, from past windows."""
 
 from collections.abc import Sequence
 
@@ -7,37 +7,37 @@ import numpy as np
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.settings import PredictSettings
 from pipeline.predict.cells import Cells
-from pipeline.predict.later_windows import Past, Window
+from pipeline.predict.later_windows import PastWindows, Window
 
 CLASS_ENDS = np.array([0.15, 0.4, 0.8, 1.3])
-"""Half interquartile ranges (log s) that part classes of spread."""
+"""Half interquartile ranges (log s) that separate classes of spread."""
 
 NAMED = np.array([0.025, 0.1, 0.9, 0.975])
 
 DEFAULTS = {1.0: (0.023, 0.10, 0.924, 0.982), 7.0: (0.021, 0.094, 0.926, 0.983), 30.0: (0.025, 0.098, 0.929, 0.985)}
-"""Shares without a past, by days ahead; chosen on other logs' middle thirds."""
+"""Shares for a log without past windows, by days ahead; chosen on other logs' middle thirds."""
 
 MIN_WINDOWS = 4
-"""Past windows, for a log to say how often its intervals held."""
+"""Past windows needed to measure how often a log's intervals held."""
 
 BLOCKS = 8
-"""Parts of the newer half of the past windows, each with a calibration of its own."""
+"""Blocks of the newer half of the past windows; each has its own calibration."""
 
 HALF_LIFE_DAYS = 90.0
 CLASS_PRIOR, POOL_PRIOR = 50.0, 30.0
-"""Jobs the pool counts as beside a class's own, and the defaults beside the pool's."""
+"""Weight in jobs of the pool beside a class, and of the defaults beside the pool."""
 
 
 N_CLASSES = CLASS_ENDS.size + 2
 
 
 def spread_class(half_iqr: Floats, is_seen: Bools) -> Ints:
-    """The class of a predictive's spread, 0 the narrowest; cells that never ran are a class of their own, the last."""
+    """The class of a predictive's spread, 0 the narrowest; the last class holds the cells that never ran."""
     return np.where(is_seen, np.searchsorted(CLASS_ENDS, half_iqr), N_CLASSES - 1).astype(np.int64)
 
 
-def calibrated_shares(past: Past, horizon_days: float) -> Floats:
-    """Shares [class, end] in place of 2.5%, 10%, 90%, 97.5%: those that past jobs of the class lay below so often."""
+def calibrated_shares(past: PastWindows, horizon_days: float) -> Floats:
+    """Shares [class, end] to use instead of 2.5%, 10%, 90%, 97.5%: quantiles of where past jobs of the class lay."""
     nearest = min(DEFAULTS, key=lambda days: abs(np.log(days / horizon_days)))
     pool = np.array(DEFAULTS[nearest])
     weight = np.exp2(-past.age_days / HALF_LIFE_DAYS)[past.row]
@@ -52,7 +52,7 @@ def later_coverage(
 ) -> tuple[float, float]:
     """Shares of the jobs of the newer half of the windows inside 80% and 95%; NaN for fewer than MIN_WINDOWS.
 
-    That half is tried in BLOCKS parts, each with what was known when its first window began.
+    That half is split into BLOCKS parts. Each is calibrated with what was known when its first window began.
     """
     known = [window for window in windows[-settings.past_windows :] if (cells.end_s[window.run] <= now_s).any()]
     if len(known) < MIN_WINDOWS or not settings.past_windows:
@@ -67,7 +67,7 @@ def _inside(
     windows: Sequence[Window], block: Sequence[Window], cells: Cells, now_s: float, settings: PredictSettings
 ) -> Bools:
     """Whether each job [80% and 95%, job] of a block of windows lies inside, as calibrated when the block began."""
-    then = Past.of(windows, cells, block[0].cut_s, settings.past_windows)
+    then = PastWindows.of(windows, cells, block[0].cut_s, settings.past_windows)
     every = calibrated_shares(then, settings.horizon_days)
     found = []
     for window in block:

@@ -1,4 +1,4 @@
-"""Past windows: what would have been predicted at earlier times, and what the jobs submitted after them took."""
+"""Past windows: predictions made as of earlier times, and the runtimes of the jobs submitted after them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,20 +10,20 @@ from scipy.special import stdtrit
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.settings import PredictSettings
 from pipeline.predict.cells import DAY_S, Cells, ranges
-from pipeline.predict.predictive import PredictionTask, Predictive, predictive
+from pipeline.predict.predictive import Predictive, TargetRows, predictive
 
 N_RESIDUALS = 41
 SHARES = (np.arange(N_RESIDUALS) + 0.5) / N_RESIDUALS
 
 DEFAULT_RESIDUALS: Floats = 0.9 * stdtrit(3.0, SHARES)
-"""Log errors of a centre before a log has shown its own (log s)."""
+"""Log errors of a centre for a log without past windows (log s)."""
 
 MOST_RESIDUALS = 4000
-"""Latest errors that count; and so many of the default's stand beside them."""
+"""Number of latest errors used; DEFAULT_COUNT of the default errors are added to them."""
 DEFAULT_COUNT = 50
 
 MIN_RUNS = 50
-"""Runs before a window, for it to be one."""
+"""Runs that must have ended before a window begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,13 @@ class Residuals:
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """One after the other."""
+        """The parts in one."""
         empty = [np.empty(0)]
         columns = ([getattr(part, name) for part in parts] or empty for name in ("known_s", "error"))
         return cls(*(np.concatenate(column) for column in columns))
 
     def at(self, now_s: float) -> Floats:
-        """Errors at evenly spaced shares, of those a log has shown by then and of some that any log may have."""
+        """Errors at evenly spaced shares: a mixture of the log's errors known by `now_s` and of the default errors."""
         pool = self.error[self.known_s <= now_s][-MOST_RESIDUALS:]
         if not pool.size:
             return DEFAULT_RESIDUALS
@@ -52,11 +52,11 @@ class Residuals:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What was predicted at `cut_s` for the jobs submitted within the horizon after it, and how it came out.
+    """Predictions made at `cut_s` for the jobs submitted within the horizon after it, and their outcomes.
 
-    Per row: the cell, half the interquartile range of its distribution (log s), whether it had run. Per job: the row
-    it is of, its run among those of the cells, the share of the distribution below its runtime, whether it took
-    within 25% of the median.
+    Per row: the cell, half the interquartile range of its distribution (log s), whether it had run. Per job: its row,
+    its run among those of the cells, the share of the distribution below its runtime, whether its runtime is within 25%
+    of the median.
     """
 
     cut_s: float
@@ -71,7 +71,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PastWindows:
     """Windows as known at a time, the oldest first. Per job: its row, and the share of the distribution below it.
 
     Per row (a cell in a window): the cell, the window's age in days, jobs, the distribution's half interquartile range
@@ -99,7 +99,7 @@ class Past:
 
 
 def step_days(horizon_days: float) -> float:
-    """Days between the beginnings of past windows: those of more than a few days overlap."""
+    """Days between the beginnings of past windows; windows of more than a few days overlap."""
     return min(horizon_days, float(max(round(horizon_days / 4), 1)))
 
 
@@ -118,7 +118,7 @@ def past_cuts(cells: Cells, now_s: float, settings: PredictSettings) -> list[flo
 
 
 def windows_at(cells: Cells, level: Floats, settings: PredictSettings, cuts_s: Sequence[float]) -> list[Window]:
-    """A window for each cut at which anything is known of its jobs, predicted from what had ended when it began."""
+    """A window for each cut with jobs of known groups, predicted from the runs that had ended when it began."""
     of_run, order = cells.of_run, np.argsort(cells.submit_s, kind="stable")
     submit_s, found = cells.submit_s[order], list[Window]()
     for cut_s in cuts_s:
@@ -136,15 +136,15 @@ def _window(
     wanted, place = np.unique(of_run, return_inverse=True)
     if not wanted.size:
         return None
-    known = predictive(cells, level, cells_asked(cells, level, wanted, cut_s), cut_s, residuals, jump_mass)
+    known = predictive(cells, level, target_cells(cells, level, wanted, cut_s), cut_s, residuals, jump_mass)
     kept = np.flatnonzero(known.is_known[place])
     return _scored(known, wanted, place[kept], runs[kept], cells, cut_s) if kept.size else None
 
 
-def cells_asked(cells: Cells, level: Floats, wanted: Ints, cut_s: float) -> PredictionTask:
-    """Cells as rows to predict at a time: those without a run by then are asked as counts that never ran."""
+def target_cells(cells: Cells, level: Floats, wanted: Ints, cut_s: float) -> TargetRows:
+    """Cells as targets at a time; cells without a run by then count as counts that never ran."""
     ran = cells.ended(wanted, cut_s) > 0
-    return PredictionTask(cells.group[wanted], cells.procs[wanted], np.where(ran, wanted, -1), level[wanted])
+    return TargetRows(cells.group[wanted], cells.procs[wanted], np.where(ran, wanted, -1), level[wanted])
 
 
 def _scored(known: Predictive, cell: Ints, row: Ints, run: Ints, cells: Cells, cut_s: float) -> Window:
@@ -164,7 +164,7 @@ def half_iqr(known: Predictive) -> Floats:
 
 
 def _residuals(row: Ints, error: Floats, end_s: Floats) -> Residuals:
-    """A cell's burst is one experience: the root of its errors, evenly spaced by size, known when all have ended."""
+    """Errors of a window. A cell with n jobs gives sqrt(n) errors, evenly spaced by size, known when all have ended."""
     order = np.lexsort((error, row))
     n_jobs = np.bincount(row)
     first = np.cumsum(n_jobs) - n_jobs

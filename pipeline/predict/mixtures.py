@@ -1,4 +1,4 @@
-"""Weighted points as distributions: shares below a value, and values below which a share lies."""
+"""Distributions of weighted points: the share below a value, and the quantile at a share."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -9,7 +9,7 @@ from pipeline.core.arrays import Floats, Ints
 from pipeline.predict.cells import Atoms
 
 _APART = 64.0
-"""More than log runtimes span: owner times this plus a log runtime orders points by owner, then by value."""
+"""Larger than the range of log runtimes: owner times this plus a log runtime sorts points by owner, then by value."""
 
 _FARTHEST = 30.0
 
@@ -18,7 +18,7 @@ _FARTHEST = 30.0
 class Mixtures:
     """Distributions end to end: the points of distribution i are first[i] to first[i + 1] - 1, by rising value.
 
-    `share` is the part of the weight below a point plus half its own; between points it is a straight line.
+    `share` is the part of the weight below a point plus half its own; it is interpolated linearly between points.
     """
 
     first: Ints
@@ -43,7 +43,7 @@ class Mixtures:
         return np.repeat(np.arange(self.first.size - 1), np.diff(self.first))
 
     def below(self, owner: Ints, value: Floats) -> Floats:
-        """Share of each owner's distribution below a value; of points equal to it, their middle."""
+        """Share of each owner's distribution below a value; points equal to the value count half."""
         wanted = np.clip(value, -_FARTHEST, _FARTHEST)
         keys, asked = self._owner * _APART + self.value, owner * _APART + wanted
         left, right = np.searchsorted(keys, asked, "left"), np.searchsorted(keys, asked, "right")
@@ -52,7 +52,7 @@ class Mixtures:
         return self._between(owner, low, high, self.value, self.share, wanted, (0.0, 1.0))
 
     def at(self, owner: Ints, share: Floats) -> Floats:
-        """Value below which the share of each owner's distribution lies; the outermost points bound it."""
+        """Quantile of each owner's distribution at a share; it lies between the outermost points."""
         keys = self._owner + self.share
         high = np.searchsorted(keys, owner + share, "left")
         ends = (-np.inf, np.inf)
@@ -67,7 +67,7 @@ class Mixtures:
         width = x[high_in] - x[low_in]
         part = np.where(width > 0, (at - x[low_in]) / np.where(width > 0, width, 1.0), 0.5)
         inside = y[low_in] + part * (y[high_in] - y[low_in])
-        # Beyond the outermost point a share is half of what is left there.
+        # Beyond the outermost point, half of the remaining share.
         below = ends[0] if np.isinf(ends[0]) else y[first] / 2
         above = ends[1] if np.isinf(ends[1]) else (1 + y[last]) / 2
         found: Floats = np.where(low < first, below, np.where(high > last, above, inside))

@@ -15,7 +15,7 @@ from pipeline.predict.cases import case_of
 from pipeline.predict.curves import Curves
 from pipeline.predict.grid import prediction_grid
 from pipeline.predict.intervals import intervals, within_log, without_bound
-from pipeline.predict.seen import Seen
+from pipeline.predict.observed_series import ObservedSeries
 
 
 def predict(
@@ -39,16 +39,16 @@ def predict(
     sizes = _sizes_by_group(observations)
     max_procs = site.max_procs or max((int(grid[-1]) for grid in sizes.values()), default=1)
     rows, procs = prediction_grid(chosen, sizes, settings.reach, max_procs, at)
-    seen = Seen.of(chosen, observations, application or {}, settings)
-    curves, curve = chosen.take(rows), seen.curve(rows, procs)
+    observed = ObservedSeries.of(chosen, observations, application or {}, settings)
+    curves, curve = chosen.take(rows), observed.curve(rows, procs)
     runtime_s = np.exp(curve.log_s[:, 2])
     machine = site.max_procs, site.procs_per_node
-    case = case_of(every, chosen, seen, rows, procs, observations, settings, *machine, patterns)
+    case = case_of(every, chosen, observed, rows, procs, observations, settings, *machine, patterns)
     reliability, advice = judged(case)
-    ends = intervals(curves, curve, seen.run_sd[rows], settings)
+    ends = intervals(curves, curve, observed.run_sd[rows], settings)
     ends = within_log(ends, runtime_s, curves, procs, observations)
     reliability, advice = without_bound(ends, reliability, advice)
-    speedup = _speedup(seen, rows, runtime_s, curves["n_points"] == 1)
+    speedup = _speedup(observed, rows, runtime_s, curves["n_points"] == 1)
     table = PREDICTIONS.build(
         group_id=curves.group_id,
         procs=procs.astype(np.int64),
@@ -59,10 +59,10 @@ def predict(
         is_extrapolated=(procs > curves["procs_max"]) | (procs < curves["procs_min"]),
         reliability=reliability,
         advice=advice,
-        method=_methods(seen, chosen)[rows],
+        method=_methods(observed, chosen)[rows],
         run_id=[run_id] * len(rows),
     )
-    return table, _report(sizes, table, seen)
+    return table, _report(sizes, table, observed)
 
 
 def groups_by_application(groups: pa.Table) -> dict[str, str]:
@@ -71,18 +71,18 @@ def groups_by_application(groups: pa.Table) -> dict[str, str]:
     return {group: f"{site}\n{name}" for group, site, name in zip(*columns, strict=True) if name is not None}
 
 
-def _speedup(seen: Seen, rows: Ints, runtime_s: Floats, is_alone: npt.NDArray[np.bool_]) -> Floats:
+def _speedup(observed: ObservedSeries, rows: Ints, runtime_s: Floats, is_alone: npt.NDArray[np.bool_]) -> Floats:
     """T(1)/T(n) of the average; unknown for a group of one size."""
     wanted = np.flatnonzero(~is_alone)
     groups, places = np.unique(rows[wanted], return_inverse=True)
-    on_one_s = np.exp(seen.curve(groups, np.ones(len(groups))).log_s[:, 2])
+    on_one_s = np.exp(observed.curve(groups, np.ones(len(groups))).log_s[:, 2])
     speedup = np.full(len(rows), np.nan)
     speedup[wanted] = on_one_s[places] / runtime_s[wanted]
     return speedup
 
 
-def _methods(seen: Seen, chosen: Curves) -> npt.NDArray[np.object_]:
-    cases = [chosen["n_points"] == 1, seen.kin.n_siblings() > 0]
+def _methods(observed: ObservedSeries, chosen: Curves) -> npt.NDArray[np.object_]:
+    cases = [chosen["n_points"] == 1, observed.kin.n_siblings() > 0]
     return np.select(cases, ["observed", "average+siblings"], "average").astype(object)
 
 
@@ -94,15 +94,15 @@ def _sizes_by_group(observations: pa.Table) -> dict[str, Ints]:
     return dict(zip(ids, np.split(procs[order], cuts), strict=True)) if ids else {}
 
 
-def _report(sizes: dict[str, Ints], table: pa.Table, seen: Seen) -> Report:
+def _report(sizes: dict[str, Ints], table: pa.Table, observed: ObservedSeries) -> Report:
     answered = len(table.column("group_id").unique())
     extrapolated = int(np.sum(table.column("is_extrapolated").to_numpy()))
     set_aside = {"no_prediction": Tally(len(sizes) - answered)} if answered < len(sizes) else {}
     facts = {
         "predictions": table.num_rows,
         "predictions_extrapolated": extrapolated,
-        "drift_log_sd": seen.calibration.drift_log_sd,
-        "stretch_80": seen.calibration.stretch[0],
-        "stretch_95": seen.calibration.stretch[1],
+        "drift_log_sd": observed.calibration.drift_log_sd,
+        "stretch_80": observed.calibration.stretch[0],
+        "stretch_95": observed.calibration.stretch[1],
     }
     return Report("predict", "group", Tally(len(sizes)), Tally(answered), set_aside, facts).check()

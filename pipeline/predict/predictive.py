@@ -1,4 +1,4 @@
-"""What a new run of a cell may take, as known at a time: its own runs, its group's others, the log's residuals."""
+"""The predictive distribution of a new run's log runtime, from runs of its cell and its group, and residuals."""
 
 from dataclasses import dataclass
 
@@ -6,21 +6,21 @@ import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.predict.cells import Atoms, Cells, ranges
-from pipeline.predict.kernel import MOST_RUNS, kernel_averages
+from pipeline.predict.kernel_average import MOST_RUNS, kernel_averages
 from pipeline.predict.mixtures import Mixtures
 
 OWN_RUNS, SUMMARY_RUNS, OTHER_RUNS = 400, 60, 9
-"""Latest runs that count: of the cell itself, for a cell's median, and of each other cell of the group."""
+"""Latest runs that are used: of the cell itself, for a cell's median, and of each other cell of the group."""
 
 LEAST_SUPPORT = 0.25
-"""Weight of a cell's own runs, at least."""
+"""Least weight of a cell's own runs."""
 
 OTHERS_MASS, RESIDUAL_MASS = 2.0, 2.0
 """Weight of the group's other cells, and of the log's residuals about the centre."""
 
 
 @dataclass(frozen=True, slots=True)
-class PredictionTask:
+class TargetRows:
     """Rows to predict: group code, procs, the cell itself (-1: never ran), log runtime of the group's law there."""
 
     group: Ints
@@ -31,9 +31,9 @@ class PredictionTask:
 
 @dataclass(frozen=True, slots=True)
 class Predictive:
-    """A distribution of log runtime per row asked; its centre, whether the cell had run, and the weight of its runs.
+    """A distribution of log runtime per target; its centre, whether the cell had run, and the weight of its runs.
 
-    Rows whose group had not run at all are not `known`; their distribution is the residuals about 0.
+    `is_known` is false for rows whose group had not run; their distribution is that of the residuals about 0.
     """
 
     mixtures: Mixtures
@@ -50,36 +50,39 @@ class Predictive:
 
 
 def predictive(
-    cells: Cells, level: Floats, asked: PredictionTask, cut_s: float, residuals: Floats, jump_mass: float
+    cells: Cells, level: Floats, targets: TargetRows, cut_s: float, residuals: Floats, jump_mass: float
 ) -> Predictive:
-    """As known at `cut_s`; `level` is the law's log runtime of every cell, `residuals` equally likely log errors."""
-    near, near_of, n_ended, support, median = _summaries(cells, asked, cut_s)
-    place, pair_row, pair_cell = _pairs(cells, asked, near, near_of)
-    is_own = near[pair_cell] == asked.cell[pair_row]
-    shifted = median[pair_cell] - level[near[pair_cell]] + asked.level[pair_row]
-    kernel = np.exp(-np.abs(np.log2(cells.procs[near[pair_cell]] / asked.procs[pair_row])))
+    """The distributions as known at `cut_s`.
+
+    `level` is the law's log runtime of every cell; `residuals` are equally likely log errors.
+    """
+    near, near_of, n_ended, support, median = _summaries(cells, targets, cut_s)
+    place, pair_row, pair_cell = _pairs(cells, targets, near, near_of)
+    is_own = near[pair_cell] == targets.cell[pair_row]
+    shifted = median[pair_cell] - level[near[pair_cell]] + targets.level[pair_row]
+    kernel = np.exp(-np.abs(np.log2(cells.procs[near[pair_cell]] / targets.procs[pair_row])))
     kernel *= np.minimum(n_ended[pair_cell], MOST_RUNS) * ~is_own
-    n_rows = asked.group.size
+    n_rows = targets.group.size
     total = np.bincount(pair_row, kernel, n_rows).astype(np.float64)
     others = np.bincount(pair_row, kernel * shifted, n_rows) / np.where(total > 0, total, 1.0)
-    own_place = np.where(asked.cell >= 0, place[asked.cell], -1)
+    own_place = np.where(targets.cell >= 0, place[targets.cell], -1)
     is_seen = own_place >= 0
     own = np.where(is_seen, np.maximum(support[own_place], LEAST_SUPPORT), 0.0) if near.size else np.zeros(n_rows)
     own_median = median[own_place] if near.size else np.zeros(n_rows)
     centre = np.where(total > 0, (own * own_median * is_seen + others) / (own + 1.0), own_median * is_seen)
     new = np.flatnonzero(~is_seen & (total > 0))
-    centre[new] = kernel_averages(cells, level, asked.group[new], asked.procs[new], asked.level[new], cut_s)
+    centre[new] = kernel_averages(cells, level, targets.group[new], targets.procs[new], targets.level[new], cut_s)
     atoms = _joined(
-        _own_atoms(cells, asked, is_seen, own, cut_s),
-        _other_atoms(cells, level, asked, near, n_ended, pair_row, pair_cell, kernel, total, cut_s),
+        _own_atoms(cells, targets, is_seen, own, cut_s),
+        _other_atoms(cells, level, targets, near, n_ended, pair_row, pair_cell, kernel, total, cut_s),
         _residual_atoms(centre, RESIDUAL_MASS + jump_mass * own, residuals),
     )
     return Predictive(Mixtures.of(atoms, n_rows), centre, is_seen, is_seen | (total > 0), own)
 
 
-def _summaries(cells: Cells, asked: PredictionTask, cut_s: float) -> tuple[Ints, Ints, Ints, Floats, Floats]:
-    """Cells of the groups asked for that had run by then: which, their group, runs, weight, weighted median."""
-    groups = np.unique(asked.group)
+def _summaries(cells: Cells, targets: TargetRows, cut_s: float) -> tuple[Ints, Ints, Ints, Floats, Floats]:
+    """Cells of the targets' groups that had run by `cut_s`: place, group, number of runs, weight, weighted median."""
+    groups = np.unique(targets.group)
     first, last = (np.searchsorted(cells.group, groups, side) for side in ("left", "right"))
     near, _ = ranges(first, last)
     n_ended = cells.ended(near, cut_s)
@@ -90,25 +93,25 @@ def _summaries(cells: Cells, asked: PredictionTask, cut_s: float) -> tuple[Ints,
     return near, cells.group[near], n_ended, support, median
 
 
-def _pairs(cells: Cells, asked: PredictionTask, near: Ints, near_of: Ints) -> tuple[Ints, Ints, Ints]:
-    """Place among `near` of every cell (-1: none); every row asked with every cell of its group, as places."""
+def _pairs(cells: Cells, targets: TargetRows, near: Ints, near_of: Ints) -> tuple[Ints, Ints, Ints]:
+    """Place among `near` of every cell (-1: none); all pairs of a target and a cell of its group, as places."""
     place = np.full(len(cells) + 1, -1, np.int64)
     place[near] = np.arange(near.size)
-    first, last = (np.searchsorted(near_of, asked.group, side) for side in ("left", "right"))
+    first, last = (np.searchsorted(near_of, targets.group, side) for side in ("left", "right"))
     pair_cell, pair_row = ranges(first, last)
     return place, pair_row, pair_cell
 
 
-def _own_atoms(cells: Cells, asked: PredictionTask, is_seen: Bools, own: Floats, cut_s: float) -> Atoms:
+def _own_atoms(cells: Cells, targets: TargetRows, is_seen: Bools, own: Floats, cut_s: float) -> Atoms:
     rows = np.flatnonzero(is_seen)
-    found = cells.atoms(asked.cell[rows], cells.ended(asked.cell[rows], cut_s), cut_s, OWN_RUNS)
+    found = cells.atoms(targets.cell[rows], cells.ended(targets.cell[rows], cut_s), cut_s, OWN_RUNS)
     whole = np.bincount(found.owner, found.weight, rows.size)
     factor = np.maximum(own[rows], LEAST_SUPPORT) / np.where(whole > 0, whole, 1.0)
     return Atoms(rows[found.owner], found.log_s, found.weight * factor[found.owner])
 
 
 def _other_atoms(
-    cells: Cells, level: Floats, asked: PredictionTask, near: Ints, n_ended: Ints, pair_row: Ints, pair_cell: Ints,
+    cells: Cells, level: Floats, targets: TargetRows, near: Ints, n_ended: Ints, pair_row: Ints, pair_cell: Ints,
     kernel: Floats, total: Floats, cut_s: float,
 ) -> Atoms:  # fmt: skip
     counts = np.flatnonzero(kernel > 0)
@@ -118,7 +121,7 @@ def _other_atoms(
     rows, owner = ranges(first[cell], first[cell + 1])
     whole = np.bincount(latest.owner, latest.weight, near.size)
     weight = OTHERS_MASS * kernel[counts] / total[row]
-    shift = asked.level[row] - level[near[cell]]
+    shift = targets.level[row] - level[near[cell]]
     part = latest.weight[rows] / whole[cell][owner]
     return Atoms(row[owner], latest.log_s[rows] + shift[owner], weight[owner] * part)
 

@@ -6,7 +6,7 @@ from pipeline.core.arrays import Floats, Ints
 from pipeline.core.prediction_task import PredictionTask, Predictor
 from pipeline.core.settings import PredictSettings
 from pipeline.predict.noise import log_wide_sd, pooled_log_sd, repeats, run_log_sd
-from pipeline.predict.seen import Seen
+from pipeline.predict.observed_series import ObservedSeries
 
 
 def _average(asked: PredictionTask) -> Floats:
@@ -24,8 +24,8 @@ def _median(asked: PredictionTask, application: Ints) -> Floats:
     freedom, spread = repeats(asked.offsets, asked.n_runs), pooled_log_sd(asked.offsets, asked.n_runs, asked.log_sd)
     run_sd = run_log_sd(freedom, spread, log_wide_sd(freedom, spread, settings.run_log_sd))
     columns = (asked.offsets, asked.procs, asked.runtime_s, asked.n_runs, np.ones(asked.procs.size))
-    seen = Seen.build(*columns, run_sd, application, settings)
-    return np.exp(seen.curve(asked.target_series, asked.target_procs).log_s[:, 2])
+    observed = ObservedSeries.build(*columns, run_sd, application, settings)
+    return np.exp(observed.curve(asked.target_series, asked.target_procs).log_s[:, 2])
 
 
 PREDICTORS: dict[str, Predictor] = {

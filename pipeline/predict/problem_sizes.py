@@ -1,4 +1,4 @@
-"""Problem sizes that borrow from one another: groups that differ in their problem_size alone."""
+"""Pairs of groups that differ only in their problem_size: the smaller series borrows from the larger one."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -21,12 +21,11 @@ Series = dict[str, tuple[Floats, Floats]]
 def predict_across(
     groups: pa.Table, observations: pa.Table, settings: AcrossSettings, at: Sequence[int] = ()
 ) -> tuple[pa.Table, Report]:
-    """ACROSS: each group whose problem size is known and seen on fewer counts than another, on all the other's counts.
+    """ACROSS: predictions of groups with a known problem size that ran on fewer counts than their base.
 
-    The counts `at` come beside them.
-
-    Its base is the size of the same application seen on most counts, four at least; of equals the one with most jobs.
-    Sizes that OBSERVATIONS leaves out of the fit are left out here. The Report counts groups with a problem size.
+    A group's base is the problem size of the same application that ran on most counts, at least four; of equals the one
+    with most jobs. The rows are the counts of either group and the counts `at`. Sizes that OBSERVATIONS leaves out of
+    the fit are left out here. The Report counts groups with a problem size.
     """
     series = _series(observations)
     named = groups.filter(pc.is_valid(groups.column("problem_size"))).to_pylist()

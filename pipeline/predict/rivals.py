@@ -1,4 +1,4 @@
-"""Between which average parallelisms the fits that are about as good as a group's best lie."""
+"""The range of average parallelism among the fits that are about as good as a group's best fit."""
 
 import numpy as np
 
@@ -6,10 +6,10 @@ from pipeline.core.arrays import Floats, Ints
 from pipeline.predict.curves import Curves
 
 NEAR = 1.1
-"""Times the least WSSRE up to which a fit is about as good (Deshmeh 2013, his figure)."""
+"""Ratio to the least WSSRE up to which a fit is about as good as the best (Deshmeh 2013)."""
 
 PERFECT = 0.005
-"""Relative error per size that counts as none: beside a perfect fit others are not bad for missing by so little."""
+"""Relative error per size that is tolerated even beside a perfect fit."""
 
 
 def rival_parallelism(fits: Curves, chosen: Curves) -> tuple[Floats, Floats]:

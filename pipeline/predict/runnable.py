@@ -1,4 +1,4 @@
-"""Processor counts worth suggesting: those of the class a code always ran on, or runs faster on, in whole nodes."""
+"""Runnable processor counts: those of the class on which a code always ran, or runs faster, in whole nodes."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from pipeline.core.arrays import Bools, Floats
 from pipeline.core.proc_classes import powers_of_two, squares
 
 MIN_IN_CLASS = 4
-"""Sizes of a class below which nothing is said of what the code runs on: fewer lie in some class by chance."""
+"""Least number of sizes in a class to suggest it: fewer may lie in a class by chance."""
 
 SHARE_IN_CLASS = 0.75
-"""Share of a series' sizes in a class from which a suggestion keeps to it."""
+"""Least share of a series' sizes in a class for suggestions to keep to it."""
 
 _MANY = 4096
-"""Counts between two ends that are looked at one by one."""
+"""Most counts between two ends that are all candidates."""
 
 CLASSES: dict[str, Callable[[Floats], Bools]] = {"powers_of_two": powers_of_two, "squares": squares}
 
@@ -64,10 +64,10 @@ def classes_of(sizes: Floats, favoured: Favoured = NONE_FAVOURED) -> list[str]:
 def runnable(
     counts: Floats, sizes: Floats, procs_per_node: int | None, favoured: Favoured = NONE_FAVOURED
 ) -> Floats:
-    """Those of `counts` in the class favoured and every class of the sizes seen; of these whole nodes above one node.
+    """The `counts` in the favoured class and in every class of the observed sizes; above one node only whole nodes.
 
-    A count within one node may be any of the class, unless whole nodes are the class favoured. Where no count of a
-    class is whole the class goes before the node: outside it the code may not run.
+    A count within one node may be any of the class, unless whole nodes are the favoured class. Where no count of a
+    class is a whole number of nodes, the class takes precedence: the code may not run outside it.
     """
     kept, classes, node = counts, classes_of(sizes, favoured), favoured.node(procs_per_node)
     for name in classes:
@@ -95,7 +95,7 @@ def nearest(
 
 
 def _between(low: float, high: float, procs_per_node: int | None) -> Floats:
-    """Whole counts between two ends; where they are many, those that a class or a node can ask for among them."""
+    """Whole counts between two ends; where there are many, a selection with the members of every class and node."""
     first, last = np.floor(low) + 1, np.ceil(high) - 1
     if last < first:
         return np.empty(0)

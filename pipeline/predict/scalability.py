@@ -1,4 +1,4 @@
-"""How many processors are worth asking for: OBSERVATIONS and FITS -> SCALABILITY."""
+"""Recommends processor counts per group: OBSERVATIONS and FITS -> SCALABILITY."""
 
 from collections.abc import Mapping
 
@@ -12,11 +12,11 @@ from pipeline.core.tables import SCALABILITY
 from pipeline.predict.advice import judged
 from pipeline.predict.cases import case_of
 from pipeline.predict.curves import Curves
-from pipeline.predict.seen import Seen
-from pipeline.predict.worth import worth_asking
+from pipeline.predict.observed_series import ObservedSeries
+from pipeline.predict.recommended_procs import recommended_procs
 
 _COARSE = np.unique(np.geomspace(1, 2**20, 1200).astype(np.int64)).astype(np.float64)
-"""Processor counts among which the working set is first looked for, 1.2% apart."""
+"""Processor counts of the first, coarse search for the working set, 1.2% apart."""
 
 
 def scalability(
@@ -33,19 +33,19 @@ def scalability(
 
     Largest useful allocation: 2A - 1 (low variance) or A + A sigma - sigma (high), null where the law never stops
     gaining. Processor working set: the whole n that maximises S(n)^2/n (Ghosal, Serazzi & Tripathi 1991), null where
-    it lies beyond 2^20. Both are the chosen law's; counts by efficiency and time are the model average's (worth.py).
-    Runs advised keep to counts that PATTERNS, where given, favours.
+    it lies beyond 2^20. Both are the chosen law's; counts by efficiency and time are the model average's
+    (recommended_procs.py). Advised runs keep to the counts that PATTERNS favours, if it is given.
     """
     every = Curves.of(fits)
     chosen = every.take(fits.column("is_chosen").to_numpy())
     rows = np.flatnonzero(chosen.law != "constant")
     scaling = chosen.take(rows)
-    seen = Seen.of(chosen, observations, application or {}, settings)
+    observed = ObservedSeries.of(chosen, observations, application or {}, settings)
     largest, working = scaling.largest_useful_procs(), working_set_procs(scaling)
     speedup = scaling.runtime_s(np.ones(len(scaling))) / scaling.runtime_s(np.fmax(working, 1.0))
     speedup = np.where(np.isnan(working), np.nan, speedup)
     beyond = np.fmax(np.where(np.isfinite(largest), largest, 2 * scaling["procs_max"]), 1.0)
-    case = case_of(every, chosen, seen, rows, beyond, observations, settings, max_procs, procs_per_node, patterns)
+    case = case_of(every, chosen, observed, rows, beyond, observations, settings, max_procs, procs_per_node, patterns)
     reliability, advice = judged(case)
     table = SCALABILITY.build(
         group_id=scaling.group_id,
@@ -57,7 +57,7 @@ def scalability(
         working_set_procs=working,
         working_set_speedup=speedup,
         working_set_efficiency=speedup / working,
-        **worth_asking(seen, rows, scaling, settings.reach, max_procs),
+        **recommended_procs(observed, rows, scaling, settings.reach, max_procs),
         reliability=reliability,
         advice=advice,
         run_id=[run_id] * len(scaling),

@@ -1,4 +1,4 @@
-"""Which groups a law answers for: those whose law tells held-out sizes clearly better than their other sizes do."""
+"""Which groups a law predicts: those whose law predicts held-out sizes clearly better than their other sizes do."""
 
 from itertools import pairwise
 
@@ -7,7 +7,7 @@ import numpy as np
 from pipeline.core.arrays import Bools, Floats
 from pipeline.predict.cells import Cells
 from pipeline.predict.curves import Curves
-from pipeline.predict.kernel import MOST_RUNS
+from pipeline.predict.kernel_average import MOST_RUNS
 from pipeline.predict.mixtures import Mixtures
 from pipeline.predict.predictive import OWN_RUNS
 
@@ -32,7 +32,7 @@ def scaling_groups(cells: Cells, chosen: Curves) -> Bools:
 
 
 def _kernel_errors(cells: Cells) -> Floats:
-    """Per group, root mean square log error of each size's median told from the others'; NaN for a single size."""
+    """Per group, root mean square log error of each size's median predicted by the others'; NaN for a single size."""
     median = _medians(cells)
     n_runs = np.minimum(np.diff(cells.offsets), MOST_RUNS).astype(np.float64)
     errors = np.full(len(cells.group_id), np.nan)
@@ -42,8 +42,8 @@ def _kernel_errors(cells: Cells) -> Floats:
             log2 = np.log2(cells.procs[first:last])
             kernel = np.exp(-np.abs(log2[:, None] - log2)) * n_runs[first:last]
             np.fill_diagonal(kernel, 0.0)
-            told = kernel @ median[first:last] / kernel.sum(axis=1)
-            errors[group] = np.sqrt(np.mean((told - median[first:last]) ** 2))
+            predicted = kernel @ median[first:last] / kernel.sum(axis=1)
+            errors[group] = np.sqrt(np.mean((predicted - median[first:last]) ** 2))
     return errors
 
 

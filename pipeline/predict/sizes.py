@@ -1,4 +1,4 @@
-"""What the model average reads: the sizes of many series."""
+"""The sizes of many series, as input of the model average."""
 
 from dataclasses import dataclass
 
@@ -28,7 +28,7 @@ class Sizes:
 
     @property
     def n_series(self) -> int:
-        """How many series there are."""
+        """Number of series."""
         return self.offsets.size - 1
 
     def columns(self) -> Columns:

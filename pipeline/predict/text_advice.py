@@ -1,4 +1,4 @@
-"""How many processors to ask for, and what that costs: an answer in sentences, from runtimes at counts that can run."""
+"""Advice on how many processors to request, and the cost, in sentences, from runtimes on runnable counts."""
 
 from dataclasses import dataclass
 
@@ -8,14 +8,14 @@ from pipeline.core.arrays import Floats
 from pipeline.predict.cost import CostSettings, cost_of
 
 NO_FASTER = 1.01
-"""Runtimes within this many times the least count as least."""
+"""Runtimes up to this many times the least runtime count as equal to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A count to ask for: why, runtime (s) with 80% ends, efficiency, nodes, processor-hours, price, energy (J).
+    """A count to request: why, runtime (s) with 80% ends, efficiency, nodes, processor-hours, price, energy (J).
 
-    NaN: unknown. Energy is what runs on that count were measured to take.
+    NaN: unknown. Energy is the measured energy of runs on that count.
     """
 
     why: str
@@ -34,7 +34,7 @@ def choices(
     procs: Floats, runtime_s: Floats, low_s: Floats, high_s: Floats, settings: CostSettings,
     energy_j: Floats | None = None,
 ) -> list[Choice]:  # fmt: skip
-    """The cheapest count, the one of best trade-off, and the fastest; a count of several roles stands once.
+    """The cheapest count, the one of best trade-off, and the fastest; a count of several roles is listed once.
 
     The trade-off is the least cost times runtime, which is the largest speed-up squared over processors (Ghosal,
     Serazzi & Tripathi 1991). The fastest is the smallest count within 1% of the least runtime. Efficiency is relative
@@ -81,12 +81,12 @@ def _joined(words: list[str]) -> str:
 
 
 def plural(word: str, count: float) -> str:
-    """The word for so many."""
+    """The word in singular for a count of 1, else in plural."""
     return word if count == 1 else f"{word}s"
 
 
 def figure(value: float) -> str:
-    """Three digits, thousands apart; unknown for NaN."""
+    """A number with three significant digits, or with separated thousands; `unknown` for NaN."""
     if np.isnan(value):
         return "unknown"
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""Which predictions may be believed: those whose past windows, and whose likes' past windows, came true."""
+"""Track records: a prediction is reliable if past windows of its cell and of similar rows were accurate."""
 
 from dataclasses import dataclass
 
@@ -6,23 +6,23 @@ import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.predict.later_levels import N_CLASSES, spread_class
-from pipeline.predict.later_windows import Past
+from pipeline.predict.later_windows import PastWindows
 
 DECAY = 0.85
-"""What a window weighs beside the next later one of its cell."""
+"""Weight of a window relative to the next later one of its cell."""
 
 MIN_WINDOWS = 2
 
-LIKES = 2.0
-"""Windows that rows of the same class of spread count as beside a cell's own."""
+CLASS_WINDOWS = 2.0
+"""Weight, in windows, of all rows of the same class of spread beside a cell's own windows."""
 
 ENOUGH = 0.5
-"""Share of jobs that took within 25% of their predicted median, from which on a row is believed."""
+"""Least share of jobs within 25% of their predicted median for a row to be reliable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Per cell, past windows with jobs of it and the decayed weight and hits of these; per class, share of hits."""
+    """Per cell: number of past windows with jobs, their decayed weight and hits. Per class of spread: share of hits."""
 
     n_windows: Ints
     weight: Floats
@@ -30,8 +30,8 @@ class Record:
     by_class: Floats
 
     @classmethod
-    def of(cls, past: Past, n_cells: int, horizon_days: float) -> "Record":
-        """From past windows that do not overlap; a cell's latest window weighs most."""
+    def of(cls, past: PastWindows, n_cells: int, horizon_days: float) -> "Record":
+        """The record of past windows that do not overlap; a cell's latest window has the most weight."""
         apart = _apart(past.age_days, horizon_days)
         order = np.lexsort((past.age_days, past.cell))
         order = order[apart[order]]
@@ -43,28 +43,28 @@ class Record:
         return cls(np.diff(first), total, hits, _by_class(past))
 
     def share(self, cell: Ints, half_iqr: Floats) -> Floats:
-        """Expected share of jobs within 25% of the median, per row; -1 stands for a cell that never ran."""
+        """Expected share of jobs within 25% of the median, per row; `cell` is -1 for a cell that never ran."""
         known = cell >= 0
         place = np.where(known, cell, 0)
-        likes = self.by_class[spread_class(half_iqr, known)]
+        class_share = self.by_class[spread_class(half_iqr, known)]
         if not self.weight.size:
-            return likes
+            return class_share
         own, weight = (np.where(known, values[place], 0.0) for values in (self.hits, self.weight))
-        shares: Floats = (own + LIKES * likes) / (weight + LIKES)
+        shares: Floats = (own + CLASS_WINDOWS * class_share) / (weight + CLASS_WINDOWS)
         return shares
 
     def windows(self, cell: Ints) -> Ints:
-        """How many past windows had jobs of each row's cell."""
+        """Number of past windows with jobs of each row's cell."""
         return np.where(cell >= 0, np.append(self.n_windows, 0)[cell], 0)
 
     def is_believed(self, cell: Ints, half_iqr: Floats) -> Bools:
-        """Where a track record says that the next jobs will come true."""
+        """Whether each row's track record is good enough to publish it as ok."""
         believed: Bools = (self.windows(cell) >= MIN_WINDOWS) & (self.share(cell, half_iqr) >= ENOUGH)
         return believed
 
 
 def _apart(age_days: Floats, horizon_days: float) -> Bools:
-    """Of windows that begin in the same horizon counted from now, the oldest."""
+    """The oldest window of each horizon, horizons being counted back from now; these do not overlap."""
     horizon = np.ceil(np.round(age_days / horizon_days, 6)).astype(np.int64)
     oldest = np.zeros(int(horizon.max(initial=0)) + 1)
     np.maximum.at(oldest, horizon, age_days)
@@ -72,8 +72,8 @@ def _apart(age_days: Floats, horizon_days: float) -> Bools:
     return found
 
 
-def _by_class(past: Past) -> Floats:
-    """Share of hits in each class of spread, every cell one voice; one more miss and one more cell than there are."""
+def _by_class(past: PastWindows) -> Floats:
+    """Share of hits in each class of spread, every cell with equal weight; one missed cell is added as a prior."""
     of, cell = spread_class(past.half_iqr, past.is_seen), past.cell
     voices = 1.0 / np.bincount(cell)[cell] if cell.size else np.empty(0)
     hits = np.bincount(of, voices * past.hit, N_CLASSES)

@@ -12,7 +12,7 @@ from pipeline.core.arrays import Floats
 
 MIN_POINTS = 3
 SAME_SHARE = 0.02
-"""Shares of work per processor that differ by less are one (log)."""
+"""Log difference up to which two values of work per processor are equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,10 @@ class WeakScaling:
     worst_miss: float
 
     def runtime_at(self, procs: Floats) -> Floats:
-        """Runtimes (s) by Gustafson's law, where the problem grows on with the processors; NaN below the smallest.
+        """Runtimes (s) by Gustafson's law for a problem that grows with the processors; NaN below the smallest count.
 
-        Beyond the largest count the law goes on from what was measured there: where overhead grows the law lies below.
+        Beyond the largest count the law is scaled to the runtime measured there, because growing overhead makes the law
+        too low.
         """
         counts = np.asarray(procs, np.float64)
         missed = self.runtime_s[-1] / self._law_s(self.procs[-1:])[0]
@@ -46,7 +47,7 @@ class WeakScaling:
 def weak_scaling(problem_size: Floats, procs: Floats, runtime_s: Floats) -> WeakScaling | None:
     """The longest series whose problem size is proportional to its processors; None where none has three counts.
 
-    Of equally long ones that of least work per processor. Sizes that are no positive numbers (NaN) are left out.
+    Of equally long ones, that of least work per processor. Sizes that are not positive numbers are left out.
     """
     usable = np.flatnonzero((problem_size > 0) & (runtime_s > 0))
     if len(usable) < MIN_POINTS:

@@ -4,7 +4,7 @@ laws.py       runtime on n processors, written from the published speedup formul
 workload.py   applications and the jobs their users submit
 plant.py      anomalies, each a small function that takes jobs and gives jobs
 scheduler.py  when each job starts on a machine of limited size
-lines.py      jobs to lines of the Standard Workload Format; textual traps
+swf_text.py   jobs to lines of the Standard Workload Format; textual traps
 log.py        simulate_log: all of it in one call
 riverbend.py  the catalogue behind the main sample
 samples.py    the files of data_samples/

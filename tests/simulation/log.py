@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.simulation.lines import Line, header, record, with_textual_traps
 from tests.simulation.plant import AFTER, BEFORE, cut_at_end
-from tests.simulation.planted_records import PLANTED_KINDS
+from tests.simulation.planted_records import PLANTED_RECORDS
 from tests.simulation.scheduler import scheduled
+from tests.simulation.swf_text import Line, header, record, with_textual_traps
 from tests.simulation.workload import DAY_S, Application, Job, random_applications, submitted_jobs
 
 UNIX_START_S = 1_704_672_000  # Monday 2024-01-08 00:00 UTC
@@ -43,13 +43,13 @@ class SimulatedLog:
         return [line.job for line in self.lines if line.what == "record" and line.job]
 
     def planted(self) -> dict[str, list[int]]:
-        """Job numbers by planted kind, in the order of PLANTED_KINDS; a number stands once for each record."""
-        found = {kind: [job.job_id for job in self.jobs if job.planted == kind] for kind in PLANTED_KINDS}
+        """Job numbers by planted kind, in the order of PLANTED_RECORDS; a number stands once for each record."""
+        found = {kind: [job.job_id for job in self.jobs if job.planted == kind] for kind in PLANTED_RECORDS}
         return {kind: numbers for kind, numbers in found.items() if numbers}
 
     def flags(self) -> dict[str, int]:
         """How many records each flag should set aside."""
-        expected = Counter(PLANTED_KINDS[job.planted].expected_flag for job in self.jobs if job.planted)
+        expected = Counter(PLANTED_RECORDS[job.planted].expected_flag for job in self.jobs if job.planted)
         return {str(flag): n for flag, n in sorted(expected.items(), key=str) if flag}
 
     def line_counts(self) -> dict[str, int]:

@@ -13,7 +13,7 @@ class Kind:
     """The flag that a screen sets if the log holds enough jobs of that kind or similar ones."""
 
 
-PLANTED_KINDS = {
+PLANTED_RECORDS = {
     # should be set aside
     "partial_execution": Kind("partial_execution", "a part of a checkpointed job, after its summary (status 2, 3, 4)"),
     "unfinished": Kind("unfinished", "running when the log ended: a start, no runtime, status -1"),

@@ -13,7 +13,7 @@ import numpy as np
 from tests.simulation.laws import amdahl, downey_low
 from tests.simulation.log import UNIX_START_S, SimulatedLog, simulate_log
 from tests.simulation.plant import AFTER, BEFORE
-from tests.simulation.planted_records import PLANTED_KINDS
+from tests.simulation.planted_records import PLANTED_RECORDS
 from tests.simulation.readme import readme
 from tests.simulation.riverbend import SEED, simulated_riverbend
 from tests.simulation.workload import Application, Job
@@ -116,8 +116,8 @@ def _kind_truth(kind: str, numbers: Sequence[int], jobs: Sequence[Job]) -> dict[
     first = next(job for job in jobs if job.planted == kind)
     is_class = kind in ("flurry", "probe", "cron")
     who = {"user": first.user, "executable": first.executable, "requested_mem_kib": first.requested_mem_kib}
-    about = {"records": len(numbers), "expected_flag": PLANTED_KINDS[kind].expected_flag}
-    about |= {"screen": PLANTED_KINDS[kind].screen, "meaning": PLANTED_KINDS[kind].meaning}
+    about = {"records": len(numbers), "expected_flag": PLANTED_RECORDS[kind].expected_flag}
+    about |= {"screen": PLANTED_RECORDS[kind].screen, "meaning": PLANTED_RECORDS[kind].meaning}
     return about | (who if is_class else {}) | {"job_ids": list(numbers)}
 
 
@@ -127,7 +127,7 @@ def line_truth(log: SimulatedLog) -> dict[str, Any]:
     records = [
         {
             "line": number, "job_id": line.job.job_id, "planted": line.job.planted or None, "trap": line.trap or None,
-            "expected_flag": PLANTED_KINDS[line.job.planted].expected_flag if line.job.planted else None,
+            "expected_flag": PLANTED_RECORDS[line.job.planted].expected_flag if line.job.planted else None,
         }
         for number, line in numbered if line.what == "record"
     ]  # fmt: skip

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import simulate
-from tests.simulate import PLANTED_KINDS, Job, Law, downey_high, downey_low, simulate_log
+from tests.simulate import PLANTED_RECORDS, Job, Law, downey_high, downey_low, simulate_log
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data_samples"
 LOGS = {"riverbend": "riverbend.swf.gz", "traps": "traps.swf"}
@@ -218,7 +218,7 @@ def test_flags_to_expect_are_the_planted_kinds_added_up(truths: dict[str, dict],
     flags: Counter[str] = Counter()
     for kind, planted in truths[name]["planted"].items():
         assert planted["records"] == len(planted["job_ids"])
-        assert planted["expected_flag"] == PLANTED_KINDS[kind].expected_flag
+        assert planted["expected_flag"] == PLANTED_RECORDS[kind].expected_flag
         if planted["expected_flag"]:
             flags[planted["expected_flag"]] += planted["records"]
     assert flags == truths[name]["flags"]
@@ -230,7 +230,7 @@ def test_expected_flags_are_the_librarys(truths: dict[str, dict]):
     known = {str(flag) for flag in Flag}
     assert set(truths["riverbend"]["flags"]) == set(truths["traps"]["flags"])
     assert set(truths["traps"]["flags"]) <= known
-    assert {kind.screen for kind in PLANTED_KINDS.values()} <= known | {None}
+    assert {kind.screen for kind in PLANTED_RECORDS.values()} <= known | {None}
 
 
 def test_traps_holds_every_kind_and_its_truth_names_every_record_by_line(
@@ -238,7 +238,7 @@ def test_traps_holds_every_kind_and_its_truth_names_every_record_by_line(
 ):
     truth = truths["traps"]
     lines = files["traps.swf"].decode("latin-1").split("\r\n")
-    assert set(truth["planted"]) == set(PLANTED_KINDS)
+    assert set(truth["planted"]) == set(PLANTED_RECORDS)
     assert [float(lines[row["line"] - 1].split()[0]) for row in truth["records"]] == [
         row["job_id"] for row in truth["records"]
     ]

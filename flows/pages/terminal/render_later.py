@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flows.pages.terminal.render import console, grid, number, say
-from pipeline.evaluate.later import Scored, figures, trade_off
+from pipeline.evaluate.later_figures import Scored, figures, trade_off
 
 _HEADER = ("days", "rows", "jobs", "in 80%", "in 95%", "width 80%", "median %", "kernel %", "ok %")
 

@@ -7,7 +7,7 @@ from flows.services.progress import running_stage
 from pipeline.clean import clean
 from pipeline.core.errors import InputError
 from pipeline.core.text import printable
-from pipeline.evaluate.later import Scored, figures, trade_off
+from pipeline.evaluate.later_figures import Scored, figures, trade_off
 from pipeline.evaluate.later_rolling import later_scores
 from pipeline.ingest import ingest
 

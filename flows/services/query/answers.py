@@ -21,8 +21,8 @@ from pipeline.core.matching import Value
 from pipeline.core.store import read_columns
 from pipeline.core.tables import STATE
 from pipeline.core.version import code_version
-from pipeline.estimate.compiled import interpreted
 from pipeline.estimate.history import History
+from pipeline.estimate.interpretable import interpreted
 from pipeline.estimate.questions import Basis, basis_of, questions_of, score_of, usual_procs
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import State

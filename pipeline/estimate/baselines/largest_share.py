@@ -8,7 +8,7 @@ import numpy as np
 from pipeline.core.arrays import Floats
 from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.estimate.baselines.whole_log import latest, or_request, requests_of
-from pipeline.estimate.chains import CROWD, SHARE, Question
+from pipeline.estimate.chains import CROWD, SHARE, ChainQuery
 from pipeline.estimate.history import History
 from pipeline.estimate.submits import capped
 
@@ -32,5 +32,5 @@ def largest_of_5(history: History, settings: ForecastSettings) -> Floats:
 
 
 def _largest(history: History, settings: ForecastSettings, memory: int) -> Floats:
-    found_s = latest(history, settings, Question(CROWD - 1, CROWD, memory, SHARE, 1))[:, 1]
+    found_s = latest(history, settings, ChainQuery(CROWD - 1, CROWD, memory, SHARE, 1))[:, 1]
     return np.where(requests_of(history) > 0, found_s, np.nan)

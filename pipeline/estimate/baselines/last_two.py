@@ -1,11 +1,11 @@
-"""The mean of the last two runtimes (Tsafrir, Etsion & Feitelson 2007), of the submitter or of its jobs alike."""
+"""The mean of the last two runtimes (Tsafrir, Etsion & Feitelson 2007), of the submitter or of its similar jobs."""
 
 from dataclasses import replace
 
 from pipeline.core.arrays import Floats
 from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.estimate.baselines.whole_log import latest, or_request
-from pipeline.estimate.chains import CROWD, MAX, MEAN, OWN, Question
+from pipeline.estimate.chains import CROWD, MAX, MEAN, OWN, ChainQuery
 from pipeline.estimate.history import History
 
 WHO = CROWD - 1
@@ -13,7 +13,7 @@ WHO = CROWD - 1
 
 def last_two(history: History, settings: ForecastSettings) -> Floats:
     """Mean of the submitter's last two ended jobs, s, at most the request; the request until there are two."""
-    return or_request(latest(history, settings, Question(WHO, CROWD, 2, MEAN, 2))[:, 1], history)
+    return or_request(latest(history, settings, ChainQuery(WHO, CROWD, 2, MEAN, 2))[:, 1], history)
 
 
 def last_two_account(history: History, settings: ForecastSettings) -> Floats:
@@ -23,10 +23,10 @@ def last_two_account(history: History, settings: ForecastSettings) -> Floats:
 
 
 def last_two_chain(history: History, settings: ForecastSettings) -> Floats:
-    """The same, of jobs alike in application, request and processors where two of these have ended."""
-    return or_request(latest(history, settings, Question(OWN, CROWD, 2, MEAN, 2))[:, 1], history)
+    """The same, of jobs with the same application, request and processors where two of these have ended."""
+    return or_request(latest(history, settings, ChainQuery(OWN, CROWD, 2, MEAN, 2))[:, 1], history)
 
 
 def longer_of_two_chain(history: History, settings: ForecastSettings) -> Floats:
     """The longer one of those two, s: underestimates less often."""
-    return or_request(latest(history, settings, Question(OWN, CROWD, 2, MAX, 2))[:, 1], history)
+    return or_request(latest(history, settings, ChainQuery(OWN, CROWD, 2, MAX, 2))[:, 1], history)

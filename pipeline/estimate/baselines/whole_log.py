@@ -7,11 +7,11 @@ import numpy as np
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.estimate import chains
-from pipeline.estimate.chains import Question
+from pipeline.estimate.chains import ChainQuery
 from pipeline.estimate.history import History
 from pipeline.estimate.keys import grown, mixed, no_keys, numbers, with_new
 from pipeline.estimate.score import QUANTILES
-from pipeline.estimate.sittings import Sittings, no_sittings, with_sittings
+from pipeline.estimate.submit_sessions import LastSubmits, no_submits, with_sessions
 from pipeline.estimate.submits import Events, Jobs, events_of, jobs_of
 
 
@@ -29,14 +29,14 @@ def whole_log(history: History, settings: ForecastSettings) -> WholeLog:
     jobs, n_who = jobs_of(history), int(history.codes["who"].max(initial=-1)) + 1
     digests = np.where(jobs.requested_s > 0, mixed(jobs.requested_s), -1)
     requests = with_new(no_keys(), digests)
-    nobody = Sittings(*(grown(column, n_who) for column in no_sittings()))
+    nobody = LastSubmits(*(grown(column, n_who) for column in no_submits()))
     gaps_s = (60.0 * settings.burst_gap_min, 60.0 * settings.session_gap_min)
-    jobs = with_sittings(jobs._replace(request=numbers(requests, digests)), nobody, 0, gaps_s, registers=True)
+    jobs = with_sessions(jobs._replace(request=numbers(requests, digests)), nobody, 0, gaps_s, registers=True)
     none = np.zeros(len(history), np.bool_)
     return WholeLog(jobs, events_of(jobs, 0, history.known_s, np.inf, none, none), n_who, len(requests))
 
 
-def latest(history: History, settings: ForecastSettings, question: Question) -> Floats:
+def latest(history: History, settings: ForecastSettings, question: ChainQuery) -> Floats:
     """(jobs, 6) runtimes, s, of the latest jobs along the chain (chains.py); one number fills all quantiles."""
     log = whole_log(history, settings)
     digests = chains.digests_of(log.jobs)

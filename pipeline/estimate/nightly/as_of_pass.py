@@ -1,4 +1,4 @@
-"""One pass over jobs in order of time: what the kernel needs, and what it leaves."""
+"""One pass over jobs in order of time: the kernel's input, and the state after it."""
 
 from dataclasses import replace
 
@@ -7,12 +7,12 @@ import numpy as np
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.estimate_settings import TableSettings
 from pipeline.estimate.history import History
-from pipeline.estimate.nightly.calibration import Calibration
-from pipeline.estimate.nightly.kernel import FIRST_PRESENT, Answers, Asks, Cache, Events, answer
+from pipeline.estimate.nightly.as_of_kernel import FIRST_PRESENT, Answers, Cache, Events, LookUps, answer
 from pipeline.estimate.nightly.ladder import N_RUNGS
 from pipeline.estimate.nightly.memory import Facts, Memory, Weights, empty_memory
 from pipeline.estimate.nightly.sample import empty_sample
-from pipeline.estimate.nightly.state import (
+from pipeline.estimate.nightly.table_calibration import Calibration
+from pipeline.estimate.nightly.table_state import (
     Jobs,
     TableState,
     counts_before,
@@ -27,7 +27,8 @@ from pipeline.estimate.score import QUANTILES
 
 DAY_S = 86_400.0
 FEEDBACK_DAYS = 1.5
-"""From a table to the ends of the jobs it answered, beside the staleness: a day of service, half a day of running."""
+"""Delay from a table to the ends of the jobs it answered, in addition to the staleness: a day of service and half
+a day of running."""
 
 UNLIKE = ("other_request", "other_procs", "other_what", "other_queue")
 
@@ -42,11 +43,11 @@ def midnights_s(history: History) -> Floats:
 def answered(history: History, settings: TableSettings) -> Floats:
     """(jobs, 6) quantiles, s, of every job."""
     jobs, at_s = jobs_of(history), midnights_s(history)
-    asks = asks_of(jobs, np.arange(len(jobs)), at_s)
+    look_ups = look_ups_of(jobs, np.arange(len(jobs)), at_s)
     state = empty_state(settings)
-    answers = run(state, jobs, history.by_end, asks, -np.inf, settings, history.stale_s)[0]
+    answers = run(state, jobs, history.by_end, look_ups, -np.inf, settings, history.stale_s)[0]
     quantiles_s: Floats = answers.quantiles
-    # A row of seconds may answer a job with a request where no ratio is known.
+    # A row in seconds, without a known ratio, may exceed the request of the job it answers.
     limit_s = np.where(jobs.requested_s > 0, jobs.requested_s, np.inf)
     quantiles_s[:, :2] = np.minimum(quantiles_s[:, :2], limit_s[:, None])
     return quantiles_s
@@ -61,13 +62,13 @@ def learnt(state: TableState, later: History, settings: TableSettings) -> TableS
     state, is_new = met(state, given, later.is_learnt)
     jobs = joined_jobs(state.remembered, state.waiting, given.take(is_new))
     answered_at_s = np.concatenate([np.full(len(state.waiting), -np.inf), at_s[is_new]])
-    asks = asks_of(jobs, np.arange(len(state.remembered), len(jobs)), answered_at_s)
-    is_waiting = jobs.end_s[asks.job] > at_s[-1]
-    asks = asks._replace(ladder=np.where(is_waiting, np.cumsum(is_waiting) - 1, -1))
+    look_ups = look_ups_of(jobs, np.arange(len(state.remembered), len(jobs)), answered_at_s)
+    is_waiting = jobs.end_s[look_ups.job] > at_s[-1]
+    look_ups = look_ups._replace(ladder=np.where(is_waiting, np.cumsum(is_waiting) - 1, -1))
     answers, memory, calibration, facts = run(
-        state, jobs, ends_of(jobs, asks.job), asks, at_s[-1], settings, later.stale_s
+        state, jobs, ends_of(jobs, look_ups.job), look_ups, at_s[-1], settings, later.stale_s
     )
-    return _left(jobs, facts, asks, answers, memory, calibration, float(at_s[-1]), names, settings)
+    return _left(jobs, facts, look_ups, answers, memory, calibration, float(at_s[-1]), names, settings)
 
 
 def ends_of(jobs: Jobs, places: Ints) -> Ints:
@@ -77,7 +78,7 @@ def ends_of(jobs: Jobs, places: Ints) -> Ints:
 
 
 def met(state: TableState, given: Jobs, is_learnt: Bools) -> tuple[TableState, Bools]:
-    """The state whose waiting jobs have what became of them, and which of the given jobs are new."""
+    """The state with the ends of its waiting jobs, and which of the given jobs are new."""
     both = np.concatenate([state.remembered.end_s, state.waiting.end_s])
     until_s = both[np.isfinite(both)].max(initial=-np.inf)
     is_open = np.isinf(given.end_s)
@@ -95,7 +96,7 @@ def met(state: TableState, given: Jobs, is_learnt: Bools) -> tuple[TableState, B
 
 
 def with_waiting(state: TableState, waiting: Jobs, is_wanted: Bools) -> TableState:
-    """The state with these waiting jobs, less those that nobody waits for."""
+    """The state with the wanted ones of these waiting jobs."""
     return replace(
         state,
         waiting=waiting.take(is_wanted),
@@ -106,14 +107,14 @@ def with_waiting(state: TableState, waiting: Jobs, is_wanted: Bools) -> TableSta
     )
 
 
-def asks_of(jobs: Jobs, places: Ints, at_s: Floats) -> Asks:
-    """An ask for the first row present, for the jobs at these places."""
+def look_ups_of(jobs: Jobs, places: Ints, at_s: Floats) -> LookUps:
+    """Look-ups of the first row present, for the jobs at these places."""
     n = len(places)
-    return Asks(places, at_s, np.full(n, FIRST_PRESENT), jobs.requested_s[places], np.full(n, -1))
+    return LookUps(places, at_s, np.full(n, FIRST_PRESENT), jobs.requested_s[places], np.full(n, -1))
 
 
 def run(
-    state: TableState, jobs: Jobs, events: Ints, asks: Asks, until_s: float, settings: TableSettings,
+    state: TableState, jobs: Jobs, events: Ints, look_ups: LookUps, until_s: float, settings: TableSettings,
     stale_s: float | None,
 ) -> tuple[Answers, Memory, Calibration, Facts]:  # fmt: skip
     """The kernel's answers; the jobs begin with the state's remembered ones, the asks with its waiting ones."""
@@ -122,21 +123,21 @@ def run(
     memory.burst_jobs[: len(state.burst_jobs)] = state.burst_jobs
     memory.size[1] = len(state.burst_jobs)
     calibration = Calibration(*(values.copy() for values in state.calibration))
-    answers, n_waiting = _answers(state, asks), len(state.waiting)
-    ask_of_job = np.full(len(jobs), -1)
-    is_job = asks.kind == FIRST_PRESENT
-    ask_of_job[asks.job[is_job]] = np.flatnonzero(is_job)
-    ask_of_job[len(state.remembered) : len(state.remembered) + n_waiting] = np.arange(n_waiting)
+    answers, n_waiting = _answers(state, look_ups), len(state.waiting)
+    look_up_of_job = np.full(len(jobs), -1)
+    is_job = look_ups.kind == FIRST_PRESENT
+    look_up_of_job[look_ups.job[is_job]] = np.flatnonzero(is_job)
+    look_up_of_job[len(state.remembered) : len(state.remembered) + n_waiting] = np.arange(n_waiting)
     answer(
-        facts, state.burst, Events(events, ask_of_job), asks, n_waiting, until_s, np.array(QUANTILES), weights,
-        memory, calibration, empty_sample(weights), _cache(facts, asks), answers,
+        facts, state.burst, Events(events, look_up_of_job), look_ups, n_waiting, until_s, np.array(QUANTILES), weights,
+        memory, calibration, empty_sample(weights), _cache(facts, look_ups), answers,
     )  # fmt: skip
     return answers, memory, calibration, facts
 
 
-def _answers(state: TableState, asks: Asks) -> Answers:
+def _answers(state: TableState, look_ups: LookUps) -> Answers:
     """Room for an answer to each ask, those of the waiting jobs filled."""
-    n, n_waiting, n_kept = len(asks.job), len(state.waiting), int(asks.ladder.max(initial=-1)) + 1
+    n, n_waiting, n_kept = len(look_ups.job), len(state.waiting), int(look_ups.ladder.max(initial=-1)) + 1
     found = Answers(
         np.full((n, len(QUANTILES)), np.nan), np.full(n, -1), np.full((n, 2), -1), np.zeros(n, np.int64), np.zeros(n),
         np.full(n, -np.inf), np.full(n, -1), np.full((n_kept, N_RUNGS), np.nan),
@@ -146,28 +147,28 @@ def _answers(state: TableState, asks: Asks) -> Answers:
     runtime_s = state.waiting.runtime_s[:, None]
     found.positions[:n_waiting, 0] = (state.ladder_s < runtime_s).sum(axis=1)
     found.positions[:n_waiting, 1] = (state.ladder_s <= runtime_s).sum(axis=1)
-    kept = asks.ladder[:n_waiting]
+    kept = look_ups.ladder[:n_waiting]
     found.ladders[kept[kept >= 0]] = state.ladder_s[kept >= 0]
     return found
 
 
-def _cache(facts: Facts, asks: Asks) -> Cache:
+def _cache(facts: Facts, look_ups: LookUps) -> Cache:
     n_keys = int(facts.keys.max(initial=-1)) + 1
-    at_once = int(np.unique(asks.at_s, return_counts=True)[1].max(initial=0)) + 1
+    at_once = int(np.unique(look_ups.at_s, return_counts=True)[1].max(initial=0)) + 1
     none = np.zeros(n_keys, np.int64)
     return Cache(np.full(n_keys, np.nan), none, none.copy(), np.empty((at_once, N_RUNGS)))
 
 
 def _left(
-    jobs: Jobs, facts: Facts, asks: Asks, answers: Answers, memory: Memory, calibration: Calibration,
+    jobs: Jobs, facts: Facts, look_ups: LookUps, answers: Answers, memory: Memory, calibration: Calibration,
     known_s: float, names: dict[str, list[str]], settings: TableSettings,
 ) -> TableState:  # fmt: skip
-    """What the next pass needs."""
+    """The state for the next pass."""
     learnt_jobs = memory.order[: memory.size[0]]
     kept = learnt_jobs[is_kept(learnt_jobs, facts, settings)]
     burst, burst_codes = _renumbered(memory.burst[kept])
-    is_waiting = (asks.ladder >= 0) & (jobs.submit_s[asks.job] >= known_s - DAY_S * settings.kept_days)
-    remembered, waiting, used = renamed(jobs.take(kept), jobs.take(asks.job[is_waiting]), names)
+    is_waiting = (look_ups.ladder >= 0) & (jobs.submit_s[look_ups.job] >= known_s - DAY_S * settings.kept_days)
+    remembered, waiting, used = renamed(jobs.take(kept), jobs.take(look_ups.job[is_waiting]), names)
     return TableState(
         remembered=remembered,
         burst=burst,
@@ -176,7 +177,7 @@ def _left(
         class_=answers.class_[is_waiting],
         n_jobs=answers.n_jobs[is_waiting],
         quantiles_s=answers.quantiles[is_waiting],
-        ladder_s=answers.ladders[asks.ladder[is_waiting]],
+        ladder_s=answers.ladders[look_ups.ladder[is_waiting]],
         calibration=calibration,
         known_s=known_s,
         names=used,
@@ -188,7 +189,7 @@ def is_kept(jobs: Ints, facts: Facts, settings: TableSettings) -> Bools:
     who, end_s = facts.who[jobs], facts.end_s[jobs]
     of_who = (later_ones(who) < settings.of_who) & (who >= 0)
     of_key = later_ones(facts.keys[jobs, 0]) < settings.of_key
-    of_request = later_ones(facts.asked[jobs]) < settings.of_request
+    of_request = later_ones(facts.request_code[jobs]) < settings.of_request
     of_all = np.arange(len(jobs))[::-1] < settings.of_request
     is_young = end_s >= end_s.max(initial=-np.inf) - DAY_S * settings.kept_days
     kept: Bools = (of_who | of_key | of_request | of_all) & is_young
@@ -211,19 +212,18 @@ def _renumbered(codes: Ints) -> tuple[Ints, Ints]:
 
 def facts_of(jobs: Jobs) -> Facts:
     """Jobs as kernels take them."""
-    asked, procs = (np.unique(values, return_inverse=True)[1] for values in (jobs.requested_s, jobs.procs))
+    r, p = (np.unique(values, return_inverse=True)[1] for values in (jobs.requested_s, jobs.procs))
     u, a, q = jobs.who, jobs.what, jobs.queue
     unknown = np.full(len(u), -1)
-    stacks = ((u, u, u), (a, a, unknown), (q, unknown, unknown), (asked,) * 3, (procs,) * 3)
+    stacks = ((u, u, u), (a, a, unknown), (q, unknown, unknown), (r,) * 3, (p,) * 3)
     keys = _codes([np.concatenate(columns) for columns in stacks])
-    kinds = ((u, a, q, asked, procs), (u, a, asked, procs), (u, asked, procs), (u, a, asked), (u, asked), (u, procs),
-             (u,), (asked,), (np.zeros_like(u),))  # fmt: skip
+    row_keys = ((u, a, q, r, p), (u, a, r, p), (u, r, p), (u, a, r), (u, r), (u, p), (u,), (r,), (np.zeros_like(u),))
     with np.errstate(divide="ignore"):
         log_requested = np.log(jobs.requested_s)
     return Facts(
         jobs.submit_s, jobs.end_s, np.nan_to_num(jobs.runtime_s), jobs.requested_s, jobs.procs, log_requested,
-        np.log(jobs.procs), u, a, q, asked, np.ascontiguousarray(keys.reshape(3, -1).T), _codes([u, asked, procs]),
-        _stacked([np.where(np.min(kind, axis=0, initial=0) < 0, -1, _codes(list(kind))) for kind in kinds]),
+        np.log(jobs.procs), u, a, q, r, np.ascontiguousarray(keys.reshape(3, -1).T), _codes([u, r, p]),
+        _stacked([np.where(np.min(key, axis=0, initial=0) < 0, -1, _codes(list(key))) for key in row_keys]),
     )  # fmt: skip
 
 
@@ -236,10 +236,10 @@ def _codes(columns: list[Ints]) -> Ints:
     return np.unique(code, return_inverse=True)[1]
 
 
-def _stacked(kinds: list[Ints]) -> Ints:
-    """(jobs, kinds) with codes of different kinds apart."""
+def _stacked(row_codes: list[Ints]) -> Ints:
+    """(jobs, kinds) with disjoint codes for the kinds."""
     first, columns = 0, []
-    for codes in kinds:
+    for codes in row_codes:
         columns.append(np.where(codes < 0, -1, codes + first))
         first += int(codes.max(initial=-1)) + 1
     return np.stack(columns, axis=1)

@@ -24,7 +24,7 @@ N_RUNGS = TOP + 1 + len(BEYOND) + 2
 
 ASSUMED_ABOVE = (0.993, 0.995, 0.997, 0.998, 0.9985, 0.999, 0.9995, 0.9997, 0.9999)
 ASSUMED_BELOW = (0.001, 0.002, 0.004, 0.006)
-"""Shares of jobs assumed to lie below the outer rungs before any has been counted."""
+"""Prior shares of jobs below the outer rungs."""
 
 
 def assumed_counts(n_jobs: float, spread: float) -> Floats:
@@ -48,7 +48,7 @@ def sort_sample(n: int, value: Floats, code: Ints) -> Ints:
 
 @kernel
 def sample_quantiles(n: int, value: Floats, weight: Floats, code: Ints, ladder: Floats) -> None:
-    """The ladder's middle rungs: each value stands at the middle of its weight, and lines lead from one to the next."""
+    """The ladder's middle rungs: linear interpolation between values, each at the middle of its weight."""
     total, reached, before, last, k = 0.0, 0.0, 0.0, -1.0, 0
     for place in range(n):
         total += weight[place]
@@ -68,7 +68,7 @@ def sample_quantiles(n: int, value: Floats, weight: Floats, code: Ints, ladder: 
 
 @kernel
 def outer_rungs(requested: float, unit_s: float, ladder: Floats) -> None:
-    """The rungs below and above; `requested` in the ladder's unit, which is worth so many seconds."""
+    """The rungs below and above; `requested` is in the ladder's unit, which is `unit_s` seconds."""
     for k in range(len(BELOW)):
         ladder[k] = ladder[len(BELOW)] * BELOW[k]
     q99 = ladder[TOP]

@@ -1,4 +1,4 @@
-"""What the nightly table remembers: ended jobs in chains, newest first, per who, key and request."""
+"""The memory of the nightly table: ended jobs in linked chains, newest first, per submitter, key and request."""
 
 from typing import NamedTuple
 
@@ -7,10 +7,10 @@ import numpy as np
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.compiled import kernel
 
-KINDS = ("uaqrp", "uarp", "urp", "uar", "ur", "up", "u", "r", "all")
+ROW_KEYS = ("uaqrp", "uarp", "urp", "uar", "ur", "up", "u", "r", "all")
 """Keys of rows in order of look-up: u who, a what, q queue, r requested runtime, p processors."""
 
-UAQRP, UARP, URP, UAR, UR, UP, U, R, ALL = range(len(KINDS))
+UAQRP, UARP, URP, UAR, UR, UP, U, R, ALL = range(len(ROW_KEYS))
 
 LAW_STEPS = 8
 """Entries of the weight law per position."""
@@ -29,14 +29,14 @@ class Facts(NamedTuple):
     who: Ints
     what: Ints
     queue: Ints
-    asked: Ints
+    request_code: Ints
     """Code of the requested runtime."""
     keys: Ints
     """(jobs, 3) code of who, what, queue, request and processors, unknown ones alike; of these without queue; and
     without what."""
     like: Ints
-    """Code of who, request and processors: what jobs of one burst share."""
-    kinds: Ints
+    """Code of submitter, request and processors, which jobs of one burst share."""
+    row_codes: Ints
     """(jobs, 9) code of the row of each kind; -1 where the job lacks a value of its key."""
 
 
@@ -75,8 +75,8 @@ class Memory(NamedTuple):
     before_of_who: Ints
     last_of_key: Ints
     before_of_key: Ints
-    last_of_asked: Ints
-    before_of_asked: Ints
+    last_of_request: Ints
+    before_of_request: Ints
     last_of_like: Ints
     order: Ints
     """Jobs in the order in which they were learnt."""
@@ -88,12 +88,12 @@ class Memory(NamedTuple):
     burst_jobs: Ints
     """Jobs of each burst that have ended."""
     burst_rank: Floats
-    """Positions that one job of each burst takes."""
+    """Positions that one job of each burst occupies."""
     burst_weight: Floats
     size: Ints
     """Jobs learnt and bursts begun."""
     law: Floats
-    """Weight of a job by the position of later ones, in steps of 1 / LAW_STEPS."""
+    """Weight of a job by its position from the newest, in steps of 1 / LAW_STEPS."""
 
 
 def empty_memory(facts: Facts, weights: Weights, rank_scale: float, rank_power: float) -> Memory:
@@ -108,8 +108,8 @@ def empty_memory(facts: Facts, weights: Weights, rank_scale: float, rank_power: 
 
     positions = np.arange(LAW_STEPS * (weights.of_who + weights.of_key + 1)) / LAW_STEPS
     return Memory(
-        ends(facts.who), places(), ends(facts.keys), places(), ends(facts.asked), places(), ends(facts.like),
-        places(), places(), np.full(int(facts.kinds.max(initial=-1)) + 1, -np.inf), places(),
+        ends(facts.who), places(), ends(facts.keys), places(), ends(facts.request_code), places(), ends(facts.like),
+        places(), places(), np.full(int(facts.row_codes.max(initial=-1)) + 1, -np.inf), places(),
         np.zeros(n_jobs, np.int64), np.zeros(n_jobs), np.zeros(n_jobs), np.zeros(2, np.int64),
         (1 + positions / rank_scale) ** -rank_power,
     )  # fmt: skip
@@ -137,13 +137,13 @@ def remember(job: int, burst: int, n_more: int, facts: Facts, weights: Weights, 
     if facts.who[job] >= 0:
         _put(job, facts.who[job], memory.last_of_who, memory.before_of_who)
     _put(job, facts.keys[job, 0], memory.last_of_key, memory.before_of_key)
-    _put(job, facts.asked[job], memory.last_of_asked, memory.before_of_asked)
+    _put(job, facts.request_code[job], memory.last_of_request, memory.before_of_request)
     memory.order[memory.size[0]] = job
     memory.rank[job] = memory.size[0]
     memory.size[0] += 1
     for kind in range(ALL + 1):
-        if facts.kinds[job, kind] >= 0:
-            memory.newest_s[facts.kinds[job, kind]] = facts.end_s[job]
+        if facts.row_codes[job, kind] >= 0:
+            memory.newest_s[facts.row_codes[job, kind]] = facts.end_s[job]
 
 
 @kernel

@@ -40,7 +40,33 @@ def table_state(arrays: Mapping[str, Array]) -> TableState:
 
 
 def make_estimates(state: pa.Table, run_id: str) -> tuple[pa.Table, Report]:
-    """ESTIMATES of a published State, as of its time; the Report counts rows."""
+    """ESTIMATES of a published State, as of its time; the Report counts rows.
+
+    Parameters
+    ----------
+    state : pa.Table
+        STATE of a site.
+    run_id : str
+        Id of the run, written to every row.
+
+    Returns
+    -------
+    table : pa.Table
+        ESTIMATES: a row per key that is present, runtimes in s, ratios to the request.
+    report : Report
+        Number of rows, by template.
+
+    Raises
+    ------
+    InputError
+        If this version cannot read the STATE's settings.
+
+    Examples
+    --------
+    >>> table, report = make_estimates(tables["state"], "r1")
+    >>> table.num_rows == tables["estimates"].num_rows, set(table.column("run_id").to_pylist())
+    (True, {'r1'})
+    """
     arrays = arrays_in(state)
     settings = settings_of(arrays)
     facts = dict(zip(arrays["site.facts"].tolist(), arrays["site.values"].tolist(), strict=True))

@@ -7,14 +7,14 @@ from pipeline.core.arrays import Array, Floats, Ints
 from pipeline.core.estimate_settings import TableSettings
 from pipeline.core.tables import ESTIMATES
 from pipeline.estimate.history import History
-from pipeline.estimate.nightly.as_of_pass import DAY_S, asks_of, ends_of, facts_of, run
-from pipeline.estimate.nightly.kernel import Answers, Asks
-from pipeline.estimate.nightly.memory import ALL, KINDS, UP, U
-from pipeline.estimate.nightly.state import CODED, Jobs, TableState, joined_jobs
+from pipeline.estimate.nightly.as_of_kernel import Answers, LookUps
+from pipeline.estimate.nightly.as_of_pass import DAY_S, ends_of, facts_of, look_ups_of, run
+from pipeline.estimate.nightly.memory import ALL, ROW_KEYS, UP, U
+from pipeline.estimate.nightly.table_state import CODED, Jobs, TableState, joined_jobs
 from pipeline.estimate.score import QUANTILES
 
 LETTERS = {"who": "u", "what": "a", "queue": "q", "requested_s": "r", "procs": "p"}
-KEYS = tuple(tuple(name for name, letter in LETTERS.items() if letter in kind and kind != "all") for kind in KINDS)
+KEYS = tuple(tuple(name for name, letter in LETTERS.items() if letter in kind and kind != "all") for kind in ROW_KEYS)
 """Columns of the key of each kind of row."""
 
 TEMPLATES = tuple("+".join(key) or "all" for key in KEYS)
@@ -34,12 +34,12 @@ def table_rows(state: TableState, as_of_s: float, settings: TableSettings, stale
     known = np.concatenate([np.arange(len(state.remembered)), events])
     kind, place = _present(jobs, known, as_of_s - DAY_S * settings.kept_days)
     has_ratio = np.isin(kind, (UP, U, ALL))
-    asks = _joined(
-        asks_of(jobs, waiting, np.full(len(waiting), -np.inf)),
-        _row_asks(place, kind, 0.0, as_of_s),
-        _row_asks(place[has_ratio], kind[has_ratio], 1.0, as_of_s),
+    look_ups = _joined(
+        look_ups_of(jobs, waiting, np.full(len(waiting), -np.inf)),
+        _row_look_ups(place, kind, 0.0, as_of_s),
+        _row_look_ups(place[has_ratio], kind[has_ratio], 1.0, as_of_s),
     )
-    answers = run(state, jobs, events, asks, as_of_s, settings, stale_s)[0]
+    answers = run(state, jobs, events, look_ups, as_of_s, settings, stale_s)[0]
     first, last = len(waiting), len(waiting) + len(kind)
     ratios = np.full((len(kind), len(NAMES)), np.nan)
     ratios[has_ratio] = answers.quantiles[last:]
@@ -48,9 +48,9 @@ def table_rows(state: TableState, as_of_s: float, settings: TableSettings, stale
 
 def _present(jobs: Jobs, known: Ints, oldest_s: float) -> tuple[Ints, Ints]:
     """The kind of each row and a job that has its values, in order of kind and of first use."""
-    codes, young = facts_of(jobs).kinds, known[jobs.end_s[known] >= oldest_s]
+    codes, young = facts_of(jobs).row_codes, known[jobs.end_s[known] >= oldest_s]
     kind, place = [], []
-    for k in range(len(KINDS)):
+    for k in range(len(ROW_KEYS)):
         able = young[codes[young, k] >= 0]
         first = able[np.sort(np.unique(codes[able, k], return_index=True)[1])]
         place.append(first)
@@ -58,13 +58,13 @@ def _present(jobs: Jobs, known: Ints, oldest_s: float) -> tuple[Ints, Ints]:
     return np.concatenate(kind), np.concatenate(place)
 
 
-def _row_asks(place: Ints, kind: Ints, unit: float, at_s: float) -> Asks:
+def _row_look_ups(place: Ints, kind: Ints, unit: float, at_s: float) -> LookUps:
     n = len(place)
-    return Asks(place, np.full(n, at_s), kind, np.full(n, unit), np.full(n, -1))
+    return LookUps(place, np.full(n, at_s), kind, np.full(n, unit), np.full(n, -1))
 
 
-def _joined(*parts: Asks) -> Asks:
-    return Asks(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+def _joined(*parts: LookUps) -> LookUps:
+    return LookUps(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def _key_columns(state: TableState, jobs: Jobs, kind: Ints, place: Ints) -> Rows:
@@ -99,6 +99,27 @@ def look_up(rows: Rows, jobs: History) -> Floats:
     """(jobs, 6) quantiles, s, from each job's first row that is present; NaN where none is.
 
     Of its row the ratios times the request where both are known, else the seconds; q10 and q50 at most the request.
+
+    Parameters
+    ----------
+    rows : Rows
+        Columns of ESTIMATES by name, as `table_rows` makes them.
+    jobs : History
+        n jobs.
+
+    Returns
+    -------
+    Floats
+        float64[n, 6], s: quantiles at 10, 50, 80, 90, 95 and 99%.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.history import history
+    >>> table = tables["estimates"]
+    >>> rows = {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names}
+    >>> log = history(tables["jobs"])
+    >>> look_up(rows, log).shape == (len(log), 6)
+    True
     """
     requested_s = np.where(jobs.requested_s > 0, jobs.requested_s, 0.0)
     place = _places(rows, jobs, requested_s)
@@ -119,11 +140,11 @@ def _places(rows: Rows, jobs: History, requested_s: Floats) -> Ints:
         named = (value for name, value in zip(LETTERS, values, strict=True) if name in KEYS[rank])
         keys[(int(rank), *named)] = place
     texts = [np.array([*jobs.names[name], None], np.object_)[jobs.codes[name]] for name in CODED]
-    told = zip(*texts, requested_s, jobs.procs, strict=True)
-    return np.array([_place(keys, dict(zip(LETTERS, job, strict=True))) for job in told], np.int64)
+    values_of_jobs = zip(*texts, requested_s, jobs.procs, strict=True)
+    return np.array([_place(keys, dict(zip(LETTERS, job, strict=True))) for job in values_of_jobs], np.int64)
 
 
 def _place(keys: dict[tuple[object, ...], int], job: dict[str, object]) -> int:
-    """The first row of the chain that has the job's values; what a job does not tell matches no row."""
+    """The first row of the chain that has the job's values; an unknown value matches no row."""
     chain = ((rank, *(job[name] for name in key)) for rank, key in enumerate(KEYS))
     return next((keys[key] for key in chain if None not in key and key in keys), -1)

@@ -1,4 +1,4 @@
-"""The remembered jobs that a row of the nightly table is made from, and what each of them weighs."""
+"""The weighted sample of remembered jobs from which a row of the nightly table is made."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ SIZE, OWN = range(2)
 
 
 class Sample(NamedTuple):
-    """Runtimes, s or as ratios of their requests, with weights, and what they add up to."""
+    """Runtimes (s, or ratios to their requests) with weights, and their sums."""
 
     value: Floats
     weight: Floats
@@ -39,7 +39,7 @@ def empty_sample(weights: Weights) -> Sample:
 
 
 class Row(NamedTuple):
-    """A row that is asked for: a job with its key's values, its kind, and the time it is made for."""
+    """A row to make: a job with the values of its key, its kind, and its time."""
 
     job: int
     kind: int
@@ -50,7 +50,7 @@ class Row(NamedTuple):
 @kernel
 def gather(row: Row, facts: Facts, weights: Weights, memory: Memory, sample: Sample) -> None:
     """Fill the sample of a row; it stays empty where no ratio to a request is known."""
-    # Calls inside loops pass numbers alone: each array handed over counts a reference, in all three times as slow.
+    # Calls inside loops pass only numbers: reference counts of array arguments make the loop three times as slow.
     sample.n[SIZE], sample.n[OWN] = 0, 0
     sample.sums[WEIGHT], sample.sums[SQUARES], sample.sums[REQUESTS] = 0.0, 0.0, 0.0
     if row.kind < R:
@@ -139,11 +139,11 @@ def _latest(row: Row, facts: Facts, weights: Weights, memory: Memory, sample: Sa
     """Places of everybody's latest jobs: those with the row's request, or of any where the row has none."""
     oldest_s, n, rank = row.at_s - weights.kept_s, 0, memory.size[0] - 1
     if row.kind < UP or row.kind == R:
-        job = memory.last_of_asked[facts.asked[row.job]]
+        job = memory.last_of_request[facts.request_code[row.job]]
         while job >= 0 and n < weights.of_request and facts.end_s[job] >= oldest_s:
             sample.place[n] = job
             n += 1
-            job = memory.before_of_asked[job]
+            job = memory.before_of_request[job]
         return n
     while rank >= 0 and n < weights.of_request and facts.end_s[memory.order[rank]] >= oldest_s:
         sample.place[n] = memory.order[rank]
@@ -154,7 +154,7 @@ def _latest(row: Row, facts: Facts, weights: Weights, memory: Memory, sample: Sa
 
 @kernel
 def _add_others(n: int, row: Row, facts: Facts, weights: Weights, memory: Memory, sample: Sample) -> None:
-    """All of a row of no who; in other rows the weight of them together is `others`."""
+    """Add everybody's jobs: the whole sample of a row without submitter, else with a total weight of `others`."""
     first, total, is_own = sample.n[SIZE], 0.0, row.kind >= R
     for k in range(n):
         job = sample.place[k]
@@ -178,7 +178,7 @@ def _add_others(n: int, row: Row, facts: Facts, weights: Weights, memory: Memory
 
 @kernel
 def effective_jobs(sample: Sample) -> float:
-    """How many jobs of equal weight tell as much (Kish 1965)."""
+    """The effective sample size (Kish 1965)."""
     squares = sample.sums[SQUARES]
     return float(sample.sums[WEIGHT] * sample.sums[WEIGHT] / squares) if squares > 0 else 0.0
 

@@ -1,4 +1,4 @@
-"""Estimates for those who can only look up: a table of runtime quantiles that is made anew every midnight (UTC).
+"""Estimates for schedulers that can only look up: a table of runtime quantiles, remade every midnight (UTC).
 
 A job is answered by the first of these rows that is present, for its user u, application a, queue q, requested runtime
 r and processors p: uaqrp, uarp, urp, uar, ur, up, u, r, all; rows that are ratios are multiplied by the request, and
@@ -11,7 +11,7 @@ from pipeline.core.estimate_settings import TableSettings
 from pipeline.estimate.history import History
 from pipeline.estimate.nightly.as_of_pass import answered, learnt
 from pipeline.estimate.nightly.rows import look_up, table_rows
-from pipeline.estimate.nightly.state import TableState, empty_state
+from pipeline.estimate.nightly.table_state import TableState, empty_state
 
 __all__ = ["TableState", "learn_table", "look_up", "table", "table_rows", "update_table"]
 
@@ -29,7 +29,7 @@ def learn_table(history: History, settings: TableSettings) -> TableState:
 def update_table(state: TableState, later: History, settings: TableSettings) -> TableState:
     """The state after later jobs: those submitted since, and those that had not ended by then.
 
-    A job whose end the state has learnt is left out, so that overlapping exports do no harm. A job that had been
-    submitted and was not given then is replayed with the oldest table at hand.
+    A job whose end the state has learnt is left out, so that exports may overlap. A job that had been submitted but was
+    missing from the earlier log is replayed with the oldest available table.
     """
     return learnt(state, later, settings)

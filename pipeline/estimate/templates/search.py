@@ -39,7 +39,7 @@ class SearchSettings(Section):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """How far a search is: steps done of all, and the least error so far, s."""
+    """Progress of a search: steps done, all steps, and the least error so far, s."""
 
     stage: str
     done: int
@@ -59,8 +59,8 @@ class Found:
     seed: int
 
 
-Tell = Callable[[Moment], bool]
-"""Is told every step; answers whether to go on. What was found until then is the result."""
+OnStep = Callable[[Moment], bool]
+"""Called after every step; returns whether to continue. If not, the best set so far is the result."""
 
 Rank = Callable[[Callable[[Sequence[Template]], float], Sequence[Sequence[Template]]], Floats]
 
@@ -71,9 +71,43 @@ def search(
     settings: SearchSettings | None = None,
     seed: int = 0,
     workers: int = 1,
-    tell: Tell = lambda _: True,
+    on_step: OnStep = lambda _: True,
 ) -> Found:
-    """The best set found with what was known at `until_s`; templates that do not lower its error are left out."""
+    """The best set of templates on the log as known at `until_s`, without templates that do not lower its error.
+
+    Parameters
+    ----------
+    history : History
+        A log's jobs in order of submit.
+    until_s : float
+        End of the training period, s since 1970.
+    settings : SearchSettings, optional
+        Method and size of the search.
+    seed : int
+        Seed of the random numbers.
+    workers : int
+        Threads; the result does not depend on it.
+    on_step : callable
+        Called with the progress after every step; returns whether to continue.
+
+    Returns
+    -------
+    Found
+        The set of templates, and its mean absolute error on the training period, s.
+
+    References
+    ----------
+    Smith, Foster & Taylor (1998, 2004).
+
+    Examples
+    --------
+    >>> from pipeline.estimate.history import history as history_of
+    >>> log = history_of(tables["jobs"])
+    >>> small = SearchSettings(method="greedy", greedy_pool=5, max_templates=1)
+    >>> found = search(log, float(log.end_s[np.isfinite(log.end_s)].max()) + 1, small, seed=1)
+    >>> len(found.templates), found.n_jobs > 0
+    (1, True)
+    """
     settings = settings or SearchSettings()
     errors = Errors(history, until_s)
     rng, genes = np.random.default_rng(seed), genes_of(errors.sight)
@@ -84,9 +118,9 @@ def search(
 
         rows = np.empty((0, len(genes.sizes)), np.int64)
         if settings.method != "genetic":
-            rows = _greedy(errors, genes, settings, rng, ranked, tell)
+            rows = _greedy(errors, genes, settings, rng, ranked, on_step)
         if settings.method != "greedy":
-            rows = _genetic(errors, genes, settings, rng, ranked, tell, rows)
+            rows = _genetic(errors, genes, settings, rng, ranked, on_step, rows)
     templates = _pruned(errors, _templates(genes, rows))
     return Found(templates, errors.mean_s(templates), len(errors), until_s, settings.method, seed)
 
@@ -99,9 +133,9 @@ def _templates(genes: Genes, rows: Ints) -> tuple[Template, ...]:
 
 
 def _greedy(
-    errors: Errors, genes: Genes, settings: SearchSettings, rng: np.random.Generator, ranked: Rank, tell: Tell
+    errors: Errors, genes: Genes, settings: SearchSettings, rng: np.random.Generator, ranked: Rank, on_step: OnStep
 ) -> Ints:
-    """Rows added one by one, each the best of the pool and then of its neighbours, while the error falls."""
+    """Rows added one by one while the error falls: each is the best of the pool, improved by its neighbours."""
     pool, rows = genes.drawn(rng, settings.greedy_pool), np.empty((0, len(genes.sizes)), np.int64)
     least_s = np.inf
     for step in range(settings.max_templates):
@@ -114,7 +148,7 @@ def _greedy(
         if error_s > least_s * (1 - settings.greedy_gain):
             break
         rows, least_s = np.vstack([rows, row]), error_s
-        if not tell(Moment("greedy", step + 1, settings.max_templates, least_s)):
+        if not on_step(Moment("greedy", step + 1, settings.max_templates, least_s)):
             break
     return rows
 
@@ -122,7 +156,7 @@ def _greedy(
 def _climbed(
     genes: Genes, pool: Ints, error: Callable[[Sequence[Template]], float], ranked: Rank
 ) -> tuple[Ints, float]:
-    """From the best of the pool on to better neighbours, until none is."""
+    """Hill climbing: from the best row of the pool to better neighbours, until there is none."""
     row, least_s, rows = pool[0], np.inf, pool
     while True:
         errors_s = ranked(error, [(genes.template(r),) for r in rows])
@@ -139,7 +173,7 @@ def _genetic(
     settings: SearchSettings,
     rng: np.random.Generator,
     ranked: Rank,
-    tell: Tell,
+    on_step: OnStep,
     first: Ints,
 ) -> Ints:
     """The best set of all generations, as rows."""
@@ -152,7 +186,7 @@ def _genetic(
         order = np.argsort(errors_s, kind="stable")
         if errors_s[order[0]] < least_s:
             best, least_s = population[order[0]], float(errors_s[order[0]])
-        is_going = tell(Moment("genetic", generation + 1, settings.generations, least_s))
+        is_going = on_step(Moment("genetic", generation + 1, settings.generations, least_s))
         if not is_going or generation + 1 == settings.generations:
             break
         elite = [population[place] for place in order[: settings.n_elite]]

@@ -9,7 +9,7 @@ import numpy as np
 from pipeline.core.arrays import Floats
 from pipeline.estimate.history import History
 from pipeline.estimate.submits import capped
-from pipeline.estimate.templates.kernel import error_with, narrow_down
+from pipeline.estimate.templates.category_windows import error_with, narrow_down
 from pipeline.estimate.templates.smith import KEYS, Sight, Template, predict
 
 CACHE_BYTES = 256 * 2**20
@@ -24,9 +24,9 @@ def training(history: History, until_s: float) -> History:
 
 
 class Errors:
-    """Mean absolute errors of sets of templates over the training period's ended jobs; threads may ask at once.
+    """Mean absolute errors of sets of templates over the training period's ended jobs; safe for several threads.
 
-    A job that no template answers counts with its request as the estimate, with 0 s where there is none.
+    The estimate of a job without an answering template is its request, or 0 s without a request.
     """
 
     def __init__(self, history: History, until_s: float) -> None:

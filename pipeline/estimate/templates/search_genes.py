@@ -39,11 +39,11 @@ class Genes:
         )  # fmt: skip
 
     def drawn(self, rng: np.random.Generator, n_rows: int) -> Ints:
-        """Rows drawn at random, every value of a gene alike."""
+        """Rows drawn at random, uniformly over the values of each gene."""
         return rng.integers(0, self.sizes, (n_rows, len(self.sizes)))
 
     def mutated(self, rng: np.random.Generator, rows: Ints, rate: float) -> Ints:
-        """The rows with each gene moved, at this rate, to another of its values."""
+        """The rows with each gene changed, with probability `rate`, to another of its values."""
         shift = rng.integers(1, np.maximum(self.sizes, 2), rows.shape)
         return np.where(rng.random(rows.shape) < rate, (rows + shift) % self.sizes, rows)
 
@@ -59,7 +59,7 @@ class Genes:
 
 
 def genes_of(sight: Sight) -> Genes:
-    """The genes of a log: attributes that tell jobs apart, and shares of the request where any job has one.
+    """The genes of a log: attributes with several values, and shares of the request where any job has one.
 
     An attribute with the values of an earlier one, as `who` has where every job names a user, is left out.
     """

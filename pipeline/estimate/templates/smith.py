@@ -17,7 +17,7 @@ from pipeline.core.section import Section
 from pipeline.estimate.history import History
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.submits import capped
-from pipeline.estimate.templates.kernel import LAST, MEAN, MEDIAN, REGRESSION, Jobs, Rule, Windows, as_of
+from pipeline.estimate.templates.category_windows import LAST, MEAN, MEDIAN, REGRESSION, Jobs, Rule, Windows, as_of
 
 Statistic = Literal["mean", "median", "last", "linear", "inverse", "log"]
 STATISTICS: dict[Statistic, int] = {
@@ -37,14 +37,14 @@ T_TABLE = stdtrit(np.concatenate([[1], np.arange(1, 2001)])[:, None], np.array(Q
 
 
 def _known_keys(names: tuple[str, ...]) -> tuple[str, ...]:
-    strange = [name for name in names if name not in KEYS]
-    if strange:
-        raise ValueError(f"{', '.join(strange)} (a template may name {', '.join(KEYS)})")
+    unknown = [name for name in names if name not in KEYS]
+    if unknown:
+        raise ValueError(f"{', '.join(unknown)} (a template may name {', '.join(KEYS)})")
     return tuple(name for name in KEYS if name in names)
 
 
 class Template(Section):
-    """What makes jobs alike, how much of their history counts, and what is made of it."""
+    """Which jobs form a category, how much of their history counts, and the statistic of it."""
 
     attributes: Annotated[tuple[str, ...], AfterValidator(_known_keys)] = Field(
         (), description="Attributes whose values jobs share, in any order."
@@ -70,7 +70,7 @@ class Template(Section):
         return self
 
     def __str__(self) -> str:
-        """As in: last 2 of 50 (user, queue, procs log2 1), relative."""
+        """A short text, such as: last 2 of 50 (user, queue, procs log2 1), relative."""
         procs = () if self.procs_range == "any" else (f"procs {self.procs_range} {self.procs_width:g}",)
         bound = f" of {self.max_count}" if self.max_count else ""
         age = f" in {self.max_age_days:g} days" if self.max_age_days else ""
@@ -83,7 +83,7 @@ Category = tuple[tuple[str, ...], str, float]
 
 
 class Sight:
-    """A History as templates see it, in codes; what several templates share is made once."""
+    """A History in codes, as input of templates; codes that several templates share are computed once."""
 
     def __init__(self, history: History) -> None:
         self.history = history
@@ -188,6 +188,29 @@ def smith(history: History, templates: Sequence[Template]) -> Floats:
 
     NaN where no template answers. The lower two are at most the request, at which a scheduler ends the job; the upper
     ones are not cut, because jobs are killed some seconds after it.
+
+    Parameters
+    ----------
+    history : History
+        n jobs in order of submit.
+    templates : sequence of Template
+        The templates, in order of preference for equal intervals.
+
+    Returns
+    -------
+    Floats
+        float64[n, 6], s: quantiles at 10, 50, 80, 90, 95 and 99%.
+
+    References
+    ----------
+    Smith, Foster & Taylor (1998), Predicting application run times using historical information.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.history import history
+    >>> log = history(tables["jobs"])
+    >>> smith(log, SMITH_DEFAULT).shape == (len(log), 6)
+    True
     """
     sight = Sight(history)
     best_width_s, chosen_s = np.full(len(history), np.inf), np.full((len(history), len(QUANTILES)), np.nan)
@@ -206,8 +229,8 @@ SMITH_DEFAULT = (
     Template(attributes=("queue",), max_count=1000, is_relative=True),
     Template(max_count=1000),
 )
-"""The papers' own finding, who, what, how much, and a short memory; of 3, 5 and 10 jobs and six such sets this was the
-best on the first thirds of KTH, CTC, SDSC-SP2 and SDSC-BLUE, whose errors differ by 13% at most."""
+"""The papers' result: submitter, program, size and a short memory. Of memories of 3, 5 and 10 jobs and six such sets
+this was the best on the first thirds of KTH, CTC, SDSC-SP2 and SDSC-BLUE; the errors differ by at most 13%."""
 
 
 def smith_default(history: History, _settings: object = None) -> Floats:

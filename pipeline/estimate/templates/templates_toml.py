@@ -1,4 +1,4 @@
-"""A set of templates as a TOML file that a person reads and edits; comments tell what a search found."""
+"""A set of templates as a TOML file that a person reads and edits; comments state the result of the search."""
 
 import tomllib
 from pathlib import Path

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.core.estimate_settings import ForecastSettings
-from pipeline.estimate.baselines.parts_alone import alike
+from pipeline.estimate.baselines.parts_alone import from_similar_jobs
 from pipeline.estimate.baselines.whole_log import whole_log
 from pipeline.estimate.history import History, history
 from pipeline.estimate.registry import ESTIMATORS
@@ -85,22 +85,22 @@ def test_recent_quantiles_take_a_stopped_job_for_longer_than_the_request() -> No
 
 def test_a_user_never_seen_gets_what_others_who_asked_as_much_took() -> None:
     others = [("b", k * 100, 50.0, 600.0) for k in range(6)] + [("b", 1000 + k * 100, 7.0, 60.0) for k in range(6)]
-    assert alike(past(*others, ("new", 9000, 1.0, 600.0)), SETTINGS)[-1, 1] == 50
+    assert from_similar_jobs(past(*others, ("new", 9000, 1.0, 600.0)), SETTINGS)[-1, 1] == 50
 
 
 def test_censored_jobs_do_not_pull_down() -> None:
     jobs = [("a", k * 1000, 100.0 + k, 900.0) for k in range(8)]
     log = past(*jobs, ("a", 9000, 1.0, 900.0))
     stopped = replace(log, is_lower_bound=np.arange(len(log)) % 2 == 0)
-    assert (alike(stopped, SETTINGS)[-1] >= alike(log, SETTINGS)[-1]).all()
+    assert (from_similar_jobs(stopped, SETTINGS)[-1] >= from_similar_jobs(log, SETTINGS)[-1]).all()
 
 
 def test_jobs_long_running_count_as_longer() -> None:
     done = [("a", 0, 10.0, 900.0), ("a", 50, 10.0, 900.0)]
     quiet = past(*done, ("a", 800, 1.0, 900.0))
     busy = past(*done, *(("a", 100 + k, 850.0, 900.0) for k in range(20)), ("a", 800, 1.0, 900.0))
-    assert alike(quiet, SETTINGS)[-1, 1] < 20
-    assert alike(busy, SETTINGS)[-1, 1] > 600
+    assert from_similar_jobs(quiet, SETTINGS)[-1, 1] < 20
+    assert from_similar_jobs(busy, SETTINGS)[-1, 1] > 600
 
 
 @pytest.mark.parametrize("name", ["alike", "walltime"])

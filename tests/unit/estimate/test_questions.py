@@ -7,8 +7,8 @@ import pytest
 
 from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.estimate.compiled import interpreted
 from pipeline.estimate.history import history
+from pipeline.estimate.interpretable import interpreted
 from pipeline.estimate.walltime import estimate, learn
 from pipeline.ingest import ingest
 from tests.unit.estimate.states import SETTINGS, busy_log, learnt, questions, same_bits

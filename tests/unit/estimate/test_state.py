@@ -15,7 +15,7 @@ from pipeline.core.settings import SiteSettings
 from pipeline.core.store import read_columns, read_table, write_table
 from pipeline.core.tables import STATE
 from pipeline.estimate.chains import SHARE
-from pipeline.estimate.combine import QUESTIONS
+from pipeline.estimate.ensemble import CHAIN_QUERIES
 from pipeline.estimate.history import history
 from pipeline.estimate.records import RECOGNISED_S
 from pipeline.estimate.stage import learn_state, update_state
@@ -83,9 +83,9 @@ def test_lists_of_numbers_come_back_bit_for_bit(rows: list[list[float] | None]) 
 
 @given(st.lists(st.none() | st.lists(st.booleans(), max_size=9)), st.lists(st.none() | st.lists(st.text(max_size=3))))
 def test_lists_of_truths_and_texts_come_back(flags: list[list[bool] | None], words: list[list[str] | None]) -> None:
-    for rows, dtype, kind in ((flags, np.bool_, pa.bool_()), (words, object, pa.string())):
+    for rows, dtype, job_class in ((flags, np.bool_, pa.bool_()), (words, object, pa.string())):
         encodable = [row for row in rows if row is None or all(str(one).isascii() for one in row)]
-        found = list_values(lists([None if row is None else np.array(row, dtype) for row in encodable], kind))
+        found = list_values(lists([None if row is None else np.array(row, dtype) for row in encodable], job_class))
         assert [None if row is None else row.tolist() for row in found] == encodable
 
 
@@ -108,7 +108,7 @@ def test_a_state_of_another_format_is_refused(name: str, values: list[object] | 
 
 
 def test_no_question_needs_what_the_table_leaves_out() -> None:
-    assert all(question.statistic != SHARE for question in QUESTIONS)
+    assert all(question.statistic != SHARE for question in CHAIN_QUERIES)
 
 
 @settings(max_examples=8, deadline=None)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from pipeline.core.estimate_settings import ForecastSettings
-from pipeline.estimate.baselines.parts_alone import alike, features_of, kinds_of
+from pipeline.estimate.baselines.parts_alone import features_of, from_similar_jobs, job_class_features_of
 from pipeline.estimate.baselines.whole_log import whole_log
 from pipeline.estimate.history import history
 from tests.unit.evaluate.estimators import log
@@ -32,6 +32,6 @@ def test_whether_a_job_starts_at_once_changes_nothing_said_of_it() -> None:
         start_s = PAST.submit_s + wait_s
         known = replace(PAST, start_s=start_s, end_s=start_s + PAST.runtime_s)
         log_of_all = whole_log(known, SETTINGS)
-        columns = [features_of(log_of_all), kinds_of(log_of_all), alike(known, SETTINGS)]
+        columns = [features_of(log_of_all), job_class_features_of(log_of_all), from_similar_jobs(known, SETTINGS)]
         told.append(np.column_stack(columns)[299])
     assert np.array_equal(told[0], told[1], equal_nan=True)

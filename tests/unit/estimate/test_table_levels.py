@@ -8,8 +8,8 @@ from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.estimate_settings import TableSettings
 from pipeline.estimate.history import History, history
 from pipeline.estimate.nightly.as_of_pass import weights_of
-from pipeline.estimate.nightly.calibration import begin_day, empty_calibration
 from pipeline.estimate.nightly.table import table
+from pipeline.estimate.nightly.table_calibration import begin_day, empty_calibration
 from pipeline.estimate.score import QUANTILES
 from tests.rows import jobs_of
 from tests.unit.estimate.table_log import DAY_S, midnight_s

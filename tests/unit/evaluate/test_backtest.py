@@ -9,8 +9,8 @@ from pipeline.core.tables import BACKTEST
 from pipeline.estimate.history import History
 from pipeline.evaluate import backtest
 from pipeline.evaluate.backtest import Estimator, Way, past_of
+from pipeline.evaluate.fallback import fallback_quantiles, running_quantiles
 from pipeline.evaluate.figures import size_classes, size_name
-from pipeline.evaluate.stand_in import running_quantiles, stand_in
 from tests.rows import jobs_of
 from tests.unit.evaluate.estimators import DAY_S, last_two, log, nobody, oracle, request
 
@@ -87,8 +87,8 @@ def test_running_quantiles_are_those_of_jobs_that_had_ended() -> None:
 
 def test_what_stands_in_never_leaves_the_request() -> None:
     past = past_of(log(80), RunSettings())
-    assert (stand_in(past)[5:, 0] <= past.requested_s[5:]).all()
-    assert (stand_in(past)[:, 1:] == past.requested_s[:, None]).all()
+    assert (fallback_quantiles(past)[5:, 0] <= past.requested_s[5:]).all()
+    assert (fallback_quantiles(past)[:, 1:] == past.requested_s[:, None]).all()
 
 
 def test_parts_add_up_to_the_whole() -> None:

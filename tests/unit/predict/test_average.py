@@ -10,7 +10,7 @@ from pipeline.core.arrays import Floats
 from pipeline.predict.average import QUANTILES, average
 from pipeline.predict.bma_grid import shape_grid
 from pipeline.predict.bma_kernel import JUMP_LOG_SD, JUMP_ODDS
-from pipeline.predict.calibration import DEFAULT_STRETCH, DRIFTS, OWN_SERIES, Calibration, calibrated
+from pipeline.predict.interval_calibration import DEFAULT_STRETCH, DRIFTS, OWN_SERIES, Calibration, calibrated
 from pipeline.predict.noise import log_wide_sd, median_variance, run_log_sd
 from pipeline.predict.siblings import Kin
 from pipeline.predict.sizes import FREEDOM, Sizes
@@ -142,7 +142,7 @@ def test_a_series_does_not_inform_itself() -> None:
 
 
 def test_posteriors_sum_to_one_and_favour_the_truth() -> None:
-    weights = Kin.of(sizes_of({2**k: 2.0**-k for k in range(8)}, noise=1e-4, drift=1e-4), np.array([0])).told
+    weights = Kin.of(sizes_of({2**k: 2.0**-k for k in range(8)}, noise=1e-4, drift=1e-4), np.array([0])).posterior_sums
     grid = shape_grid()
     assert weights.sum() == pytest.approx(1)
     assert weights[0, grid.family == grid.families.index("constant")].sum() < 1e-6

@@ -7,14 +7,14 @@ import pytest
 
 from pipeline.core.settings import FitSettings, PredictSettings, RunSettings, SiteSettings
 from pipeline.core.tables import JOBS
-from pipeline.evaluate.later import figures
+from pipeline.evaluate.later_figures import figures
 from pipeline.evaluate.later_rolling import fitted_at, later_scores, published
 from pipeline.fit import fit
 from pipeline.group import observe
 from pipeline.predict import later, predict
 from pipeline.predict.cells import DAY_S, Atoms, Cells
 from pipeline.predict.later_levels import calibrated_shares
-from pipeline.predict.later_windows import Past, Window, past_cuts, windows_at
+from pipeline.predict.later_windows import PastWindows, Window, past_cuts, windows_at
 from pipeline.predict.mixtures import Mixtures
 
 SETTINGS = PredictSettings()
@@ -53,8 +53,8 @@ def windows_of(cells: Cells, settings: PredictSettings = SETTINGS) -> list[Windo
     return windows_at(cells, np.zeros(len(cells)), settings, past_cuts(cells, cells.now_s, settings))
 
 
-def past_of(cells: Cells, settings: PredictSettings = SETTINGS) -> Past:
-    return Past.of(windows_of(cells, settings), cells, cells.now_s, settings.past_windows)
+def past_of(cells: Cells, settings: PredictSettings = SETTINGS) -> PastWindows:
+    return PastWindows.of(windows_of(cells, settings), cells, cells.now_s, settings.past_windows)
 
 
 def test_steady_rows_are_ok_until_the_horizon_and_hold() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import coverage_scaling, scaling_data
 from pipeline.predict.average import average
-from pipeline.predict.calibration import DEFAULT_STRETCH, Calibration, calibrated, held_out
+from pipeline.predict.interval_calibration import DEFAULT_STRETCH, Calibration, calibrated, held_out
 from pipeline.predict.sizes import Sizes
 
 SCALING = Path(__file__).parents[4] / "shared" / "data" / "scaling"

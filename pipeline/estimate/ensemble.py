@@ -1,4 +1,4 @@
-"""The full estimator's answer to submits: several methods blended by their recent errors, on a calibrated ladder."""
+"""The estimator's ensemble: several methods blended by their recent errors, with calibrated quantiles."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints, median
-from pipeline.estimate import features, kinds
+from pipeline.estimate import job_classes, submitter_features
 from pipeline.estimate.advantage import Pair, favour
-from pipeline.estimate.alike import alike_at
 from pipeline.estimate.blend import Answers, Pace, blend
-from pipeline.estimate.calibrate import calibrate
-from pipeline.estimate.chains import CROWD, MEAN, OWN, QUANTILE, Question, latest_of
+from pipeline.estimate.chains import CROWD, MEAN, OWN, QUANTILE, ChainQuery, latest_of
+from pipeline.estimate.conformal import calibrate
 from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.similar_jobs import similar_jobs_quantiles
 from pipeline.estimate.state import Outputs, State, no_outputs
 from pipeline.estimate.submits import Events, Jobs, capped
 from pipeline.estimate.trees import Forest, boosted_at, unit_s
@@ -23,64 +23,65 @@ if TYPE_CHECKING:
 
 DAY_S = 86_400.0
 RUNGS = (0.02, 0.05, 0.1, 0.25, 0.5, 0.65, 0.75, 0.85, 0.9, 0.95, 0.98, 0.995)
-"""Shares at which `alike` answers; calibration stands a quantile on or between these, or beyond them."""
+"""Shares of the quantiles of `alike`; a calibrated quantile lies on, between or beyond these."""
 
 FIRST_RUNGS = np.array([3.0, 5.0, 7.5, 9.0, 10.0, 12.0])
-"""Where QUANTILES stand before any error is known: a rung lower, the shortest there is, comes first."""
+"""Positions of QUANTILES on the ladder before any error is known; rung 0 is the shortest runtime."""
 
 NEARLY = 0.98
-"""A quantile this near the request is the request: what is stopped there ends some time after."""
+"""A quantile above this share of the request becomes the request plus a grace time: jobs are stopped after it."""
 
 VARIANTS = {
     "long": {"rank_power": 0.5, "age_days": 800.0, "burst_jobs": 2, "others": 1.5, "in_session": 1.5},
     "habit": {"rank_power": 0.0, "age_days": 1e4, "burst_jobs": 1, "in_session": 1.0, "place_power": 0.5},
     "absolute": {"scaling": 0.3, "other_request": 0.3, "other_procs": 0.11, "other_application": 0.4},
 }
-"""`alike` with another memory: longer, all of it a burst one job, and blind to how requests scale."""
+"""Variants of `alike`: longer memory; every burst counted as one job; runtimes not scaled with the request."""
 
 MEMORIES = ("alike", *VARIANTS)
 
 INNER_SHARES = np.array([0.1, 0.25, 0.5, 0.75, 0.9])
-"""Shares at which the trees see what `alike` answers."""
+"""Shares of those quantiles of `alike` that are features of the trees."""
 
 SHARES = np.array(sorted({*INNER_SHARES.tolist(), *RUNGS}))
 HALF = np.array([0.5])
 
-N_SEEN = features.N_FEATURES + len(INNER_SHARES) + 1 + len(VARIANTS) + 3 + kinds.N_FEATURES
+N_SEEN = submitter_features.N_FEATURES + len(INNER_SHARES) + 1 + len(VARIANTS) + 3 + job_classes.N_FEATURES
 
-QUESTIONS = (
-    Question(CROWD, CROWD + 1, 200, QUANTILE, 3),
-    Question(OWN, CROWD, 2, MEAN, 2), Question(OWN, CROWD, 10, QUANTILE, 2), Question(OWN, CROWD, 50, QUANTILE, 2),
-    Question(0, CROWD, 3, QUANTILE, 1),
+CHAIN_QUERIES = (
+    ChainQuery(CROWD, CROWD + 1, 200, QUANTILE, 3),
+    ChainQuery(OWN, CROWD, 2, MEAN, 2), ChainQuery(OWN, CROWD, 10, QUANTILE, 2),
+    ChainQuery(OWN, CROWD, 50, QUANTILE, 2), ChainQuery(0, CROWD, 3, QUANTILE, 1),
 )  # fmt: skip
-"""Everybody who runs the same and asked for as much; last_two_chain, recent_10, recent_50 and sessions."""
+"""Jobs of all users with the same program and request; last_two_chain, recent_10, recent_50 and sessions."""
 
 N_WEIGHED = 5
-"""Methods with a weight of their own: `alike`, the trees, `long`, `habit` and everybody; the median of all methods but
-everybody is the last one."""
+"""Methods with their own weight: `alike`, the trees, `long`, `habit` and everybody. The median of all methods but
+everybody is one more."""
 
 FIRST_LOG = np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
 """Log weights before any error is known: `alike` is the best single method on the first thirds."""
 
 
 def answered(
-    state: State, jobs: Jobs, past: Jobs, events: Events, codes: tuple[Ints, Ints], kind: tuple[Ints, Ints],
+    state: State, jobs: Jobs, past: Jobs, events: Events, codes: tuple[Ints, Ints], job_class: tuple[Ints, Ints],
     past_outputs: Outputs, settings: ForecastSettings,
 ) -> tuple[Outputs, Forest]:  # fmt: skip
-    """What every part answers to the submits, and the forest after the events; the state's memories change with them.
+    """The output of every part for the submits, and the forest after the events; updates the state's memories.
 
-    `codes` and `kind`: numbers of the chain's keys and of the kinds, of the submits and of the past. Where the submits
-    are part of the past, `past_outputs` gets their rows.
+    `codes` and `job_class`: numbers of the chain's keys and of the job classes, of the submits and of the earlier jobs.
+    Where the submits are part of the earlier jobs, `past_outputs` gets their rows.
     """
     outputs = no_outputs(len(jobs.who), N_SEEN, len(FIRST_LOG), len(QUANTILES))
-    alike_s = alike_at(jobs, past, events, settings, state.memories["alike"], SHARES)
+    alike_s = similar_jobs_quantiles(jobs, past, events, settings, state.memories["alike"], SHARES)
+    variants = {name: settings.model_copy(update=changes) for name, changes in VARIANTS.items()}
     variant_s = [
-        alike_at(jobs, past, events, settings.model_copy(update=changes), state.memories[name], HALF)[:, 0]
-        for name, changes in VARIANTS.items()
+        similar_jobs_quantiles(jobs, past, events, variant, state.memories[name], HALF)[:, 0]
+        for name, variant in variants.items()
     ]
     typical_s = alike_s[:, np.searchsorted(SHARES, 0.5)]
     outputs.unit_s[:] = unit_s(jobs, typical_s)
-    outputs.seen[:] = _seen(state, jobs, past, events, kind, alike_s, variant_s)
+    outputs.seen[:] = _seen(state, jobs, past, events, job_class, alike_s, variant_s)
     _keep(past_outputs, outputs, events, "unit_s", "seen")
     boosted_s, forest = boosted_at(
         jobs, past, events, state.forest, outputs.seen, past_outputs.seen, outputs.unit_s, past_outputs.unit_s,
@@ -88,7 +89,7 @@ def answered(
     )  # fmt: skip
     latest_s = latest_of(
         jobs, past, events, codes, state.chain.latest, len(state.chain.latest.before) - _room(codes, events),
-        QUESTIONS, HALF,
+        CHAIN_QUERIES, HALF,
     )  # fmt: skip
     own = [typical_s, boosted_s[:, 0], *variant_s, *latest_s[1:, :, 0]]
     outputs.method_s[:] = _methods(own, latest_s[0, :, 0], jobs.requested_s)
@@ -106,28 +107,28 @@ def answered(
 
 
 def _room(codes: tuple[Ints, Ints], events: Events) -> int:
-    """Entries that the chain has room for and does not use yet."""
+    """Number of entries to allocate in the chain for the events."""
     return len(codes[1]) * len(events.by_end)
 
 
 def _keep(past: Outputs, outputs: Outputs, events: Events, *names: str) -> None:
-    """Where the submits are part of the past, their rows there become what they are here."""
+    """Copy the submits' rows to `past`, if the submits are part of the earlier jobs."""
     if events.first >= 0:
         for name in names:
             getattr(past, name)[events.first :] = getattr(outputs, name)
 
 
 def _seen(
-    state: State, jobs: Jobs, past: Jobs, events: Events, kind: tuple[Ints, Ints], alike_s: Floats,
+    state: State, jobs: Jobs, past: Jobs, events: Events, job_class: tuple[Ints, Ints], alike_s: Floats,
     variant_s: list[Floats],
 ) -> Floats:  # fmt: skip
-    """(jobs, columns) what the trees see."""
-    own = features.features(jobs, past, events, state.submitters)
-    kinds_seen = kinds.kind_features(jobs, past, events, *kind, state.kinds)
+    """(jobs, columns) the features of the trees."""
+    own = submitter_features.submitter_features(jobs, past, events, state.submitters)
+    class_features = job_classes.job_class_features(jobs, past, events, *job_class, state.job_classes)
     picked = np.append(np.searchsorted(SHARES, INNER_SHARES), len(SHARES))
     logs = np.log(np.maximum(np.column_stack([alike_s[:, picked], *variant_s]), 1e-6))
     codes = np.stack([jobs.what, jobs.group], axis=1).astype(float)
-    return np.column_stack([own, logs, jobs.place, codes, kinds_seen])
+    return np.column_stack([own, logs, jobs.place, codes, class_features])
 
 
 def _methods(own: list[Floats], everybody_s: Floats, requested_s: Floats) -> Floats:
@@ -144,7 +145,7 @@ def _blend(
     state: State, jobs: Jobs, past: Jobs, events: Events, outputs: Outputs, past_outputs: Outputs,
     settings: ForecastSettings,
 ) -> None:  # fmt: skip
-    """Set the two blends, and the centre: their common answer, or that of `alike` where it has erred less."""
+    """Set the two blends and the centre: their common answer, or that of `alike` where its errors have been smaller."""
     for step_user, beliefs, name in (
         (settings.step_user, state.beliefs, "blend_s"),
         (settings.step_user_quick, state.quick_beliefs, "quick_blend_s"),
@@ -161,13 +162,13 @@ def _blend(
 
 
 def _pair(outputs: Outputs) -> Pair:
-    """`alike`, and the median of both blends and of all methods, so that no burst moves it alone."""
+    """`alike`, and the median of the two blends and the median of all methods, so that no single burst moves it."""
     three = np.stack([outputs.blend_s, outputs.quick_blend_s, outputs.method_s[:, -1]])
     return Pair(np.ascontiguousarray(outputs.method_s[:, 0]), np.sort(three, axis=0)[1])
 
 
 def _ladder(rungs_s: Floats, center_s: Floats, jobs: Jobs, grace_s: float) -> Floats:
-    """Ascending runtimes, s: below the estimate and above it, and as far beyond the request as jobs are let run."""
+    """Ascending runtimes, s: below and above the estimate, and beyond the request by up to the grace time."""
     middle = RUNGS.index(0.5)
     rungs_s = np.where(np.isnan(rungs_s), center_s[:, None], rungs_s)
     below = np.minimum(rungs_s[:, :middle], center_s[:, None])

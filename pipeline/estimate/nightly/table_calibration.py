@@ -1,11 +1,11 @@
-"""Quantiles of the nightly table, calibrated by where the runtimes of ended jobs stood on the ladders they were given.
+"""Calibrates quantiles of the nightly table by the positions of ended jobs' runtimes on their ladders.
 
-A class of rows counts, per rung of the ladder, how many of its jobs ended below it, with a half-life. On top, each
-level is moved against the shortfall of coverage of late, as the integral term of conformal PID control does
-(Angelopoulos, Candes & Tibshirani 2023), no faster than the feedback arrives. What the tables that are being served
-will make good already is taken off the shortfall first (a predictor of the delayed response, Smith 1957): otherwise the
-same shortfall is made good once a night until the feedback is there. Rows of few jobs have a shortfall of their own,
-shrunk to that of all rows.
+A class of rows counts, per rung of the ladder, how many of its jobs ended below it, with a half-life. In addition each
+level is corrected for the recent shortfall of coverage, as the integral term of conformal PID control does
+(Angelopoulos, Candes & Tibshirani 2023), no faster than the feedback arrives. The correction that tables in service
+already contain is subtracted from the shortfall first (a Smith predictor for the delayed response, Smith 1957):
+otherwise the same shortfall is corrected again every night until the feedback arrives. Rows of few jobs have a
+shortfall of their own, shrunk to that of all rows.
 """
 
 from typing import NamedTuple
@@ -24,16 +24,16 @@ OF_REQUEST, OF_ALL, EVERY = 15, 16, 17
 """Classes of the rows of no who, and of all rows together; before them five for each of three groups of kinds."""
 
 FEW_JOBS = 5
-"""Jobs of its own key from which a row is no longer one of few."""
+"""A row with fewer jobs of its own key is a row of few jobs."""
 
 FEW, ENOUGH, ALL_ROWS = range(3)
 """Groups of rows with a shortfall of their own, and all rows together."""
 
 ABOVE_ALL = 1e-3
-"""Nearest that a level comes to 0 or 1."""
+"""Least distance of a level from 0 and from 1."""
 
 MOST_SHIFT = 2.0
-"""Most that a level moves, in log odds."""
+"""Largest shift of a level, in log odds."""
 
 
 class Calibration(NamedTuple):
@@ -42,17 +42,17 @@ class Calibration(NamedTuple):
     counts: Floats
     """(2, classes, rungs + 1) jobs by the first rung that is not shorter, and by the first one that is longer."""
     shortfall: Floats
-    """(groups, targets) jobs that a quantile should have held, less those that it held."""
+    """(groups, targets) expected minus observed number of jobs below each quantile."""
     underway: Floats
-    """(groups, targets) jobs more than the target's share that tables will hold of jobs whose ends are not known."""
+    """(groups, targets) jobs above the target's share that tables in service are expected to cover before feedback."""
     scored: Floats
-    """(groups) jobs behind the shortfall."""
+    """(groups) number of jobs in the shortfall."""
     day: Floats
-    """Last day counted (-1: none), and how many days are behind the shortfall."""
+    """Last day counted (-1: none), and the number of days in the shortfall."""
 
 
 def empty_calibration(n_targets: int, prior_jobs: float, prior_spread: float) -> Calibration:
-    """No job counted, but what is assumed of all."""
+    """The state before any job: only the prior counts of all rows."""
     counts = np.zeros((2, EVERY + 1, N_RUNGS + 1))
     counts[:, EVERY] = assumed_counts(prior_jobs, prior_spread)
     per_target = np.zeros((ALL_ROWS + 1, n_targets))
@@ -79,7 +79,7 @@ def group_of(n_jobs: int) -> int:
 
 @kernel
 def begin_day(end_s: float, targets: Floats, weights: Weights, calibration: Calibration) -> None:
-    """Let older counts fade, where a job ended on a later day than the last one counted."""
+    """Decay older counts, if a job ended on a later day than the last one counted."""
     today, day = np.floor(end_s / 86_400.0), calibration.day
     if today <= day[0]:
         return
@@ -91,14 +91,14 @@ def begin_day(end_s: float, targets: Floats, weights: Weights, calibration: Cali
             calibration.scored[group] *= kept
             for k in range(len(targets)):
                 calibration.shortfall[group, k] *= kept
-        # Of days on end these are at most half-life / ln 2.
+        # The decayed number of days tends to half-life / ln 2.
         day[1] += (1 - kept) * (weights.level_half_life_days / np.log(2.0) - day[1])
     day[0] = today
 
 
 @kernel
 def _serve(n_days: float, targets: Floats, weights: Weights, calibration: Calibration) -> None:
-    """Tables of this calibration answer for so many days; older ones have answered what they were to make good."""
+    """Account for `n_days` of service: add the correction in today's tables, decay that of older tables."""
     ahead_days = weights.delay_days * (1 - np.exp(-n_days / weights.delay_days))
     for k in range(len(targets)):
         # All rows come last, because the levels of the groups depend on what of theirs is underway.
@@ -129,14 +129,14 @@ def count(
     targets: Floats,
     calibration: Calibration,
 ) -> None:
-    """Count a job that ended: its positions on its ladder, and which of its quantiles held it."""
+    """Count a job that ended: its positions on its ladder, and the quantiles above its runtime."""
     for one in (class_, EVERY):
         calibration.counts[0, one, lower] += 1.0
         calibration.counts[1, one, upper] += 1.0
     for one in (group, ALL_ROWS):
         calibration.scored[one] += 1.0
         for k in range(len(targets)):
-            # What equals a quantile lies inside the interval that it bounds.
+            # A runtime equal to a quantile lies inside the interval.
             is_below = runtime_s < quantiles_s[k] if targets[k] < 0.5 else runtime_s <= quantiles_s[k]
             calibration.shortfall[one, k] += targets[k] - (1.0 if is_below else 0.0)
 
@@ -171,7 +171,7 @@ def _level(k: int, group: int, target: float, weights: Weights, calibration: Cal
 
 @kernel
 def _missing(k: int, group: int, assumed: float, weights: Weights, calibration: Calibration) -> float:
-    """Share of a group's jobs that is still to be made good; of `level_jobs` more the assumed one."""
+    """Share of a group's jobs still to be corrected, shrunk to `assumed` with the weight of `level_jobs` jobs."""
     short = calibration.shortfall[group, k] - calibration.underway[group, k]
     return float((short + weights.level_jobs * assumed) / (calibration.scored[group] + weights.level_jobs))
 

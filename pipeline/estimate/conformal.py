@@ -1,18 +1,18 @@
 """Adaptive conformal quantiles (Gibbs & Candes 2021), one-sided at each quantile, as of every submit.
 
-Each job comes with a ladder of runtimes, from its own quantiles; a nominal quantile stands on a rung between two of
-them. A job that ends above its quantile moves that rung up for all later ones, one below moves it down, so that the
-share above tends to what it should be whatever the log does; old errors are forgotten as newer ones move it.
+Each job has a ladder of ascending runtimes, from its own quantiles; a nominal quantile has a position on the ladder. A
+job that ends above its quantile moves the position up for all later jobs, one that ends below moves it down. So the
+share of jobs above tends to its nominal value for any sequence of jobs.
 """
 
 import numpy as np
 
 from pipeline.core.arrays import Floats
-from pipeline.estimate.compiled import entry_kernel, kernel
+from pipeline.estimate.interpretable import entry_kernel, kernel
 from pipeline.estimate.submits import Events, Jobs
 
 SLACK = 3.0
-"""How far a quantile may stand beyond either end of the ladder, in rungs: what a burst of errors owes is remembered."""
+"""How far a position may move beyond either end of the ladder, in rungs, so that a burst of errors is not forgotten."""
 
 
 @entry_kernel
@@ -22,8 +22,8 @@ def calibrate(
 ) -> None:  # fmt: skip
     """Set `found` to (jobs, shares) quantiles, s, from (jobs, rungs) ascending runtimes; NaN where the ladder has none.
 
-    `rungs`, where each quantile stands, moves with the ends. Where the submits are part of the past, `past_found` gets
-    their quantiles too.
+    `rungs`, the position of each quantile, is updated with the ends. Where the submits are part of the earlier jobs,
+    `past_found` gets their quantiles too.
     """
     n, n_rungs, n_over = len(ladder), ladder.shape[1], 0
     for job in range(n + 1):
@@ -47,9 +47,9 @@ def _learn(
     for k in range(len(shares)):
         if np.isnan(found[k]):
             continue
-        # What equals a bound lies within the interval, at the lower one too.
+        # A runtime equal to either bound lies within the interval.
         is_above = past.runtime_s[over] > found[k] or (shares[k] < 0.5 and past.runtime_s[over] == found[k])
-        # Stopped below the quantile: unless that is the limit too, nothing says whether it would have run past it.
+        # A job stopped below the quantile might have exceeded it, unless the quantile is at least the limit.
         if past.is_lower_bound[over] and not is_above and not found[k] >= past.requested_s[over]:
             continue
         moved = rungs[k] + step * ((1.0 if is_above else 0.0) - (1 - shares[k]))

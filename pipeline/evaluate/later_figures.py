@@ -1,4 +1,4 @@
-"""How good published predictions were on later jobs: coverage, width, errors, and what `ok` was worth."""
+"""Accuracy of published predictions on later jobs: coverage, width, errors, and the accuracy of `ok` rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Scored:
     kernel_s: Floats
 
     def take(self, rows: Bools) -> "Scored":
-        """Some of the jobs."""
+        """The jobs of these rows."""
         numbers = {name: values[rows] for name, values in self.numbers.items()}
         return Scored(self.actual_s[rows], numbers, self.is_ok[rows], self.is_seen[rows], self.kernel_s[rows])
 
@@ -57,7 +57,7 @@ def figures(scored: Scored) -> dict[str, Any]:
 
 
 def trade_off(scored: Scored) -> list[dict[str, float]]:
-    """Per least `near_share`: the share of jobs on rows that have it, the median error of these."""
+    """Per threshold of `near_share`: the share of jobs on rows above it, and their median error."""
     near, rows = np.nan_to_num(scored.numbers["near_share"], nan=-1.0), []
     for least in THRESHOLDS:
         chosen = near >= least

@@ -1,4 +1,4 @@
-"""Why a prediction is not believed, in codes and sentences, and what would change that for a whole log."""
+"""Reasons why predictions are not reliable, as codes and sentences, and what would change that for a whole log."""
 
 from collections import Counter
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipeline.core.arrays import Bools, Floats
-from pipeline.predict.predictive import PredictionTask
+from pipeline.predict.predictive import TargetRows
 from pipeline.predict.track_record import ENOUGH, MIN_WINDOWS, Record
 
 Words = npt.NDArray[np.object_]
@@ -24,13 +24,13 @@ _MEANING = {
 }
 
 
-def reliability_words(
-    predictions: pa.Table, believed: Bools, record: Record, asked: PredictionTask, half_iqr: Floats
+def reliability_texts(
+    predictions: pa.Table, believed: Bools, record: Record, targets: TargetRows, half_iqr: Floats
 ) -> tuple[list[str], list[str | None]]:
-    """Per row `ok`, or the codes that speak against it with what its record lacks; and a sentence."""
+    """Per row: `ok`, or the codes of the law's prediction and of the track record; and a sentence."""
     old = predictions.column("reliability").to_pylist()
     advice = predictions.column("advice").to_pylist()
-    n_windows, share = record.windows(asked.cell), record.share(asked.cell, half_iqr)
+    n_windows, share = record.windows(targets.cell), record.share(targets.cell, half_iqr)
     words = [_codes(old[row], bool(believed[row]), int(n_windows[row])) for row in range(len(old))]
     says = [bool(believed[row]) or (old[row] != "ok" and advice[row] is not None) for row in range(len(old))]
     sentences = [

@@ -6,8 +6,8 @@ import numpy as np
 
 from pipeline.core.arrays import Floats
 from pipeline.core.estimate_settings import ForecastSettings
-from pipeline.estimate import kinds
-from pipeline.estimate.baselines.parts_alone import kinds_of
+from pipeline.estimate import job_classes
+from pipeline.estimate.baselines.parts_alone import job_class_features_of
 from pipeline.estimate.baselines.whole_log import whole_log
 from pipeline.estimate.history import History, history
 from tests.unit.evaluate.estimators import log
@@ -15,12 +15,12 @@ from tests.unit.evaluate.estimators import log
 PAST = replace(history(log(400)), requested_s=np.where(np.arange(400) % 3 == 0, 7200.0, np.nan))
 
 
-def kind_features(past: History) -> Floats:
-    return kinds_of(whole_log(past, ForecastSettings()))
+def job_class_features(past: History) -> Floats:
+    return job_class_features_of(whole_log(past, ForecastSettings()))
 
 
 def test_what_is_told_is_what_a_plain_loop_finds() -> None:
-    told = kind_features(PAST)
+    told = job_class_features(PAST)
     user, start_s = PAST.codes["who"], PAST.start_s
     asked_s = np.nan_to_num(PAST.requested_s)
     for job in range(len(PAST)):
@@ -29,23 +29,23 @@ def test_what_is_told_is_what_a_plain_loop_finds() -> None:
         same = before & (user == user[job]) & (asked_s == asked_s[job]) & (PAST.procs == PAST.procs[job])
         is_running = is_begun & ~is_over
         counts = [(same & is_over).sum(), (same & is_running).sum(), (same & ~is_begun).sum()]
-        assert told[job, kinds.N_ENDED : kinds.N_QUEUED + 1].tolist() == counts
+        assert told[job, job_classes.N_ENDED : job_classes.N_QUEUED + 1].tolist() == counts
         elapsed_s = (now_s - start_s)[same & is_running]
-        assert np.isclose(told[job, kinds.LONGEST_RUNNING], np.log1p(elapsed_s.max(initial=0.0)))
-        assert np.isclose(told[job, kinds.ALL_RUNNING], np.log1p(PAST.procs[is_running].sum()))
+        assert np.isclose(told[job, job_classes.LONGEST_RUNNING], np.log1p(elapsed_s.max(initial=0.0)))
+        assert np.isclose(told[job, job_classes.ALL_RUNNING], np.log1p(PAST.procs[is_running].sum()))
         ended = PAST.by_end[: PAST.ended[job]]
         latest = ended[same[ended]][-2:]
         runtimes_s = np.append(np.full(2 - len(latest), np.nan), PAST.runtime_s[latest])
-        assert np.allclose(told[job, [kinds.ONE_BEFORE, kinds.LATEST]], np.log(runtimes_s), equal_nan=True)
+        assert np.allclose(told[job, [job_classes.ONE_BEFORE, job_classes.LATEST]], np.log(runtimes_s), equal_nan=True)
 
 
 def test_an_unknown_user_has_no_kind() -> None:
     nobody = replace(PAST, codes=PAST.codes | {"who": np.full(len(PAST), -1)})
-    told = kind_features(nobody)
-    assert np.isnan(told[:, : kinds.ALL_RUNNING]).all()
-    assert not np.isnan(told[:, kinds.ALL_RUNNING :]).any()
+    told = job_class_features(nobody)
+    assert np.isnan(told[:, : job_classes.ALL_RUNNING]).all()
+    assert not np.isnan(told[:, job_classes.ALL_RUNNING :]).any()
 
 
 def test_no_jobs_have_no_features() -> None:
     none = history(log(10).slice(0, 0))
-    assert kind_features(none).shape == (0, kinds.N_FEATURES)
+    assert job_class_features(none).shape == (0, job_classes.N_FEATURES)

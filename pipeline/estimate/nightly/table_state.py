@@ -1,4 +1,4 @@
-"""The nightly table between two nights: remembered jobs, answers that wait for an end, and counts, in flat arrays."""
+"""The state of the nightly table: remembered jobs, answered jobs that have not ended, and counts, in flat arrays."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -8,8 +8,8 @@ import numpy as np
 from pipeline.core.arrays import Array, Bools, Floats, Ints
 from pipeline.core.estimate_settings import TableSettings
 from pipeline.estimate.history import History, in_order_of_use
-from pipeline.estimate.nightly.calibration import Calibration, empty_calibration
 from pipeline.estimate.nightly.ladder import N_RUNGS
+from pipeline.estimate.nightly.table_calibration import Calibration, empty_calibration
 from pipeline.estimate.score import QUANTILES
 
 CODED = ("who", "what", "queue")
@@ -18,7 +18,7 @@ OWN_ARRAYS = ("burst", "burst_jobs", "class_", "n_jobs", "quantiles_s", "ladder_
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """Jobs as the table knows them; codes -1 where unknown, a request of 0 where there is none."""
+    """Jobs as input of the table; codes are -1 where unknown, a request is 0 where there is none."""
 
     who: Ints
     what: Ints
@@ -45,7 +45,7 @@ def joined_jobs(*parts: Jobs) -> Jobs:
 
 
 def jobs_of(history: History) -> Jobs:
-    """A log's jobs as the table knows them."""
+    """A log's jobs as input of the table."""
     return Jobs(
         who=history.codes["who"],
         what=history.codes["what"],
@@ -60,7 +60,7 @@ def jobs_of(history: History) -> Jobs:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """What one night hands to the next; the same jobs give the same bits, in however many parts they came."""
+    """The state between two nights; the same jobs give the same bits, in any number of parts."""
 
     remembered: Jobs
     """In order of end; all had ended by `known_s`."""
@@ -75,12 +75,12 @@ class TableState:
     n_jobs: Ints
     """Per waiting job the jobs of that row's own key."""
     quantiles_s: Floats
-    """(waiting, 6) what it answered."""
+    """(waiting, 6) the estimated quantiles."""
     ladder_s: Floats
     """(waiting, rungs) the ladder it was made from."""
     calibration: Calibration
     known_s: float
-    """Until when ends have been learnt: jobs submitted from now on are answered by this midnight or a later one."""
+    """Time up to which ends have been learnt; jobs submitted later are answered by this midnight or a later one."""
     names: dict[str, tuple[str, ...]]
     """Texts of the codes of who, what and queue, in order of first use."""
 

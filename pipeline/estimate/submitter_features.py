@@ -1,4 +1,4 @@
-"""What a job's submit and its submitter's past tell, as numbers for boosted trees: all as of the submit."""
+"""Features of a job's submit and of its submitter's earlier jobs as of the submit, for boosted trees."""
 
 import math
 from typing import NamedTuple
@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.estimate.compiled import entry_kernel, kernel
+from pipeline.estimate.interpretable import entry_kernel, kernel
 from pipeline.estimate.submits import Events, Jobs
 
 LAST = 3
@@ -20,22 +20,22 @@ N_FEATURES = LAST_0 + LAST
 
 
 class Submitters(NamedTuple):
-    """Per submitter the features as they are now, with times of the last submit, start and end; jobs in the queue."""
+    """Per submitter the current features, with instants of the last submit, start and end; number of queued jobs."""
 
     state: Floats
     n_queued: Ints
 
 
 def no_submitters() -> Submitters:
-    """Nobody yet: the blank row alone."""
+    """The state before the first job: only the blank row."""
     state = np.full((1, N_FEATURES), np.nan)
     state[:, [N_RUNNING, N_QUEUED, N_ENDED]] = 0.0
     return Submitters(state, np.zeros(1, np.int64))
 
 
 @entry_kernel
-def features(jobs: Jobs, past: Jobs, events: Events, held: Submitters) -> Floats:
-    """(jobs, features): logs of times, shares and counts, NaN where unknown; `held` changes with the events."""
+def submitter_features(jobs: Jobs, past: Jobs, events: Events, held: Submitters) -> Floats:
+    """(jobs, features): logs of times, shares and counts, NaN where unknown; updates `held` with the events."""
     n = len(jobs.submit_s)
     found = np.full((n, N_FEATURES), np.nan)
     n_started = n_over = n_left = 0

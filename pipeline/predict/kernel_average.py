@@ -1,4 +1,4 @@
-"""The kernel average of a group's observed medians: what a count that never ran is told from."""
+"""The kernel average of a group's observed medians, which predicts counts that never ran."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from pipeline.predict.cells import Atoms, Cells, ranges
 from pipeline.predict.mixtures import Mixtures
 
 MOST_RUNS = 20
-"""More runs than these lend a cell no more weight among its group's."""
+"""Runs beyond this number add no weight to a cell among its group's cells."""
 
 
 def kernel_averages(cells: Cells, level: Floats, group: Ints, procs: Floats, own_level: Floats, now_s: float) -> Floats:

@@ -1,7 +1,7 @@
-"""One template over a whole log, as of every submit: windows of ended jobs per category, and what they answer.
+"""One template over a whole log, as of every submit: windows of ended jobs per category, and their estimates.
 
-Between two submits the jobs that ended enter their categories; at a submit the job's category answers. Sums are kept
-about a category's first values, so that equal runtimes have no spread at all.
+Between two submits the jobs that ended enter their categories; at a submit the job's category gives the estimate. Sums
+are kept relative to a category's first values, so that equal runtimes have a spread of exactly 0.
 """
 
 from typing import NamedTuple
@@ -10,6 +10,7 @@ import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.compiled import entry_kernel, kernel
+from pipeline.estimate.templates.ordered_values import insert, quantile, remove
 
 MEAN, MEDIAN, LAST, REGRESSION = range(4)
 
@@ -23,7 +24,7 @@ N, X0, Y0, SX, SY, SXX, SXY, SYY, N_OFF, OFF2 = range(10)
 
 
 class Jobs(NamedTuple):
-    """What one template sees of a History; `category` -1: the job falls into none."""
+    """A History as input of one template; `category` -1: the job is in none."""
 
     category: Ints
     x: Floats
@@ -58,10 +59,10 @@ class Windows(NamedTuple):
 
 @entry_kernel
 def as_of(jobs: Jobs, rule: Rule, windows: Windows, t_table: Floats, quantiles_s: Floats, width_s: Floats) -> None:
-    """Fill (jobs, 6) quantiles and the width of the 90% interval, s; what has no answer is left as it is."""
+    """Fill (jobs, 6) quantiles and the width of the 90% interval, s; rows without an answer stay unchanged."""
     known = 0
     for i in range(len(jobs.category)):
-        # A job that ends in the second of its submit is not there before itself.
+        # A job that ends in the second of its submit is not learnt before its own estimate.
         while known < jobs.ended[i] and jobs.by_end[known] < i:
             _learn(jobs, rule, windows, jobs.by_end[known])
             known += 1
@@ -100,7 +101,7 @@ def _learn(jobs: Jobs, rule: Rule, windows: Windows, j: int) -> None:
         return
     _forget_old(jobs, rule, windows, c, jobs.end_s[j])
     is_full = rule.max_count > 0 and windows.sums[c, N] >= rule.max_count
-    if jobs.is_lower_bound[j] and _says_nothing(jobs, rule, windows, c, j, is_full):
+    if jobs.is_lower_bound[j] and _is_uninformative(jobs, rule, windows, c, j, is_full):
         return
     if is_full:
         _forget(jobs, rule, windows, c)
@@ -110,8 +111,8 @@ def _learn(jobs: Jobs, rule: Rule, windows: Windows, j: int) -> None:
 
 
 @kernel
-def _says_nothing(jobs: Jobs, rule: Rule, windows: Windows, c: int, j: int, is_full: bool) -> bool:
-    """Whether a lower bound lies below what is expected anyway, or would push a longer job out."""
+def _is_uninformative(jobs: Jobs, rule: Rule, windows: Windows, c: int, j: int, is_full: bool) -> bool:
+    """Whether a lower bound is uninformative: below the expected runtime, or replacing a longer job."""
     if windows.sums[c, N] == 0:
         return False
     pushes_out = windows.sums[c, N] if rule.statistic != LAST else float(min(rule.last_k, windows.sums[c, N]))
@@ -134,7 +135,7 @@ def _forget_old(jobs: Jobs, rule: Rule, windows: Windows, c: int, now_s: float) 
 def _forget(jobs: Jobs, rule: Rule, windows: Windows, c: int) -> None:
     j = _recent(windows, c, int(windows.sums[c, N]))
     if rule.statistic == MEDIAN:
-        _take_out(windows.ordered, windows.start[c], int(windows.sums[c, N]), jobs.y[j])
+        remove(windows.ordered, windows.start[c], int(windows.sums[c, N]), jobs.y[j])
     if rule.statistic == LAST and not np.isnan(windows.off[j]):
         windows.sums[c, N_OFF] -= 1
         windows.sums[c, OFF2] -= windows.off[j] ** 2
@@ -155,30 +156,12 @@ def _put(rule: Rule, windows: Windows, c: int, j: int, y: float) -> None:
         windows.ring[windows.start[c] + windows.head[c] % capacity] = j
         windows.head[c] += 1
     if rule.statistic == MEDIAN:
-        _put_in(windows.ordered, windows.start[c], int(windows.sums[c, N]), y)
-
-
-@kernel
-def _put_in(ordered: Floats, start: int, n: int, y: float) -> None:
-    place = start + n
-    while place > start and ordered[place - 1] > y:
-        ordered[place] = ordered[place - 1]
-        place -= 1
-    ordered[place] = y
-
-
-@kernel
-def _take_out(ordered: Floats, start: int, n: int, y: float) -> None:
-    place = start
-    while ordered[place] != y:
-        place += 1
-    for k in range(place, start + n - 1):
-        ordered[k] = ordered[k + 1]
+        insert(windows.ordered, windows.start[c], int(windows.sums[c, N]), y)
 
 
 @kernel
 def _note_error(jobs: Jobs, rule: Rule, windows: Windows, c: int, j: int) -> None:
-    """How far the last k were off for this job, whose own runtime is not among them yet."""
+    """Record the error of the mean of the last k for this job, before its own runtime is added."""
     if rule.statistic != LAST:
         return
     windows.off[j] = np.nan
@@ -208,16 +191,16 @@ def _sum(s: Floats, x: float, y: float, sign: float) -> None:
     s[SXX] += sign * dx * dx
     s[SXY] += sign * dx * dy
     s[SYY] += sign * dy * dy
-    if s[N] == 0:  # what rounding left
+    if s[N] == 0:  # removes rounding errors
         s[SX:] = 0.0
 
 
 @kernel
 def _value(jobs: Jobs, rule: Rule, windows: Windows, c: int, x: float) -> float:
-    """What the category says of a job at x, which has one job at least; a line through one x is the mean."""
+    """The category's estimate for a job at x; it has at least one job. A regression on a single x is the mean."""
     s = windows.sums[c]
     if rule.statistic == MEDIAN:
-        return _ranked(windows.ordered, windows.start[c], int(s[N]), 0.5)
+        return quantile(windows.ordered, windows.start[c], int(s[N]), 0.5)
     if rule.statistic == LAST:
         return _last_mean(jobs, rule, windows, c)
     mean = s[Y0] + s[SY] / s[N]
@@ -225,15 +208,6 @@ def _value(jobs: Jobs, rule: Rule, windows: Windows, c: int, x: float) -> float:
     if rule.statistic == MEAN or s[N] < 3 or sxx <= 1e-9 * s[SXX]:
         return float(mean)
     return float(mean + (s[SXY] - s[SX] * s[SY] / s[N]) / sxx * (x - s[X0] - s[SX] / s[N]))
-
-
-@kernel
-def _ranked(ordered: Floats, start: int, n: int, share: float) -> float:
-    """The quantile at rank share * (n + 1), which the next of a series is below in that share of cases."""
-    rank = min(max(share * (n + 1) - 1, 0.0), n - 1.0)
-    below = int(rank)
-    above = min(below + 1, n - 1)
-    return float(ordered[start + below] + (rank - below) * (ordered[start + above] - ordered[start + below]))
 
 
 @kernel
@@ -291,7 +265,7 @@ def _rank_quantiles(windows: Windows, c: int, n: int, scale_s: float, quantiles_
     start = windows.start[c]
     shares = (0.10, 0.50, 0.80, 0.90, 0.95, 0.99)
     for k in range(len(quantiles_s)):
-        ranked_s = _ranked(windows.ordered, start, n, shares[k]) * scale_s
+        ranked_s = quantile(windows.ordered, start, n, shares[k]) * scale_s
         is_within = 1 <= shares[k] * (n + 1) <= n
         if is_within:
             quantiles_s[k] = ranked_s

@@ -1,7 +1,7 @@
-"""How this room's kernels run: compiled at the first call, or as plain Python where a few questions need an answer.
+"""Kernels that run compiled, or as plain Python for a few queries.
 
-Loading numba and the compiled kernels takes a second, which thousands of jobs repay and one question does not. Both
-ways give the same bits: kernels call the C library's functions on single numbers (module math) and add in loops.
+Loading numba and the compiled kernels takes a second, too long for one query. Both ways give the same bits: kernels
+call the C library's functions on single numbers (module math) and add in loops.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ def interpreted() -> Iterator[None]:
     """Within it kernels run as plain Python."""
     token = _IS_INTERPRETED.set(True)
     try:
-        # In kernels a division by zero gives inf or NaN without a word.
+        # In compiled kernels a division by zero gives inf or NaN without a warning.
         with np.errstate(all="ignore"):
             yield
     finally:
@@ -60,9 +60,9 @@ def _inner(function: F) -> F:
 
 
 def _calling_compiled(function: Any) -> Any:
-    """The same function, but what it calls of this room's kernels is compiled."""
+    """A copy of the function that calls the compiled versions of this package's kernels."""
     found = function.__globals__
-    # A set's members need a hash, which not all that a module holds has.
+    # Not every global of a module is hashable; functions are.
     used = {name: found[name] for name in function.__code__.co_names if isinstance(found.get(name), FunctionType)}
     inner = {name: _inner(value) for name, value in used.items() if value in _INNER}
     clone = FunctionType(function.__code__, found | inner, function.__name__, function.__defaults__)

@@ -8,7 +8,7 @@ from pipeline.core.arrays import Floats
 from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.estimate.baselines.whole_log import WholeLog, whole_log
 from pipeline.estimate.blend import Answers, Beliefs, Pace, beliefs, blend
-from pipeline.estimate.calibrate import calibrate
+from pipeline.estimate.conformal import calibrate
 from pipeline.estimate.history import History, history
 from pipeline.estimate.keys import grown
 from pipeline.estimate.registry import ESTIMATORS

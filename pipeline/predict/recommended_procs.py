@@ -1,28 +1,30 @@
-"""Processor counts worth asking for, by time and by efficiency, on the model average's median curve."""
+"""Recommended processor counts: the fastest, and the largest of given efficiency, on the model average's median."""
 
 import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.predict.curves import Curves
-from pipeline.predict.seen import Seen
+from pipeline.predict.observed_series import ObservedSeries
 
 PER_DOUBLING = 8
-"""Counts looked at per doubling: answers are whole counts at most 9% apart."""
+"""Counts evaluated per doubling: results are whole counts at most 9% apart."""
 
 NO_FASTER = 1.01
-"""Runtimes within this many times the least count as least: nobody waits for the last per cent."""
+"""Runtimes up to this many times the least runtime count as equal to it: a gain of 1% justifies no processors."""
 
 
-def worth_asking(seen: Seen, groups: Ints, scaling: Curves, reach: float, max_procs: int | None) -> dict[str, Floats]:
+def recommended_procs(
+    observed: ObservedSeries, groups: Ints, scaling: Curves, reach: float, max_procs: int | None
+) -> dict[str, Floats]:
     """Per group, by column of SCALABILITY: the count of least runtime, and the last of at least 80% and 50% efficiency.
 
-    Looked for from 1 to `reach` times the largest size seen, on the machine. NaN where the answer lies beyond, as the
-    fastest count does where runtime still falls there.
+    The search covers counts from 1 to `reach` times the largest observed size, within the machine. The result is NaN
+    where it lies beyond: the fastest count, for example, where runtime still falls at the end of the search.
     """
     counts = [_counts(top, reach, max_procs) for top in scaling["procs_max"]]
     lengths = np.array([len(found) for found in counts], np.int64)
     procs = np.concatenate(counts) if counts else np.empty(0)
-    runtime_s = np.exp(seen.curve(np.repeat(groups, lengths), procs).log_s[:, 2])
+    runtime_s = np.exp(observed.curve(np.repeat(groups, lengths), procs).log_s[:, 2])
     starts = np.cumsum(lengths) - lengths
     efficiency = np.repeat(runtime_s[starts] if len(starts) else runtime_s, lengths) / (runtime_s * procs)
     least = np.minimum.reduceat(runtime_s, starts) if len(starts) else runtime_s
@@ -43,7 +45,7 @@ def _counts(largest: float, reach: float, max_procs: int | None) -> Floats:
 
 
 def _first(holds: Bools, starts: Ints, lengths: Ints) -> Ints:
-    """First place in each slice where it holds; -1 where nowhere."""
+    """Place of the first true value in each slice; -1 where the slice has none."""
     found = np.flatnonzero(holds)
     if not found.size:
         return np.full(len(starts), -1)

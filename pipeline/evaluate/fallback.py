@@ -1,4 +1,4 @@
-"""What stands in for a method without an answer, so that all methods are scored on the same jobs."""
+"""Fallback quantiles for jobs that a method does not answer, so that all methods are scored on the same jobs."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from pipeline.estimate.history import History
 from pipeline.estimate.score import QUANTILES
 
 
-def stand_in(past: History) -> Floats:
+def fallback_quantiles(past: History) -> Floats:
     """(jobs, 6), s: the request from its median up, as a limit; else the log's running quantiles; NaN before any end.
 
     The lowest quantile is the log's own, never above the request.

@@ -1,4 +1,4 @@
-"""What a log has shown of its groups, as the model average reads it, and the curve it draws from that."""
+"""The observed series of every group, as input of the model average, and the resulting curve."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ from scipy.special import stdtrit
 from pipeline.core.arrays import Floats, Ints, category_codes, floats
 from pipeline.core.settings import PredictSettings
 from pipeline.predict.average import QUANTILES, Averaged, average
-from pipeline.predict.calibration import Calibration, calibrated
 from pipeline.predict.curves import Curves
+from pipeline.predict.interval_calibration import Calibration, calibrated
 from pipeline.predict.noise import has_noise, log_wide_sd, median_variance, repeats, run_log_sd
 from pipeline.predict.siblings import Kin
 from pipeline.predict.sizes import FREEDOM, Sizes
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedSeries:
     """The sizes of every group, in the groups' order, with their kin; per group the log sd of a single run.
 
-    `calibration` is what the log's held-out sizes called for (see calibration.py).
+    `calibration` is learnt from the log's held-out sizes (see interval_calibration.py).
     """
 
     sizes: Sizes
@@ -48,7 +48,7 @@ class Seen:
         cls, offsets: Ints, procs: Floats, runtime_s: Floats, n_runs: Floats, weights: Floats,
         run_sd: Floats, application: Ints, settings: PredictSettings,
     ) -> Self:  # fmt: skip
-        """From columns: per size its median runtime, how many runs that is of and a weight (1: as any other)."""
+        """From columns: per size its median runtime (s), its number of runs, and a weight (1: normal)."""
         n_series = offsets.size - 1
         series = np.repeat(np.arange(n_series), np.diff(offsets))
         variance = median_variance(run_sd[series], n_runs, settings.measured_log_sd) / weights
@@ -58,9 +58,9 @@ class Seen:
         return cls(sizes, Kin.of(sizes, application), run_sd, calibration)
 
     def curve(self, group: Ints, procs: Floats) -> Averaged:
-        """The curve itself at each group and processor count, without what a new run scatters.
+        """The curve at each group and processor count, without the scatter of a new run.
 
-        A group of one size is answered there, by its median; elsewhere by the average, as any other.
+        A group of one size has its median there; on other counts it has the model average, as other groups have.
         """
         is_alone = (np.diff(self.sizes.offsets) == 1)[group]
         first = self.sizes.offsets[group]
@@ -77,7 +77,7 @@ class Seen:
 
 
 def _series(chosen: Curves, observations: pa.Table) -> tuple[Ints, pa.Table]:
-    """Offsets per group of `chosen`, and its observations that count, by rising procs."""
+    """Offsets per group of `chosen`, and its observations with a positive weight, by rising procs."""
     counts = pc.and_(
         pc.is_valid(observations.column("runtime_s_median")),
         pc.fill_null(pc.not_equal(observations.column("fit_weight"), 0.0), True),
@@ -96,7 +96,7 @@ def _run_sd(offsets: Ints, n_runs: Floats, core_log_sd: Floats, settings: Predic
     run_sd = run_log_sd(freedom, core_log_sd, log_wide_sd(freedom, core_log_sd, settings.run_log_sd))
     if has_noise(freedom, core_log_sd):
         return run_sd
-    # One size without repeats says nothing of its own spread, and here no other group does.
+    # Neither one size without repeats nor any other group of this log shows the spread of runs.
     return np.where((freedom == 0) & (np.diff(offsets) == 1), settings.default_log_sd, run_sd)
 
 

@@ -1,16 +1,16 @@
-"""Bursts and sessions: runs of one submitter's submits without a long gap (Zilber, Amit & Talby 2005), as they grow."""
+"""Bursts and sessions: sequences of one submitter's jobs without a long gap (Zilber, Amit & Talby 2005)."""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.estimate.compiled import entry_kernel
+from pipeline.estimate.interpretable import entry_kernel
 from pipeline.estimate.submits import Jobs
 
 
-class Sittings(NamedTuple):
-    """Per submitter the last submit: its time, request and processors, the numbers of its burst and session."""
+class LastSubmits(NamedTuple):
+    """Per submitter the last submit: time, requested runtime, processors, numbers of burst and session, burst size."""
 
     submit_s: Floats
     requested_s: Floats
@@ -20,26 +20,29 @@ class Sittings(NamedTuple):
     session: Ints
 
 
-def no_sittings() -> Sittings:
-    """Nothing submitted yet: the blank row alone."""
+def no_submits() -> LastSubmits:
+    """The state before the first submit: only the blank row."""
     unknown, none = np.full(1, np.nan), np.full(1, -1, np.int64)
-    return Sittings(unknown, unknown.copy(), unknown.copy(), none, np.zeros(1, np.int64), none.copy())
+    return LastSubmits(unknown, unknown.copy(), unknown.copy(), none, np.zeros(1, np.int64), none.copy())
 
 
-def with_sittings(jobs: Jobs, held: Sittings, n_before: int, gaps_s: tuple[float, float], *, registers: bool) -> Jobs:
-    """The jobs with burst, place and session set; runs are numbered by their first job, `n_before` the first one.
+def with_sessions(
+    jobs: Jobs, held: LastSubmits, n_before: int, gaps_s: tuple[float, float], *, registers: bool
+) -> Jobs:
+    """The jobs with burst, place in the burst, and session.
 
-    `gaps_s`: the longest gap within a burst and within a session. `registers`: the submits become part of `held`.
+    A burst or session has the number of its first job; the first of `jobs` has number `n_before`. `gaps_s` are the
+    longest gaps within a burst and within a session. With `registers` the submits are written to `held`.
     """
     n = len(jobs.who)
     burst, place, session = np.full(n, -1, np.int64), np.zeros(n), np.full(n, -1, np.int64)
-    _sit(jobs, held, n_before, gaps_s, registers, burst, place, session)
+    _assign_sessions(jobs, held, n_before, gaps_s, registers, burst, place, session)
     return jobs._replace(burst=burst, place=np.log1p(place), session=session)
 
 
 @entry_kernel
-def _sit(
-    jobs: Jobs, held: Sittings, n_before: int, gaps_s: tuple[float, float], registers: bool,
+def _assign_sessions(
+    jobs: Jobs, held: LastSubmits, n_before: int, gaps_s: tuple[float, float], registers: bool,
     burst: Ints, place: Floats, session: Ints,
 ) -> None:  # fmt: skip
     for job in range(len(jobs.who)):

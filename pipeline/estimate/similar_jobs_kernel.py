@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.estimate.compiled import entry_kernel, kernel
+from pipeline.estimate.interpretable import entry_kernel, kernel
 from pipeline.estimate.submits import Events, Jobs
 
 N_ENDED, N_RUNNING, N_ASKED, N_ANY = 48, 24, 32, 64

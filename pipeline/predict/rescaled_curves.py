@@ -1,14 +1,13 @@
-"""Curves a larger or smaller problem of one application may have, made from the series of a base size.
+"""Candidate curves of another problem size of one application, made by rescaling the series of a base size.
 
-A base's runtime is taken apart into work shared by n processors and the rest: T_b(n)/T_b(n_1) = 1/x + h(x), x = n/n_1
-with n_1 its smallest size. Another problem size then takes, up to a factor of its own,
+The base's runtime is the sum of work shared by n processors and overhead: T_b(n)/T_b(n_1) = 1/x + h(x), x = n/n_1, with
+n_1 its smallest size. Another problem size then takes, up to a constant factor,
 
     1/x + theta h(x) max(x/x_1, 1)^-c
 
-theta = 1, c = 0 is a common shape. Where all overhead grows as the power b of the serial time and the work as the
-serial time, theta = rho^(b - 1), rho being the ratio of serial times: average parallelism then grows as rho^(1 - b).
-c > 0 says that overhead falls faster with n (messages shrink as a larger problem is cut up); x_1 is the largest size of
-the target.
+theta = 1, c = 0 is the base's own shape. If overhead grows as the power b of the serial time, theta = rho^(b - 1) with
+rho the ratio of serial times; average parallelism then grows as rho^(1 - b). With c > 0 overhead falls faster with n,
+because messages shrink as the problem is divided. x_1 is the largest size of the target.
 """
 
 from dataclasses import dataclass
@@ -32,14 +31,14 @@ LEAST_THETA_SD = 0.4
 """Prior standard deviation of log theta even where the serial times agree: sizes differ in steps, too (log)."""
 
 COMMON = 0.2
-"""Prior share of the base's own shape, unmoved: what two sizes are shrunk towards as far as they agree."""
+"""Prior weight of the base's own shape, not rescaled."""
 
 LEAST_PARALLEL = 0.3
-"""Faster than linear by more than a factor of three, no curve is believed to be."""
+"""A curve is at most 1 / 0.3 times as fast as linear speed-up allows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class RescaledCurves:
     """g curves at m sizes: log runtime up to a scale, float64[g, m]; log prior, float64[g]; their theta, float64[g]."""
 
     log_shape: Floats
@@ -48,9 +47,9 @@ class Moved:
 
 
 def base_log_runtime(base_procs: Floats, base_s: Floats, procs: Floats, log_sd: float) -> Floats:
-    """log T of the base at any sizes: as measured, straight in logs between, beyond by an average of shapes.
+    """log T of the base on `procs`: interpolated in logs between its sizes, beyond the largest by an average of shapes.
 
-    Below its smallest size it scales linearly.
+    Below its smallest size the base scales linearly.
     """
     x = base_procs / base_procs[0]
     beyond = np.maximum(procs / base_procs[0], x[-1])
@@ -66,20 +65,22 @@ def base_log_runtime(base_procs: Floats, base_s: Floats, procs: Floats, log_sd: 
     return found
 
 
-def moved_curves(base_procs: Floats, base_s: Floats, procs: Floats, seen: int, log_rho: float, log_sd: float) -> Moved:
-    """The curves at `procs`, of which the first `seen` are where the target ran; rho is target over base."""
+def rescaled_curves(
+    base_procs: Floats, base_s: Floats, procs: Floats, n_target: int, log_rho: float, log_sd: float
+) -> RescaledCurves:
+    """The curves at `procs`; the target ran on the first `n_target` of these. rho is target over base."""
     x = procs / base_procs[0]
     rest = np.exp(base_log_runtime(base_procs, base_s, procs, log_sd) - np.log(base_s[0])) - 1 / x
     log_theta = np.linspace(LEAST_LOG_THETA, MOST_LOG_THETA, N_THETA)
     log_prior = -0.5 * ((log_theta - (POWER - 1) * log_rho) / np.hypot(POWER_SD * log_rho, LEAST_THETA_SD)) ** 2
     falls = np.array(FALLS)
-    beyond = np.maximum(x / x[:seen].max(), 1.0)
+    beyond = np.maximum(x / x[:n_target].max(), 1.0)
     overhead = np.exp(log_theta)[None, :, None] * rest * beyond ** -falls[:, None, None]
     curves = np.log(np.maximum(1 / x + overhead, LEAST_PARALLEL / x)).reshape(-1, len(x))
     prior = (-0.5 * ((falls - FALL) / FALL_SD) ** 2)[:, None] + log_prior
     flat = prior.ravel() - np.logaddexp.reduce(prior.ravel()) + np.log(1 - COMMON)
     common = np.log(1 / x + rest)[None, :]
-    return Moved(
+    return RescaledCurves(
         np.vstack([common, curves]), np.append(np.log(COMMON), flat), np.append(0.0, np.tile(log_theta, len(falls)))
     )
 
@@ -93,7 +94,7 @@ def misfit(log_shape: Floats, log_t: Floats) -> tuple[Floats, Floats]:
 
 
 FREEDOM = 3
-"""Degrees of freedom the noise given is worth (the prototype's nu0)."""
+"""Prior degrees of freedom of the given noise (the prototype's nu0)."""
 
 
 def weights(log_prior: Floats, log_shape: Floats, log_t: Floats, log_sd: float) -> Floats:

@@ -1,4 +1,4 @@
-"""Runtimes of all remembered jobs, weighted by how alike and how recent these are, running ones as lower bounds."""
+"""Quantiles of remembered runtimes, weighted by similarity and recency; running jobs count as lower bounds."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
-from pipeline.estimate.alike_kernel import N_ANY, N_ASKED, N_ENDED, N_RUNNING, Memory, Sample, Weights, weigh
 from pipeline.estimate.keys import grown
+from pipeline.estimate.similar_jobs_kernel import N_ANY, N_ASKED, N_ENDED, N_RUNNING, Memory, Sample, Weights, weigh
 from pipeline.estimate.submits import Events, Jobs
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ DAY_S = 86_400.0
 LIKENESSES = ("other_request", "other_procs", "other_application", "other_group", "other_queue", "in_session")
 
 
-def alike_at(
+def similar_jobs_quantiles(
     jobs: Jobs, past: Jobs, events: Events, settings: ForecastSettings, memory: Memory, shares: Floats
 ) -> Floats:
-    """(jobs, shares + 1): quantiles at ascending shares, s, at most the request; the weight of the own ended jobs.
+    """(jobs, shares + 1): quantiles at ascending shares, s, at most the request; the weight of the user's ended jobs.
 
-    `memory` changes with the events.
+    `memory` is updated with the events.
     """
     capacity = N_ENDED + N_RUNNING + max(N_ANY, N_ASKED)
     sample = Sample(
@@ -35,7 +35,7 @@ def alike_at(
 
 
 def no_memory() -> Memory:
-    """Nothing remembered yet: the blank keys alone, and the ring of all jobs."""
+    """An empty memory: only the blank keys, and the ring of all jobs."""
 
     def ring(size: int) -> tuple[Ints, Ints]:
         return np.full((1, size), -1, np.int64), np.zeros(1, np.int64)
