@@ -65,7 +65,7 @@ def predict(asked: Asked, settings: AdeptSettings | None = None) -> Floats:
 def fit_adept(law: str, batch: SeriesBatch, settings: AdeptSettings) -> BatchFit:
     """One mode fitted to every series as for a target at its largest size, where every extrapolation starts.
 
-    As fitters.FITTERS, but the parameters are those of ADEPT's instance; no_instance where its search ends without
+    As fit_law, but the parameters are those of ADEPT's instance; no_instance where its search ends without
     one. Where every size lies on the slope, the range of A is that of the curves that agree on the sizes observed.
     """
     ends = np.maximum(batch.offsets[1:] - 1, 0)

@@ -1,4 +1,4 @@
-"""What a law declares: formula, parameters, solver, part in the model average, paper. One file of `forms` holds it all."""
+"""What a law declares: formula, parameters, solver, part in the model average, paper. See `forms`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -15,6 +15,7 @@ STEPS_PER_OCTAVE = 16
 LEAST_LOG2, MOST_LOG2 = -20, 30
 """What the table spans; beyond it the last slope goes on."""
 
+
 @dataclass(frozen=True, slots=True)
 class ShapeGrid:
     """`log_shape[row, shape]` of T(x) up to its scale, x = procs over the smallest; `prior` per shape sums to 1.
@@ -33,7 +34,7 @@ class ShapeGrid:
 
 
 def shape_grid() -> ShapeGrid:
-    """Every averaged law's shapes, by the laws' prior weights; within a law all parameters of its grid weigh the same."""
+    """Every averaged law's shapes, by prior weight; within a law all points of its grid weigh the same."""
     return _tabulated(tuple(AVERAGED))
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipeline.core.settings import FitSettings
-from pipeline.fit.fitters import FITTERS
+from pipeline.fit.fitters import fit_law
 from pipeline.fit.series import SeriesBatch
 from pipeline.laws import LAWS
 
@@ -165,7 +165,7 @@ def test_a_curve_gives_back_its_parameters(law):
         p = {"t1_s": rng.uniform(1, 1e5), "avg_parallelism": A, "sigma": sigma, "serial_fraction": 1 / A}
         p |= {"exponent": rng.uniform(0.1, 0.9), "overhead_s": p["t1_s"] * 10 ** rng.uniform(-5, -2)}
         t = np.broadcast_to(LAWS[law].runtime_s(p, n), n.shape).copy()
-        fit = FITTERS[law](SeriesBatch(np.array([0, n.size]), n, t, np.ones(n.size)))
+        fit = fit_law(law, SeriesBatch(np.array([0, n.size]), n, t, np.ones(n.size)))
         fitted = fit.parameters
         for name in READ[law].split():
             np.testing.assert_allclose(fitted[name][0], p[name], rtol=TOLERANCE.get(law, 1e-7), err_msg=name)

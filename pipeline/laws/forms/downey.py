@@ -69,7 +69,7 @@ def both(parameters: Parameters, n: Floats) -> Floats:
 
 
 def averaged(parameters: Parameters, n: Floats) -> Floats:
-    """The same for finite sigma. The share is rounded otherwise than in `high`, which keeps predictions to the digit."""
+    """The same for finite sigma; its other rounding of the share keeps the last digits of published predictions."""
 
     def high_of(own: Parameters, sizes: Floats) -> Floats:
         A, sigma = own["avg_parallelism"], own["sigma"]
