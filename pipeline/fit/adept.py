@@ -16,8 +16,8 @@ from pipeline.core.arrays import Floats, Ints
 from pipeline.core.asked import Asked
 from pipeline.fit.envelope import BOTH, HIGH, LOW
 from pipeline.fit.passes import AVG, HIGH_MODE, SIGMA, TAU, search_batch
-from pipeline.fit.readout import A_, A_HI, A_LO, APART, OK, T1, TAIL_UNIDENTIFIED, TINF, WSSRE
-from pipeline.fit.readout import SIGMA as SIGMA_
+from pipeline.fit.result_rows import A_, A_HI, A_LO, APART, OK, T1, TAIL_UNIDENTIFIED, TINF, WSSRE
+from pipeline.fit.result_rows import SIGMA as SIGMA_
 from pipeline.fit.results import BatchFit, batch_fit, empty_out
 from pipeline.fit.series import SeriesBatch
 from pipeline.laws import LAWS

@@ -11,7 +11,7 @@ from pipeline.core.compiled import entry_kernel, kernel
 from pipeline.fit.high import search_high
 from pipeline.fit.linear import fit_amdahl, fit_constant
 from pipeline.fit.low import search_low
-from pipeline.fit.readout import BAD_VALUES, OK, TOO_FEW_POINTS, WSSRE, read_high, read_low
+from pipeline.fit.result_rows import BAD_VALUES, OK, TOO_FEW_POINTS, WSSRE, read_high, read_low
 from pipeline.fit.sums import Workspace, are_usable, longest_series, prepare, workspace
 
 Codes = npt.NDArray[np.int8]

@@ -9,7 +9,7 @@ import numpy as np
 from pipeline.core.arrays import Bools, Floats
 from pipeline.core.status import STATUS_CODE, FitStatus
 from pipeline.fit.exact import CONSTANT, exact_batch
-from pipeline.fit.readout import OK
+from pipeline.fit.result_rows import OK
 from pipeline.fit.results import OUT_COLUMNS, BatchFit, batch_fit, empty_out
 from pipeline.fit.series import SeriesBatch
 from pipeline.laws.law import Law, Parameter

@@ -10,7 +10,7 @@ from pipeline.core.arrays import Floats, Ints
 from pipeline.core.compiled import entry_kernel, kernel
 from pipeline.fit.envelope import A_FROM, A_TO, BOTH, HIGH, LOW, contains, derive, most_boxes
 from pipeline.fit.exact import Codes, refusal
-from pipeline.fit.readout import NO_INSTANCE, OK
+from pipeline.fit.result_rows import NO_INSTANCE, OK
 
 N_FIRST = 100_000
 """Values of A that the first pass tries where the scale is pinned."""
