@@ -1,7 +1,7 @@
 """ADEPT as A. Deshmeh's thesis has it (University of Windsor 2013, chapter 3 and Appendix A), to reproduce and compare.
 
 Per target: weights by distance to it, the envelope of what the observations allow (envelope.py), the pass through the
-fixed point and the one around its best instance (passes.py). The thesis's runtimes come in units of tau; with the
+fixed point and the one around its best instance (adept_search.py). The thesis's runtimes come in units of tau; with the
 scale free, which is ours, the envelope is derived for a ladder of scales, and every instance of the second pass takes
 the scale that suits it best. Faster and never above: the exact fit (exact.py).
 """
@@ -14,8 +14,8 @@ import numpy.typing as npt
 from pipeline.core.adept_settings import AdeptSettings
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.asked import Asked
+from pipeline.fit.adept_search import AVG, HIGH_MODE, SIGMA, TAU, search_batch
 from pipeline.fit.envelope import BOTH, HIGH, LOW
-from pipeline.fit.passes import AVG, HIGH_MODE, SIGMA, TAU, search_batch
 from pipeline.fit.result_rows import A_, A_HI, A_LO, APART, OK, T1, TAIL_UNIDENTIFIED, TINF, WSSRE
 from pipeline.fit.result_rows import SIGMA as SIGMA_
 from pipeline.fit.results import BatchFit, batch_fit, empty_out
