@@ -17,7 +17,7 @@ from pipeline.core.proc_classes import class_names, in_class
 from pipeline.core.report import Report, Tally
 from pipeline.core.screen_settings import PatternSettings
 from pipeline.core.tables import PATTERNS
-from pipeline.fit.levels import STEPWISE
+from pipeline.fit.pattern_levels import STEPWISE
 from pipeline.fit.pattern_words import pattern_words
 from pipeline.fit.points import FREEDOM_WITH_REPEATS, Points
 from pipeline.laws.evidence import Departures, departures
