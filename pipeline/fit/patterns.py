@@ -19,7 +19,7 @@ from pipeline.core.screen_settings import PatternSettings
 from pipeline.core.tables import PATTERNS
 from pipeline.fit.pattern_levels import STEPWISE
 from pipeline.fit.pattern_words import pattern_words
-from pipeline.fit.points import FREEDOM_WITH_REPEATS, Points
+from pipeline.fit.screened_points import FREEDOM_WITH_REPEATS, Points
 from pipeline.laws.evidence import Departures, departures
 
 DECLINING = "declining"
