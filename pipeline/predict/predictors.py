@@ -1,4 +1,4 @@
-"""Predictors that read a series themselves, by name; a fit's curves are in pipeline.fit.predictors. One line each."""
+"""Predictors that read a series themselves, by name; a fit's curves are in pipeline.fit.law_predictors. One line each."""
 
 import numpy as np
 

@@ -11,7 +11,7 @@ from pipeline.core.tables import OBSERVATIONS
 from pipeline.fit import adept, envelope, fit, passes
 from pipeline.fit.envelope import A_FROM, A_TO, BOTH, HIGH, IS_HIGH, LOW, SIGMA_FROM, SIGMA_TO
 from pipeline.fit.fitters import fit_law
-from pipeline.fit.predictors import PREDICTORS
+from pipeline.fit.law_predictors import PREDICTORS
 from pipeline.fit.series import SeriesBatch
 from pipeline.laws import LAWS
 
