@@ -9,7 +9,7 @@ import numpy as np
 from pipeline.core.arrays import Floats
 from pipeline.core.asked import Asked
 from pipeline.core.screen_settings import AcrossSettings
-from pipeline.predict.predictors import PREDICTORS
+from pipeline.predict.average_predictors import PREDICTORS
 
 LARGER = 2.0
 """A base that takes longer by this many times what a runtime is off its curve is a larger problem."""
