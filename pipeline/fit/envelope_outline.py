@@ -12,7 +12,7 @@ import numpy as np
 from pipeline.core.adept_settings import AdeptSettings
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.compiled import entry_kernel, kernel
-from pipeline.fit.adept_search import downey
+from pipeline.fit.downey_kernels import downey
 from pipeline.fit.envelope import A_FROM, A_TO, BOTH, IS_HIGH, SIGMA_FROM, SIGMA_TO, derive, most_boxes
 
 MIN_POINTS = 3

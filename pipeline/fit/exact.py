@@ -1,6 +1,6 @@
 """Exact least relative squares of every law over a whole batch (exact-fit.md): one series and many take the same path.
 
-The entry point fills one row of results.OUT_COLUMNS and one status code per series.
+The entry points fill one row of results.OUT_COLUMNS and one status code per series.
 """
 
 import numpy as np
@@ -12,12 +12,9 @@ from pipeline.fit.closed_forms import fit_amdahl, fit_constant
 from pipeline.fit.downey_high_search import search_high
 from pipeline.fit.downey_low_search import search_low
 from pipeline.fit.result_rows import BAD_VALUES, OK, TOO_FEW_POINTS, WSSRE, read_high, read_low
-from pipeline.fit.sums import Workspace, are_usable, longest_series, prepare, workspace
+from pipeline.fit.sums import are_usable, longest_series, prepare, workspace
 
 Codes = npt.NDArray[np.int8]
-
-CONSTANT, AMDAHL, DOWNEY_LOW, DOWNEY_HIGH = range(4)
-N_PARAMETERS = (1, 2, 3, 3)
 
 
 @kernel
@@ -37,28 +34,53 @@ def checked(row: Floats, status: int) -> int:
     return BAD_VALUES
 
 
-@kernel
-def _fitted(form: int, m: int, work: Workspace, scale: float, row: Floats) -> int:
-    if form == CONSTANT:
-        return fit_constant(m, work, scale, row)
-    if form == AMDAHL:
-        return fit_amdahl(m, work, scale, row)
-    if form == DOWNEY_LOW:
-        search_low(m, work)
-        return read_low(m, work, scale, row)
-    search_high(m, work)
-    return read_high(m, work, scale, row)
-
-
 @entry_kernel
-def exact_batch(
-    offsets: Ints, procs: Floats, runtime_s: Floats, weights: Floats, out: Floats, codes: Codes, form: int
-) -> None:
-    """The constant, Amdahl's law or one of Downey's modes, by `form`."""
+def constant_batch(offsets: Ints, procs: Floats, runtime_s: Floats, weights: Floats, out: Floats, codes: Codes) -> None:
+    """Constant runtime, 1 parameter."""
     work = workspace(longest_series(offsets))
     for i in range(len(offsets) - 1):
         part = slice(offsets[i], offsets[i + 1])
         n, t, w = procs[part], runtime_s[part], weights[part]
-        codes[i] = refusal(n, t, w, N_PARAMETERS[form])
+        codes[i] = refusal(n, t, w, 1)
         if codes[i] == OK:
-            codes[i] = checked(out[i], _fitted(form, len(n), work, prepare(n, t, w, work), out[i]))
+            codes[i] = checked(out[i], fit_constant(len(n), work, prepare(n, t, w, work), out[i]))
+
+
+@entry_kernel
+def amdahl_batch(offsets: Ints, procs: Floats, runtime_s: Floats, weights: Floats, out: Floats, codes: Codes) -> None:
+    """Amdahl's law, 2 parameters."""
+    work = workspace(longest_series(offsets))
+    for i in range(len(offsets) - 1):
+        part = slice(offsets[i], offsets[i + 1])
+        n, t, w = procs[part], runtime_s[part], weights[part]
+        codes[i] = refusal(n, t, w, 2)
+        if codes[i] == OK:
+            codes[i] = checked(out[i], fit_amdahl(len(n), work, prepare(n, t, w, work), out[i]))
+
+
+@entry_kernel
+def low_batch(offsets: Ints, procs: Floats, runtime_s: Floats, weights: Floats, out: Floats, codes: Codes) -> None:
+    """Downey's law, low variance, 3 parameters."""
+    work = workspace(longest_series(offsets))
+    for i in range(len(offsets) - 1):
+        part = slice(offsets[i], offsets[i + 1])
+        n, t, w = procs[part], runtime_s[part], weights[part]
+        codes[i] = refusal(n, t, w, 3)
+        if codes[i] == OK:
+            scale = prepare(n, t, w, work)
+            search_low(len(n), work)
+            codes[i] = checked(out[i], read_low(len(n), work, scale, out[i]))
+
+
+@entry_kernel
+def high_batch(offsets: Ints, procs: Floats, runtime_s: Floats, weights: Floats, out: Floats, codes: Codes) -> None:
+    """Downey's law, high variance, 3 parameters."""
+    work = workspace(longest_series(offsets))
+    for i in range(len(offsets) - 1):
+        part = slice(offsets[i], offsets[i + 1])
+        n, t, w = procs[part], runtime_s[part], weights[part]
+        codes[i] = refusal(n, t, w, 3)
+        if codes[i] == OK:
+            scale = prepare(n, t, w, work)
+            search_high(len(n), work)
+            codes[i] = checked(out[i], read_high(len(n), work, scale, out[i]))

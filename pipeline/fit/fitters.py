@@ -1,24 +1,25 @@
 """A law fitted to a batch of series, by the solver that the law declares."""
 
+from typing import Any
 
-from pipeline.fit import exact, oneshape, overhead
+from pipeline.fit import exact, one_shape_search, overhead
 from pipeline.fit.generic import fit_generic
 from pipeline.fit.results import BatchFit, batch_fit, empty_out
 from pipeline.fit.series import SeriesBatch
 from pipeline.laws import LAWS
 from pipeline.laws.law import Solver
 
-_KERNELS = {
-    Solver.CONSTANT: (exact.exact_batch, exact.CONSTANT),
-    Solver.AMDAHL: (exact.exact_batch, exact.AMDAHL),
-    Solver.DOWNEY_LOW: (exact.exact_batch, exact.DOWNEY_LOW),
-    Solver.DOWNEY_HIGH: (exact.exact_batch, exact.DOWNEY_HIGH),
+_KERNELS: dict[Solver, tuple[Any, ...]] = {
+    Solver.CONSTANT: (exact.constant_batch,),
+    Solver.AMDAHL: (exact.amdahl_batch,),
+    Solver.DOWNEY_LOW: (exact.low_batch,),
+    Solver.DOWNEY_HIGH: (exact.high_batch,),
     Solver.AMDAHL_LINEAR: (overhead.amdahl_overhead_batch, overhead.LINEAR),
     Solver.AMDAHL_LOG: (overhead.amdahl_overhead_batch, overhead.LOGARITHMIC),
     Solver.DOWNEY_LINEAR: (overhead.downey_overhead_batch, overhead.LINEAR),
     Solver.DOWNEY_LOG: (overhead.downey_overhead_batch, overhead.LOGARITHMIC),
-    Solver.GEOMETRIC: (oneshape.one_shape_batch, oneshape.GEOMETRIC),
-    Solver.POWER: (oneshape.one_shape_batch, oneshape.POWER),
+    Solver.GEOMETRIC: (one_shape_search.one_shape_batch, one_shape_search.GEOMETRIC),
+    Solver.POWER: (one_shape_search.one_shape_batch, one_shape_search.POWER),
 }
 
 
@@ -27,7 +28,7 @@ def fit_law(name: str, batch: SeriesBatch) -> BatchFit:
     law = LAWS[name]
     if law.solver is None or law.solver == Solver.GENERIC:
         return fit_generic(law, batch)
-    fill, form = _KERNELS[law.solver]
+    fill, *form = _KERNELS[law.solver]
     out, status = empty_out(batch.n_series)
-    fill(batch.offsets, batch.procs, batch.runtime_s, batch.weights, out, status, form)
+    fill(batch.offsets, batch.procs, batch.runtime_s, batch.weights, out, status, *form)
     return batch_fit(out, status)

@@ -8,7 +8,7 @@ import numpy as np
 
 from pipeline.core.arrays import Bools, Floats
 from pipeline.core.status import STATUS_CODE, FitStatus
-from pipeline.fit.exact import CONSTANT, exact_batch
+from pipeline.fit.exact import constant_batch
 from pipeline.fit.result_rows import OK
 from pipeline.fit.results import OUT_COLUMNS, BatchFit, batch_fit, empty_out
 from pipeline.fit.series import SeriesBatch
@@ -28,7 +28,7 @@ def fit_generic(law: Law, batch: SeriesBatch) -> BatchFit:
     """The weighted relative least squares of every series; at_bound where a parameter is on a bound."""
     out, status = empty_out(batch.n_series)
     # The constant's fit says which series hold values that nothing can be fitted to.
-    exact_batch(batch.offsets, batch.procs, batch.runtime_s, batch.weights, out, status, CONSTANT)
+    constant_batch(batch.offsets, batch.procs, batch.runtime_s, batch.weights, out, status)
     out[:] = np.nan
     status[(status == OK) & (batch.n_points < law.n_parameters)] = STATUS_CODE[FitStatus.TOO_FEW_POINTS]
     for i in np.flatnonzero(status == OK):

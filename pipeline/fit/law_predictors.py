@@ -31,9 +31,8 @@ def _batch(asked: Asked) -> SeriesBatch:
 
 
 def _followed(law: str, fitted: BatchFit, series: Ints, procs: Floats) -> Floats:
-    given = {name: values[series] for name, values in fitted.parameters.items()}
     with np.errstate(divide="ignore", invalid="ignore"):
-        return LAWS[law].runtime_s(given, procs)
+        return LAWS[law].runtime_s(fitted.parameters_of(series), procs)
 
 
 PREDICTORS: dict[str, Predictor] = {

@@ -58,8 +58,7 @@ def misfit(law: str, fitted: BatchFit, batch: SeriesBatch, loss: Loss) -> Floats
 def curve_s(law: str, fitted: BatchFit, batch: SeriesBatch) -> Floats:
     """Each series' fitted runtime at its own sizes (s)."""
     rows = np.repeat(np.arange(batch.n_series), batch.n_points)
-    given = {name: values[rows] for name, values in fitted.parameters.items()}
-    return LAWS[law].runtime_s(given, np.maximum(batch.procs, 1.0))
+    return LAWS[law].runtime_s(fitted.parameters_of(rows), np.maximum(batch.procs, 1.0))
 
 
 def _log_to_relative(ratio: Floats) -> Floats:

@@ -8,7 +8,7 @@ from pipeline.core.adept_settings import AdeptSettings
 from pipeline.core.asked import Asked
 from pipeline.core.settings import FitSettings
 from pipeline.core.tables import OBSERVATIONS
-from pipeline.fit import adept, envelope, fit, passes
+from pipeline.fit import adept, adept_search, envelope, fit
 from pipeline.fit.envelope import A_FROM, A_TO, BOTH, HIGH, IS_HIGH, LOW, SIGMA_FROM, SIGMA_TO
 from pipeline.fit.fitters import fit_law
 from pipeline.fit.law_predictors import PREDICTORS
@@ -25,7 +25,7 @@ def derive(n, t, delta, modes, boxes):
 
 @njit
 def weights(n, given, target, q, w):
-    passes.fill_weights(n, given, target, q, w)
+    adept_search.fill_weights(n, given, target, q, w)
 
 
 def curve(law, n, A, sigma):
