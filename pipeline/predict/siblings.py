@@ -11,7 +11,7 @@ import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.predict.bma_grid import shape_grid
-from pipeline.predict.bma_kernel import tell
+from pipeline.predict.bma_kernel import add_posteriors
 from pipeline.predict.sizes import FREEDOM, Sizes
 
 WORTH = 0.1
@@ -41,7 +41,7 @@ class Kin:
         n_applications = int(application.max(initial=-1)) + 1
         told = np.zeros((n_applications, shape_grid().prior.size))
         tells = (application >= 0) & (np.diff(sizes.offsets) >= LEAST_SIZES)
-        tell(sizes.columns(), shape_grid().shapes(), application, tells, FREEDOM, told)
+        add_posteriors(sizes.columns(), shape_grid().shapes(), application, tells, FREEDOM, told)
         return cls(application, tells, told, np.bincount(application[tells], minlength=n_applications).astype(float))
 
     @classmethod
