@@ -24,7 +24,7 @@ from scipy.optimize import OptimizeWarning, curve_fit  # noqa: E402
 
 from pipeline.core.adept_settings import AdeptSettings  # noqa: E402
 from pipeline.fit.adept import find  # noqa: E402
-from pipeline.fit.fitters import FITTERS  # noqa: E402
+from pipeline.fit.fitters import fit_law  # noqa: E402
 from pipeline.fit.series import SeriesBatch  # noqa: E402
 from pipeline.laws import LAWS  # noqa: E402
 
@@ -103,12 +103,12 @@ def measured(n_series: int) -> dict[str, float]:
     """Every figure of the benchmark by name."""
     batch, warm, few = made_series(n_series, 1), made_series(10, 2), made_series(N_CURVE_FIT, 1)
     figures = {"n_series": float(n_series)}
-    figures["compile_or_load_s"] = _seconds(lambda: [FITTERS[law](warm) for law in MODES])
-    for law in FITTERS:
+    figures["compile_or_load_s"] = _seconds(lambda: [fit_law(law, warm) for law in MODES])
+    for law in LAWS:
         some = made_series(N_CURVE_FIT, 1) if law in SEARCHED else batch
-        FITTERS[law](warm)
-        figures[f"{law}_series_per_s"] = some.n_series / best_seconds(lambda law=law, some=some: FITTERS[law](some))
-    figures["both_series_per_s"] = n_series / best_seconds(lambda: [FITTERS[law](batch) for law in MODES])
+        fit_law(law, warm)
+        figures[f"{law}_series_per_s"] = some.n_series / best_seconds(lambda law=law, some=some: fit_law(law, some))
+    figures["both_series_per_s"] = n_series / best_seconds(lambda: [fit_law(law, batch) for law in MODES])
     figures |= adept_seconds()
     warnings.simplefilter("ignore", OptimizeWarning)
     start = time.process_time()
@@ -117,7 +117,7 @@ def measured(n_series: int) -> dict[str, float]:
     figures["times_faster_than_curve_fit"] = figures["both_series_per_s"] / figures["curve_fit_series_per_s"]
     slower = min(figures[f"{law}_series_per_s"] for law in WITH_OVERHEAD)
     figures["with_overhead_times_curve_fit"] = slower / (len(MODES) * figures["curve_fit_series_per_s"])
-    exact = np.column_stack([FITTERS[law](few).wssre for law in MODES])
+    exact = np.column_stack([fit_law(law, few).wssre for law in MODES])
     figures["curve_fit_more_than_1_pct_above_share"] = float((reached > 1.01 * exact + 1e-9).mean())
     figures["curve_fit_below_exact_share"] = float((reached < exact * (1 - 1e-6) - 1e-12).mean())
     return figures

@@ -23,9 +23,9 @@ import pyarrow as pa  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from pipeline.core.proc_classes import in_class  # noqa: E402
 from pipeline.core.screen_settings import AnomalySettings, PatternSettings  # noqa: E402
 from pipeline.fit import find_patterns, screen  # noqa: E402
-from pipeline.fit.classes import in_class  # noqa: E402
 from tests.simulation.series import as_observations, clean_series  # noqa: E402
 
 NODE_PROCS = 24

@@ -23,7 +23,7 @@ from pipeline.core.evaluate_settings import ScalingSettings
 from pipeline.core.prediction_task import PredictionTask
 from pipeline.core.settings import PredictSettings
 from pipeline.evaluate.scaling import make_splits
-from pipeline.predict.bma_grid import LAW_WEIGHTS, LEAST_LOG2, STEPS_PER_OCTAVE, ShapeGrid, shape_grid
+from pipeline.predict.bma_grid import LEAST_LOG2, STEPS_PER_OCTAVE, ShapeGrid, law_weights, shape_grid
 from pipeline.predict.bma_kernel import JUMP_LEAST_SIZES, JUMP_LOG_SD, JUMP_ODDS
 from pipeline.predict.interval_calibration import OWN_SERIES, calibrated
 from pipeline.predict.noise import log_wide_sd, median_variance, pooled_log_sd, repeats, run_log_sd
@@ -31,6 +31,8 @@ from pipeline.predict.siblings import LEAST_SIZES, SIBLING_WEIGHT
 from pipeline.predict.sizes import FREEDOM, Sizes
 
 SETTINGS = PredictSettings()
+LAW_WEIGHTS = law_weights()
+CHOSEN_WEIGHTS = ("amdahl", "amdahl_log", "growing")
 NEGLIGIBLE_LOG = 9.0
 
 
@@ -138,7 +140,7 @@ def log_medians(of: Problem, constants: Constants) -> Floats:
 
 
 def _prior(grid: ShapeGrid, constants: Constants) -> Floats:
-    weights = {name: getattr(constants, name) / LAW_WEIGHTS[name] for name in LAW_WEIGHTS}
+    weights = {name: getattr(constants, name) / LAW_WEIGHTS[name] for name in CHOSEN_WEIGHTS}
     prior = grid.prior * np.array([weights.get(law, 1.0) for law in grid.families])[grid.family]
     shares: Floats = prior / prior.sum()
     return shares

@@ -9,7 +9,7 @@ Where do I go to ...
     add a log format?                           pipeline/ingest/formats/: one file, one line in registry.py
     add a reason to set jobs aside?             pipeline/core/flags.py, pipeline/clean/: one mask, one line in RULES
     change what "similar" means?                [group] template in the config; pipeline/group/
-    add a scaling law?                          pipeline/laws/: one file, one line in LAWS; its fitter in pipeline/fit/
+    add a scaling law?                          pipeline/laws/forms/: one file
     change an interval?                         pipeline/predict/intervals.py
     find who writes files?                      pipeline/core/store.py (Parquet), pipeline/publish/ (versions, manifest)
     answer for one job?                         pipeline/estimate/walltime.py (flows/services/query/answers.py asks)

@@ -16,6 +16,7 @@ from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.errors import ConfigError
 from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.core.group_settings import GroupSettings
+from pipeline.core.law_names import known_law
 from pipeline.core.screen_settings import AcrossSettings, AnomalySettings, ClassSettings, PatternSettings
 from pipeline.core.section import Section
 from pipeline.core.text import printable
@@ -37,19 +38,7 @@ def _compiles(pattern: str) -> str:
     return pattern
 
 
-LawName = Literal[
-    "constant",
-    "amdahl",
-    "downey_low",
-    "downey_high",
-    "usl",
-    "amdahl_log",
-    "downey_linear",
-    "downey_log",
-    "dowdy",
-    "smirni",
-    "power",
-]
+LawName = Annotated[str, AfterValidator(known_law)]
 
 
 class SiteSettings(Section):

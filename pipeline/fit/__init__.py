@@ -4,7 +4,7 @@ Before it, two screens of the same series: sizes that the others contradict, and
 """
 
 from pipeline.fit.anomalies import screen
-from pipeline.fit.levels import level, unlevel
+from pipeline.fit.pattern_levels import level, unlevel
 from pipeline.fit.patterns import find_patterns
 from pipeline.fit.stage import fit
 

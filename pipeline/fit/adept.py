@@ -1,7 +1,7 @@
 """ADEPT as A. Deshmeh's thesis has it (University of Windsor 2013, chapter 3 and Appendix A), to reproduce and compare.
 
 Per target: weights by distance to it, the envelope of what the observations allow (envelope.py), the pass through the
-fixed point and the one around its best instance (passes.py). The thesis's runtimes come in units of tau; with the
+fixed point and the one around its best instance (adept_search.py). The thesis's runtimes come in units of tau; with the
 scale free, which is ours, the envelope is derived for a ladder of scales, and every instance of the second pass takes
 the scale that suits it best. Faster and never above: the exact fit (exact.py).
 """
@@ -14,10 +14,10 @@ import numpy.typing as npt
 from pipeline.core.adept_settings import AdeptSettings
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.prediction_task import PredictionTask
+from pipeline.fit.adept_search import AVG, HIGH_MODE, SIGMA, TAU, search_batch
 from pipeline.fit.envelope import BOTH, HIGH, LOW
-from pipeline.fit.passes import AVG, HIGH_MODE, SIGMA, TAU, search_batch
-from pipeline.fit.readout import A_, A_HI, A_LO, APART, OK, T1, TAIL_UNIDENTIFIED, TINF, WSSRE
-from pipeline.fit.readout import SIGMA as SIGMA_
+from pipeline.fit.result_rows import A_, A_HI, A_LO, APART, OK, T1, TAIL_UNIDENTIFIED, TINF, WSSRE
+from pipeline.fit.result_rows import SIGMA as SIGMA_
 from pipeline.fit.results import BatchFit, batch_fit, empty_out
 from pipeline.fit.series import SeriesBatch
 from pipeline.laws import LAWS
@@ -65,7 +65,7 @@ def predict(asked: PredictionTask, settings: AdeptSettings | None = None) -> Flo
 def fit_adept(law: str, batch: SeriesBatch, settings: AdeptSettings) -> BatchFit:
     """One mode fitted to every series as for a target at its largest size, where every extrapolation starts.
 
-    As fitters.FITTERS, but the parameters are those of ADEPT's instance; no_instance where its search ends without
+    As fit_law, but the parameters are those of ADEPT's instance; no_instance where its search ends without
     one. Where every size lies on the slope, the range of A is that of the curves that agree on the sizes observed.
     """
     ends = np.maximum(batch.offsets[1:] - 1, 0)

@@ -16,9 +16,9 @@ from pipeline.core.column import CATEGORY
 from pipeline.core.report import Report, Tally
 from pipeline.core.screen_settings import AnomalySettings
 from pipeline.core.tables import OBSERVATIONS
-from pipeline.fit.levels import levels
-from pipeline.fit.points import Points
+from pipeline.fit.pattern_levels import levels
 from pipeline.fit.r_metric import deviation_weights, r_deviation
+from pipeline.fit.screened_points import Points
 from pipeline.laws.evidence import Evidence, held_out
 
 FLAT_ERRORS = 2.0

@@ -12,8 +12,8 @@ import numpy as np
 from pipeline.core.adept_settings import AdeptSettings
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.compiled import entry_kernel, kernel
+from pipeline.fit.downey_kernels import downey
 from pipeline.fit.envelope import A_FROM, A_TO, BOTH, IS_HIGH, SIGMA_FROM, SIGMA_TO, derive, most_boxes
-from pipeline.fit.passes import downey
 
 MIN_POINTS = 3
 """As the search: fewer leave every envelope open."""

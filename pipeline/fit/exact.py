@@ -8,10 +8,10 @@ import numpy.typing as npt
 
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.compiled import entry_kernel, kernel
-from pipeline.fit.high import search_high
-from pipeline.fit.linear import fit_amdahl, fit_constant
-from pipeline.fit.low import search_low
-from pipeline.fit.readout import BAD_VALUES, OK, TOO_FEW_POINTS, WSSRE, read_high, read_low
+from pipeline.fit.closed_forms import fit_amdahl, fit_constant
+from pipeline.fit.downey_high_search import search_high
+from pipeline.fit.downey_low_search import search_low
+from pipeline.fit.result_rows import BAD_VALUES, OK, TOO_FEW_POINTS, WSSRE, read_high, read_low
 from pipeline.fit.sums import are_usable, longest_series, prepare, workspace
 
 Codes = npt.NDArray[np.int8]

@@ -1,36 +1,34 @@
-"""Which function fits which law. A new law's fitter is a line here."""
+"""A law fitted to a batch of series, by the solver that the law declares."""
 
-from collections.abc import Callable
+from typing import Any
 
-from pipeline.fit.exact import amdahl_batch, constant_batch, high_batch, low_batch
-from pipeline.fit.oneshape import GEOMETRIC, POWER, one_shape_batch
-from pipeline.fit.overhead import LINEAR, LOGARITHMIC, amdahl_overhead_batch, downey_overhead_batch
+from pipeline.fit import exact, one_shape_search, overhead
+from pipeline.fit.generic import fit_generic
 from pipeline.fit.results import BatchFit, batch_fit, empty_out
 from pipeline.fit.series import SeriesBatch
+from pipeline.laws import LAWS
+from pipeline.laws.law import Solver
 
-Fitter = Callable[[SeriesBatch], BatchFit]
-
-
-def _fitter(fill: Callable[..., None], *kind: int) -> Fitter:
-    def fit(batch: SeriesBatch) -> BatchFit:
-        """The weighted relative least-squares optimum of every series; NaN and a status where there is none."""
-        out, status = empty_out(batch.n_series)
-        fill(batch.offsets, batch.procs, batch.runtime_s, batch.weights, out, status, *kind)
-        return batch_fit(out, status)
-
-    return fit
-
-
-FITTERS: dict[str, Fitter] = {
-    "constant": _fitter(constant_batch),
-    "amdahl": _fitter(amdahl_batch),
-    "downey_low": _fitter(low_batch),
-    "downey_high": _fitter(high_batch),
-    "usl": _fitter(amdahl_overhead_batch, LINEAR),
-    "amdahl_log": _fitter(amdahl_overhead_batch, LOGARITHMIC),
-    "downey_linear": _fitter(downey_overhead_batch, LINEAR),
-    "downey_log": _fitter(downey_overhead_batch, LOGARITHMIC),
-    "dowdy": _fitter(amdahl_batch),
-    "smirni": _fitter(one_shape_batch, GEOMETRIC),
-    "power": _fitter(one_shape_batch, POWER),
+_KERNELS: dict[Solver, tuple[Any, ...]] = {
+    Solver.CONSTANT: (exact.constant_batch,),
+    Solver.AMDAHL: (exact.amdahl_batch,),
+    Solver.DOWNEY_LOW: (exact.low_batch,),
+    Solver.DOWNEY_HIGH: (exact.high_batch,),
+    Solver.AMDAHL_LINEAR: (overhead.amdahl_overhead_batch, overhead.LINEAR),
+    Solver.AMDAHL_LOG: (overhead.amdahl_overhead_batch, overhead.LOGARITHMIC),
+    Solver.DOWNEY_LINEAR: (overhead.downey_overhead_batch, overhead.LINEAR),
+    Solver.DOWNEY_LOG: (overhead.downey_overhead_batch, overhead.LOGARITHMIC),
+    Solver.GEOMETRIC: (one_shape_search.one_shape_batch, one_shape_search.GEOMETRIC),
+    Solver.POWER: (one_shape_search.one_shape_batch, one_shape_search.POWER),
 }
+
+
+def fit_law(name: str, batch: SeriesBatch) -> BatchFit:
+    """The weighted relative least-squares optimum of every series; NaN and a status where there is none."""
+    law = LAWS[name]
+    if law.solver is None or law.solver == Solver.GENERIC:
+        return fit_generic(law, batch)
+    fill, *form = _KERNELS[law.solver]
+    out, status = empty_out(batch.n_series)
+    fill(batch.offsets, batch.procs, batch.runtime_s, batch.weights, out, status, *form)
+    return batch_fit(out, status)

@@ -12,7 +12,7 @@ import numpy as np
 from pipeline.core.adept_settings import AdeptSettings
 from pipeline.core.arrays import Bools, Floats
 from pipeline.fit.adept import MODES, fit_adept
-from pipeline.fit.fitters import FITTERS
+from pipeline.fit.fitters import fit_law
 from pipeline.fit.results import BatchFit
 from pipeline.fit.series import SeriesBatch
 from pipeline.laws import LAWS
@@ -30,14 +30,14 @@ def fit_batch(law: str, batch: SeriesBatch, loss: Loss, search: AdeptSettings | 
     """
     if search and law in MODES:
         return fit_adept(law, batch, search)
-    best = FITTERS[law](batch)
+    best = fit_law(law, batch)
     if loss == "relative" or not batch.n_series:
         return best
     runtime_s = np.repeat(_geometric_mean_s(batch), batch.n_points)
     least = misfit(law, best, batch, loss)
     for _ in range(ROUNDS):
         reweighted = dataclasses.replace(batch, weights=batch.weights * _log_to_relative(runtime_s / batch.runtime_s))
-        fitted = FITTERS[law](reweighted)
+        fitted = fit_law(law, reweighted)
         reached = misfit(law, fitted, batch, loss)
         best, least = _better(best, fitted, reached < least), np.fmin(reached, least)
         runtime_s = np.sqrt(runtime_s * curve_s(law, fitted, batch))
@@ -58,8 +58,7 @@ def misfit(law: str, fitted: BatchFit, batch: SeriesBatch, loss: Loss) -> Floats
 def curve_s(law: str, fitted: BatchFit, batch: SeriesBatch) -> Floats:
     """Each series' fitted runtime at its own sizes (s)."""
     rows = np.repeat(np.arange(batch.n_series), batch.n_points)
-    given = {name: values[rows] for name, values in fitted.parameters.items()}
-    return LAWS[law].runtime_s(given, np.maximum(batch.procs, 1.0))
+    return LAWS[law].runtime_s(fitted.parameters_of(rows), np.maximum(batch.procs, 1.0))
 
 
 def _log_to_relative(ratio: Floats) -> Floats:

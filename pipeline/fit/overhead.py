@@ -5,9 +5,9 @@ import numpy as np
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.compiled import entry_kernel, kernel
 from pipeline.fit.exact import Codes, checked, refusal
-from pipeline.fit.nonneg import MOST, TARGET, best_support
+from pipeline.fit.nonnegative_squares import MOST, TARGET, best_support
 from pipeline.fit.overhead_search import BEST_A, IS_HIGH, fill_point, left_at, overhead_workspace, search
-from pipeline.fit.readout import A_, AT_BOUND, OK, OVERHEAD, SERIAL, SIGMA, T1, TINF, WSSRE
+from pipeline.fit.result_rows import A_, AT_BOUND, OK, OVERHEAD, SERIAL, SIGMA, T1, TINF, WSSRE
 from pipeline.fit.sums import longest_series
 
 LINEAR, LOGARITHMIC = 0, 1

@@ -16,7 +16,7 @@ import numpy as np
 from pipeline.core.arrays import Floats
 from pipeline.core.compiled import called_kernel, kernel
 from pipeline.fit.bernstein import next_falling_root, to_bernstein
-from pipeline.fit.nonneg import MOST, TARGET, best_support
+from pipeline.fit.nonnegative_squares import MOST, TARGET, best_support
 from pipeline.fit.rational import (
     Gram,
     determinant_along,

@@ -13,13 +13,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipeline.core.arrays import Bools, Floats, Ints
+from pipeline.core.proc_classes import class_names, in_class
 from pipeline.core.report import Report, Tally
 from pipeline.core.screen_settings import PatternSettings
 from pipeline.core.tables import PATTERNS
-from pipeline.fit.classes import class_names, in_class
-from pipeline.fit.levels import STEPWISE
+from pipeline.fit.pattern_levels import STEPWISE
 from pipeline.fit.pattern_words import pattern_words
-from pipeline.fit.points import FREEDOM_WITH_REPEATS, Points
+from pipeline.fit.screened_points import FREEDOM_WITH_REPEATS, Points
 from pipeline.laws.evidence import Departures, departures
 
 DECLINING = "declining"

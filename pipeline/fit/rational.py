@@ -42,7 +42,7 @@ def gram_along(
     prefix: Floats,
     suffix: Floats,
 ) -> Gram:
-    """The Gram terms of (tau, s) on an interval of A from lo to lo + h; middle as low._middle_sums gives it."""
+    """The Gram terms of (tau, s) on an interval of A from lo to lo + h; middle: the sums over piece 2."""
     _, v0, v1, v2, z0, z1 = middle
     xx, xy, yy = prefix[n_sloped, XX], prefix[n_sloped, XY], prefix[n_sloped, YY]
     zx, zy = prefix[n_sloped, ZX], prefix[n_sloped, ZY]

@@ -1,25 +1,16 @@
 """What a fitter gives back: the parameter columns of FITS, one value per series."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.core.arrays import Floats
+from pipeline.core.arrays import Floats, Ints
 from pipeline.core.status import STATUSES, FitStatus
+from pipeline.laws.law import COLUMNS
 
-OUT_COLUMNS = (
-    "t1_s",
-    "tinf_s",
-    "avg_parallelism",
-    "avg_parallelism_lo",
-    "avg_parallelism_hi",
-    "sigma",
-    "serial_fraction",
-    "wssre",
-    "overhead_s",
-    "exponent",
-)
+PARAMETERS = ("t1_s", "tinf_s", *COLUMNS)
+"""Columns of FITS that laws read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +43,14 @@ class BatchFit:
     @property
     def parameters(self) -> dict[str, Floats]:
         """The columns a law reads, by name."""
-        return {
-            "t1_s": self.t1_s,
-            "tinf_s": self.tinf_s,
-            "avg_parallelism": self.avg_parallelism,
-            "sigma": self.sigma,
-            "serial_fraction": self.serial_fraction,
-            "overhead_s": self.overhead_s,
-            "exponent": self.exponent,
-        }
+        return {name: getattr(self, name) for name in PARAMETERS}
+
+    def parameters_of(self, series: Ints) -> dict[str, Floats]:
+        """The same for each of the series named, repeated as asked."""
+        return {name: values[series] for name, values in self.parameters.items()}
+
+
+OUT_COLUMNS = tuple(field.name for field in fields(BatchFit) if field.name != "status")
 
 
 def empty_out(n_series: int) -> tuple[Floats, npt.NDArray[np.int8]]:

@@ -11,7 +11,7 @@ from pipeline.core.report import Fact, Report, Tally
 from pipeline.core.settings import FitSettings
 from pipeline.core.status import STATUSES, FitStatus
 from pipeline.core.tables import FITS
-from pipeline.fit.choice import choose, leave_one_out
+from pipeline.fit.law_choice import choose, leave_one_out
 from pipeline.fit.loss import fit_batch
 from pipeline.fit.results import OUT_COLUMNS, BatchFit
 from pipeline.fit.series import SeriesBatch
@@ -21,9 +21,9 @@ from pipeline.fit.weights import ended_jobs, precision_weights, repeat_spread
 def fit(observations: pa.Table, settings: FitSettings) -> tuple[pa.Table, Report]:
     """FITS in order of group and of the laws in settings; the Report counts groups by the status of their chosen law.
 
-    Sizes are weighted by precision (see weights.py), times fit_weight where OBSERVATIONS calls one odd (see
-    anomalies.py): at 0 it is left out, and counted as a fact. The choice is by leave-one-out (see choice.py). A size
-    without a median is no point of its series: most of its jobs are lower bounds. Without any: too_few_points.
+    Sizes are weighted by precision (weights.py), times fit_weight where OBSERVATIONS calls one odd (anomalies.py):
+    at 0 it is left out, and counted as a fact. The choice is by leave-one-out (law_choice.py). A size without a median
+    is no point of its series: most of its jobs are lower bounds. A series without any is too_few_points.
     """
     codes, ids, observed = _sorted_series(observations.filter(_is_point(observations)))
     offsets = np.flatnonzero(np.diff(codes, prepend=-1, append=len(ids)))

@@ -1,19 +1,43 @@
-"""Laws of scalability: pure maths, T(n; parameters). One law per file; a new law is a new file and a line here."""
+"""Laws of scalability: pure maths, T(n; parameters). A new law is a new file in `forms`; nothing else names it."""
 
-from pipeline.laws.amdahl import AMDAHL
-from pipeline.laws.amdahl_log import AMDAHL_LOG
-from pipeline.laws.constant import CONSTANT
-from pipeline.laws.dowdy import DOWDY
-from pipeline.laws.downey_high import DOWNEY_HIGH
-from pipeline.laws.downey_low import DOWNEY_LOW
-from pipeline.laws.downey_overhead import DOWNEY_LINEAR, DOWNEY_LOG
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+
+from pipeline.laws import forms
 from pipeline.laws.law import Law
-from pipeline.laws.power import POWER
-from pipeline.laws.smirni import SMIRNI
-from pipeline.laws.usl import USL
 
-_BASIC = (CONSTANT, AMDAHL, DOWNEY_LOW, DOWNEY_HIGH)
-_MORE = (USL, AMDAHL_LOG, DOWNEY_LINEAR, DOWNEY_LOG, DOWDY, SMIRNI, POWER)
-LAWS: dict[str, Law] = {law.name: law for law in (*_BASIC, *_MORE)}
+LAWS: dict[str, Law] = {}
+"""The laws that can be fitted, by name, in order of place."""
 
-__all__ = ["LAWS", "Law"]
+AVERAGED: dict[str, Law] = {}
+"""The laws that the model average runs over, by name, in order of their place in its grid."""
+
+
+def register(module: ModuleType) -> None:
+    """Enter every law that a module declares; ValueError where another law has its name."""
+    for law in [value for value in vars(module).values() if isinstance(value, Law)]:
+        if {**AVERAGED, **LAWS}.get(law.name, law) is not law:
+            raise ValueError(f"{module.__name__}: found a second law {law.name}, expected a name of its own")
+        if law.solver:
+            LAWS[law.name] = law
+        if law.averaging:
+            AVERAGED[law.name] = law
+    for laws, place in ((LAWS, _place), (AVERAGED, _place_in_grid)):
+        ordered = sorted(laws.values(), key=place)
+        laws.clear()
+        laws.update((law.name, law) for law in ordered)
+
+
+def _place(law: Law) -> tuple[int, str]:
+    return law.place, law.name
+
+
+def _place_in_grid(law: Law) -> tuple[int, str]:
+    return law.averaging.place if law.averaging else law.place, law.name
+
+
+for _found in iter_modules(forms.__path__, f"{forms.__name__}."):
+    register(import_module(_found.name))
+
+__all__ = ["AVERAGED", "LAWS", "Law", "register"]

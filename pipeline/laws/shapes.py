@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.core.arrays import Floats
-from pipeline.laws import downey
+from pipeline.laws.forms import downey
 
 BEYOND = 16.0
 """The largest A, in multiples of the largest size: its curve is linear to within 6% there."""
@@ -98,7 +98,7 @@ def _runtime(family: _Family, n_shapes: int, x: Floats) -> Floats:
     A = (BEYOND * top) ** u
     # Half of them low variance, half high; the last of these comes close to Amdahl's law.
     sigma = np.where(v < 0.5, 2.0 * v, 0.5 / (1.0 - v)) if family.is_downey else np.full(len(u), np.inf)
-    law = downey.runtime_s({"t1_s": np.ones(1), "avg_parallelism": A, "sigma": sigma}, x)
+    law = downey.both({"t1_s": np.ones(1), "avg_parallelism": A, "sigma": sigma}, x)
     if family.overhead is None:
         return law
     grown = x - 1.0 if family.overhead == "linear" else np.log(x)

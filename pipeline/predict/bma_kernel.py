@@ -1,4 +1,4 @@
-"""The model average of many series, compiled: what each believes of the shapes, and what that predicts."""
+"""The model average of many series, compiled: the posterior of each over the shapes, and its predictions."""
 
 from typing import NamedTuple
 
@@ -11,10 +11,10 @@ from pipeline.predict.bma_posterior import (
     Places,
     Shapes,
     filtered,
+    informed_by_siblings,
     kept_shapes,
     posterior,
     table_rows,
-    told_by_siblings,
 )
 from pipeline.predict.bma_quantiles import (
     LANES,
@@ -55,10 +55,10 @@ class Targets(NamedTuple):
     new_variance: Floats
 
 
-class Room(NamedTuple):
-    """What is written over for each series.
+class Workspace(NamedTuple):
+    """Arrays that one series after another is averaged in.
 
-    By size and shape `level`; by hypothesis (0: the drift as told, 1: a jump at the last step) and shape `misfit` and
+    By size and shape `level`; by hypothesis (0: the drift as given, 1: a jump at the last step) and shape `misfit` and
     `weight`. Of the kept pairs of hypothesis and shape, end to end: `ahead` and `back` by size, `kept` (the shape),
     `share`, `inner` (the factor on every variance) and `loc`. By hypothesis and size `gap`, `ahead_spread`
     and `back_spread`. `cells` and `bins` as bma_quantiles.binned has them.
@@ -83,10 +83,10 @@ class Room(NamedTuple):
 
 
 @kernel
-def empty_room(offsets: Ints, n_shapes: int) -> Room:
-    """Room for the longest series."""
+def empty_workspace(offsets: Ints, n_shapes: int) -> Workspace:
+    """Workspace for the longest series."""
     most, n = (max(1, np.diff(offsets).max()) if offsets.size > 1 else 1), 2 * n_shapes
-    return Room(
+    return Workspace(
         np.empty((most, n_shapes)), np.empty(n), np.empty(n), np.empty(n), np.empty(n_shapes), np.empty((2, most)),
         np.empty((most, n)), np.empty((most, n)), np.empty((2, most)), np.empty((2, most)), np.empty(n, np.uint64),
         np.empty(n), np.empty(n), np.empty(n), np.empty((LANES, N_BINS, 4)), empty_bins(),
@@ -104,75 +104,75 @@ def fill_gaps(log2_x: Floats, rate: float, gap: Floats) -> None:
 
 # Not inlined: both kernels below call it once a series, and either would compile it again.
 @entry_kernel
-def weighed(i: int, series: Columns, shapes: Shapes, freedom0: int, room: Room) -> None:
+def weighed(i: int, series: Columns, shapes: Shapes, freedom0: int, work: Workspace) -> None:
     """Fills weight, misfit, level and ahead_spread of every shape, from series i alone.
 
-    The hypotheses share all steps but the last: there the jump's level goes to room.jumped.
+    The hypotheses share all steps but the last: there the jump's level goes to work.jumped.
     """
     a, b, n = series.offsets[i], series.offsets[i + 1], shapes.prior.size
     x, y, v = series.log2_x[a:b], series.log_t[a:b], series.variance[a:b]
-    fill_gaps(x, series.rate[i], room.gap)
-    filtered(x, y, v, room.gap[0], shapes, room.level, room.misfit[:n], room.ahead_spread[0])
+    fill_gaps(x, series.rate[i], work.gap)
+    filtered(x, y, v, work.gap[0], shapes, work.level, work.misfit[:n], work.ahead_spread[0])
     m = b - a
     doublings = x[m - 1] - x[m - 2] if m >= JUMP_LEAST_SIZES else 0.0
     odds = min(JUMP_ODDS * doublings, 1.0)
-    room.ahead_spread[1, :m] = room.ahead_spread[0, :m]
-    room.prior[:n] = shapes.prior
+    work.ahead_spread[1, :m] = work.ahead_spread[0, :m]
+    work.prior[:n] = shapes.prior
     if odds == 0.0:
-        room.misfit[n:], room.prior[n:] = room.misfit[:n], 0.0
-        room.jumped[:] = room.level[m - 1]
+        work.misfit[n:], work.prior[n:] = work.misfit[:n], 0.0
+        work.jumped[:] = work.level[m - 1]
     else:
-        odds *= last_step_jumped(m, v[m - 1], n, room)
+        odds *= last_step_jumped(m, v[m - 1], n, work)
         for g in range(n):
-            room.prior[n + g] = odds * shapes.prior[g]
-    posterior(room.misfit, room.prior, m, freedom0, room.weight, room.inner)
+            work.prior[n + g] = odds * shapes.prior[g]
+    posterior(work.misfit, work.prior, m, freedom0, work.weight, work.inner)
 
 
 @kernel
-def last_step_jumped(m: int, variance: float, n: int, room: Room) -> float:
+def last_step_jumped(m: int, variance: float, n: int, work: Workspace) -> float:
     """Fills jumped and the jump's misfit and last spread; the ratio of the densities' constants, jump over none.
 
     The plain filter's last step is taken back: level = before + gain off, misfit = earlier + off^2 / whole.
     """
-    ahead = room.ahead_spread[0, m - 2] + room.gap[0, m - 2]
-    ahead_jumped = room.ahead_spread[0, m - 2] + room.gap[1, m - 2]
+    ahead = work.ahead_spread[0, m - 2] + work.gap[0, m - 2]
+    ahead_jumped = work.ahead_spread[0, m - 2] + work.gap[1, m - 2]
     whole, whole_jumped = ahead + variance, ahead_jumped + variance
     gain, gain_jumped = ahead / whole, ahead_jumped / whole_jumped
-    room.ahead_spread[1, m - 1] = ahead_jumped * variance / whole_jumped
-    before, after = room.level[m - 2], room.level[m - 1]
+    work.ahead_spread[1, m - 1] = ahead_jumped * variance / whole_jumped
+    before, after = work.level[m - 2], work.level[m - 1]
     squares, per_gain = 1.0 / whole_jumped - 1.0 / whole, 1.0 / gain
     for g in range(n):
         off = (after[g] - before[g]) * per_gain
-        room.misfit[n + g] = max(room.misfit[g] + off * off * squares, 0.0)
-        room.jumped[g] = before[g] + gain_jumped * off
+        work.misfit[n + g] = max(work.misfit[g] + off * off * squares, 0.0)
+        work.jumped[g] = before[g] + gain_jumped * off
     return float(np.sqrt(whole / whole_jumped))
 
 
 @kernel
-def gather(m: int, freedom0: int, n_shapes: int, n_plain: int, n_jump: int, room: Room) -> None:
+def gather(m: int, freedom0: int, n_shapes: int, n_plain: int, n_jump: int, work: Workspace) -> None:
     """Fills ahead and inner of the pairs kept, the plain ones first."""
-    per_freedom, kept, jumped = 1.0 / (freedom0 + m - 1), room.kept, room.misfit[n_shapes:]
+    per_freedom, kept, jumped = 1.0 / (freedom0 + m - 1), work.kept, work.misfit[n_shapes:]
     for k in range(n_plain):
-        room.inner[k] = (freedom0 + room.misfit[kept[k]]) * per_freedom
+        work.inner[k] = (freedom0 + work.misfit[kept[k]]) * per_freedom
     for k in range(n_plain, n_plain + n_jump):
-        room.inner[k] = (freedom0 + jumped[kept[k]]) * per_freedom
+        work.inner[k] = (freedom0 + jumped[kept[k]]) * per_freedom
     for j in range(m):
-        level, ahead = room.level[j], room.ahead[j]
+        level, ahead = work.level[j], work.ahead[j]
         for k in range(n_plain + n_jump):
             ahead[k] = level[kept[k]]
     for k in range(n_plain, n_plain + n_jump):
-        room.ahead[m - 1, k] = room.jumped[kept[k]]
+        work.ahead[m - 1, k] = work.jumped[kept[k]]
 
 
 @kernel
-def seen_from_behind(i: int, series: Columns, shapes: Shapes, n_plain: int, n_jump: int, room: Room) -> None:
+def filtered_backwards(i: int, series: Columns, shapes: Shapes, n_plain: int, n_jump: int, work: Workspace) -> None:
     """Fills back and back_spread of the pairs kept, as `filtered` would from the last size to the first."""
     b, m = series.offsets[i + 1], series.offsets[i + 1] - series.offsets[i]
-    kept, spread = room.kept, room.back_spread
+    kept, spread = work.kept, work.back_spread
     for j in range(m):
         row, next_row, share = table_rows(series.log2_x[b - 1 - j], shapes)
         below, above = shapes.log_shape[row], shapes.log_shape[next_row]
-        before, after = room.back[max(j - 1, 0)], room.back[j]
+        before, after = work.back[max(j - 1, 0)], work.back[j]
         y, variance = series.log_t[b - 1 - j], series.variance[b - 1 - j]
         for h in range(2):
             first, last = (0, n_plain) if h == 0 else (n_plain, n_plain + n_jump)
@@ -180,7 +180,7 @@ def seen_from_behind(i: int, series: Columns, shapes: Shapes, n_plain: int, n_ju
             if j == 0:
                 before[first:last] = 0.0
             else:
-                ahead = spread[h, j - 1] + room.gap[h, m - 1 - j]
+                ahead = spread[h, j - 1] + work.gap[h, m - 1 - j]
                 gain, spread[h, j] = ahead / (ahead + variance), ahead * variance / (ahead + variance)
             for k in range(first, last):
                 g = kept[k]
@@ -189,13 +189,13 @@ def seen_from_behind(i: int, series: Columns, shapes: Shapes, n_plain: int, n_ju
 
 
 @kernel
-def seen_from_both_sides(at: float, log2_x: Floats, rate: float, h: int, first: int, last: int, room: Room) -> float:
+def smoothed_levels(at: float, log2_x: Floats, rate: float, h: int, first: int, last: int, work: Workspace) -> float:
     """Fills loc[first:last], pairs of hypothesis h, with their levels at `at` from the sizes on both sides; variance.
 
     Between the last two sizes a jump's variance spreads evenly over the step.
     """
-    m, loc, ahead, back = log2_x.size, room.loc, room.ahead, room.back
-    ahead_spread, back_spread = room.ahead_spread[h], room.back_spread[h]
+    m, loc, ahead, back = log2_x.size, work.loc, work.ahead, work.back
+    ahead_spread, back_spread = work.ahead_spread[h], work.back_spread[h]
     right = np.searchsorted(log2_x, at)
     if right == m:
         loc[first:last] = ahead[m - 1, first:last]
@@ -204,7 +204,7 @@ def seen_from_both_sides(at: float, log2_x: Floats, rate: float, h: int, first: 
         loc[first:last] = back[m - 1, first:last]
         return float(back_spread[m - 1] + rate * (log2_x[0] - at))
     part = (at - log2_x[right - 1]) / (log2_x[right] - log2_x[right - 1])
-    gap = room.gap[h, right - 1]
+    gap = work.gap[h, right - 1]
     there = back_spread[m - 1 - right] + gap * (1.0 - part)
     here = ahead_spread[right - 1] + gap * part
     share = there / (here + there)
@@ -215,26 +215,28 @@ def seen_from_both_sides(at: float, log2_x: Floats, rate: float, h: int, first: 
 
 
 @entry_kernel
-def tell(series: Columns, shapes: Shapes, application: Ints, tells: Bools, freedom0: int, told: Floats) -> None:
-    """Adds to told[application, shape] the weights that each series which tells gives the shapes by itself."""
+def add_posteriors(
+    series: Columns, shapes: Shapes, application: Ints, is_informative: Bools, freedom0: int, sums: Floats
+) -> None:
+    """Adds to sums[application, shape] the posterior of each informative series over the shapes, by itself."""
     n = shapes.prior.size
-    room = empty_room(series.offsets, n)
+    work = empty_workspace(series.offsets, n)
     for i in range(series.offsets.size - 1):
-        if tells[i]:
-            weighed(i, series, shapes, freedom0, room)
-            own = told[application[i]]
+        if is_informative[i]:
+            weighed(i, series, shapes, freedom0, work)
+            own = sums[application[i]]
             for g in range(n):
-                own[g] += room.weight[g] + room.weight[n + g]
+                own[g] += work.weight[g] + work.weight[n + g]
 
 
 @kernel
 def predicted(
     at: float, new_variance: float, i: int, series: Columns, shapes: Shapes, n_plain: int, n: int, logits: Floats,
-    freedom: int, cdf: Floats, room: Room, out: Floats,
+    freedom: int, cdf: Floats, work: Workspace, out: Floats,
 ) -> float:  # fmt: skip
     """Fills out with log runtimes at `at` by the n pairs kept; how far these disagree there."""
     x, rate = series.log2_x[series.offsets[i] : series.offsets[i + 1]], series.rate[i]
-    loc, kept, n_bins, moments = room.loc, room.kept, 0, (0.0, 0.0, 0.0)
+    loc, kept, n_bins, moments = work.loc, work.kept, 0, (0.0, 0.0, 0.0)
     row, next_row, share = table_rows(at, shapes)
     below, above = shapes.log_shape[row], shapes.log_shape[next_row]
     # Pairs of either hypothesis end close together and spread differently: each keeps bins of its own.
@@ -242,12 +244,12 @@ def predicted(
         first, last = (0, n_plain) if h == 0 else (n_plain, n)
         if last == first:
             continue
-        variance = seen_from_both_sides(at, x, rate, h, first, last, room) + new_variance
+        variance = smoothed_levels(at, x, rate, h, first, last, work) + new_variance
         for k in range(first, last):
             loc[k] += below[kept[k]] + share * (above[kept[k]] - below[kept[k]])
-        low = binned(loc[first:last], room.inner[first:last], room.share[first:last], variance, room.cells)
-        n_bins, moments = gathered(low, variance, room.cells, n_bins, room.bins, loc[0], moments)
-    mixture_quantiles(logits, n_bins, room.bins, cdf, freedom, out)
+        low = binned(loc[first:last], work.inner[first:last], work.share[first:last], variance, work.cells)
+        n_bins, moments = gathered(low, variance, work.cells, n_bins, work.bins, loc[0], moments)
+    mixture_quantiles(logits, n_bins, work.bins, cdf, freedom, out)
     mean, square, within = moments
     return float(max(square - mean * mean, 0.0) / within)
 
@@ -259,17 +261,17 @@ def mixtures(
 ) -> None:  # fmt: skip
     """Fills log_s[target, quantile], split[target] and log_bayes[series]; see average.Averaged."""
     n_shapes = shapes.prior.size
-    room = empty_room(series.offsets, n_shapes)
+    work = empty_workspace(series.offsets, n_shapes)
     for i in range(series.offsets.size - 1):
         m, first, last = series.offsets[i + 1] - series.offsets[i], targets.offsets[i], targets.offsets[i + 1]
         if m == 0 or first == last:
             continue
-        weighed(i, series, shapes, freedom0, room)
-        log_bayes[i] = told_by_siblings(i, room.weight, shapes.prior, kin, room.inner)
-        n_plain, n_jump = kept_shapes(room.weight, n_shapes, room.kept, room.share)
-        gather(m, freedom0, n_shapes, n_plain, n_jump, room)
-        seen_from_behind(i, series, shapes, n_plain, n_jump, room)
+        weighed(i, series, shapes, freedom0, work)
+        log_bayes[i] = informed_by_siblings(i, work.weight, shapes.prior, kin, work.inner)
+        n_plain, n_jump = kept_shapes(work.weight, n_shapes, work.kept, work.share)
+        gather(m, freedom0, n_shapes, n_plain, n_jump, work)
+        filtered_backwards(i, series, shapes, n_plain, n_jump, work)
         freedom = min(freedom0 + m - 1, MAX_FREEDOM)
         for t in range(first, last):
             split[t] = predicted(targets.log2_x[t], targets.new_variance[t], i, series, shapes, n_plain,
-                                 n_plain + n_jump, logits, freedom, cdfs[freedom], room, log_s[t])  # fmt: skip
+                                 n_plain + n_jump, logits, freedom, cdfs[freedom], work, log_s[t])  # fmt: skip

@@ -38,13 +38,13 @@ class Shapes(NamedTuple):
 
 
 class Kindred(NamedTuple):
-    """As siblings.Kin; `worth` of one sibling against the general prior."""
+    """As siblings.Kin; `sibling_weight` is that of one sibling against the general prior."""
 
     application: Ints
-    tells: Bools
-    told: Floats
-    n_told: Floats
-    worth: float
+    is_informative: Bools
+    posterior_sums: Floats
+    n_informative: Floats
+    sibling_weight: float
 
 
 @kernel
@@ -149,29 +149,30 @@ def posterior(misfit: Floats, prior: Floats, n_sizes: int, freedom0: int, weight
 
 
 @kernel
-def told_by_siblings(i: int, weight: Floats, prior: Floats, kin: Kindred, odds: Floats) -> float:
+def informed_by_siblings(i: int, weight: Floats, prior: Floats, kin: Kindred, odds: Floats) -> float:
     """Moves the posterior of series i to that under the prior that its siblings inform; their log Bayes factor.
 
-    `weight` is by hypothesis and shape, `odds` as long and written over. `kin.told` sums n_told posteriors, this one's
-    own among them where it tells.
+    `weight` is by hypothesis and shape, `odds` as long and written over. `kin.posterior_sums` adds n_informative
+    posteriors, the series' own among them where it is informative.
     """
     of, n_shapes = kin.application[i], prior.size
-    own = 1.0 if kin.tells[i] else 0.0
-    n_siblings = kin.n_told[of] - own if of >= 0 else 0.0
+    own = 1.0 if kin.is_informative[i] else 0.0
+    n_siblings = kin.n_informative[of] - own if of >= 0 else 0.0
     if n_siblings <= 0.0:
         return 0.0
-    told, share, per_sibling = kin.told[of], n_siblings * kin.worth / (1.0 + n_siblings * kin.worth), 1.0 / n_siblings
+    odds_of_siblings = n_siblings * kin.sibling_weight
+    sums, share, per_sibling = kin.posterior_sums[of], odds_of_siblings / (1.0 + odds_of_siblings), 1.0 / n_siblings
     for g in range(n_shapes):
         here = weight[g] + weight[n_shapes + g]
-        odds[g] = max(told[g] - own * here, 0.0) / prior[g] * per_sibling
+        odds[g] = max(sums[g] - own * here, 0.0) / prior[g] * per_sibling
         odds[n_shapes + g] = here * odds[g]
-    foretold = total(odds[n_shapes:])
-    per_whole = 1.0 / (1.0 - share + share * foretold)
+    likelihood = total(odds[n_shapes:])
+    per_whole = 1.0 / (1.0 - share + share * likelihood)
     for g in range(n_shapes):
         factor = (1.0 - share + share * odds[g]) * per_whole
         weight[g] *= factor
         weight[n_shapes + g] *= factor
-    return float(np.log(max(foretold, 1e-300)))
+    return float(np.log(max(likelihood, 1e-300)))
 
 
 @kernel

@@ -9,7 +9,7 @@ import numpy as np
 from pipeline.core.arrays import Floats
 from pipeline.core.prediction_task import PredictionTask
 from pipeline.core.screen_settings import AcrossSettings
-from pipeline.predict.predictors import PREDICTORS
+from pipeline.predict.average_predictors import PREDICTORS
 
 LARGER = 2.0
 """A base whose log runtime exceeds the target's by this many standard deviations of a run is a larger problem."""

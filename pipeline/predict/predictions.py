@@ -13,9 +13,9 @@ from pipeline.core.tables import PREDICTIONS
 from pipeline.predict.advice import judged
 from pipeline.predict.cases import case_of
 from pipeline.predict.curves import Curves
-from pipeline.predict.grid import prediction_grid
 from pipeline.predict.intervals import intervals, within_log, without_bound
 from pipeline.predict.observed_series import ObservedSeries
+from pipeline.predict.prediction_counts import prediction_grid
 
 
 def predict(

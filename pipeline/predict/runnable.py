@@ -1,6 +1,6 @@
 """Runnable processor counts: those of the class on which a code always ran, or runs faster, in whole nodes."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.core.arrays import Bools, Floats
-from pipeline.core.proc_classes import powers_of_two, squares
+from pipeline.core.arrays import Floats
+from pipeline.core.proc_classes import CLASSES, NODE_MULTIPLES
 
 MIN_IN_CLASS = 4
 """Least number of sizes in a class to suggest it: fewer may lie in a class by chance."""
@@ -19,8 +19,6 @@ SHARE_IN_CLASS = 0.75
 
 _MANY = 4096
 """Most counts between two ends that are all candidates."""
-
-CLASSES: dict[str, Callable[[Floats], Bools]] = {"powers_of_two": powers_of_two, "squares": squares}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,7 @@ class Favoured:
     def of(cls, patterns: Iterable[Mapping[str, Any]]) -> "Favoured":
         """Of one group's rows of PATTERNS: the class found."""
         for row in patterns:
-            if row["status"] == "found" and row["pattern"] in (*CLASSES, "node_multiples"):
+            if row["status"] == "found" and row["pattern"] in (*CLASSES, NODE_MULTIPLES):
                 return cls(row["pattern"], row["node_procs"])
         return NONE_FAVOURED
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.predict.bma_grid import shape_grid
-from pipeline.predict.bma_kernel import tell
+from pipeline.predict.bma_kernel import add_posteriors
 from pipeline.predict.sizes import FREEDOM, Sizes
 
 SIBLING_WEIGHT = 0.1
@@ -41,7 +41,7 @@ class Kin:
         n_applications = int(application.max(initial=-1)) + 1
         posterior_sums = np.zeros((n_applications, shape_grid().prior.size))
         is_informative = (application >= 0) & (np.diff(sizes.offsets) >= LEAST_SIZES)
-        tell(sizes.columns(), shape_grid().shapes(), application, is_informative, FREEDOM, posterior_sums)
+        add_posteriors(sizes.columns(), shape_grid().shapes(), application, is_informative, FREEDOM, posterior_sums)
         n_informative = np.bincount(application[is_informative], minlength=n_applications).astype(float)
         return cls(application, is_informative, posterior_sums, n_informative)
 

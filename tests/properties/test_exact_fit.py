@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from pipeline.fit.fitters import FITTERS
+from pipeline.fit.fitters import fit_law
 from pipeline.laws import LAWS
 from tests.properties.brute_force import brute_force, error
 from tests.properties.random_series import batch_of, random_series
@@ -29,7 +29,7 @@ def many():
 
 @pytest.mark.parametrize("law", DOWNEY)
 def test_brute_force_never_beats_it_and_often_comes_close(law, many):
-    fit = FITTERS[law](batch_of(many))
+    fit = fit_law(law, batch_of(many))
     searched = np.array([brute_force(n, t, w, law == "downey_high") for n, t, w in many])
     weight = np.array([w.sum() for _, _, w in many])
     assert excess(fit.wssre, searched, weight).max() < 1e-6
@@ -41,7 +41,7 @@ def test_brute_force_never_beats_it_and_often_comes_close(law, many):
 @pytest.mark.parametrize("law", LAWS)
 def test_the_objective_reported_is_that_of_the_curve_reported(law, many):
     batch = batch_of(many)
-    fit, series = FITTERS[law](batch), np.repeat(np.arange(batch.n_series), batch.n_points)
+    fit, series = fit_law(law, batch), np.repeat(np.arange(batch.n_series), batch.n_points)
     curve = LAWS[law].runtime_s({name: values[series] for name, values in fit.parameters.items()}, batch.procs)
     own = np.bincount(series, batch.weights * (1 - curve / batch.runtime_s) ** 2)
     weight = np.bincount(series, batch.weights)
@@ -53,7 +53,7 @@ def test_the_objective_reported_is_that_of_the_curve_reported(law, many):
 @pytest.mark.parametrize("law", DOWNEY)
 def test_the_far_end_of_an_open_range_fits_as_well(law, many):
     batch = batch_of(many)
-    fit = FITTERS[law](batch)
+    fit = fit_law(law, batch)
     is_open = ~np.isnan(fit.avg_parallelism_lo)
     assert is_open.mean() > 0.1
     assert (fit.avg_parallelism_lo <= fit.avg_parallelism_hi)[is_open].all()
@@ -81,7 +81,7 @@ def _best_sigma(n, t, w, A, is_high):
 @pytest.mark.parametrize("law", DOWNEY)
 def test_a_polished_search_from_many_starts_never_beats_it(law, many):
     few, is_high = many[:60], law == "downey_high"
-    fit = FITTERS[law](batch_of(few))
+    fit = fit_law(law, batch_of(few))
     rng = np.random.default_rng(9)
     for i, (n, t, w) in enumerate(few):
 
@@ -110,7 +110,7 @@ def series(draw):
 def test_brute_force_never_beats_it_on_what_hypothesis_thinks_up(one):
     n, t, w = one
     for law in DOWNEY:
-        fit = FITTERS[law](batch_of([one]))
+        fit = fit_law(law, batch_of([one]))
         assert np.isfinite([fit.wssre[0], fit.t1_s[0]]).all()
         assert excess(fit.wssre[0], brute_force(n, t, w, law == "downey_high"), w.sum()) < 1e-6
 
@@ -120,7 +120,7 @@ def test_brute_force_never_beats_it_on_what_hypothesis_thinks_up(one):
 def test_seconds_and_weights_only_scale(one, seconds, weight):
     n, t, w = one
     for law in LAWS:
-        plain, scaled = (FITTERS[law](batch_of([s])) for s in (one, (n, t * seconds, w * weight)))
+        plain, scaled = (fit_law(law, batch_of([s])) for s in (one, (n, t * seconds, w * weight)))
         if len(n) < LAWS[law].n_parameters:
             assert plain.statuses == scaled.statuses == ["too_few_points"]
             continue
@@ -137,8 +137,8 @@ def _objective(n, t, w, curve):
 def test_a_series_is_fitted_the_same_wherever_it_stands_in_a_batch(many):
     order = np.random.default_rng(1).permutation(1000)
     for law in LAWS:
-        straight, mixed = FITTERS[law](batch_of(many[:1000])), FITTERS[law](batch_of([many[i] for i in order]))
-        alone = [FITTERS[law](batch_of([one])) for one in many[:20]]
+        straight, mixed = fit_law(law, batch_of(many[:1000])), fit_law(law, batch_of([many[i] for i in order]))
+        alone = [fit_law(law, batch_of([one])) for one in many[:20]]
         for name in straight.__slots__:
             values = getattr(straight, name)
             np.testing.assert_array_equal(values[order], getattr(mixed, name))

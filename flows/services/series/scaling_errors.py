@@ -13,10 +13,10 @@ from pipeline.core.report import Report
 from pipeline.core.tables import OBSERVATIONS
 from pipeline.core.text import printable
 from pipeline.evaluate import evaluate_scaling
-from pipeline.fit import predictors as of_fits
-from pipeline.predict import predictors as of_series
+from pipeline.fit import law_predictors
+from pipeline.predict import average_predictors
 
-PREDICTORS: dict[str, Predictor] = of_series.PREDICTORS | of_fits.PREDICTORS
+PREDICTORS: dict[str, Predictor] = average_predictors.PREDICTORS | law_predictors.PREDICTORS
 
 
 def evaluate_files(

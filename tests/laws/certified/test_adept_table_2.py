@@ -9,8 +9,8 @@ from scipy.optimize import OptimizeWarning, curve_fit
 from pipeline.core.adept_settings import AdeptSettings
 from pipeline.fit.adept import find
 from pipeline.fit.series import SeriesBatch
-from pipeline.fit.unit import fit_high_unit, fit_low_unit
 from pipeline.laws import LAWS
+from tests.fitters.unit_scale import fit_high_unit, fit_low_unit
 
 RANGES = {"downey_low": ((400, 1000), (0.0, 1.0)), "downey_high": ((400, 2000), (1.1, 12.0))}
 EXACT = {"downey_low": fit_low_unit, "downey_high": fit_high_unit}

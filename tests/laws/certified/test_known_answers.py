@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from pipeline.fit.fitters import FITTERS
+from pipeline.fit.fitters import fit_law
 from pipeline.fit.series import SeriesBatch
-from pipeline.fit.speedup import fit_speedup, speedups
-from pipeline.fit.unit import fit_high_unit, fit_low_unit
 from pipeline.laws import LAWS
+from tests.fitters.speedup import fit_speedup, speedups
+from tests.fitters.unit_scale import fit_high_unit, fit_low_unit
 
 # Lan 2007, Table 5.1: NAS LU, class W
 LU_PROCS = np.array([2.0, 4, 8, 16, 32, 64])
@@ -45,7 +45,7 @@ def test_lu_absolute_error_beats_the_thesis_parameters():
 
 
 def test_lu_with_free_scale_and_one_processor_not_given():
-    fit = FITTERS["downey_low"](SeriesBatch(np.array([0, 6]), LU_PROCS, 1 / LU_SPEEDUP, np.ones(6)))
+    fit = fit_law("downey_low", SeriesBatch(np.array([0, 6]), LU_PROCS, 1 / LU_SPEEDUP, np.ones(6)))
     assert fit.avg_parallelism[0] == pytest.approx(24.25, abs=5e-3)
     assert fit.sigma[0] == pytest.approx(0.823, abs=5e-4)
     assert fit.statuses == ["ok"]
@@ -74,5 +74,5 @@ def test_a_pinned_scale_is_pinned_where_a_free_one_would_leave_the_tail_open():
     procs = np.array([1.0, 2, 4, 8])
     truth = LAWS["downey_low"].runtime_s({"t1_s": 500.0, "avg_parallelism": 500.0, "sigma": 0.5}, procs)
     batch = SeriesBatch(np.array([0, 4]), procs, truth, np.ones(4))
-    assert FITTERS["downey_low"](batch).statuses == ["tail_unidentified"]
+    assert fit_law("downey_low", batch).statuses == ["tail_unidentified"]
     assert fit_low_unit(batch).avg_parallelism[0] == pytest.approx(500, rel=1e-6)

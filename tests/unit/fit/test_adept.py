@@ -8,10 +8,10 @@ from pipeline.core.adept_settings import AdeptSettings
 from pipeline.core.prediction_task import PredictionTask
 from pipeline.core.settings import FitSettings
 from pipeline.core.tables import OBSERVATIONS
-from pipeline.fit import adept, envelope, fit, passes
+from pipeline.fit import adept, adept_search, envelope, fit
 from pipeline.fit.envelope import A_FROM, A_TO, BOTH, HIGH, IS_HIGH, LOW, SIGMA_FROM, SIGMA_TO
-from pipeline.fit.fitters import FITTERS
-from pipeline.fit.predictors import PREDICTORS
+from pipeline.fit.fitters import fit_law
+from pipeline.fit.law_predictors import PREDICTORS
 from pipeline.fit.series import SeriesBatch
 from pipeline.laws import LAWS
 
@@ -25,7 +25,7 @@ def derive(n, t, delta, modes, boxes):
 
 @njit
 def weights(n, given, target, q, w):
-    passes.fill_weights(n, given, target, q, w)
+    adept_search.fill_weights(n, given, target, q, w)
 
 
 def curve(law, n, A, sigma):
@@ -109,7 +109,7 @@ def test_the_search_is_never_below_the_exact_fit_and_close_to_it(law):
         batch = one(n, 100 * t * np.exp(rng.normal(0, 0.03, n.size)))
         found = adept.find(batch, np.zeros(1, np.int64), np.array([64.0]), FREE, adept.MODES[law])
         w = FREE.q * 63 - (64 - n)
-        exact = FITTERS[law](SeriesBatch(batch.offsets, batch.procs, batch.runtime_s, w)).wssre[0]
+        exact = fit_law(law, SeriesBatch(batch.offsets, batch.procs, batch.runtime_s, w)).wssre[0]
         reached = (w * (1 - found.runtime_s(n) / batch.runtime_s) ** 2).sum()
         assert exact * (1 - 1e-9) <= reached <= 1.5 * exact + 1e-3 * w.sum()
 

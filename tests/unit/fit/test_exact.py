@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from pipeline.core.status import STATUS_CODE, STATUSES, FitStatus
-from pipeline.fit.fitters import FITTERS
+from pipeline.fit.fitters import fit_law
 from pipeline.fit.series import SeriesBatch
-from pipeline.fit.unit import fit_high_unit, fit_low_unit
 from pipeline.laws import LAWS
+from tests.fitters.unit_scale import fit_high_unit, fit_low_unit
 
 POWERS = 2.0 ** np.arange(9)
 
@@ -24,7 +24,7 @@ def curve(law, n, t1_s, A, sigma):
 
 def fitted(law, n, t, w=None):
     """The one row of a fit as plain numbers, and its status."""
-    fit = FITTERS[law](one(n, t, w))
+    fit = fit_law(law, one(n, t, w))
     row = {name: getattr(fit, name)[0] for name in fit.__slots__ if name != "status"}
     return row, fit.statuses[0]
 
@@ -177,8 +177,8 @@ def test_bad_values_spoil_their_own_series_only(law, column, value):
     bad = [list(values) for values in good]
     bad[column][3] = value
     columns = [np.array([*g, *b, *g]) for g, b in zip(good, bad, strict=True)]
-    fit = FITTERS[law](SeriesBatch(np.array([0, 4, 8, 12]), *columns))
-    alone = FITTERS[law](one(*good))
+    fit = fit_law(law, SeriesBatch(np.array([0, 4, 8, 12]), *columns))
+    alone = fit_law(law, one(*good))
     assert fit.statuses == [alone.statuses[0], "bad_values", alone.statuses[0]]
     assert np.isnan(fit.wssre[1]) and np.isnan(fit.t1_s[1])
     assert fit.wssre[0] == fit.wssre[2] == alone.wssre[0]
@@ -197,10 +197,10 @@ def test_values_too_extreme_for_arithmetic_are_bad_values_not_nonsense():
 
 @pytest.mark.parametrize("law", LAWS)
 def test_no_series_and_empty_series(law):
-    nothing = FITTERS[law](SeriesBatch(np.array([0]), *(np.empty(0) for _ in range(3))))
+    nothing = fit_law(law, SeriesBatch(np.array([0]), *(np.empty(0) for _ in range(3))))
     assert nothing.t1_s.shape == nothing.status.shape == (0,)
     n, t = np.array([1.0, 2, 4, 8]), np.array([4.0, 3, 2.5, 2.4])
-    gaps = FITTERS[law](SeriesBatch(np.array([0, 0, 4, 4]), n, t, np.ones(4)))
+    gaps = fit_law(law, SeriesBatch(np.array([0, 0, 4, 4]), n, t, np.ones(4)))
     assert gaps.statuses[::2] == ["too_few_points"] * 2
     assert np.isfinite(gaps.wssre[1])
 

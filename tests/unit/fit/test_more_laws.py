@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar, nnls
 
-from pipeline.fit.fitters import FITTERS
+from pipeline.fit.fitters import fit_law
 from pipeline.fit.series import SeriesBatch
 from pipeline.laws import LAWS
 
@@ -34,7 +34,7 @@ def parts(batch):
 @pytest.mark.parametrize("law", ["usl", "amdahl_log"])
 def test_closed_forms_reach_what_nonnegative_least_squares_reaches(law):
     batch = random_batch(300, 1)
-    fit = FITTERS[law](batch)
+    fit = fit_law(law, batch)
     for i, (n, t, w) in enumerate(parts(batch)):
         basis = np.column_stack([1 / n, np.ones_like(n), GROWTH[law](n)]) * (np.sqrt(w) / t)[:, None]
         _, residual = nnls(basis, np.sqrt(w))
@@ -44,7 +44,7 @@ def test_closed_forms_reach_what_nonnegative_least_squares_reaches(law):
 @pytest.mark.parametrize("law", MORE)
 def test_the_squares_reported_are_those_of_the_curve(law):
     batch = random_batch(100, 2)
-    fit = FITTERS[law](batch)
+    fit = fit_law(law, batch)
     for i, (n, t, w) in enumerate(parts(batch)):
         curve_s = LAWS[law].runtime_s({name: value[i] for name, value in fit.parameters.items()}, n)
         assert fit.wssre[i] == pytest.approx((w * (1 - curve_s / t) ** 2).sum(), rel=1e-7, abs=1e-12)
@@ -53,7 +53,7 @@ def test_the_squares_reported_are_those_of_the_curve(law):
 @pytest.mark.parametrize("law", ["downey_linear", "downey_log"])
 def test_downey_with_overhead_is_never_above_a_fine_search(law):
     batch = random_batch(60, 3)
-    fit = FITTERS[law](batch)
+    fit = fit_law(law, batch)
     for i, (n, t, w) in enumerate(parts(batch)):
         scaled, least = (np.sqrt(w) / t)[:, None], np.inf
         for A in np.concatenate([np.geomspace(1, 3 * n[-1], 300), n]):
@@ -76,7 +76,7 @@ def test_downey_with_overhead_is_never_above_any_plateau_tried(law):
     procs, runtime_s = (np.concatenate(column) for column in zip(*columns, strict=True))
     runtime_s = runtime_s * np.exp(rng.normal(0, 0.05, procs.size))
     batch = SeriesBatch(np.array(offsets), procs, runtime_s, np.ones(procs.size))
-    fit = FITTERS[law](batch)
+    fit = fit_law(law, batch)
     for i, (n, t, w) in enumerate(parts(batch)):
         scaled, least = (np.sqrt(w) / t)[:, None], np.inf
         for A in np.concatenate([np.geomspace(1, 3 * n[-1], 300), n, (n + 1) / 2]):
@@ -90,7 +90,7 @@ def test_downey_with_overhead_is_never_above_any_plateau_tried(law):
 @pytest.mark.parametrize("law", ["smirni", "power"])
 def test_one_shape_laws_are_never_above_a_local_search(law):
     batch = random_batch(60, 4)
-    fit = FITTERS[law](batch)
+    fit = fit_law(law, batch)
     for i, (n, t, w) in enumerate(parts(batch)):
 
         def left(u, n=n, t=t, w=w):
@@ -105,7 +105,7 @@ def test_one_shape_laws_are_never_above_a_local_search(law):
 @pytest.mark.parametrize("law", MORE)
 def test_too_few_sizes_bad_values_and_a_constant(law):
     def fit(n, t):
-        return FITTERS[law](SeriesBatch(np.array([0, len(n)]), np.array(n, float), np.array(t, float), np.ones(len(n))))
+        return fit_law(law, SeriesBatch(np.array([0, len(n)]), np.array(n, float), np.array(t, float), np.ones(len(n))))
 
     few = LAWS[law].n_parameters - 1
     assert fit([1, 2, 4, 8][:few], [8, 4, 2, 1][:few]).statuses == ["too_few_points"]
@@ -121,14 +121,14 @@ def test_too_few_sizes_bad_values_and_a_constant(law):
 def test_a_declining_series_is_followed(law):
     n = np.array([1.0, 2, 4, 8, 16, 32])
     t = 10 / n + GROWTH[law](n)
-    fit = FITTERS[law](SeriesBatch(np.array([0, 6]), n, t, np.ones(6)))
+    fit = fit_law(law, SeriesBatch(np.array([0, 6]), n, t, np.ones(6)))
     assert fit.wssre[0] < 1e-12
     assert fit.overhead_s[0] == pytest.approx(1.0, rel=1e-5)
 
 
 def test_dowdys_law_is_amdahls():
     batch = random_batch(20, 5)
-    one, other = FITTERS["dowdy"](batch), FITTERS["amdahl"](batch)
+    one, other = fit_law("dowdy", batch), fit_law("amdahl", batch)
     np.testing.assert_array_equal(one.wssre, other.wssre)
     finite = np.isfinite(one.avg_parallelism)
     for name in np.flatnonzero(finite):

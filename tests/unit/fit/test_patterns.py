@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pipeline.core.proc_classes import in_class
 from pipeline.core.screen_settings import AnomalySettings, PatternSettings
 from pipeline.core.tables import OBSERVATIONS, PREDICTIONS
 from pipeline.fit import find_patterns, level, screen, unlevel
-from pipeline.fit.classes import in_class
 from tests.simulation.series import as_observations, clean_series
 
 PROCS = 2.0 ** np.arange(10)

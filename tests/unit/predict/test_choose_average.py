@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.choose_average import Constants, left_out, log_medians, problem
 from pipeline.core.prediction_task import PredictionTask
-from pipeline.predict.predictors import PREDICTORS
+from pipeline.predict.average_predictors import PREDICTORS
 
 
 def test_the_defaults_give_what_walltime_predicts() -> None:

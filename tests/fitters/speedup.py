@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from pipeline.core.arrays import Floats
-from pipeline.fit.fitters import FITTERS
+from pipeline.fit.fitters import fit_law
 from pipeline.fit.series import SeriesBatch
 from pipeline.laws import LAWS
 
@@ -65,7 +65,7 @@ def _start(law: str, procs: Floats, speedup: Floats) -> Floats:
     n, t = np.concatenate([[1.0], procs]), np.concatenate([[1.0], 1.0 / speedup])
     w = np.ones(n.size)
     w[0] = T1_WEIGHT * procs.size
-    fit = FITTERS[law](SeriesBatch(np.array([0, n.size]), n, t, w))
+    fit = fit_law(law, SeriesBatch(np.array([0, n.size]), n, t, w))
     if not np.isfinite(fit.avg_parallelism[0] + fit.sigma[0]):
         raise ValueError(f"found {fit.statuses[0].meaning}, expected a speedup curve that bends")
     return np.array([fit.avg_parallelism[0], fit.sigma[0]])

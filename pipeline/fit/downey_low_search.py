@@ -7,6 +7,7 @@ and (n + 1)/2 at which a point changes its piece.
 from pipeline.core.arrays import Floats
 from pipeline.core.compiled import kernel
 from pipeline.fit.bernstein import next_falling_root, to_bernstein
+from pipeline.fit.downey_kernels import low_value
 from pipeline.fit.rational import Gram, determinant_along, explained_along, fill_slope, gram_along, gram_at, stays_below
 from pipeline.fit.sums import (
     FLAT_SSE,
@@ -39,16 +40,6 @@ from pipeline.fit.sums import (
 
 # Share of G11 G22 the determinant must keep for N and D to be trusted beyond the screening tolerance.
 SOUND = 1e-5
-
-
-@kernel
-def low_value(n: float, x: float, tau: float, s: float, A: float) -> float:
-    """T(n) in low mode, x = 1/n."""
-    if n <= A:
-        return tau * A * x + s * (1.0 - x)
-    if n < 2.0 * A - 1.0:
-        return tau + s * ((2.0 * A - 1.0) * x - 1.0)
-    return tau
 
 
 @kernel

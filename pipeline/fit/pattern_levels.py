@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.core.arrays import Floats, floats
+from pipeline.core.proc_classes import in_class
 from pipeline.core.report import Report, Tally
-from pipeline.fit.classes import in_class
 
 STEPWISE = "stepwise"
 

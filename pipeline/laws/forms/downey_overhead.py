@@ -7,40 +7,48 @@ T(n) = T_Downey(n) + c (n - 1), or + c log2 n: nothing at one processor, so that
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from pipeline.core.arrays import Floats
-from pipeline.laws import downey
-from pipeline.laws.law import Law, Parameters, checked_procs, least_at, parameter
+from pipeline.laws.forms import downey
+from pipeline.laws.law import (
+    Averaging,
+    Law,
+    Parameter,
+    Parameters,
+    Solver,
+    doublings,
+    extra_procs,
+    least_at,
+    parameter,
+    powers_of_two,
+)
 
 
-def linear_runtime_s(parameters: Parameters, procs: npt.ArrayLike) -> Floats:
+def linear(parameters: Parameters, n: Floats) -> Floats:
     """T(n) from t1_s, avg_parallelism >= 1, sigma >= 0 and overhead_s >= 0 for each processor beyond the first."""
-    n = checked_procs(procs)
-    runtime: Floats = downey.runtime_s(parameters, n) + parameter(parameters, "overhead_s") * (n - 1.0)
+    runtime: Floats = downey.both(parameters, n) + parameter(parameters, "overhead_s") * extra_procs(n)
     return runtime
 
 
-def log_runtime_s(parameters: Parameters, procs: npt.ArrayLike) -> Floats:
+def logarithmic(parameters: Parameters, n: Floats) -> Floats:
     """T(n) from t1_s, avg_parallelism >= 1, sigma >= 0 and overhead_s >= 0 for each doubling of processors."""
-    n = checked_procs(procs)
-    runtime: Floats = downey.runtime_s(parameters, n) + parameter(parameters, "overhead_s") * np.log2(n)
+    runtime: Floats = downey.both(parameters, n) + parameter(parameters, "overhead_s") * doublings(n)
     return runtime
 
 
-def linear_largest_useful_procs(parameters: Parameters) -> Floats:
+def linear_useful_procs(parameters: Parameters) -> Floats:
     """Where runtime is least, the smallest such size."""
-    return _least(parameters, linear_runtime_s, lambda fall, c: np.sqrt(least_at(fall, c)))
+    return _least(parameters, linear, lambda fall, c: np.sqrt(least_at(fall, c)))
 
 
-def log_largest_useful_procs(parameters: Parameters) -> Floats:
+def log_useful_procs(parameters: Parameters) -> Floats:
     """Where runtime is least, the smallest such size."""
-    return _least(parameters, log_runtime_s, lambda fall, c: least_at(fall * np.log(2.0), c))
+    return _least(parameters, logarithmic, lambda fall, c: least_at(fall * np.log(2.0), c))
 
 
 def _least(
     parameters: Parameters,
-    curve_s: Callable[[Parameters, npt.ArrayLike], Floats],
+    curve_s: Callable[[Parameters, Floats], Floats],
     turns_at: Callable[[Floats, Floats], Floats],
 ) -> Floats:
     """Of each sloped piece, level + fall/n + overhead, the turning point kept inside it; the best of them."""
@@ -58,5 +66,17 @@ def _least(
 
 
 _SOURCE = "Downey 1997, CSD-97-933; Lan 2007, 6.6"
-DOWNEY_LINEAR = Law("downey_linear", "downey_linear", 4, _SOURCE, linear_runtime_s, linear_largest_useful_procs)
-DOWNEY_LOG = Law("downey_log", "downey_log", 4, _SOURCE, log_runtime_s, log_largest_useful_procs)
+_PARAMETERS = (
+    Parameter("avg_parallelism", 1.0, np.inf, powers_of_two(1, 10)),
+    Parameter("sigma", 0.0, np.inf, (0.0, 0.5, 1.0, 2.0)),
+    Parameter("overhead_s", 0.0, np.inf, powers_of_two(-14, 0, 2)),
+)
+
+DOWNEY_LINEAR = Law(
+    "downey_linear", "Downey's + c (n - 1)", _SOURCE, linear, linear_useful_procs, _PARAMETERS,
+    solver=Solver.DOWNEY_LINEAR, averaging=Averaging(place=6), place=6,
+)  # fmt: skip
+DOWNEY_LOG = Law(
+    "downey_log", "Downey's + c log2 n", _SOURCE, logarithmic, log_useful_procs, _PARAMETERS,
+    solver=Solver.DOWNEY_LOG, place=7,
+)  # fmt: skip

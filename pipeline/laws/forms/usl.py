@@ -5,17 +5,25 @@ c = beta T(1) (coherency, seconds for each processor beyond the first): T(n) = T
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from pipeline.core.arrays import Floats
-from pipeline.laws import amdahl
-from pipeline.laws.law import Law, Parameters, checked_procs, least_at, parameter
+from pipeline.laws.forms import amdahl
+from pipeline.laws.law import (
+    Averaging,
+    Law,
+    Parameter,
+    Parameters,
+    Solver,
+    extra_procs,
+    least_at,
+    parameter,
+    powers_of_two,
+)
 
 
-def runtime_s(parameters: Parameters, procs: npt.ArrayLike) -> Floats:
+def formula(parameters: Parameters, n: Floats) -> Floats:
     """T(n) from t1_s, serial_fraction in [0, 1] and overhead_s >= 0."""
-    n = checked_procs(procs)
-    runtime: Floats = amdahl.runtime_s(parameters, n) + parameter(parameters, "overhead_s") * (n - 1.0)
+    runtime: Floats = amdahl.formula(parameters, n) + parameter(parameters, "overhead_s") * extra_procs(n)
     return runtime
 
 
@@ -25,4 +33,12 @@ def largest_useful_procs(parameters: Parameters) -> Floats:
     return np.sqrt(least_at(parallel_s, parameter(parameters, "overhead_s")))
 
 
-USL = Law("usl", "usl", 3, "Gunther 2007", runtime_s, largest_useful_procs)
+# The overhead reaches the whole of T(1), as small problems on slow networks show.
+USL = Law(
+    "usl", "T(1) (f + (1 - f)/n) + c (n - 1)", "Gunther 2007", formula, largest_useful_procs,
+    (
+        Parameter("serial_fraction", 0.0, 1.0, (0.0, *powers_of_two(-10, -1, 0.5))),
+        Parameter("overhead_s", 0.0, np.inf, powers_of_two(-16, 0, 0.5)),
+    ),
+    solver=Solver.AMDAHL_LINEAR, averaging=Averaging(place=3), place=4,
+)  # fmt: skip

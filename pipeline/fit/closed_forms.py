@@ -2,8 +2,8 @@
 
 from pipeline.core.arrays import Floats
 from pipeline.core.compiled import kernel
-from pipeline.fit.high import offer_high
-from pipeline.fit.readout import A_, AT_BOUND, OK, SERIAL, T1, TINF, WSSRE
+from pipeline.fit.downey_high_search import offer_high
+from pipeline.fit.result_rows import A_, AT_BOUND, OK, SERIAL, T1, TINF, WSSRE
 from pipeline.fit.sums import FLAT_V, FLAT_Z, P1, P2, XX, ZX, F, Workspace, hyperbola
 
 

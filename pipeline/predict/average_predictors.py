@@ -1,4 +1,4 @@
-"""Predictors that read a series themselves, by name; a fit's curves are in pipeline.fit.predictors. One line each."""
+"""Predictors that average over laws, by name; those of single laws are in pipeline.fit.law_predictors."""
 
 import numpy as np
 

@@ -8,9 +8,10 @@ import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.compiled import entry_kernel, kernel
+from pipeline.fit.downey_kernels import downey
 from pipeline.fit.envelope import A_FROM, A_TO, BOTH, HIGH, LOW, contains, derive, most_boxes
 from pipeline.fit.exact import Codes, refusal
-from pipeline.fit.readout import NO_INSTANCE, OK
+from pipeline.fit.result_rows import NO_INSTANCE, OK
 
 N_FIRST = 100_000
 """Values of A that the first pass tries where the scale is pinned."""
@@ -24,19 +25,6 @@ N_COARSE = 100
 """Values of A per scale in the look ahead that tells which delta cannot hold."""
 N_BRANCHES = 4
 ERROR, TAU, AVG, SIGMA, HIGH_MODE = range(5)
-
-
-@kernel
-def downey(n: float, A: float, sigma: float, is_high: bool) -> float:
-    """T(n) in units of tau."""
-    if is_high:
-        plateau = A + A * sigma - sigma
-        return sigma + plateau / n if n < plateau else sigma + 1.0
-    if n <= A:
-        return (A - 0.5 * sigma) / n + 0.5 * sigma
-    if n < 2.0 * A - 1.0:
-        return sigma * (A - 0.5) / n + 1.0 - 0.5 * sigma
-    return 1.0
 
 
 @kernel

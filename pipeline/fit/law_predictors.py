@@ -7,7 +7,7 @@ import numpy as np
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.prediction_task import PredictionTask, Predictor
 from pipeline.fit import adept
-from pipeline.fit.fitters import FITTERS
+from pipeline.fit.fitters import fit_law
 from pipeline.fit.results import BatchFit
 from pipeline.fit.series import SeriesBatch
 from pipeline.laws import LAWS
@@ -15,13 +15,13 @@ from pipeline.laws import LAWS
 
 def _curve(law: str, asked: PredictionTask) -> Floats:
     """The law's least relative squares."""
-    return _followed(law, FITTERS[law](_batch(asked)), asked.target_series, asked.target_procs)
+    return _followed(law, fit_law(law, _batch(asked)), asked.target_series, asked.target_procs)
 
 
 def _downey(asked: PredictionTask) -> Floats:
     """The better of Downey's two modes, series by series."""
     batch, targets = _batch(asked), (asked.target_series, asked.target_procs)
-    low, high = (FITTERS[law](batch) for law in ("downey_low", "downey_high"))
+    low, high = (fit_law(law, batch) for law in ("downey_low", "downey_high"))
     is_high = (high.wssre < low.wssre)[asked.target_series]
     return np.where(is_high, _followed("downey_high", high, *targets), _followed("downey_low", low, *targets))
 
@@ -31,9 +31,8 @@ def _batch(asked: PredictionTask) -> SeriesBatch:
 
 
 def _followed(law: str, fitted: BatchFit, series: Ints, procs: Floats) -> Floats:
-    given = {name: values[series] for name, values in fitted.parameters.items()}
     with np.errstate(divide="ignore", invalid="ignore"):
-        return LAWS[law].runtime_s(given, procs)
+        return LAWS[law].runtime_s(fitted.parameters_of(series), procs)
 
 
 PREDICTORS: dict[str, Predictor] = {

@@ -8,7 +8,7 @@ import numpy as np
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.compiled import entry_kernel, kernel
 from pipeline.fit.exact import Codes, checked, refusal
-from pipeline.fit.readout import A_, AT_BOUND, EXPONENT, OK, T1, TINF, WSSRE
+from pipeline.fit.result_rows import A_, AT_BOUND, EXPONENT, OK, T1, TINF, WSSRE
 
 POWER, GEOMETRIC = 0, 1
 GOLDEN = 0.6180339887498949

@@ -6,17 +6,16 @@ A = S(infinity) = 1/(1 - alpha), and T(n) = T(1)/S(n).
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from pipeline.core.arrays import Floats
-from pipeline.laws.law import Law, Parameters, checked_procs, parameter
+from pipeline.laws.law import Law, Parameter, Parameters, Solver, parameter
 
 _NOTHING_LEFT = 2.0**-53
 
 
-def runtime_s(parameters: Parameters, procs: npt.ArrayLike) -> Floats:
+def formula(parameters: Parameters, n: Floats) -> Floats:
     """T(n) from t1_s and avg_parallelism >= 1; infinite A is linear speedup."""
-    n, A = checked_procs(procs), parameter(parameters, "avg_parallelism")
+    A = parameter(parameters, "avg_parallelism")
     with np.errstate(divide="ignore", invalid="ignore"):
         speedup = -A * np.expm1(n * np.log1p(-1.0 / A))
     speedup = np.where(np.isinf(A), n, speedup)
@@ -32,4 +31,7 @@ def largest_useful_procs(parameters: Parameters) -> Floats:
     return np.where(np.isinf(A), np.inf, reached)
 
 
-SMIRNI = Law("smirni", "smirni", 2, "Smirni, Rosti, Dowdy and Serazzi 1998", runtime_s, largest_useful_procs)
+SMIRNI = Law(
+    "smirni", "T(1)/(A (1 - (1 - 1/A)^n))", "Smirni, Rosti, Dowdy and Serazzi 1998", formula, largest_useful_procs,
+    (Parameter("avg_parallelism", 1.0, np.inf),), solver=Solver.GEOMETRIC, place=9,
+)  # fmt: skip

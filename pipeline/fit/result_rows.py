@@ -10,7 +10,7 @@ import numpy as np
 from pipeline.core.arrays import Floats
 from pipeline.core.compiled import kernel
 from pipeline.core.status import STATUS_CODE, FitStatus
-from pipeline.fit.low import low_value
+from pipeline.fit.downey_kernels import low_value
 from pipeline.fit.sums import HIGHEST, P1, P2, P3, SAME, F, N, Workspace
 
 OK = STATUS_CODE[FitStatus.OK]

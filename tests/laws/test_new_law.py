@@ -1,0 +1,162 @@
+"""A new law is one file: fits, the choice among laws, the model average, settings and the README's table follow."""
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.core.settings import FitSettings
+from pipeline.fit import fit
+from pipeline.fit.fitters import fit_law
+from pipeline.fit.generic import fit_generic
+from pipeline.fit.series import SeriesBatch
+from pipeline.laws import AVERAGED, LAWS, register
+from pipeline.laws.law import Law, Parameter, Solver
+from pipeline.laws.table import laws_table
+from pipeline.predict.average import average
+from pipeline.predict.bma_grid import shape_grid
+from pipeline.predict.sizes import Sizes
+from tests.rows import curve, observations_of
+
+FILE = '''
+"""Amdahl's law with messages along the edge of a square: T(n) = T(1) (f + (1 - f)/n) + c (sqrt n - 1)."""
+
+import numpy as np
+
+from pipeline.laws.forms import amdahl
+from pipeline.laws.law import Averaging, Law, Parameter, parameter, powers_of_two
+
+
+def formula(parameters, n):
+    overhead = np.sqrt(np.maximum(n, 1.0)) - 1.0
+    return amdahl.formula(parameters, n) + parameter(parameters, "overhead_s") * overhead
+
+
+def largest_useful_procs(parameters):
+    parallel_s = parameter(parameters, "t1_s") * (1.0 - parameter(parameters, "serial_fraction"))
+    with np.errstate(divide="ignore"):
+        return np.maximum((2.0 * parallel_s / parameter(parameters, "overhead_s")) ** (2 / 3), 1.0)
+
+
+EDGE = Law(
+    "edge", "T(1) (f + (1 - f)/n) + c (sqrt n - 1)", "a test", formula, largest_useful_procs,
+    (
+        Parameter("serial_fraction", 0.0, 1.0, (0.0, *powers_of_two(-10, 0))),
+        Parameter("overhead_s", 0.0, np.inf, (0.0, *powers_of_two(-12, 0))),
+    ),
+    averaging=Averaging(2.0),
+)
+'''
+SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+TRUTH = {"t1_s": 1000.0, "serial_fraction": 0.02, "overhead_s": 12.0}
+
+
+@pytest.fixture
+def edge(tmp_path: Path) -> Iterator[Law]:
+    """The law, read from a file of its own, for one test."""
+    before = dict(LAWS), dict(AVERAGED)
+    path = tmp_path / "edge.py"
+    path.write_text(FILE)
+    spec = importlib.util.spec_from_file_location("edge", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    register(module)
+    yield LAWS["edge"]
+    for laws, own in zip((LAWS, AVERAGED), before, strict=True):
+        laws.clear()
+        laws.update(own)
+
+
+def test_it_is_fitted_and_chosen_where_it_is_the_truth(edge: Law) -> None:
+    settings = FitSettings(laws=("constant", "amdahl", "downey_low", "downey_high", "usl", "edge"))
+    table, _ = fit(observations_of({"own": curve("edge", SIZES, **TRUTH)}), settings)
+    (row,) = [row for row in table.to_pylist() if row["is_chosen"]]
+    assert (row["law"], row["status"]) == ("edge", "ok")
+    assert {name: row[name] for name in TRUTH} == pytest.approx(TRUTH, rel=1e-5)
+    assert edge.n_parameters == 3
+    assert list(LAWS)[-1] == "edge"
+
+
+def test_series_that_nothing_fits_have_the_usual_statuses(edge: Law) -> None:
+    n, t = np.array([1.0, 2, 1, 2, 4, 1, 2, 4, 8]), np.array([9.0, 5, 9, np.nan, 3, 8, 4, 2, 1])
+    found = fit_law("edge", SeriesBatch(np.array([0, 2, 5, 9]), n, t, np.ones(9)))
+    assert found.statuses == ["too_few_points", "bad_values", "at_bound"]
+    assert (found.serial_fraction[2], found.overhead_s[2]) == (0.0, 0.0)
+    assert found.t1_s[2] == pytest.approx(8.0)
+
+
+def test_it_takes_part_in_the_average_by_its_prior_weight(edge: Law) -> None:
+    grid = shape_grid()
+    assert grid.families[-1] == "edge"
+    shares = np.bincount(grid.family, grid.prior)
+    assert shares[-1] / shares[grid.families.index("usl")] == pytest.approx(2.0)
+    n = np.array(SIZES, float)
+    t = edge.runtime_s({"t1_s": 1.0, "serial_fraction": 2.0**-6, "overhead_s": 2.0**-6}, n)
+    sizes = Sizes(np.array([0, 6]), n[:6], t[:6], np.full(6, 0.01**2), np.full(1, 0.02**2))
+    targets = np.zeros(2, np.int64), n[6:], np.zeros(2)
+    own = np.abs(average(sizes, *targets).log_s[:, 2] - np.log(t[6:]))
+    del AVERAGED["edge"]
+    others = np.abs(average(sizes, *targets).log_s[:, 2] - np.log(t[6:]))
+    assert (own < 0.5 * others).all(), (own, others)
+
+
+def test_the_table_of_laws_has_its_row(edge: Law) -> None:
+    (row,) = [line for line in laws_table().splitlines() if line.startswith("| edge |")]
+    cells = ["edge", edge.equation, "f in [0, 1], c (s) >= 0", "from its grid, by least squares", "2", "a test"]
+    assert row.strip("| ").split(" | ") == cells
+
+
+def test_the_readme_shows_the_laws_as_they_are_declared() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    assert laws_table() in readme, f"the README's table of laws should be\n{laws_table()}"
+
+
+@pytest.mark.parametrize("law", ["amdahl", "usl", "amdahl_log", "power", "downey_linear"])
+def test_the_generic_solver_is_as_good_as_the_exact_one(law: str) -> None:
+    rng = np.random.default_rng(6)
+    n = np.array(SIZES, float)
+    given = {"t1_s": np.full(20, 900.0), "serial_fraction": rng.uniform(0, 0.2, 20)}
+    given |= {"exponent": rng.uniform(0.3, 1, 20), "avg_parallelism": np.exp(rng.uniform(1, 5, 20))}
+    given |= {"sigma": rng.uniform(0, 3, 20), "overhead_s": rng.uniform(0.1, 20, 20)}
+    t = LAWS[law].runtime_s({name: values[:, None] for name, values in given.items()}, n)
+    t = t * np.exp(rng.normal(0, 0.05, t.shape))
+    batch = SeriesBatch(np.arange(0, 161, 8), np.tile(n, 20), t.ravel(), np.ones(160))
+    ratio = fit_generic(LAWS[law], batch).wssre / fit_law(law, batch).wssre
+    assert (ratio > 1 - 1e-6).all()
+    # Downey's pieces meet in bends, where least squares may stop; the others are smooth.
+    assert (ratio < (1.5 if law.startswith("downey") else 1 + 1e-5)).all()
+
+
+def test_a_declaration_that_nothing_could_fit_is_refused(edge: Law) -> None:
+    def law(one: Parameter, name: str = "odd") -> Law:
+        return Law(name, "", "", edge.formula, edge.largest_useful_procs, (one,))
+
+    with pytest.raises(ValueError, match="law odd: found parameter alpha, expected one of avg_parallelism"):
+        law(Parameter("alpha", 0.0, 1.0, (0.5,)))
+    with pytest.raises(ValueError, match="law odd: found no grid of sigma"):
+        law(Parameter("sigma", 0.0, 1.0))
+    module = type(importlib.util)("second")
+    module.LAW = law(Parameter("sigma", 0.0, 1.0, (0.5,)), "edge")  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="second: found a second law edge"):
+        register(module)
+
+
+def test_every_solver_is_one_that_a_law_of_ours_or_a_new_one_uses() -> None:
+    assert {law.solver for law in LAWS.values()} | {Solver.GENERIC} == set(Solver)
+
+
+@pytest.mark.parametrize("law", ["downey_low", "downey_high"])
+def test_the_kernels_formula_is_the_declared_one(law: str) -> None:
+    from pipeline.fit.downey_kernels import downey, low_value
+
+    is_high = law == "downey_high"
+    for A, sigma in ((1.0, 1.0), (7.3, 1.0), (12.0, 0.3 if not is_high else 2.5)):
+        t1 = A * (1.0 + sigma) if is_high else A
+        for n in (1.0, 3.0, 7.0, 12.5, 20.0, 60.0):
+            declared = float(LAWS[law].runtime_s({"t1_s": t1, "avg_parallelism": A, "sigma": sigma}, n))
+            assert downey.py_func(n, A, sigma, is_high) == pytest.approx(declared, rel=1e-12)
+            if not is_high:
+                assert low_value.py_func(n, 1 / n, 1.0, 0.5 * sigma, A) == pytest.approx(declared, rel=1e-12)
