@@ -11,13 +11,24 @@ from pipeline.core.arrays import Bools, Ints
 from pipeline.core.buffers import arrow, integers, nulls, texts
 from pipeline.core.columns import CATEGORY
 from pipeline.core.tables import JOBS
-from pipeline.ingest.assemble.missing_values import sources
 
 FORMAT = pa.field("format", pa.int32())
 """Which of several lists of columns makes a row the same record."""
 
 ORDERING = ("submit_s", "job_id", "restart", "site")
 """What `in_order` goes by."""
+
+SUPPLEMENTED = (
+    "user", "user_group", "account", "application", "queue", "partition", "qos", "job_name", "problem_size",
+    "eligible_s", "nodes", "gpus", "requested_procs", "requested_nodes", "requested_s", "requested_mem_kib",
+    "requested_memory",
+    "used_mem_kib", "max_rss_kib", "cpu_s", "energy_j", "exit_code", "derived_exit_code", "array_id", "het_id",
+    "preceding_job_id", "think_s", "submit_tokens", "work_dir_hash",
+)  # fmt: skip
+"""Columns that a job's kept record takes from its other records where it has null: exports differ in their columns.
+
+What tells how a job went (times, size, state) is the kept record's alone, null or not.
+"""
 
 _POSITION = ("source_file", "source_line")
 _NATURAL = r"^(?P<n1>-?\d{0,18})(?P<t1>\D*)(?P<n2>\d{0,18})"
@@ -46,7 +57,7 @@ def combine(jobs: pa.Table, *same_record: Sequence[str]) -> Combined:
 
     Two records are the same one read twice where job id, part and the `same_record` columns agree (or, without a
     submit time, all columns but their position); the later-ending is kept, then the one that sorts last, and what it
-    does not tell comes from the others (missing_values.py). The other
+    does not tell comes from the others (SUPPLEMENTED). The other
     records of a job id are its restarts: whole jobs first, then parts, each by submit, start, part, end and the rest.
     Where there are several lists of columns, a FORMAT column says which is a row's own. Two records that both tell
     start and end, and not alike, are never one: exports that drop array indices give all tasks one id.
@@ -99,7 +110,7 @@ def _untangled(jobs: pa.Table, repeated: Ints, same_record: Sequence[Sequence[st
     restart = integers(jobs["restart"])[0].copy()
     restart[repeated[kept]] = place
     jobs = jobs.set_column(jobs.column_names.index("restart"), jobs.schema.field("restart"), arrow(restart))
-    for name, row in sources(ranks, order, is_last).items():
+    for name, row in value_sources(ranks, order, is_last).items():
         places = np.arange(jobs.num_rows)
         places[repeated[kept]] = repeated[row]
         jobs = jobs.set_column(jobs.column_names.index(name), jobs.schema.field(name), jobs[name].take(arrow(places)))
@@ -156,6 +167,27 @@ def same_as_next(ranks: Ranks, order: Ints, identity: Sequence[str], content: Se
 
     has_submit = ranks["submit_s"][order][:-1] >= 0 if "submit_s" in ranks else np.zeros(len(order) - 1, np.bool_)
     return np.append(np.where(has_submit, agree(identity), agree(content)), False)
+
+
+def value_sources(ranks: dict[str, Ints], order: Ints, is_last: Bools) -> dict[str, Ints]:
+    """By column, the row from which each kept row (`order[is_last]`) has its value, where any is another's.
+
+    Rows are in order of the job they are records of; the last record of each is kept. A null is supplemented by the
+    nearest record before that tells the value, if it started when the kept one did.
+    """
+    kept = np.flatnonzero(is_last)
+    first = np.append(0, kept[:-1] + 1)[: len(kept)]
+    start = ranks["start_s"][order] if "start_s" in ranks else np.zeros(len(order), np.int64)
+    found = {}
+    for name in SUPPLEMENTED:
+        if name not in ranks:
+            continue
+        known = np.where(ranks[name][order] >= 0, np.arange(len(order)), -1)
+        place = np.maximum.accumulate(known)[kept]
+        place = np.where((place >= first) & (start[place] == start[kept]), place, kept)
+        if (place != kept).any():
+            found[name] = order[place]
+    return found
 
 
 def told_apart(ranks: Ranks, order: Ints) -> Bools:

@@ -15,6 +15,7 @@ from pipeline.core.report import Fact
 from pipeline.core.tables import JOBS, SET_LATER
 from pipeline.core.text import printable
 from pipeline.ingest.assemble.combine import (
+    SUPPLEMENTED,
     Combined,
     in_order,
     order_of,
@@ -22,9 +23,9 @@ from pipeline.ingest.assemble.combine import (
     restarts,
     same_as_next,
     told_apart,
+    value_sources,
     with_identity,
 )
-from pipeline.ingest.assemble.missing_values import SUPPLEMENTED, sources
 from pipeline.ingest.reader import PART
 
 SHOWN_IDS = 20
@@ -51,7 +52,7 @@ def updated(new: Combined, earlier: pa.Table, site: str, same_record: Sequence[S
     """The rows of both tables, each record once, restarts numbered anew, with a FATE column, in order.
 
     A record in both is the newer table's, unless the earlier one's ends later; what it does not tell comes from the
-    other one (missing_values.py). Jobs of other sites stay as they are.
+    other one (SUPPLEMENTED). Jobs of other sites stay as they are.
     """
     fresh = new.jobs if "format" in new.jobs.column_names else _with(new.jobs, "format", np.int32(0))
     fresh = _with(fresh, "is_new", np.int8(1))
@@ -77,7 +78,7 @@ def _merged(both: pa.Table, same_record: Sequence[Sequence[str]]) -> tuple[pa.Ta
     is_last = ~same_as_next(ranks, order, identity, content)
     is_last |= told_apart(ranks, order) & _is_shared(ranks, order, identity)
     kept, fates = order[is_last], _fates(both, ranks, order, is_last, content)
-    taken_from = sources(ranks, order, is_last)
+    taken_from = value_sources(ranks, order, is_last)
     stays = ~_is_outrun(both)[kept]
     lost = np.concatenate([order[~is_last], kept[~stays]])
     kept, fates = kept[stays], fates[stays]

@@ -9,9 +9,8 @@ import pytest
 from pipeline.core.applications import MAX_CHARACTERS, RULES, application_of
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import IngestSettings, SiteSettings, TextRule
-from pipeline.ingest.assemble.derived_columns import Finisher, finished_schema, tokens_of
+from pipeline.ingest.assemble.derived_columns import Finisher, finished_schema, rules_of, tokens_of
 from pipeline.ingest.reader import EXTRAS, jobs_table
-from pipeline.ingest.text_rules import rules_of
 
 EXAMPLES = [(rule, name, made) for rule in RULES for name, made in rule.examples]
 
