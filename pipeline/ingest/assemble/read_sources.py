@@ -9,7 +9,7 @@ import pyarrow as pa
 from pipeline.core.errors import InputError
 from pipeline.core.report import Report
 from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.core.store import read_batches
+from pipeline.core.store import read_older_batches, schema_names
 from pipeline.core.tables import JOBS
 from pipeline.core.text import printable
 from pipeline.ingest.assemble.derived_columns import Finisher, finished_schema
@@ -73,7 +73,9 @@ def take_in(
             _add(chunk, source, reader, finisher, pile, tape, account)
     if earlier:
         pile.declare(EARLIER, JOBS.schema())
-        for table in read_batches(earlier, JOBS):
+        there = schema_names(earlier, JOBS)
+        account.earlier_lacks = tuple(name for name in JOBS.schema().names if name not in there)
+        for table in read_older_batches(earlier, JOBS):
             pile.add(EARLIER, table)
             account.n_earlier += table.num_rows
     return Taken(used, pile, tape, account)
