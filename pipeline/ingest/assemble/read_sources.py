@@ -17,7 +17,7 @@ from pipeline.ingest.assemble.ingest_report import Account, report
 from pipeline.ingest.assemble.spill import HOLD_BYTES, Pile, Tape, partitions_for
 from pipeline.ingest.assemble.update import Fates
 from pipeline.ingest.reader import EXTRAS, Chunk, Reader
-from pipeline.ingest.sources import Source, find_sources, head
+from pipeline.ingest.sources import Source, check_is_text, find_sources, head
 
 EARLIER = "earlier"
 
@@ -116,6 +116,8 @@ def reader_of(source: Source, candidates: Mapping[str, Reader]) -> Reader | None
     A named source goes to the only candidate unseen, because a reader says best what is wrong with its own format.
     """
     start = head(source, is_empty_ok=not source.is_named)
+    if source.is_named:
+        check_is_text(source, start)
     if source.is_named and len(candidates) == 1:
         return next(iter(candidates.values()))
     reader = next((reader for reader in candidates.values() if start and reader.looks_right(start)), None)
