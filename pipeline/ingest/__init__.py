@@ -43,7 +43,8 @@ def ingest(
 
     paths: logs, folders or globs, of any formats; of one site, whose job ids are one space whatever the format. JOBS is
     sorted by submit, job id and restart; apart from source_file and source_line it depends neither on the order of rows
-    nor on how they were split into files. A file of a folder or glob that no reader knows is passed over with a note;
+    nor on how they were split into files (but what SWF's status means is decided for each file, unless it is set).
+    A file of a folder or glob that no reader knows is passed over with a note;
     one given by name is an error. earlier: a JOBS table to bring up to date (update.py). The report counts lines (and
     the earlier table's rows): jobs, comments, blanks, steps, superseded and unreadable ones, by reason. InputError
     where a log is missing, empty, damaged, of no known format, or where there is no job at all; ConfigError for

@@ -34,6 +34,7 @@ _POSITION = ("source_file", "source_line")
 _NATURAL = r"^(?P<n1>-?\d{0,18})(?P<t1>\D*)(?P<n2>\d{0,18})"
 _LAST = np.iinfo(np.int64).max
 _TOO_LONG = 10**18
+_POWERS = 10 ** np.arange(1, 18, dtype=np.int64)
 
 Ranks = dict[str, Ints]
 """By column, the rank of each row's value among the column's values; null is -1. Equal values, equal ranks."""
@@ -88,10 +89,12 @@ def as_integers(ids: pa.ChunkedArray) -> Ints | None:
         numbers = ids.cast(pa.int64())
     except pa.ArrowInvalid:
         return None
-    if not numbers.cast(pa.string()).equals(ids):
+    values, is_null = integers(numbers)
+    if is_null.any() or (len(values) and not (values.max() < _TOO_LONG and values.min() > -_TOO_LONG)):
         return None
-    values = integers(numbers)[0]
-    return values if not len(values) or (values.max() < _TOO_LONG and values.min() > -_TOO_LONG) else None
+    # A text that is read as this number, and is no longer than it, is how the number is written.
+    n_digits = np.searchsorted(_POWERS, np.abs(values), side="right") + 1 + (values < 0)
+    return values if np.array_equal(n_digits, integers(pc.binary_length(ids))[0]) else None
 
 
 def _untangled(jobs: pa.Table, repeated: Ints, same_record: Sequence[Sequence[str]]) -> tuple[pa.Table, pa.Table, int]:

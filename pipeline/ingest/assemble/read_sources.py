@@ -9,7 +9,7 @@ import pyarrow as pa
 from pipeline.core.errors import InputError
 from pipeline.core.report import Report
 from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.core.store import read_batches
+from pipeline.core.store import read_older_batches, schema_names
 from pipeline.core.tables import JOBS
 from pipeline.core.text import printable
 from pipeline.ingest.assemble.derived_columns import Finisher, finished_schema
@@ -17,7 +17,7 @@ from pipeline.ingest.assemble.ingest_report import Account, report
 from pipeline.ingest.assemble.spill import HOLD_BYTES, Pile, Tape, partitions_for
 from pipeline.ingest.assemble.update import Fates
 from pipeline.ingest.reader import EXTRAS, Chunk, Reader
-from pipeline.ingest.sources import Source, find_sources, head
+from pipeline.ingest.sources import Source, check_is_text, find_sources, head
 
 EARLIER = "earlier"
 
@@ -73,7 +73,9 @@ def take_in(
             _add(chunk, source, reader, finisher, pile, tape, account)
     if earlier:
         pile.declare(EARLIER, JOBS.schema())
-        for table in read_batches(earlier, JOBS):
+        there = schema_names(earlier, JOBS)
+        account.earlier_lacks = tuple(name for name in JOBS.schema().names if name not in there)
+        for table in read_older_batches(earlier, JOBS):
             pile.add(EARLIER, table)
             account.n_earlier += table.num_rows
     return Taken(used, pile, tape, account)
@@ -114,6 +116,8 @@ def reader_of(source: Source, candidates: Mapping[str, Reader]) -> Reader | None
     A named source goes to the only candidate unseen, because a reader says best what is wrong with its own format.
     """
     start = head(source, is_empty_ok=not source.is_named)
+    if source.is_named:
+        check_is_text(source, start)
     if source.is_named and len(candidates) == 1:
         return next(iter(candidates.values()))
     reader = next((reader for reader in candidates.values() if start and reader.looks_right(start)), None)
