@@ -1,4 +1,7 @@
-"""Chunks into one JOBS table whose bytes depend neither on the order of rows nor on how they were split."""
+"""Combines records into one JOBS table: removes duplicates, numbers restarts and sorts.
+
+The bytes of the table depend neither on the order of the records nor on how they were split.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,7 +70,7 @@ def combine(jobs: pa.Table, *same_record: Sequence[str]) -> Combined:
     repeated = np.flatnonzero(_repeated(numbers if numbers is not None else _rank(jobs["job_id"])))
     superseded, n_reused = jobs.slice(0, 0), 0
     if len(repeated):
-        jobs, superseded, n_reused = _untangled(jobs.combine_chunks(), repeated, same_record)
+        jobs, superseded, n_reused = _without_repeats(jobs.combine_chunks(), repeated, same_record)
         numbers = None
     jobs = in_order(jobs.select([name for name in jobs.column_names if name != "part"]), numbers)
     return Combined(jobs, superseded.select(JOBS.schema().names), n_reused)
@@ -97,7 +100,9 @@ def as_integers(ids: pa.ChunkedArray) -> Ints | None:
     return values if np.array_equal(n_digits, integers(pc.binary_length(ids))[0]) else None
 
 
-def _untangled(jobs: pa.Table, repeated: Ints, same_record: Sequence[Sequence[str]]) -> tuple[pa.Table, pa.Table, int]:
+def _without_repeats(
+    jobs: pa.Table, repeated: Ints, same_record: Sequence[Sequence[str]]
+) -> tuple[pa.Table, pa.Table, int]:
     """Jobs with restarts numbered and superseded records taken out; those; how many ids are reused."""
     rows = jobs.take(arrow(repeated))
     ranks = ranked(rows.drop(["format"]) if "format" in rows.column_names else rows)
@@ -107,7 +112,7 @@ def _untangled(jobs: pa.Table, repeated: Ints, same_record: Sequence[Sequence[st
     own, ranks = with_identity(ranks, rows, same_record)
     identity = ["job_id", "part", *own]
     order = order_of(ranks, [*identity, "end_s", "runtime_s", *content, *_POSITION])
-    is_last = ~same_as_next(ranks, order, identity, content) | told_apart(ranks, order)
+    is_last = ~same_as_next(ranks, order, identity, content) | ran_at_other_times(ranks, order)
     kept, lost = order[is_last], order[~is_last]
     place, n_reused = restarts({name: rank[kept] for name, rank in ranks.items()}, content)
     restart = integers(jobs["restart"])[0].copy()
@@ -193,7 +198,7 @@ def value_sources(ranks: dict[str, Ints], order: Ints, is_last: Bools) -> dict[s
     return found
 
 
-def told_apart(ranks: Ranks, order: Ints) -> Bools:
+def ran_at_other_times(ranks: Ranks, order: Ints) -> Bools:
     """Whether each row, in this order, ran at another time than the row after it, as far as both tell."""
     apart = np.zeros(max(len(order) - 1, 0), np.bool_)
     if "start_s" in ranks and "end_s" in ranks:

@@ -81,7 +81,7 @@ class Rules:
 
 
 @dataclass(slots=True)
-class Finisher:
+class ColumnDeriver:
     """Finishes tables; what it learns of one distinct text serves all later tables."""
 
     site: SiteSettings

@@ -1,4 +1,4 @@
-"""An earlier JOBS table brought up to date by a newer reading of the logs."""
+"""Brings an earlier JOBS table up to date with a newer reading of the logs."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -19,10 +19,10 @@ from pipeline.ingest.assemble.combine import (
     Combined,
     in_order,
     order_of,
+    ran_at_other_times,
     ranked,
     restarts,
     same_as_next,
-    told_apart,
     value_sources,
     with_identity,
 )
@@ -76,7 +76,7 @@ def _merged(both: pa.Table, same_record: Sequence[Sequence[str]]) -> tuple[pa.Ta
     identity = ["job_id", PART.name, *own]
     order = order_of(ranks, [*identity, "end_s", "runtime_s", "is_new", *content, "restart"])
     is_last = ~same_as_next(ranks, order, identity, content)
-    is_last |= told_apart(ranks, order) & _is_shared(ranks, order, identity)
+    is_last |= ran_at_other_times(ranks, order) & _is_shared(ranks, order, identity)
     kept, fates = order[is_last], _fates(both, ranks, order, is_last, content)
     taken_from = value_sources(ranks, order, is_last)
     stays = ~_is_outrun(both)[kept]
@@ -166,7 +166,7 @@ class Fates:
     counts: Counter[str] = field(default_factory=Counter)
     first_ids: dict[str, list[str]] = field(default_factory=dict)
 
-    def see_new(self, jobs: pa.Table) -> None:
+    def count_new(self, jobs: pa.Table) -> None:
         """Note which time some of the new records cover."""
         submit, is_unknown = integers(jobs["submit_s"])
         end, is_open = integers(jobs["end_s"])
@@ -174,7 +174,7 @@ class Fates:
         self.window = _widened(self.window, known)
         self.first_end_s = _widened((self.first_end_s, None), ended)[0]
 
-    def see(self, jobs: pa.Table) -> None:
+    def count(self, jobs: pa.Table) -> None:
         """Count the fates of rows; the vanished are those only the earlier table has, though the new logs cover them.
 
         Covered is a job submitted from the first to the last submit of the new records, that had not ended before any

@@ -1,4 +1,4 @@
-"""Values that stand as bytes in one buffer, from start to end (int64 arrays), as typed columns: no Python loop.
+"""Turns spans of one buffer, from start to end (int64 arrays), into typed columns without a Python loop.
 
 Every function takes (data: uint8, start, end) and gives one value a span. An empty span is null. What is neither a
 value nor a word for "unknown" is `invalid`: null in the values, and for the caller to set aside.
