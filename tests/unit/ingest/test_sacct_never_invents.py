@@ -6,9 +6,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pipeline.clean import clean
 from pipeline.core.errors import InputError
 from pipeline.core.report import Report
-from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.core.settings import CleanSettings, IngestSettings, SiteSettings
 from pipeline.core.store import read_table
 from pipeline.core.tables import JOBS
 from pipeline.ingest import ingest, ingest_to
@@ -205,3 +206,13 @@ def test_zeros_that_a_crash_left_behind_are_set_aside(tmp_path: Path) -> None:
     jobs, unreadable, _ = read(tmp_path, within)
     assert ids(jobs) == ["6", "7"]
     assert unreadable.num_rows == 1
+
+
+def test_elapsed_that_disagrees_with_end_minus_start_is_flagged_and_both_are_kept(tmp_path: Path) -> None:
+    wrong, suspended = LAST.replace("|3600", "|36"), LAST.replace("7|", "8|", 1).replace("|3600", "|3000")
+    rows = [f"{FIRST}|00:00:00", f"{wrong}|00:00:00", f"{suspended}|00:10:00"]
+    jobs, _, _ = read(tmp_path, dump(*rows, names=f"{NAMES}|Suspended"))
+    flagged, *_ = clean(jobs, CleanSettings())
+    found = {row["job_id"]: row for row in flagged.to_pylist()}
+    assert {job_id: row["flag"] for job_id, row in found.items()} == {"6": None, "7": "elapsed_disagrees", "8": None}
+    assert (found["7"]["runtime_s"], found["7"]["end_s"] - found["7"]["start_s"]) == (36.0, 3600)

@@ -76,5 +76,6 @@ def test_a_folder_without_a_lock_as_older_releases_left_it_is_swept(tmp_path: Pa
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no file system here that takes no file")
 def test_where_no_file_can_be_made_one_sentence_says_so() -> None:
-    with pytest.raises(InputError, match="/proc: found a folder in which no file can be made"), spill_folder(Path("/proc")):
+    found = "/proc: found a folder in which no file can be made"
+    with pytest.raises(InputError, match=found), spill_folder(Path("/proc")):
         pass
