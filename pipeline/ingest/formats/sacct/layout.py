@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pipeline.core.errors import InputError
-from pipeline.core.settings import IngestSettings
+from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.text import printable
 from pipeline.ingest.formats.sacct.column_names import KINDS, SOURCES, XDMOD, Kind, kind_of
+from pipeline.ingest.reader import Layout as Columns
 
 EXPECTS = "sacct: columns named in a first line as by `sacct -P`, or in ingest.sacct_fields"
 _NAME = re.compile(rb"[A-Za-z]\w*(?:%-?\d+)?")
@@ -80,6 +81,20 @@ def find_layout(head: bytes, settings: IngestSettings, where: str) -> Layout:
         return Layout(tuple(name.lower() for name in XDMOD), b"|", is_trailing=False, has_header=False)
     found = f"no column names in '{printable(first.decode('utf-8', 'backslashreplace'), 60)}'"
     raise InputError(where, found, EXPECTS, "set ingest.sacct_fields to the fields of the dump, in its order")
+
+
+def inspected_columns(start: bytes, site: SiteSettings, settings: IngestSettings) -> Columns:
+    """For `walltime inspect`: the columns of a dump that are read, that are missing and that are ignored."""
+    layout = find_layout(start, settings, "the dump")
+    used = {layout.names[column] for column in layout.sources.values()}
+    delimiter = repr(layout.delimiter.decode("utf-8", "backslashreplace"))
+    given_by = "the first line" if layout.has_header else "ingest.sacct_fields or a known layout"
+    return Columns(
+        tuple(name for name in layout.names if name in used),
+        tuple(names[0] for what, names in SOURCES.items() if what not in layout.sources),
+        tuple(name for name in layout.names if name not in used),
+        (f"delimiter {delimiter}", f"columns told by {given_by}", f"times without a zone are of {site.timezone}"),
+    )
 
 
 def header_layout(line: bytes, delimiter: bytes | None = None) -> Layout | None:
