@@ -1,4 +1,4 @@
-"""Opening logs: files, folders and globs; plain or compressed, told by content; in blocks of whole lines."""
+"""Finds and opens logs (files, folders, globs; plain or compressed) and reads them in blocks of whole lines."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -78,6 +78,19 @@ def head(source: Source, *, is_empty_ok: bool = False) -> bytes:
 def empty_source(source: Source) -> InputError:
     """The error for a source without a byte."""
     return InputError(f"{printable(source.label)}, line 1", "an empty file", "a log", "check that the export ran")
+
+
+def check_is_text(source: Source, start: bytes) -> None:
+    """InputError where a source's first bytes are text in UTF-16, or nothing but zeros."""
+    where = f"{printable(source.label)}, line 1"
+    n_pairs = len(start) // 2
+    zeros = [start[first::2].count(b"\0") for first in (0, 1)]
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")) or (n_pairs and max(zeros) > 0.4 * n_pairs and not min(zeros)):
+        do = "convert it, as with: iconv -f UTF-16 -t UTF-8"
+        raise InputError(where, "text in UTF-16", "text in UTF-8 or ASCII", do)
+    if start and not start.strip(b"\0"):
+        do = "copy or export the log again: a crash or a full disk leaves such a file"
+        raise InputError(where, f"nothing but zero bytes in its first {len(start)}", "a log", do)
 
 
 def line_blocks(source: Source, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:

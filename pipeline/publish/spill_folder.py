@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from pipeline.core.errors import InputError
+from pipeline.core.text import printable
 from pipeline.publish.folders import acquire
 
 PREFIX = ".walltime-spill-"
@@ -49,7 +51,14 @@ def sweep_spill_folders(parent: Path) -> None:
 def _made(parent: Path) -> tuple[Path, BinaryIO]:
     """A new folder and its lock, held. A sweep may take a folder before its lock is held: then another is made."""
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+        except FileNotFoundError:
+            if not parent.is_dir():
+                raise
+            # What the file systems of /proc and the like answer.
+            found, expected = "a folder in which no file can be made", "a folder that can be written"
+            raise InputError(printable(str(parent), 1000), found, expected, "choose another path") from None
         lock = acquire(folder, _NOW)
         if lock is not None:
             return folder, lock

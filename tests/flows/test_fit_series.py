@@ -187,6 +187,8 @@ def test_an_upper_end_that_no_run_bounds_is_said(tmp_path: Path, walltime: Wallt
     asked = ("fit-series", tmp_path / "bt.csv", "--predict", "1024")
     (row,) = json.loads(walltime(*asked, "--json").out)["series"][0]["predictions"]
     assert row["runtime_s_hi95"] is None and "to no bound" in walltime(*asked).out
+
+
 def test_runs_advised_keep_to_the_counts_found_faster(tmp_path: Path, walltime: Walltime) -> None:
     """Squares run faster among other counts: neither the next run nor the answer names one that takes longer."""
     sizes = (4, 6, 9, 12, 16, 20, 25, 30, 36, 49, 64)

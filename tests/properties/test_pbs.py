@@ -98,7 +98,8 @@ def test_damage_loses_no_line_and_raises_nothing_else(
             del damaged[place : place + 1]
     with contextlib.suppress(InputError):
         whole = read(bytes(damaged))
-        assert whole.n_lines == damaged.count(b"\n") + (not damaged.endswith(b"\n"))
+        n_lines = damaged.count(b"\n") + (not damaged.endswith(b"\n"))
+        assert whole.n_lines == n_lines + whole.remarks["joined"]
         assert read(bytes(damaged), block_bytes=block_bytes).jobs.equals(whole.jobs)
 
 

@@ -39,13 +39,19 @@ lines = st.tuples(
 few = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 
-def read(*logs: bytes, block_bytes: int = 1 << 25) -> tuple[pa.Table, pa.Table, Report]:
+def read(*logs: bytes, block_bytes: int = 1 << 25, swf_status: str = "auto") -> tuple[pa.Table, pa.Table, Report]:
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / f"{number}.swf" for number in range(len(logs))]
         for path, log in zip(paths, logs, strict=True):
             path.write_bytes(log)
         with patch.object(swf, "line_blocks", lambda source: line_blocks(source, block_bytes)):
-            return ingest(paths, SiteSettings(), IngestSettings(format="swf"))
+            settings = IngestSettings.model_validate({"format": "swf", "swf_status": swf_status})
+            return ingest(paths, SiteSettings(), settings)
+
+
+def whole(rows: list[bytes]) -> bytes:
+    """A log of these lines, each with its end."""
+    return HEADER + b"".join(row + b"\n" for row in rows)
 
 
 def same_jobs(one: pa.Table, other: pa.Table) -> bool:
@@ -56,8 +62,8 @@ def same_jobs(one: pa.Table, other: pa.Table) -> bool:
 @given(st.lists(lines, min_size=1, max_size=12), st.randoms(use_true_random=False))
 def test_the_order_of_rows_does_not_matter(rows: list[bytes], random) -> None:
     shuffled = random.sample(rows, len(rows))
-    jobs, _, report = read(HEADER + b"\n".join(rows))
-    again, _, report_again = read(HEADER + b"\n".join(shuffled))
+    jobs, _, report = read(whole(rows))
+    again, _, report_again = read(whole(shuffled))
     assert same_jobs(jobs, again)
     assert (report.kept, report.set_aside) == (report_again.kept, report_again.set_aside)
 
@@ -82,16 +88,16 @@ def test_the_size_of_blocks_does_not_matter(rows: list[bytes], block_bytes: int)
 def test_the_split_into_files_does_not_matter(rows: list[bytes], data: st.DataObject) -> None:
     places = data.draw(st.lists(st.integers(0, 2), min_size=len(rows), max_size=len(rows)))
     files = [[row for row, place in zip(rows, places, strict=True) if place == k] for k in range(3)]
-    jobs, _, _ = read(HEADER + b"\n".join(rows))
-    again, _, _ = read(*(HEADER + b"\n".join(part) for part in files if part))
+    jobs, _, _ = read(whole(rows), swf_status="standard")
+    again, _, _ = read(*(whole(part) for part in files if part), swf_status="standard")
     assert same_jobs(jobs, again)
 
 
 @few
 @given(st.lists(lines, min_size=1, max_size=12), st.integers(1, 12))
 def test_lines_read_twice_change_nothing(rows: list[bytes], n_again: int) -> None:
-    jobs, _, report = read(HEADER + b"\n".join(rows))
-    again, _, report_again = read(HEADER + b"\n".join(rows), HEADER + b"\n".join(rows[:n_again]))
+    jobs, _, report = read(whole(rows), swf_status="standard")
+    again, _, report_again = read(whole(rows), whole(rows[:n_again]), swf_status="standard")
     assert same_jobs(jobs, again)
     twice = report_again.set_aside["superseded"].rows - report.set_aside["superseded"].rows
     assert twice == min(n_again, len(rows))

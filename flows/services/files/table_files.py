@@ -17,8 +17,10 @@ SUFFIXES = (".parquet", ".csv")
 
 
 def check_suffix(path: Path) -> None:
-    """InputError where the suffix is neither, or the path is a folder; called before any work."""
-    if path.suffix not in SUFFIXES or path.is_dir():
+    """InputError, before any work, where the suffix is neither or the path is a folder."""
+    if path.is_dir():
+        raise InputError(f"--out {printable(str(path))}", "a folder", "the path of a file")
+    if path.suffix not in SUFFIXES:
         raise InputError(
             f"--out {printable(str(path))}", "no table's name", f"a path that ends in {' or '.join(SUFFIXES)}"
         )

@@ -111,3 +111,22 @@ def test_damaged_gzip_is_one_clear_sentence(tmp_path: Path) -> None:
     path.write_bytes(packed[: len(packed) // 2])
     with pytest.raises(InputError, match=r"log, line \d+: found a compressed file that ends in the middle"):
         ingest([path], SiteSettings(name="s"), IngestSettings(format="pbs"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf_16_is_one_clear_sentence(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(OTHER.encode(encoding))
+    with pytest.raises(
+        InputError, match=r"^log, line 1: found text in UTF-16, expected text in UTF-8 or ASCII; convert"
+    ):
+        ingest([path], SiteSettings(name="s"), IngestSettings(format="pbs"))
+
+
+def test_a_file_of_zeros_is_one_clear_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(bytes(5000))
+    with pytest.raises(
+        InputError, match=r"^log, line 1: found nothing but zero bytes in its first 5000, expected a log"
+    ):
+        ingest([path], SiteSettings(name="s"), IngestSettings())

@@ -6,9 +6,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pipeline.clean import clean
 from pipeline.core.errors import InputError
 from pipeline.core.report import Report
-from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.core.settings import CleanSettings, IngestSettings, SiteSettings
 from pipeline.core.store import read_table
 from pipeline.core.tables import JOBS
 from pipeline.ingest import ingest, ingest_to
@@ -175,3 +176,43 @@ def test_a_name_that_begins_with_blank_lines_and_digits_is_ambiguous(tmp_path: P
         assert set(ids(jobs)) == {"9"}, name
         assert set(unreadable["reason"].to_pylist()) == {"ambiguous_fields"}
         report.check()
+
+
+@pytest.mark.parametrize("delimiter", [",", "|", ";", "\t"])
+@pytest.mark.parametrize("name", ["hello", "a,b", "two\nlines", 'a ""quoted"" word', "c|d;e"])
+def test_an_export_with_every_value_in_quotes_is_read(tmp_path: Path, delimiter: str, name: str) -> None:
+    rows = [row.split("|") for row in (NAMES, FIRST, LAST)]
+    rows[2][1] = name
+    text = "".join(delimiter.join(f'"{cell}"' for cell in row) + "\n" for row in rows)
+    jobs, unreadable, _ = read(tmp_path, text)
+    assert (ids(jobs), unreadable.num_rows) == (["6", "7"], 0)
+    assert set(jobs["job_name"].to_pylist()) == {"hello", name.replace('""', '"')}
+    assert jobs["runtime_s"].to_pylist() == [3600.0, 3600.0]
+
+
+@pytest.mark.parametrize("format", ["auto", "sacct"])
+def test_a_dump_without_job_ids_is_refused_in_one_sentence(tmp_path: Path, format: str) -> None:
+    path = tmp_path / "dump.txt"
+    path.write_text(without("JobID", FIRST, LAST))
+    with pytest.raises(InputError, match=r"line 1: found columns without a job id .*; export again with JobID"):
+        ingest([path], SiteSettings(), IngestSettings(format=format))
+
+
+def test_zeros_that_a_crash_left_behind_are_set_aside(tmp_path: Path) -> None:
+    jobs, unreadable, _ = read(tmp_path, dump(FIRST, LAST).encode() + b"\0" * 300)
+    assert ids(jobs) == ["6", "7"]
+    assert reasons(unreadable) == [(4, "cut_off")]
+    within = dump(FIRST).encode() + LAST[:60].encode() + b"\0" * 300 + b"\n" + dump(LAST).split("\n", 1)[1].encode()
+    jobs, unreadable, _ = read(tmp_path, within)
+    assert ids(jobs) == ["6", "7"]
+    assert unreadable.num_rows == 1
+
+
+def test_elapsed_that_disagrees_with_end_minus_start_is_flagged_and_both_are_kept(tmp_path: Path) -> None:
+    wrong, suspended = LAST.replace("|3600", "|36"), LAST.replace("7|", "8|", 1).replace("|3600", "|3000")
+    rows = [f"{FIRST}|00:00:00", f"{wrong}|00:00:00", f"{suspended}|00:10:00"]
+    jobs, _, _ = read(tmp_path, dump(*rows, names=f"{NAMES}|Suspended"))
+    flagged, *_ = clean(jobs, CleanSettings())
+    found = {row["job_id"]: row for row in flagged.to_pylist()}
+    assert {job_id: row["flag"] for job_id, row in found.items()} == {"6": None, "7": "elapsed_disagrees", "8": None}
+    assert (found["7"]["runtime_s"], found["7"]["end_s"] - found["7"]["start_s"]) == (36.0, 3600)

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.core.errors import InputError
+from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.ingest import ingest
 from tests.unit.ingest.logs import ROW, UNIX_START, read, row
 
 STANDARD = "".join(row(job_id=i, status=1 if i % 5 else 0) + "\n" for i in range(1, 401))
@@ -124,3 +126,22 @@ def test_damaged_gzip_is_one_clear_sentence(tmp_path: Path) -> None:
     broken = packed[:60] + bytes(40) + packed[100:]
     with pytest.raises(InputError, match=r"0.swf, line \d+: found compressed data that is damaged"):
         read(tmp_path, broken)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf_16_is_one_clear_sentence(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(STANDARD.encode(encoding))
+    with pytest.raises(
+        InputError, match=r"^log, line 1: found text in UTF-16, expected text in UTF-8 or ASCII; convert"
+    ):
+        ingest([path], SiteSettings(name="s"), IngestSettings(format="swf"))
+
+
+def test_a_file_of_zeros_is_one_clear_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(bytes(5000))
+    with pytest.raises(
+        InputError, match=r"^log, line 1: found nothing but zero bytes in its first 5000, expected a log"
+    ):
+        ingest([path], SiteSettings(name="s"), IngestSettings())

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.core.errors import InputError
 from pipeline.publish.spill_folder import PREFIX, spill_folder
 
 ROOT = Path(__file__).parents[3]
@@ -71,3 +72,10 @@ def test_a_folder_without_a_lock_as_older_releases_left_it_is_swept(tmp_path: Pa
     (tmp_path / f"{PREFIX}old" / "jobs").mkdir()
     with spill_folder(tmp_path) as folder:
         assert left(tmp_path) == [folder.parent]
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no file system here that takes no file")
+def test_where_no_file_can_be_made_one_sentence_says_so() -> None:
+    found = "/proc: found a folder in which no file can be made"
+    with pytest.raises(InputError, match=found), spill_folder(Path("/proc")):
+        pass

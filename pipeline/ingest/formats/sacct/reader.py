@@ -24,17 +24,15 @@ from pipeline.core.errors import InputError
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.text import printable
 from pipeline.ingest import spans
-from pipeline.ingest.formats.sacct.column_names import SOURCES
 from pipeline.ingest.formats.sacct.fields import Fields, typed_jobs
 from pipeline.ingest.formats.sacct.fold import fold, fold_beside
 from pipeline.ingest.formats.sacct.irregular_lines import REASONS
-from pipeline.ingest.formats.sacct.layout import EXPECTS, Layout, find_layout, looks_right
+from pipeline.ingest.formats.sacct.layout import EXPECTS, Layout, find_layout, inspected_columns, looks_right
 from pipeline.ingest.formats.sacct.notes import missing_columns, notes
 from pipeline.ingest.formats.sacct.scan import Rows, Scanned, last_start, scan_block
 from pipeline.ingest.formats.sacct.scan_kernels import BATCH_STEP, INVALID_ID, JOB, STEP, classify, owners
 from pipeline.ingest.formats.sacct.times import typed_times
 from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, as_whole, constant, jobs_table, unreadable_table
-from pipeline.ingest.reader import Layout as Columns
 from pipeline.ingest.sources import HEAD_BYTES, Block, Source, empty_source, line_blocks
 from pipeline.ingest.spans.kernels import Bytes
 
@@ -294,20 +292,7 @@ _ADVICE = {
 }
 
 
-def shown(start: bytes, site: SiteSettings, settings: IngestSettings) -> Columns:
-    """For `walltime inspect`: which columns of a dump are read, which are missing, which are left alone."""
-    layout = find_layout(start, settings, "the dump")
-    used = {layout.names[column] for column in layout.sources.values()}
-    delimiter = repr(layout.delimiter.decode("utf-8", "backslashreplace"))
-    told_by = "the first line" if layout.has_header else "ingest.sacct_fields or a known layout"
-    return Columns(
-        tuple(name for name in layout.names if name in used),
-        tuple(names[0] for what, names in SOURCES.items() if what not in layout.sources),
-        tuple(name for name in layout.names if name not in used),
-        (f"delimiter {delimiter}", f"columns told by {told_by}", f"times without a zone are of {site.timezone}"),
-    )
-
-
 SACCT = Reader(
-    "sacct", EXPECTS, REASONS, ("submit_s",), looks_right, read, as_whole, notes, parts=STEPS, fold=fold, layout=shown
-)
+    "sacct", EXPECTS, REASONS, ("submit_s",), looks_right, read, as_whole, notes, parts=STEPS, fold=fold,
+    layout=inspected_columns,
+)  # fmt: skip
