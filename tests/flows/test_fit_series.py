@@ -66,7 +66,7 @@ def test_an_odd_size_is_said_and_left_out_unless_told_otherwise(tmp_path: Path, 
     (tmp_path / "slow.csv").write_text(ONE_SLOW)
     shown = walltime("fit-series", tmp_path / "slow.csv", "--out", tmp_path / "fits.parquet").out
     kept = walltime("fit-series", tmp_path / "slow.csv", "--no-screen").out
-    assert "Left out of the fits: 16 processors, 162.5 s. The other sizes say 8" in shown
+    assert "Left out of the fits: 16 processors, 162.5 s. The other sizes predict 8" in shown
     assert "Left out" not in kept and "Odd sizes" not in kept
     odd = read_table(tmp_path / "fits.observations.parquet", OBSERVATIONS).column("odd").to_pylist()
     assert odd == [None] * 4 + ["slow"] + [None] * 2
@@ -106,7 +106,7 @@ def test_few_sizes_and_clean_ones_say_that_nothing_is_odd(tmp_path: Path, wallti
     (tmp_path / "lu.csv").write_text(LAN_LU)
     (tmp_path / "few.csv").write_text("\n".join(LAN_LU.splitlines()[:5]))
     assert "Odd sizes: none of 6." in walltime("fit-series", tmp_path / "lu.csv").out
-    assert "Odd sizes: not looked for below 5 sizes." in walltime("fit-series", tmp_path / "few.csv").out
+    assert "Odd sizes: not searched for below 5 sizes." in walltime("fit-series", tmp_path / "few.csv").out
 
 
 @pytest.mark.parametrize("given", ["0", "a", "1.5", "", ",", "-4", "²"])
@@ -168,7 +168,7 @@ def test_the_answer_keeps_to_squares_and_says_nodes_hours_and_cost(tmp_path: Pat
     asked = ("fit-series", tmp_path / "bt.csv", "--predict", "25", "--procs-per-node", "8", "--rate", "2")
     shown = walltime(*asked).out
     assert "Only ever ran on 1, 4, 9, 16, all squares" in shown
-    assert "Run on 32" not in shown and "How many processors to ask for:" in shown
+    assert "Run on 32" not in shown and "How many processors to request:" in shown
     found = json.loads(walltime(*asked, "--json").out)["series"][0]
     counts = [int(re.search(r": ([\d,]+) processor", line)[1]) for line in found["answer"] if "processor-hours" in line]
     assert counts and set(counts) <= {1, 4, 9, 16, 25}

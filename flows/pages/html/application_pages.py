@@ -70,7 +70,7 @@ def _natural(name: str) -> list[tuple[bool, int, str]]:
 
 
 def page_name(application: str) -> str:
-    """The file name of an application: its letters and digits, and a digest, since names may differ in other signs only."""
+    """The file name of an application: its letters and digits, and a digest, as other signs may differ."""
     plain = re.sub(r"[^a-z0-9]+", "-", application.lower()).strip("-")[:40]
     digest = hashlib.sha256(application.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{plain or 'application'}-{digest}.html"

@@ -84,8 +84,8 @@ def _unusual(found: Mapping[str, Any]) -> list[str]:
         else "the answer assumes no longer runtime"
     )
     return [
-        f"This request is unusual: none of the submitter's {_jobs(found['n_remembered'])} compared requested half "
-        f"to twice as much. They requested {requested} and took {span(found['usual_runtime_s'])} in the median; {doubt}."
+        f"This request is unusual: none of the submitter's {_jobs(found['n_remembered'])} compared requested half to "
+        f"twice as much. They requested {requested} and took {span(found['usual_runtime_s'])} in the median; {doubt}."
     ]
 
 
