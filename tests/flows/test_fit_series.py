@@ -128,7 +128,7 @@ def test_the_page_of_a_series_needs_no_network_and_escapes_what_it_is_told(tmp_p
     assert made.code == 0 and "Wrote page" in made.out
     assert "<script" not in page and "&lt;script&gt;" in page and "\x1b" not in page
     assert not re.search(r"(?:src|href)=.?https?:|url\((?!#)|@import", page)
-    assert page.count("<svg") == 1 and "What is predicted" in page
+    assert page.count("<svg") == 1 and "Predictions" in page
     walltime("fit-series", tmp_path / "odd.csv", "--predict", "64", "--report", tmp_path / "again.html")
     assert (tmp_path / "again.html").read_text() == page
 
@@ -229,7 +229,7 @@ def test_the_page_draws_as_far_as_was_asked_and_points_have_tooltips(tmp_path: P
     walltime("fit-series", tmp_path / "lu.csv", "--predict", "4096", "--report", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "<title>4,096 processors: " in page and "median of 1 runs</title>" in page
-    assert "What the words mean" in page
+    assert "Glossary" in page
 
 
 def test_energy_and_energy_delay_by_count(tmp_path: Path, walltime: Walltime) -> None:

@@ -34,8 +34,8 @@ def write_pages(manifest: Manifest, folder: Path, cost: CostSettings | None = No
     those with most jobs, and says how many it omits. Without `cost` nodes and prices are those of the run's settings.
     """
     cost = cost or cost_of_run(manifest)
-    kinds = (OBSERVATIONS, PATTERNS, FITS, PREDICTIONS, SCALABILITY)
-    tables = {kind.name: read_table(manifest.path(kind.name), kind) for kind in kinds}
+    table_kinds = (OBSERVATIONS, PATTERNS, FITS, PREDICTIONS, SCALABILITY)
+    tables = {kind.name: read_table(manifest.path(kind.name), kind) for kind in table_kinds}
     every = _by_application(manifest, set(tables[SCALABILITY.name].column("group_id").to_pylist()))
     weak = {name: _weak(groups, tables[OBSERVATIONS.name]) for name, groups in every.items()}
     drawn = {name: [group for group in groups if group["n_sizes"] >= MIN_SIZES] for name, groups in every.items()}
