@@ -24,7 +24,7 @@ from flows.cli.options import Version
 
 app = typer.Typer(
     name="walltime",
-    help="Mines a cluster's accounting log and tells its scheduler, with an interval, how long a job will run.",
+    help="Predicts job runtimes, with intervals, from a cluster's accounting log.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -42,7 +42,7 @@ for command in (
 
 @app.callback()
 def _common(version: Version = False) -> None:
-    """Mines a cluster's accounting log and tells its scheduler, with an interval, how long a job will run."""
+    """Predicts job runtimes, with intervals, from a cluster's accounting log."""
 
 
 def call(arguments: list[str]) -> NoReturn:

@@ -43,7 +43,7 @@ def _usual_home() -> Path | None:
 
 
 def _is_writable(folder: Path | None) -> bool:
-    """Whether a file can be written there; permissions do not tell root of a read-only disk."""
+    """Whether a file can be written there; for root, permissions do not show a read-only disk."""
     if folder is None:
         return False
     import tempfile  # noqa: PLC0415  (every command loads this module, and few need it)

@@ -113,7 +113,7 @@ def test_the_sample_cleaned(sample: Path, tmp_path: Path, walltime: Walltime) ->
     effect = read_table(out.with_name("flagged.effect.parquet"), EFFECT)
     assert jobs.num_rows == read_table(sample, JOBS).num_rows
     assert jobs.column("flag").null_count < jobs.num_rows
-    words = ("set aside: probe", "smallest burst this log could have shown", "before", "after", "suspect", "Wrote page")
+    words = ("set aside: probe", "smallest burst that this log can show", "before", "after", "suspect", "Wrote page")
     for word in (*words, *bursts.column("burst_id").to_pylist(), *bursts.column("why").to_pylist()):
         assert word in shown.out, word
     assert effect.column("selection").to_pylist()[:2] == ["before", "after"]
@@ -188,7 +188,7 @@ def test_a_log_without_jobs(write: Callable[..., Path], tmp_path: Path, walltime
     assert (shown.code, shown.err) == (0, "")
     text = page.read_text()
     check_page(text)
-    assert "No job here says when it was submitted" in text and "<svg" not in text
+    assert "No job has a submit time" in text and "<svg" not in text
     assert read_table(tmp_path / "f.bursts.parquet", BURSTS).num_rows == 0
 
 

@@ -66,7 +66,7 @@ def test_an_odd_size_is_said_and_left_out_unless_told_otherwise(tmp_path: Path, 
     (tmp_path / "slow.csv").write_text(ONE_SLOW)
     shown = walltime("fit-series", tmp_path / "slow.csv", "--out", tmp_path / "fits.parquet").out
     kept = walltime("fit-series", tmp_path / "slow.csv", "--no-screen").out
-    assert "Left out of the fits: 16 processors, 162.5 s. The other sizes say 8" in shown
+    assert "Left out of the fits: 16 processors, 162.5 s. The other sizes predict 8" in shown
     assert "Left out" not in kept and "Odd sizes" not in kept
     odd = read_table(tmp_path / "fits.observations.parquet", OBSERVATIONS).column("odd").to_pylist()
     assert odd == [None] * 4 + ["slow"] + [None] * 2
@@ -106,7 +106,7 @@ def test_few_sizes_and_clean_ones_say_that_nothing_is_odd(tmp_path: Path, wallti
     (tmp_path / "lu.csv").write_text(LAN_LU)
     (tmp_path / "few.csv").write_text("\n".join(LAN_LU.splitlines()[:5]))
     assert "Odd sizes: none of 6." in walltime("fit-series", tmp_path / "lu.csv").out
-    assert "Odd sizes: not looked for below 5 sizes." in walltime("fit-series", tmp_path / "few.csv").out
+    assert "Odd sizes: not searched for below 5 sizes." in walltime("fit-series", tmp_path / "few.csv").out
 
 
 @pytest.mark.parametrize("given", ["0", "a", "1.5", "", ",", "-4", "²"])
@@ -128,7 +128,7 @@ def test_the_page_of_a_series_needs_no_network_and_escapes_what_it_is_told(tmp_p
     assert made.code == 0 and "Wrote page" in made.out
     assert "<script" not in page and "&lt;script&gt;" in page and "\x1b" not in page
     assert not re.search(r"(?:src|href)=.?https?:|url\((?!#)|@import", page)
-    assert page.count("<svg") == 1 and "What is predicted" in page
+    assert page.count("<svg") == 1 and "Predictions" in page
     walltime("fit-series", tmp_path / "odd.csv", "--predict", "64", "--report", tmp_path / "again.html")
     assert (tmp_path / "again.html").read_text() == page
 
@@ -168,7 +168,7 @@ def test_the_answer_keeps_to_squares_and_says_nodes_hours_and_cost(tmp_path: Pat
     asked = ("fit-series", tmp_path / "bt.csv", "--predict", "25", "--procs-per-node", "8", "--rate", "2")
     shown = walltime(*asked).out
     assert "Only ever ran on 1, 4, 9, 16, all squares" in shown
-    assert "Run on 32" not in shown and "How many processors to ask for:" in shown
+    assert "Run on 32" not in shown and "How many processors to request:" in shown
     found = json.loads(walltime(*asked, "--json").out)["series"][0]
     counts = [int(re.search(r": ([\d,]+) processor", line)[1]) for line in found["answer"] if "processor-hours" in line]
     assert counts and set(counts) <= {1, 4, 9, 16, 25}
@@ -231,7 +231,7 @@ def test_the_page_draws_as_far_as_was_asked_and_points_have_tooltips(tmp_path: P
     walltime("fit-series", tmp_path / "lu.csv", "--predict", "4096", "--report", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "<title>4,096 processors: " in page and "median of 1 runs</title>" in page
-    assert "What the words mean" in page
+    assert "Glossary" in page
 
 
 def test_energy_and_energy_delay_by_count(tmp_path: Path, walltime: Walltime) -> None:

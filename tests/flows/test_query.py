@@ -167,7 +167,7 @@ def test_a_batch_names_each_answer_s_job(
     assert [json.loads(line)[name] for line in lines] == ids
     shown = walltime("query", "--from", published, "--batch", batch, "--out", out)
     note = f"; {n_empty} without any value, answered as an unknown job" if n_empty else ""
-    assert shown.out == f"Wrote the answers to 3 jobs (lines: 1 blank left out{untold}) of {batch} to {out}\n"
+    assert shown.out == f"Wrote the answers to 3 jobs (lines: 1 blank left out{note}) of {batch} to {out}\n"
     assert pq.read_table(out).column(name).to_pylist() == ids
     quiet = walltime("query", "--from", published, "--batch", batch, "--out", out, "--json")
     assert quiet.out.splitlines() == lines and quiet.err.startswith("Wrote the answers to 3 jobs")
@@ -246,7 +246,7 @@ def test_a_run_publishes_the_state_and_the_fit_stands_beside_the_answer(tmp_path
     found = asked(walltime, published, *given)
     assert found["fit"]["runtime_s"] == fit["runtime_s"] and found["fit"]["method"] == fit["method"]
     assert found["is_known"] and found["n_program"] > 0 and found["mae_over_mean"] < 0.5
-    assert "Beside it, the scalability fit" in walltime("query", "--from", published, *given).out
+    assert "The scalability fit of" in walltime("query", "--from", published, *given).out
     for row in tables["predictions"].to_pylist()[::50]:
         wanted = {name: row[name] for name in ("group_id", "procs")}
         path = load_manifest(published).path("predictions")
@@ -297,8 +297,8 @@ def test_a_request_unlike_the_submitter_s_others_is_said_to_be(tmp_path: Path, w
     assert found["is_unusual_request"] and found["n_remembered"] == 48 and found["n_near_request"] == 0
     assert (found["least_requested_s"], found["most_requested_s"], found["usual_runtime_s"]) == (120, 120, 28)
     shown = " ".join(walltime("query", "--from", published, *given, "1h").out.split())
-    assert "This request is unusual: none of the submitter's 48 jobs compared with asked for half to twice" in shown
-    assert "They asked for 2.0 min and took 28 s in the median; the answer supposes that it runs longer" in shown
+    assert "This request is unusual: none of the submitter's 48 jobs compared requested half to twice" in shown
+    assert "They requested 2.0 min and took 28 s in the median; the answer assumes a longer runtime" in shown
     for usual, n_near in (("2m", 48), ("4m", 48), ("1m", 48)):
         found = asked(walltime, published, *given, usual)
         assert not found["is_unusual_request"] and found["n_near_request"] == n_near

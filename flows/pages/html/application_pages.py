@@ -34,8 +34,8 @@ def write_pages(manifest: Manifest, folder: Path, cost: CostSettings | None = No
     those with most jobs, and says how many it omits. Without `cost` nodes and prices are those of the run's settings.
     """
     cost = cost or cost_of_run(manifest)
-    kinds = (OBSERVATIONS, PATTERNS, FITS, PREDICTIONS, SCALABILITY)
-    tables = {kind.name: read_table(manifest.path(kind.name), kind) for kind in kinds}
+    table_kinds = (OBSERVATIONS, PATTERNS, FITS, PREDICTIONS, SCALABILITY)
+    tables = {kind.name: read_table(manifest.path(kind.name), kind) for kind in table_kinds}
     every = _by_application(manifest, set(tables[SCALABILITY.name].column("group_id").to_pylist()))
     weak = {name: _weak(groups, tables[OBSERVATIONS.name]) for name, groups in every.items()}
     drawn = {name: [group for group in groups if group["n_sizes"] >= MIN_SIZES] for name, groups in every.items()}
@@ -70,7 +70,7 @@ def _natural(name: str) -> list[tuple[bool, int, str]]:
 
 
 def page_name(application: str) -> str:
-    """The file name of an application: its letters and digits, and a digest, since names may differ in other signs only."""
+    """The file name of an application: its letters and digits, and a digest, as other signs may differ."""
     plain = re.sub(r"[^a-z0-9]+", "-", application.lower()).strip("-")[:40]
     digest = hashlib.sha256(application.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{plain or 'application'}-{digest}.html"

@@ -176,9 +176,9 @@ def _time_axis(axes: Axes, span_s: tuple[float, float], zone: ZoneInfo) -> None:
     begin, end = (instant_s / DAY_S for instant_s in span_s)
     # A log with a single time still needs an axis of some length.
     axes.set_xlim(begin, max(end, begin + 1 / 24))
-    locator = AutoDateLocator(tz=zone, minticks=4, maxticks=10)
+    locator = AutoDateLocator(tz=zone, minticks=4, maxticks=10)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=zone))
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=zone))  # type: ignore[no-untyped-call]
 
 
 def _count_axis(axes: Axes) -> None:

@@ -12,7 +12,7 @@ from flows.services.logs.cleaning import Cleaned
 
 BURSTS_SHOWN = 10
 _FACTS = {
-    "smallest_burst_jobs": "smallest burst this log could have shown (jobs at once)",
+    "smallest_burst_jobs": "smallest burst that this log can show (jobs at once)",
     "bursts_removed": "bursts strong enough to set aside",
     "bursts_suspect": "bursts only suspected",
 }

@@ -79,13 +79,13 @@ def _unusual(found: Mapping[str, Any]) -> list[str]:
     requested = least if least == most else f"{least} to {most}"
     # On first thirds 80% intervals of such longer requests held 54 to 74%, of shorter ones 77 to 83%.
     doubt = (
-        "the answer assumes a longer runtime, and its quantiles are too low"
+        "the answer assumes a longer runtime, and its intervals hold fewer jobs than stated"
         if (found["job"]["requested_s"] > found["most_requested_s"])
         else "the answer assumes no longer runtime"
     )
     return [
-        f"This request is unusual: none of the submitter's {_jobs(found['n_remembered'])} compared requested half "
-        f"to twice as much. They requested {requested} and took {span(found['usual_runtime_s'])} in the median; {doubt}."
+        f"This request is unusual: none of the submitter's {_jobs(found['n_remembered'])} compared requested half to "
+        f"twice as much. They requested {requested} and took {span(found['usual_runtime_s'])} in the median; {doubt}."
     ]
 
 

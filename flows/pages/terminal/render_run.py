@@ -98,12 +98,13 @@ def _counts(summary: Mapping[str, Any]) -> Any:
 
 
 def _reliable_counts(summary: Mapping[str, Any]) -> str:
-    """The shares of ok predictions, and of jobs in their groups."""
+    """The shares of ok predictions, and of kept jobs in their groups at their counts."""
     n_all, jobs, kept = summary["predictions"], summary["predictions_ok_jobs"], summary["kept"]["jobs"]
     share, jobs_share = (
         part / whole if whole else 0.0 for part, whole in ((summary["predictions_ok"], n_all), (jobs, kept))
     )
-    return f"predictions with reliability ok: {share:.1%} of all; their groups hold {jobs_share:.1%} of the kept jobs"
+    described = f"predictions with reliability ok: {share:.1%} of all"
+    return f"{described}; {jobs_share:.1%} of kept jobs have their group and count"
 
 
 def _shares(summary: Mapping[str, Any]) -> str:

@@ -83,7 +83,7 @@ def _matching(manifest: Manifest, groups: pa.Table, wanted: Mapping[str, str], k
     empty = [name for name in wanted if groups.column(name).null_count == groups.num_rows]
     if empty:
         template = next(iter(groups.column("template").to_pylist()), "nothing")
-        found = f"groups by {template}, which {empty[0]} does not tell apart"
+        found = f"groups by {template}, which does not contain {empty[0]}"
         raise InputError(f"--{empty[0].replace('_', '-')}", found, "values of these columns", "leave it out")
     found = _filtered(groups, wanted)
     if not found.num_rows and set(wanted) - {"group_id"}:

@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 
 from flows.services.files.os_errors import read_text
+from pipeline.core.arrays import Floats
 from pipeline.core.errors import InputError
 from pipeline.core.tables import GROUPS, OBSERVATIONS
 from pipeline.core.text import printable
@@ -83,7 +84,7 @@ def _energy_j(path: Path, frame: pd.DataFrame) -> np.ndarray:
     """Energy of each row, J; NaN where the cell is empty or the file has no such column."""
     if ENERGY not in frame.columns:
         return np.full(len(frame), np.nan)
-    energy_j = pd.to_numeric(frame[ENERGY], errors="coerce").to_numpy(np.float64)
+    energy_j: Floats = pd.to_numeric(frame[ENERGY], errors="coerce").to_numpy(np.float64)
     is_good = (np.isfinite(energy_j) & (energy_j >= 0)) | (frame[ENERGY] == "").to_numpy()
     _check(path, frame, ENERGY, is_good, "joules, 0 or more")
     return energy_j
@@ -142,7 +143,7 @@ def _check_separator(where: str, names: list[str]) -> None:
 def _numbers(path: Path, frame: pd.DataFrame, name: str, expected: str) -> np.ndarray:
     if not len(frame):
         raise InputError(printable(str(path)), "no rows below the header", "at least one row of procs and runtime_s")
-    values = pd.to_numeric(frame[name], errors="coerce").to_numpy(np.float64)
+    values: Floats = pd.to_numeric(frame[name], errors="coerce").to_numpy(np.float64)
     _check(path, frame, name, np.isfinite(values), expected)
     return values
 
@@ -162,4 +163,5 @@ def _labels(path: Path, frame: pd.DataFrame) -> np.ndarray:
     parts = [frame[name].map(lambda value, name=name: f"{name}={value}") for name in given]
     if not parts:
         return np.full(len(frame), path.stem, object)
-    return parts[0].str.cat(parts[1:], sep=" ").to_numpy(object)
+    labels: np.ndarray = parts[0].str.cat(parts[1:], sep=" ").to_numpy(object)
+    return labels

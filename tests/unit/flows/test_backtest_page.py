@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from flows.pages.html.backtest_page import page_of
+from flows.pages.html.backtest_page import backtest_page
 from flows.pages.terminal.render_backtest import print_backtest
 from flows.services.backtest.backtesting import BacktestResult
 from pipeline.core.settings import BacktestSettings, RunSettings
@@ -20,15 +20,15 @@ def tried(name: str, n_jobs: int = 300) -> BacktestResult:
 
 
 def test_a_hostile_name_is_text() -> None:
-    page = page_of(tried(HOSTILE).table, BacktestSettings())
+    page = backtest_page(tried(HOSTILE).table, BacktestSettings())
     assert "<script" not in page and "\x1b" not in page and "\u202e" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;\\x1b[31m\\u202e" in page
 
 
 def test_the_page_stands_alone_and_says_the_figures() -> None:
     found = tried("here")
-    page = page_of(found.table, BacktestSettings())
-    assert page == page_of(found.table, BacktestSettings())
+    page = backtest_page(found.table, BacktestSettings())
+    assert page == backtest_page(found.table, BacktestSettings())
     assert "http://" not in page.replace("http://www.w3.org", "") and "https://" not in page
     assert page.count("<svg") == 5 and "33.3% of the jobs are learnt from" in page
     assert f"{found.ranked[0]['mae_s']:,.0f}" in page and "#0a0b" not in page
@@ -36,12 +36,12 @@ def test_the_page_stands_alone_and_says_the_figures() -> None:
 
 def test_two_logs_stand_one_below_the_other() -> None:
     table = BACKTEST.check(pa.concat_tables([tried(name).table for name in ("east", "west")]))
-    page = page_of(table, BacktestSettings())
+    page = backtest_page(table, BacktestSettings())
     assert page.index("<h2>east</h2>") < page.index("<h2>west</h2>")
 
 
 def test_a_log_of_two_jobs_has_a_page_too() -> None:
-    assert "</html>" in page_of(tried("tiny", 2).table, BacktestSettings())
+    assert "</html>" in backtest_page(tried("tiny", 2).table, BacktestSettings())
 
 
 def test_what_is_printed_of_a_hostile_log_steers_no_terminal(capsys: object) -> None:
