@@ -96,7 +96,7 @@ def test_three_weeks_of_ordinary_one_processor_jobs_are_listed_and_kept(log_sd: 
     assert row["machine_weeks"] > 1.5
     assert row["share_of_span"] > 0.5
     assert row["runtime_spread"] == pytest.approx(np.exp(1.349 * log_sd), rel=0.1)
-    assert f"quartiles differ by a factor of {row["runtime_spread"]:.3g}, more than 1.4." in row["why"]
+    assert f"quartiles differ by a factor of {row['runtime_spread']:.3g}, more than 1.4." in row["why"]
     assert set(flags) == {"None"}
     assert facts["bursts_removed"] == 0
 
