@@ -169,7 +169,8 @@ def test_the_summary_says_which_template_why_and_which_came_second(
     print_summary(summary | {"seconds": 1.0, "peak_mib": 1.0, "output_dir": "out", "folder": "x", "config": "x"})
     shown, rows = capfd.readouterr().out, summary["templates"]
     chosen = next(row["template"] for row in rows if row["is_chosen"])
-    words = f"Jobs are grouped by {chosen}: fewer than 200 later jobs tell templates apart: the default."
+    why = "there are fewer than 200 later jobs to compare templates on, so the default is used"
+    words = f"Jobs are grouped by {chosen}: {why}."
     assert template_sentences(rows) == words and words in shown and shown.count("grouped by") == 1
     assert chosen in walltime("show", published, "templates").out
     best = sorted(rows, key=lambda row: not row["is_chosen"])

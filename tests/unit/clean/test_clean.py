@@ -102,7 +102,7 @@ def test_a_rule_that_names_no_job_is_told() -> None:
     assert report.notes == ("the rule to drop burst flurry-deadbeef (a typo) matches no job: check its spelling",)
 
 
-def test_a_machine_more_than_full_is_told() -> None:
+def test_more_busy_processors_than_the_machine_has_are_reported() -> None:
     rows = [{"procs": 8, "submit_s": 0, "start_s": 0, "end_s": 100, "runtime_s": 100.0} for _ in range(3)]
     *_, report = clean(jobs_of(rows), CleanSettings(), SiteSettings(max_procs=10))
-    assert any("2.4 times the processors of site.max_procs" in note for note in report.notes)
+    assert any("2.4 times site.max_procs processors" in note for note in report.notes)

@@ -141,7 +141,7 @@ def test_a_corrupt_manifest_does_not_stop_a_publish_nor_lose_versions(tmp_path: 
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("", "no JSON"),
+        ("", "not valid JSON"),
         ("[]", "JSON list"),
         ('{"format_version": 1}', "run_id"),
         ('{"format_version": 99}', "format version 99"),
