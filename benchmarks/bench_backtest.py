@@ -51,16 +51,16 @@ def plain_last_two(past: History) -> list[float]:
     users, runtimes, ends = past.codes["who"].tolist(), past.runtime_s.tolist(), past.end_s.tolist()
     latest: dict[int, tuple[float, float]] = {}
     running: list[tuple[float, int]] = []
-    told = []
+    estimates_s = []
     for job, (submit_s, request_s) in enumerate(zip(past.submit_s.tolist(), past.requested_s.tolist(), strict=True)):
         while running and running[0][0] <= submit_s:
             over = heapq.heappop(running)[1]
             latest[users[over]] = (latest.get(users[over], (np.nan, np.nan))[1], runtimes[over])
         mean_s = sum(latest.get(users[job], (np.nan, np.nan))) / 2
-        told.append(request_s if np.isnan(mean_s) else min(mean_s, request_s) if request_s > 0 else mean_s)
+        estimates_s.append(request_s if np.isnan(mean_s) else min(mean_s, request_s) if request_s > 0 else mean_s)
         if runtimes[job] == runtimes[job]:  # a job cancelled in the queue has none
             heapq.heappush(running, (ends[job], job))
-    return told
+    return estimates_s
 
 
 def measured(past: History) -> dict[str, float]:
@@ -80,9 +80,9 @@ def measured(past: History) -> dict[str, float]:
         predict(Sight(past), template)
         figures[f"template_{place}_jobs_per_s"] = len(past) / (time.process_time() - start)
     start = time.process_time()
-    told = plain_last_two(past)
+    estimates_s = plain_last_two(past)
     figures["plain_python_last_two_jobs_per_s"] = len(past) / (time.process_time() - start)
-    same = np.isclose(told, ESTIMATORS["last_two"](past, settings)[:, 1], equal_nan=True)
+    same = np.isclose(estimates_s, ESTIMATORS["last_two"](past, settings)[:, 1], equal_nan=True)
     figures["plain_python_agrees"] = float(same.mean())
     return figures
 

@@ -1,4 +1,4 @@
-"""Speed and memory of all screens together on a table of its own making.
+"""Speed and memory of all screens together on a generated table.
 
 .venv/bin/python benchmarks/bench_clean.py [--jobs 5000000] [--repeats 3] [--json]
 

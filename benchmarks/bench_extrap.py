@@ -1,4 +1,4 @@
-"""Extra-P's errors on the splits of `walltime evaluate-scaling`, from an environment of its own.
+"""Extra-P's errors on the splits of `walltime evaluate-scaling`; Extra-P runs in its own Python environment.
 
 python -m benchmarks.bench_extrap --python PATH FILE.csv... [--json]
 

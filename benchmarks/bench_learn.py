@@ -1,4 +1,4 @@
-"""Learning a State: jobs a CPU-second, peak memory, the State's bytes and how long it takes to load.
+"""Learning a State: jobs per CPU-second, peak memory, the State's bytes and seconds to load it.
 
     .venv/bin/python -m benchmarks.bench_learn --jobs 100000 --jobs 1000000 --users 200 --users 2000 [--json]
 

@@ -1,4 +1,4 @@
-"""What a published State costs: its bytes, seconds to load it, and seconds of a `walltime query` from start to end.
+"""Costs of a published State: its bytes, seconds to load it, and seconds of a whole `walltime query` process.
 
 python -m benchmarks.bench_query [--log LOG] [--copies 1] [--json]
 

@@ -1,4 +1,4 @@
-"""How often odd sizes and patterns are found, how often wrongly, and how fast, on simulated series of known truth.
+"""Hit rate, false-alarm rate and speed of the screens for odd sizes and patterns, on simulated series of known truth.
 
 python -m benchmarks.bench_screens [--series 5000] [--json]
 

@@ -1,4 +1,4 @@
-"""Jobs a CPU-second of one template over a made log, as of every submit, one thread.
+"""Jobs per CPU-second of one template over a generated log, as of every submit, one thread.
 
 python -m benchmarks.bench_templates [--jobs 1000000] [--json]
 

@@ -1,4 +1,4 @@
-"""The model average's constants, chosen anew with each application left out in turn, and what that costs.
+"""Chooses the model average's constants by leave-one-application-out, and measures the error that this choice adds.
 
 python -m benchmarks.choose_average FILE.csv...
 
@@ -44,7 +44,7 @@ class Constants:
     jump_log_sd: float = JUMP_LOG_SD
     drift_log_sd: float = SETTINGS.drift_log_sd
     own_series: float = OWN_SERIES
-    worth: float = SIBLING_WEIGHT
+    sibling_weight: float = SIBLING_WEIGHT
     freedom: int = FREEDOM
     amdahl: float = LAW_WEIGHTS["amdahl"]
     amdahl_log: float = LAW_WEIGHTS["amdahl_log"]
@@ -56,7 +56,7 @@ CANDIDATES: dict[str, tuple[float, ...]] = {
     "jump_log_sd": (0.2, 0.3, 0.4, 0.5),
     "drift_log_sd": (0.05, 0.07, 0.1),
     "own_series": (100.0, 300.0, 1000.0),
-    "worth": (0.0, 0.02, 0.05, 0.1, 0.2),
+    "sibling_weight": (0.0, 0.02, 0.05, 0.1, 0.2),
     "freedom": (1, 2, 3),
     "amdahl": (2.0, 3.0, 4.0),
     "amdahl_log": (0.25, 0.5, 1.0),
@@ -121,18 +121,19 @@ def log_medians(of: Problem, constants: Constants) -> Floats:
     prior = _prior(grid, constants)
     rate, n_series = of.drift(constants) ** 2, asked.offsets.size - 1
     parts = [_one_series(of, i, rate, grid, prior, constants) for i in range(n_series)]
-    n_told = np.bincount(asked.application[np.diff(asked.offsets) >= LEAST_SIZES], minlength=len(of.applications))
-    told = np.zeros((len(of.applications), prior.size))
+    informative = asked.application[np.diff(asked.offsets) >= LEAST_SIZES]
+    n_informative = np.bincount(informative, minlength=len(of.applications))
+    posterior_sums = np.zeros((len(of.applications), prior.size))
     for i, (weight, _, _) in enumerate(parts):
         if asked.offsets[i + 1] - asked.offsets[i] >= LEAST_SIZES:
-            told[asked.application[i]] += weight.sum(axis=0)
+            posterior_sums[asked.application[i]] += weight.sum(axis=0)
     found = np.empty(asked.target_series.size)
     for i, (own, hypotheses, error) in enumerate(parts):
         rows, m = np.flatnonzero(asked.target_series == i), asked.offsets[i + 1] - asked.offsets[i]
-        code, tells = asked.application[i], m >= LEAST_SIZES
-        others = float(n_told[code] - tells)
-        share = others * constants.worth / (1 + others * constants.worth)
-        rest = np.maximum(told[code] - tells * own.sum(axis=0), 0) / max(others, 1.0)
+        code, is_informative = asked.application[i], m >= LEAST_SIZES
+        others = float(n_informative[code] - is_informative)
+        share = others * constants.sibling_weight / (1 + others * constants.sibling_weight)
+        rest = np.maximum(posterior_sums[code] - is_informative * own.sum(axis=0), 0) / max(others, 1.0)
         weight = own * (1 - share + share * rest / np.where(prior > 0, prior, 1.0))
         at = np.log2(asked.target_procs[rows] / asked.procs[asked.offsets[i]])
         found[rows] = _medians(weight, hypotheses, error, _shapes_at(grid, at), constants.freedom, int(m))

@@ -1,4 +1,4 @@
-"""Do the screens find what the archive's curators removed by hand, and leave alone what they left?
+"""Compares the jobs that the screens flag with those that the archive's curators removed by hand.
 
 .venv/bin/python benchmarks/curated_removals.py FOLDER        FOLDER holds the archive's -cln logs; --json for figures
 

@@ -1,4 +1,4 @@
-"""Predictions on later jobs, rolling: a line per log, horizon and kind of row, of what a run publishes at each cut.
+"""Scores of published predictions on later jobs, rolling through a log: a line per log, horizon and kind of row.
 
 .venv/bin/python benchmarks/later_table.py LOG ...   logs, or flagged JOBS as .parquet; --from, --to: shares of the jobs
 """

@@ -1,4 +1,4 @@
-"""How many planted hangs the screen finds in real logs, and how the long jobs it judges ended.
+"""Share of planted hangs that the screen finds in real logs, and the final states of the long jobs it examines.
 
 .venv/bin/python benchmarks/planted_hangs.py LOG.swf.gz ...    prints the table; --json for figures
 

@@ -1,4 +1,4 @@
-"""What `walltime ingest` makes of logs, one by one: lines, jobs, steps folded, set aside, unreadable by reason.
+"""The account of `walltime ingest` per log: lines, jobs, folded steps, jobs set aside, unreadable lines by reason.
 
 .venv/bin/python benchmarks/read_logs.py LOG...               prints a table; --json for the figures
 .venv/bin/python benchmarks/read_logs.py LOG... --config C    with the [site] and [ingest] of a config

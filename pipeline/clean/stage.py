@@ -72,6 +72,32 @@ def clean(
     """JOBS with `flag`, `burst_id` and `is_lower_bound` set, BURSTS, EFFECT, and a Report with counts per flag.
 
     Existing flags are ignored and replaced. Every screen sees all jobs, also those that another screen sets aside.
+
+    Parameters
+    ----------
+    jobs : pa.Table
+        JOBS as read.
+    settings : CleanSettings
+        Settings of the screens.
+    site : SiteSettings, optional
+        Facts about the site, such as its number of processors.
+
+    Returns
+    -------
+    jobs : pa.Table
+        JOBS with `flag`, `burst_id` and `is_lower_bound`; no row is removed.
+    bursts : pa.Table
+        BURSTS.
+    effect : pa.Table
+        EFFECT: what the screens change, in jobs and processor-seconds.
+    report : Report
+        Jobs kept and flagged, by flag.
+
+    Examples
+    --------
+    >>> jobs, bursts, effect, report = clean(tables["jobs_read"], settings.clean, settings.site)
+    >>> jobs.num_rows == tables["jobs_read"].num_rows, jobs.equals(tables["jobs_flagged"])
+    (True, True)
     """
     arrays = JobArrays(jobs, site or SiteSettings())
     bursts, place = find_bursts(arrays, settings)

@@ -75,6 +75,32 @@ def read_table(path: Path, kind: TableKind, only: Collection[str] | None = None)
     """The table of a Parquet file, checked against its declaration; InputError where the file is not such a table.
 
     With `only`, the other columns are null and not read; it must include the key and the required columns.
+
+    Parameters
+    ----------
+    path : Path
+        Parquet file.
+    kind : TableKind
+        Declared columns, units and checks.
+    only : collection of str, optional
+        Columns to read; the others are null.
+
+    Returns
+    -------
+    pa.Table
+        All columns of the kind, in its units.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or is no table of this kind.
+
+    Examples
+    --------
+    >>> from pipeline.core.tables import FITS
+    >>> read_table(Path("no_such_file.parquet"), FITS)
+    Traceback (most recent call last):
+    pipeline.core.errors.InputError: ...
     """
     categories = [c.name for c in kind.columns if pa.types.is_dictionary(c.type)]
     with _expecting(path, kind):

@@ -11,10 +11,10 @@ from pipeline.core.matching import Value
 from pipeline.estimate import chains, job_classes, submitter_features
 from pipeline.estimate.history import WHAT, WHO, History
 from pipeline.estimate.keys import numbers
+from pipeline.estimate.learnt_parts import recoded
 from pipeline.estimate.score import scores
 from pipeline.estimate.state import Record, State
 from pipeline.estimate.submits import Jobs, jobs_of
-from pipeline.estimate.walltime import recoded
 
 SUBMITTERS_PROGRAM = chains.OWN + 2
 """The chain's level of a submitter's jobs of one program."""

@@ -7,45 +7,28 @@ over the same arrays, so that their estimates are the same to the bit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
 from pipeline.estimate import chains, job_classes
-from pipeline.estimate.ensemble import FIRST_LOG, FIRST_RUNGS, MEMORIES, N_SEEN, answered
+from pipeline.estimate.ensemble import answered
 from pipeline.estimate.history import History
-from pipeline.estimate.keys import mixed, numbers, with_new
+from pipeline.estimate.keys import numbers
+from pipeline.estimate.learnt_parts import empty, gaps_s, learnt_parts, recoded, request_digests
 from pipeline.estimate.records import LATE, fates_of, over_by
 from pipeline.estimate.score import QUANTILES
-from pipeline.estimate.state import (
-    NAMED,
-    OVER,
-    QUEUED,
-    RUNNING,
-    Outputs,
-    Record,
-    State,
-    compacted,
-    no_outputs,
-    no_state,
-    progressed,
-    with_rows,
-)
+from pipeline.estimate.state import State
 from pipeline.estimate.submit_sessions import with_sessions
-from pipeline.estimate.submits import Events, Jobs, events_of, jobs_of, joined
+from pipeline.estimate.submits import Events, jobs_of
 
 if TYPE_CHECKING:
     from pipeline.core.estimate_settings import ForecastSettings
 
 PART_JOBS = 50_000
 """Submits processed at a time: the memory of a pass grows with this, not with the log."""
-
-RECORD_JOBS = 20_000
-"""Latest ended jobs whose coverage a State reports."""
 
 
 def walltime(history: History, settings: ForecastSettings) -> Floats:
@@ -75,7 +58,7 @@ def walltime(history: History, settings: ForecastSettings) -> Floats:
     """
     if history.stale_s is not None:
         return _stale(history, settings)
-    parts = [quantiles_s for quantiles_s, _ in _passes(history, settings, np.inf, PART_JOBS)]
+    parts = [quantiles_s for quantiles_s, _ in learnt_parts(history, settings, np.inf, PART_JOBS)]
     return np.concatenate([*parts, np.empty((0, len(QUANTILES)))])
 
 
@@ -84,7 +67,7 @@ def _stale(history: History, settings: ForecastSettings) -> Floats:
     for cut_s in np.unique(known_s):
         n_known = int(np.searchsorted(history.submit_s, cut_s, side="right"))
         later = replace(history.take(np.arange(n_learnt, n_known)), stale_s=None)
-        for _, held in _passes(later, settings, float(cut_s), PART_JOBS, state):
+        for _, held in learnt_parts(later, settings, float(cut_s), PART_JOBS, state):
             state = held
         questions, n_learnt = np.flatnonzero(known_s == cut_s), n_known
         found[questions] = estimate(state, history.take(questions), settings)
@@ -127,14 +110,9 @@ def learn(
     """
     known, state = history.known_by(as_of_s), empty()
     ids = [str(row) for row in known.row] if ids is None else ids[: len(known)]
-    for _, held in _passes(known, settings, as_of_s, part_jobs, ids=ids):
+    for _, held in learnt_parts(known, settings, as_of_s, part_jobs, ids=ids):
         state = held
     return replace(state, as_of_s=as_of_s, over=over_by(state.over, known, ids, as_of_s))
-
-
-def empty() -> State:
-    """The State of no log."""
-    return no_state(MEMORIES, FIRST_LOG, FIRST_RUNGS, N_SEEN, len(QUANTILES))
 
 
 def estimate(state: State, questions: History, settings: ForecastSettings) -> Floats:
@@ -167,8 +145,8 @@ def estimate(state: State, questions: History, settings: ForecastSettings) -> Fl
     ((1, 6), True)
     """
     jobs = jobs_of(recoded(questions, state.names))
-    jobs = jobs._replace(request=numbers(state.requests, _request_digests(jobs)))
-    jobs = with_sessions(jobs, state.last_submits, state.n_submits, _gaps_s(settings), registers=False)
+    jobs = jobs._replace(request=numbers(state.requests, request_digests(jobs)))
+    jobs = with_sessions(jobs, state.last_submits, state.n_submits, gaps_s(settings), registers=False)
     n, none = len(jobs.who), np.empty(0, np.int64)
     nothing = np.zeros(n + 1, np.int64)
     known_s = np.minimum(jobs.submit_s, max(state.as_of_s, 0.0)) if np.isfinite(state.as_of_s) else jobs.submit_s
@@ -178,25 +156,6 @@ def estimate(state: State, questions: History, settings: ForecastSettings) -> Fl
     both_codes, both_classes = (codes, codes), (job_class, job_class)
     outputs, _ = answered(state, jobs, state.jobs, events, both_codes, both_classes, state.outputs, settings)
     return outputs.quantiles_s
-
-
-def with_new_names(history: History, names: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    """The codes in `names`, followed by codes for the history's new texts."""
-    found = {name: dict(names[name]) for name in NAMED}
-    for name, codes in found.items():
-        for text in history.names[name]:
-            codes.setdefault(text, len(codes))
-    return found
-
-
-def recoded(history: History, names: dict[str, dict[str, int]]) -> History:
-    """The history with codes as in `names`; all other texts have the code after the last one."""
-    codes = dict(history.codes)
-    for name in NAMED:
-        texts, own = history.names[name], history.codes[name].tolist()
-        known = {code: names[name].get(texts[code], len(names[name])) if code >= 0 else -1 for code in set(own)}
-        codes[name] = np.array([known[code] for code in own], np.int64)
-    return replace(history, codes=codes)
 
 
 def update(
@@ -246,7 +205,7 @@ def update(
     rows = np.flatnonzero(fates.fate >= LATE)
     fresh = known.take(rows)
     fresh = replace(fresh, submit_s=np.maximum(fresh.submit_s, state.as_of_s))
-    for _, held in _passes(fresh, settings, as_of_s, part_jobs, state, [ids[row] for row in rows]):
+    for _, held in learnt_parts(fresh, settings, as_of_s, part_jobs, state, [ids[row] for row in rows]):
         state = held
     return replace(state, as_of_s=as_of_s, over=over_by(state.over, known, ids, as_of_s))
 
@@ -264,76 +223,3 @@ def _copied(state: State) -> State:
     from pipeline.estimate.state_table import arrays_of, state_of  # noqa: PLC0415
 
     return state_of({name: value.copy() for name, value in arrays_of(state).items()})
-
-
-def _passes(
-    history: History, settings: ForecastSettings, until_s: float, part_jobs: int, state: State | None = None,
-    ids: list[str] | None = None,
-) -> Iterator[tuple[Floats, State]]:  # fmt: skip
-    """Each part's quantiles and the State after it; there is at least one part, and the last one ends at `until_s`."""
-    state = state or empty()
-    names = with_new_names(history, state.names)
-    history = recoded(history, names)
-    names_known = {name: len(texts) for name, texts in state.names.items()}
-    edges = [*range(0, len(history), part_jobs), len(history)] if len(history) else [0, 0]
-    for start, stop in pairwise(edges):
-        own = history.take(np.arange(start, stop))
-        for name in NAMED:
-            names_known[name] = max(names_known[name], int(own.codes[name].max(initial=-1)) + 1)
-        state = replace(state, names={name: dict(islice(names[name].items(), n)) for name, n in names_known.items()})
-        part_until_s = until_s if stop == len(history) else float(own.submit_s[-1])
-        own_ids = [str(row) for row in own.row] if ids is None else ids[start:stop]
-        outputs, state = _extended(state, own, own_ids, part_until_s, settings)
-        yield outputs.quantiles_s, state
-
-
-def _extended(
-    state: State, history: History, ids: list[str], until_s: float, settings: ForecastSettings
-) -> tuple[Outputs, State]:
-    """The outputs for the submits, and the State after all events until a time."""
-    jobs, first = jobs_of(history), len(state.jobs.who)
-    requests = with_new(state.requests, _request_digests(jobs))
-    jobs = jobs._replace(request=numbers(requests, _request_digests(jobs)))
-    class_keys = with_new(state.class_keys, job_classes.digests_of(jobs))
-    state = with_rows(state, requests, class_keys, state.chain)
-    jobs = with_sessions(jobs, state.last_submits, state.n_submits, _gaps_s(settings), registers=True)
-    past = joined(state.jobs, jobs)
-    progress = np.concatenate([state.progress, np.full(len(ids), QUEUED, np.int64)])
-    events = events_of(past, first, history.known_s, until_s, progress == OVER, progress >= RUNNING)
-    digests = chains.digests_of(past)
-    digests[:, progress == OVER] = -1
-    n_entries = len(state.chain.latest.before)
-    room = len(chains.LOOK_BACK) * len(events.by_end)
-    chain = chains.with_keys(state.chain, digests, past.session, room)
-    codes = chains.numbered(chain, digests)
-    job_class = numbers(class_keys, job_classes.digests_of(past))
-    more = no_outputs(len(ids), N_SEEN, len(FIRST_LOG), len(QUANTILES))
-    past_outputs = Outputs(*(np.concatenate(both) for both in zip(state.outputs, more, strict=True)))
-    state = replace(state, chain=chain, ids=[*state.ids, *ids], progress=progress, jobs=past, outputs=past_outputs)
-    new = slice(first, None)
-    outputs, forest = answered(
-        state, jobs, past, events, (codes[:, new].copy(), codes), (job_class[new].copy(), job_class), past_outputs,
-        settings,
-    )  # fmt: skip
-    state = replace(
-        state, forest=forest, progress=progressed(state, events), n_submits=state.n_submits + len(ids),
-        record=_recorded(state.record, past, events, past_outputs), as_of_s=max(until_s, state.as_of_s),
-    )  # fmt: skip
-    used = n_entries + int((codes[:, events.by_end[past.is_learnt[events.by_end]]] >= 0).sum())
-    return outputs, compacted(state, used)
-
-
-def _recorded(record: Record, past: Jobs, events: Events, outputs: Outputs) -> Record:
-    over = events.by_end[past.is_learnt[events.by_end]]
-    return Record(
-        np.concatenate([record.runtime_s, past.runtime_s[over]])[-RECORD_JOBS:],
-        np.concatenate([record.quantiles_s, outputs.quantiles_s[over]])[-RECORD_JOBS:],
-    )
-
-
-def _request_digests(jobs: Jobs) -> Ints:
-    return np.where(jobs.requested_s > 0, mixed(jobs.requested_s), -1)
-
-
-def _gaps_s(settings: ForecastSettings) -> tuple[float, float]:
-    return 60.0 * settings.burst_gap_min, 60.0 * settings.session_gap_min

@@ -30,6 +30,28 @@ def screen(observations: pa.Table, patterns: pa.Table, settings: AnomalySettings
 
     A size that is odd is no point of its group's series, or counts less; whatever reads the table can see it and why. A
     size that is off by the factor of a pattern found is not odd, so PATTERNS is read for it.
+
+    Parameters
+    ----------
+    observations : pa.Table
+        OBSERVATIONS.
+    patterns : pa.Table
+        PATTERNS of these observations.
+    settings : AnomalySettings
+        Thresholds of odd sizes.
+
+    Returns
+    -------
+    table : pa.Table
+        OBSERVATIONS with the same rows; `expected_s` in s.
+    report : Report
+        Number of sizes, and of odd ones.
+
+    Examples
+    --------
+    >>> table, _ = screen(tables["observed"], tables["patterns"], settings.anomaly)
+    >>> table.equals(tables["observations"])
+    True
     """
     points = Points.of(observations, *settings.noise)
     factor = levels(patterns, points.group_ids, points.series.procs)

@@ -41,6 +41,28 @@ def find_patterns(
     status: found; weaker (another pattern explains more); not_found; too_few_points; wide_group (its repeats spread
     too much to share a curve); one_class_only (every size seen is in the class, so nothing tells what others would
     take). A second step of a series is a row of its own, with step 2, and so on. The Report counts groups.
+
+    Parameters
+    ----------
+    observations : pa.Table
+        OBSERVATIONS.
+    settings : PatternSettings
+        Thresholds of the patterns.
+    noise : tuple of float
+        Least and default log standard deviation of a run.
+
+    Returns
+    -------
+    table : pa.Table
+        PATTERNS.
+    report : Report
+        Number of groups.
+
+    Examples
+    --------
+    >>> table, _ = find_patterns(tables["observed"], settings.pattern, settings.anomaly.noise)
+    >>> table.equals(tables["patterns"])
+    True
     """
     points = Points.of(observations, *noise)
     names = [STEPWISE, *class_names(settings.node_procs), DECLINING]

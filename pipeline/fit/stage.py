@@ -24,6 +24,26 @@ def fit(observations: pa.Table, settings: FitSettings) -> tuple[pa.Table, Report
     Sizes are weighted by precision (weights.py), times fit_weight where OBSERVATIONS calls one odd (anomalies.py):
     at 0 it is left out, and counted as a fact. The choice is by leave-one-out (law_choice.py). A size without a median
     is no point of its series: most of its jobs are lower bounds. A series without any is too_few_points.
+
+    Parameters
+    ----------
+    observations : pa.Table
+        OBSERVATIONS: median runtimes in s by group and processors.
+    settings : FitSettings
+        Laws to fit, and settings of the choice.
+
+    Returns
+    -------
+    table : pa.Table
+        FITS: a row per group and law, with one chosen law per group.
+    report : Report
+        Groups by the status of their chosen law.
+
+    Examples
+    --------
+    >>> table, _ = fit(tables["levelled"], settings.fit)
+    >>> table.equals(tables["fits"])
+    True
     """
     codes, ids, observed = _sorted_series(observations.filter(_is_point(observations)))
     offsets = np.flatnonzero(np.diff(codes, prepend=-1, append=len(ids)))

@@ -22,6 +22,26 @@ def assign_groups(jobs: pa.Table, settings: GroupSettings) -> tuple[pa.Table, Re
     """JOBS with `group_id` set for every unflagged job that has at least one template value.
 
     A group's id is a hash of site, template and values: the same group has the same id every night.
+
+    Parameters
+    ----------
+    jobs : pa.Table
+        Flagged JOBS.
+    settings : GroupSettings
+        The template.
+
+    Returns
+    -------
+    table : pa.Table
+        JOBS with `group_id`.
+    report : Report
+        Jobs with and without a group.
+
+    Examples
+    --------
+    >>> table, _ = assign_groups(tables["jobs_flagged"], GroupSettings(template=("user",)))
+    >>> table.num_rows == tables["jobs"].num_rows
+    True
     """
     kept = pc.is_null(jobs.column("flag")).to_numpy()
     codes, rows = _distinct(jobs, settings.columns)

@@ -16,7 +16,26 @@ MIN_TAIL_JOBS = 40
 
 
 def observe(jobs: pa.Table) -> tuple[pa.Table, Report]:
-    """OBSERVATIONS of all grouped jobs, in order of group and procs."""
+    """OBSERVATIONS of all grouped jobs, in order of group and procs.
+
+    Parameters
+    ----------
+    jobs : pa.Table
+        Grouped JOBS.
+
+    Returns
+    -------
+    table : pa.Table
+        OBSERVATIONS; runtimes in s.
+    report : Report
+        Jobs in observations and without a group.
+
+    Examples
+    --------
+    >>> table, report = observe(tables["jobs"])
+    >>> int(np.sum(table.column("n_jobs").to_numpy())) == report.kept.rows
+    True
+    """
     grouped = jobs.filter(pc.is_valid(jobs.column("group_id")))
     codes, ids = category_codes(grouped, "group_id")
     start_s, end_s = _start_and_end_s(grouped)

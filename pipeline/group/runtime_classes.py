@@ -30,6 +30,26 @@ def runtime_classes(jobs: pa.Table, settings: ClassSettings) -> tuple[pa.Table, 
     """RUNTIME_CLASSES: one row per class of the groups with at least two classes, the shortest runtime first.
 
     Groups with a problem size and jobs whose runtime is a lower bound are left out. The Report counts groups.
+
+    Parameters
+    ----------
+    jobs : pa.Table
+        Grouped JOBS.
+    settings : ClassSettings
+        Thresholds of the mixture.
+
+    Returns
+    -------
+    table : pa.Table
+        RUNTIME_CLASSES; runtimes in s.
+    report : Report
+        Groups with and without classes.
+
+    Examples
+    --------
+    >>> table, report = runtime_classes(tables["jobs"], settings.classes)
+    >>> table.equals(tables["runtime_classes"])
+    True
     """
     is_unsized = pc.and_(pc.is_valid(jobs.column("group_id")), pc.is_null(jobs.column("problem_size")))
     own = jobs.filter(is_unsized)

@@ -36,6 +36,28 @@ def choose_template(jobs: pa.Table, settings: GroupSettings, previous: str = "")
 
     A template listed in the settings is always chosen. `previous` is the choice of the previous run, its columns joined
     by +; it is kept unless another template scores better by more than `keep_margin`.
+
+    Parameters
+    ----------
+    jobs : pa.Table
+        Flagged JOBS.
+    settings : GroupSettings
+        Candidates and margins of the choice.
+    previous : str
+        Columns of the previous run's template, joined by +.
+
+    Returns
+    -------
+    table : pa.Table
+        TEMPLATES, best score first.
+    report : Report
+        Jobs that were compared.
+
+    Examples
+    --------
+    >>> table, _ = choose_template(tables["jobs_flagged"], settings.group)
+    >>> sum(table.column("is_chosen").to_pylist())
+    1
     """
     needed = [name for name in jobs.column_names if name in _COLUMNS]
     kept = jobs.select(needed).filter(pc.is_null(jobs.column("flag")))

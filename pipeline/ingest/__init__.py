@@ -50,6 +50,39 @@ def ingest(
     the earlier table's rows): jobs, comments, blanks, steps, superseded and unreadable ones, by reason. InputError
     where a log is missing, empty, damaged, of no known format, or where there is no job at all; ConfigError for
     settings that cannot be used.
+
+    Parameters
+    ----------
+    paths : sequence of Path or Source
+        Logs, folders or globs.
+    site : SiteSettings
+        Name, time zone and other facts about the site.
+    settings : IngestSettings
+        Format, rules and privacy.
+    earlier : Path, optional
+        JOBS table that is brought up to date.
+
+    Returns
+    -------
+    jobs : pa.Table
+        JOBS; times in s since 1970, durations in s.
+    unreadable : pa.Table
+        UNREADABLE: lines that could not be read, with the reason.
+    report : Report
+        Lines by outcome.
+
+    Raises
+    ------
+    InputError
+        If a log is missing, empty, damaged, or of no known format, or if there is no job.
+    ConfigError
+        If the settings cannot be used.
+
+    Examples
+    --------
+    >>> jobs, unreadable, report = ingest([log], settings.site, settings.ingest)
+    >>> jobs.num_rows == report.kept.rows, unreadable.num_rows == tables["unreadable"].num_rows
+    (True, True)
     """
     with _discreet(site):
         rows, fates = _read(paths, site, settings, None, earlier)

@@ -25,7 +25,28 @@ class Cost:
 
 
 def cost_of(procs: Floats, runtime_s: Floats, settings: CostSettings) -> Cost:
-    """The cost of runs on `procs` processors that take `runtime_s`; the last node is charged whole."""
+    """The cost of runs on `procs` processors that take `runtime_s`; the last node is charged whole.
+
+    Parameters
+    ----------
+    procs : Floats
+        float64[n], processors.
+    runtime_s : Floats
+        float64[n], runtimes, s.
+    settings : CostSettings
+        Processors per node, and price of a processor-hour.
+
+    Returns
+    -------
+    Cost
+        Arrays of n values: nodes, processor-hours, price.
+
+    Examples
+    --------
+    >>> cost = cost_of(np.array([6.0]), np.array([3600.0]), CostSettings(procs_per_node=4, rate=0.5))
+    >>> float(cost.nodes[0]), float(cost.proc_hours[0]), float(cost.price[0])
+    (2.0, 8.0, 4.0)
+    """
     nodes = np.full(len(procs), np.nan)
     charged = np.asarray(procs, np.float64)
     if settings.procs_per_node:

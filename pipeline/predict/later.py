@@ -34,6 +34,32 @@ def later(
     left-out sizes clearly better than their mean does. Interval ends are the shares of that distribution that past
     windows require. A row is `ok` until `holds_until_s` if its track record is good. Without past windows the shares
     are defaults.
+
+    Parameters
+    ----------
+    predictions : pa.Table
+        PREDICTIONS by law.
+    jobs : pa.Table
+        Grouped JOBS.
+    fits : pa.Table
+        FITS of the groups.
+    settings : PredictSettings
+        Horizon in days, number of past windows, and other settings.
+    now_s : float, optional
+        Time of the predictions, s since 1970; by default the latest end.
+
+    Returns
+    -------
+    table : pa.Table
+        PREDICTIONS with the same rows; runtimes and interval ends in s.
+    report : Report
+        Number of predictions; past windows and their coverage as facts.
+
+    Examples
+    --------
+    >>> table, report = later(tables["unlevelled"], tables["jobs"], tables["fits"], settings.predict)
+    >>> table.num_rows == tables["unlevelled"].num_rows
+    True
     """
     whole = Tally(predictions.num_rows)
     cells = Cells.of(jobs, now_s)

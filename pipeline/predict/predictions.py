@@ -33,6 +33,38 @@ def predict(
     Runtimes are posterior medians of the model average (see average.py), not the chosen law's. Groups that
     `application` gives one name inform each other. The machine's size bounds the grid: the site's max_procs where
     known, else the largest size observed anywhere. Runs advised keep to counts that PATTERNS, where given, favours.
+
+    Parameters
+    ----------
+    observations : pa.Table
+        OBSERVATIONS: median runtimes in s by group and processors.
+    fits : pa.Table
+        FITS of these observations.
+    settings : PredictSettings
+        Settings of the predictions.
+    site : SiteSettings
+        The machine's size and processors per node.
+    run_id : str
+        Id of the run, written to every row.
+    at : sequence of int, optional
+        Processor counts to predict; by default a grid.
+    application : mapping of str to str, optional
+        Application of a group_id.
+    patterns : pa.Table, optional
+        PATTERNS of the observations.
+
+    Returns
+    -------
+    table : pa.Table
+        PREDICTIONS; runtimes and interval ends in s.
+    report : Report
+        Groups with and without predictions.
+
+    Examples
+    --------
+    >>> table, _ = predict(tables["levelled"], tables["fits"], settings.predict, settings.site, "r1", at=[64])
+    >>> set(table.column("procs").to_pylist())
+    {64}
     """
     every = Curves.of(fits)
     chosen = every.take(fits.column("is_chosen").to_numpy())
@@ -66,7 +98,23 @@ def predict(
 
 
 def groups_by_application(groups: pa.Table) -> dict[str, str]:
-    """Group id to the application its template names, for groups that have one; never across sites."""
+    """Group id to the application its template names, for groups that have one; never across sites.
+
+    Parameters
+    ----------
+    groups : pa.Table
+        GROUPS.
+
+    Returns
+    -------
+    dict of str to str
+        Site and application of each group_id whose application is known.
+
+    Examples
+    --------
+    >>> set(groups_by_application(tables["groups"])) <= set(tables["groups"].column("group_id").to_pylist())
+    True
+    """
     columns = [groups.column(name).to_pylist() for name in ("group_id", "site", "application")]
     return {group: f"{site}\n{name}" for group, site, name in zip(*columns, strict=True) if name is not None}
 

@@ -26,6 +26,30 @@ def predict_across(
     A group's base is the problem size of the same application that ran on most counts, at least four; of equals the one
     with most jobs. The rows are the counts of either group and the counts `at`. Sizes that OBSERVATIONS leaves out of
     the fit are left out here. The Report counts groups with a problem size.
+
+    Parameters
+    ----------
+    groups : pa.Table
+        GROUPS.
+    observations : pa.Table
+        OBSERVATIONS of these groups.
+    settings : AcrossSettings
+        Settings of the joint fit.
+    at : sequence of int
+        More processor counts to predict.
+
+    Returns
+    -------
+    table : pa.Table
+        ACROSS; runtimes and interval ends in s.
+    report : Report
+        Groups with a problem size, with and without a base.
+
+    Examples
+    --------
+    >>> table, report = predict_across(tables["groups"], tables["levelled"], settings.across)
+    >>> report.kept.rows + sum(tally.rows for tally in report.set_aside.values()) == report.seen.rows
+    True
     """
     series = _series(observations)
     named = groups.filter(pc.is_valid(groups.column("problem_size"))).to_pylist()

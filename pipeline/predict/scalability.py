@@ -35,6 +35,38 @@ def scalability(
     gaining. Processor working set: the whole n that maximises S(n)^2/n (Ghosal, Serazzi & Tripathi 1991), null where
     it lies beyond 2^20. Both are the chosen law's; counts by efficiency and time are the model average's
     (recommended_procs.py). Advised runs keep to the counts that PATTERNS favours, if it is given.
+
+    Parameters
+    ----------
+    observations : pa.Table
+        OBSERVATIONS.
+    fits : pa.Table
+        FITS of these observations.
+    settings : PredictSettings
+        Settings of the predictions.
+    run_id : str
+        Id of the run, written to every row.
+    max_procs : int, optional
+        Processors of the machine.
+    application : mapping of str to str, optional
+        Application of a group_id.
+    procs_per_node : int, optional
+        Processors of a node.
+    patterns : pa.Table, optional
+        PATTERNS of the observations.
+
+    Returns
+    -------
+    table : pa.Table
+        SCALABILITY; processor counts, t1_s in s.
+    report : Report
+        Groups with and without a law that gains from processors.
+
+    Examples
+    --------
+    >>> table, _ = scalability(tables["levelled"], tables["fits"], settings.predict, "r1")
+    >>> "constant" in table.column("law").to_pylist()
+    False
     """
     every = Curves.of(fits)
     chosen = every.take(fits.column("is_chosen").to_numpy())

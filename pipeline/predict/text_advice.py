@@ -39,6 +39,32 @@ def choices(
     The trade-off is the least cost times runtime, which is the largest speed-up squared over processors (Ghosal,
     Serazzi & Tripathi 1991). The fastest is the smallest count within 1% of the least runtime. Efficiency is relative
     to the smallest count given, so counts are in rising order; of a single count it is unknown.
+
+    Parameters
+    ----------
+    procs : Floats
+        float64[n], processors, ascending.
+    runtime_s, low_s, high_s : Floats
+        float64[n], median runtimes and ends of 80% intervals, s.
+    settings : CostSettings
+        Processors per node, and price of a processor-hour.
+    energy_j : Floats, optional
+        float64[n], measured energy, J; NaN: unknown.
+
+    Returns
+    -------
+    list of Choice
+        At most three counts, none twice.
+
+    References
+    ----------
+    Ghosal, Serazzi & Tripathi (1991), The processor working set and its use in scheduling multiprocessor systems.
+
+    Examples
+    --------
+    >>> procs, runtime_s = np.array([1.0, 2.0, 4.0]), np.array([100.0, 55.0, 40.0])
+    >>> [(choice.why, choice.procs) for choice in choices(procs, runtime_s, runtime_s, runtime_s, CostSettings())]
+    [('the best trade-off', 2), ('the cheapest', 1), ('the fastest', 4)]
     """
     if not len(procs):
         return []

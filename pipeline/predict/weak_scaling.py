@@ -48,6 +48,31 @@ def weak_scaling(problem_size: Floats, procs: Floats, runtime_s: Floats) -> Weak
     """The longest series whose problem size is proportional to its processors; None where none has three counts.
 
     Of equally long ones, that of least work per processor. Sizes that are not positive numbers are left out.
+
+    Parameters
+    ----------
+    problem_size : Floats
+        float64[n], problem sizes in any unit.
+    procs : Floats
+        float64[n], processors.
+    runtime_s : Floats
+        float64[n], runtimes, s.
+
+    Returns
+    -------
+    WeakScaling or None
+        The series by ascending processors, and Gustafson's serial fraction.
+
+    References
+    ----------
+    Gustafson (1988), Reevaluating Amdahl's law.
+
+    Examples
+    --------
+    >>> n = np.array([1.0, 2.0, 4.0])
+    >>> series = weak_scaling(1000 * n, n, n / (n - 0.1 * (n - 1)))
+    >>> round(series.serial_fraction, 3)
+    0.1
     """
     usable = np.flatnonzero((problem_size > 0) & (runtime_s > 0))
     if len(usable) < MIN_POINTS:

@@ -98,7 +98,30 @@ class Manifest:
 
 
 def load_manifest(output_dir: Path) -> Manifest:
-    """The manifest of the current version; InputError where it is invalid or a file is missing or has another size."""
+    """The manifest of the current version; InputError where it is invalid or a file is missing or has another size.
+
+    Parameters
+    ----------
+    output_dir : Path
+        Folder of the published versions.
+
+    Returns
+    -------
+    Manifest
+        The current version's tables, columns, reports and logs.
+
+    Raises
+    ------
+    InputError
+        If there is no manifest, or it does not match the files.
+
+    Examples
+    --------
+    >>> load_manifest(Path("no_such_folder"))
+    Traceback (most recent call last):
+        ...
+    pipeline.core.errors.InputError: ...
+    """
     path = output_dir / MANIFEST
     where = printable(str(path))
     try:

@@ -31,7 +31,7 @@ DOCUMENTED = {
     "pipeline.estimate.templates.search": ("search",),
     "pipeline.evaluate": ("backtest", "check_no_look_ahead", "evaluate_scaling"),
     "pipeline.publish": ("load_manifest",),
-    "pipeline.core.store": ("read_table", "write_table"),
+    "pipeline.core.store": ("read_table",),
 }
 """Public functions by the module they are imported from, so that a move within a package changes nothing here."""
 

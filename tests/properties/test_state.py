@@ -11,9 +11,10 @@ from pipeline.clean import clean
 from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.core.settings import RunSettings
 from pipeline.estimate.history import History, history
+from pipeline.estimate.learnt_parts import empty
 from pipeline.estimate.state import State
 from pipeline.estimate.state_table import arrays_of
-from pipeline.estimate.walltime import empty, estimate, learn, update, walltime
+from pipeline.estimate.walltime import estimate, learn, update, walltime
 from pipeline.ingest import ingest
 from tests.unit.evaluate.estimators import log
 

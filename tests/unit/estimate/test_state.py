@@ -17,10 +17,11 @@ from pipeline.core.tables import STATE
 from pipeline.estimate.chains import SHARE
 from pipeline.estimate.ensemble import CHAIN_QUERIES
 from pipeline.estimate.history import history
+from pipeline.estimate.learnt_parts import empty
 from pipeline.estimate.records import RECOGNISED_S
 from pipeline.estimate.stage import learn_state, update_state
 from pipeline.estimate.state_table import arrays_in, arrays_of, loaded_state, state_table
-from pipeline.estimate.walltime import empty, estimate, learn
+from pipeline.estimate.walltime import estimate, learn
 from tests.unit.estimate.states import DAY_S, SETTINGS, busy_log, learnt, questions, same_bits
 
 SITE = SiteSettings(name="here", timezone="Europe/Stockholm")

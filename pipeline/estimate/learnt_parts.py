@@ -1,0 +1,136 @@
+"""One pass over a log in parts: each part's estimates, and the State after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.core.arrays import Floats, Ints
+from pipeline.estimate import chains, job_classes
+from pipeline.estimate.ensemble import FIRST_LOG, FIRST_RUNGS, MEMORIES, N_SEEN, answered
+from pipeline.estimate.history import History
+from pipeline.estimate.keys import mixed, numbers, with_new
+from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.state import (
+    NAMED,
+    OVER,
+    QUEUED,
+    RUNNING,
+    Outputs,
+    Record,
+    State,
+    compacted,
+    no_outputs,
+    no_state,
+    progressed,
+    with_rows,
+)
+from pipeline.estimate.submit_sessions import with_sessions
+from pipeline.estimate.submits import Events, Jobs, events_of, jobs_of, joined
+
+if TYPE_CHECKING:
+    from pipeline.core.estimate_settings import ForecastSettings
+
+RECORD_JOBS = 20_000
+"""Latest ended jobs whose coverage a State reports."""
+
+
+def empty() -> State:
+    """The State of no log."""
+    return no_state(MEMORIES, FIRST_LOG, FIRST_RUNGS, N_SEEN, len(QUANTILES))
+
+
+def with_new_names(history: History, names: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    """The codes in `names`, followed by codes for the history's new texts."""
+    found = {name: dict(names[name]) for name in NAMED}
+    for name, codes in found.items():
+        for text in history.names[name]:
+            codes.setdefault(text, len(codes))
+    return found
+
+
+def recoded(history: History, names: dict[str, dict[str, int]]) -> History:
+    """The history with codes as in `names`; all other texts have the code after the last one."""
+    codes = dict(history.codes)
+    for name in NAMED:
+        texts, own = history.names[name], history.codes[name].tolist()
+        known = {code: names[name].get(texts[code], len(names[name])) if code >= 0 else -1 for code in set(own)}
+        codes[name] = np.array([known[code] for code in own], np.int64)
+    return replace(history, codes=codes)
+
+
+def learnt_parts(
+    history: History, settings: ForecastSettings, until_s: float, part_jobs: int, state: State | None = None,
+    ids: list[str] | None = None,
+) -> Iterator[tuple[Floats, State]]:  # fmt: skip
+    """Each part's quantiles and the State after it; there is at least one part, and the last one ends at `until_s`."""
+    state = state or empty()
+    names = with_new_names(history, state.names)
+    history = recoded(history, names)
+    names_known = {name: len(texts) for name, texts in state.names.items()}
+    edges = [*range(0, len(history), part_jobs), len(history)] if len(history) else [0, 0]
+    for start, stop in pairwise(edges):
+        own = history.take(np.arange(start, stop))
+        for name in NAMED:
+            names_known[name] = max(names_known[name], int(own.codes[name].max(initial=-1)) + 1)
+        state = replace(state, names={name: dict(islice(names[name].items(), n)) for name, n in names_known.items()})
+        part_until_s = until_s if stop == len(history) else float(own.submit_s[-1])
+        own_ids = [str(row) for row in own.row] if ids is None else ids[start:stop]
+        outputs, state = _extended(state, own, own_ids, part_until_s, settings)
+        yield outputs.quantiles_s, state
+
+
+def _extended(
+    state: State, history: History, ids: list[str], until_s: float, settings: ForecastSettings
+) -> tuple[Outputs, State]:
+    """The outputs for the submits, and the State after all events until a time."""
+    jobs, first = jobs_of(history), len(state.jobs.who)
+    requests = with_new(state.requests, request_digests(jobs))
+    jobs = jobs._replace(request=numbers(requests, request_digests(jobs)))
+    class_keys = with_new(state.class_keys, job_classes.digests_of(jobs))
+    state = with_rows(state, requests, class_keys, state.chain)
+    jobs = with_sessions(jobs, state.last_submits, state.n_submits, gaps_s(settings), registers=True)
+    past = joined(state.jobs, jobs)
+    progress = np.concatenate([state.progress, np.full(len(ids), QUEUED, np.int64)])
+    events = events_of(past, first, history.known_s, until_s, progress == OVER, progress >= RUNNING)
+    digests = chains.digests_of(past)
+    digests[:, progress == OVER] = -1
+    n_entries = len(state.chain.latest.before)
+    room = len(chains.LOOK_BACK) * len(events.by_end)
+    chain = chains.with_keys(state.chain, digests, past.session, room)
+    codes = chains.numbered(chain, digests)
+    job_class = numbers(class_keys, job_classes.digests_of(past))
+    more = no_outputs(len(ids), N_SEEN, len(FIRST_LOG), len(QUANTILES))
+    past_outputs = Outputs(*(np.concatenate(both) for both in zip(state.outputs, more, strict=True)))
+    state = replace(state, chain=chain, ids=[*state.ids, *ids], progress=progress, jobs=past, outputs=past_outputs)
+    new = slice(first, None)
+    outputs, forest = answered(
+        state, jobs, past, events, (codes[:, new].copy(), codes), (job_class[new].copy(), job_class), past_outputs,
+        settings,
+    )  # fmt: skip
+    state = replace(
+        state, forest=forest, progress=progressed(state, events), n_submits=state.n_submits + len(ids),
+        record=_recorded(state.record, past, events, past_outputs), as_of_s=max(until_s, state.as_of_s),
+    )  # fmt: skip
+    used = n_entries + int((codes[:, events.by_end[past.is_learnt[events.by_end]]] >= 0).sum())
+    return outputs, compacted(state, used)
+
+
+def _recorded(record: Record, past: Jobs, events: Events, outputs: Outputs) -> Record:
+    over = events.by_end[past.is_learnt[events.by_end]]
+    return Record(
+        np.concatenate([record.runtime_s, past.runtime_s[over]])[-RECORD_JOBS:],
+        np.concatenate([record.quantiles_s, outputs.quantiles_s[over]])[-RECORD_JOBS:],
+    )
+
+
+def request_digests(jobs: Jobs) -> Ints:
+    return np.where(jobs.requested_s > 0, mixed(jobs.requested_s), -1)
+
+
+def gaps_s(settings: ForecastSettings) -> tuple[float, float]:
+    return 60.0 * settings.burst_gap_min, 60.0 * settings.session_gap_min
