@@ -117,8 +117,8 @@ def parameter(parameters: Parameters, name: str) -> Floats:
     return np.asarray(parameters[name], np.float64)
 
 
-def powers_of_two(first: float, last: float, step: float = 1.0) -> tuple[float, ...]:
-    """2^first, 2^(first + step) and so on up to 2^last."""
+def powers(first: float, last: float, step: float = 1.0) -> tuple[float, ...]:
+    """Powers of two: 2^first, 2^(first + step) and so on up to 2^last."""
     return tuple((2.0 ** np.arange(first, last + step / 2, step)).tolist())
 
 

@@ -26,7 +26,7 @@ FILE = '''
 import numpy as np
 
 from pipeline.laws.forms import amdahl
-from pipeline.laws.law import Averaging, Law, Parameter, parameter, powers_of_two
+from pipeline.laws.law import Averaging, Law, Parameter, parameter, powers
 
 
 def formula(parameters, n):
@@ -43,8 +43,8 @@ def largest_useful_procs(parameters):
 EDGE = Law(
     "edge", "T(1) (f + (1 - f)/n) + c (sqrt n - 1)", "a test", formula, largest_useful_procs,
     (
-        Parameter("serial_fraction", 0.0, 1.0, (0.0, *powers_of_two(-10, 0))),
-        Parameter("overhead_s", 0.0, np.inf, (0.0, *powers_of_two(-12, 0))),
+        Parameter("serial_fraction", 0.0, 1.0, (0.0, *powers(-10, 0))),
+        Parameter("overhead_s", 0.0, np.inf, (0.0, *powers(-12, 0))),
     ),
     averaging=Averaging(2.0),
 )

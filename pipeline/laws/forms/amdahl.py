@@ -4,16 +4,7 @@ The paper states it in words; with serial fraction f, T(n) = T(1) (f + (1 - f)/n
 """
 
 from pipeline.core.arrays import Floats
-from pipeline.laws.law import (
-    Averaging,
-    Law,
-    Parameter,
-    Parameters,
-    Solver,
-    never_or_one,
-    parameter,
-    powers_of_two,
-)
+from pipeline.laws.law import Averaging, Law, Parameter, Parameters, Solver, never_or_one, parameter, powers
 
 
 def formula(parameters: Parameters, n: Floats) -> Floats:
@@ -32,6 +23,6 @@ def largest_useful_procs(parameters: Parameters) -> Floats:
 # with something more, which few sizes should not be read to show.
 AMDAHL = Law(
     "amdahl", "T(1) (f + (1 - f)/n)", "Amdahl 1967", formula, largest_useful_procs,
-    (Parameter("serial_fraction", 0.0, 1.0, (0.0, *powers_of_two(-14, 0, 0.5))),),
+    (Parameter("serial_fraction", 0.0, 1.0, (0.0, *powers(-14, 0, 0.5))),),
     solver=Solver.AMDAHL, averaging=Averaging(3.0, place=2), place=1,
 )  # fmt: skip

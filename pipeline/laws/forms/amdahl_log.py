@@ -8,17 +8,7 @@ import numpy as np
 
 from pipeline.core.arrays import Floats
 from pipeline.laws.forms import amdahl
-from pipeline.laws.law import (
-    Averaging,
-    Law,
-    Parameter,
-    Parameters,
-    Solver,
-    doublings,
-    least_at,
-    parameter,
-    powers_of_two,
-)
+from pipeline.laws.law import Averaging, Law, Parameter, Parameters, Solver, doublings, least_at, parameter, powers
 
 
 def formula(parameters: Parameters, n: Floats) -> Floats:
@@ -37,8 +27,8 @@ def largest_useful_procs(parameters: Parameters) -> Floats:
 AMDAHL_LOG = Law(
     "amdahl_log", "T(1) (f + (1 - f)/n) + c log2 n", "Flatt and Kennedy 1989", formula, largest_useful_procs,
     (
-        Parameter("serial_fraction", 0.0, 1.0, (0.0, *powers_of_two(-10, -1))),
-        Parameter("overhead_s", 0.0, np.inf, powers_of_two(-12, 1, 0.5)),
+        Parameter("serial_fraction", 0.0, 1.0, (0.0, *powers(-10, -1))),
+        Parameter("overhead_s", 0.0, np.inf, powers(-12, 1, 0.5)),
     ),
     solver=Solver.AMDAHL_LOG, averaging=Averaging(0.5, place=4), place=5,
 )  # fmt: skip

@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 
 from pipeline.core.arrays import Floats
-from pipeline.laws.law import Averaging, Law, Parameter, Parameters, Solver, parameter, powers_of_two
+from pipeline.laws.law import Averaging, Law, Parameter, Parameters, Solver, parameter, powers
 
 
 def low(parameters: Parameters, n: Floats) -> Floats:
@@ -92,7 +92,7 @@ def plateau_procs(parameters: Parameters) -> Floats:
 
 
 _SOURCE = "Downey 1997, CSD-97-933"
-_A = Parameter("avg_parallelism", 1.0, np.inf, powers_of_two(0.5, 12, 0.25))
+_A = Parameter("avg_parallelism", 1.0, np.inf, powers(0.5, 12, 0.25))
 
 DOWNEY_LOW = Law(
     "downey_low", "three pieces, flat from 2A - 1 on", f"{_SOURCE}, low variance", low, low_useful_procs,

@@ -20,7 +20,7 @@ from pipeline.laws.law import (
     extra_procs,
     least_at,
     parameter,
-    powers_of_two,
+    powers,
 )
 
 
@@ -67,9 +67,9 @@ def _least(
 
 _SOURCE = "Downey 1997, CSD-97-933; Lan 2007, 6.6"
 _PARAMETERS = (
-    Parameter("avg_parallelism", 1.0, np.inf, powers_of_two(1, 10)),
+    Parameter("avg_parallelism", 1.0, np.inf, powers(1, 10)),
     Parameter("sigma", 0.0, np.inf, (0.0, 0.5, 1.0, 2.0)),
-    Parameter("overhead_s", 0.0, np.inf, powers_of_two(-14, 0, 2)),
+    Parameter("overhead_s", 0.0, np.inf, powers(-14, 0, 2)),
 )
 
 DOWNEY_LINEAR = Law(

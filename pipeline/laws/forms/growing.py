@@ -7,7 +7,7 @@ repeated), this is the only shape that follows.
 import numpy as np
 
 from pipeline.core.arrays import Floats
-from pipeline.laws.law import Averaging, Law, Parameter, Parameters, parameter, powers_of_two
+from pipeline.laws.law import Averaging, Law, Parameter, Parameters, parameter, powers
 
 
 def formula(parameters: Parameters, n: Floats) -> Floats:
@@ -28,7 +28,7 @@ def largest_useful_procs(parameters: Parameters) -> Floats:
 GROWING = Law(
     "growing", "T(1) (1 - c + c n^p)", "Walltime", formula, largest_useful_procs,
     (
-        Parameter("growing_share", 0.0, 1.0, powers_of_two(-8, 0)),
+        Parameter("growing_share", 0.0, 1.0, powers(-8, 0)),
         Parameter("power", 1.5, 3.0, (1.5, 2.0, 2.5, 3.0)),
     ),
     solver=None, averaging=Averaging(0.02, place=7), place=11,

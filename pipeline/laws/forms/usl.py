@@ -8,17 +8,7 @@ import numpy as np
 
 from pipeline.core.arrays import Floats
 from pipeline.laws.forms import amdahl
-from pipeline.laws.law import (
-    Averaging,
-    Law,
-    Parameter,
-    Parameters,
-    Solver,
-    extra_procs,
-    least_at,
-    parameter,
-    powers_of_two,
-)
+from pipeline.laws.law import Averaging, Law, Parameter, Parameters, Solver, extra_procs, least_at, parameter, powers
 
 
 def formula(parameters: Parameters, n: Floats) -> Floats:
@@ -37,8 +27,8 @@ def largest_useful_procs(parameters: Parameters) -> Floats:
 USL = Law(
     "usl", "T(1) (f + (1 - f)/n) + c (n - 1)", "Gunther 2007", formula, largest_useful_procs,
     (
-        Parameter("serial_fraction", 0.0, 1.0, (0.0, *powers_of_two(-10, -1, 0.5))),
-        Parameter("overhead_s", 0.0, np.inf, powers_of_two(-16, 0, 0.5)),
+        Parameter("serial_fraction", 0.0, 1.0, (0.0, *powers(-10, -1, 0.5))),
+        Parameter("overhead_s", 0.0, np.inf, powers(-16, 0, 0.5)),
     ),
     solver=Solver.AMDAHL_LINEAR, averaging=Averaging(place=3), place=4,
 )  # fmt: skip
