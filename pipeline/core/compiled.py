@@ -13,8 +13,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 _ROOT = Path(__file__).parents[2]
 _IMPORT = re.compile(r"^ *(?:from|import) +([\w.]+)", re.MULTILINE)
 _KERNEL = re.compile(r"\bcompiled import\b|\bimport compiled\b|^def kernel\b", re.MULTILINE)
-# Nothing in C calls a kernel: without the function that numba adds for it, Downey's fit compiles in 7 % less. The one for
-# Python stays for inner kernels too, as calling one that has none ends the process.
+# Nothing in C calls a kernel: without the function that numba adds for it, Downey's fit compiles in 7 % less.
+# The one for Python stays for inner kernels too, as calling one that has none ends the process.
 _NOT_FROM_C: dict[str, Any] = {"no_cfunc_wrapper": True}
 
 
