@@ -23,8 +23,9 @@ import pyarrow.compute as pc
 
 from flows.services.query import answers as query
 from flows.services.query.answers import LoadedState, answers, load_state
+from pipeline.core.row_lookup import read_columns
 from pipeline.core.settings import RunSettings, SiteSettings
-from pipeline.core.store import read_columns, write_table
+from pipeline.core.store import write_table
 from pipeline.core.tables import JOBS, STATE
 from pipeline.core.version import code_version
 from pipeline.estimate.stage import learn_state

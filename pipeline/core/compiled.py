@@ -1,6 +1,8 @@
 """How kernels are compiled: inner functions at need, entry points cached on disk under their sources' digest."""
 
 import hashlib
+import re
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -8,13 +10,20 @@ from typing import Any, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_ROOT = Path(__file__).parents[2]
+_IMPORT = re.compile(r"^ *(?:from|import) +([\w.]+)", re.MULTILINE)
+_KERNEL = re.compile(r"\bcompiled import\b|\bimport compiled\b|^def kernel\b", re.MULTILINE)
+# Nothing in C calls a kernel: without the function that numba adds for it, Downey's fit compiles in 7 % less.
+# The one for Python stays for inner kernels too, as calling one that has none ends the process.
+_NOT_FROM_C: dict[str, Any] = {"no_cfunc_wrapper": True}
+
 
 def kernel(function: F) -> F:
     """A function compiled into the kernels that call it; division by zero gives inf or NaN, as in numpy."""
     from numba import njit  # noqa: PLC0415  (a third of a second, which a program that compiles nothing need not wait for)
 
     # Inlined, because a call that passes arrays counts references: 1.9 microseconds a fit instead of 0.2 in high mode.
-    return cast(F, njit(error_model="numpy", forceinline=True)(function))
+    return cast(F, njit(error_model="numpy", forceinline=True, **_NOT_FROM_C)(function))
 
 
 def called_kernel(function: F) -> F:
@@ -22,7 +31,7 @@ def called_kernel(function: F) -> F:
     compilation, and the fewer of its loops work on several numbers at a time. Worth its call from a microsecond on."""
     from numba import njit  # noqa: PLC0415
 
-    return cast(F, njit(error_model="numpy")(function))
+    return cast(F, njit(error_model="numpy", **_NOT_FROM_C)(function))
 
 
 def entry_kernel(function: F) -> F:
@@ -30,26 +39,58 @@ def entry_kernel(function: F) -> F:
     return cached(function, error_model="numpy")
 
 
-def cached(function: F, calls: Path | None = None, **options: Any) -> F:
-    """A function compiled once per machine and version of its folder's sources, GIL released; options are numba's.
-
-    calls: another folder whose kernels the function calls; a change of its sources renews the function too.
-    """
+def cached(function: F, **options: Any) -> F:
+    """A function compiled once per machine and version of what it calls, GIL released; options are numba's."""
     # numba renews a cached kernel only when the kernel's own file changes, not when a function it calls does: the
-    # digest in the name is part of the cache's key.
+    # digest in the name is part of the cache's key. It is not of the whole folder, most of which no kernel reads.
     from numba import njit  # noqa: PLC0415
 
-    folders = {Path(function.__code__.co_filename).parent, calls or Path(function.__code__.co_filename).parent}
-    function.__qualname__ = "_".join([function.__qualname__, *map(_sources_digest, sorted(folders))])
+    function.__qualname__ = f"{function.__qualname__}_{_sources_digest(Path(function.__code__.co_filename))}"
     try:
-        return cast(F, njit(nogil=True, cache=True, **options)(function))
+        return cast(F, njit(nogil=True, cache=True, **_NOT_FROM_C, **options)(function))
     except RuntimeError:  # no folder to cache in: a read-only installation without a home
-        return cast(F, njit(nogil=True, **options)(function))
+        return cast(F, njit(nogil=True, **_NOT_FROM_C, **options)(function))
 
 
 @cache
-def _sources_digest(folder: Path) -> str:
-    digest = hashlib.sha256()
-    for source in sorted(folder.glob("*.py")):
-        digest.update(source.read_bytes())
+def _sources_digest(source: Path) -> str:
+    """Of what a file's kernels are made of: its text, the texts of the kernels that it imports, and their constants."""
+    digest = hashlib.sha256(Path(__file__).read_bytes())
+    modules = {getattr(module, "__file__", None): module for module in list(sys.modules.values())}
+    for path in sorted(_reached(source)):
+        digest.update(_text(path).encode())
+        # A constant may come from a file without kernels, which is not read.
+        names = vars(modules[str(path)]) if str(path) in modules else {}
+        digest.update(repr(_constants(names)).encode())
     return digest.hexdigest()[:12]
+
+
+def _constants(names: dict[str, Any]) -> list[tuple[str, Any]]:
+    plain = (bool, int, float, str, tuple)
+    return sorted((name, repr(value)) for name, value in names.items() if type(value) in plain and name[:2] != "__")
+
+
+def _reached(source: Path) -> set[Path]:
+    """The file and those with kernels that it imports, directly or through others with kernels."""
+    found, to_read = {source}, [source]
+    while to_read:
+        fresh = {path for path in _imported(to_read.pop()) if _KERNEL.search(_text(path))} - found
+        found |= fresh
+        to_read += fresh
+    return found
+
+
+def _imported(source: Path) -> set[Path]:
+    """The files that the import lines of a file name; of a package all its files, as a name may be one of them."""
+    found: set[Path] = set()
+    for name in _IMPORT.findall(_text(source)):
+        for folder in (source.parent, _ROOT):
+            path = folder.joinpath(*name.split("."))
+            found |= set(path.glob("*.py")) or {path.with_suffix(".py")}
+    return {path for path in found if path.is_file()}
+
+
+@cache
+def _text(source: Path) -> str:
+    # A function typed at a prompt has no file.
+    return source.read_text(encoding="utf-8") if source.is_file() else ""

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 
 from pipeline.core.buffers import arrow, integers, unknown
 from pipeline.core.errors import InputError, TableError
-from pipeline.core.matching import Value, first_place, matching_places
 from pipeline.core.table_kind import TableKind
 from pipeline.core.text import printable
 
@@ -103,7 +102,7 @@ def read_table(path: Path, kind: TableKind, only: Collection[str] | None = None)
     pipeline.core.errors.InputError: ...
     """
     categories = [c.name for c in kind.columns if pa.types.is_dictionary(c.type)]
-    with _expecting(path, kind):
+    with expecting_table(path, kind):
         if only:
             kind.check(pq.read_schema(path).empty_table())
         table = pq.read_table(path, columns=list(only) if only else None, read_dictionary=categories, partitioning=None)
@@ -124,7 +123,7 @@ def _widened(table: pa.Table, kind: TableKind) -> pa.Table:
 def read_batches(path: Path, kind: TableKind, n_rows: int = ROW_GROUP_ROWS) -> Iterator[pa.Table]:
     """The table in batches of checked rows; a key that repeats across batches is not found."""
     categories = [c.name for c in kind.columns if pa.types.is_dictionary(c.type)]
-    with _expecting(path, kind), pq.ParquetFile(path, read_dictionary=categories) as file:
+    with expecting_table(path, kind), pq.ParquetFile(path, read_dictionary=categories) as file:
         for batch in file.iter_batches(n_rows):
             yield kind.check(pa.Table.from_batches([batch]))
 
@@ -154,12 +153,12 @@ def read_older_batches(path: Path, kind: TableKind, n_rows: int = ROW_GROUP_ROWS
 
 def schema_names(path: Path, kind: TableKind) -> list[str]:
     """The names of a table's columns; InputError where the file is no table."""
-    with _expecting(path, kind):
+    with expecting_table(path, kind):
         return list(pq.read_schema(path).names)
 
 
 @contextmanager
-def _expecting(path: Path, kind: TableKind) -> Iterator[None]:
+def expecting_table(path: Path, kind: TableKind) -> Iterator[None]:
     """InputError where a file that is to hold a table of this kind is not there, or is no table at all."""
     where, expected = printable(str(path)), f"a {kind.name} table"
     try:
@@ -168,75 +167,6 @@ def _expecting(path: Path, kind: TableKind) -> Iterator[None]:
         raise InputError(where, "no such file", expected, "give the path of one") from None
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(where, f"a file that is not a Parquet table ({printable(str(error))})", expected) from None
-
-
-def read_columns(path: Path, kind: TableKind) -> pa.Table:
-    """The table with plain strings and unchecked values, which is faster; InputError where columns are missing."""
-    with _opened(path, kind) as file:
-        return file.read(columns=[column.name for column in kind.columns], use_threads=False)
-
-
-def find_row(
-    path: Path, kind: TableKind, wanted: Mapping[str, Value], names: Sequence[str]
-) -> dict[str, str | float | int | None] | None:
-    """The named columns of the first row with these values; None where there is none.
-
-    Row groups whose statistics exclude a value are skipped, so that a table sorted by a column is read in part.
-    """
-    with _opened(path, kind) as file:
-        for number in range(file.num_row_groups):
-            if not _may_hold(file.metadata.row_group(number), wanted):
-                continue
-            compared = file.read_row_group(number, columns=list(wanted), use_threads=False)
-            place = first_place(compared, wanted)
-            if place >= 0:
-                rows = file.read_row_group(number, columns=list(names), use_threads=False)
-                return dict(rows.slice(place, 1).to_pylist()[0])
-    return None
-
-
-def find_only_row(
-    path: Path, kind: TableKind, wanted: Mapping[str, Value], names: Sequence[str]
-) -> dict[str, str | float | int | None] | None:
-    """The named columns of the only row with these values; None where there is none or more than one."""
-    with _opened(path, kind) as file:
-        compared = file.read(columns=list(wanted), use_threads=False)
-        places = matching_places(compared, wanted)
-        if len(places) != 1:
-            return None
-        rows = file.read(columns=list(names), use_threads=False)
-    return dict(rows.slice(int(places[0]), 1).to_pylist()[0])
-
-
-def filled_columns(path: Path, kind: TableKind, names: Sequence[str]) -> list[str]:
-    """The named columns that hold any value, by the statistics in the file."""
-    with _opened(path, kind) as file:
-        groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
-    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
-    filled = {c.path_in_schema for c in chunks if c.statistics is None or c.statistics.num_values}
-    return [name for name in names if name in filled]
-
-
-def _may_hold(group: pq.RowGroupMetaData, wanted: Mapping[str, Value]) -> bool:
-    """Whether the statistics of a row group allow the wanted texts."""
-    for place in range(group.num_columns):
-        column = group.column(place)
-        value, bounds = wanted.get(column.path_in_schema), column.statistics
-        is_known = isinstance(value, str) and bounds is not None and bounds.has_min_max and isinstance(bounds.min, str)
-        if is_known and not bounds.min <= value <= bounds.max:
-            return False
-    return True
-
-
-def _opened(path: Path, kind: TableKind) -> pq.ParquetFile:
-    with _expecting(path, kind):
-        file = pq.ParquetFile(path, memory_map=True)
-    missing = [column.name for column in kind.columns if column.name not in file.schema_arrow.names]
-    if missing:
-        file.close()
-        found, expected = f"no column {', '.join(missing)}", f"a {kind.name} table"
-        raise InputError(printable(str(path)), found, expected, "run again to publish it anew")
-    return file
 
 
 def read_metadata(path: Path) -> dict[str, str]:

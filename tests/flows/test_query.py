@@ -15,8 +15,8 @@ from flows.pages.terminal.render_query import span
 from flows.services.quantities import kibibytes, seconds
 from flows.services.query.answers import answers, load_state
 from pipeline.core.errors import InputError
+from pipeline.core.row_lookup import find_row, read_columns
 from pipeline.core.settings import RunSettings, SiteSettings
-from pipeline.core.store import find_row, read_columns
 from pipeline.core.tables import GROUPS, PREDICTIONS, STATE
 from pipeline.estimate.history import history
 from pipeline.estimate.stage import learn_state

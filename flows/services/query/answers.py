@@ -18,7 +18,7 @@ from flows.services.query.job_names import as_ingested
 from pipeline.core.arrays import Floats
 from pipeline.core.errors import InputError
 from pipeline.core.matching import Value
-from pipeline.core.store import read_columns
+from pipeline.core.row_lookup import read_columns
 from pipeline.core.tables import STATE
 from pipeline.core.version import code_version
 from pipeline.estimate.history import History

@@ -5,7 +5,7 @@ from typing import Any
 
 from pipeline.core.matching import Value
 from pipeline.core.requested_memory import PROCESSOR, memory_text
-from pipeline.core.store import filled_columns, find_only_row, find_row
+from pipeline.core.row_lookup import filled_columns, find_only_row, find_row
 from pipeline.core.tables import GROUPS, PREDICTIONS
 from pipeline.publish import Manifest
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from pipeline.core.buffers import list_values, lists
 from pipeline.core.errors import InputError
+from pipeline.core.row_lookup import read_columns
 from pipeline.core.settings import SiteSettings
-from pipeline.core.store import read_columns, read_table, write_table
+from pipeline.core.store import read_table, write_table
 from pipeline.core.tables import STATE
 from pipeline.estimate.chains import SHARE
 from pipeline.estimate.ensemble import CHAIN_QUERIES

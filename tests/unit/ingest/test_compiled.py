@@ -40,6 +40,27 @@ def test_editing_a_called_file_renews_the_kernel_that_calls_it(tmp_path: Path, d
     assert ran(tmp_path) == "3 0"
 
 
+def test_editing_what_a_kernel_does_not_read_keeps_it(tmp_path: Path) -> None:
+    decorator = "from pipeline.ingest.compiled import kernel\n"
+    (tmp_path / "inner.py").write_text(INNER.format(decorator=decorator, by=1))
+    (tmp_path / "entry.py").write_text(ENTRY.format(decorator=decorator))
+    beside = tmp_path / "beside.py"
+    beside.write_text("# another file of the folder\n")
+    assert ran(tmp_path) == "2 0"
+    beside.write_text("# changed\n")
+    assert ran(tmp_path) == "2 1"
+
+
+def test_a_constant_from_a_file_without_kernels_renews_the_kernel(tmp_path: Path) -> None:
+    imports = "from pipeline.ingest.compiled import kernel\nfrom sizes import N\n"
+    (tmp_path / "entry.py").write_text(imports + "@kernel\ndef go(n: int) -> int:\n    return n + N\n")
+    sizes = tmp_path / "sizes.py"
+    sizes.write_text("N = 1\n")
+    assert [ran(tmp_path), ran(tmp_path)] == ["2 0", "2 1"]
+    sizes.write_text("N = 2\n")
+    assert ran(tmp_path) == "3 0"
+
+
 def test_without_a_folder_to_cache_in_a_kernel_still_runs() -> None:
     names: dict[str, object] = {}
     exec("def double(n):\n    return 2 * n\n", names)
