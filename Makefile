@@ -19,8 +19,10 @@ test-slurm: $(STAMP)
 	@WALLTIME_TEST_SLURM=1 $(PYTHON) -m pytest -rs tests/slurm
 
 LINES ?= 200000
+CUTS ?= 20000
 fuzz: $(STAMP)
 	@$(PYTHON) -m tests.fuzz.mutate --lines $(LINES)
+	@$(PYTHON) -m tests.fuzz.cut --cuts $(CUTS)
 
 lint: $(STAMP)
 	@$(PYTHON) -m ruff check
