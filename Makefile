@@ -20,9 +20,12 @@ test-slurm: $(STAMP)
 
 LINES ?= 200000
 CUTS ?= 20000
+SEED ?= $(shell date +%s)
+# Fresh examples on every run; `make test` has the same ones every time.
 fuzz: $(STAMP)
-	@$(PYTHON) -m tests.fuzz.mutate --lines $(LINES)
-	@$(PYTHON) -m tests.fuzz.cut --cuts $(CUTS)
+	@WALLTIME_EXAMPLES=fresh $(PYTHON) -m pytest tests/properties --hypothesis-seed=$(SEED)
+	@$(PYTHON) -m tests.fuzz.mutate --lines $(LINES) --seed $(SEED)
+	@$(PYTHON) -m tests.fuzz.cut --cuts $(CUTS) --seed $(SEED)
 
 lint: $(STAMP)
 	@$(PYTHON) -m ruff check

@@ -1,7 +1,6 @@
 """What `walltime clean` does, apart from printing."""
 
 import os
-import tempfile
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 
 from flows.config import config_settings
 from flows.failures import naming
+from flows.signals import unwinding_on_signals
 from flows.tables_out import check_suffix, write_any, write_any_batches, write_page
 from pipeline.clean import BURST_FLAGS, SCREENED, SET, clean
 from pipeline.core.errors import InputError, TableError
@@ -21,6 +21,7 @@ from pipeline.core.settings import RunSettings, SiteSettings
 from pipeline.core.store import read_batches, read_metadata, read_table
 from pipeline.core.tables import BURSTS, EFFECT, JOBS
 from pipeline.core.text import printable
+from pipeline.publish.spill_folder import spill_folder
 
 _EXPECTED = "a table of jobs, as walltime ingest writes it"
 
@@ -129,9 +130,9 @@ def write_cleaned(cleaned: Cleaned, out: Path, page: str | None, report: Path | 
     tables = {BURSTS: cleaned.bursts, EFFECT: cleaned.effect}
     paths = _paths(out)
     out.parent.mkdir(parents=True, exist_ok=True)
-    with naming(out), tempfile.TemporaryDirectory(prefix=".walltime-spill-", dir=out.parent) as scratch:
-        staged = [write_any_batches(Path(scratch) / out.name, _flagged(cleaned), JOBS, _said(cleaned.source))]
-        staged += [write_any(Path(scratch) / paths[kind.name].name, table, kind) for kind, table in tables.items()]
+    with naming(out), unwinding_on_signals(), spill_folder(out.parent) as scratch:
+        staged = [write_any_batches(scratch / out.name, _flagged(cleaned), JOBS, _said(cleaned.source))]
+        staged += [write_any(scratch / paths[kind.name].name, table, kind) for kind, table in tables.items()]
         if page is not None and report is not None:
             write_page(report, page)
         _put_in_place(staged, list(paths.values()))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pipeline.core.errors import InputError
 from pipeline.core.text import printable
+from pipeline.publish.spill_folder import PREFIX as SPILL_PREFIX
 
 _ELSEWHERE = "choose another path"
 _SAID = {
@@ -23,7 +24,6 @@ _SAID = {
     errno.ENAMETOOLONG: ("a name that is too long", "a shorter one", _ELSEWHERE),
 }
 _DRAFTS = (re.compile(r"\.(.+)\.\d+\.draft"), re.compile(r"\.(?:draft|dropped)-(.+)-\d+"))
-_SPILL = ".walltime-spill-"
 
 
 def os_failure(error: OSError) -> InputError:
@@ -39,7 +39,7 @@ def os_failure(error: OSError) -> InputError:
 def _known(path: Path) -> Path:
     parts: list[str] = []
     for part in path.parts:
-        if part.startswith(_SPILL):
+        if part.startswith(SPILL_PREFIX):
             break
         match = next((match for draft in _DRAFTS if (match := draft.fullmatch(part))), None)
         parts.append(match[1] if match else part)

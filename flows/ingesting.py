@@ -1,18 +1,19 @@
 """What `walltime ingest` does, apart from printing."""
 
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from flows.config import config_settings
 from flows.failures import naming
+from flows.signals import unwinding_on_signals
 from flows.tables_out import check_suffix, write_any_batches
 from pipeline.core.errors import InputError
 from pipeline.core.report import Report
 from pipeline.core.settings import IngestSettings, RunSettings, SiteSettings, parse_settings
 from pipeline.core.text import printable
 from pipeline.ingest import Source, ingest_to
+from pipeline.publish.spill_folder import spill_folder
 
 
 def settings_of(
@@ -41,9 +42,9 @@ def write_jobs(
     created = [folder for folder in (out.parent, *out.parent.parents) if not folder.exists()]
     out.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with naming(out), tempfile.TemporaryDirectory(prefix=".walltime-spill-", dir=out.parent) as scratch:
+        with naming(out), unwinding_on_signals(), spill_folder(out.parent) as scratch:
             earlier = out if is_update and out.exists() else None
-            report = ingest_to(logs, site, how, out, beside, Path(scratch), earlier, write_any_batches)
+            report = ingest_to(logs, site, how, out, beside, scratch, earlier, write_any_batches)
     finally:
         for folder in created:
             with suppress(OSError):

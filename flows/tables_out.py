@@ -18,7 +18,9 @@ SUFFIXES = (".parquet", ".csv")
 
 def check_suffix(path: Path) -> None:
     """InputError, before any work, where the suffix is neither or the path is a folder."""
-    if path.suffix not in SUFFIXES or path.is_dir():
+    if path.is_dir():
+        raise InputError(f"--out {printable(str(path))}", "a folder", "the path of a file")
+    if path.suffix not in SUFFIXES:
         raise InputError(
             f"--out {printable(str(path))}", "no table's name", f"a path that ends in {' or '.join(SUFFIXES)}"
         )

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.core.buffers import arrow, integers, unknown
-from pipeline.core.errors import InputError
+from pipeline.core.errors import InputError, TableError
 from pipeline.core.matching import Value, first_place, matching_places
 from pipeline.core.tables import TableKind
 from pipeline.core.text import printable
@@ -76,16 +77,10 @@ def read_table(path: Path, kind: TableKind, only: Collection[str] | None = None)
     With `only`, the other columns are not read and null: the key and what is required must be among them.
     """
     categories = [c.name for c in kind.columns if pa.types.is_dictionary(c.type)]
-    try:
+    with _expecting(path, kind):
         if only:
             kind.check(pq.read_schema(path).empty_table())
         table = pq.read_table(path, columns=list(only) if only else None, read_dictionary=categories, partitioning=None)
-    except FileNotFoundError:
-        raise InputError(printable(str(path)), "no such file", f"a {kind.name} table", "give the path of one") from None
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(
-            printable(str(path)), f"a file that is no Parquet table ({error})", f"a {kind.name} table"
-        ) from None
     # What decoding took would else stay with the process for as long as it works on the table.
     pa.default_memory_pool().release_unused()
     return kind.check(_widened(table, kind) if only else table)
@@ -103,15 +98,50 @@ def _widened(table: pa.Table, kind: TableKind) -> pa.Table:
 def read_batches(path: Path, kind: TableKind, n_rows: int = ROW_GROUP_ROWS) -> Iterator[pa.Table]:
     """The same, checked some rows at a time; a key that repeats farther apart goes unseen."""
     categories = [c.name for c in kind.columns if pa.types.is_dictionary(c.type)]
+    with _expecting(path, kind), pq.ParquetFile(path, read_dictionary=categories) as file:
+        for batch in file.iter_batches(n_rows):
+            yield kind.check(pa.Table.from_batches([batch]))
+
+
+def read_older_batches(path: Path, kind: TableKind, n_rows: int = ROW_GROUP_ROWS) -> Iterator[pa.Table]:
+    """The same of a table that another release may have written: a column that it lacks is null.
+
+    InputError for a column that this kind does not have, which could not be written again, and for values against its
+    declaration.
+    """
+    where, expected = printable(str(path)), f"a {kind.name} table of Walltime"
+    names = schema_names(path, kind)
+    others = [name for name in names if name not in {column.name for column in kind.columns}]
+    if others:
+        shown = printable(", ".join(others[:5]), 200) + (", ..." if len(others) > 5 else "")
+        found = f"column{'s' if len(others) > 1 else ''} {shown}, which {kind.name} does not have"
+        raise InputError(where, found, expected, "write to another --out, or remove what was added")
+    categories = [c.name for c in kind.columns if pa.types.is_dictionary(c.type) and c.name in names]
     try:
         with pq.ParquetFile(path, read_dictionary=categories) as file:
             for batch in file.iter_batches(n_rows):
-                yield kind.check(pa.Table.from_batches([batch]))
+                yield kind.check(_widened(pa.Table.from_batches([batch]), kind))
+    except TableError as error:
+        found = f"values that break its own rules ({printable(str(error), 160).rstrip('.')})"
+        raise InputError(where, found, expected, "write to another --out") from None
+
+
+def schema_names(path: Path, kind: TableKind) -> list[str]:
+    """The names of a table's columns; InputError where the file is no table."""
+    with _expecting(path, kind):
+        return list(pq.read_schema(path).names)
+
+
+@contextmanager
+def _expecting(path: Path, kind: TableKind) -> Iterator[None]:
+    """InputError where a file that is to hold a table of this kind is not there, or is no table at all."""
+    where, expected = printable(str(path)), f"a {kind.name} table"
+    try:
+        yield
     except FileNotFoundError:
-        raise InputError(printable(str(path)), "no such file", f"a {kind.name} table", "give the path of one") from None
+        raise InputError(where, "no such file", expected, "give the path of one") from None
     except (pa.ArrowInvalid, OSError) as error:
-        found = f"a file that is no Parquet table ({printable(str(error))})"
-        raise InputError(printable(str(path)), found, f"a {kind.name} table") from None
+        raise InputError(where, f"a file that is no Parquet table ({printable(str(error))})", expected) from None
 
 
 def read_columns(path: Path, kind: TableKind) -> pa.Table:
@@ -173,17 +203,13 @@ def _may_hold(group: pq.RowGroupMetaData, wanted: Mapping[str, Value]) -> bool:
 
 
 def _opened(path: Path, kind: TableKind) -> pq.ParquetFile:
-    where, expected = printable(str(path)), f"a {kind.name} table"
-    try:
+    with _expecting(path, kind):
         file = pq.ParquetFile(path, memory_map=True)
-    except FileNotFoundError:
-        raise InputError(where, "no such file", expected, "give the path of one") from None
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(where, f"a file that is no Parquet table ({printable(str(error))})", expected) from None
     missing = [column.name for column in kind.columns if column.name not in file.schema_arrow.names]
     if missing:
         file.close()
-        raise InputError(where, f"no column {', '.join(missing)}", expected, "run again to publish it anew")
+        found, expected = f"no column {', '.join(missing)}", f"a {kind.name} table"
+        raise InputError(printable(str(path)), found, expected, "run again to publish it anew")
     return file
 
 

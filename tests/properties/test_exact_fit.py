@@ -105,7 +105,7 @@ def series(draw):
     return np.array(n), np.array(t), np.array(w)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, deadline=None)
 @given(series())
 def test_brute_force_never_beats_it_on_what_hypothesis_thinks_up(one):
     n, t, w = one
@@ -115,7 +115,7 @@ def test_brute_force_never_beats_it_on_what_hypothesis_thinks_up(one):
         assert excess(fit.wssre[0], brute_force(n, t, w, law == "downey_high"), w.sum()) < 1e-6
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, deadline=None)
 @given(series(), st.floats(1e-6, 1e6), st.floats(1e-3, 1e3))
 def test_seconds_and_weights_only_scale(one, seconds, weight):
     n, t, w = one

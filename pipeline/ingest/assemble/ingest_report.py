@@ -1,4 +1,4 @@
-"""What ingest has taken in and made of it so far, and the report of both."""
+"""Counts what ingest has read and what became of it, and reports both."""
 
 import re
 from collections import Counter
@@ -42,6 +42,7 @@ class Account:
     n_lines: int = 0
     n_bytes: int = 0
     n_earlier: int = 0
+    earlier_lacks: tuple[str, ...] = ()
     unreadable: Counter[tuple[str, str]] = field(default_factory=Counter)
     first_unreadable: dict[tuple[str, str], dict[str, object]] = field(default_factory=dict)
     n_jobs: int = 0
@@ -147,8 +148,16 @@ def _notes(account: Account, settings: IngestSettings, fates: Fates | None) -> S
         *_record_notes(account.n_superseded, account.n_reused_ids, account.n_indistinct),
         *(map(unquoted, said) if account.is_discreet else said),
         *account.passed_over,
+        *_earlier_notes(account.earlier_lacks),
         *(fates.notes() if fates else ()),
     )
+
+
+def _earlier_notes(lacking: Sequence[str]) -> list[str]:
+    if not lacking:
+        return []
+    columns = f"column{'s' if len(lacking) > 1 else ''} {', '.join(lacking)}"
+    return [f"the earlier table lacks {columns}: unknown for its jobs that are not in these logs"]
 
 
 def _unreadable_note(account: Account, key: tuple[str, str]) -> str:

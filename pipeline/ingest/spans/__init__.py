@@ -1,4 +1,4 @@
-"""Values that stand as bytes in one buffer, from start to end (int64 arrays), as typed columns: no Python loop.
+"""Turns spans of one buffer, from start to end (int64 arrays), into typed columns without a Python loop.
 
 Every function takes (data: uint8, start, end) and gives one value a span. An empty span is null. What is neither a
 value nor a word for "unknown" is `invalid`: null in the values, and for the caller to set aside.
@@ -14,7 +14,7 @@ import pyarrow as pa
 from pipeline.core import buffers
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.columns import CATEGORY
-from pipeline.ingest.spans.instants import LOCAL, SLASHED, TIME_ONLY, parse_instants, utc_of_local
+from pipeline.ingest.spans.instants import LOCAL, SLASHED, TIME_ONLY, parse_instants, repeats_s, utc_of_local
 from pipeline.ingest.spans.kernels import (
     INVALID,
     NULL,
@@ -34,9 +34,15 @@ NO_LIMIT = (*NO_VALUE, "unlimited", "partition_limit", "infinite")
 """Words (in small letters) that stand for no value, man sacct: Timelimit, Start, End."""
 
 __all__ = [
-    "PER_CPU", "PER_NODE", "Instants", "Memory", "Typed", "as_bytes", "category", "decoded", "duration_s", "instants_s",
-    "integers", "memory_kib", "texts",
+    "PER_CPU", "PER_NODE", "Instants", "Memory", "Typed", "as_bytes", "category", "decoded", "duration_s", "energy_j",
+    "instants_s", "integers", "memory_kib", "texts",
 ]  # fmt: skip
+
+_UNKNOWN_J = (4294967294.0, 4294967295.0)
+"""NO_VAL and INFINITE of 32 bits, which old releases wrote."""
+
+_UNKNOWN_FROM_J = 2.0**63
+"""No job uses as much; NO_VAL64 and INFINITE64 are two and one below 2^64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +70,7 @@ class Instants(Typed):
     """UTC epoch seconds; how many wall-clock times came twice (the first is taken), or never (shifted forward).
 
     has_no_date: the invalid ones that are a time of day only; n_slashed: dates as 03/04/2026, read as `day_first` says;
-    n_local: times without a zone of their own.
+    n_local: times without a zone of their own. repeat_s: after how long (s) the same time came again, else 0.
     """
 
     n_ambiguous: int
@@ -72,6 +78,7 @@ class Instants(Typed):
     n_slashed: int
     n_local: int
     has_no_date: Bools
+    repeat_s: Ints
 
 
 def as_bytes(data: bytes) -> Bytes:
@@ -143,6 +150,29 @@ def memory_kib(data: Bytes, start: Ints, end: Ints, plain_kib: float = 1 / 1024)
     return Memory(typed.values, typed.missing, typed.invalid, per)
 
 
+def energy_j(data: Bytes, start: Ints, end: Ints) -> Typed:
+    """float64 J a span: `101630`, `4.58M` (prefixes of a thousand); 0 and Slurm's marks are null.
+
+    Source: sacct's print.c and slurmctld's step_mgr.c (Slurm 22.05 to 25.05). A site without meters writes 0, and what
+    was never gathered is NO_VAL64 or INFINITE64.
+    """
+    typed = memory_kib(data, start, end, 1.0)
+    values = typed.values * _decimal_factor(data, start, end)
+    with np.errstate(invalid="ignore"):
+        unmeasured = ~typed.invalid & (~(values > 0) | np.isin(values, _UNKNOWN_J) | (values >= _UNKNOWN_FROM_J))
+    missing: Bools = typed.missing | unmeasured
+    return Typed(values, missing, typed.invalid)
+
+
+def _decimal_factor(data: Bytes, start: Ints, end: Ints) -> Floats:
+    """What a memory's KiB, MiB/KiB and so on have to be multiplied by to be prefixes of a thousand."""
+    factor = np.ones(len(start))
+    last = np.where(end > start, data[np.maximum(end - 1, 0)] | 32, 0) if len(data) else np.zeros(len(start))
+    for power, letter in enumerate(b"kmgtpe"):
+        factor[last == letter] = 1000.0 ** (power + 1) / 1024.0**power
+    return factor
+
+
 def instants_s(data: Bytes, start: Ints, end: Ints, timezone: str = "UTC", *, day_first: bool = False) -> Instants:
     """int64 UTC epoch seconds: ISO with T or a blank, 21/11/2026 with or without AM/PM, an offset or Z, epoch seconds.
 
@@ -162,7 +192,10 @@ def instants_s(data: Bytes, start: Ints, end: Ints, timezone: str = "UTC", *, da
     invalid = (kinds == INVALID) | has_no_date
     n_slashed = int(np.count_nonzero(kinds == SLASHED))
     n_local, missing = int(np.count_nonzero(local)), invalid | (kinds == NULL)
-    return Instants(values, missing, invalid, n_ambiguous, n_skipped, n_slashed, n_local, has_no_date)
+    repeat_s = np.zeros(len(start), np.int64)
+    if n_ambiguous:
+        repeat_s[local] = repeats_s(values[local], timezone)
+    return Instants(values, missing, invalid, n_ambiguous, n_skipped, n_slashed, n_local, has_no_date, repeat_s)
 
 
 def _typed(values: Floats | Ints, kinds: Bytes) -> Typed:

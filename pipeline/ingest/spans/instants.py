@@ -1,4 +1,4 @@
-"""Instants in the forms Slurm, PBS and people's exports write them; and the change from a zone's local time to UTC."""
+"""Parses instants as Slurm, PBS and exports write them, and converts a zone's local time to UTC."""
 
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -204,6 +204,15 @@ def utc_of_local(local_s: Ints, timezone: str) -> tuple[Ints, int, int]:
     is_back = np.append(offset[1:] < offset[:-1], False)[place[unsure]]
     n_ambiguous = int(np.count_nonzero(is_back))
     return local_s - offset[place], n_ambiguous, len(is_back) - n_ambiguous
+
+
+def repeats_s(utc_s: Ints, timezone: str) -> Ints:
+    """After how many seconds a zone's clock shows the same time again, for each first reading; 0: it never does."""
+    at, offset = _changes(timezone, _year(int(utc_s.min())) - 1, _year(int(utc_s.max())) + 1)
+    next_change = np.searchsorted(at, utc_s, side="right")
+    back_s = np.append(np.maximum(offset[:-1] - offset[1:], 0), 0)[next_change]
+    begins: Ints = np.append(at, np.iinfo(np.int64).max)[next_change] - back_s
+    return np.where(utc_s >= begins, back_s, 0)
 
 
 def zone(timezone: str) -> ZoneInfo:

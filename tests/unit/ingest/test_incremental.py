@@ -5,8 +5,11 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from pipeline.core.errors import InputError
 from pipeline.core.report import Report
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.store import read_table, write_table
@@ -171,3 +174,52 @@ def test_another_site_s_jobs_stand_beside_and_have_not_vanished(tmp_path: Path) 
 def test_times_without_a_zone_are_told_with_the_one_they_are_read_as(tmp_path: Path) -> None:
     report = update(tmp_path, tmp_path / "jobs.parquet", dump(tmp_path, "rich"), timezone="Europe/Oslo")
     assert "times without a zone are read as of Europe/Oslo (site.timezone)" in report.notes
+
+
+def altered(out: Path, how: str) -> None:
+    """A table as another release, or a user's own script, may have left it."""
+    table = pq.read_table(out)
+    match how:
+        case "more":
+            table = table.append_column("mine", pa.array([1.0] * table.num_rows))
+        case "fewer":
+            table = table.drop_columns(["qos", "energy_j"])
+        case "no key":
+            table = table.drop_columns(["job_id"])
+        case "type":
+            table = table.set_column(
+                table.column_names.index("procs"), "procs", table["procs"].cast(pa.string())
+            )  # fmt: skip
+        case "order":
+            table = table.select(table.column_names[::-1])
+    pq.write_table(table, out)
+
+
+@pytest.mark.parametrize("how", ["fewer", "order"])
+def test_a_table_of_another_release_is_updated(tmp_path: Path, how: str) -> None:
+    out = tmp_path / "jobs.parquet"
+    update(tmp_path, out, log(tmp_path, "one", row(job_id=1, submit_s=100), row(job_id=2, submit_s=200)))
+    before = content(out)
+    altered(out, how)
+    report = update(tmp_path, out, log(tmp_path, "two", row(job_id=3, submit_s=300)))
+    assert content(out)[:2] == before
+    assert len(content(out)) == 3
+    assert any("lacks columns qos, energy_j" in note for note in report.notes) == (how == "fewer")
+
+
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [
+        ("more", r"jobs\.parquet: found column mine, which jobs does not have, expected .*; write to another --out"),
+        ("no key", r"jobs\.parquet: found values that break its own rules \(table jobs: .* nulls in column job_id"),
+        ("type", r"jobs\.parquet: found values that break its own rules \(table jobs: .*column procs of type string"),
+    ],
+)
+def test_a_table_that_cannot_be_updated_is_left_as_it_is(tmp_path: Path, how: str, sentence: str) -> None:
+    out = tmp_path / "jobs.parquet"
+    update(tmp_path, out, log(tmp_path, "one", row(job_id=1, submit_s=100)))
+    altered(out, how)
+    before = out.read_bytes()
+    with pytest.raises(InputError, match=sentence):
+        update(tmp_path, out, log(tmp_path, "two", row(job_id=3, submit_s=300)))
+    assert out.read_bytes() == before

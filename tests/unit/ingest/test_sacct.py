@@ -126,7 +126,7 @@ def test_a_name_that_could_lie_in_two_ways_is_unreadable(tmp_path: Path) -> None
 def test_a_cut_line_is_no_continuation(tmp_path: Path) -> None:
     read = Read(tmp_path, f"{NAMES}|SubmitLine\n{ROW}|sbatch x\n8|half|ada|2026-03-01T1")
     assert [(row["source_line"], row["reason"], row["raw"]) for row in read.unreadable] == [
-        (3, "too_few_fields", "8|half|ada|2026-03-01T1")
+        (3, "cut_off", "8|half|ada|2026-03-01T1")
     ]
 
 
@@ -254,7 +254,7 @@ def test_limits_and_times_that_are_not_known(tmp_path: Path) -> None:
         "1|PENDING|Unknown|Unknown|UNLIMITED|00:00:00",
         "2|RUNNING|2026-01-01T00:00:00|Unknown|Partition_Limit|48:50",
     ]
-    pending, running = Read(tmp_path, names + "\n".join(rows)).jobs
+    pending, running = Read(tmp_path, names + "\n".join([*rows, ""])).jobs
     assert (pending["start_s"], pending["requested_s"], running["end_s"], running["runtime_s"]) == (
         None,
         None,
@@ -277,7 +277,7 @@ def test_local_times_and_the_hours_that_clocks_repeat_and_skip(tmp_path: Path) -
     )
     read = Read(tmp_path, text, zone="America/New_York")
     assert [job["submit_s"] for job in read.jobs] == [1793511000, 1772955000, 1782878400]
-    assert len(read.notes) == 3
+    assert len([note for note in read.notes if "column" not in note]) == 3
 
 
 def test_arrays_and_heterogeneous_jobs(tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_steps_are_folded_into_the_attempt_they_ran_in(tmp_path: Path) -> None:
         "6.0|COMPLETED||2026-01-01T03:30:00|2026-01-01T04:00:00|20K|0:9",
     ]
     for order in (rows, rows[::-1], rows[1::2] + rows[::2]):
-        read = Read(tmp_path, STEP_NAMES + "\n".join(order))
+        read = Read(tmp_path, STEP_NAMES + "\n".join([*order, ""]))
         told = {job["state"]: (job["max_rss_kib"], job["derived_exit_code"]) for job in read.jobs}
         assert told == {"REQUEUED": (10, 3), "COMPLETED": (30, 137)}
         assert (read.lines["step"], read.lines["orphan_step"]) == (3, 1)
@@ -320,7 +320,7 @@ def test_old_dumps_in_the_layout_of_xdmod(tmp_path: Path) -> None:
     who = "41|41|c|p|q|acc|grp|7|ada|8"
     when = "2015-06-26T13:57:00|2015-06-26T13:57:00|2015-06-28T02:55:50|2015-07-01T02:55:50|3-00:00:00"
     row = f"{who}|{when}|1:0|TIMEOUT|32|256|256|3000Mc|||3-00:00:00|d[1-2]|a|b"
-    job = Read(tmp_path, row).job
+    job = Read(tmp_path, f"{row}\n").job
     assert (job["user"], job["procs"], job["job_name"], job["requested_mem_kib"]) == ("ada", 256, "a|b", 3000 * 1024)
 
 

@@ -15,7 +15,6 @@ from pipeline.core.requested_memory import JOB, NODE, PROCESSOR, requested_memor
 from pipeline.core.settings import IngestSettings
 from pipeline.ingest import spans
 from pipeline.ingest.formats.sacct.column_names import STATES, state_name
-from pipeline.ingest.formats.sacct.energy import energy_j
 from pipeline.ingest.formats.sacct.irregular_lines import REASONS
 from pipeline.ingest.formats.sacct.notes import ZONE
 from pipeline.ingest.formats.sacct.scan import Rows
@@ -25,7 +24,6 @@ from pipeline.ingest.spans import as_bytes
 
 _CODE = {reason: code for code, reason in enumerate(REASONS, 1)}
 _CATEGORIES = ("user", "user_group", "account", "queue", "qos")
-_TIMES = ("submit_s", "eligible_s", "start_s", "end_s")
 
 
 @dataclass(slots=True)
@@ -44,9 +42,17 @@ class Fields:
     place: Ints
 
     @classmethod
-    def of(cls, rows: Rows, chosen: Ints, timezone: str, settings: IngestSettings, remarks: Remarks) -> "Fields":
-        """The fields of the chosen rows, none of them bad yet."""
-        return cls(rows, chosen, timezone, settings, remarks, np.zeros(len(chosen), np.uint8), rows.place[chosen])
+    def of(
+        cls,
+        rows: Rows,
+        chosen: Ints,
+        timezone: str,
+        settings: IngestSettings,
+        remarks: Remarks,
+        bad: npt.NDArray[np.uint8],
+    ) -> "Fields":
+        """The fields of the chosen rows; bad: what is known of all rows already."""
+        return cls(rows, chosen, timezone, settings, remarks, bad[chosen], rows.place[chosen])
 
     def __len__(self) -> int:
         return len(self.chosen)
@@ -71,19 +77,16 @@ class Fields:
         """A string."""
         return spans.texts(self.rows.data, *self.span(what)) if self.has(what) else self._nulls(pa.string())
 
-    def instant(self, what: str) -> tuple[Ints, Bools]:
-        """UTC epoch seconds, and where there are none."""
-        if not self.has(what):
-            return np.zeros(len(self), np.int64), np.ones(len(self), np.bool_)
+    def instants(self, what: str) -> spans.Instants:
+        """UTC epoch seconds; those that came twice are not tallied yet."""
         day_first = self.settings.sacct_day_first
         typed = spans.instants_s(self.rows.data, *self.span(what), self.timezone, day_first=day_first)
         self._mark(typed.has_no_date, "time_without_date")
         self._mark(typed.invalid, "not_a_time")
-        self.remarks["ambiguous_times"] += typed.n_ambiguous
         self.remarks["skipped_times"] += typed.n_skipped
         self.remarks["slashed_times"] += typed.n_slashed
         self.remarks[f"{ZONE}{self.timezone}"] += typed.n_local
-        return typed.values, typed.missing
+        return typed
 
     def duration(self, what: str) -> Floats:
         """Seconds, NaN where there are none."""
@@ -120,7 +123,7 @@ class Fields:
         """Joules, NaN where none were measured; a text that is no energy is tallied, and its record stays."""
         if not self.has("energy"):
             return np.full(len(self), np.nan)
-        typed = energy_j(self.rows.data, *self.span("energy"))
+        typed = spans.energy_j(self.rows.data, *self.span("energy"))
         self.remarks["odd_energies"] += int(np.count_nonzero(typed.invalid))
         return np.where(typed.missing, np.nan, typed.values)
 
@@ -164,14 +167,12 @@ class Fields:
 def typed_jobs(fields: Fields, wanted: Collection[str]) -> dict[str, pa.Array]:
     """Columns of JOBS and EXTRAS (`wanted` of them) by name; rows marked bad are typed as far as they go."""
     columns: dict[str, pa.Array] = {name: fields.category(name) for name in _CATEGORIES}
-    columns |= {name: arrow(*fields.instant(name)) for name in _TIMES}
     columns |= {name: fields.text(name) for name in ("job_name", *wanted)}
     for name in ("exit_code", "derived_exit_code"):
         columns[name] = arrow(*fields.exit_code(name))
     columns["attempt_key"] = arrow(*fields.count("attempt_key"))
     columns["gpus"] = arrow(*fields.gpus())
     columns["state"] = _states(fields)
-    columns |= {name: _seconds(fields.duration(name)) for name in ("runtime_s", "suspended_s")}
     columns["requested_s"] = _seconds(_requested_s(fields))
     return columns | _sizes(fields)
 

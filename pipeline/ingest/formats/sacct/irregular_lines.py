@@ -31,7 +31,7 @@ _REASONS = {
 }  # fmt: skip
 REASONS = (
     "too_few_fields", "too_many_fields", "ambiguous_fields", *_REASONS.values(), "time_without_date", "not_a_record",
-    "line_too_long",
+    "line_too_long", "cut_off",
 )  # fmt: skip
 
 
@@ -125,7 +125,8 @@ class _Run:
         return self._known[at]
 
     def _find(self, at: int) -> tuple[int, Cells | Ambiguous] | None:
-        if not _fits(self._layout.kinds[0], self._lines[at].split(self._layout.delimiter, 1)[0]):
+        first = self._lines[at].split(self._layout.delimiter, 1)[0]
+        if not _fits(self._layout.kinds[0], first.strip(b'"') if self._layout.is_quoted else first):
             return None
         n, size = 0, 0
         for last in range(at, min(at + MAX_LINES, len(self._lines))):
@@ -141,6 +142,9 @@ class _Run:
 
 def solve(text: bytes, layout: Layout) -> Cells | Ambiguous | None:
     """The cells of one record's text, None for those of OPTIONAL that cannot be told; None where it is no record."""
+    if b"\0" in text:
+        # The one byte that Slurm takes in no text: a crash has left it.
+        return None
     if layout.is_quoted and b'"' in text:
         quoted = _quoted(text, layout)
         if quoted is not None:
@@ -253,8 +257,11 @@ def why_not(line: bytes, layout: Layout) -> str:
 
 def _quoted(text: bytes, layout: Layout) -> Cells | None:
     """The cells of a record in the way of spreadsheets, `"a, b"` and `""` for a quote."""
+    if len(layout.delimiter) > 1:
+        return None
+    delimiter = layout.delimiter.decode("latin-1")
     try:
-        rows = list(csv.reader(io.StringIO(text.decode("latin-1"), newline=""), strict=True))
+        rows = list(csv.reader(io.StringIO(text.decode("latin-1"), newline=""), delimiter=delimiter, strict=True))
     except csv.Error:
         return None
     if len(rows) != 1 or len(rows[0]) != len(layout.names) + layout.is_trailing:

@@ -21,12 +21,16 @@ _TELLING = re.compile(rb"(?:^|[^\w])(?:JobID(?:Raw)?|job_id)(?:[^\w]|$)", re.IGN
 
 @dataclass(frozen=True)
 class Layout:
-    """Columns of a dump, in order, in small letters; is_trailing: every line ends with the delimiter."""
+    """Columns of a dump, in order, in small letters.
+
+    is_trailing: every line ends with the delimiter. has_quotes: the names stand in double quotes.
+    """
 
     names: tuple[str, ...]
     delimiter: bytes
     is_trailing: bool = False
     has_header: bool = True
+    has_quotes: bool = False
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
@@ -47,8 +51,8 @@ class Layout:
 
     @property
     def is_quoted(self) -> bool:
-        """Whether values may stand in double quotes: the way of comma-separated exports, not of sacct."""
-        return self.delimiter == b","
+        """Whether values may stand in double quotes: the way of spreadsheets' exports, not of sacct."""
+        return self.delimiter == b"," or self.has_quotes
 
     @property
     def n_delimiters(self) -> int:
@@ -66,6 +70,9 @@ def find_layout(head: bytes, settings: IngestSettings, where: str) -> Layout:
     if _is_fixed_width(head):
         found = "columns of fixed width, which cut job names and ids"
         raise InputError(where, found, "columns with a delimiter", "export again with `sacct --parsable2`")
+    if not settings.sacct_fields and _names_no_id(first):
+        found = f"columns without a job id in '{printable(first.decode('utf-8', 'backslashreplace'), 60)}'"
+        raise InputError(where, found, "JobID or JobIDRaw among them", "export again with JobID")
     lines = _whole_lines(head)
     if settings.sacct_fields:
         return _told(settings.sacct_fields, asked, lines)
@@ -89,13 +96,21 @@ def header_layout(line: bytes, delimiter: bytes | None = None) -> Layout | None:
     n_known = sum(name in KINDS for name in said)
     if n_known < 2 or (2 * n_known < len(said) and not _has_core(said)) or not any(name in _IDS for name in said):
         return None
-    return Layout(said, between, is_trailing)
+    return Layout(said, between, is_trailing, has_quotes=line.lstrip().startswith(b'"'))
+
+
+def _names_no_id(line: bytes) -> bool:
+    """Whether a line names columns of an accounting dump, and no job id among them."""
+    names = [name.decode().lower() for name in _NAME.findall(line)]
+    n_known = sum(_WIDTH.sub("", name) in KINDS for name in names)
+    return not _TELLING.search(line) and len(names) > 2 and 2 * n_known > len(names) and _has_core(names)
 
 
 def looks_right(head: bytes) -> bool:
     """Whether a source's first bytes are a text dump: a line of column names, or delimited job records without one."""
     head = head.removeprefix(b"\xef\xbb\xbf")
-    if header_layout(first_line(head)) is not None or _is_fixed_width(head):
+    first = first_line(head)
+    if header_layout(first) is not None or _names_no_id(first) or _is_fixed_width(head):
         return True
     lines = _whole_lines(head)[:20]
     return bool(lines) and (all(map(_fits_xdmod, lines)) or sum(_is_record(line) for line in lines) * 2 > len(lines))
@@ -125,7 +140,7 @@ def _between(line: bytes) -> bytes | None:
     gap: bytes = Counter(gaps).most_common(1)[0][0]
     if gap.strip(b" ") == b"":
         return None
-    return gap.strip(b'"') if gap.strip(b'"') == b"," else gap
+    return gap.strip(b'"') if gap.strip(b'"') == b"," or line.lstrip().startswith(b'"') else gap
 
 
 def _is_fixed_width(head: bytes) -> bool:

@@ -1,5 +1,7 @@
 """Sentences on what a sacct dump does differently, for the report."""
 
+from collections.abc import Collection
+
 from pipeline.core.settings import IngestSettings
 from pipeline.core.text import printable
 from pipeline.ingest.reader import Remarks
@@ -8,11 +10,28 @@ ZONE = "zone "
 """What a remark on times without a zone of their own begins with; the zone they are read as of follows."""
 
 
+_MISSING = "missing "
+_COSTS = {
+    "submit_s": ("Submit", "cleaning sets them aside (impossible_times)"),
+    "start_s": ("Start", "when they ran and how long they waited is unknown"),
+    "end_s": ("End", "when they ended is unknown"),
+    "elapsed": ("Elapsed", "their runtime is End - Start, less Suspended where that is known"),
+    "runtime_s": ("Elapsed", "their runtime is unknown, and cleaning sets them aside (never_ran)"),
+    "state": ("State", "which of them failed or were cancelled is unknown"),
+    "procs": ("AllocCPUS", "their processors are unknown, and cleaning sets them aside (no_procs)"),
+    "limit": ("Timelimit", "the time they requested is unknown"),
+    "user": ("User", "jobs of different users are not told apart"),
+}
+"""What a missing column costs, by what it tells; `elapsed` is a runtime that start and end stand in for."""
+
+
 def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
     """One sentence for each thing a person should know before trusting times, states and sizes."""
     said = [
-        (remarks["ambiguous_times"], f"{remarks['ambiguous_times']} local times came twice when clocks went back: each "
-         "is read as the first (export with TZ=UTC to tell)"),
+        (remarks["ambiguous_times"], f"{_counted(remarks['ambiguous_times'], 'local time')} came twice when clocks "
+         "went back: each is read as the first (export with TZ=UTC to tell)"),
+        (remarks["settled_times"], f"{_counted(remarks['settled_times'], 'local time')} came twice when clocks went "
+         "back and could be settled by Elapsed"),
         (remarks["skipped_times"], f"{remarks['skipped_times']} local times never were, because clocks went forward: "
          "each is read as the time after (is site.timezone right?)"),
         (remarks["slashed_times"], f"{remarks['slashed_times']} dates are written with slashes and read "
@@ -21,10 +40,33 @@ def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
          "were put together by where their columns fit"),
         (remarks["odd_energies"], f"{remarks['odd_energies']} energies are no number of joules, as in 101630 or 4.58M: "
          "each is unknown (ConsumedEnergyRaw, ConsumedEnergy)"),
-        (remarks["without_runtime"] and remarks["without_runtime"] == remarks["jobs"],
-         "no column tells how long jobs ran (Elapsed or ElapsedRaw): runtimes are unknown"),
     ]  # fmt: skip
-    return [sentence for holds, sentence in said if holds] + _zone_notes(remarks) + _state_notes(remarks)
+    found = [sentence for holds, sentence in said if holds]
+    return found + _column_notes(remarks) + _zone_notes(remarks) + _state_notes(remarks)
+
+
+def missing_columns(sources: Collection[str], n_jobs: int) -> Remarks:
+    """How many jobs lack each column that costs something, where a dump's columns tell only `sources`."""
+    has_span = {"start_s", "end_s"} <= set(sources)
+    stand_ins = {"procs": "requested_procs" in sources, "elapsed": not has_span, "runtime_s": has_span}
+    known = {*sources, *(what for what, is_known in stand_ins.items() if is_known)}
+    if "runtime_s" in sources:
+        known.add("elapsed")
+    if {"limit_min", "requested_s"} & set(sources):
+        known.add("limit")
+    return Remarks({f"{_MISSING}{what}": n_jobs for what in _COSTS if what not in known})
+
+
+def _column_notes(remarks: Remarks) -> list[str]:
+    return [
+        f"{_counted(n, 'job')} come from a dump with no {column} column: {cost}"
+        for what, (column, cost) in _COSTS.items()
+        if (n := remarks[f"{_MISSING}{what}"])
+    ]
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
 def _zone_notes(remarks: Remarks) -> list[str]:

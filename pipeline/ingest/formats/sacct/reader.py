@@ -7,7 +7,8 @@ highest exit code come from steps. An array that still pends (`123_[8-99%4]`) is
 What values mean: runtime is Slurm's Elapsed, which leaves suspension out, and not end - start. ReqMem is per CPU (`c`),
 per node (`n`), or for the whole job. An exit by signal is 128 + the signal. Times are of site.timezone.
 
-A record that cannot be read is set aside, with its reason, and reading goes on; with `strict` it ends there. But a
+A record that cannot be read is set aside, with its reason, and reading goes on; with `strict` it ends there. So is a
+last line without a line end, which may have been cut, unless `last_line` says that the dump is finished. But a
 source is no such dump, and InputError says so, where none of its first 100 records can be read.
 """
 
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.arrays import Ints
+from pipeline.core.arrays import Bools, Ints
 from pipeline.core.buffers import arrow
 from pipeline.core.errors import InputError
 from pipeline.core.settings import IngestSettings, SiteSettings
@@ -28,9 +29,10 @@ from pipeline.ingest.formats.sacct.fields import Fields, typed_jobs
 from pipeline.ingest.formats.sacct.fold import fold, fold_beside
 from pipeline.ingest.formats.sacct.irregular_lines import REASONS
 from pipeline.ingest.formats.sacct.layout import EXPECTS, Layout, find_layout, looks_right
-from pipeline.ingest.formats.sacct.notes import notes
+from pipeline.ingest.formats.sacct.notes import missing_columns, notes
 from pipeline.ingest.formats.sacct.scan import Rows, Scanned, last_start, scan_block
 from pipeline.ingest.formats.sacct.scan_kernels import BATCH_STEP, INVALID_ID, JOB, STEP, classify, owners
+from pipeline.ingest.formats.sacct.times import typed_times
 from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, as_whole, constant, jobs_table, unreadable_table
 from pipeline.ingest.reader import Layout as Columns
 from pipeline.ingest.sources import HEAD_BYTES, Block, Source, empty_source, line_blocks
@@ -113,6 +115,7 @@ def _chunk(scanned: Scanned, block: Block, context: Context) -> Chunk:
     jobs_at, steps_at = np.flatnonzero(kinds == JOB), np.flatnonzero(kinds >= STEP)
     bad = np.zeros(len(rows), np.uint8)
     bad[kinds == INVALID_ID] = REASONS.index("no_job_id") + 1
+    bad[_may_be_cut(block, context, rows.line, rows.n_lines)] = REASONS.index("cut_off") + 1
     jobs = _jobs(rows, jobs_at, (job_end, array_end, het_end), block, context, remarks, bad)
     steps = _steps(rows, steps_at, job_end, kinds, context, bad)
     kinds[bad > 0] = INVALID_ID
@@ -121,9 +124,9 @@ def _chunk(scanned: Scanned, block: Block, context: Context) -> Chunk:
     place = np.cumsum(kinds == JOB) - 1
     owner = np.where(owner >= 0, place[owner], -1)[kinds >= STEP] if len(rows) else owner
     jobs, parts = fold_beside(jobs, steps, owner)
-    unreadable = _unreadable_rows(scanned, bad, block, context.source)
+    unreadable = _unreadable_rows(scanned, bad, block, context)
     n_continued = int(rows.n_lines.sum()) - len(rows) + sum(n - 1 for _, _, _, n, _ in scanned.unreadable)
-    remarks["jobs"] += jobs.num_rows
+    remarks.update(missing_columns(rows.slot, jobs.num_rows))
     remarks["put_together"] += scanned.n_put_together
     lines = {
         "step": steps.num_rows - parts.num_rows,
@@ -134,6 +137,17 @@ def _chunk(scanned: Scanned, block: Block, context: Context) -> Chunk:
     said = {name: n for name, n in lines.items() if n}
     table = unreadable_table(unreadable)
     return Chunk(jobs, table, said, block.n_lines, len(block.data), remarks, parts=parts)
+
+
+def _may_be_cut(block: Block, context: Context, line: Ints, n_lines: Ints) -> Bools:
+    """Which of some records, by first line in the block and number of lines, end with a line that may have been cut.
+
+    Only the source's last line can lack its end. 36 of 3600 is a number too, so nothing else tells a cut line from a
+    whole one.
+    """
+    is_open = context.settings.last_line == "set_aside" and not block.data.endswith(b"\n")
+    may_be_cut: Bools = is_open & (line + n_lines == block.n_lines)
+    return may_be_cut
 
 
 def _classified(rows: Rows) -> tuple[Bytes, Ints, Ints, Ints]:
@@ -154,8 +168,8 @@ def _jobs(
     bad: Bytes,
 ) -> pa.Table:
     """The chosen records as JOBS with EXTRAS, without those that cannot be typed, which are marked in `bad`."""
-    fields = Fields.of(rows, chosen, context.site.timezone, context.settings, remarks)
-    columns = typed_jobs(fields, _wanted(context.settings))
+    fields = Fields.of(rows, chosen, context.site.timezone, context.settings, remarks, bad)
+    columns = typed_jobs(fields, _wanted(context.settings)) | typed_times(fields)
     start, _ = fields.span("id")
     job_end, array_end, het_end = (end[chosen] for end in ends)
     columns |= {
@@ -184,13 +198,13 @@ def _steps(rows: Rows, chosen: Ints, job_end: Ints, kinds: Bytes, context: Conte
 
     The exit code of .batch and .extern is the job's own and not one of its steps'.
     """
-    fields = Fields.of(rows, chosen, context.site.timezone, context.settings, Remarks())
+    fields = Fields.of(rows, chosen, context.site.timezone, context.settings, Remarks(), bad)
     code, no_code = fields.exit_code("exit_code")
-    rss, energy_j = fields.memory("max_rss", 1 / 1024), fields.energy_j()
+    rss, energy_j, began = fields.memory("max_rss", 1 / 1024), fields.energy_j(), fields.instants("start_s")
     columns = {
         "job_id": spans.texts(rows.data, fields.span("id")[0], job_end[chosen]),
         "attempt_key": arrow(*fields.count("attempt_key")),
-        "start_s": arrow(*fields.instant("start_s")),
+        "start_s": began.arrow(),
         "max_rss_kib": arrow(rss.values, rss.missing),
         "energy_j": arrow(energy_j, np.isnan(energy_j)),
         "derived_exit_code": arrow(code, no_code | (kinds[chosen] == BATCH_STEP)),
@@ -200,9 +214,14 @@ def _steps(rows: Rows, chosen: Ints, job_end: Ints, kinds: Bytes, context: Conte
     return table.filter(arrow(fields.bad == 0)) if fields.bad.any() else table
 
 
-def _unreadable_rows(scanned: Scanned, bad: Bytes, block: Block, source: Source) -> list[dict[str, object]]:
+def _unreadable_rows(scanned: Scanned, bad: Bytes, block: Block, context: Context) -> list[dict[str, object]]:
     """UNREADABLE rows of what was no record, and of records with a value that cannot be read."""
-    found = [(line, start, end, reason) for line, start, end, _, reason in scanned.unreadable]
+    loose = np.array([(line, n_lines) for line, _, _, n_lines, _ in scanned.unreadable], np.int64).reshape(-1, 2)
+    is_cut = _may_be_cut(block, context, loose[:, 0], loose[:, 1])
+    found = [
+        (line, start, end, "cut_off" if cut and reason != "line_too_long" else reason)
+        for (line, start, end, _, reason), cut in zip(scanned.unreadable, is_cut.tolist(), strict=True)
+    ]
     rows = scanned.rows
     for row in np.flatnonzero(bad).tolist():
         start = int(rows.at[row])
@@ -211,7 +230,7 @@ def _unreadable_rows(scanned: Scanned, bad: Bytes, block: Block, source: Source)
         )
     return [
         {
-            "source_file": source.label,
+            "source_file": context.source.label,
             "source_line": block.line + line,
             "byte_offset": float(block.offset + start),
             "reason": reason,
@@ -270,6 +289,7 @@ class _Trial:
 
 _ADVICE = {
     "time_without_date": "export again without SLURM_TIME_FORMAT",
+    "cut_off": 'export again, or set ingest.last_line = "take" if the dump is surely whole',
     "not_a_time": "export again without SLURM_TIME_FORMAT, or set ingest.sacct_day_first for dates as 31/12/2026",
 }
 

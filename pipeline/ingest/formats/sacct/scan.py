@@ -191,8 +191,10 @@ def _with_odd(data: bytes, layout: Layout, rows: Rows, odd: Matrix) -> Scanned:
             if begun < len(found.unreadable):
                 # These lines and the next record may also be one record with a line's end in a text.
                 is_kept[before + 1] = False
-                del unreadable[len(unreadable) - len(found.unreadable) + begun :]
-                line, start, _ = spans[found.unreadable[begun][0]]
+                begins = found.unreadable[begun:]
+                del unreadable[len(unreadable) - len(begins) :]
+                n_blank -= len(spans) - begins[0][0] - sum(last - first + 1 for first, last, _ in begins)
+                line, start, _ = spans[begins[0][0]]
                 n_lines = int(rows.line[before + 1]) - line + 1
                 unreadable.append((line, start, _line_end(data, at), n_lines, "ambiguous_fields"))
     joined = _joined(data, layout, rows, is_kept, records)
@@ -202,10 +204,18 @@ def _with_odd(data: bytes, layout: Layout, rows: Rows, odd: Matrix) -> Scanned:
 def _begun(
     loose: Sequence[tuple[int, int, str]], spans: Sequence[tuple[int, int, int]], data: bytes, at: int, layout: Layout
 ) -> int:
-    """The first of a run's last unreadable lines that, with all up to the whole line at a byte, could be a record."""
-    first = len(loose)
-    while first and loose[first - 1][1] == len(spans) - 1 - (len(loose) - first) and len(loose) - first < MAX_LOOSE:
+    """The first of a run's last unreadable lines that, with all up to the whole line at a byte, could be a record.
+
+    Blank lines between them belong to it: a text may hold them too.
+    """
+    first, at_line = len(loose), len(spans) - 1
+    while first and len(loose) - first < MAX_LOOSE:
+        while at_line > loose[first - 1][1] and not data[spans[at_line][1] : spans[at_line][2]].strip():
+            at_line -= 1
+        if loose[first - 1][1] != at_line:
+            break
         first -= 1
+        at_line = loose[first][0] - 1
     stop = _line_end(data, at)
     for k in range(first, len(loose)):
         if loose[k][2] == "too_few_fields" and solve(data[spans[loose[k][0]][1] : stop], layout) is not None:

@@ -164,10 +164,10 @@ class _Trial:
     def end(self) -> None:
         if self._is_empty:
             raise empty_source(self._source)
-        if self._first is not None and not self._has_rows:
-            is_open = self._first["reason"] == REASONS[NO_LINE_END - 1]
-            do = 'read it again when it is whole, or set ingest.last_line = "take" if it is'
-            raise self._error(EXPECTS, do if is_open else "is this another format?")
+        # A log whose first line is still being written is one all the same, and others beside it are to be read.
+        is_open = self._first is not None and self._first["reason"] == REASONS[NO_LINE_END - 1]
+        if self._first is not None and not self._has_rows and not is_open:
+            raise self._error(EXPECTS, "is this another format?")
 
     def _error(self, expected: str, do: str) -> InputError:
         assert self._first is not None
