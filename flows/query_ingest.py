@@ -5,8 +5,8 @@ from typing import Any
 
 from pipeline.core.errors import InputError
 from pipeline.core.settings import SiteSettings, TextRule
+from pipeline.ingest.assemble.derived_columns import rules_of
 from pipeline.ingest.privacy import ANONYMISED, Hasher, hasher_of
-from pipeline.ingest.text_rules import rules_of
 
 
 def hasher_under(key_file: str | None, mark: str) -> Hasher:

@@ -21,8 +21,8 @@ from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.store import row_groups, write_batches
 from pipeline.core.tables import JOBS, UNREADABLE, TableKind
 from pipeline.ingest.assemble.combine import with_sorted_categories
-from pipeline.ingest.assemble.fold_partitions import refined
-from pipeline.ingest.assemble.read_sources import Taken, take_in
+from pipeline.ingest.assemble.fold_partitions import assemble_jobs
+from pipeline.ingest.assemble.read_sources import SourceRows, read_all
 from pipeline.ingest.assemble.spill import HOLD_BYTES
 from pipeline.ingest.assemble.update import Fates
 from pipeline.ingest.privacy import check_same_names, discreet, hasher_of
@@ -51,10 +51,10 @@ def ingest(
     settings that cannot be used.
     """
     with _discreet(site):
-        taken, fates = _taken(paths, site, settings, None, earlier)
-        (jobs,) = refined(taken, site, settings, None, fates)
-        unreadable = UNREADABLE.check(pa.concat_tables([*taken.unreadable.tables(_LINES), UNREADABLE.empty()]))
-        return with_sorted_categories(jobs), unreadable, taken.report(site, settings, fates)
+        rows, fates = _read(paths, site, settings, None, earlier)
+        (jobs,) = assemble_jobs(rows, site, settings, None, fates)
+        unreadable = UNREADABLE.check(pa.concat_tables([*rows.unreadable.tables(_LINES), UNREADABLE.empty()]))
+        return with_sorted_categories(jobs), unreadable, rows.report(site, settings, fates)
 
 
 def ingest_to(
@@ -74,34 +74,34 @@ def ingest_to(
     `earlier` may be `out`: it is read before and replaced in one step. Nothing is written where an error is raised.
     """
     with _discreet(site):
-        taken, fates = _taken(paths, site, settings, scratch, earlier, hold_bytes)
-        jobs = refined(taken, site, settings, scratch, fates)
+        rows, fates = _read(paths, site, settings, scratch, earlier, hold_bytes)
+        jobs = assemble_jobs(rows, site, settings, scratch, fates)
         first = next(jobs)
-        told = taken.report(site, settings, fates)
-        unreadable = row_groups(taken.unreadable.tables(_LINES))
-        if taken.account.unreadable:
+        report = rows.report(site, settings, fates)
+        unreadable = row_groups(rows.unreadable.tables(_LINES))
+        if rows.account.unreadable:
             write(unreadable_out, map(UNREADABLE.check, unreadable), UNREADABLE, {})
         else:
             unreadable_out.unlink(missing_ok=True)
         write(out, chain([first], jobs), JOBS, hasher_of(site).mark)
-        return taken.report(site, settings, fates) if fates else told
+        return rows.report(site, settings, fates) if fates else report
 
 
 _LINES = UNREADABLE.schema()
 
 
-def _taken(
+def _read(
     paths: Sequence[Path | Source],
     site: SiteSettings,
     settings: IngestSettings,
     scratch: Path | None,
     earlier: Path | None,
     hold_bytes: int = HOLD_BYTES,
-) -> tuple[Taken, Fates | None]:
+) -> tuple[SourceRows, Fates | None]:
     if earlier:
         check_same_names(earlier, hasher_of(site))
-    taken = take_in(paths, READERS, site, settings, scratch=scratch, earlier=earlier, hold_bytes=hold_bytes)
-    return taken, Fates(site.name) if earlier else None
+    rows = read_all(paths, READERS, site, settings, scratch=scratch, earlier=earlier, hold_bytes=hold_bytes)
+    return rows, Fates(site.name) if earlier else None
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Packed logs as streams of plain bytes: which packing by the first bytes, and a cut file told from a whole one."""
+"""Opens compressed logs as streams of plain bytes; tells the compression by the first bytes, and detects cut files."""
 
 import bz2
 import io

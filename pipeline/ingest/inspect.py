@@ -1,4 +1,4 @@
-"""A look at logs before they are read for good: what each is taken for, what it has, and what would be set aside."""
+"""Inspects logs before they are ingested: the format of each, its columns, and what would be set aside."""
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,8 +13,8 @@ from pipeline.core.errors import InputError
 from pipeline.core.report import Report
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.tables import JOBS, SET_LATER, UNREADABLE
-from pipeline.ingest.assemble.fold_partitions import refined
-from pipeline.ingest.assemble.read_sources import reader_of, take_in
+from pipeline.ingest.assemble.fold_partitions import assemble_jobs
+from pipeline.ingest.assemble.read_sources import read_all, reader_of
 from pipeline.ingest.privacy import unquoted
 from pipeline.ingest.reader import Layout, Reader
 from pipeline.ingest.registry import READERS
@@ -75,8 +75,8 @@ def _inspected(
         assert reader is not None
         shown, is_whole = (source, True) if is_all else _bounded(source)
         seen = replace(seen, format=reader.name, is_whole=is_whole, layout=_layout(reader, source, site, settings))
-        taken = take_in([shown], {reader.name: reader}, site, _only(settings, reader), scratch=None, earlier=None)
-        (jobs,) = refined(taken, site, settings, None, None)
+        taken = read_all([shown], {reader.name: reader}, site, _only(settings, reader), scratch=None, earlier=None)
+        (jobs,) = assemble_jobs(taken, site, settings, None, None)
         lines = pa.concat_tables([*taken.unreadable.tables(UNREADABLE.schema()), UNREADABLE.empty()])
         if not is_whole:
             lines = lines.filter(pa.array([r not in CUT_BY_BOUND for r in lines["reason"].to_pylist()], pa.bool_()))

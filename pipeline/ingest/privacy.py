@@ -1,4 +1,4 @@
-"""Keyed hashes in the place of what names a person.
+"""Replaces what names a person by keyed hashes.
 
 A hash is 16 hex digits of BLAKE2b under the site's key, another for the same text in another column; the same text,
 key and column give the same hash on every day, so that groups and estimates stay what they are. Who has the key can
@@ -12,10 +12,8 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
-from pipeline.core.buffers import words_of
 from pipeline.core.errors import ConfigError, InputError
 from pipeline.core.settings import SiteSettings
 from pipeline.core.store import read_metadata
@@ -37,8 +35,9 @@ class Hasher:
 
     def of(self, column: str, text: str) -> str:
         """16 hex digits for a text of this column."""
-        raw = text.encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(raw, digest_size=HASH_BYTES, key=self.key, person=column.encode()[:16]).hexdigest()
+        digest = self._started(column)
+        digest.update(text.encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
 
     @property
     def mark(self) -> dict[str, str]:
@@ -46,21 +45,22 @@ class Hasher:
         return {ANONYMISED: self.of("key", "")} if self.key else {}
 
     def column(self, column: str, array: pa.Array) -> pa.DictionaryArray:
-        """The same of texts, as categories; null stays null."""
+        """The hashes of a column of texts, as categories; each distinct text is hashed once; null stays null."""
         encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
         return pa.DictionaryArray.from_arrays(encoded.indices, self._distinct(column, encoded.dictionary))
 
     def _distinct(self, column: str, texts: pa.Array) -> pa.Array:
-        # Where kernels are not needed, they are not loaded.
-        from pipeline.ingest.privacy_kernel import BLOCK, first_state, hex_digests  # noqa: PLC0415
+        # A copy of a started hash has the key's block and the column's name in it already: half the time of a new one.
+        started = self._started(column)
+        digests = []
+        for raw in texts.cast(pa.binary()).to_pylist():
+            digest = started.copy()
+            digest.update(raw)
+            digests.append(digest.hexdigest())
+        return pa.array(digests, pa.string())
 
-        data, ends = words_of(texts)
-        size = 2 * HASH_BYTES
-        out = np.empty(size * len(texts), np.uint8)
-        first = first_state(HASH_BYTES, len(self.key), column.encode()[:16])
-        hex_digests(data, ends, first, np.frombuffer(self.key.ljust(BLOCK if self.key else 0, b"\0"), np.uint8), out)
-        places = np.arange(0, len(out) + 1, size, dtype=np.int32)
-        return pa.Array.from_buffers(pa.string(), len(texts), [None, pa.py_buffer(places), pa.py_buffer(out)])
+    def _started(self, column: str) -> hashlib.blake2b:
+        return hashlib.blake2b(digest_size=HASH_BYTES, key=self.key, person=column.encode()[:16])
 
 
 def hasher_of(site: SiteSettings) -> Hasher:

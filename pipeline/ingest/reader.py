@@ -1,7 +1,7 @@
-"""What a reader is, and what it hands over: one new format is one new file that makes one Reader.
+"""Defines a reader and what it hands over: a new format is one new file that makes one Reader.
 
-What happens to a chunk. Ingest first finishes each of its tables by column name (`finished`): application and problem
-size are derived from the job's text, personal columns are hashed where the site asks for it, and RAW columns are
+What happens to a chunk. assemble/derived_columns.py first completes each of its tables: application and problem size
+are derived from the job's text, personal columns are hashed where the site asks for it, and RAW columns are
 dropped. Only then does a row reach the disk, in a spill file of its job id's partition. When every source is read,
 each partition, which holds whole job ids (and whole arrays and heterogeneous jobs: it goes by the id's leading digits),
 is handed to `fold` (where the reader has one), then to `settle`, and its duplicates are taken out and its restarts

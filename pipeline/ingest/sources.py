@@ -1,4 +1,4 @@
-"""Opening logs: files, folders and globs; plain or compressed, told by content; in blocks of whole lines."""
+"""Finds and opens logs (files, folders, globs; plain or compressed) and reads them in blocks of whole lines."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

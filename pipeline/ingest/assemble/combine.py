@@ -1,4 +1,7 @@
-"""Chunks into one JOBS table whose bytes depend neither on the order of rows nor on how they were split."""
+"""Combines records into one JOBS table: removes duplicates, numbers restarts and sorts.
+
+The bytes of the table depend neither on the order of the records nor on how they were split.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +14,24 @@ from pipeline.core.arrays import Bools, Ints
 from pipeline.core.buffers import arrow, integers, nulls, texts
 from pipeline.core.columns import CATEGORY
 from pipeline.core.tables import JOBS
-from pipeline.ingest.assemble.missing_values import sources
 
 FORMAT = pa.field("format", pa.int32())
 """Which of several lists of columns makes a row the same record."""
 
 ORDERING = ("submit_s", "job_id", "restart", "site")
 """What `in_order` goes by."""
+
+SUPPLEMENTED = (
+    "user", "user_group", "account", "application", "queue", "partition", "qos", "job_name", "problem_size",
+    "eligible_s", "nodes", "gpus", "requested_procs", "requested_nodes", "requested_s", "requested_mem_kib",
+    "requested_memory",
+    "used_mem_kib", "max_rss_kib", "cpu_s", "energy_j", "exit_code", "derived_exit_code", "array_id", "het_id",
+    "preceding_job_id", "think_s", "submit_tokens", "work_dir_hash",
+)  # fmt: skip
+"""Columns that a job's kept record takes from its other records where it has null: exports differ in their columns.
+
+What tells how a job went (times, size, state) is the kept record's alone, null or not.
+"""
 
 _POSITION = ("source_file", "source_line")
 _NATURAL = r"^(?P<n1>-?\d{0,18})(?P<t1>\D*)(?P<n2>\d{0,18})"
@@ -47,7 +61,7 @@ def combine(jobs: pa.Table, *same_record: Sequence[str]) -> Combined:
 
     Two records are the same one read twice where job id, part and the `same_record` columns agree (or, without a
     submit time, all columns but their position); the later-ending is kept, then the one that sorts last, and what it
-    does not tell comes from the others (missing_values.py). The other
+    does not tell comes from the others (SUPPLEMENTED). The other
     records of a job id are its restarts: whole jobs first, then parts, each by submit, start, part, end and the rest.
     Where there are several lists of columns, a FORMAT column says which is a row's own. Two records that both tell
     start and end, and not alike, are never one: exports that drop array indices give all tasks one id.
@@ -56,7 +70,7 @@ def combine(jobs: pa.Table, *same_record: Sequence[str]) -> Combined:
     repeated = np.flatnonzero(_repeated(numbers if numbers is not None else _rank(jobs["job_id"])))
     superseded, n_reused = jobs.slice(0, 0), 0
     if len(repeated):
-        jobs, superseded, n_reused = _untangled(jobs.combine_chunks(), repeated, same_record)
+        jobs, superseded, n_reused = _without_repeats(jobs.combine_chunks(), repeated, same_record)
         numbers = None
     jobs = in_order(jobs.select([name for name in jobs.column_names if name != "part"]), numbers)
     return Combined(jobs, superseded.select(JOBS.schema().names), n_reused)
@@ -86,7 +100,9 @@ def as_integers(ids: pa.ChunkedArray) -> Ints | None:
     return values if np.array_equal(n_digits, integers(pc.binary_length(ids))[0]) else None
 
 
-def _untangled(jobs: pa.Table, repeated: Ints, same_record: Sequence[Sequence[str]]) -> tuple[pa.Table, pa.Table, int]:
+def _without_repeats(
+    jobs: pa.Table, repeated: Ints, same_record: Sequence[Sequence[str]]
+) -> tuple[pa.Table, pa.Table, int]:
     """Jobs with restarts numbered and superseded records taken out; those; how many ids are reused."""
     rows = jobs.take(arrow(repeated))
     ranks = ranked(rows.drop(["format"]) if "format" in rows.column_names else rows)
@@ -96,13 +112,13 @@ def _untangled(jobs: pa.Table, repeated: Ints, same_record: Sequence[Sequence[st
     own, ranks = with_identity(ranks, rows, same_record)
     identity = ["job_id", "part", *own]
     order = order_of(ranks, [*identity, "end_s", "runtime_s", *content, *_POSITION])
-    is_last = ~same_as_next(ranks, order, identity, content) | told_apart(ranks, order)
+    is_last = ~same_as_next(ranks, order, identity, content) | ran_at_other_times(ranks, order)
     kept, lost = order[is_last], order[~is_last]
     place, n_reused = restarts({name: rank[kept] for name, rank in ranks.items()}, content)
     restart = integers(jobs["restart"])[0].copy()
     restart[repeated[kept]] = place
     jobs = jobs.set_column(jobs.column_names.index("restart"), jobs.schema.field("restart"), arrow(restart))
-    for name, row in sources(ranks, order, is_last).items():
+    for name, row in value_sources(ranks, order, is_last).items():
         places = np.arange(jobs.num_rows)
         places[repeated[kept]] = repeated[row]
         jobs = jobs.set_column(jobs.column_names.index(name), jobs.schema.field(name), jobs[name].take(arrow(places)))
@@ -161,7 +177,28 @@ def same_as_next(ranks: Ranks, order: Ints, identity: Sequence[str], content: Se
     return np.append(np.where(has_submit, agree(identity), agree(content)), False)
 
 
-def told_apart(ranks: Ranks, order: Ints) -> Bools:
+def value_sources(ranks: dict[str, Ints], order: Ints, is_last: Bools) -> dict[str, Ints]:
+    """By column, the row from which each kept row (`order[is_last]`) has its value, where any is another's.
+
+    Rows are in order of the job they are records of; the last record of each is kept. A null is supplemented by the
+    nearest record before that tells the value, if it started when the kept one did.
+    """
+    kept = np.flatnonzero(is_last)
+    first = np.append(0, kept[:-1] + 1)[: len(kept)]
+    start = ranks["start_s"][order] if "start_s" in ranks else np.zeros(len(order), np.int64)
+    found = {}
+    for name in SUPPLEMENTED:
+        if name not in ranks:
+            continue
+        known = np.where(ranks[name][order] >= 0, np.arange(len(order)), -1)
+        place = np.maximum.accumulate(known)[kept]
+        place = np.where((place >= first) & (start[place] == start[kept]), place, kept)
+        if (place != kept).any():
+            found[name] = order[place]
+    return found
+
+
+def ran_at_other_times(ranks: Ranks, order: Ints) -> Bools:
     """Whether each row, in this order, ran at another time than the row after it, as far as both tell."""
     apart = np.zeros(max(len(order) - 1, 0), np.bool_)
     if "start_s" in ranks and "end_s" in ranks:

@@ -1,4 +1,4 @@
-"""From what was taken in to the final table: partitions folded, settled and combined, then merged in order."""
+"""Makes the final JOBS table: folds, settles and combines each partition, then merges the partitions in order."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,35 +13,35 @@ from pipeline.core.tables import JOBS
 from pipeline.ingest.assemble.combine import FORMAT, combine
 from pipeline.ingest.assemble.ingest_report import Account
 from pipeline.ingest.assemble.merge import merged, write_run
-from pipeline.ingest.assemble.read_sources import EARLIER, Taken, jobs_kind, parts_kind
+from pipeline.ingest.assemble.read_sources import EARLIER, SourceRows, jobs_kind, parts_kind
 from pipeline.ingest.assemble.update import FATE, Fates, updated
 from pipeline.ingest.reader import PART, Reader, Remarks
 
 
-def refined(
-    taken: Taken, site: SiteSettings, settings: IngestSettings, scratch: Path | None, fates: Fates | None
+def assemble_jobs(
+    taken: SourceRows, site: SiteSettings, settings: IngestSettings, scratch: Path | None, fates: Fates | None
 ) -> Iterator[pa.Table]:
-    """The final JOBS, checked, in order, in one table or a stream of them; the account is whole before the first."""
+    """Yields the final JOBS in order, checked, in one or more tables; the account is complete before the first."""
     at_first = {name: Remarks(remarks) for name, remarks in taken.account.remarks.items()}
     schema = pa.schema([*JOBS.schema(), FATE]) if fates else JOBS.schema()
     runs: list[Path] = []
     alone = pa.table([pa.nulls(0, f.type) for f in schema], schema=schema)
-    for tables in taken.pile.partitions():
+    for tables in taken.rows.partitions():
         jobs = _combined(tables, taken, at_first, site, settings, fates)
-        if not taken.pile.is_spilled or scratch is None:
+        if not taken.rows.is_spilled or scratch is None:
             alone = jobs
         elif jobs.num_rows:
             runs.append(scratch / "runs" / f"{len(runs)}.arrow")
-            write_run(runs[-1], jobs, taken.pile.n_partitions)
+            write_run(runs[-1], jobs, taken.rows.n_partitions)
     for jobs in merged(runs, schema) if runs else [alone]:
         if fates:
-            fates.see(jobs)
+            fates.count(jobs)
         yield JOBS.check(jobs.select(JOBS.schema().names))
 
 
 def _combined(
     tables: dict[str, pa.Table],
-    taken: Taken,
+    taken: SourceRows,
     remarks: dict[str, Remarks],
     site: SiteSettings,
     settings: IngestSettings,
@@ -59,7 +59,7 @@ def _combined(
     together = settled[0] if len(settled) == 1 else pa.concat_tables(settled).unify_dictionaries()
     combined = combine(together, *same_record)
     if fates:
-        fates.see_new(combined.jobs)
+        fates.count_new(combined.jobs)
         combined = updated(combined, tables[EARLIER], site.name, same_record)
     taken.account.settle(combined)
     return combined.jobs.drop_columns([n for n in (FORMAT.name,) if n in combined.jobs.column_names])

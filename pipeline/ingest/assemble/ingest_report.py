@@ -1,4 +1,4 @@
-"""What ingest has taken in and made of it so far, and the report of both."""
+"""Counts what ingest has read and what became of it, and reports both."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Sorted runs on disk merged into one sorted stream, a window of each run in memory at a time."""
+"""Merges sorted runs on disk into one sorted stream; only a window of each run is in memory."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pipeline.core.arrays import Ints
 from pipeline.ingest.assemble.combine import ORDERING, in_order, leading_keys
-from pipeline.ingest.assemble.spill import append, batches, widen
+from pipeline.ingest.assemble.spill import append, stored_batches, under_schema
 
 WINDOW_ROWS = 1 << 16
 """Rows of all runs together that are in memory; a run's share of it is read ahead at a time."""
@@ -19,7 +19,7 @@ Key = tuple[int, int]
 
 @dataclass(slots=True)
 class _Run:
-    """A run's rows that are in memory, and the batches to come."""
+    """The rows of a run that are in memory, and an iterator over its later batches."""
 
     coming: Iterator[pa.Table]
     schema: pa.Schema
@@ -28,16 +28,16 @@ class _Run:
     is_whole: bool = False
 
     def __post_init__(self) -> None:
-        self._set(widen([], self.schema))
+        self._set(under_schema([], self.schema))
 
     def fill(self, n_rows: int) -> None:
-        """Have at least so many rows, or all that are left."""
+        """Read until at least `n_rows` are in memory, or the run has ended."""
         parts = [self.rows]
         while sum(part.num_rows for part in parts) < n_rows and not self.is_whole:
             batch = next(self.coming, None)
             self.is_whole = batch is None
             if batch is not None:
-                parts.append(widen([batch], self.schema))
+                parts.append(under_schema([batch], self.schema))
         if len(parts) > 1:
             self._set(pa.concat_tables(parts))
 
@@ -46,7 +46,7 @@ class _Run:
         return int(self.keys[0][-1]), int(self.keys[1][-1])
 
     def below(self, cut: Key) -> pa.Table:
-        """The rows before the first of this key; they are gone then."""
+        """Remove and return the rows below this key."""
         first, second = self.keys
         n_rows = int(np.searchsorted(first, cut[0], "left"))
         end = int(np.searchsorted(first, cut[0], "right"))
@@ -54,7 +54,7 @@ class _Run:
         return self.take(n_rows)
 
     def take(self, n_rows: int) -> pa.Table:
-        """The first rows; they are gone then."""
+        """Remove and return the first rows."""
         taken, self.rows = self.rows.slice(0, n_rows), self.rows.slice(n_rows)
         self.keys = self.keys[0][n_rows:], self.keys[1][n_rows:]
         return taken
@@ -64,7 +64,7 @@ class _Run:
 
 
 def write_run(path: Path, rows: pa.Table, n_runs: int) -> None:
-    """Keep sorted rows as a run, in batches that suit a merge of so many runs."""
+    """Write sorted rows as a run, in batches small enough for a merge of `n_runs` runs."""
     append(path, rows, max(512, WINDOW_ROWS // (4 * n_runs)))
 
 
@@ -75,7 +75,7 @@ def merged(runs: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
     """
     share = max(1, WINDOW_ROWS // max(1, len(runs)))
     used = _used(runs, schema)
-    open_runs = [_Run(batches(path), used) for path in runs]
+    open_runs = [_Run(stored_batches(path), used) for path in runs]
     wanted = share
     while open_runs:
         for run in open_runs:
@@ -84,7 +84,7 @@ def merged(runs: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
         parts = [run.take(run.rows.num_rows) if cut is None else run.below(cut) for run in open_runs]
         found = [part for part in parts if part.num_rows]
         if found:
-            yield widen([in_order(pa.concat_tables(found))], schema)
+            yield under_schema([in_order(pa.concat_tables(found))], schema)
         # Without a row below the cut, more rows than a share have one key.
         wanted = share if found else 2 * wanted
         open_runs = [run for run in open_runs if run.rows.num_rows or not run.is_whole]
@@ -95,7 +95,7 @@ def _used(runs: Sequence[Path], schema: pa.Schema) -> pa.Schema:
 
     Categories that a run keeps as texts are texts here.
     """
-    firsts = [next(batches(path)).schema for path in runs]
+    firsts = [next(stored_batches(path)).schema for path in runs]
     names = {name for first in firsts for name in first.names} | {*ORDERING}
     texts = {field.name for first in firsts for field in first if field.type == pa.string()}
     return pa.schema(

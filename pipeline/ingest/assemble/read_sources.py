@@ -1,4 +1,4 @@
-"""Every source of a run read once: finished rows on a pile, unreadable lines on a tape, tallies in an account."""
+"""Reads every source of a run once: keeps the jobs, the partial records and the unreadable lines, and counts them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.store import read_older_batches, schema_names
 from pipeline.core.tables import JOBS
 from pipeline.core.text import printable
-from pipeline.ingest.assemble.derived_columns import Finisher, finished_schema
+from pipeline.ingest.assemble.derived_columns import ColumnDeriver, finished_schema
 from pipeline.ingest.assemble.ingest_report import Account, report
-from pipeline.ingest.assemble.spill import HOLD_BYTES, Pile, Tape, partitions_for
+from pipeline.ingest.assemble.spill import HOLD_BYTES, PartitionedRows, SpooledTables, partitions_for
 from pipeline.ingest.assemble.update import Fates
 from pipeline.ingest.reader import EXTRAS, Chunk, Reader
 from pipeline.ingest.sources import Source, check_is_text, find_sources, head
@@ -23,25 +23,30 @@ EARLIER = "earlier"
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """What was read, and where it is until it is refined."""
+class SourceRows:
+    """What was read: the readers used, the rows by partition, the unreadable lines, and the counts of both."""
 
     readers: tuple[Reader, ...]
-    pile: Pile
-    unreadable: Tape
+    rows: PartitionedRows
+    unreadable: SpooledTables
     account: Account
 
     def report(self, site: SiteSettings, settings: IngestSettings, fates: Fates | None = None) -> Report:
-        """The account of it all, once refined; InputError where there is no job."""
+        """The report, after assemble_jobs has run; InputError where there is no job."""
         if not self.account.n_jobs:
             where = ", ".join(printable(label) for label in sorted(self.account.labels)[:3])
             expected = "; or ".join(reader.expects for reader in self.readers)
             found = f"no job in {self.account.n_lines} lines"
-            raise InputError(where, found, expected, "check that the export ran")
+            is_open = any(reason == "no_line_end" for _, reason in self.account.unreadable)
+            do = "check that the export ran"
+            if is_open:
+                found += ", and a last line without a line end"
+                do = 'read the log again when it is whole, or set ingest.last_line = "take" if it is'
+            raise InputError(where, found, expected, do)
         return report(self.account, site, settings, fates)
 
 
-def take_in(
+def read_all(
     paths: Sequence[Path | Source],
     readers: Mapping[str, Reader],
     site: SiteSettings,
@@ -50,48 +55,48 @@ def take_in(
     scratch: Path | None,
     earlier: Path | None,
     hold_bytes: int = HOLD_BYTES,
-) -> Taken:
+) -> SourceRows:
     """Read every source. Rows stay in memory without `scratch`, else they go there when they are many."""
-    finisher = Finisher(site, settings)
+    deriver = ColumnDeriver(site, settings)
     account = Account(site.anonymise)
-    known = recognised(find_sources(paths), readers, settings, account)
+    known = with_readers(find_sources(paths), readers, settings, account)
     names = {reader.name for _, reader in known}
     used = tuple(readers[name] for name in readers if name in names)
     account.readers |= {reader.name: reader for reader in used}
     n_bytes = sum(_size(source.path) for source, _ in known)
-    pile = Pile(scratch / "jobs" if scratch else None, hold_bytes=hold_bytes)
-    tape = Tape(scratch / "unreadable.arrow" if scratch else None)
+    rows = PartitionedRows(scratch / "jobs" if scratch else None, hold_bytes=hold_bytes)
+    unreadable = SpooledTables(scratch / "unreadable.arrow" if scratch else None)
     for reader in used:
-        pile.declare(jobs_kind(reader), finished_schema(pa.schema([*JOBS.schema(), *EXTRAS])))
+        rows.declare(jobs_kind(reader), finished_schema(pa.schema([*JOBS.schema(), *EXTRAS])))
         if reader.parts is not None:
-            pile.declare(parts_kind(reader), finished_schema(reader.parts))
+            rows.declare(parts_kind(reader), finished_schema(reader.parts))
     for source, reader in known:
         for chunk in reader.read(source, site, settings):
-            if not pile.is_spilled and account.n_bytes:
+            if not rows.is_spilled and account.n_bytes:
                 # Rows so far tell how many are to come.
-                pile.n_partitions = partitions_for(pile.n_rows * max(1.0, n_bytes / account.n_bytes))
-            _add(chunk, source, reader, finisher, pile, tape, account)
+                rows.n_partitions = partitions_for(rows.n_rows * max(1.0, n_bytes / account.n_bytes))
+            _add(chunk, source, reader, deriver, rows, unreadable, account)
     if earlier:
-        pile.declare(EARLIER, JOBS.schema())
+        rows.declare(EARLIER, JOBS.schema())
         there = schema_names(earlier, JOBS)
         account.earlier_lacks = tuple(name for name in JOBS.schema().names if name not in there)
         for table in read_older_batches(earlier, JOBS):
-            pile.add(EARLIER, table)
+            rows.add(EARLIER, table)
             account.n_earlier += table.num_rows
-    return Taken(used, pile, tape, account)
+    return SourceRows(used, rows, unreadable, account)
 
 
 def jobs_kind(reader: Reader) -> str:
-    """The name of a format's jobs on the pile."""
+    """The kind under which PartitionedRows keeps a format's jobs."""
     return f"{reader.name} jobs"
 
 
 def parts_kind(reader: Reader) -> str:
-    """The name of a format's partial records on the pile."""
+    """The kind under which PartitionedRows keeps a format's partial records."""
     return f"{reader.name} parts"
 
 
-def recognised(
+def with_readers(
     sources: Sequence[Source], readers: Mapping[str, Reader], settings: IngestSettings, account: Account
 ) -> list[tuple[Source, Reader]]:
     """The sources a reader knows, each with its reader."""
@@ -128,14 +133,15 @@ def reader_of(source: Source, candidates: Mapping[str, Reader]) -> Reader | None
 
 
 def _add(
-    chunk: Chunk, source: Source, reader: Reader, finisher: Finisher, pile: Pile, tape: Tape, account: Account
-) -> None:
-    unreadable = finisher.unreadable(chunk.unreadable)
-    account.add(source, reader, chunk, unreadable)
-    tape.add(unreadable)
-    pile.add(jobs_kind(reader), finisher.table(chunk.jobs))
+    chunk: Chunk, source: Source, reader: Reader, deriver: ColumnDeriver, rows: PartitionedRows,
+    unreadable: SpooledTables, account: Account,
+) -> None:  # fmt: skip
+    bad = deriver.unreadable(chunk.unreadable)
+    account.add(source, reader, chunk, bad)
+    unreadable.add(bad)
+    rows.add(jobs_kind(reader), deriver.table(chunk.jobs))
     if chunk.parts is not None:
-        pile.add(parts_kind(reader), finisher.table(chunk.parts))
+        rows.add(parts_kind(reader), deriver.table(chunk.parts))
 
 
 def _expected(candidates: Mapping[str, Reader]) -> str:

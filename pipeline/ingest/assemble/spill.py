@@ -1,7 +1,7 @@
-"""Rows on their way through ingest: in memory while they are few, else in files by partition of their job id.
+"""Keeps rows by partition of their job id: in memory while they are few, else in files.
 
-A file is a row of Arrow IPC streams, one a chunk, each without the columns that are empty in it. Which partition a row
-falls into decides nothing but how much is in memory at a time.
+A file is a sequence of Arrow IPC streams, one for each table appended, each without its empty columns. The partition of
+a row decides only how much is in memory at a time, never a byte of the result.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,13 +16,13 @@ from pipeline.core.arrays import Ints
 from pipeline.core.buffers import arrow, unknown
 
 HOLD_BYTES = 112 << 20
-"""Rows are held in memory up to here, and all go to disk from here on: some half a million jobs, a site's month."""
+"""Rows stay in memory up to this size (some half a million jobs, a site's month); beyond it all of them go to disk."""
 
-STRETCH_BYTES = 32 << 20
-"""Rows go to disk so many at a time: sorting them by partition takes as much again."""
+SPILL_BYTES = 32 << 20
+"""The size of the rows that go to disk at a time; sorting them by partition takes as much memory again."""
 
 PARTITION_ROWS = 100_000
-"""Rows a partition should have: folding, settling and sorting them takes some 1 KB each."""
+"""The wanted number of rows in a partition: folding and sorting them takes some 1 KB a row."""
 
 _MOST_ROWS = 2 * PARTITION_ROWS
 _SPLITS = 8
@@ -33,7 +33,7 @@ _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 @dataclass(slots=True)
-class Pile:
+class PartitionedRows:
     """Tables of several kinds, each row with a job_id; `partitions` gives them back, all of one job id together."""
 
     folder: Path | None
@@ -53,48 +53,48 @@ class Pile:
         return self._is_spilled
 
     def declare(self, kind: str, schema: pa.Schema) -> None:
-        """Say what columns `partitions` gives for a kind, whatever its tables bring."""
+        """Set the columns that `partitions` gives for a kind; columns that its tables lack are null."""
         self._schemas[kind] = schema
 
     def add(self, kind: str, table: pa.Table) -> None:
-        """Take in rows of a declared kind."""
+        """Add rows of a declared kind."""
         if not table.num_rows:
             return
-        self._held.append((kind, spelt_out(slim(table))))
+        self._held.append((kind, rare_categories_as_texts(without_empty_columns(table))))
         self._held_bytes += self._held[-1][1].nbytes
         self.n_rows += table.num_rows
-        most = min(self.hold_bytes, STRETCH_BYTES) if self._is_spilled else self.hold_bytes
+        most = min(self.hold_bytes, SPILL_BYTES) if self._is_spilled else self.hold_bytes
         if self.folder is not None and self._held_bytes > most:
             self._spill()
 
     def partitions(self) -> Iterator[dict[str, pa.Table]]:
-        """By kind, the rows of one partition after another; each is forgotten as it is given."""
+        """Yield the rows of each partition by kind; a partition's rows are released when it is yielded."""
         if not self._is_spilled:
             held, self._held = self._held, []
-            yield self._together(held)
+            yield self._by_kind(held)
             return
         self._spill()
         for partition in sorted(self._rows):
             if self._rows[partition] > _MOST_ROWS and self.n_splits < _MOST_SPLITS:
                 yield from self._split(partition)
             else:
-                yield self._together(self._read(partition))
+                yield self._by_kind(self._read(partition))
 
-    def _together(self, tables: Iterable[tuple[str, pa.Table]]) -> dict[str, pa.Table]:
+    def _by_kind(self, tables: Iterable[tuple[str, pa.Table]]) -> dict[str, pa.Table]:
         found: dict[str, list[pa.Table]] = {kind: [] for kind in self._schemas}
         for kind, table in tables:
             found[kind].append(table)
-        return {kind: widen(found.pop(kind), schema) for kind, schema in self._schemas.items()}
+        return {kind: under_schema(found.pop(kind), schema) for kind, schema in self._schemas.items()}
 
     def _spill(self) -> None:
         self._is_spilled = True
         held, self._held, self._held_bytes = self._held[::-1], [], 0
         while held:
-            stretch, n_bytes = [], 0
-            while held and n_bytes < STRETCH_BYTES:
-                stretch.append(held.pop())
-                n_bytes += stretch[-1][1].nbytes
-            self._spread(stretch)
+            portion, n_bytes = [], 0
+            while held and n_bytes < SPILL_BYTES:
+                portion.append(held.pop())
+                n_bytes += portion[-1][1].nbytes
+            self._spread(portion)
 
     def _spread(self, held: list[tuple[str, pa.Table]]) -> None:
         """Rows to the files of their partitions."""
@@ -119,13 +119,13 @@ class Pile:
         for kind in self._schemas:
             path = self._file(partition, kind)
             if path.exists():
-                yield from ((kind, table) for table in stretches(path))
+                yield from ((kind, table) for table in stored_tables(path))
                 path.unlink()
 
     def _split(self, partition: int) -> Iterator[dict[str, pa.Table]]:
-        """A partition that grew too large, by another hash."""
+        """Splits a partition that has grown too large, by another hash."""
         assert self.folder is not None
-        parts = Pile(self.folder / str(partition), _SPLITS, 0, self.n_splits + 1)
+        parts = PartitionedRows(self.folder / str(partition), _SPLITS, 0, self.n_splits + 1)
         parts._schemas = dict(self._schemas)
         for kind, table in self._read(partition):
             parts.add(kind, table)
@@ -176,23 +176,23 @@ def _hashed(ids: pa.Array) -> npt.NDArray[np.uint64]:
     return hashed
 
 
-def slim(table: pa.Table) -> pa.Table:
+def without_empty_columns(table: pa.Table) -> pa.Table:
     """The columns with a value in any row, without metadata."""
     kept = [i for i, column in enumerate(table.columns) if column.null_count < table.num_rows]
     fields = [pa.field(table.field(i).name, table.field(i).type) for i in kept]
     return pa.table([table.column(i) for i in kept], schema=pa.schema(fields))
 
 
-def spelt_out(table: pa.Table) -> pa.Table:
-    """Categories that hardly repeat as texts: their dictionaries would be made one over and over on the way."""
+def rare_categories_as_texts(table: pa.Table) -> pa.Table:
+    """Turns categories whose values hardly repeat into texts, because unifying their dictionaries is slow."""
     for place, column in enumerate(table.columns):
         if pa.types.is_dictionary(column.type) and 2 * sum(len(c.dictionary) for c in column.chunks) > table.num_rows:
             table = table.set_column(place, table.field(place).name, column.cast(pa.string()))
     return table
 
 
-def widen(tables: list[pa.Table], schema: pa.Schema) -> pa.Table:
-    """Slim tables together under their full schema."""
+def under_schema(tables: list[pa.Table], schema: pa.Schema) -> pa.Table:
+    """Concatenates tables under their full schema; columns that a table lacks are null."""
     if not tables:
         return pa.table([pa.nulls(0, f.type) for f in schema], schema=schema)
     columns = [_joined(tables, field) for field in schema]
@@ -216,9 +216,9 @@ def _joined(tables: list[pa.Table], field: pa.Field) -> pa.ChunkedArray:
 
 
 def append(path: Path, table: pa.Table, batch_rows: int | None = None) -> None:
-    """Add a stretch of rows to a spill file; `stretches` and `batches` give it back."""
+    """Add a portion of rows to a spill file; `stored_tables` and `stored_batches` give it back."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    compact = spelt_out(_compact(slim(table)))
+    compact = rare_categories_as_texts(_compact(without_empty_columns(table)))
     with path.open("ab") as file, pa.ipc.new_stream(file, compact.schema, options=_OPTIONS) as stream:
         stream.write_table(compact, max_chunksize=batch_rows)
 
@@ -232,7 +232,7 @@ def _compact(table: pa.Table) -> pa.Table:
     return table.unify_dictionaries()
 
 
-def stretches(path: Path) -> Iterator[pa.Table]:
+def stored_tables(path: Path) -> Iterator[pa.Table]:
     """The tables appended to a spill file, one at a time."""
     size = path.stat().st_size
     with pa.OSFile(str(path)) as file:
@@ -240,7 +240,7 @@ def stretches(path: Path) -> Iterator[pa.Table]:
             yield pa.ipc.open_stream(file).read_all()
 
 
-def batches(path: Path) -> Iterator[pa.Table]:
+def stored_batches(path: Path) -> Iterator[pa.Table]:
     """The same, a batch at a time."""
     size = path.stat().st_size
     with pa.OSFile(str(path)) as file:
@@ -250,8 +250,8 @@ def batches(path: Path) -> Iterator[pa.Table]:
 
 
 @dataclass(slots=True)
-class Tape:
-    """Tables in the order they came: in memory while they are few, else in a file."""
+class SpooledTables:
+    """Keeps tables in the order in which they are added: in memory while they are small, else in a file."""
 
     path: Path | None
     hold_bytes: int = HOLD_BYTES // 4
@@ -259,7 +259,7 @@ class Tape:
     _held_bytes: int = 0
 
     def add(self, table: pa.Table) -> None:
-        """Take in rows."""
+        """Add rows."""
         if not table.num_rows:
             return
         self._held.append(table)
@@ -272,5 +272,5 @@ class Tape:
     def tables(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """The tables, under their full schema."""
         if self.path is not None and self.path.exists():
-            yield from (widen([table], schema) for table in stretches(self.path))
+            yield from (under_schema([table], schema) for table in stored_tables(self.path))
         yield from self._held

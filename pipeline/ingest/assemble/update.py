@@ -1,4 +1,4 @@
-"""An earlier JOBS table brought up to date by a newer reading of the logs."""
+"""Brings an earlier JOBS table up to date with a newer reading of the logs."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,16 +15,17 @@ from pipeline.core.report import Fact
 from pipeline.core.tables import JOBS, SET_LATER
 from pipeline.core.text import printable
 from pipeline.ingest.assemble.combine import (
+    SUPPLEMENTED,
     Combined,
     in_order,
     order_of,
+    ran_at_other_times,
     ranked,
     restarts,
     same_as_next,
-    told_apart,
+    value_sources,
     with_identity,
 )
-from pipeline.ingest.assemble.missing_values import SUPPLEMENTED, sources
 from pipeline.ingest.reader import PART
 
 SHOWN_IDS = 20
@@ -51,7 +52,7 @@ def updated(new: Combined, earlier: pa.Table, site: str, same_record: Sequence[S
     """The rows of both tables, each record once, restarts numbered anew, with a FATE column, in order.
 
     A record in both is the newer table's, unless the earlier one's ends later; what it does not tell comes from the
-    other one (missing_values.py). Jobs of other sites stay as they are.
+    other one (SUPPLEMENTED). Jobs of other sites stay as they are.
     """
     fresh = new.jobs if "format" in new.jobs.column_names else _with(new.jobs, "format", np.int32(0))
     fresh = _with(fresh, "is_new", np.int8(1))
@@ -75,9 +76,9 @@ def _merged(both: pa.Table, same_record: Sequence[Sequence[str]]) -> tuple[pa.Ta
     identity = ["job_id", PART.name, *own]
     order = order_of(ranks, [*identity, "end_s", "runtime_s", "is_new", *content, "restart"])
     is_last = ~same_as_next(ranks, order, identity, content)
-    is_last |= told_apart(ranks, order) & _is_shared(ranks, order, identity)
+    is_last |= ran_at_other_times(ranks, order) & _is_shared(ranks, order, identity)
     kept, fates = order[is_last], _fates(both, ranks, order, is_last, content)
-    taken_from = sources(ranks, order, is_last)
+    taken_from = value_sources(ranks, order, is_last)
     stays = ~_is_outrun(both)[kept]
     lost = np.concatenate([order[~is_last], kept[~stays]])
     kept, fates = kept[stays], fates[stays]
@@ -165,7 +166,7 @@ class Fates:
     counts: Counter[str] = field(default_factory=Counter)
     first_ids: dict[str, list[str]] = field(default_factory=dict)
 
-    def see_new(self, jobs: pa.Table) -> None:
+    def count_new(self, jobs: pa.Table) -> None:
         """Note which time some of the new records cover."""
         submit, is_unknown = integers(jobs["submit_s"])
         end, is_open = integers(jobs["end_s"])
@@ -173,7 +174,7 @@ class Fates:
         self.window = _widened(self.window, known)
         self.first_end_s = _widened((self.first_end_s, None), ended)[0]
 
-    def see(self, jobs: pa.Table) -> None:
+    def count(self, jobs: pa.Table) -> None:
         """Count the fates of rows; the vanished are those only the earlier table has, though the new logs cover them.
 
         Covered is a job submitted from the first to the last submit of the new records, that had not ended before any

@@ -1,4 +1,4 @@
-"""Instants in the forms Slurm, PBS and people's exports write them; and the change from a zone's local time to UTC."""
+"""Parses instants as Slurm, PBS and exports write them, and converts a zone's local time to UTC."""
 
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError

@@ -9,9 +9,8 @@ import pytest
 from pipeline.core.applications import MAX_CHARACTERS, RULES, application_of
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import IngestSettings, SiteSettings, TextRule
-from pipeline.ingest.assemble.derived_columns import Finisher, finished_schema, tokens_of
+from pipeline.ingest.assemble.derived_columns import ColumnDeriver, finished_schema, rules_of, tokens_of
 from pipeline.ingest.reader import EXTRAS, jobs_table
-from pipeline.ingest.text_rules import rules_of
 
 EXAMPLES = [(rule, name, made) for rule in RULES for name, made in rule.examples]
 
@@ -73,7 +72,7 @@ def finished(settings: IngestSettings, **values: list[str | None]) -> pa.Table:
     for name, words in values.items():
         schema_type = jobs_table(0).schema.field(name).type if name in jobs_table(0).schema.names else pa.string()
         typed[name] = pa.array(words, pa.string()).cast(schema_type)
-    return Finisher(SiteSettings(), settings).table(jobs_table(n, **typed))
+    return ColumnDeriver(SiteSettings(), settings).table(jobs_table(n, **typed))
 
 
 def test_a_site_s_rules_come_first_and_the_log_s_own_application_stays() -> None:

@@ -66,7 +66,7 @@ def test_nothing_raw_reaches_the_disk_or_a_message(
 
     monkeypatch.setattr(spill, "append", noted)
     monkeypatch.setattr(spill, "_OPTIONS", pa.ipc.IpcWriteOptions())
-    monkeypatch.setattr(read_sources, "Tape", lambda path: spill.Tape(path, 0))
+    monkeypatch.setattr(read_sources, "SpooledTables", lambda path: spill.SpooledTables(path, 0))
     report = ingest_to([log], site, settings, out, beside, scratch, hold_bytes=0)
     jobs, unreadable = read_table(out, JOBS), read_table(beside, UNREADABLE)
     assert spilled and jobs.num_rows == 39 and unreadable.num_rows == 1

@@ -14,8 +14,7 @@ from flows.live import reading, window_of
 from pipeline.core.errors import ConfigError, InputError
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.ingest import READERS, ingest
-from pipeline.ingest.formats.sacct.command_output import Output, run
-from pipeline.ingest.formats.sacct.live import FIELDS, Window, live
+from pipeline.ingest.formats.sacct.live import FIELDS, Output, Window, live, run
 from pipeline.ingest.sources import head, line_blocks
 
 SITE = SiteSettings(name="c", timezone="Europe/Stockholm")

@@ -10,7 +10,7 @@ from pipeline.core.columns import CATEGORY
 from pipeline.core.tables import JOBS
 from pipeline.ingest.assemble import merge, spill
 from pipeline.ingest.assemble.combine import in_order
-from pipeline.ingest.assemble.spill import Pile, Tape, partition_of
+from pipeline.ingest.assemble.spill import PartitionedRows, SpooledTables, partition_of
 from tests.rows import jobs_of
 
 SCHEMA = pa.schema([("job_id", pa.string()), ("user", CATEGORY), ("n", pa.int64()), ("never", pa.float64())])
@@ -38,17 +38,17 @@ def test_a_pile_gives_back_what_it_took(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hold_bytes: int, most_rows: int
 ) -> None:
     monkeypatch.setattr(spill, "_MOST_ROWS", most_rows)
-    pile = Pile(tmp_path / "pile", 8, hold_bytes)
+    partitioned = PartitionedRows(tmp_path / "partitioned", 8, hold_bytes)
     for kind in ("a", "b"):
-        pile.declare(kind, SCHEMA)
+        partitioned.declare(kind, SCHEMA)
     ids = [f"{i % 97}_{i}" for i in range(1_000)]
-    pile.add("a", table(ids))
-    pile.add("b", table(ids[:50]))
-    pile.add("a", table([]))
-    pile.add("a", table(ids[:10], 1_000))
+    partitioned.add("a", table(ids))
+    partitioned.add("b", table(ids[:50]))
+    partitioned.add("a", table([]))
+    partitioned.add("a", table(ids[:10], 1_000))
     found: dict[str, list[int]] = {"a": [], "b": []}
     homes: dict[str, int] = {}
-    for place, tables in enumerate(pile.partitions()):
+    for place, tables in enumerate(partitioned.partitions()):
         for kind, rows in tables.items():
             assert rows.schema == SCHEMA
             found[kind] += rows["n"].to_pylist()
@@ -56,16 +56,16 @@ def test_a_pile_gives_back_what_it_took(
             for job_id in rows["job_id"].to_pylist():
                 assert homes.setdefault(job_id.split("_")[0], place) == place
     assert sorted(found["a"]) == list(range(1_010)) and sorted(found["b"]) == list(range(50))
-    assert pile.is_spilled == (hold_bytes == 0)
+    assert partitioned.is_spilled == (hold_bytes == 0)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 @pytest.mark.parametrize("hold_bytes", [0, 1 << 30])
 def test_a_tape_keeps_the_order(tmp_path: Path, hold_bytes: int) -> None:
-    tape = Tape(tmp_path / "tape", hold_bytes)
+    unreadable_rows = SpooledTables(tmp_path / "unreadable_rows", hold_bytes)
     for start in range(0, 50, 5):
-        tape.add(table(["1"] * 5, start))
-    assert pa.concat_tables(list(tape.tables(SCHEMA)))["n"].to_pylist() == list(range(50))
+        unreadable_rows.add(table(["1"] * 5, start))
+    assert pa.concat_tables(list(unreadable_rows.tables(SCHEMA)))["n"].to_pylist() == list(range(50))
 
 
 @pytest.mark.parametrize("window_rows", [4, 64, 1 << 17])

@@ -1,4 +1,4 @@
-"""What the columns of an accounting dump are called, what may stand in them, and where a layout is told from.
+"""Lists the columns of an accounting dump: their names, what may stand in them, and which ones identify a layout.
 
 Source: man sacct (Slurm 18.08 to 25.05), section "Job accounting fields"; names of exports by hand as met in the wild.
 """

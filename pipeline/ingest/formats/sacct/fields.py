@@ -15,7 +15,6 @@ from pipeline.core.requested_memory import JOB, NODE, PROCESSOR, requested_memor
 from pipeline.core.settings import IngestSettings
 from pipeline.ingest import spans
 from pipeline.ingest.formats.sacct.column_names import STATES, state_name
-from pipeline.ingest.formats.sacct.energy import energy_j
 from pipeline.ingest.formats.sacct.irregular_lines import REASONS
 from pipeline.ingest.formats.sacct.notes import ZONE
 from pipeline.ingest.formats.sacct.scan import Rows
@@ -124,7 +123,7 @@ class Fields:
         """Joules, NaN where none were measured; a text that is no energy is tallied, and its record stays."""
         if not self.has("energy"):
             return np.full(len(self), np.nan)
-        typed = energy_j(self.rows.data, *self.span("energy"))
+        typed = spans.energy_j(self.rows.data, *self.span("energy"))
         self.remarks["odd_energies"] += int(np.count_nonzero(typed.invalid))
         return np.where(typed.missing, np.nan, typed.values)
 

@@ -1,0 +1,70 @@
+"""A new log format is one file and one line in the registry: CONTRIBUTING's example, run as it stands there."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.core.errors import InputError
+from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.ingest import READERS, ingest, registry
+from tests.unit.ingest.logs import row
+
+GUIDE = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text()
+EXAMPLE = GUIDE.split("### A worked example: a new log format\n")[1]
+
+
+def block(language: str) -> str:
+    """The example's first code block in a language."""
+    found = re.search(rf"```{language}\n(.*?)```", EXAMPLE, re.DOTALL)
+    assert found
+    return found[1]
+
+
+@pytest.fixture
+def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The sample on disk, with the example's reader registered beside the others."""
+    (tmp_path / "toy_reader.py").write_text(block("python"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(registry, "FORMATS", {**registry.FORMATS, "toy": "toy_reader:TOY"})
+    monkeypatch.delitem(sys.modules, "toy_reader", raising=False)
+    log = tmp_path / "log.toy"
+    log.write_text(block("text").rstrip("\n"))
+    return log
+
+
+def test_the_example_s_sample_is_read(sample: Path) -> None:
+    jobs, unreadable, report = ingest([sample], SiteSettings(name="here"), IngestSettings())
+    columns = ("job_id", "submit_s", "start_s", "end_s", "procs", "runtime_s", "source_line")
+    assert [tuple(job[name] for name in columns) for job in jobs.to_pylist()] == [
+        ("1", 1000, 1010, 1070, 4, 60.0, 2),
+        ("2", 1005, 1070, 1100, 8, 30.0, 3),
+    ]
+    assert [(bad["source_line"], bad["byte_offset"], bad["reason"]) for bad in unreadable.to_pylist()] == [
+        (4, 43, "not_five_numbers"),
+        (5, 65, "no_line_end"),
+    ]
+    assert report.seen.rows == 5
+
+
+def test_it_is_read_beside_another_format(sample: Path) -> None:
+    other = sample.with_name("log.swf")
+    other.write_text(row(job_id=7) + "\n")
+    jobs, _, _ = ingest([sample, other], SiteSettings(name="here"), IngestSettings())
+    assert sorted(jobs["job_id"].to_pylist()) == ["1", "2", "7"]
+
+
+def test_a_strict_reading_names_the_line(sample: Path) -> None:
+    with pytest.raises(InputError, match=r"log\.toy, line 4"):
+        ingest([sample], SiteSettings(name="here"), IngestSettings(strict=True))
+
+
+def test_the_guide_s_line_has_the_form_of_the_registry_s() -> None:
+    entry = re.fullmatch(r'"toy": "(pipeline\.ingest\.formats\.toy\.reader):TOY",\n', block("py"))
+    assert entry
+    for name, place in registry.FORMATS.items():
+        module, _, attribute = place.partition(":")
+        assert module.startswith("pipeline.ingest.formats.")
+        assert getattr(importlib.import_module(module), attribute) is READERS[name]
