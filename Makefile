@@ -19,11 +19,13 @@ test-slurm: $(STAMP)
 	@WALLTIME_TEST_SLURM=1 $(PYTHON) -m pytest -rs tests/slurm
 
 LINES ?= 200000
+CUTS ?= 20000
 SEED ?= $(shell date +%s)
 # Fresh examples on every run; `make test` has the same ones every time.
 fuzz: $(STAMP)
 	@WALLTIME_EXAMPLES=fresh $(PYTHON) -m pytest tests/properties --hypothesis-seed=$(SEED)
 	@$(PYTHON) -m tests.fuzz.mutate --lines $(LINES) --seed $(SEED)
+	@$(PYTHON) -m tests.fuzz.cut --cuts $(CUTS) --seed $(SEED)
 
 lint: $(STAMP)
 	@$(PYTHON) -m ruff check

@@ -37,7 +37,12 @@ class SourceRows:
             where = ", ".join(printable(label) for label in sorted(self.account.labels)[:3])
             expected = "; or ".join(reader.expects for reader in self.readers)
             found = f"no job in {self.account.n_lines} lines"
-            raise InputError(where, found, expected, "check that the export ran")
+            is_open = any(reason == "no_line_end" for _, reason in self.account.unreadable)
+            do = "check that the export ran"
+            if is_open:
+                found += ", and a last line without a line end"
+                do = 'read the log again when it is whole, or set ingest.last_line = "take" if it is'
+            raise InputError(where, found, expected, do)
         return report(self.account, site, settings, fates)
 
 

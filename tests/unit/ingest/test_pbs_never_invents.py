@@ -130,3 +130,8 @@ def test_a_file_of_zeros_is_one_clear_sentence(tmp_path: Path) -> None:
         InputError, match=r"^log, line 1: found nothing but zero bytes in its first 5000, expected a log"
     ):
         ingest([path], SiteSettings(name="s"), IngestSettings())
+
+
+def test_a_file_whose_first_record_is_being_written_stops_no_other() -> None:
+    outcome = read(OTHER, ended().rstrip("\n"))
+    assert (sorted(outcome.rows()), outcome.unreadable["reason"].to_pylist()) == (["2.srv"], ["no_line_end"])

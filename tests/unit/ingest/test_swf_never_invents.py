@@ -86,8 +86,10 @@ def test_every_cut_of_a_log_gives_only_values_of_its_whole_lines(tmp_path: Path)
 
 
 def test_a_log_that_is_one_open_line_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"0.swf, line 1: found no line end in .* ingest.last_line = \"take\""):
+    with pytest.raises(InputError, match=r"no job in 1 lines, and a last line without a line end.* ingest.last_line"):
         read(tmp_path, ROW)
+    jobs, unreadable, _ = read(tmp_path, ROW, row(job_id=8) + "\n")
+    assert (jobs["job_id"].to_pylist(), unreadable["reason"].to_pylist()) == (["8"], ["no_line_end"])
 
 
 def test_the_metacentrum_dialect(tmp_path: Path) -> None:

@@ -98,7 +98,8 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
         )
     if is_empty:
         raise empty_source(source)
-    if first and not n_records:
+    # A file whose first record is still being written is a log all the same, and others beside it are to be read.
+    if first and not n_records and first["reason"] != "no_line_end":
         raise _error(source, first, is_strict=False)
 
 
@@ -160,8 +161,7 @@ def _error(source: Source, row: dict[str, object], *, is_strict: bool) -> InputE
     found = f"{str(row['reason']).replace('_', ' ')} in '{printable(str(row['raw']), 60)}'"
     if is_strict:
         return InputError(where, found, EXPECTS, "correct the line, or set ingest.strict = false to set it aside")
-    is_open = row["reason"] == "no_line_end"
-    return InputError(where, found, EXPECTS, READ_AGAIN if is_open else "is this another format?")
+    return InputError(where, found, EXPECTS, "is this another format?")
 
 
 def settle(jobs: pa.Table, remarks: Remarks, settings: IngestSettings) -> pa.Table:

@@ -60,12 +60,14 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
     header, remarks = Header(), Remarks(files=1)
     trial, extra = _Trial(source, settings.strict), _ExtraFields(numbers, settings.swf_fields)
     exact = {numbers[name] for name in REALS if name in numbers}
-    last_submit, width, n_shown = None, 0, 0
+    last_submit, width, n_shown, has_18_fields = None, 0, 0, False
     for block in line_blocks(source):
         scanned = scan(block.data, width, exact)
         if settings.last_line == "set_aside":
-            scanned = _without_open_line(scanned, block.data, remarks)
+            scanned = _without_open_line(scanned, block.data, remarks, has_18_fields=has_18_fields)
         width = scanned.width
+        extra.n_long += scanned.n_long
+        has_18_fields = width == N_FIELDS and not extra.n_long
         unreadable = _unreadable_rows(source, block, scanned)
         trial.judge(scanned, unreadable)
         jobs = _typed(scanned, block, header, extra, source, site, remarks)
@@ -79,17 +81,18 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
     trial.end()
 
 
-def _without_open_line(scanned: Scanned, data: bytes, remarks: Remarks) -> Scanned:
+def _without_open_line(scanned: Scanned, data: bytes, remarks: Remarks, *, has_18_fields: bool) -> Scanned:
     """The block without a last job whose line has no end, unless its 18 fields are surely whole.
 
-    They are where a blank follows the last of them, or where that is -1: null is no value that the whole line lacks.
+    They are, in a file whose lines before it have 18 fields, where a blank follows the last of them, or where that is
+    -1: null is no value that the whole line lacks.
     """
     if data.endswith(b"\n") or not len(scanned.line):
         return scanned
     start = data.rfind(b"\n") + 1
     fields = data[start:].split()
-    is_last_whole = data[-1:].isspace() or fields[-1] == b"-1"
-    if data.count(b"\n") != scanned.line[-1] or (is_last_whole and len(fields) >= N_FIELDS):
+    is_last_whole = has_18_fields and (data[-1:].isspace() or fields[-1] == b"-1")
+    if data.count(b"\n") != scanned.line[-1] or (is_last_whole and len(fields) == N_FIELDS):
         return scanned
     remarks["no_line_end"] += 1
     last = np.array([[scanned.line[-1], start, len(data), NO_LINE_END, len(fields)]], np.int64)
@@ -108,11 +111,13 @@ def _without_open_line(scanned: Scanned, data: bytes, remarks: Remarks) -> Scann
 class _ExtraFields:
     """What the fields after the 18th give in a file whose first job tells a dialect.
 
-    numbers: the standard fields' numbers, of which the dialect takes some away; moved: names the settings place.
+    numbers: the standard fields' numbers, of which the dialect takes some away; moved: names the settings place;
+    n_long: lines with more than 18 fields so far.
     """
 
     numbers: dict[str, int]
     moved: Mapping[str, int]
+    n_long: int = 0
     _dialect: Dialect | None = None
     _is_decided: bool = field(default=False)
 
@@ -159,10 +164,10 @@ class _Trial:
     def end(self) -> None:
         if self._is_empty:
             raise empty_source(self._source)
-        if self._first is not None and not self._has_rows:
-            is_open = self._first["reason"] == REASONS[NO_LINE_END - 1]
-            do = 'read it again when it is whole, or set ingest.last_line = "take" if it is'
-            raise self._error(EXPECTS, do if is_open else "is this another format?")
+        # A log whose first line is still being written is one all the same, and others beside it are to be read.
+        is_open = self._first is not None and self._first["reason"] == REASONS[NO_LINE_END - 1]
+        if self._first is not None and not self._has_rows and not is_open:
+            raise self._error(EXPECTS, "is this another format?")
 
     def _error(self, expected: str, do: str) -> InputError:
         assert self._first is not None

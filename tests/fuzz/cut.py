@@ -1,0 +1,89 @@
+"""Logs cut at random bytes, through the readers of line formats: no job with a value its whole record does not have.
+
+    python -m tests.fuzz.cut [--cuts 20000] [--seed 1] [--formats swf sacct pbs]
+
+A log that is cut at a byte gives the jobs of its whole lines. The line that was cut may add to them only what the whole
+line adds: every value of a job that the cut log gives is null, or stands in the job of the log without the cut line, or
+in that of the log with the whole line.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.core.errors import InputError
+from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.ingest import ingest
+from tests.fuzz.mutate import seeds
+
+FORMATS = ("swf", "sacct", "pbs")
+LINES_A_LOG = 12
+CUTS_A_LOG = 40
+Jobs = dict[tuple[str, int], dict[str, Any]]
+
+
+def jobs_of(name: str, data: bytes, path: Path) -> Jobs:
+    """The jobs of a log by id and restart; none where the log is refused."""
+    path.write_bytes(data)
+    try:
+        jobs, *_ = ingest([path], SiteSettings(name="fuzz"), IngestSettings.model_validate({"format": name}))
+    except InputError:
+        return {}
+    return {(job["job_id"], job["restart"]): job for job in jobs.to_pylist()}
+
+
+def invented(cut: Jobs, before: Jobs, after: Jobs) -> list[tuple[tuple[str, int], str, Any]]:
+    """Job, column and value of what neither log gives: the one without the cut line, and the one with it whole."""
+    found = []
+    for key, job in cut.items():
+        for name, value in job.items():
+            known = [jobs[key][name] for jobs in (before, after) if key in jobs]
+            if value is not None and value not in known:
+                found.append((key, name, value))
+    return found
+
+
+def cuts(name: str, n_cuts: int, seed: int, folder: Path) -> Iterator[bool]:
+    """Whether each cut log had a job; AssertionError where one has a value that is invented."""
+    logs, rng, path = seeds(name, folder), np.random.default_rng(seed), folder / "cut.log"
+    done = 0
+    while logs and done < n_cuts:
+        lines = logs[int(rng.integers(0, len(logs)))]
+        start = int(rng.integers(0, max(len(lines) - LINES_A_LOG, 1)))
+        part = b"".join(lines[:2] + lines[start : start + LINES_A_LOG])
+        whole: dict[int, Jobs] = {}
+        for cut in rng.integers(1, len(part), min(CUTS_A_LOG, n_cuts - done)).tolist():
+            low, high = part.rfind(b"\n", 0, cut) + 1, part.find(b"\n", cut) + 1 or len(part)
+            for end in (low, high):
+                if end not in whole:
+                    whole[end] = jobs_of(name, part[:end], path)
+            jobs = jobs_of(name, part[:cut], path)
+            found = invented(jobs, whole[low], whole[high])
+            if found:
+                kept = Path(f"fuzz-cut-{name}-{seed}-{done}.log")
+                kept.write_bytes(part[:cut])
+                raise AssertionError(f"{name}: {found[:3]} in {kept}")
+            done += 1
+            yield bool(jobs)
+
+
+def main() -> None:
+    """Cut logs of the formats asked for, and print a line each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cuts", type=int, default=20_000, help="cuts per reader")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--formats", nargs="+", default=list(FORMATS), choices=FORMATS)
+    asked = parser.parse_args()
+    for name in asked.formats:
+        with tempfile.TemporaryDirectory() as folder:
+            outcomes = list(cuts(name, asked.cuts, asked.seed, Path(folder)))
+        sys.stdout.write(f"{name}: {len(outcomes):,} cuts, {sum(outcomes):,} logs with jobs, no value invented\n")
+
+
+if __name__ == "__main__":
+    main()
