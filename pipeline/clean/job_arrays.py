@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from pipeline.clean.similar_jobs import SimilarJobs, find_similar_jobs
+from pipeline.clean.comparison_groups import SimilarJobs, find_similar_jobs
 from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, job_procs, work_s
 from pipeline.core.local_time import EARLIEST_S, LATEST_S, offset_s
 from pipeline.core.settings import SiteSettings

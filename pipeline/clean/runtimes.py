@@ -10,8 +10,8 @@ jobs that ran that long and completed are ordinary work.
 import numpy as np
 
 from pipeline.clean.censoring import lower_bounds, reached_limit
+from pipeline.clean.comparison_groups import Narrow, SimilarJobs
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.clean.similar_jobs import Narrow, SimilarJobs
 from pipeline.core.arrays import Bools, Floats
 from pipeline.core.clean_settings import CleanSettings, RuntimeSettings
 from pipeline.core.report import Fact

@@ -59,7 +59,7 @@ def evaluate_scaling(
     Examples
     --------
     >>> from pipeline.core.evaluate_settings import ScalingSettings
-    >>> from pipeline.predict.predictors import PREDICTORS
+    >>> from pipeline.predict.average_predictors import PREDICTORS
     >>> observed = tables["observed"]
     >>> names = {group: "cfd" for group in observed.column("group_id").to_pylist()}
     >>> table, report = evaluate_scaling(observed, names, {"average": PREDICTORS["average"]}, ScalingSettings())

@@ -12,8 +12,10 @@ from pipeline.publish.spill_folder import PREFIX, spill_folder
 
 ROOT = Path(__file__).parents[3]
 OWNER = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
+# A test run under nohup hands down an ignored SIGHUP.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from flows.services.files.ending_signals import unwinding_on_signals
 from pipeline.publish.spill_folder import spill_folder
 with unwinding_on_signals(), spill_folder(Path(sys.argv[1])) as folder:
