@@ -40,8 +40,8 @@ def midnights_s(history: History) -> Floats:
     return midnights
 
 
-def answered(history: History, settings: TableSettings) -> Floats:
-    """(jobs, 6) quantiles, s, of every job."""
+def answered(history: History, settings: TableSettings) -> tuple[Floats, Ints]:
+    """(jobs, 6) quantiles, s, of every job, and per job the number of jobs that the row behind them remembers."""
     jobs, at_s = jobs_of(history), midnights_s(history)
     look_ups = look_ups_of(jobs, np.arange(len(jobs)), at_s)
     state = empty_state(settings)
@@ -50,7 +50,7 @@ def answered(history: History, settings: TableSettings) -> Floats:
     # A row in seconds, without a known ratio, may exceed the request of the job it answers.
     limit_s = np.where(jobs.requested_s > 0, jobs.requested_s, np.inf)
     quantiles_s[:, :2] = np.minimum(quantiles_s[:, :2], limit_s[:, None])
-    return quantiles_s
+    return quantiles_s, answers.n_jobs
 
 
 def learnt(state: TableState, later: History, settings: TableSettings) -> TableState:

@@ -18,7 +18,7 @@ __all__ = ["TableState", "learn_table", "look_up", "table", "table_rows", "updat
 
 def table(history: History, settings: TableSettings) -> Floats:
     """(jobs, 6) quantiles, s, of the last midnight's table at least `stale_s` old; NaN before any job had ended."""
-    return answered(history, settings)
+    return answered(history, settings)[0]
 
 
 def learn_table(history: History, settings: TableSettings) -> TableState:
