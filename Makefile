@@ -12,7 +12,7 @@ run: $(STAMP)
 	@$(PYTHON) -m flows.cli run "$(CONFIG)"
 
 test: lint
-	@$(PYTHON) -m pytest
+	@$(PYTHON) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile
 
 # A real Slurm on this machine, where shared/slurm/up.sh stands beside the checkout; as root, for its packages and users.
 test-slurm: $(STAMP)
