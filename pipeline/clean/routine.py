@@ -1,7 +1,7 @@
 """Finds jobs that programs submit: probes throughout the log, and timers at one hour of the day.
 
 Probes are classes of one user's jobs of one size and application; timers are classes of one user's jobs in one hour of
-the day. CONTRIBUTING says how the thresholds were chosen.
+the day. docs/decisions/cleaning-bursts.md says how the thresholds were chosen.
 """
 
 import numpy as np
