@@ -144,9 +144,7 @@ def _join(job: int, key: float, jobs: Ints, line: Ints, keys: Floats, state: Int
 
 
 @kernel
-def _end(
-    job: int, jobs: Ints, result: Ints, plan: Ints, asked: Ints, ended: Ints, state: Ints, options: Ints
-) -> None:
+def _end(job: int, jobs: Ints, result: Ints, plan: Ints, asked: Ints, ended: Ints, state: Ints, options: Ints) -> None:
     """Frees the processors of a job."""
     n, start = state[N_RUNNING], result[job, START]
     remove(plan, n, start + jobs[job, PLANNED], job)

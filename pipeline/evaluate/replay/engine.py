@@ -6,6 +6,7 @@ import numpy as np
 
 from pipeline.core.arrays import Array, Bools, Ints
 from pipeline.evaluate.replay.backfill_kernel import backfill
+from pipeline.evaluate.replay.conservative_kernel import conservative
 from pipeline.evaluate.replay.job_columns import (
     BACKFILLED,
     CAPACITY,
@@ -40,7 +41,6 @@ class Schedule:
     promised_s: Ints
     """With the guard: the first start promised to the job, planned with requests when it became the head; -1: it never
     waited as the head. Without the guard always -1."""
-
 
 
 def replay(
@@ -79,7 +79,11 @@ def replay(
         (work.submit_s - zero_s, work.run_s, work.request_s, work.procs, work.user, planned)
     ):
         jobs[:, column] = values
-    result, by_end = backfill(jobs, np.nan_to_num(keys, nan=np.inf), n_users(work), _numbers(options, work.capacity))
+    numbers = _numbers(options, work.capacity)
+    if options.policy is Policy.CONSERVATIVE:
+        result, by_end = conservative(jobs, n_users(work), numbers)
+    else:
+        result, by_end = backfill(jobs, np.nan_to_num(keys, nan=np.inf), n_users(work), numbers)
     start_s = result[:, START] + zero_s
     return Schedule(
         start_s=start_s,
@@ -109,6 +113,6 @@ def n_users(work: Workload) -> int:
 def _numbers(options: ReplayOptions, capacity: int) -> Ints:
     numbers = np.zeros(N_OPTIONS, np.int64)
     numbers[POLICY], numbers[CORRECTION] = options.policy, options.correction
-    numbers[GUARD] = options.guard and options.policy is not Policy.FCFS
+    numbers[GUARD] = options.guard and options.policy in (Policy.EASY, Policy.EASY_SJBF)
     numbers[LEARNS], numbers[CAPACITY] = options.learns_last_two, capacity
     return numbers

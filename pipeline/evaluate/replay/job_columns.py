@@ -17,6 +17,7 @@ N_OPTIONS = 5
 FREE, N_RUNNING, N_STARTED, N_ENDED, N_SUBMITTED, N_WAITING, HEAD = 0, 1, 2, 3, 4, 5, 6
 # ... the head's planned start, the processors to spare then, whether both still hold, whether they use requests,
 SHADOW, EXTRA, IS_SETTLED, IS_LATE = 7, 8, 9, 10
-# ... entries of the line of candidates, steps of the profile, and whether planned starts must be found anew.
-N_LINE, N_STEPS, IS_BROKEN = 11, 12, 13
-N_STATE = 14
+# ... jobs in the line of candidates; under CONSERVATIVE steps of the profile, whether too few processors are free for
+# the planned starts, and the next planned start.
+N_LINE, N_STEPS, IS_BROKEN, NEXT_START = 11, 12, 13, 14
+N_STATE = 15

@@ -113,10 +113,18 @@ def workload_of_jobs(
 ) -> Workload:
     """The workload of a JOBS table; `row` is the job's row there, ties of submit are in order of source line."""
     order = np.argsort(floats(jobs, "source_line"), kind="stable")
-    names = ("submit_s", "runtime_s", "requested_s", "requested_procs", "procs")
     users, _ = category_codes(jobs, "user")
-    values = (floats(jobs, name)[order] for name in names)
-    made = workload(*values, users[order], capacity, convention, procs_per_node)
+    made = workload(
+        floats(jobs, "submit_s")[order],
+        floats(jobs, "runtime_s")[order],
+        floats(jobs, "requested_s")[order],
+        floats(jobs, "requested_procs")[order],
+        floats(jobs, "procs")[order],
+        users[order],
+        capacity,
+        convention,
+        procs_per_node,
+    )
     return replace(made, row=order[made.row])
 
 
