@@ -5,15 +5,11 @@ pass follows each submit and each end. Free processors are those that the plan s
 a second frees its processors for a job submitted at that second. Both are conventions of the simulator pyss.
 """
 
-import numpy as np
-
 from pipeline.core.arrays import Floats, Ints
-from pipeline.core.compiled import entry_kernel, kernel
+from pipeline.evaluate.replay.compiled import entry_kernel, kernel
 from pipeline.evaluate.replay.event_heap import pop, push
 from pipeline.evaluate.replay.job_columns import (
     BACKFILLED,
-    CAPACITY,
-    CORRECTIONS,
     EXTRA,
     FREE,
     GUARD,
@@ -23,10 +19,8 @@ from pipeline.evaluate.replay.job_columns import (
     LEARNS,
     N_ENDED,
     N_LINE,
-    N_RESULT_COLUMNS,
     N_RUNNING,
     N_STARTED,
-    N_STATE,
     N_SUBMITTED,
     N_WAITING,
     PLANNED,
@@ -52,23 +46,12 @@ LINE_PROCS, LINE_JOB, LINE_PLANNED = 0, 1, 2
 
 
 @entry_kernel
-def backfill(jobs: Ints, order: Floats, n_users: int, options: Ints) -> tuple[Ints, Ints]:
-    """The result's columns (jobs, N_RESULT_COLUMNS), and the jobs in order of end; `jobs` is changed."""
+def backfill(
+    jobs: Ints, order: Floats, result: Ints, ended: Ints, plan: Ints, asked: Ints, heap: Ints, started: Ints,
+    line: Ints, keys: Floats, last_two: Ints, state: Ints, options: Ints,
+) -> None:  # fmt: skip
+    """Fills `result` and `ended` (the jobs in order of end); the other arrays are work space."""
     n = len(jobs)
-    result = np.full((n, N_RESULT_COLUMNS), -1, np.int64)
-    result[:, BACKFILLED] = 0
-    result[:, CORRECTIONS] = 0
-    ended = np.empty(n, np.int64)
-    started = np.empty(n, np.int64)
-    state = np.zeros(N_STATE, np.int64)
-    state[FREE] = options[CAPACITY]
-    width = min(n, options[CAPACITY]) + 1
-    plan = np.empty((3, width), np.int64)
-    asked = np.empty((3, width), np.int64)
-    heap = np.empty(width, np.int64)
-    line = np.empty((3, n), np.int64)
-    keys = np.empty(n, np.float64)
-    last_two = np.full((n_users, 2), -1, np.int64)
     while state[N_ENDED] < n:
         next_end = heap[0] // n if state[N_RUNNING] else NEVER
         arriving = state[N_SUBMITTED]
@@ -85,7 +68,6 @@ def backfill(jobs: Ints, order: Floats, n_users: int, options: Ints) -> tuple[In
             needs_pass = state[N_WAITING] > 0
         if needs_pass:
             _pass(time, jobs, result, plan, asked, heap, started, line, keys, state, options)
-    return result, ended
 
 
 @kernel

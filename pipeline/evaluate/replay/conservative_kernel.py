@@ -5,25 +5,18 @@ corrected and the job's longer stay leaves too few processors for a planned star
 submit. The order of events is that of backfill_kernel; a planned start is an event too.
 """
 
-import numpy as np
-
 from pipeline.core.arrays import Ints
-from pipeline.core.compiled import entry_kernel, kernel
+from pipeline.evaluate.replay.compiled import entry_kernel, kernel
 from pipeline.evaluate.replay.event_heap import pop, push
-from pipeline.evaluate.replay.free_profile import FREE as FREE_THEN
-from pipeline.evaluate.replay.free_profile import TIME, earliest, least_free, merge, of_running, take
+from pipeline.evaluate.replay.free_profile import earliest, least_free, merge, of_running, take
 from pipeline.evaluate.replay.job_columns import (
     BACKFILLED,
-    CAPACITY,
-    CORRECTIONS,
     FREE,
     IS_BROKEN,
     N_ENDED,
     N_LINE,
-    N_RESULT_COLUMNS,
     N_RUNNING,
     N_STARTED,
-    N_STATE,
     N_STEPS,
     N_SUBMITTED,
     NEXT_START,
@@ -40,29 +33,17 @@ NEVER = 2**62
 
 
 @entry_kernel
-def conservative(jobs: Ints, n_users: int, options: Ints) -> tuple[Ints, Ints]:
-    """The result's columns (jobs, N_RESULT_COLUMNS), and the jobs in order of end; `jobs` is changed."""
+def conservative(
+    jobs: Ints, result: Ints, ended: Ints, plan: Ints, heap: Ints, started: Ints, line: Ints, reserved: Ints,
+    profile: Ints, last_two: Ints, state: Ints, options: Ints,
+) -> None:  # fmt: skip
+    """Fills `result` and `ended` (the jobs in order of end); the other arrays are work space."""
     n = len(jobs)
-    result = np.full((n, N_RESULT_COLUMNS), -1, np.int64)
-    result[:, BACKFILLED] = 0
-    result[:, CORRECTIONS] = 0
-    ended = np.empty(n, np.int64)
-    started = np.empty(n, np.int64)
-    state = np.zeros(N_STATE, np.int64)
-    state[FREE], state[NEXT_START], state[N_STEPS] = options[CAPACITY], NEVER, 1
-    width = min(n, options[CAPACITY]) + 1
-    plan = np.empty((3, width), np.int64)
-    heap = np.empty(width, np.int64)
-    line = np.empty(n, np.int64)
-    reserved = np.empty(n, np.int64)
-    last_two = np.full((n_users, 2), -1, np.int64)
-    profile = np.empty((2, 4 * n + 16), np.int64)
-    profile[TIME, 0], profile[FREE_THEN, 0] = 0, options[CAPACITY]
     while state[N_ENDED] < n:
         next_end = heap[0] // n if state[N_RUNNING] else NEVER
         arriving = state[N_SUBMITTED]
         next_submit = jobs[arriving, SUBMIT] if arriving < n else NEVER
-        time = min(next_end, next_submit, state[NEXT_START])
+        time = min(next_end, next_submit, state[NEXT_START] if state[N_LINE] else NEVER)
         _correct_passed(time, jobs, result, plan, profile, state, options)
         if next_submit == time:
             predict(arriving, jobs, result, last_two, options)
@@ -75,7 +56,6 @@ def conservative(jobs: Ints, n_users: int, options: Ints) -> tuple[Ints, Ints]:
             _plan_anew(time, jobs, plan, line, reserved, profile, state)
         _start_due(time, jobs, result, plan, heap, started, line, reserved, state)
         merge(profile, time, state)
-    return result, ended
 
 
 @kernel

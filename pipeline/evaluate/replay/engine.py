@@ -4,25 +4,37 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.core.arrays import Array, Bools, Ints
+from pipeline.core.arrays import Array, Bools, Floats, Ints
 from pipeline.evaluate.replay.backfill_kernel import backfill
 from pipeline.evaluate.replay.conservative_kernel import conservative
 from pipeline.evaluate.replay.job_columns import (
     BACKFILLED,
-    CAPACITY,
     CORRECTION,
     CORRECTIONS,
     FIRST,
+    FREE,
     GUARD,
     LEARNS,
     N_JOB_COLUMNS,
     N_OPTIONS,
+    N_RESULT_COLUMNS,
+    N_STATE,
+    N_STEPS,
+    PLANNED,
     POLICY,
+    PROCS,
     PROMISE,
+    REQUEST,
+    RUN,
     START,
+    SUBMIT,
+    USER,
 )  # fmt: skip
 from pipeline.evaluate.replay.options import Policy, ReplayOptions
 from pipeline.evaluate.replay.workload import Workload
+
+GUARDED = (Policy.EASY, Policy.EASY_SJBF)
+"""The policies that have a head whose delay can be bounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +85,8 @@ def replay(
             raise ValueError(f"{name} has shape {values.shape}, expected one value for each of {len(work)} jobs")
     if np.any(work.run_s > work.request_s):
         raise ValueError("a job runs longer than its request: make the workload with workload()")
-    zero_s = work.submit_s[0] if len(work) else 0
-    jobs = np.empty((len(work), N_JOB_COLUMNS), np.int64)
-    for column, values in enumerate(
-        (work.submit_s - zero_s, work.run_s, work.request_s, work.procs, work.user, planned)
-    ):
-        jobs[:, column] = values
-    numbers = _numbers(options, work.capacity)
-    if options.policy is Policy.CONSERVATIVE:
-        result, by_end = conservative(jobs, n_users(work), numbers)
-    else:
-        result, by_end = backfill(jobs, np.nan_to_num(keys, nan=np.inf), n_users(work), numbers)
+    zero_s = int(work.submit_s[0]) if len(work) else 0
+    result, by_end = _run(_jobs(work, planned, zero_s), np.nan_to_num(keys, nan=np.inf), work.capacity, options)
     start_s = result[:, START] + zero_s
     return Schedule(
         start_s=start_s,
@@ -105,14 +108,37 @@ def predictions(work: Workload, given_s: Array | None) -> Ints:
     return np.clip(known, 1, work.request_s).astype(np.int64)
 
 
-def n_users(work: Workload) -> int:
-    """One more than the largest code of a user."""
-    return int(work.user.max(initial=-1)) + 1
+def _jobs(work: Workload, planned: Ints, zero_s: int) -> Ints:
+    jobs = np.empty((len(work), N_JOB_COLUMNS), np.int64)
+    columns = {SUBMIT: work.submit_s - zero_s, RUN: work.run_s, REQUEST: work.request_s, PROCS: work.procs}
+    for column, values in (columns | {USER: work.user, PLANNED: planned}).items():
+        jobs[:, column] = values
+    return jobs
 
 
-def _numbers(options: ReplayOptions, capacity: int) -> Ints:
-    numbers = np.zeros(N_OPTIONS, np.int64)
-    numbers[POLICY], numbers[CORRECTION] = options.policy, options.correction
-    numbers[GUARD] = options.guard and options.policy in (Policy.EASY, Policy.EASY_SJBF)
-    numbers[LEARNS], numbers[CAPACITY] = options.learns_last_two, capacity
-    return numbers
+def _run(jobs: Ints, order: Floats, capacity: int, options: ReplayOptions) -> tuple[Ints, Ints]:
+    """The result's columns (jobs, N_RESULT_COLUMNS), and the jobs in order of end."""
+    n = len(jobs)
+    result = np.full((n, N_RESULT_COLUMNS), -1)
+    result[:, [CORRECTIONS, BACKFILLED]] = 0
+    ended, started, heap = _ints(n), _ints(n), _ints(min(n, capacity) + 1)
+    plan, asked = _ints(3, len(heap)), _ints(3, len(heap))
+    last_two = np.full((jobs[:, USER].max(initial=-1) + 1, 2), -1)
+    state, numbers = np.zeros(N_STATE, np.int64), np.zeros(N_OPTIONS, np.int64)
+    state[FREE] = capacity
+    numbers[[POLICY, CORRECTION, GUARD, LEARNS]] = (
+        options.policy, options.correction, options.guard and options.policy in GUARDED, options.learns_last_two,
+    )  # fmt: skip
+    if options.policy is Policy.CONSERVATIVE:
+        profile = _ints(2, 4 * n + 16)
+        profile[:, 0] = 0, capacity
+        state[N_STEPS] = 1
+        conservative(jobs, result, ended, plan, heap, started, _ints(n), _ints(n), profile, last_two, state, numbers)
+    else:
+        line = _ints(3, n), np.empty(n)
+        backfill(jobs, order, result, ended, plan, asked, heap, started, *line, last_two, state, numbers)
+    return result, ended
+
+
+def _ints(*shape: int) -> Ints:
+    return np.empty(shape, np.int64)

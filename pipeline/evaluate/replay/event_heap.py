@@ -1,7 +1,7 @@
 """A binary heap of whole numbers: the ends of running jobs, the earliest first."""
 
 from pipeline.core.arrays import Ints
-from pipeline.core.compiled import kernel
+from pipeline.evaluate.replay.compiled import kernel
 
 
 @kernel

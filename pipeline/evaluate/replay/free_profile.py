@@ -4,7 +4,7 @@ The last step lasts for ever, and all processors are free in it.
 """
 
 from pipeline.core.arrays import Ints
-from pipeline.core.compiled import kernel
+from pipeline.evaluate.replay.compiled import kernel
 from pipeline.evaluate.replay.job_columns import FREE as FREE_NOW
 from pipeline.evaluate.replay.job_columns import N_RUNNING, N_STEPS
 from pipeline.evaluate.replay.running_jobs import END, HELD, freed_by

@@ -10,8 +10,8 @@ START, FIRST, CORRECTIONS, PROMISE, BACKFILLED = 0, 1, 2, 3, 4
 N_RESULT_COLUMNS = 5
 
 # Of the options.
-POLICY, CORRECTION, GUARD, LEARNS, CAPACITY = 0, 1, 2, 3, 4
-N_OPTIONS = 5
+POLICY, CORRECTION, GUARD, LEARNS = 0, 1, 2, 3
+N_OPTIONS = 4
 
 # Of the state of a replay: free processors, numbers of running and of started jobs, ...
 FREE, N_RUNNING, N_STARTED, N_ENDED, N_SUBMITTED, N_WAITING, HEAD = 0, 1, 2, 3, 4, 5, 6

@@ -1,7 +1,7 @@
 """Predictions that change in a replay: a passed one is corrected, and EASY++ learns from the jobs that ended."""
 
 from pipeline.core.arrays import Ints
-from pipeline.core.compiled import kernel
+from pipeline.evaluate.replay.compiled import kernel
 from pipeline.evaluate.replay.job_columns import (
     CORRECTION,
     CORRECTIONS,

@@ -1,7 +1,7 @@
 """Running jobs in order of their planned ends: rows END, JOB and HELD (processors) of one array."""
 
 from pipeline.core.arrays import Ints
-from pipeline.core.compiled import kernel
+from pipeline.evaluate.replay.compiled import kernel
 
 END, JOB, HELD = 0, 1, 2
 
