@@ -121,7 +121,8 @@ def _run(jobs: Ints, order: Floats, capacity: int, options: ReplayOptions) -> tu
     n = len(jobs)
     result = np.full((n, N_RESULT_COLUMNS), -1)
     result[:, [CORRECTIONS, BACKFILLED]] = 0
-    ended, started, heap = _ints(n), _ints(n), _ints(min(n, capacity) + 1)
+    # At one second the jobs that end may still be there when as many have started.
+    ended, started, heap = _ints(n), _ints(n), _ints(min(n, 2 * capacity) + 1)
     plan, asked = _ints(3, len(heap)), _ints(3, len(heap))
     last_two = np.full((jobs[:, USER].max(initial=-1) + 1, 2), -1)
     state, numbers = np.zeros(N_STATE, np.int64), np.zeros(N_OPTIONS, np.int64)
