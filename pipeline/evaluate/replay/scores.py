@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from pipeline.core.arrays import Bools
+from pipeline.core.arrays import Bools, Floats
 from pipeline.evaluate.replay.engine import Schedule
 from pipeline.evaluate.replay.workload import Workload
 
@@ -35,6 +35,7 @@ def scored(work: Workload, done: Schedule, score: Score) -> Bools:
     return chosen
 
 
-def bounded_slowdown(work: Workload, done: Schedule, bound_s: float = 10.0) -> np.ndarray:
+def bounded_slowdown(work: Workload, done: Schedule, bound_s: float = 10.0) -> Floats:
     """(jobs,): response over runtime, runtimes under `bound_s` counted as that; at least 1."""
-    return np.maximum(1.0, (done.end_s - work.submit_s) / np.maximum(work.run_s, bound_s))
+    slowdown: Floats = np.maximum(1.0, (done.end_s - work.submit_s) / np.maximum(work.run_s, bound_s))
+    return slowdown

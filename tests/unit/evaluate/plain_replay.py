@@ -25,7 +25,12 @@ class PlainReplay:
         self.first = list(self.planned)
         self.order = list(self.planned) if order is None else list(order)
         self.capacity, self.options, self.number = work.capacity, options, count()
-        self.start, self.promise, self.backfilled, self.n_corrections = {}, {}, set(), dict.fromkeys(range(len(work)), 0)
+        self.start, self.promise, self.backfilled, self.n_corrections = (
+            {},
+            {},
+            set(),
+            dict.fromkeys(range(len(work)), 0),
+        )
         self.waiting, self.running, self.ended, self.of_user = [], [], [], {}
         self.events = []
         for job, time in enumerate(self.submit):

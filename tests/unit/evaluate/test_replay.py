@@ -64,7 +64,9 @@ def assert_same(work: Workload, options: ReplayOptions, **predictions: np.ndarra
     return done
 
 
-@pytest.mark.parametrize("options", EVERY, ids=lambda o: f"{o.policy.name}-{o.correction.name}-{o.guard}-{o.learns_last_two}")
+@pytest.mark.parametrize(
+    "options", EVERY, ids=lambda o: f"{o.policy.name}-{o.correction.name}-{o.guard}-{o.learns_last_two}"
+)
 @pytest.mark.parametrize("step_s", [1, 600])
 def test_kernel_equals_plain_python_job_by_job(options: ReplayOptions, step_s: int) -> None:
     work = random_jobs(150, 32, seed=1, step_s=step_s)
@@ -132,8 +134,8 @@ def test_conservative_with_requests_never_starts_a_job_after_fcfs_would(drawn: t
 def four_jobs() -> Workload:
     """On 4 processors: a long one of 3, a wide one that must wait for it, a small short one and a small long one."""
     return workload(
-        submit_s=np.array([0, 1, 2, 3]), runtime_s=np.array([100, 10, 50, 200]), requested_s=np.array([100, 20, 60, 300]),
-        requested_procs=np.array([3, 4, 1, 1]), allocated_procs=np.full(4, -1), user=np.zeros(4, int), capacity=4,
+        submit_s=np.array([0, 1, 2, 3]), runtime_s=np.array([100, 10, 50, 200]),
+        requested_s=np.array([100, 20, 60, 300]), requested_procs=np.array([3, 4, 1, 1]), allocated_procs=np.full(4, -1), user=np.zeros(4, int), capacity=4,
     )  # fmt: skip
 
 
@@ -148,7 +150,8 @@ def test_fcfs_easy_and_order_by_hand() -> None:
 def test_a_passed_prediction_is_corrected_and_kills_nobody() -> None:
     predicted = np.array([100, 20, 60, 40])  # the last job seems to end before the head's start at 100
     found = {
-        correction: replay(four_jobs(), ReplayOptions(Policy.EASY_SJBF, correction), predicted) for correction in Correction
+        correction: replay(four_jobs(), ReplayOptions(Policy.EASY_SJBF, correction), predicted)
+        for correction in Correction
     }
     for done in found.values():
         assert done.start_s.tolist() == [0, 252, 2, 52]
@@ -168,7 +171,9 @@ def test_the_guard_bounds_the_heads_delay() -> None:
     work = workload(submit, run, run, size, size, np.zeros(n, int), 4)
     claimed = np.concatenate([[50, 100], np.full(n - 2, 5)])
     starts = [
-        replay(work, ReplayOptions(policy=Policy.EASY_SJBF, correction=Correction.INCREMENTS, guard=guard), claimed).start_s[1]
+        replay(
+            work, ReplayOptions(policy=Policy.EASY_SJBF, correction=Correction.INCREMENTS, guard=guard), claimed
+        ).start_s[1]
         for guard in (False, True)
     ]
     assert starts[0] > 1000
@@ -177,15 +182,15 @@ def test_the_guard_bounds_the_heads_delay() -> None:
 
 
 def test_conventions_by_hand() -> None:
-    values = dict(
-        submit_s=np.array([5.0, 1, 2, 3, np.nan]),
-        runtime_s=np.array([10.0, -1, 30, 20.2, 9]),
-        requested_s=np.array([20.0, 50, 10, -1, 9]),
-        requested_procs=np.array([2.0, 8, 9, -1, 1]),
-        allocated_procs=np.array([1.0, -1, 9, 4, 1]),
-        user=np.arange(5),
-        capacity=8,
-    )
+    values = {
+        "submit_s": np.array([5.0, 1, 2, 3, np.nan]),
+        "runtime_s": np.array([10.0, -1, 30, 20.2, 9]),
+        "requested_s": np.array([20.0, 50, 10, -1, 9]),
+        "requested_procs": np.array([2.0, 8, 9, -1, 1]),
+        "allocated_procs": np.array([1.0, -1, 9, 4, 1]),
+        "user": np.arange(5),
+        "capacity": 8,
+    }
     natural = workload(**values)
     assert natural.row.tolist() == [2, 3, 0]
     assert natural.run_s.tolist() == [10, 21, 10]
@@ -205,7 +210,14 @@ def test_conventions_by_hand() -> None:
 
 def test_jobs_table_gives_the_same_workload_in_any_order_of_rows() -> None:
     rows = [
-        {"submit_s": s, "runtime_s": 10.0 + s, "requested_s": 60.0, "requested_procs": 1 + s, "procs": 9, "user": f"u{s}"}
+        {
+            "submit_s": s,
+            "runtime_s": 10.0 + s,
+            "requested_s": 60.0,
+            "requested_procs": 1 + s,
+            "procs": 9,
+            "user": f"u{s}",
+        }
         for s in (3, 1, 1, 2)
     ]
     jobs = jobs_of([row | {"source_line": 1 + i} for i, row in enumerate(rows)])
@@ -235,6 +247,8 @@ def test_easy_plus_plus_plans_with_the_mean_of_the_users_last_two() -> None:
 
 def test_an_empty_log_has_an_empty_schedule() -> None:
     work = four_jobs()
-    empty = Workload(*(getattr(work, name)[:0] for name in ("row", "submit_s", "run_s", "request_s", "procs", "user")), 4, {})
+    empty = Workload(
+        *(getattr(work, name)[:0] for name in ("row", "submit_s", "run_s", "request_s", "procs", "user")), 4, {}
+    )
     for policy in Policy:
         assert len(replay(empty, ReplayOptions(policy=policy)).start_s) == 0

@@ -23,7 +23,9 @@ from pipeline.ingest import ingest
 LOGS = Path(__file__).parents[4] / "shared" / "data" / "swf"
 pytestmark = [
     pytest.mark.shared,
-    pytest.mark.skipif(not LOGS.is_dir(), reason="PUBLISHED REPLAYS NOT REPEATED: no folder shared/data beside the checkout"),
+    pytest.mark.skipif(
+        not LOGS.is_dir(), reason="PUBLISHED REPLAYS NOT TESTED: no folder shared/data beside the checkout"
+    ),
 ]
 
 FILES = {"KTH": "KTH-SP2-1996-2.1-cln", "CTC": "CTC-SP2-1996-3.1-cln", "SDSC-SP2": "SDSC-SP2-1998-4.2-cln"}
@@ -46,10 +48,11 @@ def read(log: str) -> pa.Table:
     return ingest([LOGS / f"{FILES[log]}.swf.gz"], SiteSettings(), IngestSettings())[0]
 
 
+IDS = [f"{name}-{log}" for name, _, _, slowdowns in PUBLISHED for log in slowdowns]
 CASES = [(*case[:3], log, slowdown) for case in PUBLISHED for log, slowdown in case[3].items()]
 
 
-@pytest.mark.parametrize("name, options, is_perfect, log, slowdown", CASES, ids=[f"{case[0]}-{case[3]}" for case in CASES])
+@pytest.mark.parametrize("name, options, is_perfect, log, slowdown", CASES, ids=IDS)
 def test_published_slowdowns(name: str, options: ReplayOptions, is_perfect: bool, log: str, slowdown: float) -> None:
     work = workload_of_jobs(read(log), PROCS[log], Convention.PYSS)
     done = replay(work, options, work.run_s if is_perfect else None)
@@ -61,4 +64,5 @@ def test_published_slowdowns(name: str, options: ReplayOptions, is_perfect: bool
 def test_natural_convention(log: str) -> None:
     work = workload_of_jobs(read(log), PROCS[log], Convention.NATURAL)
     done = replay(work, ReplayOptions())
-    assert bounded_slowdown(work, done)[scored(work, done, Score.NATURAL)].mean() == pytest.approx(NATURAL[log], rel=1e-3)
+    slowdown = bounded_slowdown(work, done)[scored(work, done, Score.NATURAL)].mean()
+    assert slowdown == pytest.approx(NATURAL[log], rel=1e-3)
