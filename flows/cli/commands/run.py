@@ -59,7 +59,7 @@ def run(
 def _call(
     config: Path, logs: list[str], site: str | None, out: str | None, *, plain: bool, quiet: bool, verbose: bool
 ) -> Path:
-    arguments = {"config": str(config), "logs": logs, "site": site, "output_dir": out}
+    arguments: dict[str, Any] = {"config": str(config), "logs": logs, "site": site, "output_dir": out}
     if plain:
         from flows.services.run.plain_run import run_and_publish
 
