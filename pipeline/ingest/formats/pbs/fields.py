@@ -40,7 +40,7 @@ _SUBJOB = r"^(\d+)\[\d+\]"
 class Typed:
     """parts: the records that can be read. bad: the others, (n, 4): line, start, end, reason (1 + index into REASONS).
 
-    remarks: values left unknown, records whose date is not the instant they tell (by an hour's quarter and more).
+    remarks: values left unknown, records whose date is not their instant (by a quarter of an hour and more).
     """
 
     parts: pa.Table
@@ -121,12 +121,12 @@ class _Fields:
         return ~is_pbs
 
     def is_over(self) -> Bools:
-        """Whether a record tells of more walltime used than asked for."""
+        """Whether a record has more walltime used than requested."""
         over: Bools = self._used_s.has & self._asked_s.has & (self._used_s.values > self._asked_s.values)
         return over
 
     def used_s(self) -> Floats:
-        """Seconds of walltime used; NaN where a record does not tell."""
+        """Seconds of walltime used; NaN where a record has none."""
         return np.where(self._used_s.has, self._used_s.values, np.nan)
 
     def words(self) -> dict[str, pa.Array]:
@@ -293,10 +293,10 @@ def _without(column: pa.DictionaryArray, word: str) -> pa.DictionaryArray:
 
 
 def _remarks(scanned: Scanned, written: Ints, instants: dict[str, _Known], good: Bools) -> Remarks:
-    """How many records there are of each type, and how many of those that tell it were not written when they say."""
-    told = _first(instants["end"], instants["start"])
-    dated = good & told.has & np.isin(scanned.kind, [KINDS.index("S"), KINDS.index("E")])
-    off = dated & (np.abs(written - told.values) >= OFF_S)
+    """How many records there are of each type, and how many of those with an instant have another date."""
+    event = _first(instants["end"], instants["start"])
+    dated = good & event.has & np.isin(scanned.kind, [KINDS.index("S"), KINDS.index("E")])
+    off = dated & (np.abs(written - event.values) >= OFF_S)
     counts = np.bincount(scanned.kind[good], minlength=len(KINDS))
     remarks = Remarks({f"records_{letter}": int(n) for letter, n in zip(KINDS, counts, strict=True)})
     return remarks + Remarks(dated=int(np.count_nonzero(dated)), dated_off=int(np.count_nonzero(off)))

@@ -30,18 +30,18 @@ def record_dates(
 ) -> tuple[Ints, Remarks]:
     """UTC seconds of each record's date, and how many doubtful ones stand for an instant that the record lacks.
 
-    A date that came twice is the reading within OFF_S of the instant that the record tells. The rerun of a job that
-    tells no end is the reading that is the walltime used (`used_s`, NaN: unknown) after its start.
+    A date that came twice is the reading within OFF_S of the record's own instant. The rerun of a job without
+    an end is the reading that is the walltime used (`used_s`, NaN: unknown) after its start.
     """
     ends, runs = np.isin(kind, [_E, _R]), np.isin(kind, [_S, _E, _R])
-    tells = [(ends, "end"), (kind == _S, "start"), (~runs, "ctime")]
-    told_s, lacks = np.zeros(len(kind), np.int64), np.ones(len(kind), np.bool_)
-    for is_kind, name in tells:
+    sources = [(ends, "end"), (kind == _S, "start"), (~runs, "ctime")]
+    event_s, lacks = np.zeros(len(kind), np.int64), np.ones(len(kind), np.bool_)
+    for is_kind, name in sources:
         has = is_kind & ~instants[name].missing
-        told_s[has], lacks[has] = instants[name].values[has], False
+        event_s[has], lacks[has] = instants[name].values[has], False
     start = instants["start"]
     by_walltime = lacks & ends & ~start.missing
-    base_s = np.where(by_walltime, start.values, told_s)
+    base_s = np.where(by_walltime, start.values, event_s)
     base = Times(base_s, lacks & ~by_walltime, np.zeros_like(base_s))
     _, dates_s, is_settled = settled(base, written, np.where(by_walltime, used_s, 0.0), OFF_S)
     is_doubtful = good & lacks & (written.repeat_s > 0)
