@@ -5,7 +5,7 @@ import warnings
 from typing import Any, NoReturn
 
 from flows.cli.exits import exit_silently, fail, flush
-from flows.cli.fast_start import set_fast_start
+from flows.cli.fast_start import collect_rarely, set_fast_start
 from pipeline.core.errors import WalltimeError
 
 
@@ -24,6 +24,8 @@ def main() -> NoReturn:
     if arguments[:1] == ["query"]:
         # Before the first large import.
         set_fast_start()
+    elif arguments[:1] == ["run"]:
+        collect_rarely()
     if not sys.warnoptions:
         warnings.simplefilter("ignore", FutureWarning)
     try:

@@ -1,4 +1,4 @@
-"""Settings for commands that run for less than a second and do no linear algebra."""
+"""Settings for commands that run for a few seconds at most."""
 
 import atexit
 import gc
@@ -6,11 +6,15 @@ import os
 import sys
 
 
-def set_fast_start() -> None:
-    """Set what libraries read at import; environment variables that the user has set stay as they are."""
-    # The libraries allocate 100,000 objects that live until the end: frequent garbage collections find nothing.
+def collect_rarely() -> None:
+    """Collect garbage rarely: imports make 100,000 objects and more that live until the end."""
     gc.set_threshold(100_000)
     atexit.register(_skip_last_collections)
+
+
+def set_fast_start() -> None:
+    """Set what libraries read at import, for a command that does no linear algebra; the user's variables stay."""
+    collect_rarely()
     # Arrow's own allocator keeps a third more memory than it uses.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     # Idle BLAS threads spin for a while: a tenth of the time to ingest 250,000 jobs.

@@ -21,7 +21,14 @@ except ProcessLookupError:
 
 
 def guard_embedded_server() -> None:
-    """Make every embedded API that Prefect starts from now on end with this process; Linux only."""
+    """Make every embedded API that Prefect starts from now on end with this process; Linux only.
+
+    Where an address of an API is set, Prefect starts none.
+    """
+    from prefect.settings import PREFECT_API_URL  # noqa: PLC0415
+
+    if PREFECT_API_URL.value():
+        return
     from prefect.server.api.server import SubprocessASGIServer  # noqa: PLC0415 - slow
 
     start = getattr(SubprocessASGIServer, "_run_uvicorn_command", None)

@@ -1,6 +1,7 @@
 """Settings of Prefect, made before it is first imported; environment variables that the user has set always win."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 _HOME = "PREFECT_HOME"
@@ -30,14 +31,15 @@ def set_console_level(*, verbose: bool) -> None:
 
 def set_prefect_home(fallback: Path) -> None:
     """Keep Prefect's database in `fallback` where its home is read-only: Prefect itself would retry for minutes."""
-    if _HOME not in os.environ and not _is_writable(_usual_home()):
+    if _HOME not in os.environ and not _is_writable(prefect_home(os.environ)):
         fallback.mkdir(parents=True, exist_ok=True)
         os.environ[_HOME] = str(fallback.absolute())
 
 
-def _usual_home() -> Path | None:
+def prefect_home(environment: Mapping[str, str]) -> Path | None:
+    """The folder of Prefect's database and profiles; None where the user has no home."""
     try:
-        return Path.home() / ".prefect"
+        return Path(environment[_HOME]).expanduser() if _HOME in environment else Path.home() / ".prefect"
     except RuntimeError:
         return None
 

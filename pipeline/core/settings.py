@@ -15,6 +15,7 @@ from pipeline.core.adept_settings import AdeptSettings
 from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.errors import ConfigError
 from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.core.format_names import AUTO, known_format
 from pipeline.core.group_settings import GroupSettings
 from pipeline.core.law_names import known_law
 from pipeline.core.screen_settings import AcrossSettings, AnomalySettings, ClassSettings, PatternSettings
@@ -79,8 +80,8 @@ class TextRule(Section):
 class IngestSettings(Section):
     """How logs are read."""
 
-    format: Literal["auto", "swf", "sacct", "sacct_json", "pbs"] = Field(
-        "auto", description="The log's format; auto: by content."
+    format: Annotated[str, AfterValidator(known_format)] = Field(
+        AUTO, description="The log's format; auto: by content."
     )
     sacct_fields: tuple[str, ...] = Field((), description="Fields of a sacct dump without a header, in order.")
     sacct_delimiter: str | None = Field(None, min_length=1, description="Delimiter of a sacct dump; default: found.")

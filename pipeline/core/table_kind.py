@@ -23,7 +23,12 @@ class TableKind:
 
     def schema(self, *, on_disk: bool = False) -> pa.Schema:
         """The Arrow schema; on disk categories are plain strings, so that any reader opens them."""
-        return pa.schema([column.field(on_disk=on_disk) for column in self.columns], metadata={"table": self.name})
+        made_for, schema = _SCHEMAS.get((self.name, on_disk), (None, None))
+        if made_for is not self:
+            fields = [column.field(on_disk=on_disk) for column in self.columns]
+            schema = pa.schema(fields, metadata={"table": self.name})
+            _SCHEMAS[self.name, on_disk] = (self, schema)
+        return schema
 
     def empty(self) -> pa.Table:
         """A table of this kind with no rows."""
@@ -48,6 +53,10 @@ class TableKind:
             _check_values(self.name, conformed.column(column.name), column)
         _check_key(self.name, conformed, self.key)
         return conformed
+
+
+_SCHEMAS: dict[tuple[str, bool], tuple[TableKind, pa.Schema]] = {}
+"""The schemas made so far, each with its kind: a stage asks for the same one dozens of times."""
 
 
 def as_array(values: object, wanted: pa.DataType) -> pa.Array | pa.ChunkedArray:

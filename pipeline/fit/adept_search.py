@@ -22,7 +22,7 @@ GRID = 501
 WINDOW = 0.15
 """Share of A and sigma to either side that the second pass covers; absolute where sigma is 0."""
 N_COARSE = 100
-"""Values of A per scale in the look ahead that tells which delta cannot hold."""
+"""Values of A per scale in the look ahead that excludes deltas that cannot hold."""
 N_BRANCHES = 4
 ERROR, TAU, AVG, SIGMA, HIGH_MODE = range(5)
 
@@ -127,7 +127,7 @@ def largest_error(n: Floats, t: Floats, best: Floats) -> float:
 def hopeless_delta(n: Floats, t: Floats, fixed: int, tau: float, n_scales: int, scale_step: float, modes: int) -> float:
     """A quarter of the least of the largest relative errors over a coarse grid of curves through the fixed point.
 
-    A delta below it need not be tried: that it holds is the search's to say, that it cannot is told sooner here.
+    A delta below it cannot hold and need not be tried. Whether a larger one holds is found by the search.
     """
     least = np.inf
     for _ in range(n_scales):
@@ -169,7 +169,7 @@ def search(
     """The instance that ADEPT finds for one target into best: the WSSRE, tau, A, sigma, mode; whether there is one.
 
     delta grows from `step` by `step` until no observation is further from the best instance than delta. Every
-    observation serves as the fixed point in turn: one on the low mode's plateau tells nothing of sigma. A reach of 0
+    observation serves as the fixed point in turn: one on the low mode's plateau does not determine sigma. A reach of 0
     pins the scale, tau = 1.
     """
     w, scaled, boxes = np.empty(len(n)), np.empty(len(n)), np.empty((most_boxes(len(n)), 5))

@@ -1,7 +1,7 @@
 """ADEPT's envelope: which (A, sigma) two observations allow, each off by a relative error of delta at most.
 
 A. Deshmeh, University of Windsor 2013 (ADEPT), Appendix A: T(inf) = 1 in the low mode and sigma + 1 in the high one, so
-runtimes come in units of tau. Two observations n_i < n_j tell both parameters in five cases, by the pieces they lie
+runtimes come in units of tau. Two observations n_i < n_j give both parameters in five cases, by the pieces they lie
 on. Each gives a range of sigma, its ends sorted and clipped to the mode, and the range of A over all corners of
 sigma's range and t_i's.
 """

@@ -14,7 +14,7 @@ from pipeline.fit.series import SeriesBatch
 from pipeline.laws import LAWS
 
 MIN_POINTS = 3
-"""Sizes leave-one-out needs: with two, one point would have to tell a slope."""
+"""Sizes leave-one-out needs: with two, one point would have to give a slope."""
 
 _UNUSABLE = (STATUS_CODE[FitStatus.TOO_FEW_POINTS], STATUS_CODE[FitStatus.BAD_VALUES])
 

@@ -15,7 +15,7 @@ GOLDEN = 0.6180339887498949
 STARTS = 257
 STEPS = 60
 SMALLEST = 1e-9
-"""1/A below it is linear speedup: no size tells them apart."""
+"""1/A below it is linear speedup: no size distinguishes them."""
 
 
 @kernel

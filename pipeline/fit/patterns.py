@@ -24,7 +24,7 @@ from pipeline.laws.evidence import Departures, departures
 
 DECLINING = "declining"
 MIN_DECLINE_POINTS = 4
-"""Three sizes tell a curve; a fourth, that it turns."""
+"""Three sizes determine a curve; a fourth shows that it turns."""
 
 DOUBTED_LOG_ODDS = -4.0
 """A step or decline whose log odds on the coarse grid lie above this is judged anew on the fine one (log).
@@ -39,7 +39,7 @@ def find_patterns(
     """PATTERNS in order of group and pattern; `noise` is the least and the default log sd of a run.
 
     status: found; weaker (another pattern explains more); not_found; too_few_points; wide_group (its repeats spread
-    too much to share a curve); one_class_only (every size seen is in the class, so nothing tells what others would
+    too much to share a curve); one_class_only (every size seen is in the class, so it is not known what others would
     take). A second step of a series is a row of its own, with step 2, and so on. The Report counts groups.
 
     Parameters
@@ -147,9 +147,9 @@ def _shown(points: Points, asked: Ints, settings: PatternSettings) -> tuple[Depa
 
 
 def _step_odds(factor: Floats, settings: PatternSettings, freedom: float) -> Floats:
-    """The odds a step needs: fewer where it gains, which no law does so suddenly, and repeats tell the noise."""
-    is_told = freedom >= FREEDOM_WITH_REPEATS
-    return np.where(is_told & (factor < 1), settings.gain_odds, settings.odds)
+    """The odds a step needs: fewer where it gains, which no law does so suddenly, and repeats show the noise."""
+    has_repeats = freedom >= FREEDOM_WITH_REPEATS
+    return np.where(has_repeats & (factor < 1), settings.gain_odds, settings.odds)
 
 
 def _procs_at(points: Points, place: Ints) -> Floats:

@@ -13,7 +13,7 @@ from pipeline.fit.weights import ended_jobs, repeat_spread
 from pipeline.laws.evidence import Evidence
 
 FREEDOM_WITH_REPEATS, FREEDOM_WITHOUT = 8.0, 3.0
-"""What the log's noise is worth, in runs, where repeats tell it; and where nothing does but the default."""
+"""What the log's noise is worth, in runs, where repeats show it; and where there is only the default."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,9 +92,17 @@ def read(name: str, data: bytes, path: Path) -> str:
     return "read"
 
 
+def compile_kernels(name: str, log: list[bytes], path: Path) -> None:
+    """Read a whole log once: a reader whose kernels are not compiled yet is slow for minutes, and only then."""
+    path.write_bytes(b"".join(log))
+    ingest([path], SiteSettings(name="fuzz"), IngestSettings(format=name))
+
+
 def fuzzed(name: str, n_lines: int, seed: int, folder: Path) -> Iterator[str]:
     """What became of each mutated log, until n_lines lines were mutated."""
     logs, rng, done = seeds(name, folder), np.random.default_rng(seed), 0
+    for log in logs:
+        compile_kernels(name, log, folder / "whole.log")
     while logs and done < n_lines:
         log = logs[int(rng.integers(0, len(logs)))]
         data = mutated(stretch(log, rng, is_document=name == "sacct_json"), rng)

@@ -131,9 +131,10 @@ def _results(tasks: list[Any], arguments: dict[str, Any], *, plain: bool, verbos
         return [run_backtest(task) for task in tasks]
     output_dir = Path(tasks[0].settings.output_dir)
     scratch = tempfile.TemporaryDirectory(prefix="walltime-backtest-")
-    with scratch as folder, prefect_session(output_dir, verbose=verbose):
+    with scratch as folder, prefect_session(output_dir, verbose=verbose) as wait_for_api:
         from flows.prefect.backtest_flow import backtest_logs
 
+        wait_for_api()
         return [load_result(Path(path)) for path in backtest_logs(**arguments, folder=folder)]
 
 

@@ -22,7 +22,10 @@ Config = Annotated[
         "--config", metavar="CONFIG", readable=False, help="A TOML file, for its [site] and [ingest] settings."
     ),
 ]
-Format = Annotated[str | None, typer.Option("--format", help="The logs' format: auto, swf, sacct, sacct_json or pbs.")]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", help="The logs' format, such as swf, sacct or pbs; an unknown name lists them all."),
+]
 Site = Annotated[str | None, typer.Option("--site", metavar="NAME", help="The cluster's name in the table.")]
 Timezone = Annotated[
     str | None, typer.Option("--timezone", metavar="ZONE", help="Zone of times without a zone, as in Europe/Oslo.")

@@ -2,6 +2,8 @@
 
 import resource
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -57,32 +59,44 @@ def run(
 def _call(
     config: Path, logs: list[str], site: str | None, out: str | None, *, plain: bool, quiet: bool, verbose: bool
 ) -> Path:
+    arguments: dict[str, Any] = {"config": str(config), "logs": logs, "site": site, "output_dir": out}
+    if plain:
+        from flows.services.run.plain_run import run_and_publish
+
+        with _progress(quiet=quiet):
+            return Path(run_and_publish(**arguments))
+    return _run_flow(arguments, quiet=quiet, verbose=verbose)
+
+
+def _run_flow(arguments: dict[str, Any], *, quiet: bool, verbose: bool) -> Path:
+    from flows.prefect.session import prefect_session
+    from flows.services.files.config import config_settings
+
+    # The API starts before the stages and Prefect are imported: it takes as long as they do.
+    output_dir = Path(arguments["output_dir"] or config_settings(Path(arguments["config"])).output_dir)
+    with prefect_session(output_dir, verbose=verbose, instead="`walltime run --plain`") as wait_for_api:
+        from flows.services.run.prepare import resolve
+
+        resolve(Path(arguments["config"]), arguments["logs"], arguments["site"], arguments["output_dir"])
+        with _progress(quiet=quiet):
+            from flows.prefect.nightly import nightly
+
+            wait_for_api()
+            return Path(nightly(**arguments))
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[None]:
+    """Show the steps of a run as they end, unless `quiet`."""
+    if quiet:
+        yield
+        return
     from flows.pages.terminal.render_run import showing_progress
     from flows.services.progress import listening
     from pipeline.run import STEPS
 
-    arguments = {"config": str(config), "logs": logs, "site": site, "output_dir": out}
-    if quiet:
-        return _run_plain(arguments) if plain else _run_flow(arguments, verbose=verbose)
     with showing_progress(len(STEPS) + 1) as listener, listening(listener):
-        return _run_plain(arguments) if plain else _run_flow(arguments, verbose=verbose)
-
-
-def _run_plain(arguments: dict[str, Any]) -> Path:
-    from flows.services.run.plain_run import run_and_publish
-
-    return Path(run_and_publish(**arguments))
-
-
-def _run_flow(arguments: dict[str, Any], *, verbose: bool) -> Path:
-    from flows.prefect.session import prefect_session
-    from flows.services.run.prepare import resolve
-
-    settings, _ = resolve(Path(arguments["config"]), arguments["logs"], arguments["site"], arguments["output_dir"])
-    with prefect_session(Path(settings.output_dir), verbose=verbose, instead="`walltime run --plain`"):
-        from flows.prefect.nightly import nightly
-
-        return Path(nightly(**arguments))
+        yield
 
 
 def _summary(manifest: Path, began: float) -> dict[str, Any]:

@@ -56,6 +56,16 @@ def test_it_is_read_beside_another_format(sample: Path) -> None:
     assert sorted(jobs["job_id"].to_pylist()) == ["1", "2", "7"]
 
 
+def test_a_user_can_ask_for_it(sample: Path) -> None:
+    jobs, _, _ = ingest([sample], SiteSettings(name="here"), IngestSettings(format="toy"))
+    assert jobs.num_rows == 2
+
+
+def test_a_name_that_is_no_format_lists_those_there_are(sample: Path) -> None:
+    with pytest.raises(ValueError, match=r"one of auto, swf, .*, toy"):
+        IngestSettings(format="toys")
+
+
 def test_a_strict_reading_names_the_line(sample: Path) -> None:
     with pytest.raises(InputError, match=r"log\.toy, line 4"):
         ingest([sample], SiteSettings(name="here"), IngestSettings(strict=True))

@@ -10,7 +10,8 @@ from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.store import write_batches
 from pipeline.core.tables import JOBS
 from pipeline.ingest import ingest
-from tests.unit.ingest.pbs_logs import T0, ended, queued, read, started
+from pipeline.ingest.formats.pbs.reader import PBS
+from tests.unit.ingest.pbs_logs import T0, ended, queued, read, record, started
 
 OTHER = ended(job_id="2.srv")
 
@@ -135,3 +136,42 @@ def test_a_file_of_zeros_is_one_clear_sentence(tmp_path: Path) -> None:
 def test_a_file_whose_first_record_is_being_written_stops_no_other() -> None:
     outcome = read(OTHER, ended().rstrip("\n"))
     assert (sorted(outcome.rows()), outcome.unreadable["reason"].to_pylist()) == (["2.srv"], ["no_line_end"])
+
+
+ZONE = "America/New_York"
+"""Its clocks went back on 2026-11-01 at 06:00 UTC, from 02:00 to 01:00."""
+BACK_S = 1793512800
+"""2026-11-01T06:00:00 UTC."""
+
+
+@pytest.mark.parametrize(
+    ("used", "expected"),
+    [
+        # The job starts at 00:30 local time, 04:30 UTC. The first 01:30 is 05:30 UTC, the second 06:30.
+        ("01:00:00", -1800),
+        ("02:00:00", 1800),
+        # PBS measures the walltime some seconds apart from the dates.
+        ("01:59:48", 1800),
+        # It fits neither: the first is read.
+        ("01:30:00", -1800),
+        ("", -1800),
+    ],
+)
+def test_a_doubtful_hour_is_settled_by_walltime(used: str, expected: int) -> None:
+    start = BACK_S - 5400
+    walltime = f" resources_used.walltime={used}" if used else ""
+    rerun = record("R", message=f"user=ann ctime={start} start={start}{walltime}", date="11/01/2026 01:30:00")
+    found = read(rerun, timezone=ZONE)
+    assert found.only()["end_s"] - BACK_S == expected
+    said = " ".join(PBS.notes(found.remarks, IngestSettings()))
+    assert ("settled by walltime" in said) == (used not in ("01:30:00", ""))
+    assert ("read as the first" in said) == (used in ("01:30:00", ""))
+
+
+def test_the_date_of_a_record_that_tells_its_instant_is_never_doubtful() -> None:
+    """Its second reading is the instant that the record tells, so that nothing is wrong with the zone."""
+    message = f"user=ann ctime={BACK_S} start={BACK_S} end={BACK_S + 1800} Exit_status=0"
+    found = read(record("E", message=message, date="11/01/2026 01:30:00"), timezone=ZONE)
+    assert found.only()["end_s"] == BACK_S + 1800
+    assert (found.remarks["dated"], found.remarks["dated_off"]) == (1, 0)
+    assert (found.remarks["ambiguous_times"], found.remarks["settled_times"]) == (0, 0)

@@ -14,6 +14,7 @@ from pipeline.core.tables import JOBS
 from pipeline.ingest import spans
 from pipeline.ingest.formats.pbs import states
 from pipeline.ingest.formats.pbs.damage import damage_of
+from pipeline.ingest.formats.pbs.record_dates import OFF_S, Times, record_dates
 from pipeline.ingest.formats.pbs.scan import DATE_BYTES, KINDS, REASONS, Scanned
 from pipeline.ingest.reader import Remarks, constant
 from pipeline.ingest.spans.kernels import INVALID, OK, Bytes
@@ -39,7 +40,7 @@ _SUBJOB = r"^(\d+)\[\d+\]"
 class Typed:
     """parts: the records that can be read. bad: the others, (n, 4): line, start, end, reason (1 + index into REASONS).
 
-    remarks: values left unknown, records whose date is not the instant they tell (by an hour's quarter and more).
+    remarks: values left unknown, records whose date is not their instant (by a quarter of an hour and more).
     """
 
     parts: pa.Table
@@ -58,6 +59,9 @@ class _Known:
     def arrow(self) -> pa.Array:
         return arrow(self.values, ~self.has)
 
+    def times(self) -> Times:
+        return Times(self.values.astype(np.int64), ~self.has, np.zeros(len(self.values), np.int64))
+
     def with_values(self, values: Ints) -> "_Known":
         return _Known(values, self.has, self.is_odd)
 
@@ -74,11 +78,15 @@ def typed(scanned: Scanned, label: str, first_line: int, timezone: str, *, takes
     is_closed = instants["end"].has & status.has
     damage = damage_of(scanned, is_bad, instants["start"].has, is_closed, takes_last=takes_last)
     reason = np.where(written.invalid, REASONS.index("bad_date") + 1, damage)
+    is_bad = reason > 0
     fields = _Fields(scanned)
+    dates_s, remarks = record_dates(
+        written, scanned.kind, {name: known.times() for name, known in instants.items()}, fields.used_s(), ~is_bad
+    )
     n_rows = len(scanned.line)
     columns = {
         "kind": arrow(scanned.kind.astype(np.int8)),
-        "record_s": arrow(written.values),
+        "record_s": arrow(dates_s),
         "submit_s": instants["ctime"].arrow(),
         "eligible_s": instants["etime"].arrow(),
         "start_s": instants["start"].arrow(),
@@ -91,9 +99,8 @@ def typed(scanned: Scanned, label: str, first_line: int, timezone: str, *, takes
     }
     state = states.codes(scanned.kind, status.values.astype(np.int64), status.has, fields.is_torque(), fields.is_over())
     columns["state"] = states.categories(state)
-    is_bad = reason > 0
     parts = pa.table([columns[name] for name in PARTS.names], schema=PARTS)
-    remarks = _remarks(scanned, written.values, instants, ~is_bad)
+    remarks += _remarks(scanned, dates_s, instants, ~is_bad)
     remarks["odd_values"] += fields.n_odd + int(np.count_nonzero(instants["etime"].is_odd))
     bad = np.column_stack([scanned.line, scanned.start, scanned.end, reason])[is_bad]
     return Typed(parts.filter(arrow(~is_bad)) if is_bad.any() else parts, bad, remarks)
@@ -114,9 +121,13 @@ class _Fields:
         return ~is_pbs
 
     def is_over(self) -> Bools:
-        """Whether a record tells of more walltime used than asked for."""
+        """Whether a record has more walltime used than requested."""
         over: Bools = self._used_s.has & self._asked_s.has & (self._used_s.values > self._asked_s.values)
         return over
+
+    def used_s(self) -> Floats:
+        """Seconds of walltime used; NaN where a record has none."""
+        return np.where(self._used_s.has, self._used_s.values, np.nan)
 
     def words(self) -> dict[str, pa.Array]:
         """Ids and names. An account is the one charged, else the project where it is not PBS's default."""
@@ -282,10 +293,10 @@ def _without(column: pa.DictionaryArray, word: str) -> pa.DictionaryArray:
 
 
 def _remarks(scanned: Scanned, written: Ints, instants: dict[str, _Known], good: Bools) -> Remarks:
-    """How many records there are of each type, and how many of those that tell it were not written when they say."""
-    told = _first(instants["end"], instants["start"])
-    dated = good & told.has & np.isin(scanned.kind, [KINDS.index("S"), KINDS.index("E")])
-    off = dated & (np.abs(written - told.values) >= 900)
+    """How many records there are of each type, and how many of those with an instant have another date."""
+    event = _first(instants["end"], instants["start"])
+    dated = good & event.has & np.isin(scanned.kind, [KINDS.index("S"), KINDS.index("E")])
+    off = dated & (np.abs(written - event.values) >= OFF_S)
     counts = np.bincount(scanned.kind[good], minlength=len(KINDS))
     remarks = Remarks({f"records_{letter}": int(n) for letter, n in zip(KINDS, counts, strict=True)})
     return remarks + Remarks(dated=int(np.count_nonzero(dated)), dated_off=int(np.count_nonzero(off)))

@@ -197,15 +197,15 @@ def _states(parts: pa.Table, rows: _Rows, kind: Ints, is_cancelled: Bools, was_d
     return states.categories(state.astype(np.int32))
 
 
-def _values(parts: pa.Table, rows: _Rows, told: dict[str, pa.Array], site: SiteSettings) -> pa.Table:
-    """A JOBS table of the rows: what `told` says, else what the rows' records say."""
+def _values(parts: pa.Table, rows: _Rows, given: dict[str, pa.Array], site: SiteSettings) -> pa.Table:
+    """A JOBS table of the rows: the columns of `given`, else the values of the rows' records."""
     n_rows = len(rows.best)
-    told = told | {"site": constant(site.name, n_rows), "restart": arrow(np.zeros(n_rows, np.int64))}
+    given = given | {"site": constant(site.name, n_rows), "restart": arrow(np.zeros(n_rows, np.int64))}
     schema = JOBS.schema()
     columns = []
     for field in schema:
-        if field.name in told:
-            columns.append(told[field.name])
+        if field.name in given:
+            columns.append(given[field.name])
         elif field.name in parts.column_names:
             columns.append(_filled(parts[field.name], rows))
         else:

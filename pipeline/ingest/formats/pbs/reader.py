@@ -186,6 +186,15 @@ def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
     ]
     said += [
         (
+            remarks["ambiguous_times"],
+            f"{remarks['ambiguous_times']} dates came twice when clocks went back and stand for an instant that the "
+            "record lacks: each is read as the first",
+        ),
+        (
+            remarks["settled_times"],
+            f"{remarks['settled_times']} dates came twice when clocks went back and could be settled by walltime",
+        ),
+        (
             remarks["no_line_end"],
             f"a last line has no line end: it may have been cut, or is still being written; {READ_AGAIN}",
         ),
