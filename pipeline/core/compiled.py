@@ -14,24 +14,33 @@ _ROOT = Path(__file__).parents[2]
 _IMPORT = re.compile(r"^ *(?:from|import) +([\w.]+)", re.MULTILINE)
 _KERNEL = re.compile(r"\bcompiled import\b|\bimport compiled\b|^def kernel\b", re.MULTILINE)
 # Nothing in C calls a kernel: without the function that numba adds for it, Downey's fit compiles in 7 % less.
-# The one for Python stays for inner kernels too, as calling one that has none ends the process.
 _NOT_FROM_C: dict[str, Any] = {"no_cfunc_wrapper": True}
 
 
 def kernel(function: F) -> F:
     """A function compiled into the kernels that call it; division by zero gives inf or NaN, as in numpy."""
-    from numba import njit  # noqa: PLC0415  (a third of a second, which a program that compiles nothing need not wait for)
-
     # Inlined, because a call that passes arrays counts references: 1.9 microseconds a fit instead of 0.2 in high mode.
-    return cast(F, njit(error_model="numpy", forceinline=True, **_NOT_FROM_C)(function))
+    return _inner(function, forceinline=True)
 
 
 def called_kernel(function: F) -> F:
     """A kernel of the same arithmetic that others call and do not take in: the larger a function, the slower its
     compilation, and the fewer of its loops work on several numbers at a time. Worth its call from a microsecond on."""
-    from numba import njit  # noqa: PLC0415
+    return _inner(function)
 
-    return cast(F, njit(error_model="numpy", **_NOT_FROM_C)(function))
+
+def _inner(function: F, **options: Any) -> F:
+    from numba import njit  # noqa: PLC0415  (a third of a second, which a program that compiles nothing need not wait for)
+
+    from pipeline.core.kernel_compiler import without_literals  # noqa: PLC0415
+
+    inner = njit(error_model="numpy", no_cpython_wrapper=True, **_NOT_FROM_C, **options)(function)
+    # Kernels call it, and Python does in tests only. Without numba's wrapper for Python such a call ends the process,
+    # so it goes to a version of its own, compiled at need.
+    for_python = njit(error_model="numpy", **_NOT_FROM_C, **options)(function)
+    inner._compile_for_args = lambda *_args, **_kws: for_python
+    inner.add_overload = lambda made: inner.overloads.__setitem__(tuple(made.signature.args), made)
+    return cast(F, without_literals(inner))
 
 
 def entry_kernel(function: F) -> F:
@@ -45,11 +54,14 @@ def cached(function: F, **options: Any) -> F:
     # digest in the name is part of the cache's key. It is not of the whole folder, most of which no kernel reads.
     from numba import njit  # noqa: PLC0415
 
+    from pipeline.core.kernel_compiler import EntryCompiler, without_literals  # noqa: PLC0415
+
     function.__qualname__ = f"{function.__qualname__}_{_sources_digest(Path(function.__code__.co_filename))}"
+    options = {"nogil": True, "pipeline_class": EntryCompiler, **_NOT_FROM_C, **options}
     try:
-        return cast(F, njit(nogil=True, cache=True, **_NOT_FROM_C, **options)(function))
+        return cast(F, without_literals(njit(cache=True, **options)(function)))
     except RuntimeError:  # no folder to cache in: a read-only installation without a home
-        return cast(F, njit(nogil=True, **_NOT_FROM_C, **options)(function))
+        return cast(F, without_literals(njit(**options)(function)))
 
 
 @cache
