@@ -2,14 +2,15 @@
 
 By itself numba optimises every function that a kernel calls, and makes machine code of it, as if Python would call it;
 all that is done again within the kernel that it is linked into. The functions that an entry kernel calls, of ours and
-of numba, are here only simplified and handed on. Floating-point operations keep their order, so results keep their bits.
+of numba, are here only simplified and handed on. Floating-point operations keep their order, so results keep their
+bits. This relies on numba's inner interfaces: tests/unit/core/test_kernel_compiler.py fails where they change.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from numba.core import errors, types
+from numba.core import errors, event, types
 from numba.core.bytecode import FunctionIdentity
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
@@ -21,10 +22,10 @@ class LinkedLibrary(JITCodeLibrary):
     """The code of a function that is linked into others and never called by address."""
 
     def _optimize_functions(self, ll_module: Any) -> None:
-        """What makes the code shorter: stores, branches, reference counts. The entry kernel's own passes do the rest."""
+        # What makes the code shorter: stores, branches, reference counts. The entry kernel's own passes do the rest.
         ll_module.data_layout = self._codegen._data_layout
+        passes, builder = self._codegen._function_pass_manager(opt=1, loop_vectorize=False, slp_vectorize=False)
         for function in ll_module.functions:
-            passes, builder = self._codegen._function_pass_manager(opt=1, loop_vectorize=False, slp_vectorize=False)
             passes.run(function, builder)
 
     def _optimize_final_module(self) -> None:
@@ -71,11 +72,12 @@ def _linking(codegen: Any) -> Iterator[None]:
 def _without_needless(context: Any) -> Iterator[None]:
     """Within it, numba leaves out what takes time and is not used.
 
-    These are functions for callers in C; colours of messages of the overloads that it tries in vain; and, for every
-    assignment to a slice, code that puts the two shapes into the message of an error.
+    These are functions for callers in C; clocks of each compilation within others; colours of messages of the overloads
+    that it tries in vain; and, for every assignment to a slice, code that puts both shapes into an error's message.
     """
     with (
         _replaced(context, {"create_cfunc_wrapper": lambda *_: None}),
+        _replaced(event, {"install_timer": lambda *_: nullcontext()}),
         _replaced(errors.termcolor(), {"_markup": lambda message, *_, **__: message}),
         _replaced(arrayobj, {"raise_with_shape_context": refuse_shapes}),
     ):
@@ -87,8 +89,8 @@ def refuse_shapes(source: Any, target: Any) -> None:
 
 
 @overload(refuse_shapes)
-def _refuse_shapes(source: Any, target: Any) -> Any:
-    def refuse(source: Any, target: Any) -> None:
+def _refuse_shapes(source: Any, target: Any) -> Any:  # noqa: ARG001  (numba compares the names)
+    def refuse(source: Any, target: Any) -> None:  # noqa: ARG001
         raise ValueError("cannot assign a slice from an array of another shape")
 
     return refuse
