@@ -35,10 +35,11 @@ def _inner(function: F, **options: Any) -> F:
 
     from pipeline.core.kernel_compiler import without_literals  # noqa: PLC0415
 
-    inner = njit(error_model="numpy", no_cpython_wrapper=True, **_NOT_FROM_C, **options)(function)
+    options = {"error_model": "numpy", **_NOT_FROM_C, **options}
+    inner: Any = njit(**options | {"no_cpython_wrapper": True})(function)
     # Kernels call it, and Python does in tests only. Without numba's wrapper for Python such a call ends the process,
     # so it goes to a version of its own, compiled at need.
-    for_python = njit(error_model="numpy", **_NOT_FROM_C, **options)(function)
+    for_python = njit(**options)(function)
     inner._compile_for_args = lambda *_args, **_kws: for_python
     inner.add_overload = lambda made: inner.overloads.__setitem__(tuple(made.signature.args), made)
     return cast(F, without_literals(inner))
