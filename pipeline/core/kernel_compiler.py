@@ -49,10 +49,11 @@ class EntryCompiler(Compiler):
     def compile_extra(self, func: Any) -> Any:
         """The compiled function, as numba's compilers return it."""
         context = self.state.targetctx
-        if self.state.library is None:
+        if self.state["library"] is None:
             name = FunctionIdentity.from_function(func).func_qualname
-            self.state.library = JITCodeLibrary(context.codegen(), name)
-            self.state.library.enable_object_caching()
+            library = JITCodeLibrary(context.codegen(), name)
+            library.enable_object_caching()
+            self.state["library"] = library
         # numba holds its lock around every compilation, so no other thread meets what is replaced here.
         with _linking(context.codegen()), _without_needless(context), _without_collections():
             return super().compile_extra(func)

@@ -32,7 +32,7 @@ def test_an_entry_kernel_links_what_it_calls() -> None:
     assert _entry(values, 4) == 0.25 + 0.5 + 9.0
     for inner in (_inlined, _called):
         (made,) = inner.overloads.values()  # type: ignore[attr-defined]  (one, of whatever constants it is called with)
-        assert isinstance(made.library, LinkedLibrary)
+        assert isinstance(made._asdict()["library"], LinkedLibrary)
 
 
 def test_python_may_call_what_kernels_call() -> None:
