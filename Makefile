@@ -61,4 +61,5 @@ $(STAMP): requirements.lock pyproject.toml
 	if ! $(PYTHON) -c 'import lightgbm' 2>/dev/null; then \
 	    echo "LightGBM does not load here: it needs OpenMP's runtime (Debian: apt-get install libgomp1)." >&2; exit 1; \
 	fi; \
+	$(PYTHON) -m flows.cli.compile_kernels configs/sample.toml; \
 	touch $(STAMP)

@@ -11,27 +11,42 @@ from typing import Any, TypeVar, cast
 F = TypeVar("F", bound=Callable[..., Any])
 
 _ROOT = Path(__file__).parents[2]
+_COMPILER = Path(__file__).with_name("kernel_compiler.py")
 _IMPORT = re.compile(r"^ *(?:from|import) +([\w.]+)", re.MULTILINE)
 _KERNEL = re.compile(r"\bcompiled import\b|\bimport compiled\b|^def kernel\b", re.MULTILINE)
+# Any other numba compiles kernels in its own way: slower, with the same results.
+_TESTED_NUMBA = "0.68."
 # Nothing in C calls a kernel: without the function that numba adds for it, Downey's fit compiles in 7 % less.
-# The one for Python stays for inner kernels too, as calling one that has none ends the process.
 _NOT_FROM_C: dict[str, Any] = {"no_cfunc_wrapper": True}
 
 
 def kernel(function: F) -> F:
     """A function compiled into the kernels that call it; division by zero gives inf or NaN, as in numpy."""
-    from numba import njit  # noqa: PLC0415  (a third of a second, which a program that compiles nothing need not wait for)
-
     # Inlined, because a call that passes arrays counts references: 1.9 microseconds a fit instead of 0.2 in high mode.
-    return cast(F, njit(error_model="numpy", forceinline=True, **_NOT_FROM_C)(function))
+    return _inner(function, forceinline=True)
 
 
 def called_kernel(function: F) -> F:
     """A kernel of the same arithmetic that others call and do not take in: the larger a function, the slower its
     compilation, and the fewer of its loops work on several numbers at a time. Worth its call from a microsecond on."""
-    from numba import njit  # noqa: PLC0415
+    return _inner(function)
 
-    return cast(F, njit(error_model="numpy", **_NOT_FROM_C)(function))
+
+def _inner(function: F, **options: Any) -> F:
+    from numba import njit  # noqa: PLC0415  (a third of a second, which a program that compiles nothing need not wait for)
+
+    options = {"error_model": "numpy", **_NOT_FROM_C, **options}
+    if not _has_tested_numba():
+        return cast(F, njit(**options)(function))
+    from pipeline.core.kernel_compiler import without_literals  # noqa: PLC0415
+
+    inner: Any = njit(**options | {"no_cpython_wrapper": True})(function)
+    # Kernels call it, and Python does in tests only. Without numba's wrapper for Python such a call ends the process,
+    # so it goes to a version of its own, compiled at need.
+    for_python = njit(**options)(function)
+    inner._compile_for_args = lambda *_args, **_kws: for_python
+    inner.add_overload = lambda made: inner.overloads.__setitem__(tuple(made.signature.args), made)
+    return cast(F, without_literals(inner))
 
 
 def entry_kernel(function: F) -> F:
@@ -43,19 +58,37 @@ def cached(function: F, **options: Any) -> F:
     """A function compiled once per machine and version of what it calls, GIL released; options are numba's."""
     # numba renews a cached kernel only when the kernel's own file changes, not when a function it calls does: the
     # digest in the name is part of the cache's key. It is not of the whole folder, most of which no kernel reads.
-    from numba import njit  # noqa: PLC0415
-
     function.__qualname__ = f"{function.__qualname__}_{_sources_digest(Path(function.__code__.co_filename))}"
     try:
-        return cast(F, njit(nogil=True, cache=True, **_NOT_FROM_C, **options)(function))
+        return _entry(function, cache=True, **options)
     except RuntimeError:  # no folder to cache in: a read-only installation without a home
-        return cast(F, njit(nogil=True, **_NOT_FROM_C, **options)(function))
+        return _entry(function, **options)
+
+
+def _entry(function: F, **options: Any) -> F:
+    from numba import njit  # noqa: PLC0415
+
+    options = {"nogil": True, **_NOT_FROM_C, **options}
+    if not _has_tested_numba():
+        return cast(F, njit(**options)(function))
+    from pipeline.core.kernel_compiler import EntryCompiler, without_literals  # noqa: PLC0415
+
+    return cast(F, without_literals(njit(pipeline_class=EntryCompiler, **options)(function)))
+
+
+@cache
+def _has_tested_numba() -> bool:
+    """Whether kernel_compiler, which relies on numba's inner interfaces, was tested with the numba installed here."""
+    import numba  # noqa: PLC0415
+
+    # NUMBA_DISABLE_JIT leaves plain functions, which have no compiler.
+    return numba.__version__.startswith(_TESTED_NUMBA) and not numba.config.DISABLE_JIT
 
 
 @cache
 def _sources_digest(source: Path) -> str:
     """Of what a file's kernels are made of: its text, the texts of the kernels that it imports, and their constants."""
-    digest = hashlib.sha256(Path(__file__).read_bytes())
+    digest = hashlib.sha256(b"".join(_text(path).encode() for path in (Path(__file__), _COMPILER)))
     modules = {getattr(module, "__file__", None): module for module in list(sys.modules.values())}
     for path in sorted(_reached(source)):
         digest.update(_text(path).encode())

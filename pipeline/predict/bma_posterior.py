@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.core.compiled import kernel
+from pipeline.core.compiled import called_kernel, kernel
 
 NEGLIGIBLE_LOG = 9.0
 """A shape e^9 times less likely than the best takes no part in a quantile."""
@@ -65,7 +65,7 @@ def table_rows(log2_x: float, shapes: Shapes) -> tuple[int, int, float]:
     return row, row + 1 if share != 0.0 else row, share
 
 
-@kernel
+@called_kernel
 def filtered(
     log2_x: Floats, log_t: Floats, variance: Floats, gap: Floats, shapes: Shapes, level: Floats, misfit: Floats,
     spread: Floats,

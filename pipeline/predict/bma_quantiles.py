@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from pipeline.core.arrays import Floats
-from pipeline.core.compiled import kernel
+from pipeline.core.compiled import called_kernel, kernel
 from pipeline.predict.bma_posterior import least_and_most
 
 N_BINS = 48
@@ -119,7 +119,7 @@ def ends(values: Floats) -> tuple[float, float]:
     return min(low, other_low), max(high, other_high)
 
 
-@kernel
+@called_kernel
 def binned(loc: Floats, inner: Floats, weight: Floats, variance: float, cells: Floats) -> float:
     """Student-t terms of variances inner * variance gathered by place into at most N_BINS; the least place.
 
