@@ -79,10 +79,10 @@ def _entry(function: F, **options: Any) -> F:
 @cache
 def _has_tested_numba() -> bool:
     """Whether kernel_compiler, which relies on numba's inner interfaces, was tested with the numba installed here."""
-    import numba  # noqa: PLC0415
+    from numba import __version__, config  # noqa: PLC0415
 
-    # NUMBA_DISABLE_JIT leaves plain functions, which have no compiler.
-    return numba.__version__.startswith(_TESTED_NUMBA) and not numba.config.DISABLE_JIT
+    # NUMBA_DISABLE_JIT leaves plain functions, which are not compiled.
+    return __version__.startswith(_TESTED_NUMBA) and not getattr(config, "DISABLE_JIT", 0)
 
 
 @cache
