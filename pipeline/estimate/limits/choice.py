@@ -20,14 +20,11 @@ from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.estimate.interpretable import entry_kernel, kernel
 from pipeline.estimate.limits.limit_settings import LimitSettings
 
-LIMIT, RULE, ENDED = range(3)
-"""What becomes known of a job: whether it exceeded its limit; whether it exceeded the rule's; its runtime."""
+LIMIT, RULE = range(2)
+"""What becomes known of a job: whether it exceeded its limit; whether it exceeded the rule's."""
 
 DAY_S = 86_400.0
-RECORD_JOBS = 32
-"""Latest ended jobs of a submitter that its own record consists of."""
-
-STEEPEST, LOWEST = 12.0, -8.0
+HIGHEST, LOWEST = 12.0, -8.0
 """Bounds of the log price."""
 
 PER_JOB = 0.001
@@ -54,71 +51,73 @@ class LimitJobs(NamedTuple):
     is_learnt: Bools
 
 
+class Pace(NamedTuple):
+    """Credit that a submitter gains per ended job, and most credit per recent job."""
+
+    credit_rate: float
+    credit_per_job: float
+
+
 class Books(NamedTuple):
-    """What has been learnt: per submitter credit, credit reserved, number of ended jobs, their recent number and its
-    time (s), and shares of the request that the latest ones ran; of all jobs the log price, exceedances and jobs of the
-    rule, and the mean worth of a job with its weight."""
+    """What has been learnt. Per submitter: credit, credit reserved, number of ended jobs, their recent number and its
+    time (s). Of all jobs: the log price and its jobs; exceedances of the rule and jobs; mean requested work and its
+    jobs."""
 
     credit: Floats
     reserved: Floats
     n_ended: Floats
     n_recent: Floats
     recent_at_s: Floats
-    record: Floats
     log_price: Floats
     rule: Floats
-    worth: Floats
+    work: Floats
 
 
 def no_books(n_who: int, settings: LimitSettings) -> Books:
     """The books before the first job."""
     rule = np.array([FIRST_JOBS * settings.share, FIRST_JOBS])
-    columns = (np.zeros(n_who) for _ in range(5))
-    return Books(
-        *columns, np.full((n_who, RECORD_JOBS), np.nan), np.full(1, settings.first_log_price), rule, np.zeros(2)
-    )
+    credit, reserved, n_ended, n_recent, recent_at_s = np.zeros((5, n_who))
+    log_price = np.array([settings.first_log_price, 0.0])
+    return Books(credit, reserved, n_ended, n_recent, recent_at_s, log_price, rule, np.zeros(2))
 
 
 @entry_kernel
 def choose_limits(
-    jobs: LimitJobs, chances: Floats, shares: Floats, rule_s: Floats, books: Books, settings: LimitSettings,
-    user_rate: float, credit_per_job: float,
-) -> Floats:  # fmt: skip
+    jobs: LimitJobs, chances: Floats, shares: Floats, rule_s: Floats, books: Books, settings: LimitSettings, pace: Pace
+) -> Floats:
     """(jobs,) limits, s, at most the request, NaN without one; updates `books`.
 
-    `chances`: (jobs, shares) the chance of a runtime above each of `shares` of the request; `rule_s`: the rule's limits.
+    `chances`: (jobs, shares) chance of a runtime above each of `shares` of the request; `rule_s`: the rule's limits.
     """
-    n = len(jobs.known_s)
-    limit_s, reserved, own = np.full(n, np.nan), np.zeros(n), np.empty(len(shares))
+    limit_s, reserved = np.full(len(rule_s), np.nan), np.zeros(len(rule_s))
     events = [(0.0, 0, 0)]
     events.pop()
-    for job in range(n):
+    for job in range(len(rule_s)):
         while len(events) > 0 and events[0][0] <= jobs.known_s[job]:
             at_s, kind, past = heapq.heappop(events)
-            if kind == LIMIT:
-                books.reserved[jobs.who[past]] -= reserved[past]
-                if jobs.is_learnt[past] and jobs.start_s[past] < np.inf:
-                    is_beyond = _is_beyond(jobs, past, limit_s[past])
-                    _learn(jobs.who[past], at_s, is_beyond, books, settings, user_rate, credit_per_job)
-            elif kind == RULE:
+            if kind == RULE:
                 _learn_rule(_is_beyond(jobs, past, rule_s[past]), books, settings)
-            else:
-                _record(jobs, past, books)
+                continue
+            books.reserved[jobs.who[past]] -= reserved[past]
+            if _is_counted(jobs, past):
+                _learn(jobs.who[past], at_s, _is_beyond(jobs, past, limit_s[past]), books, settings, pace)
         if not jobs.requested_s[job] > 0:
             continue
-        _chances_of(job, jobs, chances, shares, books, settings, own)
-        most = _most_credit(jobs.who[job], jobs.known_s[job], books, settings, credit_per_job)
-        place = _best(job, jobs, own, shares, most, books, settings)
-        limit_s[job] = jobs.requested_s[job]
+        place = _best(job, jobs, chances[job], shares, books, settings, pace)
+        limit_s[job] = jobs.requested_s[job] * (shares[place] if place >= 0 else 1.0)
         if place >= 0:
-            limit_s[job] *= shares[place]
-            reserved[job] = _reserve(own[place], settings)
+            reserved[job] = _reserve(chances[job, place], settings)
             books.reserved[jobs.who[job]] += reserved[job]
         heapq.heappush(events, (_settled_s(jobs, job, limit_s[job]), LIMIT, job))
-        if jobs.is_learnt[job] and jobs.start_s[job] < np.inf:
+        if _is_counted(jobs, job):
             heapq.heappush(events, (_settled_s(jobs, job, rule_s[job]), RULE, job))
-            heapq.heappush(events, (jobs.end_s[job], ENDED, job))
     return limit_s
+
+
+@kernel
+def _is_counted(jobs: LimitJobs, job: int) -> bool:
+    """Whether the outcome of a job is learnt from: it has started, and is not set aside."""
+    return bool(jobs.is_learnt[job] and jobs.start_s[job] < np.inf)
 
 
 @kernel
@@ -130,22 +129,25 @@ def _is_beyond(jobs: LimitJobs, job: int, limit_s: float) -> bool:
 @kernel
 def _settled_s(jobs: LimitJobs, job: int, limit_s: float) -> float:
     """When it is known whether a job exceeds a limit: at its end, or when it has run for so long."""
-    return min(jobs.end_s[job], jobs.start_s[job] + limit_s)
+    at_s: float = min(jobs.end_s[job], jobs.start_s[job] + limit_s)
+    return at_s
 
 
 @kernel
 def _learn(
-    who: int, at_s: float, is_beyond: bool, books: Books, settings: LimitSettings, user_rate: float,
-    credit_per_job: float,
-) -> None:  # fmt: skip
+    who: int, at_s: float, is_beyond: bool, books: Books, settings: LimitSettings, pace: Pace
+) -> None:
     beyond = 1.0 if is_beyond else 0.0
     aim = settings.aim * min(settings.share, books.rule[0] / books.rule[1])
-    books.log_price[0] = min(max(books.log_price[0] + settings.step * (beyond - aim), LOWEST), STEEPEST)
+    # Falling steps (Angelopoulos, Barber & Bates 2024) follow a short log, and bursts do not upset a long one.
+    step = settings.step / math.sqrt(1.0 + books.log_price[1] / settings.step_jobs)
+    books.log_price[0] = min(max(books.log_price[0] + step * (beyond - aim), LOWEST), HIGHEST)
+    books.log_price[1] += 1.0
     kept = 0.5 ** ((at_s - books.recent_at_s[who]) / (settings.credit_days * DAY_S))
     books.n_recent[who] = books.n_recent[who] * kept + 1.0
     books.recent_at_s[who] = at_s
-    most = settings.first_credit + credit_per_job * books.n_recent[who]
-    books.credit[who] = min(books.credit[who] - beyond + user_rate, most)
+    most = settings.first_credit + pace.credit_per_job * books.n_recent[who]
+    books.credit[who] = min(books.credit[who] - beyond + pace.credit_rate, most)
     books.n_ended[who] += 1.0
 
 
@@ -157,61 +159,31 @@ def _learn_rule(is_beyond: bool, books: Books, settings: LimitSettings) -> None:
 
 
 @kernel
-def _record(jobs: LimitJobs, job: int, books: Books) -> None:
-    """Write the share of the request that a job ran over the oldest one of its submitter."""
-    own = books.record[jobs.who[job]]
-    for k in range(RECORD_JOBS - 1, 0, -1):
-        own[k] = own[k - 1]
-    own[0] = (jobs.end_s[job] - jobs.start_s[job]) / jobs.requested_s[job]
-
-
-@kernel
-def _chances_of(
-    job: int, jobs: LimitJobs, chances: Floats, shares: Floats, books: Books, settings: LimitSettings, own: Floats
-) -> None:
-    """Set `own` to the job's chances: the weighted geometric mean of `chances` and of its submitter's record."""
-    record, n_held = books.record[jobs.who[job]], 0
-    while n_held < RECORD_JOBS and not np.isnan(record[n_held]):
-        n_held += 1
-    weight = settings.own_weight * n_held / (n_held + settings.own_prior_jobs)
-    for k in range(len(shares)):
-        own[k] = np.nan
-        if np.isnan(chances[job, k]):
-            continue
-        n_above = 0
-        for place in range(n_held):
-            if record[place] > shares[k]:
-                n_above += 1
-        log_own = math.log((n_above + 0.3) / (n_held + 1.0))
-        log_chance = (math.log(max(chances[job, k], 1e-4)) + weight * log_own) / (1.0 + weight)
-        own[k] = max(min(math.exp(log_chance), 1.0), settings.least_chance)
-
-
-@kernel
-def _most_credit(who: int, now_s: float, books: Books, settings: LimitSettings, credit_per_job: float) -> float:
+def _most_credit(who: int, now_s: float, books: Books, settings: LimitSettings, pace: Pace) -> float:
     kept = 0.5 ** ((now_s - books.recent_at_s[who]) / (settings.credit_days * DAY_S)) if books.n_ended[who] > 0 else 0.0
-    return settings.first_credit + credit_per_job * books.n_recent[who] * kept
+    most: float = settings.first_credit + pace.credit_per_job * books.n_recent[who] * kept
+    return most
 
 
 @kernel
 def _best(
-    job: int, jobs: LimitJobs, own: Floats, shares: Floats, most: float, books: Books, settings: LimitSettings
+    job: int, jobs: LimitJobs, chances: Floats, shares: Floats, books: Books, settings: LimitSettings, pace: Pace
 ) -> int:
     """The place among `shares` of the limit with the largest worth less its price; -1: the request."""
     who = jobs.who[job]
-    books.worth[1] += 1.0
-    books.worth[0] += (jobs.work[job] - books.worth[0]) * max(1.0 / books.worth[1], PER_JOB)
+    books.work[1] += 1.0
+    books.work[0] += (jobs.work[job] - books.work[0]) * max(1.0 / books.work[1], PER_JOB)
     if books.n_ended[who] < settings.least_jobs:
         return -1
-    worth = jobs.work[job] / books.worth[0]
-    free = books.credit[who] - books.reserved[who]
-    used = 1.0 - min(max(free / most, 0.0), 1.0)
+    worth, free = jobs.work[job] / books.work[0], books.credit[who] - books.reserved[who]
+    used = 1.0 - min(max(free / _most_credit(who, jobs.known_s[job], books, settings, pace), 0.0), 1.0)
     price = math.exp(books.log_price[0] + settings.poor_price * used)
     best, place = 0.0, -1
     for k in range(len(shares)):
-        if not own[k] <= settings.riskiest or _reserve(own[k], settings) > free:
+        chance = max(chances[k], settings.least_chance)
+        if not chances[k] <= settings.riskiest or _reserve(chance, settings) > free:
             continue
-        gain = worth * ((1.0 - shares[k]) * (1.0 - own[k]) - shares[k] * own[k]) - price * own[k]
+        gain = worth * ((1.0 - shares[k]) * (1.0 - chance) - shares[k] * chance) - price * chance
         if gain > best:
             best, place = gain, k
     return place

@@ -7,25 +7,23 @@ USER_TIMES = 3.0
 
 
 class LimitSettings(NamedTuple):
-    """How limits are chosen; shares are of jobs, prices in the mean worth of a job (requested processor-seconds)."""
+    """How limits are chosen; shares are of jobs, prices are in the mean requested work of a job."""
 
     share: float = 0.03
     """Largest share of jobs that may run beyond their limit: 1 - the promise."""
     aim: float = 0.9
     """Part of that share, or of the share that MetaCentrum's rule has had, whichever is less, that is aimed at."""
-    step: float = 0.05
-    """Change of the log price of an exceedance per job that exceeds its limit."""
+    step: float = 0.2
+    """Change of the log price of an exceedance per job that exceeds its limit, at first."""
+    step_jobs: float = 10_000.0
+    """The step falls with the root of the number of jobs over this number."""
     first_log_price: float = 2.0
-    rule_jobs: float = 2000.0
+    rule_jobs: float = 1000.0
     """Half-life of the share that the rule has had (jobs)."""
     riskiest: float = 0.3
     """No job gets a limit that it exceeds with a larger chance than this."""
     least_chance: float = 0.002
     """A chance below this counts as this: no record is long enough to show less."""
-    own_weight: float = 0.5
-    """Weight of the submitter's latest jobs beside the quantiles in the log of the chance."""
-    own_prior_jobs: float = 8.0
-    """Number of jobs at which the submitter's own record has half of that weight."""
     least_jobs: float = 10.0
     """Ended jobs that a submitter must have; before that a job's limit is its request."""
     user_aim: float = 0.07 / 0.09
@@ -40,13 +38,3 @@ class LimitSettings(NamedTuple):
     """and at least this, because jobs submitted together often exceed their limits together."""
     poor_price: float = 4.0
     """Increase of a submitter's log price when all its credit is used."""
-
-    @property
-    def user_rate(self) -> float:
-        """Credit a submitter gains per ended job."""
-        return self.user_aim * USER_TIMES * self.share
-
-    @property
-    def credit_per_job(self) -> float:
-        """Most credit per recent job: what is left to the bound of USER_TIMES."""
-        return USER_TIMES * self.share - self.user_rate

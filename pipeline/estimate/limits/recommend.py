@@ -12,9 +12,9 @@ from pipeline.estimate.baselines.largest_share import largest_of_15
 from pipeline.estimate.baselines.whole_log import points, requests_of
 from pipeline.estimate.history import ARRAYS, History
 from pipeline.estimate.learnt_parts import learnt_parts
-from pipeline.estimate.limits.choice import LimitJobs, choose_limits, no_books
+from pipeline.estimate.limits.choice import LimitJobs, Pace, choose_limits, no_books
 from pipeline.estimate.limits.exceedance import SHARES, exceedance
-from pipeline.estimate.limits.limit_settings import LimitSettings
+from pipeline.estimate.limits.limit_settings import USER_TIMES, LimitSettings
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.walltime import PART_JOBS, estimate, walltime
 
@@ -25,10 +25,14 @@ ESTIMATE = QUANTILES.index(0.5)
 
 
 class Recommended(NamedTuple):
-    """Limits of the log's jobs, and of jobs like some of them if they were submitted at the log's end; s, NaN: none."""
+    """Limits of the log's jobs, and of jobs like some of them if they were submitted at the log's end; s, NaN: none.
+
+    `quantiles_s`: (jobs, 6) the estimates as of each submit that they were chosen from.
+    """
 
     limit_s: Floats
     next_s: Floats
+    quantiles_s: Floats
 
 
 def limits(history: History, settings: ForecastSettings) -> Floats:
@@ -76,7 +80,7 @@ def recommend(
     Returns
     -------
     Recommended
-        float64[n] and float64[m], s.
+        float64[n], float64[m] and float64[n, 6], s.
 
     Examples
     --------
@@ -93,7 +97,8 @@ def recommend(
         quantiles_s.append(estimate(parts[-1][1], later, settings))
     both = joined(history, later)
     limit_s = chosen_limits(both, np.concatenate(quantiles_s), settings, chosen)
-    return Recommended(limit_s[: len(history)], limit_s[len(history) :])
+    before = np.concatenate(quantiles_s[: len(parts)])
+    return Recommended(limit_s[: len(history)], limit_s[len(history) :], before)
 
 
 def chosen_limits(
@@ -108,9 +113,10 @@ def chosen_limits(
         requested_s=np.nan_to_num(requested_s), work=history.procs * np.nan_to_num(requested_s),
         who=np.where(history.codes["who"] < 0, n_who, history.codes["who"]), is_learnt=history.is_learnt,
     )  # fmt: skip
+    bound = USER_TIMES * chosen.share
+    pace = Pace(chosen.user_aim * bound, (1.0 - chosen.user_aim) * bound)
     chances = exceedance(quantiles_s, requested_s)
-    books = no_books(n_who + 1, chosen)
-    return choose_limits(jobs, chances, SHARES, rule_s, books, chosen, chosen.user_rate, chosen.credit_per_job)
+    return choose_limits(jobs, chances, SHARES, rule_s, no_books(n_who + 1, chosen), chosen, pace)
 
 
 def at_the_end(history: History, places: Ints) -> History:
