@@ -1,4 +1,4 @@
-"""`walltime advise`: figures, tables and mail texts from a log; nothing in a name reaches a terminal or a spreadsheet."""
+"""`walltime advise`: figures, tables and mail texts from a log; hostile names reach no terminal and no spreadsheet."""
 
 import csv
 import json
@@ -86,10 +86,10 @@ def test_wrong_options_are_one_sentence(jobs: Path, walltime: Walltime, options:
 
 
 def test_a_log_without_users_or_requests_is_refused(tmp_path: Path, walltime: Walltime) -> None:
-    rows = [{"submit_s": 0, "start_s": 0, "end_s": 10, "runtime_s": 10.0, "requested_s": 60.0, "procs": 1}]
-    nobody = write_table(tmp_path / "nobody.parquet", jobs_of(rows), JOBS)
+    job = {"user": None, "submit_s": 0, "start_s": 0, "end_s": 10, "runtime_s": 10.0, "requested_s": 60.0, "procs": 1}
+    nobody = write_table(tmp_path / "nobody.parquet", jobs_of([job]), JOBS)
     assert "no job with a known user" in walltime("advise", nobody).err
-    asked = write_table(tmp_path / "asked.parquet", jobs_of([rows[0] | {"requested_s": None}]), JOBS)
+    asked = write_table(tmp_path / "asked.parquet", jobs_of([job | {"requested_s": None}]), JOBS)
     assert "none with both" in walltime("advise", asked).err
 
 

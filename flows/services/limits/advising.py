@@ -158,7 +158,8 @@ def _rows(
     known, n_codes = own >= 0, len(names)
 
     def total(values: Floats) -> list[float]:
-        return np.bincount(own[known], values[known], minlength=n_codes).tolist()
+        sums: list[float] = np.bincount(own[known], values[known], minlength=n_codes).tolist()
+        return sums
 
     n_jobs, n_beyond = total(np.ones(len(own))), total(after.is_beyond.astype(float))
     hours = {

@@ -30,7 +30,7 @@ class LimitSettings(NamedTuple):
     """Part of USER_TIMES x `share` with which a submitter's credit grows, per ended job."""
     first_credit: float = 4.0
     """Most credit (jobs) of a submitter without recent jobs."""
-    credit_days: float = 30.0
+    credit_days: float = 5.0
     """Half-life of a submitter's number of recent jobs, which the most credit grows with (days)."""
     reserved_times: float = 2.0
     """Credit reserved for a job that is not over: this many times its chance to exceed its limit,"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -135,6 +135,8 @@ def at_the_end(history: History, places: Ints) -> History:
 
 def joined(first: History, second: History) -> History:
     """The jobs of both, whose codes mean the same."""
-    arrays = {name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in ARRAYS}
+    arrays: dict[str, Any] = {
+        name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in ARRAYS
+    }
     codes = {name: np.concatenate([codes, second.codes[name]]) for name, codes in first.codes.items()}
     return replace(first, **arrays, codes=codes)
