@@ -67,10 +67,10 @@ def test_by_account_and_from_a_config(jobs: Path, tmp_path: Path, walltime: Wall
 
 def test_score_compares_with_other_rules(jobs: Path, walltime: Walltime) -> None:
     shown = walltime("advise", jobs, "--score")
-    for name in ("limits", "MetaCentrum's rule", "max of five", "plain quantile"):
+    for name in ("limits", "MetaCentrum's rule", "the rule, stretched", "max of five", "plain quantile"):
         assert name in shown.out
     rules = json.loads(walltime("advise", jobs, "--score", "--json").out)["rules"]
-    assert rules["limits"]["n_jobs"] == 200
+    assert rules["limits"]["n_jobs"] == 200 and rules["the rule, stretched"]["share_beyond"] <= 0.03
 
 
 @pytest.mark.parametrize(
