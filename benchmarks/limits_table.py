@@ -33,7 +33,7 @@ def rows_of(found: Mapping[str, Any]) -> list[str]:
 
 
 def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.1f}"
+    return "" if share is None else f"{100 * share:.2f}"
 
 
 def ratio(found: Mapping[str, Any], rule: str) -> float:

@@ -115,7 +115,7 @@ def score(log: LimitLog, promise: float) -> dict[str, Any]:
 
 
 def stretched(past: History, limit_s: Floats, first: int, share: float) -> Floats:
-    """Limits times the least factor with which at most `share` of the scored jobs exceed them: chosen with hindsight."""
+    """Limits times the least factor with which at most `share` of the scored jobs exceed them, in hindsight."""
     low, high = 1.0, MOST_STRETCHED
     for _ in range(20):
         middle = (low * high) ** 0.5
