@@ -79,9 +79,10 @@ def letter(row: Mapping[str, Any], found: Mapping[str, Any]) -> str:
         f"these ({part:.0%}).",
         "Jobs that request less time can start earlier, because the scheduler finds a gap for them.", "",
         *_limits(row), "",
-        f"These limits are chosen so that {found['promise']:.1%} of all jobs end in time. They would have been too "
-        f"short for {row['n_beyond']:,} of",
-        "your jobs in this period. A job that reaches its limit is stopped: request more time where you know better.",
+        f"Limits are recommended so that {found['promise']:.1%} of all jobs end in time. Those recommended at your",
+        f"jobs' submits would have been too short for {row['n_beyond']:,} of them. A job that reaches its limit is "
+        "stopped:",
+        "request more time where you know better.",
         "",
     ])  # fmt: skip
 
