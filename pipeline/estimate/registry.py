@@ -12,6 +12,7 @@ from pipeline.estimate.baselines.recent import everybody, recent_10, recent_50, 
 from pipeline.estimate.baselines.request import request
 from pipeline.estimate.baselines.sessions import sessions
 from pipeline.estimate.history import History
+from pipeline.estimate.limits.recommend import limits
 from pipeline.estimate.nightly.published import table
 from pipeline.estimate.templates.smith import smith_default
 from pipeline.estimate.walltime import walltime
@@ -41,6 +42,7 @@ ESTIMATORS: dict[str, Estimator] = {
     "alike": from_similar_jobs,
     "table": table,
     "walltime": walltime,
+    "limits": limits,
 }
 
 AT_MIDNIGHT = (

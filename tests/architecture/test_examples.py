@@ -22,6 +22,7 @@ DOCUMENTED = {
     "pipeline.estimate.history": ("history",),
     "pipeline.estimate.stage": ("learn_state", "update_state"),
     "pipeline.estimate.walltime": ("estimate", "learn", "update", "walltime"),
+    "pipeline.estimate.limits.recommend": ("limits", "recommend"),
     "pipeline.estimate.questions": ("basis_of", "questions_of", "usual_procs"),
     "pipeline.estimate.state_table": ("loaded_state",),
     "pipeline.estimate.score": ("scores",),
@@ -30,6 +31,7 @@ DOCUMENTED = {
     "pipeline.estimate.templates.smith": ("smith",),
     "pipeline.estimate.templates.search": ("search",),
     "pipeline.evaluate": ("backtest", "check_no_look_ahead", "evaluate_scaling"),
+    "pipeline.evaluate.limit_figures": ("limit_figures",),
     "pipeline.publish": ("load_manifest",),
     "pipeline.core.store": ("read_table",),
 }

@@ -1,0 +1,114 @@
+"""`walltime advise`: figures, tables and mail texts from a log; hostile names reach no terminal and no spreadsheet."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flows.services.limits.advising import plain_quantile, promise_of
+from flows.services.limits.letters import as_csv, clock, letter
+from pipeline.core.errors import InputError
+from pipeline.core.store import write_table
+from pipeline.core.tables import JOBS
+from tests.flows.support import SAMPLES, Outcome
+from tests.rows import jobs_of
+
+Walltime = Callable[..., Outcome]
+LOG = SAMPLES / "riverbend.swf.gz"
+HOSTILE = '=HYPERLINK("x")\x1b[2J\n../../a'
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Path:
+    """A table of 400 jobs of two users, one of whom has a hostile name; both use a tenth of their requests."""
+    rows = [
+        {
+            "user": HOSTILE if place % 2 else "ada", "account": "lab", "submit_s": 600 * place, "start_s": 600 * place,
+            "end_s": 600 * place + 350 + place % 7, "runtime_s": 350.0 + place % 7, "requested_s": 3600.0, "procs": 8,
+        }
+        for place in range(400)
+    ]  # fmt: skip
+    return write_table(tmp_path / "jobs.parquet", jobs_of(rows), JOBS)
+
+
+def test_json_has_figures_and_a_row_per_user(jobs: Path, walltime: Walltime) -> None:
+    shown = walltime("advise", jobs, "--json")
+    assert shown.code == 0, shown.err
+    found = json.loads(shown.out)
+    assert found["promise"] == 0.97 and found["figures"]["n_jobs"] == 200 and found["figures"]["share_beyond"] <= 0.03
+    row = next(row for row in found["rows"] if row["name"] == "ada")
+    assert row["n_jobs"] == 100 and row["share_within"] == 1 - row["n_beyond"] / 100
+    assert row["unused_hours"] == pytest.approx(row["requested_hours"] - row["used_hours"])
+    assert 360 <= row["limits"][0]["limit_s"] < 3600 and row["limits"][0]["limit_s"] % 60 == 0
+
+
+def test_tables_and_letters_are_written_and_escaped(jobs: Path, tmp_path: Path, walltime: Walltime) -> None:
+    out = tmp_path / "advice"
+    shown = walltime("advise", jobs, "--out", out)
+    assert shown.code == 0 and "\x1b[2J" not in shown.out
+    users = list(csv.DictReader((out / "users.csv").open()))
+    assert [row["n_jobs"] for row in users] == ["100", "100"] and any(row["name"].startswith("'=") for row in users)
+    assert {path.parent for path in out.rglob("*.txt")} == {out / "mail"} and len(list(out.rglob("*.txt"))) == 2
+    text = "".join(path.read_text() for path in sorted(out.rglob("*.txt")))
+    assert "Hello ada," in text and "\x1b" not in text and "recommended" in text
+    assert (out / "limits.csv").read_text().startswith("name,requested_s,procs,n_jobs,limit_s\n")
+
+
+def test_by_account_and_from_a_config(jobs: Path, tmp_path: Path, walltime: Walltime) -> None:
+    assert json.loads(walltime("advise", jobs, "--by", "account", "--json").out)["rows"][0]["name"] == "lab"
+    config = tmp_path / "site.toml"
+    config.write_text(f"logs = ['{LOG}']\n[site]\nname = 'riverbend'\n")
+    shown = walltime("advise", config)
+    assert shown.code == 0 and "riverbend" in shown.out and "processor-hours" in shown.out
+
+
+def test_score_compares_with_other_rules(jobs: Path, walltime: Walltime) -> None:
+    shown = walltime("advise", jobs, "--score")
+    for name in ("limits", "MetaCentrum's rule", "the rule, stretched", "max of five", "plain quantile"):
+        assert name in shown.out
+    rules = json.loads(walltime("advise", jobs, "--score", "--json").out)["rules"]
+    assert rules["limits"]["n_jobs"] == 200 and rules["the rule, stretched"]["share_beyond"] <= 0.03
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--promise", "ninety"), "a share from 50% to 99.9%"), (("--promise", "3%"), "a share from 50% to 99.9%"),
+        (("--by", "account", "--out", "JOBS"), "the path of a folder"), (("--score", "--out", "x"), "only printed"),
+    ],
+)  # fmt: skip
+def test_wrong_options_are_one_sentence(jobs: Path, walltime: Walltime, options: tuple[str, ...], words: str) -> None:
+    shown = walltime("advise", jobs, *(jobs if option == "JOBS" else option for option in options))
+    assert shown.code == 2 and words in shown.err and shown.err.count("\n") == 1
+
+
+def test_a_log_without_users_or_requests_is_refused(tmp_path: Path, walltime: Walltime) -> None:
+    job = {"user": None, "submit_s": 0, "start_s": 0, "end_s": 10, "runtime_s": 10.0, "requested_s": 60.0, "procs": 1}
+    nobody = write_table(tmp_path / "nobody.parquet", jobs_of([job]), JOBS)
+    assert "no job with a known user" in walltime("advise", nobody).err
+    asked = write_table(tmp_path / "asked.parquet", jobs_of([job | {"requested_s": None}]), JOBS)
+    assert "none with both" in walltime("advise", asked).err
+
+
+def test_promises_quantiles_and_clocks() -> None:
+    assert promise_of("97%") == promise_of(" .97 ") == 0.97
+    with pytest.raises(InputError):
+        promise_of("nan")
+    quantiles_s = np.array([[10.0, 20.0, 30.0, 40.0, 100.0, 400.0]])
+    assert plain_quantile(quantiles_s, 0.97)[0] == pytest.approx((100.0 * 400.0) ** 0.5)
+    assert plain_quantile(quantiles_s, 0.999)[0] == pytest.approx(400.0)
+    assert clock(3661.2) == "1:01:02"
+    assert as_csv(("a", "b"), [{"a": "+1", "b": 0.5}]) == "a,b\n'+1,0.5\n"
+
+
+def test_a_letter_without_shorter_limits_says_so() -> None:
+    row = {
+        "name": "bo", "n_jobs": 3, "requested_hours": 0.0, "unused_hours": 0.0, "n_beyond": 0,
+        "limits": [{"requested_s": 60.0, "procs": 1.0, "n_jobs": 3, "limit_s": 60.0}],
+    }  # fmt: skip
+    found = {"from_s": 0.0, "until_s": 86_400.0, "log": "here", "promise": 0.97}
+    text = letter(row, found)
+    assert "keep them" in text and "From 1970-01-01 to 1970-01-02" in text
