@@ -15,6 +15,7 @@ from pipeline.core.adept_settings import AdeptSettings
 from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.errors import ConfigError
 from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.core.export_settings import ExportSettings
 from pipeline.core.group_settings import GroupSettings
 from pipeline.core.law_names import known_law
 from pipeline.core.screen_settings import AcrossSettings, AnomalySettings, ClassSettings, PatternSettings
@@ -214,6 +215,7 @@ class RunSettings(Section):
     forecast: ForecastSettings = ForecastSettings()
     backtest: BacktestSettings = BacktestSettings()
     publish: PublishSettings = PublishSettings()
+    export: ExportSettings = ExportSettings()
 
 
 def load_settings(path: Path) -> RunSettings:
