@@ -34,6 +34,9 @@ class ExportSettings(Section):
         0.5, description="Quantile of the runtime that OpenPBS plans with (soft_walltime); no job is killed for it."
     )
     soft_margin_s: float = Field(0.0, ge=0, allow_inf_nan=False, description="Time added to that quantile (s).")
+    soft_renew_after_s: float = Field(
+        3600.0, ge=0, allow_inf_nan=False, description="OpenPBS: a job that waited so long gets a new one at start (s)."
+    )
     least_change_s: float = Field(
         60.0, ge=0, allow_inf_nan=False, description="A limit is left alone if it would change by less (s)."
     )
