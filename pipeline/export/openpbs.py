@@ -19,7 +19,7 @@ LOOKUP_FILE = "walltime.lookup"
 HOOK_FILE = "walltime_hook.py"
 CONFIG_FILE = "walltime_hook.json"
 QMGR_FILE = "walltime_hook.qmgr"
-INSTALL_FILE = "install_openpbs.txt"
+INSTALL_FILE = "INSTALL.txt"
 
 ALARM_S = 5
 """OpenPBS interrupts a hook that runs longer; the hook then leaves the job as it is."""
