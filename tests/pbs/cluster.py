@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 UP_TIMEOUT_S = 1800
-USERS = ("alice", "bob", "carol", "dave")
+USERS = ("alice", "bob", "carol", "dave", "erin")
 STOPPED_AT_LIMIT = -29
 """Exit_status of a job that OpenPBS killed at its walltime."""
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -19,28 +19,29 @@ import pytest
 from tests.pbs.cluster import STOPPED_AT_LIMIT, Cluster, seconds_of, wait_for
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-GENEROUS_S = 600
 LATE_S = 4
 """OpenPBS notices the end of a job this much later, and longer on a busy machine."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Jobs of one user: their name, what they ask for, how long they run, and how many there are in the history."""
+    """Jobs of one user: name, chunks, walltime and real runtime (s), and how many there are in the history."""
 
     user: str
     name: str
     select: str
+    walltime_s: int
     runs_s: float
     n_history: int
 
     def submit(self, cluster: Cluster, number: int, *options: str) -> str:
-        return cluster.submit(self.user, f"{self.name}_{number}", self.select, GENEROUS_S, self.runs_s, *options)
+        return cluster.submit(self.user, f"{self.name}_{number}", self.select, self.walltime_s, self.runs_s, *options)
 
 
-BLOCKER = Kind("dave", "fft", "2:ncpus=8", 25, 8)
-WIDE = Kind("alice", "relax", "4:ncpus=8", 6, 8)
-SMALL = (Kind("bob", "md", "1:ncpus=4", 3, 16), Kind("carol", "post", "1:ncpus=2", 2, 16))
+BLOCKER = Kind("dave", "fft", "2:ncpus=8", 600, 25, 8)
+WIDE = Kind("alice", "relax", "4:ncpus=8", 600, 6, 8)
+MD = Kind("bob", "md", "1:ncpus=4", 900, 3, 16)
+SMALL = (MD, Kind("carol", "post", "1:ncpus=2", 900, 2, 16))
 KINDS = (BLOCKER, WIDE, *SMALL)
 
 
@@ -165,10 +166,9 @@ def test_nobody_is_killed(with_requests: list[Ran], with_hook: list[Ran]) -> Non
 
 
 def test_a_job_beyond_its_prediction_is_prolonged_and_not_killed(cluster: Cluster, hook: Path) -> None:
-    (kind,) = (one for one in SMALL if one.name == "md")
-    job_id = cluster.submit(kind.user, f"{kind.name}_7", kind.select, GENEROUS_S, 6 * kind.runs_s)
+    job_id = replace(MD, runs_s=6 * MD.runs_s).submit(cluster, 7)
     planned_s = seconds_of(cluster.job(job_id)["Resource_List"]["soft_walltime"])
-    assert planned_s <= kind.runs_s + LATE_S
+    assert planned_s <= MD.runs_s + LATE_S
 
     def prolonged_s() -> int:
         return seconds_of(cluster.job(job_id).get("estimated", {}).get("soft_walltime", "00:00:00"))
@@ -177,11 +177,11 @@ def test_a_job_beyond_its_prediction_is_prolonged_and_not_killed(cluster: Cluste
     assert prolonged_s() % planned_s == 0
     record = cluster.wait([job_id], 60)[job_id]
     assert int(record["Exit_status"]) == 0
-    assert int(record["end"]) - int(record["start"]) >= 6 * kind.runs_s
+    assert int(record["end"]) - int(record["start"]) >= 6 * MD.runs_s
 
 
 def test_a_job_beyond_its_own_walltime_is_still_killed(cluster: Cluster, hook: Path) -> None:
-    job_id = cluster.submit("bob", "md_8", "1:ncpus=4", 5, 60)
+    job_id = replace(MD, walltime_s=5, runs_s=60).submit(cluster, 8)
     record = cluster.wait([job_id], 60)[job_id]
     assert int(record["Exit_status"]) == STOPPED_AT_LIMIT
     assert seconds_of(record["Resource_List.soft_walltime"]) <= 5
@@ -190,7 +190,7 @@ def test_a_job_beyond_its_own_walltime_is_still_killed(cluster: Cluster, hook: P
 @pytest.fixture
 def held(cluster: Cluster, hook: Path) -> Iterator[str]:
     """A job of bob that is held back, with a soft_walltime; deleted after."""
-    job_id = cluster.submit("bob", "md_9", "1:ncpus=4", GENEROUS_S, 1, "-h")
+    job_id = MD.submit(cluster, 9, "-h")
     yield job_id
     cluster.tried("qdel", "-W", "force", job_id)
 
@@ -219,7 +219,7 @@ def test_a_job_that_waited_is_renewed_at_its_start(cluster: Cluster, hook: Path,
     try:
         # As a look-up would read that was exported after the submit, with other runtimes.
         later = published.replace(stamp[0], b"newest_end_s=%d" % (time.time() + 60))
-        lookup.write_bytes(re.sub(rb"(\|600\|4\t\d+\t)([\d.]+)\t3\t", rb"\1\2\t9\t", later))
+        lookup.write_bytes(re.sub(rb"(\|900\|4\t\d+\t)([\d.]+)\t3\t", rb"\1\2\t9\t", later))
         cluster.call("qrls", held, user="bob")
         record = cluster.wait([held], 60)[held]
     finally:
@@ -233,7 +233,7 @@ def test_whatever_fails_costs_nobody_a_job(cluster: Cluster, hook: Path) -> None
     n_lines = len(cluster.log_lines("walltime: a job is left"))
     try:
         lookup.write_bytes(published[:-1])
-        job_id = cluster.submit("bob", "md_1", "1:ncpus=4", GENEROUS_S, 1, "-h")
+        job_id = MD.submit(cluster, 1, "-h")
     finally:
         lookup.write_bytes(published)
     assert soft_s_of(cluster, job_id) is None
@@ -241,18 +241,20 @@ def test_whatever_fails_costs_nobody_a_job(cluster: Cluster, hook: Path) -> None
     cluster.call("qdel", job_id)
 
 
-def test_other_ways_to_ask_are_left_alone_or_looked_up(cluster: Cluster, hook: Path) -> None:
+def test_other_ways_to_ask_are_looked_up_or_left_alone(cluster: Cluster, hook: Path) -> None:
     ways = {
-        "soft": ("-l", "nodes=1:ppn=4", "-l", f"walltime={GENEROUS_S}"),
-        "arrays": ("-J", "1-3", "-l", "ncpus=4", "-l", f"walltime={GENEROUS_S}"),
+        "nodes": ("-l", "nodes=1:ppn=4", "-l", f"walltime={MD.walltime_s}"),
+        "arrays": ("-J", "1-3", "-l", "ncpus=4", "-l", f"walltime={MD.walltime_s}"),
         "none": ("-l", "ncpus=4"),
-        "range": ("-l", "min_walltime=10", "-l", "max_walltime=600"),
+        "range": ("-l", "min_walltime=10", "-l", "max_walltime=900"),
     }
     ids = {
         way: cluster.call("qsub", "-h", "-N", "md_3", *options, "--", "/bin/true", user="bob")
         for way, options in ways.items()
     }
     assert {way: soft_s_of(cluster, job_id) for way, job_id in ids.items()} == {
-        "soft": 3, "arrays": 3, "none": None, "range": None,
+        "nodes": 3, "arrays": 3, "none": None, "range": None,
     }  # fmt: skip
+    ids["opted out"] = replace(MD, user="erin").submit(cluster, 4, "-h")
+    assert soft_s_of(cluster, ids["opted out"]) is None
     cluster.call("qdel", *ids.values())
