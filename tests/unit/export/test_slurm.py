@@ -11,6 +11,7 @@ import pytest
 from pipeline.core.applications import RULES, application_of
 from pipeline.core.errors import InputError
 from pipeline.core.export_settings import ExportSettings
+from pipeline.core.limit_comment import asked_s_of
 from pipeline.core.tables import ESTIMATES
 from pipeline.estimate.history import History
 from pipeline.estimate.nightly.rows import estimates, look_up
@@ -182,6 +183,7 @@ def test_by_default_it_only_comments(interpreter: str, installed, tmp_path: Path
     assert found["time_limit"] == "60" and found["site_factor"] == "nil"
     comment = r"walltime mode=dry_run stamp=[0-9a-f]{16} row=6 jobs=7 median_s=100 limit_min=12 asked_min=60"
     assert re.fullmatch(comment, found["admin_comment"])
+    assert asked_s_of(found["admin_comment"]) == 3600.0
 
 
 @needs_lua
@@ -368,7 +370,7 @@ def test_processors_are_those_that_the_accounting_tells(installed, tmp_path: Pat
         {"min_cpus": NO_VAL},
         {"min_cpus": NO_VAL, "num_tasks": 2, "cpus_per_task": 65534},
     ]
-    assert [one(INTERPRETERS[0], text, tmp_path, **job)["time_limit"] for job in jobs] == ["8", "6", "2", "1", "2"]
+    assert [one(INTERPRETERS[0], text, tmp_path, **job)["time_limit"] for job in jobs] == ["8", "6", "1", "1", "2"]
 
 
 def test_hashed_names_are_refused() -> None:
