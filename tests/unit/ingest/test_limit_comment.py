@@ -1,6 +1,5 @@
 """A limit that Walltime lowered: the accounting has the new one, and JOBS the one that the user asked for."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -32,8 +31,8 @@ def test_the_first_comment_of_ours_tells_the_limit(comment: str, asked_s: float 
     assert asked_s_of(comment) == asked_s
 
 
-def requested(folder: Path, text: str) -> list[float | None]:
-    (folder / "dump").write_text(text)
+def requested(folder: Path, text: str | bytes) -> list[float | None]:
+    (folder / "dump").write_bytes(text.encode() if isinstance(text, str) else text)
     return ingest([folder / "dump"], SiteSettings(name="c"), IngestSettings())[0]["requested_s"].to_pylist()
 
 
@@ -47,6 +46,6 @@ def test_the_text_of_sacct_tells_it(tmp_path: Path) -> None:
 
 def test_the_json_of_sacct_tells_it(tmp_path: Path) -> None:
     job = old_job()
-    plain = requested(tmp_path, json.dumps(document(job)))
+    plain = requested(tmp_path, document(job))
     job["comment"] = {"administrator": LOWERED, "job": "asked_min=9", "system": None}
-    assert requested(tmp_path, json.dumps(document(job))) == [2700.0] != plain
+    assert requested(tmp_path, document(job)) == [2700.0] != plain

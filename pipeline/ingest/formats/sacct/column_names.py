@@ -93,8 +93,8 @@ _NAMES = {
     "tresusageinmaxnode tresusageinmaxtask tresusageinminnode tresusageinmintask tresusageoutmaxnode "
     "tresusageoutmaxtask tresusageoutminnode tresusageoutmintask",
     Kind.HOSTS: "nodelist node_list",
-    Kind.FREE: "jobname job_name name comment admincomment admin_comment systemcomment submitline submit_line constraints "
-    "extra container reason reservation wckey stdin stdout stderr licenses failednode",
+    Kind.FREE: "jobname job_name name comment admincomment admin_comment systemcomment submitline submit_line "
+    "constraints extra container reason reservation wckey stdin stdout stderr licenses failednode",
     Kind.FOLDER: "workdir work_dir workingdirectory",
 }  # fmt: skip
 KINDS: Mapping[str, Kind] = {name: kind for kind, names in _NAMES.items() for name in names.split()}
