@@ -43,3 +43,9 @@ class ExportSettings(Section):
     opt_out_users: tuple[str, ...] = Field((), description="Users whose jobs are never changed.")
     opt_out_accounts: tuple[str, ...] = Field((), description="Accounts whose jobs are never changed.")
     opt_out_partitions: tuple[str, ...] = Field((), description="Partitions or queues whose jobs are never changed.")
+    priority_per_halving: float = Field(
+        1000.0,
+        ge=0,
+        le=1e6,
+        description="Slurm's site factor in mode priority, per halving of the expected runtime below a day.",
+    )

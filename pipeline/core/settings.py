@@ -20,6 +20,7 @@ from pipeline.core.group_settings import GroupSettings
 from pipeline.core.law_names import known_law
 from pipeline.core.screen_settings import AcrossSettings, AnomalySettings, ClassSettings, PatternSettings
 from pipeline.core.section import Section
+from pipeline.core.source_settings import SourceSettings
 from pipeline.core.text import printable
 
 
@@ -202,6 +203,7 @@ class RunSettings(Section):
 
     logs: tuple[str, ...] = Field((), description="Paths or globs of the logs, relative to the config's folder.")
     output_dir: str = Field("out", description="Where tables are published, relative to the current folder.")
+    source: SourceSettings = SourceSettings()
     site: SiteSettings = SiteSettings()
     ingest: IngestSettings = IngestSettings()
     clean: CleanSettings = CleanSettings()

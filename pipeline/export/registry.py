@@ -3,8 +3,10 @@
 from pipeline.export.csv_table import csv_files
 from pipeline.export.openpbs import openpbs_files
 from pipeline.export.published_tables import Writer
+from pipeline.export.slurm import slurm_files
 
 WRITERS: dict[str, Writer] = {
     "csv": csv_files,
     "pbs": openpbs_files,
+    "slurm": slurm_files,
 }

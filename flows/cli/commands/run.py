@@ -14,7 +14,9 @@ Config = Annotated[
 ]
 Logs = Annotated[
     list[str] | None,
-    typer.Option("--log", metavar="PATH", help="A log or glob to read instead of the config's; repeatable."),
+    typer.Option(
+        "--log", metavar="PATH", help="A log, a glob or a table of jobs, instead of the config's source; repeatable."
+    ),
 ]
 Site = Annotated[
     str | None, typer.Option("--site", metavar="NAME", help="The cluster's name, instead of the config's.")
@@ -76,9 +78,9 @@ def _run_plain(arguments: dict[str, Any]) -> Path:
 
 def _run_flow(arguments: dict[str, Any], *, verbose: bool) -> Path:
     from flows.prefect.session import prefect_session
-    from flows.services.run.prepare import resolve
+    from flows.services.run.prepare import run_settings
 
-    settings, _ = resolve(Path(arguments["config"]), arguments["logs"], arguments["site"], arguments["output_dir"])
+    settings = run_settings(Path(arguments["config"]), arguments["site"], arguments["output_dir"])
     with prefect_session(Path(settings.output_dir), verbose=verbose, instead="`walltime run --plain`"):
         from flows.prefect.nightly import nightly
 
