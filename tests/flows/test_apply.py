@@ -286,6 +286,19 @@ def test_soft_walltime_is_set_for_jobs_that_wait(walltime: Walltime, site: Site)
     assert site.qstat.calls == [["-f", "-F", "json"]] and site.scontrol.calls == []
 
 
+def test_a_project_is_the_account_of_a_job_without_one_and_ranges_of_walltimes_are_left(site: Site) -> None:
+    jobs = {
+        "1.pbs": pbs_job(Account_Name=None, project="own"),
+        "2.pbs": pbs_job(Account_Name=None, project="_pbs_project_default"),
+        "3.pbs": pbs_job(project="own"),
+        "4.pbs": pbs_job(asked={"min_walltime": "00:10:00"}),
+    }
+    (site.folder / "qstat.said").write_text(json.dumps({"pbs_version": "23.06", "Jobs": jobs}))
+    found = pbs_jobs(ApplySettings(qstat_command=str(site.qstat.path)), {})
+    assert [job.values["account"] for job in found] == ["own", None, "phys", "phys"]
+    assert [bool(job.fault) for job in found] == [False, False, False, True]
+
+
 @pytest.mark.parametrize("name", ["007", "nan", "0x1F", "1e999", "-", 'a"b'])
 def test_a_name_that_breaks_the_json_hides_no_job(site: Site, name: str) -> None:
     text = json.dumps({"Jobs": {"1.pbs": pbs_job(Job_Name="@"), "2.pbs": pbs_job()}}, indent=4)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -54,6 +55,12 @@ class Cluster:
         except subprocess.TimeoutExpired:
             return f"nothing after {UP_TIMEOUT_S} s"
         return (done.stderr.decode("utf-8", "replace").strip()[-3000:] or "no word") if done.returncode else ""
+
+    def kill_server(self) -> None:
+        """End pbs_server without a chance to tidy up."""
+        pid = int((self.work / "run" / "pbs_server.up").read_text("ascii").split()[0])
+        os.kill(pid, signal.SIGKILL)
+        wait_for("the server's end", 10, lambda: not Path(f"/proc/{pid}").exists())
 
     def call(self, *command: str, user: str | None = None, folder: Path | None = None) -> str:
         """What a command printed; it has to succeed."""

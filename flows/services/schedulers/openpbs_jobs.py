@@ -18,6 +18,7 @@ from pipeline.ingest.formats.sacct.live import run
 
 _DO = "check that it works in a terminal (apply.qstat_command names it)"
 _STATES = ("Q", "H", "W")
+_NO_PROJECT = "_pbs_project_default"
 _AS_TEXT: dict[str, Any] = {"parse_int": str, "parse_float": str, "parse_constant": str}
 _ID = re.compile(r"\d+(\[\d*\])?(\.[A-Za-z0-9][A-Za-z0-9._-]*)?")
 _BARE = re.compile(r'(?m)^(\s*"[^"\n]*":[ \t]*)([^"{\[\s][^\n]*?)(,?)\r?$')
@@ -62,12 +63,26 @@ def _job(name: str, job: Mapping[str, Any]) -> PendingJob:
     memory_kib = _memory_kib(asked.get("mem"))
     values = {
         "user": _text(job.get("euser")) or (_text(job.get("Job_Owner")) or "").partition("@")[0] or None,
-        "user_group": _text(job.get("egroup")), "account": _text(job.get("Account_Name")),
+        "user_group": _text(job.get("egroup")), "account": _account(job),
         "queue": _text(job.get("queue")), "job_name": _text(job.get("Job_Name")), "procs": procs or None,
         "requested_s": walltime_s, "requested_mem_kib": memory_kib / procs if memory_kib and procs else None,
     }  # fmt: skip
-    fault = "" if _ID.fullmatch(name) else "its id is none"
-    return PendingJob(name, values, None, walltime_s, walltime_s if soft_s is None else soft_s, fault=fault)
+    return PendingJob(
+        name, values, None, walltime_s, walltime_s if soft_s is None else soft_s, fault=_fault(name, asked)
+    )
+
+
+def _account(job: Mapping[str, Any]) -> str | None:
+    """The account charged, else the project, as in JOBS."""
+    project = _text(job.get("project"))
+    return _text(job.get("Account_Name")) or (None if project == _NO_PROJECT else project)
+
+
+def _fault(name: str, asked: Mapping[str, Any]) -> str:
+    if not _ID.fullmatch(name):
+        return "its id is none"
+    # OpenPBS refuses a soft_walltime for such a job.
+    return "a range of walltimes" if "min_walltime" in asked or "max_walltime" in asked else ""
 
 
 def _time_s(value: Any) -> float | None:
