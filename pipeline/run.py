@@ -44,6 +44,9 @@ from pipeline.ingest.jobs_tables import names_key
 from pipeline.ingest.sources import find_sources
 from pipeline.predict import groups_by_application, later, predict, predict_across, scalability
 
+_NOT_OF_RESULT = {"logs", "source", "output_dir", "publish", "export", "apply"}
+"""Settings on which no table depends: where logs come from, where tables go, and what is done with them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -62,7 +65,7 @@ class Run:
     @property
     def run_id(self) -> str:
         """16 hex digits of a hash of logs, settings and code; runs with the same id write the same bytes."""
-        described = self.settings.model_dump(mode="json", exclude={"logs", "source", "output_dir", "publish", "export"})
+        described = self.settings.model_dump(mode="json", exclude=_NOT_OF_RESULT)
         known = (self.log_labels, self.log_digests, self.names, self.previous_template)
         return _digest(*known, described, code_version())[:16]
 

@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 import typer
 
 from flows.cli.commands.advice import advice
+from flows.cli.commands.apply import apply
 from flows.cli.commands.backtest import backtest
 from flows.cli.commands.clean import clean
 from flows.cli.commands.columns import columns
@@ -35,8 +36,7 @@ app = typer.Typer(
 _UsageError: Any = typer.BadParameter.__base__
 
 for command in (
-    run, ingest, inspect, quarantine, clean, fit_series, evaluate_scaling, report, query, advice, backtest, show,
-    search_templates, columns, export,
+    search_templates, columns, apply, export,
 ):  # fmt: skip
     app.command()(command)
 

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from pipeline.core.adept_settings import AdeptSettings
+from pipeline.core.apply_settings import ApplySettings
 from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.errors import ConfigError
 from pipeline.core.estimate_settings import ForecastSettings
@@ -218,6 +219,7 @@ class RunSettings(Section):
     backtest: BacktestSettings = BacktestSettings()
     publish: PublishSettings = PublishSettings()
     export: ExportSettings = ExportSettings()
+    apply: ApplySettings = ApplySettings()
 
 
 def load_settings(path: Path) -> RunSettings:
