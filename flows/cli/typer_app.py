@@ -36,7 +36,8 @@ app = typer.Typer(
 _UsageError: Any = typer.BadParameter.__base__
 
 for command in (
-    search_templates, columns, apply, export,
+    run, ingest, inspect, quarantine, clean, apply, fit_series, evaluate_scaling, report, query, advice, backtest, show,
+    search_templates, columns, export,
 ):  # fmt: skip
     app.command()(command)
 
