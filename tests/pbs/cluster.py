@@ -85,7 +85,9 @@ class Cluster:
 
     def job(self, job_id: str) -> dict[str, Any]:
         """One job, ended or not."""
-        (found,) = json.loads(self.call("qstat", "-x", "-f", "-F", "json", job_id))["Jobs"].values()
+        # A line end in an account is written as it is, into the JSON and into the accounting files.
+        said = self.call("qstat", "-x", "-f", "-F", "json", job_id)
+        (found,) = json.loads(said, strict=False)["Jobs"].values()
         return dict(found)
 
     def wait(self, ids: Sequence[str], seconds: float) -> dict[str, dict[str, str]]:
@@ -100,8 +102,8 @@ class Cluster:
         found = {}
         for file in sorted(self.accounting.iterdir()):
             for line in file.read_text("utf-8", "replace").splitlines():
-                _, kind, job_id, values = line.split(";", 3)
-                if kind == "E":
+                if ";E;" in line:
+                    _, _, job_id, values = line.split(";", 3)
                     found[job_id] = dict(word.partition("=")[::2] for word in values.split())
         return found
 
