@@ -38,7 +38,7 @@ class Resources(dict[str, Any]):
 
 
 def in_process(files: Files, home: Path) -> dict[str, float]:
-    """Median and 99% quantile of the hook's time per submitted job, microseconds."""
+    """Median time and mean CPU time of the hook per submitted job, microseconds."""
     (home / "hooks").mkdir()
     (home / "hooks" / "walltime.CF").write_bytes(files[CONFIG_FILE])
     (home / LOOKUP_FILE).write_bytes(files[LOOKUP_FILE])
@@ -48,6 +48,7 @@ def in_process(files: Files, home: Path) -> dict[str, float]:
     said: list[str] = []
     pbs.logmsg = lambda _level, text: said.append(text)
     code, taken_us = compile(files[HOOK_FILE], "hook", "exec"), []
+    cpu_began_s = time.process_time()
     for n in range(N_JOBS):
         job = types.SimpleNamespace(
             Resource_List=Resources(walltime=3600, select="2:ncpus=4"), Job_Name=f"application_{n % 40}.sh",
@@ -59,7 +60,8 @@ def in_process(files: Files, home: Path) -> dict[str, float]:
         exec(code, {"__builtins__": __builtins__})
         taken_us.append(1e6 * (time.perf_counter() - began))
     assert len(said) == N_JOBS and all(line.startswith("walltime: soft_walltime") for line in said), said[-1]
-    return {"hook_median_us": statistics.median(taken_us), "hook_q99_us": statistics.quantiles(taken_us, n=100)[98]}
+    cpu_us = 1e6 * (time.process_time() - cpu_began_s) / N_JOBS
+    return {"hook_median_us": statistics.median(taken_us), "hook_cpu_us": cpu_us}
 
 
 def qmgr(*words: str, **more: Any) -> None:
