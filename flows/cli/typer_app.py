@@ -11,6 +11,7 @@ from flows.cli.commands.backtest import backtest
 from flows.cli.commands.clean import clean
 from flows.cli.commands.columns import columns
 from flows.cli.commands.evaluate_scaling import evaluate_scaling
+from flows.cli.commands.export import export
 from flows.cli.commands.fit_series import fit_series
 from flows.cli.commands.ingest import ingest
 from flows.cli.commands.inspect import inspect
@@ -37,7 +38,7 @@ _UsageError: Any = typer.BadParameter.__base__
 
 for command in (
     run, ingest, inspect, quarantine, clean, apply, fit_series, evaluate_scaling, report, query, advice, backtest, show,
-    search_templates, columns, watch,
+    search_templates, columns, watch, export,
 ):  # fmt: skip
     app.command()(command)
 

@@ -11,14 +11,33 @@ from pipeline.export.published_tables import Files, PublishedTables, refuse_hash
 
 LOOKUP_FILE = "walltime.lookup"
 PLUGIN_FILE = "job_submit.lua"
+INSTALL_FILE = "INSTALL.txt"
+
+INSTALL = """\
+To install in /etc/slurm (the folder of slurm.conf), as root on the machine of slurmctld, from this folder:
+
+  1. The look-up, now and after each run. It names users, and only slurmctld's user needs to read it.
+       install -o slurm -m 600 walltime.lookup /etc/slurm/.walltime.lookup.new
+       mv /etc/slurm/.walltime.lookup.new /etc/slurm/walltime.lookup
+  2. The plug-in, once and after each change of [export]:
+       install -m 644 job_submit.lua /etc/slurm/job_submit.lua
+     A site that has a job_submit.lua installs this one as walltime_submit.lua. The first lines of the plug-in say how
+     to call it.
+  3. In slurm.conf, once:
+       JobSubmitPlugins=lua
+     then: scontrol reconfigure
+
+slurmctld reads a new plug-in at the next submit, and a new look-up too. It logs the stamp of each new look-up.
+"""
 
 
 def slurm_files(tables: PublishedTables, settings: ExportSettings) -> Files:
-    """walltime.lookup and job_submit.lua; InputError where names are hashed."""
+    """walltime.lookup, job_submit.lua and INSTALL.txt; InputError where names are hashed."""
     refuse_hashed_names(tables, "Slurm")
     return {
         LOOKUP_FILE: lookup_file(tables.estimates, tables.applications),
         PLUGIN_FILE: plugin(settings, tables.has_own_name_rules).encode("ascii"),
+        INSTALL_FILE: INSTALL.encode("ascii"),
     }
 
 

@@ -384,7 +384,7 @@ def test_both_files_are_ascii_and_the_same_again() -> None:
         table_of(of_user("übung", 1.0)), {"ü": "ü"}, has_hashed_names=False, has_own_name_rules=False
     )
     files = slurm_files(tables, ExportSettings(opt_out_users=("größe",)))
-    assert set(files) == {"walltime.lookup", "job_submit.lua"}
+    assert set(files) == {"walltime.lookup", "job_submit.lua", "INSTALL.txt"}
     assert all(text.isascii() for text in files.values())
     assert files == slurm_files(tables, ExportSettings(opt_out_users=("größe",)))
     assert b"--@" not in files["job_submit.lua"]
