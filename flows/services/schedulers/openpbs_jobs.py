@@ -5,6 +5,7 @@ is. Source: PBS Professional 2024.1 Reference Guide, qstat(1B), qalter(1B) and "
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,13 +30,15 @@ def pending_jobs(settings: ApplySettings, environment: Mapping[str, str]) -> lis
     command = (settings.qstat_command, "-f", "-F", "json")
     said = run(command, {**environment, "LC_ALL": "C.UTF-8"}, settings.timeout_s, _DO).decode("utf-8", "replace")
     try:
-        return [_job(name, job) for name, job in jobs_of(said).items() if job.get("job_state") in _STATES]
+        jobs = jobs_of(said)
+        times = Counter(name for name, _ in jobs)
+        return [_job(name, job, times[name]) for name, job in jobs if job.get("job_state") in _STATES]
     except (ValueError, TypeError, AttributeError):
         found = f"no list of jobs from -F json ('{printable(said[:60])}')"
         raise InputError(printable(settings.qstat_command), found, "JSON with Jobs", _DO) from None
 
 
-def _job(name: str, job: Mapping[str, Any]) -> PendingJob:
+def _job(name: str, job: Mapping[str, Any], times: int) -> PendingJob:
     asked: Mapping[str, Any] = job.get("Resource_List") or {}
     walltime_s, soft_s = _time_s(asked.get("walltime")), _time_s(asked.get("soft_walltime"))
     procs = int(asked["ncpus"]) if str(asked.get("ncpus", "")).isdecimal() else None
@@ -46,7 +49,7 @@ def _job(name: str, job: Mapping[str, Any]) -> PendingJob:
         "queue": _text(job.get("queue")), "job_name": _text(job.get("Job_Name")), "procs": procs or None,
         "requested_s": walltime_s, "requested_mem_kib": memory_kib / procs if memory_kib and procs else None,
     }  # fmt: skip
-    fault = "" if _ID.fullmatch(name) else "its id is none"
+    fault = ("" if times == 1 else "it is described twice") if _ID.fullmatch(name) else "its id is none"
     return PendingJob(name, values, None, walltime_s, walltime_s if soft_s is None else soft_s, fault=fault)
 
 
