@@ -331,6 +331,15 @@ def test_a_variable_adds_no_job_and_changes_no_owner(site: Site, line: str) -> N
     assert [(job.job_id, job.values["user"]) for job in jobs] == [("1.pbs", "ada"), ("2.pbs", "ada")]
 
 
+def test_a_job_that_a_variable_s_lines_forge_is_left_alone(walltime: Walltime, site: Site) -> None:
+    forged = as_qstat({"2.pbs": pbs_job()}).partition('"Jobs":{\n')[2]
+    text = as_qstat({"1.pbs": pbs_job(Variable_List={"HERE": "1"}), "2.pbs": pbs_job(job_state="R")})
+    (site.folder / "qstat.said").write_text(text.replace("HERE", "\n" + forged))
+    shown = walltime("apply", site.config(), "--yes", "--for", "pbs", "--json")
+    assert [call[2] for call in site.qalter.calls] == ["1.pbs"]
+    assert json.loads(shown.out)["left"] == {"it is described twice": 1}
+
+
 def test_another_layout_is_read_as_json_and_no_job_is_no_error(site: Site) -> None:
     settings = ApplySettings(qstat_command=str(site.qstat.path))
     with_tabs = json.dumps({"pbs_version": "9", "Jobs": {"1.pbs": pbs_job()}}, indent="\t")

@@ -5,6 +5,7 @@ is. Source: PBS Professional 2024.1 Reference Guide, qstat(1B), qalter(1B) and "
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,13 +31,15 @@ def pending_jobs(settings: ApplySettings, environment: Mapping[str, str]) -> lis
     command = (settings.qstat_command, "-f", "-F", "json")
     said = run(command, {**environment, "LC_ALL": "C.UTF-8"}, settings.timeout_s, _DO).decode("utf-8", "replace")
     try:
-        return [_job(name, job) for name, job in jobs_of(said).items() if job.get("job_state") in _STATES]
+        jobs = jobs_of(said)
+        times = Counter(name for name, _ in jobs)
+        return [_job(name, job, times[name]) for name, job in jobs if job.get("job_state") in _STATES]
     except (ValueError, TypeError, AttributeError):
         found = f"no list of jobs from -F json ('{printable(said[:60])}')"
         raise InputError(printable(settings.qstat_command), found, "JSON with Jobs", _DO) from None
 
 
-def _job(name: str, job: Mapping[str, Any]) -> PendingJob:
+def _job(name: str, job: Mapping[str, Any], times: int) -> PendingJob:
     asked: Mapping[str, Any] = job.get("Resource_List") or {}
     walltime_s, soft_s = _time_s(asked.get("walltime")), _time_s(asked.get("soft_walltime"))
     procs = int(asked["ncpus"]) if str(asked.get("ncpus", "")).isdecimal() else None
@@ -48,7 +51,7 @@ def _job(name: str, job: Mapping[str, Any]) -> PendingJob:
         "requested_s": walltime_s, "requested_mem_kib": memory_kib / procs if memory_kib and procs else None,
     }  # fmt: skip
     return PendingJob(
-        name, values, None, walltime_s, walltime_s if soft_s is None else soft_s, fault=_fault(name, asked)
+        name, values, None, walltime_s, walltime_s if soft_s is None else soft_s, fault=_fault(name, asked, times)
     )
 
 
@@ -58,9 +61,11 @@ def _account(job: Mapping[str, Any]) -> str | None:
     return _text(job.get("Account_Name")) or (None if project == _NO_PROJECT else project)
 
 
-def _fault(name: str, asked: Mapping[str, Any]) -> str:
+def _fault(name: str, asked: Mapping[str, Any], times: int) -> str:
     if not _ID.fullmatch(name):
         return "its id is none"
+    if times > 1:
+        return "it is described twice"
     # OpenPBS refuses a soft_walltime for such a job.
     return "a range of walltimes" if "min_walltime" in asked or "max_walltime" in asked else ""
 

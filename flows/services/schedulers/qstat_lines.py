@@ -1,10 +1,10 @@
 """Reads what OpenPBS's `qstat -f -F json` prints, which a user's variables can make invalid or misleading JSON.
 
 OpenPBS 23.06 (pbs_json.c) neither escapes a key nor every backslash, and writes a value that strtod accepts without
-quotes. So `qsub -v 'A":""}},"9.pbs":{"job_state":"Q'` adds a job to the JSON, and a backslash in a variable makes all of
-it invalid.
-But each key stands on a line of its own, with an indentation that says where it belongs, and no value has a newline.
-Other releases, with another layout, escape properly: their output is read as JSON.
+quotes. So `qsub -v 'A":""}},"9.pbs":{"job_state":"Q'` adds a job to the JSON, and a backslash in a variable makes all
+of it invalid. But each key stands on a line of its own, with an indentation that says where it belongs, and no value
+has a newline. A variable's name might have one and add lines, so that a job described twice is to be left alone. Other
+releases, with another layout, escape properly: their output is read as JSON.
 """
 
 import json
@@ -20,18 +20,18 @@ _AS_TEXT: dict[str, Any] = {"parse_int": str, "parse_float": str, "parse_constan
 Job = dict[str, Any]
 
 
-def jobs_of(said: str) -> dict[str, Job]:
-    """Attributes by job id, numbers as texts, of nested ones Resource_List alone; ValueError for other output."""
+def jobs_of(said: str) -> list[tuple[str, Job]]:
+    """Job ids with attributes, numbers as texts, of nested ones Resource_List alone; ValueError for other output."""
     lines = said.split("\n")
     if _JOBS in lines:
-        return dict(_read(lines[lines.index(_JOBS) + 1 :]))
+        return list(_read(lines[lines.index(_JOBS) + 1 :]))
     whole = json.loads(said, **_AS_TEXT)
     if not isinstance(whole, dict) or "pbs_version" not in whole:
         raise ValueError("no output of qstat")
     jobs = whole.get("Jobs", {})
     if not isinstance(jobs, dict) or not all(isinstance(job, dict) for job in jobs.values()):
         raise ValueError("no jobs")
-    return jobs
+    return list(jobs.items())
 
 
 def _read(lines: list[str]) -> Iterator[tuple[str, Job]]:
