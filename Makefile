@@ -20,7 +20,7 @@ test-slurm: $(STAMP)
 
 # A real OpenPBS, which is built once (minutes) where shared/pbs/up.sh stands beside the checkout; as root, like the above.
 test-pbs: $(STAMP)
-	@WALLTIME_TEST_PBS=1 $(PYTHON) -m pytest -rs tests/pbs
+	@WALLTIME_TEST_PBS=1 $(PYTHON) -m pytest -rs --log-cli-level=INFO tests/pbs
 
 LINES ?= 200000
 CUTS ?= 20000
