@@ -2,8 +2,8 @@
 
 The history's jobs follow known laws. The mix is submitted twice, first with a plug-in that only comments, then with one
 that lowers limits: dave, who has opted out, fills 12 nodes, and next in the queue is his job for all 16. Small jobs of
-alice and bob fit into the four idle nodes, but they ask for an hour or two, so that by their requests the wide job would
-have to wait for them. By their estimates they end before it can start. The first run and slurmctld are killed.
+alice and bob fit into the four idle nodes, but they ask for an hour or two, so that by their requests the wide job
+would have to wait for them. By their estimates they end before it can start. The first run and slurmctld are killed.
 """
 
 import os
