@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.publish import load_manifest
-from tests.slurm.commands import ENDED, call, states, submit, wait_for
+from tests.slurm.commands import ENDED, call, queue_and_log, states, submit, wait_for
 from tests.slurm.conftest import LOOP_SHAPE, started
 
 HISTORY = (
@@ -175,7 +175,7 @@ def run_mix(environment: Mapping[str, str], *, kill_slurmctld: bool) -> Mix:
         wait_until_saved(environment)
         restarted(environment)
         late = submit_small(environment)
-    wait_for("the mix", 180, lambda: not call(environment, "squeue", "-h"))
+    wait_for("the mix", 180, lambda: not call(environment, "squeue", "-h"), lambda: queue_and_log(environment))
     wait_for("the accounting", 60, lambda: set(states(environment)) <= ENDED)
     return Mix(wide, small, late, accounting(environment, [*wide, *small, *late]))
 
