@@ -21,6 +21,7 @@ from flows.cli.commands.report import report
 from flows.cli.commands.run import run
 from flows.cli.commands.search_templates import search_templates
 from flows.cli.commands.show import show
+from flows.cli.commands.watch import watch
 from flows.cli.exits import fail
 from flows.cli.options import Version
 
@@ -37,7 +38,7 @@ _UsageError: Any = typer.BadParameter.__base__
 
 for command in (
     run, ingest, inspect, quarantine, clean, apply, fit_series, evaluate_scaling, report, query, advice, backtest, show,
-    search_templates, columns, export,
+    search_templates, columns, watch, export,
 ):  # fmt: skip
     app.command()(command)
 

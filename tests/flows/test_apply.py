@@ -10,6 +10,7 @@ import pytest
 from flows.services.schedulers.openpbs_jobs import pending_jobs as pbs_jobs
 from flows.services.schedulers.slurm_jobs import pending_jobs as slurm_jobs
 from pipeline.core.apply_settings import ApplySettings
+from pipeline.core.errors import InputError
 from pipeline.core.limit_comment import asked_s_of
 from pipeline.core.settings import RunSettings, SiteSettings
 from pipeline.estimate.stage import learn_state
@@ -271,7 +272,7 @@ def test_soft_walltime_is_set_for_jobs_that_wait(walltime: Walltime, site: Site)
         "4.pbs": pbs_job(asked={"soft_walltime": "00:30:10"}), "5.pbs": pbs_job(Job_Owner="new@x"),
         "6.pbs; reboot": pbs_job(), "7.pbs": pbs_job(asked={"walltime": None}),
     }  # fmt: skip
-    (site.folder / "qstat.said").write_text(json.dumps({"pbs_version": "23.06", "Jobs": jobs}))
+    (site.folder / "qstat.said").write_text(as_qstat(jobs))
     shown = walltime("apply", site.config("soft_quantile = 0.5"), "--yes", "--for", "pbs", "--json")
     assert shown.code == 0, shown.err
     found = json.loads(shown.out)
@@ -286,11 +287,53 @@ def test_soft_walltime_is_set_for_jobs_that_wait(walltime: Walltime, site: Site)
     assert site.qstat.calls == [["-f", "-F", "json"]] and site.scontrol.calls == []
 
 
-@pytest.mark.parametrize("name", ["007", "nan", "0x1F", "1e999", "-", 'a"b'])
-def test_a_name_that_breaks_the_json_hides_no_job(site: Site, name: str) -> None:
-    text = json.dumps({"Jobs": {"1.pbs": pbs_job(Job_Name="@"), "2.pbs": pbs_job()}}, indent=4)
-    (site.folder / "qstat.said").write_text(text.replace('"@"', name))
-    settings = ApplySettings(qstat_command=str(site.qstat.path))
-    one, two = pbs_jobs(settings, {})
+def as_qstat(jobs: dict[str, Any]) -> str:
+    """The JSON of OpenPBS: four spaces a level, one key a line, no space after a colon."""
+    whole = {"timestamp": 1, "pbs_version": "23.06.06", "pbs_server": "pbs"} | ({"Jobs": jobs} if jobs else {})
+    return json.dumps(whole, indent=4, separators=(",", ":")) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("007", "007"), ("nan", "nan"), ("0x1F", "0x1F"), ("1e999", "1e999"), ("-", "-"), ('"a\\"', "a\\"),
+        ('"C:\\data"', "C:\\data"), ('"a\\"b"', 'a"b'), ('"a","job_state":"R"', 'a","job_state":"R'), ('"a\\n"', "a\n"),
+    ],
+)  # fmt: skip
+def test_a_name_that_breaks_the_json_hides_no_job(site: Site, written: str, name: str) -> None:
+    text = as_qstat({"1.pbs": pbs_job(Job_Name="@"), "2.pbs": pbs_job()})
+    (site.folder / "qstat.said").write_text(text.replace('"@"', written))
+    one, two = pbs_jobs(ApplySettings(qstat_command=str(site.qstat.path)), {})
     assert (one.job_id, two.job_id, one.asked_s, one.values["job_name"]) == ("1.pbs", "2.pbs", 4 * HOUR_S, name)
     assert (one.values["user"], one.values["requested_mem_kib"]) == ("ada", 1024.0**2)
+
+
+@pytest.mark.parametrize(
+    "line", ['"A":""}},"9.pbs":{"job_state":"Q","B":"1"', '"A":""},"Job_Owner":"root@x","B":{"C":"1"', '"A":"\\"']
+)
+def test_a_variable_adds_no_job_and_changes_no_owner(site: Site, line: str) -> None:
+    text = as_qstat({"1.pbs": pbs_job(Variable_List={"HOME": "@"}), "2.pbs": pbs_job()})
+    (site.folder / "qstat.said").write_text(text.replace('"HOME":"@"', line))
+    jobs = pbs_jobs(ApplySettings(qstat_command=str(site.qstat.path)), {})
+    assert [(job.job_id, job.values["user"]) for job in jobs] == [("1.pbs", "ada"), ("2.pbs", "ada")]
+
+
+def test_a_job_that_a_variable_s_lines_forge_is_left_alone(walltime: Walltime, site: Site) -> None:
+    forged = as_qstat({"2.pbs": pbs_job()}).partition('"Jobs":{\n')[2]
+    text = as_qstat({"1.pbs": pbs_job(Variable_List={"HERE": "1"}), "2.pbs": pbs_job(job_state="R")})
+    (site.folder / "qstat.said").write_text(text.replace("HERE", "\n" + forged))
+    shown = walltime("apply", site.config(), "--yes", "--for", "pbs", "--json")
+    assert [call[2] for call in site.qalter.calls] == ["1.pbs"]
+    assert json.loads(shown.out)["left"] == {"it is described twice": 1}
+
+
+def test_another_layout_is_read_as_json_and_no_job_is_no_error(site: Site) -> None:
+    settings = ApplySettings(qstat_command=str(site.qstat.path))
+    with_tabs = json.dumps({"pbs_version": "9", "Jobs": {"1.pbs": pbs_job()}}, indent="\t")
+    for said, n in ((with_tabs, 1), (as_qstat({}), 0)):
+        (site.folder / "qstat.said").write_text(said)
+        assert len(pbs_jobs(settings, {})) == n
+    for said in ("", "[]", "{}", '{"pbs_version": 1, "Jobs": [1]}'):
+        (site.folder / "qstat.said").write_text(said)
+        with pytest.raises(InputError, match="no list of jobs"):
+            pbs_jobs(settings, {})

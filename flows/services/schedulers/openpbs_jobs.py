@@ -4,13 +4,14 @@ The scheduler plans with soft_walltime; no job is killed for it, and walltime, w
 is. Source: PBS Professional 2024.1 Reference Guide, qstat(1B), qalter(1B) and "Job Attributes".
 """
 
-import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flows.services.quantities import kibibytes
 from flows.services.schedulers.pending_jobs import Change, PendingJob, Scheduler
+from flows.services.schedulers.qstat_lines import jobs_of
 from pipeline.core.apply_settings import ApplySettings
 from pipeline.core.errors import InputError
 from pipeline.core.text import printable
@@ -18,10 +19,7 @@ from pipeline.ingest.formats.sacct.live import run
 
 _DO = "check that it works in a terminal (apply.qstat_command names it)"
 _STATES = ("Q", "H", "W")
-_AS_TEXT: dict[str, Any] = {"parse_int": str, "parse_float": str, "parse_constant": str}
 _ID = re.compile(r"\d+(\[\d*\])?(\.[A-Za-z0-9][A-Za-z0-9._-]*)?")
-_BARE = re.compile(r'(?m)^(\s*"[^"\n]*":[ \t]*)([^"{\[\s][^\n]*?)(,?)\r?$')
-"""A value without quotes, one a line: some releases write a job's name so where it resembles a number, as in 007."""
 
 
 def pending_jobs(settings: ApplySettings, environment: Mapping[str, str]) -> list[PendingJob]:
@@ -32,30 +30,15 @@ def pending_jobs(settings: ApplySettings, environment: Mapping[str, str]) -> lis
     command = (settings.qstat_command, "-f", "-F", "json")
     said = run(command, {**environment, "LC_ALL": "C.UTF-8"}, settings.timeout_s, _DO).decode("utf-8", "replace")
     try:
-        jobs = _parsed(said).get("Jobs", {})
-        return [_job(name, job) for name, job in jobs.items() if job.get("job_state") in _STATES]
+        jobs = jobs_of(said)
+        times = Counter(name for name, _ in jobs)
+        return [_job(name, job, times[name]) for name, job in jobs if job.get("job_state") in _STATES]
     except (ValueError, TypeError, AttributeError):
         found = f"no list of jobs from -F json ('{printable(said[:60])}')"
         raise InputError(printable(settings.qstat_command), found, "JSON with Jobs", _DO) from None
 
 
-def _parsed(said: str) -> Any:
-    """The JSON with its numbers as texts, because a number may be a name."""
-    try:
-        return json.loads(said, strict=False, **_AS_TEXT)
-    except ValueError:
-        return json.loads(_BARE.sub(_quoted, said), strict=False, **_AS_TEXT)
-
-
-def _quoted(found: re.Match[str]) -> str:
-    try:
-        json.loads(found[2])
-    except ValueError:
-        return f"{found[1]}{json.dumps(found[2])}{found[3]}"
-    return found[0]
-
-
-def _job(name: str, job: Mapping[str, Any]) -> PendingJob:
+def _job(name: str, job: Mapping[str, Any], times: int) -> PendingJob:
     asked: Mapping[str, Any] = job.get("Resource_List") or {}
     walltime_s, soft_s = _time_s(asked.get("walltime")), _time_s(asked.get("soft_walltime"))
     procs = int(asked["ncpus"]) if str(asked.get("ncpus", "")).isdecimal() else None
@@ -66,7 +49,7 @@ def _job(name: str, job: Mapping[str, Any]) -> PendingJob:
         "queue": _text(job.get("queue")), "job_name": _text(job.get("Job_Name")), "procs": procs or None,
         "requested_s": walltime_s, "requested_mem_kib": memory_kib / procs if memory_kib and procs else None,
     }  # fmt: skip
-    fault = "" if _ID.fullmatch(name) else "its id is none"
+    fault = ("" if times == 1 else "it is described twice") if _ID.fullmatch(name) else "its id is none"
     return PendingJob(name, values, None, walltime_s, walltime_s if soft_s is None else soft_s, fault=fault)
 
 
