@@ -3,6 +3,7 @@
 import subprocess
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "REQUEUED", "DEADLINE"}
 
@@ -20,11 +21,19 @@ def submit(environment: Mapping[str, str], *options: str, script: str = "sleep 1
     ).partition(";")[0]
 
 
-def wait_for(what: str, seconds: float, is_so) -> None:
+def wait_for(what: str, seconds: float, is_so, said=lambda: "") -> None:
+    """Wait until something is so; where it takes too long, the error ends with what `said` says."""
     end = time.monotonic() + seconds
     while not is_so():
-        assert time.monotonic() < end, f"{what} took longer than {seconds:g} s"
+        assert time.monotonic() < end, f"{what} took longer than {seconds:g} s\n{said()}"
         time.sleep(0.5)
+
+
+def queue_and_log(environment: Mapping[str, str]) -> str:
+    """The queue, the nodes, and the last lines of slurmctld's log."""
+    log = Path(environment["SLURM_WORK"]) / "log" / "slurmctld.log"
+    queue, nodes = call(environment, "squeue", "-l"), call(environment, "sinfo", "-R")
+    return "\n".join([queue, nodes, *log.read_text("utf-8", "replace").splitlines()[-60:]])
 
 
 def states(environment: Mapping[str, str]) -> list[str]:
