@@ -5,12 +5,21 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from flows.services.run.plain_run import run_and_publish
+from pipeline.core.store import read_table
+from pipeline.core.tables import ESTIMATES, JOBS
+from pipeline.estimate.history import history
+from pipeline.estimate.nightly.rows import look_up
 from pipeline.export.lookup_reader import open_lookup
+from pipeline.export.lua_text import lua
+from pipeline.publish import load_manifest
 from tests.flows.support import SAMPLES, Outcome
+from tests.unit.export.lua_runner import INTERPRETERS, MISSING, run_lua, with_locals
+from tests.unit.export.test_slurm import job_at
 
 Walltime = Callable[..., Outcome]
 
@@ -40,6 +49,28 @@ def test_slurm_gets_a_look_up_a_plug_in_and_words(walltime: Walltime, published:
         job = {name: row[name] for name in ("who", "what", "queue", "requested_s", "procs")}
         found = lookup.find(job)
         assert found is not None and found.template == row["template"]
+
+
+@pytest.mark.skipif(not INTERPRETERS, reason=MISSING)
+def test_lua_answers_submits_of_the_sample_as_method_table_does(
+    walltime: Walltime, published: Path, tmp_path: Path
+) -> None:
+    assert walltime("export", "--for", "slurm", tmp_path, "--from", published).code == 0
+    manifest = load_manifest(published)
+    log = history(read_table(manifest.path("jobs"), JOBS))
+    asked = log.take(np.sort(np.random.default_rng(2).choice(len(log), min(len(log), 400), replace=False)))
+    asked.procs[::3] = 77.0
+    asked.requested_s[::5] = 123.0
+    table = read_table(manifest.path("estimates"), ESTIMATES)
+    rows = {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names}
+    # Beside slurm.conf, as on a cluster.
+    script = f"os.getenv = function() return {lua(str(tmp_path / 'slurm.conf'))} end\n"
+    script += with_locals((tmp_path / "job_submit.lua").read_text(), ("find", "with_lookup"))
+    script += f"for _, job in ipairs({lua([job_at(asked, place) for place in range(len(asked))])}) do\n"
+    script += "local found = with_lookup(function(file, facts) return find(file, facts, job) end)\n"
+    script += "for n = 1, 6 do io.write(('%.17g '):format(found.quantiles[n])) end print('') end"
+    found = np.array([line.split() for line in run_lua(INTERPRETERS[0], script, tmp_path)], np.float64)
+    assert np.allclose(found, look_up(rows, asked), rtol=1e-6, atol=0)
 
 
 def test_a_config_has_precedence_over_the_settings_of_the_run(
