@@ -1,7 +1,7 @@
 """A hook of OpenPBS that sets soft_walltime, the runtime the scheduler plans with, from Walltime's look-up file.
 
 No job is killed for its soft_walltime: the scheduler prolongs it up to the job's walltime. The hook runs as root inside
-pbs_server, needs Python 3.7 and its standard library, and reads its settings from the hook's config (JSON). Its events:
+pbs_server, needs Python 3.6 and its standard library, and reads its settings from the hook's config (JSON). Its events:
 
 queuejob   sets soft_walltime, never above walltime
 modifyjob  lowers soft_walltime where a walltime is lowered below it, which OpenPBS would refuse
@@ -11,8 +11,6 @@ Left alone are jobs without a walltime, jobs with a range of walltimes (OpenPBS 
 that were submitted with a soft_walltime, and those of the opt-out lists. After an error the job is accepted as it is,
 and one line is logged.
 """
-
-from __future__ import annotations
 
 import json
 import math
@@ -87,7 +85,7 @@ def may_be_set(job: Any) -> bool:
     return not has_range and asked["walltime"] is not None and int(asked["walltime"]) >= LEAST_S
 
 
-def set_soft_walltime(job: Any, user: str, settings: dict[str, Any], lookup: Lookup) -> None:
+def set_soft_walltime(job: Any, user: str, settings: "dict[str, Any]", lookup: "Lookup") -> None:
     """Set what the look-up says, in whole seconds and at most the walltime; nothing where it knows nothing."""
     walltime_s = int(job.Resource_List["walltime"])
     facts = facts_of(job, user, walltime_s)
@@ -101,20 +99,20 @@ def set_soft_walltime(job: Any, user: str, settings: dict[str, Any], lookup: Loo
     pbs.logmsg(pbs.EVENT_DEBUG, f"walltime: soft_walltime {soft_s} of {walltime_s} s by {template}")
 
 
-def read_settings() -> dict[str, Any]:
+def read_settings() -> "dict[str, Any]":
     """The hook's config."""
     with Path(pbs.hook_config_filename).open(encoding="utf-8") as file:
         settings: dict[str, Any] = json.load(file)
     return settings
 
 
-def open_look_up(settings: dict[str, Any]) -> BinaryIO:
+def open_look_up(settings: "dict[str, Any]") -> BinaryIO:
     """The look-up file; a relative path begins at PBS_HOME/server_priv, where only root may write."""
     file: BinaryIO = (Path(pbs.hook_config_filename).parents[1] / settings["look_up"]).open("rb")
     return file
 
 
-def facts_of(job: Any, user: str, walltime_s: int) -> dict[str, Any]:
+def facts_of(job: Any, user: str, walltime_s: int) -> "dict[str, Any]":
     """A job's values as the accounting will have them; None where unknown."""
     project = text_of(job.project)
     return {
@@ -127,12 +125,12 @@ def facts_of(job: Any, user: str, walltime_s: int) -> dict[str, Any]:
     }
 
 
-def text_of(value: Any) -> str | None:
+def text_of(value: Any) -> "str | None":
     """A text; None where there is none."""
     return str(value) if value is not None and str(value) else None
 
 
-def default_queue() -> str | None:
+def default_queue() -> "str | None":
     """The queue of a job that names none."""
     queue = pbs.server().default_queue
     return text_of(getattr(queue, "name", queue))
@@ -146,14 +144,14 @@ def procs_of(asked: Any) -> int:
     return sum(procs_of_chunk(chunk.split(":")) for chunk in chunks.partition("#")[0].split("+"))
 
 
-def procs_of_chunk(parts: list[str]) -> int:
+def procs_of_chunk(parts: "list[str]") -> int:
     """Processors of a chunk such as `2:ncpus=4`, `node1:ppn=2` or `3`."""
     n_chunks = int(parts[0]) if parts[0].isdigit() else 1
     given = dict(part.partition("=")[::2] for part in parts)
     return n_chunks * int(given.get("ncpus") or given.get("ppn") or 1)
 
 
-def with_program(facts: dict[str, Any], settings: dict[str, Any], lookup: Lookup) -> dict[str, Any]:
+def with_program(facts: "dict[str, Any]", settings: "dict[str, Any]", lookup: "Lookup") -> "dict[str, Any]":
     """The values that the look-up's keys are made of."""
     return {
         "who": facts["user"], "what": program_of(facts, settings, lookup), "queue": facts["queue"],
@@ -161,7 +159,7 @@ def with_program(facts: dict[str, Any], settings: dict[str, Any], lookup: Lookup
     }  # fmt: skip
 
 
-def program_of(facts: dict[str, Any], settings: dict[str, Any], lookup: Lookup) -> str | None:
+def program_of(facts: "dict[str, Any]", settings: "dict[str, Any]", lookup: "Lookup") -> "str | None":
     """What the job runs: the application of its name, else its name, else its queue; None where that is not known."""
     name, queue = facts["job_name"], facts["queue"]
     if name is None:
@@ -174,7 +172,7 @@ def program_of(facts: dict[str, Any], settings: dict[str, Any], lookup: Lookup) 
     return application_of(name, settings) or "job_name " + name
 
 
-def application_of(job_name: str, settings: dict[str, Any]) -> str | None:
+def application_of(job_name: str, settings: "dict[str, Any]") -> "str | None":
     """The application of a job's name by the built-in rules, which the settings hold; None where nothing remains."""
     name = job_name[: settings["name_characters"]].casefold().strip()
     for find, gives in settings["name_rules"]:
@@ -196,7 +194,7 @@ class Lookup:
         if os.fstat(file.fileno()).st_size != int(self.facts["bytes"]):
             raise ValueError("the look-up file was cut: export it again")
 
-    def find(self, job: dict[str, Any], quantile: str) -> tuple[str, float | None]:
+    def find(self, job: "dict[str, Any]", quantile: str) -> "tuple[str, float | None]":
         """The template of the first row that is present, and its quantile of the runtime (s); None where none is."""
         for rank, template in self.chain:
             values = [] if template == "all" else [job[name] for name in template.split("+")]
@@ -205,12 +203,12 @@ class Lookup:
                 return template, quantile_s([float(number) for number in line.split("\t")[1:]], quantile, job)
         return "nothing", None
 
-    def application(self, job_name: str) -> str | None:
+    def application(self, job_name: str) -> "str | None":
         """The application of a job's name where the file has it."""
         known = self.line_of(key_of("n", [job_name]))
         return None if known is None else unquote(known, errors="surrogateescape")
 
-    def line_of(self, key: str) -> str | None:
+    def line_of(self, key: str) -> "str | None":
         """The text behind a key; None where the key is absent."""
         bucket = hash_of(key, int(self.facts["multiplier"])) % int(self.facts["buckets"])
         self.file.seek(int(self.facts["directory"]) + ENTRY_BYTES * bucket)
@@ -220,7 +218,7 @@ class Lookup:
         return next((line[len(key) + 1 :] for line in lines if line.startswith(key + "\t")), None)
 
 
-def key_of(kind: str, values: list[Any]) -> str:
+def key_of(kind: str, values: "list[Any]") -> str:
     """A key of the look-up file: texts with every special byte as %XX, so that none can end a field."""
     texts = [quoted(one) if isinstance(one, str) else f"{one:.17g}" for one in values]
     return "|".join([kind, *texts])
@@ -228,7 +226,7 @@ def key_of(kind: str, values: list[Any]) -> str:
 
 def quoted(text: str) -> str:
     """The text in ASCII."""
-    return quote(text, safe="@+", errors="surrogateescape")
+    return quote(text, safe="@+~", errors="surrogateescape")
 
 
 def hash_of(key: str, multiplier: int) -> int:
@@ -239,7 +237,7 @@ def hash_of(key: str, multiplier: int) -> int:
     return found
 
 
-def quantile_s(numbers: list[float], quantile: str, job: dict[str, Any]) -> float:
+def quantile_s(numbers: "list[float]", quantile: str, job: "dict[str, Any]") -> float:
     """Of a row's numbers the ratio times the request where it has ratios, else the seconds."""
     place, requested_s = QUANTILES.index(quantile), float(job["requested_s"])
     has_ratios = len(numbers) > len(QUANTILES)

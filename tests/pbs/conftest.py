@@ -20,8 +20,10 @@ PREFIX = os.environ.get("PBS_PREFIX") or str(Path(tempfile.gettempdir()) / "wall
 """Where OpenPBS is built, once: outside the folder of a test's cluster, so that a second run needs no build."""
 
 CONFIG = """
-logs = ["{accounting}"]
 output_dir = "tables"
+[source]
+kind = "folder"
+folder = "{accounting}"
 [site]
 name = "loop"
 timezone = "UTC"

@@ -1,5 +1,6 @@
 """The hook for OpenPBS answers as the method `table` does, and costs nobody a job."""
 
+import ast
 import math
 import types
 from pathlib import Path
@@ -16,7 +17,7 @@ from pipeline.estimate.history import History, history
 from pipeline.estimate.nightly.rows import estimates
 from pipeline.estimate.nightly.table import learn_table, look_up, table_rows
 from pipeline.export.known_names import known_applications
-from pipeline.export.openpbs import CONFIG_FILE, LOOKUP_FILE, openpbs_files
+from pipeline.export.openpbs import CONFIG_FILE, HOOK_FILE, LOOKUP_FILE, openpbs_files
 from pipeline.export.published_tables import PublishedTables
 from tests.rows import jobs_of
 from tests.unit.export.openpbs_server import (
@@ -227,6 +228,15 @@ def test_rules_of_the_site_leave_unlisted_names_unknown(published: PublishedTabl
     for name in ("prod", "prep"):
         server.call(QUEUEJOB, submit(1200, Job_Name=name))
     assert ["what" in line for line in server.log] == [True, False]
+
+
+def test_the_hook_is_python_3_6(published: PublishedTables) -> None:
+    # pbs_server has the Python of its system; a hook that does not compile makes it refuse every job.
+    code = ast.parse(openpbs_files(published, ExportSettings())[HOOK_FILE], feature_version=(3, 6))
+    functions = [node for node in ast.walk(code) if isinstance(node, ast.FunctionDef)]
+    evaluated = [one.annotation for node in functions for one in node.args.args] + [node.returns for node in functions]
+    assert not any(isinstance(one, ast.Subscript | ast.BinOp) for one in evaluated)
+    assert not [node for node in ast.walk(code) if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
 
 
 def test_hashed_names_are_refused(published: PublishedTables) -> None:
