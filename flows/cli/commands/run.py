@@ -16,7 +16,9 @@ Config = Annotated[
 ]
 Logs = Annotated[
     list[str] | None,
-    typer.Option("--log", metavar="PATH", help="A log or glob to read instead of the config's; repeatable."),
+    typer.Option(
+        "--log", metavar="PATH", help="A log, a glob or a table of jobs, instead of the config's source; repeatable."
+    ),
 ]
 Site = Annotated[
     str | None, typer.Option("--site", metavar="NAME", help="The cluster's name, instead of the config's.")
@@ -75,9 +77,9 @@ def _run_flow(arguments: dict[str, Any], *, quiet: bool, verbose: bool) -> Path:
     # The API starts before the stages and Prefect are imported: it takes as long as they do.
     output_dir = Path(arguments["output_dir"] or config_settings(Path(arguments["config"])).output_dir)
     with prefect_session(output_dir, verbose=verbose, instead="`walltime run --plain`") as wait_for_api:
-        from flows.services.run.prepare import resolve
+        from flows.services.run.prepare import run_settings
 
-        resolve(Path(arguments["config"]), arguments["logs"], arguments["site"], arguments["output_dir"])
+        run_settings(Path(arguments["config"]), arguments["site"], arguments["output_dir"])
         with _progress(quiet=quiet):
             from flows.prefect.nightly import nightly
 

@@ -1,0 +1,115 @@
+"""What the hook for OpenPBS costs with a look-up of 1,000,000 rows.
+
+python benchmarks/bench_openpbs_hook.py [--rows 1000000] [--json]
+
+It writes the look-up and runs the hook for one job after another in this process, as pbs_server does: compiled once, a
+new namespace for every job. With PBS_CONF_FILE and PBS_HOME set to those of an OpenPBS that this process manages
+(shared/pbs/up.sh makes one), it also submits held jobs in blocks, in turn without a hook, with one that does nothing
+(the cost of OpenPBS's own hooks), and with ours, and gives the median time of qsub.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import types
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.bench_lua import table_of
+from pipeline.core.export_settings import ExportSettings
+from pipeline.export.openpbs import CONFIG_FILE, HOOK_FILE, LOOKUP_FILE, QMGR_FILE, openpbs_files
+from pipeline.export.published_tables import Files, PublishedTables
+
+N_JOBS, N_BLOCKS, PER_BLOCK = 3000, 8, 40
+
+
+class Resources(dict[str, Any]):
+    """Resource_List: None where a resource is not asked for."""
+
+    def __missing__(self, name: str) -> None:
+        return None
+
+
+def in_process(files: Files, home: Path) -> dict[str, float]:
+    """Median time and mean CPU time of the hook per submitted job, microseconds."""
+    (home / "hooks").mkdir()
+    (home / "hooks" / "walltime.CF").write_bytes(files[CONFIG_FILE])
+    (home / LOOKUP_FILE).write_bytes(files[LOOKUP_FILE])
+    pbs: Any = types.ModuleType("pbs")
+    pbs.QUEUEJOB, pbs.MODIFYJOB, pbs.RUNJOB, pbs.EVENT_ERROR, pbs.EVENT_DEBUG, pbs.duration = 1, 2, 4, 1, 2, int
+    pbs.hook_config_filename, sys.modules["pbs"] = str(home / "hooks" / "walltime.CF"), pbs
+    said: list[str] = []
+    pbs.logmsg = lambda _level, text: said.append(text)
+    code, taken_us = compile(files[HOOK_FILE], "hook", "exec"), []
+    cpu_began_s = time.process_time()
+    for n in range(N_JOBS):
+        job = types.SimpleNamespace(
+            Resource_List=Resources(walltime=3600, select="2:ncpus=4"), Job_Name=f"application_{n % 40}.sh",
+            queue="batch", Account_Name=None, project=None,
+        )  # fmt: skip
+        event = types.SimpleNamespace(type=1, job=job, requestor=f"user{n % 600}", accept=lambda: None)
+        pbs.event = lambda event=event: event
+        began = time.perf_counter()
+        exec(code, {"__builtins__": __builtins__})
+        taken_us.append(1e6 * (time.perf_counter() - began))
+    assert len(said) == N_JOBS and all(line.startswith("walltime: soft_walltime") for line in said), said[-1]
+    cpu_us = 1e6 * (time.process_time() - cpu_began_s) / N_JOBS
+    return {"hook_median_us": statistics.median(taken_us), "hook_cpu_us": cpu_us}
+
+
+def qmgr(*words: str, **more: Any) -> None:
+    """A command to the server."""
+    subprocess.run(["qmgr", *words], check=True, capture_output=True, **more)
+
+
+def on_openpbs(files: Files, home: Path, folder: Path) -> dict[str, float]:
+    """Median seconds of qsub without a hook, with a hook that does nothing, and with ours."""
+    (home / "server_priv" / LOOKUP_FILE).write_bytes(files[LOOKUP_FILE])
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    (folder / "idle.py").write_text("import pbs\npbs.event().accept()\n")
+    qmgr(input=files[QMGR_FILE], cwd=folder)
+    scripts = {"none": None, "idle": "idle.py", "ours": HOOK_FILE}
+    taken_s: dict[str, list[float]] = {arm: [] for arm in scripts}
+    ids = []
+    for _, (arm, script) in itertools.product(range(N_BLOCKS), scripts.items()):
+        qmgr("-c", f"set hook walltime enabled = {script is not None}")
+        if script:
+            qmgr("-c", f"import hook walltime application/x-python default {script}", cwd=folder)
+        for n in range(PER_BLOCK):
+            began = time.perf_counter()
+            asked = ["-l", "select=2:ncpus=4", "-l", "walltime=3600", "-N", f"application_{n}"]
+            done = subprocess.run(["qsub", "-h", *asked, "--", "/bin/true"], check=True, capture_output=True, text=True)
+            taken_s[arm].append(time.perf_counter() - began)
+            ids.append(done.stdout.strip())
+    subprocess.run(["qdel", *ids], check=True, capture_output=True)
+    qmgr("-c", "delete hook walltime")
+    (home / "server_priv" / LOOKUP_FILE).unlink()
+    return {f"qsub_{arm}_ms": 1e3 * statistics.median(taken) for arm, taken in taken_s.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    tables = PublishedTables(table_of(options.rows), {}, has_hashed_names=False, has_own_name_rules=False)
+    files = openpbs_files(tables, ExportSettings())
+    found: dict[str, float] = {"rows": options.rows, "look_up_mib": len(files[LOOKUP_FILE]) / 2**20}
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        found |= in_process(files, Path(one))
+        if "PBS_CONF_FILE" in os.environ:
+            found |= on_openpbs(files, Path(os.environ["PBS_HOME"]), Path(other))
+    print(json.dumps(found) if options.json else "\n".join(f"{name:18} {value:,.3f}" for name, value in found.items()))
+
+
+if __name__ == "__main__":
+    main()

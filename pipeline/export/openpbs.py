@@ -1,0 +1,105 @@
+"""A hook for OpenPBS that sets soft_walltime, with its settings, the look-up file, and the commands that install them.
+
+The hook's code is the same for every site. Settings are JSON in the hook's config and names stand in the look-up file,
+so that no text of a user or a site becomes code or a command.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pipeline.core.applications import MAX_CHARACTERS, RULES
+from pipeline.core.export_settings import ExportSettings
+from pipeline.export.lookup_file import lookup_file
+from pipeline.export.published_tables import Files, PublishedTables, refuse_hashed_names
+
+HOOK = Path(__file__).with_name("openpbs_hook.py")
+
+LOOKUP_FILE = "walltime.lookup"
+HOOK_FILE = "walltime_hook.py"
+CONFIG_FILE = "walltime_hook.json"
+QMGR_FILE = "walltime_hook.qmgr"
+INSTALL_FILE = "INSTALL.txt"
+
+ALARM_S = 5
+"""OpenPBS interrupts a hook that runs longer; the hook then leaves the job as it is."""
+
+QMGR = f"""\
+# Read by qmgr, as root, in the folder of these files. The first line fails harmlessly where the hook exists.
+create hook walltime
+set hook walltime enabled = false
+set hook walltime event = "queuejob,modifyjob,runjob"
+set hook walltime alarm = {ALARM_S}
+set hook walltime fail_action = none
+import hook walltime application/x-python default {HOOK_FILE}
+import hook walltime application/x-config default {CONFIG_FILE}
+set hook walltime enabled = true
+"""
+
+INSTALL = f"""\
+Run these commands as root on the host of pbs_server, in the folder of these files. PBS_HOME stands in /etc/pbs.conf.
+
+Install, or install anew after a change of settings:
+
+    install -m 600 {LOOKUP_FILE} "$PBS_HOME/server_priv/{LOOKUP_FILE}"
+    qmgr < {QMGR_FILE}
+
+Every night after `walltime export`. The second command replaces the look-up in one step; the hook reads it anew for
+every job:
+
+    install -m 600 {LOOKUP_FILE} "$PBS_HOME/server_priv/{LOOKUP_FILE}.new"
+    mv "$PBS_HOME/server_priv/{LOOKUP_FILE}.new" "$PBS_HOME/server_priv/{LOOKUP_FILE}"
+
+See what it does (lines that begin with "walltime:"), switch it off, remove it:
+
+    grep walltime: "$PBS_HOME"/server_logs/*
+    qmgr -c "set hook walltime enabled = false"
+    qmgr -c "delete hook walltime"
+
+soft_walltime is the runtime the scheduler plans with. No job is killed for it: a job that runs longer is prolonged up
+to its walltime. Backfilling needs top jobs (strict_ordering in sched_config, or another order, and backfill_depth).
+Where queues are opted out, name their routing queues too: a job is in its routing queue when it is submitted.
+"""
+
+
+def openpbs_files(tables: PublishedTables, settings: ExportSettings) -> Files:
+    """The hook, its config, the look-up file, and how to install them; InputError where names are hashed.
+
+    Parameters
+    ----------
+    tables : PublishedTables
+        One published version.
+    settings : ExportSettings
+        The quantile and margin of soft_walltime, when it is renewed, and whose jobs are left alone.
+
+    Returns
+    -------
+    mapping of str to bytes
+        The bytes of each file, by name; the same input gives the same bytes.
+    """
+    refuse_hashed_names(tables, "OpenPBS")
+    return {
+        LOOKUP_FILE: lookup_file(tables.estimates, tables.applications),
+        HOOK_FILE: HOOK.read_bytes(),
+        CONFIG_FILE: (json.dumps(hook_settings(tables, settings), indent=1) + "\n").encode("ascii"),
+        QMGR_FILE: QMGR.encode("ascii"),
+        INSTALL_FILE: INSTALL.encode("ascii"),
+    }
+
+
+def hook_settings(tables: PublishedTables, settings: ExportSettings) -> dict[str, Any]:
+    """What the hook reads from its config; times in s, a relative path begins at PBS_HOME/server_priv."""
+    return {
+        "look_up": LOOKUP_FILE,
+        "quantile": f"q{100 * settings.soft_quantile:.0f}",
+        "margin_s": settings.soft_margin_s,
+        "renew_after_s": settings.soft_renew_after_s,
+        "opt_out": {
+            "user": settings.opt_out_users,
+            "account": settings.opt_out_accounts,
+            "queue": settings.opt_out_partitions,
+        },
+        "name_characters": MAX_CHARACTERS,
+        # Rules of the site cannot run in the hook: the look-up has the names that they decided.
+        "name_rules": None if tables.has_own_name_rules else [(rule.find, rule.gives) for rule in RULES],
+    }

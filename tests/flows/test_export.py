@@ -1,0 +1,113 @@
+"""`walltime export`: the published estimates as files, which answer as the tables do."""
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from flows.services.run.plain_run import run_and_publish
+from pipeline.core.store import read_table
+from pipeline.core.tables import ESTIMATES, JOBS
+from pipeline.estimate.history import history
+from pipeline.estimate.nightly.rows import look_up
+from pipeline.export.lookup_reader import open_lookup
+from pipeline.export.lua_text import lua
+from pipeline.publish import load_manifest
+from tests.flows.support import SAMPLES, Outcome
+from tests.unit.export.lua_runner import INTERPRETERS, MISSING, run_lua, with_locals
+from tests.unit.export.test_slurm import job_at
+
+Walltime = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("export")
+    text = f"logs = ['{SAMPLES / 'traps.swf'}']\noutput_dir = '{folder / 'out'}'\n[site]\nname = 'oxbow'\n"
+    (folder / "site.toml").write_text(text + "[export]\nmode = 'priority'\n")
+    run_and_publish(str(folder / "site.toml"))
+    return folder / "out"
+
+
+def test_slurm_gets_a_look_up_a_plug_in_and_words(walltime: Walltime, published: Path, tmp_path: Path) -> None:
+    done = walltime("export", "--for", "slurm", tmp_path / "new" / "slurm", "--from", published)
+    assert done.code == 0, done.err
+    files = {path.name: path.read_bytes() for path in (tmp_path / "new" / "slurm").iterdir()}
+    assert set(files) == {"walltime.lookup", "job_submit.lua", "INSTALL.txt"}
+    assert b'["mode"] = "priority"' in files["job_submit.lua"]
+    assert "JobSubmitPlugins=lua" in done.out
+    lookup = open_lookup(io.BytesIO(files["walltime.lookup"]))
+    manifest = json.loads((published / "manifest.json").read_text())
+    assert (lookup.stamp.run, lookup.stamp.site) == (manifest["run_id"], "oxbow")
+    estimates = pq.read_table(published / manifest["tables"]["estimates"]["path"]).to_pylist()
+    assert lookup.stamp.rows == len(estimates)
+    for row in estimates[:: len(estimates) // 40]:
+        job = {name: row[name] for name in ("who", "what", "queue", "requested_s", "procs")}
+        found = lookup.find(job)
+        assert found is not None and found.template == row["template"]
+
+
+@pytest.mark.skipif(not INTERPRETERS, reason=MISSING)
+def test_lua_answers_submits_of_the_sample_as_method_table_does(
+    walltime: Walltime, published: Path, tmp_path: Path
+) -> None:
+    assert walltime("export", "--for", "slurm", tmp_path, "--from", published).code == 0
+    manifest = load_manifest(published)
+    log = history(read_table(manifest.path("jobs"), JOBS))
+    asked = log.take(np.sort(np.random.default_rng(2).choice(len(log), min(len(log), 400), replace=False)))
+    asked.procs[::3] = 77.0
+    asked.requested_s[::5] = 123.0
+    table = read_table(manifest.path("estimates"), ESTIMATES)
+    rows = {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names}
+    # Beside slurm.conf, as on a cluster.
+    script = f"os.getenv = function() return {lua(str(tmp_path / 'slurm.conf'))} end\n"
+    script += with_locals((tmp_path / "job_submit.lua").read_text(), ("find", "with_lookup"))
+    script += f"for _, job in ipairs({lua([job_at(asked, place) for place in range(len(asked))])}) do\n"
+    script += "local found = with_lookup(function(file, facts) return find(file, facts, job) end)\n"
+    script += "for n = 1, 6 do io.write(('%.17g '):format(found.quantiles[n])) end print('') end"
+    found = np.array([line.split() for line in run_lua(INTERPRETERS[0], script, tmp_path)], np.float64)
+    assert np.allclose(found, look_up(rows, asked), rtol=1e-6, atol=0)
+
+
+def test_a_config_has_precedence_over_the_settings_of_the_run(
+    walltime: Walltime, published: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "other.toml"
+    config.write_text("logs = ['x']\n[export]\nmode = 'limit'\nopt_out_users = ['e\"vil']\n")
+    done = walltime("export", "--for", "slurm", tmp_path, "--from", published, "--config", config, "--json")
+    assert json.loads(done.out)["n_estimates"] > 0
+    text = (tmp_path / "job_submit.lua").read_text()
+    assert '["mode"] = "limit"' in text and '["e\\034vil"] = true' in text
+
+
+def test_openpbs_gets_a_look_up_a_hook_and_commands(walltime: Walltime, published: Path, tmp_path: Path) -> None:
+    done = walltime("export", "--for", "pbs", tmp_path, "--from", published)
+    assert done.code == 0, done.err
+    names = {"walltime.lookup", "walltime_hook.py", "walltime_hook.json", "walltime_hook.qmgr", "INSTALL.txt"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    assert "qmgr < walltime_hook.qmgr" in done.out
+    assert json.loads((tmp_path / "walltime_hook.json").read_text())["quantile"] == "q50"
+
+
+def test_csv_is_the_table(walltime: Walltime, published: Path, tmp_path: Path) -> None:
+    assert walltime("export", "--for", "csv", tmp_path, "--from", published).code == 0
+    lines = (tmp_path / "walltime.csv").read_bytes().count(b"\r\n")
+    manifest = json.loads((published / "manifest.json").read_text())
+    assert lines == manifest["tables"]["estimates"]["rows"] + 1
+
+
+def test_what_cannot_be_exported_is_one_sentence(walltime: Walltime, published: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for arguments in (
+        ("--for", "slurm", tmp_path, "--from", tmp_path / "nothing"),
+        ("--for", "slurm", tmp_path / "file" / "x", "--from", published),
+        ("--for", "slurm", tmp_path, "--from", published, "--config", tmp_path / "none.toml"),
+        ("--for", "loadleveler", tmp_path, "--from", published),
+        (tmp_path, "--from", published),
+    ):
+        done = walltime("export", *arguments)
+        assert done.code != 0 and "Traceback" not in done.err, arguments

@@ -1,0 +1,98 @@
+"""A real OpenPBS on this machine, for `make test-pbs` alone: `make test` does not collect this folder."""
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.pbs.cluster import Cluster
+from tests.pbs.mix import KINDS, Kind, Ran, mix, walltime
+
+SWITCH = "WALLTIME_TEST_PBS"
+collect_ignore_glob = [] if os.environ.get(SWITCH) else ["*"]
+
+SCRIPTS = Path(__file__).resolve().parents[3] / "shared" / "pbs"
+PREFIX = os.environ.get("PBS_PREFIX") or str(Path(tempfile.gettempdir()) / "walltime-openpbs")
+"""Where OpenPBS is built, once: outside the folder of a test's cluster, so that a second run needs no build."""
+
+CONFIG = """
+output_dir = "tables"
+[source]
+kind = "folder"
+folder = "{accounting}"
+[site]
+name = "loop"
+timezone = "UTC"
+[export]
+opt_out_users = ["erin"]
+opt_out_accounts = ["own"]
+soft_renew_after_s = 0
+least_change_s = 0
+[apply]
+scheduler = "pbs"
+"""
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A running OpenPBS; skipped where there can be none, stopped and removed after."""
+    if not (SCRIPTS / "up.sh").exists():
+        pytest.skip("no shared/pbs/up.sh beside this checkout: the real OpenPBS is not tested")
+    if os.geteuid() != 0:
+        pytest.skip("not root: the real OpenPBS is not tested")
+    # Users have to reach it, which they cannot in pytest's own folder.
+    found = Cluster(SCRIPTS, Path(tempfile.mkdtemp(prefix="walltime-pbs-")), PREFIX, 10_000 + os.getpid() % 400 * 20)
+    try:
+        complaint = found.up()
+        if complaint and not (Path(PREFIX) / ".built").exists():
+            pytest.skip(f"OpenPBS cannot be built here: {complaint[-300:]}")
+        assert not complaint, complaint
+        yield found
+    finally:
+        down = ["bash", str(SCRIPTS / "down.sh"), str(found.work), "--purge"]
+        subprocess.run(down, check=False, capture_output=True)
+
+
+@pytest.fixture(scope="session")
+def history(cluster: Cluster) -> dict[str, Kind]:
+    """Ids of ended jobs with their kinds, run on a machine wide enough for most of them at once."""
+    assert not cluster.up(PBS_CPUS="64")
+    ids = {kind.submit(cluster, n): kind for kind in KINDS for n in range(kind.n_history)}
+    cluster.wait(list(ids), 240)
+    assert not cluster.up(PBS_CPUS="8")
+    return ids
+
+
+@pytest.fixture(scope="session")
+def site(cluster: Cluster, history: dict[str, Kind], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a config, and the tables that the nightly flow published from the accounting files."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "site.toml").write_text(CONFIG.format(accounting=cluster.accounting), "utf-8")
+    walltime(cluster, folder, "run", "site.toml")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def with_requests(cluster: Cluster, site: Path) -> list[Ran]:
+    """The mix, planned with the users' walltimes."""
+    return mix(cluster)
+
+
+@pytest.fixture(scope="session")
+def hook(cluster: Cluster, site: Path, with_requests: list[Ran]) -> Path:
+    """The exported files, installed by the commands that stand in them."""
+    exported = site / "exported"
+    walltime(cluster, site, "export", "exported", "--for", "pbs", "--from", "tables")
+    commands = (exported / "INSTALL.txt").read_text("utf-8").partition("Every night")[0]
+    cluster.call("bash", "-ec", "\n".join(re.findall("^    (.*)$", commands, re.MULTILINE)), folder=exported)
+    return exported
+
+
+@pytest.fixture(scope="session")
+def with_hook(cluster: Cluster, hook: Path) -> list[Ran]:
+    """The same mix, planned with soft_walltime."""
+    return mix(cluster)
