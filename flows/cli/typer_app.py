@@ -38,8 +38,8 @@ app = typer.Typer(
 _UsageError: Any = typer.BadParameter.__base__
 
 for command in (
-    run, ingest, inspect, quarantine, clean, apply, fit_series, evaluate_scaling, report, query, advice, advise, backtest,
-    show, search_templates, columns, watch, export,
+    run, ingest, inspect, quarantine, clean, apply, fit_series, evaluate_scaling, report, query, advice, advise,
+    backtest, show, search_templates, columns, watch, export,
 ):  # fmt: skip
     app.command()(command)
 
