@@ -89,7 +89,7 @@ def walltime(loop_slurm: Mapping[str, str], *arguments: object) -> subprocess.Po
 
 
 def done(process: subprocess.Popen[str]) -> str:
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     return out
 
