@@ -1,0 +1,161 @@
+"""The jobs of a log as a replay takes them, under one of two conventions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.core.arrays import Array, Bools, Floats, Ints, category_codes, floats
+from pipeline.core.errors import InputError
+
+
+class Convention(StrEnum):
+    """How a log's errors become jobs that can be scheduled."""
+
+    NATURAL = "natural"
+    """Runtimes are cut at the request; jobs without a positive runtime or size are left out; a job without a request
+    has the largest request of the log."""
+    PYSS = "pyss"
+    """As the simulators pyss and predictsim: of runtime and request the longer is the request and the shorter the
+    runtime; a job without a positive runtime or allocated processors stays, with a runtime and a request of 1 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Jobs in order of submit, one value a job; times in whole s."""
+
+    row: Ints
+    """The job's place in the arrays or the table that it was made from."""
+    submit_s: Ints
+    run_s: Ints
+    """At least 1 s and at most the request."""
+    request_s: Ints
+    procs: Ints
+    """Processors, or nodes where jobs have nodes to themselves; at least 1, at most the capacity."""
+    user: Ints
+    """A code from 0; -1: unknown."""
+    capacity: int
+    counts: Mapping[str, int]
+    """Numbers of jobs that were left out or changed, by reason; only those above 0."""
+
+    def __len__(self) -> int:
+        return len(self.submit_s)
+
+
+def workload(
+    submit_s: Array,
+    runtime_s: Array,
+    requested_s: Array,
+    requested_procs: Array,
+    allocated_procs: Array,
+    user: Array,
+    capacity: int,
+    convention: Convention = Convention.NATURAL,
+    procs_per_node: int | None = None,
+) -> Workload:
+    """The jobs of a log from its values, one a job.
+
+    Parameters
+    ----------
+    submit_s, runtime_s, requested_s, requested_procs, allocated_procs
+        (jobs,); NaN or not positive: unknown (a submit may be any number, and is unknown where it is NaN). Fractions
+        of seconds: see Convention. A job's size is what was requested, else what was allocated; a size above the
+        capacity is cut to it, and counted. Jobs without a submit are left out.
+    user
+        (jobs,) codes from 0; -1: unknown.
+    capacity
+        The machine's processors.
+    procs_per_node
+        None: jobs share nodes. Else jobs take whole nodes of so many processors, and sizes and capacity are in nodes.
+
+    Returns
+    -------
+    Workload
+        Ties of submit keep the order given.
+
+    Raises
+    ------
+    InputError
+        No job has a request, or the machine has no node.
+    """
+    run, request, asked, held = (_known(a) for a in (runtime_s, requested_s, requested_procs, allocated_procs))
+    if not np.any(request > 0):
+        raise InputError("the log", "no job with a requested runtime", "requests, which a backfilling scheduler needs")
+    submit = np.asarray(submit_s, np.float64)
+    if convention is Convention.PYSS:
+        kept, run, request, size, counts = _pyss(run, request, asked, held)
+    else:
+        kept, run, request, size, counts = _natural(run, request, asked, held)
+    if procs_per_node is not None:
+        size, capacity = np.ceil(size / procs_per_node), capacity // procs_per_node
+    if capacity < 1:
+        raise InputError("the machine", f"a capacity of {capacity}", "at least 1 processor or node")
+    kept = kept & np.isfinite(submit)
+    counts |= {"no_submit": (~np.isfinite(submit)).sum(), "larger_than_machine": (size[kept] > capacity).sum()}
+    row = np.flatnonzero(kept)
+    row = row[np.argsort(submit[row], kind="stable")]
+    return Workload(
+        row=row,
+        submit_s=submit[row].astype(np.int64),
+        run_s=run[row].astype(np.int64),
+        request_s=request[row].astype(np.int64),
+        procs=np.clip(size[row], 1, capacity).astype(np.int64),
+        user=np.asarray(user, np.int64)[row],
+        capacity=capacity,
+        counts={reason: int(count) for reason, count in counts.items() if count},
+    )
+
+
+def workload_of_jobs(
+    jobs: pa.Table, capacity: int, convention: Convention = Convention.NATURAL, procs_per_node: int | None = None
+) -> Workload:
+    """The workload of a JOBS table; `row` is the job's row there, ties of submit are in order of source line."""
+    order = np.argsort(floats(jobs, "source_line"), kind="stable")
+    users, _ = category_codes(jobs, "user")
+    made = workload(
+        floats(jobs, "submit_s")[order],
+        floats(jobs, "runtime_s")[order],
+        floats(jobs, "requested_s")[order],
+        floats(jobs, "requested_procs")[order],
+        floats(jobs, "procs")[order],
+        users[order],
+        capacity,
+        convention,
+        procs_per_node,
+    )
+    return replace(made, row=order[made.row])
+
+
+Made = tuple[Bools, Floats, Floats, Floats, dict[str, int]]
+"""Which jobs are kept, runtimes, requests, sizes, and counts."""
+
+
+def _natural(run: Floats, request: Floats, asked: Floats, held: Floats) -> Made:
+    size = np.where(asked > 0, asked, held)
+    kept: Bools = (run > 0) & (size > 0)
+    # Whole seconds, rounded up: neither a runtime nor a request becomes 0.
+    run, request = np.ceil(run), np.ceil(request)
+    limit = np.where(request > 0, request, request.max())
+    counts = {
+        "no_runtime": (run <= 0).sum(),
+        "no_procs": ((run > 0) & (size <= 0)).sum(),
+        "no_request": (kept & (request <= 0)).sum(),
+        "cut_at_request": (kept & (run > limit)).sum(),
+    }
+    return kept, np.minimum(run, limit), limit, size, counts
+
+
+def _pyss(run: Floats, request: Floats, asked: Floats, held: Floats) -> Made:
+    valid = (run > 0) & (held > 0)
+    size = np.where(valid & (asked > 0), asked, np.maximum(held, 1.0))
+    run, request = np.trunc(run), np.trunc(request)
+    longer, shorter = np.maximum(np.maximum(run, request), 1.0), np.maximum(np.minimum(run, request), 1.0)
+    counts = {"made_1_s": (~valid).sum(), "run_and_request_swapped": (valid & (run > request)).sum()}
+    return np.ones(len(run), bool), np.where(valid, shorter, 1.0), np.where(valid, longer, 1.0), size, counts
+
+
+def _known(values: Array) -> Floats:
+    known = np.asarray(values, np.float64)
+    return np.where(known > 0, known, -1.0)

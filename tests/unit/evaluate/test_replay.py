@@ -1,0 +1,254 @@
+"""The replay's kernels against a plain Python replay, job by job, and what holds of every schedule."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.core.errors import InputError
+from pipeline.evaluate.replay import (
+    EASY_PLUS_PLUS,
+    Convention,
+    Correction,
+    Policy,
+    ReplayOptions,
+    Schedule,
+    Workload,
+    replay,
+    workload,
+    workload_of_jobs,
+)
+from tests.rows import jobs_of
+from tests.unit.evaluate.plain_replay import plain_replay
+
+BACKFILLING = (Policy.EASY, Policy.EASY_SJBF)
+EVERY = [
+    *(ReplayOptions(policy=p, correction=c) for p, c in product(Policy, Correction)),
+    *(ReplayOptions(policy=p, correction=c, guard=True) for p, c in product(BACKFILLING, Correction)),
+    *(ReplayOptions(policy=p, correction=Correction.INCREMENTS, learns_last_two=True) for p in Policy),
+]
+
+
+def random_jobs(n: int, capacity: int, seed: int, step_s: int = 600) -> Workload:
+    """Jobs whose times are multiples of a few seconds, so that many events fall on the same second."""
+    generator = np.random.default_rng(seed)
+    run_s = generator.integers(1, 40, n) * step_s
+    return workload(
+        submit_s=np.sort(generator.integers(0, 12 * n, n)) * step_s,
+        runtime_s=run_s,
+        requested_s=run_s * generator.integers(1, 6, n),
+        requested_procs=np.minimum(2 ** generator.integers(0, 6, n), capacity),
+        allocated_procs=np.full(n, -1),
+        user=generator.integers(-1, 5, n),
+        capacity=capacity,
+    )
+
+
+def random_predictions(work: Workload, seed: int) -> np.ndarray:
+    """From far too short to far too long."""
+    return work.run_s * np.random.default_rng(seed).choice([0.1, 0.5, 1.0, 1.0, 2.0, 9.0], len(work))
+
+
+def assert_same(work: Workload, options: ReplayOptions, **predictions: np.ndarray) -> Schedule:
+    done, plain = replay(work, options, **predictions), plain_replay(work, options, **predictions)
+    jobs = range(len(work))
+    assert done.start_s.tolist() == [plain.start[job] for job in jobs]
+    assert done.by_end.tolist() == plain.ended
+    assert done.prediction_s.tolist() == plain.first
+    assert done.is_backfilled.tolist() == [job in plain.backfilled for job in jobs]
+    assert done.n_corrections.tolist() == [plain.n_corrections[job] for job in jobs]
+    if options.guard:
+        assert done.promised_s.tolist() == [plain.promise.get(job, -1) for job in jobs]
+    return done
+
+
+@pytest.mark.parametrize(
+    "options", EVERY, ids=lambda o: f"{o.policy.name}-{o.correction.name}-{o.guard}-{o.learns_last_two}"
+)
+@pytest.mark.parametrize("step_s", [1, 600])
+def test_kernel_equals_plain_python_job_by_job(options: ReplayOptions, step_s: int) -> None:
+    work = random_jobs(150, 32, seed=1, step_s=step_s)
+    predictions = random_predictions(work, seed=2)
+    done = assert_same(work, options, reservation_s=predictions, order=predictions * work.procs)
+    assert done.n_corrections.max() > 1 or options.correction is Correction.REQUEST or step_s == 1
+    assert done.is_backfilled.any() == (options.policy is not Policy.FCFS)
+
+
+def small_workloads() -> st.SearchStrategy[tuple[Workload, np.ndarray]]:
+    job = st.tuples(st.integers(0, 30), st.integers(1, 12), st.integers(0, 12), st.integers(1, 4), st.integers(1, 20))
+    return st.lists(job, min_size=1, max_size=14).map(as_workload)
+
+
+def as_workload(rows: list[tuple[int, int, int, int, int]]) -> tuple[Workload, np.ndarray]:
+    submit, run, more, procs, predicted = np.array(sorted(rows)).T
+    unknown = np.full(len(rows), -1)
+    return workload(submit, run, run + more, procs, unknown, np.arange(len(rows)) % 3, 4), predicted
+
+
+@given(small_workloads(), st.sampled_from(EVERY))
+@settings(max_examples=120)
+def test_kernel_equals_plain_python_on_small_logs(drawn: tuple[Workload, np.ndarray], options: ReplayOptions) -> None:
+    work, predicted = drawn
+    assert_same(work, options, reservation_s=predicted)
+
+
+@given(small_workloads(), st.sampled_from(EVERY))
+@settings(max_examples=60)
+def test_no_more_processors_in_use_than_exist(drawn: tuple[Workload, np.ndarray], options: ReplayOptions) -> None:
+    work, predicted = drawn
+    done = replay(work, options, reservation_s=predicted)
+    assert (done.start_s >= work.submit_s).all()
+    assert (done.end_s - done.start_s == work.run_s).all()
+    for time in done.start_s:
+        running = (done.start_s <= time) & (time < done.end_s)
+        assert work.procs[running].sum() <= work.capacity
+
+
+@given(small_workloads(), st.sampled_from(BACKFILLING))
+@settings(max_examples=120)
+def test_with_perfect_estimates_the_head_starts_when_it_was_first_promised(
+    drawn: tuple[Workload, np.ndarray], policy: Policy
+) -> None:
+    work, _ = drawn
+    exact = workload(
+        work.submit_s, work.run_s, work.run_s, work.procs, work.procs, work.user, work.capacity, Convention.NATURAL
+    )
+    guarded = replay(exact, ReplayOptions(policy=policy, guard=True))
+    waited = guarded.promised_s >= 0
+    assert (guarded.start_s[waited] <= guarded.promised_s[waited]).all()
+    # So the guard never acts: without it the schedule is the same.
+    assert (replay(exact, ReplayOptions(policy=policy)).start_s == guarded.start_s).all()
+
+
+@given(small_workloads())
+@settings(max_examples=60)
+def test_conservative_with_requests_never_starts_a_job_after_fcfs_would(drawn: tuple[Workload, np.ndarray]) -> None:
+    work, _ = drawn
+    exact = workload(work.submit_s, work.run_s, work.run_s, work.procs, work.procs, work.user, work.capacity)
+    fcfs = replay(exact, ReplayOptions(policy=Policy.FCFS))
+    assert (replay(exact, ReplayOptions(policy=Policy.CONSERVATIVE)).start_s <= fcfs.start_s).all()
+
+
+def four_jobs() -> Workload:
+    """On 4 processors: a long one of 3, a wide one that must wait for it, a small short one and a small long one."""
+    return workload(
+        submit_s=np.array([0, 1, 2, 3]), runtime_s=np.array([100, 10, 50, 200]),
+        requested_s=np.array([100, 20, 60, 300]), requested_procs=np.array([3, 4, 1, 1]), allocated_procs=np.full(4, -1), user=np.zeros(4, int), capacity=4,
+    )  # fmt: skip
+
+
+def test_fcfs_easy_and_order_by_hand() -> None:
+    work = four_jobs()
+    assert replay(work, ReplayOptions(policy=Policy.FCFS)).start_s.tolist() == [0, 100, 110, 110]
+    easy = replay(work, ReplayOptions())
+    assert easy.start_s.tolist() == [0, 100, 2, 110]
+    assert easy.is_backfilled.tolist() == [False, False, True, False]
+
+
+def test_a_passed_prediction_is_corrected_and_kills_nobody() -> None:
+    predicted = np.array([100, 20, 60, 40])  # the last job seems to end before the head's start at 100
+    found = {
+        correction: replay(four_jobs(), ReplayOptions(Policy.EASY_SJBF, correction), predicted)
+        for correction in Correction
+    }
+    for done in found.values():
+        assert done.start_s.tolist() == [0, 252, 2, 52]
+        assert (done.end_s - done.start_s).tolist() == [100, 10, 50, 200]
+    # 40 s: at once 300 s; 100 s, then 340 s, which is more than the request; 80, 160, 320 s.
+    assert {correction: int(done.n_corrections[3]) for correction, done in found.items()} == {
+        Correction.REQUEST: 1, Correction.INCREMENTS: 2, Correction.DOUBLING: 3,
+    }  # fmt: skip
+
+
+def test_the_guard_bounds_the_heads_delay() -> None:
+    """A stream of small jobs that all claim to be short holds a wide job back for ever, but not with the guard."""
+    n = 200
+    submit = np.concatenate([[0, 1], np.arange(2, n) * 10])
+    run = np.concatenate([[50, 100], np.full(n - 2, 400)])
+    size = np.concatenate([[3, 4], np.ones(n - 2, int)])
+    work = workload(submit, run, run, size, size, np.zeros(n, int), 4)
+    claimed = np.concatenate([[50, 100], np.full(n - 2, 5)])
+    starts = [
+        replay(
+            work, ReplayOptions(policy=Policy.EASY_SJBF, correction=Correction.INCREMENTS, guard=guard), claimed
+        ).start_s[1]
+        for guard in (False, True)
+    ]
+    assert starts[0] > 1000
+    # Promised for 50; what started before then ends 400 s after 50 at the latest.
+    assert starts[1] <= 450
+
+
+def test_conventions_by_hand() -> None:
+    values = {
+        "submit_s": np.array([5.0, 1, 2, 3, np.nan]),
+        "runtime_s": np.array([10.0, -1, 30, 20.2, 9]),
+        "requested_s": np.array([20.0, 50, 10, -1, 9]),
+        "requested_procs": np.array([2.0, 8, 9, -1, 1]),
+        "allocated_procs": np.array([1.0, -1, 9, 4, 1]),
+        "user": np.arange(5),
+        "capacity": 8,
+    }
+    natural = workload(**values)
+    assert natural.row.tolist() == [2, 3, 0]
+    assert natural.run_s.tolist() == [10, 21, 10]
+    assert natural.request_s.tolist() == [10, 50, 20]
+    assert natural.procs.tolist() == [8, 4, 2]
+    assert natural.counts == {
+        "no_runtime": 1, "no_request": 1, "cut_at_request": 1, "no_submit": 1, "larger_than_machine": 1,
+    }  # fmt: skip
+    pyss = workload(**values, convention=Convention.PYSS)
+    assert pyss.row.tolist() == [1, 2, 3, 0]
+    assert pyss.run_s.tolist() == [1, 10, 1, 10]
+    assert pyss.request_s.tolist() == [1, 30, 20, 20]
+    assert pyss.procs.tolist() == [1, 8, 4, 2]
+    nodes = workload(**values, procs_per_node=4)
+    assert (nodes.capacity, nodes.procs.tolist()) == (2, [2, 1, 1])
+
+
+def test_jobs_table_gives_the_same_workload_in_any_order_of_rows() -> None:
+    rows = [
+        {
+            "submit_s": s,
+            "runtime_s": 10.0 + s,
+            "requested_s": 60.0,
+            "requested_procs": 1 + s,
+            "procs": 9,
+            "user": f"u{s}",
+        }
+        for s in (3, 1, 1, 2)
+    ]
+    jobs = jobs_of([row | {"source_line": 1 + i} for i, row in enumerate(rows)])
+    made, turned = workload_of_jobs(jobs, 8), workload_of_jobs(jobs.take([3, 2, 1, 0]), 8)
+    assert made.row.tolist() == [1, 2, 3, 0]
+    assert turned.row.tolist() == [2, 1, 0, 3]
+    assert made.run_s.tolist() == turned.run_s.tolist() == [11, 11, 12, 13]
+
+
+def test_what_cannot_be_replayed_is_refused() -> None:
+    work = four_jobs()
+    with pytest.raises(ValueError, match="order has shape"):
+        replay(work, ReplayOptions(), order=np.zeros(3))
+    none = np.full(2, -1.0)
+    with pytest.raises(InputError, match="no job with a requested runtime"):
+        workload(np.arange(2), np.ones(2), none, none + 2, none, np.zeros(2, int), 4)
+
+
+def test_easy_plus_plus_plans_with_the_mean_of_the_users_last_two() -> None:
+    n = 4
+    work = workload(
+        submit_s=np.array([0, 1, 500, 600]), runtime_s=np.array([100, 201, 7, 7]), requested_s=np.full(n, 1000),
+        requested_procs=np.ones(n), allocated_procs=np.ones(n), user=np.array([0, 0, 0, 1]), capacity=4,
+    )  # fmt: skip
+    assert replay(work, EASY_PLUS_PLUS).prediction_s.tolist() == [1000, 1000, 150, 1000]
+
+
+def test_an_empty_log_has_an_empty_schedule() -> None:
+    work = four_jobs()
+    empty = Workload(
+        *(getattr(work, name)[:0] for name in ("row", "submit_s", "run_s", "request_s", "procs", "user")), 4, {}
+    )
+    for policy in Policy:
+        assert len(replay(empty, ReplayOptions(policy=policy)).start_s) == 0
