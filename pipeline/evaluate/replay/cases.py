@@ -1,0 +1,143 @@
+"""The cases of a what-if: a policy with estimates, and what a job is planned with under each of them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from pipeline.core.arrays import Floats
+from pipeline.estimate.score import QUANTILES
+from pipeline.evaluate.replay.options import EASY_PLUS_PLUS, Correction, Policy, ReplayOptions
+from pipeline.evaluate.replay.workload import Workload
+
+SHORTEST_S = 10.0
+"""Shorter estimates are tried as if they were this long: the slowdown counts runtimes so."""
+
+AGEING_S = 12 * 3600.0
+"""A job that was submitted this much earlier is tried as if its estimate were 1/e as long."""
+
+CONTROL_SHARE = 0.1
+
+
+class Estimates(StrEnum):
+    """What the scheduler plans with."""
+
+    REQUEST = "request"
+    LAST2 = "last2"
+    """The mean of the user's last two jobs that ended in the replay; with increments this is EASY++."""
+    CESNET = "cesnet"
+    """MetaCentrum's rule: the largest share of their requests that the user's last 15 jobs ran."""
+    TABLE = "table"
+    """The look-up table that is published nightly, at the age it is served."""
+    WALLTIME = "walltime"
+    """The estimator's State, as of each submit."""
+    CONTROL = "control"
+    """A tenth of the request: no knowledge of runtimes. Estimates that do not beat it owe their gain to the rules."""
+    PERFECT = "perfect"
+
+
+METHODS = {Estimates.CESNET: "largest_of_15", Estimates.TABLE: "table", Estimates.WALLTIME: "walltime"}
+"""The estimates that a method of the registry makes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A policy with estimates."""
+
+    policy: Policy
+    estimates: Estimates
+    correction: Correction = Correction.REQUEST
+    guard: bool = True
+
+    @property
+    def options(self) -> ReplayOptions:
+        """What the replay of this case does."""
+        return ReplayOptions(self.policy, self.correction, self.guard, self.estimates is Estimates.LAST2)
+
+    @property
+    def name(self) -> str:
+        """The case in words, as in `easy-sjbf, walltime`."""
+        return f"{policy_name(self.policy)}, {self.estimates}"
+
+
+TODAY = Case(Policy.EASY, Estimates.REQUEST, guard=False)
+"""EASY with requests: what a site without estimates has, and what every case is compared with."""
+
+
+def policy_name(policy: Policy) -> str:
+    """The policy's name as an option writes it: easy-sjbf."""
+    return policy.name.lower().replace("_", "-")
+
+
+def cases(
+    policies: Iterable[Policy],
+    estimates: Iterable[Estimates],
+    correction: Correction | None = None,
+    guard: bool | None = None,
+) -> tuple[Case, ...]:
+    """TODAY, then every policy with every estimates, each once; FCFS plans nothing and is replayed once.
+
+    Without a choice of correction and guard, a passed prediction becomes the request and the guard is on, but EASY++
+    (EASY-SJBF with the last two) has increments and no guard, as it was published.
+    """
+    found = [TODAY]
+    for policy in policies:
+        for one in (Estimates.REQUEST,) if policy is Policy.FCFS else estimates:
+            is_published = policy is Policy.EASY_SJBF and one is Estimates.LAST2
+            usual = (EASY_PLUS_PLUS.correction, EASY_PLUS_PLUS.guard) if is_published else (Correction.REQUEST, True)
+            if (policy, one) != (TODAY.policy, TODAY.estimates):
+                found.append(Case(policy, one, usual[0] if correction is None else correction,
+                                  usual[1] if guard is None else guard))  # fmt: skip
+    return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What jobs are planned with, one value a job of the workload; None: the replay's own (requests, or last two)."""
+
+    reservation_s: Floats | None = None
+    order: Floats | None = None
+
+
+def plan(estimates: Estimates, work: Workload, quantiles_s: Mapping[str, Floats]) -> Plan:
+    """The plan of a workload.
+
+    Parameters
+    ----------
+    estimates
+        What the scheduler plans with.
+    work
+        The jobs.
+    quantiles_s
+        By method of the registry, (rows, 6) in s at QUANTILES, a row for each that `work.row` may name; NaN: no
+        answer, for which the request stands in.
+
+    Returns
+    -------
+    Plan
+        Jobs are tried in order of their medians, aged; planned ends come from the 10% quantile, or from the estimate
+        itself where that is a single number. A plan this early is often passed; the job is then planned with its
+        request.
+    """
+    request_s = work.request_s.astype(np.float64)
+    if estimates is Estimates.LAST2:
+        return Plan()
+    if estimates in METHODS:
+        found = quantiles_s[METHODS[estimates]][work.row]
+        found = np.where(np.isnan(found), request_s[:, None], found)
+        low_s, median_s = found[:, QUANTILES.index(0.10)], found[:, QUANTILES.index(0.50)]
+        return Plan(np.fmin(low_s, median_s), aged(median_s, work))
+    single_s = {
+        Estimates.REQUEST: request_s,
+        Estimates.CONTROL: CONTROL_SHARE * request_s,
+        Estimates.PERFECT: work.run_s.astype(np.float64),
+    }[estimates]
+    return Plan(single_s, aged(single_s, work))
+
+
+def aged(estimate_s: Floats, work: Workload) -> Floats:
+    """The order in which jobs are tried: the logarithm of the estimate, and the submit over AGEING_S."""
+    submit_s = work.submit_s - (work.submit_s[0] if len(work) else 0)
+    order: Floats = np.log(np.maximum(estimate_s, SHORTEST_S)) + submit_s / AGEING_S
+    return order
