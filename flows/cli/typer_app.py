@@ -35,8 +35,8 @@ app = typer.Typer(
 _UsageError: Any = typer.BadParameter.__base__
 
 for command in (
-    run, ingest, inspect, quarantine, clean, fit_series, evaluate_scaling, report, query, advice, backtest, replay, show,
-    search_templates, columns,
+    run, ingest, inspect, quarantine, clean, fit_series, evaluate_scaling, report, query, advice, backtest, replay,
+    show, search_templates, columns,
 ):  # fmt: skip
     app.command()(command)
 

@@ -15,15 +15,17 @@ Given = Annotated[
 ]
 Policies = Annotated[
     str,
-    typer.Option("--policy", metavar="A,B", help="fcfs, easy, easy-sjbf, conservative; EASY with requests is the base."),
+    typer.Option(
+        "--policy", metavar="A,B", help="fcfs, easy, easy-sjbf, conservative, each compared with EASY with requests."
+    ),
 ]
 Estimates = Annotated[
     str,
     typer.Option(
         "--estimates",
         metavar="A,B",
-        help="What the scheduler plans with: walltime, table, request, perfect, last2, cesnet, or control, a tenth of the "
-        "request.",
+        help="What is planned with: walltime, table, request, perfect, last2, cesnet, or control (a tenth of the "
+        "request).",
     ),
 ]
 Convention = Annotated[
@@ -59,7 +61,9 @@ Days = Annotated[
 Nodes = Annotated[
     bool, typer.Option("--whole-nodes", help="Jobs have nodes of site.procs_per_node processors to themselves.")
 ]
-Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Also write replay.parquet and replay.html there.")]
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="DIR", help="Also write replay.parquet and replay.html there.")
+]
 
 LAST_DAYS = 30.0
 

@@ -9,7 +9,7 @@ from flows.pages.html.html_template import render_template
 from flows.pages.html.replay_plots import changes_plot
 from flows.pages.terminal.render_backtest import percent
 from flows.services.replay.replaying import ReplayResult
-from flows.services.replay.verdict import average_changes, best_case, sentences, whole
+from flows.services.replay.verdict import average_changes, best_case, medians, sentences, whole
 
 USERS_LISTED = 200
 
@@ -26,14 +26,15 @@ def replay_page(found: Sequence[ReplayResult]) -> str:
 
 def _log(result: ReplayResult) -> dict[str, Any]:
     rows = result.table.to_pylist()
-    cases = whole(rows)
+    cases = [dict(row) for row in whole(rows)]
     by_statistic = {(row["policy"], row["estimates"], row["statistic"]): row for row in rows if row["part"] == "all"}
     for row in cases:
         row["low"], row["high"] = (
-            by_statistic.get((row["policy"], row["estimates"], one), {}).get("slowdown_change") for one in ("q25", "q75")
+            by_statistic.get((row["policy"], row["estimates"], one), {}).get("slowdown_change")
+            for one in ("q25", "q75")
         )
     case = best_case(rows)
-    own = [row for row in rows if (row["policy"], row["estimates"]) == case and row["statistic"] in ("median", "single")]
+    own = [row for row in medians(rows) if (row["policy"], row["estimates"]) == case]
     users = sorted((row for row in own if row["part"] == "user"), key=lambda row: -row["wait_change_s"] * row["n_jobs"])
     return {
         "name": result.log,

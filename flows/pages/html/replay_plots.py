@@ -9,7 +9,7 @@ from flows.pages.html.drawing import COLOURS, panel, styled, to_svg
 
 
 def changes_plot(cases: Sequence[Mapping[str, Any]]) -> str:
-    """SVG: a line per case from its lower to its upper quartile (`low`, `high`) of slowdown_change, a dot at the median."""
+    """SVG: per case a line between the quartiles (`low`, `high`) of slowdown_change, and a dot at the median."""
     with styled():
         figure, axes = panel(0.6 + 0.24 * len(cases), left=0.2)
         for place, row in enumerate(cases):

@@ -10,7 +10,7 @@ from flows.pages.terminal.json_out import print_json
 from flows.pages.terminal.render import console, grid, say
 from flows.pages.terminal.render_backtest import fixed, percent, signed
 from flows.services.replay.replaying import ReplayResult
-from flows.services.replay.verdict import average_changes, sentences, whole
+from flows.services.replay.verdict import average_changes, case_of, sentences, whole
 
 _COLUMNS = (
     "policy, estimates", "slowdown", "change %", "25%", "75%", "wait h", "p99 h", "longest h", "widest h",
@@ -64,17 +64,16 @@ def print_replay(found: Sequence[ReplayResult], written: Mapping[str, Path]) -> 
 
 def _cases(result: ReplayResult) -> Table:
     rows = result.table.to_pylist()
-    quartiles = {
-        (row["policy"], row["estimates"], row["statistic"]): row["slowdown_change"] for row in rows if row["part"] == "all"
-    }
+    quartiles = {(*case_of(row), row["statistic"]): row["slowdown_change"] for row in rows if row["part"] == "all"}
     cells = [
-        [say(f"{row['policy']}, {row['estimates']}"), fixed(row["slowdown_mean"]), signed(row["slowdown_change"], 1, 100.0),
-         *(signed(quartiles.get((row["policy"], row["estimates"], one)), 1, 100.0) for one in ("q25", "q75")),
+        [say(", ".join(case_of(row))), fixed(row["slowdown_mean"]), signed(row["slowdown_change"], 1, 100.0),
+         *(signed(quartiles.get((*case_of(row), one)), 1, 100.0) for one in ("q25", "q75")),
          *(_hours(row[name]) for name in ("wait_mean_s", "wait_p99_s", "wait_longest_s", "wait_wide_mean_s")),
          *(percent(row[name]) for name in ("utilisation", "share_backfilled", "share_corrected"))]
         for row in whole(rows)
     ]  # fmt: skip
-    return grid(f"{say(result.log)}: mean bounded slowdown, its change from EASY with requests, and waits", _COLUMNS, cells)
+    title = f"{say(result.log)}: mean bounded slowdown, its change from EASY with requests, and waits"
+    return grid(title, _COLUMNS, cells)
 
 
 def _averages(found: Sequence[ReplayResult]) -> Table:

@@ -114,9 +114,10 @@ def run_replay(task: ReplayTask) -> ReplayResult:
     work = _workload(task, flagged, past, capacity)
     if not len(work):
         raise InputError(name, f"{jobs.num_rows} jobs, none to replay", "jobs with a submit, a runtime and processors")
+    score = Score.AVEBSLD if task.convention is Convention.PYSS else Score.NATURAL
     subject = Subject(
         task.log, work, quantiles(past, task, flagged.num_rows), category_codes(flagged, "user")[1], task.convention,
-        Score.AVEBSLD if task.convention is Convention.PYSS else Score.NATURAL, _since_s(task, work), has_waits(flagged),
+        score, _since_s(task, work), has_waits(flagged),
     )  # fmt: skip
     with running_stage(f"{name}: replay"):
         table = what_if(subject, task.cases, task.shakes)

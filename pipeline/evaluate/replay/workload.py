@@ -48,7 +48,9 @@ class Workload:
 
     def take(self, places: Ints) -> "Workload":
         """The jobs at these places, in this order; the caller sees to it that submits ascend."""
-        arrays = {name: getattr(self, name)[places] for name in ("row", "submit_s", "run_s", "request_s", "procs", "user")}
+        arrays = {
+            name: getattr(self, name)[places] for name in ("row", "submit_s", "run_s", "request_s", "procs", "user")
+        }
         return replace(self, **arrays)
 
 
