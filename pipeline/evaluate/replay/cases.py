@@ -14,8 +14,11 @@ from pipeline.evaluate.replay.workload import Workload
 SHORTEST_S = 10.0
 """Shorter estimates are tried as if they were this long: the slowdown counts runtimes so."""
 
-AGEING_S = 12 * 3600.0
+AGEING_S = 24 * 3600.0
 """A job that was submitted this much earlier is tried as if its estimate were 1/e as long."""
+
+PLANNED_SHARE = 0.1
+"""The share of the median that a job is planned with until it has run so long, and its request from then on."""
 
 CONTROL_SHARE = 0.1
 
@@ -116,24 +119,22 @@ def plan(estimates: Estimates, work: Workload, quantiles_s: Mapping[str, Floats]
     Returns
     -------
     Plan
-        Jobs are tried in order of their medians, aged; planned ends come from the 10% quantile, or from the estimate
-        itself where that is a single number. A plan this early is often passed; the job is then planned with its
-        request.
+        Estimates with quantiles order the jobs by their medians, aged, and plan them with a share of these: a plan so
+        early lets short jobs pass, and the guard bounds what the head loses by it. A single number is both the order
+        and the plan, as in the published rules.
     """
     request_s = work.request_s.astype(np.float64)
     if estimates is Estimates.LAST2:
         return Plan()
     if estimates in METHODS:
-        found = quantiles_s[METHODS[estimates]][work.row]
-        found = np.where(np.isnan(found), request_s[:, None], found)
-        low_s, median_s = found[:, QUANTILES.index(0.10)], found[:, QUANTILES.index(0.50)]
-        return Plan(np.fmin(low_s, median_s), aged(median_s, work))
-    single_s = {
+        median_s = quantiles_s[METHODS[estimates]][work.row, QUANTILES.index(0.50)]
+        median_s = np.where(np.isnan(median_s), request_s, median_s)
+        return Plan(median_s) if estimates is Estimates.CESNET else Plan(PLANNED_SHARE * median_s, aged(median_s, work))
+    return Plan({
         Estimates.REQUEST: request_s,
         Estimates.CONTROL: CONTROL_SHARE * request_s,
         Estimates.PERFECT: work.run_s.astype(np.float64),
-    }[estimates]
-    return Plan(single_s, aged(single_s, work))
+    }[estimates])  # fmt: skip
 
 
 def aged(estimate_s: Floats, work: Workload) -> Floats:
