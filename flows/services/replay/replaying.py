@@ -1,7 +1,7 @@
 """What `walltime replay` does: a log or a config in, a table REPLAY of every policy with every estimates out."""
 
 import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -59,6 +59,10 @@ class ReplayTask:
         return 2 + len(self.methods)
 
 
+Estimate = Callable[[History, ReplayTask, int], dict[str, Floats]]
+"""Quantiles by method, as `quantiles` gives them."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
     """What the replays of one log found."""
@@ -105,28 +109,39 @@ def replay_task(given: Path, settings: RunSettings | None = None, **how: object)
 def run_replay(task: ReplayTask) -> ReplayResult:
     """Read a log, estimate its jobs once as of each submit, and replay every case over every shake."""
     name = printable(task.log, 40)
-    with running_stage(f"{name}: read") as stage:
-        jobs, _, stage.report = ingest(task.paths, task.settings.site, task.settings.ingest)
-        facts = dict(stage.report.facts)
-    flagged, *_ = clean(jobs, task.settings.clean, task.settings.site)
-    past = past_of(flagged, task.settings)
-    capacity, source = _capacity(task, facts.get("max_procs"))
-    work = _workload(task, flagged, past, capacity)
-    if not len(work):
-        raise InputError(name, f"{jobs.num_rows} jobs, none to replay", "jobs with a submit, a runtime and processors")
-    score = Score.AVEBSLD if task.convention is Convention.PYSS else Score.NATURAL
-    subject = Subject(
-        task.log, work, quantiles(past, task, flagged.num_rows), category_codes(flagged, "user")[1], task.convention,
-        score, _since_s(task, work), has_waits(flagged),
-    )  # fmt: skip
+    subject, capacity_from = subject_of(task)
     with running_stage(f"{name}: replay"):
         table = what_if(subject, task.cases, task.shakes)
     if not table.num_rows:
         raise InputError(name, "no job to score", "jobs after the first 1%, submitted in the days asked for")
+    work = subject.work
     return ReplayResult(
-        task.log, table, work.capacity, source, len(work), dict(work.counts), subject.has_waits,
+        task.log, table, work.capacity, capacity_from, len(work), dict(work.counts), subject.has_waits,
         None if np.isinf(subject.since_s) else subject.since_s, float(work.submit_s[-1]),
     )  # fmt: skip
+
+
+def subject_of(task: ReplayTask, estimate: Estimate | None = None) -> tuple[Subject, str]:
+    """The log as it is replayed, with the estimates that its cases need, and where its capacity comes from.
+
+    `estimate` stands in for `quantiles`, for a caller that has stored what that found.
+    """
+    name = printable(task.log, 40)
+    with running_stage(f"{name}: read") as stage:
+        jobs, _, stage.report = ingest(task.paths, task.settings.site, task.settings.ingest)
+    flagged, *_ = clean(jobs, task.settings.clean, task.settings.site)
+    past = past_of(flagged, task.settings)
+    capacity, capacity_from = _capacity(task, stage.report.facts.get("max_procs"))
+    work = _workload(task, flagged, past, capacity)
+    if not len(work):
+        raise InputError(name, f"{jobs.num_rows} jobs, none to replay", "jobs with a submit, a runtime and processors")
+    score = Score.AVEBSLD if task.convention is Convention.PYSS else Score.NATURAL
+    estimates_s = (estimate or quantiles)(past, task, flagged.num_rows)
+    subject = Subject(
+        task.log, work, estimates_s, category_codes(flagged, "user")[1], task.convention, score, _since_s(task, work),
+        has_waits(flagged),
+    )  # fmt: skip
+    return subject, capacity_from
 
 
 def quantiles(past: History, task: ReplayTask, n_rows: int) -> dict[str, Floats]:
