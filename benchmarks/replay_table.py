@@ -31,7 +31,7 @@ from pipeline.evaluate.replay import (  # noqa: E402
     bounded_slowdown,
     replay,
 )
-from pipeline.evaluate.replay.cases import PLANNED_SHARE, Estimates, aged, cases, plan  # noqa: E402
+from pipeline.evaluate.replay.cases import PLANNED_SHARE, Estimates, aged, answers, cases, expected, plan  # noqa: E402
 from pipeline.evaluate.replay.shakes import Shakes, shaken  # noqa: E402
 from pipeline.evaluate.replay.what_if import Subject, what_if  # noqa: E402
 
@@ -148,14 +148,15 @@ def variants(work: Workload, quantiles_s: Mapping[str, Floats]) -> Iterator[tupl
     own = plan(Estimates.WALLTIME, work, quantiles_s)
     reservation_s, order = own.reservation_s, own.order
     request_s, run_s = work.request_s.astype(np.float64), work.run_s.astype(np.float64)
-    found = np.where(np.isnan(quantiles_s["walltime"][work.row]), request_s[:, None], quantiles_s["walltime"][work.row])
+    found = answers(quantiles_s["walltime"], work)
     median_s, low_s = found[:, QUANTILES.index(0.50)], found[:, QUANTILES.index(0.10)]
     yield "the recipe", (OURS, reservation_s, order)
     yield "order: submit (EASY)", (replace(OURS, policy=Policy.EASY), reservation_s, None)
     yield "order: request", (OURS, reservation_s, request_s)
     yield "order: aged request", (OURS, reservation_s, aged(request_s, work))
-    yield "order: median, not aged", (OURS, reservation_s, median_s)
-    yield "order: median x processors, aged", (OURS, reservation_s, aged(median_s, work) + np.log(work.procs))
+    yield "order: expected runtime, not aged", (OURS, reservation_s, expected(found))
+    yield "order: median, aged", (OURS, reservation_s, aged(median_s, work))
+    yield "order: expected area, aged", (OURS, reservation_s, aged(expected(found), work) + np.log(work.procs))
     yield "order: runtime (perfect)", (OURS, reservation_s, run_s)
     yield "reservation: request", (OURS, request_s, order)
     yield "reservation: median", (OURS, median_s, order)
@@ -167,9 +168,10 @@ def variants(work: Workload, quantiles_s: Mapping[str, Floats]) -> Iterator[tupl
     yield "correction: doubling", (replace(OURS, correction=Correction.DOUBLING), reservation_s, order)
     yield "no guard", (replace(OURS, guard=False), reservation_s, order)
     for label, method in (("the table, a day old", "table"), ("MetaCentrum's rule", "largest_of_15")):
-        other_s = quantiles_s[method][work.row, QUANTILES.index(0.50)]
-        other_s = np.where(np.isnan(other_s), request_s, other_s)
-        yield f"estimator: {label}", (OURS, PLANNED_SHARE * other_s, aged(other_s, work))
+        other_s = answers(quantiles_s[method], work)
+        middle_s = other_s[:, QUANTILES.index(0.50)]
+        mean_s = middle_s if method == "largest_of_15" else expected(other_s)
+        yield f"estimator: {label}", (OURS, PLANNED_SHARE * middle_s, aged(mean_s, work))
     yield "estimator: request", (OURS, PLANNED_SHARE * request_s, aged(request_s, work))
     yield "estimator: perfect", (OURS, PLANNED_SHARE * run_s, aged(run_s, work))
 

@@ -119,22 +119,39 @@ def plan(estimates: Estimates, work: Workload, quantiles_s: Mapping[str, Floats]
     Returns
     -------
     Plan
-        Estimates with quantiles order the jobs by their medians, aged, and plan them with a share of these: a plan so
-        early lets short jobs pass, and the guard bounds what the head loses by it. A single number is both the order
-        and the plan, as in the published rules.
+        Estimates with quantiles order the jobs by their expected runtimes, aged, and plan them with a share of their
+        medians: a plan so early lets short jobs pass, and the guard bounds what the head loses by it. A single number
+        is both the order and the plan, as in the published rules.
     """
     request_s = work.request_s.astype(np.float64)
     if estimates is Estimates.LAST2:
         return Plan()
     if estimates in METHODS:
-        median_s = quantiles_s[METHODS[estimates]][work.row, QUANTILES.index(0.50)]
-        median_s = np.where(np.isnan(median_s), request_s, median_s)
-        return Plan(median_s) if estimates is Estimates.CESNET else Plan(PLANNED_SHARE * median_s, aged(median_s, work))
+        found_s = answers(quantiles_s[METHODS[estimates]], work)
+        median_s = found_s[:, QUANTILES.index(0.50)]
+        if estimates is Estimates.CESNET:
+            return Plan(median_s)
+        return Plan(PLANNED_SHARE * median_s, aged(expected(found_s), work))
     return Plan({
         Estimates.REQUEST: request_s,
         Estimates.CONTROL: CONTROL_SHARE * request_s,
         Estimates.PERFECT: work.run_s.astype(np.float64),
     }[estimates])  # fmt: skip
+
+
+def answers(quantiles_s: Floats, work: Workload) -> Floats:
+    """(jobs, 6): the quantiles of a workload's jobs, s; the request where there is no answer."""
+    found_s = quantiles_s[work.row]
+    filled: Floats = np.where(np.isnan(found_s), work.request_s[:, None], found_s)
+    return filled
+
+
+def expected(quantiles_s: Floats) -> Floats:
+    """(jobs,): the mean runtimes, s, of distributions with these quantiles at QUANTILES, by the trapezoidal rule."""
+    levels = np.array([0.0, *QUANTILES, 1.0])
+    edges = np.concatenate([quantiles_s[:, :1], quantiles_s, quantiles_s[:, -1:]], axis=1)
+    mean_s: Floats = (np.diff(levels) * (edges[:, 1:] + edges[:, :-1]) / 2).sum(axis=1)
+    return mean_s
 
 
 def aged(estimate_s: Floats, work: Workload) -> Floats:

@@ -18,7 +18,7 @@ from pipeline.evaluate.replay import (
     scored,
     workload,
 )  # fmt: skip
-from pipeline.evaluate.replay.cases import AGEING_S, TODAY, Case, Estimates, aged, cases, plan
+from pipeline.evaluate.replay.cases import AGEING_S, TODAY, Case, Estimates, aged, cases, expected, plan
 from pipeline.evaluate.replay.shakes import Shakes, shaken
 from pipeline.evaluate.replay.what_if import Subject, what_if
 
@@ -91,6 +91,13 @@ def test_a_job_without_an_answer_is_planned_with_its_request() -> None:
     assert unanswered.order is not None
     assert (found.order[1:] == unanswered.order[1:]).all() and found.order[0] < unanswered.order[0]
     assert (unanswered.order == aged(work.request_s.astype(float), work)).all()
+
+
+def test_the_expected_runtime_is_the_area_under_the_quantiles() -> None:
+    """Of a uniform distribution from 0 to 1000 s but for its outer ends, which count as constant."""
+    uniform = 1000 * np.array([QUANTILES])
+    assert expected(uniform)[0] == pytest.approx(500 + (0.1**2 - 0.01**2) * 1000 / 2)
+    assert expected(np.full((1, 6), 7.0))[0] == pytest.approx(7)
 
 
 def test_waiting_makes_up_for_a_long_estimate() -> None:
