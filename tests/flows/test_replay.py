@@ -93,6 +93,15 @@ def test_a_config_is_answered_for_its_last_month(tmp_path: Path, walltime: Wallt
     assert "submitted from" in month["sentences"][0]
 
 
+def test_jobs_take_whole_nodes_where_asked(tmp_path: Path, walltime: Walltime) -> None:
+    config = tmp_path / "site.toml"
+    config.write_text(f"logs = ['{swf(tmp_path / 'a.swf')}']\n[site]\nmax_procs = 8\nprocs_per_node = 4\n")
+    (found,) = json.loads(walltime("replay", config, *QUICK, "--whole-nodes", "--days", "0", "--json").out)["logs"]
+    assert (found["capacity"], found["capacity_unit"]) == (2, "nodes")
+    assert "on 2 nodes" in found["sentences"][0]
+    assert {row["part_value"] for row in found["rows"] if row["part"] == "size"} == {"1", "2"}
+
+
 def test_hostile_names_are_escaped(tmp_path: Path, walltime: Walltime) -> None:
     log = swf(tmp_path / "\x1b[31m<script>.swf")
     shown = walltime("replay", log, *QUICK, "--out", tmp_path / "out")

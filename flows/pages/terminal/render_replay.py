@@ -28,6 +28,7 @@ def print_replay_json(found: Sequence[ReplayResult], written: Mapping[str, Path]
         {
             "log": result.log,
             "capacity": result.capacity,
+            "capacity_unit": result.unit,
             "capacity_from": result.capacity_from,
             "n_jobs": result.n_jobs,
             "left_out_or_changed": result.counts,

@@ -70,6 +70,8 @@ class ReplayResult:
     log: str
     table: pa.Table
     capacity: int
+    unit: str
+    """What the capacity counts: processors or nodes."""
     capacity_from: str
     n_jobs: int
     counts: dict[str, int]
@@ -116,9 +118,17 @@ def run_replay(task: ReplayTask) -> ReplayResult:
         raise InputError(name, "no job to score", "jobs after the first 1%, submitted in the days asked for")
     work = subject.work
     return ReplayResult(
-        task.log, table, work.capacity, capacity_from, len(work), dict(work.counts), subject.has_waits,
-        None if np.isinf(subject.since_s) else subject.since_s, float(work.submit_s[-1]),
-    )  # fmt: skip
+        log=task.log,
+        table=table,
+        capacity=work.capacity,
+        unit="nodes" if task.whole_nodes else "processors",
+        capacity_from=capacity_from,
+        n_jobs=len(work),
+        counts=dict(work.counts),
+        has_waits=subject.has_waits,
+        since_s=None if np.isinf(subject.since_s) else subject.since_s,
+        until_s=float(work.submit_s[-1]),
+    )
 
 
 def subject_of(task: ReplayTask, estimate: Estimate | None = None) -> tuple[Subject, str]:

@@ -86,7 +86,7 @@ def _of(rows: Sequence[Row], case: tuple[str, str], part: str) -> dict[Any, dict
 def _scope(result: ReplayResult, row: Row) -> str:
     since = "" if result.since_s is None else f" submitted from {_day(result.since_s)} to {_day(result.until_s)}"
     how = f"medians of {row['n_shakes']} replays with shaken arrivals" if row["n_shakes"] else "of one replay"
-    return (f"{result.log}: {row['n_jobs']:,} jobs{since} on {result.capacity:,} processors or nodes "
+    return (f"{result.log}: {row['n_jobs']:,} jobs{since} on {result.capacity:,} {result.unit} "
             f"({result.capacity_from}); figures are {how}, compared with EASY backfilling with requests.")  # fmt: skip
 
 
