@@ -1,10 +1,11 @@
 """What estimates gain in replays of logs: the tables of benchmarks/replay.md.
 
-python benchmarks/replay_table.py LOG... [--shakes 20] [--part-shakes 10] [--seed 1] [--keep FOLDER]
+python benchmarks/replay_table.py LOG... [--shakes 20] [--part-shakes 10] [--seed 1] [--unscored 0] [--keep FOLDER]
 
 First the mean bounded slowdown of every case and log, medians over shaken replays, then long waits, then what each part
 of the recipe brings: the recipe with one part replaced. --keep stores the estimates, which take most of the time, in a
-folder, and reads them from there. A log without waits is named and left out of the means.
+folder, and reads them from there. --unscored: the first share of the jobs that the first two tables do not score, as a
+third, on which the recipe was chosen. A log without waits is named and left out of the means.
 """
 
 import argparse
@@ -48,6 +49,7 @@ def main() -> None:
     parser.add_argument("--shakes", type=int, default=20)
     parser.add_argument("--part-shakes", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--unscored", type=float, default=0.0)
     parser.add_argument("--keep", type=Path)
     asked = parser.parse_args()
     chosen = (
@@ -57,11 +59,12 @@ def main() -> None:
     for one in subjects:
         if not one.has_waits:
             print(f"{one.log} states no waits and is left out.")
-    subjects = [one for one in subjects if one.has_waits]
+    subjects = [without_first(one, asked.unscored) for one in subjects if one.has_waits]
     tables = {short(one.log): what_if(one, chosen, Shakes(asked.shakes, asked.seed)).to_pylist() for one in subjects}
     print("\n".join([*slowdowns(tables), "", *long_waits(tables), ""]))
-    found = {short(one.log): part_changes(one, Shakes(asked.part_shakes, asked.seed)) for one in subjects}
-    print("\n".join(parts_table(found)))
+    if asked.part_shakes:
+        found = {short(one.log): part_changes(one, Shakes(asked.part_shakes, asked.seed)) for one in subjects}
+        print("\n".join(parts_table(found)))
 
 
 def subject(task: ReplayTask, keep: Path | None) -> Subject:
@@ -77,6 +80,11 @@ def subject(task: ReplayTask, keep: Path | None) -> Subject:
         return found
 
     return subject_of(task, kept)[0]
+
+
+def without_first(one: Subject, share: float) -> Subject:
+    """The log without a score for the first share of its jobs."""
+    return replace(one, since_s=float(one.work.submit_s[int(share * len(one.work))])) if share else one
 
 
 def short(log: str) -> str:
