@@ -75,6 +75,14 @@ def test_a_log_without_waits_is_flagged_and_kept_out_of_averages(tmp_path: Path,
     assert "1 without waits left out" in walltime("replay", with_waits, without, *QUICK).out
 
 
+def test_logs_of_one_name_are_told_apart(tmp_path: Path, walltime: Walltime) -> None:
+    (tmp_path / "b").mkdir()
+    one, two = swf(tmp_path / "a.swf"), swf(tmp_path / "b" / "a.swf")
+    asked = ("--estimates", "request", "--shakes", "0", "--out", tmp_path / "out", "--json")
+    found = json.loads(walltime("replay", one, two, one, *asked).out)
+    assert [log["log"] for log in found["logs"]] == [str(one), str(two)]
+
+
 def test_a_replay_that_gains_nothing_says_so(tmp_path: Path, walltime: Walltime) -> None:
     """On a machine with room for every job nobody waits under any policy."""
     shown = walltime("replay", swf(tmp_path / "a.swf"), *QUICK, "--procs", "4000")

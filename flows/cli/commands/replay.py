@@ -88,7 +88,7 @@ def replay(
     from flows.pages.terminal.render_replay import print_replay, print_replay_json
     from flows.pages.terminal.render_run import showing_progress
     from flows.services.progress import listening
-    from flows.services.replay.replaying import chosen_cases, replay_task, run_replay
+    from flows.services.replay.replaying import chosen_cases, replay_task, run_replay, with_distinct_names
     from pipeline.evaluate.replay import Convention as Conventions
     from pipeline.evaluate.replay.shakes import Shakes as ShakeSettings
 
@@ -99,7 +99,8 @@ def replay(
         "capacity": procs,
         "whole_nodes": whole_nodes,
     }
-    tasks = [replay_task(one, days=_days(one, days), **how) for one in given]
+    given = list(dict.fromkeys(given))
+    tasks = with_distinct_names([replay_task(one, days=_days(one, days), **how) for one in given])
     with showing_progress(sum(task.n_stages for task in tasks)) as listener, listening(listener):
         found = [run_replay(task) for task in tasks]
     written = _write(found, out) if out is not None else {}

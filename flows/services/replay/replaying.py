@@ -108,6 +108,12 @@ def replay_task(given: Path, settings: RunSettings | None = None, **how: object)
     return ReplayTask(given.name, tuple(paths), settings or settings_of(None), **how)  # type: ignore[arg-type]
 
 
+def with_distinct_names(tasks: Sequence[ReplayTask]) -> list[ReplayTask]:
+    """The tasks, those that share a name called by the path of their first log."""
+    names = [task.log for task in tasks]
+    return [replace(one, log=str(one.paths[0])) if names.count(one.log) > 1 else one for one in tasks]
+
+
 def run_replay(task: ReplayTask) -> ReplayResult:
     """Read a log, estimate its jobs once as of each submit, and replay every case over every shake."""
     name = printable(task.log, 40)
