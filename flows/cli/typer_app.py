@@ -18,6 +18,7 @@ from flows.cli.commands.ingest import ingest
 from flows.cli.commands.inspect import inspect
 from flows.cli.commands.quarantine import quarantine
 from flows.cli.commands.query import query
+from flows.cli.commands.replay import replay
 from flows.cli.commands.report import report
 from flows.cli.commands.run import run
 from flows.cli.commands.search_templates import search_templates
@@ -39,7 +40,7 @@ _UsageError: Any = typer.BadParameter.__base__
 
 for command in (
     run, ingest, inspect, quarantine, clean, apply, fit_series, evaluate_scaling, report, query, advice, advise,
-    backtest, show, search_templates, columns, watch, export,
+    backtest, replay, show, search_templates, columns, watch, export,
 ):  # fmt: skip
     app.command()(command)
 

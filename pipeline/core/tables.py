@@ -182,10 +182,22 @@ BACKTEST = TableKind(
     "The accuracy of each method's estimates, made as of every submit, over all scored jobs and over parts of them.",
 )  # fmt: skip
 
+REPLAY = TableKind(
+    "replay",
+    columns(
+        "log", "policy", "estimates", "correction", "is_guarded", "convention", "has_waits", "n_shakes", "part",
+        "part_value", "statistic", "n_jobs", "slowdown_mean", "slowdown_median", "wait_mean_s", "wait_p99_s",
+        "wait_longest_s", "wait_wide_mean_s", "response_mean_s", "utilisation", "share_backfilled", "share_corrected",
+        "slowdown_change", "wait_change_s",
+    ),
+    ("log", "policy", "estimates", "correction", "is_guarded", "part", "part_value", "statistic"),
+    "What-if: how jobs would have waited under each policy with each estimates, over replays with shaken arrivals.",
+)  # fmt: skip
+
 TABLES = {
     kind.name: kind
     for kind in (
         JOBS, UNREADABLE, BURSTS, EFFECT, TEMPLATES, GROUPS, OBSERVATIONS, PATTERNS, RUNTIME_CLASSES, ACROSS, FITS,
-        PREDICTIONS, SCALABILITY, ESTIMATES, STATE, BACKTEST,
+        PREDICTIONS, SCALABILITY, ESTIMATES, STATE, BACKTEST, REPLAY,
     )
 }  # fmt: skip

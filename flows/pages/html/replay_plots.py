@@ -1,0 +1,25 @@
+"""The plot of the replays' page: each case's change in slowdown, with its quartiles over the shakes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.ticker import FixedFormatter, FixedLocator, PercentFormatter
+
+from flows.pages.html.drawing import COLOURS, panel, styled, to_svg
+
+
+def changes_plot(cases: Sequence[Mapping[str, Any]]) -> str:
+    """SVG: per case a line between the quartiles (`low`, `high`) of slowdown_change, and a dot at the median."""
+    with styled():
+        figure, axes = panel(0.6 + 0.24 * len(cases), left=0.2)
+        for place, row in enumerate(cases):
+            colour = COLOURS["best" if row["estimates"] == "walltime" else "muted"]
+            if row["low"] is not None and row["high"] is not None:
+                axes.plot([row["low"], row["high"]], [place, place], color=colour, linewidth=2)
+            axes.plot([row["slowdown_change"]], [place], color=colour, marker="o", markersize=5)
+        axes.axvline(0, color=COLOURS["ink"], linewidth=0.8)
+        axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        axes.yaxis.set_major_locator(FixedLocator(list(range(len(cases)))))
+        axes.yaxis.set_major_formatter(FixedFormatter([f"{row['policy']}, {row['estimates']}" for row in cases]))
+        axes.invert_yaxis()
+        return to_svg(figure)

@@ -1,0 +1,1 @@
+"""Replays of logs under other policies and estimates."""

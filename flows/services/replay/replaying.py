@@ -1,0 +1,214 @@
+"""What `walltime replay` does: a log or a config in, a table REPLAY of every policy with every estimates out."""
+
+import difflib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from flows.services.backtest.methods import method_with_settings
+from flows.services.logs.ingesting import settings_of
+from flows.services.progress import running_stage
+from flows.services.run.prepare import find_logs, resolve
+from pipeline.clean import clean
+from pipeline.core.arrays import Floats, category_codes, floats
+from pipeline.core.errors import InputError
+from pipeline.core.settings import RunSettings
+from pipeline.core.text import printable
+from pipeline.estimate.history import History
+from pipeline.evaluate.backtest import Way, past_of
+from pipeline.evaluate.replay import Convention, Correction, Policy, Score, Workload, workload_of_jobs
+from pipeline.evaluate.replay.cases import METHODS, Case, Estimates, cases, policy_name
+from pipeline.evaluate.replay.shakes import Shakes
+from pipeline.evaluate.replay.what_if import Subject, what_if
+from pipeline.ingest import ingest
+
+DAY_S = 86_400.0
+
+FEW_WAITS = 0.01
+"""A log where a smaller share of the jobs waited has submits that are starts: of the archive's logs none that states
+waits has fewer than half."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayTask:
+    """A log to replay, and how."""
+
+    log: str
+    paths: tuple[Path, ...]
+    settings: RunSettings
+    cases: tuple[Case, ...]
+    shakes: Shakes
+    convention: Convention = Convention.NATURAL
+    capacity: int | None = None
+    """Processors; None: the site's, else the header's."""
+    days: float | None = None
+    """Score the jobs submitted in this many last days of the log; None: all."""
+    whole_nodes: bool = False
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods of the registry whose estimates the cases need."""
+        return tuple(dict.fromkeys(METHODS[case.estimates] for case in self.cases if case.estimates in METHODS))
+
+    @property
+    def n_stages(self) -> int:
+        """Stages that a replay announces."""
+        return 2 + len(self.methods)
+
+
+Estimate = Callable[[History, ReplayTask, int], dict[str, Floats]]
+"""Quantiles by method, as `quantiles` gives them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """What the replays of one log found."""
+
+    log: str
+    table: pa.Table
+    capacity: int
+    unit: str
+    """What the capacity counts: processors or nodes."""
+    capacity_from: str
+    n_jobs: int
+    counts: dict[str, int]
+    """Jobs left out or changed, by reason."""
+    has_waits: bool
+    since_s: float | None
+    until_s: float
+
+
+def chosen_cases(policies: str, estimates: str, correction: str | None, guard: bool | None) -> tuple[Case, ...]:
+    """The cases of the command's options; InputError for an unknown name."""
+    named = {policy_name(policy): policy for policy in Policy}
+    chosen = [named[name] for name in _listed(policies, "--policy", named)]
+    what = [Estimates(name) for name in _listed(estimates, "--estimates", [str(one) for one in Estimates])]
+    return cases(chosen, what, None if correction is None else Correction[correction.upper()], guard)
+
+
+def _listed(text: str, option: str, known: Collection[str]) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names or [text]:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else ""
+            raise InputError(option, printable(name) or "nothing", f"one or more of {', '.join(known)}", hint)
+    return names
+
+
+def replay_task(given: Path, settings: RunSettings | None = None, **how: object) -> ReplayTask:
+    """The task of a config (.toml) or of a log; `how` are the task's other fields. InputError for neither."""
+    if given.suffix == ".toml":
+        found, paths = resolve(given)
+        return ReplayTask(found.site.name, tuple(paths), found, **how)  # type: ignore[arg-type]
+    paths = find_logs([str(given)], Path())
+    return ReplayTask(given.name, tuple(paths), settings or settings_of(None), **how)  # type: ignore[arg-type]
+
+
+def with_distinct_names(tasks: Sequence[ReplayTask]) -> list[ReplayTask]:
+    """The tasks, those that share a name called by the path of their first log."""
+    names = [task.log for task in tasks]
+    return [replace(one, log=str(one.paths[0])) if names.count(one.log) > 1 else one for one in tasks]
+
+
+def run_replay(task: ReplayTask) -> ReplayResult:
+    """Read a log, estimate its jobs once as of each submit, and replay every case over every shake."""
+    name = printable(task.log, 40)
+    subject, capacity_from = subject_of(task)
+    with running_stage(f"{name}: replay"):
+        table = what_if(subject, task.cases, task.shakes)
+    if not table.num_rows:
+        raise InputError(name, "no job to score", "jobs after the first 1%, submitted in the days asked for")
+    work = subject.work
+    return ReplayResult(
+        log=task.log,
+        table=table,
+        capacity=work.capacity,
+        unit="nodes" if task.whole_nodes else "processors",
+        capacity_from=capacity_from,
+        n_jobs=len(work),
+        counts=dict(work.counts),
+        has_waits=subject.has_waits,
+        since_s=None if np.isinf(subject.since_s) else subject.since_s,
+        until_s=float(work.submit_s[-1]),
+    )
+
+
+def subject_of(task: ReplayTask, estimate: Estimate | None = None) -> tuple[Subject, str]:
+    """The log as it is replayed, with the estimates that its cases need, and where its capacity comes from.
+
+    `estimate` stands in for `quantiles`, for a caller that has stored what that found.
+    """
+    name = printable(task.log, 40)
+    with running_stage(f"{name}: read") as stage:
+        jobs, _, stage.report = ingest(task.paths, task.settings.site, task.settings.ingest)
+    flagged, *_ = clean(jobs, task.settings.clean, task.settings.site)
+    past = past_of(flagged, task.settings)
+    capacity, capacity_from = _capacity(task, stage.report.facts.get("max_procs"))
+    work = _workload(task, flagged, past, capacity)
+    if not len(work):
+        raise InputError(name, f"{jobs.num_rows} jobs, none to replay", "jobs with a submit, a runtime and processors")
+    score = Score.AVEBSLD if task.convention is Convention.PYSS else Score.NATURAL
+    estimates_s = (estimate or quantiles)(past, task, flagged.num_rows)
+    subject = Subject(
+        task.log, work, estimates_s, category_codes(flagged, "user")[1], task.convention, score, _since_s(task, work),
+        has_waits(flagged),
+    )  # fmt: skip
+    return subject, capacity_from
+
+
+def quantiles(past: History, task: ReplayTask, n_rows: int) -> dict[str, Floats]:
+    """By method (rows of JOBS, 6) in s, as of each submit: the backtest's pass. The table is as old as it is served."""
+    served_s = DAY_S * task.settings.forecast.table.served_days
+    found = {}
+    for method in task.methods:
+        way = Way(served_s) if method == METHODS[Estimates.TABLE] else Way()
+        with running_stage(f"{printable(task.log, 40)}: {method}"):
+            answers = method_with_settings(method, task.settings)(replace(past, stale_s=way.stale_s))
+        found[method] = np.full((n_rows, answers.shape[1]), np.nan)
+        found[method][past.row] = answers
+    return found
+
+
+def has_waits(jobs: pa.Table) -> bool:
+    """Whether the log states waits: LLNL-Atlas, for one, does not, and its submits are starts."""
+    waited = floats(jobs, "start_s") > floats(jobs, "submit_s")
+    return bool(waited.sum() > FEW_WAITS * len(waited))
+
+
+def _capacity(task: ReplayTask, header: object) -> tuple[int, str]:
+    if task.capacity is not None:
+        return task.capacity, "--procs"
+    if task.settings.site.max_procs is not None:
+        return task.settings.site.max_procs, "site.max_procs"
+    if isinstance(header, int) and header > 0:
+        return header, "the log's header"
+    name, expected = printable(task.log, 200), "the machine's processors"
+    raise InputError(name, "no size of the machine", expected, "give --procs, or set site.max_procs in the config")
+
+
+def _workload(task: ReplayTask, jobs: pa.Table, past: History, capacity: int) -> Workload:
+    """The jobs to replay. Under NATURAL a record that is no job of its own, as a duplicate, is left out and counted."""
+    per_node = task.settings.site.procs_per_node if task.whole_nodes else None
+    if task.whole_nodes and per_node is None:
+        raise InputError("--whole-nodes", "no site.procs_per_node", "the processors of a node", "set it in the config")
+    work = workload_of_jobs(jobs, capacity, task.convention, per_node)
+    if task.convention is Convention.PYSS:
+        return work
+    is_job = np.zeros(jobs.num_rows, bool)
+    is_job[past.row] = True
+    kept = np.flatnonzero(is_job[work.row])
+    n_left = len(work) - len(kept)
+    return replace(work.take(kept), counts={**work.counts} | ({"no_job_of_its_own": n_left} if n_left else {}))
+
+
+def _since_s(task: ReplayTask, work: Workload) -> float:
+    return -np.inf if task.days is None else float(work.submit_s[-1]) - DAY_S * task.days
+
+
+def joined(results: Sequence[ReplayResult]) -> pa.Table:
+    """REPLAY of all logs."""
+    return pa.concat_tables([result.table for result in results], promote_options="default")

@@ -1,0 +1,141 @@
+"""`walltime replay`: what other estimates would have gained, on the terminal, as JSON, as table and as page."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.core.store import read_table
+from pipeline.core.tables import REPLAY
+from tests.flows.support import SAMPLES, Outcome
+
+Walltime = Callable[..., Outcome]
+LOG = SAMPLES / "riverbend.swf.gz"
+QUICK = ("--estimates", "request,perfect,control", "--shakes", "3")
+
+
+def swf(path: Path, waits: bool = True, header: str = "; MaxProcs: 8\n") -> Path:
+    """300 jobs that ask for five times what they run, on a machine that is rarely large enough."""
+    random = np.random.default_rng(5)
+    wait = 50 if waits else -1
+    lines = [
+        f"{n} {280 * n} {wait} {run} {procs} -1 -1 {procs} {5 * run} -1 1 {n % 3 + 1} 1 1 1 1 -1 -1\n"
+        for n, (run, procs) in enumerate(zip(random.integers(60, 900, 300), random.integers(1, 8, 300), strict=True), 1)
+    ]
+    path.write_text(header + "".join(lines))
+    return path
+
+
+def test_sentences_table_and_page(tmp_path: Path, walltime: Walltime) -> None:
+    shown = walltime("replay", LOG, *QUICK, "--out", tmp_path / "out")
+    assert shown.code == 0, shown.err
+    for words in ("512 processors", "the log's header", "Gain: with easy-sjbf", "users", "The control", "1 job in 100"):
+        assert words in shown.out, words
+    table = read_table(tmp_path / "out" / "replay.parquet", REPLAY)
+    assert {"all", "size", "user"} == set(table.column("part").to_pylist())
+    page = (tmp_path / "out" / "replay.html").read_text()
+    assert page.startswith("<!doctype html>") and "Gain: with easy-sjbf" in page and "<svg" in page
+
+
+def test_the_same_seed_gives_the_same_json(tmp_path: Path, walltime: Walltime) -> None:
+    log = swf(tmp_path / "a.swf")
+    one, two, other = (
+        walltime("replay", log, *QUICK, "--json", "--seed", seed).out for seed in (1, 1, 2)
+    )  # fmt: skip
+    assert one == two != other
+    (found,) = json.loads(one)["logs"]
+    assert found["n_jobs"] == 300 and found["capacity"] == 8 and found["avebsld"] is None
+    own = {row["statistic"]: row for row in found["rows"] if row["part"] == "all" and row["estimates"] == "perfect"}
+    assert own["q25"]["slowdown_mean"] < own["median"]["slowdown_mean"] < own["q75"]["slowdown_mean"]
+
+
+def test_estimates_of_the_registry_are_made_as_of_each_submit(tmp_path: Path, walltime: Walltime) -> None:
+    asked = ("--estimates", "walltime,table,cesnet,last2", "--shakes", "0", "--json", "--policy", "easy,easy-sjbf,fcfs")
+    shown = walltime("replay", swf(tmp_path / "a.swf"), *asked)
+    assert shown.code == 0, shown.err
+    (found,) = json.loads(shown.out)["logs"]
+    whole = [(row["policy"], row["estimates"]) for row in found["rows"] if row["part"] == "all"]
+    assert whole == [
+        ("easy", "request"),
+        *(("easy", one) for one in ("walltime", "table", "cesnet", "last2")),
+        *(("easy-sjbf", one) for one in ("walltime", "table", "cesnet", "last2")),
+        ("fcfs", "request"),
+    ]
+    assert all(row["statistic"] == "single" for row in found["rows"])
+
+
+def test_a_log_without_waits_is_flagged_and_kept_out_of_averages(tmp_path: Path, walltime: Walltime) -> None:
+    with_waits, without = swf(tmp_path / "a.swf"), swf(tmp_path / "b.swf", waits=False)
+    found = json.loads(walltime("replay", with_waits, without, *QUICK, "--json").out)
+    assert [log["has_waits"] for log in found["logs"]] == [True, False]
+    assert "states no waits" in " ".join(found["logs"][1]["sentences"])
+    assert {one["n_logs"] for one in found["averages"]} == {1}
+    assert "1 without waits left out" in walltime("replay", with_waits, without, *QUICK).out
+
+
+def test_logs_of_one_name_are_told_apart(tmp_path: Path, walltime: Walltime) -> None:
+    (tmp_path / "b").mkdir()
+    one, two = swf(tmp_path / "a.swf"), swf(tmp_path / "b" / "a.swf")
+    asked = ("--estimates", "request", "--shakes", "0", "--out", tmp_path / "out", "--json")
+    found = json.loads(walltime("replay", one, two, one, *asked).out)
+    assert [log["log"] for log in found["logs"]] == [str(one), str(two)]
+
+
+def test_a_replay_that_gains_nothing_says_so(tmp_path: Path, walltime: Walltime) -> None:
+    """On a machine with room for every job nobody waits under any policy."""
+    shown = walltime("replay", swf(tmp_path / "a.swf"), *QUICK, "--procs", "4000")
+    assert "Nothing is surely gained: " in shown.out and "--procs" in shown.out
+    assert "0 would have waited less and 0 longer" in shown.out
+
+
+def test_a_config_is_answered_for_its_last_month(tmp_path: Path, walltime: Walltime) -> None:
+    config = tmp_path / "site.toml"
+    config.write_text(f"logs = ['{LOG}']\n[site]\nname = 'riverbend'\nmax_procs = 512\n")
+    (month,) = json.loads(walltime("replay", config, *QUICK, "--json").out)["logs"]
+    (whole,) = json.loads(walltime("replay", config, *QUICK, "--json", "--days", "0").out)["logs"]
+    assert month["log"] == "riverbend" and month["capacity_from"] == "site.max_procs"
+    n_jobs = [log["rows"][0]["n_jobs"] for log in (month, whole)]
+    assert 0 < n_jobs[0] < n_jobs[1] / 2
+    assert "submitted from" in month["sentences"][0]
+
+
+def test_jobs_take_whole_nodes_where_asked(tmp_path: Path, walltime: Walltime) -> None:
+    config = tmp_path / "site.toml"
+    config.write_text(f"logs = ['{swf(tmp_path / 'a.swf')}']\n[site]\nmax_procs = 8\nprocs_per_node = 4\n")
+    (found,) = json.loads(walltime("replay", config, *QUICK, "--whole-nodes", "--days", "0", "--json").out)["logs"]
+    assert (found["capacity"], found["capacity_unit"]) == (2, "nodes")
+    assert "on 2 nodes" in found["sentences"][0]
+    assert {row["part_value"] for row in found["rows"] if row["part"] == "size"} == {"1", "2"}
+
+
+def test_hostile_names_are_escaped(tmp_path: Path, walltime: Walltime) -> None:
+    log = swf(tmp_path / "\x1b[31m<script>.swf")
+    shown = walltime("replay", log, *QUICK, "--out", tmp_path / "out")
+    assert shown.code == 0, shown.err
+    assert "\x1b[31m" not in shown.out + shown.err
+    assert "<script>" not in (tmp_path / "out" / "replay.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--policy", "easy-sjfb"), ("--policy", "easy-sjfb", "did you mean easy-sjbf?")),
+        (("--estimates", "walltimes"), ("--estimates", "walltimes", "did you mean walltime?")),
+        (("--whole-nodes",), ("--whole-nodes", "procs_per_node")),
+        (("--policy", ","), ("--policy", "found ,,")),
+    ],
+)
+def test_wrong_options_are_one_sentence(
+    options: tuple[str, ...], words: tuple[str, ...], tmp_path: Path, walltime: Walltime
+) -> None:
+    shown = walltime("replay", swf(tmp_path / "a.swf"), *options)
+    assert shown.code == 2 and not shown.out
+    for word in words:
+        assert word in shown.err, shown.err
+
+
+def test_a_log_without_a_size_of_the_machine_is_refused(tmp_path: Path, walltime: Walltime) -> None:
+    shown = walltime("replay", swf(tmp_path / "a.swf", header=""), *QUICK)
+    assert shown.code == 2 and "--procs" in shown.err

@@ -1,0 +1,157 @@
+"""Shaken arrivals, the plans of estimates, and what-if tables over both."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pipeline.core.tables import REPLAY
+from pipeline.estimate.score import QUANTILES
+from pipeline.evaluate.replay import (
+    EASY_PLUS_PLUS,
+    Correction,
+    Policy,
+    Score,
+    Workload,
+    bounded_slowdown,
+    replay,
+    scored,
+    workload,
+)  # fmt: skip
+from pipeline.evaluate.replay.cases import AGEING_S, TODAY, Case, Estimates, aged, cases, expected, plan
+from pipeline.evaluate.replay.shakes import Shakes, shaken
+from pipeline.evaluate.replay.what_if import Subject, what_if
+
+N = 400
+SHAKES = Shakes(n=5, seed=3, jitter_s=600)
+SJBF_PERFECT = Case(Policy.EASY_SJBF, Estimates.PERFECT)
+
+
+def busy(seed: int = 1) -> Workload:
+    """Users who ask for ten times what they need, on a machine that is too small for them."""
+    random = np.random.default_rng(seed)
+    run_s = random.integers(20, 4000, N)
+    procs = random.integers(1, 7, N)
+    submit_s = np.sort(random.integers(0, 100_000, N))
+    user = random.integers(-1, 4, N)
+    return workload(submit_s, run_s, 10 * run_s, procs, procs, user, capacity=10)
+
+
+def subject(work: Workload) -> Subject:
+    return Subject("here", work, {}, ["a", "b", "c", "d"], "natural")
+
+
+def rows_of(work: Workload, chosen: list[Case], shakes: Shakes = SHAKES) -> list[dict]:
+    return REPLAY.check(what_if(subject(work), chosen, shakes)).to_pylist()
+
+
+def test_a_shake_moves_each_submit_a_little_and_keeps_every_users_order() -> None:
+    work = busy()
+    moved, places = shaken(work, SHAKES, 0)
+    assert sorted(places) == list(range(N)) and (np.diff(moved.submit_s) >= 0).all()
+    shift_s = moved.submit_s - work.submit_s[places]
+    assert 0 < np.abs(shift_s).max() <= SHAKES.jitter_s and len(np.unique(shift_s)) > N / 4
+    for name in ("row", "run_s", "request_s", "procs", "user"):
+        assert (getattr(moved, name) == getattr(work, name)[places]).all()
+    for user in range(4):
+        assert (np.diff(places[moved.user == user]) > 0).all()
+    assert (np.diff(places[moved.user == -1]) < 0).any()
+
+
+def test_a_shake_is_set_by_its_seed_and_number_alone() -> None:
+    work = busy()
+    first = shaken(work, SHAKES, 1)[0].submit_s
+    assert (first == shaken(work, replace(SHAKES, n=50), 1)[0].submit_s).all()
+    assert (first != shaken(work, SHAKES, 2)[0].submit_s).any()
+    assert (first != shaken(work, replace(SHAKES, seed=4), 1)[0].submit_s).any()
+
+
+def test_today_comes_first_and_easy_plus_plus_is_as_published() -> None:
+    found = cases([Policy.FCFS, Policy.EASY, Policy.EASY_SJBF], [Estimates.REQUEST, Estimates.LAST2])
+    assert found[0] == TODAY
+    assert [(one.policy, one.estimates) for one in found[1:]] == [
+        (Policy.FCFS, Estimates.REQUEST),
+        (Policy.EASY, Estimates.LAST2),
+        (Policy.EASY_SJBF, Estimates.REQUEST),
+        (Policy.EASY_SJBF, Estimates.LAST2),
+    ]
+    assert found[-1].options == EASY_PLUS_PLUS
+    chosen = cases([Policy.EASY_SJBF], [Estimates.LAST2], Correction.DOUBLING, guard=True)[-1]
+    assert (chosen.correction, chosen.guard) == (Correction.DOUBLING, True)
+
+
+def test_a_job_without_an_answer_is_planned_with_its_request() -> None:
+    work = busy().take(np.arange(3))
+    quantiles_s = np.full((N, len(QUANTILES)), np.nan)
+    quantiles_s[work.row[0]] = [50, 100, 200, 300, 400, 500]
+    found = plan(Estimates.WALLTIME, work, {"walltime": quantiles_s})
+    assert found.reservation_s is not None and found.order is not None
+    assert found.reservation_s[0] < 100
+    unanswered = plan(Estimates.WALLTIME, work, {"walltime": np.full((N, len(QUANTILES)), np.nan)})
+    assert unanswered.order is not None
+    assert (found.order[1:] == unanswered.order[1:]).all() and found.order[0] < unanswered.order[0]
+    assert (unanswered.order == aged(work.request_s.astype(float), work)).all()
+
+
+def test_the_expected_runtime_is_the_area_under_the_quantiles() -> None:
+    """Of a uniform distribution from 0 to 1000 s but for its outer ends, which count as constant."""
+    uniform = 1000 * np.array([QUANTILES])
+    assert expected(uniform)[0] == pytest.approx(500 + (0.1**2 - 0.01**2) * 1000 / 2)
+    assert expected(np.full((1, 6), 7.0))[0] == pytest.approx(7)
+
+
+def test_waiting_makes_up_for_a_long_estimate() -> None:
+    work = workload([0.0, AGEING_S], [1, 1], [1e5, 1e5], [1, 1], [1, 1], [0, 0], capacity=1)
+    order = aged(np.array([np.e * 1000, 1000]), work)
+    assert order[0] == pytest.approx(order[1])
+
+
+def test_without_shakes_a_case_is_one_replay_of_the_log_as_it_is() -> None:
+    work = busy()
+    (own,) = [row for row in rows_of(work, [SJBF_PERFECT], Shakes(n=0)) if row["part"] == "all"][1:]
+    found = plan(Estimates.PERFECT, work, {})
+    done = replay(work, SJBF_PERFECT.options, found.reservation_s, found.order)
+    chosen = scored(work, done, Score.NATURAL)
+    assert own["statistic"] == "single" and own["n_shakes"] == 0
+    assert own["slowdown_mean"] == pytest.approx(bounded_slowdown(work, done)[chosen].mean())
+    assert own["wait_longest_s"] == (done.start_s - work.submit_s)[chosen].max()
+
+
+def test_changes_are_paired_and_statistics_are_over_the_shakes() -> None:
+    work = busy()
+    rows = [row for row in rows_of(work, [SJBF_PERFECT]) if row["part"] == "all"]
+    today = [row for row in rows if row["policy"] == "easy"]
+    own = {row["statistic"]: row for row in rows if row["policy"] == "easy-sjbf"}
+    assert {row["slowdown_change"] for row in today} == {0.0}
+    changes, slowdowns = [], []
+    for nth in range(SHAKES.n):
+        moved, _ = shaken(work, SHAKES, nth)
+        found = plan(Estimates.PERFECT, moved, {})
+        pair = [replay(moved, TODAY.options), replay(moved, SJBF_PERFECT.options, found.reservation_s, found.order)]
+        # The same jobs are scored in every shake: those after the first 1% of the log as it is.
+        chosen = np.isin(moved.row, work.row[N // 100 :])
+        before, after = (bounded_slowdown(moved, done)[chosen].mean() for done in pair)
+        changes.append(after / before - 1)
+        slowdowns.append(after)
+    assert own["median"]["slowdown_change"] == pytest.approx(np.median(changes))
+    assert own["q25"]["slowdown_mean"] == pytest.approx(np.quantile(slowdowns, 0.25))
+    assert own["q75"]["slowdown_change"] < 0
+
+
+@pytest.mark.parametrize("part", ["size", "user"])
+def test_the_parts_add_up(part: str) -> None:
+    rows = [row for row in rows_of(busy(), []) if row["statistic"] == "median"]
+    (whole,) = [row for row in rows if row["part"] == "all"]
+    parts = [row for row in rows if row["part"] == part]
+    assert sum(row["n_jobs"] for row in parts) == whole["n_jobs"] == N - N // 100
+    if part == "user":
+        assert {row["part_value"] for row in parts} == {"a", "b", "c", "d", None}
+
+
+def test_only_jobs_submitted_in_the_window_are_scored() -> None:
+    work = busy()
+    since_s = float(work.submit_s[N // 2])
+    table = what_if(replace(subject(work), since_s=since_s), [], SHAKES)
+    assert {row["n_jobs"] for row in table.to_pylist() if row["part"] == "all"} == {
+        int((work.submit_s >= since_s).sum())
+    }
