@@ -14,6 +14,7 @@ Where do I go to ...
     find who writes files?                      pipeline/core/store.py (Parquet), pipeline/publish/ (versions, manifest)
     answer for one job?                         pipeline/estimate/walltime.py (flows/services/query/answers.py asks)
     see how good estimates are?                 pipeline/evaluate/ (backtest.py, and leaks.py against looking ahead)
+    replay a log under a policy?                pipeline/evaluate/replay/engine.py
     run it under Prefect?                       flows/prefect/nightly.py
 
 Rooms do not import one another; they meet in the tables of core/tables.py. evaluate/

@@ -178,6 +178,15 @@ def _pass(
     if state[N_WAITING] == 1 or options[POLICY] == FCFS:
         return
     _plan_head(jobs[state[HEAD], PROCS], asked if state[IS_LATE] == 1 else plan, state)
+    _fill(time, ending, jobs, result, plan, asked, heap, started, line, state, options)
+
+
+@kernel
+def _fill(
+    time: int, ending: int, jobs: Ints, result: Ints, plan: Ints, asked: Ints, heap: Ints, started: Ints, line: Ints,
+    state: Ints, options: Ints,
+) -> None:  # fmt: skip
+    """Starts the candidates that do not delay the head. `ending`: processors of jobs planned to end now."""
     for place in range(state[N_LINE]):
         free = state[FREE] + ending
         if free == 0:

@@ -77,14 +77,16 @@ def replay(
     -------
     Schedule
         Nobody is killed for a passed prediction: each job runs for its `run_s`.
+
+    Raises
+    ------
+    ValueError
+        Arrays are of different lengths; the workload is not one that `workload` makes (submits ascend, sizes from 1 to
+        the capacity, runtimes from 1 to the request); or its times are too large.
     """
     planned = predictions(work, reservation_s)
     keys = planned.astype(np.float64) if order is None else np.asarray(order, np.float64)
-    for name, values in (("reservation_s", planned), ("order", keys)):
-        if values.shape != work.submit_s.shape:
-            raise ValueError(f"{name} has shape {values.shape}, expected one value for each of {len(work)} jobs")
-    if np.any(work.run_s > work.request_s):
-        raise ValueError("a job runs longer than its request: make the workload with workload()")
+    _check(work, reservation_s=planned, order=keys)
     zero_s = int(work.submit_s[0]) if len(work) else 0
     result, by_end = _run(_jobs(work, planned, zero_s), np.nan_to_num(keys, nan=np.inf), work.capacity, options)
     start_s = result[:, START] + zero_s
@@ -106,6 +108,25 @@ def predictions(work: Workload, given_s: Array | None) -> Ints:
     given = np.asarray(given_s, np.float64)
     known = np.where(np.isnan(given), np.inf, np.ceil(given))
     return np.clip(known, 1, work.request_s).astype(np.int64)
+
+
+def _check(work: Workload, **predicted: Array) -> None:
+    """Kernels do not look whether an index is inside an array, so that what they rely on is checked before."""
+    for name, values in {"run_s": work.run_s, "request_s": work.request_s, "procs": work.procs, **predicted}.items():
+        if values.shape != work.submit_s.shape:
+            raise ValueError(f"{name} has shape {values.shape}, expected one value for each of {len(work)} jobs")
+    rules = {
+        "submit_s must ascend": np.diff(work.submit_s) >= 0,
+        "procs must be from 1 to the capacity": (work.procs >= 1) & (work.procs <= work.capacity),
+        "run_s must be from 1 to request_s": (work.run_s >= 1) & (work.run_s <= work.request_s),
+        # The next end and the job's number share one whole number of 64 bits.
+        "times must be smaller": (np.ptp(work.submit_s) + work.request_s.sum(dtype=float)) * len(work) < 2.0**62
+        if len(work)
+        else True,
+    }
+    for rule, holds in rules.items():
+        if not np.all(holds):
+            raise ValueError(f"this workload cannot be replayed: {rule}")
 
 
 def _jobs(work: Workload, planned: Ints, zero_s: int) -> Ints:

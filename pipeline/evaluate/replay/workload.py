@@ -10,6 +10,9 @@ import pyarrow as pa
 from pipeline.core.arrays import Array, Bools, Floats, Ints, category_codes, floats
 from pipeline.core.errors import InputError
 
+MOST = 2.0**40
+"""Larger times (34,000 years) and sizes are errors in the log, and count as this."""
+
 
 class Convention(StrEnum):
     """How a log's errors become jobs that can be scheduled."""
@@ -60,7 +63,7 @@ def workload(
     Parameters
     ----------
     submit_s, runtime_s, requested_s, requested_procs, allocated_procs
-        (jobs,); NaN or not positive: unknown (a submit may be any number, and is unknown where it is NaN). Fractions
+        (jobs,); NaN or not positive: unknown (a submit may be 0 or negative). Fractions
         of seconds: see Convention. A job's size is what was requested, else what was allocated; a size above the
         capacity is cut to it, and counted. Jobs without a submit are left out.
     user
@@ -78,7 +81,7 @@ def workload(
     Raises
     ------
     InputError
-        No job has a request, or the machine has no node.
+        No job has a request, or the machine has no processor or node.
     """
     run, request, asked, held = (_known(a) for a in (runtime_s, requested_s, requested_procs, allocated_procs))
     if not np.any(request > 0):
@@ -92,8 +95,9 @@ def workload(
         size, capacity = np.ceil(size / procs_per_node), capacity // procs_per_node
     if capacity < 1:
         raise InputError("the machine", f"a capacity of {capacity}", "at least 1 processor or node")
-    kept = kept & np.isfinite(submit)
-    counts |= {"no_submit": (~np.isfinite(submit)).sum(), "larger_than_machine": (size[kept] > capacity).sum()}
+    has_submit = np.abs(submit) < MOST
+    kept = kept & has_submit
+    counts |= {"no_submit": (~has_submit).sum(), "larger_than_machine": (size[kept] > capacity).sum()}
     row = np.flatnonzero(kept)
     row = row[np.argsort(submit[row], kind="stable")]
     return Workload(
@@ -158,4 +162,4 @@ def _pyss(run: Floats, request: Floats, asked: Floats, held: Floats) -> Made:
 
 def _known(values: Array) -> Floats:
     known = np.asarray(values, np.float64)
-    return np.where(known > 0, known, -1.0)
+    return np.where(known > 0, np.minimum(known, MOST), -1.0)

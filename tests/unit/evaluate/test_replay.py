@@ -1,5 +1,6 @@
 """The replay's kernels against a plain Python replay, job by job, and what holds of every schedule."""
 
+import dataclasses
 from itertools import product
 
 import numpy as np
@@ -133,10 +134,16 @@ def test_conservative_with_requests_never_starts_a_job_after_fcfs_would(drawn: t
 
 def four_jobs() -> Workload:
     """On 4 processors: a long one of 3, a wide one that must wait for it, a small short one and a small long one."""
+    sizes = np.array([3, 4, 1, 1])
     return workload(
-        submit_s=np.array([0, 1, 2, 3]), runtime_s=np.array([100, 10, 50, 200]),
-        requested_s=np.array([100, 20, 60, 300]), requested_procs=np.array([3, 4, 1, 1]), allocated_procs=np.full(4, -1), user=np.zeros(4, int), capacity=4,
-    )  # fmt: skip
+        submit_s=np.arange(4),
+        runtime_s=np.array([100, 10, 50, 200]),
+        requested_s=np.array([100, 20, 60, 300]),
+        requested_procs=sizes,
+        allocated_procs=sizes,
+        user=np.zeros(4, int),
+        capacity=4,
+    )
 
 
 def test_fcfs_easy_and_order_by_hand() -> None:
@@ -231,6 +238,10 @@ def test_what_cannot_be_replayed_is_refused() -> None:
     work = four_jobs()
     with pytest.raises(ValueError, match="order has shape"):
         replay(work, ReplayOptions(), order=np.zeros(3))
+    wrong = {"submit_s": [3, 2, 1, 0], "procs": [5] * 4, "run_s": [999] * 4, "request_s": [2**61] * 4}
+    for name, values in wrong.items():
+        with pytest.raises(ValueError, match="cannot be replayed"):
+            replay(dataclasses.replace(work, **{name: np.array(values)}), ReplayOptions())
     none = np.full(2, -1.0)
     with pytest.raises(InputError, match="no job with a requested runtime"):
         workload(np.arange(2), np.ones(2), none, none + 2, none, np.zeros(2, int), 4)

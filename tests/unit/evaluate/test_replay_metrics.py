@@ -54,10 +54,6 @@ def test_parts_add_up_to_the_whole() -> None:
     chosen = np.ones(3, bool)
     whole = metrics(work, done, chosen)
     by_size, by_user = metrics_by_size(work, done, chosen), metrics_by_user(work, done, chosen)
-        metrics(work, done, chosen),
-        metrics_by_size(work, done, chosen),
-        metrics_by_user(work, done, chosen),
-    )
     assert list(by_size) == ["1", "3-4"]
     assert list(by_user) == [0, 1]
     for parts in (by_size, by_user):
