@@ -182,6 +182,17 @@ BACKTEST = TableKind(
     "The accuracy of each method's estimates, made as of every submit, over all scored jobs and over parts of them.",
 )  # fmt: skip
 
+MOLDABLE = TableKind(
+    "moldable",
+    columns(
+        "log", "curves", "share", "chooser", "seed", "n_jobs", "n_moldable", "turnaround_mean_s", "turnaround_median_s",
+        "wait_mean_s", "wait_median_s", "slowdown_mean", "makespan_s", "utilisation", "proc_hours_held", "share_resized",
+        "share_corrected", "worst_user_change", "share_users_harmed",
+    ),
+    ("log", "curves", "share", "chooser", "seed"),
+    "Figures of replays in which jobs may start on several counts; no run publishes this table.",
+)  # fmt: skip
+
 TABLES = {
     kind.name: kind
     for kind in (
