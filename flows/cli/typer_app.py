@@ -13,6 +13,7 @@ from flows.cli.commands.evaluate_scaling import evaluate_scaling
 from flows.cli.commands.fit_series import fit_series
 from flows.cli.commands.ingest import ingest
 from flows.cli.commands.inspect import inspect
+from flows.cli.commands.moldable import moldable
 from flows.cli.commands.quarantine import quarantine
 from flows.cli.commands.query import query
 from flows.cli.commands.report import report
@@ -35,7 +36,7 @@ _UsageError: Any = typer.BadParameter.__base__
 
 for command in (
     run, ingest, inspect, quarantine, clean, fit_series, evaluate_scaling, report, query, advice, backtest, show,
-    search_templates, columns,
+    search_templates, moldable, columns,
 ):  # fmt: skip
     app.command()(command)
 

@@ -232,6 +232,7 @@ _DECLARED = (
     number("share_resized", "Share of the scored jobs that ran on another count than the preferred one."),
     number("share_corrected", "Share of the scored jobs that outlived their planned runtime."),
     number("worst_user_change", "Largest relative change of a user's mean turnaround from the rigid replay (10 jobs or more)."),
+    seconds("worst_user_added_s", "Largest growth of a user's mean turnaround."),
     number("share_users_harmed", "Share of these users whose mean turnaround grew by more than 1%."),
     # what the estimator has learnt
     text("array", "The name of the array, as in beliefs.who_log.", required=True),

@@ -18,6 +18,12 @@ COLUMN: dict[Quantile, str] = {"median": "runtime_s", "hi80": "runtime_s_hi80", 
 """The column of PREDICTIONS that a choice is made by: the median, or the upper end of an interval."""
 
 
+LEVEL: dict[Quantile, float] = {"median": 0.5, "hi80": 0.9, "hi95": 0.975}
+"""The quantile that each column is, and so the one over groups."""
+LEAST_SIZES, LEAST_GROUPS = 3, 5
+"""Groups of at least so many sizes are typical of the log, if there are so many of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class FittedRuntimes:
     """Predicted runtimes by group and count, s; NaN where there is no prediction."""
@@ -25,13 +31,34 @@ class FittedRuntimes:
     runtime_s: dict[Quantile, Floats]
     """(groups, counts)"""
     counts: Ints
+    seen: Ints
+    """(pairs, 2): the groups and sizes that ran, of groups of at least LEAST_SIZES sizes."""
 
     def growth(self, group: Ints, procs: Ints, preferred: Ints, quantile: Quantile) -> Floats:
-        """The runtime's quantile at counts over that at the preferred counts; NaN where either is unknown."""
+        """The runtime's quantile at counts over that at the preferred counts; of a group without a fitted curve the
+        same quantile over the log's groups; NaN where neither is known."""
+        own = self._own(group, procs, preferred, quantile)
+        return np.where(np.isfinite(own), own, self._typical(procs, preferred, quantile))
+
+    def _own(self, group: Ints, procs: Ints, preferred: Ints, quantile: Quantile) -> Floats:
         table = self.runtime_s[quantile]
         at, base = (np.searchsorted(self.counts, n) for n in (procs, preferred))
         ratio: Floats = table[group, at] / table[group, base]
         return np.where((group >= 0) & np.isfinite(ratio), ratio, np.nan)
+
+    def _typical(self, procs: Ints, preferred: Ints, quantile: Quantile) -> Floats:
+        """Over groups, the quantile of the median growth by the same number of doublings."""
+        group, size = self.seen[:, 0], self.seen[:, 1]
+        doublings = np.rint(np.log2(procs / preferred)).astype(np.int64)
+        found = np.full(len(procs), np.nan)
+        for k in np.unique(doublings):
+            at = np.ceil(size * 2.0**k).astype(np.int64)
+            known = np.isin(at, self.counts)
+            growth = self._own(group[known], at[known], size[known], "median")
+            each = [np.nanmedian(growth[group[known] == one]) for one in np.unique(group[known][np.isfinite(growth)])]
+            if len(each) >= LEAST_GROUPS:
+                found[doublings == k] = np.quantile(each, LEVEL[quantile])
+        return found
 
 
 def fitted_runtimes(log: MoldableLog, world: World, past: Bools, counts: Ints) -> FittedRuntimes:
@@ -60,4 +87,11 @@ def fitted_runtimes(log: MoldableLog, world: World, past: Bools, counts: Ints) -
         values = np.full((len(log.group_ids) + 1, len(counts)), np.nan)
         values[rows, columns_at] = floats(table, name)
         found[quantile] = values
-    return FittedRuntimes(found, counts)
+    return FittedRuntimes(found, counts, _pairs(codes, work.procs[past]))
+
+
+def _pairs(group: Ints, procs: Ints) -> Ints:
+    """The distinct (group, size) pairs of groups of at least LEAST_SIZES sizes."""
+    pairs = np.unique(np.stack([group, procs], axis=1), axis=0)
+    sizes = np.bincount(pairs[:, 0])
+    return pairs[sizes[pairs[:, 0]] >= LEAST_SIZES]

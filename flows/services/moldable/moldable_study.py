@@ -2,18 +2,30 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from flows.services.moldable.fitted_growth import FittedRuntimes, Quantile, fitted_runtimes
+from flows.services.files.os_errors import naming_path
+from flows.services.files.table_files import write_any, write_page
+from flows.services.moldable.fitted_growth import Quantile, fitted_runtimes
 from flows.services.moldable.moldable_log import MoldableLog
 from flows.services.moldable.true_curves import TrueCurves, World
 from flows.services.progress import running_stage
 from pipeline.core.arrays import Bools, Floats, Ints
+from pipeline.core.errors import InputError
 from pipeline.core.tables import MOLDABLE
-from pipeline.evaluate.replay.moldable_counts import allowed_counts, amdahl_fractions, amdahl_growth
+from pipeline.core.text import printable
+from pipeline.evaluate.replay.moldable_counts import (
+    LEAST_EFFICIENCY,
+    PARALLEL_FRACTIONS,
+    allowed_counts,
+    amdahl_fractions,
+    amdahl_growth,
+)  # fmt: skip
 from pipeline.evaluate.replay.moldable_figures import moldable_figures
 from pipeline.evaluate.replay.moldable_replay import Choices, MoldableSchedule, replay_moldable, rigid_choices
 
@@ -31,6 +43,8 @@ class StudySettings:
     """Jobs may start on preferred/2^reach to preferred*2^reach processors."""
     quantile: Quantile = "hi80"
     """By what of our interval a choice is made."""
+    refits: int = 6
+    """How often our curves are fitted anew to the jobs that have ended, at equal numbers of later submits."""
     choosers: tuple[Chooser, ...] = field(default=CHOOSERS)
 
 
@@ -102,15 +116,27 @@ def planned_growths(
     if "amdahl" in settings.choosers:
         found["amdahl"] = amdahl_growth(procs, preferred, amdahl_fractions(preferred))
     if "fitted" in settings.choosers:
-        fitted = _fitted(log, world, rigid, np.unique(procs))
-        found["fitted"] = fitted.growth(log.group[job], procs, preferred, settings.quantile)
+        found["fitted"] = _fitted(log, world, candidates, rigid, settings)
     return {name: np.where(procs == preferred, 1.0, growth) for name, growth in found.items()}
 
 
-def _fitted(log: MoldableLog, world: World, rigid: MoldableSchedule, counts: Ints) -> FittedRuntimes:
-    """Fitted once, to the jobs of the first third that had ended when the first moldable job was submitted."""
-    past = world.follows_curve & (log.group >= 0) & (rigid.end_s <= log.cut_s)
-    return fitted_runtimes(log, world, past & (np.arange(len(past)) < log.n_history), counts)
+def _fitted(
+    log: MoldableLog, world: World, candidates: Candidates, rigid: MoldableSchedule, settings: StudySettings
+) -> Floats:
+    """Each job by the curves fitted to the jobs that had ended, in the rigid replay, at the last fit before its submit."""
+    work, job = world.work, candidates.job
+    preferred, growth = work.procs[job], np.full(len(job), np.nan)
+    counts = np.unique(allowed_counts(np.unique(work.procs), settings.reach, work.capacity)[1])
+    places = np.linspace(log.n_history, len(work), settings.refits + 1).astype(np.int64)
+    for begin, end in pairwise(places):
+        past = world.follows_curve & (log.group >= 0) & (rigid.end_s <= work.submit_s[begin])
+        own = (job >= begin) & (job < end)
+        if past.any() and own.any():
+            fitted = fitted_runtimes(log, world, past, counts)
+            growth[own] = fitted.growth(
+                log.group[job[own]], candidates.procs[own], preferred[own], settings.quantile
+            )
+    return growth
 
 
 def choices_of(world: World, candidates: Candidates, moldable: Bools, planned: Floats) -> Choices:
@@ -123,6 +149,43 @@ def choices_of(world: World, candidates: Candidates, moldable: Bools, planned: F
     planned_s = np.maximum(1, np.ceil(work.request_s[own] * planned[kept])).astype(np.int64)
     offsets = np.cumsum([0, *np.bincount(own, minlength=len(work))])
     return Choices(offsets, candidates.procs[kept], run_s, planned_s)
+
+
+def shares(text: str) -> tuple[float, ...]:
+    """Shares from 0 to 1 of a text of percentages, each once in ascending order; InputError for others."""
+    words = [word.strip().removesuffix("%") for word in text.split(",")]
+    try:
+        found = sorted({float(word) / 100 for word in words})
+    except ValueError:
+        found = [-1.0]
+    if not all(0 <= share <= 1 for share in found):
+        raise InputError(f"--share {printable(text, 60)}", "no list of percentages", "numbers from 0 to 100, as in 0,20,50")
+    return tuple(found)
+
+
+def assumptions(log: MoldableLog, curves: TrueCurves, settings: StudySettings) -> list[str]:
+    """What the study takes to be true, and how it was made, in sentences."""
+    factor = 2**settings.reach
+    return [
+        *curves.assumptions,
+        f"Moldable jobs are drawn among those on two or more processors after the first third of the log; they may start "
+        f"on 1/{factor} to {factor} times the count asked for, in steps of 2, and run on it to their end.",
+        "Scheduler: EASY on one pool of processors. Planned runtimes are the request times the growth that the chooser "
+        "expects; nobody is killed, and a job that outlives its plan is planned for twice the time.",
+        f"fitted: groups by {log.template}; fitted {settings.refits} times to the jobs that had ended before in the rigid "
+        f"replay; judged by {settings.quantile}; groups without a curve by the same quantile over the groups that have one.",
+        f"amdahl: the least parallel fraction of {PARALLEL_FRACTIONS[0]:g} to {PARALLEL_FRACTIONS[-1]:g} with an "
+        f"efficiency of {LEAST_EFFICIENCY:g} on the count asked for.",
+        f"Scored: the {len(log.work) - log.n_history:,} jobs after the first third.",
+    ]
+
+
+def write_study(folder: Path, table: pa.Table, page: str) -> dict[str, str]:
+    """Write the table and the page; returns the paths by name."""
+    with naming_path(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    written = write_any(folder / "moldable.parquet", table, MOLDABLE)
+    return {"moldable": str(written), "page": str(write_page(folder / "moldable.md", page))}
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -143,7 +206,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 _MEDIANS = (
     "n_moldable", "turnaround_mean_s", "turnaround_median_s", "wait_mean_s", "wait_median_s", "slowdown_mean",
     "makespan_s", "utilisation", "proc_hours_held", "share_resized", "share_corrected", "worst_user_change",
-    "share_users_harmed",
+    "worst_user_added_s", "share_users_harmed",
 )  # fmt: skip
 _CHANGES = {"turnaround": "turnaround_mean_s", "turnaround_median": "turnaround_median_s", "wait": "wait_mean_s",
             "makespan": "makespan_s", "proc_hours": "proc_hours_held"}  # fmt: skip

@@ -51,7 +51,13 @@ class LogRuntimes(Protocol):
 class TrueCurves(Protocol):
     """Where true curves come from."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The source's name."""
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What is taken to be true, in sentences."""
 
     def world(self, log: MoldableLog, generator: np.random.Generator) -> World:
         """The jobs of a log under these curves; what is drawn, is drawn by the generator."""
@@ -65,6 +71,18 @@ class MeasuredSeries:
     log_procs: list[Floats]
     log_s: list[Floats]
     by_application: list[list[int]]
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What is taken to be true, in sentences."""
+        return (
+            f"Arrivals, users, sizes and the ratio of request to runtime are the log's. That jobs of one group run one "
+            f"application is assumed, and that it scales as one of {len(self.log_s)} measured series of "
+            f"{len(self.by_application)} applications, which the seed draws (an application, then a series).",
+            "A series is stretched so that its middle is the group's median count. Runtimes follow it: each job keeps "
+            "its deviation from the median of its group at its count, and a group keeps its processor-seconds.",
+            "Jobs outside the measured sizes keep the log's runtime and count.",
+        )
 
     def world(self, log: MoldableLog, generator: np.random.Generator) -> World:
         """Every group of the log follows a drawn series, which is stretched so that its middle is the group's median
@@ -136,6 +154,14 @@ class SimulatedLaws:
     name: str
     applications: list[Mapping[str, Any]]
 
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What is taken to be true, in sentences."""
+        return (
+            f"Jobs are as logged. Each of {len(self.applications)} applications follows the law that the truth file "
+            "states; a job keeps its deviation from the law on other counts.",
+        )
+
     def world(self, log: MoldableLog, generator: np.random.Generator) -> World:
         """The jobs as logged; nothing is drawn. Jobs of no named application have no curve."""
         del generator
@@ -163,6 +189,14 @@ def _is_number(value: object) -> bool:
 
 def _word(value: object) -> str:
     return "" if value is None else f"{float(value):g}" if _is_number(value) or str(value).isdigit() else str(value)  # type: ignore[arg-type]
+
+
+def true_curves(series: Path | None, laws: Path | None) -> TrueCurves:
+    """The curves of the one source given; InputError for none or both."""
+    if (series is None) == (laws is None):
+        found = "neither --series nor --laws" if series is None else "--series and --laws"
+        raise InputError("walltime moldable", found, "one source of true curves", "give --series FILE.csv")
+    return measured_series(series) if series else simulated_laws(laws)  # type: ignore[arg-type]
 
 
 def measured_series(path: Path) -> MeasuredSeries:

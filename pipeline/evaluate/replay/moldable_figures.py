@@ -34,6 +34,8 @@ class MoldableFigures:
     """Share of the jobs that outlived their planned runtime."""
     worst_user_change: float
     """The largest relative change of a user's mean turnaround from the rigid replay, over users with enough jobs."""
+    worst_user_added_s: float
+    """The largest growth of a user's mean turnaround, s; not necessarily the same user's."""
     share_users_harmed: float
     """Share of these users whose mean turnaround grew by more than 1%."""
 
@@ -45,7 +47,8 @@ def moldable_figures(
     found = metrics(*as_replayed(work, done), scored)
     turnaround_s = (done.end_s - work.submit_s)[scored].astype(np.float64)
     wait_s = (done.start_s - work.submit_s)[scored].astype(np.float64)
-    change = user_changes(work.user[scored], turnaround_s, (rigid.end_s - work.submit_s)[scored].astype(np.float64))
+    own_s, own_rigid_s = user_means(work.user[scored], turnaround_s, (rigid.end_s - work.submit_s)[scored].astype(np.float64))
+    change, added_s = own_s / own_rigid_s - 1.0, own_s - own_rigid_s
     return MoldableFigures(
         n_jobs=found.n_jobs,
         turnaround_mean_s=found.response_mean_s,
@@ -59,15 +62,14 @@ def moldable_figures(
         share_resized=float((done.procs != work.procs)[scored].mean()) if len(wait_s) else float("nan"),
         share_corrected=found.share_corrected,
         worst_user_change=float(change.max()) if len(change) else float("nan"),
+        worst_user_added_s=float(added_s.max()) if len(change) else float("nan"),
         share_users_harmed=float((change > 0.01).mean()) if len(change) else float("nan"),
     )
 
 
-def user_changes(user: Ints, turnaround_s: Floats, rigid_s: Floats) -> Floats:
-    """The relative change of each user's mean turnaround, over known users with at least LEAST_JOBS jobs."""
+def user_means(user: Ints, *values_s: Floats) -> tuple[Floats, ...]:
+    """The means of some values by user, over known users with at least LEAST_JOBS jobs."""
     known = user >= 0
     counts = np.bincount(user[known])
-    totals = [np.bincount(user[known], values[known]) for values in (turnaround_s, rigid_s)]
     enough = counts >= LEAST_JOBS
-    change: Floats = totals[0][enough] / totals[1][enough] - 1.0
-    return change
+    return tuple(np.bincount(user[known], values[known])[enough] / counts[enough] for values in values_s)

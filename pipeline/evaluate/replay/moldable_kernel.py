@@ -3,7 +3,9 @@
 The order of events is that of backfill_kernel. A job's choices are rows of one array, in ascending order of processors.
 A choice costs the predicted end, and for every other waiting job the delay that the held processor-seconds mean:
 
-    wait + planned * (1 + weight * waiting * procs / capacity)
+    wait + planned * (1 + weight * (waiting + ahead) * procs / capacity)
+
+where `ahead` stands for jobs that are still to come while the processors are held.
 
 The first waiting job takes the choice of least cost, whether that starts now or is reserved. A later job starts on the
 cheapest choice that does not delay the reservation, if waiting until the reservation for its best choice costs more.
@@ -31,7 +33,7 @@ N_STATE = 10
 @entry_kernel
 def backfill_moldable(
     jobs: Ints, choices: Ints, result: Ints, ended: Ints, plan: Ints, heap: Ints, started: Ints, line: Ints,
-    state: Ints, weight: float,
+    state: Ints, weight: float, ahead: float,
 ) -> None:  # fmt: skip
     """Fills `result` and `ended` (the jobs in order of end). `weight` is over the capacity."""
     n = len(jobs)
@@ -48,7 +50,7 @@ def backfill_moldable(
         else:
             _end(started[pop(heap, state[N_RUNNING]) % n], jobs, choices, result, plan, ended, state)
         if state[N_WAITING]:
-            _pass(jobs, choices, result, plan, heap, started, line, state, weight)
+            _pass(jobs, choices, result, plan, heap, started, line, state, weight, ahead)
 
 
 @kernel
@@ -100,18 +102,18 @@ def _start(
 @kernel
 def _pass(
     jobs: Ints, choices: Ints, result: Ints, plan: Ints, heap: Ints, started: Ints, line: Ints, state: Ints,
-    weight: float,
+    weight: float, ahead: float,
 ) -> None:  # fmt: skip
     """Starts every job that may start now, in order of submit, and closes the gaps in the line."""
     ending = freed_by(plan, state[N_RUNNING], state[NOW])
     n_line, head = state[N_WAITING], 0
     while head < n_line:
-        _plan_head(line[head], ending, jobs, choices, plan, state, weight)
+        _plan_head(line[head], ending, jobs, choices, plan, state, weight, ahead)
         if choices[state[HEAD_CHOICE], PROCS] > state[FREE] + ending or state[SHADOW] > state[NOW]:
             break
         _start(line[head], state[HEAD_CHOICE], jobs, choices, result, plan, heap, started, state)
         head += 1
-    _fill(head + 1, n_line, ending, jobs, choices, result, plan, heap, started, line, state, weight)
+    _fill(head + 1, n_line, ending, jobs, choices, result, plan, heap, started, line, state, weight, ahead)
     kept = 0
     for place in range(head, n_line):
         if result[line[place], START] < 0:
@@ -120,7 +122,7 @@ def _pass(
 
 
 @kernel
-def _plan_head(job: int, ending: int, jobs: Ints, choices: Ints, plan: Ints, state: Ints, weight: float) -> None:
+def _plan_head(job: int, ending: int, jobs: Ints, choices: Ints, plan: Ints, state: Ints, weight: float, ahead: float) -> None:
     """The first waiting job's cheapest choice, when it fits if jobs end as planned, and the processors to spare then."""
     free, place, least = state[FREE], 0, 1e300
     for choice in range(jobs[job, FIRST_CHOICE], jobs[job, LAST_CHOICE] + 1):
@@ -130,7 +132,7 @@ def _plan_head(job: int, ending: int, jobs: Ints, choices: Ints, plan: Ints, sta
             place += 1
         if procs > state[FREE] + ending:
             begin = plan[END, place - 1]
-        cost = begin - state[NOW] + _held_cost(choice, choices, state, weight)
+        cost = begin - state[NOW] + _held_cost(choice, choices, state, weight, ahead)
         if cost < least:
             least = cost
             state[HEAD_CHOICE] = choice
@@ -140,16 +142,16 @@ def _plan_head(job: int, ending: int, jobs: Ints, choices: Ints, plan: Ints, sta
 
 
 @kernel
-def _held_cost(choice: int, choices: Ints, state: Ints, weight: float) -> float:
+def _held_cost(choice: int, choices: Ints, state: Ints, weight: float, ahead: float) -> float:
     """The planned runtime, and the delay of the others that wait for the processors held, s."""
-    n_others = state[N_WAITING] - 1
+    n_others = state[N_WAITING] - 1 + ahead
     return float(choices[choice, PLANNED] * (1.0 + weight * n_others * choices[choice, PROCS]))
 
 
 @kernel
 def _fill(
     begin: int, n_line: int, ending: int, jobs: Ints, choices: Ints, result: Ints, plan: Ints, heap: Ints,
-    started: Ints, line: Ints, state: Ints, weight: float,
+    started: Ints, line: Ints, state: Ints, weight: float, ahead: float,
 ) -> None:  # fmt: skip
     """Starts the jobs from a place of the line on that do not delay the first. `ending`: as in _pass."""
     for place in range(begin, n_line):
@@ -159,7 +161,7 @@ def _fill(
         job = line[place]
         if choices[jobs[job, FIRST_CHOICE], PROCS] > free:
             continue
-        choice = _startable(job, free, jobs, choices, state, weight)
+        choice = _startable(job, free, jobs, choices, state, weight, ahead)
         if choice < 0:
             continue
         _start(job, choice, jobs, choices, result, plan, heap, started, state)
@@ -169,12 +171,12 @@ def _fill(
 
 
 @kernel
-def _startable(job: int, free: int, jobs: Ints, choices: Ints, state: Ints, weight: float) -> int:
+def _startable(job: int, free: int, jobs: Ints, choices: Ints, state: Ints, weight: float, ahead: float) -> int:
     """The cheapest choice that delays no reservation; -1: none, or waiting for the reservation's start is cheaper."""
     found, least, later = -1, 1e300, 1e300
     for choice in range(jobs[job, FIRST_CHOICE], jobs[job, LAST_CHOICE] + 1):
         procs = choices[choice, PROCS]
-        cost = _held_cost(choice, choices, state, weight)
+        cost = _held_cost(choice, choices, state, weight, ahead)
         later = min(later, cost + (state[SHADOW] - state[NOW]))
         ends_in_time = state[NOW] + choices[choice, PLANNED] <= state[SHADOW]
         if procs <= free and (ends_in_time or procs <= state[EXTRA]) and cost < least:

@@ -18,8 +18,11 @@ from pipeline.evaluate.replay.moldable_kernel import (
 )  # fmt: skip
 from pipeline.evaluate.replay.workload import Workload
 
-WAITING_WEIGHT = 1.0
-"""Every processor-second held delays every other waiting job by its share of the machine."""
+WAITING_WEIGHT = 2.0
+"""Weight of the delay of the other waiting jobs: each waits for the share of the machine that a job holds."""
+
+JOBS_AHEAD = 8.0
+"""Jobs counted as waiting beside those that do, because more are submitted while the processors are held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,9 @@ def rigid_choices(work: Workload) -> Choices:
     return Choices(np.arange(len(work) + 1), work.procs, work.run_s, work.request_s)
 
 
-def replay_moldable(work: Workload, choices: Choices, waiting_weight: float = WAITING_WEIGHT) -> MoldableSchedule:
+def replay_moldable(
+    work: Workload, choices: Choices, waiting_weight: float = WAITING_WEIGHT, n_ahead: float = JOBS_AHEAD
+) -> MoldableSchedule:
     """The EASY schedule of a workload in which the scheduler chooses each job's processors.
 
     Parameters
@@ -90,7 +95,7 @@ def replay_moldable(work: Workload, choices: Choices, waiting_weight: float = WA
     state[FREE] = work.capacity
     plan, started, line = np.empty((3, len(heap)), np.int64), np.empty(n, np.int64), np.empty(n + 1, np.int64)
     weight = waiting_weight / work.capacity
-    backfill_moldable(jobs, table, result, ended, plan, heap, started, line, state, weight)
+    backfill_moldable(jobs, table, result, ended, plan, heap, started, line, state, weight, n_ahead)
     start_s, taken = result[:, START] + zero_s, result[:, TAKEN]
     return MoldableSchedule(
         start_s=start_s,
