@@ -15,16 +15,16 @@ Series = Annotated[
     typer.Option(
         "--series",
         metavar="FILE.csv",
-        help="Measured series (procs, runtime_s, application ...): each group of similar jobs follows one, drawn by the seed.",
+        help="Measured series (procs, runtime_s, application ...). Every group of similar jobs follows a drawn one.",
     ),
 ]
 Laws = Annotated[
     Path | None,
-    typer.Option("--laws", metavar="TRUTH.json", help="Instead: the laws of a simulated log, as its truth file has them."),
+    typer.Option(
+        "--laws", metavar="TRUTH.json", help="Instead: the laws of a simulated log, as its truth file has them."
+    ),
 ]
-Shares = Annotated[
-    str, typer.Option("--share", metavar="0,20,50,100", help="Shares of moldable jobs to replay, %.")
-]
+Shares = Annotated[str, typer.Option("--share", metavar="0,20,50,100", help="Shares of moldable jobs to replay, %.")]
 Seeds = Annotated[int, typer.Option("--seeds", min=1, max=1000, help="Replays of each share and chooser.")]
 Reach = Annotated[
     int, typer.Option("--reach", min=0, max=10, help="Doublings up and down from the count that the user asked for.")

@@ -37,7 +37,9 @@ def _line(cells: Sequence[str]) -> str:
 
 def _baseline(rows: Sequence[Mapping[str, Any]]) -> str:
     rigid = next(row for row in rows if row["chooser"] == "rigid")
-    turnaround = f"mean turnaround {_hours(rigid['turnaround_mean_s'])} h, median {_hours(rigid['turnaround_median_s'])} h"
+    turnaround = (
+        f"mean turnaround {_hours(rigid['turnaround_mean_s'])} h, median {_hours(rigid['turnaround_median_s'])} h"
+    )
     wait = f"mean wait {_hours(rigid['wait_mean_s'])} h, median {_hours(rigid['wait_median_s'])} h"
     makespan = f"makespan {rigid['makespan_s'] / 86_400:,.1f} days, utilisation {rigid['utilisation']:.0%}"
     return f"rigid: {turnaround}; {wait}; {makespan}."

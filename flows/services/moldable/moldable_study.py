@@ -95,7 +95,7 @@ def _one_seed(log: MoldableLog, curves: TrueCurves, settings: StudySettings, see
 
 
 def candidates_of(log: MoldableLog, world: World, reach: int) -> Candidates:
-    """Jobs after the first third, on at least two processors and on a curve, may start on every count that it covers."""
+    """Jobs after the first third, on two processors or more and on a curve, may start on the counts that it covers."""
     work = world.work
     offsets, procs = allowed_counts(work.procs, reach, work.capacity)
     job = np.repeat(np.arange(len(work)), np.diff(offsets))
@@ -110,8 +110,8 @@ def candidates_of(log: MoldableLog, world: World, reach: int) -> Candidates:
 def planned_growths(
     log: MoldableLog, world: World, candidates: Candidates, rigid: MoldableSchedule, settings: StudySettings
 ) -> Mapping[Chooser, Floats]:
-    """(choices,) for each chooser: the runtime it expects over that on the preferred count; NaN: it does not offer it."""
-    job, procs, preferred = candidates.job, candidates.procs, world.work.procs[candidates.job]
+    """(choices,) by chooser: the runtime it expects over that on the preferred count; NaN: it does not offer it."""
+    procs, preferred = candidates.procs, world.work.procs[candidates.job]
     found: dict[Chooser, Floats] = {"rigid": np.where(procs == preferred, 1.0, np.nan), "true": candidates.growth}
     if "amdahl" in settings.choosers:
         found["amdahl"] = amdahl_growth(procs, preferred, amdahl_fractions(preferred))
@@ -123,7 +123,7 @@ def planned_growths(
 def _fitted(
     log: MoldableLog, world: World, candidates: Candidates, rigid: MoldableSchedule, settings: StudySettings
 ) -> Floats:
-    """Each job by the curves fitted to the jobs that had ended, in the rigid replay, at the last fit before its submit."""
+    """Each job by the last fit before its submit, to the jobs that had ended then in the rigid replay."""
     work, job = world.work, candidates.job
     preferred, growth = work.procs[job], np.full(len(job), np.nan)
     counts = np.unique(allowed_counts(np.unique(work.procs), settings.reach, work.capacity)[1])
@@ -133,14 +133,13 @@ def _fitted(
         own = (job >= begin) & (job < end)
         if past.any() and own.any():
             fitted = fitted_runtimes(log, world, past, counts)
-            growth[own] = fitted.growth(
-                log.group[job[own]], candidates.procs[own], preferred[own], settings.quantile
-            )
+            asked = log.group[job[own]], candidates.procs[own], preferred[own]
+            growth[own] = fitted.growth(*asked, settings.quantile)
     return growth
 
 
 def choices_of(world: World, candidates: Candidates, moldable: Bools, planned: Floats) -> Choices:
-    """What the scheduler may choose from. A planned runtime is the request times the growth that the chooser expects."""
+    """What the scheduler chooses from. Planned runtimes are the request times the growth that the chooser expects."""
     work, job = world.work, candidates.job
     is_own = candidates.procs == work.procs[job]
     kept = is_own | (moldable[job] & np.isfinite(planned))
@@ -159,7 +158,9 @@ def shares(text: str) -> tuple[float, ...]:
     except ValueError:
         found = [-1.0]
     if not all(0 <= share <= 1 for share in found):
-        raise InputError(f"--share {printable(text, 60)}", "no list of percentages", "numbers from 0 to 100, as in 0,20,50")
+        raise InputError(
+            f"--share {printable(text, 60)}", "no list of percentages", "numbers from 0 to 100, as in 0,20,50"
+        )
     return tuple(found)
 
 
@@ -168,12 +169,13 @@ def assumptions(log: MoldableLog, curves: TrueCurves, settings: StudySettings) -
     factor = 2**settings.reach
     return [
         *curves.assumptions,
-        f"Moldable jobs are drawn among those on two or more processors after the first third of the log; they may start "
-        f"on 1/{factor} to {factor} times the count asked for, in steps of 2, and run on it to their end.",
+        "Moldable jobs are drawn among those on two or more processors after the first third of the log. They may "
+        f"start on 1/{factor} to {factor} times the count asked for, in steps of 2, and run on it to their end.",
         "Scheduler: EASY on one pool of processors. Planned runtimes are the request times the growth that the chooser "
         "expects; nobody is killed, and a job that outlives its plan is planned for twice the time.",
-        f"fitted: groups by {log.template}; fitted {settings.refits} times to the jobs that had ended before in the rigid "
-        f"replay; judged by {settings.quantile}; groups without a curve by the same quantile over the groups that have one.",
+        f"fitted: groups by {log.template}, fitted {settings.refits} times to the jobs that had ended before in the "
+        f"rigid replay and judged by {settings.quantile}; groups without a curve by the same quantile over the groups "
+        "that have one.",
         f"amdahl: the least parallel fraction of {PARALLEL_FRACTIONS[0]:g} to {PARALLEL_FRACTIONS[-1]:g} with an "
         f"efficiency of {LEAST_EFFICIENCY:g} on the count asked for.",
         f"Scored: the {len(log.work) - log.n_history:,} jobs after the first third.",

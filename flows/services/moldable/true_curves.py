@@ -1,4 +1,4 @@
-"""The curves that jobs of a replay really follow: measured series drawn for a log's groups, or a simulated log's laws."""
+"""The curves that jobs of a replay follow: measured series drawn for a log's groups, or a simulated log's laws."""
 
 import json
 from collections.abc import Mapping
@@ -213,7 +213,9 @@ def measured_series(path: Path) -> MeasuredSeries:
             y.append(np.log(runtime_s[rows]))
             owner.append(applications[name])
     if not x:
-        found = f"{len(ids)} series, none with {LEAST_SIZES} sizes of which the largest is {LEAST_SPAN:g} times the least"
+        found = (
+            f"{len(ids)} series, none with {LEAST_SIZES} sizes of which the largest is {LEAST_SPAN:g} times the least"
+        )
         raise InputError(printable(str(path)), found, "at least one such series of procs and runtime_s")
     by_application = [[k for k, one in enumerate(owner) if one == name] for name in sorted(set(owner))]
     return MeasuredSeries(path.stem, x, y, by_application)

@@ -40,14 +40,14 @@ class MoldableFigures:
     """Share of these users whose mean turnaround grew by more than 1%."""
 
 
-def moldable_figures(
-    work: Workload, done: MoldableSchedule, rigid: MoldableSchedule, scored: Bools
-) -> MoldableFigures:
+def moldable_figures(work: Workload, done: MoldableSchedule, rigid: MoldableSchedule, scored: Bools) -> MoldableFigures:
     """The figures of the scored jobs of `done`; `rigid` is the schedule of the same jobs on their preferred counts."""
     found = metrics(*as_replayed(work, done), scored)
     turnaround_s = (done.end_s - work.submit_s)[scored].astype(np.float64)
     wait_s = (done.start_s - work.submit_s)[scored].astype(np.float64)
-    own_s, own_rigid_s = user_means(work.user[scored], turnaround_s, (rigid.end_s - work.submit_s)[scored].astype(np.float64))
+    own_s, own_rigid_s = user_means(
+        work.user[scored], turnaround_s, (rigid.end_s - work.submit_s)[scored].astype(np.float64)
+    )
     change, added_s = own_s / own_rigid_s - 1.0, own_s - own_rigid_s
     return MoldableFigures(
         n_jobs=found.n_jobs,

@@ -25,7 +25,18 @@ PROCS, RUN, PLANNED = 0, 1, 2
 """Columns of the choices."""
 START, TAKEN, CORRECTIONS, BACKFILLED = 0, 1, 2, 3
 """Columns of the result; TAKEN: the row of the choice that the job ran on."""
-FREE, N_RUNNING, N_STARTED, N_ENDED, N_SUBMITTED, N_WAITING, SHADOW, EXTRA, HEAD_CHOICE, NOW = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+FREE, N_RUNNING, N_STARTED, N_ENDED, N_SUBMITTED, N_WAITING, SHADOW, EXTRA, HEAD_CHOICE, NOW = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+    9,
+)
 """Places of the state. SHADOW: the planned start of the first waiting job, EXTRA: the processors to spare then."""
 N_STATE = 10
 
@@ -122,8 +133,10 @@ def _pass(
 
 
 @kernel
-def _plan_head(job: int, ending: int, jobs: Ints, choices: Ints, plan: Ints, state: Ints, weight: float, ahead: float) -> None:
-    """The first waiting job's cheapest choice, when it fits if jobs end as planned, and the processors to spare then."""
+def _plan_head(
+    job: int, ending: int, jobs: Ints, choices: Ints, plan: Ints, state: Ints, weight: float, ahead: float
+) -> None:
+    """The first waiting job's cheapest choice, when it fits if jobs end as planned, and what is spare then."""
     free, place, least = state[FREE], 0, 1e300
     for choice in range(jobs[job, FIRST_CHOICE], jobs[job, LAST_CHOICE] + 1):
         procs, begin = choices[choice, PROCS], state[NOW]

@@ -88,7 +88,9 @@ def replay_moldable(
     _check(work, choices)
     zero_s = int(work.submit_s[0]) if len(work) else 0
     n, table = len(work), np.stack([choices.procs, choices.run_s, choices.planned_s], axis=1).astype(np.int64)
-    jobs = np.stack([work.submit_s - zero_s, choices.offsets[:-1], choices.offsets[1:] - 1, np.zeros(n, np.int64)], axis=1)
+    jobs = np.stack(
+        [work.submit_s - zero_s, choices.offsets[:-1], choices.offsets[1:] - 1, np.zeros(n, np.int64)], axis=1
+    )
     result, ended = np.zeros((n, 4), np.int64), np.empty(n, np.int64)
     result[:, [START, TAKEN]] = -1
     heap, state = np.empty(min(n, 2 * work.capacity) + 1, np.int64), np.zeros(N_STATE, np.int64)
@@ -135,7 +137,9 @@ def _check(work: Workload, choices: Choices) -> None:
         rules |= {
             "procs must ascend within a job": bool(np.all(ascends)),
             "runtimes must be at least 1 s": bool(np.all((choices.run_s >= 1) & (choices.planned_s >= 1))),
-            "times must be smaller": (float(np.ptp(work.submit_s)) + longest) * len(work) < 2.0**62 if len(work) else True,
+            "times must be smaller": (float(np.ptp(work.submit_s)) + longest) * len(work) < 2.0**62
+            if len(work)
+            else True,
         }
     for rule, holds in rules.items():
         if not holds:

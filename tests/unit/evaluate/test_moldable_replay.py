@@ -63,18 +63,22 @@ def test_never_more_processors_in_use_than_exist(n: int, capacity: int, seed: in
         assert (done.procs[job], done.run_s[job]) in set(zip(choices.procs[own], choices.run_s[own], strict=True))
 
 
-def two_jobs(capacity: int, submit_s: list[int], rows: list[list[tuple[int, int, int]]], weight: float) -> MoldableSchedule:
+def two_jobs(
+    capacity: int, submit_s: list[int], rows: list[list[tuple[int, int, int]]], weight: float, n_ahead: float = 0.0
+) -> MoldableSchedule:
     n = len(submit_s)
     ones = np.ones(n, np.int64)
     work = Workload(np.arange(n), np.array(submit_s), ones, ones, ones, ones, capacity, {})
     offsets = np.cumsum([0, *(len(own) for own in rows)])
     table = np.array([row for own in rows for row in own], np.int64)
-    return replay_moldable(work, Choices(offsets, table[:, 0], table[:, 1], table[:, 2]), weight)
+    return replay_moldable(work, Choices(offsets, table[:, 0], table[:, 1], table[:, 2]), weight, n_ahead)
 
 
 def test_alone_a_job_takes_the_count_on_which_it_ends_first() -> None:
     done = two_jobs(8, [0], [[(2, 100, 100), (4, 60, 60), (8, 70, 70)]], 1.0)
     assert (done.procs.tolist(), done.end_s.tolist()) == ([4], [60])
+    # With jobs expected, the fewer processor-seconds count more than the earlier end.
+    assert two_jobs(8, [0], [[(2, 100, 100), (4, 60, 60), (8, 70, 70)]], 1.0, 8.0).procs.tolist() == [2]
 
 
 def test_where_others_wait_a_job_takes_fewer_processors_unless_their_delay_does_not_count() -> None:
