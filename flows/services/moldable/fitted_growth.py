@@ -63,8 +63,10 @@ class FittedRuntimes:
 
 def fitted_runtimes(log: MoldableLog, world: World, past: Bools, counts: Ints) -> FittedRuntimes:
     """Runtimes at `counts` (ascending), from curves fitted to the jobs `past` through the stages of a run."""
-    settings = log.settings
-    codes, work = log.group[past], world.work
+    settings, work = log.settings, world.work
+    # A group of one size has no curve: leaving it out halves the time on logs with many small groups.
+    past = past & np.isin(log.group, _groups_of_sizes(log.group[past], work.procs[past], 2))
+    codes = log.group[past]
     start_s = work.submit_s[past].astype(np.float64)
     columns = aggregate(
         codes, work.procs[past], work.run_s[past].astype(np.float64), start_s, start_s + work.run_s[past],
@@ -93,5 +95,10 @@ def fitted_runtimes(log: MoldableLog, world: World, past: Bools, counts: Ints) -
 def _pairs(group: Ints, procs: Ints) -> Ints:
     """The distinct (group, size) pairs of groups of at least LEAST_SIZES sizes."""
     pairs = np.unique(np.stack([group, procs], axis=1), axis=0)
-    sizes = np.bincount(pairs[:, 0])
-    return pairs[sizes[pairs[:, 0]] >= LEAST_SIZES]
+    return pairs[np.isin(pairs[:, 0], _groups_of_sizes(group, procs, LEAST_SIZES))]
+
+
+def _groups_of_sizes(group: Ints, procs: Ints, least: int) -> Ints:
+    """The groups that ran on at least so many sizes."""
+    pairs = np.unique(np.stack([group, procs], axis=1), axis=0)
+    return np.flatnonzero(np.bincount(pairs[:, 0], minlength=1) >= least)
