@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pipeline.evaluate.replay import ReplayOptions, Workload, replay
 from pipeline.evaluate.replay.moldable_replay import Choices, MoldableSchedule, replay_moldable, rigid_choices
+from tests.unit.evaluate.plain_moldable import plain_moldable
 from tests.unit.evaluate.test_replay import random_jobs
 
 
@@ -61,6 +62,20 @@ def test_never_more_processors_in_use_than_exist(n: int, capacity: int, seed: in
     for job in range(n):
         own = slice(choices.offsets[job], choices.offsets[job + 1])
         assert (done.procs[job], done.run_s[job]) in set(zip(choices.procs[own], choices.run_s[own], strict=True))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 60), st.integers(2, 40), st.integers(0, 2**32), st.sampled_from([(0.0, 0.0), (1.0, 0.0), (2.0, 8.0)])
+)
+def test_the_kernel_is_the_plain_replay_job_by_job(n: int, capacity: int, seed: int, rule: tuple[float, float]) -> None:
+    work = random_jobs(n, capacity, seed)
+    choices = moldable(work, seed)
+    done, plain = replay_moldable(work, choices, *rule), plain_moldable(work, choices, *rule)
+    assert done.start_s.tolist() == [plain.start[job] for job in range(n)]
+    assert done.procs.tolist() == [plain.taken[job][0] for job in range(n)]
+    assert done.planned_s.tolist() == [plain.planned[job] for job in range(n)]
+    assert done.by_end.tolist() == plain.ended
 
 
 def two_jobs(
