@@ -16,6 +16,7 @@ from flows.cli.commands.export import export
 from flows.cli.commands.fit_series import fit_series
 from flows.cli.commands.ingest import ingest
 from flows.cli.commands.inspect import inspect
+from flows.cli.commands.moldable import moldable
 from flows.cli.commands.quarantine import quarantine
 from flows.cli.commands.query import query
 from flows.cli.commands.replay import replay
@@ -40,7 +41,7 @@ _UsageError: Any = typer.BadParameter.__base__
 
 for command in (
     run, ingest, inspect, quarantine, clean, apply, fit_series, evaluate_scaling, report, query, advice, advise,
-    backtest, replay, show, search_templates, columns, watch, export,
+    backtest, replay, moldable, show, search_templates, columns, watch, export,
 ):  # fmt: skip
     app.command()(command)
 

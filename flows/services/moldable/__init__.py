@@ -1,0 +1,1 @@
+"""Replays of logs whose jobs may start on several processor counts."""
