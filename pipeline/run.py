@@ -67,7 +67,7 @@ class Run:
     def run_id(self) -> str:
         """16 hex digits of a hash of logs, settings and code; runs with the same id write the same bytes."""
         described = self.settings.model_dump(mode="json", exclude={"logs", "output_dir", "publish"})
-        known = [self.log_labels, self.log_digests, self.names, self.previous_template]
+        known: list[object] = [self.log_labels, self.log_digests, self.names, self.previous_template]
         # A run without a window keeps the id that it had before there were windows.
         known += [self.window_s] if self.window_s != (None, None) else []
         return _digest(*known, described, code_version())[:16]

@@ -33,17 +33,19 @@ def within_window(
         raise InputError("the logs", found, "jobs in this window", "choose another --from or --to")
     outside = Tally(int((~chosen).sum()), float(proc_seconds(jobs)[~chosen].sum()))
     kept = Tally(int(chosen.sum()), report.kept.proc_s - outside.proc_s)
-    facts = dict(report.facts) | {"jobs": kept.rows}
+    submit_s = floats(jobs, "submit_s")[chosen]
+    ends = {"first_submit_s": int(np.nanmin(submit_s)), "last_submit_s": int(np.nanmax(submit_s))}
+    facts = dict(report.facts) | {"jobs": kept.rows} | ends
     changed = replace(report, kept=kept, set_aside={**report.set_aside, OUTSIDE: outside}, facts=facts)
     return jobs.filter(pa.array(chosen)), unreadable, changed.check()
 
 
 def _in_window(jobs: pa.Table, window_s: Window) -> Bools:
-    """Jobs without a known submit are outside a window that has a begin."""
+    """Jobs without a known submit are outside every window."""
     begin_s, end_s = window_s
     submit_s, ended_s, runtime_s = (floats(jobs, name) for name in ("submit_s", "end_s", "runtime_s"))
     known_s = np.where(np.isnan(ended_s), submit_s + np.nan_to_num(runtime_s), ended_s)
-    chosen = np.ones(jobs.num_rows, np.bool_)
+    chosen: Bools = np.isfinite(submit_s)
     if begin_s is not None:
         chosen &= submit_s >= begin_s
     if end_s is not None:

@@ -5,7 +5,7 @@ system releases the lock of a reader that dies.
 """
 
 import fcntl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -14,7 +14,7 @@ from pipeline.core.errors import InputError
 from pipeline.core.text import printable
 from pipeline.publish.folders import LOCK, drop_folder, is_same_file
 from pipeline.publish.manifest import VERSIONS, Manifest
-from pipeline.publish.version_store import version_as_of
+from pipeline.publish.version_store import find_version, readable_manifest, version_as_of
 
 _TRIES = 100
 
@@ -30,8 +30,21 @@ def reading(output_dir: Path, as_of_s: int | None = None) -> Iterator[Manifest]:
     InputError where there is no such version. Without a lock file (earlier releases) or on a file system without
     locks the grace period of the retention protects the reader.
     """
+    with _reading(output_dir, lambda: version_as_of(output_dir, as_of_s)) as manifest:
+        yield manifest
+
+
+@contextmanager
+def reading_version(output_dir: Path, text: str) -> Iterator[Manifest]:
+    """The same of the version that a name means, published or not."""
+    with _reading(output_dir, lambda: readable_manifest(output_dir, find_version(output_dir, text))) as manifest:
+        yield manifest
+
+
+@contextmanager
+def _reading(output_dir: Path, find: Callable[[], Manifest]) -> Iterator[Manifest]:
     for _ in range(_TRIES):
-        manifest = version_as_of(output_dir, as_of_s)
+        manifest = find()
         try:
             handle = _shared(output_dir / VERSIONS / manifest.folder)
         except _RemovedError:

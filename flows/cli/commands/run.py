@@ -63,7 +63,7 @@ def _call(
     if plain:
         from flows.services.run.plain_run import run_and_publish
 
-        with _progress(quiet=quiet):
+        with showing_steps(quiet=quiet):
             return Path(run_and_publish(**arguments))
     return _run_flow(arguments, quiet=quiet, verbose=verbose)
 
@@ -78,7 +78,7 @@ def _run_flow(arguments: dict[str, Any], *, quiet: bool, verbose: bool) -> Path:
         from flows.services.run.prepare import resolve
 
         resolve(Path(arguments["config"]), arguments["logs"], arguments["site"], arguments["output_dir"])
-        with _progress(quiet=quiet):
+        with showing_steps(quiet=quiet):
             from flows.prefect.nightly import nightly
 
             wait_for_api()
@@ -86,7 +86,7 @@ def _run_flow(arguments: dict[str, Any], *, quiet: bool, verbose: bool) -> Path:
 
 
 @contextmanager
-def _progress(*, quiet: bool) -> Iterator[None]:
+def showing_steps(*, quiet: bool) -> Iterator[None]:
     """Show the steps of a run as they end, unless `quiet`."""
     if quiet:
         yield

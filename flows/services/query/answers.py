@@ -28,7 +28,7 @@ from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import State
 from pipeline.estimate.state_table import loaded_state
 from pipeline.estimate.walltime import estimate
-from pipeline.publish import Manifest, load_manifest
+from pipeline.publish import Manifest, load_manifest, reading
 
 if TYPE_CHECKING:
     from pipeline.core.estimate_settings import ForecastSettings
@@ -51,7 +51,11 @@ class LoadedState:
 
 def load_state(published: Path, n_questions: int = 1) -> LoadedState:
     """Load the State of a published folder; InputError where there is none, or where it has learnt from no job."""
-    manifest = load_manifest(published)
+    return state_of(load_manifest(published), n_questions)
+
+
+def state_of(manifest: Manifest, n_questions: int = 1) -> LoadedState:
+    """Load the State of a version; InputError where there is none, or where it has learnt from no job."""
     path = manifest.path(STATE.name)
     # Compiled kernels need writable arrays, and copying them takes longer than answering a few questions.
     state, settings = loaded_state(
@@ -63,16 +67,20 @@ def load_state(published: Path, n_questions: int = 1) -> LoadedState:
     return LoadedState(manifest, state, settings, str(path))
 
 
-def answer(published: Path, job: Mapping[str, Value], key_file: Path | None = None) -> dict[str, Any]:
+def answer(
+    published: Path, job: Mapping[str, Value], key_file: Path | None = None, as_of_s: int | None = None
+) -> dict[str, Any]:
     """The answer to one job, given as values of JOBS columns, in plain values; `seconds` is the time it took.
 
-    The value `at` is the submit time, by default the time of the State. InputError where tables are missing or empty.
+    The value `at` is the submit time, by default the time of the State. `as_of_s` chooses an earlier version, as
+    `reading` does. InputError where tables are missing or empty.
     """
     began = time.perf_counter()
-    loaded = load_state(published)
-    (found,) = answers(loaded, [job], key_file)
-    fit = {"fit": fit_of(loaded.manifest, found["job"])}
-    notes = {"notes": [sentence for sentence in (unreliability_note(loaded.manifest),) if sentence]}
+    with reading(published, as_of_s) as manifest:
+        loaded = state_of(manifest)
+        (found,) = answers(loaded, [job], key_file)
+        fit = {"fit": fit_of(manifest, found["job"])}
+        notes = {"notes": [sentence for sentence in (unreliability_note(manifest),) if sentence]}
     return found | fit | facts_of(loaded) | notes | {"seconds": time.perf_counter() - began}
 
 
