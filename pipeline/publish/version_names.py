@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pipeline.core.errors import InputError
 from pipeline.core.text import printable
 
-_ID_CHARS = 8
+ID_CHARS = 8
 _RUN_ID = re.compile(r"\w[\w-]*")
 _GIVEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -15,7 +15,7 @@ def version_name(created_s: int, run_id: str) -> str:
     """The name of a version, as in 2026-11-22T0310Z-0a1b2c3d (UTC); InputError for an id that is no name of a file."""
     if not _RUN_ID.fullmatch(run_id):
         raise InputError("publish", f"run id {run_id!r}", "letters, digits, - and _")
-    return f"{datetime.fromtimestamp(created_s, UTC):%Y-%m-%dT%H%MZ}-{run_id[:_ID_CHARS]}"
+    return f"{datetime.fromtimestamp(created_s, UTC):%Y-%m-%dT%H%MZ}-{run_id[:ID_CHARS]}"
 
 
 def check_given_name(name: str) -> str:

@@ -32,7 +32,7 @@ from pipeline.publish.manifest import (
 )
 from pipeline.publish.retention import KnownVersion, Retention, expired
 from pipeline.publish.version_locks import drop_unused
-from pipeline.publish.version_names import check_given_name, version_name
+from pipeline.publish.version_names import ID_CHARS, check_given_name, version_name
 from pipeline.publish.version_store import (
     find_version,
     history_of,
@@ -186,7 +186,9 @@ def _placed(
     wanted = {f"{name}.parquet": digest for name, digest in digests(staged).items()}
     versions = output_dir / VERSIONS
     for folder in sorted(versions.iterdir()):
-        own = own_manifest(folder, before) if is_version(folder) else None
+        # Names of earlier releases, which were the run's id, begin with the same digits.
+        may_be = facts.run_id[:ID_CHARS] in folder.name and is_version(folder)
+        own = own_manifest(folder, before) if may_be else None
         if own is not None and (own.run_id, own.name) == (facts.run_id, facts.name) and _holds(folder, wanted):
             return own
     names = (wanted_name if n == 1 else f"{wanted_name}-{n}" for n in range(1, 1_000_000))

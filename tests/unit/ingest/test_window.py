@@ -53,7 +53,7 @@ def test_a_window_holds_what_was_submitted_and_known_to_have_ended_in_it(
 ) -> None:
     jobs = jobs_of(*ROWS)
     if left is None:
-        with pytest.raises(InputError, match="8 jobs, none of them .* from any time to 1970-01-01T00:02Z"):
+        with pytest.raises(InputError, match=r"8 jobs, none of them .* from any time to 1970-01-01T00:02Z"):
             cut(jobs, window)
         return
     found, report = cut(jobs, window)
