@@ -13,7 +13,7 @@ from typing import BinaryIO
 from pipeline.core.errors import InputError
 from pipeline.core.text import printable
 from pipeline.publish.folders import LOCK, drop_folder, is_same_file
-from pipeline.publish.manifest import VERSIONS, Manifest
+from pipeline.publish.manifest import MANIFEST, VERSIONS, Manifest
 from pipeline.publish.version_store import find_version, readable_manifest, version_as_of
 
 _TRIES = 100
@@ -44,7 +44,14 @@ def reading_version(output_dir: Path, text: str) -> Iterator[Manifest]:
 @contextmanager
 def _reading(output_dir: Path, find: Callable[[], Manifest]) -> Iterator[Manifest]:
     for _ in range(_TRIES):
-        manifest = find()
+        stamp = _stamp(output_dir)
+        try:
+            manifest = find()
+        except InputError:
+            # Its files may have been removed after the manifest was read; then another manifest is there by now.
+            if _stamp(output_dir) == stamp:
+                raise
+            continue
         try:
             handle = _shared(output_dir / VERSIONS / manifest.folder)
         except _RemovedError:
@@ -57,6 +64,15 @@ def _reading(output_dir: Path, find: Callable[[], Manifest]) -> Iterator[Manifes
         return
     found = "versions that are removed faster than they are opened"
     raise InputError(printable(str(output_dir)), found, "a version to read", "try again")
+
+
+def _stamp(output_dir: Path) -> tuple[int, int] | None:
+    """What distinguishes one manifest from the next; None where there is none."""
+    try:
+        status = (output_dir / MANIFEST).stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 def _shared(folder: Path) -> BinaryIO | None:

@@ -21,7 +21,7 @@ def jobs_of(*rows: tuple[int | None, int | None, float | None]) -> pa.Table:
         runtime_s=[row[2] for row in rows],
         procs=[4] * len(rows),
         source_file=["log"] * len(rows),
-        source_line=list(range(len(rows))),
+        source_line=list(range(1, len(rows) + 1)),
     )
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline.core.errors import InputError
@@ -193,6 +194,32 @@ def test_the_lock_of_a_killed_reader_is_released(clock: Clock, tmp_path: Path) -
     reader.join()
     third = clock.publish(3.0, NOON + 120, retention=Retention(newest=1))
     assert clock.folders == [third]
+
+
+def _publish_many(folder: Path, first: int) -> None:
+    clock = Clock(folder / f"w{first}")
+    clock.out = folder / "out"
+    for number in range(first, first + 15):
+        clock.publish(float(number), NOON + number, retention=Retention(newest=1))
+
+
+def test_readers_with_a_lock_are_never_disturbed(clock: Clock, tmp_path: Path) -> None:
+    clock.publish(0.0, NOON)
+    writers = [FORK.Process(target=_publish_many, args=(tmp_path, first)) for first in (1, 101)]
+    for writer in writers:
+        writer.start()
+    seen = set()
+    while any(writer.is_alive() for writer in writers):
+        with reading(clock.out) as manifest:
+            found = {
+                number
+                for table, column in (("fits", "t1_s"), ("observations", "runtime_s_median"))
+                for number in pq.read_table(manifest.path(table), partitioning=None).column(column).to_pylist()
+            }
+        assert len(found) == 1
+        seen |= found
+    assert [writer.exitcode for writer in writers] == [0, 0]
+    assert len(seen) > 3
 
 
 def test_a_reader_that_is_overtaken_reads_the_next_version(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
