@@ -51,12 +51,13 @@ def expired(versions: Sequence[KnownVersion], retention: Retention, now_s: int) 
 
 
 def _stays(one: KnownVersion, retention: Retention, now_s: int, days: set[str], weeks: set[str]) -> bool:
-    age_days = (now_s - one.created_s) / DAY_S
+    # A time ahead of a clock that went back counts as now.
+    age_days = max(now_s - one.created_s, 0) / DAY_S
     if one.is_held or one.place == 0:
         return True
     if one.place is None:
         return bool(one.name) and age_days < retention.named_days
-    is_recent = one.until_s is not None and now_s - one.until_s < retention.grace_s
+    is_recent = one.until_s is not None and max(now_s - one.until_s, 0) < retention.grace_s
     if is_recent or one.place < retention.newest or age_days < retention.all_days:
         return True
     daily_until = retention.all_days + retention.daily_days

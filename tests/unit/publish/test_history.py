@@ -132,6 +132,12 @@ def test_what_stays_whatever_its_age(one: KnownVersion, stays: bool) -> None:
     assert (expired([one], WEEKS, NOON) == set()) is stays
 
 
+def test_a_clock_that_went_back_keeps_no_more_than_the_settings_say() -> None:
+    ahead = [known(-1, place, until_s=NOON + 60) for place in range(1, 4)]
+    assert len(expired(ahead[:1], Retention(newest=1), NOON)) == 1
+    assert expired(ahead, Retention(newest=1, all_days=1), NOON) == set()
+
+
 def test_the_newest_stay_though_no_night_ran_for_a_year() -> None:
     old = [known(400 + place, place) for place in range(9)]
     few = Retention(newest=7, all_days=7)
