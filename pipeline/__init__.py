@@ -12,6 +12,7 @@ Where do I go to ...
     add a scaling law?                          pipeline/laws/forms/: one file
     change an interval?                         pipeline/predict/intervals.py
     find who writes files?                      pipeline/core/store.py (Parquet), pipeline/publish/ (versions, manifest)
+    see which versions stay on disk?            pipeline/publish/retention.py
     answer for one job?                         pipeline/estimate/walltime.py (flows/services/query/answers.py asks)
     hand estimates to a scheduler?              pipeline/export/: one file, one line in registry.py
     see how good estimates are?                 pipeline/evaluate/ (backtest.py, and leaks.py against looking ahead)

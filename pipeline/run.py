@@ -42,6 +42,7 @@ from pipeline.group import assign_groups, choose_template, describe_groups, obse
 from pipeline.ingest import ingest
 from pipeline.ingest.jobs_tables import names_key
 from pipeline.ingest.sources import find_sources
+from pipeline.ingest.window import Window, within_window
 from pipeline.predict import groups_by_application, later, predict, predict_across, scalability
 
 _NOT_OF_RESULT = {"logs", "source", "output_dir", "publish", "export", "apply"}
@@ -62,11 +63,16 @@ class Run:
     previous_template: str = ""
     """The template of the previous run, kept unless another one is clearly better; empty where there is none."""
 
+    window_s: Window = (None, None)
+    """Begin and end (UTC epoch seconds) of the jobs that are used, as `within_window` says; None where it is open."""
+
     @property
     def run_id(self) -> str:
         """16 hex digits of a hash of logs, settings and code; runs with the same id write the same bytes."""
         described = self.settings.model_dump(mode="json", exclude=_NOT_OF_RESULT)
-        known = (self.log_labels, self.log_digests, self.names, self.previous_template)
+        known: list[object] = [self.log_labels, self.log_digests, self.names, self.previous_template]
+        # A run without a window keeps the id that it had before there were windows.
+        known += [self.window_s] if self.window_s != (None, None) else []
         return _digest(*known, described, code_version())[:16]
 
 
@@ -82,8 +88,8 @@ class Step:
 
 
 STEPS = (
-    Step("ingest", (), ("jobs_read", "unreadable"), ("site", "ingest"),
-         lambda run: ingest(run.logs, run.settings.site, run.settings.ingest)),
+    Step("ingest", (), ("jobs_read", "unreadable"), ("site", "ingest", "window_s"),
+         lambda run: within_window(*ingest(run.logs, run.settings.site, run.settings.ingest), run.window_s)),
     Step("clean", ("jobs_read",), ("jobs_flagged", "bursts", "effect"), ("site", "clean"),
          lambda run, jobs: clean(jobs, run.settings.clean, run.settings.site)),
     Step("templates", ("jobs_flagged",), ("templates",), ("group", "previous_template"),
@@ -173,7 +179,8 @@ def run_plain(run: Run) -> Iterator[tuple[Step, Mapping[str, pa.Table], Report]]
 
 def step_key(step: Step, run: Run, upstream: Sequence[str]) -> str:
     """A hash of all that the result of a step depends on: the keys of its inputs, its settings and the code."""
-    whole = run.settings.model_dump(mode="json") | {"run_id": run.run_id, "previous_template": run.previous_template}
+    whole = run.settings.model_dump(mode="json")
+    whole |= {"run_id": run.run_id, "previous_template": run.previous_template, "window_s": run.window_s}
     read = list(upstream) if step.reads else [run.log_labels, run.log_digests, run.names]
     return _digest(step.name, read, {name: whole[name] for name in step.depends_on}, code_version())[:24]
 

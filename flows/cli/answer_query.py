@@ -11,11 +11,13 @@ from pipeline.core.text import printable
 def answer_query(
     published: Path = Path("out"), *, batch: Path | None = None, out: Path | None = None, key_file: Path | None = None,
     json: bool = False, memory: str | None = None, mem_per_cpu: str | None = None, procs: int | None = None,
+    as_of: str | None = None,
     **texts: str | None,
 ) -> None:  # fmt: skip
     """Answer one job or a file of jobs on stdout.
 
-    `texts` are the job's other options by name, None where not given. InputError for options that exclude each other.
+    `as_of` chooses an earlier version of the tables. `texts` are the job's other options by name, None where not given.
+    InputError for options that exclude each other.
     """
     options = texts | {"memory": memory, "mem_per_cpu": mem_per_cpu, "procs": None if procs is None else str(procs)}
     given = {name: text for name, text in options.items() if text is not None}
@@ -27,19 +29,22 @@ def answer_query(
     if batch is None and out is not None:
         raise InputError("--out", "no --batch beside it", "a file of jobs")
     if batch is None:
-        _answer_one(published, given, key_file, as_json=json)
+        _answer_one(published, given, key_file, as_of, as_json=json)
     else:
-        _answer_batch(published, batch, out, key_file, as_json=json)
+        _answer_batch(published, batch, out, key_file, as_of, as_json=json)
 
 
 # Modules are imported once the options are known to be right, and rich only where a table is printed.
 
 
-def _answer_one(published: Path, given: dict[str, str], key_file: Path | None, *, as_json: bool) -> None:
+def _answer_one(
+    published: Path, given: dict[str, str], key_file: Path | None, as_of: str | None, *, as_json: bool
+) -> None:
+    from flows.services.quantities import as_of_seconds
     from flows.services.query.answers import answer
     from flows.services.query.batch import job_of
 
-    found = answer(published, job_of(given), key_file)
+    found = answer(published, job_of(given), key_file, as_of_seconds(as_of))
     if as_json:
         print_json(found)
         return
@@ -48,17 +53,23 @@ def _answer_one(published: Path, given: dict[str, str], key_file: Path | None, *
     print_answer(found)
 
 
-def _answer_batch(published: Path, path: Path, out: Path | None, key_file: Path | None, *, as_json: bool) -> None:
+def _answer_batch(
+    published: Path, path: Path, out: Path | None, key_file: Path | None, as_of: str | None, *, as_json: bool
+) -> None:
     from flows.services.files.table_files import check_suffix
+    from flows.services.quantities import as_of_seconds
     from flows.services.query.answer_file import write_rows
-    from flows.services.query.answers import answers, facts_of, load_state
+    from flows.services.query.answers import answering_state, answers, facts_of
     from flows.services.query.batch import answer_rows, describe_batch, read_batch
+    from pipeline.publish import reading
 
     if out is not None:
         check_suffix(out)
     batch = read_batch(path)
-    loaded = load_state(published, len(batch.jobs))
-    rows = answer_rows(batch, answers(loaded, batch.jobs, key_file))
+    as_of_s = as_of_seconds(as_of)
+    with reading(published, as_of_s) as manifest:
+        loaded = answering_state(manifest, len(batch.jobs), as_of_s)
+        rows = answer_rows(batch, answers(loaded, batch.jobs, key_file))
     if out is not None:
         write_rows(out, rows)
     described = f"{describe_batch(batch)} of {printable(str(path), 1000)}"

@@ -17,6 +17,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on s
 Node = Annotated[
     int | None, typer.Option("--procs-per-node", min=1, help="Processors per node; whole nodes are charged.")
 ]
+AsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of",
+        metavar="TIME",
+        help="Read the newest version made by then instead of the current one: a day or an instant (UTC).",
+    ),
+]
 Rate = Annotated[float | None, typer.Option("--rate", min=0, help="Price of a processor-hour, in any currency.")]
 Version = Annotated[
     bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")

@@ -11,19 +11,26 @@ from flows.cli.commands.apply import apply
 from flows.cli.commands.backtest import backtest
 from flows.cli.commands.clean import clean
 from flows.cli.commands.columns import columns
+from flows.cli.commands.compare import compare
 from flows.cli.commands.evaluate_scaling import evaluate_scaling
 from flows.cli.commands.export import export
 from flows.cli.commands.fit_series import fit_series
+from flows.cli.commands.hold import hold
 from flows.cli.commands.ingest import ingest
 from flows.cli.commands.inspect import inspect
 from flows.cli.commands.moldable import moldable
+from flows.cli.commands.promote import promote
 from flows.cli.commands.quarantine import quarantine
 from flows.cli.commands.query import query
+from flows.cli.commands.release import release
 from flows.cli.commands.replay import replay
 from flows.cli.commands.report import report
+from flows.cli.commands.rerun import rerun
+from flows.cli.commands.rollback import rollback
 from flows.cli.commands.run import run
 from flows.cli.commands.search_templates import search_templates
 from flows.cli.commands.show import show
+from flows.cli.commands.versions import versions
 from flows.cli.commands.watch import watch
 from flows.cli.exits import fail
 from flows.cli.options import Version
@@ -42,6 +49,7 @@ _UsageError: Any = typer.BadParameter.__base__
 for command in (
     run, ingest, inspect, quarantine, clean, apply, fit_series, evaluate_scaling, report, query, advice, advise,
     backtest, replay, moldable, show, search_templates, columns, watch, export,
+    versions, promote, rollback, hold, release, rerun, compare,
 ):  # fmt: skip
     app.command()(command)
 

@@ -1,7 +1,7 @@
 """Parses durations, sizes, counts and instants from command lines and files; an ambiguous text is refused."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from pipeline.core.errors import ConfigError, InputError
@@ -54,6 +54,32 @@ def instant_s(option: str, text: str, timezone: str) -> int:
         return int(zoned.astimezone(UTC).timestamp())
     except (ValueError, OverflowError):
         raise InputError(option, f"'{printable(text)}'", "a date as in 2026-01-31 or 2026-01-31T08:00") from None
+
+
+_MONTH = re.compile(r"(\d{4})-(\d{2})")
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def period_s(option: str, text: str, timezone: str) -> tuple[int, int]:
+    """Begin and end (UTC epoch seconds) of a month, as in 2026-01, or a day; an instant is its own begin and end."""
+    plain = text.strip()
+    month, day = _MONTH.fullmatch(plain), _DAY.fullmatch(plain)
+    first = instant_s(option, f"{plain}-01" if month else plain, timezone)
+    if month:
+        year, number = int(month[1]), int(month[2])
+        after = f"{year + number // 12:04d}-{number % 12 + 1:02d}-01"
+        return first, instant_s(option, after, timezone)
+    if day:
+        return first, instant_s(option, str(date.fromisoformat(plain) + timedelta(days=1)), timezone)
+    return first, first
+
+
+def as_of_seconds(text: str | None) -> int | None:
+    """The time of an option --as-of, UTC epoch seconds: of a day or a month its last second; None for None."""
+    if text is None:
+        return None
+    begin, end = period_s("--as-of", text, "UTC")
+    return max(begin, end - 1)
 
 
 def _zone(name: str) -> ZoneInfo:

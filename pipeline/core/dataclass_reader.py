@@ -1,7 +1,7 @@
 """Builds frozen dataclasses from parsed JSON: checks types and ignores undeclared keys."""
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -17,12 +17,14 @@ class FieldError(ValueError):
 def read_dataclass(kind: type[T], plain: Mapping[str, Any], where: str = "") -> T:
     """The dataclass `kind`, filled from the values by field name, recursively; a list becomes a tuple.
 
-    Raises FieldError for the first field that is missing or has the wrong type.
+    A missing field takes its default. Raises FieldError for the first one without a default, or of the wrong type.
     """
     hints, values = get_type_hints(kind), {}
     for field in fields(kind):  # type: ignore[arg-type]
         name = f"{where}.{field.name}" if where else field.name
         if field.name not in plain:
+            if field.default is not MISSING:
+                continue
             raise FieldError(f"{name}: a value is missing")
         values[field.name] = _value(hints[field.name], plain[field.name], name)
     return kind(**values)

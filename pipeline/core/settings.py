@@ -195,9 +195,20 @@ class BacktestSettings(Section):
 
 
 class PublishSettings(Section):
-    """How many published versions stay on disk."""
+    """Which versions of the tables stay on disk. The published one and those on hold always do."""
 
-    keep_versions: int = Field(7, ge=2, description="Number of versions that are kept, the current one included.")
+    keep_versions: int = Field(
+        7, ge=2, description="This many of the newest versions stay whatever their age, the published one included."
+    )
+    all_days: float = Field(7.0, ge=0, description="Days that every published version stays.")
+    daily_days: float = Field(7.0, ge=0, description="Further days that the newest version of each day (UTC) stays.")
+    weekly_weeks: float = Field(520.0, ge=0, description="Further weeks that the newest version of each week stays.")
+    named_days: float = Field(28.0, ge=0, description="Days that a rerun stays which was never published.")
+    grace_s: float = Field(
+        3600.0,
+        ge=0,
+        description="Time that a version stays after the next is published, for readers of other programs (s).",
+    )
 
 
 class RunSettings(Section):

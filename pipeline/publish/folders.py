@@ -39,7 +39,7 @@ def acquire(folder: Path, how: int) -> BinaryIO | None:
         handle = _opened(folder)
         if _held(handle, folder / LOCK, how):
             return handle
-        was_removed = not _is_same(handle, folder / LOCK)
+        was_removed = not is_same_file(handle, folder / LOCK)
         handle.close()
         if not was_removed:
             return None
@@ -61,10 +61,11 @@ def _held(handle: BinaryIO, path: Path, how: int) -> bool:
         fcntl.flock(handle, how)
     except BlockingIOError:
         return False
-    return _is_same(handle, path)
+    return is_same_file(handle, path)
 
 
-def _is_same(handle: BinaryIO, path: Path) -> bool:
+def is_same_file(handle: BinaryIO, path: Path) -> bool:
+    """Whether the opened file is still the one at the path."""
     try:
         there = path.stat()
     except FileNotFoundError:

@@ -13,6 +13,9 @@ from pipeline.core.text import printable
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
+VERSIONS = "versions"
+OWN_MANIFEST = "version.json"
+"""The manifest of one version, in its folder. It never changes, so that a version can be published again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,11 @@ class RunFacts:
     settings: Mapping[str, Any]
     logs: Sequence[tuple[str, str]]
     code: str
+    name: str = ""
+    """The name that a user gave to the run; empty for a nightly run."""
+
+    window_s: tuple[int | None, int | None] = (None, None)
+    """Begin and end of the jobs that were used, UTC epoch seconds; null where open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +71,16 @@ class VersionEntry:
     run_id: str
     folder: str
     created_s: int
+    until_s: int | None = None
+    """When another version was published instead; null in stores of earlier releases."""
+
+    is_withdrawn: bool = False
+    """Whether a rollback took it back: it is then no answer to a question about a date."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The contents of manifest.json, and its folder."""
+    """The contents of manifest.json, and its folder. `created_s`: when the version was made; its name has that time."""
 
     format_version: int
     run_id: str
@@ -83,6 +96,12 @@ class Manifest:
     previous: tuple[VersionEntry, ...]
     root: Path
     """The folder that holds the manifest."""
+
+    name: str = ""
+    from_s: int | None = None
+    to_s: int | None = None
+    published_s: int | None = None
+    """When it was last published; null where it never was, and in stores of earlier releases."""
 
     def path(self, table: str) -> Path:
         """The path of a table's Parquet file; InputError lists the tables where there is no such table."""
@@ -122,7 +141,15 @@ def load_manifest(output_dir: Path) -> Manifest:
         ...
     pipeline.core.errors.InputError: ...
     """
-    path = output_dir / MANIFEST
+    return _read(output_dir / MANIFEST, output_dir)
+
+
+def load_version(output_dir: Path, folder: str) -> Manifest:
+    """The manifest of a version that need not be published; InputError as `load_manifest`."""
+    return _read(output_dir / VERSIONS / folder / OWN_MANIFEST, output_dir)
+
+
+def _read(path: Path, output_dir: Path) -> Manifest:
     where = printable(str(path))
     try:
         plain = json.loads(path.read_text(encoding="utf-8"))

@@ -4,8 +4,8 @@ A reader that starts from the manifest sees one complete version, during a publi
 files of a version never change. A `current` symlink would not suffice, because a reader opens several files.
 """
 
-import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -16,28 +16,33 @@ from pipeline.core.report import Report
 from pipeline.core.store import read_table, write_text
 from pipeline.core.table_kind import TableKind
 from pipeline.core.tables import OBSERVATIONS, TABLES
-from pipeline.publish.folders import (
-    copy_durably,
-    digests,
-    drafted,
-    drop_folder,
-    locked,
-    remove_drafts_of,
-    remove_leftovers,
-)
+from pipeline.core.text import printable
+from pipeline.publish.folders import LOCK, copy_durably, digests, drafted, locked, remove_drafts_of, remove_leftovers
 from pipeline.publish.manifest import (
     FORMAT_VERSION,
     MANIFEST,
+    OWN_MANIFEST,
+    VERSIONS,
     ColumnEntry,
     LogEntry,
     Manifest,
     RunFacts,
     TableEntry,
     VersionEntry,
-    load_manifest,
 )
-
-VERSIONS = "versions"
+from pipeline.publish.retention import KnownVersion, Retention, expired
+from pipeline.publish.version_locks import drop_unused
+from pipeline.publish.version_names import ID_CHARS, check_given_name, version_name
+from pipeline.publish.version_store import (
+    find_version,
+    history_of,
+    is_version,
+    locked_versions,
+    own_manifest,
+    published_version,
+    readable_manifest,
+    stored_versions,
+)
 
 
 def publish(
@@ -48,82 +53,187 @@ def publish(
     output_dir: Path,
     created_s: int,
     keep_versions: int,
+    retention: Retention | None = None,
 ) -> Path:
     """Publish the staged tables as the current version; returns the manifest's path.
 
-    Several processes may publish to one folder. A version with the same bytes is reused.
+    Several processes may publish to one folder. A version of the same run with the same bytes is reused. Versions that
+    `retention` does not keep are removed, by default all but the newest `keep_versions`.
     """
-    versions = output_dir / VERSIONS
-    with locked(versions):
-        remove_leftovers(versions)
-        remove_drafts_of(output_dir / MANIFEST)
-        before = _current(output_dir)
-        folder = _placed(staged, versions, facts.run_id)
-        kept = _kept(before, folder, versions, keep_versions)
-        manifest = _manifest(folder, tuple(staged), reports=reports, facts=facts, created_s=created_s, previous=kept)
-        write_text(output_dir / MANIFEST, manifest.to_json())
-        if before is not None:
-            _drop_all_but({folder.name, *(entry.folder for entry in kept)}, versions)
+    with locked(output_dir / VERSIONS):
+        before = _tidied(output_dir)
+        own = _placed(staged, reports, facts, output_dir, created_s, before)
+        # Without a manifest before, nobody knows which versions were published: none is removed.
+        kept = (retention or Retention(keep_versions)) if before is not None else None
+        _make_current(output_dir, own, before, created_s, retention=kept)
     return output_dir / MANIFEST
 
 
-def _current(output_dir: Path) -> Manifest | None:
-    try:
-        return load_manifest(output_dir)
-    except InputError:
-        return None
+def keep_unpublished(
+    staged: Mapping[str, Path], reports: Sequence[Report], facts: RunFacts, *, output_dir: Path, created_s: int
+) -> Manifest:
+    """Make a version of its own of the staged tables under the name in `facts`; what is published does not change.
+
+    InputError where another version has that name.
+    """
+    with locked(output_dir / VERSIONS):
+        before = _tidied(output_dir)
+        check_name_free(output_dir, facts.name, facts.run_id)
+        return _placed(staged, reports, facts, output_dir, created_s, before)
 
 
-def _placed(staged: Mapping[str, Path], versions: Path, run_id: str) -> Path:
-    """The folder of the version: an existing one with these bytes, else a new one under the first free name."""
-    if not re.fullmatch(r"\w[\w-]*", run_id):
-        raise InputError("publish", f"run id {run_id!r}", "letters, digits, - and _")
+def check_name_free(output_dir: Path, name: str, run_id: str) -> None:
+    """InputError where the name cannot be given, or where a version of another run has it."""
+    check_given_name(name)
+    taken = [one for one in stored_versions(output_dir) if name in (one.name, one.folder) and one.run_id != run_id]
+    if taken:
+        found = f"{printable(name)}, the name of version {taken[0].folder}"
+        raise InputError("--name", found, "a name that no version has")
+
+
+def promote(output_dir: Path, text: str, now_s: int) -> Manifest:
+    """Publish a version that is on disk; its tables are compared with their digests first."""
+    with locked_versions(output_dir):
+        before = _tidied(output_dir)
+        own = readable_manifest(output_dir, find_version(output_dir, text))
+        return _published_again(output_dir, own, before, now_s)
+
+
+def rollback(output_dir: Path, now_s: int) -> Manifest:
+    """Publish the version again that was published before, and withdraw the current one."""
+    with locked_versions(output_dir):
+        before = _tidied(output_dir)
+        stored = stored_versions(output_dir)
+        earlier = [one for one in stored if one.place and one.entry and not one.entry.is_withdrawn]
+        if before is None or not earlier:
+            where = printable(str(output_dir))
+            raise InputError(where, "no version that was published before", "one to go back to")
+        own = readable_manifest(output_dir, earlier[0])
+        return _published_again(output_dir, own, before, now_s, withdraws=True)
+
+
+def _published_again(
+    output_dir: Path, own: Manifest, before: Manifest | None, now_s: int, *, withdraws: bool = False
+) -> Manifest:
+    if before is not None and own.folder == before.folder:
+        return before
+    found = digests({name: own.path(name) for name in own.tables})
+    damaged = [name for name, entry in own.tables.items() if entry.sha256 != found[name]]
+    if damaged:
+        where, name = printable(str(own.path(damaged[0]))), damaged[0]
+        raise InputError(where, f"other bytes than {name} had when it was made", "the table as made", "run again")
+    return _make_current(output_dir, own, before, now_s, withdraws=withdraws)
+
+
+def _tidied(output_dir: Path) -> Manifest | None:
+    """The published version, after removal of what writers that died have left; the lock must be held."""
+    remove_leftovers(output_dir / VERSIONS)
+    remove_drafts_of(output_dir / MANIFEST)
+    return published_version(output_dir)
+
+
+def _make_current(
+    output_dir: Path,
+    own: Manifest,
+    before: Manifest | None,
+    now_s: int,
+    *,
+    withdraws: bool = False,
+    retention: Retention | None = None,
+) -> Manifest:
+    """Replace the manifest by that of a version, with the history of publications; then remove old versions.
+
+    A version in use stays until a later publication. Other files and folders always stay.
+    """
+    versions = output_dir / VERSIONS
+    if before is not None:
+        _write_own_manifest(versions / before.folder, before)
+    history = _history(output_dir, own.folder, before, now_s, withdraws=withdraws)
+    current = VersionEntry(own.run_id, own.folder, own.created_s)
+    gone = _expired(output_dir, (current, *history), retention, now_s) if retention else set()
+    kept = tuple(entry for entry in history if entry.folder not in gone)
+    manifest = replace(own, previous=kept, published_s=now_s, root=output_dir)
+    write_text(output_dir / MANIFEST, manifest.to_json())
+    for folder in sorted(gone):
+        drop_unused(versions / folder)
+    return manifest
+
+
+def _history(
+    output_dir: Path, current: str, before: Manifest | None, now_s: int, *, withdraws: bool
+) -> tuple[VersionEntry, ...]:
+    """The versions that were published before, latest first; without a readable manifest all without a name."""
+    if before is None:
+        own = [one for one in stored_versions(output_dir) if one.manifest is not None and not one.name]
+        entries = [VersionEntry(one.run_id, one.folder, one.created_s or 0) for one in own]
+        entries.sort(key=lambda entry: -entry.created_s)
+    else:
+        newest, *rest = history_of(before)
+        entries = [replace(newest, until_s=now_s, is_withdrawn=withdraws), *rest]
+    return tuple(e for e in entries if e.folder != current and (output_dir / VERSIONS / e.folder).is_dir())
+
+
+def _placed(
+    staged: Mapping[str, Path],
+    reports: Sequence[Report],
+    facts: RunFacts,
+    output_dir: Path,
+    created_s: int,
+    before: Manifest | None,
+) -> Manifest:
+    """The manifest of the version: of an existing one of this run with these bytes, else of a new one."""
+    wanted_name = version_name(created_s, facts.run_id)
     wanted = {f"{name}.parquet": digest for name, digest in digests(staged).items()}
-    names = (run_id if n == 1 else f"{run_id}-{n}" for n in range(1, 1_000_000))
-    folder = next(f for name in names if not (f := versions / name).exists() or _holds(f, wanted))
-    if not folder.exists():
-        with drafted(folder) as draft:
-            for name, source in staged.items():
-                copy_durably(source, draft / f"{name}.parquet")
-    return folder
+    versions = output_dir / VERSIONS
+    for folder in sorted(versions.iterdir()):
+        # Names of earlier releases, which were the run's id, begin with the same digits.
+        may_be = facts.run_id[:ID_CHARS] in folder.name and is_version(folder)
+        own = own_manifest(folder, before) if may_be else None
+        if own is not None and (own.run_id, own.name) == (facts.run_id, facts.name) and _holds(folder, wanted):
+            return own
+    names = (wanted_name if n == 1 else f"{wanted_name}-{n}" for n in range(1, 1_000_000))
+    folder = next(folder for name in names if not (folder := versions / name).exists())
+    with drafted(folder) as draft:
+        for name, source in staged.items():
+            copy_durably(source, draft / f"{name}.parquet")
+        (draft / LOCK).touch()
+        manifest = _manifest(draft, folder, tuple(staged), reports=reports, facts=facts, created_s=created_s)
+        _write_own_manifest(draft, manifest)
+    return manifest
 
 
 def _holds(folder: Path, wanted: Mapping[str, str]) -> bool:
-    files = {path.name: path for path in folder.iterdir()} if folder.is_dir() else {}
+    files = {path.name: path for path in folder.glob("*.parquet")}
     return set(files) == set(wanted) and digests(files) == wanted
 
 
-def _kept(before: Manifest | None, current: Path, versions: Path, keep_versions: int) -> tuple[VersionEntry, ...]:
-    """Earlier versions that are kept, newest first."""
-    if before is None:
-        return ()
-    newest = VersionEntry(run_id=before.run_id, folder=before.folder, created_s=before.created_s)
-    older = [entry for entry in (newest, *before.previous) if entry.folder != current.name]
-    return tuple(entry for entry in older if (versions / entry.folder).is_dir())[: keep_versions - 1]
+def _write_own_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write the version's own manifest where it has none, as in stores of earlier releases."""
+    if not (folder / OWN_MANIFEST).exists():
+        write_text(folder / OWN_MANIFEST, replace(manifest, previous=(), published_s=None).to_json())
 
 
-def _drop_all_but(kept: set[str], versions: Path) -> None:
-    """Remove version folders that the manifest no longer names; other files and folders stay."""
-    for folder in sorted(versions.iterdir()):
-        if folder.is_dir() and folder.name not in kept and _is_version(folder):
-            drop_folder(folder)
+def _expired(output_dir: Path, history: Sequence[VersionEntry], retention: Retention, now_s: int) -> set[str]:
+    """The folders that retention does not keep; `history` begins with the version to be published.
 
-
-def _is_version(folder: Path) -> bool:
-    holds_tables = all(f.suffix == ".parquet" and f.stem in TABLES for f in folder.iterdir())
-    return holds_tables and not folder.name.startswith(".")
+    A version that was never published and whose manifest cannot be read stays: nobody knows what it is.
+    """
+    places = {entry.folder: (place, entry) for place, entry in enumerate(history)}
+    known = []
+    for one in stored_versions(output_dir):
+        place, entry = places.get(one.folder, (None, None))
+        if entry is None and one.manifest is None and (output_dir / VERSIONS / one.folder / OWN_MANIFEST).exists():
+            continue
+        facts = (entry.until_s, one.is_held, entry.is_withdrawn) if entry else (None, one.is_held, False)
+        known.append(KnownVersion(one.folder, one.created_s or 0, place, one.name, *facts))
+    return expired(known, retention, now_s)
 
 
 def _manifest(
-    folder: Path,
-    names: Sequence[str],
-    *,
-    reports: Sequence[Report],
-    facts: RunFacts,
-    created_s: int,
-    previous: tuple[VersionEntry, ...],
+    draft: Path, folder: Path, names: Sequence[str], *, reports: Sequence[Report], facts: RunFacts, created_s: int
 ) -> Manifest:
-    files = {name: folder / f"{name}.parquet" for name in names}
+    """The manifest of the tables in `draft`, which will be `folder`."""
+    files = {name: draft / f"{name}.parquet" for name in names}
     shas = digests(files)
     return Manifest(
         format_version=FORMAT_VERSION,
@@ -135,16 +245,19 @@ def _manifest(
         code=facts.code,
         settings=dict(facts.settings),
         logs=tuple(LogEntry(name=name, sha256=sha) for name, sha in facts.logs),
-        tables={name: _entry(path, TABLES[name], shas[name]) for name, path in files.items()},
+        tables={name: _entry(path, folder.name, TABLES[name], shas[name]) for name, path in files.items()},
         reports=tuple(report.as_dict() for report in reports),
-        previous=previous,
+        previous=(),
         root=folder.parents[1],
+        name=facts.name,
+        from_s=facts.window_s[0],
+        to_s=facts.window_s[1],
     )
 
 
-def _entry(path: Path, kind: TableKind, sha256: str) -> TableEntry:
+def _entry(path: Path, folder: str, kind: TableKind, sha256: str) -> TableEntry:
     return TableEntry(
-        path=f"{VERSIONS}/{path.parent.name}/{path.name}",
+        path=f"{VERSIONS}/{folder}/{path.name}",
         rows=pq.read_metadata(path).num_rows,
         bytes=path.stat().st_size,
         sha256=sha256,

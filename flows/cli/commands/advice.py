@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.options import Json, Node, Rate
+from flows.cli.options import AsOf, Json, Node, Rate
 
 From = Annotated[
     Path, typer.Option("--from", metavar="DIR", readable=False, help="The folder to which a run has published.")
@@ -38,6 +38,7 @@ def advice(
     procs_per_node: Node = None,
     rate: Rate = None,
     key_file: KeyFile = None,
+    as_of: AsOf = None,
     json: Json = False,
 ) -> None:
     """Recommend processor counts: the best trade-off, the cheapest and the fastest, with the cost of each.
@@ -49,13 +50,14 @@ def advice(
     from flows.pages.terminal.json_out import print_json
     from flows.pages.terminal.render_advice import print_advice
     from flows.services.published.advice import advised_groups, cost_of_run
-    from pipeline.publish import load_manifest
+    from flows.services.quantities import as_of_seconds
+    from pipeline.publish import reading
 
     texts = {
         "application": application, "user": user, "account": account, "user_group": user_group, "job_name": job_name,
         "queue": queue, "problem_size": problem_size, "group_id": group,
     }  # fmt: skip
     wanted = {name: text for name, text in texts.items() if text is not None}
-    manifest = load_manifest(published)
-    found = advised_groups(manifest, wanted, cost_of_run(manifest, procs_per_node, rate), key_file)
+    with reading(published, as_of_seconds(as_of)) as manifest:
+        found = advised_groups(manifest, wanted, cost_of_run(manifest, procs_per_node, rate), key_file)
     print_json(found) if json else print_advice(found)

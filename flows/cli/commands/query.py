@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.options import Json
+from flows.cli.options import AsOf, Json
 
 From = Annotated[
     Path, typer.Option("--from", metavar="DIR", readable=False, help="The folder to which a run has published.")
@@ -67,6 +67,7 @@ def query(
     batch: Batch = None,
     out: Out = None,
     key_file: KeyFile = None,
+    as_of: AsOf = None,
     json: Json = False,
 ) -> None:
     """Estimate how long a job will run, with quantiles and the past jobs they rest on. A missing option is unknown."""
@@ -75,5 +76,6 @@ def query(
     answer_query(
         published, user=user, account=account, user_group=user_group, application=application, job_name=job_name,
         queue=queue, partition=partition, qos=qos, problem_size=problem_size, procs=procs, requested=requested,
-        memory=memory, mem_per_cpu=mem_per_cpu, at=at, batch=batch, out=out, key_file=key_file, json=json,
+        memory=memory, mem_per_cpu=mem_per_cpu, at=at, batch=batch, out=out, key_file=key_file, as_of=as_of,
+        json=json,
     )  # fmt: skip

@@ -65,7 +65,7 @@ def _call(
     if plain:
         from flows.services.run.plain_run import run_and_publish
 
-        with _progress(quiet=quiet):
+        with showing_steps(quiet=quiet):
             return Path(run_and_publish(**arguments))
     return _run_flow(arguments, quiet=quiet, verbose=verbose)
 
@@ -80,7 +80,7 @@ def _run_flow(arguments: dict[str, Any], *, quiet: bool, verbose: bool) -> Path:
         from flows.services.run.prepare import run_settings
 
         run_settings(Path(arguments["config"]), arguments["site"], arguments["output_dir"])
-        with _progress(quiet=quiet):
+        with showing_steps(quiet=quiet):
             from flows.prefect.nightly import nightly
 
             wait_for_api()
@@ -88,7 +88,7 @@ def _run_flow(arguments: dict[str, Any], *, quiet: bool, verbose: bool) -> Path:
 
 
 @contextmanager
-def _progress(*, quiet: bool) -> Iterator[None]:
+def showing_steps(*, quiet: bool) -> Iterator[None]:
     """Show the steps of a run as they end, unless `quiet`."""
     if quiet:
         yield

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.options import Json
+from flows.cli.options import AsOf, Json
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="The folder to which a run has published.")]
 Table = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="The table to show; default: the list of tables.")]
@@ -15,20 +15,28 @@ Where = Annotated[
 Limit = Annotated[int, typer.Option("--limit", min=1, help="Number of rows to show.")]
 
 
-def show(folder: Folder, table: Table = None, where: Where = None, limit: Limit = 20, json: Json = False) -> None:
+def show(
+    folder: Folder,
+    table: Table = None,
+    where: Where = None,
+    limit: Limit = 20,
+    as_of: AsOf = None,
+    json: Json = False,
+) -> None:
     """Show what a run has published: its manifest, or the rows of a table."""
     from flows.pages.terminal.json_out import print_json
     from flows.pages.terminal.render_browse import print_manifest, print_rows
     from flows.services.published.browse import manifest_facts, table_rows
+    from flows.services.quantities import as_of_seconds
     from pipeline.core.errors import InputError
-    from pipeline.publish import load_manifest
+    from pipeline.publish import reading
 
-    manifest = load_manifest(folder)
-    if table is None:
-        if where is not None:
-            raise InputError("--where", "no table beside it", "a table to look in, as in DIR jobs --where ...")
-        facts = manifest_facts(manifest)
-        print_json(facts) if json else print_manifest(facts)
-        return
-    found = table_rows(manifest, table, where, limit)
+    if table is None and where is not None:
+        raise InputError("--where", "no table beside it", "a table to look in, as in DIR jobs --where ...")
+    with reading(folder, as_of_seconds(as_of)) as manifest:
+        if table is None:
+            facts = manifest_facts(manifest)
+            print_json(facts) if json else print_manifest(facts)
+            return
+        found = table_rows(manifest, table, where, limit)
     print_json(found) if json else print_rows(found)

@@ -16,7 +16,7 @@ def print_manifest(facts: Mapping[str, Any]) -> None:
     out = console()
     logs = ", ".join(log["name"] for log in facts["logs"])
     previous = ", ".join(entry["folder"] for entry in facts["previous"]) or "none"
-    named = {name: facts[name] for name in ("run_id", "site", "created", "newest_end", "code")}
+    named = {name: facts[name] for name in ("run_id", "version", "site", "created", "newest_end", "code")}
     out.print(pairs("Published", named | {"logs": logs, "previous versions": previous}))
     rows = [
         (say(name), number(one["rows"]), number(one["bytes"] // 1024), say(one["meaning"], _MEANING_CHARS))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.services.published.run_notes import unreliability_note
-from flows.services.query.answers import load_state
+from flows.services.query.answers import state_of
 from flows.services.query.job_names import as_ingested
 from flows.services.series.series_answers import with_published_answer
 from pipeline.core.errors import InputError
@@ -94,7 +94,7 @@ def _matching(manifest: Manifest, groups: pa.Table, wanted: Mapping[str, str], k
 
 
 def _ingested(manifest: Manifest, wanted: Mapping[str, str], key_file: Path | None) -> dict[str, str]:
-    state = load_state(manifest.root).state
+    state = state_of(manifest).state
     job = as_ingested(state, manifest.settings, key_file)(wanted)
     return {name: str(job[name]) for name in wanted}
 

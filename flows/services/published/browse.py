@@ -18,6 +18,7 @@ def manifest_facts(manifest: Manifest) -> dict[str, Any]:
     """The manifest in plain values: the run, its logs and settings, and the size of each table."""
     return {
         "run_id": manifest.run_id,
+        "version": manifest.folder,
         "site": manifest.site,
         "created": instant(manifest.created_s),
         "newest_end": instant(manifest.data_newest_end_s),

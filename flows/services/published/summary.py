@@ -18,7 +18,11 @@ SAMPLE_ROWS = 7
 
 def summarize(manifest_path: Path) -> dict[str, Any]:
     """The run in numbers: lines, jobs, set aside, groups, fits, predictions, estimates, and a sample of predictions."""
-    manifest = load_manifest(manifest_path.parent)
+    return summarize_version(load_manifest(manifest_path.parent)) | {"manifest": str(manifest_path)}
+
+
+def summarize_version(manifest: Manifest) -> dict[str, Any]:
+    """The same of a version that need not be published."""
     reports = {plain["stage"]: Report.from_dict(plain) for plain in manifest.reports}
     fits = read_table(manifest.path(FITS.name), FITS)
     ingest = reports["ingest"]
@@ -44,7 +48,6 @@ def summarize(manifest_path: Path) -> dict[str, Any]:
         "sample": _sample(manifest, fits),
         "templates": compared_templates(manifest),
         "notes": [note for name, report in reports.items() if name != "templates" for note in report.notes],
-        "manifest": str(manifest_path),
         "tables": {name: str(manifest.path(name)) for name in manifest.tables},
     }
 

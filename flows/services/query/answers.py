@@ -29,7 +29,7 @@ from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import State
 from pipeline.estimate.state_table import loaded_state
 from pipeline.estimate.walltime import estimate
-from pipeline.publish import Manifest, load_manifest
+from pipeline.publish import Manifest, load_manifest, reading
 
 if TYPE_CHECKING:
     from pipeline.core.estimate_settings import ForecastSettings
@@ -52,8 +52,17 @@ class LoadedState:
 
 def load_state(published: Path, n_questions: int = 1) -> LoadedState:
     """Load the State of a published folder, or its live one; InputError where there is none, or it knows no job."""
-    manifest = load_manifest(published)
-    path = live_state(manifest) or manifest.path(STATE.name)
+    return answering_state(load_manifest(published), n_questions)
+
+
+def answering_state(manifest: Manifest, n_questions: int = 1, as_of_s: int | None = None) -> LoadedState:
+    """The State that answers for a version: its live one, unless the version was chosen by a date."""
+    return state_of(manifest, n_questions, live_state(manifest) if as_of_s is None else None)
+
+
+def state_of(manifest: Manifest, n_questions: int = 1, live: Path | None = None) -> LoadedState:
+    """Load the State of a version, or the given live one; InputError where there is none, or it knows no job."""
+    path = live or manifest.path(STATE.name)
     # Compiled kernels need writable arrays, and copying them takes longer than answering a few questions.
     state, settings = loaded_state(
         read_columns(path, STATE), str(path), goes_on=n_questions > FEW, is_own=manifest.code == code_version()
@@ -64,16 +73,20 @@ def load_state(published: Path, n_questions: int = 1) -> LoadedState:
     return LoadedState(manifest, state, settings, str(path))
 
 
-def answer(published: Path, job: Mapping[str, Value], key_file: Path | None = None) -> dict[str, Any]:
+def answer(
+    published: Path, job: Mapping[str, Value], key_file: Path | None = None, as_of_s: int | None = None
+) -> dict[str, Any]:
     """The answer to one job, given as values of JOBS columns, in plain values; `seconds` is the time it took.
 
-    The value `at` is the submit time, by default the time of the State. InputError where tables are missing or empty.
+    The value `at` is the submit time, by default the time of the State. `as_of_s` chooses an earlier version, as
+    `reading` does. InputError where tables are missing or empty.
     """
     began = time.perf_counter()
-    loaded = load_state(published)
-    (found,) = answers(loaded, [job], key_file)
-    fit = {"fit": fit_of(loaded.manifest, found["job"])}
-    notes = {"notes": [sentence for sentence in (unreliability_note(loaded.manifest),) if sentence]}
+    with reading(published, as_of_s) as manifest:
+        loaded = answering_state(manifest, 1, as_of_s)
+        (found,) = answers(loaded, [job], key_file)
+        fit = {"fit": fit_of(manifest, found["job"])}
+        notes = {"notes": [sentence for sentence in (unreliability_note(manifest),) if sentence]}
     return found | fit | facts_of(loaded) | notes | {"seconds": time.perf_counter() - began}
 
 

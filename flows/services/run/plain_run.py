@@ -19,14 +19,15 @@ def run_and_publish(
     """Run every step over the config's logs and publish the tables; returns the path of the manifest."""
     run, folder = prepare(Path(config), logs or (), site, output_dir)
     with work_folder(folder) as work, scratch(work / run.run_id) as staging_dir:
-        reports = _run_steps(run, staging_dir)
+        reports = run_steps(run, staging_dir)
         with running_stage("publish"):
             staged = {name: staging_dir / f"{name}.parquet" for name in PUBLISHED}
             manifest = publish_run(run, staged, reports, folder, int(time.time()))
     return str(manifest)
 
 
-def _run_steps(run: Run, folder: Path) -> list[Report]:
+def run_steps(run: Run, folder: Path) -> list[Report]:
+    """Run every step in memory and write the published tables to the folder; returns the steps' reports."""
     reports: list[Report] = []
     steps = run_plain(run)
     for step in STEPS:

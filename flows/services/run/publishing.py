@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pipeline.core.report import Report
+from pipeline.core.settings import PublishSettings
 from pipeline.core.version import code_version
-from pipeline.publish import RunFacts, publish
+from pipeline.publish import Retention, RunFacts, publish
 from pipeline.run import Run
 
 
@@ -13,12 +14,32 @@ def publish_run(
     run: Run, staged: Mapping[str, Path], reports: Sequence[Report], output_dir: Path, created_s: int
 ) -> Path:
     """Publish a run's staged tables; returns the path of the manifest."""
-    facts = RunFacts(
+    settings = run.settings.publish
+    return publish(
+        staged,
+        reports,
+        facts_of(run),
+        output_dir=output_dir,
+        created_s=created_s,
+        keep_versions=settings.keep_versions,
+        retention=retention_of(settings),
+    )
+
+
+def retention_of(settings: PublishSettings) -> Retention:
+    """Which versions stay on disk, as the settings say."""
+    ages = settings.model_dump(exclude={"keep_versions"})
+    return Retention(newest=settings.keep_versions, **ages)
+
+
+def facts_of(run: Run, name: str = "") -> RunFacts:
+    """What the manifest says about a run; `name` is what a user called it."""
+    return RunFacts(
         run_id=run.run_id,
         site=run.settings.site.name,
         settings=run.settings.model_dump(mode="json", exclude={"logs", "source", "output_dir"}),
         logs=list(zip(run.log_labels, run.log_digests, strict=True)),
         code=code_version(),
+        name=name,
+        window_s=run.window_s,
     )
-    keep = run.settings.publish.keep_versions
-    return publish(staged, reports, facts, output_dir=output_dir, created_s=created_s, keep_versions=keep)

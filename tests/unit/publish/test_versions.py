@@ -76,7 +76,7 @@ def test_manifest_says_what_is_there(tmp_path: Path) -> None:
         100,
         7,
     )
-    assert manifest.path("fits") == tmp_path / "out/versions/aa11/fits.parquet"
+    assert manifest.path("fits") == tmp_path / "out/versions/1970-01-01T0001Z-aa11/fits.parquet"
     assert (entry.rows, entry.bytes) == (3, manifest.path("fits").stat().st_size)
     assert entry.sha256 == file_sha256(manifest.path("fits"))
     assert entry.key == ("group_id", "law")
@@ -89,11 +89,11 @@ def test_manifest_says_what_is_there(tmp_path: Path) -> None:
 def test_same_bytes_are_one_version(tmp_path: Path) -> None:
     out = tmp_path / "out"
     put(stage(tmp_path / "s", 1.0), "aa11", out)
-    first = (out / "versions/aa11/fits.parquet").stat()
+    first = (out / "versions/1970-01-01T0001Z-aa11/fits.parquet").stat()
     put(stage(tmp_path / "s", 1.0), "aa11", out, created_s=200)
-    assert (out / "versions/aa11/fits.parquet").stat().st_ino == first.st_ino
+    assert (out / "versions/1970-01-01T0001Z-aa11/fits.parquet").stat().st_ino == first.st_ino
     assert load_manifest(out).previous == ()
-    assert load_manifest(out).created_s == 200
+    assert (load_manifest(out).created_s, load_manifest(out).published_s) == (100, 200)
 
 
 def test_a_version_is_never_overwritten(tmp_path: Path) -> None:
@@ -101,8 +101,8 @@ def test_a_version_is_never_overwritten(tmp_path: Path) -> None:
     put(stage(tmp_path / "s", 1.0), "aa11", out)
     put(stage(tmp_path / "s", 2.0), "aa11", out)
     assert numbers(out) == {2.0}
-    assert load_manifest(out).folder == "aa11-2"
-    assert pq.read_table(out / "versions/aa11/fits.parquet").column("t1_s")[0].as_py() == 1.0
+    assert load_manifest(out).folder == "1970-01-01T0001Z-aa11-2"
+    assert pq.read_table(out / "versions/1970-01-01T0001Z-aa11/fits.parquet").column("t1_s")[0].as_py() == 1.0
 
 
 def test_retention_keeps_the_newest_and_what_is_not_ours(tmp_path: Path) -> None:
@@ -113,10 +113,10 @@ def test_retention_keeps_the_newest_and_what_is_not_ours(tmp_path: Path) -> None
             (out / "versions/notes").mkdir()
             (out / "versions/notes/mine.txt").write_text("keep")
     assert sorted(p.name for p in (out / "versions").iterdir() if not p.name.startswith(".")) == [
+        "1970-01-01T0000Z-r3",
+        "1970-01-01T0000Z-r4",
+        "1970-01-01T0000Z-r5",
         "notes",
-        "r3",
-        "r4",
-        "r5",
     ]
     assert [entry.run_id for entry in load_manifest(out).previous] == ["r4", "r3"]
 
@@ -135,7 +135,7 @@ def test_a_corrupt_manifest_does_not_stop_a_publish_nor_lose_versions(tmp_path: 
     (out / "manifest.json").write_text("{")
     put(stage(tmp_path / "s", 2.0), "b", out)
     assert numbers(out) == {2.0}
-    assert (out / "versions/a/fits.parquet").exists()
+    assert (out / "versions/1970-01-01T0001Z-a/fits.parquet").exists()
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_missing_manifest_and_missing_table(tmp_path: Path) -> None:
     put(stage(tmp_path / "s", 1.0), "a", tmp_path)
     with pytest.raises(InputError, match="no table jobs, expected one of fits, observations"):
         load_manifest(tmp_path).path("jobs")
-    (tmp_path / "versions/a/fits.parquet").write_bytes(b"PAR1")
+    (tmp_path / "versions/1970-01-01T0001Z-a/fits.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match="found 4 bytes"):
         load_manifest(tmp_path)
 
@@ -205,7 +205,7 @@ def test_death_in_any_step_leaves_one_whole_version(tmp_path: Path) -> None:
         put(new, "new", out, keep=2)
         assert numbers(out) == {3.0}
         left = {p.name for p in (out / "versions").iterdir()}
-        assert left == {".lock", "new", "old"} and not list(out.glob(".*draft"))
+        assert left == {".lock", "1970-01-01T0001Z-new", "1970-01-01T0001Z-old"} and not list(out.glob(".*draft"))
         if child.exitcode == 0:
             break
     assert len(seen) > 12, "publishing takes more steps than were tried"
@@ -222,7 +222,7 @@ def test_a_failing_step_leaves_nothing_half_written(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(shutil, "copyfile", full)
     with pytest.raises(OSError, match="No space"):
         put(stage(tmp_path / "s", 2.0), "b", out)
-    assert {p.name for p in (out / "versions").iterdir()} == {".lock", "a"}
+    assert {p.name for p in (out / "versions").iterdir()} == {".lock", "1970-01-01T0001Z-a"}
     assert numbers(out) == {1.0}
 
 

@@ -1,0 +1,111 @@
+"""What `walltime versions`, `promote`, `rollback`, `rerun` and `compare` print."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flows.pages.terminal.render import console, grid, number, say
+from pipeline.publish import Manifest
+
+_HEADER = ("version", "name", "made (UTC)", "site", "logs", "newest job (UTC)", "state", "MiB")
+_LOGS_SHOWN = 2
+
+
+def print_versions(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the versions as a table."""
+    cells = [
+        (
+            say(row["version"]), say(row["name"]), _minute(row["made"]), say(row["site"] or ""), _logs(row["logs"]),
+            _minute(row["newest_job"]), _state(row), f"{row['bytes'] / 2**20:,.1f}",
+        )
+        for row in rows
+    ]  # fmt: skip
+    console().print(grid("Versions on disk", _HEADER, cells, texts=7))
+
+
+def _minute(text: str | None) -> str:
+    return say(text[:16]) if text else ""
+
+
+def _logs(names: Sequence[str] | None) -> str:
+    if names is None:
+        return ""
+    more = f" and {len(names) - _LOGS_SHOWN:,} more" if len(names) > _LOGS_SHOWN else ""
+    return say(", ".join(names[:_LOGS_SHOWN])) + more
+
+
+def _state(row: Mapping[str, Any]) -> str:
+    words = [
+        "published" if row["is_published"] else "",
+        "withdrawn" if row["is_withdrawn"] else "",
+        "never published" if not row["was_published"] else "",
+        "on hold" if row["is_held"] else "",
+    ]
+    return ", ".join(word for word in words if word) or "earlier"
+
+
+def print_published(manifest: Manifest) -> None:
+    """Say which version is published now."""
+    console().print(f"Version {_named(manifest.folder, manifest.name)} is published now.", soft_wrap=True)
+
+
+def print_kept(manifest: Manifest, summary: Mapping[str, Any]) -> None:
+    """Say what a rerun made, and what to do with it."""
+    out = console()
+    out.print(
+        f"Version {_named(manifest.folder, manifest.name)} holds {summary['jobs']:,} jobs, {summary['groups']:,} "
+        f"groups and {summary['predictions']:,} predictions, {summary['predictions_ok']:,} of them reliable.",
+        soft_wrap=True,
+    )
+    out.print(
+        f"It is not published. `walltime compare` scores it beside another version, and "
+        f"`walltime promote DIR {say(manifest.name)}` publishes it.",
+        soft_wrap=True,
+    )
+
+
+def _named(folder: str, name: str) -> str:
+    return f"{say(folder)} ({say(name)})" if name else say(folder)
+
+
+def print_comparison(found: Mapping[str, Any]) -> None:
+    """Print groups and fits of two versions beside one another, then their errors on later jobs."""
+    out = console()
+    names = [say(one["name"] or one["version"]) for one in found["versions"]]
+    facts = [
+        *(_line(key, [one[key] for one in found["versions"]]) for key in ("made", "newest_job", "template", "jobs")),
+        _line("groups", found["groups"]["each"]),
+    ]
+    laws = sorted({law for one in found["fits"]["each"] for law in one})
+    facts += [_line(f"fits: {law}", [sum(one.get(law, {}).values()) for one in found["fits"]["each"]]) for law in laws]
+    out.print(grid("", ("", *names), facts))
+    out.print(
+        f"{found['groups']['in_both']:,} groups are in both; {found['fits']['other_law']:,} of "
+        f"{found['fits']['in_both']:,} with a law in both have another one.",
+        soft_wrap=True,
+    )
+    _print_later(out, names, found)
+
+
+def _print_later(out: Any, names: Sequence[str], found: Mapping[str, Any]) -> None:
+    where = f"submitted after {found['after']}, of version {say(found['jobs_from'])}"
+    if not found["later_jobs"]:
+        out.print(f"No version on disk has later jobs, {where}: compare again after the next run.", soft_wrap=True)
+        return
+    predictions, estimates = found["predictions"], found["estimates"]
+    rows = [_line("later jobs with a prediction", [one["answered"] for one in predictions["each"]])]
+    rows += _figures(predictions["each"], ("median_error", "in_80", "in_95", "width_80", "ok_share"), "predictions")
+    rows += _figures(estimates["each"], ("mae_over_mean", "coverage_80", "coverage_q95"), "estimates")
+    out.print(grid(f"{found['later_jobs']:,} later jobs, {where}", ("", *names), rows))
+    out.print(
+        f"Predictions are scored on the {predictions['in_both']:,} jobs that both versions answer, estimates on "
+        f"{estimates['jobs']:,}.",
+        soft_wrap=True,
+    )
+
+
+def _figures(each: Sequence[Mapping[str, Any]], wanted: Sequence[str], of: str) -> list[Sequence[str]]:
+    return [_line(f"{of}: {name}", [one.get(name) for one in each]) for name in wanted if any(name in e for e in each)]
+
+
+def _line(name: str, values: Sequence[Any]) -> Sequence[str]:
+    return (say(name), *(number(value) for value in values))

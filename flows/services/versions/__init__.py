@@ -1,0 +1,1 @@
+"""Versions of the published tables: listed, compared, and made again."""

@@ -1,0 +1,74 @@
+"""Options of reruns and of earlier versions: changed settings, windows, dates."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from flows.services.quantities import as_of_seconds, period_s
+from flows.services.versions.rerunning import window_of, with_changes
+from pipeline.core.errors import ConfigError, InputError
+from pipeline.core.settings import RunSettings, parse_settings
+
+
+def at(*parts: int) -> int:
+    return int(datetime(*parts, tzinfo=UTC).timestamp())  # type: ignore[arg-type, misc]
+
+
+@pytest.mark.parametrize(
+    ("text", "begin", "end"),
+    [
+        ("2023-01", at(2023, 1, 1), at(2023, 2, 1)),
+        ("2023-12", at(2023, 12, 1), at(2024, 1, 1)),
+        ("2024-02-29", at(2024, 2, 29), at(2024, 3, 1)),
+        ("2024-12-31", at(2024, 12, 31), at(2025, 1, 1)),
+        ("2024-02-29T12:00", at(2024, 2, 29, 12), at(2024, 2, 29, 12)),
+        ("2024-02-29T12:00+02:00", at(2024, 2, 29, 10), at(2024, 2, 29, 10)),
+    ],
+)
+def test_a_month_or_a_day_is_a_period(text: str, begin: int, end: int) -> None:
+    assert period_s("--to", text, "UTC") == (begin, end)
+    assert window_of(None, text, "UTC") == (None, end)
+    assert window_of(text, None, "UTC") == (begin, None)
+    assert as_of_seconds(text) == max(begin, end - 1)
+
+
+def test_periods_are_on_the_site_s_clock() -> None:
+    assert period_s("--from", "2023-07", "Europe/Oslo") == (at(2023, 6, 30, 22), at(2023, 7, 31, 22))
+    assert as_of_seconds(None) is None
+
+
+@pytest.mark.parametrize("text", ["2023", "2023-13", "2023-02-30", "yesterday", "", "2023-1"])
+def test_a_text_that_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="--as-of"):
+        as_of_seconds(text)
+
+
+def test_an_empty_window_is_refused() -> None:
+    with pytest.raises(InputError, match="an end before --from 2023-06"):
+        window_of("2023-06", "2023-05", "UTC")
+
+
+def test_settings_are_changed_one_by_one() -> None:
+    given = parse_settings({"logs": ["a"], "predict": {"reach": 3.0}}, "here")
+    changed = with_changes(given, ["clean.flurry.remove_weeks=2", "fit.laws=['amdahl']", "group.template = auto"])
+    assert (changed.clean.flurry.remove_weeks, changed.fit.laws) == (2.0, ("amdahl",))
+    assert (changed.predict.reach, changed.logs) == (3.0, ("a",))
+    assert with_changes(changed, ["fit.laws=['constant']"]).fit.laws == ("constant",)
+    assert with_changes(RunSettings(), []) == RunSettings()
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ("clean.flurry.remove_week=2", "did you mean remove_weeks"),
+        ("predict.reach=far", "predict.reach"),
+        ("predict.reach", "no key and value"),
+        ("=2", "no key and value"),
+        ("logs=['b']", "--log PATH"),
+        ("predict.reach.far=2", "found reach, which is no section|predict.reach"),
+        ("predict.reach=2\nsite.name='x'", "predict.reach"),
+    ],
+)
+def test_a_wrong_change_is_one_sentence(change: str, found: str) -> None:
+    with pytest.raises(ConfigError, match=found):
+        with_changes(parse_settings({"predict": {"reach": 3.0}}, "here"), [change])

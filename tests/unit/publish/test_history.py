@@ -1,0 +1,419 @@
+"""Versions over time: their names, retention by age, holds, readers' locks, promotion, rollback and earlier dates."""
+
+import fcntl
+import json
+import multiprocessing
+import os
+import shutil
+import time
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.core.errors import InputError
+from pipeline.publish import Retention, RunFacts, load_manifest, publish, reading
+from pipeline.publish.retention import DAY_S, KnownVersion, expired
+from pipeline.publish.version_locks import reading_version
+from pipeline.publish.version_names import version_name
+from pipeline.publish.version_store import find_version, hold, release, stored_versions, version_as_of
+from pipeline.publish.versions import keep_unpublished, promote, rollback
+from tests.unit.publish.test_versions import REPORT, die_in_step, facts, numbers, stage
+
+FORK = multiprocessing.get_context("forkserver")
+NOON = int(datetime(2026, 11, 22, 12, tzinfo=UTC).timestamp())
+"""A Sunday."""
+
+ALL = Retention(newest=100)
+
+
+class Clock:
+    """Publishes one run after another into a folder, at times that a test chooses."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.out = folder, folder / "out"
+
+    def publish(self, number: float, at_s: int, run_id: str = "", retention: Retention = ALL) -> str:
+        staged = stage(self.folder / "staged", number)
+        publish(
+            staged, [REPORT], facts(run_id or f"r{number:g}"), output_dir=self.out, created_s=at_s, keep_versions=2,
+            retention=retention,
+        )  # fmt: skip
+        return load_manifest(self.out).folder
+
+    def rerun(self, number: float, at_s: int, name: str, run_id: str = "") -> str:
+        known = RunFacts(run_id or f"r{number:g}", "riverbend", {}, [], "code", name, (1, 2))
+        staged = stage(self.folder / "staged", number)
+        return keep_unpublished(staged, [REPORT], known, output_dir=self.out, created_s=at_s).folder
+
+    @property
+    def folders(self) -> list[str]:
+        return sorted(path.name for path in (self.out / "versions").iterdir() if not path.name.startswith("."))
+
+
+@pytest.fixture
+def clock(tmp_path: Path) -> Clock:
+    return Clock(tmp_path)
+
+
+def test_a_name_has_the_time_and_sorts_by_it() -> None:
+    assert version_name(NOON, "0a1b2c3d4e5f") == "2026-11-22T1200Z-0a1b2c3d"
+    assert sorted([version_name(NOON + 60, "a"), version_name(NOON, "b")])[0].endswith("-b")
+    with pytest.raises(InputError, match=r"run id '\.\./x'"):
+        version_name(NOON, "../x")
+
+
+def test_the_same_run_keeps_its_version_and_its_time(clock: Clock) -> None:
+    first = clock.publish(1.0, NOON)
+    assert clock.publish(1.0, NOON + 9 * DAY_S) == first
+    manifest = load_manifest(clock.out)
+    assert (manifest.created_s, manifest.published_s, clock.folders) == (NOON, NOON + 9 * DAY_S, [first])
+
+
+def test_two_runs_of_one_minute_have_names_of_their_own(clock: Clock) -> None:
+    assert clock.publish(1.0, NOON, run_id="same") == "2026-11-22T1200Z-same"
+    assert clock.publish(2.0, NOON, run_id="same") == "2026-11-22T1200Z-same-2"
+    assert clock.publish(1.0, NOON, run_id="same") == "2026-11-22T1200Z-same"
+
+
+def known(age_days: float, place: int | None = 1, name: str = "", **more: object) -> KnownVersion:
+    return KnownVersion(f"{name}{age_days}", int(NOON - age_days * DAY_S), place, name, **more)  # type: ignore[arg-type]
+
+
+WEEKS = Retention(newest=1, all_days=7, daily_days=7, weekly_weeks=4, named_days=28, grace_s=3600)
+
+
+def test_retention_keeps_all_then_a_version_a_day_then_one_a_week() -> None:
+    hourly = [known(hours / 24, place) for place, hours in enumerate(range(0, 24 * 60, 6))]
+    gone = expired(hourly, WEEKS, NOON)
+    ages = [(NOON - one.created_s) / DAY_S for one in hourly if one.folder not in gone]
+    assert sum(age < 7 for age in ages) == 28
+    days = [age for age in ages if 7 <= age < 14]
+    assert len(days) == 7 and all(later - one == 1 for one, later in pairwise(days))
+    weeks = [age for age in ages if age >= 14]
+    assert len(weeks) == 4 and max(weeks) < 42 and all(b - a == 7 for a, b in pairwise(weeks))
+
+
+def test_a_version_kept_for_its_week_stays_until_the_end() -> None:
+    """Each night removes what that night's rule removes: no version that a later night would need is gone by then."""
+    kept: list[KnownVersion] = []
+    for night in range(120):
+        now_s = NOON + night * DAY_S
+        newest = KnownVersion(str(night), now_s, 0)
+        kept = [newest, *(KnownVersion(one.folder, one.created_s, place) for place, one in enumerate(kept, 1))]
+        gone = expired(kept, WEEKS, now_s)
+        kept = [one for one in kept if one.folder not in gone]
+        ages = [night - int(one.folder) for one in kept]
+        assert set(range(min(14, night + 1))) <= set(ages)
+        assert all(later - one <= 7 for one, later in pairwise(ages))
+    assert len(kept) == 14 + 4
+
+
+@pytest.mark.parametrize(
+    ("one", "stays"),
+    [
+        (known(900, 0), True),
+        (known(900, 5), False),
+        (known(900, 5, is_held=True), True),
+        (known(900, None, "try", is_held=True), True),
+        (known(27, None, "try"), True),
+        (known(29, None, "try"), False),
+        (known(1, None), False),
+        (known(900, 5, until_s=NOON - 3599), True),
+        (known(900, 5, until_s=NOON - 3601), False),
+        (known(20, 5, is_withdrawn=True), False),
+        (known(6, 5, is_withdrawn=True), True),
+        (known(-30, 5), True),
+    ],
+)
+def test_what_stays_whatever_its_age(one: KnownVersion, stays: bool) -> None:
+    assert (expired([one], WEEKS, NOON) == set()) is stays
+
+
+def test_a_clock_that_went_back_keeps_no_more_than_the_settings_say() -> None:
+    ahead = [known(-1, place, until_s=NOON + 60) for place in range(1, 4)]
+    assert len(expired(ahead[:1], Retention(newest=1), NOON)) == 1
+    assert expired(ahead, Retention(newest=1, all_days=1), NOON) == set()
+
+
+def test_the_newest_stay_though_no_night_ran_for_a_year() -> None:
+    old = [known(400 + place, place) for place in range(9)]
+    few = Retention(newest=7, all_days=7)
+    assert expired(old, few, NOON) == {one.folder for one in old[7:]}
+
+
+def test_a_held_version_stays_until_it_is_released(clock: Clock) -> None:
+    first = clock.publish(1.0, NOON)
+    hold(clock.out, first, NOON)
+    short = Retention(newest=1)
+    clock.publish(2.0, NOON + 60, retention=short)
+    third = clock.publish(3.0, NOON + 120, retention=short)
+    assert clock.folders == [first, third]
+    assert [one.is_held for one in stored_versions(clock.out)] == [False, True]
+    release(clock.out, first)
+    assert clock.folders == [first, third]
+    fourth = clock.publish(4.0, NOON + 180, retention=short)
+    assert clock.folders == [fourth]
+
+
+def test_a_version_in_use_stays_until_its_reader_ends(clock: Clock) -> None:
+    first = clock.publish(1.0, NOON)
+    short = Retention(newest=1)
+    with reading(clock.out) as manifest:
+        second = clock.publish(2.0, NOON + 60, retention=short)
+        assert clock.folders == [first, second]
+        assert manifest.path("fits").exists()
+    third = clock.publish(3.0, NOON + 120, retention=short)
+    assert clock.folders == [third]
+
+
+def _read_and_wait(out: Path, ready: str) -> None:
+    with reading(out):
+        Path(ready).touch()
+        while True:
+            time.sleep(60)
+
+
+def test_a_reader_needs_no_right_to_write(clock: Clock) -> None:
+    first = clock.publish(1.0, NOON)
+    lock = clock.out / "versions" / first / ".lock"
+    lock.chmod(0o444)
+    with reading(clock.out) as manifest, lock.open("rb") as other:
+        assert manifest.folder == first
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_the_lock_of_a_killed_reader_is_released(clock: Clock, tmp_path: Path) -> None:
+    clock.publish(1.0, NOON)
+    ready = tmp_path / "ready"
+    reader = FORK.Process(target=_read_and_wait, args=(clock.out, str(ready)))
+    reader.start()
+    while not ready.exists():
+        assert reader.is_alive()
+        time.sleep(0.01)
+    clock.publish(2.0, NOON + 60, retention=Retention(newest=1))
+    assert len(clock.folders) == 2
+    reader.kill()
+    reader.join()
+    third = clock.publish(3.0, NOON + 120, retention=Retention(newest=1))
+    assert clock.folders == [third]
+
+
+def _publish_many(folder: Path, first: int) -> None:
+    clock = Clock(folder / f"w{first}")
+    clock.out = folder / "out"
+    for number in range(first, first + 15):
+        clock.publish(float(number), NOON + number, retention=Retention(newest=1))
+
+
+def test_readers_with_a_lock_are_never_disturbed(clock: Clock, tmp_path: Path) -> None:
+    clock.publish(0.0, NOON)
+    writers = [FORK.Process(target=_publish_many, args=(tmp_path, first)) for first in (1, 101)]
+    for writer in writers:
+        writer.start()
+    seen = set()
+    while any(writer.is_alive() for writer in writers):
+        with reading(clock.out) as manifest:
+            found = {
+                number
+                for table, column in (("fits", "t1_s"), ("observations", "runtime_s_median"))
+                for number in pq.read_table(manifest.path(table), partitioning=None).column(column).to_pylist()
+            }
+        assert len(found) == 1
+        seen |= found
+    assert [writer.exitcode for writer in writers] == [0, 0]
+    assert len(seen) > 3
+
+
+def test_a_reader_that_is_overtaken_reads_the_next_version(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock.publish(1.0, NOON)
+    overtaken = load_manifest(clock.out)
+    second = clock.publish(2.0, NOON + 60, retention=Retention(newest=1))
+    answers = iter([overtaken, load_manifest(clock.out)])
+    monkeypatch.setattr("pipeline.publish.version_locks.version_as_of", lambda *_: next(answers))
+    with reading(clock.out) as manifest:
+        assert manifest.folder == second
+
+
+def test_another_program_has_a_grace_period(clock: Clock) -> None:
+    first = clock.publish(1.0, NOON)
+    graced = Retention(newest=1, grace_s=600)
+    second = clock.publish(2.0, NOON + 900, retention=graced)
+    third = clock.publish(3.0, NOON + 1200, retention=graced)
+    assert clock.folders == [first, second, third]
+    fourth = clock.publish(4.0, NOON + 1600, retention=graced)
+    assert clock.folders == [second, third, fourth]
+
+
+def test_rollback_goes_back_step_by_step_and_the_next_night_goes_on(clock: Clock) -> None:
+    first, second, third = (clock.publish(float(n), NOON + 60 * n) for n in (1, 2, 3))
+    assert rollback(clock.out, NOON + 300).folder == second
+    assert numbers(clock.out) == {2.0}
+    assert rollback(clock.out, NOON + 400).folder == first
+    with pytest.raises(InputError, match="no version that was published before"):
+        rollback(clock.out, NOON + 500)
+    fourth = clock.publish(4.0, NOON + 600)
+    assert rollback(clock.out, NOON + 700).folder == first
+    assert {one.folder: bool(one.entry and one.entry.is_withdrawn) for one in stored_versions(clock.out)} == {
+        first: False, second: True, third: True, fourth: True,
+    }  # fmt: skip
+    assert promote(clock.out, third, NOON + 800).folder == third
+    assert numbers(clock.out) == {3.0}
+
+
+def test_a_rerun_is_not_published_until_it_is_promoted(clock: Clock) -> None:
+    night = clock.publish(1.0, NOON)
+    tried = clock.rerun(7.0, NOON + 60, "try-7")
+    assert load_manifest(clock.out).folder == night
+    assert [one.place for one in stored_versions(clock.out)] == [0, None]
+    assert version_as_of(clock.out, NOON + DAY_S).folder == night
+    with reading_version(clock.out, "try-7") as manifest:
+        assert (manifest.folder, manifest.from_s, manifest.to_s) == (tried, 1, 2)
+    assert promote(clock.out, "try-7", NOON + 120).name == "try-7"
+    assert numbers(clock.out) == {7.0}
+    assert rollback(clock.out, NOON + 180).folder == night
+
+
+def test_a_name_means_one_run(clock: Clock) -> None:
+    clock.publish(1.0, NOON)
+    tried = clock.rerun(7.0, NOON + 60, "try-7")
+    assert clock.rerun(7.0, NOON + 999, "try-7") == tried
+    with pytest.raises(InputError, match="the name of version"):
+        clock.rerun(8.0, NOON + 120, "try-7")
+    with pytest.raises(InputError, match="--name: found a/b"):
+        clock.rerun(8.0, NOON + 120, "a/b")
+    assert clock.rerun(7.0, NOON + 120, "try-8") != tried
+    assert clock.rerun(1.0, NOON + 120, "as-published") != load_manifest(clock.out).folder
+
+
+def test_a_rerun_can_come_before_any_publication(clock: Clock) -> None:
+    tried = clock.rerun(7.0, NOON, "try-7")
+    assert not (clock.out / "manifest.json").exists()
+    night = clock.publish(1.0, NOON + 60, retention=Retention(newest=1, named_days=1))
+    clock.publish(2.0, NOON + 120, retention=Retention(newest=2, named_days=1))
+    assert tried in clock.folders and night in clock.folders
+
+
+def test_as_of_reads_the_newest_version_made_by_then(clock: Clock) -> None:
+    first, second, third = (clock.publish(float(n), NOON + n * DAY_S) for n in (1, 2, 3))
+    for at_s, folder in ((DAY_S, first), (2 * DAY_S - 1, first), (2 * DAY_S, second), (9 * DAY_S, third)):
+        with reading(clock.out, NOON + at_s) as manifest:
+            assert manifest.folder == folder
+            assert manifest.path("fits").parent.name == folder
+    with pytest.raises(InputError, match="2026-11-23T12:00Z or later"), reading(clock.out, NOON):
+        pass
+    rollback(clock.out, NOON + 4 * DAY_S)
+    assert version_as_of(clock.out, NOON + 9 * DAY_S).folder == second
+
+
+def test_a_version_is_found_by_folder_run_and_start(clock: Clock) -> None:
+    first = clock.publish(1.0, NOON, run_id="aaaaaaaaaaaaaaaa")
+    clock.publish(2.0, NOON + 60, run_id="bbbb")
+    for text in (first, "aaaaaaaaaaaaaaaa", "2026-11-22T1200"):
+        assert find_version(clock.out, text).folder == first
+    with pytest.raises(InputError, match="2 versions named 2026"):
+        find_version(clock.out, "2026")
+    for text in ("", "none", "../versions"):
+        with pytest.raises(InputError, match="no version"):
+            find_version(clock.out, text)
+
+
+def test_a_damaged_version_is_not_promoted(clock: Clock) -> None:
+    first = clock.publish(1.0, NOON)
+    clock.publish(2.0, NOON + 60)
+    path = clock.out / "versions" / first / "fits.parquet"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:50] + b"?" + whole[51:])
+    with pytest.raises(InputError, match="other bytes than fits had"):
+        promote(clock.out, first, NOON + 120)
+    path.write_bytes(whole[:50])
+    with pytest.raises(InputError, match="found 50 bytes"):
+        rollback(clock.out, NOON + 120)
+    assert numbers(clock.out) == {2.0}
+
+
+def as_earlier_release(out: Path) -> None:
+    """Make a store look as earlier releases wrote it: folders named by run, no manifest and no lock in them."""
+    manifest = json.loads((out / "manifest.json").read_text())
+    for entry in (manifest, *manifest["previous"]):
+        folder = out / "versions" / entry["folder"]
+        for name in ("version.json", ".lock"):
+            (folder / name).unlink(missing_ok=True)
+        shutil.move(folder, folder.with_name(entry["run_id"]))
+        for table in entry.get("tables", {}).values():
+            table["path"] = table["path"].replace(entry["folder"], entry["run_id"])
+        entry["folder"] = entry["run_id"]
+        for name in ("until_s", "is_withdrawn", "name", "from_s", "to_s", "published_s"):
+            entry.pop(name, None)
+    (out / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_a_store_of_an_earlier_release_is_read_and_continued(clock: Clock) -> None:
+    clock.publish(1.0, NOON, run_id="older")
+    clock.publish(2.0, NOON + 60, run_id="old")
+    as_earlier_release(clock.out)
+    assert clock.folders == ["old", "older"]
+    with reading(clock.out) as manifest:
+        assert (manifest.run_id, manifest.published_s) == ("old", None)
+    assert [(one.folder, one.created_s) for one in stored_versions(clock.out)] == [("old", NOON + 60), ("older", NOON)]
+    assert clock.publish(2.0, NOON + 90, run_id="old") == "old"
+    third = clock.publish(3.0, NOON + 120, run_id="new")
+    assert clock.folders == [third, "old", "older"]
+    assert rollback(clock.out, NOON + 180).folder == "old"
+    with pytest.raises(InputError, match="earlier release without a manifest"):
+        promote(clock.out, "older", NOON + 240)
+    fourth = clock.publish(4.0, NOON + 300, retention=Retention(newest=1))
+    assert clock.folders == [fourth]
+
+
+def test_history_survives_a_damaged_manifest(clock: Clock) -> None:
+    first, second = (clock.publish(float(n), NOON + 60 * n) for n in (1, 2))
+    tried = clock.rerun(7.0, NOON + 300, "try-7")
+    (clock.out / "manifest.json").write_text("{")
+    third = clock.publish(3.0, NOON + 360, retention=Retention(newest=1))
+    assert clock.folders == [first, second, tried, third]
+    assert [entry.folder for entry in load_manifest(clock.out).previous] == [second, first]
+    assert rollback(clock.out, NOON + 400).folder == second
+
+
+def test_other_files_in_a_version_keep_it(clock: Clock) -> None:
+    first = clock.publish(1.0, NOON)
+    (clock.out / "versions" / first / "my-notes.txt").write_text("keep")
+    clock.publish(2.0, NOON + 60, retention=Retention(newest=1))
+    third = clock.publish(3.0, NOON + 120, retention=Retention(newest=1))
+    assert clock.folders == [first, third]
+
+
+def _act_and_die(out: Path, act: str, step: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        die_in_step(step, patch)
+        {"promote": lambda: promote(out, "try-7", NOON + 300), "rollback": lambda: rollback(out, NOON + 300),
+         "hold": lambda: hold(out, "try-7", NOON + 300)}[act]()  # fmt: skip
+    os._exit(0)
+
+
+@pytest.mark.parametrize("act", ["promote", "rollback", "hold"])
+def test_death_in_any_step_of_a_change_leaves_one_whole_version(act: str, tmp_path: Path) -> None:
+    made = Clock(tmp_path / "made")
+    made.publish(1.0, NOON)
+    made.publish(2.0, NOON + 60)
+    made.rerun(7.0, NOON + 120, "try-7")
+    after = {"promote": {7.0}, "rollback": {1.0}, "hold": {2.0}}[act]
+    for step in range(100):
+        out = Path(shutil.copytree(made.out, tmp_path / f"out{step}"))
+        child = FORK.Process(target=_act_and_die, args=(out, act, step))
+        child.start()
+        child.join(30)
+        assert numbers(out) in ({2.0}, after)
+        with reading(out) as manifest:
+            assert manifest.path("fits").exists()
+        # Whatever is left does not stop the next change.
+        assert len(stored_versions(out)) == 3
+        promote(out, "try-7", NOON + 400)
+        assert numbers(out) == {7.0}
+        if child.exitcode == 0:
+            break
+    assert 2 < step < 99
