@@ -62,7 +62,7 @@ class Run:
     @property
     def run_id(self) -> str:
         """16 hex digits of a hash of logs, settings and code; runs with the same id write the same bytes."""
-        described = self.settings.model_dump(mode="json", exclude={"logs", "output_dir", "publish"})
+        described = self.settings.model_dump(mode="json", exclude={"logs", "output_dir", "publish", "checks"})
         known = (self.log_labels, self.log_digests, self.names, self.previous_template)
         return _digest(*known, described, code_version())[:16]
 

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from pipeline.core.adept_settings import AdeptSettings
+from pipeline.core.check_settings import CheckSettings
 from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.errors import ConfigError
 from pipeline.core.estimate_settings import ForecastSettings
@@ -215,6 +216,7 @@ class RunSettings(Section):
     forecast: ForecastSettings = ForecastSettings()
     backtest: BacktestSettings = BacktestSettings()
     publish: PublishSettings = PublishSettings()
+    checks: CheckSettings = CheckSettings()
 
 
 def load_settings(path: Path) -> RunSettings:

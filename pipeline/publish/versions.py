@@ -16,6 +16,7 @@ from pipeline.core.report import Report
 from pipeline.core.store import read_table, write_text
 from pipeline.core.table_kind import TableKind
 from pipeline.core.tables import OBSERVATIONS, TABLES
+from pipeline.publish.datapackage import DATAPACKAGE, package_text
 from pipeline.publish.folders import (
     copy_durably,
     digests,
@@ -58,7 +59,7 @@ def publish(
         remove_leftovers(versions)
         remove_drafts_of(output_dir / MANIFEST)
         before = _current(output_dir)
-        folder = _placed(staged, versions, facts.run_id)
+        folder = _placed(staged, versions, facts, created_s)
         kept = _kept(before, folder, versions, keep_versions)
         manifest = _manifest(folder, tuple(staged), reports=reports, facts=facts, created_s=created_s, previous=kept)
         write_text(output_dir / MANIFEST, manifest.to_json())
@@ -74,8 +75,9 @@ def _current(output_dir: Path) -> Manifest | None:
         return None
 
 
-def _placed(staged: Mapping[str, Path], versions: Path, run_id: str) -> Path:
+def _placed(staged: Mapping[str, Path], versions: Path, facts: RunFacts, created_s: int) -> Path:
     """The folder of the version: an existing one with these bytes, else a new one under the first free name."""
+    run_id = facts.run_id
     if not re.fullmatch(r"\w[\w-]*", run_id):
         raise InputError("publish", f"run id {run_id!r}", "letters, digits, - and _")
     wanted = {f"{name}.parquet": digest for name, digest in digests(staged).items()}
@@ -85,11 +87,12 @@ def _placed(staged: Mapping[str, Path], versions: Path, run_id: str) -> Path:
         with drafted(folder) as draft:
             for name, source in staged.items():
                 copy_durably(source, draft / f"{name}.parquet")
+            write_text(draft / DATAPACKAGE, package_text(staged, facts, created_s))
     return folder
 
 
 def _holds(folder: Path, wanted: Mapping[str, str]) -> bool:
-    files = {path.name: path for path in folder.iterdir()} if folder.is_dir() else {}
+    files = {f.name: f for f in folder.iterdir() if f.name != DATAPACKAGE} if folder.is_dir() else {}
     return set(files) == set(wanted) and digests(files) == wanted
 
 
@@ -110,7 +113,8 @@ def _drop_all_but(kept: set[str], versions: Path) -> None:
 
 
 def _is_version(folder: Path) -> bool:
-    holds_tables = all(f.suffix == ".parquet" and f.stem in TABLES for f in folder.iterdir())
+    files = [path for path in folder.iterdir() if path.name != DATAPACKAGE]
+    holds_tables = all(f.suffix == ".parquet" and f.stem in TABLES for f in files)
     return holds_tables and not folder.name.startswith(".")
 
 
