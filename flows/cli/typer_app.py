@@ -7,6 +7,7 @@ import typer
 
 from flows.cli.commands.advice import advice
 from flows.cli.commands.backtest import backtest
+from flows.cli.commands.check import check
 from flows.cli.commands.clean import clean
 from flows.cli.commands.columns import columns
 from flows.cli.commands.evaluate_scaling import evaluate_scaling
@@ -35,7 +36,7 @@ _UsageError: Any = typer.BadParameter.__base__
 
 for command in (
     run, ingest, inspect, quarantine, clean, fit_series, evaluate_scaling, report, query, advice, backtest, show,
-    search_templates, columns,
+    search_templates, columns, check,
 ):  # fmt: skip
     app.command()(command)
 

@@ -69,12 +69,12 @@ def _counted_nulls(path: Path, names: list[str]) -> dict[str, int]:
     quoted = ", ".join('count("{}")'.format(name.replace('"', '""')) for name in names)
     with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as database:
         query = f"SELECT count(*), {quoted} FROM read_parquet($path)"  # noqa: S608 - quoted names
-        counts = database.execute(query, {"path": _literal(path)}).fetchone()
+        counts = database.execute(query, {"path": literal_path(path)}).fetchone()
     assert counts is not None
     return {name: counts[0] - n for name, n in zip(names, counts[1:], strict=True)}
 
 
-def _literal(path: Path) -> str:
+def literal_path(path: Path) -> str:
     """The path for DuckDB, which would take *, ? and [ in it for a pattern."""
     return "".join(f"[{c}]" if c in "*?[" else c for c in str(path))
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from flows.services.run.checking import checked_reports
 from pipeline.core.report import Report
 from pipeline.core.version import code_version
 from pipeline.publish import RunFacts, publish
@@ -12,7 +13,7 @@ from pipeline.run import Run
 def publish_run(
     run: Run, staged: Mapping[str, Path], reports: Sequence[Report], output_dir: Path, created_s: int
 ) -> Path:
-    """Publish a run's staged tables; returns the path of the manifest."""
+    """Check and publish a run's staged tables; returns the path of the manifest. HeldNightError where a check blocks."""
     facts = RunFacts(
         run_id=run.run_id,
         site=run.settings.site.name,
@@ -20,5 +21,7 @@ def publish_run(
         logs=list(zip(run.log_labels, run.log_digests, strict=True)),
         code=code_version(),
     )
+    checks = run.settings.checks
+    reports = checked_reports(staged, reports, facts, checks, output_dir=output_dir, created_s=created_s)
     keep = run.settings.publish.keep_versions
     return publish(staged, reports, facts, output_dir=output_dir, created_s=created_s, keep_versions=keep)
