@@ -13,7 +13,7 @@ from pipeline.run import Run
 def publish_run(
     run: Run, staged: Mapping[str, Path], reports: Sequence[Report], output_dir: Path, created_s: int
 ) -> Path:
-    """Check and publish a run's staged tables; returns the path of the manifest. HeldNightError where a check blocks."""
+    """Check and publish a run's staged tables; returns the manifest's path. HeldNightError where a check blocks."""
     facts = RunFacts(
         run_id=run.run_id,
         site=run.settings.site.name,
