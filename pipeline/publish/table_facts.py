@@ -4,12 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.core.errors import InputError
-from pipeline.core.text import printable
+from pipeline.publish.parquet_aggregates import aggregates, unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +35,9 @@ def table_facts(path: Path, key: tuple[str, ...]) -> TableFacts:
         with pq.ParquetFile(path) as file:
             nulls = _nulls_in_footer(file.metadata)
             schema, rows = file.schema_arrow, file.metadata.num_rows
-        nulls |= _counted_nulls(path, [name for name in schema.names if name not in nulls])
-    except (pa.ArrowInvalid, OSError, duckdb.Error) as error:
-        found = f"a file that cannot be read ({printable(str(error))})"
-        raise InputError(printable(str(path)), found, "a Parquet table", "run again") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise unreadable(path, error) from None
+    nulls |= _counted_nulls(path, [name for name in schema.names if name not in nulls])
     columns = {f.name: ColumnFacts(str(f.type), _unit(f), f.nullable, nulls[f.name]) for f in schema}
     return TableFacts(rows, key, columns)
 
@@ -67,16 +64,8 @@ def _counted_nulls(path: Path, names: list[str]) -> dict[str, int]:
     if not names:
         return {}
     quoted = ", ".join('count("{}")'.format(name.replace('"', '""')) for name in names)
-    with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as database:
-        query = f"SELECT count(*), {quoted} FROM read_parquet($path)"  # noqa: S608 - quoted names
-        counts = database.execute(query, {"path": literal_path(path)}).fetchone()
-    assert counts is not None
-    return {name: counts[0] - n for name, n in zip(names, counts[1:], strict=True)}
-
-
-def literal_path(path: Path) -> str:
-    """The path for DuckDB, which would take *, ? and [ in it for a pattern."""
-    return "".join(f"[{c}]" if c in "*?[" else c for c in str(path))
+    rows, *counts = aggregates(path, f"count(*), {quoted}")
+    return {name: rows - n for name, n in zip(names, counts, strict=True)}
 
 
 def facts_of(files: Mapping[str, Path], keys: Mapping[str, tuple[str, ...]]) -> dict[str, TableFacts]:

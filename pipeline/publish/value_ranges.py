@@ -3,11 +3,7 @@
 from itertools import pairwise
 from pathlib import Path
 
-import duckdb
-
-from pipeline.core.errors import InputError
-from pipeline.core.text import printable
-from pipeline.publish.table_facts import literal_path
+from pipeline.publish.parquet_aggregates import aggregates
 
 
 def _ascending(*names: str) -> tuple[str, ...]:
@@ -51,22 +47,10 @@ def out_of_range(table: str, path: Path) -> dict[str, int]:
     if not conditions:
         return {}
     counts = ", ".join(f"count(*) FILTER (WHERE NOT ({condition}))" for condition in conditions)
-    return dict(zip(conditions, _row(counts, path), strict=True))
+    return dict(zip(conditions, aggregates(path, counts), strict=True))
 
 
 def newest_kept_end_s(jobs: Path) -> float | None:
     """The latest end of a job without a flag, s since 1970; None where no such job has an end."""
-    (newest_s,) = _row("max(end_s) FILTER (WHERE flag IS NULL)", jobs)
+    newest_s: float | None = aggregates(jobs, "max(end_s) FILTER (WHERE flag IS NULL)")[0]
     return newest_s
-
-
-def _row(columns: str, path: Path) -> tuple[int, ...]:
-    with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as database:
-        try:
-            query = f"SELECT {columns} FROM read_parquet($path)"  # noqa: S608 - conditions of this file
-            row = database.execute(query, {"path": literal_path(path)}).fetchone()
-        except duckdb.Error as error:
-            found = f"a file that cannot be read ({printable(str(error))})"
-            raise InputError(printable(str(path)), found, "a published table", "run again") from None
-    assert row is not None
-    return row
