@@ -19,12 +19,12 @@ from pipeline.core.check_settings import (
 )
 from pipeline.core.check_settings import Ranges as RangesCheck
 from pipeline.core.contract import breaches, contract_of
-from pipeline.core.tables import ESTIMATES, JOBS, PREDICTIONS, SET_LATER, TABLES
+from pipeline.core.tables import ESTIMATES, JOBS, PREDICTIONS, SET_LATER, TABLES, TEMPLATES
 from pipeline.core.text import printable
 from pipeline.core.version import code_version
 from pipeline.publish.night import Night
 from pipeline.publish.table_facts import TableFacts
-from pipeline.publish.value_ranges import newest_kept_end_s, out_of_range
+from pipeline.publish.value_ranges import has_other_template, newest_kept_end_s, out_of_range
 
 DAY_S = 86_400.0
 FOLLOWED = ("jobs", "groups", "observations", "fits", "predictions", "scalability", "estimates")
@@ -32,6 +32,9 @@ FOLLOWED = ("jobs", "groups", "observations", "fits", "predictions", "scalabilit
 
 FEW_ROWS = 20
 """Tables that were smaller than this, other than JOBS, are not compared: one group more or less is a large share."""
+
+OF_TEMPLATE = ("groups", "observations", "fits", "predictions", "scalability")
+"""Tables whose size depends on the template: a night that changes it is not compared in them."""
 
 MANY_ROWS = 100
 """Least rows of both tables whose shares of nulls are compared."""
@@ -153,13 +156,19 @@ def more_rows(night: Night, rule: MoreRows) -> Iterator[Finding]:
 def _row_counts(night: Night) -> Iterator[tuple[str, int, int]]:
     """Per followed table its name and its rows before and now; also the jobs without a flag, which cleaning kept."""
     assert night.before is not None
-    for name in FOLLOWED:
+    for name in [one for one in FOLLOWED if one not in OF_TEMPLATE or not _has_other_template(night)]:
         before, now = night.before.tables.get(name), night.tables.get(name)
         if before is None or (before.rows < FEW_ROWS and name != JOBS.name):
             continue
         yield name, before.rows, now.rows if now else 0
         if name == JOBS.name and now and "flag" in before.columns and "flag" in now.columns:
             yield "jobs that cleaning kept", before.columns["flag"].nulls, now.columns["flag"].nulls
+
+
+def _has_other_template(night: Night) -> bool:
+    """Whether the night's jobs are grouped by another template than those of the version before."""
+    path = night.files.get(TEMPLATES.name)
+    return path is not None and has_other_template(path)
 
 
 def null_shares(night: Night, rule: NullShares) -> Iterator[Finding]:

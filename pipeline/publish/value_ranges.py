@@ -54,3 +54,10 @@ def newest_kept_end_s(jobs: Path) -> float | None:
     """The latest end of a job without a flag, s since 1970; None where no such job has an end."""
     newest_s: float | None = aggregates(jobs, "max(end_s) FILTER (WHERE flag IS NULL)")[0]
     return newest_s
+
+
+def has_other_template(templates: Path) -> bool:
+    """Whether the template that was chosen is another than that of the previous run; False where none is known."""
+    expressions = "count(*) FILTER (WHERE is_previous), count(*) FILTER (WHERE is_previous AND is_chosen)"
+    n_previous, n_kept = aggregates(templates, expressions)
+    return bool(n_previous and not n_kept)

@@ -18,7 +18,16 @@ from pipeline.publish.night import Night, version_before
 from pipeline.publish.night_checks import CHECKS, CheckResult, check_night, failed
 from pipeline.publish.table_facts import facts_of
 from pipeline.publish.value_ranges import RANGES, out_of_range
-from tests.unit.publish.versions_of_tables import DAY_S, NEWEST_S, estimates, jobs, observations, predictions, staged
+from tests.unit.publish.versions_of_tables import (
+    DAY_S,
+    NEWEST_S,
+    estimates,
+    jobs,
+    observations,
+    predictions,
+    staged,
+    templates,
+)
 
 GOOD = {
     "later": {"past_jobs": 500, "in_80_later": 0.78, "in_95_later": 0.94},
@@ -177,6 +186,14 @@ def test_a_table_that_is_gone_breaks_the_contract_and_has_fewer_rows(tmp_path: P
         ],
         "fewer_rows": ["estimates: found 0 rows, expected at least 100, as the version before has 200"],
     }
+
+
+@pytest.mark.parametrize("previous", ["user", "user+procs", "none"])
+def test_tables_of_another_template_are_not_compared_in_size(tmp_path: Path, previous: str) -> None:
+    fewer = {"observations": observations([60.0] * 20), "estimates": estimates(20)}
+    found = failures(results(tmp_path, before={}, templates=templates("user", previous), **fewer))
+    tables = [sentence.split(":")[0] for sentence in found["fewer_rows"]]
+    assert tables == (["estimates"] if previous == "user+procs" else ["observations", "estimates"])
 
 
 Change = Callable[[pa.Table], pa.Table]

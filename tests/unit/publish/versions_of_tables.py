@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from pipeline.core.store import write_table
 from pipeline.core.table_kind import TableKind
-from pipeline.core.tables import ESTIMATES, JOBS, OBSERVATIONS, PREDICTIONS
+from pipeline.core.tables import ESTIMATES, JOBS, OBSERVATIONS, PREDICTIONS, TEMPLATES
 from pipeline.core.version import code_version
 from pipeline.publish import RunFacts
 
@@ -78,7 +78,17 @@ def estimates(n: int, **more: Any) -> pa.Table:
     return ESTIMATES.build(**(given | more))
 
 
-KINDS: dict[str, TableKind] = {kind.name: kind for kind in (JOBS, OBSERVATIONS, PREDICTIONS, ESTIMATES)}
+def templates(chosen: str, previous: str) -> pa.Table:
+    """The compared templates."""
+    names = ["user", "user+procs"]
+    return TEMPLATES.build(
+        template=names,
+        is_chosen=[name == chosen for name in names],
+        is_previous=[name == previous for name in names],
+    )
+
+
+KINDS: dict[str, TableKind] = {kind.name: kind for kind in (JOBS, OBSERVATIONS, PREDICTIONS, ESTIMATES, TEMPLATES)}
 
 
 def staged(folder: Path, **tables: pa.Table) -> dict[str, Path]:
