@@ -9,6 +9,7 @@ from flows.cli.commands.advice import advice
 from flows.cli.commands.advise import advise
 from flows.cli.commands.apply import apply
 from flows.cli.commands.backtest import backtest
+from flows.cli.commands.check import check
 from flows.cli.commands.clean import clean
 from flows.cli.commands.columns import columns
 from flows.cli.commands.compare import compare
@@ -49,7 +50,7 @@ _UsageError: Any = typer.BadParameter.__base__
 for command in (
     run, ingest, inspect, quarantine, clean, apply, fit_series, evaluate_scaling, report, query, advice, advise,
     backtest, replay, moldable, show, search_templates, columns, watch, export,
-    versions, promote, rollback, hold, release, rerun, compare,
+    versions, promote, rollback, hold, release, rerun, compare, check,
 ):  # fmt: skip
     app.command()(command)
 

@@ -17,6 +17,7 @@ from prefect.cache_policies import NO_CACHE
 from flows.pages.markdown import facts_markdown, report_markdown
 from flows.prefect.server_guard import guard_embedded_server
 from flows.services.progress import running_stage
+from flows.services.run.checking import HeldNightError
 from flows.services.run.prepare import prepare
 from flows.services.run.publishing import publish_run
 from flows.services.run.work_folder import StepResult, find_step, keep_step, record_run, work_folder
@@ -87,9 +88,23 @@ def _call_stage(step: Step, run: Run, reads: Mapping[str, str], folder: Path) ->
 def publish_tables(run: Run, tables: Mapping[str, str], reports: list[dict[str, Any]], output_dir: str) -> str:
     """Publish the tables of a run; returns the path of the manifest."""
     staged = {name: Path(path) for name, path in tables.items()}
-    path = publish_run(run, staged, [Report.from_dict(plain) for plain in reports], Path(output_dir), int(time.time()))
+    try:
+        path = publish_run(
+            run, staged, [Report.from_dict(plain) for plain in reports], Path(output_dir), int(time.time())
+        )
+    except HeldNightError as held:
+        _show_checks(held.report)
+        raise
     manifest = load_manifest(path.parent)
+    _show_checks(Report.from_dict(manifest.reports[-1]))
     rows: dict[str, object] = {"run": manifest.run_id, "site": manifest.site, "code": manifest.code}
     rows |= {f"{name} (rows)": entry.rows for name, entry in manifest.tables.items()}
     create_markdown_artifact(facts_markdown("Published", rows), key="walltime-summary", description="Published tables")
     return str(path)
+
+
+def _show_checks(report: Report) -> None:
+    """The night's checks as an artifact, and a warning in the log for each that failed."""
+    for note in report.notes:
+        get_run_logger().warning("%s", printable(note, 2000))
+    create_markdown_artifact(report_markdown(report), key="walltime-checks", description="Checks before publication")

@@ -1,5 +1,8 @@
 """Every column of every table, declared once: name, type, unit, meaning."""
 
+from collections.abc import Collection
+from dataclasses import replace
+
 import pyarrow as pa
 
 from pipeline.core.column import Column, category, count, instant, list_of, number, seconds, text, truth
@@ -284,6 +287,9 @@ TEMPLATE_COLUMNS = (
 """Columns a similarity template may name."""
 
 
-def columns(*names: str) -> tuple[Column, ...]:
-    """The declared columns of these names, in the given order."""
-    return tuple(COLUMNS[name] for name in names)
+def columns(*names: str, never_null: Collection[str] = ()) -> tuple[Column, ...]:
+    """The declared columns of these names, in the given order; some that other tables leave null never are here."""
+    unknown = sorted(set(never_null) - set(names))
+    if unknown:
+        raise ValueError(f"never_null names {', '.join(unknown)}, expected columns of the table")
+    return tuple(replace(COLUMNS[name], is_required=True) if name in never_null else COLUMNS[name] for name in names)

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from pipeline.core.adept_settings import AdeptSettings
 from pipeline.core.apply_settings import ApplySettings
+from pipeline.core.check_settings import CheckSettings
 from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.errors import ConfigError
 from pipeline.core.estimate_settings import ForecastSettings
@@ -232,6 +233,7 @@ class RunSettings(Section):
     publish: PublishSettings = PublishSettings()
     export: ExportSettings = ExportSettings()
     apply: ApplySettings = ApplySettings()
+    checks: CheckSettings = CheckSettings()
 
 
 def load_settings(path: Path) -> RunSettings:

@@ -33,6 +33,7 @@ BURSTS = TableKind(
         "burst_id", "tier", "screen", "user", "n_jobs", "first_submit_s", "last_submit_s", "span_days",
         "share_of_span", "machine_weeks", "alike_procs", "alike_application", "runtime_spread", "runtime_s_q25",
         "runtime_s_median", "runtime_s_q75", "proc_hours", "why",
+        never_null=("burst_id",),
     ),
     ("burst_id",),
     "Bursts of one user, set aside or only listed, with the figures that decide between the two.",
@@ -52,6 +53,7 @@ GROUPS = TableKind(
     "groups",
     columns(
         "group_id", "site", "template", "label", *TEMPLATE_COLUMNS, "n_jobs", "n_sizes", "first_start_s", "last_end_s",
+        never_null=("group_id", "site", "template"),
     ),
     ("group_id",),
     "One row per similarity group, with the template values that its jobs share.",
@@ -62,6 +64,7 @@ TEMPLATES = TableKind(
     columns(
         "template", "error_later", "n_later", "share_covered", "n_groups", "n_scaling_groups", "scaling_proc_hours",
         "score", "is_chosen", "is_previous", "why",
+        never_null=("template",),
     ),
     ("template",),
     "The templates compared by their error on the log's later jobs and the series they yield; best score first.",
@@ -73,6 +76,7 @@ OBSERVATIONS = TableKind(
         "group_id", "procs", "n_jobs", "n_censored", "runtime_s_median", "runtime_s_q10", "runtime_s_q90", "log_sd",
         "repeat_log_lo95", "repeat_log_hi95", "n_energy", "energy_j_median", "energy_delay_js_median",
         "first_start_s", "last_end_s", "odd", "deviation", "expected_s", "fit_weight",
+        never_null=("group_id", "procs"),
     ),
     ("group_id", "procs"),
     "Runtime statistics per group and processor count; a group's rows in order of procs are its scalability series.",
@@ -84,6 +88,7 @@ FITS = TableKind(
         "group_id", "law", "t1_s", "tinf_s", "avg_parallelism", "avg_parallelism_lo", "avg_parallelism_hi", "sigma",
         "serial_fraction", "overhead_s", "exponent", "n_points", "n_jobs", "procs_min", "procs_max", "wssre",
         "loo_log_rmse", "core_log_sd", "repeat_log_lo95", "repeat_log_hi95", "status", "is_chosen",
+        never_null=("group_id", "law"),
     ),
     ("group_id", "law"),
     "One row per group and law, failed fits included; is_chosen marks the law that is used for the group.",
@@ -93,6 +98,7 @@ PATTERNS = TableKind(
     "patterns",
     columns(
         "group_id", "pattern", "step", "status", "log_odds", "factor", "from_procs", "node_procs", "n_points", "words",
+        never_null=("group_id",),
     ),
     ("group_id", "pattern", "step"),
     "The result of each pattern test per group: steps, favoured processor counts, a decline, or none.",
@@ -100,7 +106,7 @@ PATTERNS = TableKind(
 
 RUNTIME_CLASSES = TableKind(
     "runtime_classes",
-    columns("group_id", "runtime_class", "class_factor", "class_share", "n_jobs"),
+    columns("group_id", "runtime_class", "class_factor", "class_share", "n_jobs", never_null=("group_id",)),
     ("group_id", "runtime_class"),
     "Classes of runtime inside a group without a problem size: one curve, with a factor per class.",
 )
@@ -110,6 +116,7 @@ ACROSS = TableKind(
     columns(
         "group_id", "base_group_id", "procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95",
         "runtime_s_hi95", "ratio_s", "own_s", "status", "same_application", "overhead_power",
+        never_null=("group_id", "procs"),
     ),
     ("group_id", "procs"),
     "Runtimes of a problem size, predicted from few points of its own and the series of another problem size.",
@@ -121,6 +128,7 @@ PREDICTIONS = TableKind(
         "group_id", "procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95",
         "speedup", "efficiency", "is_extrapolated", "reliability", "advice", "near_share", "holds_until_s",
         "method", "run_id",
+        never_null=("group_id", "procs"),
     ),
     ("group_id", "procs"),
     "Predicted runtime per group on a grid of processor counts, with intervals for one new run.",
@@ -133,6 +141,7 @@ SCALABILITY = TableKind(
         "working_set_speedup", "working_set_efficiency", "time_optimal_procs", "efficiency_80_procs",
         "efficiency_50_procs",
         "reliability", "advice", "run_id",
+        never_null=("group_id",),
     ),
     ("group_id",),
     "One row per group whose law scales, with the processor counts to request.",
@@ -144,6 +153,7 @@ ESTIMATES = TableKind(
         "site", "template", "chain_rank", "who", "what", "queue", "requested_s", "procs", "runtime_s_q10",
         "runtime_s_q50", "runtime_s_q80", "runtime_s_q90", "runtime_s_q95", "runtime_s_q99", "ratio_q10", "ratio_q50",
         "ratio_q80", "ratio_q90", "ratio_q95", "ratio_q99", "n_jobs", "n_effective", "newest_end_s", "run_id",
+        never_null=("site", "template"),
     ),
     ("site", "template", "who", "what", "queue", "requested_s", "procs"),
     "Runtime quantiles to look up at a job's submit: the row of least chain_rank whose values are the job's or null. "

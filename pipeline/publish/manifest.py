@@ -113,7 +113,7 @@ class Manifest:
     def to_json(self) -> str:
         """The manifest as ASCII JSON; a number that is not finite becomes null."""
         plain = {name: value for name, value in asdict(self).items() if name != "root"}
-        return json.dumps(_finite(plain), indent=1) + "\n"
+        return json.dumps(finite(plain), indent=1) + "\n"
 
 
 def load_manifest(output_dir: Path) -> Manifest:
@@ -191,9 +191,10 @@ def _check_file(path: Path, entry: TableEntry) -> None:
         raise InputError(printable(str(path)), found, f"{entry.bytes} bytes as in the manifest", "run again")
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """Plain values for JSON; tuples are lists, and a number that is not finite is null."""
     if isinstance(value, Mapping):
-        return {name: _finite(one) for name, one in value.items()}
+        return {name: finite(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
+        return [finite(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -10,11 +10,12 @@ from pipeline.core.errors import InputError
 from pipeline.core.store import sync_folder, write_text
 from pipeline.core.tables import TABLES
 from pipeline.core.text import printable
+from pipeline.publish.datapackage import DATAPACKAGE
 from pipeline.publish.folders import LOCK, locked
 from pipeline.publish.manifest import OWN_MANIFEST, VERSIONS, Manifest, VersionEntry, load_manifest, load_version
 
 HOLD = "hold.json"
-OWN_FILES = {OWN_MANIFEST, LOCK, HOLD}
+OWN_FILES = {OWN_MANIFEST, LOCK, HOLD, DATAPACKAGE}
 """Files beside the tables of a version. A folder with any other file is not ours, and is never removed."""
 
 

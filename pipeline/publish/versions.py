@@ -17,6 +17,7 @@ from pipeline.core.store import read_table, write_text
 from pipeline.core.table_kind import TableKind
 from pipeline.core.tables import OBSERVATIONS, TABLES
 from pipeline.core.text import printable
+from pipeline.publish.datapackage import DATAPACKAGE, package_text
 from pipeline.publish.folders import LOCK, copy_durably, digests, drafted, locked, remove_drafts_of, remove_leftovers
 from pipeline.publish.manifest import (
     FORMAT_VERSION,
@@ -196,6 +197,7 @@ def _placed(
     with drafted(folder) as draft:
         for name, source in staged.items():
             copy_durably(source, draft / f"{name}.parquet")
+        write_text(draft / DATAPACKAGE, package_text(staged, facts, created_s))
         (draft / LOCK).touch()
         manifest = _manifest(draft, folder, tuple(staged), reports=reports, facts=facts, created_s=created_s)
         _write_own_manifest(draft, manifest)

@@ -8,7 +8,7 @@ from pipeline.core.text import printable
 
 
 def described_tables(table: str | None) -> dict[str, dict[str, Any]]:
-    """Per table its meaning and, per column, name, type, unit, meaning and whether it is in the key.
+    """Per table its meaning and, per column, name, type, unit, meaning and whether it is in the key or nullable.
 
     All tables without a name; InputError for a name that no table has.
     """
@@ -24,6 +24,7 @@ def described_tables(table: str | None) -> dict[str, dict[str, Any]]:
                     "unit": c.unit,
                     "meaning": c.meaning,
                     "is_key": c.name in kind.key,
+                    "is_nullable": not c.is_required,
                 }
                 for c in kind.columns
             ],

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from flows.services.run.checking import checked_reports
 from pipeline.core.report import Report
 from pipeline.core.settings import PublishSettings
 from pipeline.core.version import code_version
@@ -13,12 +14,13 @@ from pipeline.run import Run
 def publish_run(
     run: Run, staged: Mapping[str, Path], reports: Sequence[Report], output_dir: Path, created_s: int
 ) -> Path:
-    """Publish a run's staged tables; returns the path of the manifest."""
-    settings = run.settings.publish
+    """Check and publish a run's staged tables; returns the manifest's path. HeldNightError where a check blocks."""
+    facts, settings = facts_of(run), run.settings.publish
+    reports = checked_reports(staged, reports, facts, run.settings.checks, output_dir=output_dir, created_s=created_s)
     return publish(
         staged,
         reports,
-        facts_of(run),
+        facts,
         output_dir=output_dir,
         created_s=created_s,
         keep_versions=settings.keep_versions,

@@ -1,0 +1,23 @@
+"""`walltime check`: the checks of a night, on the published version."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.cli.options import Json
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="The folder to which a run has published.")]
+
+
+def check(folder: Folder, json: Json = False) -> None:
+    """Check the published tables as a run does before it publishes; exit code 4 where a check that blocks fails."""
+    from flows.pages.terminal.json_out import print_json
+    from flows.pages.terminal.render_checks import print_checks
+    from flows.services.run.checking import HELD_EXIT_CODE, check_published
+
+    found = check_published(folder, time.time())
+    print_json(found) if json else print_checks(found)
+    sys.exit(0 if found["passed"] else HELD_EXIT_CODE)

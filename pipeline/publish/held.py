@@ -1,0 +1,68 @@
+"""Versions that a check held back: whole published folders of their own, below `held/`, so that any command reads them.
+
+Nothing of them is published. The newest few stay on disk.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pipeline.core.errors import InputError
+from pipeline.core.report import Report
+from pipeline.core.store import write_text
+from pipeline.publish.folders import drop_folder, locked, remove_leftovers
+from pipeline.publish.manifest import RunFacts, load_manifest
+from pipeline.publish.night_checks import CheckResult
+from pipeline.publish.versions import publish
+
+HELD = "held"
+CHECKS_FILE = "checks.json"
+
+
+def hold(
+    staged: Mapping[str, Path],
+    reports: Sequence[Report],
+    facts: RunFacts,
+    results: Sequence[CheckResult],
+    *,
+    output_dir: Path,
+    created_s: int,
+    keep: int,
+) -> Path:
+    """Store the staged tables as a held version with the results of its checks; returns its folder, named by run id."""
+    parent = output_dir / HELD
+    folder = parent / facts.run_id
+    with locked(parent):
+        remove_leftovers(parent)
+        publish(staged, reports, facts, output_dir=folder, created_s=created_s, keep_versions=2)
+        write_text(folder / CHECKS_FILE, json.dumps({"checks": plain_results(results)}, indent=1) + "\n")
+        others = sorted((one for one in _held_folders(parent) if one != folder), key=_age, reverse=True)
+        for old in others[keep - 1 :]:
+            drop_folder(old)
+    return folder
+
+
+def plain_results(results: Sequence[CheckResult]) -> list[dict[str, object]]:
+    """The results of checks in plain values for JSON."""
+    return [
+        {
+            "check": result.name,
+            "mode": result.mode,
+            "state": result.state,
+            "reason": result.reason,
+            "findings": [{"where": f.where, "found": f.found, "expected": f.expected} for f in result.findings],
+        }
+        for result in results
+    ]
+
+
+def _held_folders(parent: Path) -> list[Path]:
+    """Folders that hold the results of checks; others below `held/` are not ours to remove."""
+    return [path.parent for path in parent.glob(f"*/{CHECKS_FILE}")]
+
+
+def _age(folder: Path) -> tuple[int, str]:
+    try:
+        return load_manifest(folder).created_s, folder.name
+    except InputError:
+        return 0, folder.name

@@ -1,0 +1,103 @@
+"""A night that a check holds back: yesterday's tables stay, the night's are set aside, and the reason is said."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.services.run.checking import HeldNightError, check_published, checked_reports
+from pipeline.core.check_settings import CheckSettings
+from pipeline.core.errors import InputError
+from pipeline.core.report import Report
+from pipeline.core.settings import RunSettings, parse_settings
+from pipeline.publish import load_manifest, publish
+from tests.unit.publish.versions_of_tables import NEWEST_S, jobs, run_facts, staged
+
+
+def night(
+    folder: Path, run_id: str, n_jobs: int, checks: dict[str, Any] | None = None, site: str = "oxbow"
+) -> list[Report]:
+    """Check and publish a night of so many jobs; the reports that were published."""
+    settings = parse_settings({"checks": checks or {}}, "test")
+    facts = run_facts(run_id, site, settings=settings.model_dump(mode="json"))
+    files = staged(folder / "staged", jobs=jobs(n_jobs))
+    out, created_s = folder / "out", NEWEST_S + n_jobs
+    reports = checked_reports(files, [], facts, settings.checks, output_dir=out, created_s=created_s)
+    publish(files, reports, facts, output_dir=out, created_s=created_s, keep_versions=3)
+    return reports
+
+
+def test_a_blocked_night_keeps_what_was_published_and_is_held(tmp_path: Path) -> None:
+    night(tmp_path, "r1", 200)
+    before = (tmp_path / "out/manifest.json").read_bytes()
+    with pytest.raises(HeldNightError) as held:
+        night(tmp_path, "r2", 20)
+    assert held.value.exit_code == 4
+    assert "Check fewer_rows failed: jobs: found 20 rows, expected at least 100" in str(held.value)
+    assert str(tmp_path / "out/held/r2") in str(held.value) and 'checks.fewer_rows.mode to "warn"' in str(held.value)
+    assert (tmp_path / "out/manifest.json").read_bytes() == before
+    assert load_manifest(tmp_path / "out/held/r2").tables["jobs"].rows == 20
+    stored = json.loads((tmp_path / "out/held/r2/checks.json").read_text())["checks"]
+    assert [one["check"] for one in stored if one["state"] == "failed"] == ["fewer_rows"]
+    assert check_published(tmp_path / "out/held/r2", NEWEST_S)["not_compared"] == "no version was published before"
+
+
+def test_a_warning_is_published_as_a_note(tmp_path: Path) -> None:
+    night(tmp_path, "r1", 200)
+    (report,) = night(tmp_path, "r2", 20, {"fewer_rows": {"mode": "warn"}})
+    assert load_manifest(tmp_path / "out").run_id == "r2"
+    assert report.notes[0].startswith("Check fewer_rows failed: jobs: found 20 rows")
+    assert report.facts["fewer_rows"] == "failed" and report.set_aside["failed"].rows == 1
+    assert load_manifest(tmp_path / "out").reports[-1]["notes"] == list(report.notes)
+
+
+def test_the_newest_held_nights_stay_and_other_folders_are_left_alone(tmp_path: Path) -> None:
+    night(tmp_path, "r1", 200)
+    (tmp_path / "out/held/notes").mkdir(parents=True)
+    for n in (10, 11, 12, 12):
+        with pytest.raises(HeldNightError):
+            night(tmp_path, f"h{n}", n, {"keep_held": 2})
+    held = sorted(path.name for path in (tmp_path / "out/held").glob("[!.]*"))
+    assert held == ["h11", "h12", "notes"]
+
+
+def test_another_site_in_the_same_folder_is_not_compared(tmp_path: Path) -> None:
+    night(tmp_path, "r1", 200)
+    (report,) = night(tmp_path, "r2", 20, site="riverbend")
+    assert report.facts["fewer_rows"] == "skipped"
+
+
+def test_a_lost_descriptor_of_yesterday_does_not_stop_the_night(tmp_path: Path) -> None:
+    night(tmp_path, "r1", 200)
+    (tmp_path / "out/versions/r1/datapackage.json").unlink()
+    (report,) = night(tmp_path, "r2", 20)
+    assert report.facts["fewer_rows"] == "skipped"
+
+
+def test_the_published_version_is_checked_against_the_one_before_it(tmp_path: Path) -> None:
+    night(tmp_path, "r1", 200)
+    night(tmp_path, "r2", 20, {"fewer_rows": {"mode": "warn"}})
+    found = check_published(tmp_path / "out", NEWEST_S)
+    assert (found["run_id"], found["compared_with"], found["passed"]) == ("r2", "r1", True)
+    states = {one["check"]: one["state"] for one in found["checks"]}
+    assert states["fewer_rows"] == "failed" and states["contract"] == "passed"
+
+
+def test_a_check_that_blocks_fails_on_published_tables_too(tmp_path: Path) -> None:
+    night(tmp_path, "r1", 200, {"newest_job": {"mode": "block"}})
+    assert check_published(tmp_path / "out", NEWEST_S)["passed"]
+    assert not check_published(tmp_path / "out", NEWEST_S + 3 * 86_400)["passed"]
+
+
+def test_nothing_published_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        check_published(tmp_path, 0)
+
+
+def test_checks_do_not_change_a_run_s_id(tmp_path: Path) -> None:
+    from pipeline.run import Run
+
+    strict = RunSettings(checks=CheckSettings(keep_held=9))
+    ids = {Run(settings, (), ("a",), ("b",)).run_id for settings in (RunSettings(), strict)}
+    assert len(ids) == 1

@@ -1,0 +1,104 @@
+"""datapackage.json: what it says of the files, its bytes, and hostile text in it."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.core.errors import InputError
+from pipeline.core.tables import JOBS, TABLES
+from pipeline.publish import load_manifest, publish
+from pipeline.publish.datapackage import DATAPACKAGE, package_text, read_package
+from pipeline.publish.table_facts import table_facts
+from tests.unit.publish.versions_of_tables import jobs, run_facts, staged
+
+
+def test_it_describes_every_file_with_bytes_hash_rows_schema_and_key(tmp_path: Path) -> None:
+    files = staged(tmp_path, jobs=jobs(5, user=["ann", None, None, "bob", "ann"]))
+    package = json.loads(package_text(files, run_facts(), 1_700_000_000))
+    assert package["$schema"] == "https://datapackage.org/profiles/2.0/datapackage.json"
+    assert package["created"] == "2023-11-14T22:13:20Z"
+    assert package["sources"] == [{"title": "a.swf", "sha256": "ab" * 32}]
+    assert package["walltime"]["code"] == run_facts().code and package["walltime"]["run_id"] == "aa11"
+    by_name = {one["name"]: one for one in package["resources"]}
+    assert set(by_name) == set(files)
+    for name, one in by_name.items():
+        held = files[name].read_bytes()
+        assert (one["path"], one["bytes"]) == (f"{name}.parquet", len(held))
+        assert one["hash"] == f"sha256:{hashlib.sha256(held).hexdigest()}"
+        assert one["rows"] == pq.read_metadata(files[name]).num_rows
+        assert [field["name"] for field in one["schema"]["fields"]] == pq.read_schema(files[name]).names
+    assert by_name["jobs"]["schema"]["primaryKey"] == ["site", "job_id", "restart"]
+    assert by_name["estimates"]["schema"]["uniqueKeys"] == [list(TABLES["estimates"].key)]
+    fields = {field["name"]: field for field in by_name["jobs"]["schema"]["fields"]}
+    assert fields["user"]["nulls"] == 2 and fields["user"]["constraints"] == {"required": False}
+    assert fields["runtime_s"]["unit"] == "s" and fields["runtime_s"]["type"] == "number"
+    assert fields["site"]["constraints"] == {"required": True} and fields["end_s"]["type"] == "integer"
+
+
+def test_its_bytes_depend_on_the_content_and_the_given_time_alone(tmp_path: Path) -> None:
+    first, second = (package_text(staged(tmp_path / one), run_facts(), 7) for one in ("a", "b"))
+    assert first == second
+    later = package_text(staged(tmp_path / "a"), run_facts(), 8)
+    changed = {line for line in later.splitlines() if line not in first.splitlines()}
+    assert {line.split('"')[1] for line in changed} == {"created", "created_s"}
+
+
+def test_hostile_text_is_escaped_and_numbers_are_json(tmp_path: Path) -> None:
+    facts = run_facts(
+        site='ox"\x1b]0;\u202e\udcff', logs=[("a\n\udc80.swf", "ab" * 32)], settings={"a\x07": [float("inf"), "\udcff"]}
+    )
+    text = package_text(staged(tmp_path), facts, 7)
+    package = json.loads(text, parse_constant=pytest.fail)
+    text.encode("ascii")
+    assert "\\udc" not in text.replace("\\\\udc", "")
+    assert package["walltime"]["site"] == 'ox"\\x1b]0;\\u202e\\udcff'
+    assert package["sources"][0]["title"] == "a\\n\\udc80.swf"
+    assert package["walltime"]["settings"] == {"a\\x07": [None, "\\udcff"]}
+
+
+def test_every_version_has_one_and_it_reads_back(tmp_path: Path) -> None:
+    for run_id, n in (("aa11", 150), ("bb22", 160)):
+        files = staged(tmp_path / "staged", jobs=jobs(n))
+        publish(files, [], run_facts(run_id), output_dir=tmp_path / "out", created_s=n, keep_versions=2)
+    manifest = load_manifest(tmp_path / "out")
+    for folder, run_id, n in (("aa11", "aa11", 150), (manifest.folder, "bb22", 160)):
+        found = read_package(tmp_path / "out/versions" / folder)
+        assert (found.run_id, found.created_s, found.tables["jobs"].rows) == (run_id, n, n)
+        path = tmp_path / "out/versions" / folder / "jobs.parquet"
+        assert found.tables["jobs"] == table_facts(path, JOBS.key)
+    assert manifest.folder == "bb22"
+
+
+def test_a_version_published_again_is_reused_with_its_datapackage_and_old_ones_go(tmp_path: Path) -> None:
+    files = staged(tmp_path / "staged")
+    for created_s in (1, 2):
+        publish(files, [], run_facts(), output_dir=tmp_path / "out", created_s=created_s, keep_versions=2)
+    assert [path.name for path in sorted((tmp_path / "out/versions").glob("[!.]*"))] == ["aa11"]
+    assert read_package(tmp_path / "out/versions/aa11").created_s == 1
+    for n in (120, 130, 140):
+        files = staged(tmp_path / "staged", jobs=jobs(n))
+        publish(files, [], run_facts(f"r{n}"), output_dir=tmp_path / "out", created_s=n, keep_versions=2)
+    assert sorted(path.name for path in (tmp_path / "out/versions").glob("[!.]*")) == ["r130", "r140"]
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", "{}", '{"walltime": {}, "resources": [1]}', "\xff"])
+def test_a_missing_or_damaged_one_is_one_sentence(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / DATAPACKAGE).write_bytes(text.encode("latin-1"))
+    with pytest.raises(InputError, match=r"datapackage\.json: found"):
+        read_package(tmp_path)
+
+
+def test_nulls_are_counted_in_files_without_statistics_and_under_names_like_patterns(tmp_path: Path) -> None:
+    folder = tmp_path / "a[1]*?"
+    folder.mkdir()
+    table = pa.table({"n": [1, None, 3], 's"; x': ["a", None, None], "l": pa.array([[1], None, []])})
+    pq.write_table(table, folder / "t.parquet", row_group_size=2, write_statistics=False)
+    found = table_facts(folder / "t.parquet", ())
+    assert (found.rows, [one.nulls for one in found.columns.values()]) == (3, [1, 2, 1])
+    pq.write_table(table, folder / "t.parquet", row_group_size=2)
+    assert table_facts(folder / "t.parquet", ()) == found

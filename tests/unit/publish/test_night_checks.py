@@ -1,0 +1,265 @@
+"""Checks of a night: each finds its own fault and nothing else, and passes a sound night."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.core.check_settings import CheckSettings
+from pipeline.core.errors import InputError
+from pipeline.core.settings import parse_settings
+from pipeline.core.tables import TABLES
+from pipeline.core.version import code_version
+from pipeline.publish.datapackage import PackageFacts
+from pipeline.publish.night import Night, version_before
+from pipeline.publish.night_checks import CHECKS, CheckResult, check_night, failed
+from pipeline.publish.table_facts import facts_of
+from pipeline.publish.value_ranges import RANGES, out_of_range
+from tests.unit.publish.versions_of_tables import (
+    DAY_S,
+    NEWEST_S,
+    estimates,
+    jobs,
+    observations,
+    predictions,
+    staged,
+    templates,
+)
+
+GOOD = {
+    "later": {"past_jobs": 500, "in_80_later": 0.78, "in_95_later": 0.94},
+    "learn": {"n_scored": 500.0, "coverage_80": 0.79, "coverage_q80": 0.8, "coverage_q90": 0.9, "coverage_q95": 0.95},
+}
+ON = {"newest_job": {"mode": "block"}, "coverage": {"mode": "block"}, "more_rows": {"mode": "block"}}
+DAMAGED = parse_settings({"checks": ON}, "test").checks
+
+
+def facts(files: dict[str, Path]) -> dict[str, Any]:
+    return facts_of(files, {name: TABLES[name].key for name in files})
+
+
+def results(
+    folder: Path,
+    before: dict[str, pa.Table] | None = None,
+    settings: CheckSettings = DAMAGED,
+    reports: dict[str, Any] | None = None,
+    now_s: float = NEWEST_S + DAY_S,
+    **tables: pa.Table,
+) -> dict[str, CheckResult]:
+    """The results on a sound night with some tables replaced; `before` replaces some of the night before."""
+    past = None
+    if before is not None:
+        past = PackageFacts("oxbow", "r0", 0, facts(staged(folder / "before", **before)))
+    files = staged(folder / "now", **tables)
+    night = Night(code_version(), files, facts(files), reports or GOOD, now_s, past)
+    return {result.name: result for result in check_night(night, settings)}
+
+
+def failures(found: dict[str, CheckResult]) -> dict[str, list[str]]:
+    return {name: [str(one) for one in result.findings] for name, result in found.items() if result.state == "failed"}
+
+
+def test_every_check_has_settings_and_every_setting_a_check() -> None:
+    assert [name for name in CheckSettings.model_fields if name != "keep_held"] == list(CHECKS)
+
+
+def test_a_sound_night_passes_every_check(tmp_path: Path) -> None:
+    assert {one.state for one in results(tmp_path, before={}).values()} == {"passed"}
+
+
+def test_the_first_night_has_no_comparison_and_passes_the_others(tmp_path: Path) -> None:
+    found = results(tmp_path)
+    skipped = {name for name, one in found.items() if one.state == "skipped"}
+    assert skipped == {"fewer_rows", "more_rows", "null_shares"}
+    assert {found[name].reason for name in skipped} == {"no version was published before"}
+    assert {one.state for name, one in found.items() if name not in skipped} == {"passed"}
+
+
+FLAGGED = ["elapsed_disagrees"] * 150 + [None] * 50
+FAULTS: dict[str, tuple[dict[str, Any], str, list[str]]] = {
+    "a table that shrank": (
+        {"jobs": jobs(99)}, "fewer_rows",
+        ["jobs: found 99 rows, expected at least 100, as the version before has 200",
+         "jobs that cleaning kept: found 99 rows, expected at least 100, as the version before has 200"],
+    ),
+    "cleaning that set aside most jobs": (
+        {"jobs": jobs(200, flag=FLAGGED)}, "fewer_rows",
+        ["jobs that cleaning kept: found 50 rows, expected at least 100, as the version before has 200"],
+    ),
+    "a table that grew": (
+        {"estimates": estimates(401)}, "more_rows",
+        ["estimates: found 401 rows, expected at most 400, as the version before has 200"],
+    ),
+    "a field that the log no longer has": (
+        {"jobs": jobs(200, user=["ann"] * 99 + [None] * 101)}, "null_shares",
+        ["jobs.user: found 50.5% nulls, expected at most 50.0%, as the version before has 0.0%"],
+    ),
+    "a negative runtime of a kept job": (
+        {"jobs": jobs(200, runtime_s=[-1.0] + [60.0] * 199)}, "ranges",
+        ["jobs: found 1 of 200 rows against runtime_s >= 0 OR flag IS NOT NULL, expected at most 0.0%"],
+    ),
+    "a median of zero": (
+        {"observations": observations([0.0] + [60.0] * 199)}, "ranges",
+        ["observations: found 1 of 200 rows against runtime_s_median > 0, expected at most 0.0%"],
+    ),
+    "interval ends out of order": (
+        {"predictions": predictions(200, runtime_s_hi80=[90.0] + [70.0] * 199)}, "ranges",
+        ["predictions: found 1 of 200 rows against runtime_s_hi80 <= runtime_s_hi95, expected at most 0.0%"],
+    ),
+    "quantiles out of order": (
+        {"estimates": estimates(200, runtime_s_q50=[9.0] + [50.0] * 199)}, "ranges",
+        ["estimates: found 1 of 200 rows against runtime_s_q10 <= runtime_s_q50, expected at most 0.0%"],
+    ),
+    "intervals of predictions that held too rarely": (
+        {"reports": GOOD | {"later": GOOD["later"] | {"in_80_later": 0.69}}}, "coverage",
+        ["later.in_80_later: found 69.0%, expected at least 70.0% of later jobs"],
+    ),
+    "quantiles of the estimator that held too rarely": (
+        {"reports": GOOD | {"learn": GOOD["learn"] | {"coverage_q95": 0.8}}}, "coverage",
+        ["learn.coverage_q95: found 80.0%, expected at least 85.0% of later jobs"],
+    ),
+    "a log that ended days ago": (
+        {"now_s": NEWEST_S + 2.5 * DAY_S}, "newest_job",
+        ["jobs: found a newest job that ended 2.5 days ago, expected at most 2 days"],
+    ),
+    "a log of the future": (
+        {"now_s": NEWEST_S - 1.5 * DAY_S}, "newest_job",
+        ["jobs: found a newest job that ends 1.5 days after now, expected an end in the past"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_fails_its_check_and_no_other(tmp_path: Path, fault: str) -> None:
+    change, check, sentences = FAULTS[fault]
+    assert failures(results(tmp_path, before={}, **change)) == {check: sentences}
+
+
+@pytest.mark.parametrize("name", sorted({check for _, check, _ in FAULTS.values()}))
+@pytest.mark.parametrize(("mode", "state", "blocks"), [("off", "skipped", False), ("warn", "failed", False)])
+def test_the_site_chooses_what_a_failure_does(tmp_path: Path, name: str, mode: str, state: str, blocks: bool) -> None:
+    change = next(change for change, check, _ in FAULTS.values() if check == name)
+    settings = parse_settings({"checks": {name: {"mode": mode}}}, "test").checks
+    result = results(tmp_path, before={}, settings=settings, **change)[name]
+    assert (result.state, result.blocks) == (state, blocks)
+    assert result in failed([result], blocking=False) or state == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("name", "threshold", "fault"),
+    [
+        ("fewer_rows", 0.9, "a table that shrank"),
+        ("more_rows", 3.0, "a table that grew"),
+        ("null_shares", 0.6, "a field that the log no longer has"),
+        ("ranges", 0.01, "a median of zero"),
+        ("coverage", 0.2, "intervals of predictions that held too rarely"),
+        ("newest_job", 3.0, "a log that ended days ago"),
+    ],
+)
+def test_a_wider_threshold_lets_the_fault_pass(tmp_path: Path, name: str, threshold: float, fault: str) -> None:
+    settings = parse_settings({"checks": {name: {"mode": "block", "threshold": threshold}}}, "test").checks
+    assert results(tmp_path, before={}, settings=settings, **FAULTS[fault][0])[name].state == "passed"
+
+
+def test_tiny_tables_and_few_scored_jobs_are_not_judged(tmp_path: Path) -> None:
+    tiny = {"observations": observations([60.0] * 10)}
+    assert failures(results(tmp_path / "a", before=tiny, observations=observations([60.0]))) == {}
+    hole = {"jobs": jobs(60, user=[None] * 60)}
+    assert failures(results(tmp_path / "b", before={"jobs": jobs(60)}, **hole)) == {}
+    unsure = {"later": GOOD["later"] | {"past_jobs": 199, "in_80_later": 0.1}}
+    assert failures(results(tmp_path / "c", before={}, reports=unsure)) == {}
+
+
+def test_a_table_that_is_gone_breaks_the_contract_and_has_fewer_rows(tmp_path: Path) -> None:
+    past = PackageFacts("oxbow", "r0", 0, facts(staged(tmp_path / "before")))
+    files = staged(tmp_path / "now")
+    del files["estimates"]
+    night = Night(code_version(), files, facts(files), GOOD, NEWEST_S, past)
+    found = failures({one.name: one for one in check_night(night, CheckSettings())})
+    assert found == {
+        "contract": [
+            "tables: found table estimates is gone, "
+            "expected only added tables and nullable columns since the version before"
+        ],
+        "fewer_rows": ["estimates: found 0 rows, expected at least 100, as the version before has 200"],
+    }
+
+
+@pytest.mark.parametrize("previous", ["user", "user+procs", "none"])
+def test_tables_of_another_template_are_not_compared_in_size(tmp_path: Path, previous: str) -> None:
+    fewer = {"observations": observations([60.0] * 20), "estimates": estimates(20)}
+    found = failures(results(tmp_path, before={}, templates=templates("user", previous), **fewer))
+    tables = [sentence.split(":")[0] for sentence in found["fewer_rows"]]
+    assert tables == (["estimates"] if previous == "user+procs" else ["observations", "estimates"])
+
+
+Change = Callable[[pa.Table], pa.Table]
+
+
+def rewritten(path: Path, change: Change) -> None:
+    table = pq.read_table(path, partitioning=None)
+    pq.write_table(change(table), path)
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda t: t.drop_columns(["log_sd"]), "column log_sd is gone"),
+        (lambda t: t.set_column(1, "procs", t["procs"].cast(pa.int32())), "column procs: type int64 has become int32"),
+        (
+            lambda t: t.cast(pa.schema([f.with_nullable(True) for f in t.schema])),
+            "column group_id: nullable False has become True",
+        ),
+    ],
+)
+def test_a_file_that_is_not_as_declared_breaks_the_contract(tmp_path: Path, change: Change, found: str) -> None:
+    files = staged(tmp_path)
+    rewritten(files["observations"], change)
+    night = Night(code_version(), files, facts(files), GOOD, NEWEST_S)
+    sentences = failures({one.name: one for one in check_night(night, CheckSettings())})["contract"]
+    assert any(found in sentence for sentence in sentences)
+
+
+def test_tables_of_an_older_release_may_lack_nullable_columns(tmp_path: Path) -> None:
+    files = staged(tmp_path)
+    rewritten(files["observations"], lambda t: t.drop_columns(["log_sd"]))
+    night = Night("0.0.9+abc", files, facts(files), GOOD, NEWEST_S)
+    assert failures({one.name: one for one in check_night(night, CheckSettings())}) == {}
+
+
+def test_nulls_where_none_may_be_break_the_contract(tmp_path: Path) -> None:
+    files = staged(tmp_path)
+    held = facts(files)
+    column = held["observations"].columns["group_id"]
+    held["observations"].columns["group_id"] = type(column)(column.type, column.unit, column.nullable, 2)
+    night = Night(code_version(), files, held, GOOD, NEWEST_S)
+    found = failures({one.name: one for one in check_night(night, CheckSettings())})
+    assert found == {"contract": ["observations.group_id: found 2 nulls, expected a value in every row"]}
+
+
+def test_every_condition_of_a_range_can_be_contradicted_and_a_null_contradicts_none(tmp_path: Path) -> None:
+    for name, conditions in RANGES.items():
+        kind = TABLES[name]
+        numbers = {c.name: c for c in kind.columns if pa.types.is_integer(c.type) or pa.types.is_floating(c.type)}
+        for condition in conditions:
+            left, sign, right = condition.split(" OR ")[0].split()
+            row = {left: -5.0} if right not in numbers else {left: 9.0, right: 8.0}
+            assert {left} <= set(numbers) and sign in ("<=", ">=", ">")
+            bad = pa.table({c: pa.array([row.get(c), None], pa.float64()) for c in numbers} | {"flag": pa.nulls(2)})
+            pq.write_table(bad, tmp_path / "bad.parquet")
+            assert out_of_range(name, tmp_path / "bad.parquet")[condition] == 1, condition
+
+
+def test_a_file_that_is_no_table_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "jobs.parquet").write_text("no")
+    with pytest.raises(InputError, match=r"jobs\.parquet: found a file that cannot be read"):
+        out_of_range("jobs", tmp_path / "jobs.parquet")
+    with pytest.raises(InputError, match=r"jobs\.parquet: found a file that cannot be read"):
+        facts_of({"jobs": tmp_path / "jobs.parquet"}, {})
+
+
+def test_without_a_manifest_there_is_nothing_to_compare_with() -> None:
+    assert version_before(None, "oxbow") == (None, "no version was published before")
