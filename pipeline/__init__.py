@@ -13,6 +13,7 @@ Where do I go to ...
     change an interval?                         pipeline/predict/intervals.py
     find who writes files?                      pipeline/core/store.py (Parquet), pipeline/publish/ (versions, manifest)
     answer for one job?                         pipeline/estimate/walltime.py (flows/services/query/answers.py asks)
+    hand estimates to a scheduler?              pipeline/export/: one file, one line in registry.py
     see how good estimates are?                 pipeline/evaluate/ (backtest.py, and leaks.py against looking ahead)
     replay a log under a policy?                pipeline/evaluate/replay/engine.py
     run it under Prefect?                       flows/prefect/nightly.py

@@ -40,9 +40,12 @@ from pipeline.estimate.stage import learn_state
 from pipeline.fit import find_patterns, fit, level, screen, unlevel
 from pipeline.group import assign_groups, choose_template, describe_groups, observe, runtime_classes, with_chosen
 from pipeline.ingest import ingest
-from pipeline.ingest.privacy import ANONYMISED, hasher_of
+from pipeline.ingest.jobs_tables import names_key
 from pipeline.ingest.sources import find_sources
 from pipeline.predict import groups_by_application, later, predict, predict_across, scalability
+
+_NOT_OF_RESULT = {"logs", "source", "output_dir", "publish", "export", "apply"}
+"""Settings on which no table depends: where logs come from, where tables go, and what is done with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ class Run:
     @property
     def run_id(self) -> str:
         """16 hex digits of a hash of logs, settings and code; runs with the same id write the same bytes."""
-        described = self.settings.model_dump(mode="json", exclude={"logs", "output_dir", "publish"})
+        described = self.settings.model_dump(mode="json", exclude=_NOT_OF_RESULT)
         known = (self.log_labels, self.log_digests, self.names, self.previous_template)
         return _digest(*known, described, code_version())[:16]
 
@@ -153,8 +156,7 @@ def start_run(settings: RunSettings, logs: Sequence[Path]) -> Run:
     """A run over these logs. Each file is read once for its digest, which enters the id of the run."""
     sources = find_sources(logs)
     paths, labels = tuple(source.path for source in sources), tuple(source.label for source in sources)
-    names = hasher_of(settings.site).mark.get(ANONYMISED, "")
-    return Run(settings, paths, labels, tuple(file_sha256(path) for path in paths), names)
+    return Run(settings, paths, labels, tuple(map(file_sha256, paths)), names_key(sources, settings.site))
 
 
 def run_plain(run: Run) -> Iterator[tuple[Step, Mapping[str, pa.Table], Report]]:

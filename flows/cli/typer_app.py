@@ -6,10 +6,12 @@ from typing import Any, NoReturn
 import typer
 
 from flows.cli.commands.advice import advice
+from flows.cli.commands.apply import apply
 from flows.cli.commands.backtest import backtest
 from flows.cli.commands.clean import clean
 from flows.cli.commands.columns import columns
 from flows.cli.commands.evaluate_scaling import evaluate_scaling
+from flows.cli.commands.export import export
 from flows.cli.commands.fit_series import fit_series
 from flows.cli.commands.ingest import ingest
 from flows.cli.commands.inspect import inspect
@@ -19,6 +21,7 @@ from flows.cli.commands.report import report
 from flows.cli.commands.run import run
 from flows.cli.commands.search_templates import search_templates
 from flows.cli.commands.show import show
+from flows.cli.commands.watch import watch
 from flows.cli.exits import fail
 from flows.cli.options import Version
 
@@ -34,8 +37,8 @@ app = typer.Typer(
 _UsageError: Any = typer.BadParameter.__base__
 
 for command in (
-    run, ingest, inspect, quarantine, clean, fit_series, evaluate_scaling, report, query, advice, backtest, show,
-    search_templates, columns,
+    run, ingest, inspect, quarantine, clean, apply, fit_series, evaluate_scaling, report, query, advice, backtest, show,
+    search_templates, columns, watch, export,
 ):  # fmt: skip
     app.command()(command)
 

@@ -12,14 +12,17 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from pipeline.core.adept_settings import AdeptSettings
+from pipeline.core.apply_settings import ApplySettings
 from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.errors import ConfigError
 from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.core.export_settings import ExportSettings
 from pipeline.core.format_names import AUTO, known_format
 from pipeline.core.group_settings import GroupSettings
 from pipeline.core.law_names import known_law
 from pipeline.core.screen_settings import AcrossSettings, AnomalySettings, ClassSettings, PatternSettings
 from pipeline.core.section import Section
+from pipeline.core.source_settings import SourceSettings
 from pipeline.core.text import printable
 
 
@@ -202,6 +205,7 @@ class RunSettings(Section):
 
     logs: tuple[str, ...] = Field((), description="Paths or globs of the logs, relative to the config's folder.")
     output_dir: str = Field("out", description="Where tables are published, relative to the current folder.")
+    source: SourceSettings = SourceSettings()
     site: SiteSettings = SiteSettings()
     ingest: IngestSettings = IngestSettings()
     clean: CleanSettings = CleanSettings()
@@ -215,6 +219,8 @@ class RunSettings(Section):
     forecast: ForecastSettings = ForecastSettings()
     backtest: BacktestSettings = BacktestSettings()
     publish: PublishSettings = PublishSettings()
+    export: ExportSettings = ExportSettings()
+    apply: ApplySettings = ApplySettings()
 
 
 def load_settings(path: Path) -> RunSettings:

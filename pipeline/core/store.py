@@ -192,9 +192,14 @@ def write_atomically(path: Path, fill: Callable[[BinaryIO], None]) -> None:
 
 def write_text(path: Path, text: str) -> Path:
     """Write a text file atomically; returns the path."""
+    return write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> Path:
+    """Write a file atomically; returns the path."""
 
     def fill(sink: BinaryIO) -> None:
-        sink.write(text.encode("utf-8"))
+        sink.write(content)
 
     write_atomically(path, fill)
     return path

@@ -21,15 +21,17 @@ from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.store import row_groups, write_batches
 from pipeline.core.table_kind import TableKind
 from pipeline.core.tables import JOBS, UNREADABLE
+from pipeline.core.text import printable
 from pipeline.ingest.assemble.combine import with_sorted_categories
 from pipeline.ingest.assemble.fold_partitions import assemble_jobs
 from pipeline.ingest.assemble.read_sources import SourceRows, read_all
 from pipeline.ingest.assemble.spill import HOLD_BYTES
 from pipeline.ingest.assemble.update import Fates
+from pipeline.ingest.jobs_tables import is_table, read_jobs_tables
 from pipeline.ingest.privacy import check_same_names, discreet, hasher_of
 from pipeline.ingest.reader import Chunk, Reader
 from pipeline.ingest.registry import READERS
-from pipeline.ingest.sources import Source
+from pipeline.ingest.sources import Source, find_sources
 
 __all__ = ["READERS", "Chunk", "Reader", "Source", "ingest", "ingest_to"]
 
@@ -54,7 +56,7 @@ def ingest(
     Parameters
     ----------
     paths : sequence of Path or Source
-        Logs, folders or globs.
+        Logs, folders or globs; or tables JOBS, whose jobs of the site are given as they were ingested.
     site : SiteSettings
         Name, time zone and other facts about the site.
     settings : IngestSettings
@@ -85,7 +87,10 @@ def ingest(
     (True, True)
     """
     with _discreet(site):
-        rows, fates = _read(paths, site, settings, None, earlier)
+        sources = find_sources(paths)
+        if any(map(is_table, sources)) and not earlier:
+            return read_jobs_tables(sources, site)
+        rows, fates = _read(sources, site, settings, None, earlier)
         (jobs,) = assemble_jobs(rows, site, settings, None, fates)
         unreadable = UNREADABLE.check(pa.concat_tables([*rows.unreadable.tables(_LINES), UNREADABLE.empty()]))
         return with_sorted_categories(jobs), unreadable, rows.report(site, settings, fates)
@@ -108,7 +113,11 @@ def ingest_to(
     `earlier` may be `out`: it is read before and replaced in one step. Nothing is written where an error is raised.
     """
     with _discreet(site):
-        rows, fates = _read(paths, site, settings, scratch, earlier, hold_bytes)
+        sources = find_sources(paths)
+        if table := next(filter(is_table, sources), None):
+            do = "give the table itself to walltime run, backtest or clean"
+            raise InputError(printable(table.label), "a table, not a log", "logs to make one of", do)
+        rows, fates = _read(sources, site, settings, scratch, earlier, hold_bytes)
         jobs = assemble_jobs(rows, site, settings, scratch, fates)
         first = next(jobs)
         report = rows.report(site, settings, fates)

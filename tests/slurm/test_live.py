@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.ingest import ingest
+from tests.slurm.commands import ENDED, call, states, submit, wait_for
 
 NAMES = (
     "plain", "a|b", "new\nline", "7|8|9\n1|2|COMPLETED", "semi;colon", "it's", 'quo"te',
@@ -20,28 +20,7 @@ NAMES = (
     "--array=0-9", "percent%j", "übung_é", "a\x1fb", "\x1f", "comma,=", "NULL", " x ", "x" * 200, "{}[]",
     "$(reboot)", "123.batch", "1_2",
 )  # fmt: skip
-ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "REQUEUED", "DEADLINE"}
 Row = dict[str, Any]
-
-
-def call(environment: Mapping[str, str], *command: str, user: str | None = None) -> str:
-    words = ["runuser", "-u", user, "--", *command] if user else list(command)
-    done = subprocess.run(words, check=False, env=environment, capture_output=True, timeout=60, cwd="/")
-    assert done.returncode == 0, (command, done.stderr)
-    return done.stdout.decode("utf-8", "replace").strip()
-
-
-def submit(environment: Mapping[str, str], *options: str, script: str = "sleep 1", user: str = "alice") -> str:
-    return call(
-        environment, "sbatch", "--parsable", "-o", "/dev/null", *options, f"--wrap={script}", user=user
-    ).partition(";")[0]
-
-
-def wait_for(what: str, seconds: float, is_so) -> None:
-    end = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < end, f"{what} took longer than {seconds:g} s"
-        time.sleep(0.5)
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +49,6 @@ def submitted(slurm: dict[str, str]) -> dict[str, str]:
     wait_for("the jobs", 240, lambda: not call(slurm, "squeue", "-h"))
     wait_for("the accounting", 60, lambda: set(states(slurm)) <= ENDED)
     return ids
-
-
-def states(environment: Mapping[str, str]) -> list[str]:
-    said = call(environment, "sacct", "-a", "-X", "-n", "-P", "-S2020-01-01", "--format=State")
-    return [line.split()[0] for line in said.splitlines() if line]
 
 
 def ingest_live(environment: Mapping[str, str], out: Path, *options: str) -> pa.Table:

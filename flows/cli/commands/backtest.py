@@ -12,7 +12,9 @@ Config = Annotated[Path, typer.Argument(metavar="CONFIG", readable=False, help="
 Logs = Annotated[
     list[str] | None,
     typer.Option(
-        "--log", metavar="PATH", help="A log to use instead of the config's; each is scored by itself; repeatable."
+        "--log",
+        metavar="PATH",
+        help="A log or a table of jobs instead of the config's; each is scored by itself; repeatable.",
     ),
 ]
 Methods = Annotated[

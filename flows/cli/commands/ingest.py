@@ -19,7 +19,10 @@ Update = Annotated[
 Config = Annotated[
     Path | None,
     typer.Option(
-        "--config", metavar="CONFIG", readable=False, help="A TOML file, for its [site] and [ingest] settings."
+        "--config",
+        metavar="CONFIG",
+        readable=False,
+        help="A TOML file, for its [site] and [ingest] settings, and with --live those of [source].",
     ),
 ]
 Format = Annotated[
@@ -66,7 +69,7 @@ def ingest(
     from flows.services.logs.sacct_window import log_sources
 
     settings = settings_of(config, format=format, site=site, timezone=timezone, key_file=key_file)
-    with log_sources(paths or [], live, since, until, settings.site, settings.ingest) as (logs, of_site, how):
+    with log_sources(paths or [], live, since, until, settings) as (logs, of_site, how):
         report, written = write_jobs(logs, of_site, how, out, is_update=update)
     if json:
         from flows.pages.terminal.json_out import print_json

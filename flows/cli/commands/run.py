@@ -16,7 +16,9 @@ Config = Annotated[
 ]
 Logs = Annotated[
     list[str] | None,
-    typer.Option("--log", metavar="PATH", help="A log or glob to read instead of the config's; repeatable."),
+    typer.Option(
+        "--log", metavar="PATH", help="A log, a glob or a table of jobs, instead of the config's source; repeatable."
+    ),
 ]
 Site = Annotated[
     str | None, typer.Option("--site", metavar="NAME", help="The cluster's name, instead of the config's.")

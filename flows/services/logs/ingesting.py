@@ -38,12 +38,18 @@ def write_jobs(
     check_suffix(out)
     if is_update and out.suffix != ".parquet":
         raise InputError(f"--out {printable(str(out))}", "a CSV table to update", "a .parquet one")
+    return write_updated(logs, site, how, out, out if is_update and out.exists() else None)
+
+
+def write_updated(
+    logs: Sequence[Path | Source], site: SiteSettings, how: IngestSettings, out: Path, earlier: Path | None
+) -> tuple[Report, dict[str, Path]]:
+    """The same, with the jobs of an earlier table, which may be `out` itself."""
     beside = out.with_name(f"{out.stem}.unreadable{out.suffix}")
     created = [folder for folder in (out.parent, *out.parent.parents) if not folder.exists()]
     out.parent.mkdir(parents=True, exist_ok=True)
     try:
         with naming_path(out), unwinding_on_signals(), spill_folder(out.parent) as scratch:
-            earlier = out if is_update and out.exists() else None
             report = ingest_to(logs, site, how, out, beside, scratch, earlier, write_any_batches)
     finally:
         for folder in created:

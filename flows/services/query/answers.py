@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flows.services.published.live_state import live_state
 from flows.services.published.run_notes import unreliability_note
 from flows.services.quantities import instant, instant_s
 from flows.services.query.group_fit import fit_of
@@ -50,9 +51,9 @@ class LoadedState:
 
 
 def load_state(published: Path, n_questions: int = 1) -> LoadedState:
-    """Load the State of a published folder; InputError where there is none, or where it has learnt from no job."""
+    """Load the State of a published folder, or its live one; InputError where there is none, or it knows no job."""
     manifest = load_manifest(published)
-    path = manifest.path(STATE.name)
+    path = live_state(manifest) or manifest.path(STATE.name)
     # Compiled kernels need writable arrays, and copying them takes longer than answering a few questions.
     state, settings = loaded_state(
         read_columns(path, STATE), str(path), goes_on=n_questions > FEW, is_own=manifest.code == code_version()

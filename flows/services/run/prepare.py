@@ -1,11 +1,13 @@
 """Makes a run from a config file and overrides of the command line: its logs, settings and folder."""
 
 import glob
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from flows.services.files.config import config_settings
+from flows.services.logs.accumulated_jobs import accumulated_jobs
 from pipeline.core.errors import ConfigError, InputError
 from pipeline.core.group_settings import AUTO
 from pipeline.core.settings import RunSettings
@@ -52,12 +54,36 @@ def previous_template(run: Run, folder: Path) -> str:
 def resolve(
     config: Path, logs: Sequence[str] = (), site: str | None = None, out: str | None = None
 ) -> tuple[RunSettings, list[Path]]:
-    """The settings and logs of a run, without reading a log."""
-    settings = _overridden(config_settings(config), site, out)
-    if not (logs or settings.logs):
+    """The settings and logs of a run: the given logs, or those of the config's source; only sacct's are read here."""
+    settings = run_settings(config, site, out)
+    return settings, find_logs(logs, Path()) if logs else source_paths(settings, config)
+
+
+def run_settings(config: Path, site: str | None = None, out: str | None = None) -> RunSettings:
+    """The settings of a config; the other arguments override them."""
+    return _overridden(config_settings(config), site, out)
+
+
+def source_paths(settings: RunSettings, config: Path) -> list[Path]:
+    """The files that a config's source leads to; sacct's new records are first added to the table kept of them."""
+    source, where = settings.source, printable(str(config))
+    if source.kind != "logs" and settings.logs:
+        raise ConfigError(where, f"logs beside source.kind = {source.kind}", "one of them", "remove the other")
+    match source.kind:
+        case "sacct":
+            return [accumulated_jobs(settings, int(time.time())).table]
+        case "folder":
+            folder = _given(str(source.folder), config.parent)
+            if not folder.is_dir():
+                raise ConfigError(where, f"source.folder = {printable(str(folder))}", "a folder of logs")
+            return find_logs([str(Path(glob.escape(str(folder.absolute()))) / source.pattern)], Path())
+        case "jobs":
+            return find_logs([str(source.path)], config.parent)
+    if not settings.logs:
         found = "no logs" if "logs" not in settings.model_fields_set else "an empty list of logs"
-        raise ConfigError(printable(str(config)), found, "at least one path or glob", "set logs, or give --log PATH")
-    return settings, find_logs(logs, Path()) if logs else find_logs(settings.logs, config.parent)
+        do = "set logs or [source], or give --log PATH"
+        raise ConfigError(where, found, "at least one path or glob", do)
+    return find_logs(settings.logs, config.parent)
 
 
 def _overridden(settings: RunSettings, site: str | None, out: str | None) -> RunSettings:

@@ -16,7 +16,7 @@ def publish_run(
     facts = RunFacts(
         run_id=run.run_id,
         site=run.settings.site.name,
-        settings=run.settings.model_dump(mode="json", exclude={"logs", "output_dir"}),
+        settings=run.settings.model_dump(mode="json", exclude={"logs", "source", "output_dir"}),
         logs=list(zip(run.log_labels, run.log_digests, strict=True)),
         code=code_version(),
     )

@@ -23,7 +23,7 @@ def test_an_unknown_key_names_itself_and_the_valid_ones() -> None:
 
 def test_an_unknown_section_lists_the_sections() -> None:
     with pytest.raises(
-        ConfigError, match=r"unknown key grupo, expected one of across, .*clean, .*group.*site; did you mean group"
+        ConfigError, match=r"unknown key grupo, expected one of across, .*clean, .*group.*source; did you mean group"
     ):
         parse_settings({"grupo": {}}, "site.toml")
 
@@ -39,6 +39,8 @@ def test_an_unknown_section_lists_the_sections() -> None:
         ({"site": "here"}, "site"),
         ({"site": {"timezone": "Mars"}}, "site.timezone"),
         ({"clean": {"flags_off": ["nonsense"]}}, "clean.flags_off"),
+        ({"export": {"quantile": 0.97}}, "export.quantile = 0.97"),
+        ({"export": {"mode": "kill"}}, "export.mode"),
     ],
 )
 def test_a_value_that_does_not_fit_names_its_key(plain: dict[str, object], named: str) -> None:

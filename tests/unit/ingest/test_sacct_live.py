@@ -12,12 +12,13 @@ import pytest
 
 from flows.services.logs.sacct_window import log_sources, time_window
 from pipeline.core.errors import ConfigError, InputError
-from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.core.settings import IngestSettings, RunSettings, SiteSettings
 from pipeline.ingest import READERS, ingest
 from pipeline.ingest.formats.sacct.live import FIELDS, Output, Window, live, run
 from pipeline.ingest.sources import head, line_blocks
 
 SITE = SiteSettings(name="c", timezone="Europe/Stockholm")
+STOCKHOLM = RunSettings(site=SITE)
 WINDOW = Window(1_700_000_000, 1_700_086_400)
 TOKEN = b"\x01\x02\x03\x04"
 DELIMITER = "\x1f01020304"
@@ -207,15 +208,14 @@ def test_a_window_that_ends_before_it_begins_is_refused(fake: Fake) -> None:
 
 
 def test_dates_are_of_the_sites_zone() -> None:
-    assert time_window("2026-01-01", "2026-07-01T12:00", "Europe/Stockholm", 7, 0) == Window(1767222000, 1782900000)
-    assert time_window("2026-01-01T00:00:00+00:00", None, "Europe/Stockholm", 7, 1767225601) == Window(
-        1767225600, 1767225601
-    )
-    assert time_window(None, None, "UTC", 7, 8 * 86400) == Window(86400, 8 * 86400)
+    assert time_window("2026-01-01", "2026-07-01T12:00", STOCKHOLM, 0) == Window(1767222000, 1782900000)
+    assert time_window("2026-01-01T00:00:00+00:00", None, STOCKHOLM, 1767225601) == Window(1767225600, 1767225601)
+    assert time_window(None, None, RunSettings(), 8 * 86400) == Window(86400, 8 * 86400)
     with pytest.raises(InputError, match="--since: found 'yesterday'"):
-        time_window("yesterday", None, "UTC", 7, 0)
+        time_window("yesterday", None, RunSettings(), 0)
+    elsewhere = STOCKHOLM.model_copy(update={"site": SITE.model_copy(update={"timezone": "Mars/Olympus"})})
     with pytest.raises(ConfigError, match=r"site\.timezone"):
-        time_window("2026-01-01", None, "Mars/Olympus", 7, 0)
+        time_window("2026-01-01", None, elsewhere, 0)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_dates_are_of_the_sites_zone() -> None:
     ],
 )
 def test_files_or_live_but_not_both(paths: list[str], is_live: bool, since: str | None, sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence), log_sources(paths, is_live, since, None, SITE, IngestSettings()):
+    with pytest.raises(InputError, match=sentence), log_sources(paths, is_live, since, None, RunSettings(site=SITE)):
         pass
 
 

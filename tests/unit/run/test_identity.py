@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+from pipeline.core.export_settings import ExportSettings
 from pipeline.core.settings import PublishSettings, RunSettings, SiteSettings
 from pipeline.run import STEPS, start_run, step_key
 
@@ -11,7 +12,9 @@ SAMPLE = Path(__file__).parents[3] / "data_samples" / "traps.swf"
 
 def test_the_same_logs_settings_and_code_are_the_same_run(tmp_path: Path) -> None:
     copy = Path(shutil.copy(SAMPLE, tmp_path))
-    settings = RunSettings(output_dir="elsewhere", publish=PublishSettings(keep_versions=2))
+    settings = RunSettings(
+        output_dir="elsewhere", publish=PublishSettings(keep_versions=2), export=ExportSettings(quantile=0.9)
+    )
     assert start_run(RunSettings(), [SAMPLE]).run_id == start_run(settings, [copy]).run_id
 
 

@@ -39,6 +39,7 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
     "attempt_key": ("dbindex", "db_index"),
     "work_dir": ("workdir", "work_dir", "workingdirectory"),
     "comment": ("comment",),
+    "admin_comment": ("admincomment", "admin_comment"),
     "submit_line": ("submitline", "submit_line"),
 }
 """Which field tells what, the better one first."""
@@ -92,8 +93,8 @@ _NAMES = {
     "tresusageinmaxnode tresusageinmaxtask tresusageinminnode tresusageinmintask tresusageoutmaxnode "
     "tresusageoutmaxtask tresusageoutminnode tresusageoutmintask",
     Kind.HOSTS: "nodelist node_list",
-    Kind.FREE: "jobname job_name name comment admincomment systemcomment submitline submit_line constraints extra "
-    "container reason reservation wckey stdin stdout stderr licenses failednode",
+    Kind.FREE: "jobname job_name name comment admincomment admin_comment systemcomment submitline submit_line "
+    "constraints extra container reason reservation wckey stdin stdout stderr licenses failednode",
     Kind.FOLDER: "workdir work_dir workingdirectory",
 }  # fmt: skip
 KINDS: Mapping[str, Kind] = {name: kind for kind, names in _NAMES.items() for name in names.split()}

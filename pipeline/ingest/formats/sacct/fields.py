@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.core.buffers import arrow, texts
+from pipeline.core.buffers import arrow, integers, nulls, texts
 from pipeline.core.column import CATEGORY
+from pipeline.core.limit_comment import asked_s_of
 from pipeline.core.requested_memory import JOB, NODE, PROCESSOR, requested_memory
 from pipeline.core.settings import IngestSettings
 from pipeline.ingest import spans
@@ -182,9 +183,12 @@ def _seconds(values: Floats) -> pa.Array:
 
 
 def _requested_s(fields: Fields) -> Floats:
-    if not fields.has("limit_min"):
-        return fields.duration("requested_s")
-    return fields.duration("limit_min") * 60.0
+    """The limit in seconds; where we lowered it, the limit that the user asked for."""
+    limit_s = fields.duration("limit_min") * 60.0 if fields.has("limit_min") else fields.duration("requested_s")
+    comments = fields.category("admin_comment")
+    asked_s = np.array([asked_s_of(text) or np.nan for text in comments.dictionary.to_pylist()] + [np.nan])
+    own_s = asked_s[np.where(nulls(comments), -1, integers(comments.indices)[0])]
+    return np.where(np.isnan(own_s), limit_s, own_s)
 
 
 def _sizes(fields: Fields) -> dict[str, pa.Array]:

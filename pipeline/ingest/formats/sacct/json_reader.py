@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from pipeline.core.buffers import arrow
 from pipeline.core.errors import InputError
+from pipeline.core.limit_comment import asked_s_of
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.table_kind import as_array
 from pipeline.core.tables import JOBS
@@ -168,6 +169,7 @@ def _named(job: fields.Json) -> dict[str, Any]:
 def _timed(job: fields.Json) -> dict[str, Any]:
     time = fields.part(job, "time")
     limit_min = fields.number(fields.part(time, "limit"))
+    asked_s = asked_s_of(fields.text(fields.part(job, "comment", "administrator")) or "")
     return {
         "submit_s": fields.whole(fields.part(time, "submission")) or None,
         "eligible_s": fields.whole(fields.part(time, "eligible")) or None,
@@ -175,7 +177,7 @@ def _timed(job: fields.Json) -> dict[str, Any]:
         "end_s": fields.whole(fields.part(time, "end")) or None,
         "runtime_s": fields.number(fields.part(time, "elapsed")),
         "suspended_s": fields.number(fields.part(time, "suspended")),
-        "requested_s": None if limit_min is None else limit_min * 60.0,
+        "requested_s": asked_s or (None if limit_min is None else limit_min * 60.0),
     }
 
 

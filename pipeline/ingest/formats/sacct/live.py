@@ -26,7 +26,8 @@ FIELDS = (
     "JobID", "User", "Group", "Account", "Partition", "QOS", "JobName", "State", "ExitCode", "DerivedExitCode",
     "Submit", "Eligible", "Start", "End", "Elapsed", "ElapsedRaw", "Suspended", "Timelimit", "TimelimitRaw",
     "AllocCPUS", "AllocNodes", "AllocTRES", "NNodes", "ReqCPUS", "ReqNodes", "ReqMem", "ReqTRES", "ReqGRES",
-    "AllocGRES", "MaxRSS", "TotalCPU", "Restarts", "Comment", "SubmitLine", "WorkDir", "DBIndex", "JobIDRaw",
+    "AllocGRES", "MaxRSS", "TotalCPU", "Restarts", "Comment", "AdminComment", "SubmitLine", "WorkDir", "DBIndex",
+    "JobIDRaw",
 )  # fmt: skip
 """The fields asked for, where sacct offers them; the last one no user can put a newline in."""
 
@@ -58,16 +59,21 @@ class Live:
 
 @contextmanager
 def live(
-    site: SiteSettings, settings: IngestSettings, window: Window, environment: Mapping[str, str], token: bytes
+    site: SiteSettings,
+    settings: IngestSettings,
+    window: Window,
+    environment: Mapping[str, str],
+    token: bytes,
+    cluster: str | None = None,
 ) -> Iterator[Live]:
     """sacct's records of a window; sacct is started when they are first read, and ended at the latest here.
 
-    environment: sacct's, with PATH; `token`: at least 4 random bytes. InputError where sacct is not there, fails, or is
-    silent for longer than settings.sacct_timeout_s.
+    environment: sacct's, with PATH; `token`: at least 4 random bytes; `cluster`: by default sacct's own. InputError
+    where sacct is not there, fails, or is silent for longer than settings.sacct_timeout_s.
     """
     known = {name: value for name, value in environment.items() if name not in _UNSET} | _PINNED
     delimiter = "\x1f" + token.hex()
-    command = (settings.sacct_command, *_arguments(offered(settings, known), window, delimiter))
+    command = (settings.sacct_command, *_arguments(offered(settings, known), window, delimiter, cluster))
     output = Output(command, known, settings.sacct_timeout_s, _DO)
     reading = {"format": "sacct", "sacct_delimiter": delimiter}
     try:
@@ -91,13 +97,15 @@ def offered(settings: IngestSettings, environment: Mapping[str, str]) -> tuple[s
     return fields
 
 
-def _arguments(fields: tuple[str, ...], window: Window, delimiter: str) -> tuple[str, ...]:
+def _arguments(
+    fields: tuple[str, ...], window: Window, delimiter: str, cluster: str | None = None
+) -> tuple[str, ...]:
     if window.since_s >= window.until_s:
         raise InputError("--since", _instant(window.since_s), f"an instant before {_instant(window.until_s)}")
     return (
         "--allusers", "--duplicates", "--parsable2", "--noconvert", f"--delimiter={delimiter}",
         f"--starttime={_instant(window.since_s)}", f"--endtime={_instant(window.until_s)}",
-        f"--format={','.join(fields)}",
+        f"--format={','.join(fields)}", *([f"--clusters={cluster}"] if cluster else []),
     )  # fmt: skip
 
 

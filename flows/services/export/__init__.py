@@ -1,0 +1,1 @@
+"""Writes the published estimates for schedulers, spreadsheets and databases."""

@@ -1,0 +1,162 @@
+"""The look-up file: ESTIMATES as text in which a reader finds a key with two reads, without loading the file.
+
+Line 1 is the stamp. Lines 2 and 3 name the templates and the columns. Then comes a directory of fixed width: the offset
+of every bucket, and of the end. Then come the rows, one a line, in order of bucket and key.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.core.errors import InputError
+from pipeline.export.lookup_keys import LEAST_MULTIPLIER, MULTIPLIERS, NAME_KIND, hashes_of, key_of, quoted
+
+FORMAT = "#walltime-lookup 1"
+KEY_COLUMNS = ("who", "what", "queue", "requested_s", "procs")
+ALL = "all"
+QUANTILE_NAMES = ("q10", "q50", "q80", "q90", "q95", "q99")
+COLUMNS = ("key", "n_jobs", *QUANTILE_NAMES, *(f"ratio_{name}" for name in QUANTILE_NAMES))
+
+ROWS_PER_BUCKET = 4
+OFFSET_DIGITS = 12
+ENTRY_BYTES = OFFSET_DIGITS + 1
+"""Of a directory entry: an offset with leading zeros, and a line end."""
+
+_VALUES = "\t".join(["%d", *["%.7g"] * len(QUANTILE_NAMES)])
+_RATIOS = "\t%.7g" * len(QUANTILE_NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What line 1 says of a file."""
+
+    stamp: str
+    """16 hex digits of a hash of all that follows line 1."""
+    run: str
+    site: str
+    """The quoted name of the site."""
+    newest_end_s: int
+    """End of the latest job that the estimates know, s since 1970."""
+    rows: int
+    """Number of estimates."""
+    names: int
+    """Number of job names with their applications."""
+    buckets: int
+    multiplier: int
+    directory: int
+    """Offset of the directory, bytes."""
+    bytes: int
+    """Length of the file."""
+
+
+def key_columns(template: str) -> tuple[str, ...]:
+    """The columns of a template's key, in the order of the key."""
+    return () if template == ALL else tuple(template.split("+"))
+
+
+def lookup_file(estimates: pa.Table, applications: Mapping[str, str]) -> bytes:
+    """The look-up file of one version of ESTIMATES; the same tables give the same bytes.
+
+    Parameters
+    ----------
+    estimates : pa.Table
+        ESTIMATES of one site and one run.
+    applications : mapping of str to str
+        The application of each job name that the built-in rules do not find (`known_applications`).
+
+    Returns
+    -------
+    bytes
+        ASCII text; its format is described in docs/lookup_file.md.
+
+    Raises
+    ------
+    InputError
+        If the table has no row, or rows of more than one site or run.
+
+    Examples
+    --------
+    >>> lookup_file(tables["estimates"], {})[:18]
+    b'#walltime-lookup 1'
+    """
+    run, site = _only(estimates, "run_id"), _only(estimates, "site")
+    kinds = _kinds(estimates)
+    keys, values = _estimate_rows(estimates, kinds)
+    keys += [key_of(NAME_KIND, (name,)) for name in applications]
+    values += [quoted(name) for name in applications.values()]
+    multiplier = LEAST_MULTIPLIER + int(hashlib.sha256(run.encode()).hexdigest(), 16) % MULTIPLIERS
+    buckets = max(1, len(keys) // ROWS_PER_BUCKET)
+    lines, sizes = _in_buckets(keys, values, hashes_of(keys, multiplier) % buckets, buckets)
+    chain = " ".join(f"{rank}:{template}" for rank, template in kinds.items())
+    heading = f"#chain {chain}\n#columns {' '.join(COLUMNS)}\n"
+    facts = {
+        "run": run, "site": quoted(site), "newest_end_s": max(estimates.column("newest_end_s").to_pylist()),
+        "rows": estimates.num_rows, "names": len(applications), "buckets": buckets, "multiplier": multiplier,
+    }  # fmt: skip
+    return _assembled(facts, heading, lines, sizes)
+
+
+def _assembled(facts: Mapping[str, object], heading: str, lines: Sequence[str], sizes: Sequence[int]) -> bytes:
+    """The file; offsets in line 1 have a fixed width, so that its length does not depend on them."""
+    first = f"{FORMAT} stamp={'0' * 16} " + " ".join(f"{name}={value}" for name, value in facts.items())
+    directory = len(first) + len(f" directory={0:012d} bytes={0:012d}\n") + len(heading)
+    rows_from = directory + ENTRY_BYTES * (len(sizes) + 1)
+    offsets = np.cumsum([rows_from, *sizes]).tolist()
+    first += f" directory={directory:012d} bytes={offsets[-1]:012d}\n"
+    rest = heading + "".join(f"{offset:012d}\n" for offset in offsets) + "".join(lines)
+    stamp = hashlib.sha256((first + rest).encode("ascii")).hexdigest()[:16]
+    return (first.replace("0" * 16, stamp, 1) + rest).encode("ascii")
+
+
+def _only(estimates: pa.Table, name: str) -> str:
+    found = estimates.column(name).unique().to_pylist()
+    if len(found) != 1:
+        raise InputError("table estimates", f"{len(found)} values of {name}", "one", "run again to publish it anew")
+    return str(found[0])
+
+
+def _kinds(estimates: pa.Table) -> dict[int, str]:
+    """The template of each rank, in order of look-up."""
+    pairs = estimates.select(["chain_rank", "template"]).group_by(["chain_rank", "template"]).aggregate([])
+    ranks, templates = (pairs.column(name).to_pylist() for name in ("chain_rank", "template"))
+    return dict(sorted(zip(ranks, templates, strict=True)))
+
+
+def _estimate_rows(estimates: pa.Table, kinds: Mapping[int, str]) -> tuple[list[str], list[str]]:
+    """Keys and values of all estimates."""
+    columns = {name: estimates.column(name).to_pylist() for name in ("chain_rank", "n_jobs", *KEY_COLUMNS)}
+    named = {rank: key_columns(template) for rank, template in kinds.items()}
+    keys = [
+        key_of(rank, [columns[name][place] for name in named[rank]])
+        for place, rank in enumerate(columns["chain_rank"])
+    ]
+    seconds, ratios = (
+        zip(*(estimates.column(f"{unit}_{name}").to_pylist() for name in QUANTILE_NAMES), strict=True)
+        for unit in ("runtime_s", "ratio")
+    )
+    return keys, list(_texts(columns["n_jobs"], seconds, ratios))
+
+
+def _texts(
+    n_jobs: Sequence[int], seconds: Iterator[tuple[float, ...]], ratios: Iterator[tuple[float | None, ...]]
+) -> Iterator[str]:
+    for count, own_s, own in zip(n_jobs, seconds, ratios, strict=True):
+        yield _VALUES % (count, *own_s) + ("" if own[0] is None else _RATIOS % own)
+
+
+def _in_buckets(
+    keys: Sequence[str], values: Sequence[str], bucket: np.ndarray, buckets: int
+) -> tuple[list[str], list[int]]:
+    """The lines in order of bucket and key, and the bytes of every bucket."""
+    by_key = sorted(range(len(keys)), key=lambda place: keys[place])
+    order = np.array(by_key)[np.argsort(bucket[by_key], kind="stable")].tolist()
+    for one, other in pairwise(order):
+        if keys[one] == keys[other]:
+            raise InputError("table estimates", "two rows with one key", "one row a key", "run again")
+    lines = [f"{keys[place]}\t{values[place]}\n" for place in order]
+    sizes = np.bincount(bucket[order], [len(line) for line in lines], buckets)
+    return lines, sizes.astype(np.int64).tolist()

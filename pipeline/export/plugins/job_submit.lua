@@ -1,0 +1,377 @@
+-- Written by `walltime export --for slurm`; do not edit: export again. Format of the look-up: docs/lookup_file.md.
+--
+-- Slurm's job_submit plug-in (JobSubmitPlugins=lua). At each submit it looks up the job's estimated runtime in the file
+-- walltime.lookup beside slurm.conf. It loads nothing but that file's first lines, and these only when they have changed.
+-- A new look-up is installed by renaming it over the old one. Any error leaves the job as it was submitted.
+--
+-- A site with a job_submit.lua of its own calls this one from there:
+--     dofile("/etc/slurm/walltime_submit.lua")            -- this file, under another name
+--     function slurm_job_submit(job, parts, uid) walltime_adjust(job, parts) ... end
+--
+-- Runs under Lua 5.1 to 5.4: numbers may be doubles, and there are no bit operations.
+
+local SETTINGS = --@SETTINGS@
+local RULES = --@RULES@
+
+local FORMAT = "#walltime-lookup 1 "
+local ENTRY_BYTES, PRIME, MOST_BYTES = 13, 2147483647, 1048576
+local MOST_CHARACTERS, MOST_NAMES, MOST_STEPS = 256, 4096, 100000
+local NO_VAL, INFINITE = 4294967294, 4294967295
+
+-- ---------------------------------------------------------------- patterns
+local steps = 0
+
+local function members(ranges)
+  local set = {}
+  for at = 1, #ranges, 2 do
+    for code = ranges:byte(at), ranges:byte(at + 1) do set[code] = true end
+  end
+  return set
+end
+
+local sequence_matcher
+
+-- Each maker returns a function (text, position) -> position behind the match, or nil; `follow` matches what comes next.
+local makers = {
+  set = function(node, follow)
+    local set = members(node[2])
+    return function(text, at) if set[text:byte(at)] then return follow(text, at + 1) end end
+  end,
+  start = function(_, follow)
+    return function(text, at) if at == 1 then return follow(text, at) end end
+  end,
+  ["end"] = function(_, follow)
+    return function(text, at)
+      if at == #text + 1 or (at == #text and text:sub(at) == "\n") then return follow(text, at) end
+    end
+  end,
+  ahead = function(node, follow)
+    local inner = sequence_matcher(node[3], 1, function(_, at) return at end)
+    return function(text, at) if (inner(text, at) ~= nil) == node[2] then return follow(text, at) end end
+  end,
+  behind = function(node, follow)
+    local set = members(node[3])
+    return function(text, at)
+      if (at > 1 and set[text:byte(at - 1)] or false) == node[2] then return follow(text, at) end
+    end
+  end,
+  branch = function(node, follow)
+    local ways = {}
+    for place, sequence in ipairs(node[2]) do ways[place] = sequence_matcher(sequence, 1, follow) end
+    return function(text, at)
+      for _, way in ipairs(ways) do
+        local found = way(text, at)
+        if found then return found end
+      end
+    end
+  end,
+  ["repeat"] = function(node, follow)
+    local least, most, sequence = node[2], node[3], node[4]
+    if most < 0 then most = math.huge end
+    if #sequence == 1 and sequence[1][1] == "set" then
+      local set = members(sequence[1][2])
+      return function(text, at)
+        local count = 0
+        while count < most and set[text:byte(at + count)] do count = count + 1 end
+        steps = steps + count
+        for taken = count, least, -1 do
+          local found = follow(text, at + taken)
+          if found then return found end
+        end
+      end
+    end
+    local function after(count)
+      return function(text, at)
+        if count < most then
+          local found = sequence_matcher(sequence, 1, after(count + 1))(text, at)
+          if found then return found end
+        end
+        if count >= least then return follow(text, at) end
+      end
+    end
+    return after(0)
+  end,
+}
+
+function sequence_matcher(sequence, place, follow)
+  if place > #sequence then return follow end
+  local node = sequence[place]
+  local inner = makers[node[1]](node, sequence_matcher(sequence, place + 1, follow))
+  return function(text, at)
+    steps = steps + 1
+    if steps > MOST_STEPS then error("a job's name takes too many steps to match", 0) end
+    return inner(text, at)
+  end
+end
+
+for _, rule in ipairs(RULES) do
+  rule.match = sequence_matcher(rule[1], 1, function(_, at) return at end)
+end
+
+local function replaced(text, rule)
+  local parts, from, at = {}, 1, 1
+  while at <= #text do
+    local behind = rule.match(text, at)
+    if behind then
+      parts[#parts + 1] = text:sub(from, at - 1) .. rule[2]
+      from, at = behind, behind
+    else
+      at = at + 1
+    end
+  end
+  parts[#parts + 1] = text:sub(from)
+  return table.concat(parts)
+end
+
+-- As Python strips blanks: also the separators 28 to 31.
+local BLANKS = "[\9-\13\28-\32]"
+
+-- The application of an ASCII name by the built-in rules; nil where only numbers and separators remain.
+local function application_of(name)
+  local text = name:sub(1, MOST_CHARACTERS):lower():gsub("^" .. BLANKS .. "+", ""):gsub(BLANKS .. "+$", "")
+  steps = 0
+  for _, rule in ipairs(RULES) do text = replaced(text, rule) end
+  text = text:gsub("^%-+", ""):gsub("%-+$", "")
+  if text ~= "" then return text end
+end
+
+-- ---------------------------------------------------------------- the look-up file
+local current = { line = "" }
+
+local function path_of_lookup()
+  if SETTINGS.path then return SETTINGS.path end
+  local conf = os.getenv("SLURM_CONF") or "/etc/slurm/slurm.conf"
+  return (conf:gsub("[^/]*$", "")) .. "walltime.lookup"
+end
+
+local function chain_of(line)
+  local chain = {}
+  for rank, template in line:gmatch("(%d+):(%S+)") do
+    local columns = {}
+    if template ~= "all" then
+      for name in template:gmatch("[^+]+") do columns[#columns + 1] = name end
+    end
+    chain[#chain + 1] = { rank = rank, columns = columns }
+  end
+  return chain
+end
+
+-- The facts of a file whose first line is new; an error where it is no look-up, or was cut.
+local function read_facts(file, line)
+  if line:sub(1, #FORMAT) ~= FORMAT then error("the look-up begins with another line", 0) end
+  local facts = { line = line, applications = {}, n_names = 0 }
+  for name, value in line:gmatch("(%w+)=(%S+)") do facts[name] = value end
+  for _, name in ipairs({ "buckets", "multiplier", "directory", "bytes", "rows" }) do
+    facts[name] = tonumber(facts[name]) or error("the look-up's first line has no number of " .. name, 0)
+  end
+  facts.chain = chain_of(file:read("*l") or "")
+  if file:seek("end") ~= facts.bytes then error("the look-up was cut, or is still being copied", 0) end
+  return facts
+end
+
+local function hash_of(key, multiplier)
+  local found = 0
+  for at = 1, #key do found = (found * multiplier + key:byte(at)) % PRIME end
+  return found
+end
+
+-- The text behind a key, or nil.
+local function line_of(file, facts, key)
+  file:seek("set", facts.directory + ENTRY_BYTES * (hash_of(key, facts.multiplier) % facts.buckets))
+  local from, to = (file:read(2 * ENTRY_BYTES) or ""):match("^(%d+)\n(%d+)\n$")
+  if not from then error("the look-up's directory is damaged", 0) end
+  local size = tonumber(to) - tonumber(from)
+  if size <= 0 or size > MOST_BYTES then return nil end
+  file:seek("set", tonumber(from))
+  local lines = "\n" .. (file:read(size) or "")
+  local _, behind = lines:find("\n" .. key .. "\t", 1, true)
+  if behind then return lines:match("^[^\n]*", behind + 1) end
+end
+
+local function quoted(text)
+  return (text:gsub("[^A-Za-z0-9_.~@+-]", function(character) return ("%%%02X"):format(character:byte()) end))
+end
+
+local function unquoted(text)
+  return (text:gsub("%%(%x%x)", function(digits) return string.char(tonumber(digits, 16)) end))
+end
+
+-- The value of `what` of a job's name: its application, else `job_name` and the name; nil where it cannot be told.
+local function what_of(file, facts, name)
+  local known = facts.applications[name]
+  if known == nil then
+    local listed = line_of(file, facts, "n|" .. quoted(name))
+    if listed then
+      known = unquoted(listed)
+    elseif SETTINGS.has_own_name_rules or name:find("[\128-\255]") then
+      known = false
+    else
+      known = application_of(name) or "job_name " .. name
+    end
+    if facts.n_names >= MOST_NAMES then facts.applications, facts.n_names = {}, 0 end
+    facts.applications[name], facts.n_names = known, facts.n_names + 1
+  end
+  return known or nil
+end
+
+local function key_of(step, job)
+  local parts = { step.rank }
+  for _, name in ipairs(step.columns) do
+    local value = job[name]
+    if value == nil then return nil end
+    parts[#parts + 1] = type(value) == "number" and ("%.17g"):format(value) or quoted(value)
+  end
+  return table.concat(parts, "|")
+end
+
+-- Rank, number of jobs and quantiles (s) of the first row that is present, or nil.
+local function find(file, facts, job)
+  for _, step in ipairs(facts.chain) do
+    local key = key_of(step, job)
+    local line = key and line_of(file, facts, key)
+    if line then
+      local numbers = {}
+      for word in line:gmatch("[^\t]+") do numbers[#numbers + 1] = tonumber(word) end
+      local quantiles, is_ratio = {}, #numbers > 7 and job.requested_s > 0
+      for place = 1, 6 do
+        quantiles[place] = is_ratio and numbers[place + 7] * job.requested_s or numbers[place + 1]
+        if place <= 2 and job.requested_s > 0 then quantiles[place] = math.min(quantiles[place], job.requested_s) end
+      end
+      return { rank = step.rank, n_jobs = numbers[1], quantiles = quantiles }
+    end
+  end
+end
+
+-- ---------------------------------------------------------------- Slurm
+local complaint
+
+local function complain(text)
+  text = tostring(text)
+  if text ~= complaint then
+    complaint = text
+    slurm.log_error("walltime: %s; jobs are left as they are", text)
+  end
+end
+
+-- Call `use(file, facts)` with the look-up of this moment, and close it.
+local function with_lookup(use)
+  local file, why = io.open(path_of_lookup(), "rb")
+  if not file then error(why, 0) end
+  local is_done, found = pcall(function()
+    local line = file:read("*l") or ""
+    if line ~= current.line then
+      current = read_facts(file, line)
+      slurm.log_info("walltime: look-up of run %s, %d estimates, stamp %s",
+        tostring(current.run), current.rows, tostring(current.stamp))
+    end
+    return use(file, current)
+  end)
+  file:close()
+  if not is_done then
+    current = { line = "" }
+    error(found, 0)
+  end
+  complaint = nil
+  return found
+end
+
+local function known(number)
+  if number and number ~= NO_VAL and number ~= INFINITE then return number end
+end
+
+local function default_partition(parts)
+  for name, part in pairs(parts or {}) do
+    if known(part.flag_default) and part.flag_default ~= 0 then return name end
+  end
+end
+
+-- The limit (min) that the job would have: its own, else its partition's default, else that partition's largest.
+local function asked_min(job, part)
+  if job.time_limit == INFINITE then return nil end
+  return known(job.time_limit) or (part and (known(part.default_time) or known(part.max_time)))
+end
+
+local function procs_of(job)
+  local tasks = known(job.num_tasks)
+  local threads = known(job.cpus_per_task)
+  if threads == 65534 or threads == 65535 then threads = nil end
+  -- Of `-N2-4` the accounting tells one requested processor, as min_cpus does.
+  return math.max(known(job.min_cpus) or (tasks and tasks * (threads or 1)) or 1, 1)
+end
+
+local function has_opted_out(job, names)
+  if SETTINGS.opt_out_users[job.user_name or ""] then return true end
+  if SETTINGS.opt_out_accounts[job.account or job.default_account or ""] then return true end
+  for name in names:gmatch("[^,]+") do
+    if SETTINGS.opt_out_partitions[name] then return true end
+  end
+  return false
+end
+
+-- The limit (min) to lower the job's limit to; nil where it stays.
+local function lowered_min(job, asked, quantiles)
+  if not asked then return nil end
+  local limit_s = quantiles[SETTINGS.quantile_place] + SETTINGS.margin_s
+  local limit = math.max(math.ceil(limit_s / 60), known(job.time_min) or 1, 1)
+  if limit < asked and (asked - limit) * 60 >= SETTINGS.least_change_s then return limit end
+end
+
+-- Short jobs first: a step of priority for each halving of the expected runtime below a day, at least a minute.
+local function site_factor(quantiles)
+  local expected_s = math.max(quantiles[2], 60)
+  return math.floor(SETTINGS.priority_per_halving * math.log(86400 / expected_s) / math.log(2) + 0.5)
+end
+
+local function comment(job, text)
+  if job.admin_comment and job.admin_comment ~= "" then text = job.admin_comment .. "; " .. text end
+  job.admin_comment = text
+end
+
+local function adjust(job, parts)
+  local names = job.partition or default_partition(parts) or ""
+  if has_opted_out(job, names) then return end
+  local part = (parts or {})[names]
+  local asked = asked_min(job, part)
+  local answer = with_lookup(function(file, facts)
+    local found = find(file, facts, {
+      who = job.user_name,
+      -- slurmctld stores a double quote as a backtick, and the accounting tells that.
+      what = job.name and what_of(file, facts, (job.name:gsub('"', "`"))),
+      -- Of several partitions it is not known where the job will run.
+      queue = names ~= "" and not names:find(",", 1, true) and names or nil,
+      requested_s = (asked or 0) * 60,
+      procs = procs_of(job),
+    })
+    if found then found.stamp = facts.stamp end
+    return found
+  end)
+  if not answer then return end
+  local limit = lowered_min(job, asked, answer.quantiles)
+  -- Ingest reads this (pipeline/core/limit_comment.py): the accounting forgets the limit that was asked for.
+  local text = ("walltime mode=%s stamp=%s row=%s jobs=%d median_s=%.0f limit_min=%s asked_min=%s"):format(
+    SETTINGS.mode, answer.stamp, answer.rank, answer.n_jobs, answer.quantiles[2],
+    limit and ("%d"):format(limit) or "same", asked and ("%d"):format(asked) or "none")
+  if SETTINGS.mode == "limit" and limit then
+    job.time_limit = limit
+    slurm.log_user("walltime: time limit lowered from %d to %d min, from %d earlier jobs", asked, limit, answer.n_jobs)
+  elseif SETTINGS.mode == "priority" then
+    job.site_factor = site_factor(answer.quantiles)
+  end
+  comment(job, text)
+end
+
+function walltime_adjust(job, parts)
+  local is_done, why = pcall(adjust, job, parts)
+  if not is_done then complain(why) end
+end
+
+function slurm_job_submit(job, parts, submit_uid)
+  walltime_adjust(job, parts)
+  return slurm.SUCCESS
+end
+
+function slurm_job_modify(job, record, parts, modify_uid)
+  return slurm.SUCCESS
+end
+
+return slurm.SUCCESS

@@ -1,0 +1,87 @@
+"""Programs that play a scheduler's: each logs its arguments and does what a script of Python says."""
+
+import json
+import shlex
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+from pipeline.ingest.formats.sacct.live import FIELDS
+
+_HEAD = """import json, os, sys, time
+with open({log!r}, "a") as log:
+    log.write(json.dumps(sys.argv[1:]) + "\\n")
+"""
+
+_SACCT = """
+if sys.argv[1:] == ["--helpformat"]:
+    print({help!r})
+    sys.exit(0)
+if os.path.exists({fails!r}):
+    sys.exit("sacct: error: slurmdbd is not there")
+option = lambda name: next(a for a in sys.argv if a.startswith(name + "=")).partition("=")[2]
+fields, delimiter, since, until = option("--format").split(","), option("--delimiter"), option("--starttime"), option("--endtime")
+out = sys.stdout.buffer
+def row(values):
+    out.write(delimiter.join(values.get(f, "") for f in fields).encode() + b"\\n")
+row(dict((f, f) for f in fields))
+for job in json.load(open({jobs!r})):
+    if job.get("End", "9") >= since and job["Submit"] <= until:
+        row(job)
+"""  # noqa: E501
+
+
+class Program:
+    """A program in a folder, and what it was called with."""
+
+    def __init__(self, folder: Path, name: str, body: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path, script, self._log = folder / name, folder / f"{name}.py", folder / f"{name}.log"
+        script.write_text(_HEAD.format(log=str(self._log)) + body)
+        # A first line naming Python itself would end at a space in the checkout's path.
+        self.path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I {shlex.quote(str(script))} "$@"\n')
+        self.path.chmod(self.path.stat().st_mode | stat.S_IXUSR)
+
+    @property
+    def calls(self) -> list[list[str]]:
+        """The arguments of each call so far."""
+        return [json.loads(line) for line in self._log.read_text().splitlines()] if self._log.exists() else []
+
+
+class Sacct(Program):
+    """A sacct that knows some jobs, and gives those of the window asked for; times are UTC."""
+
+    def __init__(self, folder: Path, jobs: list[dict[str, Any]]) -> None:
+        self._jobs, self._fails = folder / "jobs.json", folder / "sacct_fails"
+        body = _SACCT.format(help=" ".join(FIELDS), fails=str(self._fails), jobs=str(self._jobs))
+        super().__init__(folder, "sacct", body)
+        self.knows(jobs)
+
+    def knows(self, jobs: list[dict[str, Any]]) -> None:
+        """From now on these jobs are in the accounting."""
+        draft = self._jobs.with_suffix(".draft")
+        draft.write_text(json.dumps(jobs))
+        draft.replace(self._jobs)
+
+    def fails(self, does: bool) -> None:
+        """Whether it exits with an error."""
+        self._fails.touch() if does else self._fails.unlink(missing_ok=True)
+
+    @property
+    def windows(self) -> list[tuple[str, str]]:
+        """Start and end of each reading."""
+        read = [dict(a.split("=", 1) for a in call if "=" in a) for call in self.calls if call != ["--helpformat"]]
+        return [(call["--starttime"], call["--endtime"]) for call in read]
+
+
+def job(number: int, day: int = 1, state: str = "COMPLETED", **changes: str) -> dict[str, str]:
+    """A job of half an hour of a few users, in January 2026, as sacct writes it; times in UTC."""
+    hour = f"2026-01-{day:02}T{number % 20:02}"
+    ended = {"End": f"{hour}:31:00", "Elapsed": "00:30:00", "ElapsedRaw": "1800"} if state != "RUNNING" else {}
+    return {
+        "JobID": str(number), "JobIDRaw": str(number), "User": ("ada", "bob", "eve")[number % 3], "Account": "phys",
+        "Partition": "long", "JobName": "solver.sh", "State": state, "ExitCode": "0:0", "Submit": f"{hour}:00:00",
+        "Start": f"{hour}:01:00", "Timelimit": "02:00:00", "TimelimitRaw": "120", "AllocCPUS": "4", "ReqCPUS": "4",
+        "NNodes": "1", **ended, **changes,
+    }  # fmt: skip

@@ -1,0 +1,339 @@
+"""`walltime apply`: pending jobs of fake schedulers, read with hostile names, and changed by exact arguments."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.services.schedulers.openpbs_jobs import pending_jobs as pbs_jobs
+from flows.services.schedulers.slurm_jobs import pending_jobs as slurm_jobs
+from pipeline.core.apply_settings import ApplySettings
+from pipeline.core.errors import InputError
+from pipeline.core.limit_comment import asked_s_of
+from pipeline.core.settings import RunSettings, SiteSettings
+from pipeline.estimate.stage import learn_state
+from tests.flows.fake_programs import Program
+from tests.flows.support import Outcome, put_out
+from tests.rows import jobs_of
+from tests.unit.estimate.states import SETTINGS
+
+Walltime = Callable[..., Outcome]
+HOSTILE = '$(reboot) `id` "; rm -rf / #\n7|8\x1b[31m\u202e --yes JobId=1'
+SAY = "sys.stdout.write(open({!r}).read())"
+HOUR_S = 3600
+
+
+def history(n: int = 60) -> Any:
+    """Jobs of half an hour that asked for four hours, and of users that left the queue."""
+    rows = [
+        {
+            "job_id": str(k), "user": ("ada", "bob")[k % 2], "account": "phys", "queue": "long", "job_name": "solver",
+            "application": "solver", "submit_s": k * HOUR_S, "start_s": k * HOUR_S + 60,
+            "end_s": k * HOUR_S + 60 + 1800 + k % 7, "runtime_s": 1800.0 + k % 7, "procs": 4,
+            "requested_s": 4.0 * HOUR_S, "state": "COMPLETED",
+        }
+        for k in range(n)
+    ]  # fmt: skip
+    return jobs_of(rows)
+
+
+def slurm_job(number: int, **changes: Any) -> dict[str, Any]:
+    return {
+        "job_id": number, "array_job_id": 0, "array_task_string": "", "het_job_id": 0, "het_job_offset": 0,
+        "name": HOSTILE, "user_name": "ada", "group_name": "staff", "account": "phys", "partition": "long",
+        "qos": "normal", "time_limit": 240, "cpus": 4, "memory_per_cpu": 100, "submit_time": 5,
+        "job_state": "PENDING", "admin_comment": "",
+    } | changes  # fmt: skip
+
+
+class Site:
+    """A published State, and the programs of a scheduler."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        table, _ = learn_state(history(), SiteSettings(name="here"), SETTINGS)
+        self.out = put_out(table, folder, RunSettings())
+        self.squeue, self.scontrol = self.program("squeue"), Program(folder, "scontrol", "")
+        self.qstat, self.qalter = self.program("qstat"), Program(folder, "qalter", "")
+
+    def program(self, name: str) -> Program:
+        """A program that says what is in a file."""
+        (self.folder / f"{name}.said").write_text("")
+        return Program(self.folder, name, SAY.format(str(self.folder / f"{name}.said")))
+
+    def pending(self, *jobs: dict[str, Any]) -> None:
+        said = json.dumps({"meta": {}, "errors": [], "jobs": jobs})
+        (self.folder / "squeue.said").write_text(said)
+
+    def config(self, export: str = "", apply: str = "") -> Path:
+        path = self.folder / "site.toml"
+        programs = ("squeue", "scontrol", "qstat", "qalter")
+        commands = "".join(f"{name}_command = '{self.folder / name}'\n" for name in programs)
+        path.write_text(
+            f"output_dir = '{self.out}'\n[export]\n{export}\n[apply]\nmost_age_days = 99999.0\n{commands}{apply}"
+        )
+        return path
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def applied(walltime: Walltime, site: Site, how: str = "--yes", export: str = "", apply: str = "") -> dict[str, Any]:
+    shown = walltime("apply", site.config(export, apply), how, "--json")
+    assert shown.code == 0, shown.err
+    return json.loads(shown.out)
+
+
+def test_a_limit_is_lowered_by_one_call_without_a_shell(walltime: Walltime, site: Site) -> None:
+    site.pending(slurm_job(7), slurm_job(8, job_state=["RUNNING"]))
+    found = applied(walltime, site, export="margin_s = 600.0")
+    (change,) = found["changes"]
+    assert found["n_pending"] == found["n_changed"] == 1
+    assert 1800 < change["to_s"] < 4 * HOUR_S == change["from_s"] == change["asked_s"]
+    minutes = round(change["to_s"] / 60)
+    (call,) = site.scontrol.calls
+    assert call[:3] == ["update", "JobId=7", f"TimeLimit={minutes}"]
+    assert call[3].startswith("AdminComment=walltime mode=limit ") and len(call) == 4
+    assert asked_s_of(call[3].partition("=")[2]) == 4 * HOUR_S
+    assert site.squeue.calls == [["--all", "--states=PENDING", "--json"]]
+    assert all(HOSTILE not in word and "reboot" not in word for word in call)
+
+
+def test_a_dry_run_says_the_same_and_calls_nothing(walltime: Walltime, site: Site) -> None:
+    site.pending(slurm_job(7), slurm_job(9, user_name="eve\x1b[31m"))
+    dry = applied(walltime, site, "--dry-run")
+    assert site.scontrol.calls == []
+    assert dry["n_changed"] == 0 and dry["changes"] == applied(walltime, site)["changes"] and len(dry["changes"]) == 1
+    assert dry["left"] == {"few ended jobs of its submitter": 1}
+    shown = walltime("apply", site.config(), "--dry-run")
+    assert "would change" in shown.out and "Nothing was changed" in shown.out and "\x1b[31m" not in shown.out
+
+
+@pytest.mark.parametrize("words", [(), ("--dry-run", "--yes")])
+def test_one_has_to_say_what_one_wants(walltime: Walltime, site: Site, words: tuple[str, ...]) -> None:
+    site.pending(slurm_job(7))
+    shown = walltime("apply", site.config(), *words)
+    assert shown.code == 2 and "either --dry-run or --yes" in shown.err and site.scontrol.calls == []
+
+
+def test_no_time_is_above_what_was_asked_for(walltime: Walltime, site: Site) -> None:
+    site.pending(slurm_job(7, time_limit=130), slurm_job(8, time_limit=240, admin_comment=ours(240, 240)))
+    found = applied(walltime, site, export="margin_s = 999999.0")
+    assert found["changes"] == [] and found["left"] == {"no change": 2} and site.scontrol.calls == []
+
+
+def ours(limit: object, asked: object, mode: str = "limit") -> str:
+    return f"walltime mode={mode} row=7/3 limit_min={limit} asked_min={asked}"
+
+
+def test_a_second_round_starts_from_what_was_asked_for(walltime: Walltime, site: Site) -> None:
+    site.pending(slurm_job(7))
+    minutes = round(applied(walltime, site)["changes"][0]["to_s"] / 60)
+    comment = site.scontrol.calls[0][3].partition("=")[2]
+    site.pending(slurm_job(7, time_limit=minutes, admin_comment=comment))
+    assert applied(walltime, site)["left"] == {"no change": 1}
+    # With a wider margin the limit rises again, up to what was asked for.
+    wider = applied(walltime, site, export="margin_s = 3600.0")["changes"][0]
+    assert minutes * 60 < wider["to_s"] <= 4 * HOUR_S == wider["asked_s"]
+    assert site.scontrol.calls[1][3].count("walltime mode=") == 1
+    assert asked_s_of(site.scontrol.calls[1][3].partition("=")[2]) == 4 * HOUR_S
+
+
+@pytest.mark.parametrize(
+    ("limit_min", "comment", "asked_s"),
+    [
+        (60, ours(60, 240), 4 * HOUR_S),
+        (240, ours(60, 240, "dry_run"), 4 * HOUR_S),
+        (240, ours("same", 240), 4 * HOUR_S),
+        (90, ours(60, 240), 90 * 60),  # somebody has changed it since
+        (90, "walltime mode=limit limit_min=1 asked_min=none", 90 * 60),
+        (60, "by hand; " + ours(60, 240) + "; more", 4 * HOUR_S),
+        ({"set": True, "infinite": False, "number": 90}, "", 90 * 60),
+        ({"set": False, "infinite": True, "number": 0}, "", None),
+        (None, "", None),
+    ],
+)
+def test_what_was_asked_for_is_read_from_the_comment(
+    site: Site, limit_min: object, comment: str, asked_s: float | None
+) -> None:
+    site.pending(slurm_job(7, time_limit=limit_min, admin_comment=comment))
+    (job,) = slurm_jobs(ApplySettings(squeue_command=str(site.squeue.path)), {})
+    assert job.asked_s == job.values["requested_s"] == asked_s
+
+
+def test_a_comment_of_others_stays(walltime: Walltime, site: Site) -> None:
+    site.pending(slurm_job(7, admin_comment="ticket 12"))
+    applied(walltime, site)
+    assert site.scontrol.calls[0][3].startswith("AdminComment=ticket 12; walltime mode=limit ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "job_id", "fault"),
+    [
+        ({"array_job_id": 4, "array_task_string": "1-9%2"}, "4_[1-9]", ""),
+        ({"array_job_id": {"set": True, "number": 4}, "array_task_string": "1,3-9:2"}, "4_[1,3-9:2]", ""),
+        ({"array_job_id": 4, "array_task_string": "1,3,5,..."}, "4_[1,3,5,...]", "its list of tasks is cut"),
+        ({"het_job_id": 5, "het_job_offset": 1, "job_id": 6}, "5+1", ""),
+        ({"job_id": "1 2"}, "0", "it has no number"),
+    ],
+)
+def test_an_id_names_pending_tasks_alone(site: Site, changes: dict[str, Any], job_id: str, fault: str) -> None:
+    site.pending(slurm_job(7, **changes))
+    (job,) = slurm_jobs(ApplySettings(squeue_command=str(site.squeue.path)), {"SQUEUE_STATES": "RUNNING"})
+    assert (job.job_id, job.fault) == (job_id, fault)
+
+
+def test_who_has_opted_out_is_left_alone(walltime: Walltime, site: Site) -> None:
+    site.pending(
+        slurm_job(1), slurm_job(2, user_name="bob"), slurm_job(3, account="care"),
+        slurm_job(4, partition="long,debug"), slurm_job(5, time_limit=None), slurm_job(6, user_name="new"),
+    )  # fmt: skip
+    opted = "opt_out_users = ['bob']\nopt_out_accounts = ['care']\nopt_out_partitions = ['debug']"
+    found = applied(walltime, site, export=opted)
+    assert [change["job_id"] for change in found["changes"]] == ["1"]
+    assert found["left"] == {
+        "account has opted out": 1, "few ended jobs of its submitter": 1, "no time limit of its own": 1,
+        "queue has opted out": 1, "user has opted out": 1,
+    }  # fmt: skip
+    assert found["n_pending"] == 1 + sum(found["left"].values())
+
+
+def test_a_request_far_below_all_others_is_left_alone(walltime: Walltime, site: Site) -> None:
+    site.pending(slurm_job(7, time_limit=119), slurm_job(8, time_limit=120))
+    found = applied(walltime, site)
+    assert [change["job_id"] for change in found["changes"]] == ["8"]
+    assert found["left"] == {"a far shorter request than its submitter's others": 1}
+
+
+def test_a_refused_change_does_not_stop_the_others(walltime: Walltime, site: Site) -> None:
+    body = "if 'JobId=7' in sys.argv: sys.exit('slurm_update error: Access denied \\x1b[31m')"
+    site.scontrol = Program(site.folder, "scontrol", body)
+    site.pending(slurm_job(7), slurm_job(8))
+    shown = walltime("apply", site.config(), "--yes", "--json")
+    found = json.loads(shown.out)
+    assert shown.code == 1 and (found["n_changed"], found["n_failed"]) == (1, 1)
+    assert "Access denied" in found["changes"][0]["failed"] and found["changes"][1]["failed"] is None
+    plain = walltime("apply", site.config(), "--yes")
+    assert plain.code == 1 and "Refused: job 7" in plain.out and "\x1b[31m" not in plain.out
+
+
+def test_no_more_jobs_are_changed_than_the_site_allows(walltime: Walltime, site: Site) -> None:
+    site.pending(*(slurm_job(n) for n in range(1, 6)))
+    found = applied(walltime, site, apply="most_changes = 2")
+    assert len(site.scontrol.calls) == 2 and found["left"] == {"after the largest number of changes": 3}
+
+
+def test_an_old_state_changes_nothing(walltime: Walltime, site: Site) -> None:
+    site.pending(slurm_job(7))
+    path = site.config()
+    path.write_text(path.read_text().replace("99999.0", "7.0"))
+    shown = walltime("apply", path, "--yes")
+    assert shown.code == 2 and "days old" in shown.err and shown.err.count("\n") == 1
+    assert walltime("apply", path, "--dry-run").code == 0 and site.scontrol.calls == []
+
+
+def test_a_site_that_wants_priorities_gets_no_limits(walltime: Walltime, site: Site) -> None:
+    site.pending(slurm_job(7))
+    shown = walltime("apply", site.config("mode = 'priority'"), "--yes")
+    assert shown.code == 2 and "export.mode" in shown.err and site.scontrol.calls == []
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("sys.exit('slurm_load_jobs error: Unable to contact slurm controller')", "Unable to contact"),
+        ("print('no JSON')", "no list of jobs"),
+        ("print('{\"jobs\": 3}')", "no list of jobs"),
+        ("print('[]')", "no list of jobs"),
+    ],
+)
+def test_a_failing_squeue_is_one_sentence(walltime: Walltime, site: Site, body: str, sentence: str) -> None:
+    Program(site.folder, "squeue", body)
+    shown = walltime("apply", site.config(), "--yes")
+    assert shown.code == 2 and sentence in shown.err and shown.err.count("\n") == 1
+    assert site.scontrol.calls == []
+
+
+def pbs_job(**changes: Any) -> dict[str, Any]:
+    asked = {"walltime": "04:00:00", "ncpus": 4, "mem": "4gb"} | changes.pop("asked", {})
+    return {
+        "Job_Name": "solver", "Job_Owner": "ada@login", "job_state": "Q", "queue": "long", "Account_Name": "phys",
+        "Resource_List": asked,
+    } | changes  # fmt: skip
+
+
+def test_soft_walltime_is_set_for_jobs_that_wait(walltime: Walltime, site: Site) -> None:
+    jobs = {
+        "1.pbs": pbs_job(), "2.pbs": pbs_job(job_state="R"), "3[].pbs": pbs_job(job_state="H"),
+        "4.pbs": pbs_job(asked={"soft_walltime": "00:30:10"}), "5.pbs": pbs_job(Job_Owner="new@x"),
+        "6.pbs; reboot": pbs_job(), "7.pbs": pbs_job(asked={"walltime": None}),
+    }  # fmt: skip
+    (site.folder / "qstat.said").write_text(as_qstat(jobs))
+    shown = walltime("apply", site.config("soft_quantile = 0.5"), "--yes", "--for", "pbs", "--json")
+    assert shown.code == 0, shown.err
+    found = json.loads(shown.out)
+    assert [change["job_id"] for change in found["changes"]] == ["1.pbs", "3[].pbs"]
+    assert found["left"] == {
+        "few ended jobs of its submitter": 1, "its id is none": 1, "no change": 1, "no time limit of its own": 1,
+    }  # fmt: skip
+    first = found["changes"][0]
+    assert 1700 < first["to_s"] < 1900 and first["from_s"] == first["asked_s"] == 4 * HOUR_S
+    clock = f"00:{int(first['to_s'] // 60):02}:{int(first['to_s'] % 60):02}"
+    assert site.qalter.calls == [["-l", f"soft_walltime={clock}", name] for name in ("1.pbs", "3[].pbs")]
+    assert site.qstat.calls == [["-f", "-F", "json"]] and site.scontrol.calls == []
+
+
+def as_qstat(jobs: dict[str, Any]) -> str:
+    """The JSON of OpenPBS: four spaces a level, one key a line, no space after a colon."""
+    whole = {"timestamp": 1, "pbs_version": "23.06.06", "pbs_server": "pbs"} | ({"Jobs": jobs} if jobs else {})
+    return json.dumps(whole, indent=4, separators=(",", ":")) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("007", "007"), ("nan", "nan"), ("0x1F", "0x1F"), ("1e999", "1e999"), ("-", "-"), ('"a\\"', "a\\"),
+        ('"C:\\data"', "C:\\data"), ('"a\\"b"', 'a"b'), ('"a","job_state":"R"', 'a","job_state":"R'), ('"a\\n"', "a\n"),
+    ],
+)  # fmt: skip
+def test_a_name_that_breaks_the_json_hides_no_job(site: Site, written: str, name: str) -> None:
+    text = as_qstat({"1.pbs": pbs_job(Job_Name="@"), "2.pbs": pbs_job()})
+    (site.folder / "qstat.said").write_text(text.replace('"@"', written))
+    one, two = pbs_jobs(ApplySettings(qstat_command=str(site.qstat.path)), {})
+    assert (one.job_id, two.job_id, one.asked_s, one.values["job_name"]) == ("1.pbs", "2.pbs", 4 * HOUR_S, name)
+    assert (one.values["user"], one.values["requested_mem_kib"]) == ("ada", 1024.0**2)
+
+
+@pytest.mark.parametrize(
+    "line", ['"A":""}},"9.pbs":{"job_state":"Q","B":"1"', '"A":""},"Job_Owner":"root@x","B":{"C":"1"', '"A":"\\"']
+)
+def test_a_variable_adds_no_job_and_changes_no_owner(site: Site, line: str) -> None:
+    text = as_qstat({"1.pbs": pbs_job(Variable_List={"HOME": "@"}), "2.pbs": pbs_job()})
+    (site.folder / "qstat.said").write_text(text.replace('"HOME":"@"', line))
+    jobs = pbs_jobs(ApplySettings(qstat_command=str(site.qstat.path)), {})
+    assert [(job.job_id, job.values["user"]) for job in jobs] == [("1.pbs", "ada"), ("2.pbs", "ada")]
+
+
+def test_a_job_that_a_variable_s_lines_forge_is_left_alone(walltime: Walltime, site: Site) -> None:
+    forged = as_qstat({"2.pbs": pbs_job()}).partition('"Jobs":{\n')[2]
+    text = as_qstat({"1.pbs": pbs_job(Variable_List={"HERE": "1"}), "2.pbs": pbs_job(job_state="R")})
+    (site.folder / "qstat.said").write_text(text.replace("HERE", "\n" + forged))
+    shown = walltime("apply", site.config(), "--yes", "--for", "pbs", "--json")
+    assert [call[2] for call in site.qalter.calls] == ["1.pbs"]
+    assert json.loads(shown.out)["left"] == {"it is described twice": 1}
+
+
+def test_another_layout_is_read_as_json_and_no_job_is_no_error(site: Site) -> None:
+    settings = ApplySettings(qstat_command=str(site.qstat.path))
+    with_tabs = json.dumps({"pbs_version": "9", "Jobs": {"1.pbs": pbs_job()}}, indent="\t")
+    for said, n in ((with_tabs, 1), (as_qstat({}), 0)):
+        (site.folder / "qstat.said").write_text(said)
+        assert len(pbs_jobs(settings, {})) == n
+    for said in ("", "[]", "{}", '{"pbs_version": 1, "Jobs": [1]}'):
+        (site.folder / "qstat.said").write_text(said)
+        with pytest.raises(InputError, match="no list of jobs"):
+            pbs_jobs(settings, {})

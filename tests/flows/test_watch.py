@@ -1,0 +1,269 @@
+"""`walltime watch`: a fake accounting grows, and the State, the answers and the pending jobs follow."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.services.published.live_state import live_path, live_state
+from flows.services.query.answers import load_state
+from flows.services.run.plain_run import run_and_publish
+from flows.services.run.prepare import run_settings
+from flows.services.watch.watching import Watch, watching_alone
+from pipeline.core.errors import InputError
+from pipeline.publish import load_manifest
+from tests.flows.fake_programs import Program, Sacct, job
+from tests.flows.support import Outcome
+from tests.flows.test_apply import slurm_job
+
+Walltime = Callable[..., Outcome]
+ROOT = Path(__file__).parents[2]
+DAY_S = 86_400
+JANUARY_S = 1_767_225_600
+N_FIRST = 40
+
+
+class Site:
+    """A fake accounting and queue, and a folder to which a run over them has published."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.out, self.config = folder, folder / "out", folder / "site.toml"
+        self.sacct = Sacct(folder, [job(n, day=1 + n // 20) for n in range(N_FIRST)])
+        self.scontrol = Program(folder, "scontrol", "")
+        self.squeue = Program(folder, "squeue", f"sys.stdout.write(open({str(folder / 'squeue.said')!r}).read())")
+        self.pending(slurm_job(7, time_limit=120, name="solver.sh"))
+        self.config.write_text(
+            f"output_dir = '{self.out}'\n[source]\nkind = 'sacct'\nsince = '2026-01-01'\noverlap_s = 864000.0\n"
+            f"[ingest]\nsacct_command = '{self.sacct.path}'\n[export]\nmargin_s = 60.0\n"
+            f"[apply]\nmost_age_days = 9999.0\nsqueue_command = '{self.squeue.path}'\n"
+            f"scontrol_command = '{self.scontrol.path}'\n"
+        )
+
+    def pending(self, *jobs: dict[str, Any]) -> None:
+        (self.folder / "squeue.said").write_text(json.dumps({"jobs": jobs}))
+
+    def grow(self, n: int, **changes: str) -> None:
+        """Jobs of the third day join the accounting."""
+        known = [job(k, day=1 + k // 20) for k in range(N_FIRST)]
+        self.sacct.knows([*known, *(job(N_FIRST + k, day=3, **changes) for k in range(n))])
+
+    def watch(self, *, is_dry_run: bool = True) -> Watch:
+        return Watch(run_settings(self.config), self.config, "slurm", dict(os.environ), is_dry_run=is_dry_run)
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the run has published to, which is the same for every test."""
+    folder = tmp_path_factory.mktemp("watched")
+    run_and_publish(str(Site(folder).config))
+    return folder / "out"
+
+
+@pytest.fixture
+def site(tmp_path: Path, published: Path) -> Site:
+    shutil.copytree(published, tmp_path / "out")
+    return Site(tmp_path)
+
+
+def n_known(site: Site) -> int:
+    """The number of ended jobs that the State of the folder has learnt from."""
+    return len(load_state(site.out).state.record.runtime_s)
+
+
+def test_new_jobs_enter_the_state_that_answers(site: Site, walltime: Walltime) -> None:
+    before = json.loads(walltime("query", "--from", site.out, "--user", "ada", "--json").out)
+    watch = site.watch()
+    first = watch.run_round(JANUARY_S + 3 * DAY_S)
+    assert (first.failure, first.n_new) == ("", 0)
+    site.grow(9)
+    second = watch.run_round(JANUARY_S + 4 * DAY_S)
+    assert (second.failure, second.n_new, second.n_open) == ("", 9, 0)
+    after = json.loads(walltime("query", "--from", site.out, "--user", "ada", "--json").out)
+    assert after["n_submitter"] == before["n_submitter"] + 3 and after["as_of_s"] > before["as_of_s"]
+    assert after["run_id"] == before["run_id"]
+    assert watch.run_round(JANUARY_S + 4 * DAY_S).n_new == 0
+
+
+def test_the_answers_are_those_of_a_run_over_all_jobs(site: Site, walltime: Walltime) -> None:
+    site.watch().run_round(JANUARY_S + 3 * DAY_S)
+    site.grow(12)
+    assert site.watch().run_round(JANUARY_S + 4 * DAY_S).n_new == 12
+    asked = ("query", "--user", "bob", "--job-name", "solver.sh", "--procs", "4", "--requested", "2h", "--json")
+    live = json.loads(walltime(*asked, "--from", site.out).out)
+    whole = site.folder / "whole"
+    assert walltime("run", site.config, "--plain", "--quiet", "--out", whole).err == ""
+    anew = json.loads(walltime(*asked, "--from", whole).out)
+    same = [name for name in anew if name.startswith(("runtime_s", "n_")) or name == "as_of_s"]
+    assert len(same) > 8 and {name: live[name] for name in same} == {name: anew[name] for name in same}
+
+
+def test_a_running_job_is_learnt_from_once_it_has_ended(site: Site) -> None:
+    watch, n = site.watch(), n_known(site)
+    site.grow(1, state="RUNNING")
+    assert watch.run_round(JANUARY_S + 3 * DAY_S).n_new == 1
+    assert n_known(site) == n
+    site.grow(1)
+    assert watch.run_round(JANUARY_S + 4 * DAY_S).n_open == 1
+    assert n_known(site) == n + 1
+
+
+def test_a_new_watch_goes_on_and_a_new_version_is_taken_over(site: Site, walltime: Walltime) -> None:
+    site.grow(5)
+    assert site.watch().run_round(JANUARY_S + 4 * DAY_S).n_new == 5
+    watch = site.watch()
+    assert watch.run_round(JANUARY_S + 4 * DAY_S).n_new == 0
+    site.grow(8)
+    assert walltime("run", site.config, "--plain", "--quiet").err == ""
+    manifest = load_manifest(site.out)
+    assert live_state(manifest) is None and live_path(site.out).exists()
+    found = watch.run_round(JANUARY_S + 5 * DAY_S)
+    assert (found.failure, found.n_new, found.run_id) == ("", 0, manifest.run_id)
+    site.grow(9)
+    assert watch.run_round(JANUARY_S + 6 * DAY_S).n_new == 1
+    assert live_state(manifest) is not None
+
+
+def test_a_damaged_live_state_is_passed_over(site: Site) -> None:
+    site.grow(5)
+    site.watch().run_round(JANUARY_S + 4 * DAY_S)
+    n = n_known(site)
+    live_path(site.out).write_bytes(b"PAR1 and no more")
+    assert n_known(site) == n - 5
+    assert site.watch().run_round(JANUARY_S + 4 * DAY_S).n_new == 5
+
+
+def test_failures_are_sentences_and_the_waits_grow(site: Site) -> None:
+    watch, now_s = site.watch(), JANUARY_S + 4 * DAY_S
+    site.grow(5)
+    site.sacct.fails(True)
+    waits = []
+    for _ in range(5):
+        found = watch.run_round(now_s)
+        assert "slurmdbd is not there" in found.failure and found.applied is None
+        waits.append(watch.wait_s(300.0))
+    assert waits == [600.0, 1200.0, 2400.0, 3600.0, 3600.0]
+    site.sacct.fails(False)
+    assert (watch.run_round(now_s).n_new, watch.wait_s(300.0)) == (5, 300.0)
+
+
+def test_what_failed_after_the_reading_is_read_again(site: Site) -> None:
+    watch = site.watch()
+    site.grow(5)
+    live_path(site.out).parent.mkdir()
+    live_path(site.out).mkdir()
+    assert "folder" in watch.run_round(JANUARY_S + 4 * DAY_S).failure
+    live_path(site.out).rmdir()
+    assert watch.run_round(JANUARY_S + 4 * DAY_S).n_new == 5
+
+
+def test_pending_jobs_are_changed_only_where_that_is_asked_for(site: Site) -> None:
+    dry = site.watch().run_round(JANUARY_S + 3 * DAY_S)
+    assert dry.applied is not None and len(dry.applied.changes) == 1 and site.scontrol.calls == []
+    site.watch(is_dry_run=False).run_round(JANUARY_S + 3 * DAY_S)
+    (call,) = site.scontrol.calls
+    assert call[:2] == ["update", "JobId=7"]
+
+
+def test_a_second_watch_is_refused(site: Site) -> None:
+    with watching_alone(site.out), pytest.raises(InputError, match="another watch"), watching_alone(site.out):
+        pass
+
+
+def accounting_of(numbers: Iterable[int]) -> str:
+    """PBS records of ended jobs, one an hour."""
+    lines = []
+    for n in numbers:
+        start_s = JANUARY_S + n * 3600
+        stamp = datetime.fromtimestamp(start_s + 1800, UTC).strftime("%m/%d/%Y %H:%M:%S")
+        lines.append(
+            f"{stamp};E;{n + 1}.pbs;user=ada group=staff jobname=solver queue=long ctime={start_s - 60} "
+            f"qtime={start_s - 60} etime={start_s - 60} start={start_s} exec_host=n1/0*4 Resource_List.ncpus=4 "
+            f"Resource_List.walltime=02:00:00 session=1 end={start_s + 1800} Exit_status=0 "
+            f"resources_used.walltime=00:30:00\n"
+        )
+    return "".join(lines)
+
+
+def test_a_folder_of_accounting_files_is_followed(tmp_path: Path, walltime: Walltime) -> None:
+    folder = tmp_path / "accounting"
+    folder.mkdir()
+    (folder / "20260101").write_text(accounting_of(range(30)))
+    config = tmp_path / "site.toml"
+    qstat = Program(tmp_path, "qstat", "print('{\"pbs_version\": \"23\"}')")
+    config.write_text(
+        f"output_dir = '{tmp_path / 'out'}'\n[source]\nkind = 'folder'\nfolder = 'accounting'\n"
+        f"[apply]\nscheduler = 'pbs'\nqstat_command = '{qstat.path}'\n"
+    )
+    assert walltime("run", config, "--plain", "--quiet").err == ""
+    watch = Watch(run_settings(config), config, "pbs", dict(os.environ), is_dry_run=True)
+    assert watch.run_round(JANUARY_S).n_new == 0
+    (folder / "20260102").write_text(accounting_of(range(30, 34)))
+    assert watch.run_round(JANUARY_S).n_new == 4
+    with (folder / "20260102").open("a") as file:
+        file.write(accounting_of(range(34, 36)))
+    assert watch.run_round(JANUARY_S).n_new == 2
+    assert watch.run_round(JANUARY_S).n_new == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("kind = 'sacct'\nsince = '2026-01-01'\noverlap_s = 864000.0", "kind = 'logs'"), "source.kind"),
+        (("/out'", "/none'"), "manifest"),
+    ],
+)
+def test_what_cannot_be_watched_ends_at_once(
+    site: Site, walltime: Walltime, change: tuple[str, str], sentence: str
+) -> None:
+    site.config.write_text(site.config.read_text().replace(*change))
+    shown = walltime("watch", site.config)
+    assert shown.code == 2 and sentence in shown.err and shown.err.count("\n") == 1
+
+
+def test_once_prints_a_round_and_its_exit_code_says_how_it_went(site: Site, walltime: Walltime) -> None:
+    shown = walltime("watch", site.config, "--once", "--json")
+    assert shown.code == 0
+    found = json.loads(shown.out)
+    assert (found["number"], found["failure"], found["applied"]["dry_run"]) == (1, "", True)
+    assert "would change" in walltime("watch", site.config, "--once").out
+    site.sacct.fails(True)
+    failed = walltime("watch", site.config, "--once")
+    assert failed.code == 1 and "slurmdbd" in failed.err and failed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("number", "is_hanging"), [(signal.SIGTERM, False), (signal.SIGINT, True)])
+def test_a_signal_ends_it_with_everything_tidy(site: Site, number: signal.Signals, is_hanging: bool) -> None:
+    if is_hanging:
+        # sacct is started and says nothing: the watch must not wait for it.
+        Program(site.folder, "sacct", "if 'help' in sys.argv[1]: print('JobID Submit State')\nelse: time.sleep(100)")
+    command = [sys.executable, "-m", "flows.cli", "watch", str(site.config), "--every", "1h"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True) as process, ExitStack() as stack:
+        stack.callback(process.kill)
+        wait_for(lambda: site.sacct.windows if is_hanging else site.squeue.calls)
+        if not is_hanging:
+            assert process.stdout is not None and "round 1" in process.stdout.readline()
+        process.send_signal(number)
+        _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (0, "")
+    left = [path.name for path in site.out.rglob("*") if "draft" in path.name or path.name.startswith("reading")]
+    assert left == []
+    with watching_alone(site.out):
+        pass
+
+
+def wait_for(is_so: Callable[[], object]) -> None:
+    end = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.05)

@@ -1,0 +1,141 @@
+"""The look-up file answers as the method `table` does, and nothing a user writes can change its meaning."""
+
+import io
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pipeline.core.errors import InputError
+from pipeline.estimate.history import History
+from pipeline.estimate.nightly.rows import estimates
+from pipeline.estimate.nightly.table import learn_table, look_up, table_rows
+from pipeline.export.known_names import known_applications
+from pipeline.export.lookup_file import lookup_file
+from pipeline.export.lookup_keys import LEAST_MULTIPLIER, MULTIPLIERS, hash_of, hashes_of, key_of, quoted
+from pipeline.export.lookup_reader import Lookup, open_lookup
+from tests.rows import jobs_of
+from tests.unit.estimate.table_log import SETTINGS, made_log
+
+HOSTILE = ("a|b", "x\ty", "new\nline", 'q"u', "per%cent", "übung", "", " ", "n|x", "\x00", "a\r\nb\tc|d", "100%25")
+
+
+@pytest.fixture(scope="module")
+def log() -> History:
+    return made_log()
+
+
+@pytest.fixture(scope="module")
+def published(log: History) -> pa.Table:
+    state = learn_table(log, SETTINGS)
+    return estimates(table_rows(state, state.known_s, SETTINGS), "he re", "run7")
+
+
+@pytest.fixture(scope="module")
+def lookup(published: pa.Table) -> Lookup:
+    return open_lookup(io.BytesIO(lookup_file(published, {})))
+
+
+def job_at(log: History, place: int) -> dict[str, str | float | None]:
+    texts = {name: [*log.names[name], None][log.codes[name][place]] for name in ("who", "what", "queue")}
+    return texts | {"requested_s": float(np.nan_to_num(log.requested_s[place])), "procs": float(log.procs[place])}
+
+
+def test_every_answer_is_that_of_method_table(log: History, published: pa.Table, lookup: Lookup) -> None:
+    random = np.random.default_rng(3)
+    asked = log.take(np.sort(random.choice(len(log), 400, replace=False)))
+    # Half of the submits have a value that the table has never seen.
+    for name in ("requested_s", "procs"):
+        getattr(asked, name)[random.random(len(asked)) < 0.3] = 77.0
+    columns = {name: published.column(name).to_numpy(zero_copy_only=False) for name in published.column_names}
+    wanted = look_up(columns, asked)
+    for place in range(len(asked)):
+        found = lookup.find(job_at(asked, place))
+        assert found is not None
+        assert np.allclose(found.quantiles_s, wanted[place], rtol=1e-6, atol=0)
+
+
+def test_the_stamp_says_what_the_file_is(published: pa.Table, lookup: Lookup) -> None:
+    assert (lookup.stamp.run, lookup.stamp.site, lookup.stamp.rows) == ("run7", "he%20re", published.num_rows)
+    assert lookup.stamp.newest_end_s == max(published.column("newest_end_s").to_pylist())
+    assert next(iter(lookup.chain.values())) == "who+what+queue+requested_s+procs"
+    assert list(lookup.chain.values())[-1] == "all"
+
+
+def test_the_same_tables_give_the_same_bytes_in_any_order_of_rows(published: pa.Table) -> None:
+    order = np.random.default_rng(1).permutation(published.num_rows)
+    assert lookup_file(published, {}) == lookup_file(published.take(order), {})
+
+
+def test_a_changed_value_changes_the_stamp(published: pa.Table, lookup: Lookup) -> None:
+    place = published.column_names.index("n_jobs")
+    more = pa.array([n + 1 for n in published.column("n_jobs").to_pylist()], published.column("n_jobs").type)
+    other = open_lookup(io.BytesIO(lookup_file(published.set_column(place, "n_jobs", more), {})))
+    assert other.stamp.stamp != lookup.stamp.stamp
+
+
+def test_hostile_names_stay_inside_their_field(published: pa.Table) -> None:
+    n = len(HOSTILE)
+    rows = published.slice(0, n).to_pylist()
+    for row, name in zip(rows, HOSTILE, strict=True):
+        row |= {"template": "who", "chain_rank": 6, "who": name, "n_jobs": 5 + len(name)}
+    table = pa.Table.from_pylist(rows, published.schema)
+    file = lookup_file(table, {name: f"app {name}" for name in HOSTILE})
+    found = open_lookup(io.BytesIO(file))
+    assert file.isascii() and file.count(b"\n") == 3 + found.stamp.buckets + 1 + 2 * n
+    for name in HOSTILE:
+        answer = found.find({"who": name, "requested_s": 0.0})
+        assert answer is not None and answer.n_jobs == 5 + len(name)
+        assert found.application(name) == f"app {name}"
+    assert (found.what("relax_12.sh"), found.what("42")) == ("relax", "job_name 42")
+    assert found.find({"who": "nobody", "requested_s": 0.0}) is None
+
+
+@pytest.mark.parametrize("multiplier", [LEAST_MULTIPLIER, LEAST_MULTIPLIER + MULTIPLIERS - 1])
+def test_all_hashes_at_once_are_those_of_one_key_each(multiplier: int) -> None:
+    keys = ["", "a", "8|", *(key_of(0, (name, 3600.0, 0.1)) for name in HOSTILE), "x" * 500]
+    assert hashes_of(keys, multiplier).tolist() == [hash_of(key, multiplier) for key in keys]
+
+
+def test_numbers_and_texts_have_one_form() -> None:
+    assert key_of(2, ("ada", 3600.0, 64)) == "2|ada|3600|64"
+    assert quoted("a b/ü~-_.@+") == "a%20b%2F%C3%BC~-_.@+"
+
+
+def test_buckets_are_short(published: pa.Table, lookup: Lookup) -> None:
+    file = lookup.file
+    file.seek(lookup.stamp.directory)
+    offsets = np.array([int(line) for line in file.read(13 * (lookup.stamp.buckets + 1)).split()])
+    assert offsets[-1] == lookup.stamp.bytes
+    assert np.diff(offsets).max() < 30 * (offsets[-1] - offsets[0]) / published.num_rows
+
+
+def test_a_file_that_was_cut_is_refused(published: pa.Table) -> None:
+    file = lookup_file(published, {})
+    with pytest.raises(InputError, match="bytes"):
+        open_lookup(io.BytesIO(file[:-1]))
+    with pytest.raises(InputError, match="first line"):
+        open_lookup(io.BytesIO(b"another file\n"))
+    with pytest.raises(InputError, match="without"):
+        open_lookup(io.BytesIO(b"#walltime-lookup 1 stamp=1\n"))
+
+
+def test_two_runs_in_one_table_are_refused(published: pa.Table) -> None:
+    place = published.column_names.index("run_id")
+    runs = pa.array([f"run{n % 2}" for n in range(published.num_rows)], published.schema.field("run_id").type)
+    with pytest.raises(InputError, match="2 values of run_id"):
+        lookup_file(published.set_column(place, "run_id", runs), {})
+
+
+def test_only_names_that_the_rules_miss_are_listed() -> None:
+    rows = [
+        {"job_name": "relax_12.sh", "application": "relax"},
+        {"job_name": "Übung", "application": "übung"},
+        {"job_name": "prod", "application": "solver"},
+        {"job_name": "two", "application": "b"},
+        {"job_name": "two", "application": "a"},
+        {"job_name": "two", "application": "a"},
+        {"job_name": None, "application": "x"},
+        {"job_name": "y", "application": None},
+    ]
+    assert known_applications(jobs_of(rows)) == {"prod": "solver", "two": "a", "Übung": "übung"}
