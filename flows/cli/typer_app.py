@@ -14,12 +14,14 @@ from flows.cli.commands.evaluate_scaling import evaluate_scaling
 from flows.cli.commands.export import export
 from flows.cli.commands.fit_series import fit_series
 from flows.cli.commands.ingest import ingest
+from flows.cli.commands.init import init
 from flows.cli.commands.inspect import inspect
 from flows.cli.commands.quarantine import quarantine
 from flows.cli.commands.query import query
 from flows.cli.commands.report import report
 from flows.cli.commands.run import run
 from flows.cli.commands.search_templates import search_templates
+from flows.cli.commands.serve import serve
 from flows.cli.commands.show import show
 from flows.cli.commands.watch import watch
 from flows.cli.exits import fail
@@ -38,7 +40,7 @@ _UsageError: Any = typer.BadParameter.__base__
 
 for command in (
     run, ingest, inspect, quarantine, clean, apply, fit_series, evaluate_scaling, report, query, advice, backtest, show,
-    search_templates, columns, watch, export,
+    search_templates, columns, watch, export, init, serve,
 ):  # fmt: skip
     app.command()(command)
 

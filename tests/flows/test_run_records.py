@@ -1,4 +1,4 @@
-"""Under Prefect: a killed run is marked Crashed by the next one, expected failures are a sentence, sacct is asked again."""
+"""Under Prefect: a killed run is marked Crashed by the next one, failures are a sentence, sacct is asked again."""
 
 import fcntl
 import os
