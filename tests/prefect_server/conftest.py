@@ -25,7 +25,19 @@ collect_ignore_glob = [] if os.environ.get(SWITCH) else ["*"]
 ROOT = Path(__file__).resolve().parents[2]
 PREFECT = Path(sys.executable).parent / "prefect"
 START_S = 180.0
+BUSY_TRIES = 20
+BUSY = 503
 T = TypeVar("T")
+
+
+@contextmanager
+def suppress_busy() -> Iterator[None]:
+    """Go on after an answer that the server is busy."""
+    try:
+        yield
+    except urllib.error.HTTPError as error:
+        if error.code != BUSY:
+            raise
 
 
 @dataclass(frozen=True)
@@ -41,8 +53,13 @@ class Server:
         request = urllib.request.Request(
             f"{self.address}/api{path}", json.dumps(body).encode(), {"content-type": "application/json"}
         )
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.load(answer)
+        for _ in range(BUSY_TRIES):
+            # Prefect answers 503 while SQLite is locked; its own clients ask again too.
+            with suppress_busy(), urllib.request.urlopen(request, timeout=60) as answer:
+                text = answer.read()
+                return json.loads(text) if text.strip() else None
+            time.sleep(2.0)
+        raise AssertionError(f"{path}: the server was busy {BUSY_TRIES} times")
 
     def runs(self, deployment: str) -> list[dict[str, Any]]:
         """The deployment's flow runs, the earliest first."""

@@ -1,4 +1,4 @@
-"""Under a standing server: served on a cron, run by a work pool, killed and marked, failed in a sentence, seen in the UI."""
+"""Under a standing server: served on a cron, run by a work pool, killed and marked, failed in a sentence, seen."""
 
 import os
 import re
@@ -44,7 +44,7 @@ def served(server: Server, config: Path, cron: str = "15 2 * * *") -> Iterator["
 
 
 def is_over(server: Server, run_id: str) -> bool:
-    return server.state(run_id)[0] not in ("Scheduled", "Late", "Pending", "Running", "AwaitingRetry")
+    return server.state(run_id)[0] in ("Completed", "Failed", "Crashed", "Cancelled")
 
 
 def finished(server: Server, run_id: str) -> str:
@@ -70,6 +70,8 @@ def test_a_site_is_served_on_its_cron(server: Server) -> None:
     assert "set aside" in found["walltime-riverbend-clean"] and "walltime-riverbend-summary" in found
     # Serving ends without pausing the schedule, which a restart would have to undo.
     assert not server.deployment("riverbend")["paused"]
+    # A cron of every minute that nobody serves would keep the server busy with late runs.
+    server.ask(f"/deployments/{known['id']}/pause_deployment")
 
 
 def test_two_sites_on_one_server_keep_their_artifacts(server: Server) -> None:
@@ -84,14 +86,14 @@ def test_two_sites_on_one_server_keep_their_artifacts(server: Server) -> None:
 def test_a_bad_parameter_is_refused_and_a_bad_config_is_one_sentence(server: Server) -> None:
     config = config_of(server, "eddy", logs_of("traps.swf"))
     with served(server, config):
-        with pytest.raises(OSError, match="409|422"):
+        with pytest.raises(OSError, match=r"HTTP Error 4\d\d"):
             server.ask(f"/deployments/{server.deployment('eddy')['id']}/create_flow_run", parameters={"config": [1]})
         config.write_text(config.read_text().replace("name =", "nam ="))
         run_id = server.start_run("eddy", config=str(config))
         assert finished(server, run_id) == "Failed"
     state, message = server.state(run_id)
     assert state == "Failed" and message.startswith(f"{config}: found unknown key site.nam, expected one of ")
-    said = server.logs(run_id)
+    said = wait_for("the run's log", lambda: server.logs(run_id))
     assert "unknown key site.nam" in said and "Traceback" not in said
 
 
@@ -123,7 +125,7 @@ def test_a_killed_run_is_marked_by_the_next_one(server: Server) -> None:
     with served(server, path) as serving:
         run_id = server.start_run("gorge")
         records = server.folder / "gorge" / "work"
-        wait_for("the run's record", lambda: (records / f"flow_run-{run_id}").exists())
+        wait_for("the run's record", (records / f"flow_run-{run_id}").exists)
         # As where the machine stops: the process that serves cannot report anything either.
         os.killpg(serving.pid, signal.SIGKILL)
         serving.wait()
