@@ -191,7 +191,7 @@ def test_the_ui_lists_the_deployment_the_run_and_its_artifact(server: Server) ->
     shown = page(
         chromium, server, f"/artifacts/artifact/{artifact['id']}", picture.with_stem(f"{picture.stem}-artifact")
     )
-    assert "processor-hours" in shown and "set aside: flurry" in shown
+    assert "processor-hours" in shown and "set aside: hang" in shown
 
 
 def page(chromium: str, server: Server, path: str, picture: Path) -> str:
