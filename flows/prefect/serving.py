@@ -13,7 +13,7 @@ from pipeline.core.text import printable
 
 _HOST, _PORT = "127.0.0.1", 4200
 _ANSWER_S = 5.0
-_START = "start one with `prefect server start --background`, or set PREFECT_API_URL"
+_START = "start one with `prefect server start`, or set PREFECT_API_URL"
 
 
 @dataclass(frozen=True, slots=True)

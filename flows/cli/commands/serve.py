@@ -16,7 +16,7 @@ Timezone = Annotated[
 def serve(config: Config, cron: Cron, timezone: Timezone = None) -> None:
     """Run a config on a schedule, as a deployment of a Prefect server; goes on until Ctrl-C or SIGTERM.
 
-    Needs a server, as of `prefect server start --background`; PREFECT_API_URL names one elsewhere.
+    Needs a server, as of `prefect server start`; PREFECT_API_URL names one elsewhere.
     """
     from flows.pages.terminal.render_init import print_served
     from flows.prefect.serving import prepare_serving, serve_nightly
