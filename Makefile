@@ -1,7 +1,7 @@
 # `make run` and `make test` set up everything they need in .venv, once, and again when requirements.lock changes.
 # Paths are relative throughout, so that a checkout may stand in a folder with a space in its name.
 
-.PHONY: run test test-slurm test-pbs fuzz lint bench clean setup
+.PHONY: run test test-slurm test-pbs test-server fuzz lint bench clean setup
 .DEFAULT_GOAL := run
 
 PYTHON := .venv/bin/python
@@ -21,6 +21,10 @@ test-slurm: $(STAMP)
 # A real OpenPBS, which is built once (minutes) where shared/pbs/up.sh stands beside the checkout; as root, like the above.
 test-pbs: $(STAMP)
 	@WALLTIME_TEST_PBS=1 $(PYTHON) -m pytest -rs --log-cli-level=INFO tests/pbs
+
+# A standing Prefect server on SQLite, and on PostgreSQL where it is installed; its pages where chromium is.
+test-server: $(STAMP)
+	@WALLTIME_TEST_SERVER=1 $(PYTHON) -m pytest -rs tests/prefect_server
 
 LINES ?= 200000
 CUTS ?= 20000

@@ -18,6 +18,7 @@ from flows.cli.commands.export import export
 from flows.cli.commands.fit_series import fit_series
 from flows.cli.commands.hold import hold
 from flows.cli.commands.ingest import ingest
+from flows.cli.commands.init import init
 from flows.cli.commands.inspect import inspect
 from flows.cli.commands.moldable import moldable
 from flows.cli.commands.promote import promote
@@ -30,6 +31,7 @@ from flows.cli.commands.rerun import rerun
 from flows.cli.commands.rollback import rollback
 from flows.cli.commands.run import run
 from flows.cli.commands.search_templates import search_templates
+from flows.cli.commands.serve import serve
 from flows.cli.commands.show import show
 from flows.cli.commands.versions import versions
 from flows.cli.commands.watch import watch
@@ -50,7 +52,7 @@ _UsageError: Any = typer.BadParameter.__base__
 for command in (
     run, ingest, inspect, quarantine, clean, apply, fit_series, evaluate_scaling, report, query, advice, advise,
     backtest, replay, moldable, show, search_templates, columns, watch, export,
-    versions, promote, rollback, hold, release, rerun, compare, check,
+    versions, promote, rollback, hold, release, rerun, compare, check, init, serve,
 ):  # fmt: skip
     app.command()(command)
 

@@ -8,20 +8,29 @@ stalls at thousands. No server is needed: without PREFECT_API_URL Prefect starts
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from prefect import flow, get_run_logger, task
+from prefect import flow, get_run_logger, tags, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State, TaskRun
+from prefect.runtime import flow_run
+from prefect.states import Failed
+from prefect.tasks import Task
 
 from flows.pages.markdown import facts_markdown, report_markdown
+from flows.prefect.run_records import recorded_flow_run
 from flows.prefect.server_guard import guard_embedded_server
+from flows.services.files.os_errors import os_failure
 from flows.services.progress import running_stage
 from flows.services.run.checking import HeldNightError
-from flows.services.run.prepare import prepare
+from flows.services.run.prepare import listed_paths, prepare_run, run_settings, sacct_table
 from flows.services.run.publishing import publish_run
+from flows.services.run.run_names import artifact_key, nightly_run_name, site_tags
 from flows.services.run.work_folder import StepResult, find_step, keep_step, record_run, work_folder
+from pipeline.core.errors import ConfigError, InputError, WalltimeError
 from pipeline.core.report import Report
+from pipeline.core.settings import RunSettings
 from pipeline.core.store import read_table
 from pipeline.core.text import printable
 from pipeline.publish import load_manifest
@@ -32,15 +41,38 @@ guard_embedded_server()
 _STEPS = {step.name: step for step in STEPS}
 
 
-@flow(name="nightly", retries=0, persist_result=False)
+def _run_name() -> str:
+    return nightly_run_name(flow_run.parameters, flow_run.scheduled_start_time)
+
+
+@flow(name="nightly", flow_run_name=_run_name, retries=0, persist_result=False)
 def nightly(config: str, logs: list[str] | None = None, site: str | None = None, output_dir: str | None = None) -> str:
     """Run every step over the config's logs and publish the tables; returns the path of the manifest.
 
-    `config` is the path of a TOML file; `logs` (paths or globs), `site` and `output_dir` override it.
+    `config` is the path of a TOML file; `logs` (paths or globs), `site` and `output_dir` override it. An expected
+    failure, as of a bad config, is a Failed run whose message is one sentence.
     """
-    run, folder = prepare(Path(config), logs or (), site, output_dir)
-    get_run_logger().info("run %s over %s", run.run_id, ", ".join(printable(label) for label in run.log_labels))
-    with work_folder(folder) as work:
+    try:
+        return _night(Path(config), logs or [], site, output_dir)
+    except (WalltimeError, OSError) as error:
+        failure = os_failure(error) if isinstance(error, OSError) else error
+        # Prefect would log the traceback of an exception. It takes a returned state as the run's, and raises its data.
+        return cast("str", Failed(message=str(failure), data=failure))
+
+
+def run_nightly(arguments: Mapping[str, Any], site: str) -> str:
+    """Call the flow from the command line, with the tags that a deployment of the site has."""
+    with tags(*site_tags(site)):
+        return str(nightly(**arguments))
+
+
+def _night(config: Path, logs: list[str], site: str | None, output_dir: str | None) -> str:
+    settings = run_settings(config, site, output_dir)
+    paths = listed_paths(settings, config, logs)
+    folder = Path(settings.output_dir)
+    with work_folder(folder) as work, recorded_flow_run(work):
+        run = prepare_run(settings, [Path(_asked_sacct(settings))] if paths is None else paths)
+        get_run_logger().info("run %s over %s", run.run_id, ", ".join(printable(label) for label in run.log_labels))
         results = _run_steps(run, work)
         with running_stage("publish"):
             tables = {name: str(path) for result in results for name, path in result.tables.items()}
@@ -48,6 +80,25 @@ def nightly(config: str, logs: list[str] | None = None, site: str | None = None,
             manifest = publish_tables(run, {name: tables[name] for name in PUBLISHED}, reports, str(folder))
         record_run(work, run.run_id, [result.folder for result in results])
     return manifest
+
+
+def _asked_sacct(settings: RunSettings) -> str:
+    delays: list[float] = [settings.source.retry_delay_s * 2**n for n in range(settings.source.retries)]
+    return read_sacct.with_options(retries=len(delays), retry_delay_seconds=delays)(settings)
+
+
+def _may_pass(_: Task[..., Any], __: TaskRun, state: State[Any]) -> bool:
+    """Whether asking sacct again may help: not where a setting is wrong, or a disk full."""
+    error = state.result(raise_on_failure=False)
+    return isinstance(error, InputError) and not isinstance(error, ConfigError)
+
+
+@task(
+    name="sacct", task_run_name="sacct", persist_result=False, cache_policy=NO_CACHE, retry_condition_fn=_may_pass,
+)  # fmt: skip
+def read_sacct(settings: RunSettings) -> str:
+    """Add sacct's new records to the table of jobs, and return its path; the only task that is tried again."""
+    return str(sacct_table(settings))
 
 
 def _run_steps(run: Run, work: Path) -> list[StepResult]:
@@ -74,7 +125,8 @@ def run_step(name: str, run: Run, reads: Mapping[str, str], folder: str) -> tupl
     found = find_step(Path(folder), step)
     result = found or _call_stage(step, run, reads, Path(folder))
     get_run_logger().info("%s: %s", "reused" if found else "written", result.folder)
-    create_markdown_artifact(report_markdown(result.report), key=f"walltime-{name}", description=f"Report of {name}")
+    key = artifact_key(run.settings.site.name, name)
+    create_markdown_artifact(report_markdown(result.report), key=key, description=f"Report of {name}")
     return result, found is not None
 
 
@@ -93,18 +145,20 @@ def publish_tables(run: Run, tables: Mapping[str, str], reports: list[dict[str, 
             run, staged, [Report.from_dict(plain) for plain in reports], Path(output_dir), int(time.time())
         )
     except HeldNightError as held:
-        _show_checks(held.report)
+        _show_checks(held.report, run.settings.site.name)
         raise
     manifest = load_manifest(path.parent)
-    _show_checks(Report.from_dict(manifest.reports[-1]))
+    _show_checks(Report.from_dict(manifest.reports[-1]), manifest.site)
     rows: dict[str, object] = {"run": manifest.run_id, "site": manifest.site, "code": manifest.code}
     rows |= {f"{name} (rows)": entry.rows for name, entry in manifest.tables.items()}
-    create_markdown_artifact(facts_markdown("Published", rows), key="walltime-summary", description="Published tables")
+    key = artifact_key(manifest.site, "summary")
+    create_markdown_artifact(facts_markdown("Published", rows), key=key, description="Published tables")
     return str(path)
 
 
-def _show_checks(report: Report) -> None:
+def _show_checks(report: Report, site: str) -> None:
     """The night's checks as an artifact, and a warning in the log for each that failed."""
     for note in report.notes:
         get_run_logger().warning("%s", printable(note, 2000))
-    create_markdown_artifact(report_markdown(report), key="walltime-checks", description="Checks before publication")
+    key = artifact_key(site, "checks")
+    create_markdown_artifact(report_markdown(report), key=key, description="Checks before publication")

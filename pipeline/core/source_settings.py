@@ -7,8 +7,11 @@ from pydantic import Field, StringConstraints, model_validator
 from pipeline.core.section import Section
 
 KEYS = {
-    "logs": (), "sacct": ("since", "cluster", "overlap_s"), "folder": ("folder", "pattern"), "jobs": ("path",),
-}  # fmt: skip
+    "logs": (),
+    "sacct": ("since", "cluster", "overlap_s", "retries", "retry_delay_s"),
+    "folder": ("folder", "pattern"),
+    "jobs": ("path",),
+}
 """Per kind of source the keys that belong to it; a folder and a table need theirs."""
 
 _NEEDED = {"folder": "folder", "jobs": "path"}
@@ -33,6 +36,12 @@ class SourceSettings(Section):
     )
     overlap_s: float = Field(
         21_600.0, ge=0, allow_inf_nan=False, description="sacct: what a later run reads again, for late records (s)."
+    )
+    retries: int = Field(
+        3, ge=0, le=20, description="sacct: how often a nightly run under Prefect asks a failing sacct again."
+    )
+    retry_delay_s: float = Field(
+        30.0, ge=0, le=3600, description="sacct: the wait before asking again, doubled each time (s)."
     )
     folder: str | None = Field(None, min_length=1, description="folder: its path, relative to the config's folder.")
     pattern: str = Field("*", min_length=1, description="folder: which files in it are logs, as in 20*.")

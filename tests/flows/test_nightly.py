@@ -108,8 +108,9 @@ def test_every_stage_leaves_an_artifact_and_one_task(config: Path) -> None:
         found = client.request("POST", "/artifacts/filter", json={"flow_runs": {"id": {"any_": [str(run_id)]}}}).json()
         tasks = client.request("POST", "/task_runs/filter", json={"flow_runs": {"id": {"any_": [str(run_id)]}}}).json()
     artifacts = {artifact["key"]: artifact["data"] for artifact in found}
-    assert set(artifacts) == {*(f"walltime-{step.name}" for step in STEPS), "walltime-checks", "walltime-summary"}
-    assert "set aside\\: cancelled\\_before\\_start" in artifacts["walltime-clean"]
+    steps = {*(f"walltime-oxbow-{step.name}" for step in STEPS)}
+    assert set(artifacts) == steps | {"walltime-oxbow-checks", "walltime-oxbow-summary"}
+    assert "set aside\\: cancelled\\_before\\_start" in artifacts["walltime-oxbow-clean"]
     assert {task["name"] for task in tasks} == {*(step.name for step in STEPS), "publish"}
     assert len(tasks) == len(STEPS) + 1
 

@@ -74,17 +74,19 @@ def _run_flow(arguments: dict[str, Any], *, quiet: bool, verbose: bool) -> Path:
     from flows.prefect.session import prefect_session
     from flows.services.files.config import config_settings
 
+    config = Path(arguments["config"])
     # The API starts before the stages and Prefect are imported: it takes as long as they do.
-    output_dir = Path(arguments["output_dir"] or config_settings(Path(arguments["config"])).output_dir)
+    output_dir = Path(arguments["output_dir"] or config_settings(config).output_dir)
     with prefect_session(output_dir, verbose=verbose, instead="`walltime run --plain`") as wait_for_api:
-        from flows.services.run.prepare import run_settings
+        from flows.services.run.prepare import listed_paths, run_settings
 
-        run_settings(Path(arguments["config"]), arguments["site"], arguments["output_dir"])
+        settings = run_settings(config, arguments["site"], arguments["output_dir"])
+        listed_paths(settings, config, arguments["logs"])  # fails before the API is there, without asking sacct
         with showing_steps(quiet=quiet):
-            from flows.prefect.nightly import nightly
+            from flows.prefect.nightly import run_nightly
 
             wait_for_api()
-            return Path(nightly(**arguments))
+            return Path(run_nightly(arguments, settings.site.name))
 
 
 @contextmanager

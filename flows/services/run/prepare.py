@@ -24,10 +24,15 @@ def prepare(
 ) -> tuple[Run, Path]:
     """The run that a config describes, and its output folder; the other arguments override the config."""
     settings, paths = resolve(config, logs, site, out)
+    return prepare_run(settings, paths), Path(settings.output_dir)
+
+
+def prepare_run(settings: RunSettings, paths: Sequence[Path]) -> Run:
+    """The run over these logs; InputError where one of them cannot be opened."""
     for source in find_sources(paths):
         compression_of(source)  # fails for a file that cannot be opened
-    run, folder = start_run(settings, paths), Path(settings.output_dir)
-    return replace(run, previous_template=previous_template(run, folder)), folder
+    run = start_run(settings, paths)
+    return replace(run, previous_template=previous_template(run, Path(settings.output_dir)))
 
 
 def previous_template(run: Run, folder: Path) -> str:
@@ -56,7 +61,13 @@ def resolve(
 ) -> tuple[RunSettings, list[Path]]:
     """The settings and logs of a run: the given logs, or those of the config's source; only sacct's are read here."""
     settings = run_settings(config, site, out)
-    return settings, find_logs(logs, Path()) if logs else source_paths(settings, config)
+    paths = listed_paths(settings, config, logs)
+    return settings, [sacct_table(settings)] if paths is None else paths
+
+
+def sacct_table(settings: RunSettings) -> Path:
+    """The table of all jobs that sacct has recorded so far; the records since the last reading are added to it."""
+    return accumulated_jobs(settings, int(time.time())).table
 
 
 def run_settings(config: Path, site: str | None = None, out: str | None = None) -> RunSettings:
@@ -64,14 +75,16 @@ def run_settings(config: Path, site: str | None = None, out: str | None = None) 
     return _overridden(config_settings(config), site, out)
 
 
-def source_paths(settings: RunSettings, config: Path) -> list[Path]:
-    """The files that a config's source leads to; sacct's new records are first added to the table kept of them."""
+def listed_paths(settings: RunSettings, config: Path, logs: Sequence[str] = ()) -> list[Path] | None:
+    """The given logs, else the files of the config's source; None where sacct has to be asked (`sacct_table`)."""
+    if logs:
+        return find_logs(logs, Path())
     source, where = settings.source, printable(str(config))
     if source.kind != "logs" and settings.logs:
         raise ConfigError(where, f"logs beside source.kind = {source.kind}", "one of them", "remove the other")
     match source.kind:
         case "sacct":
-            return [accumulated_jobs(settings, int(time.time())).table]
+            return None
         case "folder":
             folder = _given(str(source.folder), config.parent)
             if not folder.is_dir():

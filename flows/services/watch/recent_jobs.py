@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.services.logs.accumulated_jobs import accumulated_jobs
-from flows.services.run.prepare import source_paths
+from flows.services.run.prepare import listed_paths
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import RunSettings
 from pipeline.core.store import read_batches
@@ -50,7 +50,7 @@ class Follower:
             table = accumulated_jobs(self.settings, now_s).table
             is_new, self._seen = table != self._seen, table
             return _later(table, first_s) if is_new or is_forced else None
-        paths = _changed_since(source_paths(self.settings, self.config), first_s)
+        paths = _changed_since(listed_paths(self.settings, self.config) or [], first_s)
         # A file that grows has another size, whatever its clock says.
         marks = [(path, path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
         is_new, self._seen = marks != self._seen, marks

@@ -1,0 +1,135 @@
+"""`walltime init` finds what the machine has, and writes a config that `walltime run` accepts; nothing is replaced."""
+
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flows.services.init.initialising import initialise
+from flows.services.init.machine import look
+from flows.services.init.systemd_units import unit_texts, unit_word
+from flows.services.run.prepare import prepare, run_settings
+from pipeline.core.errors import InputError
+from pipeline.publish import load_manifest
+from tests.flows.fake_programs import Program, Sacct, job
+from tests.flows.support import SAMPLES, Outcome
+
+Walltime = Callable[..., Outcome]
+TRAPS = SAMPLES / "traps.swf"
+
+
+def machine_of(root: Path, zone: str = "Europe/Oslo") -> Path:
+    (root / "etc").mkdir(parents=True)
+    (root / "etc/timezone").write_text(f"{zone}\n")
+    return root
+
+
+def environment_of(*folders: Path) -> dict[str, str]:
+    return {"PATH": ":".join(map(str, (*folders, "/nonexistent")))}
+
+
+def test_the_config_of_a_log_runs_and_is_not_replaced(walltime: Walltime, tmp_path: Path) -> None:
+    config = tmp_path / "my site.toml"
+    shown = walltime("init", "--out", config, "--log", TRAPS, "--site", 'ox"bow')
+    assert shown.code == 0 and "is of the format swf, with 95 jobs" in shown.out
+    assert walltime("run", config, "--plain", "--quiet") == Outcome(0, "", "")
+    assert load_manifest(tmp_path / "my site-tables").site == 'ox"bow'
+    before = config.read_bytes()
+    again = walltime("init", "--out", config, "--log", TRAPS)
+    assert again.code == 2 and again.err.count("\n") == 1 and "a file that exists" in again.err
+    assert config.read_bytes() == before
+
+
+def test_sacct_is_found_and_named_by_its_cluster(tmp_path: Path) -> None:
+    bin_folder = tmp_path / "bin"
+    Program(bin_folder, "sacct", "")
+    Program(bin_folder, "scontrol", "print('ClusterName             = fjord\\nSlurmctldPort = 6817')")
+    done = initialise(tmp_path / "a.toml", None, None, environment_of(bin_folder), machine_of(tmp_path / "root"))
+    settings = run_settings(done.config)
+    assert (settings.source.kind, settings.source.since) == ("sacct", "90d")
+    assert (settings.site.name, settings.site.timezone) == ("fjord", "Europe/Oslo")
+
+
+def test_the_config_of_sacct_is_what_a_run_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    Program(tmp_path / "bin", "sacct", "")
+    done = initialise(tmp_path / "a.toml", None, "oxbow", environment_of(tmp_path / "bin"), tmp_path)
+    Sacct(tmp_path / "bin", [job(n) for n in range(8)])
+    text = done.config.read_text()
+    done.config.write_text(text.replace('since = "90d"', 'since = "2026-01-01"'))
+    run, folder = prepare(done.config)
+    assert [Path(label).suffix for label in run.log_labels] == [".parquet"]
+    assert folder == tmp_path / "a-tables"
+
+
+def test_a_silent_sacct_gives_way_to_the_accounting_folder(tmp_path: Path) -> None:
+    Program(tmp_path / "bin", "sacct", "sys.exit('sacct: error: accounting storage is disabled')")
+    root = machine_of(tmp_path / "root")
+    folder = root / "var/spool/pbs/server_priv/accounting"
+    folder.mkdir(parents=True)
+    with pytest.raises(InputError, match=r"accounting storage is disabled.*give --log PATH"):
+        look(None, environment_of(tmp_path / "bin"), root)
+    for name in ("20260101", "20260102", "tmp"):
+        shutil.copy(SAMPLES / "traps.swf", folder / name)
+    done = initialise(tmp_path / "a.toml", None, "oxbow", environment_of(tmp_path / "bin"), root)
+    run, _ = prepare(done.config)
+    assert [Path(label).name for label in run.log_labels] == ["20260101", "20260102"]
+    assert "accounting storage is disabled" in done.config.read_text()
+
+
+def test_pbs_home_is_asked_first(tmp_path: Path) -> None:
+    root = machine_of(tmp_path / "root")
+    (root / "etc/pbs.conf").write_text(f"PBS_SERVER=head\nPBS_HOME={tmp_path / 'pbs'}\n")
+    folder = tmp_path / "pbs/server_priv/accounting"
+    folder.mkdir(parents=True)
+    (folder / "20260101").touch()
+    assert look(None, environment_of(), root).keys["folder"] == str(folder)
+
+
+@pytest.mark.parametrize("log", ["none.swf", "notes.txt"])
+def test_a_log_that_cannot_be_read_is_one_sentence_and_no_config(walltime: Walltime, tmp_path: Path, log: str) -> None:
+    (tmp_path / "notes.txt").write_text("bread\nmilk\n")
+    shown = walltime("init", "--out", tmp_path / "a.toml", "--log", tmp_path / log)
+    assert shown.code == 2 and shown.err.count("\n") == 1
+    assert not (tmp_path / "a.toml").exists()
+
+
+def test_the_zone_is_the_machines(tmp_path: Path) -> None:
+    root = machine_of(tmp_path / "root", "no zone")
+    (root / "etc/localtime").symlink_to("/usr/share/zoneinfo/Europe/Helsinki")
+    log = str(TRAPS)
+    assert look(log, {}, root).timezone == "Europe/Helsinki"
+    assert look(log, {"TZ": ":Asia/Tokyo"}, root).timezone == "Asia/Tokyo"
+    assert look(log, {}, tmp_path).timezone == "UTC"
+
+
+def test_units_are_written_once_and_systemd_reads_them(walltime: Walltime, config: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "units"
+    assert walltime("init", "--out", config, "--systemd", folder, "--at", "03:10").code == 0
+    units = sorted(folder.iterdir())
+    assert [path.name for path in units] == ["walltime-oxbow.service", "walltime-oxbow.timer"]
+    assert "OnCalendar=*-*-* 03:10:00 UTC" in units[1].read_text()
+    assert walltime("init", "--out", config, "--systemd", folder).code == 2
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("no systemd-analyze: the units are not verified")
+    done = subprocess.run(["systemd-analyze", "verify", *units], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_units_words_mean_nothing_to_systemd() -> None:
+    assert unit_word('a b"c\\d$e%f') == '"a b\\"c\\\\d$$e%%f"'
+    with pytest.raises(InputError):
+        unit_word("a\nExecStart=b")
+    for at in ("24:00", "3:10", "03:10:00", "*:0"):
+        with pytest.raises(InputError, match="time of day"):
+            unit_texts("a", "a", "UTC", at, ["walltime"], Path("/a.toml"))
+
+
+def test_every_line_of_a_config_is_a_setting_or_a_comment(tmp_path: Path) -> None:
+    done = initialise(tmp_path / "a.toml", str(TRAPS), 'tab \\ " [x]', {}, tmp_path)
+    assert tomllib.loads(done.config.read_text())["site"]["name"] == 'tab \\ " [x]'
+    with pytest.raises(InputError, match="cannot be shown"):
+        initialise(tmp_path / "b.toml", str(TRAPS), "a\nb", {}, tmp_path)

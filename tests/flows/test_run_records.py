@@ -1,0 +1,142 @@
+"""Under Prefect: a killed run is marked Crashed by the next one, failures are a sentence, sacct is asked again."""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+
+from tests.flows.fake_programs import Sacct, job
+
+pytestmark = pytest.mark.usefixtures("prefect")
+
+_HOLD = """import fcntl, sys, time
+held = open(sys.argv[1], "wb")
+fcntl.flock(held, fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def running_id() -> UUID:
+    """A flow run that Prefect takes to be in progress."""
+    from prefect import flow
+    from prefect.client.orchestration import get_client
+    from prefect.states import Running
+
+    with get_client(sync_client=True) as client:
+        return client.create_flow_run(flow(name="nightly")(lambda: None), state=Running()).id
+
+
+def state_of(run_id: UUID) -> tuple[str, str]:
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        state = client.read_flow_run(run_id).state
+        assert state is not None
+        return state.name, state.message or ""
+
+
+@pytest.fixture
+def holder(tmp_path: Path, running_id: UUID) -> Iterator["subprocess.Popen[str]"]:
+    """A process that holds the record of the running flow run."""
+    path = tmp_path / "out" / "work" / f"flow_run-{running_id}"
+    path.parent.mkdir(parents=True)
+    held = subprocess.Popen([sys.executable, "-c", _HOLD, str(path)], stdout=subprocess.PIPE, text=True)
+    assert held.stdout is not None and held.stdout.readline() == "held\n"
+    yield held
+    held.kill()
+    held.wait()
+
+
+def test_the_next_run_marks_a_killed_one(
+    config: Path, tmp_path: Path, running_id: UUID, holder: "subprocess.Popen[str]"
+) -> None:
+    from flows.prefect.nightly import nightly
+
+    nightly(str(config))
+    assert state_of(running_id)[0] == "Running"  # its process lives
+    os.kill(holder.pid, signal.SIGKILL)
+    holder.wait()
+    nightly(str(config))
+    name, message = state_of(running_id)
+    assert name == "Crashed" and "found this by its record" in message
+    assert list((tmp_path / "out" / "work").glob("*flow_run*")) == []
+
+
+def test_a_run_that_this_api_does_not_know_keeps_its_record_for_a_month(tmp_path: Path) -> None:
+    from prefect import flow
+
+    from flows.prefect.run_records import mark_killed_runs
+
+    unknown, strange = tmp_path / f"flow_run-{uuid4()}", tmp_path / "flow_run-x"
+    for path in (unknown, strange):
+        path.touch()
+    marking = flow(name="marking")(lambda: mark_killed_runs(tmp_path))
+    assert marking() == [] and unknown.exists() and strange.exists()
+    os.utime(unknown, (1_000_000, 1_000_000))
+    assert marking() == [] and not unknown.exists()
+
+
+def test_a_record_holds_its_lock_while_the_run_goes_on(tmp_path: Path) -> None:
+    from prefect import flow
+
+    from flows.prefect.run_records import recorded_flow_run
+
+    @flow(name="recording")
+    def recording() -> int:
+        with recorded_flow_run(tmp_path):
+            (path,) = tmp_path.iterdir()
+            with path.open("rb") as other, pytest.raises(BlockingIOError):
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return len(list(tmp_path.iterdir()))
+
+    assert recording() == 0
+
+
+def test_a_bad_config_is_a_failed_run_with_one_sentence_and_no_traceback(tmp_path: Path) -> None:
+    from prefect.client.orchestration import get_client
+
+    from flows.prefect.nightly import nightly
+
+    config = tmp_path / "my-site.toml"
+    config.write_text("[site]\nnam = 'oxbow'\n")
+    state = nightly(str(config), return_state=True)
+    assert state.is_failed() and state.message is not None
+    assert state.message.startswith(f"{config}: found unknown key site.nam, expected one of ")
+    assert state.message.count("\n") == 0
+    run_id = state.state_details.flow_run_id
+    with get_client(sync_client=True) as client:
+        assert client.read_flow_run(run_id).name.startswith("my-site 20")
+
+
+def sacct_config(tmp_path: Path, sacct: Sacct) -> Path:
+    path = tmp_path / "site.toml"
+    source = "kind = 'sacct'\nsince = '2026-01-01'\nretries = 2\nretry_delay_s = 0.01"
+    more = f"[ingest]\nsacct_command = '{sacct.path}'\n[site]\nname = 'oxbow'\n"
+    path.write_text(f"output_dir = '{tmp_path / 'out'}'\n[source]\n{source}\n{more}")
+    return path
+
+
+def test_a_failing_sacct_is_asked_again_and_a_bad_setting_is_not(tmp_path: Path) -> None:
+    from flows.prefect.nightly import nightly
+
+    sacct = Sacct(tmp_path / "bin", [job(n) for n in range(8)])
+    config = sacct_config(tmp_path, sacct)
+    sacct.fails(True)
+    state = nightly(str(config), return_state=True)
+    assert state.is_failed() and "slurmdbd is not there" in (state.message or "")
+    assert len(sacct.windows) == 3
+    config.write_text(config.read_text().replace("'2026-01-01'", "'soon'"))
+    assert nightly(str(config), return_state=True).is_failed()
+    assert len(sacct.windows) == 3
+    config.write_text(config.read_text().replace("'soon'", "'2026-01-01'"))
+    sacct.fails(False)
+    assert nightly(str(config), return_state=True).is_completed()
+    assert len(sacct.windows) == 4
