@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline.clean import clean
+from pipeline.core.file_stamp import FileStamp, check_unchanged, file_stamp
 from pipeline.core.report import Report
 from pipeline.core.settings import RunSettings
 from pipeline.core.store import file_sha256
@@ -59,6 +60,9 @@ class Run:
     previous_template: str = ""
     """The template of the previous run, kept unless another one is clearly better; empty where there is none."""
 
+    log_stamps: tuple[FileStamp, ...] = ()
+    """The state of each log just before its digest was taken."""
+
     @property
     def run_id(self) -> str:
         """16 hex digits of a hash of logs, settings and code; runs with the same id write the same bytes."""
@@ -80,7 +84,7 @@ class Step:
 
 STEPS = (
     Step("ingest", (), ("jobs_read", "unreadable"), ("site", "ingest"),
-         lambda run: ingest(run.logs, run.settings.site, run.settings.ingest)),
+         lambda run: ingest_unchanged(run)),
     Step("clean", ("jobs_read",), ("jobs_flagged", "bursts", "effect"), ("site", "clean"),
          lambda run, jobs: clean(jobs, run.settings.clean, run.settings.site)),
     Step("templates", ("jobs_flagged",), ("templates",), ("group", "previous_template"),
@@ -154,7 +158,20 @@ def start_run(settings: RunSettings, logs: Sequence[Path]) -> Run:
     sources = find_sources(logs)
     paths, labels = tuple(source.path for source in sources), tuple(source.label for source in sources)
     names = hasher_of(settings.site).mark.get(ANONYMISED, "")
-    return Run(settings, paths, labels, tuple(file_sha256(path) for path in paths), names)
+    stamps = tuple(file_stamp(path) for path in paths)
+    return Run(settings, paths, labels, tuple(map(file_sha256, paths)), names, log_stamps=stamps)
+
+
+def ingest_unchanged(run: Run) -> Sequence[Any]:
+    """Read the logs of a run; InputError where one of them changed after its digest was taken."""
+    try:
+        return ingest(run.logs, run.settings.site, run.settings.ingest)
+    finally:
+        # Also after a failure: a log that is being replaced looks damaged.
+        for path, label, digest, stamp in zip(
+            run.logs, run.log_labels, run.log_digests, run.log_stamps, strict=bool(run.log_stamps)
+        ):
+            check_unchanged(path, label, stamp, digest)
 
 
 def run_plain(run: Run) -> Iterator[tuple[Step, Mapping[str, pa.Table], Report]]:

@@ -1,0 +1,66 @@
+"""A log that changes between its digest and its reading is named in one sentence."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline.core.errors import InputError
+from pipeline.core.file_stamp import check_unchanged, file_stamp
+from pipeline.core.settings import RunSettings, SiteSettings
+from pipeline.core.store import file_sha256
+from pipeline.run import STEPS, Run, start_run
+
+SWF = "; MaxProcs: 8\n" + "".join(f"{n} {n * 9} 1 60 4 -1 -1 4 90 -1 1 1 1 1 1 1 -1 -1\n" for n in range(1, 40))
+
+
+def run_over(log: Path) -> Run:
+    log.write_text(SWF)
+    return start_run(RunSettings(site=SiteSettings(name="here")), [log])
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    r"grew from [\d,]+ to [\d,]+ bytes": lambda log: log.write_text(SWF + SWF.splitlines()[-1] + "\n"),
+    r"shrank from [\d,]+ to [\d,]+ bytes": lambda log: log.write_text(SWF[: len(SWF) // 2]),
+    r"shrank from [\d,]+ to 0 bytes": lambda log: log.write_text(""),
+    "got other content of the same": lambda log: log.write_text(SWF.replace(" 60 ", " 61 ")),
+    "was removed": lambda log: log.unlink(),
+}
+
+
+@pytest.mark.parametrize("sentence", sorted(CHANGES))
+def test_a_log_that_changes_before_it_is_read_ends_the_run(tmp_path: Path, sentence: str) -> None:
+    log = tmp_path / "a.swf"
+    run = run_over(log)
+    CHANGES[sentence](log)
+    with pytest.raises(InputError, match=rf"^a\.swf: found a file that {sentence}.* while it was read.*; run again"):
+        STEPS[0].call(run)
+
+
+def test_a_log_that_is_only_touched_or_replaced_by_a_copy_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "a.swf"
+    run = run_over(log)
+    (tmp_path / "copy").write_text(SWF)
+    (tmp_path / "copy").replace(log)
+    os.utime(log, (1, 1))
+    jobs, *_ = STEPS[0].call(run)
+    assert jobs.num_rows == 39
+    check_unchanged(log, "a.swf", file_stamp(log), "not looked at")
+
+
+def test_the_state_is_taken_before_the_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write between the two is found too, because the state is then older than the digest's content."""
+    log = tmp_path / "a.swf"
+    log.write_text(SWF)
+
+    def growing(path: Path) -> str:
+        digest = file_sha256(path)
+        with log.open("a") as more:
+            more.write("40 400 1 60 4 -1 -1 4 90 -1 1 1 1 1 1 1 -1 -1\n")
+        return digest
+
+    monkeypatch.setattr("pipeline.run.file_sha256", growing)
+    run = start_run(RunSettings(site=SiteSettings(name="here")), [log])
+    with pytest.raises(InputError, match="grew from"):
+        STEPS[0].call(run)
