@@ -81,10 +81,22 @@ class Step:
     depends_on: tuple[str, ...]
     call: Callable[..., Sequence[Any]]
 
+def ingest_unchanged(run: Run) -> Sequence[Any]:
+    """Read the logs of a run; InputError where one of them changed after its digest was taken."""
+    try:
+        return ingest(run.logs, run.settings.site, run.settings.ingest)
+    finally:
+        # Also after a failure: a log that is being replaced looks damaged.
+        for path, label, digest, stamp in zip(
+            run.logs, run.log_labels, run.log_digests, run.log_stamps, strict=bool(run.log_stamps)
+        ):
+            check_unchanged(path, label, stamp, digest)
+
+
 
 STEPS = (
     Step("ingest", (), ("jobs_read", "unreadable"), ("site", "ingest"),
-         lambda run: ingest_unchanged(run)),
+         ingest_unchanged),
     Step("clean", ("jobs_read",), ("jobs_flagged", "bursts", "effect"), ("site", "clean"),
          lambda run, jobs: clean(jobs, run.settings.clean, run.settings.site)),
     Step("templates", ("jobs_flagged",), ("templates",), ("group", "previous_template"),
@@ -160,18 +172,6 @@ def start_run(settings: RunSettings, logs: Sequence[Path]) -> Run:
     names = hasher_of(settings.site).mark.get(ANONYMISED, "")
     stamps = tuple(file_stamp(path) for path in paths)
     return Run(settings, paths, labels, tuple(map(file_sha256, paths)), names, log_stamps=stamps)
-
-
-def ingest_unchanged(run: Run) -> Sequence[Any]:
-    """Read the logs of a run; InputError where one of them changed after its digest was taken."""
-    try:
-        return ingest(run.logs, run.settings.site, run.settings.ingest)
-    finally:
-        # Also after a failure: a log that is being replaced looks damaged.
-        for path, label, digest, stamp in zip(
-            run.logs, run.log_labels, run.log_digests, run.log_stamps, strict=bool(run.log_stamps)
-        ):
-            check_unchanged(path, label, stamp, digest)
 
 
 def run_plain(run: Run) -> Iterator[tuple[Step, Mapping[str, pa.Table], Report]]:

@@ -10,6 +10,7 @@ from flows.cli.commands.advise import advise
 from flows.cli.commands.backtest import backtest
 from flows.cli.commands.clean import clean
 from flows.cli.commands.columns import columns
+from flows.cli.commands.doctor import doctor
 from flows.cli.commands.evaluate_scaling import evaluate_scaling
 from flows.cli.commands.fit_series import fit_series
 from flows.cli.commands.ingest import ingest
@@ -36,7 +37,7 @@ _UsageError: Any = typer.BadParameter.__base__
 
 for command in (
     run, ingest, inspect, quarantine, clean, fit_series, evaluate_scaling, report, query, advice, advise, backtest,
-    show, search_templates, columns,
+    show, search_templates, columns, doctor,
 ):  # fmt: skip
     app.command()(command)
 

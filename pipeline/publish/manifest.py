@@ -122,6 +122,14 @@ def load_manifest(output_dir: Path) -> Manifest:
         ...
     pipeline.core.errors.InputError: ...
     """
+    manifest = read_manifest(output_dir)
+    for name, entry in manifest.tables.items():
+        _check_file(manifest.path(name), entry)
+    return manifest
+
+
+def read_manifest(output_dir: Path) -> Manifest:
+    """The manifest of the current version, without a look at the files; InputError where it is invalid."""
     path = output_dir / MANIFEST
     where = printable(str(path))
     try:
@@ -132,10 +140,7 @@ def load_manifest(output_dir: Path) -> Manifest:
         ) from None
     except (OSError, ValueError) as error:
         raise _corrupt(where, f"a file that is not valid JSON ({error})") from None
-    manifest = _parsed(plain, where, output_dir)
-    for name, entry in manifest.tables.items():
-        _check_file(manifest.path(name), entry)
-    return manifest
+    return _parsed(plain, where, output_dir)
 
 
 def _parsed(plain: object, where: str, root: Path) -> Manifest:

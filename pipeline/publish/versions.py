@@ -105,11 +105,12 @@ def _kept(before: Manifest | None, current: Path, versions: Path, keep_versions:
 def _drop_all_but(kept: set[str], versions: Path) -> None:
     """Remove version folders that the manifest no longer names; other files and folders stay."""
     for folder in sorted(versions.iterdir()):
-        if folder.is_dir() and folder.name not in kept and _is_version(folder):
+        if folder.is_dir() and folder.name not in kept and is_version(folder):
             drop_folder(folder)
 
 
-def _is_version(folder: Path) -> bool:
+def is_version(folder: Path) -> bool:
+    """Whether a folder holds tables and nothing else."""
     holds_tables = all(f.suffix == ".parquet" and f.stem in TABLES for f in folder.iterdir())
     return holds_tables and not folder.name.startswith(".")
 

@@ -16,7 +16,7 @@ from pipeline.core.report import Report
 from pipeline.core.store import file_sha256, write_table, write_text
 from pipeline.core.version import code_version
 from pipeline.publish.folders import LOCK, drafted, drop_folder, remove_leftovers
-from pipeline.run import STEP_TABLES, Step
+from pipeline.run import STEP_TABLES, STEPS, Step
 
 WORK = "work"
 _REPORT = "report.json"
@@ -118,11 +118,31 @@ def find_step(folder: Path, step: Step) -> StepResult | None:
     if not folder.is_dir():
         return None
     tables = {name: folder / f"{name}.parquet" for name in step.writes}
-    try:
-        stored = json.loads((folder / _REPORT).read_text(encoding="utf-8"))
-        if stored["sha256"] == {name: file_sha256(path) for name, path in tables.items()}:
+    with suppress(OSError, ValueError, KeyError, TypeError, WalltimeError):
+        stored = _stored(folder)
+        if set(stored["sha256"]) == set(tables) and _has_its_digests(folder, stored):
             return StepResult(folder, tables, Report.from_dict(stored["report"]).check())
-    except (OSError, ValueError, KeyError, TypeError, WalltimeError):
-        pass
     drop_folder(folder)
     return None
+
+
+def is_step_folder(folder: Path) -> bool:
+    """Whether a folder of the work folder is the result of a step, by its name; drafts are not."""
+    return folder.is_dir() and folder.name.partition("-")[0] in {step.name for step in STEPS}
+
+
+def is_step_intact(folder: Path) -> bool:
+    """Whether the files of a finished step are those that were written with its report."""
+    try:
+        return _has_its_digests(folder, _stored(folder))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def _stored(folder: Path) -> dict[str, Any]:
+    stored: dict[str, Any] = json.loads((folder / _REPORT).read_text(encoding="utf-8"))
+    return stored
+
+
+def _has_its_digests(folder: Path, stored: Mapping[str, Any]) -> bool:
+    return all(file_sha256(folder / f"{name}.parquet") == digest for name, digest in stored["sha256"].items())
