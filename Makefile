@@ -1,7 +1,7 @@
 # `make run` and `make test` set up everything they need in .venv, once, and again when requirements.lock changes.
 # Paths are relative throughout, so that a checkout may stand in a folder with a space in its name.
 
-.PHONY: run test test-slurm fuzz lint bench clean setup
+.PHONY: run test test-slurm test-crash fuzz lint bench clean setup
 .DEFAULT_GOAL := run
 
 PYTHON := .venv/bin/python
@@ -17,6 +17,11 @@ test: lint
 # A real Slurm on this machine, where shared/slurm/up.sh stands beside the checkout; as root, for its packages and users.
 test-slurm: $(STAMP)
 	@WALLTIME_TEST_SLURM=1 $(PYTHON) -m pytest -rs tests/slurm
+
+KILLS ?= 200
+# Runs killed with -9 at random instants, full and read-only disks; as root, for its small disks.
+test-crash: $(STAMP)
+	@WALLTIME_TEST_CRASH=1 WALLTIME_CRASH_KILLS=$(KILLS) $(PYTHON) -m pytest -rs -s tests/crash
 
 LINES ?= 200000
 CUTS ?= 20000
