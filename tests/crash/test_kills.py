@@ -24,6 +24,7 @@ from flows.services.run.work_folder import is_step_folder
 from pipeline.core.errors import InputError
 from pipeline.publish import load_manifest
 from pipeline.publish.folders import drafts_of, leftovers
+from pipeline.run import STEPS
 from tests.crash.conftest import KILLS, SEED
 from tests.crash.nights import (
     ROOT,
@@ -59,7 +60,7 @@ class Kills:
 
     def disturb(self, kind: type, night: Night, store: Path) -> None:
         """Kill one run at a random instant after it has taken its lock; it may end before."""
-        before = run_of(store)
+        before = run_of(store), steps_in(store)
         run = kind(night, store, self.folder / "runs.log")
         wait_for_lock(run, store)
         time.sleep(self.rng.uniform(0, self.expected_s(kind)))
@@ -67,7 +68,7 @@ class Kills:
             os.kill(run.pid, signal.SIGKILL)
         if run.wait() == -signal.SIGKILL:
             self.counts[kind.__name__] += 1
-            place = place_of(store, before)
+            place = place_of(store, *before)
             self.places[place] += 1
             sys.stdout.write(f"kill {self.n_killed}: {kind.__name__}, {place}\n")
             sys.stdout.flush()
@@ -116,19 +117,24 @@ def run_of(store: Path) -> str:
         return ""
 
 
-def place_of(store: Path, before: str) -> str:
-    """Where a killed run was, by what it left."""
-    work, versions = store / "work", store / "versions"
-    if drafts_of(store / "manifest.json") or leftovers(versions):
+def steps_in(store: Path) -> set[str]:
+    """The names of the step folders of a store."""
+    work = store / "work"
+    return {path.name for path in work.iterdir() if is_step_folder(path)} if work.is_dir() else set()
+
+
+def place_of(store: Path, run_before: str, steps_before: set[str]) -> str:
+    """Where a killed run was, by what it left; steps of a flow that were there before it are not counted."""
+    if drafts_of(store / "manifest.json") or leftovers(store / "versions"):
         return "publishing"
-    if run_of(store) != before:
+    if run_of(store) != run_before:
         return "after its publication"
-    drafts = [path.name.removeprefix(".draft-").partition("-")[0] for path in leftovers(work)]
-    staged = [len(list(path.glob("*.parquet"))) for path in leftovers(work)]
-    n_steps = sum(is_step_folder(path) for path in work.iterdir()) if work.is_dir() else 0
-    if n_steps and drafts:
-        return f"steps: writing {drafts[0]}"
-    return f"steps: {max(staged, default=n_steps):2d} tables or steps done"
+    for draft in leftovers(store / "work"):
+        name = draft.name.removeprefix(".draft-").partition("-")[0]
+        if any(name == step.name for step in STEPS):
+            return f"steps: flow, writing {name}"
+        return f"steps: plain, {len(list(draft.glob('*.parquet'))):2d} tables written"
+    return f"steps: flow, {len(steps_in(store) - steps_before):2d} new steps done"
 
 
 @contextmanager
