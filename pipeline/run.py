@@ -81,6 +81,7 @@ class Step:
     depends_on: tuple[str, ...]
     call: Callable[..., Sequence[Any]]
 
+
 def ingest_unchanged(run: Run) -> Sequence[Any]:
     """Read the logs of a run; InputError where one of them changed after its digest was taken."""
     try:
@@ -91,7 +92,6 @@ def ingest_unchanged(run: Run) -> Sequence[Any]:
             run.logs, run.log_labels, run.log_digests, run.log_stamps, strict=bool(run.log_stamps)
         ):
             check_unchanged(path, label, stamp, digest)
-
 
 
 STEPS = (
