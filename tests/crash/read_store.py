@@ -66,7 +66,7 @@ def look(store: Path, expected: dict[str, Any], library: str) -> tuple[str, list
     manifest = json.loads(text)
     try:
         return manifest["run_id"], problems_of(store, manifest, expected, library)
-    except (OSError, duckdb.Error) as error:
+    except (OSError, ValueError, duckdb.Error) as error:
         if (store / "manifest.json").read_text() != text:
             return "", []
         return manifest["run_id"], [f"{type(error).__name__}: {error}"]
