@@ -40,7 +40,7 @@ def store(tmp_path: Path) -> Path:
     """A store with two versions, `a` and the published `b`, and one finished step in its work folder."""
     put(tmp_path / "out", "a", NOW_S - 25 * HOUR_S)
     put(tmp_path / "out", "b")
-    keep(tmp_path / "out/work/fit-1")
+    keep(tmp_path / "out" / "work" / "fit-1")
     return tmp_path / "out"
 
 
