@@ -1,7 +1,7 @@
 # `make run` and `make test` set up everything they need in .venv, once, and again when requirements.lock changes.
 # Paths are relative throughout, so that a checkout may stand in a folder with a space in its name.
 
-.PHONY: run test test-slurm test-pbs test-server fuzz lint bench clean setup
+.PHONY: run test test-slurm test-pbs test-server test-crash fuzz lint bench clean setup
 .DEFAULT_GOAL := run
 
 PYTHON := .venv/bin/python
@@ -25,6 +25,11 @@ test-pbs: $(STAMP)
 # A standing Prefect server on SQLite, and on PostgreSQL where it is installed; its pages where chromium is.
 test-server: $(STAMP)
 	@WALLTIME_TEST_SERVER=1 $(PYTHON) -m pytest -rs tests/prefect_server
+
+KILLS ?= 200
+# Runs killed with -9 at random instants, full and read-only disks; as root, for its small disks.
+test-crash: $(STAMP)
+	@WALLTIME_TEST_CRASH=1 WALLTIME_CRASH_KILLS=$(KILLS) $(PYTHON) -m pytest -rs -s tests/crash
 
 LINES ?= 200000
 CUTS ?= 20000

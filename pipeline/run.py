@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline.clean import clean
+from pipeline.core.file_stamp import FileStamp, check_unchanged, file_stamp, sha256_of_first
 from pipeline.core.report import Report
 from pipeline.core.settings import RunSettings
-from pipeline.core.store import file_sha256
 from pipeline.core.table_kind import TableKind
 from pipeline.core.tables import (
     ACROSS,
@@ -65,6 +65,8 @@ class Run:
 
     window_s: Window = (None, None)
     """Begin and end (UTC epoch seconds) of the jobs that are used, as `within_window` says; None where it is open."""
+    log_stamps: tuple[FileStamp, ...] = ()
+    """The state of each log just before its digest was taken."""
 
     @property
     def run_id(self) -> str:
@@ -87,9 +89,21 @@ class Step:
     call: Callable[..., Sequence[Any]]
 
 
+def ingest_unchanged(run: Run) -> tuple[pa.Table, pa.Table, Report]:
+    """What ingest makes of a run's logs; InputError where one of them changed after its digest was taken."""
+    try:
+        return ingest(run.logs, run.settings.site, run.settings.ingest)
+    finally:
+        # Also after a failure: a log that is being replaced looks damaged.
+        for path, label, digest, stamp in zip(
+            run.logs, run.log_labels, run.log_digests, run.log_stamps, strict=bool(run.log_stamps)
+        ):
+            check_unchanged(path, label, stamp, digest)
+
+
 STEPS = (
     Step("ingest", (), ("jobs_read", "unreadable"), ("site", "ingest", "window_s"),
-         lambda run: within_window(*ingest(run.logs, run.settings.site, run.settings.ingest), run.window_s)),
+         lambda run: within_window(*ingest_unchanged(run), run.window_s)),
     Step("clean", ("jobs_read",), ("jobs_flagged", "bursts", "effect"), ("site", "clean"),
          lambda run, jobs: clean(jobs, run.settings.clean, run.settings.site)),
     Step("templates", ("jobs_flagged",), ("templates",), ("group", "previous_template"),
@@ -162,7 +176,9 @@ def start_run(settings: RunSettings, logs: Sequence[Path]) -> Run:
     """A run over these logs. Each file is read once for its digest, which enters the id of the run."""
     sources = find_sources(logs)
     paths, labels = tuple(source.path for source in sources), tuple(source.label for source in sources)
-    return Run(settings, paths, labels, tuple(map(file_sha256, paths)), names_key(sources, settings.site))
+    stamps = tuple(file_stamp(path) for path in paths)
+    digests = tuple(sha256_of_first(path, stamp.bytes) for path, stamp in zip(paths, stamps, strict=True))
+    return Run(settings, paths, labels, digests, names_key(sources, settings.site), log_stamps=stamps)
 
 
 def run_plain(run: Run) -> Iterator[tuple[Step, Mapping[str, pa.Table], Report]]:

@@ -13,6 +13,7 @@ from flows.cli.commands.check import check
 from flows.cli.commands.clean import clean
 from flows.cli.commands.columns import columns
 from flows.cli.commands.compare import compare
+from flows.cli.commands.doctor import doctor
 from flows.cli.commands.evaluate_scaling import evaluate_scaling
 from flows.cli.commands.export import export
 from flows.cli.commands.fit_series import fit_series
@@ -52,7 +53,7 @@ _UsageError: Any = typer.BadParameter.__base__
 for command in (
     run, ingest, inspect, quarantine, clean, apply, fit_series, evaluate_scaling, report, query, advice, advise,
     backtest, replay, moldable, show, search_templates, columns, watch, export,
-    versions, promote, rollback, hold, release, rerun, compare, check, init, serve,
+    versions, promote, rollback, hold, release, rerun, compare, check, doctor, init, serve,
 ):  # fmt: skip
     app.command()(command)
 

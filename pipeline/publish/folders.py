@@ -104,19 +104,28 @@ def drop_folder(folder: Path) -> None:
     shutil.rmtree(dropped, ignore_errors=True)
 
 
+def leftovers(folder: Path) -> list[Path]:
+    """Drafts and renamed folders below `folder`; they belong to a living writer or were left by a dead one."""
+    found = list(folder.iterdir()) if folder.is_dir() else []
+    return sorted(path for path in found if path.name.startswith((_DRAFT, _DROPPED)))
+
+
 def remove_leftovers(folder: Path) -> None:
     """Remove drafts and renamed folders of writers that died; the caller must hold the exclusive lock of the folder."""
-    for path in list(folder.iterdir()) if folder.is_dir() else ():
-        if path.name.startswith((_DRAFT, _DROPPED)):
-            shutil.rmtree(path, ignore_errors=True)
+    for path in leftovers(folder):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def drafts_of(path: Path) -> list[Path]:
+    """The drafts of the file `path` in its folder."""
+    draft = re.compile(rf"\.{re.escape(path.name)}\.\d+\.draft")
+    return sorted(other for other in path.parent.iterdir() if draft.fullmatch(other.name))
 
 
 def remove_drafts_of(path: Path) -> None:
     """Remove the drafts of `path` that killed writers left in its folder."""
-    draft = re.compile(rf"\.{re.escape(path.name)}\.\d+\.draft")
-    for other in list(path.parent.iterdir()):
-        if draft.fullmatch(other.name):
-            other.unlink(missing_ok=True)
+    for other in drafts_of(path):
+        other.unlink(missing_ok=True)
 
 
 def copy_durably(source: Path, target: Path) -> None:

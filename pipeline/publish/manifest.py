@@ -141,12 +141,26 @@ def load_manifest(output_dir: Path) -> Manifest:
         ...
     pipeline.core.errors.InputError: ...
     """
+    manifest = read_manifest(output_dir)
+    _check_files(manifest)
+    return manifest
+
+
+def read_manifest(output_dir: Path) -> Manifest:
+    """The manifest of the current version, without a look at the files; InputError where it is invalid."""
     return _read(output_dir / MANIFEST, output_dir)
 
 
 def load_version(output_dir: Path, folder: str) -> Manifest:
     """The manifest of a version that need not be published; InputError as `load_manifest`."""
-    return _read(output_dir / VERSIONS / folder / OWN_MANIFEST, output_dir)
+    manifest = _read(output_dir / VERSIONS / folder / OWN_MANIFEST, output_dir)
+    _check_files(manifest)
+    return manifest
+
+
+def _check_files(manifest: Manifest) -> None:
+    for name, entry in manifest.tables.items():
+        _check_file(manifest.path(name), entry)
 
 
 def _read(path: Path, output_dir: Path) -> Manifest:
@@ -159,10 +173,7 @@ def _read(path: Path, output_dir: Path) -> Manifest:
         ) from None
     except (OSError, ValueError) as error:
         raise _corrupt(where, f"a file that is not valid JSON ({error})") from None
-    manifest = _parsed(plain, where, output_dir)
-    for name, entry in manifest.tables.items():
-        _check_file(manifest.path(name), entry)
-    return manifest
+    return _parsed(plain, where, output_dir)
 
 
 def _parsed(plain: object, where: str, root: Path) -> Manifest:

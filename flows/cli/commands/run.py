@@ -30,6 +30,10 @@ Plain = Annotated[
     bool, typer.Option("--plain", help="Run without Prefect: same tables, steps in memory, no step reused.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print only errors.")]
+Wait = Annotated[
+    bool,
+    typer.Option("--wait", help="Wait where another run publishes to the same folder; default: end with exit code 75."),
+]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Also show Prefect's own log.")]
 
 
@@ -42,13 +46,16 @@ def run(
     json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
+    wait: Wait = False,
 ) -> None:
     """Read logs, fit, predict, and publish the tables as Parquet."""
     from flows.pages.terminal.json_out import print_json
     from flows.pages.terminal.render_run import print_summary
+    from flows.services.run.run_lock import waiting_for_other_runs
 
     began = time.monotonic()
-    manifest = _call(config, log or [], site, out, plain=plain, quiet=quiet, verbose=verbose)
+    with waiting_for_other_runs(wait):
+        manifest = _call(config, log or [], site, out, plain=plain, quiet=quiet, verbose=verbose)
     if quiet and not json:
         return
     summary = _summary(manifest, began) | {"config": str(config)}
@@ -73,10 +80,14 @@ def _call(
 def _run_flow(arguments: dict[str, Any], *, quiet: bool, verbose: bool) -> Path:
     from flows.prefect.session import prefect_session
     from flows.services.files.config import config_settings
+    from flows.services.run.run_lock import check_no_other_run
+    from flows.services.run.work_folder import WORK
 
     config = Path(arguments["config"])
     # The API starts before the stages and Prefect are imported: it takes as long as they do.
     output_dir = Path(arguments["output_dir"] or config_settings(config).output_dir)
+    # A second run would start an API on the same database.
+    check_no_other_run(output_dir / WORK)
     with prefect_session(output_dir, verbose=verbose, instead="`walltime run --plain`") as wait_for_api:
         from flows.services.run.prepare import listed_paths, run_settings
 

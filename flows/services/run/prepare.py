@@ -11,7 +11,7 @@ from flows.services.logs.accumulated_jobs import accumulated_jobs
 from pipeline.core.errors import ConfigError, InputError
 from pipeline.core.group_settings import AUTO
 from pipeline.core.settings import RunSettings
-from pipeline.core.store import read_table
+from pipeline.core.store import file_sha256, read_table
 from pipeline.core.tables import TEMPLATES
 from pipeline.core.text import printable
 from pipeline.ingest.sources import compression_of, find_sources
@@ -45,7 +45,11 @@ def previous_template(run: Run, folder: Path) -> str:
         return ""
     try:
         manifest = load_manifest(folder)
-        table = read_table(manifest.path(TEMPLATES.name), TEMPLATES)
+        path = manifest.path(TEMPLATES.name)
+        # A damaged table must not stop the run that replaces it.
+        if file_sha256(path) != manifest.tables[TEMPLATES.name].sha256:
+            return ""
+        table = read_table(path, TEMPLATES)
     except InputError:
         return ""
     if manifest.site != run.settings.site.name:

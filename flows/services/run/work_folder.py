@@ -1,6 +1,5 @@
 """The folder of intermediate results: one folder per step, named by a digest of its inputs, complete or absent."""
 
-import fcntl
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -11,12 +10,13 @@ from typing import Any
 import pyarrow as pa
 
 from flows.services.files.os_errors import naming_path
+from flows.services.run.run_lock import take_run_lock
 from pipeline.core.errors import WalltimeError
 from pipeline.core.report import Report
 from pipeline.core.store import file_sha256, write_table, write_text
 from pipeline.core.version import code_version
-from pipeline.publish.folders import LOCK, acquire, drafted, drop_folder, remove_leftovers
-from pipeline.run import STEP_TABLES, Step
+from pipeline.publish.folders import LOCK, drafted, drop_folder, remove_leftovers
+from pipeline.run import STEP_TABLES, STEPS, Step
 
 WORK = "work"
 _REPORT = "report.json"
@@ -25,43 +25,40 @@ _RECENT = "recent.json"
 
 @contextmanager
 def work_folder(output_dir: Path) -> Iterator[Path]:
-    """The work folder of `output_dir`, shared with concurrent runs; leftovers of dead runs are removed.
+    """The work folder of `output_dir`, locked against a second run; leftovers of dead runs are removed.
 
+    RunInProgressError where another run holds the lock, unless this one is to wait (`run_lock`).
     Folders created here that are empty at the end are removed too, so that a failed first run leaves nothing behind.
     """
     created = [folder for folder in (output_dir, *output_dir.parents) if not folder.exists()]
     work = output_dir / WORK
-    _tidy(work)
-    handle = acquire(work, fcntl.LOCK_SH)
-    assert handle is not None
     is_done = False
     try:
-        with naming_path(output_dir):
-            yield work
-        is_done = True
+        with naming_path(output_dir), take_run_lock(work):
+            try:
+                remove_leftovers(work)
+                yield work
+                is_done = True
+            finally:
+                _tidy(work, prune=is_done)
     finally:
-        handle.close()
-        _tidy(work, prune=is_done)
         for folder in created:
             with suppress(OSError):
                 folder.rmdir()
 
 
-def _tidy(work: Path, *, prune: bool = False) -> None:
-    """Remove the leftovers of dead runs unless another run is active; remove the folder if it is empty.
+def _tidy(work: Path, *, prune: bool) -> None:
+    """Remove the drafts of this run, and the folder if nothing else is in it; the caller holds the lock.
 
     Only a successful run prunes, so that the next run can reuse the finished steps of a failed one.
     """
-    if not work.is_dir() or (handle := acquire(work, fcntl.LOCK_EX | fcntl.LOCK_NB)) is None:
-        return
-    with handle:
-        remove_leftovers(work)
-        if prune:
-            _prune(work)
+    remove_leftovers(work)
+    if prune:
+        _prune(work)
+    with suppress(OSError):
         if [path.name for path in work.iterdir()] == [LOCK]:
             (work / LOCK).unlink()
-            with suppress(OSError):
-                work.rmdir()
+            work.rmdir()
 
 
 def record_run(work: Path, run_id: str, folders: Sequence[Path]) -> None:
@@ -121,11 +118,31 @@ def find_step(folder: Path, step: Step) -> StepResult | None:
     if not folder.is_dir():
         return None
     tables = {name: folder / f"{name}.parquet" for name in step.writes}
-    try:
-        stored = json.loads((folder / _REPORT).read_text(encoding="utf-8"))
-        if stored["sha256"] == {name: file_sha256(path) for name, path in tables.items()}:
+    with suppress(OSError, ValueError, KeyError, TypeError, WalltimeError):
+        stored = _stored(folder)
+        if set(stored["sha256"]) == set(tables) and _has_its_digests(folder, stored):
             return StepResult(folder, tables, Report.from_dict(stored["report"]).check())
-    except (OSError, ValueError, KeyError, TypeError, WalltimeError):
-        pass
     drop_folder(folder)
     return None
+
+
+def is_step_folder(folder: Path) -> bool:
+    """Whether a folder of the work folder is the result of a step, by its name; drafts are not."""
+    return folder.is_dir() and folder.name.partition("-")[0] in {step.name for step in STEPS}
+
+
+def is_step_intact(folder: Path) -> bool:
+    """Whether the files of a finished step are those that were written with its report."""
+    try:
+        return _has_its_digests(folder, _stored(folder))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def _stored(folder: Path) -> dict[str, Any]:
+    stored: dict[str, Any] = json.loads((folder / _REPORT).read_text(encoding="utf-8"))
+    return stored
+
+
+def _has_its_digests(folder: Path, stored: Mapping[str, Any]) -> bool:
+    return all(file_sha256(folder / f"{name}.parquet") == digest for name, digest in stored["sha256"].items())

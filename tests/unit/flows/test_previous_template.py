@@ -7,7 +7,9 @@ import pytest
 
 from flows.services.run.plain_run import run_and_publish
 from flows.services.run.prepare import prepare
-from pipeline.publish import load_manifest
+from pipeline.core.store import write_table
+from pipeline.core.tables import TEMPLATES
+from pipeline.publish import RunFacts, load_manifest, publish
 
 TRAPS = Path(__file__).parents[3] / "data_samples" / "traps.swf"
 
@@ -44,3 +46,19 @@ def test_a_list_or_another_site_has_no_previous_choice(config: Path) -> None:
     assert prepare(config, site="elsewhere")[0].previous_template == ""
     config.write_text(config.read_text() + "[group]\ntemplate = ['user']\n")
     assert prepare(config)[0].previous_template == ""
+
+
+def test_a_damaged_table_of_templates_is_no_previous_choice(config: Path) -> None:
+    """A flipped byte keeps the size: the text is then no UTF-8, breaks its declaration, or is another template."""
+    table = TEMPLATES.build(
+        template=["user", "account"], is_chosen=[True, False], is_previous=[False, False], n_groups=[3, 3]
+    )
+    staged = {"templates": write_table(config.parent / "staged/templates.parquet", table, TEMPLATES)}
+    facts = RunFacts("run", prepare(config)[0].settings.site.name, {}, [("old.swf", "00")], "code")
+    publish(staged, [], facts, output_dir=config.parent / "out", created_s=0, keep_versions=2)
+    assert prepare(config)[0].previous_template == "user"
+    path = load_manifest(config.parent / "out").path("templates")
+    whole = path.read_bytes()
+    for at in range(4, len(whole), 29):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        assert prepare(config)[0].previous_template == ""

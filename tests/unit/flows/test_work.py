@@ -1,15 +1,36 @@
 """The work folder: finished steps are found again, damaged ones are not, and nothing piles up."""
 
+import os
+import signal
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from flows.services.run.run_lock import (
+    RunInProgressError,
+    check_no_other_run,
+    holder_of,
+    is_held,
+    waiting_for_other_runs,
+)
 from flows.services.run.work_folder import find_step, keep_step, record_run, work_folder
 from pipeline.core.report import Report, Tally
 from pipeline.core.tables import FITS
 from pipeline.run import STEPS
 
 FIT = next(step for step in STEPS if step.name == "fit")
+HOLD = """
+import sys, time
+from pathlib import Path
+from flows.services.run.work_folder import work_folder
+with work_folder(Path(sys.argv[1])) as work:
+    (work / ".draft-x-1").mkdir()
+    print("held", flush=True)
+    time.sleep(60)
+"""
 REPORT = Report("fit", "group", Tally(2), Tally(1), {"no_usable_fit": Tally(1)}, {"a": 1}, ("note",))
 
 
@@ -76,10 +97,40 @@ def test_a_failed_run_leaves_its_finished_steps_and_success_prunes(tmp_path: Pat
     assert there() == {"fit-2", "fit-3"}
 
 
-def test_runs_beside_each_other_leave_the_others_drafts_alone(tmp_path: Path) -> None:
+def test_a_second_run_is_refused_with_the_holder_s_name_and_leaves_the_first_alone(tmp_path: Path) -> None:
     with work_folder(tmp_path / "out") as work:
         (work / ".draft-fit-k-1").mkdir()
-        with work_folder(tmp_path / "out"):
+        sentence = rf"out: found another run that publishes here \(process {os.getpid()} of .+ on .+, since 2"
+        with pytest.raises(RunInProgressError, match=sentence) as refused, work_folder(tmp_path / "out"):
             pass
-        assert (work / ".draft-fit-k-1").exists()
+        assert refused.value.exit_code == 75
+        assert is_held(work) and (work / ".draft-fit-k-1").exists()
+        with pytest.raises(RunInProgressError):
+            check_no_other_run(work)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_run_that_waits_begins_when_the_first_one_dies(tmp_path: Path) -> None:
+    """The first run is killed with -9: the system releases its lock, and its drafts are removed."""
+    first = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path / "out")], stdout=subprocess.PIPE)
+    assert first.stdout is not None and first.stdout.readline() == b"held\n"
+    work = tmp_path / "out/work"
+    holder = holder_of(work)
+    assert holder is not None and holder.pid == first.pid and is_held(work)
+    killer = threading.Timer(0.5, first.kill)
+    killer.start()
+    with waiting_for_other_runs(True), work_folder(tmp_path / "out"):
+        assert first.wait(10) == -signal.SIGKILL
+        assert not (work / ".draft-x-1").exists()
+        mine = holder_of(work)
+        assert mine is not None and mine.pid == os.getpid()
+    first.stdout.close()
+
+
+def test_what_a_dead_holder_wrote_does_not_count(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/.lock").write_text('{"pid": 1, "host": "h", "user": "u", "since_s": 0}')
+    assert not is_held(tmp_path / "work")
+    with work_folder(tmp_path):
+        mine = holder_of(tmp_path / "work")
+        assert mine is not None and mine.pid == os.getpid()

@@ -1,0 +1,216 @@
+"""The checks of a store: each takes a Store and yields what it finds; nothing is changed."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flows.services.doctor.findings import Finding, Level, Store, duration, of_error
+from flows.services.run.prepare import find_logs
+from flows.services.run.run_lock import holder_of, is_held
+from flows.services.run.work_folder import WORK, is_step_folder, is_step_intact
+from pipeline.core.errors import InputError
+from pipeline.core.store import file_sha256
+from pipeline.core.text import printable
+from pipeline.ingest.sources import Source, compression_of
+from pipeline.publish.folders import drafts_of, leftovers
+from pipeline.publish.manifest import MANIFEST, VERSIONS
+from pipeline.publish.version_store import stored_versions
+
+Check = Callable[[Store], Iterator[Finding]]
+
+HELD_TOO_LONG_S = 24 * 3600
+"""A run that takes longer than the time between two nights stands in the way of the next one."""
+
+SPARE_VERSIONS = 3
+"""A run needs room for its work folder and its version; each takes about the bytes of the published version."""
+
+_CLOCK_SLACK_S = 300
+
+
+def check_logs(store: Store) -> Iterator[Finding]:
+    """The logs that the config names can be opened."""
+    if store.settings is None or store.config is None:
+        return
+    if not store.settings.logs:
+        do = "set logs in the config, or give --log to each run"
+        yield store.finding("logs", Level.NOTE, store.config, "no logs in the config", do)
+        return
+    try:
+        for path in find_logs(store.settings.logs, store.config.parent):
+            compression_of(Source(path, str(path)))
+            if not path.stat().st_size:
+                do = "see that the export of the log works"
+                yield store.finding("logs", Level.WARNING, path, "an empty file", do)
+    except InputError as error:
+        yield of_error("logs", Level.ERROR, error)
+
+
+def check_manifest(store: Store) -> Iterator[Finding]:
+    """There is a manifest, and it can be read."""
+    path = store.root / MANIFEST
+    if store.manifest_error is None:
+        return
+    if path.exists():
+        yield of_error("manifest", Level.ERROR, store.manifest_error)
+    else:
+        yield store.finding("manifest", Level.ERROR, path, "no published tables", "run `walltime run` with this folder")
+
+
+def check_tables(store: Store) -> Iterator[Finding]:
+    """Every table that the manifest names has its bytes, its hash and its rows."""
+    if store.manifest is None:
+        return
+    for name, entry in store.manifest.tables.items():
+        path = store.manifest.path(name)
+        problem = _table_problem(path, entry.bytes, entry.sha256, entry.rows)
+        if problem:
+            do = "run `walltime run` again: it publishes an intact version; then look for a failing disk"
+            yield store.finding("tables", Level.ERROR, path, problem, do)
+
+
+def _table_problem(path: Path, n_bytes: int, sha256: str, n_rows: int) -> str:
+    try:
+        size = path.stat().st_size
+        if size != n_bytes:
+            return f"{size:,} bytes, where the manifest says {n_bytes:,}"
+        if file_sha256(path) != sha256:
+            return "other content than the manifest's hash says"
+        rows = pq.read_metadata(path).num_rows
+    except (FileNotFoundError, NotADirectoryError):
+        return "no such file, and the manifest names it"
+    except (OSError, pa.ArrowInvalid) as error:
+        return f"a file that cannot be read ({printable(str(error), 160)})"
+    return "" if rows == n_rows else f"{rows:,} rows, where the manifest says {n_rows:,}"
+
+
+def check_earlier_versions(store: Store) -> Iterator[Finding]:
+    """Earlier versions are there and are Parquet; version folders that the manifest does not name are reported."""
+    if store.manifest is None:
+        return
+    versions = store.root / VERSIONS
+    for entry in store.manifest.previous:
+        folder = versions / entry.folder
+        bad = [path for path in sorted(folder.glob("*.parquet")) if not _is_parquet(path)]
+        do = "do not return to this version; the next runs remove it"
+        if not folder.is_dir():
+            yield store.finding("versions", Level.WARNING, folder, "no such folder, and the manifest names it", do)
+        for path in bad:
+            yield store.finding("versions", Level.WARNING, path, "a file that is not a Parquet table", do)
+    for one in stored_versions(store.root):
+        # A rerun has a name, and is never published unless somebody promotes it.
+        if one.place is None and not one.name and not one.is_held:
+            found = "a version that the manifest does not name"
+            yield store.finding("versions", Level.NOTE, versions / one.folder, found, "remove it if nobody reads it")
+
+
+def _is_parquet(path: Path) -> bool:
+    try:
+        pq.read_metadata(path)
+    except (OSError, pa.ArrowInvalid):
+        return False
+    return True
+
+
+def check_leftovers(store: Store) -> Iterator[Finding]:
+    """Drafts of runs that were killed; while a run is active they may be its own."""
+    work = store.root / WORK
+    if is_held(work) or is_held(store.root / VERSIONS) or not store.root.is_dir():
+        return
+    for path in [*leftovers(work), *leftovers(store.root / VERSIONS), *drafts_of(store.root / MANIFEST)]:
+        found = "a leftover of a run that was killed"
+        yield store.finding("leftovers", Level.NOTE, path, found, "nothing: the next run removes it")
+
+
+def check_work(store: Store) -> Iterator[Finding]:
+    """The finished steps in the work folder have the hashes that were written with them."""
+    work = store.root / WORK
+    if is_held(work) or not work.is_dir():
+        return
+    for folder in sorted(work.iterdir()):
+        if is_step_folder(folder) and not is_step_intact(folder):
+            found = "a finished step whose files are damaged"
+            yield store.finding("work", Level.NOTE, folder, found, "nothing: the next run computes it again")
+
+
+def check_lock(store: Store) -> Iterator[Finding]:
+    """Whether a run is active, who it is, and whether it takes too long."""
+    work = store.root / WORK
+    if not is_held(work):
+        return
+    holder = holder_of(work)
+    age_s = store.now_s - holder.since_s if holder else 0
+    named = str(holder) if holder else "a process that has not given its name"
+    if holder and age_s > HELD_TOO_LONG_S:
+        do = f"look at process {holder.pid} on {printable(holder.host)}, and end it if it hangs: the lock ends with it"
+        yield store.finding("lock", Level.WARNING, work, f"a run for {duration(age_s)}: {named}", do)
+    else:
+        yield store.finding("lock", Level.NOTE, work, f"a run in progress: {named}", "wait for its end")
+
+
+def check_space(store: Store) -> Iterator[Finding]:
+    """The disk has room for the next run."""
+    if not store.root.is_dir():
+        return
+    free = shutil.disk_usage(store.root).free
+    size = sum(entry.bytes for entry in store.manifest.tables.values()) if store.manifest else 0
+    needed = SPARE_VERSIONS * size
+    if free < needed or free == 0:
+        level = Level.ERROR if free < size or free == 0 else Level.WARNING
+        found = f"{free / 2**20:,.1f} MiB free; the next run may need {needed / 2**20:,.1f} MiB"
+        do = "free some space, or lower publish.keep_versions"
+        yield store.finding("space", level, store.root, found, do)
+
+
+def check_permissions(store: Store) -> Iterator[Finding]:
+    """The folders of the store can be written, and the manifest can be read."""
+    folders = [path for path in (store.root, store.root / VERSIONS, store.root / WORK) if path.is_dir()]
+    for folder in folders:
+        if os.statvfs(folder).f_flag & os.ST_RDONLY:
+            do = "make the disk writable, or choose another output_dir"
+            yield store.finding("permissions", Level.ERROR, folder, "a read-only disk", do)
+            return
+        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+            found = f"a folder that this user (id {os.getuid()}) may not write"
+            do = "run as the user that publishes, or change the folder's owner or mode"
+            yield store.finding("permissions", Level.ERROR, folder, found, do)
+
+
+def check_age(store: Store) -> Iterator[Finding]:
+    """The published version is not too old, is not dated in the future, and later versions have later dates."""
+    manifest = store.manifest
+    if manifest is None:
+        return
+    path, age_s = store.root / MANIFEST, store.now_s - manifest.created_s
+    if age_s > store.max_age_s:
+        found = f"tables made {duration(age_s)} ago; at most {duration(store.max_age_s)} is expected"
+        do = "see why the last runs failed or did not start, and run again"
+        yield store.finding("age", Level.WARNING, path, found, do)
+    if age_s < -_CLOCK_SLACK_S:
+        found = f"tables dated {duration(-age_s)} in the future"
+        yield store.finding(
+            "age", Level.WARNING, path, found, "correct the clock of this machine; the tables are intact"
+        )
+    dates = [manifest.created_s, *(entry.created_s for entry in manifest.previous)]
+    if any(newer < older for newer, older in pairwise(dates)):
+        found = "a version dated before the one that it replaced: the clock went backwards"
+        yield store.finding("age", Level.NOTE, path, found, "nothing: versions are kept in the order of publication")
+
+
+CHECKS: Mapping[str, Check] = {
+    "logs": check_logs,
+    "manifest": check_manifest,
+    "tables": check_tables,
+    "versions": check_earlier_versions,
+    "leftovers": check_leftovers,
+    "work": check_work,
+    "lock": check_lock,
+    "space": check_space,
+    "permissions": check_permissions,
+    "age": check_age,
+}
+"""Every check by its name, in the order in which findings are listed."""

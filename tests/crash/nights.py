@@ -1,0 +1,149 @@
+"""A few nights of a small log, each with a site name of its own, and processes that run them."""
+
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from flows.prefect.local_api import start_api
+from pipeline.publish import Manifest, load_manifest
+
+ROOT = Path(__file__).resolve().parents[2]
+LOG = ROOT / "data_samples" / "traps.swf"
+N_NIGHTS = 4
+KEEP_VERSIONS = 2
+"""The least: versions disappear soon after they were replaced, which is the hardest case for readers."""
+
+# Imports take longer than the steps of so small a log: they are made once.
+FORK = multiprocessing.get_context("forkserver")
+FORK.set_forkserver_preload(["tests.crash.preloaded"])
+
+
+@dataclass(frozen=True)
+class Night:
+    """One night's config, its site's name and its log."""
+
+    site: str
+    config: Path
+
+
+def make_nights(folder: Path) -> list[Night]:
+    """Configs over the first lines of the log, more of them every night."""
+    lines = LOG.read_bytes().splitlines(keepends=True)
+    nights = []
+    for n in range(N_NIGHTS):
+        log, config = folder / f"night-{n}.swf", folder / f"night-{n}.toml"
+        log.write_bytes(b"".join(lines[: len(lines) - 6 * (N_NIGHTS - 1 - n)]))
+        text = f"logs = ['{log}']\n[site]\nname = 'night-{n}'\n[publish]\nkeep_versions = {KEEP_VERSIONS}\n"
+        config.write_text(text)
+        nights.append(Night(f"night-{n}", config))
+    return nights
+
+
+class Running(Protocol):
+    """A run in a process of its own."""
+
+    pid: int
+
+    def code(self) -> int | None:
+        """Its exit code, negative after a signal; None while it runs."""
+
+    def wait(self) -> int:
+        """The same, after its end."""
+
+
+class PlainRun:
+    """`walltime run --plain` in a process forked from one that has imported it."""
+
+    options = ("--plain",)
+
+    def __init__(self, night: Night, store: Path, log: Path) -> None:
+        arguments = ["run", str(night.config), "--out", str(store), "--quiet", *self.options]
+        self._process = FORK.Process(target=_call, args=(arguments, str(log)))
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid: int = self._process.pid
+
+    def code(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self) -> int:
+        self._process.join(600)
+        assert self._process.exitcode is not None, "a run takes longer than ten minutes"
+        return self._process.exitcode
+
+
+class FlowRun(PlainRun):
+    """`walltime run`, the Prefect flow, forked in the same way, with the standing API of `standing_api`."""
+
+    options = ()
+
+
+class OwnApiRun:
+    """`walltime run` with an API of its own, started as a user starts it."""
+
+    def __init__(self, night: Night, store: Path, log: Path) -> None:
+        command = [sys.executable, "-m", "flows.cli", "run", str(night.config), "--out", str(store), "--quiet"]
+        with log.open("ab") as sink:
+            self._process = subprocess.Popen(command, cwd=ROOT, stdout=sink, stderr=sink, env=_environment())
+        self.pid = self._process.pid
+
+    def code(self) -> int | None:
+        return self._process.poll()
+
+    def wait(self) -> int:
+        return self._process.wait(600)
+
+
+@contextmanager
+def standing_api(folder: Path) -> Iterator[None]:
+    """One Prefect API for all runs inside, its database in `folder`; killed runs leave their state in it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PREFECT_HOME", str(folder))
+        patch.setenv("PREFECT_LOGGING_LEVEL", "CRITICAL")
+        api = start_api(os.environ)
+        patch.setenv("PREFECT_API_URL", api.url)
+        try:
+            api.wait(180)
+            yield
+        finally:
+            api.stop()
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+
+
+def _call(arguments: list[str], log: str) -> None:
+    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(handle, 1)
+    os.dup2(handle, 2)
+    sys.argv = ["walltime", *arguments]
+    from flows.cli import main
+
+    main()
+
+
+def tables_of(manifest: Manifest) -> dict[str, Any]:
+    """Hash and rows of each table of a version, by name."""
+    return {name: {"sha256": entry.sha256, "rows": entry.rows} for name, entry in manifest.tables.items()}
+
+
+def expected_version(store: Path) -> dict[str, Any]:
+    """What readers must see of the version that an undisturbed run has published."""
+    manifest = load_manifest(store)
+    return {"run_id": manifest.run_id, "site": manifest.site, "tables": tables_of(manifest)}
+
+
+def write_expected(path: Path, versions: list[dict[str, Any]]) -> Path:
+    """Write the expected versions for the readers, by the id of the run."""
+    path.write_text(json.dumps({version["run_id"]: version for version in versions}))
+    return path

@@ -1,0 +1,202 @@
+"""Runs killed with -9 at random instants, among readers: one whole version at any time, and the same tables in the end.
+
+Every fifth run is left alone. An instant is drawn uniformly over the time that a run holds its lock, so that long
+steps are hit more often than short ones and start-up is not hit.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flows.services.doctor.diagnosis import diagnose
+from flows.services.run.run_lock import holder_of
+from flows.services.run.work_folder import is_step_folder
+from pipeline.core.errors import InputError
+from pipeline.publish import load_manifest
+from pipeline.publish.folders import drafts_of, leftovers
+from pipeline.run import STEPS
+from tests.crash.conftest import KILLS, SEED
+from tests.crash.nights import (
+    ROOT,
+    FlowRun,
+    Night,
+    OwnApiRun,
+    PlainRun,
+    Running,
+    expected_version,
+    make_nights,
+    standing_api,
+    write_expected,
+)
+
+FLOW_SHARE, OWN_API_SHARE = 0.32, 0.05
+"""Of the kills: of flows under a standing API, and of flows with their own API, whose start takes longest."""
+
+LEFT_ALONE = 7
+_POLL_S = 0.003
+
+
+@dataclass
+class Kills:
+    """The kills made so far: how many, of what, and where they hit."""
+
+    folder: Path
+    rng: random.Random
+    seconds: dict[type, list[float]] = field(default_factory=lambda: {PlainRun: [], FlowRun: [], OwnApiRun: []})
+    """How long runs that were left alone held their lock."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    places: Counter[str] = field(default_factory=Counter)
+
+    def disturb(self, kind: type, night: Night, store: Path) -> None:
+        """Kill one run at a random instant after it has taken its lock; it may end before."""
+        before = run_of(store), steps_in(store)
+        run = kind(night, store, self.folder / "runs.log")
+        wait_for_lock(run, store)
+        time.sleep(self.rng.uniform(0, self.expected_s(kind)))
+        if run.code() is None:
+            os.kill(run.pid, signal.SIGKILL)
+        if run.wait() == -signal.SIGKILL:
+            self.counts[kind.__name__] += 1
+            place = place_of(store, *before)
+            self.places[place] += 1
+            sys.stdout.write(f"kill {self.n_killed}: {kind.__name__}, {place}\n")
+            sys.stdout.flush()
+        else:
+            self.counts["ended before its kill"] += 1
+
+    def leave_alone(self, kind: type, night: Night, store: Path, *, timed: bool = True) -> None:
+        """A run to its end, which has to succeed."""
+        run = kind(night, store, self.folder / "runs.log")
+        wait_for_lock(run, store)
+        began = time.monotonic()
+        assert run.wait() == 0, (self.folder / "runs.log").read_text()[-2000:]
+        if timed:
+            self.seconds[kind].append(time.monotonic() - began)
+
+    def expected_s(self, kind: type) -> float:
+        """The mean of the last runs of a kind; a flow takes about as long under either API."""
+        times = self.seconds[kind] or self.seconds[FlowRun]
+        return sum(times[-5:]) / len(times[-5:])
+
+    def next_kind(self) -> type:
+        """The kind whose kills are furthest behind their share."""
+        n = self.n_killed + 1
+        if self.counts["OwnApiRun"] < OWN_API_SHARE * n:
+            return OwnApiRun
+        return FlowRun if self.counts["FlowRun"] < FLOW_SHARE * n else PlainRun
+
+    @property
+    def n_killed(self) -> int:
+        return sum(self.counts[kind.__name__] for kind in self.seconds)
+
+
+def wait_for_lock(run: Running, store: Path) -> None:
+    """Return when the run holds the lock of the store, or has ended."""
+    while run.code() is None:
+        holder = holder_of(store / "work")
+        if holder is not None and holder.pid == run.pid:
+            return
+        time.sleep(_POLL_S)
+
+
+def run_of(store: Path) -> str:
+    try:
+        return load_manifest(store).run_id
+    except InputError:
+        return ""
+
+
+def steps_in(store: Path) -> set[str]:
+    """The names of the step folders of a store."""
+    work = store / "work"
+    return {path.name for path in work.iterdir() if is_step_folder(path)} if work.is_dir() else set()
+
+
+def place_of(store: Path, run_before: str, steps_before: set[str]) -> str:
+    """Where a killed run was, by what it left; steps of a flow that were there before it are not counted."""
+    if drafts_of(store / "manifest.json") or leftovers(store / "versions"):
+        return "publishing"
+    if run_of(store) != run_before:
+        return "after its publication"
+    for draft in leftovers(store / "work"):
+        name = draft.name.removeprefix(".draft-").partition("-")[0]
+        if any(name == step.name for step in STEPS):
+            return f"steps: flow, writing {name}"
+        return f"steps: plain, {len(list(draft.glob('*.parquet'))):2d} tables written"
+    return f"steps: flow, {len(steps_in(store) - steps_before):2d} new steps done"
+
+
+@contextmanager
+def reading(store: Path, expected: Path, folder: Path) -> Iterator[list[dict[str, Any]]]:
+    """Readers of the store while the inside runs; their summaries are in the list afterwards."""
+    stop, summaries = folder / "stop", []
+    command = [sys.executable, "-m", "tests.crash.read_store"]
+    readers = [
+        subprocess.Popen([*command, library, store, expected, stop], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        for library in ("pandas", "duckdb")
+    ]
+    try:
+        yield summaries
+    finally:
+        stop.touch()
+        for reader in readers:
+            out, _ = reader.communicate(timeout=120)
+            assert reader.returncode == 0
+            summaries.append(json.loads(out))
+
+
+def test_killed_runs_leave_one_whole_version_and_the_tables_of_an_undisturbed_run(tmp_path: Path) -> None:
+    began = time.monotonic()
+    with standing_api(tmp_path / "prefect"):
+        kill_and_compare(tmp_path, began)
+
+
+def kill_and_compare(tmp_path: Path, began: float) -> None:
+    kills = Kills(tmp_path, random.Random(SEED))
+    nights, store, versions = make_nights(tmp_path), tmp_path / "store", []
+    for n, night in enumerate(nights):
+        kills.leave_alone(PlainRun, night, tmp_path / f"alone-{n}", timed=n > 0)
+        versions.append(expected_version(tmp_path / f"alone-{n}"))
+    assert len({version["run_id"] for version in versions}) == len(nights)
+    kills.leave_alone(FlowRun, nights[0], store)
+    assert expected_version(store) == versions[0]
+    expected, n_runs, n = write_expected(tmp_path / "expected.json", versions), 0, 0
+    with reading(store, expected, tmp_path) as summaries:
+        while kills.n_killed < KILLS:
+            n = kills.rng.randrange(len(nights)) if kills.rng.random() < 0.5 else n
+            n_runs += 1
+            if n_runs % LEFT_ALONE == 0:
+                kills.leave_alone(PlainRun, nights[n], store)
+                assert expected_version(store) == versions[n]
+            else:
+                kills.disturb(kills.next_kind(), nights[n], store)
+        for kind, last in ((FlowRun, 1), (PlainRun, 2)):
+            kills.leave_alone(kind, nights[last], store)
+            assert expected_version(store) == versions[last]
+            time.sleep(1)
+    say(kills, summaries, n_runs, time.monotonic() - began)
+    assert [problem for summary in summaries for problem in summary["problems"]] == []
+    assert all(summary["looks"] > KILLS / 4 and summary["versions"] > 1 for summary in summaries)
+    found = diagnose(store, int(time.time()), 3600)
+    assert [one for one in found.findings if one.check not in ("space",)] == []
+
+
+def say(kills: Kills, summaries: list[dict[str, Any]], n_runs: int, seconds: float) -> None:
+    n_inside = sum(n for place, n in kills.places.items() if place.startswith("steps"))
+    sys.stdout.write(
+        f"\n{kills.n_killed} kills of {n_runs} runs in {seconds:.0f} s, seed {SEED}: {dict(kills.counts)}\n"
+        f"inside the steps: {n_inside}\n"
+    )
+    sys.stdout.writelines(f"  {n:4d}  {place}\n" for place, n in sorted(kills.places.items()))
+    sys.stdout.writelines(f"reader {summary}\n" for summary in summaries)

@@ -1,0 +1,214 @@
+"""`walltime doctor`: each damage is found by its own check, with what to do, and an intact store has no finding."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flows.services.doctor.checks import CHECKS
+from flows.services.doctor.diagnosis import Diagnosis, diagnose
+from flows.services.doctor.findings import Level
+from flows.services.run.work_folder import keep_step, work_folder
+from pipeline.core.errors import InputError
+from pipeline.core.report import Report, Tally
+from pipeline.core.store import write_table
+from pipeline.core.tables import FITS, GROUPS
+from pipeline.publish import RunFacts, load_manifest, publish
+
+NOW_S = 1_000_000
+HOUR_S = 3600
+
+
+def put(out: Path, run_id: str, created_s: int = NOW_S - HOUR_S) -> None:
+    staged = {
+        "fits": write_table(out.parent / "staged" / run_id / "fits.parquet", FITS.empty(), FITS, {"run": run_id}),
+        "groups": write_table(out.parent / "staged" / run_id / "groups.parquet", GROUPS.empty(), GROUPS),
+    }
+    facts = RunFacts(run_id, "here", {}, [], "code")
+    publish(staged, [], facts, output_dir=out, created_s=created_s, keep_versions=3)
+
+
+def keep(folder: Path) -> None:
+    keep_step(folder, {"fits": FITS.empty()}, Report("fit", "group", Tally(2), Tally(2)))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A store with two versions, `a` and the published `b`, and one finished step in its work folder."""
+    put(tmp_path / "out", "a", NOW_S - 25 * HOUR_S)
+    put(tmp_path / "out", "b")
+    keep(tmp_path / "out" / "work" / "fit-1")
+    return tmp_path / "out"
+
+
+def looked_at(target: Path) -> Diagnosis:
+    return diagnose(target, NOW_S, 48 * HOUR_S)
+
+
+def flip(path: Path) -> None:
+    """Change one byte in the middle, as a failing disk does."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+
+
+def test_an_intact_store_has_no_finding_and_is_left_as_it_was(store: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in store.rglob("*")}
+    assert looked_at(store) == Diagnosis(store, tuple(CHECKS), ())
+    assert {path: path.stat().st_mtime_ns for path in store.rglob("*")} == before
+
+
+def relabelled(store: Path, **changed: object) -> None:
+    path = store / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+OLDER = {"run_id": "a", "folder": "a", "created_s": 0}
+DAMAGES: dict[str, tuple[Callable[[Path], object], str, Level, str, str]] = {
+    "a flipped byte": (
+        lambda s: flip(s / "versions/b/fits.parquet"), "tables", Level.ERROR, "other content", "an intact version"
+    ),
+    "a cut table": (
+        lambda s: truncate(s / "versions/b/fits.parquet"), "tables", Level.ERROR, "manifest says", "intact version"
+    ),
+    "a lost table": (
+        lambda s: (s / "versions/b/fits.parquet").unlink(), "tables", Level.ERROR, "no such file", "an intact version"
+    ),
+    "a lost version": (
+        lambda s: shutil.rmtree(s / "versions/a"), "versions", Level.WARNING, "no such folder", "do not return"
+    ),
+    "a damaged earlier version": (
+        lambda s: (s / "versions/a/fits.parquet").write_bytes(b"PAR"),
+        "versions", Level.WARNING, "not a Parquet", "do not"
+    ),
+    "a version without a manifest": (
+        lambda s: shutil.copytree(s / "versions/a", s / "versions/c"), "versions", Level.NOTE, "does not name", "remove"
+    ),
+    "a manifest that is none": (
+        lambda s: (s / "manifest.json").write_text("{"), "manifest", Level.ERROR, "not valid JSON", "run again"
+    ),
+    "no manifest": (
+        lambda s: (s / "manifest.json").unlink(), "manifest", Level.ERROR, "no published tables", "walltime run"
+    ),
+    "a draft of a version": (
+        lambda s: (s / "versions/.draft-c-1").mkdir(), "leftovers", Level.NOTE, "was killed", "next run removes it"
+    ),
+    "a draft of a step": (
+        lambda s: (s / "work/.draft-fit-1").mkdir(), "leftovers", Level.NOTE, "was killed", "next run removes it"
+    ),
+    "a draft of the manifest": (
+        lambda s: (s / ".manifest.json.12.draft").touch(), "leftovers", Level.NOTE, "was killed", "next run removes it"
+    ),
+    "a damaged step": (
+        lambda s: flip(s / "work/fit-1/fits.parquet"), "work", Level.NOTE, "damaged", "computes it again"
+    ),
+    "a step without a report": (
+        lambda s: (s / "work/fit-1/report.json").unlink(), "work", Level.NOTE, "damaged", "computes it again"
+    ),
+    "old tables": (
+        lambda s: relabelled(s, created_s=NOW_S - 50 * HOUR_S, previous=[OLDER]),
+        "age", Level.WARNING, "2 d 2 h ago", "run again"
+    ),
+    "tables of the future": (
+        lambda s: relabelled(s, created_s=NOW_S + HOUR_S), "age", Level.WARNING, "1 h 0 min in the future", "clock"
+    ),
+    "a clock that went backwards": (
+        lambda s: relabelled(s, created_s=NOW_S - 26 * HOUR_S), "age", Level.NOTE, "clock went backwards", "nothing"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", sorted(DAMAGES))
+def test_each_damage_is_one_finding_of_its_check(store: Path, damage: str) -> None:
+    do_damage, check, level, found, do = DAMAGES[damage]
+    do_damage(store)
+    (one,) = looked_at(store).findings
+    assert (one.check, one.level) == (check, level)
+    assert found in one.found and do in one.do
+
+
+def test_a_run_in_progress_is_named_and_its_drafts_are_no_leftovers(store: Path) -> None:
+    with work_folder(store) as work:
+        (work / ".draft-x-1").mkdir()
+        (one,) = diagnose(store, NOW_S, 10**10).findings
+        assert (one.check, one.level) == ("lock", Level.NOTE) and f"process {os.getpid()}" in one.found
+        record = json.loads((work / ".lock").read_text())
+        (late,) = [one for one in diagnose(store, record["since_s"] + 90_000, 10**10).findings if one.check == "lock"]
+        assert late.level is Level.WARNING and "a run for 1 d 1 h" in late.found and "end it if it hangs" in late.do
+
+
+def test_a_disk_without_room_is_told(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = sum(entry.bytes for entry in load_manifest(store).tables.values())
+    for free, level in ((2 * size, Level.WARNING), (size // 2, Level.ERROR), (0, Level.ERROR)):
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: shutil._ntuple_diskusage(9 * size, 0, free))
+        (one,) = looked_at(store).findings
+        assert (one.check, one.level) == ("space", level) and "MiB free" in one.found
+
+
+def test_a_folder_that_may_not_be_written_is_told(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, how: Path(path).name != "versions")
+    (one,) = looked_at(store).findings
+    assert (one.check, one.level) == ("permissions", Level.ERROR) and one.where == str(store / "versions")
+
+
+def config_of(store: Path, text: str) -> Path:
+    path = store.parent / "site.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_config_is_checked_with_its_logs(store: Path, tmp_path: Path) -> None:
+    start = f"output_dir = '{store}'\n"
+    (tmp_path / "a.swf").write_text("1 2 3\n")
+    (tmp_path / "empty.swf").touch()
+    for text, check, level, found in (
+        (start + "logs = ['a.swf']\n", "", None, ""),
+        (start + "logs = ['b.swf']\n", "logs", Level.ERROR, "no such file"),
+        (start + "logs = ['empty.swf']\n", "logs", Level.WARNING, "an empty file"),
+        (start, "logs", Level.NOTE, "no logs in the config"),
+        ("nonsense", "config", Level.ERROR, "found"),
+        (start + "unknown = 1\n", "config", Level.ERROR, "unknown"),
+    ):
+        diagnosis = looked_at(config_of(store, text))
+        assert [(one.check, one.level) for one in diagnosis.findings] == ([(check, level)] if check else [])
+        assert diagnosis.worst is level
+        assert all(found in f"{one.where} found {one.found}" for one in diagnosis.findings)
+
+
+def test_a_store_that_is_not_there_yet_is_an_error_of_the_manifest_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.swf").write_text("1 2 3\n")
+    config = config_of(tmp_path / "out", f"output_dir = '{tmp_path / 'out'}'\nlogs = ['a.swf']\n")
+    (one,) = looked_at(config).findings
+    assert (one.check, one.found) == ("manifest", "no published tables")
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(InputError, match="no such file or folder"):
+        looked_at(tmp_path / "out")
+
+
+def test_names_cannot_control_the_terminal(store: Path) -> None:
+    relabelled(store, previous=[{"run_id": "x", "folder": "\x1b[31mred", "created_s": 0}])
+    found = [one for one in looked_at(store).findings if one.found.startswith("no such folder")]
+    assert len(found) == 1 and "\x1b" not in found[0].where
+
+
+def test_the_command_s_exit_code_says_how_bad_it_is(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from flows.cli.commands.doctor import doctor
+
+    doctor(store, max_age="30000d")
+    assert "Nothing was found: 10 checks of" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as old:
+        doctor(store, max_age="1h")
+    assert old.value.code == 3 and "There is a warning" in capsys.readouterr().out
+    flip(store / "versions/b/fits.parquet")
+    with pytest.raises(SystemExit) as broken:
+        doctor(store, max_age="30000d", json=True)
+    assert broken.value.code == 4
+    plain = json.loads(capsys.readouterr().out)
+    assert plain["worst"] == "error" and plain["findings"][0]["check"] == "tables"
