@@ -19,7 +19,7 @@ from pipeline.ingest.sources import MAX_LINE_BYTES
 
 MAX_SURPLUS = 100
 MAX_LINES = 200
-OPTIONAL = ("work_dir", "comment", "submit_line", "energy")
+OPTIONAL = ("work_dir", "comment", "admin_comment", "submit_line", "energy")
 """What may stay unknown in a record that is read."""
 
 Cells = list[bytes | None]
