@@ -210,6 +210,7 @@ MOLDABLE = TableKind(
         "log", "curves", "share", "chooser", "seed", "n_jobs", "n_moldable", "turnaround_mean_s", "turnaround_median_s",
         "wait_mean_s", "wait_median_s", "slowdown_mean", "makespan_s", "utilisation", "proc_hours_held",
         "share_resized", "share_corrected", "worst_user_change", "worst_user_added_s", "share_users_harmed",
+        never_null=("share",),
     ),
     ("log", "curves", "share", "chooser", "seed"),
     "Figures of replays in which jobs may start on several counts; no run publishes this table.",
