@@ -12,7 +12,15 @@ from pipeline.core.tables import TABLES
 from pipeline.core.text import printable
 from pipeline.publish.datapackage import DATAPACKAGE
 from pipeline.publish.folders import LOCK, locked
-from pipeline.publish.manifest import OWN_MANIFEST, VERSIONS, Manifest, VersionEntry, load_manifest, load_version
+from pipeline.publish.manifest import (
+    OWN_MANIFEST,
+    VERSIONS,
+    Manifest,
+    VersionEntry,
+    load_manifest,
+    load_version,
+    read_manifest,
+)
 
 HOLD = "hold.json"
 OWN_FILES = {OWN_MANIFEST, LOCK, HOLD, DATAPACKAGE}
@@ -57,7 +65,7 @@ def published_version(output_dir: Path) -> Manifest | None:
 def stored_versions(output_dir: Path) -> list[StoredVersion]:
     """The versions on disk: those that were published, latest publication first, then the others, newest first."""
     current = published_version(output_dir)
-    entries = history_of(current) if current else []
+    entries = _named_versions(output_dir)
     places = {entry.folder: place for place, entry in enumerate(entries)}
     folders = output_dir / VERSIONS
     found = [
@@ -68,15 +76,21 @@ def stored_versions(output_dir: Path) -> list[StoredVersion]:
     return sorted(found, key=lambda one: (one.place is None, one.place or 0, -(one.created_s or 0), one.folder))
 
 
+def _named_versions(output_dir: Path) -> list[VersionEntry]:
+    """The versions that the manifest names, even where a table of the published one is damaged."""
+    try:
+        return history_of(read_manifest(output_dir))
+    except InputError:
+        return []
+
+
 def history_of(current: Manifest) -> list[VersionEntry]:
     """The published version and those published before it, latest first."""
     newest = VersionEntry(run_id=current.run_id, folder=current.folder, created_s=current.created_s)
     return [newest, *(entry for entry in current.previous if entry.folder != current.folder)]
 
 
-def _stored(
-    folder: Path, current: Manifest | None, entry: VersionEntry | None, place: int | None
-) -> StoredVersion:
+def _stored(folder: Path, current: Manifest | None, entry: VersionEntry | None, place: int | None) -> StoredVersion:
     manifest = own_manifest(folder, current)
     known = manifest or entry
     n_bytes = 0
