@@ -11,6 +11,7 @@ from pipeline.core.tables import JOBS
 from pipeline.publish import RunFacts, publish
 from tests.crash.nights import expected_version
 from tests.crash.read_store import LIBRARIES, look
+from tests.unit.publish.versions_of_tables import folder_of
 
 
 def put(out: Path, site: str, n_jobs: int) -> dict[str, Any]:
@@ -27,7 +28,7 @@ def test_a_reader_finds_what_is_wrong_with_a_version(tmp_path: Path, library: st
     expected = {version["run_id"]: version for version in (put(out, "a", 2), put(out, "b", 3))}
     assert look(out, expected, library) == ("run-b", [])
     assert "is none that an undisturbed run makes" in look(out, {"run-a": expected["run-a"]}, library)[1][0]
-    path, other = out / "versions/run-b/jobs.parquet", out / "versions/run-a/jobs.parquet"
+    path, other = (folder_of(out, run_id) / "jobs.parquet" for run_id in ("run-b", "run-a"))
     whole = path.read_bytes()
     path.write_bytes(other.read_bytes())
     assert [found.split(": ")[1].split(" ")[0] for found in look(out, expected, library)[1]] == ["hash", "2", "site"]

@@ -12,7 +12,7 @@ from pipeline.core.errors import InputError
 from pipeline.core.report import Report
 from pipeline.core.settings import RunSettings, parse_settings
 from pipeline.publish import load_manifest, publish
-from tests.unit.publish.versions_of_tables import NEWEST_S, jobs, run_facts, staged
+from tests.unit.publish.versions_of_tables import NEWEST_S, folder_of, jobs, run_facts, staged
 
 
 def night(
@@ -70,7 +70,7 @@ def test_another_site_in_the_same_folder_is_not_compared(tmp_path: Path) -> None
 
 def test_a_lost_descriptor_of_yesterday_does_not_stop_the_night(tmp_path: Path) -> None:
     night(tmp_path, "r1", 200)
-    (tmp_path / "out/versions/r1/datapackage.json").unlink()
+    (folder_of(tmp_path / "out", "r1") / "datapackage.json").unlink()
     (report,) = night(tmp_path, "r2", 20)
     assert report.facts["fewer_rows"] == "skipped"
 

@@ -17,6 +17,7 @@ from pipeline.core.report import Report, Tally
 from pipeline.core.store import write_table
 from pipeline.core.tables import FITS, GROUPS
 from pipeline.publish import RunFacts, load_manifest, publish
+from tests.unit.publish.versions_of_tables import folder_of
 
 NOW_S = 1_000_000
 HOUR_S = 3600
@@ -70,26 +71,35 @@ def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-7])
 
 
-OLDER = {"run_id": "a", "folder": "a", "created_s": 0}
+def fits_of(store: Path, run_id: str) -> Path:
+    return folder_of(store, run_id) / "fits.parquet"
+
+
+def older(store: Path) -> dict[str, object]:
+    """The entry of version `a`, dated long ago."""
+    return {"run_id": "a", "folder": folder_of(store, "a").name, "created_s": 0}
+
+
 DAMAGES: dict[str, tuple[Callable[[Path], object], str, Level, str, str]] = {
     "a flipped byte": (
-        lambda s: flip(s / "versions/b/fits.parquet"), "tables", Level.ERROR, "other content", "an intact version"
+        lambda s: flip(fits_of(s, "b")), "tables", Level.ERROR, "other content", "an intact version"
     ),
     "a cut table": (
-        lambda s: truncate(s / "versions/b/fits.parquet"), "tables", Level.ERROR, "manifest says", "intact version"
+        lambda s: truncate(fits_of(s, "b")), "tables", Level.ERROR, "manifest says", "intact version"
     ),
     "a lost table": (
-        lambda s: (s / "versions/b/fits.parquet").unlink(), "tables", Level.ERROR, "no such file", "an intact version"
+        lambda s: fits_of(s, "b").unlink(), "tables", Level.ERROR, "no such file", "an intact version"
     ),
     "a lost version": (
-        lambda s: shutil.rmtree(s / "versions/a"), "versions", Level.WARNING, "no such folder", "do not return"
+        lambda s: shutil.rmtree(folder_of(s, "a")), "versions", Level.WARNING, "no such folder", "do not return"
     ),
     "a damaged earlier version": (
-        lambda s: (s / "versions/a/fits.parquet").write_bytes(b"PAR"),
+        lambda s: fits_of(s, "a").write_bytes(b"PAR"),
         "versions", Level.WARNING, "not a Parquet", "do not"
     ),
     "a version without a manifest": (
-        lambda s: shutil.copytree(s / "versions/a", s / "versions/c"), "versions", Level.NOTE, "does not name", "remove"
+        lambda s: shutil.copytree(folder_of(s, "a"), s / "versions/c"),
+        "versions", Level.NOTE, "does not name", "remove"
     ),
     "a manifest that is none": (
         lambda s: (s / "manifest.json").write_text("{"), "manifest", Level.ERROR, "not valid JSON", "run again"
@@ -113,7 +123,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str, Level, str, str]] = {
         lambda s: (s / "work/fit-1/report.json").unlink(), "work", Level.NOTE, "damaged", "computes it again"
     ),
     "old tables": (
-        lambda s: relabelled(s, created_s=NOW_S - 50 * HOUR_S, previous=[OLDER]),
+        lambda s: relabelled(s, created_s=NOW_S - 50 * HOUR_S, previous=[older(s)]),
         "age", Level.WARNING, "2 d 2 h ago", "run again"
     ),
     "tables of the future": (
@@ -206,7 +216,7 @@ def test_the_command_s_exit_code_says_how_bad_it_is(store: Path, capsys: pytest.
     with pytest.raises(SystemExit) as old:
         doctor(store, max_age="1h")
     assert old.value.code == 3 and "There is a warning" in capsys.readouterr().out
-    flip(store / "versions/b/fits.parquet")
+    flip(fits_of(store, "b"))
     with pytest.raises(SystemExit) as broken:
         doctor(store, max_age="30000d", json=True)
     assert broken.value.code == 4

@@ -13,7 +13,7 @@ from pipeline.core.tables import JOBS, TABLES
 from pipeline.publish import load_manifest, publish
 from pipeline.publish.datapackage import DATAPACKAGE, package_text, read_package
 from pipeline.publish.table_facts import table_facts
-from tests.unit.publish.versions_of_tables import jobs, run_facts, staged
+from tests.unit.publish.versions_of_tables import folder_of, jobs, run_facts, staged
 
 
 def test_it_describes_every_file_with_bytes_hash_rows_schema_and_key(tmp_path: Path) -> None:
@@ -65,24 +65,25 @@ def test_every_version_has_one_and_it_reads_back(tmp_path: Path) -> None:
         files = staged(tmp_path / "staged", jobs=jobs(n))
         publish(files, [], run_facts(run_id), output_dir=tmp_path / "out", created_s=n, keep_versions=2)
     manifest = load_manifest(tmp_path / "out")
-    for folder, run_id, n in (("aa11", "aa11", 150), (manifest.folder, "bb22", 160)):
-        found = read_package(tmp_path / "out/versions" / folder)
+    for run_id, n in (("aa11", 150), ("bb22", 160)):
+        folder = folder_of(tmp_path / "out", run_id)
+        found = read_package(folder)
         assert (found.run_id, found.created_s, found.tables["jobs"].rows) == (run_id, n, n)
-        path = tmp_path / "out/versions" / folder / "jobs.parquet"
-        assert found.tables["jobs"] == table_facts(path, JOBS.key)
-    assert manifest.folder == "bb22"
+        assert found.tables["jobs"] == table_facts(folder / "jobs.parquet", JOBS.key)
+    assert manifest.run_id == "bb22"
 
 
 def test_a_version_published_again_is_reused_with_its_datapackage_and_old_ones_go(tmp_path: Path) -> None:
     files = staged(tmp_path / "staged")
     for created_s in (1, 2):
         publish(files, [], run_facts(), output_dir=tmp_path / "out", created_s=created_s, keep_versions=2)
-    assert [path.name for path in sorted((tmp_path / "out/versions").glob("[!.]*"))] == ["aa11"]
-    assert read_package(tmp_path / "out/versions/aa11").created_s == 1
+    (folder,) = (tmp_path / "out/versions").glob("[!.]*")
+    assert folder == folder_of(tmp_path / "out", "aa11") and read_package(folder).created_s == 1
     for n in (120, 130, 140):
         files = staged(tmp_path / "staged", jobs=jobs(n))
         publish(files, [], run_facts(f"r{n}"), output_dir=tmp_path / "out", created_s=n, keep_versions=2)
-    assert sorted(path.name for path in (tmp_path / "out/versions").glob("[!.]*")) == ["r130", "r140"]
+    kept = {folder_of(tmp_path / "out", run_id) for run_id in ("r130", "r140")}
+    assert set((tmp_path / "out/versions").glob("[!.]*")) == kept
 
 
 @pytest.mark.parametrize("text", [None, "", "[]", "{}", '{"walltime": {}, "resources": [1]}', "\xff"])

@@ -9,7 +9,9 @@ from pipeline.core.store import write_table
 from pipeline.core.table_kind import TableKind
 from pipeline.core.tables import ESTIMATES, JOBS, OBSERVATIONS, PREDICTIONS, TEMPLATES
 from pipeline.core.version import code_version
-from pipeline.publish import RunFacts
+from pipeline.publish import RunFacts, load_manifest
+from pipeline.publish.manifest import VERSIONS
+from pipeline.publish.version_store import history_of
 
 DAY_S = 86_400
 NEWEST_S = 1_700_000_000
@@ -108,3 +110,9 @@ def run_facts(run_id: str = "aa11", site: str = "oxbow", **more: Any) -> RunFact
     """What made the tables."""
     given: dict[str, Any] = {"settings": {"fit": {"x": 1.0}}, "logs": [("a.swf", "ab" * 32)], "code": code_version()}
     return RunFacts(run_id=run_id, site=site, **(given | more))
+
+
+def folder_of(out: Path, run_id: str) -> Path:
+    """The folder of the only published version of this run."""
+    (folder,) = [entry.folder for entry in history_of(load_manifest(out)) if entry.run_id == run_id]
+    return out / VERSIONS / folder
