@@ -55,9 +55,9 @@ class StoredVersion:
 
 
 def published_version(output_dir: Path) -> Manifest | None:
-    """The published version; None where there is none that can be read."""
+    """The published version, intact or damaged; None where no manifest can be read."""
     try:
-        return load_manifest(output_dir)
+        return read_manifest(output_dir)
     except InputError:
         return None
 
@@ -65,7 +65,7 @@ def published_version(output_dir: Path) -> Manifest | None:
 def stored_versions(output_dir: Path) -> list[StoredVersion]:
     """The versions on disk: those that were published, latest publication first, then the others, newest first."""
     current = published_version(output_dir)
-    entries = _named_versions(output_dir)
+    entries = history_of(current) if current else []
     places = {entry.folder: place for place, entry in enumerate(entries)}
     folders = output_dir / VERSIONS
     found = [
@@ -74,14 +74,6 @@ def stored_versions(output_dir: Path) -> list[StoredVersion]:
         if is_version(folder)
     ]
     return sorted(found, key=lambda one: (one.place is None, one.place or 0, -(one.created_s or 0), one.folder))
-
-
-def _named_versions(output_dir: Path) -> list[VersionEntry]:
-    """The versions that the manifest names, even where a table of the published one is damaged."""
-    try:
-        return history_of(read_manifest(output_dir))
-    except InputError:
-        return []
 
 
 def history_of(current: Manifest) -> list[VersionEntry]:

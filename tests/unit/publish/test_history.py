@@ -248,6 +248,17 @@ def test_another_program_has_a_grace_period(clock: Clock) -> None:
     assert clock.folders == [second, third, fourth]
 
 
+def test_rollback_leaves_a_published_version_that_is_damaged(clock: Clock) -> None:
+    first, second = (clock.publish(float(n), NOON + 60 * n) for n in (1, 2))
+    for table in (clock.out / "versions" / second).glob("*.parquet"):
+        table.write_bytes(table.read_bytes()[:-10])
+    assert rollback(clock.out, NOON + 300).folder == first
+    assert numbers(clock.out) == {1.0}
+    third = clock.publish(3.0, NOON + 600)
+    places = {one.folder: one.place for one in stored_versions(clock.out)}
+    assert places[third] == 0 and places[first] == 1
+
+
 def test_rollback_goes_back_step_by_step_and_the_next_night_goes_on(clock: Clock) -> None:
     first, second, third = (clock.publish(float(n), NOON + 60 * n) for n in (1, 2, 3))
     assert rollback(clock.out, NOON + 300).folder == second
