@@ -248,7 +248,10 @@ def test_a_signal_ends_it_with_everything_tidy(site: Site, number: signal.Signal
         Program(site.folder, "sacct", "if 'help' in sys.argv[1]: print('JobID Submit State')\nelse: time.sleep(100)")
     command = [sys.executable, "-m", "flows.cli", "watch", str(site.config), "--every", "1h"]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True) as process, ExitStack() as stack:
+    with ExitStack() as stack:
+        # A shell starts its background jobs with SIGINT ignored, and so would this test's process be.
+        stack.callback(signal.signal, number, signal.signal(number, signal.default_int_handler))
+        process = stack.enter_context(subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True))
         stack.callback(process.kill)
         wait_for(lambda: site.sacct.windows if is_hanging else site.squeue.calls)
         if not is_hanging:
