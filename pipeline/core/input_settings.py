@@ -26,7 +26,7 @@ class InputSettings(Section):
     )
     outside: Literal["evidence", "predict", "refuse"] = Field(
         "evidence",
-        description="Points outside the range of the runs; evidence: refused where tests on the runs show that it fails.",
+        description="Points outside the runs; evidence: refused where tests on the runs show that it fails.",
     )
     largest_error: float = Field(
         0.5, gt=0, description="Largest mean error (share) in such tests with which a point outside is still answered."

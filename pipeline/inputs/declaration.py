@@ -57,7 +57,7 @@ class Declaration(Section):
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:
-        names = [one.name for one in (*self.inputs, *self.derived)]
+        names = [one.name for one in self.inputs] + [one.name for one in self.derived]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"found input {twice[0]} twice, expected every input once")

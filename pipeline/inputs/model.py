@@ -67,10 +67,21 @@ class CostUnit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What runs cost and how much may be spent; without a budget all candidates are put in order."""
+    """What runs cost, how much may be spent, and how many runs at most; null: no limit."""
 
     unit: CostUnit = CostUnit.PROC_SECONDS
     budget: float | None = None
+    n_runs: int | None = None
+
+
+class SuggestRule(StrEnum):
+    """How the next runs are chosen."""
+
+    ALC = "alc"
+    """The fall of the candidates' mean variance over the root of the cost; needs method gp."""
+    MEMBERS = "members"
+    """The largest coefficient of variation among members, at a distance from those taken (Singh et al. 2007)."""
+    RANDOM = "random"
 
 
 @dataclass(frozen=True, slots=True)
