@@ -84,7 +84,9 @@ def predict(model: InputModel, points: pa.Table) -> pa.Table:
         numbers_of(points, model.declaration.procs) if prior and model.declaration.procs else np.ones(points.num_rows)
     )
     complete &= procs >= 1
-    x = np.where(complete[:, None], encoding.encode(raw), 0.0)
+    x = encoding.encode(raw)
+    complete &= np.isfinite(x).all(axis=1)
+    x = np.where(complete[:, None], x, 0.0)
     places = _places(model, encoding, raw, x, complete)
     mean, sd = METHODS[model.method].predict(model.arrays, model.facts["method"], x)
     mean = mean + prior_log_s(prior, np.where(complete, procs, 1.0))

@@ -14,7 +14,7 @@ class InputType(StrEnum):
 
     NUMBER = "number"
     LOG_NUMBER = "log_number"
-    """A positive number whose ratios matter: sizes, counts."""
+    """A number that is never negative and whose ratios matter: sizes, counts."""
     CATEGORY = "category"
     BOOLEAN = "boolean"
 

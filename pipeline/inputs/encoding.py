@@ -1,13 +1,15 @@
 """Turns inputs into standardised numbers: logarithms of log_numbers, one column for each value of a category."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
 from pipeline.core.arrays import Array, Bools, Floats
 from pipeline.inputs.declaration import Declaration, InputType
+
+LOG = str(InputType.LOG_NUMBER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class Feature:
     scale: float
     low: float
     high: float
+    shift: float = 0.0
+    """What is added before the logarithm: the smallest positive value of a log_number that can be zero."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +52,14 @@ class Encoding:
         values = raw[one.name]
         if one.level is not None:
             return np.where(values == None, np.nan, values == one.level).astype(np.float64)  # noqa: E711
-        return _logged(values) if one.type == InputType.LOG_NUMBER else values
+        return _logged(values + one.shift) if one.type == LOG else values
 
     def decode(self, x: Floats) -> Floats:
         """(rows, features) values in the inputs' own units, the inverse of `encode`."""
         values = x * [one.scale for one in self.features] + [one.mean for one in self.features]
-        is_log = np.array([one.type == InputType.LOG_NUMBER for one in self.features], bool)
+        is_log = np.array([one.type == LOG for one in self.features], bool)
         with np.errstate(over="ignore"):
-            values[:, is_log] = np.exp(values[:, is_log])
+            values[:, is_log] = np.exp(values[:, is_log]) - [one.shift for one in self.features if one.type == LOG]
         found: Floats = values
         return found
 
@@ -72,17 +76,17 @@ class Encoding:
 
 
 def input_types(raw: Mapping[str, Array], declaration: Declaration) -> dict[str, str]:
-    """The type of each input; a derived one is a log_number where all its values are positive."""
+    """The type of each input; a derived one is a log_number where no value is negative."""
     types = {one.name: str(one.type) for one in declaration.inputs}
     for one in declaration.derived:
         known = raw[one.name][np.isfinite(raw[one.name])]
-        is_log = len(known) > 0 and known.min() > 0
+        is_log = len(known) > 0 and known.min() >= 0
         types[one.name] = str(InputType.LOG_NUMBER if is_log else InputType.NUMBER)
     return types
 
 
 def is_complete(raw: Mapping[str, Array], types: Mapping[str, str]) -> Bools:
-    """Rows in which every input is known, finite, and positive where its logarithm is taken."""
+    """Rows in which every input is known, finite, and not negative where its logarithm is taken."""
     checks = [_is_usable(values, types[name]) for name, values in raw.items()]
     found: Bools = np.logical_and.reduce(checks)
     return found
@@ -91,7 +95,7 @@ def is_complete(raw: Mapping[str, Array], types: Mapping[str, str]) -> Bools:
 def _is_usable(values: Array, kind: str) -> Bools:
     if kind == InputType.CATEGORY:
         return np.array([value is not None for value in values], bool)
-    usable: Bools = np.isfinite(values) & ((values > 0) if kind == InputType.LOG_NUMBER else True)
+    usable: Bools = np.isfinite(values) & ((values >= 0) if kind == LOG else True)
     return usable
 
 
@@ -105,9 +109,10 @@ def encoding_of(raw: Mapping[str, Array], types: Mapping[str, str]) -> Encoding:
             levels[name] = tuple(sorted(set(values)))
             features += _level_features(name, values, levels[name])
             continue
-        numbers = _logged(values) if types[name] == InputType.LOG_NUMBER else values
-        if numbers.max() > numbers.min():
-            features.append(_feature(name, types[name], None, numbers))
+        shift = _shift(values) if types[name] == LOG else 0.0
+        numbers = _logged(values + shift) if types[name] == LOG else values
+        if values.max() > values.min():
+            features.append(replace(_feature(name, types[name], None, numbers), shift=shift))
         else:
             constant[name] = float(values[0])
     return Encoding(tuple(features), levels, constant, dict(types))
@@ -123,6 +128,11 @@ def _feature(name: str, kind: str, level: str | None, values: Floats) -> Feature
     mean, scale = float(values.mean()), float(values.std())
     low, high = (float(values.min()) - mean) / scale, (float(values.max()) - mean) / scale
     return Feature(name, kind, level, mean, scale, low, high)
+
+
+def _shift(values: Floats) -> float:
+    """0 where all values are positive, else the smallest positive one: a count of nothing is one step below it."""
+    return float(values[values > 0].min()) if values.min() <= 0 < values.max() else 0.0
 
 
 def _logged(values: Floats) -> Floats:

@@ -99,7 +99,7 @@ def leverage_of(x: Floats) -> tuple[Floats, float]:
     A point of higher leverage lies outside the ellipsoid of the runs: R. D. Cook, "Detection of influential observation
     in linear regression", Technometrics 19, 1977.
     """
-    scatter: Floats = np.linalg.pinv(x.T @ x, rcond=1e-8, hermitian=True)
+    scatter = np.asarray(np.linalg.pinv(x.T @ x, rcond=1e-8, hermitian=True), np.float64)
     return scatter, float(np.einsum("ij,jk,ik->i", x, scatter, x).max())
 
 

@@ -35,7 +35,8 @@ def raw_inputs(table: pa.Table, declaration: Declaration) -> dict[str, Array]:
 
 
 def inferred_inputs(runs: pa.Table, names: Sequence[str]) -> tuple[Input, ...]:
-    """A type for each column: texts are categories; two values of 0 and 1 a boolean; positive numbers log_number."""
+    """A type for each column: texts are categories; two values of 0 and 1 a boolean; other numbers that are never
+    negative log_number."""
     return tuple(Input(name=name, type=_inferred(column_of(runs, name))) for name in names)
 
 
@@ -99,7 +100,7 @@ def _inferred(column: pa.ChunkedArray) -> InputType:
     values = values[np.isfinite(values)]
     if len(values) and set(np.unique(values)) <= {0.0, 1.0}:
         return InputType.BOOLEAN
-    return InputType.LOG_NUMBER if len(values) and values.min() > 0 else InputType.NUMBER
+    return InputType.LOG_NUMBER if len(values) and values.min() >= 0 else InputType.NUMBER
 
 
 def _unknown(where: str, name: str, known: Iterable[str] | Mapping[str, Array]) -> InputError:

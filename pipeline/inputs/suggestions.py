@@ -13,6 +13,7 @@ from pipeline.core.errors import InputError
 from pipeline.inputs import gaussian_process as process
 from pipeline.inputs.answers import REFUSED, predict, rounded
 from pipeline.inputs.encoding import Encoding
+from pipeline.inputs.methods.gp import curves_of
 from pipeline.inputs.model import SUGGESTIONS, Cost, CostUnit, InputModel, SuggestRule
 from pipeline.inputs.raw_inputs import numbers_of, raw_inputs
 from pipeline.inputs.registry import METHODS
@@ -99,8 +100,9 @@ class _Spread:
 
     def __init__(self, model: InputModel, x: Floats) -> None:
         theta, lower = model.arrays["theta"][0], model.arrays["lower"]
-        taken = process.reduction(lower, process.covariance(theta, model.arrays["x"], x))
-        self.covariance = process.covariance(theta, x, x) - taken.T @ taken
+        curves = curves_of(model.arrays)
+        taken = process.reduction(lower, process.covariance(theta, curves, model.arrays["x"], x))
+        self.covariance = process.covariance(theta, curves, x, x) - taken.T @ taken
         self.noise, self.scale = process.noise_variance(theta), float(model.arrays["scale"][1])
 
     def gains(self) -> Floats:

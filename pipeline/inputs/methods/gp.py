@@ -4,7 +4,7 @@ import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
 from pipeline.inputs import gaussian_process as process
-from pipeline.inputs.gaussian_process import Problem
+from pipeline.inputs.gaussian_process import Curves, Problem
 from pipeline.inputs.training import Arrays, Facts, Fitted, Method, Prediction, Training
 
 PARAMETER_ROWS = 400
@@ -14,51 +14,72 @@ CHUNK = 2048
 
 
 def fit(training: Training) -> Fitted:
-    """Parameters of all runs (row 0 of `theta`) and of each member, and the members' weights (0 for their fold)."""
+    """Parameters of all runs (row 0 of `theta`) and of each member, and the members' weights (0 for their fold).
+
+    The members share the length scales of the curves, which are those found on all runs.
+    """
     problem, mean, scale = _problem(training)
     rng = training.rng(1)
-    first = process.learn_parameters(_some(problem, rng), process.start(problem), FIRST_STEPS)
+    first = process.learn_parameters(_some(problem, rng), process.start(problem.x.shape[1]), FIRST_STEPS)
+    curves = _curves(first, problem.x)
     thetas, alphas = [first], []
     held_mean, held_sd = np.empty(len(training.y)), np.empty(len(training.y))
     for fold in range(training.n_folds):
         kept, held = np.flatnonzero(training.fold != fold), np.flatnonzero(training.fold == fold)
         part = problem.rows(kept)
-        theta = process.learn_parameters(_some(part, rng), first, MEMBER_STEPS)
-        alpha = process.weights(process.factor(theta, part), part.y)
-        held_mean[held] = process.covariance(theta, problem.x[held], part.x) @ alpha
-        held_sd[held] = _sds(first, process.factor(first, part), part.x, problem.x[held])
+        theta = process.learn_parameters(_some(part, rng), first, MEMBER_STEPS, curves)
+        alpha = process.weights(process.factor(theta, curves, part), part.y)
+        held_mean[held] = process.covariance(theta, curves, problem.x[held], part.x) @ alpha
+        held_sd[held] = _sds(first, curves, process.factor(first, curves, part), part.x, problem.x[held])
         thetas.append(theta)
         alphas.append(np.zeros(len(problem.y)))
         alphas[-1][kept] = alpha
     arrays = {
-        "x": problem.x, "y": problem.y, "theta": np.array(thetas), "alpha": np.array(alphas),
-        "lower": process.factor(first, problem), "scale": np.array([mean, scale]),
+        "x": problem.x, "theta": np.array(thetas), "alpha": np.array(alphas),
+        "lower": process.factor(first, curves, problem), "scale": np.array([mean, scale]),
     }  # fmt: skip
     return Fitted(held_mean * scale + mean, held_sd * scale, arrays)
 
 
 def predict(arrays: Arrays, facts: Facts, x: Floats) -> Prediction:
     """The mean of the members, and the standard deviation of one run under the parameters of all runs."""
-    chunks = [x[start : start + CHUNK] for start in range(0, len(x), CHUNK)]
-    means = [members(arrays, facts, part).mean(axis=0) for part in chunks]
-    sds = [_sds(arrays["theta"][0], arrays["lower"], arrays["x"], part) * arrays["scale"][1] for part in chunks]
-    return np.concatenate([*means, np.empty(0)]), np.concatenate([*sds, np.empty(0)])
+    mean, sd = np.empty(len(x)), np.empty(len(x))
+    for begin in range(0, len(x), CHUNK):
+        part = slice(begin, begin + CHUNK)
+        mean[part] = members(arrays, facts, x[part]).mean(axis=0)
+        sd[part] = _sds_of(arrays, x[part])
+    return mean, sd
 
 
 def members(arrays: Arrays, facts: Facts, x: Floats) -> Floats:  # noqa: ARG001  (a Method's signature)
     """(members, points) log runtimes."""
-    mean, scale = arrays["scale"]
-    pairs = zip(arrays["theta"][1:], arrays["alpha"], strict=True)
-    return np.array([process.covariance(theta, x, arrays["x"]) @ alpha for theta, alpha in pairs]) * scale + mean
+    (mean, scale), runs = arrays["scale"], arrays["x"]
+    sums = curves_of(arrays).total(x, runs)
+    found = np.empty((len(arrays["alpha"]), len(x)))
+    for k, (theta, alpha) in enumerate(zip(arrays["theta"][1:], arrays["alpha"], strict=True)):
+        found[k] = process.joint(theta, x, runs) @ alpha
+        found[k] += process.curves_variance(theta, x.shape[1]) * (sums @ alpha)
+    log_s: Floats = found * scale + mean
+    return log_s
 
 
 def once(training: Training, fitted: Fitted, x: Floats) -> Prediction:
     """One process with the parameters of an earlier fit."""
     problem, mean, scale = _problem(training)
-    theta = fitted.arrays["theta"][0]
-    lower = process.factor(theta, problem)
-    means = process.covariance(theta, x, problem.x) @ process.weights(lower, problem.y)
-    return means * scale + mean, _sds(theta, lower, problem.x, x) * scale
+    theta, curves = fitted.arrays["theta"][0], curves_of(fitted.arrays)
+    lower = process.factor(theta, curves, problem)
+    means = process.covariance(theta, curves, x, problem.x) @ process.weights(lower, problem.y)
+    return means * scale + mean, _sds(theta, curves, lower, problem.x, x) * scale
+
+
+def curves_of(arrays: Arrays) -> Curves:
+    """The curves that the members share."""
+    return _curves(arrays["theta"][0], arrays["x"])
+
+
+def _curves(theta: Floats, x: Floats) -> Curves:
+    features = process.curved_features(x)
+    return Curves(features, theta[features])
 
 
 def _problem(training: Training) -> tuple[Problem, float, float]:
@@ -74,9 +95,15 @@ def _some(problem: Problem, rng: np.random.Generator) -> Problem:
     return problem.rows(chosen)
 
 
-def _sds(theta: Floats, lower: Floats, x: Floats, points: Floats) -> Floats:
-    taken = process.reduction(lower, process.covariance(theta, x, points))
-    smooth = np.maximum(process.variance(theta, points) - (taken * taken).sum(axis=0), 0.0)
+def _sds_of(arrays: Arrays, x: Floats) -> Floats:
+    sds = _sds(arrays["theta"][0], curves_of(arrays), arrays["lower"], arrays["x"], x)
+    found: Floats = sds * float(arrays["scale"][1])
+    return found
+
+
+def _sds(theta: Floats, curves: Curves, lower: Floats, x: Floats, points: Floats) -> Floats:
+    taken = process.reduction(lower, process.covariance(theta, curves, x, points))
+    smooth = np.maximum(process.variance(theta, curves, points) - (taken * taken).sum(axis=0), 0.0)
     found: Floats = np.sqrt(smooth + process.noise_variance(theta))
     return found
 

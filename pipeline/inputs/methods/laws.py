@@ -59,6 +59,7 @@ def fit(training: Training) -> Fitted:
     sd = max(float(np.sqrt(np.mean((held - training.y) ** 2))), 1e-6)
     facts = {**_learnt(training), "sd": sd, "mean": [one.mean for one in training.encoding.features]}
     facts["scale"] = [one.scale for one in training.encoding.features]
+    facts["shift"] = [one.shift for one in training.encoding.features]
     return Fitted(held, np.full(len(held), sd), {}, facts)
 
 
@@ -70,7 +71,8 @@ def predict(arrays: Arrays, facts: Facts, x: Floats) -> Prediction:
 def members(arrays: Arrays, facts: Facts, x: Floats) -> Floats:  # noqa: ARG001  (a Method's signature)
     """(1, points) log runtimes: there is one law."""
     values = x * facts["scale"] + facts["mean"]
-    values[:, facts["logged"]] = np.exp(np.minimum(values[:, facts["logged"]], 700.0))
+    logged = facts["logged"]
+    values[:, logged] = np.exp(np.minimum(values[:, logged], 700.0)) - np.array(facts["shift"])[logged]
     return _evaluated(facts, values, x)[None, :]
 
 
