@@ -41,8 +41,9 @@ class Curves:
     def kernels(self, x1: Floats, x2: Floats) -> Iterator[tuple[int, Floats]]:
         """Each input with its (n1, n2) kernel of SD 1."""
         for j, log_length in zip(self.features, self.log_lengths, strict=True):
-            distance = np.abs(np.subtract.outer(x1[:, j], x2[:, j])) * np.exp(-log_length)
-            yield int(j), _matern(np.sqrt(5.0) * distance)
+            root = np.subtract.outer(x1[:, j], x2[:, j])
+            root *= np.sqrt(5.0) * np.exp(-log_length)
+            yield int(j), _matern(np.abs(root, out=root))
 
     def total(self, x1: Floats, x2: Floats) -> Floats:
         """(n1, n2) the sum of the kernels."""
@@ -78,14 +79,19 @@ def start(n_features: int) -> Floats:
 def joint(theta: Floats, x1: Floats, x2: Floats) -> Floats:
     """(n1, n2) prior covariances without those of the curves."""
     d = x1.shape[1]
-    root = np.sqrt(_squares(x1 / np.exp(theta[:d]), x2 / np.exp(theta[:d])) * 5.0)
-    found: Floats = np.exp(2 * theta[d]) * _matern(root) + np.exp(2 * theta[d + 2]) * (x1 @ x2.T) + OFFSET
+    rates = np.sqrt(5.0) * np.exp(-theta[:d])
+    root = _squares(x1 * rates, x2 * rates)
+    found = _matern(np.sqrt(root, out=root))
+    found *= np.exp(2 * theta[d])
+    found += np.exp(2 * theta[d + 2]) * (x1 @ x2.T)
+    found += OFFSET
     return found
 
 
-def covariance(theta: Floats, curves: Curves, x1: Floats, x2: Floats) -> Floats:
-    """(n1, n2) prior covariances of the runtimes' smooth part."""
-    found: Floats = joint(theta, x1, x2) + curves_variance(theta, x1.shape[1]) * curves.total(x1, x2)
+def covariance(theta: Floats, curves: Curves, x1: Floats, x2: Floats, total: Floats | None = None) -> Floats:
+    """(n1, n2) prior covariances of the runtimes' smooth part; `total` is that of the curves, where it is known."""
+    total = curves.total(x1, x2) if total is None else total
+    found: Floats = joint(theta, x1, x2) + curves_variance(theta, x1.shape[1]) * total
     return found
 
 
@@ -213,7 +219,13 @@ class Posterior:
 
 def _matern(root: Floats) -> Floats:
     """Matern 5/2 of SD 1 at the square root of five times the scaled distance, squared."""
-    found: Floats = (1.0 + root + root * root / 3.0) * np.exp(-root)
+    # In place, because fresh memory for each step takes longer than the arithmetic.
+    found: Floats = root / 3.0
+    found += 1.0
+    found *= root
+    found += 1.0
+    decay = np.negative(root)
+    found *= np.exp(decay, out=decay)
     return found
 
 
@@ -230,5 +242,8 @@ def _symmetric_inverse(lower: Floats) -> Floats:
 
 
 def _squares(x1: Floats, x2: Floats) -> Floats:
-    found: Floats = (x1 * x1).sum(axis=1)[:, None] + (x2 * x2).sum(axis=1)[None, :] - 2.0 * (x1 @ x2.T)
-    return np.maximum(found, 0.0)
+    found: Floats = x1 @ x2.T
+    found *= -2.0
+    found += (x1 * x1).sum(axis=1)[:, None]
+    found += (x2 * x2).sum(axis=1)
+    return np.maximum(found, 0.0, out=found)

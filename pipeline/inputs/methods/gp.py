@@ -10,7 +10,8 @@ from pipeline.inputs.training import Arrays, Facts, Fitted, Method, Prediction, 
 PARAMETER_ROWS = 400
 """Runs that parameters are learnt from. More change the error by less than its deviation, and cost their cube."""
 FIRST_STEPS, MEMBER_STEPS = 100, 30
-CHUNK = 2048
+CHUNK = 256
+"""Points predicted at once: their covariances with some hundred runs fit a processor's cache."""
 
 
 def fit(training: Training) -> Fitted:
@@ -41,24 +42,28 @@ def fit(training: Training) -> Fitted:
     return Fitted(held_mean * scale + mean, held_sd * scale, arrays)
 
 
-def predict(arrays: Arrays, facts: Facts, x: Floats) -> Prediction:
+def predict(arrays: Arrays, facts: Facts, x: Floats) -> Prediction:  # noqa: ARG001  (a Method's signature)
     """The mean of the members, and the standard deviation of one run under the parameters of all runs."""
     mean, sd = np.empty(len(x)), np.empty(len(x))
     for begin in range(0, len(x), CHUNK):
         part = slice(begin, begin + CHUNK)
-        mean[part] = members(arrays, facts, x[part]).mean(axis=0)
-        sd[part] = _sds_of(arrays, x[part])
+        total = curves_of(arrays).total(x[part], arrays["x"])
+        mean[part] = _members(arrays, x[part], total).mean(axis=0)
+        sd[part] = _sds_of(arrays, x[part], total)
     return mean, sd
 
 
 def members(arrays: Arrays, facts: Facts, x: Floats) -> Floats:  # noqa: ARG001  (a Method's signature)
     """(members, points) log runtimes."""
+    return _members(arrays, x, curves_of(arrays).total(x, arrays["x"]))
+
+
+def _members(arrays: Arrays, x: Floats, total: Floats) -> Floats:
     (mean, scale), runs = arrays["scale"], arrays["x"]
-    sums = curves_of(arrays).total(x, runs)
     found = np.empty((len(arrays["alpha"]), len(x)))
     for k, (theta, alpha) in enumerate(zip(arrays["theta"][1:], arrays["alpha"], strict=True)):
         found[k] = process.joint(theta, x, runs) @ alpha
-        found[k] += process.curves_variance(theta, x.shape[1]) * (sums @ alpha)
+        found[k] += process.curves_variance(theta, x.shape[1]) * (total @ alpha)
     log_s: Floats = found * scale + mean
     return log_s
 
@@ -95,14 +100,16 @@ def _some(problem: Problem, rng: np.random.Generator) -> Problem:
     return problem.rows(chosen)
 
 
-def _sds_of(arrays: Arrays, x: Floats) -> Floats:
-    sds = _sds(arrays["theta"][0], curves_of(arrays), arrays["lower"], arrays["x"], x)
+def _sds_of(arrays: Arrays, x: Floats, total: Floats) -> Floats:
+    sds = _sds(arrays["theta"][0], curves_of(arrays), arrays["lower"], arrays["x"], x, total)
     found: Floats = sds * float(arrays["scale"][1])
     return found
 
 
-def _sds(theta: Floats, curves: Curves, lower: Floats, x: Floats, points: Floats) -> Floats:
-    taken = process.reduction(lower, process.covariance(theta, curves, x, points))
+def _sds(
+    theta: Floats, curves: Curves, lower: Floats, x: Floats, points: Floats, total: Floats | None = None
+) -> Floats:
+    taken = process.reduction(lower, process.covariance(theta, curves, points, x, total).T)
     smooth = np.maximum(process.variance(theta, curves, points) - (taken * taken).sum(axis=0), 0.0)
     found: Floats = np.sqrt(smooth + process.noise_variance(theta))
     return found
