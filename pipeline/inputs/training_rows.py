@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import fsum
 
 import numpy as np
 import pyarrow as pa
@@ -90,11 +91,10 @@ def _reasons(
 
 
 def _report(reasons: Mapping[str, Bools], kept: Ints, seconds: Floats, procs: Floats) -> Report:
+    # fsum is exact, so that the order of the runs changes no digit.
     work = np.nan_to_num(np.maximum(seconds, 0.0) * procs, posinf=0.0)
-    set_aside = {
-        name: Tally(int(where.sum()), float(work[where].sum())) for name, where in reasons.items() if where.any()
-    }
-    seen, left = Tally(len(work), float(work.sum())), Tally(len(kept), float(work[kept].sum()))
+    set_aside = {name: Tally(int(where.sum()), fsum(work[where])) for name, where in reasons.items() if where.any()}
+    seen, left = Tally(len(work), fsum(work)), Tally(len(kept), fsum(work[kept]))
     return Report("inputs", "run", seen, left, set_aside).check()
 
 

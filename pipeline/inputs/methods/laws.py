@@ -40,6 +40,7 @@ LOGS = (0, 1, 2)
 MOST_TERMS, MOST_FACTORS = 4, 3
 LEAST_GAIN = 0.02
 """Least relative fall of the error for one more factor or term."""
+LEAST_Z = 3.0
 RIDGE = 1.0
 """Weight of the prior that an input without logarithm changes nothing, in runs."""
 LEAST_SHARE = 1e-3
@@ -141,26 +142,32 @@ def _coefficients(design: Floats, seconds: Floats) -> Floats:
 
 def _terms(values: Floats, seconds: Floats, logged: Ints, fold: Ints) -> list[Term]:
     terms: list[Term] = [()]
-    error = _error(terms, values, seconds, fold)
+    errors = _errors(terms, values, seconds, fold)
     for _ in range(MOST_TERMS):
         term = _next_term(terms, values, seconds, logged)
-        more = [*terms, term] if term else terms
         # A term may make the constant superfluous, which the coefficients then say.
-        found = _error(more, values, seconds, fold) if term else error
-        if found > error * (1.0 - LEAST_GAIN):
+        found = _errors([*terms, term], values, seconds, fold) if term else errors
+        if not _is_better(found, errors):
             break
-        terms, error = more, found
+        terms, errors = [*terms, term], found
     return terms
 
 
-def _error(terms: Sequence[Sequence[Factor]], values: Floats, seconds: Floats, fold: Ints) -> float:
-    """Mean absolute log error on folds that the coefficients have not seen."""
+def _is_better(found: Floats, before: Floats) -> bool:
+    """Whether errors fall by 2% and by three standard errors: one of a thousand terms always fits some noise."""
+    fall = before - found
+    deviation = float(fall.std()) / np.sqrt(len(fall))
+    return bool(fall.mean() > max(LEAST_GAIN * float(before.mean()), LEAST_Z * deviation))
+
+
+def _errors(terms: Sequence[Sequence[Factor]], values: Floats, seconds: Floats, fold: Ints) -> Floats:
+    """Absolute log errors on folds that the coefficients have not seen."""
     design, held = _design(terms, values), np.empty(len(seconds))
     for k in range(int(fold.max()) + 1):
         out = fold == k
         held[out] = design[out] @ _coefficients(design[~out], seconds[~out])
-    floor = LEAST_SHARE * seconds.min()
-    return float(np.mean(np.abs(np.log(np.maximum(held, floor) / seconds))))
+    found: Floats = np.abs(np.log(np.maximum(held, LEAST_SHARE * seconds.min()) / seconds))
+    return found
 
 
 def _next_term(terms: Sequence[Sequence[Factor]], values: Floats, seconds: Floats, logged: Ints) -> Term:

@@ -1,6 +1,7 @@
 """Each method learns what it can learn; the density of the process has the gradient that its search uses."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.optimize import check_grad
 
@@ -35,8 +36,6 @@ def test_a_network_of_bootstrap_samples_learns_too() -> None:
 
 @pytest.mark.parametrize(("exponent", "logs"), [(2.0, 0), (1.0, 1), (0.5, 2), (3.0, 0)])
 def test_laws_find_the_exponents_of_a_known_law(exponent: float, logs: int) -> None:
-    import pyarrow as pa
-
     rng = np.random.default_rng(0)
     n, m = np.exp(rng.uniform(2, 8, 80)), np.exp(rng.uniform(2, 8, 80))
     seconds = 5.0 + 1e-3 * n**exponent * np.log2(n) ** logs
