@@ -45,7 +45,7 @@ def hpl(folder: Path) -> RunSet:
     return RunSet("HPL", runs, declared(types, procs="procs"))
 
 
-def smg_parallel(folder: Path, *, has_derived: bool = True) -> RunSet:
+def smg_parallel(folder: Path) -> RunSet:
     """SMG2000 on simulated processors: local grid and process grid; the levels of the multigrid derived from them."""
     runs = pd.read_csv(folder / "smg2000" / "smpi.csv")
     names = ["nx", "ny", "nz", "px", "py", "pz"]
@@ -53,8 +53,7 @@ def smg_parallel(folder: Path, *, has_derived: bool = True) -> RunSet:
     derived = {"volume": "nx*ny*nz", "gx": "nx*px", "gy": "ny*py", "gz": "nz*pz"}
     derived |= {f"levels_{axis}": f"ceil(log2(n{axis}*p{axis}))" for axis in "xyz"}
     types = dict.fromkeys([*names, "nprocs"], LOG)
-    name = "SMG2000, derived inputs" if has_derived else "SMG2000"
-    return RunSet(name, runs, declared(types, derived if has_derived else None, procs="nprocs"))
+    return RunSet("SMG2000", runs, declared(types, derived, procs="nprocs"))
 
 
 def smg_serial(folder: Path) -> RunSet:
@@ -89,15 +88,14 @@ def archer(folder: Path, application: str) -> RunSet:
     runs = runs.rename(columns={"wall_s": "time_s"})
     types = {"case": CATEGORY, "system": CATEGORY} | dict.fromkeys(counts, LOG)
     derived = {"cores": "ranks*threads"} if "ranks" in counts else None
-    return RunSet(f"ARCHER {application}", runs, declared(types, derived), (0.4, 0.8))
+    return RunSet(f"ARCHER {application}", runs, declared(types, derived), (0.8,))
 
 
 SETS: tuple[Callable[[Path], RunSet], ...] = (
+    hpl,
     hsmgp,
     lambda folder: hsmgp(folder, has_derived=True),
-    hpl,
     smg_parallel,
-    lambda folder: smg_parallel(folder, has_derived=False),
     smg_serial,
     *(lambda folder, name=name: archer(folder, name) for name in ("CASTEP", "GROMACS", "VASP", "CP2K", "OpenSBLI")),
 )

@@ -125,7 +125,10 @@ def _design(terms: Sequence[Sequence[Factor]], values: Floats) -> Floats:
 
 def _factor(values: Floats, one: Factor) -> Floats:
     feature, power, log_power = one
-    found: Floats = values[:, int(feature)] ** power * np.log2(np.maximum(values[:, int(feature)], 1.0)) ** log_power
+    value = values[:, int(feature)]
+    # A count of zero has no negative power, and the caller drops factors that are not finite.
+    with np.errstate(all="ignore"):
+        found: Floats = value**power * np.log2(np.maximum(value, 1.0)) ** log_power
     return found
 
 
