@@ -1,6 +1,6 @@
 """Models of runtimes over inputs, as the table V of Singh et al. (2007), and what their errors and intervals promise.
 
-python -m benchmarks.bench_inputs [--data FOLDER] [--part accuracy|batches|suggest|unseen|speed] [--seeds 0 1 2] [--json]
+python -m benchmarks.bench_inputs [--data FOLDER] [--part PART] [--seeds 0 1 2] [--json]
 
 FOLDER has hsmgp_AllNumeric.csv, hpl-smpi/, smg2000/ and archer_benchmarks_runs.csv. Errors are per cent of the runtime.
 """

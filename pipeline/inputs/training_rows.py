@@ -49,7 +49,7 @@ def training_rows(runs: pa.Table, declaration: Declaration, settings: InputSetti
     batches = texts_of(runs, declaration.batch) if declaration.batch else None
     times = numbers_of(runs, declaration.time) if declaration.time else None
     censored = _censored(runs, declaration)
-    order = kept[_total_order(raw, kept, [seconds, censored, times], batches)]
+    order = kept[_total_order(raw, kept, [seconds, censored, procs, times], batches)]
     raw = {name: values[order] for name, values in raw.items()}
     fold, folds_by = _folds(raw, _at(batches, order), _at(times, order), settings)
     y = np.log(seconds[order]) - prior_log_s(declaration.prior, procs[order])

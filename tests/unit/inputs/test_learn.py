@@ -97,6 +97,15 @@ def test_folds_by_time_are_blocks() -> None:
     assert np.bincount(fold).tolist() == [10] * 5
 
 
+def test_procs_of_the_law_count_in_the_order_of_the_runs(tmp_path: Path) -> None:
+    prior = ScalingPrior(law="amdahl", parameters={"t1_s": 1.0, "serial_fraction": 0.0})
+    declaration = Declaration(inputs=NUMBER.inputs, procs="p", prior=prior)
+    runs = pa.table({"n": [2.0**k for k in range(12)] * 2, "p": [1.0] * 12 + [2.0] * 12, "time_s": [3.0] * 24})
+    save(learnt(runs, declaration), tmp_path / "a")
+    save(learnt(runs.take(pa.array(range(23, -1, -1))), declaration), tmp_path / "b")
+    assert (tmp_path / "a" / "arrays.parquet").read_bytes() == (tmp_path / "b" / "arrays.parquet").read_bytes()
+
+
 def test_lower_bounds_are_not_taken_for_runtimes() -> None:
     rng = np.random.default_rng(5)
     n = np.exp(rng.uniform(2, 6, 150))

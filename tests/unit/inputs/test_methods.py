@@ -5,10 +5,11 @@ import pyarrow as pa
 import pytest
 from scipy.optimize import check_grad
 
+from pipeline.core.input_settings import InputSettings
 from pipeline.inputs import Declaration, Input, InputType, predict
 from pipeline.inputs import gaussian_process as process
-from pipeline.inputs.registry import METHODS
-from tests.unit.inputs.simulated_runs import SIZES, learnt, solver_runs
+from pipeline.inputs.registry import METHODS, chosen_method
+from tests.unit.inputs.simulated_runs import learnt, solver_runs
 
 RUNS, LATER = solver_runs(150), solver_runs(400, seed=1)
 
@@ -65,5 +66,5 @@ def test_the_gradient_of_the_density_is_its_slope(has_batches: bool, is_fixed: b
 
 
 def test_auto_is_gp_for_few_runs_and_trees_for_many() -> None:
-    assert learnt(RUNS).method == "gp"
-    assert learnt(RUNS, SIZES, gp_rows=100).method == "trees"
+    assert [chosen_method(InputSettings(), n) for n in (2000, 2001)] == ["gp", "trees"]
+    assert chosen_method(InputSettings(method="laws"), 5000) == "laws"
