@@ -49,21 +49,23 @@ OURS: dict[str, dict[str, Any]] = {
 }
 
 
-def accuracy(folder: Path, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
+def accuracy(folder: Path, seeds: Sequence[int], methods: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Errors on all runs that are not learnt from, for random training sets of each size."""
     for seed in seeds:
         for runs in (make(folder) for make in SETS):
             order = shuffled(runs, seed)
             for size in runs.sizes:
                 n = round(size * len(order))
-                yield from _accuracy_of(runs, order[:n], order[n:], size, seed)
+                yield from _accuracy_of(runs, order[:n], order[n:], size, seed, methods)
 
 
 def _accuracy_of(
-    runs: RunSet, known: np.ndarray, later: np.ndarray, size: float, seed: int
+    runs: RunSet, known: np.ndarray, later: np.ndarray, size: float, seed: int, methods: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
     truth = runs.runs["time_s"].to_numpy()[later]
     for name, predicted in _predictions(runs, known, later, seed):
+        if methods and name not in methods:
+            continue
         began = time.process_time()
         error = 100 * np.abs(predicted() / truth - 1)
         figures = {"mean": error.mean(), "sd": error.std(), "cpu_s": time.process_time() - began}
@@ -246,6 +248,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--part", choices=list(PARTS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--methods", nargs="+", default=[], help="only these columns of the part accuracy")
     parser.add_argument("--json", action="store_true", help="one line of JSON for each figure")
     given = parser.parse_args()
     if not given.data.exists():
@@ -253,7 +256,12 @@ def main() -> None:
         return
     for part in [given.part] if given.part else list(PARTS):
         rows: Rows = []
-        for row in PARTS[part](given.data, given.seeds):
+        found = (
+            accuracy(given.data, given.seeds, given.methods)
+            if part == "accuracy"
+            else PARTS[part](given.data, given.seeds)
+        )
+        for row in found:
             rows.append(row)
             if given.json:
                 print(json.dumps({"part": part, **row}, default=float), flush=True)

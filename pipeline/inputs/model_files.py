@@ -49,6 +49,16 @@ def save(model: InputModel, folder: Path) -> Path:
     -------
     Path
         The folder. The same model gives the same bytes.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from pipeline.inputs import Declaration, Input, learn
+    >>> runs = pa.table({"n": list(range(1, 31)), "time_s": [0.5 * n * n for n in range(1, 31)]})
+    >>> model = learn(runs, Declaration(inputs=(Input(name="n", type="log_number"),)), InputSettings())
+    >>> with TemporaryDirectory() as folder:
+    ...     sorted(file.name for file in save(model, Path(folder)).iterdir())
+    ['arrays.parquet', 'model.json']
     """
     names = sorted(model.arrays)
     arrays = [np.ascontiguousarray(model.arrays[name], np.float64) for name in names]
@@ -82,6 +92,12 @@ def load(folder: Path) -> InputModel:
     ------
     InputError
         If the files are missing, damaged, or of another version.
+
+    Examples
+    --------
+    >>> load(Path("no_such_folder"))
+    Traceback (most recent call last):
+    pipeline.core.errors.InputError: ...
     """
     where = printable(str(folder / "model.json"))
     try:
