@@ -17,6 +17,7 @@ Where do I go to ...
     hand estimates to a scheduler?              pipeline/export/: one file, one line in registry.py
     see how good estimates are?                 pipeline/evaluate/ (backtest.py, and leaks.py against looking ahead)
     replay a log under a policy?                pipeline/evaluate/replay/engine.py (compared: what_if.py, cases.py)
+    learn runtimes over a run's inputs?         pipeline/inputs/: one file in methods/, one line in registry.py
     run it under Prefect?                       flows/prefect/nightly.py
 
 Rooms do not import one another; they meet in the tables of core/tables.py. evaluate/

@@ -1,5 +1,6 @@
 """Turns inputs into standardised numbers: logarithms of log_numbers, one column for each value of a category."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
@@ -10,6 +11,8 @@ from pipeline.core.arrays import Array, Bools, Floats
 from pipeline.inputs.declaration import Declaration, InputType
 
 LOG = str(InputType.LOG_NUMBER)
+MOST_COLUMNS = 50
+"""Values of a category with a column of their own, the most frequent ones; the others share what is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,10 @@ def encoding_of(raw: Mapping[str, Array], types: Mapping[str, str]) -> Encoding:
 def _level_features(name: str, values: Array, levels: tuple[str, ...]) -> list[Feature]:
     if len(levels) == 1:
         return []
-    return [_feature(name, str(InputType.CATEGORY), level, (values == level).astype(np.float64)) for level in levels]
+    counts = Counter(values)
+    often = sorted(levels, key=lambda level: (-counts[level], level))[:MOST_COLUMNS]
+    kind = str(InputType.CATEGORY)
+    return [_feature(name, kind, level, (values == level).astype(np.float64)) for level in sorted(often)]
 
 
 def _feature(name: str, kind: str, level: str | None, values: Floats) -> Feature:

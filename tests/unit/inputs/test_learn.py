@@ -234,3 +234,13 @@ def test_types_are_inferred_from_values() -> None:
     assert found == {
         "n": "log_number", "z": "log_number", "t": "number", "on": "boolean", "b": "boolean", "c": "category"
     }  # fmt: skip
+
+
+def test_a_category_of_many_values_has_few_columns_and_knows_them_all() -> None:
+    runs = pa.table({"user": [f"u{k % 90}" for k in range(200)], "n": [1.0, 2.0] * 100, "time_s": [1.0, 3.0] * 100})
+    model = learnt(
+        runs, Declaration(inputs=(Input(name="user", type=InputType.CATEGORY), *NUMBER.inputs)), method="nearest"
+    )
+    assert model.arrays["x"].shape == (200, 51)
+    points = pa.table({"user": ["u89", "u90"], "n": [1.0, 1.0]})
+    assert predict(model, points).column("status").to_pylist() == ["ok", "refused_category"]
