@@ -243,4 +243,4 @@ def test_a_category_of_many_values_has_few_columns_and_knows_them_all() -> None:
     )
     assert model.arrays["x"].shape == (200, 51)
     points = pa.table({"user": ["u89", "u90"], "n": [1.0, 1.0]})
-    assert predict(model, points).column("status").to_pylist() == ["ok", "refused_category"]
+    assert predict(model, points).column("status").to_pylist() == ["ok", "new_category"]
