@@ -23,7 +23,7 @@ EXIT_CODES = (
     ExitCode(1, "output_closed", "all", "The program that read the output has gone, as `head` does."),
     ExitCode(1, "round_failed", "watch --once", "The round failed; the sentence on stderr says why."),
     ExitCode(1, "fault", "all", "A fault of Walltime; the traceback on stderr belongs into a report."),
-    ExitCode(2, "failure", "all", "An expected failure, as a wrong option, config or log, or a full disk; one sentence says it."),
+    ExitCode(2, "failure", "all", "An expected failure, as of an option, a config, a log or a disk; see its sentence."),
     ExitCode(3, "warning", "doctor", "A check found something to look at; the tables are intact."),
     ExitCode(4, "broken", "doctor", "A check found something broken, and says what to do."),
     ExitCode(4, "held", "run, check", "A check blocked the publication; the tables published before stay."),

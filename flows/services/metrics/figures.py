@@ -34,7 +34,8 @@ def metric_families(folder: Path, now_s: float, last: LastRun | None = None) -> 
     labels = {"site": site}
     found: list[Family] = []
     if manifest is not None:
-        found += [*_of_tables(manifest, labels, now_s), *_of_cleaning(manifest, labels), *_of_coverage(manifest, labels)]
+        found += _of_tables(manifest, labels, now_s)
+        found += [*_of_cleaning(manifest, labels), *_of_coverage(manifest, labels)]
     if last is not None:
         found += _of_run(last, labels)
     return [*found, *_of_store(folder, labels)]
