@@ -10,14 +10,13 @@ from urllib.parse import quote
 
 from flows.pages.html.html_template import render_template
 from flows.pages.terminal.render import number
-
-APPLICATIONS_LISTED = 2_000
+from flows.services.site.applications import LISTED
 
 
 def site_page(facts: Mapping[str, Any], page_of: Callable[[str], str | None] = lambda _: None) -> str:
     """The page of `site_facts`; `page_of` gives the relative path of an application's own page, where there is one."""
     applications = facts["applications"]
-    shown = [dict(row) | {"link": _link(page_of, row["name"])} for row in applications[:APPLICATIONS_LISTED]]
+    shown = [dict(row) | {"link": _link(page_of, row["name"])} for row in applications[:LISTED]]
     filters = {"number": _number, "share": _share, "change": _change, "value": _sort_value}
     content = {**facts, "applications": shown, "n_hidden": len(applications) - len(shown)}
     return render_template("site.html", filters, **content)

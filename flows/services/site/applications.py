@@ -3,13 +3,16 @@
 Sums are of whole numbers, so that they do not depend on the number of threads.
 """
 
-import math
 from typing import Any
 
 import duckdb
 
-from pipeline.core.tables import GROUPS, JOBS, OBSERVATIONS, PREDICTIONS, SCALABILITY
+from flows.services.published.advice import advice_of_groups, cost_of_run
+from pipeline.core.tables import GROUPS, JOBS, OBSERVATIONS, PREDICTIONS
 from pipeline.publish import Manifest
+
+LISTED = 2_000
+"""Applications with advice; the others are only counted on the page."""
 
 _JOBS_SQL = """
 SELECT application, count(*) AS n_jobs, count(*) FILTER (flag IS NULL) AS n_kept,
@@ -22,29 +25,28 @@ SELECT g.application, count(DISTINCT g.group_id) AS n_groups, coalesce(sum(o.n_j
 FROM read_parquet($groups) g LEFT JOIN read_parquet($observations) o USING (group_id)
 LEFT JOIN read_parquet($predictions) p ON p.group_id = o.group_id AND p.procs = o.procs GROUP BY g.application"""
 
-_ADVICE_SQL = """
-SELECT g.application, max_by(struct_pack(largest := s.largest_useful_procs, best := s.working_set_procs,
-                                         reliability := s.reliability),
-                             (g.n_jobs, g.group_id)) AS advice
-FROM read_parquet($groups) g JOIN read_parquet($scalability) s USING (group_id) GROUP BY g.application"""
+_LARGEST_SQL = """
+SELECT application, max_by(group_id, (n_jobs, group_id)) AS group_id FROM read_parquet($groups) GROUP BY application"""
 
 
 def application_rows(manifest: Manifest) -> list[dict[str, Any]]:
     """A row per application of the log, those with most processor-hours first; the name is None where it is unknown.
 
     `reliable_share`: of the kept jobs, those whose group has a prediction with reliability ok at their processors;
-    None without kept jobs. `best_procs` and `largest_procs` are those of the largest group that scales; None: none.
+    None without kept jobs. `advice` and `best_procs` are what `walltime advice` answers for the application's largest
+    group; they are given for the first LISTED rows and None elsewhere.
     """
-    jobs = _rows(manifest, _JOBS_SQL, "jobs", JOBS.name)
     reliable = _by_name(_rows(manifest, _RELIABLE_SQL, "groups", GROUPS.name, OBSERVATIONS.name, PREDICTIONS.name))
-    advised = _by_name(_rows(manifest, _ADVICE_SQL, "groups", GROUPS.name, SCALABILITY.name))
-    found = [_row(one, reliable.get(one["application"]), advised.get(one["application"])) for one in jobs]
-    return sorted(found, key=lambda row: (-row["proc_hours"], row["name"] is None, row["name"] or ""))
+    found = [_row(one, reliable.get(one["application"])) for one in _rows(manifest, _JOBS_SQL, "jobs", JOBS.name)]
+    found.sort(key=lambda row: (-row["proc_hours"], row["name"] is None, row["name"] or ""))
+    largest = _by_name(_rows(manifest, _LARGEST_SQL, "groups", GROUPS.name))
+    ids = {row["name"]: largest[row["name"]]["group_id"] for row in found[:LISTED] if row["name"] in largest}
+    advised = advice_of_groups(manifest, list(ids.values()), cost_of_run(manifest))
+    return [row | _advice(advised.get(ids.get(row["name"], ""))) for row in found]
 
 
-def _row(jobs: dict[str, Any], reliable: dict[str, Any] | None, advised: dict[str, Any] | None) -> dict[str, Any]:
+def _row(jobs: dict[str, Any], reliable: dict[str, Any] | None) -> dict[str, Any]:
     n_observed = int(reliable["n_observed"]) if reliable else 0
-    advice = advised["advice"] if advised else {}
     return {
         "name": jobs["application"],
         "n_jobs": jobs["n_jobs"],
@@ -52,14 +54,18 @@ def _row(jobs: dict[str, Any], reliable: dict[str, Any] | None, advised: dict[st
         "proc_hours": int(jobs["proc_s"] or 0) / 3600,
         "n_groups": reliable["n_groups"] if reliable else 0,
         "reliable_share": int(reliable["n_reliable"]) / n_observed if reliable and n_observed else None,
-        "best_procs": advice.get("best"),
-        "largest_procs": _whole(advice.get("largest")),
-        "advice_reliability": advice.get("reliability"),
     }
 
 
-def _whole(count: float | None) -> int | None:
-    return int(count) if count is not None and math.isfinite(count) else None
+def _advice(group: dict[str, Any] | None) -> dict[str, Any]:
+    """The first sentence of a group's advice, the recommended count, and its reliability."""
+    sentence = next(iter(group["answer"]), None) if group else None
+    best = next(iter(group["choices"]), None) if group else None
+    return {
+        "advice": sentence,
+        "best_procs": best["procs"] if best else None,
+        "best_reliability": best["reliability"] if best else None,
+    }
 
 
 def _by_name(rows: list[dict[str, Any]]) -> dict[str | None, dict[str, Any]]:
