@@ -76,7 +76,7 @@ def _workload(jobs: pa.Table, capacity: int) -> Workload:
 
 
 def _estimates(loaded: LoadedState, jobs: pa.Table, later: Ints) -> Floats:
-    """(rows, 6) quantiles, s: what a version says of the later jobs; NaN, which the request replaces, for the others."""
+    """(rows, 6) quantiles, s: what a version says of the later jobs; NaN, for which the request stands, elsewhere."""
     past = history(jobs.take(later), loaded.state.site["timezone"])
     unknown = np.full(len(past), np.inf)
     asked = replace(past, start_s=unknown, end_s=unknown, runtime_s=np.full(len(past), np.nan))
