@@ -35,8 +35,6 @@ EXIT_CODES = (
 )
 """Every exit code of every command; where a code has several meanings, the command decides."""
 
-INTERRUPTED = 130
-
 
 def fail(sentence: str, code: int) -> NoReturn:
     """Exit with the code after one sentence on stderr."""

@@ -39,7 +39,7 @@ from flows.cli.commands.serve import serve
 from flows.cli.commands.show import show
 from flows.cli.commands.versions import versions
 from flows.cli.commands.watch import watch
-from flows.cli.exits import INTERRUPTED, fail
+from flows.cli.exits import fail
 from flows.cli.options import Version
 
 app = typer.Typer(
@@ -73,8 +73,6 @@ def call(arguments: list[str]) -> NoReturn:
         sys.exit(app(arguments, prog_name="walltime", standalone_mode=False))
     except _UsageError as error:
         _misused(error)
-    except typer.Abort:
-        fail("stopped by Ctrl-C.", INTERRUPTED)
 
 
 def _misused(error: Any) -> NoReturn:

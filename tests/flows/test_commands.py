@@ -290,4 +290,4 @@ def test_kill_9_leaves_nothing_that_the_next_run_keeps(config: Path, tmp_path: P
     assert not (tmp_path / "out/manifest.json").exists()
     time.sleep(0.05)
     assert walltime("run", config, "--plain", "--quiet").code == 0
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["manifest.json", "versions"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["last_run.json", "manifest.json", "versions"]

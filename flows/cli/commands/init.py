@@ -44,7 +44,7 @@ def init(
         print_config(done)
     units = write_units(config_settings(out), out, systemd, at) if systemd is not None else ()
     if json:
-        seen = {"site": done.machine.name, "seen": done.machine.seen} if done else {"site": None, "seen": []}
-        print_json({"config": str(out), "is_new": done is not None, **seen, "units": [str(path) for path in units]})
+        name, seen = (done.machine.name, done.machine.seen) if done else (None, ())
+        print_json({"config": out, "is_new": done is not None, "site": name, "seen": list(seen), "units": list(units)})
     elif units:
         print_units(units)

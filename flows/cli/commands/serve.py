@@ -18,7 +18,8 @@ Timezone = Annotated[
 def serve(config: Config, cron: Cron, timezone: Timezone = None, json: Json = False) -> None:
     """Run a config on a schedule, as a deployment of a Prefect server; goes on until Ctrl-C or SIGTERM.
 
-    --json prints what is served as one line of JSON. Needs a server, as of `prefect server start`; PREFECT_API_URL names one elsewhere.
+    Needs a server, as of `prefect server start`; PREFECT_API_URL names one elsewhere. --json prints what is served as
+    one line of JSON, and goes on too.
     """
     from dataclasses import asdict
 
