@@ -35,6 +35,9 @@ def test_flow_and_plain_give_the_same_bytes(config: Path, tmp_path: Path, wallti
     assert set(flow) == set(plain) == set(PUBLISHED)
     assert [name for name in flow if flow[name] != plain[name]] == []
     assert load_manifest(tmp_path / "flow").reports == load_manifest(tmp_path / "plain").reports
+    records = [json.loads((tmp_path / name / "last_run.json").read_text()) for name in ("flow", "plain")]
+    assert [record["state"] for record in records] == ["succeeded"] * 2 and "publish" in records[0]["steps"]
+    assert list(records[0]["steps"]) == list(records[1]["steps"])
     left = sorted(path.name for path in (tmp_path / "plain").iterdir())
     assert left == ["last_run.json", "manifest.json", "versions"]
 

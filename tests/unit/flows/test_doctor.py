@@ -212,13 +212,15 @@ def test_sacct_is_asked_where_it_is_the_source(store: Path, tmp_path: Path) -> N
 
 def test_the_hashes_of_earlier_versions_are_compared_where_asked(store: Path) -> None:
     path = fits_of(store, "a")
-    flip(path)
+    whole = path.read_bytes()
+    # Still a Parquet table, as where a disk loses a bit of a value.
+    path.write_bytes(whole.replace(b"ARROW:schema", b"ARROW:schemb", 1))
     assert looked_at(store).findings == ()
     found = diagnose(store, NOW_S, 48 * HOUR_S, is_deep=True)
     (one,) = found.findings
     assert (one.check, one.level, one.where) == ("hashes", Level.WARNING, str(path)) and "other content" in one.found
     assert found.checked == (*CHECKS, "hashes")
-    flip(path)
+    path.write_bytes(whole)
     flip(fits_of(store, "b"))
     # The published version's tables are always compared, and reported once.
     assert [one.check for one in diagnose(store, NOW_S, 48 * HOUR_S, is_deep=True).findings] == ["tables"]

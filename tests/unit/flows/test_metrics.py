@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as textfile
@@ -42,6 +42,7 @@ def put(out: Path, site: str = "here") -> None:
     publish(staged, REPORTS, RunFacts("r1", site, {}, [], "code"), output_dir=out, created_s=400, keep_versions=2)
 
 
+@settings(max_examples=40)
 @given(
     st.lists(st.tuples(st.text(), st.floats() | st.integers(-(2**60), 2**60) | st.none()), max_size=5),
     st.sampled_from(["", "seconds", "bytes", "ratio"]),
