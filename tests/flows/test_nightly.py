@@ -101,12 +101,18 @@ def test_a_changed_setting_redoes_what_depends_on_it(config: Path, tmp_path: Pat
     assert [entry.run_id for entry in second.previous] == [first.run_id]
 
 
-def test_every_stage_leaves_an_artifact_and_one_task(config: Path) -> None:
+def test_every_stage_leaves_an_artifact_one_task_and_a_line_of_json(
+    config: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     from prefect.client.orchestration import get_client
 
     from flows.prefect.nightly import nightly
 
+    config.write_text(f"{config.read_text()}[run]\nlog_format = 'json'\n")
     state = nightly(str(config), return_state=True)
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
+    ended = [line["step"] for line in lines if line["event"] == "step_ended"]
+    assert ended == [*(step.name for step in STEPS), "publish"] and lines[-1]["state"] == "succeeded"
     with get_client(sync_client=True) as client:
         run_id = state.state_details.flow_run_id
         found = client.request("POST", "/artifacts/filter", json={"flow_runs": {"id": {"any_": [str(run_id)]}}}).json()

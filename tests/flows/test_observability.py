@@ -220,3 +220,31 @@ def test_exit_codes_and_init_answer_in_json(tmp_path: Path, walltime: Walltime) 
     asked = ("init", "--out", config, "--log", tmp_path / "dump.txt", "--systemd", tmp_path / "units", "--json")
     done = json.loads(walltime(*asked).out)
     assert done["config"] == str(config) and done["is_new"] and len(done["units"]) == 2 and "sacct" in done["seen"][0]
+
+
+def test_what_is_served_is_a_line_of_json(
+    tmp_path: Path, walltime: Walltime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.prefect import serving
+
+    served = serving.Served("oxbow", "15 2 * * *", "UTC", "http://127.0.0.1:4200/api")
+    monkeypatch.setattr(serving, "prepare_serving", lambda *_: served)
+    monkeypatch.setattr(serving, "serve_nightly", lambda *_: None)
+    done = walltime("serve", config_of(tmp_path, 5), "--cron", "15 2 * * *", "--json")
+    assert [json.loads(line) for line in done.out.splitlines()] == [
+        {"site": "ox<b>bow", "name": "oxbow", "cron": "15 2 * * *", "timezone": "UTC", "api": served.api}
+    ]
+
+
+def test_a_fault_in_the_metrics_does_not_end_the_run(
+    tmp_path: Path, walltime: Walltime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("rows")
+
+    monkeypatch.setattr("flows.services.run.run_record.metric_families", broken)
+    config = config_of(tmp_path, 5)
+    (tmp_path / "dump.txt").unlink()
+    found = events(walltime("run", config, "--plain").err)
+    assert [line["event"] for line in found] == ["warning", "run_ended"] and "KeyError" in found[0]["message"]
+    assert found[1]["exit_code"] == 2

@@ -82,7 +82,7 @@ def recorded_run(settings: RunSettings) -> Iterator[RecordedRun]:
 
 
 def _write_metrics(settings: RunSettings, run: LastRun, log: RunLog) -> None:
-    """Write the file of metrics that the settings name; a failure is a warning, because the tables are there."""
+    """Write the file of metrics that the settings name. Whatever fails is a warning: the tables are there."""
     if settings.run.metrics_file is None:
         return
     path = Path(settings.run.metrics_file)
@@ -91,3 +91,5 @@ def _write_metrics(settings: RunSettings, run: LastRun, log: RunLog) -> None:
             write_text(path, openmetrics_text(metric_families(Path(settings.output_dir), time.time(), run)))
     except OSError as error:
         log.warn(f"the metrics were not written: {os_failure(error)}")
+    except Exception as error:
+        log.warn(f"the metrics were not written, by a fault of Walltime ({type(error).__name__}).")
