@@ -222,9 +222,7 @@ def test_exit_codes_and_init_answer_in_json(tmp_path: Path, walltime: Walltime) 
     assert done["config"] == str(config) and done["is_new"] and len(done["units"]) == 2 and "sacct" in done["seen"][0]
 
 
-def test_what_is_served_is_a_line_of_json(
-    tmp_path: Path, walltime: Walltime, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_served_is_a_line_of_json(tmp_path: Path, walltime: Walltime, monkeypatch: pytest.MonkeyPatch) -> None:
     from flows.prefect import serving
 
     served = serving.Served("oxbow", "15 2 * * *", "UTC", "http://127.0.0.1:4200/api")
