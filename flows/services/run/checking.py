@@ -44,19 +44,24 @@ def checked_reports(
     *,
     output_dir: Path,
     created_s: int,
+    tables: Mapping[str, TableFacts],
 ) -> list[Report]:
-    """The reports with that of the checks; HeldNightError where a check blocks, after the tables have been held."""
+    """The reports with that of the checks; HeldNightError where a check blocks, after the tables have been held.
+
+    `tables` are the facts of the staged tables.
+    """
     manifest = _manifest_or_none(output_dir)
     before, reason = version_before(manifest, facts.site)
     plain = [report.as_dict() for report in reports]
-    night = Night(facts.code, staged, _facts_of(staged), report_facts(plain), created_s, before, reason)
+    night = Night(facts.code, staged, tables, report_facts(plain), created_s, before, reason)
     results = check_night(night, settings)
     everything = [*reports, checks_report(results)]
     if not failed(results, blocking=True):
         return everything
     folder = hold(
-        staged, everything, facts, results, output_dir=output_dir, created_s=created_s, keep=settings.keep_held
-    )
+        staged, everything, facts, results,
+        output_dir=output_dir, created_s=created_s, keep=settings.keep_held, tables=tables,
+    )  # fmt: skip
     raise HeldNightError(results, folder, everything[-1])
 
 
@@ -68,8 +73,7 @@ def check_published(folder: Path, now_s: float) -> dict[str, Any]:
     manifest = load_manifest(folder)
     before, reason = version_before(manifest, manifest.site, published=True)
     files = {name: manifest.path(name) for name in manifest.tables if name in TABLES}
-    facts = _facts_of(files)
-    night = Night(manifest.code, files, facts, report_facts(manifest.reports), now_s, before, reason)
+    night = Night(manifest.code, files, facts_of(files), report_facts(manifest.reports), now_s, before, reason)
     results = check_night(night, _settings_of(manifest))
     return {
         "run_id": manifest.run_id,
@@ -101,10 +105,6 @@ def _findings_text(results: Sequence[CheckResult]) -> str:
         shown = "; ".join(str(finding) for finding in result.findings[:_FINDINGS_SHOWN])
         parts.append(f"Check {result.name} failed: {shown}{f'; and {more} more' if more > 0 else ''}")
     return ". ".join(parts)
-
-
-def _facts_of(files: Mapping[str, Path]) -> dict[str, TableFacts]:
-    return facts_of(files, {name: TABLES[name].key for name in files})
 
 
 def _manifest_or_none(output_dir: Path) -> Manifest | None:
