@@ -54,22 +54,20 @@ def publish(
     *,
     output_dir: Path,
     created_s: int,
-    keep_versions: int,
-    retention: Retention | None = None,
+    retention: Retention,
     tables: Mapping[str, TableFacts] | None = None,
 ) -> Path:
     """Publish the staged tables as the current version; returns the manifest's path.
 
     Several processes may publish to one folder. A version of the same run with the same bytes is reused. Versions that
-    `retention` does not keep are removed, by default all but the newest `keep_versions`. `tables` are the facts of the
-    staged tables; they are read from the files where the caller does not know them.
+    `retention` does not keep are removed. `tables` are the facts of the staged tables; they are read from the files
+    where the caller does not know them.
     """
     with locked(output_dir / VERSIONS):
         before = _tidied(output_dir)
         own = _placed(staged, reports, facts, output_dir, created_s, before, tables)
         # Without a manifest before, nobody knows which versions were published: none is removed.
-        kept = (retention or Retention(keep_versions)) if before is not None else None
-        _make_current(output_dir, own, before, created_s, retention=kept)
+        _make_current(output_dir, own, before, created_s, retention=retention if before is not None else None)
     return output_dir / MANIFEST
 
 

@@ -25,7 +25,6 @@ def publish_run(
         facts,
         output_dir=output_dir,
         created_s=created_s,
-        keep_versions=settings.keep_versions,
         retention=retention_of(settings),
         tables=tables,
     )

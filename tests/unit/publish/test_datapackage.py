@@ -11,7 +11,7 @@ import pytest
 from pipeline.core.errors import InputError
 from pipeline.core.store import file_sha256
 from pipeline.core.tables import JOBS, TABLES
-from pipeline.publish import RunFacts, folders, load_manifest, publish
+from pipeline.publish import Retention, RunFacts, folders, load_manifest, publish
 from pipeline.publish.datapackage import DATAPACKAGE, package_text, read_package
 from pipeline.publish.folders import digests
 from pipeline.publish.table_facts import facts_of, table_facts
@@ -69,7 +69,7 @@ def test_hostile_text_is_escaped_and_numbers_are_json(tmp_path: Path) -> None:
 def test_every_version_has_one_and_it_reads_back(tmp_path: Path) -> None:
     for run_id, n in (("aa11", 150), ("bb22", 160)):
         files = staged(tmp_path / "staged", jobs=jobs(n))
-        publish(files, [], run_facts(run_id), output_dir=tmp_path / "out", created_s=n, keep_versions=2)
+        publish(files, [], run_facts(run_id), output_dir=tmp_path / "out", created_s=n, retention=Retention(newest=2))
     manifest = load_manifest(tmp_path / "out")
     for run_id, n in (("aa11", 150), ("bb22", 160)):
         folder = folder_of(tmp_path / "out", run_id)
@@ -82,7 +82,7 @@ def test_every_version_has_one_and_it_reads_back(tmp_path: Path) -> None:
 def test_publishing_reads_each_staged_file_once_for_its_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files, read = staged(tmp_path / "staged"), []
     monkeypatch.setattr(folders, "file_sha256", lambda path: (read.append(path), file_sha256(path))[1])
-    publish(files, [], run_facts(), output_dir=tmp_path / "out", created_s=1, keep_versions=2)
+    publish(files, [], run_facts(), output_dir=tmp_path / "out", created_s=1, retention=Retention(newest=2))
     assert sorted(read) == sorted(files.values())
     manifest = load_manifest(tmp_path / "out")
     assert {name: entry.sha256 for name, entry in manifest.tables.items()} == digests(files)
@@ -91,12 +91,12 @@ def test_publishing_reads_each_staged_file_once_for_its_digest(tmp_path: Path, m
 def test_a_version_published_again_is_reused_with_its_datapackage_and_old_ones_go(tmp_path: Path) -> None:
     files = staged(tmp_path / "staged")
     for created_s in (1, 2):
-        publish(files, [], run_facts(), output_dir=tmp_path / "out", created_s=created_s, keep_versions=2)
+        publish(files, [], run_facts(), output_dir=tmp_path / "out", created_s=created_s, retention=Retention(newest=2))
     (folder,) = (tmp_path / "out/versions").glob("[!.]*")
     assert folder == folder_of(tmp_path / "out", "aa11") and read_package(folder).created_s == 1
     for n in (120, 130, 140):
         files = staged(tmp_path / "staged", jobs=jobs(n))
-        publish(files, [], run_facts(f"r{n}"), output_dir=tmp_path / "out", created_s=n, keep_versions=2)
+        publish(files, [], run_facts(f"r{n}"), output_dir=tmp_path / "out", created_s=n, retention=Retention(newest=2))
     kept = {folder_of(tmp_path / "out", run_id) for run_id in ("r130", "r140")}
     assert set((tmp_path / "out/versions").glob("[!.]*")) == kept
 

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.core.store import write_table
 from pipeline.core.tables import FITS
-from pipeline.publish import RunFacts, load_manifest, publish
+from pipeline.publish import Retention, RunFacts, load_manifest, publish
 from pipeline.publish.version_names import version_name
 from tests.small_disk import PAGE, small_disk
 from tests.unit.publish.versions_of_tables import folder_of
@@ -34,7 +34,7 @@ def stage(folder: Path, t1_s: float, n_rows: int = 3) -> dict[str, Path]:
 
 def put(staged: dict[str, Path], run_id: str, out: Path, created_s: int = CREATED_S) -> None:
     facts = RunFacts(run_id, "here", {}, [], "code")
-    publish(staged, [], facts, output_dir=out, created_s=created_s, keep_versions=3)
+    publish(staged, [], facts, output_dir=out, created_s=created_s, retention=Retention(newest=3))
 
 
 def numbers(out: Path) -> set[float]:

@@ -38,9 +38,13 @@ class Clock:
     def publish(self, number: float, at_s: int, run_id: str = "", retention: Retention = ALL) -> str:
         staged = stage(self.folder / "staged", number)
         publish(
-            staged, [REPORT], facts(run_id or f"r{number:g}"), output_dir=self.out, created_s=at_s, keep_versions=2,
+            staged,
+            [REPORT],
+            facts(run_id or f"r{number:g}"),
+            output_dir=self.out,
+            created_s=at_s,
             retention=retention,
-        )  # fmt: skip
+        )
         return load_manifest(self.out).folder
 
     def rerun(self, number: float, at_s: int, name: str, run_id: str = "") -> str:

@@ -14,7 +14,7 @@ from pipeline.core.errors import InputError
 from pipeline.core.report import Report, Tally
 from pipeline.core.store import file_sha256, write_table
 from pipeline.core.tables import FITS, OBSERVATIONS
-from pipeline.publish import RunFacts, load_manifest, publish
+from pipeline.publish import Retention, RunFacts, load_manifest, publish
 
 # Processes come from a server without threads: forking this one would copy the locks its other tests' threads hold.
 FORK = multiprocessing.get_context("forkserver")
@@ -54,7 +54,9 @@ REPORT = Report("fit", "group", Tally(3, 9.0), Tally(3, 9.0), facts={"ratio": fl
 
 
 def put(staged: dict[str, Path], run_id: str, out: Path, created_s: int = 100, keep: int = 3) -> Path:
-    return publish(staged, [REPORT], facts(run_id), output_dir=out, created_s=created_s, keep_versions=keep)
+    return publish(
+        staged, [REPORT], facts(run_id), output_dir=out, created_s=created_s, retention=Retention(newest=keep)
+    )
 
 
 def numbers(out: Path) -> set[float]:
