@@ -18,7 +18,7 @@ from pipeline.core.tables import JOBS
 from pipeline.core.text import printable
 from pipeline.estimate.baselines.largest_share import largest_of_5, largest_of_15
 from pipeline.estimate.history import History
-from pipeline.estimate.limits.limit_settings import LimitSettings
+from pipeline.estimate.limits.limit_settings import USER_TIMES, LimitSettings
 from pipeline.estimate.limits.recommend import Recommended, recommend
 from pipeline.estimate.score import QUANTILES
 from pipeline.evaluate.backtest import past_of
@@ -89,7 +89,7 @@ def advise(log: LimitLog, by: str, promise: float) -> dict[str, Any]:
         found = recommend(past, log.settings.forecast, chosen, np.array([place for _, place, _ in again], np.int64))
     after = outcomes(past, found.limit_s, first)
     return {
-        "log": log.name, "by": by, "promise": promise, "bound": 3.0 * (1.0 - promise), "many_jobs": MANY_JOBS,
+        "log": log.name, "by": by, "promise": promise, "bound": USER_TIMES * chosen.share, "many_jobs": MANY_JOBS,
         "from_s": float(past.submit_s[first]), "until_s": float(past.submit_s[-1]),
         "figures": limit_figures(past, found.limit_s, first),
         "rows": _rows(past, codes, names, after, _recommendations(past, again, found)),
