@@ -1,6 +1,5 @@
 """What `walltime backtest` does: logs in, a table BACKTEST of every method and log out."""
 
-import difflib
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +20,7 @@ from pipeline.core.report import Report
 from pipeline.core.settings import RunSettings
 from pipeline.core.store import read_table, write_table, write_text
 from pipeline.core.tables import BACKTEST
-from pipeline.core.text import printable
+from pipeline.core.text import did_you_mean, printable
 from pipeline.estimate.history import History
 from pipeline.evaluate import backtest, check_no_look_ahead
 from pipeline.evaluate.backtest import Estimator, Way, past_of
@@ -127,8 +126,7 @@ def chosen_methods(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...
     """These methods, each once, or all known ones; InputError for an unknown name."""
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else ""
+            hint = did_you_mean(name, known)
             raise InputError("--methods", f"no method {printable(name)}", f"one of {', '.join(known)}", hint)
     return tuple(dict.fromkeys(names or known))
 

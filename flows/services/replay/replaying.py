@@ -1,6 +1,5 @@
 """What `walltime replay` does: a log or a config in, a table REPLAY of every policy with every estimates out."""
 
-import difflib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from pipeline.clean import clean
 from pipeline.core.arrays import Floats, category_codes, floats
 from pipeline.core.errors import InputError
 from pipeline.core.settings import RunSettings
-from pipeline.core.text import printable
+from pipeline.core.text import did_you_mean, printable
 from pipeline.estimate.history import History
 from pipeline.evaluate.backtest import Way, past_of
 from pipeline.evaluate.replay import Convention, Correction, Policy, Score, Workload, workload_of_jobs
@@ -93,8 +92,7 @@ def _listed(text: str, option: str, known: Collection[str]) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names or [text]:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else ""
+            hint = did_you_mean(name, known)
             raise InputError(option, printable(name) or "nothing", f"one or more of {', '.join(known)}", hint)
     return names
 
