@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from flows.services.backtest.methods import METHODS, STALE_METHODS, method_with_settings
+from flows.services.logs.flagged_jobs import flagged_jobs
 from flows.services.progress import running_stage
 from flows.services.quantities import seconds
 from flows.services.run.prepare import resolve
-from pipeline.clean import clean
 from pipeline.core.arrays import Floats
 from pipeline.core.errors import InputError, WalltimeError
 from pipeline.core.report import Report
@@ -24,7 +24,6 @@ from pipeline.core.text import did_you_mean, printable
 from pipeline.estimate.history import History
 from pipeline.evaluate import backtest, check_no_look_ahead
 from pipeline.evaluate.backtest import Estimator, Way, past_of
-from pipeline.ingest import ingest
 from pipeline.ingest.sources import find_sources
 
 
@@ -135,9 +134,7 @@ def run_backtest(task: Task) -> BacktestResult:
     """Read and clean a log, and score every method as of each submit."""
     name = printable(task.log, 40)
     estimators = {method: method_with_settings(method, task.settings) for method in task.methods}
-    with running_stage(f"{name}: read") as stage:
-        jobs, _, stage.report = ingest(task.paths, task.settings.site, task.settings.ingest)
-    flagged, *_ = clean(jobs, task.settings.clean, task.settings.site)
+    flagged, _ = flagged_jobs(task.paths, task.settings, task.log)
     cpu_s: dict[str, float] = {}
     timed = {method: _timed(name, method, call, cpu_s) for method, call in estimators.items()}
     if task.checks_leaks:
@@ -147,7 +144,7 @@ def run_backtest(task: Task) -> BacktestResult:
         for way in task.ways
     ]
     if not scored[0][0].num_rows:
-        raise InputError(name, f"{jobs.num_rows} jobs, none to score", "jobs with times and a runtime")
+        raise InputError(name, f"{flagged.num_rows} jobs, none to score", "jobs with times and a runtime")
     return BacktestResult(task.log, pa.concat_tables([table for table, _ in scored]), scored[0][1].check(), cpu_s)
 
 

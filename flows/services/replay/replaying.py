@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from flows.services.backtest.methods import method_with_settings
+from flows.services.logs.flagged_jobs import flagged_jobs
 from flows.services.logs.ingesting import settings_of
 from flows.services.progress import running_stage
 from flows.services.run.prepare import find_logs, resolve
-from pipeline.clean import clean
 from pipeline.core.arrays import Floats, category_codes, floats
 from pipeline.core.errors import InputError
 from pipeline.core.settings import RunSettings
@@ -22,7 +22,6 @@ from pipeline.evaluate.replay import Convention, Correction, Policy, Score, Work
 from pipeline.evaluate.replay.cases import METHODS, Case, Estimates, cases, policy_name
 from pipeline.evaluate.replay.shakes import Shakes
 from pipeline.evaluate.replay.what_if import Subject, what_if
-from pipeline.ingest import ingest
 
 DAY_S = 86_400.0
 
@@ -141,14 +140,14 @@ def subject_of(task: ReplayTask, estimate: Estimate | None = None) -> tuple[Subj
     `estimate` stands in for `quantiles`, for a caller that has stored what that found.
     """
     name = printable(task.log, 40)
-    with running_stage(f"{name}: read") as stage:
-        jobs, _, stage.report = ingest(task.paths, task.settings.site, task.settings.ingest)
-    flagged, *_ = clean(jobs, task.settings.clean, task.settings.site)
+    flagged, report = flagged_jobs(task.paths, task.settings, task.log)
     past = past_of(flagged, task.settings)
-    capacity, capacity_from = _capacity(task, stage.report.facts.get("max_procs"))
+    capacity, capacity_from = _capacity(task, report.facts.get("max_procs"))
     work = _workload(task, flagged, past, capacity)
     if not len(work):
-        raise InputError(name, f"{jobs.num_rows} jobs, none to replay", "jobs with a submit, a runtime and processors")
+        raise InputError(
+            name, f"{flagged.num_rows} jobs, none to replay", "jobs with a submit, a runtime and processors"
+        )
     score = Score.AVEBSLD if task.convention is Convention.PYSS else Score.NATURAL
     estimates_s = (estimate or quantiles)(past, task, flagged.num_rows)
     subject = Subject(
