@@ -10,7 +10,7 @@ from pipeline.core.report import Report, Tally
 from pipeline.core.settings import RunSettings, parse_settings
 from pipeline.core.tables import TABLES
 from pipeline.core.text import printable
-from pipeline.publish import Manifest, RunFacts, load_manifest
+from pipeline.publish import Manifest, RunFacts, load_manifest, reading
 from pipeline.publish.held import hold, plain_results
 from pipeline.publish.night import Night, report_facts, version_before
 from pipeline.publish.night_checks import CheckResult, check_night, failed
@@ -70,11 +70,11 @@ def check_published(folder: Path, now_s: float) -> dict[str, Any]:
 
     `passed` is false where one that blocks has failed. InputError where nothing is published there.
     """
-    manifest = load_manifest(folder)
-    before, reason = version_before(manifest, manifest.site, published=True)
-    files = {name: manifest.path(name) for name in manifest.tables if name in TABLES}
-    night = Night(manifest.code, files, facts_of(files), report_facts(manifest.reports), now_s, before, reason)
-    results = check_night(night, _settings_of(manifest))
+    with reading(folder) as manifest:
+        before, reason = version_before(manifest, manifest.site, published=True)
+        files = {name: manifest.path(name) for name in manifest.tables if name in TABLES}
+        night = Night(manifest.code, files, facts_of(files), report_facts(manifest.reports), now_s, before, reason)
+        results = check_night(night, _settings_of(manifest))
     return {
         "run_id": manifest.run_id,
         "site": manifest.site,
