@@ -19,7 +19,7 @@ from pipeline.core.report import Report, Tally
 from pipeline.core.store import write_table
 from pipeline.core.tables import FITS
 from pipeline.core.text import printable
-from pipeline.publish import RunFacts, publish
+from pipeline.publish import Retention, RunFacts, publish
 
 HOSTILE = 'a"b\\c\nd} 1\n# EOF\x1b[31m\u202e'
 RUN = LastRun("here", "r1", RunState.RUNNING, "none", None, 100.0, None, 2**30, {})
@@ -39,7 +39,8 @@ def values(folder: Path, now_s: float = 1000.0) -> dict[str, list[tuple[dict[str
 
 def put(out: Path, site: str = "here") -> None:
     staged = {"fits": write_table(out.parent / "staged" / "fits.parquet", FITS.empty(), FITS)}
-    publish(staged, REPORTS, RunFacts("r1", site, {}, [], "code"), output_dir=out, created_s=400, keep_versions=2)
+    facts = RunFacts("r1", site, {}, [], "code")
+    publish(staged, REPORTS, facts, output_dir=out, created_s=400, retention=Retention(2))
 
 
 @settings(max_examples=40)
