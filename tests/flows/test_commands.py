@@ -288,6 +288,8 @@ def test_kill_9_leaves_nothing_that_the_next_run_keeps(config: Path, tmp_path: P
         run.send_signal(signal.SIGKILL)
     assert list((tmp_path / "out/work").glob(".draft-*"))
     assert not (tmp_path / "out/manifest.json").exists()
+    killed = walltime("metrics", tmp_path / "out")
+    assert 'state="killed"} 1' in killed.out and 'state="running"} 0' in killed.out
     time.sleep(0.05)
     assert walltime("run", config, "--plain", "--quiet").code == 0
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["last_run.json", "manifest.json", "versions"]

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pipeline.core import compute as pc
 from pipeline.core.arrays import Array, Bools, Floats, floats
 from pipeline.core.errors import InputError
-from pipeline.core.store import read_table
+from pipeline.core.store import read_batches, read_table
 from pipeline.core.tables import ESTIMATES, JOBS
 from pipeline.estimate.history import History, history
 from pipeline.estimate.nightly.rows import look_up
@@ -76,9 +76,12 @@ def _week_of(instant_s: float) -> int:
 
 
 def _jobs_since(manifest: Manifest, since_s: float) -> pa.Table:
-    jobs = read_table(manifest.path(JOBS.name), JOBS)
-    is_kept = jobs.column("flag").is_null().to_numpy()
-    return jobs.filter(pa.array(is_kept & (floats(jobs, "submit_s") > since_s)))
+    """Kept jobs submitted after a time; a log of many years is never in memory as a whole."""
+    found = [JOBS.empty()]
+    for jobs in read_batches(manifest.path(JOBS.name), JOBS):
+        is_kept = jobs.column("flag").is_null().to_numpy()
+        found.append(jobs.filter(pa.array(is_kept & (floats(jobs, "submit_s") > since_s))))
+    return pa.concat_tables(found).unify_dictionaries()
 
 
 def _looked_up(output_dir: Path, past: History, older: Sequence[_Table]) -> Floats:
