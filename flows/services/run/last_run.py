@@ -17,6 +17,7 @@ from flows.services.run.work_folder import WORK
 from pipeline.core.dataclass_reader import read_dataclass
 from pipeline.core.errors import ConfigError, WalltimeError
 from pipeline.core.store import write_text
+from pipeline.publish.folders import remove_drafts_of
 
 LAST_RUN = "last_run.json"
 RUNNING = "running.json"
@@ -100,14 +101,19 @@ def ending_of(error: BaseException | None) -> tuple[RunState, Reason, int | None
 def write_last_run(folder: Path, run: LastRun) -> None:
     """Write the record of a run that has ended; nothing where the folder is gone or cannot be written."""
     if folder.is_dir():
-        with suppress(OSError):
-            write_text(folder / LAST_RUN, json.dumps(asdict(run), indent=1) + "\n")
+        _write(folder / LAST_RUN, run)
 
 
 def write_running(work: Path, run: LastRun) -> None:
     """Write the record of a run in progress; nothing where the disk is full. The caller holds the lock of `work`."""
+    _write(work / RUNNING, run)
+
+
+def _write(path: Path, run: LastRun) -> None:
     with suppress(OSError):
-        write_text(work / RUNNING, json.dumps(asdict(run), indent=1) + "\n")
+        # A run that was killed while it wrote has left a draft.
+        remove_drafts_of(path)
+        write_text(path, json.dumps(asdict(run), indent=1) + "\n")
 
 
 def read_last_run(folder: Path) -> LastRun | None:

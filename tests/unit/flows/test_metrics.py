@@ -109,6 +109,16 @@ def test_a_run_in_progress_and_a_killed_one_are_told_apart(tmp_path: Path) -> No
     assert "walltime_last_run_exit_code" not in found and "walltime_tables_age_seconds" not in found
 
 
+def test_the_draft_of_a_killed_writer_goes_and_a_folder_that_cannot_be_written_is_left(tmp_path: Path) -> None:
+    (tmp_path / ".last_run.json.7.draft").touch()
+    write_last_run(tmp_path, RUN)
+    assert [path.name for path in tmp_path.iterdir()] == ["last_run.json"] and read_last_run(tmp_path) == RUN
+    (tmp_path / "taken" / "last_run.json" / "x").mkdir(parents=True)
+    write_last_run(tmp_path / "taken", RUN)
+    write_last_run(tmp_path / "none", RUN)
+    assert read_last_run(tmp_path / "taken") is None and not (tmp_path / "none").exists()
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", json.dumps({"site": 1}), "nonsense"])
 def test_a_damaged_record_counts_as_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "last_run.json").write_text(text)
