@@ -60,9 +60,12 @@ def test_bad_input_is_one_sentence(config: Path, tmp_path: Path, walltime: Wallt
 
 def test_a_failure_leaves_what_was_published(config: Path, tmp_path: Path, walltime: Walltime) -> None:
     assert walltime("run", config, "--plain", "--quiet").code == 0
-    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    record = tmp_path / "out" / "last_run.json"
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file() and path != record}
     for given, _ in bad_inputs(tmp_path).values():
         assert walltime("run", config, "--plain", *given).code == 2
+    assert json.loads(record.read_text())["state"] == "failed"
+    record.unlink()
     assert {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()} == before
 
 
