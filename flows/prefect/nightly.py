@@ -21,6 +21,7 @@ from prefect.tasks import Task
 from flows.pages.markdown import facts_markdown, report_markdown
 from flows.prefect.run_records import recorded_flow_run
 from flows.prefect.server_guard import guard_embedded_server
+from flows.services.files.file_modes import deny_world_writing
 from flows.services.files.os_errors import os_failure
 from flows.services.progress import running_stage
 from flows.services.run.checking import HeldNightError
@@ -52,6 +53,8 @@ def nightly(config: str, logs: list[str] | None = None, site: str | None = None,
     `config` is the path of a TOML file; `logs` (paths or globs), `site` and `output_dir` override it. An expected
     failure, as of a bad config, is a Failed run whose message is one sentence.
     """
+    # A worker starts the flow without the command line.
+    deny_world_writing()
     try:
         return _night(Path(config), logs or [], site, output_dir)
     except (WalltimeError, OSError) as error:
