@@ -24,7 +24,7 @@ _DROPPED = ".dropped-"
 def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
     """Hold the lock of the folder, after waiting for it; the folder is created if it is missing."""
     handle = acquire(folder, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
-    assert handle is not None
+    assert handle is not None  # nosec B101 # for the type checker
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""No module turns data into code or asks a shell: no pickle, eval, exec, os.system, shell=True in pipeline and flows."""
+"""No module makes code of data or asks a shell: no pickle, eval, exec, os.system, shell=True in pipeline and flows."""
 
 import ast
 from collections.abc import Iterator
