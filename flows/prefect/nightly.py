@@ -74,9 +74,9 @@ def _night(config: Path, logs: list[str], site: str | None, output_dir: str | No
     paths = listed_paths(settings, config, logs)
     folder = Path(settings.output_dir)
     with work_folder(folder) as work, recorded_flow_run(work):
-        run = prepare_run(settings, [Path(_asked_sacct(settings))] if paths is None else paths)
+        run = prepare_run(settings, [Path(asked_sacct(settings))] if paths is None else paths)
         get_run_logger().info("run %s over %s", run.run_id, ", ".join(printable(label) for label in run.log_labels))
-        results = _run_steps(run, work)
+        results = run_steps(run, work)
         with running_stage("publish"):
             tables = {name: str(path) for result in results for name, path in result.tables.items()}
             reports = [result.report.as_dict() for result in results]
@@ -85,7 +85,8 @@ def _night(config: Path, logs: list[str], site: str | None, output_dir: str | No
     return manifest
 
 
-def _asked_sacct(settings: RunSettings) -> str:
+def asked_sacct(settings: RunSettings) -> str:
+    """The path of the table of sacct's jobs, from a task that is tried again as the settings say."""
     delays: list[float] = [settings.source.retry_delay_s * 2**n for n in range(settings.source.retries)]
     return read_sacct.with_options(retries=len(delays), retry_delay_seconds=delays)(settings)
 
@@ -104,7 +105,8 @@ def read_sacct(settings: RunSettings) -> str:
     return str(sacct_table(settings))
 
 
-def _run_steps(run: Run, work: Path) -> list[StepResult]:
+def run_steps(run: Run, work: Path) -> list[StepResult]:
+    """The results of all steps, each from a task of its own, or found in the work folder."""
     results: list[StepResult] = []
     keys: dict[str, str] = {}
     paths: dict[str, str] = {}
