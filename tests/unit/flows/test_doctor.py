@@ -16,7 +16,7 @@ from pipeline.core.errors import InputError
 from pipeline.core.report import Report, Tally
 from pipeline.core.store import write_table
 from pipeline.core.tables import FITS, GROUPS
-from pipeline.publish import RunFacts, load_manifest, publish
+from pipeline.publish import Retention, RunFacts, load_manifest, publish
 from tests.unit.publish.versions_of_tables import folder_of
 
 NOW_S = 1_000_000
@@ -29,7 +29,7 @@ def put(out: Path, run_id: str, created_s: int = NOW_S - HOUR_S) -> None:
         "groups": write_table(out.parent / "staged" / run_id / "groups.parquet", GROUPS.empty(), GROUPS),
     }
     facts = RunFacts(run_id, "here", {}, [], "code")
-    publish(staged, [], facts, output_dir=out, created_s=created_s, keep_versions=3)
+    publish(staged, [], facts, output_dir=out, created_s=created_s, retention=Retention(newest=3))
 
 
 def keep(folder: Path) -> None:

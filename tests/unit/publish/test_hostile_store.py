@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.core.errors import InputError
 from pipeline.core.store import write_text
-from pipeline.publish import load_manifest, publish
+from pipeline.publish import Retention, load_manifest, publish
 from pipeline.publish.datapackage import DATAPACKAGE, read_package
 from pipeline.publish.folders import LOCK, locked
 from pipeline.publish.manifest import MANIFEST, OWN_MANIFEST, VERSIONS, load_version
@@ -30,7 +30,7 @@ def out(tmp_path: Path) -> Path:
 
 def put(tmp_path: Path, run_id: str) -> None:
     tables = staged(tmp_path / "staged")
-    publish(tables, [], run_facts(run_id), output_dir=tmp_path / "out", created_s=1_700_000_000, keep_versions=5)
+    publish(tables, [], run_facts(run_id), output_dir=tmp_path / "out", created_s=1_700_000_000, retention=Retention(5))
 
 
 def changed(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
