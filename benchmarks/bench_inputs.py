@@ -170,13 +170,13 @@ def _spent(runs: RunSet, seed: int, rule: SuggestRule) -> Iterator[dict[str, Any
     costs = truth * runs.runs[runs.declaration.procs].to_numpy()
     order = shuffled(runs, seed)
     known, rest = order[:20], order[20:]
-    for share in (0.025, 0.05, 0.1, 0.2):
+    for share in (0.025, 0.05, 0.1):
         budget = share * costs.sum()
         while True:
             model = learn(runs.table(known), runs.declaration, InputSettings(seed=seed, outside="predict"))
             left = budget - costs[known].sum()
-            # A fifth more runs a round, so that the model keeps up with what was learnt.
-            ask = Cost(budget=max(left, 0.0), n_runs=max(len(known) // 5, 5))
+            # A third more runs a round, so that the model keeps up with what was learnt.
+            ask = Cost(budget=max(left, 0.0), n_runs=max(len(known) // 3, 5))
             chosen = suggest(model, runs.table(rest), ask, rule).column("candidate").to_numpy()
             # The price is paid in true runtimes.
             chosen = chosen[np.cumsum(costs[rest[chosen]]) <= left]

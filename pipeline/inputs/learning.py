@@ -55,11 +55,12 @@ def learn(runs: pa.Table, declaration: Declaration, settings: InputSettings) -> 
     training, fitted = fit_with_bounds(METHODS[name], training, rows.censored)
     known = ~rows.censored
     found = scores(training.y, fitted)[known]
-    error = error_estimate(training.y, fitted, rows.fold, known, rows.folds_by)
+    error = error_estimate(training.y, fitted, rows.fold, rows.group, known, rows.folds_by)
     scatter, largest = leverage_of(training.x)
     facts: dict[str, Any] = {
-        "encoding": training.encoding.as_dict(), "method": dict(fitted.facts), "quantiles": quantiles(found),
-        "mean_score": float(found.mean()), "largest_leverage": largest,
+        "encoding": training.encoding.as_dict(), "method": dict(fitted.facts),
+        "quantiles": quantiles(found, rows.group[known]), "mean_score": float(found.mean()),
+        "largest_leverage": largest,
         "left_out": left_out_tests(METHODS[name], training, fitted),
     }  # fmt: skip
     return InputModel(declaration, settings, name, error, rows.report, {**fitted.arrays, "scatter": scatter}, facts)

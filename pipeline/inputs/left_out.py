@@ -90,7 +90,7 @@ def _test(method: Method, training: Training, fitted: Fitted, out: Bools) -> dic
     error = mean - training.y[out]
     with np.errstate(over="ignore"):
         percent = float(100.0 * np.abs(np.expm1(np.clip(error, -50.0, 50.0))).mean())
-    return {"error_pct": percent, **quantiles(np.abs(error) / sd)}
+    return {"error_pct": percent, **quantiles(np.abs(error) / sd, np.arange(len(sd)))}
 
 
 def leverage_of(x: Floats) -> tuple[Floats, float]:

@@ -34,6 +34,12 @@ class TrainingRows:
     folds_by: str
     report: Report
 
+    @property
+    def group(self) -> Ints:
+        """The runs that were made together, as one number; each run is its own group where no batches are known."""
+        by_batch = self.batch is not None and self.folds_by == "batch"
+        return self.batch if by_batch and self.batch is not None else np.arange(len(self.y))
+
 
 def training_rows(runs: pa.Table, declaration: Declaration, settings: InputSettings) -> TrainingRows:
     """The runs that can be learnt from, and a Report of those that cannot; InputError where fewer than 10 are left."""

@@ -21,6 +21,7 @@ from pipeline.inputs import (
     save,
 )
 from pipeline.inputs.censored_runs import expected_beyond
+from pipeline.inputs.fold_scores import quantiles
 from pipeline.inputs.folds import grouped_folds, time_folds
 from tests.unit.inputs.simulated_runs import SIZES, learnt, solver_runs
 
@@ -81,6 +82,22 @@ def test_folds_by_batch_tell_the_error_of_new_batches() -> None:
     low, high = (answers.column(f"{side}80_s").to_numpy() for side in ("low", "high"))
     seconds, answered = later.column("time_s").to_numpy(), np.isfinite(low)
     assert 0.7 <= np.mean((low <= seconds)[answered] & (seconds <= high)[answered]) <= 0.9
+
+
+def test_quantiles_of_single_runs_are_those_of_split_conformal_prediction() -> None:
+    found = np.random.default_rng(0).permutation(99).astype(float)
+    assert quantiles(found, np.arange(99)) == {"80": 79.0, "95": 94.0}
+
+
+def test_quantiles_hold_for_a_run_of_a_new_batch_of_any_size() -> None:
+    rng, inside = np.random.default_rng(1), []
+    for _ in range(400):
+        sizes = rng.integers(1, 60, 20)
+        found = np.abs(np.repeat(rng.normal(size=20), sizes) + 0.1 * rng.normal(size=sizes.sum()))
+        new = abs(rng.normal() + 0.1 * rng.normal())
+        limits = quantiles(found, np.repeat(np.arange(20), sizes))
+        inside.append([new <= limits["80"], new <= limits["95"]])
+    assert np.mean(inside, axis=0) == pytest.approx([0.8, 0.95], abs=0.04)
 
 
 def test_runs_of_one_batch_share_a_fold_and_folds_are_of_like_size() -> None:
