@@ -28,7 +28,8 @@ def left_out_tests(method: Method, training: Training, fitted: Fitted, group: In
     the distance tested. A test for which there are too few runs is missing. `group` numbers the runs that were made
     together, `known` is false for lower bounds.
     """
-    combinations = _test_combinations(training, fitted, group, known)
+    refuses = training.settings.outside == "refuse"
+    combinations = None if refuses else _test_combinations(training, fitted, group, known)
     if method.once is None:
         return {"categories": {}, "ranges": {}, "combinations": combinations}
     some = _some(training)
@@ -37,7 +38,7 @@ def left_out_tests(method: Method, training: Training, fitted: Fitted, group: In
     ranges = {
         one.name: _test_ends(method, some, fitted, j)
         for j, one in enumerate(training.encoding.features)
-        if one.type in (InputType.NUMBER, InputType.LOG_NUMBER)
+        if one.type in (InputType.NUMBER, InputType.LOG_NUMBER) and not refuses
     }
     passed = {name: test for name, test in categories.items() if test}
     return {"categories": passed, "ranges": ranges, "combinations": combinations}
