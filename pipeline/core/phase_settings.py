@@ -1,5 +1,7 @@
 """Settings of room `phases`: how phases are found in an MPI trace, and which of their occurrences are timed."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from pipeline.core.section import Section
@@ -8,7 +10,7 @@ from pipeline.core.section import Section
 class Pas2pSettings(Section):
     """PAS2P (Wong, Rexachs and Luque 2014); each default that departs from the paper has its reason.
 
-    `LITERAL` below follows the paper's words.
+    `LITERAL_PAS2P` below follows the paper's words.
     """
 
     program_order: bool = Field(
@@ -35,13 +37,16 @@ class Pas2pSettings(Section):
         description="No event of a rank is alike to any event; different phases of a few ranks would be merged.",
     )
     max_level: int = Field(2, ge=0, le=4, description="How often phases may be joined to longer ones that repeat.")
+    most_phases: int = Field(
+        25, ge=1, description="Phases are joined while there are more than this: the most in the paper's Table 8."
+    )
     relevant_share: float = Field(0.01, gt=0, lt=1, description="Least share of the time of a relevant phase.")
     least_coverage: float = Field(
         0.95, ge=0, lt=1, description="Share of the time that relevant phases cover; smaller ones are added. 0: off."
     )
 
 
-LITERAL = Pas2pSettings(
+LITERAL_PAS2P = Pas2pSettings(
     program_order=False,
     sign_and_count_type=True,
     search_each_tick=True,
@@ -60,12 +65,29 @@ class PhasePlanSettings(Section):
 
     budget: float = Field(0.05, gt=0, le=1, description="Share of the run's time to spend, warm-up included.")
     least_samples: int = Field(
-        3, ge=1, description="Least number of occurrences timed per phase: the fewest whose spread is worth a name."
+        3, ge=1, description="Least number of occurrences timed per phase; fewer tell nothing about their spread."
     )
     warmup: int = Field(1, ge=0, description="Occurrences before each timed one that only warm up caches.")
-    most_share: float = Field(
-        0.5, gt=0, le=1, description="A run is not repetitive if the smallest plan takes more than this share of it."
+    repetition_samples: int = Field(
+        10, ge=1, description="Occurrences of each phase whose timing has to save time in a repetitive run."
     )
+    most_share: float = Field(
+        0.9, gt=0, le=1, description="A run is not repetitive if timing these takes more than this share of its events."
+    )
+
+
+class ExpansionSettings(Section):
+    """How the times of some occurrences become the runtime."""
+
+    form: Literal["ratio", "count"] = Field(
+        "ratio",
+        description="ratio: the reference time by the ratio of timed to reference; count: occurrences by mean time.",
+    )
+    divide_by_coverage: bool = Field(True, description="Whether phases that are not timed count as the others do.")
+
+
+LITERAL_EXPANSION = ExpansionSettings(form="count", divide_by_coverage=False)
+"""Equation (1) of the paper."""
 
 
 class PhaseSettings(Section):
@@ -73,3 +95,4 @@ class PhaseSettings(Section):
 
     pas2p: Pas2pSettings = Pas2pSettings()
     plan: PhasePlanSettings = PhasePlanSettings()
+    expansion: ExpansionSettings = ExpansionSettings()

@@ -38,7 +38,7 @@ PHASES = TableKind(
         _PHASE,
         count("level", "How often phases were joined to longer ones; 0: as the trace shows them.", "level"),
         count("ticks", "Length of the first occurrence, in ticks of the logical clock or in intervals.", "ticks"),
-        count("events", "Communication events or intervals of the first occurrence.", "events"),
+        number("events", "Communication events or intervals of an occurrence, the mean.", "events"),
         count("n_occurrences", "How often the phase occurs (its weight).", "occurrences", minimum=1),
         seconds("time_s", "Time in all occurrences, on the reference machine."),
         number("share", "Share of the run's time."),
