@@ -1,17 +1,8 @@
 """Settings of performance probes: phases of a serial program, found in its basic-block vectors."""
 
-from enum import StrEnum
-
 from pydantic import Field
 
 from pipeline.core.section import Section
-
-
-class Expansion(StrEnum):
-    """How the time of a phase is expanded from its timed occurrences."""
-
-    COUNT = "count"
-    RATIO = "ratio"
 
 
 class ProbeSettings(Section):
@@ -28,12 +19,3 @@ class ProbeSettings(Section):
         description="The least number of phases is taken whose BIC is this share of the way from worst to best.",
     )
     seed: int = Field(0, ge=0, description="Seed of the projection and of the first centres.")
-    min_share: float = Field(0.01, ge=0, lt=1, description="Least share of the time of a relevant phase.")
-    min_coverage: float = Field(
-        0.95, ge=0, le=1, description="Shorter phases are relevant too until the relevant ones cover this share."
-    )
-    samples: int = Field(5, ge=1, description="Occurrences of each phase that are timed, evenly spaced.")
-    expansion: Expansion = Field(
-        Expansion.COUNT,
-        description="count: occurrences times their mean; ratio: time on the reference times a ratio of sampled times.",
-    )

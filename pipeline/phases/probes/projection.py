@@ -17,6 +17,6 @@ def project(vectors: FrequencyVectors, dimensions: int, seed: int) -> npt.NDArra
     n_blocks = len(vectors.block_ids)
     rows = csr_array((shares, vectors.block, vectors.first_entry), shape=(vectors.n_intervals, n_blocks))
     if n_blocks <= dimensions:
-        return rows.toarray()
+        return np.asarray(rows.toarray())
     matrix = np.random.default_rng(seed).uniform(-1, 1, (n_blocks, dimensions))
     return np.asarray(rows @ matrix)
