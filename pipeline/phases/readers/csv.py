@@ -20,6 +20,7 @@ from pipeline.core.report import Report
 from pipeline.core.text import printable
 from pipeline.phases.readers.call_columns import CallColumns
 from pipeline.phases.readers.calls import calls_table
+from pipeline.phases.readers.registry import TraceReader
 
 TYPES = {
     "rank": pa.int64(), "seq": pa.int64(), "op": pa.dictionary(pa.int32(), pa.string()),
@@ -140,3 +141,6 @@ def _fits(name: str, text: str) -> bool:
     except ValueError:
         return name in _EMPTY_ALLOWED and not text
     return bool(abs(value) < 2**63)
+
+
+CSV = TraceReader("a CSV with a line per MPI call, which names its columns", is_trace, read_csv_trace)
