@@ -12,7 +12,7 @@ N_PHASES = (1, 2, 3, 5, 8)
 
 @dataclass(frozen=True, slots=True)
 class RemovalStep:
-    """With the `n_phases` heaviest phases: their share of intervals, the runtime (s), and 1 - |relative error|."""
+    """With the `n_phases` longest phases: their share of intervals, the runtime (s), and 1 - |relative error|."""
 
     n_phases: int
     coverage: float
@@ -23,15 +23,14 @@ class RemovalStep:
 def removal_curve(
     weights: Floats, phase_mean_s: Floats, n_intervals: int, run_s: float, n_phases: tuple[int, ...] = N_PHASES
 ) -> list[RemovalStep]:
-    """The runtime from the heaviest phases alone, expanded to the run by their share of intervals.
+    """The runtime from the phases of the longest total time alone, expanded to the run by their share of intervals.
 
-    `weights` are shares of intervals, `phase_mean_s` the mean time of the timed intervals of each phase (NaN where
-    none was timed), and `run_s` the measured runtime of the run. Counts of phases above their number give all phases.
+    `weights` are shares of intervals, `phase_mean_s` the mean time of the timed intervals of each phase, and `run_s`
+    the measured runtime of the run. Where `n_phases` has counts above the number of phases, all phases are taken.
     """
-    timed = np.flatnonzero(~np.isnan(phase_mean_s))
-    order = timed[np.argsort(-weights[timed], kind="stable")]
+    order = np.argsort(-weights * phase_mean_s, kind="stable")
     steps = []
-    for n in sorted({min(n, len(order)) for n in n_phases if len(order)}):
+    for n in sorted({min(n, len(order)) for n in n_phases}):
         kept = order[:n]
         coverage = float(weights[kept].sum())
         runtime_s = float((weights[kept] * phase_mean_s[kept]).sum()) * n_intervals / coverage

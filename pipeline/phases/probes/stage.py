@@ -5,6 +5,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipeline.core.buffers import arrow
+from pipeline.core.errors import InputError
 from pipeline.core.phase_settings import PhaseSettings
 from pipeline.core.phase_tables import PHASE_POINTS, PHASES
 from pipeline.core.probe_settings import ProbeSettings
@@ -39,7 +40,13 @@ def find_probe_phases(
     -----
     An occurrence is one interval. Its events are the executions that the vectors count: instructions for exp-bbv. The
     last interval, where it is shorter, is a phase of its own.
+
+    Raises
+    ------
+    InputError
+        Where an interval has no measured time (NaN), or where times of another number of intervals were given.
     """
+    _check_times(vectors, interval_s)
     found = cluster_intervals(vectors, probes)
     labels = with_last_apart(found.labels) if last_is_shorter(vectors) else found.labels
     phases = _phases_table(labels, vectors.totals, interval_s, trace_id, settings)
@@ -50,6 +57,17 @@ def find_probe_phases(
         _points_table(labels, vectors.totals, interval_s, trace_id),
         Report("find_phases", "interval", rows, rows, facts=facts),
     )
+
+
+def _check_times(vectors: FrequencyVectors, interval_s: Floats | None) -> None:
+    if interval_s is None:
+        return
+    expected = f"a measured time of each of the {vectors.n_intervals} intervals"
+    if len(interval_s) != vectors.n_intervals:
+        raise InputError(vectors.label, f"times of {len(interval_s)} intervals", expected)
+    untimed = np.flatnonzero(np.isnan(interval_s))
+    if len(untimed):
+        raise InputError(vectors.label, f"no time of interval {untimed[0]} ({len(untimed)} without)", expected)
 
 
 def _phases_table(
