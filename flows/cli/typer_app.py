@@ -22,6 +22,10 @@ from flows.cli.commands.ingest import ingest
 from flows.cli.commands.init import init
 from flows.cli.commands.inspect import inspect
 from flows.cli.commands.moldable import moldable
+from flows.cli.commands.phase_plan import phase_plan
+from flows.cli.commands.phase_times import phase_times
+from flows.cli.commands.phases import phases
+from flows.cli.commands.predict_phases import predict_phases
 from flows.cli.commands.promote import promote
 from flows.cli.commands.quarantine import quarantine
 from flows.cli.commands.query import query
@@ -53,6 +57,7 @@ _UsageError: Any = typer.BadParameter.__base__
 for command in (
     run, ingest, inspect, quarantine, clean, apply, fit_series, evaluate_scaling, report, query, advice, advise,
     backtest, replay, moldable, show, search_templates, columns, watch, export,
+    phases, phase_plan, phase_times, predict_phases,
     versions, promote, rollback, hold, release, rerun, compare, check, doctor, init, serve,
 ):  # fmt: skip
     app.command()(command)

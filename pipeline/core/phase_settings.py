@@ -15,7 +15,7 @@ class Pas2pSettings(Section):
 
     program_order: bool = Field(
         True,
-        description="A receive is also later than what its rank did before; the paper's LT + 1 alone breaks that order.",
+        description="A receive is also later than its rank's last event; the paper's LT + 1 alone breaks that order.",
     )
     sign_and_count_type: bool = Field(
         False,
@@ -23,7 +23,7 @@ class Pas2pSettings(Section):
     )
     search_each_tick: bool = Field(
         False,
-        description="A known phase is searched for at every tick; short phases then cut the longer ones that hold them.",
+        description="A known phase is searched for at every tick; short phases then cut longer ones that hold them.",
     )
     similar_share: float = Field(0.8, gt=0, le=1, description="Least share of events alike in two similar phases.")
     compute_similarity: float = Field(

@@ -1,4 +1,4 @@
-"""The tables of room `phases`: calls of a trace, phases, their occurrences, a plan, times and predictions by platform."""
+"""The tables of room `phases`: calls of a trace, phases, their occurrences, a plan, times, and predictions."""
 
 from pipeline.core.column import category, count, number, seconds, text, truth
 from pipeline.core.table_kind import TableKind
@@ -8,7 +8,7 @@ _PHASE = count("phase_id", "The phase, numbered from 0 by first occurrence.", "n
 _OCCURRENCE = count("occurrence", "The occurrence of the phase, numbered from 0.", "number", required=True)
 _RANK = count("rank", "The MPI rank, from 0; 0 for a serial program.", "rank", required=True)
 _FROM = count("from_event", "The call after whose end the occurrence begins; null: it begins with the run.", "call")
-_TO = count("to_event", "The call with whose end the occurrence ends; equal to from_event: no call of this rank.", "call")
+_TO = count("to_event", "The call with whose end it ends; equal to from_event: no call of this rank.", "call")
 _PLATFORM = category("platform", "The machine that the times were measured on.", required=True)
 
 MPI_CALLS = TableKind(

@@ -47,7 +47,8 @@ def times_of(points: pa.Table, kept: Tables, path: Path) -> TargetTimes:
     zero_s = float(calls.column("t_start_s").to_numpy().min())
     found = Occurrences.of(points)
     point_rank = integers(points.column("rank"))[0]
-    begins, finishes = (_passed(points.column(name), point_rank, first_row, ends_s) for name in ("from_event", "to_event"))
+    begins = _passed(points.column("from_event"), point_rank, first_row, ends_s)
+    finishes = _passed(points.column("to_event"), point_rank, first_row, ends_s)
     runtime_s = float(ends_s.max()) - zero_s if is_whole else None
     spans_s = np.where(np.isneginf(finishes), zero_s, finishes) - np.where(np.isneginf(begins), zero_s, begins)
     times_s = spans_s[found.rows].mean(axis=1)
@@ -82,7 +83,8 @@ def check_same_calls(reference: pa.Table, calls: pa.Table, where: str) -> None:
         if len(differs) or len(ours) > len(theirs):
             event = int(differs[0]) if len(differs) else n
             found = calls.column("op")[int(starts[1][rank]) + event].as_py()
-            expected = reference.column("op")[int(starts[0][rank]) + event].as_py() if event < len(theirs) else "no call"
+            is_more = event >= len(theirs)
+            expected = "no call" if is_more else reference.column("op")[int(starts[0][rank]) + event].as_py()
             do = "time the program and input of the reference trace"
             raise InputError(f"{where}, rank {rank}, event {event}", printable(found, 60), f"{expected}, as there", do)
 

@@ -14,9 +14,7 @@ Floats = npt.NDArray[np.float64]
 Search = Callable[[int, int], int | None]
 
 
-def search_each_tick(
-    trace: LogicalTrace, ranks: Ints, compute_s: Floats, settings: Pas2pSettings
-) -> tuple[Ints, Ints]:
+def search_each_tick(trace: LogicalTrace, ranks: Ints, compute_s: Floats, settings: Pas2pSettings) -> tuple[Ints, Ints]:
     """The cuts between occurrences, and the phase of each (Section 3.3, steps 1 to 6)."""
     known: dict[int, list[tuple[int, Form]]] = {}
 

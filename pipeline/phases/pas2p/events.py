@@ -45,7 +45,8 @@ class Events:
 
 def find_events(calls: pa.Table) -> Events:
     """The events of MPI_CALLS. InputError where ranks disagree on a collective."""
-    columns = {name: _numbers(calls, name) for name in ("rank", "event", "source", "destination", "root", "tag", "bytes")}
+    names = ("rank", "event", "source", "destination", "root", "tag", "bytes")
+    columns = {name: _numbers(calls, name) for name in names}
     op, ops = _codes(calls, "op")
     communicator, _ = _codes(calls, "communicator")
     completed_by = _numbers(calls, "completed_by")

@@ -23,9 +23,7 @@ class Form:
     compute_s: Floats
 
 
-def name_phases(
-    trace: LogicalTrace, ranks: Ints, compute_s: Floats, cuts: Ints, settings: Pas2pSettings
-) -> Ints:
+def name_phases(trace: LogicalTrace, ranks: Ints, compute_s: Floats, cuts: Ints, settings: Pas2pSettings) -> Ints:
     """Per occurrence, which goes from cut to cut, the number of its phase, by first occurrence from 0.
 
     `ranks` and `compute_s` (the computation before it) are of the events in the order of the trace.
@@ -71,7 +69,7 @@ def _equal_ones(trace: LogicalTrace, cuts: Ints) -> tuple[Ints, Ints]:
     ticks = np.add.reduceat(_mixed(trace.code.astype(np.uint64)), trace.starts[:-1])
     within = np.arange(trace.n_ticks) - np.repeat(cuts[:-1], np.diff(cuts))
     digests = np.add.reduceat(_mixed(ticks ^ _mixed(within.astype(np.uint64))), cuts[:-1])
-    digests = _mixed(digests ^ np.diff(cuts).astype(np.uint64))
+    digests = _mixed(digests ^ np.diff(cuts).astype(np.int64).astype(np.uint64))
     _, first, same = np.unique(digests, return_index=True, return_inverse=True)
     return _by_first(first, same)
 

@@ -1,6 +1,7 @@
 """Joins short phases to longer ones that repeat: the same rule of growth, on the sequence of phases."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,6 @@ def joined(sequence: Sequence) -> Sequence:
     runs = sequence.phase[begins]
     ends = grown_phases(np.arange(len(runs) + 1), runs, int(runs.max(initial=0)) + 1)
     names: dict[bytes, int] = {}
-    phase = [names.setdefault(runs[a:b].tobytes(), len(names)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    phase = [names.setdefault(runs[a:b].tobytes(), len(names)) for a, b in pairwise(ends.tolist())]
     cuts = np.r_[sequence.cuts[begins], sequence.cuts[-1]][ends]
     return Sequence(sequence.level + 1, np.array(phase, np.int64), cuts)

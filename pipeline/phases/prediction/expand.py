@@ -83,8 +83,9 @@ class _Columns:
 
 def _columns(times: pa.Table) -> _Columns:
     is_warmup, is_control = (times.column(name).to_numpy(zero_copy_only=False) for name in ("is_warmup", "is_control"))
-    numbers = (times.column(name).to_numpy() for name in ("time_s", "reference_s"))
-    return _Columns(integers(times.column("phase_id"))[0], *numbers, ~is_warmup & ~is_control, is_control)
+    time_s, reference_s = (times.column(name).to_numpy() for name in ("time_s", "reference_s"))
+    is_timed = ~is_warmup & ~is_control
+    return _Columns(integers(times.column("phase_id"))[0], time_s, reference_s, is_timed, is_control)
 
 
 def _part(timed_s: Floats, here_s: Floats, count: int, reference_s: float, settings: ExpansionSettings) -> _Part:

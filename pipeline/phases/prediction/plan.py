@@ -9,7 +9,7 @@ import pyarrow as pa
 from pipeline.core.buffers import arrow
 from pipeline.core.phase_settings import PhasePlanSettings
 from pipeline.core.phase_tables import PHASE_PLAN
-from pipeline.core.report import Report, Tally
+from pipeline.core.report import Fact, Report, Tally
 from pipeline.phases.prediction.occurrences import Occurrences, evenly_spaced
 from pipeline.phases.prediction.repetition import status_of
 
@@ -38,23 +38,23 @@ def make_plan(phases: pa.Table, points: pa.Table, settings: PhasePlanSettings) -
     chosen = [places[phase] for phase in phases.column("phase_id").to_numpy()[is_relevant].tolist()]
     strata = _strata(found, chosen)
     numbers = allocate(strata.counts, strata.mean_s, strata.sd_s, found.time_s.sum(), settings)
-    timed = np.sort(np.concatenate([mine[evenly_spaced(len(mine), n)] for mine, n in zip(chosen, numbers, strict=True)]))
+    sampled = [mine[evenly_spaced(len(mine), int(n))] for mine, n in zip(chosen, numbers, strict=True)]
+    timed = np.sort(np.concatenate(sampled))
     warmups = warmup_places(timed, settings.warmup)
-    facts = {
+    set_share = float(found.time_s[np.r_[timed, warmups]].sum() / found.time_s.sum())
+    facts: dict[str, Fact] = {
         "status": status_of(phases, settings),
-        "set_share": float(found.time_s[np.r_[timed, warmups]].sum() / found.time_s.sum()),
+        "set_share": set_share,
         "standard_error": _standard_error(strata, numbers, float(found.time_s.sum())),
         "timed": len(timed), "warmups": len(warmups),
     }  # fmt: skip
     kept = Tally(len(timed) + len(warmups))
     aside = {"not_timed": Tally(len(found) - kept.rows)}
-    report = Report("plan_phases", "occurrence", Tally(len(found)), kept, aside, facts, _notes(facts, settings))
+    report = Report("plan_phases", "occurrence", Tally(len(found)), kept, aside, facts, _notes(set_share, settings))
     return _table(points, found, timed, warmups), report.check()
 
 
-def allocate(
-    counts: Ints, mean_s: Floats, sd_s: Floats, runtime_s: float, settings: PhasePlanSettings
-) -> Ints:
+def allocate(counts: Ints, mean_s: Floats, sd_s: Floats, runtime_s: float, settings: PhasePlanSettings) -> Ints:
     """How many occurrences of each phase to time: in proportion to count and spread by the root of the cost."""
     least = np.minimum(counts, settings.least_samples)
     cost_s = np.maximum(mean_s * (1 + settings.warmup), 1e-300)
@@ -93,12 +93,12 @@ def _standard_error(strata: _Strata, numbers: Ints, runtime_s: float) -> float:
     return float(np.sqrt((strata.counts**2 * left * strata.sd_s**2 / numbers).sum()) / runtime_s)
 
 
-def _notes(facts: dict[str, float | int | str], settings: PhasePlanSettings) -> tuple[str, ...]:
-    if float(facts["set_share"]) <= settings.budget * 1.05:
+def _notes(set_share: float, settings: PhasePlanSettings) -> tuple[str, ...]:
+    if set_share <= settings.budget * 1.05:
         return ()
     return (
-        f"The plan takes {float(facts['set_share']):.1%} of the run, above the budget of {settings.budget:.1%}: it times "
-        f"at least {settings.least_samples} occurrences of each phase, or all where there are fewer.",
+        f"The plan takes {set_share:.1%} of the run, above the budget of {settings.budget:.1%}: "
+        f"it times at least {settings.least_samples} occurrences of each phase, or all where there are fewer.",
     )
 
 
@@ -106,7 +106,8 @@ def _table(points: pa.Table, found: Occurrences, timed: Ints, warmups: Ints) -> 
     places = np.sort(np.concatenate([timed, warmups]))
     n_ranks = found.rows.shape[1]
     rows = points.take(arrow(found.rows[places].ravel()))
-    kept = {name: rows.column(name) for name in ("trace_id", "phase_id", "occurrence", "rank", "from_event", "to_event")}
+    names = ("trace_id", "phase_id", "occurrence", "rank", "from_event", "to_event")
+    kept = {name: rows.column(name) for name in names}
     return PHASE_PLAN.build(
         **kept,
         is_warmup=arrow(np.repeat(np.isin(places, warmups), n_ranks)),

@@ -4,9 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 
-def relevant(
-    shares: npt.NDArray[np.float64], least_share: float, least_coverage: float
-) -> npt.NDArray[np.bool_]:
+def relevant(shares: npt.NDArray[np.float64], least_share: float, least_coverage: float) -> npt.NDArray[np.bool_]:
     """Phases of at least this share of the time, and as many more of the largest as cover `least_coverage` of it.
 
     Source: Wong et al. 2014, Section 3.3, step 6 (at least 1%); the coverage is an addition.

@@ -24,15 +24,16 @@ def planned_times(points: pa.Table, plan: pa.Table, times_s: Floats, platform: s
     missing = np.flatnonzero(np.isnan(times_s[np.r_[timed, warmups]]))
     if len(missing):
         place = np.r_[timed, warmups][missing[0]]
-        named = f"phase {found.phase[place]}, occurrence {found.occurrence[place]}"
-        raise InputError(f"platform {platform}", f"no time of {named}", "the times of all planned occurrences")
+        which = f"phase {found.phase[place]}, occurrence {found.occurrence[place]}"
+        raise InputError(f"platform {platform}", f"no time of {which}", "the times of all planned occurrences")
     control = evenly_spaced(len(found), max(len(timed), 1))
     control = control[~np.isnan(times_s[control])]
     # An incomplete control would compare other times with these.
     control = control if len(control) == len(timed) else control[:0]
     places = np.concatenate([timed, warmups, control])
     uses = np.repeat([0, 1, 2], [len(timed), len(warmups), len(control)])
-    return times_table(found, places, times_s[places], uses == 1, uses == 2, (plan.column("trace_id")[0].as_py(), platform))
+    named = (plan.column("trace_id")[0].as_py(), platform)
+    return times_table(found, places, times_s[places], uses == 1, uses == 2, named)
 
 
 def times_table(

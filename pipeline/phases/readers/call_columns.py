@@ -1,7 +1,7 @@
 """The columns of a trace as numpy arrays, in order of rank and call, before they become a table."""
 
-from dataclasses import dataclass, fields, replace
-from typing import Self
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -68,8 +68,9 @@ class CallColumns:
         if ((steps > 0) | ((steps == 0) & (np.diff(self.event) > 0))).all():
             return self
         order = np.lexsort((self.event, self.rank))
-        arrays = {f.name: getattr(self, f.name) for f in fields(self)}
-        return replace(self, **{name: one[order] for name, one in arrays.items() if isinstance(one, np.ndarray)})
+        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        sorted_ones = {name: one[order] for name, one in values.items() if isinstance(one, np.ndarray)}
+        return type(self)(**values | sorted_ones)
 
     def is_op(self, names: frozenset[str] | tuple[str, ...]) -> npt.NDArray[np.bool_]:
         """Which calls are of these functions."""
@@ -86,7 +87,8 @@ def _coded(column: pa.ChunkedArray) -> tuple[Codes, tuple[str, ...]]:
 
 
 def _numbers(column: pa.ChunkedArray, missing: int = UNKNOWN) -> Ints:
-    return column.fill_null(missing).to_numpy().astype(np.int64, copy=False)
+    values: Ints = column.fill_null(missing).to_numpy().astype(np.int64, copy=False)
+    return values
 
 
 def _ranks(where: str, text: str) -> tuple[int, int]:

@@ -18,8 +18,9 @@ _AGAIN = "record the trace again"
 
 
 def calls_table(calls: CallColumns, completed_by: Ints | None = None) -> tuple[pa.Table, Report]:
-    """MPI_CALLS with a Report of ranks and calls; `completed_by`, where known, is an event number per receive (-1: none).
+    """MPI_CALLS with a Report of ranks and calls.
 
+    `completed_by`, where known, is an event number per receive (-1: none).
     InputError with rank and event where calls are missing, repeat, run backwards, or end before the other ranks' do.
     """
     check_calls(calls)

@@ -90,8 +90,9 @@ def _parsed(source: BinaryIO, where: str) -> pa.Table:
         raise InputError(where, f"no column {printable(', '.join(missing))}", f"the columns {','.join(NEEDED)}")
     kept = [name for name in TYPES if name in names]
     read = pa.csv.ReadOptions(column_names=names, block_size=1 << 24)
+    types = {name: TYPES[name] for name in kept}
     convert = pa.csv.ConvertOptions(
-        include_columns=kept, column_types={name: TYPES[name] for name in kept}, null_values=[""], strings_can_be_null=True
+        include_columns=kept, column_types=types, null_values=[""], strings_can_be_null=True
     )
     table = pa.csv.read_csv(watched, read_options=read, convert_options=convert)
     if watched.last != b"\n":
@@ -106,7 +107,8 @@ def _parsed(source: BinaryIO, where: str) -> pa.Table:
 
 def _damage(path: Path, where: str, error: Exception) -> InputError:
     """The first damaged place of a trace, in a sentence with rank and event."""
-    last, names = {"rank": "none", "seq": "none"}, []
+    last = {"rank": "none", "seq": "none"}
+    names: list[str] = []
     try:
         with open_plain(path) as source:
             for fields, ends in _rows(source):

@@ -11,7 +11,6 @@ import pyarrow as pa
 from pipeline.core.report import Report
 
 READERS = {
-    "otf2": "pipeline.phases.readers.otf2:OTF2",
     "csv": "pipeline.phases.readers.csv:CSV",
 }
 """Per format the TraceReader, imported when it is asked."""
@@ -28,8 +27,8 @@ class TraceReader:
 
 def reader_of(path: Path) -> TraceReader | None:
     """The first reader that knows the path; None where no one does."""
-    for name in READERS:
-        module, _, attribute = READERS[name].partition(":")
+    for place in READERS.values():
+        module, _, attribute = place.partition(":")
         reader: Any = getattr(import_module(module), attribute)
         if reader.looks_right(path):
             return reader  # type: ignore[no-any-return]

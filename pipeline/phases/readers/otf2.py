@@ -1,1 +1,0 @@
-OTF2 = None
