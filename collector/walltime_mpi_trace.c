@@ -9,9 +9,9 @@
  * ends without MPI_Finalize leaves no file, because a part of a trace could pass for a whole one.
  *
  * Columns: rank, seq, op, peer, tag, count, bytes, t_start, t_end, communicator.
- * Ranks are those of MPI_COMM_WORLD. Times are seconds from the first MPI_Init, by the clock of rank 0: the offsets of
- * the clocks of other hosts are measured at both ends of the run, and their drift is taken as linear. The communicator
- * is empty for MPI_COMM_WORLD.
+ * Ranks are those of MPI_COMM_WORLD. Times are seconds by the clock of rank 0: the offsets of the clocks of other hosts
+ * are measured at both ends of the run, and their drift is taken as linear. Zero is the first end of an MPI_Init, whose
+ * row has no duration: what comes before belongs to the launcher. The communicator is empty for MPI_COMM_WORLD.
  * A wait or test names its request as source>destination. Tests that find nothing complete are not recorded: their
  * number depends on the machine. An MPI_Waitall that leaves receives open has one row for each request that it completes,
  * otherwise one row without a peer. A message of MPI_PROC_NULL is no message, and has no row. MPI_Sendrecv has a row of
@@ -321,13 +321,12 @@ static double clock_offset(void) {
     return strcmp(own, theirs) ? offset : 0; /* one host has one clock */
 }
 
-static void start_recording(double start) {
+static void start_recording(void) {
     PMPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &world_size);
     PMPI_Comm_dup(MPI_COMM_WORLD, &tool_comm);
     PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &keyval, NULL);
     open_spool();
-    init_s = start;
     first_offset_at_s = now();
     first_offset_s = clock_offset();
     is_on = 1;
@@ -337,7 +336,9 @@ static void start_recording(double start) {
     PMPI_Comm_group(MPI_COMM_SELF, &self);
     remember_comm(MPI_COMM_SELF, self, name);
     PMPI_Group_free(&self);
-    add("MPI_Init", start, now(), NONE, NONE, NONE, NONE, NONE, &world_comm);
+    PMPI_Barrier(tool_comm);
+    init_s = now();
+    add("MPI_Init", init_s, init_s, NONE, NONE, NONE, NONE, NONE, &world_comm);
 }
 
 static int put_number(char *to, int64_t value) {
@@ -432,16 +433,14 @@ static void stop_recording(void) {
 }
 
 int MPI_Init(int *argc, char ***argv) {
-    double start = now();
     int rc = PMPI_Init(argc, argv);
-    if (rc == MPI_SUCCESS) start_recording(start);
+    if (rc == MPI_SUCCESS) start_recording();
     return rc;
 }
 
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
-    double start = now();
     int rc = PMPI_Init_thread(argc, argv, required, provided);
-    if (rc == MPI_SUCCESS) start_recording(start);
+    if (rc == MPI_SUCCESS) start_recording();
     return rc;
 }
 

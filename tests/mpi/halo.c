@@ -1,11 +1,14 @@
-/* A toy in the manner of the NAS kernels: a field on a row of ranks, halo exchange each step, a norm every fifth step.
+/* A toy in the manner of the NAS kernels: a field on a ring of ranks, halo exchange each step, a norm every fifth step.
  *
- * halo STEPS CELLS: prints the seconds of its time steps. Each step of the same kind does the same work.
+ * halo STEPS CELLS PAUSE_US: prints the seconds of its time steps and the last norm. Each step smooths CELLS cells a
+ * rank, and then pauses, which takes the place of computing on a machine whose cores other programs use too.
  */
 
+#define _GNU_SOURCE
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 enum { NORM_EVERY = 5 };
 
@@ -20,7 +23,9 @@ static void exchange(int n, int left, int right, MPI_Comm ring) {
     MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
 }
 
-static void smooth(int n) {
+static void smooth(int n, long pause_us) {
+    struct timespec pause = {0, 1000 * pause_us};
+    nanosleep(&pause, NULL);
     for (int i = 1; i <= n; i++) next[i] = 0.25 * field[i - 1] + 0.5 * field[i] + 0.25 * field[i + 1];
     double *old = field;
     field = next;
@@ -40,6 +45,7 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     steps = argc > 1 ? atoi(argv[1]) : 1000;
     n = argc > 2 ? atoi(argv[2]) : 20000;
+    long pause_us = argc > 3 ? atol(argv[3]) : 0;
     MPI_Comm_dup(MPI_COMM_WORLD, &ring);
     MPI_Comm_rank(ring, &rank);
     MPI_Comm_size(ring, &size);
@@ -50,7 +56,7 @@ int main(int argc, char **argv) {
     double start = MPI_Wtime(), last = 0;
     for (int step = 1; step <= steps; step++) {
         exchange(n, (rank + size - 1) % size, (rank + 1) % size, ring);
-        smooth(n);
+        smooth(n, pause_us);
         if (step % NORM_EVERY == 0) last = norm(n, ring);
     }
     double taken = MPI_Wtime() - start;
