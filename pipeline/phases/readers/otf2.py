@@ -3,6 +3,7 @@
 Each location is read by itself, large archives with one process a location: the package calls Python for every record.
 """
 
+import ctypes
 import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -19,11 +20,20 @@ from pipeline.core.report import Report
 from pipeline.core.text import printable
 from pipeline.phases.readers.call_columns import CallColumns
 from pipeline.phases.readers.calls import calls_table
-from pipeline.phases.readers.otf2_records import RankRecords
+from pipeline.phases.readers.otf2_records import Columns, RankRecords
 from pipeline.phases.readers.registry import TraceReader
 
 FEW_EVENTS = 400_000
 """Starting processes takes longer than reading this many records."""
+
+
+# User data, file, line, function, code, format, and the arguments of the format, which are not read.
+_ErrorCallback = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p,
+    ctypes.c_void_p,
+)  # fmt: skip
+# The library keeps a pointer to it.
+_KEEP_CODE = _ErrorCallback(lambda *given: given[4])
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +70,19 @@ def read_otf2_trace(path: Path) -> tuple[pa.Table, Report]:
     return calls_table(*_columns(where, records, archive))
 
 
+def _silence() -> None:
+    """Keep the C library from printing a trail of messages beside the one sentence of an InputError."""
+    from _otf2.Config import conf  # noqa: PLC0415
+
+    register = conf.lib.OTF2_Error_RegisterCallback
+    register.argtypes, register.restype = [_ErrorCallback, ctypes.c_void_p], ctypes.c_void_p
+    register(_KEEP_CODE, None)
+
+
 def _definitions(path: Path) -> _Archive:
     import otf2  # noqa: PLC0415  (an extra)
 
+    _silence()
     with otf2.reader.open(str(path)) as trace:
         known = trace.definitions
         mpi = otf2.enums.Paradigm.MPI
@@ -86,7 +106,7 @@ def _definitions(path: Path) -> _Archive:
         )
 
 
-def _all_ranks(path: Path, archive: _Archive) -> list[RankRecords]:
+def _all_ranks(path: Path, archive: _Archive) -> list[Columns]:
     jobs = [(path, archive, rank) for rank in range(len(archive.locations))]
     n_processes = min(os.cpu_count() or 1, len(jobs))
     if archive.n_events <= FEW_EVENTS or n_processes == 1:
@@ -96,7 +116,7 @@ def _all_ranks(path: Path, archive: _Archive) -> list[RankRecords]:
         return list(pool.map(_one_rank, jobs))
 
 
-def _one_rank(job: tuple[Path, _Archive, int]) -> RankRecords:
+def _one_rank(job: tuple[Path, _Archive, int]) -> Columns:
     path, archive, rank = job
     where = printable(path.name, 200)
     found = RankRecords(archive.regions)
@@ -107,7 +127,7 @@ def _one_rank(job: tuple[Path, _Archive, int]) -> RankRecords:
     if found.open_region is not None:
         op = archive.regions[found.open_region]
         raise InputError(f"{where}, rank {rank}, event {len(found.op) - 1}", f"{op} without an end", "a complete trace")
-    return found.frozen()
+    return found.columns()
 
 
 def _read_location(path: Path, location: int, found: RankRecords) -> None:
@@ -115,6 +135,7 @@ def _read_location(path: Path, location: int, found: RankRecords) -> None:
     import _otf2  # noqa: PLC0415  (the package's own layer: its iterator makes an object per record)
     import otf2  # noqa: PLC0415
 
+    _silence()
     with otf2.reader.open(str(path)) as trace:
         (chosen,) = (one for one in trace.definitions.locations if one._ref == location)
         handle = trace._get_global_evt_reader_handle((chosen,))
@@ -130,12 +151,10 @@ def _read_location(path: Path, location: int, found: RankRecords) -> None:
             raise EOFError(f"{n_read} of {expected} records")
 
 
-def _columns(where: str, records: Sequence[RankRecords], archive: _Archive) -> tuple[CallColumns, Any]:
-    lengths = [len(one.op) for one in records]
+def _columns(where: str, records: Sequence[Columns], archive: _Archive) -> tuple[CallColumns, Any]:
+    lengths = [len(one["op"]) for one in records]
     rank = np.repeat(np.arange(len(records)), lengths)
-    columns = {
-        name: np.concatenate([np.asarray(getattr(one, name)) for one in records]) for name in RankRecords.NUMBERS
-    }
+    columns = {name: np.concatenate([one[name] for one in records]) for name in RankRecords.NUMBERS}
     ops, op = np.unique(columns["op"], return_inverse=True)
     comms = sorted(archive.members)
     all_ranks = tuple(range(len(archive.locations)))

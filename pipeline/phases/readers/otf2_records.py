@@ -2,14 +2,16 @@
 
 from array import array
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from pipeline.phases.readers.call_columns import NO_TAG, UNKNOWN
 
 _NO_RANK = 2**32 - 1
 Callback = Callable[..., None]
+Columns = dict[str, npt.NDArray[np.int64]]
 
 
 class RankRecords:
@@ -38,12 +40,9 @@ class RankRecords:
     t_start: Any
     t_end: Any
 
-    def frozen(self) -> Self:
-        """Itself with numpy arrays, which pass between processes."""
-        for name in self.NUMBERS:
-            setattr(self, name, np.array(getattr(self, name), np.int64))
-        self._requests = {}
-        return self
+    def columns(self) -> Columns:
+        """The columns as numpy arrays, which pass between processes."""
+        return {name: np.array(getattr(self, name), np.int64) for name in self.NUMBERS}
 
     def callbacks(self) -> dict[str, Callback]:
         """Per kind of record what takes it."""
