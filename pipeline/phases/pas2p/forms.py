@@ -69,7 +69,8 @@ def _equal_ones(trace: LogicalTrace, cuts: Ints) -> tuple[Ints, Ints]:
     ticks = np.add.reduceat(_mixed(trace.code.astype(np.uint64)), trace.starts[:-1])
     within = np.arange(trace.n_ticks) - np.repeat(cuts[:-1], np.diff(cuts))
     digests = np.add.reduceat(_mixed(ticks ^ _mixed(within.astype(np.uint64))), cuts[:-1])
-    digests = _mixed(digests ^ np.diff(cuts).astype(np.int64).astype(np.uint64))
+    lengths: Digests = np.diff(cuts).astype(np.uint64)
+    digests = _mixed(digests ^ lengths)
     _, first, same = np.unique(digests, return_index=True, return_inverse=True)
     return _by_first(first, same)
 

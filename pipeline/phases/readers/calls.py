@@ -30,13 +30,15 @@ def calls_table(calls: CallColumns, completed_by: Ints | None = None) -> tuple[p
     is_receive = calls.is_op(functions.RECEIVES | functions.POSTED_RECEIVES)
     is_exchange = calls.is_op(functions.EXCHANGES)
     nobody = np.full(len(calls.rank), UNKNOWN)
+    # A wait repeats the tag of its request, which not all formats know.
+    tag = np.where(is_send | is_receive | is_exchange, calls.tag, NO_TAG)
     destination = np.where(is_send, calls.first, np.where(is_exchange, calls.second, nobody))
     source = np.where(is_receive | is_exchange, calls.first, nobody)
     table = MPI_CALLS.build(
         rank=arrow(calls.rank), event=arrow(calls.event), op=_words(calls.op, calls.ops),
         source=_known(source), destination=_known(destination),
         root=_known(np.where(calls.is_op(functions.ROOTED), calls.first, nobody)),
-        tag=arrow(calls.tag, calls.tag == NO_TAG), bytes=_known(calls.size),
+        tag=arrow(tag, tag == NO_TAG), bytes=_known(calls.size),
         communicator=_words(calls.communicator, calls.communicators),
         completed_by=_known(completed_by), t_start_s=arrow(calls.t_start_s), t_end_s=arrow(calls.t_end_s),
     )  # fmt: skip

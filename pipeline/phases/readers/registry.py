@@ -11,6 +11,7 @@ import pyarrow as pa
 from pipeline.core.report import Report
 
 READERS = {
+    "otf2": "pipeline.phases.readers.otf2:OTF2",
     "csv": "pipeline.phases.readers.csv:CSV",
 }
 """Per format the TraceReader, imported when it is asked."""
