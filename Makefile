@@ -33,7 +33,7 @@ test-crash: $(STAMP)
 
 # The collector of MPI traces under a real Open MPI; as root where its packages have to be installed.
 test-mpi: $(STAMP)
-	@WALLTIME_TEST_MPI=1 $(PYTHON) -m pytest -rs tests/mpi
+	@WALLTIME_TEST_MPI=1 $(PYTHON) -m pytest -rs --log-cli-level=INFO tests/mpi
 
 MPICC ?= mpicc
 # The library that records MPI calls: preload it, or link a program with it.

@@ -9,6 +9,7 @@ from scipy.special import comb
 
 from pipeline.core.phase_settings import ExpansionSettings, PhasePlanSettings
 from pipeline.phases.prediction.expand import Expansion, expand
+from pipeline.phases.prediction.occurrences import evenly_spaced
 from pipeline.phases.prediction.plan import make_plan
 from pipeline.phases.prediction.times import planned_times
 
@@ -69,4 +70,18 @@ def _scored(found: Expansion, control_s: float, true_s: float) -> Scored:
         lo95 <= true_s <= hi95,
         (hi95 - lo95) / 2 / true_s,
         found.set_s / true_s,
+    )
+
+
+def one_each(representatives: Integers, weights: Floats, target_s: Floats) -> Scored:
+    """The whole time from one interval of each phase and shares of intervals, as SimPoint's own files are used."""
+    chosen = representatives >= 0
+    timed_s = target_s[representatives[chosen]]
+    n = len(target_s)
+    runtime_s = n * float((weights[chosen] * timed_s).sum() / weights[chosen].sum())
+    spaced = target_s[evenly_spaced(n, int(chosen.sum()))]
+    true_s, nan = float(target_s.sum()), float("nan")
+    control_s = n * float(spaced.mean())
+    return Scored(
+        abs(runtime_s / true_s - 1), abs(control_s / true_s - 1), False, False, nan, float(timed_s.sum()) / true_s
     )

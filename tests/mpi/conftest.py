@@ -36,7 +36,21 @@ def mpirun(collector: Path, tmp_path: Path) -> Run:
     def run(source: str, *arguments: str, ranks: int, name: str = "trace") -> tuple[str, Path]:
         program, trace = tmp_path / Path(source).stem, tmp_path / f"{name}.csv"
         _checked(["mpicc", "-O2", "-Wall", "-Werror", "-o", str(program), str(Path(__file__).parent / source)])
-        command = ["mpirun", "--oversubscribe", "-x", "LD_PRELOAD", "-x", "WALLTIME_TRACE", "-n", str(ranks)]
+        command = [
+            "mpirun",
+            "--oversubscribe",
+            "--bind-to",
+            "none",
+            "--mca",
+            "mpi_yield_when_idle",
+            "1",
+            "-x",
+            "LD_PRELOAD",
+            "-x",
+            "WALLTIME_TRACE",
+            "-n",
+            str(ranks),
+        ]
         preload = {"LD_PRELOAD": str(collector), "WALLTIME_TRACE": str(trace), "TMPDIR": str(tmp_path)}
         return _checked([*command, str(program), *arguments], preload), trace
 

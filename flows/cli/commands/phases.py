@@ -20,14 +20,25 @@ Literal = Annotated[
 ]
 
 
+Times = Annotated[
+    Path | None,
+    typer.Option("--times", metavar="CSV", help="Measured times of the vectors' intervals: interval (from 0), time_s."),
+]
+
+
 def phases(
-    given: Given, out: Out, application: Application = None, literal: Literal = False, json: Json = False
+    given: Given,
+    out: Out,
+    application: Application = None,
+    times: Times = None,
+    literal: Literal = False,
+    json: Json = False,
 ) -> None:
     """Find the phases that a run repeats: the first step of a prediction for another machine."""
     from flows.pages.terminal.json_out import print_json
     from flows.services.phases.phase_steps import find
 
-    result = find(given, out, literal=literal, application=application)
+    result = find(given, out, literal=literal, application=application, times=times)
     if json:
         print_json(result.facts | {"phases": result.rows, "notes": result.notes})
         return

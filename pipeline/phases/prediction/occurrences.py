@@ -16,12 +16,15 @@ Floats = npt.NDArray[np.float64]
 @dataclass(frozen=True, slots=True)
 class Occurrences:
     """One value per occurrence, in the order of the run: its phase, its number within it, and its time (s), the mean
-    over ranks. `rows` (occurrence, rank) are its rows of PHASE_POINTS."""
+    over ranks. `rows` (occurrence, rank) are its rows of PHASE_POINTS.
+
+    Where the reference run was not timed, `is_timed` is False, and `time_s` holds events: only their ratios count."""
 
     phase: Ints
     occurrence: Ints
     time_s: Floats
     rows: Ints
+    is_timed: bool = True
 
     @classmethod
     def of(cls, points: pa.Table) -> Self:
@@ -31,8 +34,14 @@ class Occurrences:
         )
         n_ranks = int(rank.max(initial=0)) + 1
         rows = np.lexsort((rank, position)).reshape(-1, n_ranks)
-        spans_s = points.column("t_end_s").to_numpy() - points.column("t_start_s").to_numpy()
-        return cls(phase[rows[:, 0]], occurrence[rows[:, 0]], spans_s[rows].mean(axis=1), rows)
+        is_timed = points.column("t_end_s").null_count < points.num_rows
+        ends = ("t_start_s", "t_end_s") if is_timed else ("from_event", "to_event")
+        spans = np.subtract(*(points.column(name).to_numpy().astype(np.float64) for name in reversed(ends)))
+        return cls(phase[rows[:, 0]], occurrence[rows[:, 0]], spans[rows].mean(axis=1), rows, is_timed)
+
+    def reference_s(self, places: Ints) -> Floats:
+        """The times of some occurrences on the reference machine (s), NaN where it was not timed."""
+        return self.time_s[places] if self.is_timed else np.full(len(places), np.nan)
 
     def __len__(self) -> int:
         return len(self.phase)

@@ -12,7 +12,7 @@ N_PHASES = (1, 2, 3, 5, 8)
 
 @dataclass(frozen=True, slots=True)
 class RemovalStep:
-    """With the `n_phases` longest phases: their share of intervals, the runtime (s), and 1 - |relative error|."""
+    """With the `n_phases` heaviest phases: their share of intervals, the runtime (s), and 1 - |relative error|."""
 
     n_phases: int
     coverage: float
@@ -23,12 +23,13 @@ class RemovalStep:
 def removal_curve(
     weights: Floats, phase_mean_s: Floats, n_intervals: int, run_s: float, n_phases: tuple[int, ...] = N_PHASES
 ) -> list[RemovalStep]:
-    """The runtime from the phases of the longest total time alone, expanded to the run by their share of intervals.
+    """The runtime from the phases of the most intervals alone, expanded to the run by their share of intervals.
 
     `weights` are shares of intervals, `phase_mean_s` the mean time of the timed intervals of each phase, and `run_s`
-    the measured runtime of the run. Where `n_phases` has counts above the number of phases, all phases are taken.
+    the measured runtime of the run. Phases chosen by their time would be slow ones, and the expansion by intervals would
+    then be biased. Where `n_phases` has counts above the number of phases, all phases are taken.
     """
-    order = np.argsort(-weights * phase_mean_s, kind="stable")
+    order = np.argsort(-weights, kind="stable")
     steps = []
     for n in sorted({min(n, len(order)) for n in n_phases}):
         kept = order[:n]

@@ -8,7 +8,6 @@ from pipeline.core.buffers import arrow
 from pipeline.core.errors import InputError
 from pipeline.core.phase_settings import PhaseSettings
 from pipeline.core.phase_tables import PHASE_POINTS, PHASES
-from pipeline.core.probe_settings import ProbeSettings
 from pipeline.core.report import Fact, Report, Tally
 from pipeline.phases.prediction.relevance import relevant
 from pipeline.phases.probes.frequency_vectors import FrequencyVectors
@@ -20,7 +19,7 @@ Integers = npt.NDArray[np.int64]
 
 
 def find_probe_phases(
-    vectors: FrequencyVectors, trace_id: str, settings: PhaseSettings, probes: ProbeSettings, interval_s: Floats | None
+    vectors: FrequencyVectors, trace_id: str, settings: PhaseSettings, interval_s: Floats | None
 ) -> tuple[pa.Table, pa.Table, Report]:
     """PHASES and PHASE_POINTS of a serial run, and a Report of its intervals.
 
@@ -30,8 +29,8 @@ def find_probe_phases(
         The intervals of the run.
     trace_id : str
         The name of the run in the tables.
-    settings, probes : PhaseSettings, ProbeSettings
-        Which phases are relevant and repetitive; how phases are found.
+    settings : PhaseSettings
+        How phases are found, and which ones are relevant and repetitive.
     interval_s : array of shape (intervals,) or None
         Measured time of each interval on the reference machine, s. Without it times are null, and shares are shares of
         executions.
@@ -47,7 +46,7 @@ def find_probe_phases(
         Where an interval has no measured time (NaN), or where times of another number of intervals were given.
     """
     _check_times(vectors, interval_s)
-    found = cluster_intervals(vectors, probes)
+    found = cluster_intervals(vectors, settings.probes)
     labels = with_last_apart(found.labels) if last_is_shorter(vectors) else found.labels
     phases = _phases_table(labels, vectors.totals, interval_s, trace_id, settings)
     rows = Tally(vectors.n_intervals)

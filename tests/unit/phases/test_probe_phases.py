@@ -125,7 +125,7 @@ def test_tables_hold_every_interval_once_and_all_the_time() -> None:
     labels = alternating(120, 4, seed=9)
     vectors = planted(labels, 50, seed=9, last=SIZE // 3)
     times_s = np.random.default_rng(9).uniform(0.01, 0.02, len(labels))
-    phases, points, report = find_probe_phases(vectors, "run", PhaseSettings(), ProbeSettings(), times_s)
+    phases, points, report = find_probe_phases(vectors, "run", PhaseSettings(), times_s)
     assert report.check().seen.rows == 120
     assert sum(phases.column("n_occurrences").to_pylist()) == points.num_rows == 120
     assert sum(phases.column("time_s").to_pylist()) == pytest.approx(times_s.sum(), rel=1e-12)
@@ -142,7 +142,7 @@ def test_tables_hold_every_interval_once_and_all_the_time() -> None:
 
 def test_without_times_shares_are_of_executions_and_times_null() -> None:
     vectors = planted(alternating(90, 3, seed=2), 50, seed=2)
-    phases, points, report = find_probe_phases(vectors, "run", PhaseSettings(), ProbeSettings(), None)
+    phases, points, report = find_probe_phases(vectors, "run", PhaseSettings(), None)
     assert phases.column("time_s").null_count == phases.num_rows
     assert points.column("t_end_s").null_count == points.num_rows
     assert phases.column("share").to_pylist() == pytest.approx(
@@ -155,7 +155,7 @@ def test_times_of_other_intervals_are_refused() -> None:
     vectors = planted(alternating(40, 2, seed=2), 50, seed=2)
     for times_s in (np.ones(39), np.where(np.arange(40) == 7, np.nan, 1.0)):
         with pytest.raises(InputError, match=r"each of the 40 intervals"):
-            find_probe_phases(vectors, "run", PhaseSettings(), ProbeSettings(), times_s)
+            find_probe_phases(vectors, "run", PhaseSettings(), times_s)
 
 
 def test_five_samples_of_each_phase_predict_a_machine_that_differs_by_phase() -> None:
@@ -167,7 +167,7 @@ def test_five_samples_of_each_phase_predict_a_machine_that_differs_by_phase() ->
         here_s = np.exp(rng.normal(0, 0.4, 6))[labels] * np.exp(rng.normal(0, 0.05, 500)) * 1e-3
         there_s = here_s * np.exp(rng.normal(0, 0.5, 6))[labels] * np.exp(rng.normal(0, 0.05, 500))
         vectors = planted(labels, 60, seed=seed)
-        phases, points, _ = find_probe_phases(vectors, "run", PhaseSettings(), ProbeSettings(), here_s)
+        phases, points, _ = find_probe_phases(vectors, "run", PhaseSettings(), here_s)
         found = predicted(phases, points, there_s, 5, "count")
         scored.append((found.error, found.control_error))
         held.append(found.in_95)
@@ -176,11 +176,11 @@ def test_five_samples_of_each_phase_predict_a_machine_that_differs_by_phase() ->
     assert np.mean(held) >= 0.9
 
 
-def test_removal_keeps_the_longest_phases() -> None:
+def test_removal_keeps_the_phases_of_the_most_intervals() -> None:
     weights, means_s = np.array([0.6, 0.3, 0.1]), np.array([1.0, 4.0, 1.0])
     run_s = 100 * float(weights @ means_s)
     one, two, three = removal_curve(weights, means_s, 100, run_s, (1, 2, 9))
-    assert (one.n_phases, one.coverage, one.runtime_s) == (1, pytest.approx(0.3), pytest.approx(400))
+    assert (one.n_phases, one.coverage, one.runtime_s) == (1, pytest.approx(0.6), pytest.approx(100))
     assert two.accuracy == pytest.approx(1 - abs(100 * 1.8 / 0.9 / run_s - 1))
     assert three.n_phases == 3 and three.accuracy == pytest.approx(1)
 
