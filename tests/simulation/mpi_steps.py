@@ -85,8 +85,9 @@ def _calls(kind: int, computed: Floats, message_s: float) -> dict[str, Any]:
     now, zero = computed, np.zeros((n_blocks, n_ranks))
     if kind == STEP:
         spans = [(now, now)] * 4 + [(now, around), (around, everyone)]
-        return _template([0, 0, 1, 1, 2, 3], [-1, 1, -1, 1, NONE, NONE], [1, 2, 2, 1, NONE, NONE],
-                         [8000, 8000, 8000, 8000, NONE, 8], spans, completed_by=[4, 4, NONE, NONE, NONE, NONE])  # fmt: skip
+        peers, tags = [-1, 1, -1, 1, NONE, NONE], [1, 2, 2, 1, NONE, NONE]
+        sizes, completed_by = [8000, 8000, 8000, 8000, NONE, 8], [4, 4, NONE, NONE, NONE, NONE]
+        return _template([0, 0, 1, 1, 2, 3], peers, tags, sizes, spans, completed_by)
     if kind == COARSE:
         spans = [(now, now), (now, left), (left, everyone)]
         return _template([4, 5, 3], [1, -1, NONE], [7, 7, NONE], [512, 512, 64], spans)
@@ -98,7 +99,9 @@ def _calls(kind: int, computed: Floats, message_s: float) -> dict[str, Any]:
     return _template([10], [NONE], [NONE], [NONE], [(now, everyone)])
 
 
-def _template(op: list[int], peer: list[int], tag: list[int], size: list[int], spans: Any, completed_by: Any = None) -> Any:
+def _template(
+    op: list[int], peer: list[int], tag: list[int], size: list[int], spans: Any, completed_by: Any = None
+) -> Any:
     start, end = (np.stack([span[side] for span in spans], axis=2) for side in (0, 1))
     completed_by = completed_by or [NONE] * len(op)
     return {"op": op, "peer": peer, "tag": tag, "bytes": size, "completed_by": completed_by, "start": start, "end": end}

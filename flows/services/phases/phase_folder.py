@@ -71,7 +71,7 @@ class PhaseFolder:
             return write_table(path, table, kind, facts)
 
     def _times_path(self, platform: str) -> Path:
-        return self.path / f"{PHASE_TIMES.name}.{_file_word(platform)}.parquet"
+        return self.path / f"{PHASE_TIMES.name}.{check_platform(platform)}.parquet"
 
 
 def describe(folder: PhaseFolder) -> Path:
@@ -98,7 +98,7 @@ def open_folder(path: Path) -> PhaseFolder:
     return PhaseFolder(path, *named, settings)
 
 
-def _file_word(platform: str) -> str:
+def check_platform(platform: str) -> str:
     """The platform's name; InputError for one that cannot be part of a file's name."""
     if not platform or not all(char.isalnum() or char in "-_." for char in platform) or platform.startswith("."):
         expected = "letters, digits, dots, hyphens and underscores"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.services.phases.measured_times import read_measured_times
-from flows.services.phases.phase_folder import KINDS, PhaseFolder, describe, open_folder
+from flows.services.phases.phase_folder import KINDS, PhaseFolder, check_platform, describe, open_folder
 from flows.services.phases.platforms import put_prediction
 from pipeline.core.errors import InputError
 from pipeline.core.phase_settings import LITERAL_EXPANSION, LITERAL_PAS2P, ExpansionSettings, PhaseSettings
@@ -76,6 +76,9 @@ def plan(path: Path, budget: float | None, samples: int | None, warmup: int | No
 def time_platform(path: Path, source: Path, platform: str) -> StepResult:
     """The times of the planned occurrences on a platform: from a second trace, or from a CSV of measured times."""
     folder = open_folder(path)
+    check_platform(platform)
+    if not source.exists():
+        raise InputError(printable(str(source)), "no such file", "a trace, or a CSV of times", "check the path")
     points, planned = folder.read(PHASE_POINTS), folder.plan()
     measured = read_measured_times(source, points, folder.trace_id, platform)
     runtime_s = None

@@ -20,11 +20,12 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class _Strata:
-    """The relevant phases: how often each occurs, the mean and the spread of its times (s)."""
+    """The relevant phases: how often each occurs, the mean and the spread of its times, and what one time costs (s)."""
 
     counts: Ints
     mean_s: Floats
     sd_s: Floats
+    cost_s: Floats
 
 
 def make_plan(phases: pa.Table, points: pa.Table, settings: PhasePlanSettings) -> tuple[pa.Table, Report]:
@@ -37,12 +38,9 @@ def make_plan(phases: pa.Table, points: pa.Table, settings: PhasePlanSettings) -
     places = found.by_phase()
     is_relevant = phases.column("is_relevant").to_numpy(zero_copy_only=False)
     chosen = [places[phase] for phase in phases.column("phase_id").to_numpy()[is_relevant].tolist()]
-    strata = _strata(found, chosen)
-    numbers = allocate(strata.counts, strata.mean_s, strata.sd_s, found.time_s.sum(), settings)
-    sampled = [mine[evenly_spaced(len(mine), int(n))] for mine, n in zip(chosen, numbers, strict=True)]
-    timed = np.sort(np.concatenate(sampled))
-    warmups = warmup_places(timed, settings.warmup)
-    set_share = float(found.time_s[np.r_[timed, warmups]].sum() / found.time_s.sum())
+    strata = _strata(found, chosen, settings.warmup)
+    numbers, timed, warmups = _spent(found, chosen, strata, settings)
+    set_share = _share(found, timed, warmups)
     facts: dict[str, Fact] = {
         "status": status_of(phases, settings),
         "set_share": set_share,
@@ -55,10 +53,30 @@ def make_plan(phases: pa.Table, points: pa.Table, settings: PhasePlanSettings) -
     return _table(points, found, timed, warmups), report.check()
 
 
-def allocate(counts: Ints, mean_s: Floats, sd_s: Floats, runtime_s: float, settings: PhasePlanSettings) -> Ints:
+def _spent(
+    found: Occurrences, chosen: list[Ints], strata: _Strata, settings: PhasePlanSettings
+) -> tuple[Ints, Ints, Ints]:
+    """The numbers of timed occurrences, and the places of timed and of warm-up ones, within the budget if possible."""
+    runtime_s, budget = float(found.time_s.sum()), settings.budget
+    # What single occurrences cost differs from the means.
+    for _ in range(10):
+        numbers = allocate(strata.counts, strata.mean_s, strata.sd_s, strata.cost_s, budget * runtime_s, settings)
+        sampled = [mine[evenly_spaced(len(mine), int(n))] for mine, n in zip(chosen, numbers, strict=True)]
+        timed = np.sort(np.concatenate(sampled))
+        warmups = warmup_places(timed, settings.warmup)
+        share = _share(found, timed, warmups)
+        if share <= settings.budget or (numbers <= np.minimum(strata.counts, settings.least_samples)).all():
+            break
+        budget *= 0.99 * settings.budget / share
+    return numbers, timed, warmups
+
+
+def allocate(
+    counts: Ints, mean_s: Floats, sd_s: Floats, cost_s: Floats, budget_s: float, settings: PhasePlanSettings
+) -> Ints:
     """How many occurrences of each phase to time: in proportion to count and spread by the root of the cost."""
     least = np.minimum(counts, settings.least_samples)
-    cost_s = np.maximum(mean_s * (1 + settings.warmup), 1e-300)
+    cost_s = np.maximum(cost_s, 1e-300)
     # A phase whose times do not vary here may vary elsewhere: its spread is at least 1% of its mean.
     weight = counts * np.maximum(sd_s, 0.01 * mean_s) / np.sqrt(cost_s)
     if weight.max(initial=0.0) <= 0:
@@ -66,7 +84,7 @@ def allocate(counts: Ints, mean_s: Floats, sd_s: Floats, runtime_s: float, setti
     low, high = 0.0, float(counts.max()) / float(weight[weight > 0].min())
     for _ in range(100):
         middle = (low + high) / 2
-        fits = float((_clipped(middle * weight, least, counts) * cost_s).sum()) <= settings.budget * runtime_s
+        fits = float((_clipped(middle * weight, least, counts) * cost_s).sum()) <= budget_s
         low, high = (middle, high) if fits else (low, middle)
     return _clipped(low * weight, least, counts)
 
@@ -81,11 +99,19 @@ def _clipped(numbers: Floats, least: Ints, counts: Ints) -> Ints:
     return np.clip(numbers.astype(np.int64), least, counts)
 
 
-def _strata(found: Occurrences, chosen: list[Ints]) -> _Strata:
+def _share(found: Occurrences, timed: Ints, warmups: Ints) -> float:
+    return float(found.time_s[np.r_[timed, warmups]].sum() / found.time_s.sum())
+
+
+def _strata(found: Occurrences, chosen: list[Ints], warmup: int) -> _Strata:
+    before_s = np.zeros(len(found))
+    for n in range(1, warmup + 1):
+        before_s[n:] += found.time_s[: len(found) - n]
     times_s = [found.time_s[mine] for mine in chosen]
     spreads = [float(one.std(ddof=1)) if len(one) > 1 else 0.0 for one in times_s]
     means = [float(one.mean()) for one in times_s]
-    return _Strata(np.array([len(one) for one in times_s]), np.array(means), np.array(spreads))
+    costs = [float((found.time_s + before_s)[mine].mean()) for mine in chosen]
+    return _Strata(np.array([len(one) for one in times_s]), np.array(means), np.array(spreads), np.array(costs))
 
 
 def _standard_error(strata: _Strata, numbers: Ints, runtime_s: float) -> float:
@@ -95,7 +121,7 @@ def _standard_error(strata: _Strata, numbers: Ints, runtime_s: float) -> float:
 
 
 def _notes(set_share: float, settings: PhasePlanSettings) -> tuple[str, ...]:
-    if set_share <= settings.budget * 1.05:
+    if set_share <= settings.budget:
         return ()
     return (
         f"The plan takes {set_share:.1%} of the run, above the budget of {settings.budget:.1%}: "

@@ -7,7 +7,9 @@ import ctypes
 import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stderr
 from dataclasses import dataclass
+from io import StringIO
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -57,7 +59,9 @@ def read_otf2_trace(path: Path) -> tuple[pa.Table, Report]:
     """MPI_CALLS of an archive, in s; InputError with rank and event where it is damaged or a call has no end."""
     where = printable(path.name, 200)
     try:
-        archive = _definitions(path)
+        # The package prints the errors of its own callbacks.
+        with redirect_stderr(StringIO()):
+            archive = _definitions(path)
     except ImportError:
         raise InputError(
             where, "an OTF2 archive", "the package otf2 to read it", "pip install walltime[otf2]"
@@ -121,7 +125,8 @@ def _one_rank(job: tuple[Path, _Archive, int]) -> Columns:
     where = printable(path.name, 200)
     found = RankRecords(archive.regions)
     try:
-        _read_location(path, archive.locations[rank], found)
+        with redirect_stderr(StringIO()):
+            _read_location(path, archive.locations[rank], found)
     except Exception as error:  # the package raises its own errors and plain ones
         raise _damaged(f"{where}, rank {rank}, event {len(found.op)}", error) from None
     if found.open_region is not None:
