@@ -13,7 +13,7 @@ from pipeline.phases.probes.interval_times import read_interval_times
 from pipeline.phases.probes.stage import find_probe_phases
 
 
-def extract(path: Path, trace_id: str, settings: PhaseSettings, times: Path | None) -> Extracted:
+def extract(path: Path, trace_id: str, settings: PhaseSettings, times: Path | None = None) -> Extracted:
     """The phases of a serial run; `times` is a CSV of the times of its intervals, or None where none were measured."""
     vectors = read_frequency_vectors(path)
     interval_s = None if times is None else read_interval_times(times, vectors.n_intervals)

@@ -11,7 +11,7 @@ from pipeline.core.phase_settings import PhasePlanSettings
 from pipeline.core.phase_tables import PHASE_PLAN
 from pipeline.core.report import Fact, Report, Tally
 from pipeline.core.table_kind import as_array
-from pipeline.phases.prediction.occurrences import Occurrences, evenly_spaced
+from pipeline.phases.prediction.occurrences import Occurrences, representative
 from pipeline.phases.prediction.repetition import status_of
 
 Ints = npt.NDArray[np.int64]
@@ -61,7 +61,7 @@ def _spent(
     # What single occurrences cost differs from the means.
     for _ in range(10):
         numbers = allocate(strata.counts, strata.mean_s, strata.sd_s, strata.cost_s, budget * runtime_s, settings)
-        sampled = [mine[evenly_spaced(len(mine), int(n))] for mine, n in zip(chosen, numbers, strict=True)]
+        sampled = [mine[representative(found.time_s[mine], int(n))] for mine, n in zip(chosen, numbers, strict=True)]
         timed = np.sort(np.concatenate(sampled))
         warmups = warmup_places(timed, settings.warmup)
         share = _share(found, timed, warmups)

@@ -49,7 +49,8 @@ def times_table(
     trace_id, platform = named
     return PHASE_TIMES.build(
         trace_id=[trace_id] * len(places), phase_id=arrow(found.phase[places]), platform=[platform] * len(places),
-        occurrence=arrow(found.occurrence[places]), time_s=arrow(times_s), reference_s=as_array(found.reference_s(places), pa.float64()),
+        occurrence=arrow(found.occurrence[places]), time_s=arrow(times_s),
+        reference_s=as_array(found.reference_s(places), pa.float64()),
         is_warmup=arrow(is_warmup), is_control=arrow(is_control),
     )  # fmt: skip
 

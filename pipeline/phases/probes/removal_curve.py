@@ -26,8 +26,8 @@ def removal_curve(
     """The runtime from the phases of the most intervals alone, expanded to the run by their share of intervals.
 
     `weights` are shares of intervals, `phase_mean_s` the mean time of the timed intervals of each phase, and `run_s`
-    the measured runtime of the run. Phases chosen by their time would be slow ones, and the expansion by intervals would
-    then be biased. Where `n_phases` has counts above the number of phases, all phases are taken.
+    the measured runtime of the run. Phases chosen by their time would be slow ones, which would bias the expansion by
+    intervals. Where `n_phases` has counts above the number of phases, all phases are taken.
     """
     order = np.argsort(-weights, kind="stable")
     steps = []
