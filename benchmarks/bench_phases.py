@@ -17,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +44,15 @@ from pipeline.phases.prediction.plan import make_plan  # noqa: E402
 from pipeline.phases.prediction.repetition import status_of  # noqa: E402
 from pipeline.phases.prediction.stage import predict_runtime  # noqa: E402
 from pipeline.phases.prediction.times import planned_times  # noqa: E402
-from tests.simulation.mpi_steps import HERE, THERE, simulated_run  # noqa: E402
+from pipeline.phases.readers import otf2  # noqa: E402
+from pipeline.phases.readers.csv import read_csv_trace  # noqa: E402
+from tests.simulation.mpi_steps import HERE, THERE, Machine, simulated_run  # noqa: E402
+from tests.unit.phases.otf2_archive import write_archive  # noqa: E402
+from tests.unit.phases.trace_csv import csv_lines, write_csv  # noqa: E402
 
 SETTINGS = PhaseSettings()
 N_RANKS = 8
+BUDGETS = (0.01, 0.02, 0.05)
 
 
 def main() -> None:
@@ -133,7 +140,8 @@ def figures(found: Extracted, target: TargetTimes, settings: PhasePlanSettings) 
     low, high = row["runtime_s_lo95"], row["runtime_s_hi95"]
     return {
         "status": row["status"], "error %": 100 * row["error"],
-        "SET %": 100 * used.column("time_s").to_numpy().sum() / true_s, "SET with warm-up %": 100 * row["set_s"] / true_s,
+        "SET %": 100 * used.column("time_s").to_numpy().sum() / true_s,
+        "SET with warm-up %": 100 * row["set_s"] / true_s,
         "control without phases %": 100 * (row["control_s"] / true_s - 1),
         "control one factor %": 100 * (row["control_factor_s"] / true_s - 1),
         "in 95% interval": None if low is None else bool(low <= true_s <= high),
@@ -154,41 +162,34 @@ def long_rows(n_seeds: int) -> list[dict[str, Any]]:
     """Error against length: mean and largest over seeds, for budgets of 1, 2 and 5% (warm-up included)."""
     rows = []
     for n_steps in (1_000, 10_000, 100_000):
-        for budget in (0.01, 0.02, 0.05):
-            seen = [
-                one_long(n_steps, seed, budget) for seed in range(n_seeds if n_steps < 100_000 else min(n_seeds, 2))
-            ]
+        runs = [long_run(n_steps, seed) for seed in range(n_seeds if n_steps < 100_000 else min(n_seeds, 2))]
+        for budget in BUDGETS:
+            seen = [run[budget] for run in runs]
             means = {name: float(np.mean([abs(row[name]) for row in seen])) for name in seen[0] if name.endswith("%")}
             worst = max(abs(row["error %"]) for row in seen)
-            held = sum(bool(row["in 95% interval"]) for row in seen)
-            rows.append(
-                {
-                    "steps": n_steps,
-                    "budget %": 100 * budget,
-                    **means,
-                    "largest error %": worst,
-                    "held": f"{held}/{len(seen)}",
-                }
-            )
+            held = f"{sum(bool(row['in 95% interval']) for row in seen)} of {len(seen)}"
+            means |= {"largest error %": worst, "in 95% interval": held}
+            rows.append({"steps": n_steps, "budget %": 100 * budget} | means)
     return rows
 
 
-def one_long(n_steps: int, seed: int, budget: float) -> dict[str, Any]:
-    """One simulated run predicted from another machine's."""
-    calls, _ = simulated_run(n_steps, N_RANKS, HERE, 2 * seed)
-    phases, points, report = find_phases(calls, "steps", SETTINGS)
-    there, _ = simulated_run(n_steps, N_RANKS, THERE, 2 * seed + 1)
-    _, points_there, report_there = find_phases(there, "steps", SETTINGS)
-    target = TargetTimes(Occurrences.of(points_there).time_s, float(report_there.facts["runtime_s"] or 0))
-    found = Extracted(phases, points, N_RANKS, (report,))
-    return figures(found, target, PhasePlanSettings(budget=budget))
+def long_run(n_steps: int, seed: int) -> dict[float, dict[str, Any]]:
+    """One simulated run predicted from another machine's, per budget."""
+    found = simulated(n_steps, HERE, 2 * seed)
+    there = simulated(n_steps, THERE, 2 * seed + 1)
+    runtime_s = float(there.reports[0].facts["runtime_s"] or 0)
+    target = TargetTimes(Occurrences.of(there.points).time_s, runtime_s)
+    return {budget: figures(found, target, PhasePlanSettings(budget=budget)) for budget in BUDGETS}
+
+
+def simulated(n_steps: int, machine: Machine, seed: int) -> Extracted:
+    """The phases of a simulated run."""
+    phases, points, report = find_phases(simulated_run(n_steps, N_RANKS, machine, seed)[0], "steps", SETTINGS)
+    return Extracted(phases, points, N_RANKS, (report,))
 
 
 def speed_rows() -> list[dict[str, Any]]:
     """Events a second of each stage, and the memory of ten million events."""
-    from pipeline.phases.readers.csv import read_csv_trace
-    from tests.unit.phases.trace_csv import csv_lines, write_csv
-
     calls, _ = simulated_run(20_000, N_RANKS, HERE, 1)
     find_phases(simulated_run(60, N_RANKS, HERE, 1)[0], "warm", SETTINGS)
     began = time.process_time()
@@ -210,13 +211,9 @@ def speed_rows() -> list[dict[str, Any]]:
 
 def otf2_rows(calls: pa.Table, folder: Path) -> list[dict[str, Any]]:
     """The reader of OTF2 in one process, beside the iterator of the package, which only visits the records."""
-    try:
-        import otf2 as package
-    except ImportError:
+    if find_spec("otf2") is None:
         return []
-    from pipeline.phases.readers import otf2
-    from tests.unit.phases.otf2_archive import write_archive
-
+    package = import_module("otf2")
     anchor = write_archive(calls, folder / "run")
     otf2.FEW_EVENTS = 10**12
     began = time.process_time()
@@ -240,7 +237,7 @@ def ten_million() -> dict[str, Any]:
     began = time.process_time()
     find_phases(calls, "steps", SETTINGS)
     taken, peak = time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    stage = f"phases of 10 million calls; {calls.nbytes / 2**30:.2f} GiB of calls, peak {peak:.2f} GiB ({before:.2f} before)"
+    stage = f"phases of 10 million calls: peak {peak:.2f} GiB, of which {before:.2f} to simulate them"
     return {"stage": stage, "calls": calls.num_rows, "CPU s": taken}
 
 
