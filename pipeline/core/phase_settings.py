@@ -80,9 +80,10 @@ class PhasePlanSettings(Section):
 class ExpansionSettings(Section):
     """How the times of some occurrences become the runtime."""
 
-    form: Literal["ratio", "count"] = Field(
-        "ratio",
-        description="ratio: the reference time by the ratio of timed to reference; count: occurrences by mean time.",
+    form: Literal["regression", "ratio", "count"] = Field(
+        "regression",
+        description="count: occurrences by their mean time; ratio: the reference time by the ratio of timed to "
+        "reference; regression: between the two, by the slope of the times on those of the reference.",
     )
     divide_by_coverage: bool = Field(True, description="Whether phases that are not timed count as the others do.")
 

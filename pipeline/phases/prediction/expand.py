@@ -45,8 +45,8 @@ class _Part:
 def expand(phases: pa.Table, times: pa.Table, settings: ExpansionSettings) -> Expansion:
     """The runtime on the platform of PHASE_TIMES, from the timed occurrences of relevant phases.
 
-    Ratio form: the sum over phases of the reference time, times the sum of timed by the sum of reference times. Count
-    form: equation (1) of Wong et al. 2014. Both are divided by the coverage.
+    Regression form: the mean there, moved along the slope of the times there on those here to the mean of the whole
+    phase here. Ratio form: the reference time by the ratio of the sums. Count form: equation (1) of Wong et al. 2014.
     """
     columns = _columns(times)
     is_relevant = phases.column("is_relevant").to_numpy(zero_copy_only=False)
@@ -89,19 +89,37 @@ def _columns(times: pa.Table) -> _Columns:
 
 
 def _part(timed_s: Floats, here_s: Floats, count: int, reference_s: float, settings: ExpansionSettings) -> _Part:
-    """One phase (Cochran 1977, Sections 2.8 and 6.4: the ratio estimator, with the finite population's correction)."""
-    n = len(timed_s)
-    is_ratio = settings.form == "ratio" and here_s.sum() > 0
-    factor = timed_s.sum() / here_s.sum() if is_ratio else 0.0
-    deviations = timed_s - factor * here_s if is_ratio else timed_s - timed_s.mean()
-    # The mean of the whole phase by that of the sample corrects a sample of long or short occurrences.
-    tilt = reference_s / count / here_s.mean() if is_ratio else 1.0
-    time_s = reference_s * factor if is_ratio else count * float(timed_s.mean())
-    scale = count**2 * max(1 - n / count, 0.0) / n * tilt**2
-    squares = float((deviations**2).sum())
-    mean_s = float(timed_s.mean())
-    variance = 0.0 if n >= count else scale * squares / (n - 1) if n > 1 else None
-    return _Part(time_s, variance, n - 1, squares / mean_s**2 if mean_s > 0 else 0.0, scale * mean_s**2)
+    """One phase: the mean of the sample, moved along a slope from the sample's reference mean to the whole phase's.
+
+    Source: Cochran 1977, Sections 2.8 (count), 6.4 (ratio) and 7.3 (regression), for a finite population.
+    """
+    n, mean_s = len(timed_s), float(timed_s.mean())
+    slope, is_fitted = _slope(timed_s, here_s, settings)
+    step_s = reference_s / count - float(here_s.mean())
+    time_s = count * (mean_s + slope * step_s)
+    squares = float(((timed_s - mean_s - slope * (here_s - here_s.mean())) ** 2).sum())
+    freedom = n - 1 - is_fitted
+    scale = count**2 * max(1 - n / count, 0.0) / n
+    if is_fitted:
+        scale += count**2 * step_s**2 / float(((here_s - here_s.mean()) ** 2).sum())
+    variance = 0.0 if n >= count else scale * squares / freedom if freedom else None
+    return _Part(time_s, variance, freedom, squares / mean_s**2 if mean_s > 0 else 0.0, scale * mean_s**2)
+
+
+def _slope(timed_s: Floats, here_s: Floats, settings: ExpansionSettings) -> tuple[float, bool]:
+    """How the time there grows with the time here, and whether that was fitted to the sample.
+
+    It is between 0 (occurrences differ by chance alone) and the ratio (they differ by their work), which also a fit
+    keeps to: few times would else give any slope.
+    """
+    n, ratio = len(timed_s), float(timed_s.sum() / here_s.sum()) if here_s.sum() > 0 else 0.0
+    around = here_s - here_s.mean()
+    if settings.form == "count":
+        return 0.0, False
+    if settings.form == "ratio" or n < 3 or not (around**2).sum() > 0:
+        return ratio, False
+    slope = float((around * (timed_s - timed_s.mean())).sum() / (around**2).sum())
+    return min(max(slope, 0.0), ratio), 0.0 < slope < ratio
 
 
 def _spread(parts: list[_Part], divisor: float, runtime_s: float, coverage: float) -> tuple[float, float] | None:

@@ -10,7 +10,8 @@ from pipeline.phases.prediction.expand import expand
 from pipeline.phases.prediction.repetition import NOT_REPETITIVE
 from pipeline.phases.prediction.stage import RUN_IT_WHOLE, predict_runtime
 
-RATIO, COUNT = ExpansionSettings(), ExpansionSettings(form="count", divide_by_coverage=False)
+RATIO, REGRESSION = ExpansionSettings(form="ratio"), ExpansionSettings()
+COUNT = ExpansionSettings(form="count", divide_by_coverage=False)
 
 
 def phases_of(counts: list[int], times_s: list[float], relevant: list[bool]) -> pa.Table:
@@ -56,7 +57,7 @@ def test_the_count_form_is_the_paper_s_equation() -> None:
 def test_a_run_timed_whole_is_exact() -> None:
     phases = phases_of([3, 2], [6.0, 10.0], [True, True])
     rows = [(0, 0, 1.0, 1.5), (0, 1, 2.0, 2.5), (0, 2, 4.0, 2.0), (1, 0, 8.0, 4.0), (1, 1, 9.0, 6.0)]
-    for form in (RATIO, COUNT):
+    for form in (RATIO, COUNT, REGRESSION):
         found = expand(phases, times_of(rows), form)
         assert found.runtime_s == pytest.approx(24.0)
         assert found.interval95_s == pytest.approx((24.0, 24.0))
@@ -84,7 +85,38 @@ def test_a_run_that_is_not_repetitive_has_the_word_beside_the_number() -> None:
     assert row["error"] == pytest.approx(0.25)
 
 
-def test_intervals_hold_as_often_as_they_say() -> None:
+def test_the_regression_form_by_hand() -> None:
+    # The slope is 0.5 with a ratio of 10 / 12; the whole phase's mean is 5 and the sample's 4.
+    phases = phases_of([10], [50.0], [True])
+    rows = [(0, 1, 3.0, 3.0), (0, 4, 3.0, 4.0), (0, 8, 4.0, 5.0)]
+    assert expand(phases, times_of(rows), REGRESSION).runtime_s == pytest.approx(10 * (10 / 3 + 0.5))
+
+
+@pytest.mark.parametrize(("rows", "same"), [([1.0, 2.0, 3.0], RATIO), ([3.0, 2.0, 1.0], COUNT)])
+def test_the_regression_form_lies_between_the_others(rows: list[float], same: ExpansionSettings) -> None:
+    phases = phases_of([10], [50.0], [True])
+    times = times_of([(0, place, time_s, place + 1.5) for place, time_s in enumerate(rows)])
+    assert expand(phases, times, REGRESSION).runtime_s == expand(phases, times, same).runtime_s
+
+
+@pytest.mark.parametrize(("common", "own"), [(0.0, 0.3), (0.3, 0.05), (0.3, 0.3), (1.0, 0.05)])
+def test_the_regression_form_is_near_the_better_of_the_others(common: float, own: float) -> None:
+    random = np.random.default_rng(7)
+    squares = {form.form: 0.0 for form in (RATIO, COUNT, REGRESSION)}
+    for _ in range(60):
+        work = np.exp(common * random.standard_normal(200))
+        here, there = (work * np.exp(own * random.standard_normal(200)) for _ in range(2))
+        rows = [(0, place, float(there[place]), float(here[place])) for place in range(10, 200, 20)]
+        phases, times = phases_of([200], [float(here.sum())], [True]), times_of(rows)
+        for form in (RATIO, COUNT, REGRESSION):
+            found = expand(phases, times, form.model_copy(update={"divide_by_coverage": True}))
+            squares[form.form] += ((found.runtime_s or 0.0) / there.sum() - 1) ** 2
+    best = min(squares["ratio"], squares["count"])
+    assert squares["regression"] <= 1.25 * best
+
+
+@pytest.mark.parametrize("form", [RATIO, REGRESSION], ids=lambda form: form.form)
+def test_intervals_hold_as_often_as_they_say(form: ExpansionSettings) -> None:
     random = np.random.default_rng(5)
     counts, factors = [400, 60, 1], [2.0, 0.7, 1.3]
     held = {"80": 0, "95": 0}
@@ -97,7 +129,7 @@ def test_intervals_hold_as_often_as_they_say() -> None:
             for phase, n in enumerate((12, 8, 1))
             for place in random.choice(counts[phase], n, replace=False)
         ]
-        found = expand(phases_of(counts, [float(one.sum()) for one in here], [True] * 3), times_of(rows), RATIO)
+        found = expand(phases_of(counts, [float(one.sum()) for one in here], [True] * 3), times_of(rows), form)
         true_s = sum(float(one.sum()) for one in there)
         assert found.interval80_s and found.interval95_s
         held["80"] += found.interval80_s[0] <= true_s <= found.interval80_s[1]
