@@ -26,6 +26,7 @@ from pipeline.phases.probes.removal_curve import N_PHASES, removal_curve
 from pipeline.phases.probes.stage import find_probe_phases
 
 SAMPLES = (1, 3, 5, 10)
+FORMS = ("count", "regression", "ratio")
 REPEATS = (1, 2, 3)
 Floats = npt.NDArray[np.float64]
 
@@ -70,7 +71,7 @@ def _agreement(name: str, vectors: FrequencyVectors, folder: Path, seeds: int) -
 def _predictions(vectors: dict[str, FrequencyVectors], times: dict[str, list[Floats]], seeds: int) -> Iterable[str]:
     """One line a form and number of samples, then one a program for the count form and five samples."""
     scored = _scores(vectors, times, seeds)
-    for form in ("count", "ratio"):
+    for form in FORMS:
         for samples in SAMPLES:
             yield line([form, str(samples), *_summary([s for (_, *key), s in scored if key == [form, samples]])])
     nearest = [s for (_, *key), s in scored if key == ["nearest", 1]]
@@ -90,7 +91,7 @@ def _scores(
                 phases, points, _ = find_probe_phases(one, name, _settings(seed), times[name][here])
                 for there in set(range(len(REPEATS))) - {here}:
                     target_s = times[name][there]
-                    for form in ("count", "ratio"):
+                    for form in FORMS:
                         scored += [((name, form, n), predicted(phases, points, target_s, n, form)) for n in SAMPLES]
                     scored.append(((name, "nearest", 1), one_each(found.representatives, found.weights, target_s)))
     return scored

@@ -43,7 +43,7 @@ def predicted(phases: pa.Table, points: pa.Table, target_s: Floats, samples: int
     """The whole time on the target from `samples` intervals of each phase, and from as many without phases.
 
     The control is their mean times the number of intervals for the count form, and the reference time times their ratio
-    for the ratio form.
+    for the others.
     """
     plan = make_plan(phases, points, PhasePlanSettings(budget=1e-9, least_samples=samples, warmup=0))[0]
     times = planned_times(points, plan, target_s, "target")
@@ -53,7 +53,7 @@ def predicted(phases: pa.Table, points: pa.Table, target_s: Floats, samples: int
 
 
 def _control_s(found: Expansion, times: pa.Table, n_intervals: int, form: str) -> float:
-    if form == "ratio":
+    if form != "count":
         return found.control_s or float("nan")
     is_control = times.column("is_control").to_numpy(zero_copy_only=False)
     return n_intervals * float(times.column("time_s").to_numpy()[is_control].mean())

@@ -7,8 +7,8 @@ _TRACE = text("trace_id", "The run that phases were found in: the name of its tr
 _PHASE = count("phase_id", "The phase, numbered from 0 by first occurrence.", "number", required=True)
 _OCCURRENCE = count("occurrence", "The occurrence of the phase, numbered from 0.", "number", required=True)
 _RANK = count("rank", "The MPI rank, from 0; 0 for a serial program.", "rank", required=True)
-_FROM = count("from_event", "The call after which it begins (null: with the run); of vectors, executions before it.", "call")
-_TO = count("to_event", "The call with which it ends (from_event: no call here); of vectors, executions at its end.", "call")
+_FROM = count("from_event", "The call after which it begins (null: with the run), or executions before it.", "call")
+_TO = count("to_event", "The call with which it ends (from_event: no call), or executions at its end.", "call")
 _PLATFORM = category("platform", "The machine that the times were measured on.", required=True)
 
 MPI_CALLS = TableKind(

@@ -52,4 +52,4 @@ class PhaseInput:
     looks_right: Callable[[Path], bool]
     extract: Callable[[Path, str, PhaseSettings, Path | None], Extracted]
     times_of: Callable[[pa.Table, Tables, Path], TargetTimes]
-    expansion: Literal["ratio", "count"] = "ratio"
+    expansion: Literal["regression", "ratio", "count"] = "regression"

@@ -94,6 +94,9 @@ def _part(timed_s: Floats, here_s: Floats, count: int, reference_s: float, setti
     Source: Cochran 1977, Sections 2.8 (count), 6.4 (ratio) and 7.3 (regression), for a finite population.
     """
     n, mean_s = len(timed_s), float(timed_s.mean())
+    if settings.form == "count":
+        # The reference may not have been timed.
+        here_s, reference_s = np.zeros(n), 0.0
     slope, is_fitted = _slope(timed_s, here_s, settings)
     step_s = reference_s / count - float(here_s.mean())
     time_s = count * (mean_s + slope * step_s)
