@@ -10,7 +10,7 @@ from pipeline.core.buffers import integers
 from pipeline.core.errors import InputError
 from pipeline.phases.pas2p.kernels import COLLECTIVE, RECEIVE, SEND
 from pipeline.phases.readers import functions
-from pipeline.phases.readers.matching import packed, pair_in_order
+from pipeline.phases.readers.keyed_pairs import packed, pair_in_order
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -10,7 +10,7 @@ from pipeline.core.errors import InputError
 from pipeline.core.phase_settings import Pas2pSettings
 from pipeline.phases.pas2p.events import Events
 from pipeline.phases.pas2p.kernels import COLLECTIVE, SEND, logical_times
-from pipeline.phases.readers.matching import packed
+from pipeline.phases.readers.keyed_pairs import packed
 
 Ints = npt.NDArray[np.int64]
 

@@ -12,7 +12,7 @@ from pipeline.core.report import Report, Tally
 from pipeline.core.text import printable
 from pipeline.phases.readers import functions
 from pipeline.phases.readers.call_columns import NO_TAG, UNKNOWN, CallColumns, Ints
-from pipeline.phases.readers.matching import packed, pair_in_order
+from pipeline.phases.readers.keyed_pairs import packed, pair_in_order
 
 _AGAIN = "record the trace again"
 
