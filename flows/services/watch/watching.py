@@ -22,7 +22,7 @@ from pipeline.core.text import printable
 from pipeline.core.version import code_version
 from pipeline.estimate.stage import update_state
 from pipeline.estimate.state_table import loaded_state
-from pipeline.publish import load_manifest
+from pipeline.publish import load_manifest, reading
 from pipeline.publish.folders import acquire, remove_drafts_of
 
 LONGEST_WAIT_S = 3_600.0
@@ -105,11 +105,11 @@ class Watch:
 
     def _take_version(self) -> bool:
         """Continue from the published version where it is another one, or from the live State that continues it."""
-        manifest = load_manifest(Path(self.settings.output_dir))
-        if continued(manifest) == self._of_version:
-            return False
-        path = live_state(manifest) or manifest.path(STATE.name)
-        self._state, self._of_version = read_table(path, STATE), continued(manifest)
+        with reading(Path(self.settings.output_dir)) as manifest:
+            if continued(manifest) == self._of_version:
+                return False
+            path = live_state(manifest) or manifest.path(STATE.name)
+            self._state, self._of_version = read_table(path, STATE), continued(manifest)
         if manifest.code != code_version():
             # Its settings and its format are checked, so that an older version fails in a sentence.
             loaded_state(self._state, printable(str(path)))
