@@ -18,16 +18,28 @@ Application = Annotated[
 Literal = Annotated[
     bool, typer.Option("--literal", help="Follow the words of the PAS2P paper, without the changes of Walltime.")
 ]
+Report = Annotated[
+    Path | None, typer.Option("--report", metavar="PAGE.html", help="Also draw the phases by rank over time.")
+]
 
 
 def phases(
-    given: Given, out: Out, application: Application = None, literal: Literal = False, json: Json = False
-) -> None:
+    given: Given, out: Out, application: Application = None, literal: Literal = False, report: Report = None,
+    json: Json = False,
+) -> None:  # fmt: skip
     """Find the phases that a run repeats: the first step of a prediction for another machine."""
     from flows.pages.terminal.json_out import print_json
     from flows.services.phases.phase_steps import find
 
     result = find(given, out, literal=literal, application=application)
+    if report:
+        from flows.pages.html.phases_page import phases_page
+        from flows.services.files.table_files import write_page
+        from flows.services.phases.phase_folder import open_folder
+        from pipeline.core.phase_tables import PHASE_POINTS, PHASES
+
+        folder = open_folder(out)
+        write_page(report, phases_page(folder.read(PHASES), folder.read(PHASE_POINTS), result.facts["status"]))
     if json:
         print_json(result.facts | {"phases": result.rows, "notes": result.notes})
         return
