@@ -18,8 +18,9 @@ Application = Annotated[
 Literal = Annotated[
     bool, typer.Option("--literal", help="Follow the words of the PAS2P paper, without the changes of Walltime.")
 ]
-
-
+Report = Annotated[
+    Path | None, typer.Option("--report", metavar="PAGE.html", help="Also draw the phases by rank over time.")
+]
 Times = Annotated[
     Path | None,
     typer.Option("--times", metavar="CSV", help="Measured times of the vectors' intervals: interval (from 0), time_s."),
@@ -32,6 +33,7 @@ def phases(
     application: Application = None,
     times: Times = None,
     literal: Literal = False,
+    report: Report = None,
     json: Json = False,
 ) -> None:
     """Find the phases that a run repeats: the first step of a prediction for another machine."""
@@ -39,6 +41,14 @@ def phases(
     from flows.services.phases.phase_steps import find
 
     result = find(given, out, literal=literal, application=application, times=times)
+    if report:
+        from flows.pages.html.phases_page import phases_page
+        from flows.services.files.table_files import write_page
+        from flows.services.phases.phase_folder import open_folder
+        from pipeline.core.phase_tables import PHASE_POINTS, PHASES
+
+        folder = open_folder(out)
+        write_page(report, phases_page(folder.read(PHASES), folder.read(PHASE_POINTS), result.facts["status"]))
     if json:
         print_json(result.facts | {"phases": result.rows, "notes": result.notes})
         return
