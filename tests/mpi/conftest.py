@@ -31,28 +31,23 @@ def collector(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def mpirun(collector: Path, tmp_path: Path) -> Run:
-    """Runs a C program of this folder under the collector, and gives its output and the path of the trace."""
+    """Runs a C program of this folder under the collector, and gives its output and the path of the trace.
 
-    def run(source: str, *arguments: str, ranks: int, name: str = "trace") -> tuple[str, Path]:
+    The library is preloaded, or the program is linked with it (`linked`).
+    """
+
+    def run(
+        source: str, *arguments: str, ranks: int, name: str = "trace", linked: bool = False, fails: bool = False
+    ) -> tuple[str, Path]:
         program, trace = tmp_path / Path(source).stem, tmp_path / f"{name}.csv"
-        _checked(["mpicc", "-O2", "-Wall", "-Werror", "-o", str(program), str(Path(__file__).parent / source)])
-        command = [
-            "mpirun",
-            "--oversubscribe",
-            "--bind-to",
-            "none",
-            "--mca",
-            "mpi_yield_when_idle",
-            "1",
-            "-x",
-            "LD_PRELOAD",
-            "-x",
-            "WALLTIME_TRACE",
-            "-n",
-            str(ranks),
-        ]
-        preload = {"LD_PRELOAD": str(collector), "WALLTIME_TRACE": str(trace), "TMPDIR": str(tmp_path)}
-        return _checked([*command, str(program), *arguments], preload), trace
+        flags = [f"-L{collector.parent}", f"-Wl,-rpath,{collector.parent}", "-lwalltime_mpi_trace"] if linked else []
+        _checked(["mpicc", "-O2", "-Wall", "-Werror", "-o", str(program), str(Path(__file__).parent / source), *flags])
+        command = ["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+        more = {"WALLTIME_TRACE": str(trace), "TMPDIR": str(tmp_path)}
+        if not linked:
+            more["LD_PRELOAD"] = str(collector)
+        handed_on = [word for name in more for word in ("-x", name)]
+        return _checked([*command, *handed_on, "-n", str(ranks), str(program), *arguments], more, fails=fails), trace
 
     return run
 
@@ -66,12 +61,12 @@ def _install() -> None:
         pytest.skip(f"{' and '.join(PACKAGES)} cannot be installed here: the collector is not tested")
 
 
-def _checked(command: list[str], more: Mapping[str, str] | None = None) -> str:
-    """The output of a command that succeeds."""
+def _checked(command: list[str], more: Mapping[str, str] | None = None, *, fails: bool = False) -> str:
+    """The output of a command that succeeds, or that fails as it has to."""
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     done = subprocess.run(
         command, env=os.environ | root | dict(more or {}), capture_output=True, text=True, timeout=RUN_TIMEOUT_S,
         check=False,
     )  # fmt: skip
-    assert done.returncode == 0, f"{command[0]}: {done.stderr[-2000:]}"
+    assert (done.returncode != 0) is fails, f"{command[0]}: {done.stderr[-2000:]}"
     return done.stdout

@@ -111,3 +111,14 @@ def test_the_reader_of_traces_takes_it_without_a_remark(mpirun: Run) -> None:
     posted = [op in ("MPI_Irecv",) for op in calls.column("op").to_pylist()]
     completed = calls.column("completed_by").to_pylist()
     assert all((one is not None) == is_posted for one, is_posted in zip(completed, posted, strict=True))
+
+
+def test_a_program_can_be_linked_with_the_library(mpirun: Run) -> None:
+    _, trace = mpirun("halo.c", "20", "100", "0", ranks=2, linked=True)
+    rows = by_rank(trace)
+    assert [sum(row["op"] == "MPI_Allreduce" for row in mine) for mine in rows.values()] == [4, 4]
+
+
+def test_a_program_that_is_aborted_leaves_no_trace(mpirun: Run) -> None:
+    _, trace = mpirun("every_call.c", ranks=2, fails=True)
+    assert not trace.exists() and not list(trace.parent.glob("walltime-trace*"))
