@@ -13,7 +13,7 @@ OK = "ok"
 def sampled_share(
     n_occurrences: npt.NDArray[np.int64], amounts: npt.NDArray[np.float64], settings: PhasePlanSettings
 ) -> float:
-    """The share of all events, or of the time, in timed and warm-up occurrences with `repetition_samples` of each phase.
+    """The share of events, or of the time, in `repetition_samples` timed occurrences of each phase and their warm-up.
 
     `amounts` are those of one occurrence, per phase. Events give the same answer on every machine.
     """
