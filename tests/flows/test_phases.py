@@ -110,6 +110,8 @@ def test_measured_times_of_a_csv_are_taken(
     )
     assert other["runtime_s"] == pytest.approx(one["runtime_s"], rel=1e-12)
     assert other["set_s"] == pytest.approx(one["set_s"], rel=1e-12)
+    few = answer(walltime("phase-times", planned, write_csv(path, lines[:-2]), "--platform", "typed", "--json"))
+    assert few["missing"] == 2 and few["notes"] == ["2 planned occurrences have no time; those that have one count."]
 
 
 @pytest.mark.parametrize(

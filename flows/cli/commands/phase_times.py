@@ -27,8 +27,8 @@ def phase_times(folder: Folder, source: Source, platform: Platform, json: Json =
 
     result = time_platform(folder, source, platform)
     if json:
-        print_json(result.facts | {"times": result.rows})
+        print_json(result.facts | {"times": result.rows, "notes": result.notes})
         return
     from flows.pages.terminal.render_phases import print_times
 
-    print_times(result.facts, result.rows)
+    print_times(result.facts, result.rows, result.notes)

@@ -41,7 +41,8 @@ def plots(phases: pa.Table, points: pa.Table, order: Sequence[int]) -> dict[str,
 
 def drawn_occurrences(found: Occurrences) -> int:
     """How many occurrences the lanes show, from the start of the run."""
-    return min(len(found), max(MOST_SEGMENTS // min(found.rows.shape[1], MOST_RANKS), 1))
+    n_lanes = min(int(found.rows.shape[1]), MOST_RANKS)
+    return min(len(found), max(MOST_SEGMENTS // n_lanes, 1))
 
 
 def _whole(found: Occurrences, places: npt.NDArray[np.int64]) -> str:

@@ -49,7 +49,7 @@ def print_plan(facts: Row, rows: Sequence[Row], notes: Sequence[str]) -> None:
     _say_all(notes)
 
 
-def print_times(facts: Row, rows: Sequence[Row]) -> None:
+def print_times(facts: Row, rows: Sequence[Row], notes: Sequence[str]) -> None:
     """Print how the timed occurrences of each phase compare with the reference."""
     sums: dict[int, list[float]] = {}
     for row in rows:
@@ -63,6 +63,7 @@ def print_times(facts: Row, rows: Sequence[Row]) -> None:
     title = f"Times on {say(facts['platform'])} of {say(facts['trace_id'])}"
     console().print(grid(title, ("phase", "timed", "time, s", "reference, s", "ratio"), cells, texts=0))
     console().print(f"Time spent measuring: {number(facts['set_s'])} s, with {number(facts['warmups'])} warm-ups")
+    _say_all(notes)
 
 
 def print_prediction(facts: Row, notes: Sequence[str]) -> None:

@@ -89,12 +89,15 @@ def time_platform(path: Path, source: Path, platform: str) -> StepResult:
     folder.write_times(measured, platform, runtime_s)
     rows = measured.to_pylist()
     used = [row for row in rows if not row["is_control"]]
-    facts = {
+    facts: dict[str, Any] = {
         "trace_id": folder.trace_id, "platform": platform, "timed": sum(not row["is_warmup"] for row in used),
         "warmups": sum(row["is_warmup"] for row in used), "set_s": sum(row["time_s"] for row in used),
         "measured_s": runtime_s,
     }  # fmt: skip
-    return StepResult(facts, rows, ())
+    wanted = {(row["phase_id"], row["occurrence"], row["is_warmup"]) for row in planned.to_pylist()}
+    facts["missing"] = len(wanted - {(row["phase_id"], row["occurrence"], row["is_warmup"]) for row in used})
+    notes = (f"{facts['missing']} planned occurrences have no time; those that have one count.",)
+    return StepResult(facts, rows, notes if facts["missing"] else ())
 
 
 def predict(path: Path, platform: str, publish: Path | None) -> StepResult:

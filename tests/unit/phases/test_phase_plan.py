@@ -106,6 +106,15 @@ def test_a_run_of_few_steps_is_not_repetitive() -> None:
         assert status_of(phases, options.plan) == expected
 
 
+def test_a_run_of_one_long_computation_is_not_repetitive() -> None:
+    options = PhaseSettings()
+    phases, _, _ = find_phases(simulated_run(100, 3, HERE, 1)[0], "x", options)
+    n, time_s = phases.column("n_occurrences").to_numpy(), phases.column("time_s").to_numpy()
+    longer_s = np.where(n == 1, 1000 * time_s.sum(), time_s)
+    longer = phases.set_column(phases.column_names.index("time_s"), phases.schema.field("time_s"), [longer_s])
+    assert status_of(longer, options.plan) == NOT_REPETITIVE
+
+
 def test_the_sampled_share_counts_events() -> None:
     options = PhasePlanSettings(repetition_samples=10, warmup=1)
     # 20 of 100 occurrences of 3 events, and both of 50: 160 of 400.
