@@ -62,12 +62,13 @@ def representative(times_s: Floats, n_chosen: int) -> Ints:
     """`n_chosen` places of a phase's occurrences: evenly spaced, unless these meet a period of their times (s).
 
     Evenly spaced places of a periodic series may all hold the same one of its values (Cochran 1977, Section 8.4). Where
-    their mean is further from the phase's than two standard errors of a random sample, places are shifted within equal
-    parts by multiples of the golden ratio, which follow no period. The reference times alone decide.
+    their mean is further from the phase's than the standard error of a random sample, places shifted within equal parts
+    by multiples of the golden ratio, which follow no period, are taken if these are nearer. The reference times alone
+    decide.
     """
     even, n = evenly_spaced(len(times_s), n_chosen), len(times_s)
     error_s = float(times_s.std()) * np.sqrt(1 / n_chosen - 1 / n)
-    if abs(times_s[even].mean() - times_s.mean()) <= 2 * error_s:
+    if abs(times_s[even].mean() - times_s.mean()) <= error_s:
         return even
     part = np.arange(n_chosen)
     begins, ends = part * n // n_chosen, (part + 1) * n // n_chosen

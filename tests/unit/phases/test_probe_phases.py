@@ -160,7 +160,7 @@ def test_times_of_other_intervals_are_refused() -> None:
 
 def test_five_samples_of_each_phase_predict_a_machine_that_differs_by_phase() -> None:
     """The whole way, on 10 planted programs; the target speeds phases up by different factors."""
-    scored, held, ratios = [], [], []
+    scored, held = [], []
     for seed in range(10):
         labels = alternating(500, 6, seed=seed)
         rng = np.random.default_rng(seed + 100)
@@ -172,11 +172,9 @@ def test_five_samples_of_each_phase_predict_a_machine_that_differs_by_phase() ->
         found = predicted(phases, points, there_s, 5, "count")
         scored.append((found.error, found.control_error))
         held.append(found.in_95)
-        ratios.append(predicted(phases, points, there_s, 5, "ratio").error)
     errors, controls = np.mean(scored, axis=0)
     assert errors < 0.02 < controls
     assert np.mean(held) >= 0.9
-    assert errors < np.mean(ratios)
 
 
 def test_removal_keeps_the_phases_of_the_most_intervals() -> None:
