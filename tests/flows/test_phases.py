@@ -55,6 +55,15 @@ def test_from_two_traces_to_a_prediction(traces: dict[str, Path], tmp_path: Path
         assert said["predictions"] == [{name: row[name] for name in said["predictions"][0]}]
 
 
+def test_kept_calls_are_read_again(planned: Path, tmp_path: Path, walltime: Walltime) -> None:
+    again = answer(walltime("phases", planned / "mpi_calls.parquet", "--out", tmp_path / "again", "--json"))
+    assert again["trace_id"] == "mpi_calls" and again["unmatched"] == 0
+    expected = answer(walltime("phases", planned / "mpi_calls.parquet", "--out", tmp_path / "more", "--json"))
+    assert again["phases"] == expected["phases"]
+    times = answer(walltime("phase-times", planned, planned / "mpi_calls.parquet", "--platform", "same", "--json"))
+    assert all(row["time_s"] == pytest.approx(row["reference_s"], rel=1e-9) for row in times["times"])
+
+
 def test_people_read_the_same(planned: Path, traces: dict[str, Path], walltime: Walltime) -> None:
     shown = walltime("phase-plan", planned, "--samples", "3", "--warmup", "0").out
     assert "from_event" in shown and "start" not in shown.splitlines()[-3]

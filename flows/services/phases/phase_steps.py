@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.services.phases.measured_times import read_measured_times
-from flows.services.phases.phase_folder import KINDS, PhaseFolder, check_platform, describe, open_folder
+from flows.services.phases.phase_folder import DESCRIPTION, KINDS, PhaseFolder, check_platform, describe, open_folder
 from flows.services.phases.platforms import put_prediction
 from pipeline.core.errors import InputError
 from pipeline.core.phase_settings import LITERAL_EXPANSION, LITERAL_PAS2P, ExpansionSettings, PhaseSettings
@@ -17,7 +17,7 @@ from pipeline.phases.prediction.stage import predict_runtime
 from pipeline.phases.prediction.times import planned_times
 from pipeline.phases.registry import input_named, input_of
 
-_SUFFIXES = (".gz", ".csv", ".otf2", ".bb", ".xz")
+_SUFFIXES = (".gz", ".csv", ".otf2", ".bb", ".xz", ".parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,10 @@ def name_of(path: Path) -> str:
 
 
 def _clear(out: Path) -> None:
-    """Remove what belongs to another run's phases."""
+    """Remove what belongs to another run's phases, its description first: without one a folder counts as empty."""
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {printable(str(out))}", "a file", "a folder, new or of walltime phases")
+    (out / DESCRIPTION).unlink(missing_ok=True)
     for name in KINDS:
         for old in out.glob(f"{name}*.parquet"):
             old.unlink()

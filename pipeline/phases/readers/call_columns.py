@@ -15,6 +15,7 @@ Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 UNKNOWN = -1
 NO_TAG = -(2**62)
+MOST_RANKS = 2**31
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,9 @@ def _ranks(where: str, text: str) -> tuple[int, int]:
     """The ranks of `3`, or of `3>5`; a negative one stands for any rank."""
     before, _, after = text.partition(">")
     try:
-        return max(int(before), UNKNOWN), max(int(after), UNKNOWN) if after else UNKNOWN
+        found = max(int(before), UNKNOWN), max(int(after), UNKNOWN) if after else UNKNOWN
     except ValueError:
-        raise InputError(where, f"peer {printable(text, 60)}", "a rank, or source>destination") from None
+        found = (MOST_RANKS, UNKNOWN)
+    if max(found) >= MOST_RANKS:
+        raise InputError(where, f"peer {printable(text, 60)}", "a rank, or source>destination")
+    return found

@@ -39,7 +39,7 @@ def is_trace(path: Path) -> bool:
     """Whether the file's first line names the columns of a trace."""
     try:
         with open_plain(path) as source:
-            names = source.readline(4096).decode("utf-8", "replace").strip().split(",")
+            names = source.readline(4096).decode("utf-8-sig", "replace").strip().split(",")
     except (OSError, EOFError, zlib.error):
         return False
     return {"rank", "seq", "op"} <= set(names)
@@ -84,7 +84,7 @@ class _LastByte(io.RawIOBase):
 
 def _parsed(source: BinaryIO, where: str) -> pa.Table:
     watched = _LastByte(source)
-    names = [name.strip() for name in source.readline().decode("utf-8", "replace").strip().split(",")]
+    names = [name.strip() for name in source.readline().decode("utf-8-sig", "replace").strip().split(",")]
     missing = [name for name in NEEDED if name not in names]
     if missing:
         raise InputError(where, f"no column {printable(', '.join(missing))}", f"the columns {','.join(NEEDED)}")
@@ -132,7 +132,7 @@ def _damage(path: Path, where: str, error: Exception) -> InputError:
 
 def _rows(source: BinaryIO) -> Iterator[tuple[list[str], bool]]:
     for line in source:
-        text = line.decode("utf-8", "backslashreplace")
+        text = line.decode("utf-8-sig", "backslashreplace")
         yield next(csv.reader([text.rstrip("\r\n")]), []), text.endswith("\n")
 
 

@@ -15,6 +15,9 @@ EXCHANGES = frozenset(("MPI_Sendrecv", "MPI_Sendrecv_replace"))
 COMPLETES_ALL = frozenset(("MPI_Waitall", "MPI_Testall"))
 """They complete every open request of the rank, unless they name one: traces do not list their requests."""
 
+POLLING = frozenset(("MPI_Test", "MPI_Testall", "MPI_Testany", "MPI_Testsome", "MPI_Iprobe", "MPI_Improbe"))
+"""How often they find nothing depends on the machine, so that such calls are not counted."""
+
 COMPLETES_ONE = frozenset(("MPI_Wait", "MPI_Test", "MPI_Waitany", "MPI_Testany", "MPI_Waitsome", "MPI_Testsome"))
 """They complete the request that they name as `source>destination`."""
 

@@ -51,13 +51,18 @@ class _Archive:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether the path is named as the anchor file of an archive."""
-    return path.suffix == ".otf2" and path.is_file()
+    """Whether the path is named as the anchor file of an archive, or is a folder with `traces.otf2`."""
+    anchor = _anchor(path)
+    return anchor.suffix == ".otf2" and anchor.is_file()
+
+
+def _anchor(path: Path) -> Path:
+    return path / "traces.otf2" if path.is_dir() else path
 
 
 def read_otf2_trace(path: Path) -> tuple[pa.Table, Report]:
     """MPI_CALLS of an archive, in s; InputError with rank and event where it is damaged or a call has no end."""
-    where = printable(path.name, 200)
+    path, where = _anchor(path), printable(path.name, 200)
     try:
         # The package prints the errors of its own callbacks.
         with redirect_stderr(StringIO()):

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.phases.readers.call_columns import NO_TAG, UNKNOWN
+from pipeline.phases.readers.functions import POLLING
 
 _NO_RANK = 2**32 - 1
 Callback = Callable[..., None]
@@ -23,6 +24,8 @@ class RankRecords:
 
     def __init__(self, regions: dict[int, str]) -> None:
         self._regions = frozenset(regions)
+        self._polling = frozenset(region for region, name in regions.items() if name in POLLING)
+        self._is_useful = False
         self._requests: dict[int, int] = {}
         self._depth = 0
         self.open_region: int | None = None
@@ -49,7 +52,7 @@ class RankRecords:
         return {
             "Enter": self._enter, "Leave": self._leave, "MpiSend": self._send, "MpiIsend": self._send,
             "MpiRecv": self._receive, "MpiIrecvRequest": self._post, "MpiIrecv": self._complete,
-            "MpiCollectiveEnd": self._collective,
+            "MpiCollectiveEnd": self._collective, "MpiIsendComplete": self._sent,
         }  # fmt: skip
 
     def _enter(self, _location: int, time: int, _data: Any, _attributes: Any, region: int) -> None:
@@ -59,6 +62,7 @@ class RankRecords:
         if self._depth > 1:  # a call within a call belongs to the outer one
             return
         self.open_region = region
+        self._is_useful = region not in self._polling
         self.op.append(region)
         self.event.append(len(self.event))
         self.t_start.append(time)
@@ -74,6 +78,9 @@ class RankRecords:
         if not self._depth:
             self.t_end[-1] = time
             self.open_region = None
+            if not self._is_useful:
+                for name in self.NUMBERS:
+                    getattr(self, name).pop()
 
     def _send(
         self, _location: int, _time: int, _data: Any, _attributes: Any, receiver: int, comm: int, tag: int, size: int,
@@ -109,6 +116,10 @@ class RankRecords:
             self.first[row] = sender
             self.completed_by[row] = len(self.first) - 1
             self._message(row, comm, tag, size)
+            self._is_useful = True
+
+    def _sent(self, _location: int, _time: int, _data: Any, _attributes: Any, _request: int) -> None:
+        self._is_useful = True
 
     def _collective(
         self, _location: int, _time: int, _data: Any, _attributes: Any, _op: int, comm: int, root: int, sent: int,

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pipeline.core.report import Report
 
 READERS = {
+    "parquet": "pipeline.phases.readers.parquet:PARQUET",
     "otf2": "pipeline.phases.readers.otf2:OTF2",
     "csv": "pipeline.phases.readers.csv:CSV",
 }

@@ -22,6 +22,9 @@ LINES = csv_lines(CALLS)
 def test_a_written_trace_is_read_back(tmp_path: Path, name: str) -> None:
     path = write_csv(tmp_path / name, LINES)
     assert is_trace(path)
+    marked = tmp_path / "marked.csv"
+    marked.write_text("\n".join([*LINES, ""]), encoding="utf-8-sig")
+    assert is_trace(marked) and read_csv_trace(marked)[0].num_rows == CALLS.num_rows
     table, report = read_csv_trace(path)
     assert table.to_pylist() == CALLS.to_pylist()
     assert report.facts["ranks"] == 4
@@ -157,6 +160,7 @@ def test_a_cut_archive_is_one_sentence(tmp_path: Path) -> None:
         (["rank,seq,op", "0,0,MPI_Init"], "no column peer"),
         ([HEADER], "Empty CSV file"),
         ([HEADER, "0,0,MPI_Send,\x1b[31m,1,1,8,0,1"], "peer"),
+        ([HEADER, "0,0,MPI_Send,99999999999999999999,1,1,8,0,1"], "peer 99999999999999999999"),
         ([HEADER, "0,0,MPI_Send,1,1,1,8,nan,1"], "rank 0, event 0"),
         ([HEADER, "0,0,MPI_Send,1,99999999999999999999,1,8,0,1"], "tag 99999999999999999999"),
         ([HEADER, "-1,0,MPI_Init,,,,,0,1"], "no call of rank 0"),

@@ -1,6 +1,7 @@
 """An OTF2 archive gives the same table as the CSV it was written from, and a damaged one names rank and event."""
 
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from pipeline.core.errors import InputError
 from pipeline.core.phase_settings import PhaseSettings
 from pipeline.phases.pas2p.stage import find_phases
 from pipeline.phases.readers import otf2
+from pipeline.phases.readers.otf2_records import RankRecords
 from pipeline.phases.registry import input_of
 from tests.simulation.mpi_steps import HERE, simulated_run
 
@@ -33,7 +35,8 @@ def rounded(rows: list[dict[str, object]]) -> list[dict[str, object]]:
 
 
 def test_an_archive_is_read_back_as_it_was_written(archive: Path) -> None:
-    assert input_of(archive).name == "mpi"
+    assert input_of(archive).name == input_of(archive.parent).name == "mpi"
+    assert otf2.read_otf2_trace(archive.parent)[0].num_rows == CALLS.num_rows
     table, report = otf2.read_otf2_trace(archive)
     assert rounded(table.to_pylist()) == rounded(CALLS.to_pylist())
     assert report.facts["ranks"] == 4
@@ -75,6 +78,23 @@ def test_ranks_of_a_communicator_become_ranks_of_the_run(tmp_path: Path) -> None
     table, _ = otf2.read_otf2_trace(tmp_path / "run" / "traces.otf2")
     assert table.column("destination").to_pylist() == [None, None, 0]
     assert table.column("communicator").to_pylist()[2] == "comm 0"
+
+
+def test_tests_that_find_nothing_are_not_counted() -> None:
+    records = RankRecords({0: "MPI_Irecv", 1: "MPI_Test"})
+    call = {name: partial(take, 0) for name, take in records.callbacks().items()}
+    call["Enter"](1, None, None, 0)
+    call["MpiIrecvRequest"](1, None, None, 77)
+    call["Leave"](1, None, None, 0)
+    for time, is_done in ((2, False), (3, False), (4, True)):
+        call["Enter"](time, None, None, 1)
+        if is_done:
+            call["MpiIrecv"](time, None, None, 3, 0, 5, 8, 77)
+        call["Leave"](time, None, None, 1)
+    found = records.columns()
+    assert found["op"].tolist() == [0, 1] and found["event"].tolist() == [0, 1]
+    assert found["completed_by"].tolist() == [1, -1] and found["first"][0] == 3
+    assert found["t_start"].tolist() == [1, 4]
 
 
 @pytest.mark.parametrize("damage", ["half", "empty", "gone", "definitions", "anchor"])
