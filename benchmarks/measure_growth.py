@@ -99,7 +99,8 @@ def main() -> None:
     for log in asked.logs:
         with tempfile.TemporaryDirectory() as own:
             command = [sys.executable, __file__, log, "--config", asked.config, "--out", asked.out or own, "--here"]
-            done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
         found[log] = json.loads(done.stdout.splitlines()[-1])
     if asked.json:
         print(json.dumps(found, indent=1))
