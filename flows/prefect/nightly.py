@@ -6,7 +6,8 @@ stalls at thousands. No server is needed: without PREFECT_API_URL Prefect starts
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,6 +25,8 @@ from flows.prefect.server_guard import guard_embedded_server
 from flows.services.files.os_errors import os_failure
 from flows.services.progress import running_stage
 from flows.services.run.checking import HeldNightError
+from flows.services.run.kept_states import kept_states
+from flows.services.run.nothing_new import published_run
 from flows.services.run.prepare import listed_paths, prepare_run, run_settings, sacct_table
 from flows.services.run.publishing import publish_run
 from flows.services.run.run_names import artifact_key, nightly_run_name, site_tags
@@ -73,13 +76,20 @@ def _night(config: Path, logs: list[str], site: str | None, output_dir: str | No
     with work_folder(folder) as work, recorded_flow_run(work):
         run = prepare_run(settings, [Path(_asked_sacct(settings))] if paths is None else paths)
         get_run_logger().info("run %s over %s", run.run_id, ", ".join(printable(label) for label in run.log_labels))
-        results = _run_steps(run, work)
-        with running_stage("publish"):
-            tables = {name: str(path) for result in results for name, path in result.tables.items()}
-            reports = [result.report.as_dict() for result in results]
-            manifest = publish_tables(run, {name: tables[name] for name in PUBLISHED}, reports, str(folder))
+        if same := published_run(run, folder):
+            get_run_logger().info("nothing new: the logs, settings and code are those of the published tables")
+            return _published(run, same.tables, same.reports, folder)
+        results = _run_steps(replace(run, states=kept_states(work, run)), work)
+        tables = {name: path for result in results for name, path in result.tables.items()}
+        manifest = _published(run, tables, [result.report for result in results], folder)
         record_run(work, run.run_id, [result.folder for result in results])
     return manifest
+
+
+def _published(run: Run, tables: Mapping[str, Path], reports: Sequence[Report], folder: Path) -> str:
+    with running_stage("publish"):
+        paths, plain = {name: str(tables[name]) for name in PUBLISHED}, [report.as_dict() for report in reports]
+        return publish_tables(run, paths, plain, str(folder))
 
 
 def _asked_sacct(settings: RunSettings) -> str:

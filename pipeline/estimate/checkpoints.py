@@ -31,7 +31,7 @@ DAY_S = 86_400.0
 CHUNK_JOBS = 500_000
 
 AGES_DAYS = (32.0, 16.0, 8.0, 4.0, 2.0, 1.0)
-"""Ages at which checkpoints are made and kept, days before the newest submit: records come late by days, some by weeks."""
+"""Ages at which checkpoints are made and kept, days before the newest submit: some records come weeks late."""
 
 
 @dataclass(frozen=True, slots=True)

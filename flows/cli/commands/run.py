@@ -5,11 +5,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flows.cli.options import Json
+
+if TYPE_CHECKING:
+    from flows.services.progress import StageEvent
 
 Config = Annotated[
     Path, typer.Argument(metavar="CONFIG", readable=False, help="A TOML file; configs/swf.toml is an example.")
@@ -50,34 +53,37 @@ def run(
 ) -> None:
     """Read logs, fit, predict, and publish the tables as Parquet."""
     from flows.pages.terminal.json_out import print_json
-    from flows.pages.terminal.render_run import print_summary
+    from flows.pages.terminal.render_run import print_nothing_new, print_summary
     from flows.services.run.run_lock import waiting_for_other_runs
 
     began = time.monotonic()
     with waiting_for_other_runs(wait):
-        manifest = _call(config, log or [], site, out, plain=plain, quiet=quiet, verbose=verbose)
+        manifest, is_new = _call(config, log or [], site, out, plain=plain, quiet=quiet, verbose=verbose)
     if quiet and not json:
         return
-    summary = _summary(manifest, began) | {"config": str(config)}
+    summary = _summary(manifest, began) | {"config": str(config), "nothing_new": not is_new}
     if json:
         print_json(summary)
-    else:
+    elif is_new:
         print_summary(summary)
+    else:
+        print_nothing_new(summary)
 
 
 def _call(
     config: Path, logs: list[str], site: str | None, out: str | None, *, plain: bool, quiet: bool, verbose: bool
-) -> Path:
+) -> tuple[Path, bool]:
+    """The path of the manifest, and whether any step was done: where none was, nothing is new."""
     arguments: dict[str, Any] = {"config": str(config), "logs": logs, "site": site, "output_dir": out}
     if plain:
         from flows.services.run.plain_run import run_and_publish
 
-        with showing_steps(quiet=quiet):
-            return Path(run_and_publish(**arguments))
+        with showing_steps(quiet=quiet) as done:
+            return Path(run_and_publish(**arguments)), _is_new(done)
     return _run_flow(arguments, quiet=quiet, verbose=verbose)
 
 
-def _run_flow(arguments: dict[str, Any], *, quiet: bool, verbose: bool) -> Path:
+def _run_flow(arguments: dict[str, Any], *, quiet: bool, verbose: bool) -> tuple[Path, bool]:
     from flows.prefect.session import prefect_session
     from flows.services.files.config import config_settings
     from flows.services.run.run_lock import check_no_other_run
@@ -93,35 +99,50 @@ def _run_flow(arguments: dict[str, Any], *, quiet: bool, verbose: bool) -> Path:
 
         settings = run_settings(config, arguments["site"], arguments["output_dir"])
         listed_paths(settings, config, arguments["logs"])  # fails before the API is there, without asking sacct
-        with showing_steps(quiet=quiet):
+        with showing_steps(quiet=quiet) as done:
             from flows.prefect.nightly import run_nightly
 
             wait_for_api()
-            return Path(run_nightly(arguments, settings.site.name))
+            return Path(run_nightly(arguments, settings.site.name)), _is_new(done)
+
+
+def _is_new(done: list["StageEvent"]) -> bool:
+    return any(event.state == "done" and event.stage != "publish" for event in done)
 
 
 @contextmanager
-def showing_steps(*, quiet: bool) -> Iterator[None]:
-    """Show the steps of a run as they end, unless `quiet`."""
+def showing_steps(*, quiet: bool) -> Iterator[list["StageEvent"]]:
+    """Show the steps of a run as they end, unless `quiet`; yields the list of their events, which grows."""
+    from flows.services.progress import listening
+
+    events: list[StageEvent] = []
     if quiet:
-        yield
+        with listening(events.append):
+            yield events
         return
     from flows.pages.terminal.render_run import showing_progress
-    from flows.services.progress import listening
     from pipeline.run import STEPS
 
-    with showing_progress(len(STEPS) + 1) as listener, listening(listener):
-        yield
+    with showing_progress(len(STEPS) + 1) as show:
+
+        def note(event: "StageEvent") -> None:
+            events.append(event)
+            show(event)
+
+        with listening(note):
+            yield events
 
 
 def _summary(manifest: Path, began: float) -> dict[str, Any]:
     from flows.services.published.summary import summarize
+    from pipeline.publish import load_manifest
 
     summary = summarize(manifest)
     folder = Path(summary["tables"]["predictions"]).parent
     return summary | {
         "output_dir": str(manifest.parent),
         "folder": str(folder),
+        "created_s": load_manifest(manifest.parent).created_s,
         "seconds": time.monotonic() - began,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }

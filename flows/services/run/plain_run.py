@@ -2,9 +2,12 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from flows.services.progress import running_stage
+from flows.services.run.kept_states import kept_states
+from flows.services.run.nothing_new import published_run
 from flows.services.run.prepare import prepare
 from flows.services.run.publishing import publish_run
 from flows.services.run.work_folder import work_folder, write_tables
@@ -19,9 +22,11 @@ def run_and_publish(
     """Run every step over the config's logs and publish the tables; returns the path of the manifest."""
     run, folder = prepare(Path(config), logs or (), site, output_dir)
     with work_folder(folder) as work, scratch(work / run.run_id) as staging_dir:
-        reports = run_steps(run, staging_dir)
+        same = published_run(run, folder)
+        run = replace(run, states=kept_states(work, run))
+        reports = same.reports if same else run_steps(run, staging_dir)
         with running_stage("publish"):
-            staged = {name: staging_dir / f"{name}.parquet" for name in PUBLISHED}
+            staged = same.tables if same else {name: staging_dir / f"{name}.parquet" for name in PUBLISHED}
             manifest = publish_run(run, staged, reports, folder, int(time.time()))
     return str(manifest)
 
