@@ -17,6 +17,7 @@ from pipeline.core.check_settings import CheckSettings
 from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.errors import ConfigError
 from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.core.execution_settings import ExecutionSettings
 from pipeline.core.export_settings import ExportSettings
 from pipeline.core.format_names import AUTO, known_format
 from pipeline.core.group_settings import GroupSettings
@@ -234,6 +235,7 @@ class RunSettings(Section):
     export: ExportSettings = ExportSettings()
     apply: ApplySettings = ApplySettings()
     checks: CheckSettings = CheckSettings()
+    run: ExecutionSettings = ExecutionSettings()
 
 
 def load_settings(path: Path) -> RunSettings:

@@ -1,7 +1,7 @@
 """The States of a site at earlier times, kept in the work folder so that the next night learns only what is new.
 
 They are no tables of a version: a damaged or missing one costs time and changes no byte of what is published. Their
-folder holds `index.json`, which names each file with its digest and is replaced in one step after the files are written.
+folder holds `index.json`, which names each file with its digest and is replaced in one step, after they are written.
 """
 
 import hashlib

@@ -1,6 +1,5 @@
 """Finds that a run would make the tables that are published already: the same logs, settings and code."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from flows.services.progress import StageEvent, notify
@@ -11,16 +10,8 @@ from pipeline.publish import load_manifest
 from pipeline.run import PUBLISHED, STEPS, Run
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedRun:
-    """The tables of the published version by name, and the reports of its steps."""
-
-    tables: dict[str, Path]
-    reports: list[Report]
-
-
-def published_run(run: Run, folder: Path) -> PublishedRun | None:
-    """The published version if it is the result of this very run and its files are intact, else None.
+def published_run(run: Run, folder: Path) -> tuple[dict[str, Path], list[Report]] | None:
+    """The published tables by name and the reports of their steps, if they are the intact result of this very run.
 
     The steps count as reused then. Publication and its checks come as usual, because some depend on the time.
     """
@@ -43,4 +34,4 @@ def published_run(run: Run, folder: Path) -> PublishedRun | None:
     for step, report in zip(STEPS, reports, strict=True):
         notify(StageEvent(step.name, "started"))
         notify(StageEvent(step.name, "reused", report=report))
-    return PublishedRun(tables, reports)
+    return tables, reports
