@@ -3,12 +3,12 @@
 python benchmarks/make_jobs.py LOG --jobs N --out FILE [--skip JOBS] [--seed 7] [--format sacct|swf]
 
 The log is repeated in lanes and in cycles. A lane is a set of users of its own, so that the users grow with the jobs; a
-cycle is the log again, later in time. There are about as many lanes as cycles. Every lane begins at its own place of the log,
-drawn from the seed. A job keeps its user, account, application, queue, size, request and state. Its wait and its runtime are
-those of another job of the same user, application, size and request.
+cycle is the log again, later in time. There are about as many lanes as cycles. Every lane begins at its own place of
+the log, drawn from the seed. A job keeps its user, account, application, queue, size, request and state. Its wait and
+its runtime are those of another job of the same user, application, size and request.
 
-Jobs are written in order of submit, a week at a time, so that memory does not grow with N. The first jobs of a longer log are those of a
-shorter one with the same `--lanes`; `--skip` leaves them out, as an increment to a log that has been written.
+Jobs are written in order of submit, a week at a time, so that memory does not grow with N. The first jobs of a longer
+log are those of a shorter one with the same `--lanes`; `--skip` leaves them out, as an increment to a log.
 """
 
 import argparse
@@ -44,7 +44,7 @@ class Base:
 
 
 def read_base(log: Path) -> Base:
-    """The jobs of a log that have a submit, a start, an end and processors; texts become codes from 1 on, 0: unknown."""
+    """The jobs of a log with submit, start, end and processors; texts become codes from 1 on, 0: unknown."""
     jobs = ingest([log], SiteSettings(), IngestSettings())[0]
     times = {name: jobs.column(name).to_numpy() for name in ("submit_s", "start_s", "end_s", "procs")}
     usable = np.logical_and.reduce([~np.isnan(values.astype(float)) for values in times.values()])
@@ -121,12 +121,15 @@ def _drawn(partners: tuple[np.ndarray, ...], rows: np.ndarray, rng: np.random.Ge
 def sacct_columns(jobs: dict[str, np.ndarray]) -> pa.Table:
     """The columns of a dump; users, accounts and job names are numbered names."""
     start = jobs["submit_s"] + jobs["wait_s"]
-    states = np.array(["COMPLETED", "FAILED", "CANCELLED"])[np.select([jobs["swf_status"] == 0, jobs["swf_status"] == 5], [1, 2], 0)]
+    kind = np.select([jobs["swf_status"] == 0, jobs["swf_status"] == 5], [1, 2], 0)
+    states = np.array(["COMPLETED", "FAILED", "CANCELLED"])[kind]
+    size = pa.array(jobs["procs"])
     named = {
         "JobID": pa.array(jobs["number"]), "User": _named("u", jobs["user"], jobs["lane"]),
-        "Account": _named("acc", jobs["account"], jobs["lane"]), "JobName": _named("app", jobs["application"], jobs["lane"]),
-        "Partition": _named("part", jobs["queue"], None), "Submit": _instants(jobs["submit_s"]), "Start": _instants(start),
-        "End": _instants(start + jobs["runtime_s"]), "NCPUS": pa.array(jobs["procs"]), "ReqCPUS": pa.array(jobs["procs"]),
+        "Account": _named("acc", jobs["account"], jobs["lane"]),
+        "JobName": _named("app", jobs["application"], jobs["lane"]), "Partition": _named("part", jobs["queue"], None),
+        "Submit": _instants(jobs["submit_s"]), "Start": _instants(start), "End": _instants(start + jobs["runtime_s"]),
+        "NCPUS": size, "ReqCPUS": size,
         "TimelimitRaw": _unless_unknown(-(-jobs["requested_s"] // 60), jobs["requested_s"] >= 0, ""),
         "ReqMem": _unless_unknown(jobs["requested_mem_kib"], jobs["requested_mem_kib"] >= 0, "K"),
         "State": pa.array(states), "ExitCode": pa.array(np.where(states == "FAILED", "1:0", "0:0")),
@@ -166,11 +169,13 @@ def _instants(seconds: np.ndarray) -> pa.Array:
 
 _FORMATS: dict[str, tuple[Callable[[dict[str, np.ndarray]], pa.Table], str, str]] = {
     "sacct": (sacct_columns, "|", "{names}\n"),
-    "swf": (swf_columns, " ", f"; Version: 2.2\n; UnixStartTime: {_FIRST_S}\n; Note: made by benchmarks/make_jobs.py\n"),
+    "swf": (swf_columns, " ", f"; Version: 2.2\n; UnixStartTime: {_FIRST_S}\n; Note: made by make_jobs.py\n"),
 }  # fmt: skip
 
 
-def write_log(base: Base, out: Path, n_jobs: int, form: str, seed: int = 7, lanes: int | None = None, skip: int = 0) -> int:
+def write_log(
+    base: Base, out: Path, n_jobs: int, form: str, seed: int = 7, lanes: int | None = None, skip: int = 0
+) -> int:
     """Write the log, without its first `skip` jobs; returns the number of jobs written."""
     table_of, delimiter, head = _FORMATS[form]
     n_written = 0

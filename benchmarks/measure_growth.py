@@ -1,10 +1,11 @@
-"""What `walltime run --plain` costs, step by step, on logs of different length: seconds, CPU-seconds and peak memory.
+"""What `walltime run --plain` costs by step on logs of different length: seconds, CPU-seconds and peak memory.
 
 python benchmarks/measure_growth.py LOG... [--config configs/slurm.toml] [--out DIR] [--json]
 
-Each log is run in a process of its own, one after another. With `--out` all are published to one folder, so that a longer log
-after a shorter one is measured as an increment. Memory is the largest sum of the resident sets of the process and its children
-during a step, sampled every tenth of a second.
+Each log is run in a process of its own, one after another. With `--out` all are published to one folder, so that a
+longer log after a shorter one is measured as an increment. Memory is the largest sum of the resident sets of the
+process and its children during a step, sampled every tenth of a second. A step that other steps run beside has their
+memory too. CPU-seconds of other processes count when these end, which is at the end of the run.
 """
 
 import argparse
@@ -18,6 +19,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from flows.services.progress import StageEvent, listening
+from flows.services.run.plain_run import run_and_publish
+from pipeline.core.errors import WalltimeError
 
 ROOT = Path(__file__).parents[1]
 _PAUSE_S = 0.1
@@ -61,9 +66,6 @@ def _resident(pid: int) -> int:
 
 def measure(config: str, log: str, out: str) -> list[dict[str, Any]]:
     """The steps of one run in this process."""
-    from flows.services.progress import StageEvent, listening
-    from flows.services.run.plain_run import run_and_publish
-
     peak, found, before = MemoryPeak(), [], [time.monotonic(), time.process_time()]
 
     def note(event: StageEvent) -> None:
@@ -74,7 +76,10 @@ def measure(config: str, log: str, out: str) -> list[dict[str, Any]]:
             before[:] = now
 
     with listening(note):
-        run_and_publish(config, [log], "made", out)
+        try:
+            run_and_publish(config, [log], "made", out)
+        except WalltimeError as error:
+            print(error, file=sys.stderr)
     return found
 
 

@@ -35,7 +35,8 @@ def test_flow_and_plain_give_the_same_bytes(config: Path, tmp_path: Path, wallti
     assert set(flow) == set(plain) == set(PUBLISHED)
     assert [name for name in flow if flow[name] != plain[name]] == []
     assert load_manifest(tmp_path / "flow").reports == load_manifest(tmp_path / "plain").reports
-    assert sorted(path.name for path in (tmp_path / "plain").iterdir()) == ["manifest.json", "versions"]
+    assert sorted(path.name for path in (tmp_path / "plain").iterdir()) == ["manifest.json", "versions", "work"]
+    assert sorted(path.name for path in (tmp_path / "plain/work").iterdir()) == [".lock", "states"]
 
 
 def test_a_run_by_adepts_own_search_publishes_fits_never_better_than_the_exact_ones(
