@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pipeline.core.arrays import Floats, Ints, floats
 from pipeline.core.estimate_settings import ForecastSettings
-from pipeline.estimate.history import History, history
+from pipeline.estimate.history import READ, History, history
 from pipeline.estimate.job_hashes import job_hashes
 from pipeline.estimate.learnt_parts import empty
 from pipeline.estimate.nightly.published import arrays_of_table, table_after, table_state
@@ -28,7 +28,7 @@ from pipeline.estimate.state_table import arrays_in, state_in, state_table
 from pipeline.estimate.walltime import update
 
 DAY_S = 86_400.0
-CHUNK_JOBS = 500_000
+CHUNK_JOBS = 250_000
 
 AGES_DAYS = (32.0, 16.0, 8.0, 4.0, 2.0, 1.0)
 """Ages at which checkpoints are made and kept, days before the newest submit: some records come weeks late."""
@@ -58,7 +58,9 @@ class LogJobs:
 
     @classmethod
     def of(cls, jobs: pa.Table, timezone: str, *, with_hashes: bool) -> "LogJobs":
-        """The jobs of a table."""
+        """The jobs of a table JOBS."""
+        # Taking rows of all columns would cost most where they hold nothing.
+        jobs = jobs.select(READ)
         parts = [_part(jobs, start, timezone, with_hashes) for start in range(0, max(jobs.num_rows, 1), CHUNK_JOBS)]
         row, submit_s, end_s, hashes = (np.concatenate(column) for column in zip(*parts, strict=True))
         order = np.lexsort((row, submit_s))
