@@ -2,11 +2,11 @@
 
 from pydantic import Field
 
-from pipeline.core.section import Section
+from pipeline.core.observe_settings import ObserveSettings
 
 
-class ExecutionSettings(Section):
-    """Processes and machines of a run."""
+class ExecutionSettings(ObserveSettings):
+    """How a run is computed, and how it reports its progress and its end. No table depends on it."""
 
     processes: int = Field(
         1,

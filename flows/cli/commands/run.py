@@ -1,11 +1,12 @@
 """`walltime run`: all steps from logs to published tables."""
 
 import resource
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -13,6 +14,7 @@ from flows.cli.options import Json
 
 if TYPE_CHECKING:
     from flows.services.progress import StageEvent
+    from flows.services.run.run_log import RunLog
 
 Config = Annotated[
     Path, typer.Argument(metavar="CONFIG", readable=False, help="A TOML file; configs/swf.toml is an example.")
@@ -38,6 +40,10 @@ Wait = Annotated[
     typer.Option("--wait", help="Wait where another run publishes to the same folder; default: end with exit code 75."),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Also show Prefect's own log.")]
+LogFormat = Annotated[
+    Literal["text", "json"] | None,
+    typer.Option("--log-format", help="json: each event is one line of JSON on stderr; default: the config's."),
+]
 
 
 def run(
@@ -50,6 +56,7 @@ def run(
     quiet: Quiet = False,
     verbose: Verbose = False,
     wait: Wait = False,
+    log_format: LogFormat = None,
 ) -> None:
     """Read logs, fit, predict, and publish the tables as Parquet."""
     from flows.pages.terminal.json_out import print_json
@@ -57,8 +64,10 @@ def run(
     from flows.services.run.run_lock import waiting_for_other_runs
 
     began = time.monotonic()
-    with waiting_for_other_runs(wait):
-        manifest, is_new = _call(config, log or [], site, out, plain=plain, quiet=quiet, verbose=verbose)
+    chosen = _run_log(config, log_format, quiet=quiet, verbose=verbose)
+    with _failures_in(chosen), waiting_for_other_runs(wait, chosen.waiting):
+        is_quiet = quiet or chosen.is_json
+        manifest, is_new = _call(config, log or [], site, out, plain=plain, quiet=is_quiet, verbose=verbose)
     if quiet and not json:
         return
     summary = _summary(manifest, began) | {"config": str(config), "nothing_new": not is_new}
@@ -70,6 +79,42 @@ def run(
         print_nothing_new(summary)
 
 
+def _run_log(config: Path, log_format: str | None, *, quiet: bool, verbose: bool) -> "RunLog":
+    """The log of the run; where the config cannot be read, the run reports that."""
+    from flows.services.files.config import config_settings
+    from flows.services.run.run_log import RunLog
+    from pipeline.core.errors import InputError
+    from pipeline.core.settings import RunSettings
+
+    try:
+        settings = config_settings(config)
+    except (InputError, OSError):
+        settings = RunSettings()
+    log = RunLog(sys.stderr, "json" if (log_format or settings.run.log_format) == "json" else "text", quiet)
+    log.is_anonymous = settings.site.anonymise
+    if log.is_json and verbose:
+        found, expected = "also --log-format json", "one of them, because Prefect's log is plain text"
+        raise InputError("--verbose", found, expected, "leave out --verbose")
+    return log
+
+
+@contextmanager
+def _failures_in(log: "RunLog") -> Iterator[None]:
+    """Write the run inside to this log. With JSON lines a failure is one too, and ends the command here."""
+    from flows.services.run.run_log import logging_to
+    from pipeline.core.errors import WalltimeError
+
+    with logging_to(log):
+        try:
+            yield
+        except (WalltimeError, OSError) as error:
+            if not log.is_json:
+                raise
+            if not log.has_ended:
+                log.ended(None, error)
+            sys.exit(error.exit_code if isinstance(error, WalltimeError) else WalltimeError.exit_code)
+
+
 def _call(
     config: Path, logs: list[str], site: str | None, out: str | None, *, plain: bool, quiet: bool, verbose: bool
 ) -> tuple[Path, bool]:
@@ -78,7 +123,7 @@ def _call(
     if plain:
         from flows.services.run.plain_run import run_and_publish
 
-        with showing_steps(quiet=quiet) as done:
+        with showing_steps(quiet=quiet), _noting_steps() as done:
             return Path(run_and_publish(**arguments)), _is_new(done)
     return _run_flow(arguments, quiet=quiet, verbose=verbose)
 
@@ -99,11 +144,20 @@ def _run_flow(arguments: dict[str, Any], *, quiet: bool, verbose: bool) -> tuple
 
         settings = run_settings(config, arguments["site"], arguments["output_dir"])
         listed_paths(settings, config, arguments["logs"])  # fails before the API is there, without asking sacct
-        with showing_steps(quiet=quiet) as done:
+        with showing_steps(quiet=quiet), _noting_steps() as done:
             from flows.prefect.nightly import run_nightly
 
             wait_for_api()
             return Path(run_nightly(arguments, settings.site.name)), _is_new(done)
+
+
+@contextmanager
+def _noting_steps() -> Iterator[list["StageEvent"]]:
+    from flows.services.progress import also_listening
+
+    events: list[StageEvent] = []
+    with also_listening(events.append):
+        yield events
 
 
 def _is_new(done: list["StageEvent"]) -> bool:
@@ -111,26 +165,17 @@ def _is_new(done: list["StageEvent"]) -> bool:
 
 
 @contextmanager
-def showing_steps(*, quiet: bool) -> Iterator[list["StageEvent"]]:
-    """Show the steps of a run as they end, unless `quiet`; yields the list of their events, which grows."""
-    from flows.services.progress import listening
-
-    events: list[StageEvent] = []
+def showing_steps(*, quiet: bool) -> Iterator[None]:
+    """Show the steps of a run as they end, unless `quiet`."""
     if quiet:
-        with listening(events.append):
-            yield events
+        yield
         return
     from flows.pages.terminal.render_run import showing_progress
+    from flows.services.progress import listening
     from pipeline.run import STEPS
 
-    with showing_progress(len(STEPS) + 1) as show:
-
-        def note(event: "StageEvent") -> None:
-            events.append(event)
-            show(event)
-
-        with listening(note):
-            yield events
+    with showing_progress(len(STEPS) + 1) as listener, listening(listener):
+        yield
 
 
 def _summary(manifest: Path, began: float) -> dict[str, Any]:
