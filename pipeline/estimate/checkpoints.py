@@ -131,7 +131,16 @@ def checkpoint_of(
 ) -> Checkpoint:
     """A checkpoint of a State that `learnt` has given."""
     table = state_table(state, settings, arrays_of_table(nightly))
-    return Checkpoint(at_s, log.digest_at(at_s), lambda: table)
+    return Checkpoint(at_s, log.digest_at(at_s), _compressed(table))
+
+
+def _compressed(table: pa.Table) -> Callable[[], pa.Table]:
+    """The table, in a fifth of its memory until it is read: several are held until a run keeps them."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
+        stream.write_table(table)
+    packed = sink.getvalue()
+    return lambda: pa.ipc.open_stream(packed).read_all()
 
 
 def usable(log: LogJobs, earlier: Sequence[Checkpoint], until_s: float) -> Checkpoint | None:
