@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.options import AsOf, Node, Rate
+from flows.cli.options import AsOf, Folder, Node, Rate
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="The folder to which a run has published.")]
 Out = Annotated[Path, typer.Option("--out", metavar="PAGES", help="The folder for index.html and the pages.")]
 
 

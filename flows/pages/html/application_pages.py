@@ -16,6 +16,7 @@ from flows.services.published.advice import cost_of_run
 from flows.services.published.run_notes import compared_templates, unreliability_note
 from flows.services.series.fitted_series import series_as_dicts
 from flows.services.series.series_answers import weak_of, with_published_answer
+from pipeline.core.progress import count_done
 from pipeline.core.store import read_table
 from pipeline.core.tables import FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
 from pipeline.core.text import printable
@@ -47,6 +48,7 @@ def write_pages(manifest: Manifest, folder: Path, cost: CostSettings | None = No
     for name, path in pages.items():
         shown = _shown(by_application[name], tables, cost)
         write_page(path, series_page(name, shown, len(by_application[name]), weak=weak[name], doubt=doubt))
+        count_done("pages")
     index = folder / "index.html"
     listed = [(name, path.name, len(by_application[name])) for name, path in pages.items()]
     write_page(index, index_page(manifest.site, listed, compared_templates(manifest), doubt))

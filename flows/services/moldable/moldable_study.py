@@ -17,6 +17,7 @@ from flows.services.moldable.true_curves import TrueCurves, World
 from flows.services.progress import running_stage
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.errors import InputError
+from pipeline.core.progress import count_done
 from pipeline.core.tables import MOLDABLE
 from pipeline.core.text import printable
 from pipeline.evaluate.replay.moldable_counts import (
@@ -90,6 +91,7 @@ def _one_seed(log: MoldableLog, curves: TrueCurves, settings: StudySettings, see
         # Where no job is moldable all choosers are the rigid one.
         for chooser in settings.choosers if moldable.any() else settings.choosers[:1]:
             done = replay_moldable(world.work, choices_of(world, candidates, moldable, planned[chooser]))
+            count_done("replays")
             rows.append(facts | {"chooser": chooser} | asdict(moldable_figures(world.work, done, rigid, scored)))
     return rows
 

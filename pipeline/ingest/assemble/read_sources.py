@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from pipeline.core.errors import InputError
+from pipeline.core.progress import count_done
 from pipeline.core.report import Report
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.store import read_older_batches, schema_names
@@ -138,6 +139,7 @@ def _add(
 ) -> None:  # fmt: skip
     bad = deriver.unreadable(chunk.unreadable)
     account.add(source, reader, chunk, bad)
+    count_done("lines", chunk.n_lines)
     unreadable.add(bad)
     rows.add(jobs_kind(reader), deriver.table(chunk.jobs))
     if chunk.parts is not None:
