@@ -32,7 +32,10 @@ ACTING_COMMANDS = frozenset({
 """Commands that write files, change something or answer by their exit code: with --quiet they print errors only."""
 
 LASTING_COMMANDS = frozenset({"watch", "serve"})
-"""Commands that go on until they are ended: they have no progress."""
+"""Commands that go on until a signal ends them: they have no progress."""
+
+STEPPING_COMMANDS = frozenset({"run", "rerun"})
+"""Commands that show their steps, or one line of JSON for each event."""
 
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print errors and what was asked for only: no progress.")]
 QuietAct = Annotated[bool, typer.Option("--quiet", help="Print errors only, and with --json the answer.")]
@@ -84,7 +87,7 @@ def _surrounded(name: str, chosen: Verbosity) -> Iterator[None]:
     is_shown = name not in LASTING_COMMANDS and chosen in (Verbosity.NORMAL, Verbosity.VERBOSE)
     try:
         if is_shown:
-            with showing_activity(name):
+            with showing_activity(name, has_line=name not in STEPPING_COMMANDS):
                 yield
         else:
             yield

@@ -7,6 +7,7 @@ stalls at thousands. No server is needed: without PREFECT_API_URL Prefect starts
 
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,6 +28,7 @@ from flows.services.run.checking import HeldNightError
 from flows.services.run.prepare import listed_paths, prepare_run, run_settings, sacct_table
 from flows.services.run.publishing import publish_run
 from flows.services.run.run_names import artifact_key, nightly_run_name, site_tags
+from flows.services.run.run_record import RecordedRun, recorded_run
 from flows.services.run.work_folder import StepResult, find_step, keep_step, record_run, work_folder
 from pipeline.core.errors import ConfigError, InputError, WalltimeError
 from pipeline.core.report import Report
@@ -68,10 +70,17 @@ def run_nightly(arguments: Mapping[str, Any], site: str) -> str:
 
 def _night(config: Path, logs: list[str], site: str | None, output_dir: str | None) -> str:
     settings = run_settings(config, site, output_dir)
-    paths = listed_paths(settings, config, logs)
+    with recorded_run(settings) as record:
+        return _run_and_publish(settings, listed_paths(settings, config, logs), record)
+
+
+def _run_and_publish(settings: RunSettings, paths: list[Path] | None, record: RecordedRun) -> str:
     folder = Path(settings.output_dir)
-    with work_folder(folder) as work, recorded_flow_run(work):
+    with ExitStack() as stack:
+        work = stack.enter_context(work_folder(folder))
+        stack.enter_context(recorded_flow_run(work))
         run = prepare_run(settings, [Path(_asked_sacct(settings))] if paths is None else paths)
+        stack.enter_context(record.running(work, run.run_id))
         get_run_logger().info("run %s over %s", run.run_id, ", ".join(printable(label) for label in run.log_labels))
         results = _run_steps(run, work)
         with running_stage("publish"):

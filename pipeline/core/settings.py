@@ -20,6 +20,7 @@ from pipeline.core.export_settings import ExportSettings
 from pipeline.core.format_names import AUTO, known_format
 from pipeline.core.group_settings import GroupSettings
 from pipeline.core.law_names import known_law
+from pipeline.core.observe_settings import ObserveSettings
 from pipeline.core.screen_settings import AcrossSettings, AnomalySettings, ClassSettings, PatternSettings
 from pipeline.core.section import Section
 from pipeline.core.source_settings import SourceSettings
@@ -233,6 +234,7 @@ class RunSettings(Section):
     export: ExportSettings = ExportSettings()
     apply: ApplySettings = ApplySettings()
     checks: CheckSettings = CheckSettings()
+    run: ObserveSettings = ObserveSettings()
 
 
 def load_settings(path: Path) -> RunSettings:

@@ -61,6 +61,11 @@ def plain_results(results: Sequence[CheckResult]) -> list[dict[str, object]]:
     ]
 
 
+def held_nights(output_dir: Path) -> list[tuple[int, str]]:
+    """The held versions on disk: when each was made (UTC epoch seconds; 0: unknown), and its folder's name."""
+    return sorted(_age(folder) for folder in _held_folders(output_dir / HELD))
+
+
 def _held_folders(parent: Path) -> list[Path]:
     """Folders that hold the results of checks; others below `held/` are not ours to remove."""
     return [path.parent for path in parent.glob(f"*/{CHECKS_FILE}")]

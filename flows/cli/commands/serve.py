@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from flows.cli.options import Json
+
 Config = Annotated[Path, typer.Argument(metavar="CONFIG", readable=False, help="A TOML file, as for `walltime run`.")]
 Cron = Annotated[str, typer.Option("--cron", metavar="CRON", help='When to run, as in "15 2 * * *": at 02:15 daily.')]
 Timezone = Annotated[
@@ -13,11 +15,15 @@ Timezone = Annotated[
 ]
 
 
-def serve(config: Config, cron: Cron, timezone: Timezone = None) -> None:
+def serve(config: Config, cron: Cron, timezone: Timezone = None, json: Json = False) -> None:
     """Run a config on a schedule, as a deployment of a Prefect server; goes on until Ctrl-C or SIGTERM.
 
-    Needs a server, as of `prefect server start`; PREFECT_API_URL names one elsewhere.
+    Needs a server, as of `prefect server start`; PREFECT_API_URL names one elsewhere. --json prints what is served as
+    one line of JSON, and goes on too.
     """
+    from dataclasses import asdict
+
+    from flows.pages.terminal.json_out import print_json_lines
     from flows.pages.terminal.render_init import print_served
     from flows.prefect.serving import prepare_serving, serve_nightly
     from flows.services.run.prepare import listed_paths, run_settings
@@ -25,5 +31,8 @@ def serve(config: Config, cron: Cron, timezone: Timezone = None) -> None:
     settings = run_settings(config)
     listed_paths(settings, config)
     served = prepare_serving(settings, cron, timezone, os.environ, Path())
-    print_served(settings.site.name, served.name, f"{served.cron} ({served.timezone})", served.api)
+    if json:
+        print_json_lines([{"site": settings.site.name, **asdict(served)}])
+    else:
+        print_served(settings.site.name, served.name, f"{served.cron} ({served.timezone})", served.api)
     serve_nightly(served, config, settings.site.name)

@@ -38,6 +38,7 @@ class Activity:
         self.stage = ""
         self.counts: dict[str, tuple[float, int]] = {}
         self._listener: Any = None
+        self._has_line = False
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._show, daemon=True)
         self._lock = threading.Lock()
@@ -63,10 +64,11 @@ class Activity:
     def end_line(self) -> None:
         """Show no line any more, and remove the one that stands on the terminal; the counts go on."""
         with self._lock:
-            if not self._is_over.is_set() and self.is_terminal and time.monotonic() - self.began > PATIENCE_S:
+            if self._has_line:
                 sys.stderr.write("\r\x1b[K")
                 sys.stderr.flush()
             self._is_over.set()
+            self._has_line = False
 
     def _show(self) -> None:
         wait_s = PATIENCE_S if self.is_terminal else LOG_PATIENCE_S
@@ -96,6 +98,7 @@ class Activity:
         parts = (f"walltime {self.name}: {time.monotonic() - self.began:.0f} s", self.stage, self.rates())
         line = "; ".join(part for part in parts if part)
         if self.is_terminal:
+            self._has_line = True
             sys.stderr.write(f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}")
         else:
             sys.stderr.write(f"{line}\n")
@@ -111,12 +114,13 @@ _current: ContextVar[Activity | None] = ContextVar("activity", default=None)
 
 
 @contextmanager
-def showing_activity(name: str) -> Iterator[Activity]:
-    """Show what the command inside does, if it takes long."""
+def showing_activity(name: str, *, has_line: bool = True) -> Iterator[Activity]:
+    """Count what the command inside does, and show it in a line if it takes long and has no other progress."""
     is_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     activity = Activity(name, is_terminal=is_terminal)
     token = _current.set(activity)
-    activity.start()
+    if has_line:
+        activity.start()
     try:
         with counting(activity.count), listening(activity.enter):
             yield activity

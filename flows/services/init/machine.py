@@ -50,7 +50,7 @@ def look(log: str | None, environment: Mapping[str, str], root: Path = Path("/")
     seen: list[str] = []
     path = environment.get("PATH")
     if (sacct := shutil.which("sacct", path=path)) is not None:
-        failure = _failure([sacct, "-n", "-X", "-P", "-S", "now-1hours", "-o", "JobID"], environment)
+        failure = program_failure([sacct, "-n", "-X", "-P", "-S", "now-1hours", "-o", "JobID"], environment)
         if not failure:
             return Machine(_cluster(environment) or name, zone, keys={"kind": "sacct", "since": "90d"},
                            seen=[f"sacct ({sacct}) answers"])  # fmt: skip
@@ -75,7 +75,7 @@ def _inspected(log: str, zone: str) -> str:
     raise InputError(printable(log), "no log", "an accounting log", "give the path of one")
 
 
-def _failure(command: Sequence[str], environment: Mapping[str, str]) -> str:
+def program_failure(command: Sequence[str], environment: Mapping[str, str]) -> str:
     """What is wrong with a program; empty where it ends well."""
     try:
         done = subprocess.run(  # noqa: S603 - a list of constant arguments, no shell

@@ -41,7 +41,7 @@ def facts_of(run: Run, name: str = "") -> RunFacts:
     return RunFacts(
         run_id=run.run_id,
         site=run.settings.site.name,
-        settings=run.settings.model_dump(mode="json", exclude={"logs", "source", "output_dir"}),
+        settings=run.settings.model_dump(mode="json", exclude={"logs", "source", "output_dir", "run"}),
         logs=list(zip(run.log_labels, run.log_digests, strict=True)),
         code=code_version(),
         name=name,
