@@ -77,6 +77,8 @@ def test_without_a_folder_the_default_one_is_read(
     published(jobs, tmp_path / "out" / "sample")
     assert published_folder(None) == Path("out/sample")  # the only one
     assert "95 rows" in walltime("show", "jobs").out
+    published(jobs.slice(0, 3), tmp_path / "out" / "other")
+    assert "published tables in out/other, out/sample, expected one of these" in walltime("show", "jobs").err
     published(jobs.slice(0, 7), tmp_path / "out")
     assert published_folder(None) == Path("out")
     for words in (["jobs"], ["out", "jobs"], ["jobs", "--limit", "3"], ["--limit", "3", "jobs"]):

@@ -5,11 +5,12 @@ A JobAttempt is one execution of a job in terms that all three formats have word
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from tests.simulation.laws import amdahl, constant, downey_low, noisy
-from tests.simulation.log import UNIX_START_S
+from tests.simulation.log import UNIX_START_S, SimulatedLog, swf_of
 from tests.simulation.scheduler import scheduled
 from tests.simulation.workload import DAY_S, Application, Job, submitted_jobs, with_request
 
@@ -24,12 +25,15 @@ USERS = {1: "mira", 2: "tomas", 3: "ines", 4: "jonas"}
 GROUPS = {2: "physics", 3: "chem", 4: "bio", 5: "staff"}
 """Groups by the numbers that `submitted_jobs` gives: 1 + user % 6."""
 
+SWF_STATUS = {"COMPLETED": 1, "FAILED": 0, "CANCELLED": 5, "RUNNING": -1, "REQUEUED": 0}
+"""SWF has no word for a requeued job: its first attempt counts as failed."""
+
 HEAT = (1, 2, 4, 8, 16)
 APPLICATIONS = (
     Application(1, 1, 1_048_576, downey_low(3_600, 8, 0.4), HEAT, 0.03),
     Application(1, 2, 2_097_152, downey_low(14_400, 16, 0.4), HEAT, 0.03),
     Application(2, 3, 1_048_576, amdahl(9_000, 0.05), (2, 4, 8, 16), 0.04),
-    Application(3, 4, 524_288, constant(900), (1,), 0.05, weight=2.0),
+    Application(3, 4, 524_288, constant(900), (1,), 0.05),
 )
 ARRAY_APPLICATIONS = (
     Application(3, 5, 262_144, constant(700), (1,), 0.04),
@@ -40,6 +44,11 @@ NAMES = {
     7: "",
 }  # fmt: skip
 """Job names by executable: the number after -n is the problem size; the jobs of executable 7 have hostile names."""
+
+LATE_JOBS = [
+    Job(80_000 + 1_800 * k, 9_000, 4, 14_400, 1_048_576, 2, 3, requested_procs=4, user_group=3) for k in range(2)
+]
+"""Jobs that run when the day ends."""
 
 HOSTILE_NAMES = (
     "<script>alert(1)</script>", "a|b|c", "=1+cmd!A0", '"quoted" name', "x; DROP TABLE jobs; --", "../../etc/passwd",
@@ -94,13 +103,54 @@ class JobAttempt:
 def simulated_millrace() -> tuple[JobAttempt, ...]:
     """The day, always the same: attempts in order of number and restart."""
     rng = np.random.default_rng(SEED)
-    jobs = submitted_jobs(APPLICATIONS, 80, 1, rng) + _hostile(rng)
+    jobs = submitted_jobs(APPLICATIONS, 100, 1, rng) + _hostile(rng) + LATE_JOBS
     for application in ARRAY_APPLICATIONS:
         jobs += _array(application, rng)
     ran = [job for job in scheduled(jobs, MAX_PROCS) if job.submit_s + job.wait_s < DAY_S]
     numbered = [replace(job, job_id=FIRST_NUMBER + place) for place, job in enumerate(ran)]
     attempts = [_attempt(job, numbered) for job in numbered]
     return tuple(_with_requeued(_with_cancelled(attempts, rng), rng))
+
+
+def swf_log(attempts: Sequence[JobAttempt]) -> SimulatedLog:
+    """The day as SWF. A job that was requeued has a line for each attempt, with one number."""
+    jobs = [_swf_job(one) for one in attempts]
+    return swf_of(jobs, (), max_procs=MAX_PROCS, days=1, computer="Millrace, a simulated cluster")
+
+
+def _swf_job(one: JobAttempt) -> Job:
+    queued_s = one.submit_s if one.queued_s is None else one.queued_s
+    return replace(
+        one.job,
+        submit_s=queued_s - UNIX_START_S,
+        wait_s=-1 if one.start_s is None else one.start_s - queued_s,
+        runtime_s=-1 if one.runtime_s is None else one.runtime_s,
+        status=SWF_STATUS[one.state],
+    )
+
+
+def day_truth(attempts: Sequence[JobAttempt]) -> dict[str, Any]:
+    """What made the day, and every attempt in the order of the files; times are UTC epoch seconds."""
+    return {
+        "logs": {"swf": "millrace.swf", "sacct": "millrace.sacct.txt", "pbs": "millrace.pbs"},
+        "seed": SEED,
+        "max_procs": MAX_PROCS,
+        "procs_per_node": PROCS_PER_NODE,
+        "users": {str(number): name for number, name in USERS.items()},
+        "jobs": len({one.number for one in attempts}),
+        "applications": [
+            {"executable": app.executable, "job_name": NAMES[app.executable], "law": app.law.name, **app.law.params()}
+            for app in (*APPLICATIONS, *ARRAY_APPLICATIONS)
+        ],
+        "attempts": [
+            {
+                "number": one.number, "restart": one.restart, "array_index": one.array_index, "user": one.user,
+                "job_name": one.name, "state": one.state, "procs": one.job.procs, "requested_s": one.job.requested_s,
+                "submit_s": one.submit_s, "queued_s": one.queued_s, "start_s": one.start_s, "end_s": one.end_s,
+            }
+            for one in attempts
+        ],
+    }  # fmt: skip
 
 
 def _hostile(rng: np.random.Generator) -> list[Job]:

@@ -1,4 +1,4 @@
-"""Attempts of jobs as `sacct -a -P -D` of Slurm 20.11 prints them, with steps, arrays and requeued jobs; times are UTC."""
+"""Attempts of jobs as `sacct -a -P -D` of Slurm 20.11 prints them, with steps, arrays and requeued jobs, in UTC."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from pipeline.core.errors import InputError
+from pipeline.core.text import printable
 from pipeline.publish.manifest import MANIFEST
 
 DEFAULT_FOLDER = Path("out")
@@ -12,7 +14,7 @@ def published_folder(given: Path | None) -> Path:
     """The folder of published tables that a command line means; InputError for a config that cannot be used.
 
     A config (.toml) stands for its output_dir. Without a path it is DEFAULT_FOLDER, or the only folder in it that holds
-    published tables, as `out/sample` after `make run`.
+    published tables, as `out/sample` after `make run`; InputError where there are several.
     """
     if given is None:
         return _default_folder()
@@ -26,5 +28,8 @@ def published_folder(given: Path | None) -> Path:
 def _default_folder() -> Path:
     if (DEFAULT_FOLDER / MANIFEST).exists():
         return DEFAULT_FOLDER
-    below = list(DEFAULT_FOLDER.glob(f"*/{MANIFEST}"))
-    return below[0].parent if len(below) == 1 else DEFAULT_FOLDER
+    below = sorted(path.parent for path in DEFAULT_FOLDER.glob(f"*/{MANIFEST}"))
+    if len(below) > 1:
+        folders = ", ".join(printable(str(folder)) for folder in below)
+        raise InputError("the command line", f"no DIR, and published tables in {folders}", "one of these folders")
+    return below[0] if below else DEFAULT_FOLDER
