@@ -30,7 +30,7 @@ def test_a_config_runs_as_it_stands_on_the_sample_of_its_format(
     jobs = pq.read_table(load_manifest(out).path("jobs")).to_pylist()
     assert len(jobs) == len(TRUTH["attempts"])
     assert {"heat", "cfd", "mcarlo", "dock"} <= {job["application"] for job in jobs}
-    job = ("--user", "ines", "--application", "plot.post", "--requested", "1h")
+    job = ("--user", "ines", "--application", "plot.post", "--procs", "1", "--requested", "2h")
     asked = walltime("query", "--from", out, *job, "--json")
     law = next(one for one in TRUTH["applications"] if one["job_name"] == "plot.post")
     assert json.loads(asked.out)["runtime_s"] == pytest.approx(law["t1_s"], rel=0.15)
