@@ -32,6 +32,10 @@ test-pbs: $(STAMP)
 test-server: $(STAMP)
 	@WALLTIME_TEST_SERVER=1 $(PYTHON) -m pytest -rs tests/prefect_server
 
+# The pages in chromium, where it and playwright are installed; npm fetches axe-core once.
+test-pages: $(STAMP)
+	@WALLTIME_TEST_PAGES=1 $(PYTHON) -m pytest -rs tests/pages
+
 KILLS ?= 200
 # Runs killed with -9 at random instants, full and read-only disks; as root, for its small disks.
 test-crash: $(STAMP)

@@ -38,7 +38,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "advise": ("walltime advise my-site.toml --by account --out letters", "walltime advise jobs.parquet --score"),
     "backtest": (
         "walltime backtest my-site.toml --by month --report page.html --out figures.parquet",
-        "walltime backtest my-site.toml --methods walltime,last2 --staleness live,1d --plain",
+        "walltime backtest my-site.toml --methods walltime,last_two --staleness live,1d --plain",
     ),
     "replay": (
         "walltime replay my-site.toml --out replayed",
