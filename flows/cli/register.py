@@ -63,7 +63,8 @@ def with_verbosity(command: Callable[..., None], name: str) -> Callable[..., Non
 
     @wraps(command)
     def call(**options: Any) -> None:
-        chosen = _verbosity(name, quiet=options["quiet"], verbose=options["verbose"])
+        # What a command's own --verbose shows, as Prefect's log, is up to the command.
+        chosen = _verbosity(name, quiet=options["quiet"], verbose=options["verbose"] and "verbose" not in own.parameters)
         with printing(chosen), _surrounded(name, chosen):
             command(**{option: options[option] for option in own.parameters})
 
@@ -74,7 +75,7 @@ def with_verbosity(command: Callable[..., None], name: str) -> Callable[..., Non
 
 def _verbosity(name: str, *, quiet: bool, verbose: bool) -> Verbosity:
     if quiet and verbose:
-        raise InputError("the command line", "--quiet and --verbose", "one of the two")
+        raise InputError("the command line", "both --quiet and --verbose", "one of the two")
     if quiet:
         return Verbosity.SILENT if name in ACTING_COMMANDS else Verbosity.QUIET
     return Verbosity.VERBOSE if verbose else Verbosity.NORMAL
