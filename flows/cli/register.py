@@ -64,7 +64,8 @@ def with_verbosity(command: Callable[..., None], name: str) -> Callable[..., Non
     @wraps(command)
     def call(**options: Any) -> None:
         # What a command's own --verbose shows, as Prefect's log, is up to the command.
-        chosen = _verbosity(name, quiet=options["quiet"], verbose=options["verbose"] and "verbose" not in own.parameters)
+        is_verbose = options["verbose"] and "verbose" not in own.parameters
+        chosen = _verbosity(name, quiet=options["quiet"], verbose=is_verbose)
         with printing(chosen), _surrounded(name, chosen):
             command(**{option: options[option] for option in own.parameters})
 

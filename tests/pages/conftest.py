@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.mpi_steps import HERE, simulated_run
+from tests.unit.phases.trace_csv import csv_lines, write_csv
+
 ROOT = Path(__file__).resolve().parents[2]
 AXE_VERSION = "4.14.1"
 CHROMIUM = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
@@ -49,7 +52,7 @@ def _walltime(*words: object, cwd: Path) -> None:
 
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with every kind of page: applications, their index, the site, cleaning, a backtest, a replay, a CSV."""
+    """A folder with every kind of page: applications, their index, the site, cleaning, a backtest, a replay, and more."""
     folder = tmp_path_factory.mktemp("pages")
     config = ROOT / "configs" / "slurm.toml"
     _walltime("run", config, "--out", "tables", "--plain", "--quiet", cwd=folder)
@@ -66,6 +69,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = "".join(f"{procs},{100 / procs + 5}\n" for procs in (1, 2, 4, 8, 16))
     (folder / "runs.csv").write_text(f"procs,runtime_s\n{runs}")
     _walltime("fit-series", "runs.csv", "--report", "pages/series.html", "--quiet", cwd=folder)
+    write_csv(folder / "steps.csv", csv_lines(simulated_run(1205, 4, HERE, 1)[0]))
+    _walltime("phases", "steps.csv", "--out", "found", "--report", "pages/phases.html", cwd=folder)
     _walltime("page", "tables", "--pages", "pages", "--out", "pages/site.html", cwd=folder)
     _walltime("report", "tables", "--out", "pages", cwd=folder)
     _walltime("page", "tables", "--pages", "pages", "--out", "pages/site.html", cwd=folder)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-KINDS = ("index", "site", "clean", "backtest", "replay", "series", "application")
+KINDS = ("index", "site", "clean", "backtest", "replay", "series", "phases", "application")
 DESKTOP, PHONE = (1280, 900), (390, 844)
 
 
@@ -100,21 +100,21 @@ def test_the_table_of_applications_is_sorted_by_a_heading(kind: str, pages: Path
 def test_the_index_links_every_page_of_the_site(pages: Path, browser: Any) -> None:
     with opened(browser, pages / "index.html") as page:
         links = page.evaluate("Array.from(document.querySelectorAll('a')).map(a => a.getAttribute('href'))")
-    expected = {path.name for path in pages.glob("*.html")} - {"index.html", "series.html"}
+    expected = {path.name for path in pages.glob("*.html")} - {"index.html", "series.html", "phases.html"}
     assert set(links) == expected
 
 
-@pytest.mark.parametrize("kind", ["clean", "backtest", "replay", "series", "application"])
+@pytest.mark.parametrize("kind", ["clean", "backtest", "replay", "series", "phases", "application"])
 def test_pictures_have_axis_titles_alternative_texts_and_tooltips(kind: str, pages: Path, browser: Any) -> None:
     titles = {
         "clean": ("jobs submitted", "time (UTC)", "busy processors"), "backtest": ("requested processors",),
         "replay": ("change of the mean bounded slowdown",), "series": ("processors", "runtime, s"),
-        "application": ("processors", "runtime, s"),
+        "application": ("processors", "runtime, s"), "phases": ("rank", "time, s", "standard error"),
     }  # fmt: skip
     with opened(browser, path_of(pages, kind)) as page:
         drawn = page.evaluate("Array.from(document.querySelectorAll('svg text')).map(t => t.textContent)")
         assert set(titles[kind]) <= set(drawn)
         labels = page.evaluate("Array.from(document.querySelectorAll('svg')).map(s => s.getAttribute('aria-label'))")
         assert labels and all(label and len(label) > 20 for label in labels)
-        if kind != "clean":  # the small log has no burst to point at
+        if kind not in ("clean", "phases"):  # the small log has no burst to point at
             assert page.locator("svg g > title").count() > 0
