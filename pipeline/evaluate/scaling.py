@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats
 from pipeline.core.evaluate_settings import ScalingSettings
 from pipeline.core.prediction_task import PredictionTask, Predictor
-from pipeline.core.progress import count_done
 from pipeline.core.report import Report, Tally
 from pipeline.core.tables import SCALING_ERRORS
+from pipeline.core.work_counts import count_done
 
 
 @dataclass(frozen=True, slots=True)

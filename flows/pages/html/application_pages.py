@@ -18,10 +18,10 @@ from flows.services.published.run_notes import compared_templates, unreliability
 from flows.services.series.fitted_series import series_as_dicts
 from flows.services.series.series_answers import weak_of, with_published_answer
 from flows.services.site.applications import application_rows
-from pipeline.core.progress import count_done
 from pipeline.core.store import read_table
 from pipeline.core.tables import FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
 from pipeline.core.text import printable
+from pipeline.core.work_counts import count_done
 from pipeline.predict.cost import CostSettings
 from pipeline.publish import Manifest
 

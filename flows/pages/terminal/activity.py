@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any
 
 from flows.services.progress import StageEvent, listening
-from pipeline.core.progress import counting
+from pipeline.core.work_counts import counting
 
 PATIENCE_S = 2.0
 """Time after which a terminal shows the line, s."""

@@ -17,9 +17,9 @@ from flows.services.moldable.true_curves import TrueCurves, World
 from flows.services.progress import running_stage
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.errors import InputError
-from pipeline.core.progress import count_done
 from pipeline.core.tables import MOLDABLE
 from pipeline.core.text import printable
+from pipeline.core.work_counts import count_done
 from pipeline.evaluate.replay.moldable_counts import (
     LEAST_EFFICIENCY,
     PARALLEL_FRACTIONS,

@@ -7,12 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from pipeline.core.errors import InputError
-from pipeline.core.progress import count_done
 from pipeline.core.report import Report
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.store import read_older_batches, schema_names
 from pipeline.core.tables import JOBS
 from pipeline.core.text import printable
+from pipeline.core.work_counts import count_done
 from pipeline.ingest.assemble.derived_columns import ColumnDeriver, finished_schema
 from pipeline.ingest.assemble.ingest_report import Account, report
 from pipeline.ingest.assemble.spill import HOLD_BYTES, PartitionedRows, SpooledTables, partitions_for

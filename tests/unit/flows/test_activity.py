@@ -13,7 +13,7 @@ from flows.pages.terminal.activity import Activity, showing_activity
 from flows.pages.terminal.render import console
 from flows.pages.terminal.verbosity import Verbosity, printing
 from flows.services.progress import running_stage
-from pipeline.core.progress import count_done
+from pipeline.core.work_counts import count_done
 
 
 class Terminal(io.StringIO):
