@@ -202,10 +202,10 @@ def _start_and_end_s(jobs: pa.Table, has_run: Bools) -> tuple[Floats, Floats]:
 
 
 def _codes(jobs: pa.Table, rows: Ints) -> tuple[dict[str, Ints], dict[str, list[str]]]:
-    read = {name: category_codes(jobs, name) for name in dict.fromkeys((*ATTRIBUTES, *WHO, *WHAT))}
+    read = {name: category_codes(jobs, name) for name in dict.fromkeys((*ATTRIBUTES, "inputs", *WHO, *WHAT))}
     read = {name: (codes[rows], names) for name, (codes, names) in read.items()}
     read["who"], read["what"] = _first_known(read, WHO), _first_known(read, WHAT)
-    coded = {name: in_order_of_use(*read[name]) for name in (*ATTRIBUTES, "who", "what")}
+    coded = {name: in_order_of_use(*read[name]) for name in (*ATTRIBUTES, "inputs", "who", "what")}
     return {name: codes for name, (codes, _) in coded.items()}, {name: names for name, (_, names) in coded.items()}
 
 
