@@ -1,4 +1,4 @@
-"""The files of data_samples/: two logs, the truth beside each, the README made from the truth."""
+"""The files of data_samples/: two logs with the truth beside each, one with inputs in its names, the README."""
 
 import gzip
 import io
@@ -12,12 +12,14 @@ import numpy as np
 
 from tests.simulation.laws import amdahl, downey_low
 from tests.simulation.log import UNIX_START_S, SimulatedLog, simulate_log
+from tests.simulation.named_inputs import named_inputs_log
 from tests.simulation.plant import AFTER, BEFORE
 from tests.simulation.planted_records import PLANTED_RECORDS
 from tests.simulation.readme import readme
 from tests.simulation.riverbend import SEED, simulated_riverbend
 from tests.simulation.workload import Application, Job
 
+INPUTS_JOBS, INPUTS_SEED = 800, 17
 TRAPS_SEED = 48
 TRAPS_APPLICATIONS = (
     Application(1, 1, 1_048_576, downey_low(36_000, 8, 0.5), (1, 2, 4, 8, 16, 32), 0.03),
@@ -44,6 +46,7 @@ def sample_files() -> dict[str, bytes]:
     }
     return {
         "README.md": readme(truths["riverbend"], truths["traps"]).encode(),
+        "inputs.sacct.gz": zipped(named_inputs_log(INPUTS_JOBS, INPUTS_SEED).encode()),
         "riverbend.swf.gz": zipped(riverbend.data),
         "riverbend.truth.json": as_json(truths["riverbend"]).encode(),
         "traps.swf": traps.data,

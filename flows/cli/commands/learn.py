@@ -1,7 +1,7 @@
 """`walltime learn`: a model of the runtime over the inputs of runs."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -57,6 +57,12 @@ Method = Annotated[
     typer.Option("--method", help="How to learn; auto: Gaussian processes up to 2,000 runs, boosted trees above."),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of random folds and of methods that draw numbers.")]
+Page = Annotated[
+    Path | None,
+    typer.Option(
+        "--report", metavar="PAGE.html", help="Also draw errors, effects of inputs and the learning curve on one page."
+    ),
+]
 
 
 def learn(
@@ -72,6 +78,7 @@ def learn(
     censored: Censored = None,
     method: Method = "auto",
     seed: Seed = 0,
+    report: Page = None,
     json: Json = False,
 ) -> None:
     """Learn the runtime as a function of the inputs of runs, and write the model.
@@ -81,6 +88,7 @@ def learn(
     """
     from flows.pages.terminal.json_out import print_json
     from flows.pages.terminal.render_inputs import print_model
+    from flows.services.files.table_files import write_page
     from flows.services.inputs.declared_inputs import InputOptions
     from flows.services.inputs.learnt_model import learn_from_csv
     from flows.services.inputs.model_folder import model_summary, write_model
@@ -88,6 +96,16 @@ def learn(
 
     options = InputOptions(target, inputs, types or (), derive or (), procs, batch, time, censored)
     learnt = learn_from_csv(runs, options, InputSettings(method=method, seed=seed))
+    page = _page(runs.stem, learnt) if report else None
     written = write_model(learnt.model, learnt.runs, out)
+    written += [write_page(report, page)] if report and page else []
     summary = model_summary(learnt.model, written)
     print_json(summary) if json else print_model(summary)
+
+
+def _page(title: str, learnt: Any) -> str:
+    from flows.pages.html.inputs_page import inputs_page
+    from flows.services.inputs.model_folder import model_summary
+    from flows.services.inputs.model_study import study_model
+
+    return inputs_page(title, model_summary(learnt.model), study_model(learnt))
