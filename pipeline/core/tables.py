@@ -216,14 +216,6 @@ MOLDABLE = TableKind(
     "Figures of replays in which jobs may start on several counts; no run publishes this table.",
 )  # fmt: skip
 
-TABLES = {
-    kind.name: kind
-    for kind in (
-        JOBS, UNREADABLE, BURSTS, EFFECT, TEMPLATES, GROUPS, OBSERVATIONS, PATTERNS, RUNTIME_CLASSES, ACROSS, FITS,
-        PREDICTIONS, SCALABILITY, ESTIMATES, STATE, BACKTEST, REPLAY, MOLDABLE,
-    )
-}  # fmt: skip
-
 INPUT_MODELS = TableKind(
     "input_models",
     columns(
@@ -234,3 +226,11 @@ INPUT_MODELS = TableKind(
     ("application", "input_names"),
     "Models of the runtime over the inputs that job names, comments or submit lines name, judged as of each submit.",
 )  # fmt: skip
+
+TABLES = {
+    kind.name: kind
+    for kind in (
+        JOBS, UNREADABLE, BURSTS, EFFECT, TEMPLATES, GROUPS, OBSERVATIONS, PATTERNS, RUNTIME_CLASSES, ACROSS, FITS,
+        PREDICTIONS, SCALABILITY, ESTIMATES, STATE, INPUT_MODELS, BACKTEST, REPLAY, MOLDABLE,
+    )
+}  # fmt: skip
