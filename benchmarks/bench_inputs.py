@@ -139,7 +139,7 @@ def batches(folder: Path, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
     names = runs.runs["batch"].unique()
     for seed in seeds:
         known = np.isin(runs.runs["batch"], np.random.default_rng(seed).permutation(names)[: 2 * len(names) // 3])
-        for by in ("batch", None):
+        for by in (["batch"] if seed else ["batch", None]):
             declaration = runs.declaration.model_copy(update={"batch": by})
             model = learn(runs.table(known), declaration, InputSettings(seed=seed))
             figures = _checked(model, runs.table(~known), runs.runs["time_s"].to_numpy()[~known])
@@ -208,7 +208,7 @@ def unseen(folder: Path, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:  # n
 def speed(folder: Path, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:  # noqa: ARG001  (runs are simulated)
     """CPU seconds and seconds to learn, and to predict 10,000 points, with 8 inputs."""
     declaration = Declaration(inputs=tuple(Input(name=f"x{j}", type=InputType.LOG_NUMBER) for j in range(8)))
-    for n, method in ((250, "gp"), (2000, "gp"), (20_000, "trees")):
+    for n, method in ((250, "gp"), (20_000, "trees")):
         runs, points = _simulated(n), _simulated(10_000)
         cpu, wall = time.process_time(), time.perf_counter()
         model = learn(runs, declaration, InputSettings(method=method))

@@ -27,6 +27,10 @@ from flows.cli.commands.learn import learn
 from flows.cli.commands.metrics import metrics
 from flows.cli.commands.moldable import moldable
 from flows.cli.commands.page import page
+from flows.cli.commands.phase_plan import phase_plan
+from flows.cli.commands.phase_times import phase_times
+from flows.cli.commands.phases import phases
+from flows.cli.commands.predict_phases import predict_phases
 from flows.cli.commands.promote import promote
 from flows.cli.commands.quarantine import quarantine
 from flows.cli.commands.query import query
@@ -60,6 +64,7 @@ for command in (
     run, ingest, inspect, quarantine, clean, apply, fit_series, evaluate_scaling, report, query, advice, advise,
     backtest, replay, moldable, show, search_templates, columns, watch, export,
     learn, ask, suggest,
+    phases, phase_plan, phase_times, predict_phases,
     versions, promote, rollback, hold, release, rerun, compare, check, doctor, init, serve,
     metrics, page, exit_codes,
 ):  # fmt: skip

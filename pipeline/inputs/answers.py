@@ -9,8 +9,9 @@ from pipeline.core.arrays import Array, Bools, Floats
 from pipeline.core.text import printable
 from pipeline.inputs.declaration import InputType
 from pipeline.inputs.encoding import Encoding, is_complete
-from pipeline.inputs.left_out import places_outside
+from pipeline.inputs.left_out import leverage, places_outside
 from pipeline.inputs.model import ANSWERS, AnswerStatus, InputModel
+from pipeline.inputs.one_thread import on_one_thread
 from pipeline.inputs.raw_inputs import numbers_of, raw_inputs
 from pipeline.inputs.registry import METHODS
 from pipeline.inputs.training_rows import prior_log_s
@@ -47,6 +48,7 @@ class Places:
         self.error_pct[where] = np.maximum(self.error_pct[where], test["error_pct"])
 
 
+@on_one_thread
 def predict(model: InputModel, points: pa.Table) -> pa.Table:
     """ANSWERS, one row a point in the order of `points`; refused points have nulls, a status and a reason.
 
@@ -136,21 +138,34 @@ def _check_range(places: Places, model: InputModel, values: Array, name: str, si
     word = "below" if side == "low" else "above"
     reason = [f"{printable(name)} = {value:g} is {word} all runs" for value in values]
     test = model.facts["left_out"]["ranges"].get(name, {}).get(side)
-    mode, answered = model.settings.outside, np.zeros(len(values), bool)
+    _judge(places, model, outside, beyond, test, reason)
+
+
+def _check_leverage(places: Places, model: InputModel, x: Floats) -> None:
+    ratio = leverage(x, model.arrays["scatter"]) / max(model.facts["largest_leverage"], np.finfo(float).tiny)
+    far = ratio > 1.0 + ROUNDING
+    test = model.facts["left_out"]["combinations"]
+    _judge(places, model, far, ratio, test, ["no run has a combination of inputs this far from the mean"] * len(x))
+
+
+def _judge(
+    places: Places,
+    model: InputModel,
+    outside: Bools,
+    distance: Floats,
+    test: dict[str, float] | None,
+    reason: list[str],
+) -> None:
+    """Enter points outside as answered or refused, by the settings and by the test of such places."""
+    mode, answered = model.settings.outside, np.zeros(len(outside), bool)
     if mode == "predict":
         answered = outside
     elif mode == "evidence" and test is not None and test["error_pct"] <= 100.0 * model.settings.largest_error:
-        answered = outside & (beyond <= test["distance"])
+        answered = outside & (distance <= test["distance"])
     places.say(outside & ~answered, AnswerStatus.REFUSED_OUTSIDE, reason)
     places.say(answered, AnswerStatus.OUTSIDE, reason)
     if test is not None:
         places.widen(answered, test)
-
-
-def _check_leverage(places: Places, model: InputModel, x: Floats) -> None:
-    leverage = np.einsum("ij,jk,ik->i", x, model.arrays["scatter"], x)
-    far = leverage > model.facts["largest_leverage"] * (1.0 + ROUNDING)
-    places.say(far, AnswerStatus.OUTSIDE, ["no run has a combination of inputs this far from the mean"] * len(x))
 
 
 def _answers(model: InputModel, places: Places, mean: Floats, sd: Floats) -> pa.Table:

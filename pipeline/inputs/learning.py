@@ -13,11 +13,13 @@ from pipeline.inputs.encoding import encoding_of
 from pipeline.inputs.fold_scores import error_estimate, quantiles, scores
 from pipeline.inputs.left_out import left_out_tests, leverage_of
 from pipeline.inputs.model import InputModel
+from pipeline.inputs.one_thread import on_one_thread
 from pipeline.inputs.registry import METHODS, chosen_method
 from pipeline.inputs.training import Training
 from pipeline.inputs.training_rows import TrainingRows, training_rows
 
 
+@on_one_thread
 def learn(runs: pa.Table, declaration: Declaration, settings: InputSettings) -> InputModel:
     """A model of the runtime over inputs; the same for the same runs in any order.
 
@@ -61,7 +63,7 @@ def learn(runs: pa.Table, declaration: Declaration, settings: InputSettings) -> 
         "encoding": training.encoding.as_dict(), "method": dict(fitted.facts),
         "quantiles": quantiles(found, rows.group[known]), "mean_score": float(found.mean()),
         "largest_leverage": largest,
-        "left_out": left_out_tests(METHODS[name], training, fitted),
+        "left_out": left_out_tests(METHODS[name], training, fitted, rows.group, known),
     }  # fmt: skip
     return InputModel(declaration, settings, name, error, rows.report, {**fitted.arrays, "scatter": scatter}, facts)
 

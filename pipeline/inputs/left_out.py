@@ -1,4 +1,4 @@
-"""Tests on the runs of what a model does outside them: values of a category left out, and ends of a range left out."""
+"""Tests on the runs of what a model does outside them: values of a category, ends of a range, combinations left out."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,28 +16,32 @@ TESTED_ROWS = 500
 LEAST_LEFT_OUT, LEAST_LEFT = 5, 10
 SHARE_LEFT_OUT = 0.15
 LEAST_LEVELS = 8
-"""Values of a category that a test needs: the next value is worse than the worst of n with a chance of 1/(n + 1)."""
+"""Values or batches that a test needs: the next one is worse than the worst of n with a chance of 1/(n + 1)."""
 LEVEL_MARGIN = 2.0
-"""The error announced for a new value, over the worst of the values left out."""
+"""The error announced for a new value or batch, over the worst of those left out."""
 
 
-def left_out_tests(method: Method, training: Training, fitted: Fitted) -> dict[str, Any]:
-    """Errors of the tests by input: `categories` {name: test} and `ranges` {name: {"low" or "high": test}}.
+def left_out_tests(method: Method, training: Training, fitted: Fitted, group: Ints, known: Bools) -> dict[str, Any]:
+    """Errors of the tests: `categories` {name: test}, `ranges` {name: {"low" or "high": test}}, `combinations` test.
 
-    A test has error_pct, and the scores 80 and 95 that intervals need there; `ranges` also have the distance tested, in
-    encoded units. An input without enough runs for a test is missing.
+    A test has error_pct, and the scores 80 and 95 that intervals need there; those of ranges and combinations also have
+    the distance tested. A test for which there are too few runs is missing. `group` numbers the runs that were made
+    together, `known` is false for lower bounds.
     """
+    refuses = training.settings.outside == "refuse"
+    combinations = None if refuses else _test_combinations(training, fitted, group, known)
     if method.once is None:
-        return {"categories": {}, "ranges": {}}
+        return {"categories": {}, "ranges": {}, "combinations": combinations}
     some = _some(training)
     names = [name for name, levels in training.encoding.levels.items() if len(levels) >= LEAST_LEVELS]
     categories = {name: _test_levels(method, some, fitted, name) for name in names}
     ranges = {
         one.name: _test_ends(method, some, fitted, j)
         for j, one in enumerate(training.encoding.features)
-        if one.type in (InputType.NUMBER, InputType.LOG_NUMBER)
+        if one.type in (InputType.NUMBER, InputType.LOG_NUMBER) and not refuses
     }
-    return {"categories": {name: test for name, test in categories.items() if test}, "ranges": ranges}
+    passed = {name: test for name, test in categories.items() if test}
+    return {"categories": passed, "ranges": ranges, "combinations": combinations}
 
 
 def _some(training: Training) -> Training:
@@ -93,6 +97,36 @@ def _test(method: Method, training: Training, fitted: Fitted, out: Bools) -> dic
     return {"error_pct": percent, **quantiles(np.abs(error) / sd, np.arange(len(sd)))}
 
 
+def _test_combinations(training: Training, fitted: Fitted, group: Ints, known: Bools) -> dict[str, float] | None:
+    """Errors on held folds of the runs of higher leverage than any run of the other folds.
+
+    With batches each must have been predicted well, as each value of a category; the worst counts. Otherwise all runs
+    together count.
+    """
+    ratio = np.zeros(len(training.y))
+    for fold in range(training.n_folds):
+        out = training.fold == fold
+        scatter, largest = leverage_of(training.x[~out])
+        ratio[out] = leverage(training.x[out], scatter) / max(largest, np.finfo(float).tiny)
+    far = np.flatnonzero((ratio > 1.0) & known)
+    groups = np.unique(group[far])
+    has_batches = len(np.unique(group)) < len(group)
+    if len(far) < LEAST_LEFT_OUT or (has_batches and len(groups) < LEAST_LEVELS):
+        return None
+    error = fitted.held_mean[far] - training.y[far]
+    percent = 100.0 * np.abs(np.expm1(np.clip(error, -50.0, 50.0)))
+    worst = max(float(percent[group[far] == one].mean()) for one in groups) * LEVEL_MARGIN
+    announced = worst if has_batches else float(percent.mean())
+    limits = quantiles(np.abs(error) / fitted.held_sd[far], group[far])
+    return {"error_pct": announced, **limits, "distance": float(ratio.max())}
+
+
+def leverage(x: Floats, scatter: Floats) -> Floats:
+    """(points,) leverages."""
+    found: Floats = np.einsum("ij,jk,ik->i", x, scatter, x)
+    return found
+
+
 def leverage_of(x: Floats) -> tuple[Floats, float]:
     """The inverse of the inputs' scatter, and the largest leverage of a run.
 
@@ -100,7 +134,7 @@ def leverage_of(x: Floats) -> tuple[Floats, float]:
     in linear regression", Technometrics 19, 1977.
     """
     scatter = np.asarray(np.linalg.pinv(x.T @ x, rcond=1e-8, hermitian=True), np.float64)
-    return scatter, float(np.einsum("ij,jk,ik->i", x, scatter, x).max())
+    return scatter, float(leverage(x, scatter).max())
 
 
 def places_outside(encoding: Encoding, x: Floats) -> Iterator[tuple[int, Feature, str, Floats]]:

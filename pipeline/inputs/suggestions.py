@@ -15,6 +15,7 @@ from pipeline.inputs.answers import REFUSED, predict, rounded
 from pipeline.inputs.encoding import Encoding
 from pipeline.inputs.methods.gp import curves_of
 from pipeline.inputs.model import SUGGESTIONS, Cost, CostUnit, InputModel, SuggestRule
+from pipeline.inputs.one_thread import on_one_thread
 from pipeline.inputs.raw_inputs import numbers_of, raw_inputs
 from pipeline.inputs.registry import METHODS
 
@@ -27,6 +28,7 @@ Chooser = Callable[[Bools], int]
 """The best of the candidates that are still free and can be paid."""
 
 
+@on_one_thread
 def suggest(
     model: InputModel, candidates: pa.Table, cost: Cost | None = None, rule: SuggestRule = SuggestRule.ALC
 ) -> pa.Table:

@@ -144,16 +144,16 @@ def _coefficients(design: Floats, seconds: Floats) -> Floats:
 
 
 def _terms(values: Floats, seconds: Floats, logged: Ints, fold: Ints) -> list[Term]:
-    terms: list[Term] = [()]
-    errors = _errors(terms, values, seconds, fold)
-    for _ in range(MOST_TERMS):
-        term = _next_term(terms, values, seconds, logged)
-        # A term may make the constant superfluous, which the coefficients then say.
-        found = _errors([*terms, term], values, seconds, fold) if term else errors
-        if not _is_better(found, errors):
+    path: list[list[Term]] = [[()]]
+    while len(path) <= MOST_TERMS:
+        term = _next_term(path[-1], values, seconds, logged)
+        if not term:
             break
-        terms, errors = [*terms, term], found
-    return terms
+        # A term may make the constant superfluous, which the coefficients then say.
+        path.append([*path[-1], term])
+    errors = [_errors(terms, values, seconds, fold) for terms in path]
+    best = errors[int(np.argmin([one.mean() for one in errors]))]
+    return next(terms for terms, one in zip(path, errors, strict=True) if not _is_better(best, one))
 
 
 def _is_better(found: Floats, before: Floats) -> bool:
