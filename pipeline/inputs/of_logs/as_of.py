@@ -1,11 +1,13 @@
 """Estimates by models over inputs as of each submit, and the models that beat the rivals.
 
 At a job's submit, a model has learnt from the application's jobs that had ended by then. It is learnt anew each time
-that half as many jobs more have ended. It answers only while it is better than the user's last two jobs and than the
-request on the jobs that it could answer and that had ended by then. That also decides whether it is published.
+that half as many jobs more have ended. It answers only while it is better, beyond chance, than the user's last two jobs
+and than the request on the jobs that it could answer and that had ended by then. That also decides whether it is
+published.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +22,8 @@ from pipeline.inputs.model import InputModel
 from pipeline.inputs.of_logs.application_runs import ApplicationRuns, application_runs, declaration_of
 from pipeline.inputs.of_logs.quantiles import quantiles_of
 
+SURE = 1.645
+"""Standard errors by which a rival must be beaten: the 95% quantile of the normal distribution."""
 GROWTH = 1.5
 """A model is learnt anew when this many times as many jobs have ended."""
 
@@ -32,11 +36,6 @@ class Rivalry:
     model_s: float | None = None
     last_two_s: float | None = None
     request_s: float | None = None
-
-    def is_won(self, least_scored: int) -> bool:
-        """Whether the model was better than both rivals on enough jobs; an unknown request is no rival."""
-        rivals = [one for one in (self.last_two_s, self.request_s) if one is not None]
-        return self.n_scored >= least_scored and self.model_s is not None and all(self.model_s < one for one in rivals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +71,18 @@ def _of_application(group: ApplicationRuns, runs: SubmittedRuns, settings: LogIn
     quantiles_s = np.full((len(group.places), 6), np.nan)
     model: InputModel | None = None
     starts = _starts(n_known, settings)
-    for start, stop in zip(starts, [*starts[1:], len(group.places)], strict=True):
+    for start, stop in pairwise([*starts, len(group.places)]):
         model = _learnt(group, by_end[: n_known[start]], settings)
         if model is not None:
             part = np.arange(start, stop)
             answers = predict(model, group.table.take(pa.array(part)))
             quantiles_s[part] = quantiles_of(answers, runs.requested_s[group.places[part]])
-    is_used = _wins_at(group.places, runs, quantiles_s, by_end, n_known, settings) & ~np.isnan(quantiles_s[:, 1])
+    wins = wins_after(group.places, runs, quantiles_s, by_end, settings.least_scored)
+    is_used = wins[n_known] & ~np.isnan(quantiles_s[:, 1])
     rivalry = rivalry_of(group.places, runs, quantiles_s, by_end)
     if starts and len(by_end) >= _next_start(int(n_known[starts[-1]])):
         model = _learnt(group, by_end, settings)
-    is_published = model is not None and rivalry.is_won(settings.least_scored)
+    is_published = model is not None and bool(wins[-1])
     return ApplicationModel(group, model, rivalry, is_published, quantiles_s, is_used)
 
 
@@ -132,24 +132,22 @@ def rivalry_of(places: Ints, runs: SubmittedRuns, quantiles_s: Floats, jobs: Int
     return Rivalry(len(scored), *means)
 
 
-def _wins_at(
-    places: Ints, runs: SubmittedRuns, quantiles_s: Floats, by_end: Ints, n_known: Ints, settings: LogInputSettings
-) -> Bools:
-    """For each job, whether the models had won on the jobs that were known at its submit."""
+def wins_after(places: Ints, runs: SubmittedRuns, quantiles_s: Floats, by_end: Ints, least_scored: int) -> Bools:
+    """(ended jobs + 1,) whether the models win on the first 0, 1, 2, ... ended jobs that they answered.
+
+    They win against a rival if their error is smaller by more than the mean difference could be by chance (a one-sided
+    test of the paired differences at 95%); an unknown request is no rival.
+    """
     runtime_s = runs.runtime_s[places][by_end]
-    is_scored = ~np.isnan(quantiles_s[by_end, 1])
-    errors = [
-        np.abs(values[by_end] - runtime_s)
-        for values in (quantiles_s[:, 1], runs.last_two_s[places], runs.requested_s[places])
-    ]
-    known = [is_scored & ~np.isnan(one) for one in errors]
-    counts = [_up_to(one.astype(np.float64))[n_known] for one in known]
-    sums = [_up_to(np.where(one, error, 0.0))[n_known] for one, error in zip(known, errors, strict=True)]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means = [total / n for total, n in zip(sums, counts, strict=True)]
-    wins = counts[0] >= settings.least_scored
-    for rival, n in zip(means[1:], counts[1:], strict=True):
-        wins &= (n == 0) | (means[0] < rival)
+    error_s = np.abs(quantiles_s[by_end, 1] - runtime_s)
+    wins = _up_to((~np.isnan(error_s)).astype(np.float64)) >= least_scored
+    for rival_s in (runs.last_two_s[places], runs.requested_s[places]):
+        gain_s = np.abs(rival_s[by_end] - runtime_s) - error_s
+        known = ~np.isnan(gain_s)
+        n = _up_to(known.astype(np.float64))
+        mean = _up_to(np.where(known, gain_s, 0.0)) / np.maximum(n, 1.0)
+        spread = np.maximum(_up_to(np.where(known, gain_s**2, 0.0)) / np.maximum(n, 1.0) - mean**2, 0.0)
+        wins &= (n == 0) | (mean > SURE * np.sqrt(spread / np.maximum(n - 1.0, 1.0)))
     found: Bools = wins
     return found
 

@@ -116,6 +116,14 @@ def test_a_model_that_loses_to_the_last_two_is_not_published_and_answers_nothing
     assert models.column("model").null_count == models.num_rows == len(found)
 
 
+def test_jobs_that_were_all_submitted_before_the_first_ended_have_no_model() -> None:
+    log = past()
+    at_once = replace(log, end_s=log.submit_s[-1] + log.runtime_s)
+    found = application_models(submitted_runs(at_once, SETTINGS.forecast), SETTINGS.inputs)
+    assert [one.rivalry.n_scored for one in found] == [0, 0]
+    assert not any(one.is_published for one in found)
+
+
 def test_without_rules_there_is_no_model() -> None:
     runs, without = submitted_runs(past(), SETTINGS.forecast), RunSettings()
     assert not application_models(runs, without.inputs)
