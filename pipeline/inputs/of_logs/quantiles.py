@@ -24,4 +24,6 @@ def quantiles_of(answers: pa.Table, requested_s: Floats) -> Floats:
     ]))  # fmt: skip
     found[:, 1] = np.where(requested_s > 0, np.fmin(found[:, 1], requested_s), found[:, 1])
     found[:, 0] = np.fmin(found[:, 0], found[:, 1])
-    return found
+    # Rounding may leave a quantile a digit below the one before it.
+    ascending: Floats = np.maximum.accumulate(found, axis=1)
+    return ascending
