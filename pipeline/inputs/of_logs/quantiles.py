@@ -25,5 +25,10 @@ def quantiles_of(answers: pa.Table, requested_s: Floats) -> Floats:
     found[:, 1] = np.where(requested_s > 0, np.fmin(found[:, 1], requested_s), found[:, 1])
     found[:, 0] = np.fmin(found[:, 0], found[:, 1])
     # Rounding may leave a quantile a digit below the one before it.
-    ascending: Floats = np.maximum.accumulate(found, axis=1)
-    return ascending
+    ascending = np.maximum.accumulate(found, axis=1)
+    # With few runs the 95% interval has no upper end: the request is one, and without a request there is no answer.
+    asked_s = np.where(requested_s > 0, requested_s, np.nan)
+    ends = np.maximum(asked_s, ascending[:, 3])[:, None]
+    ascending[:, 4:] = np.where(np.isnan(ascending[:, 4:]), ends, ascending[:, 4:])
+    complete: Floats = np.where(np.isnan(ascending).any(axis=1, keepdims=True), np.nan, ascending)
+    return complete

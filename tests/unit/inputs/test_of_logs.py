@@ -20,6 +20,7 @@ from pipeline.ingest import ingest
 from pipeline.ingest.assemble.read_inputs import inputs_column
 from pipeline.inputs.of_logs.as_of import application_models, as_of_quantiles
 from pipeline.inputs.of_logs.model_tables import Question, answer_questions, publish_models
+from pipeline.inputs.of_logs.quantiles import quantiles_of
 from tests.simulation.named_inputs import law_s, named_inputs_log
 
 RULE = {"find": r"[a-z]+_n(?P<n>[0-9]{1,9})_step(?P<steps>[0-9]{1,9})"}
@@ -141,6 +142,15 @@ def test_quantiles_ascend_and_the_median_is_at_most_the_request() -> None:
     assert answered.sum() > 50
     assert (np.diff(found[answered], axis=1) >= 0).all()
     assert (found[answered, 1] <= log.requested_s[answered]).all()
+
+
+def test_an_interval_without_an_upper_end_ends_at_the_request_or_is_no_answer() -> None:
+    ends = {"low80_s": 50.0, "median_s": 100.0, "high80_s": 200.0, "low95_s": 10.0, "high95_s": None}
+    answers = pa.table({name: pa.array([value] * 3, pa.float64()) for name, value in ends.items()})
+    found = quantiles_of(answers, np.array([900.0, 150.0, np.nan]))
+    np.testing.assert_allclose(found[0, [0, 1, 3, 4, 5]], [50, 100, 200, 900, 900])
+    np.testing.assert_allclose(found[1, [0, 1, 3, 4, 5]], [50, 100, 200, 200, 200])
+    assert np.isnan(found[2]).all()
 
 
 def test_published_models_answer_as_the_backtest_would_answer_the_next_job() -> None:
