@@ -24,6 +24,7 @@ from pipeline.core.tables import (
     ESTIMATES,
     FITS,
     GROUPS,
+    INPUT_MODELS,
     JOBS,
     OBSERVATIONS,
     PATTERNS,
@@ -36,7 +37,9 @@ from pipeline.core.tables import (
 )
 from pipeline.core.version import code_version
 from pipeline.estimate.checkpoints import Checkpoint
+from pipeline.estimate.history import history
 from pipeline.estimate.nightly.published import make_estimates
+from pipeline.estimate.runs_with_inputs import submitted_runs
 from pipeline.estimate.stage import learn_from_checkpoints, learn_state
 from pipeline.fit import find_patterns, fit, level, screen, unlevel
 from pipeline.group import assign_groups, choose_template, describe_groups, observe, runtime_classes, with_chosen
@@ -44,6 +47,7 @@ from pipeline.ingest import ingest
 from pipeline.ingest.jobs_tables import names_key
 from pipeline.ingest.sources import find_sources
 from pipeline.ingest.window import Window, within_window
+from pipeline.inputs.of_logs.model_tables import publish_models
 from pipeline.predict import groups_by_application, later, predict, predict_across, scalability
 
 _NOT_OF_RESULT = {"logs", "source", "output_dir", "publish", "checks", "export", "apply", "run"}
@@ -168,6 +172,10 @@ STEPS = (
          learn_kept),
     Step("estimate", ("state",), ("estimates",), ("run_id",),
          lambda run, state: make_estimates(state, run.run_id)),
+    Step("inputs", ("jobs",), ("input_models",), ("site", "forecast", "inputs", "run_id"),
+         lambda run, jobs: publish_models(
+             submitted_runs(history(jobs, run.settings.site.timezone), run.settings.forecast),
+             run.settings.inputs, run.settings.site.name, run.run_id)),
 )  # fmt: skip
 
 STEP_TABLES: dict[str, TableKind] = {
@@ -177,6 +185,7 @@ STEP_TABLES: dict[str, TableKind] = {
     "runtime_classes": RUNTIME_CLASSES, "across": ACROSS,
     "fits": FITS, "predicted": PREDICTIONS, "unlevelled": PREDICTIONS, "predictions": PREDICTIONS,
     "scalability": SCALABILITY, "estimates": ESTIMATES, "state": STATE,
+    "input_models": INPUT_MODELS,
 }  # fmt: skip
 
 PUBLISHED = (
@@ -195,6 +204,7 @@ PUBLISHED = (
     "scalability",
     "estimates",
     "state",
+    "input_models",
 )
 
 

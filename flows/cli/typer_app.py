@@ -8,6 +8,7 @@ import typer
 from flows.cli.commands.advice import advice
 from flows.cli.commands.advise import advise
 from flows.cli.commands.apply import apply
+from flows.cli.commands.ask import ask
 from flows.cli.commands.backtest import backtest
 from flows.cli.commands.check import check
 from flows.cli.commands.clean import clean
@@ -22,6 +23,7 @@ from flows.cli.commands.hold import hold
 from flows.cli.commands.ingest import ingest
 from flows.cli.commands.init import init
 from flows.cli.commands.inspect import inspect
+from flows.cli.commands.learn import learn
 from flows.cli.commands.metrics import metrics
 from flows.cli.commands.moldable import moldable
 from flows.cli.commands.page import page
@@ -41,6 +43,7 @@ from flows.cli.commands.run import run
 from flows.cli.commands.search_templates import search_templates
 from flows.cli.commands.serve import serve
 from flows.cli.commands.show import show
+from flows.cli.commands.suggest import suggest
 from flows.cli.commands.versions import versions
 from flows.cli.commands.watch import watch
 from flows.cli.exits import fail
@@ -61,6 +64,7 @@ _UsageError: Any = typer.BadParameter.__base__
 for command in (
     run, ingest, inspect, quarantine, clean, apply, fit_series, evaluate_scaling, report, query, advice, advise,
     backtest, replay, moldable, show, search_templates, columns, watch, export,
+    learn, ask, suggest,
     phases, phase_plan, phase_times, predict_phases,
     versions, promote, rollback, hold, release, rerun, compare, check, doctor, init, serve,
     metrics, page, exit_codes,

@@ -6,6 +6,8 @@ learn(runs, declaration, settings)     -> InputModel (error estimate and Report 
 predict(model, points)                 -> ANSWERS, one row a point, refused points with their reason
 suggest(model, candidates, cost, rule) -> SUGGESTIONS, the next runs to make, best first
 save(model, folder), load(folder)      -> model.json and arrays.parquet
+held_runs(runs, declaration, settings) -> every run beside what the other folds predict (held_runs.py)
+of_logs/                               -> models of a log's jobs, judged as of each submit
 inferred_inputs(runs, names)           -> a type for every column that the caller declares no type of
 """
 

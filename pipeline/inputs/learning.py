@@ -52,7 +52,7 @@ def learn(runs: pa.Table, declaration: Declaration, settings: InputSettings) -> 
     ('gp', 30, True)
     """
     rows = training_rows(runs, declaration, settings)
-    training = _training(rows, settings)
+    training = training_of(rows, settings)
     name = chosen_method(settings, len(rows.y))
     training, fitted = fit_with_bounds(METHODS[name], training, rows.censored)
     known = ~rows.censored
@@ -68,7 +68,8 @@ def learn(runs: pa.Table, declaration: Declaration, settings: InputSettings) -> 
     return InputModel(declaration, settings, name, error, rows.report, {**fitted.arrays, "scatter": scatter}, facts)
 
 
-def _training(rows: TrainingRows, settings: InputSettings) -> Training:
+def training_of(rows: TrainingRows, settings: InputSettings) -> Training:
+    """The rows encoded; InputError where no input varies, or too few runtimes are known."""
     encoding = encoding_of(rows.raw, rows.types)
     if not encoding.features:
         raise InputError("inputs", "the same values in all runs", "an input that varies", "declare other inputs")

@@ -66,11 +66,7 @@ def save(model: InputModel, folder: Path) -> Path:
     shapes, values = [list(one.shape) for one in arrays], [one.reshape(-1) for one in arrays]
     table = ARRAYS.build(name=names, shape=shapes, values=pa.array(values, pa.list_(pa.float64())))
     write_table(folder / "arrays.parquet", table, ARRAYS)
-    plain = {
-        "format": FORMAT, "method": model.method, "declaration": model.declaration.model_dump(mode="json"),
-        "settings": model.settings.model_dump(mode="json"), "error": asdict(model.error),
-        "report": model.report.as_dict(), "facts": model.facts,
-    }  # fmt: skip
+    plain = plain_model(model)
     write_text(folder / "model.json", json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
     return folder
 
@@ -110,13 +106,23 @@ def load(folder: Path) -> InputModel:
         raise InputError(where, "a file of another version or kind", f"a model of version {FORMAT}", "learn it again")
     table = read_table(folder / "arrays.parquet", ARRAYS)
     try:
-        return _model(plain, _arrays(table))
+        return model_of(plain, _arrays(table))
     except (KeyError, TypeError, ValueError, ValidationError) as error:
         found = f"a damaged model ({printable(str(error).splitlines()[0], 80)})"
         raise InputError(where, found, "what walltime learn wrote", "learn it again") from None
 
 
-def _model(plain: dict[str, Any], arrays: dict[str, Array]) -> InputModel:
+def plain_model(model: InputModel) -> dict[str, Any]:
+    """All of a model but its arrays, for JSON."""
+    return {
+        "format": FORMAT, "method": model.method, "declaration": model.declaration.model_dump(mode="json"),
+        "settings": model.settings.model_dump(mode="json"), "error": asdict(model.error),
+        "report": model.report.as_dict(), "facts": model.facts,
+    }  # fmt: skip
+
+
+def model_of(plain: dict[str, Any], arrays: dict[str, Array]) -> InputModel:
+    """The inverse of `plain_model`; KeyError, TypeError or ValueError where it is damaged."""
     return InputModel(
         Declaration.model_validate(plain["declaration"]), InputSettings.model_validate(plain["settings"]),
         plain["method"], ErrorEstimate(**plain["error"]), Report.from_dict(plain["report"]), arrays, plain["facts"],

@@ -72,6 +72,8 @@ def suggest(
     answers = predict(model, candidates)
     seconds = answers.column("median_s").to_numpy()
     usable = _drawn(np.array([one not in REFUSED for one in answers.column("status").to_pylist()]), model)
+    if not len(usable):
+        return SUGGESTIONS.empty()
     prices = _prices(model, candidates, seconds, cost)[usable]
     x = Encoding.from_dict(model.facts["encoding"]).encode(raw_inputs(candidates, model.declaration))[usable]
     spread = _Spread(model, x) if model.method == "gp" and len(usable) else None

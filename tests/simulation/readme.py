@@ -15,10 +15,10 @@ _REACH = {
 _PAGE = """\
 # Sample logs
 
-Two accounting logs in the Standard Workload Format 2.2, and one day of a small cluster in three formats.
-`tests/simulate.py` generates them from known laws and plants anomalies in them; the truth files describe all of them.
-No machine, site or person in them exists. You may use them under the repository's Apache-2.0 licence or, if you
-prefer, CC0 1.0. This page is generated with them.
+Two accounting logs in the Standard Workload Format 2.2, one day of a small cluster in three formats, and a log of
+`sacct` whose job names hold inputs. `tests/simulate.py` generates them from known laws and plants anomalies in them;
+the truth files describe them. No machine, site or person in them exists. You may use them under the repository's
+Apache-2.0 licence or, if you prefer, CC0 1.0. This page is generated with them.
 
     python -m tests.simulate --out data_samples            # write them again, byte for byte
     python -m tests.simulate --out data_samples --check    # compare, write nothing; exit code 1 if they differ
@@ -41,6 +41,15 @@ delimiter, markup, a formula, quotes or signs that turn the direction of a line.
 
 SWF has numbers for users, which `users` in the truth file translates, and no job names. It has no word for a requeued
 job, so that its first attempt counts as failed there.
+
+## Job names that hold inputs
+
+`inputs.sacct.gz` has 800 jobs. Names such as `heat_n400_step100` hold a problem size and a number of steps, `shell`
+holds nothing. On p processors `heat` takes 30 + 4e-6 n^2 steps / p seconds and `lattice` 20 + 1.5e-7 n^3 steps^0.5 /
+p^0.8, times lognormal noise of 0.05. A config reads the inputs by a rule:
+
+    [[inputs.rules]]
+    find = "[a-z]+_n(?P<n>[0-9]+)_step(?P<steps>[0-9]+)"
 
 ## What is planted
 
@@ -106,6 +115,7 @@ def _files(
     riverbend: Mapping[str, Any], traps: Mapping[str, Any], day: Mapping[str, Any]
 ) -> list[tuple[str, str]]:
     return [
+        ("inputs.sacct.gz", "800 jobs of `sacct` whose names hold a problem size and a number of steps"),
         ("riverbend.swf.gz", _summary(riverbend) + "; the log `make run` reads"),
         ("riverbend.truth.json", "its laws with parameters, its planted records with job numbers, the flags to expect"),
         ("traps.swf", _summary(traps) + "; short enough to read, every anomaly and every textual trap"),
