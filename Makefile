@@ -1,7 +1,7 @@
 # `make run` and `make test` set up everything they need in .venv, once, and again when requirements.lock changes.
 # Paths are relative throughout, so that a checkout may stand in a folder with a space in its name.
 
-.PHONY: run test test-slurm test-pbs test-server test-crash fuzz lint bench clean setup
+.PHONY: run test test-slurm test-slurm-hour test-pbs test-server test-crash fuzz lint bench clean setup
 .DEFAULT_GOAL := run
 
 PYTHON := .venv/bin/python
@@ -17,6 +17,11 @@ test: lint
 # A real Slurm on this machine, where shared/slurm/up.sh stands beside the checkout; as root, for its packages and users.
 test-slurm: $(STAMP)
 	@WALLTIME_TEST_SLURM=1 $(PYTHON) -m pytest -rs tests/slurm
+
+MINUTES ?= 60
+# Served every minute on a real Slurm, with everything killed in the middle; MINUTES=6 for a short trial.
+test-slurm-hour: $(STAMP)
+	@WALLTIME_TEST_SLURM_HOUR=1 WALLTIME_HOUR_MINUTES=$(MINUTES) $(PYTHON) -m pytest -rs -s tests/slurm
 
 # A real OpenPBS, which is built once (minutes) where shared/pbs/up.sh stands beside the checkout; as root, like the above.
 test-pbs: $(STAMP)

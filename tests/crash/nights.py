@@ -22,7 +22,7 @@ N_NIGHTS = 4
 KEEP_VERSIONS = 2
 """The least: versions disappear soon after they were replaced, which is the hardest case for readers."""
 
-# Imports take longer than the steps of so small a log: they are made once.
+# Imports and compiled kernels take longer than the steps of so small a log: they are loaded once.
 FORK = multiprocessing.get_context("forkserver")
 FORK.set_forkserver_preload(["tests.crash.preloaded"])
 
@@ -128,8 +128,24 @@ def _call(arguments: list[str], log: str) -> None:
     os.dup2(handle, 2)
     sys.argv = ["walltime", *arguments]
     from flows.cli import main
+    from flows.services.progress import listening
 
-    main()
+    stages = os.open(stages_file(Path(log)), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+    with listening(lambda event: os.write(stages, f"{event.stage} {event.state}\n".encode())):
+        main()
+
+
+def stages_file(log: Path) -> Path:
+    """Where a forked run writes the beginning and the end of each of its stages."""
+    return log.with_suffix(".stages")
+
+
+def last_stage(log: Path) -> tuple[str, str]:
+    """The latest stage of a forked run and its state; two empty texts where it has not come to its first one."""
+    path = stages_file(log)
+    lines = path.read_text().splitlines() if path.exists() else []
+    stage, _, state = lines[-1].partition(" ") if lines else ("", "", "")
+    return stage, state
 
 
 def tables_of(manifest: Manifest) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 import pandas as pd
 
-PAUSE_S = 0.3
+PAUSE_S = 0.7
 NAMED = {"predictions": "run_id", "scalability": "run_id", "estimates": "run_id", "jobs": "site"}
 """Tables with a column that names their version: the run, or the site, which differs from night to night here."""
 

@@ -1,6 +1,6 @@
 """Runs killed with -9 at random instants, among readers: one whole version at any time, and the same tables in the end.
 
-Every fifth run is left alone. An instant is drawn uniformly over the time that a run holds its lock, so that long
+Every seventh run is left alone. An instant is drawn uniformly over the time that a run holds its lock, so that long
 steps are hit more often than short ones and start-up is not hit.
 """
 
@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from flows.services.doctor.diagnosis import diagnose
@@ -34,12 +35,14 @@ from tests.crash.nights import (
     PlainRun,
     Running,
     expected_version,
+    last_stage,
     make_nights,
+    stages_file,
     standing_api,
     write_expected,
 )
 
-FLOW_SHARE, OWN_API_SHARE = 0.32, 0.05
+FLOW_SHARE, OWN_API_SHARE = 0.65, 0.05
 """Of the kills: of flows under a standing API, and of flows with their own API, whose start takes longest."""
 
 LEFT_ALONE = 7
@@ -60,15 +63,16 @@ class Kills:
 
     def disturb(self, kind: type, night: Night, store: Path) -> None:
         """Kill one run at a random instant after it has taken its lock; it may end before."""
-        before = run_of(store), steps_in(store)
-        run = kind(night, store, self.folder / "runs.log")
+        before, log = (run_of(store), steps_in(store)), self.folder / "runs.log"
+        stages_file(log).unlink(missing_ok=True)
+        run = kind(night, store, log)
         wait_for_lock(run, store)
         time.sleep(self.rng.uniform(0, self.expected_s(kind)))
         if run.code() is None:
             os.kill(run.pid, signal.SIGKILL)
         if run.wait() == -signal.SIGKILL:
             self.counts[kind.__name__] += 1
-            place = place_of(store, *before)
+            place = place_of(store, *before, log)
             self.places[place] += 1
             sys.stdout.write(f"kill {self.n_killed}: {kind.__name__}, {place}\n")
             sys.stdout.flush()
@@ -87,7 +91,7 @@ class Kills:
     def expected_s(self, kind: type) -> float:
         """The mean of the last runs of a kind; a flow takes about as long under either API."""
         times = self.seconds[kind] or self.seconds[FlowRun]
-        return sum(times[-5:]) / len(times[-5:])
+        return mean(times[-5:])
 
     def next_kind(self) -> type:
         """The kind whose kills are furthest behind their share."""
@@ -123,18 +127,23 @@ def steps_in(store: Path) -> set[str]:
     return {path.name for path in work.iterdir() if is_step_folder(path)} if work.is_dir() else set()
 
 
-def place_of(store: Path, run_before: str, steps_before: set[str]) -> str:
-    """Where a killed run was, by what it left; steps of a flow that were there before it are not counted."""
+def place_of(store: Path, run_before: str, steps_before: set[str], log: Path) -> str:
+    """Where a killed run was: by what it left, and by the stage that a forked run wrote into its file of stages."""
     if drafts_of(store / "manifest.json") or leftovers(store / "versions"):
-        return "publishing"
+        return "publishing: writing the version"
     if run_of(store) != run_before:
         return "after its publication"
-    for draft in leftovers(store / "work"):
-        name = draft.name.removeprefix(".draft-").partition("-")[0]
-        if any(name == step.name for step in STEPS):
-            return f"steps: flow, writing {name}"
-        return f"steps: plain, {len(list(draft.glob('*.parquet'))):2d} tables written"
-    return f"steps: flow, {len(steps_in(store) - steps_before):2d} new steps done"
+    stage, state = last_stage(log)
+    if stage == "publish":
+        return "publishing: checks" if state == "started" else "after its publication"
+    if stage:
+        return f"steps: {'in' if state == 'started' else 'after'} {stage}"
+    # A run with an API of its own is no fork, and writes no stages.
+    writing = [draft.name.removeprefix(".draft-").partition("-")[0] for draft in leftovers(store / "work")]
+    n_new = len(steps_in(store) - steps_before)
+    if n_new == len(STEPS):
+        return "publishing: checks"
+    return "steps: own API" if n_new or any(step.name in writing for step in STEPS) else "before the first step"
 
 
 @contextmanager
@@ -177,11 +186,12 @@ def kill_and_compare(tmp_path: Path, began: float) -> None:
             n = kills.rng.randrange(len(nights)) if kills.rng.random() < 0.5 else n
             n_runs += 1
             if n_runs % LEFT_ALONE == 0:
-                kills.leave_alone(PlainRun, nights[n], store)
+                kind = FlowRun if n_runs % (2 * LEFT_ALONE) else PlainRun
+                kills.leave_alone(kind, nights[n], store)
                 assert expected_version(store) == versions[n]
             else:
                 kills.disturb(kills.next_kind(), nights[n], store)
-        for kind, last in ((FlowRun, 1), (PlainRun, 2)):
+        for kind, last in ((FlowRun, 1), (OwnApiRun, 3), (PlainRun, 2)):
             kills.leave_alone(kind, nights[last], store)
             assert expected_version(store) == versions[last]
             time.sleep(1)
@@ -194,8 +204,10 @@ def kill_and_compare(tmp_path: Path, began: float) -> None:
 
 def say(kills: Kills, summaries: list[dict[str, Any]], n_runs: int, seconds: float) -> None:
     n_inside = sum(n for place, n in kills.places.items() if place.startswith("steps"))
+    times = ", ".join(f"{kind.__name__} {mean(taken):.1f}" for kind, taken in kills.seconds.items() if taken)
     sys.stdout.write(
         f"\n{kills.n_killed} kills of {n_runs} runs in {seconds:.0f} s, seed {SEED}: {dict(kills.counts)}\n"
+        f"seconds of a run left alone: {times}\n"
         f"inside the steps: {n_inside}\n"
     )
     sys.stdout.writelines(f"  {n:4d}  {place}\n" for place, n in sorted(kills.places.items()))

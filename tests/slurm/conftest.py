@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pytest
 
-SWITCH = "WALLTIME_TEST_SLURM"
-collect_ignore_glob = [] if os.environ.get(SWITCH) else ["*"]
+SWITCH, HOUR_SWITCH = "WALLTIME_TEST_SLURM", "WALLTIME_TEST_SLURM_HOUR"
+HOUR_TEST = "test_hour.py"
+TESTS = {path.name for path in Path(__file__).parent.glob("test_*.py")}
+collected = (TESTS - {HOUR_TEST} if os.environ.get(SWITCH) else set()) | (
+    {HOUR_TEST} if os.environ.get(HOUR_SWITCH) else set()
+)
+collect_ignore_glob = sorted(TESTS - collected)
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "shared" / "slurm"
 UP_TIMEOUT_S = 600
