@@ -244,9 +244,12 @@ def rebooted(site: Site) -> Reboot:
 
 
 def finish_jobs(environment: Mapping[str, str]) -> None:
-    """Cancel what waits, and return when all jobs have ended and the accounting knows it."""
+    """Cancel all jobs, and return when they have ended and the accounting knows it.
+
+    Slurm takes minutes to notice that a job is gone which was killed together with the daemon of its node.
+    """
     for user in SHAPE["SLURM_USERS"].split():
-        call(environment, "scancel", "--state=PENDING", f"--user={user}")
+        call(environment, "scancel", f"--user={user}")
     wait_for("the end of the jobs", lambda: not call(environment, "squeue", "-h"), 300)
     wait_for("the accounting", lambda: set(states(environment)) <= ENDED, 120)
 
