@@ -34,6 +34,7 @@ from tests.crash.nights import (
     OwnApiRun,
     PlainRun,
     Running,
+    cpu_s_of,
     expected_version,
     last_stage,
     make_nights,
@@ -46,7 +47,7 @@ FLOW_SHARE, OWN_API_SHARE = 0.65, 0.05
 """Of the kills: of flows under a standing API, and of flows with their own API, whose start takes longest."""
 
 LEFT_ALONE = 7
-_POLL_S = 0.003
+_POLL_S = 0.01
 
 
 @dataclass
@@ -206,7 +207,8 @@ def say(kills: Kills, summaries: list[dict[str, Any]], n_runs: int, seconds: flo
     n_inside = sum(n for place, n in kills.places.items() if place.startswith("steps"))
     times = ", ".join(f"{kind.__name__} {mean(taken):.1f}" for kind, taken in kills.seconds.items() if taken)
     sys.stdout.write(
-        f"\n{kills.n_killed} kills of {n_runs} runs in {seconds:.0f} s, seed {SEED}: {dict(kills.counts)}\n"
+        f"\n{kills.n_killed} kills of {n_runs} runs in {seconds:.0f} s and {cpu_s_of(os.getpid()):.0f} CPU-s, "
+        f"seed {SEED}: {dict(kills.counts)}\n"
         f"seconds of a run left alone: {times}\n"
         f"inside the steps: {n_inside}\n"
     )
