@@ -69,16 +69,17 @@ def table(looks: Sequence[Look], ends: Sequence[tuple[float, str]]) -> str:
     head = f"| {names.replace(', ', ' | ')} |"
     lines = [head, "| --- " * 8 + "|"]
     last = int(looks[-1].at_s // MINUTE_S // BUCKET_MIN)
+    changes = [after.at_s for before, after in pairwise(looks) if before.run_id != after.run_id]
     for bucket in range(last + 1):
         low, high = bucket * BUCKET_MIN * MINUTE_S, (bucket + 1) * BUCKET_MIN * MINUTE_S
         inside = [look for look in looks if low <= look.at_s < high]
         if inside:
-            lines.append(_row(bucket, inside, [how for at_s, how in ends if low <= at_s < high]))
+            versions = sum(low <= at_s < high for at_s in changes)
+            lines.append(_row(bucket, inside, versions, [how for at_s, how in ends if low <= at_s < high]))
     return "\n".join(lines) + "\n"
 
 
-def _row(bucket: int, looks: Sequence[Look], ends: Sequence[str]) -> str:
-    versions = sum(before.run_id != after.run_id for before, after in pairwise(looks))
+def _row(bucket: int, looks: Sequence[Look], versions: int, ends: Sequence[str]) -> str:
     ages = [look.table_age_s for look in looks if look.table_age_s is not None]
     readings = [look.data_age_s for look in looks if look.data_age_s is not None]
     down = "" if all(look.is_up for look in looks) else " (down for a part)"

@@ -157,7 +157,7 @@ class Site:
 @pytest.fixture(scope="module")
 def hour() -> Iterator[Hour]:
     """All of it; the looks and logs stay below WALLTIME_HOUR_OUT, where that is set."""
-    port = first_port() + 60
+    port = first_port() + 80
     with running(SHAPE, port) as slurm, site_of(slurm | {"TZ": "UTC"}, port) as site:
         result = lived(site)
         say(told(result))
