@@ -116,7 +116,10 @@ def cpu_s_of(pid: int) -> float:
 
 @contextmanager
 def standing_api(folder: Path) -> Iterator[None]:
-    """One Prefect API for all runs inside, its database in `folder`; killed runs leave their state in it."""
+    """One Prefect API for all runs inside, its database in `folder`; killed runs leave their state in it.
+
+    Enter it before the first run: forked runs have the environment of the first one's beginning.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_HOME", str(folder))
         patch.setenv("PREFECT_LOGGING_LEVEL", "CRITICAL")

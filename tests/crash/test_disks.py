@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from flows.services.doctor.diagnosis import diagnose
-from tests.crash.nights import FlowRun, PlainRun, expected_version, make_nights, standing_api
+from tests.crash.nights import FlowRun, PlainRun, expected_version, make_nights
 from tests.small_disk import small_disk
+
+pytestmark = pytest.mark.usefixtures("prefect_api")
 
 
 def run(night: object, store: Path, log: Path, kind: type = PlainRun) -> tuple[int, str]:
@@ -24,8 +26,7 @@ def test_a_run_on_a_full_disk_ends_in_one_sentence_and_the_next_one_recovers(tmp
 
 @pytest.mark.parametrize("free_kib", [0, 200])
 def test_a_flow_on_a_full_disk_ends_in_one_sentence_and_the_next_one_recovers(tmp_path: Path, free_kib: int) -> None:
-    with standing_api(tmp_path / "prefect"):
-        full_disk(tmp_path, free_kib, FlowRun)
+    full_disk(tmp_path, free_kib, FlowRun)
 
 
 def full_disk(tmp_path: Path, free_kib: int, kind: type) -> None:

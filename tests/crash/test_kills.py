@@ -39,7 +39,6 @@ from tests.crash.nights import (
     last_stage,
     make_nights,
     stages_file,
-    standing_api,
     write_expected,
 )
 
@@ -166,13 +165,10 @@ def reading(store: Path, expected: Path, folder: Path) -> Iterator[list[dict[str
             summaries.append(json.loads(out))
 
 
-def test_killed_runs_leave_one_whole_version_and_the_tables_of_an_undisturbed_run(tmp_path: Path) -> None:
+def test_killed_runs_leave_one_whole_version_and_the_tables_of_an_undisturbed_run(
+    tmp_path: Path, prefect_api: None
+) -> None:
     began = time.monotonic()
-    with standing_api(tmp_path / "prefect"):
-        kill_and_compare(tmp_path, began)
-
-
-def kill_and_compare(tmp_path: Path, began: float) -> None:
     kills = Kills(tmp_path, random.Random(SEED))
     nights, store, versions = make_nights(tmp_path), tmp_path / "store", []
     for n, night in enumerate(nights):
