@@ -31,7 +31,7 @@ from pipeline.core.version import code_version
 from pipeline.estimate.stage import learn_state
 from pipeline.estimate.state_table import loaded_state
 from pipeline.ingest import ingest
-from pipeline.publish import RunFacts, load_manifest, publish
+from pipeline.publish import Retention, RunFacts, load_manifest, publish
 
 MOST_S, MOST_WARM_S, LEAST_JOBS_PER_S = 0.4, 0.002, 5_000
 SAMPLE = Path(__file__).resolve().parents[1] / "data_samples" / "riverbend.swf.gz"
@@ -110,7 +110,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         staged = {"state": write_table(Path(scratch) / "state.parquet", table, STATE)}
         facts = RunFacts("bench", site.name, settings.model_dump(mode="json"), [], code_version())
-        publish(staged, [], facts, output_dir=Path(scratch) / "out", created_s=0, keep_versions=2)
+        publish(staged, [], facts, output_dir=Path(scratch) / "out", created_s=0, retention=Retention(newest=2))
         path = load_manifest(Path(scratch) / "out").path("state")
         found |= {"state_bytes": path.stat().st_size, "load_s": load_s(path), **process_s(Path(scratch) / "out")}
         rows = jobs.slice(0, 20_000).select(ASKED).to_pylist()

@@ -9,14 +9,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from flows.services.logs.flagged_jobs import flagged_jobs, jobs_of_table
 from flows.services.run.prepare import resolve
-from pipeline.clean import clean
 from pipeline.core.settings import RunSettings
-from pipeline.core.store import read_table
-from pipeline.core.tables import JOBS
 from pipeline.evaluate.later_figures import Scored, figures, trade_off
 from pipeline.evaluate.later_rolling import REFIT_DAYS, later_scores
-from pipeline.ingest import ingest
 
 COLUMNS = ("log", "days", "rows", "jobs", "in 80%", "in 95%", "width 80%", "error", "kernel error", "ok")
 CONFIG = Path(__file__).parents[1] / "configs" / "swf.toml"
@@ -25,9 +22,9 @@ CONFIG = Path(__file__).parents[1] / "configs" / "swf.toml"
 def jobs_of(log: Path) -> tuple[RunSettings, pa.Table]:
     """A log's settings and flagged JOBS."""
     if log.suffix == ".parquet":
-        return RunSettings(), read_table(log, JOBS)
+        return RunSettings(), jobs_of_table(log)
     settings, paths = resolve(CONFIG, [str(log)])
-    return settings, clean(ingest(paths, settings.site, settings.ingest)[0], settings.clean, settings.site)[0]
+    return settings, flagged_jobs(paths, settings)[0]
 
 
 def lines(name: str, days: float, scored: Scored) -> list[tuple[str, ...]]:

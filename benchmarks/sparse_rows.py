@@ -11,12 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from flows.services.logs.flagged_jobs import flagged_jobs
 from flows.services.run.prepare import resolve
-from pipeline.clean import clean
 from pipeline.estimate.nightly.as_of_pass import DAY_S, answered
 from pipeline.estimate.score import QUANTILES
 from pipeline.evaluate.backtest import past_of
-from pipeline.ingest import ingest
 
 CONFIG = Path(__file__).parents[1] / "configs" / "swf.toml"
 Q95 = QUANTILES.index(0.95)
@@ -25,7 +24,7 @@ Q95 = QUANTILES.index(0.95)
 def lines(log: Path, ages_days: list[float], fewer_than: int) -> list[str]:
     """One line of Markdown per age: jobs that sparse rows answer, and the shares held there and on all rows."""
     settings, paths = resolve(CONFIG, [str(log)])
-    jobs = clean(ingest(paths, settings.site, settings.ingest)[0], settings.clean, settings.site)[0]
+    jobs, _ = flagged_jobs(paths, settings)
     past = past_of(jobs, settings)
     ran = np.flatnonzero(past.has_run)
     scored = ran[int(len(ran) * settings.backtest.train_share) :]

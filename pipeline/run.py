@@ -45,7 +45,7 @@ from pipeline.ingest.sources import find_sources
 from pipeline.ingest.window import Window, within_window
 from pipeline.predict import groups_by_application, later, predict, predict_across, scalability
 
-_NOT_OF_RESULT = {"logs", "source", "output_dir", "publish", "checks", "export", "apply"}
+_NOT_OF_RESULT = {"logs", "source", "output_dir", "publish", "checks", "export", "apply", "run"}
 """Settings on which no table depends: where logs come from, where tables go, and what is done with them."""
 
 

@@ -15,13 +15,16 @@ from flows.cli.commands.columns import columns
 from flows.cli.commands.compare import compare
 from flows.cli.commands.doctor import doctor
 from flows.cli.commands.evaluate_scaling import evaluate_scaling
+from flows.cli.commands.exit_codes import exit_codes
 from flows.cli.commands.export import export
 from flows.cli.commands.fit_series import fit_series
 from flows.cli.commands.hold import hold
 from flows.cli.commands.ingest import ingest
 from flows.cli.commands.init import init
 from flows.cli.commands.inspect import inspect
+from flows.cli.commands.metrics import metrics
 from flows.cli.commands.moldable import moldable
+from flows.cli.commands.page import page
 from flows.cli.commands.promote import promote
 from flows.cli.commands.quarantine import quarantine
 from flows.cli.commands.query import query
@@ -54,6 +57,7 @@ for command in (
     run, ingest, inspect, quarantine, clean, apply, fit_series, evaluate_scaling, report, query, advice, advise,
     backtest, replay, moldable, show, search_templates, columns, watch, export,
     versions, promote, rollback, hold, release, rerun, compare, check, doctor, init, serve,
+    metrics, page, exit_codes,
 ):  # fmt: skip
     app.command()(command)
 

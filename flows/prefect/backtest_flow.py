@@ -9,6 +9,7 @@ from prefect.cache_policies import NO_CACHE
 from flows.pages.markdown import report_markdown
 from flows.prefect.server_guard import guard_embedded_server
 from flows.services.backtest.backtesting import Task, backtest_tasks, run_backtest, save_result
+from flows.services.run.run_names import artifact_key
 from pipeline.core.text import printable
 
 guard_embedded_server()
@@ -40,5 +41,6 @@ def backtest_one(one: Task, path: str) -> str:
     """Backtest one log; returns the path of its table."""
     result = run_backtest(one)
     get_run_logger().info("%s: %d jobs scored", printable(one.log), result.report.kept.rows)
-    create_markdown_artifact(report_markdown(result.report), key="walltime-backtest", description="Backtest of a log")
+    key = artifact_key(one.settings.site.name, "backtest")
+    create_markdown_artifact(report_markdown(result.report), key=key, description=f"Backtest of {printable(one.log)}")
     return str(save_result(result, Path(path)))

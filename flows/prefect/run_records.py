@@ -6,7 +6,6 @@ process. A record without a lock is that of a killed run.
 """
 
 import fcntl
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,8 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.runtime import flow_run
 from prefect.states import Crashed
+
+from pipeline.publish.folders import is_same_file
 
 PREFIX = "flow_run-"
 _DRAFT = ".draft-flow_run-"
@@ -55,16 +56,12 @@ def mark_killed_runs(work: Path) -> list[str]:
         try:
             with path.open("rb") as handle:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if _is_there(path, handle.fileno()) and _reported(path, marked):
+                # A run removes its record before it releases the lock.
+                if is_same_file(handle, path) and _reported(path, marked):
                     path.unlink(missing_ok=True)
         except (FileNotFoundError, BlockingIOError):
             continue
     return marked
-
-
-def _is_there(path: Path, descriptor: int) -> bool:
-    """Whether the locked file still is the record: a run removes it before it releases the lock."""
-    return path.exists() and path.stat().st_ino == os.fstat(descriptor).st_ino
 
 
 def _reported(path: Path, marked: list[str]) -> bool:

@@ -37,6 +37,20 @@ def listening(listener: Listener | None) -> Iterator[None]:
         _listener.reset(token)
 
 
+@contextmanager
+def also_listening(listener: Listener) -> Iterator[None]:
+    """Pass the stage events of the runs inside to `listener` too, after the listener that is there already."""
+    outer = _listener.get()
+
+    def both(event: StageEvent) -> None:
+        if outer is not None:
+            outer(event)
+        listener(event)
+
+    with listening(both):
+        yield
+
+
 @dataclass(slots=True)
 class Stage:
     """A running stage; set `is_reused` and `report` before it ends."""

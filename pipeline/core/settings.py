@@ -1,6 +1,5 @@
 """All settings with unit, default and meaning, read from TOML. An unknown key is an error that lists the valid keys."""
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterator
@@ -21,10 +20,11 @@ from pipeline.core.export_settings import ExportSettings
 from pipeline.core.format_names import AUTO, known_format
 from pipeline.core.group_settings import GroupSettings
 from pipeline.core.law_names import known_law
+from pipeline.core.observe_settings import ObserveSettings
 from pipeline.core.screen_settings import AcrossSettings, AnomalySettings, ClassSettings, PatternSettings
 from pipeline.core.section import Section
 from pipeline.core.source_settings import SourceSettings
-from pipeline.core.text import printable
+from pipeline.core.text import did_you_mean, printable
 
 
 def _known_zone(name: str) -> str:
@@ -234,6 +234,7 @@ class RunSettings(Section):
     export: ExportSettings = ExportSettings()
     apply: ApplySettings = ApplySettings()
     checks: CheckSettings = CheckSettings()
+    run: ObserveSettings = ObserveSettings()
 
 
 def load_settings(path: Path) -> RunSettings:
@@ -266,8 +267,7 @@ def _explained(error: ValidationError, where: str) -> ConfigError:
         problem = fault["msg"].removeprefix("Value error, ").replace("valid tuple", "list")
         return ConfigError(where, found, f"a valid value ({problem})")
     valid = sorted(_section_at(path[:-1]).model_fields)
-    near = difflib.get_close_matches(path[-1], valid, n=1)
-    hint = f"did you mean {near[0]}?" if near else "remove it or correct it"
+    hint = did_you_mean(path[-1], valid, "remove it or correct it")
     return ConfigError(where, f"unknown key {key}", f"one of {', '.join(valid)}", hint)
 
 

@@ -13,12 +13,11 @@ from typing import Any
 
 from pipeline.core.dataclass_reader import FieldError, read_dataclass
 from pipeline.core.errors import InputError
-from pipeline.core.store import file_sha256
 from pipeline.core.table_kind import TableKind
 from pipeline.core.tables import TABLES
 from pipeline.core.text import printable
 from pipeline.publish.manifest import RunFacts, finite
-from pipeline.publish.table_facts import ColumnFacts, TableFacts, facts_of
+from pipeline.publish.table_facts import ColumnFacts, TableFacts
 
 DATAPACKAGE = "datapackage.json"
 _PROFILES = "https://datapackage.org/profiles/2.0"
@@ -36,15 +35,14 @@ class PackageFacts:
     tables: dict[str, TableFacts]
 
 
-def package_text(files: Mapping[str, Path], facts: RunFacts, created_s: int) -> str:
-    """The descriptor of some tables as ASCII JSON; `files` are by table and stand beside it."""
-    keys = {name: TABLES[name].key for name in files}
-    tables = facts_of(files, keys)
-    return describe(files, tables, facts, created_s)
-
-
-def describe(files: Mapping[str, Path], tables: Mapping[str, TableFacts], facts: RunFacts, created_s: int) -> str:
-    """The same, of tables whose facts are known."""
+def package_text(
+    files: Mapping[str, Path],
+    digests: Mapping[str, str],
+    tables: Mapping[str, TableFacts],
+    facts: RunFacts,
+    created_s: int,
+) -> str:
+    """The descriptor of some tables as ASCII JSON; files, their SHA-256 and their facts are by table."""
     package = {
         "$schema": f"{_PROFILES}/datapackage.json",
         "title": f"Runtimes of the jobs of {printable(facts.site)}",
@@ -58,12 +56,12 @@ def describe(files: Mapping[str, Path], tables: Mapping[str, TableFacts], facts:
             "code": facts.code,
             "settings": _printable_texts(finite(facts.settings)),
         },
-        "resources": [_resource(TABLES[name], path, tables[name]) for name, path in files.items()],
+        "resources": [_resource(TABLES[name], path, digests[name], tables[name]) for name, path in files.items()],
     }
     return json.dumps(package, indent=1) + "\n"
 
 
-def _resource(kind: TableKind, path: Path, facts: TableFacts) -> dict[str, Any]:
+def _resource(kind: TableKind, path: Path, sha256: str, facts: TableFacts) -> dict[str, Any]:
     return {
         "$schema": f"{_PROFILES}/dataresource.json",
         "name": kind.name,
@@ -73,7 +71,7 @@ def _resource(kind: TableKind, path: Path, facts: TableFacts) -> dict[str, Any]:
         "mediatype": "application/vnd.apache.parquet",
         "description": kind.meaning,
         "bytes": path.stat().st_size,
-        "hash": f"sha256:{file_sha256(path)}",
+        "hash": f"sha256:{sha256}",
         "rows": facts.rows,
         "schema": _schema(kind, facts),
     }
@@ -116,12 +114,17 @@ def read_package(folder: Path) -> PackageFacts:
         plain = json.loads(path.read_text(encoding="utf-8"))
         own = plain["walltime"]
         tables = {one["name"]: _plain_table(one) for one in plain["resources"]}
-        return read_dataclass(PackageFacts, {**own, "tables": tables})
+        facts = read_dataclass(PackageFacts, {**own, "tables": tables})
     except (FileNotFoundError, NotADirectoryError):
         found = "no such file"
     except (OSError, ValueError, KeyError, TypeError, AttributeError, FieldError) as error:
         found = f"a file that cannot be used ({type(error).__name__}: {printable(str(error))})"
-    raise InputError(printable(str(path)), found, "the descriptor of a version's tables")
+    else:
+        others = [one for one in plain["resources"] if one.get("path") != f"{one['name']}.parquet"]
+        if not others:
+            return facts
+        found = f"table {printable(str(others[0]['name']))} at {printable(str(others[0].get('path')))}"
+    raise InputError(printable(str(path)), found, "the descriptor of the tables in the files beside it")
 
 
 def _plain_table(resource: Mapping[str, Any]) -> dict[str, Any]:

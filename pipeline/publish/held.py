@@ -13,6 +13,8 @@ from pipeline.core.store import write_text
 from pipeline.publish.folders import drop_folder, locked, remove_leftovers
 from pipeline.publish.manifest import RunFacts, load_manifest
 from pipeline.publish.night_checks import CheckResult
+from pipeline.publish.retention import Retention
+from pipeline.publish.table_facts import TableFacts
 from pipeline.publish.versions import publish
 
 HELD = "held"
@@ -28,13 +30,16 @@ def hold(
     output_dir: Path,
     created_s: int,
     keep: int,
+    tables: Mapping[str, TableFacts],
 ) -> Path:
     """Store the staged tables as a held version with the results of its checks; returns its folder, named by run id."""
     parent = output_dir / HELD
     folder = parent / facts.run_id
     with locked(parent):
         remove_leftovers(parent)
-        publish(staged, reports, facts, output_dir=folder, created_s=created_s, keep_versions=2)
+        publish(
+            staged, reports, facts, output_dir=folder, created_s=created_s, retention=Retention(newest=2), tables=tables
+        )
         write_text(folder / CHECKS_FILE, json.dumps({"checks": plain_results(results)}, indent=1) + "\n")
         others = sorted((one for one in _held_folders(parent) if one != folder), key=_age, reverse=True)
         for old in others[keep - 1 :]:
@@ -54,6 +59,11 @@ def plain_results(results: Sequence[CheckResult]) -> list[dict[str, object]]:
         }
         for result in results
     ]
+
+
+def held_nights(output_dir: Path) -> list[tuple[int, str]]:
+    """The held versions on disk: when each was made (UTC epoch seconds; 0: unknown), and its folder's name."""
+    return sorted(_age(folder) for folder in _held_folders(output_dir / HELD))
 
 
 def _held_folders(parent: Path) -> list[Path]:

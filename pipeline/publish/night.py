@@ -8,10 +8,8 @@ from typing import Any
 from pipeline.core.errors import InputError
 from pipeline.core.text import printable
 from pipeline.publish.datapackage import PackageFacts, read_package
-from pipeline.publish.manifest import Manifest
+from pipeline.publish.manifest import VERSIONS, Manifest
 from pipeline.publish.table_facts import TableFacts
-
-VERSIONS = "versions"
 
 
 @dataclass(frozen=True, slots=True)

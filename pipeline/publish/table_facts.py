@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.core.tables import TABLES
 from pipeline.publish.parquet_aggregates import aggregates, unreadable
 
 
@@ -68,6 +69,6 @@ def _counted_nulls(path: Path, names: list[str]) -> dict[str, int]:
     return {name: rows - n for name, n in zip(names, counts, strict=True)}
 
 
-def facts_of(files: Mapping[str, Path], keys: Mapping[str, tuple[str, ...]]) -> dict[str, TableFacts]:
-    """The facts of some files by table."""
-    return {name: table_facts(path, keys.get(name, ())) for name, path in files.items()}
+def facts_of(files: Mapping[str, Path]) -> dict[str, TableFacts]:
+    """The facts of some files by table; InputError where one is no Parquet file."""
+    return {name: table_facts(path, TABLES[name].key) for name, path in files.items()}

@@ -32,6 +32,8 @@ from pipeline.publish.manifest import (
     VersionEntry,
 )
 from pipeline.publish.retention import KnownVersion, Retention, expired
+from pipeline.publish.store_paths import check_no_link
+from pipeline.publish.table_facts import TableFacts, facts_of
 from pipeline.publish.version_locks import drop_unused
 from pipeline.publish.version_names import ID_CHARS, check_given_name, version_name
 from pipeline.publish.version_store import (
@@ -53,20 +55,20 @@ def publish(
     *,
     output_dir: Path,
     created_s: int,
-    keep_versions: int,
-    retention: Retention | None = None,
+    retention: Retention,
+    tables: Mapping[str, TableFacts] | None = None,
 ) -> Path:
     """Publish the staged tables as the current version; returns the manifest's path.
 
     Several processes may publish to one folder. A version of the same run with the same bytes is reused. Versions that
-    `retention` does not keep are removed, by default all but the newest `keep_versions`.
+    `retention` does not keep are removed. `tables` are the facts of the staged tables; they are read from the files
+    where the caller does not know them.
     """
-    with locked(output_dir / VERSIONS):
+    with locked(check_no_link(output_dir / VERSIONS)):
         before = _tidied(output_dir)
-        own = _placed(staged, reports, facts, output_dir, created_s, before)
+        own = _placed(staged, reports, facts, output_dir, created_s, before, tables)
         # Without a manifest before, nobody knows which versions were published: none is removed.
-        kept = (retention or Retention(keep_versions)) if before is not None else None
-        _make_current(output_dir, own, before, created_s, retention=kept)
+        _make_current(output_dir, own, before, created_s, retention=retention if before is not None else None)
     return output_dir / MANIFEST
 
 
@@ -77,7 +79,7 @@ def keep_unpublished(
 
     InputError where another version has that name.
     """
-    with locked(output_dir / VERSIONS):
+    with locked(check_no_link(output_dir / VERSIONS)):
         before = _tidied(output_dir)
         check_name_free(output_dir, facts.name, facts.run_id)
         return _placed(staged, reports, facts, output_dir, created_s, before)
@@ -147,7 +149,7 @@ def _make_current(
     A version in use stays until a later publication. Other files and folders always stay.
     """
     versions = output_dir / VERSIONS
-    if before is not None:
+    if before is not None and is_version(versions / before.folder):
         _write_own_manifest(versions / before.folder, before)
     history = _history(output_dir, own.folder, before, now_s, withdraws=withdraws)
     current = VersionEntry(own.run_id, own.folder, own.created_s)
@@ -181,32 +183,33 @@ def _placed(
     output_dir: Path,
     created_s: int,
     before: Manifest | None,
+    tables: Mapping[str, TableFacts] | None = None,
 ) -> Manifest:
     """The manifest of the version: of an existing one of this run with these bytes, else of a new one."""
     wanted_name = version_name(created_s, facts.run_id)
-    wanted = {f"{name}.parquet": digest for name, digest in digests(staged).items()}
+    shas = digests(staged)
     versions = output_dir / VERSIONS
     for folder in sorted(versions.iterdir()):
         # Names of earlier releases, which were the run's id, begin with the same digits.
         may_be = facts.run_id[:ID_CHARS] in folder.name and is_version(folder)
         own = own_manifest(folder, before) if may_be else None
-        if own is not None and (own.run_id, own.name) == (facts.run_id, facts.name) and _holds(folder, wanted):
+        if own is not None and (own.run_id, own.name) == (facts.run_id, facts.name) and _holds(folder, shas):
             return own
     names = (wanted_name if n == 1 else f"{wanted_name}-{n}" for n in range(1, 1_000_000))
     folder = next(folder for name in names if not (folder := versions / name).exists())
     with drafted(folder) as draft:
         for name, source in staged.items():
             copy_durably(source, draft / f"{name}.parquet")
-        write_text(draft / DATAPACKAGE, package_text(staged, facts, created_s))
+        write_text(draft / DATAPACKAGE, package_text(staged, shas, tables or facts_of(staged), facts, created_s))
         (draft / LOCK).touch()
-        manifest = _manifest(draft, folder, tuple(staged), reports=reports, facts=facts, created_s=created_s)
+        manifest = _manifest(draft, folder, shas, reports=reports, facts=facts, created_s=created_s)
         _write_own_manifest(draft, manifest)
     return manifest
 
 
-def _holds(folder: Path, wanted: Mapping[str, str]) -> bool:
-    files = {path.name: path for path in folder.glob("*.parquet")}
-    return set(files) == set(wanted) and digests(files) == wanted
+def _holds(folder: Path, shas: Mapping[str, str]) -> bool:
+    files = {path.stem: path for path in folder.glob("*.parquet")}
+    return set(files) == set(shas) and digests(files) == shas
 
 
 def _write_own_manifest(folder: Path, manifest: Manifest) -> None:
@@ -232,11 +235,10 @@ def _expired(output_dir: Path, history: Sequence[VersionEntry], retention: Reten
 
 
 def _manifest(
-    draft: Path, folder: Path, names: Sequence[str], *, reports: Sequence[Report], facts: RunFacts, created_s: int
+    draft: Path, folder: Path, shas: Mapping[str, str], *, reports: Sequence[Report], facts: RunFacts, created_s: int
 ) -> Manifest:
-    """The manifest of the tables in `draft`, which will be `folder`."""
-    files = {name: draft / f"{name}.parquet" for name in names}
-    shas = digests(files)
+    """The manifest of the tables in `draft`, which will be `folder`; `shas`: the SHA-256 of each."""
+    files = {name: draft / f"{name}.parquet" for name in shas}
     return Manifest(
         format_version=FORMAT_VERSION,
         run_id=facts.run_id,

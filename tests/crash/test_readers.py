@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.core.store import write_table
 from pipeline.core.tables import JOBS
-from pipeline.publish import RunFacts, publish
+from pipeline.publish import Retention, RunFacts, publish
 from tests.crash.nights import expected_version
 from tests.crash.read_store import LIBRARIES, look
 from tests.unit.publish.versions_of_tables import folder_of
@@ -18,7 +18,14 @@ def put(out: Path, site: str, n_jobs: int) -> dict[str, Any]:
     sites, numbers = [site] * n_jobs, [str(n) for n in range(n_jobs)]
     jobs = JOBS.build(site=sites, job_id=numbers, restart=[0] * n_jobs, source_file=sites, source_line=[1] * n_jobs)
     staged = {"jobs": write_table(out.parent / site / "jobs.parquet", jobs, JOBS)}
-    publish(staged, [], RunFacts(f"run-{site}", site, {}, [], "code"), output_dir=out, created_s=0, keep_versions=3)
+    publish(
+        staged,
+        [],
+        RunFacts(f"run-{site}", site, {}, [], "code"),
+        output_dir=out,
+        created_s=0,
+        retention=Retention(newest=3),
+    )
     return expected_version(out)
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pipeline.core.settings import RunSettings
 from pipeline.core.store import write_table
 from pipeline.core.tables import STATE
-from pipeline.publish import RunFacts, publish
+from pipeline.publish import Retention, RunFacts, publish
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data_samples"
 
@@ -26,5 +26,5 @@ def put_out(table: pa.Table, folder: Path, settings: RunSettings, site: str = "h
     """A published folder that holds a STATE and nothing else."""
     staged = {"state": write_table(folder / "staged" / "state.parquet", table, STATE)}
     facts = RunFacts("run", site, settings.model_dump(mode="json"), [], "code")
-    publish(staged, [], facts, output_dir=folder / "out", created_s=0, keep_versions=2)
+    publish(staged, [], facts, output_dir=folder / "out", created_s=0, retention=Retention(newest=2))
     return folder / "out"

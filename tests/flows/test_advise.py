@@ -12,7 +12,7 @@ from flows.services.limits.advising import plain_quantile, promise_of
 from flows.services.limits.letters import as_csv, clock, letter
 from pipeline.core.errors import InputError
 from pipeline.core.store import write_table
-from pipeline.core.tables import JOBS
+from pipeline.core.tables import JOBS, UNREADABLE
 from tests.flows.support import SAMPLES, Outcome
 from tests.rows import jobs_of
 
@@ -91,6 +91,14 @@ def test_a_log_without_users_or_requests_is_refused(tmp_path: Path, walltime: Wa
     assert "no job with a known user" in walltime("advise", nobody).err
     asked = write_table(tmp_path / "asked.parquet", jobs_of([job | {"requested_s": None}]), JOBS)
     assert "none with both" in walltime("advise", asked).err
+
+
+def test_a_table_of_something_else_is_one_sentence(tmp_path: Path, walltime: Walltime) -> None:
+    other = write_table(tmp_path / "other.parquet", UNREADABLE.empty(), UNREADABLE)
+    for command in (("advise", other), ("search-templates", other, "--out", tmp_path / "found.toml")):
+        shown = walltime(*command)
+        assert shown.code == 2 and shown.err.count("\n") == 1
+        assert "other.parquet: found unreadable table, expected a table of jobs" in shown.err
 
 
 def test_promises_quantiles_and_clocks() -> None:

@@ -40,7 +40,13 @@ def test_figures_on_the_terminal_as_parquet_and_as_a_page(config: Path, tmp_path
 
 @pytest.mark.usefixtures("prefect")
 def test_prefect_and_plain_find_the_same(config: Path, walltime: Walltime) -> None:
+    from prefect.client.orchestration import get_client
+
     flow, plain = (json.loads(walltime("backtest", config, "--json", *how).out) for how in ((), ("--plain",)))
+    asked = {"artifacts": {"key": {"like_": "%backtest%"}}}
+    with get_client(sync_client=True) as client:
+        artifacts = client.request("POST", "/artifacts/filter", json=asked).json()
+    assert {artifact["key"] for artifact in artifacts} == {"walltime-riverbend-backtest"}
     for found in (flow, plain):
         del found["logs"][0]["cpu_s"]
     assert flow == plain

@@ -19,7 +19,7 @@ from pipeline.export.lua_text import lua
 from pipeline.publish import load_manifest
 from tests.flows.support import SAMPLES, Outcome
 from tests.unit.export.lua_runner import INTERPRETERS, MISSING, run_lua, with_locals
-from tests.unit.export.test_slurm import job_at
+from tests.unit.export.slurm_plugin import job_at
 
 Walltime = Callable[..., Outcome]
 

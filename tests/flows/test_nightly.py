@@ -35,7 +35,11 @@ def test_flow_and_plain_give_the_same_bytes(config: Path, tmp_path: Path, wallti
     assert set(flow) == set(plain) == set(PUBLISHED)
     assert [name for name in flow if flow[name] != plain[name]] == []
     assert load_manifest(tmp_path / "flow").reports == load_manifest(tmp_path / "plain").reports
-    assert sorted(path.name for path in (tmp_path / "plain").iterdir()) == ["manifest.json", "versions"]
+    records = [json.loads((tmp_path / name / "last_run.json").read_text()) for name in ("flow", "plain")]
+    assert [record["state"] for record in records] == ["succeeded"] * 2 and "publish" in records[0]["steps"]
+    assert list(records[0]["steps"]) == list(records[1]["steps"])
+    left = sorted(path.name for path in (tmp_path / "plain").iterdir())
+    assert left == ["last_run.json", "manifest.json", "versions"]
 
 
 def test_a_run_by_adepts_own_search_publishes_fits_never_better_than_the_exact_ones(
@@ -97,12 +101,18 @@ def test_a_changed_setting_redoes_what_depends_on_it(config: Path, tmp_path: Pat
     assert [entry.run_id for entry in second.previous] == [first.run_id]
 
 
-def test_every_stage_leaves_an_artifact_and_one_task(config: Path) -> None:
+def test_every_stage_leaves_an_artifact_one_task_and_a_line_of_json(
+    config: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     from prefect.client.orchestration import get_client
 
     from flows.prefect.nightly import nightly
 
+    config.write_text(f"{config.read_text()}[run]\nlog_format = 'json'\n")
     state = nightly(str(config), return_state=True)
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
+    ended = [line["step"] for line in lines if line["event"] == "step_ended"]
+    assert ended == [*(step.name for step in STEPS), "publish"] and lines[-1]["state"] == "succeeded"
     with get_client(sync_client=True) as client:
         run_id = state.state_details.flow_run_id
         found = client.request("POST", "/artifacts/filter", json={"flow_runs": {"id": {"any_": [str(run_id)]}}}).json()

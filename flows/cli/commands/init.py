@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from flows.cli.options import Json
+
 Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="The config to write; an existing file stays.")]
 Log = Annotated[
     str | None,
@@ -24,14 +26,25 @@ At = Annotated[str, typer.Option("--at", metavar="HH:MM", help="The timer's time
 
 
 def init(
-    out: Out = Path("my-site.toml"), log: Log = None, site: Site = None, systemd: Systemd = None, at: At = "02:15"
+    out: Out = Path("my-site.toml"),
+    log: Log = None,
+    site: Site = None,
+    systemd: Systemd = None,
+    at: At = "02:15",
+    json: Json = False,
 ) -> None:
     """Write a commented config for this machine: its sacct, its PBS accounting folder, or a log that you give."""
+    from flows.pages.terminal.json_out import print_json
     from flows.pages.terminal.render_init import print_config, print_units
     from flows.services.files.config import config_settings
     from flows.services.init.initialising import initialise, write_units
 
-    if systemd is None or not out.exists():
-        print_config(initialise(out, log, site, os.environ))
-    if systemd is not None:
-        print_units(write_units(config_settings(out), out, systemd, at))
+    done = initialise(out, log, site, os.environ) if systemd is None or not out.exists() else None
+    if done and not json:
+        print_config(done)
+    units = write_units(config_settings(out), out, systemd, at) if systemd is not None else ()
+    if json:
+        name, seen = (done.machine.name, done.machine.seen) if done else (None, ())
+        print_json({"config": out, "is_new": done is not None, "site": name, "seen": list(seen), "units": list(units)})
+    elif units:
+        print_units(units)

@@ -5,15 +5,18 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.options import AsOf, Node, Rate
+from flows.cli.options import AsOf, Json, Node, Rate
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="The folder to which a run has published.")]
 Out = Annotated[Path, typer.Option("--out", metavar="PAGES", help="The folder for index.html and the pages.")]
 
 
-def report(folder: Folder, out: Out, procs_per_node: Node = None, rate: Rate = None, as_of: AsOf = None) -> None:
+def report(
+    folder: Folder, out: Out, procs_per_node: Node = None, rate: Rate = None, as_of: AsOf = None, json: Json = False
+) -> None:
     """Draw a page per application: its runs, predicted curves with intervals, recommended counts and next runs."""
     from flows.pages.html.application_pages import write_pages
+    from flows.pages.terminal.json_out import print_json
     from flows.pages.terminal.render import console, say
     from flows.services.published.advice import cost_of_run
     from flows.services.quantities import as_of_seconds
@@ -21,4 +24,7 @@ def report(folder: Folder, out: Out, procs_per_node: Node = None, rate: Rate = N
 
     with reading(folder, as_of_seconds(as_of)) as manifest:
         pages = write_pages(manifest, out, cost_of_run(manifest, procs_per_node, rate))
+    if json:
+        print_json({"index": pages[0], "pages": pages[1:]})
+        return
     console().print(f"Wrote {len(pages) - 1} pages, listed in {say(pages[0], 1000)}", soft_wrap=True)

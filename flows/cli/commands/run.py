@@ -1,15 +1,19 @@
 """`walltime run`: all steps from logs to published tables."""
 
 import resource
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from flows.cli.options import Json
+
+if TYPE_CHECKING:
+    from flows.services.run.run_log import RunLog
 
 Config = Annotated[
     Path, typer.Argument(metavar="CONFIG", readable=False, help="A TOML file; configs/swf.toml is an example.")
@@ -35,6 +39,10 @@ Wait = Annotated[
     typer.Option("--wait", help="Wait where another run publishes to the same folder; default: end with exit code 75."),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Also show Prefect's own log.")]
+LogFormat = Annotated[
+    Literal["text", "json"] | None,
+    typer.Option("--log-format", help="json: each event is one line of JSON on stderr; default: the config's."),
+]
 
 
 def run(
@@ -47,6 +55,7 @@ def run(
     quiet: Quiet = False,
     verbose: Verbose = False,
     wait: Wait = False,
+    log_format: LogFormat = None,
 ) -> None:
     """Read logs, fit, predict, and publish the tables as Parquet."""
     from flows.pages.terminal.json_out import print_json
@@ -54,8 +63,9 @@ def run(
     from flows.services.run.run_lock import waiting_for_other_runs
 
     began = time.monotonic()
-    with waiting_for_other_runs(wait):
-        manifest = _call(config, log or [], site, out, plain=plain, quiet=quiet, verbose=verbose)
+    chosen = _run_log(config, log_format, quiet=quiet, verbose=verbose)
+    with _failures_in(chosen), waiting_for_other_runs(wait, chosen.waiting):
+        manifest = _call(config, log or [], site, out, plain=plain, quiet=quiet or chosen.is_json, verbose=verbose)
     if quiet and not json:
         return
     summary = _summary(manifest, began) | {"config": str(config)}
@@ -63,6 +73,42 @@ def run(
         print_json(summary)
     else:
         print_summary(summary)
+
+
+def _run_log(config: Path, log_format: str | None, *, quiet: bool, verbose: bool) -> "RunLog":
+    """The log of the run; where the config cannot be read, the run reports that."""
+    from flows.services.files.config import config_settings
+    from flows.services.run.run_log import RunLog
+    from pipeline.core.errors import InputError
+    from pipeline.core.settings import RunSettings
+
+    try:
+        settings = config_settings(config)
+    except (InputError, OSError):
+        settings = RunSettings()
+    log = RunLog(sys.stderr, "json" if (log_format or settings.run.log_format) == "json" else "text", quiet)
+    log.is_anonymous = settings.site.anonymise
+    if log.is_json and verbose:
+        found, expected = "also --log-format json", "one of them, because Prefect's log is plain text"
+        raise InputError("--verbose", found, expected, "leave out --verbose")
+    return log
+
+
+@contextmanager
+def _failures_in(log: "RunLog") -> Iterator[None]:
+    """Write the run inside to this log. With JSON lines a failure is one too, and ends the command here."""
+    from flows.services.run.run_log import logging_to
+    from pipeline.core.errors import WalltimeError
+
+    with logging_to(log):
+        try:
+            yield
+        except (WalltimeError, OSError) as error:
+            if not log.is_json:
+                raise
+            if not log.has_ended:
+                log.ended(None, error)
+            sys.exit(error.exit_code if isinstance(error, WalltimeError) else WalltimeError.exit_code)
 
 
 def _call(

@@ -101,6 +101,24 @@ def _print_later(out: Any, names: Sequence[str], found: Mapping[str, Any]) -> No
         f"{estimates['jobs']:,}.",
         soft_wrap=True,
     )
+    if found["replay"] and found["replay"]["jobs"]:
+        _print_replay(out, names, found["replay"])
+
+
+def _print_replay(out: Any, names: Sequence[str], found: Mapping[str, Any]) -> None:
+    """Print the slowdowns of both versions beside that of EASY with requests."""
+    today, each = found["today"], found["each"]
+    wanted = ("slowdown_mean", "wait_mean_s", "slowdown_change", "slowdown_change_q25", "slowdown_change_q75")
+    rows = [(say(name), *(number(one.get(name)) for one in (today, *each))) for name in wanted]
+    title = f"{found['jobs']:,} later jobs replayed on {found['capacity']:,} processors ({say(found['capacity_from'])})"
+    out.print(grid(title, ("", "easy, request", *names), rows))
+    out.print(
+        f"Versions are replayed under {say(found['policy'])}; medians of {found['shakes']} replays with shaken "
+        f"arrivals, changes from EASY with requests, with their quartiles.",
+        soft_wrap=True,
+    )
+    if not found["has_waits"]:
+        out.print("This log states no waits, so that its submits are really starts.", soft_wrap=True)
 
 
 def _figures(each: Sequence[Mapping[str, Any]], wanted: Sequence[str], of: str) -> list[Sequence[str]]:

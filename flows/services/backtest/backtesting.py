@@ -1,6 +1,5 @@
 """What `walltime backtest` does: logs in, a table BACKTEST of every method and log out."""
 
-import difflib
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,21 +10,20 @@ from typing import Any
 import pyarrow as pa
 
 from flows.services.backtest.methods import METHODS, STALE_METHODS, method_with_settings
+from flows.services.logs.flagged_jobs import flagged_jobs
 from flows.services.progress import running_stage
 from flows.services.quantities import seconds
 from flows.services.run.prepare import resolve
-from pipeline.clean import clean
 from pipeline.core.arrays import Floats
 from pipeline.core.errors import InputError, WalltimeError
 from pipeline.core.report import Report
 from pipeline.core.settings import RunSettings
 from pipeline.core.store import read_table, write_table, write_text
 from pipeline.core.tables import BACKTEST
-from pipeline.core.text import printable
+from pipeline.core.text import did_you_mean, printable
 from pipeline.estimate.history import History
 from pipeline.evaluate import backtest, check_no_look_ahead
 from pipeline.evaluate.backtest import Estimator, Way, past_of
-from pipeline.ingest import ingest
 from pipeline.ingest.sources import find_sources
 
 
@@ -127,8 +125,7 @@ def chosen_methods(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...
     """These methods, each once, or all known ones; InputError for an unknown name."""
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else ""
+            hint = did_you_mean(name, known)
             raise InputError("--methods", f"no method {printable(name)}", f"one of {', '.join(known)}", hint)
     return tuple(dict.fromkeys(names or known))
 
@@ -137,9 +134,7 @@ def run_backtest(task: Task) -> BacktestResult:
     """Read and clean a log, and score every method as of each submit."""
     name = printable(task.log, 40)
     estimators = {method: method_with_settings(method, task.settings) for method in task.methods}
-    with running_stage(f"{name}: read") as stage:
-        jobs, _, stage.report = ingest(task.paths, task.settings.site, task.settings.ingest)
-    flagged, *_ = clean(jobs, task.settings.clean, task.settings.site)
+    flagged, _ = flagged_jobs(task.paths, task.settings, task.log)
     cpu_s: dict[str, float] = {}
     timed = {method: _timed(name, method, call, cpu_s) for method, call in estimators.items()}
     if task.checks_leaks:
@@ -149,7 +144,7 @@ def run_backtest(task: Task) -> BacktestResult:
         for way in task.ways
     ]
     if not scored[0][0].num_rows:
-        raise InputError(name, f"{jobs.num_rows} jobs, none to score", "jobs with times and a runtime")
+        raise InputError(name, f"{flagged.num_rows} jobs, none to score", "jobs with times and a runtime")
     return BacktestResult(task.log, pa.concat_tables([table for table, _ in scored]), scored[0][1].check(), cpu_s)
 
 

@@ -3,13 +3,12 @@
 from typing import Any
 
 from flows.services.backtest.backtesting import Task
+from flows.services.logs.flagged_jobs import flagged_jobs
 from flows.services.progress import running_stage
-from pipeline.clean import clean
 from pipeline.core.errors import InputError
 from pipeline.core.text import printable
 from pipeline.evaluate.later_figures import Scored, figures, trade_off
 from pipeline.evaluate.later_rolling import later_scores
-from pipeline.ingest import ingest
 
 LAST_SHARE = 0.98
 """Cuts lie between the training share and this share of the jobs, in order of submit."""
@@ -22,13 +21,11 @@ def score_predictions(task: Task) -> dict[float, Scored]:
     """
     settings = task.settings
     name = printable(task.log, 40)
-    with running_stage(f"{name}: read") as stage:
-        jobs, _, stage.report = ingest(task.paths, settings.site, settings.ingest)
-    flagged, *_ = clean(jobs, settings.clean, settings.site)
+    flagged, _ = flagged_jobs(task.paths, settings, task.log)
     with running_stage(f"{name}: predict"):
         found = later_scores(flagged, settings, (settings.backtest.train_share, LAST_SHARE))
     if not found:
-        raise InputError(name, f"{jobs.num_rows} jobs, none to score", "jobs of groups that had run before")
+        raise InputError(name, f"{flagged.num_rows} jobs, none to score", "jobs of groups that had run before")
     return found
 
 

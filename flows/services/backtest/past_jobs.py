@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
+from flows.services.logs.flagged_jobs import jobs_of_table
 from flows.services.run.prepare import prepare
 from pipeline.core.errors import InputError
 from pipeline.core.settings import RunSettings
-from pipeline.core.store import read_table
-from pipeline.core.tables import JOBS
 from pipeline.core.text import printable
 from pipeline.estimate.history import History
 from pipeline.evaluate.backtest import past_of
@@ -23,7 +22,7 @@ def past_jobs(given: Path) -> History:
 
 def _history(given: Path) -> History:
     if given.suffix == ".parquet":
-        return past_of(read_table(given, JOBS), RunSettings())
+        return past_of(jobs_of_table(given), RunSettings())
     run, _ = prepare(given)
     jobs = next(tables["jobs_flagged"] for step, tables, _ in run_plain(run) if step.name == "clean")
     return past_of(jobs, run.settings)

@@ -10,13 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.services.doctor.findings import Finding, Level, Store, duration, of_error
-from flows.services.run.prepare import find_logs
+from flows.services.doctor.source_checks import check_logs, check_sacct
 from flows.services.run.run_lock import holder_of, is_held
 from flows.services.run.work_folder import WORK, is_step_folder, is_step_intact
-from pipeline.core.errors import InputError
 from pipeline.core.store import file_sha256
 from pipeline.core.text import printable
-from pipeline.ingest.sources import Source, compression_of
 from pipeline.publish.folders import drafts_of, leftovers
 from pipeline.publish.manifest import MANIFEST, VERSIONS, Manifest
 from pipeline.publish.version_store import stored_versions
@@ -30,24 +28,6 @@ SPARE_VERSIONS = 3
 """A run needs room for its work folder and its version; each takes about the bytes of the published version."""
 
 _CLOCK_SLACK_S = 300
-
-
-def check_logs(store: Store) -> Iterator[Finding]:
-    """The logs that the config names can be opened."""
-    if store.settings is None or store.config is None:
-        return
-    if not store.settings.logs:
-        do = "set logs in the config, or give --log to each run"
-        yield store.finding("logs", Level.NOTE, store.config, "no logs in the config", do)
-        return
-    try:
-        for path in find_logs(store.settings.logs, store.config.parent):
-            compression_of(Source(path, str(path)))
-            if not path.stat().st_size:
-                do = "see that the export of the log works"
-                yield store.finding("logs", Level.WARNING, path, "an empty file", do)
-    except InputError as error:
-        yield of_error("logs", Level.ERROR, error)
 
 
 def check_manifest(store: Store) -> Iterator[Finding]:
@@ -114,6 +94,19 @@ def _is_parquet(path: Path) -> bool:
     except (OSError, pa.ArrowInvalid):
         return False
     return True
+
+
+def check_hashes(store: Store) -> Iterator[Finding]:
+    """Every table of every version on disk has its hash; the published version's tables have a check of their own."""
+    for one in stored_versions(store.root):
+        if one.manifest is None or one.place == 0:
+            continue
+        for name, entry in one.manifest.tables.items():
+            path = one.manifest.path(name)
+            problem = _table_problem(path, entry.bytes, entry.sha256, entry.rows)
+            if problem:
+                do = "do not return to this version; see whether other files of this disk are damaged too"
+                yield store.finding("hashes", Level.WARNING, path, problem, do)
 
 
 def check_leftovers(store: Store) -> Iterator[Finding]:
@@ -215,6 +208,7 @@ def _went_back(manifest: Manifest) -> bool:
 
 CHECKS: Mapping[str, Check] = {
     "logs": check_logs,
+    "sacct": check_sacct,
     "manifest": check_manifest,
     "tables": check_tables,
     "versions": check_earlier_versions,
@@ -226,3 +220,6 @@ CHECKS: Mapping[str, Check] = {
     "age": check_age,
 }
 """Every check by its name, in the order in which findings are listed."""
+
+DEEP_CHECKS: Mapping[str, Check] = {"hashes": check_hashes}
+"""Checks that read whole files of all versions, which may take minutes."""

@@ -1,9 +1,11 @@
 """Runs all checks over a store, named by its folder or by the config that publishes to it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
-from flows.services.doctor.checks import CHECKS
+from flows.services.doctor.checks import CHECKS, DEEP_CHECKS
 from flows.services.doctor.findings import Finding, Level, Store, of_error
 from flows.services.files.config import config_settings
 from pipeline.core.errors import InputError
@@ -12,6 +14,7 @@ from pipeline.core.text import printable
 from pipeline.publish.manifest import MANIFEST, Manifest, read_manifest
 
 _TRIES = 3
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,34 +31,54 @@ class Diagnosis:
         return max((finding.level for finding in self.findings), default=None)
 
 
-def diagnose(target: Path, now_s: int, max_age_s: int) -> Diagnosis:
+def diagnose(
+    target: Path, now_s: int, max_age_s: int, environment: Mapping[str, str] = _NOTHING, *, is_deep: bool = False
+) -> Diagnosis:
     """Check the store of `target`, a folder of published tables or a config; nothing is changed.
 
+    `environment`: that of programs which a check calls. `is_deep`: also read every table of every version.
     InputError where the target does not exist. A store that a run replaces meanwhile is checked again.
     """
     if not target.exists():
         where = printable(str(target), 1000)
         raise InputError(where, "no such file or folder", "a folder of published tables, or a config", "check the path")
     if target.is_dir():
-        return _checked(target, None, None, now_s, max_age_s)
+        return _checked(_Asked(target, None, None, now_s, max_age_s, environment, is_deep))
     try:
         settings = config_settings(target)
     except InputError as error:
         return Diagnosis(None, ("config",), (of_error("config", Level.ERROR, error),))
-    return _checked(Path(settings.output_dir), target, settings, now_s, max_age_s)
+    root = Path(settings.output_dir)
+    return _checked(_Asked(root, target, settings, now_s, max_age_s, environment, is_deep))
 
 
-def _checked(root: Path, config: Path | None, settings: RunSettings | None, now_s: int, max_age_s: int) -> Diagnosis:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Which store is checked, and how."""
+
+    root: Path
+    config: Path | None
+    settings: RunSettings | None
+    now_s: int
+    max_age_s: int
+    environment: Mapping[str, str]
+    is_deep: bool
+
+
+def _checked(asked: _Asked) -> Diagnosis:
     findings: tuple[Finding, ...] = ()
+    checks = {**CHECKS, **(DEEP_CHECKS if asked.is_deep else {})}
     for _ in range(_TRIES):
-        before = _bytes(root / MANIFEST)
-        manifest, error = _manifest(root)
-        store = Store(root, now_s, manifest, error, config, settings, max_age_s)
-        findings = tuple(finding for check in CHECKS.values() for finding in check(store))
-        if _bytes(root / MANIFEST) == before:
+        before = _bytes(asked.root / MANIFEST)
+        manifest, error = _manifest(asked.root)
+        store = Store(
+            asked.root, asked.now_s, manifest, error, asked.config, asked.settings, asked.max_age_s, asked.environment
+        )
+        findings = tuple(finding for check in checks.values() for finding in check(store))
+        if _bytes(asked.root / MANIFEST) == before:
             break
-    checked = tuple(CHECKS) if config is None else ("config", *CHECKS)
-    return Diagnosis(root, checked, findings)
+    checked = tuple(checks) if asked.config is None else ("config", *checks)
+    return Diagnosis(asked.root, checked, findings)
 
 
 def _manifest(root: Path) -> tuple[Manifest | None, InputError | None]:

@@ -1,5 +1,6 @@
 """What a check of a store finds, and what a check may look at."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -31,7 +32,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """What the checks look at: a folder of published tables, its manifest, its config and the clock."""
+    """What the checks look at: a folder of published tables, its manifest, its config, the clock, the environment."""
 
     root: Path
     now_s: int
@@ -40,6 +41,7 @@ class Store:
     config: Path | None
     settings: RunSettings | None
     max_age_s: int
+    environment: Mapping[str, str]
 
     def finding(self, check: str, level: Level, path: Path, found: str, do: str) -> Finding:
         """A finding on a path of this store."""

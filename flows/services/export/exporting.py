@@ -16,7 +16,7 @@ from pipeline.core.tables import ESTIMATES, JOBS
 from pipeline.export.known_names import known_applications
 from pipeline.export.published_tables import Files, PublishedTables
 from pipeline.export.registry import WRITERS
-from pipeline.publish import Manifest, load_manifest
+from pipeline.publish import Manifest, reading
 
 INSTALL_FILE = "INSTALL.txt"
 
@@ -41,9 +41,9 @@ def export(published: Path, kind: str, folder: Path, config: Path | None = None)
 
     The settings are those of [export] in the config, else those that the run had. InputError where a table is missing.
     """
-    manifest = load_manifest(published)
-    settings = _settings_of_run(manifest) if config is None else config_settings(config).export
-    tables = published_tables(manifest)
+    with reading(published) as manifest:
+        settings = _settings_of_run(manifest) if config is None else config_settings(config).export
+        tables = published_tables(manifest)
     files = WRITERS[kind](tables, settings)
     sizes = {str(path): len(files[path.name]) for path in _written(files, folder)}
     install = files.get(INSTALL_FILE, b"").decode("utf-8")

@@ -3,7 +3,7 @@
 import re
 import shutil
 import socket
-import subprocess
+import subprocess  # nosec B404 # lists of arguments, no shell
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ def look(log: str | None, environment: Mapping[str, str], root: Path = Path("/")
     seen: list[str] = []
     path = environment.get("PATH")
     if (sacct := shutil.which("sacct", path=path)) is not None:
-        failure = _failure([sacct, "-n", "-X", "-P", "-S", "now-1hours", "-o", "JobID"], environment)
+        failure = program_failure([sacct, "-n", "-X", "-P", "-S", "now-1hours", "-o", "JobID"], environment)
         if not failure:
             return Machine(_cluster(environment) or name, zone, keys={"kind": "sacct", "since": "90d"},
                            seen=[f"sacct ({sacct}) answers"])  # fmt: skip
@@ -75,10 +75,10 @@ def _inspected(log: str, zone: str) -> str:
     raise InputError(printable(log), "no log", "an accounting log", "give the path of one")
 
 
-def _failure(command: Sequence[str], environment: Mapping[str, str]) -> str:
+def program_failure(command: Sequence[str], environment: Mapping[str, str]) -> str:
     """What is wrong with a program; empty where it ends well."""
     try:
-        done = subprocess.run(  # noqa: S603 - a list of constant arguments, no shell
+        done = subprocess.run(  # noqa: S603 # nosec B603 # a list of constant arguments, no shell
             command, env=dict(environment), capture_output=True, timeout=_TIMEOUT_S, check=False,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
@@ -96,7 +96,7 @@ def _cluster(environment: Mapping[str, str]) -> str:
     if scontrol is None:
         return ""
     try:
-        done = subprocess.run(  # noqa: S603 - a list of constant arguments, no shell
+        done = subprocess.run(  # noqa: S603 # nosec B603 # a list of constant arguments, no shell
             [scontrol, "show", "config"], env=dict(environment), capture_output=True, timeout=_TIMEOUT_S, check=False,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip

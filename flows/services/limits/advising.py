@@ -7,23 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from flows.services.logs.flagged_jobs import flagged_jobs, jobs_of_table
 from flows.services.progress import running_stage
 from flows.services.run.prepare import find_logs, resolve
-from pipeline.clean import clean
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.errors import InputError
 from pipeline.core.settings import RunSettings
-from pipeline.core.store import read_table
-from pipeline.core.tables import JOBS
 from pipeline.core.text import printable
 from pipeline.estimate.baselines.largest_share import largest_of_5, largest_of_15
 from pipeline.estimate.history import History
-from pipeline.estimate.limits.limit_settings import LimitSettings
+from pipeline.estimate.limits.limit_settings import USER_TIMES, LimitSettings
 from pipeline.estimate.limits.recommend import Recommended, recommend
 from pipeline.estimate.score import QUANTILES
 from pipeline.evaluate.backtest import past_of
 from pipeline.evaluate.limit_figures import MANY_JOBS, Outcomes, limit_figures, outcomes, second_half
-from pipeline.ingest import ingest
 
 MOST_CLASSES = 3
 """Requests (time and processors) of one user for which a limit is recommended, those with most jobs."""
@@ -59,13 +56,11 @@ def limit_log(given: Path) -> LimitLog:
     """The jobs of a config's logs, a log or a table of jobs; InputError where none has a request and a runtime."""
     if given.suffix == ".parquet":
         settings = RunSettings()
-        jobs = read_table(given, JOBS)
+        jobs = jobs_of_table(given)
     else:
         is_config = given.suffix == ".toml"
         settings, paths = resolve(given) if is_config else (RunSettings(), find_logs([str(given)], Path()))
-        with running_stage("read") as stage:
-            jobs, _, stage.report = ingest(paths, settings.site, settings.ingest)
-        jobs, *_ = clean(jobs, settings.clean, settings.site)
+        jobs, _ = flagged_jobs(paths, settings)
     past = past_of(jobs, settings)
     if not (past.has_run & (past.requested_s > 0)).any():
         expected = "jobs with a runtime and a requested time"
@@ -89,7 +84,7 @@ def advise(log: LimitLog, by: str, promise: float) -> dict[str, Any]:
         found = recommend(past, log.settings.forecast, chosen, np.array([place for _, place, _ in again], np.int64))
     after = outcomes(past, found.limit_s, first)
     return {
-        "log": log.name, "by": by, "promise": promise, "bound": 3.0 * (1.0 - promise), "many_jobs": MANY_JOBS,
+        "log": log.name, "by": by, "promise": promise, "bound": USER_TIMES * chosen.share, "many_jobs": MANY_JOBS,
         "from_s": float(past.submit_s[first]), "until_s": float(past.submit_s[-1]),
         "figures": limit_figures(past, found.limit_s, first),
         "rows": _rows(past, codes, names, after, _recommendations(past, again, found)),

@@ -13,17 +13,16 @@ from flows.services.files.config import config_settings
 from flows.services.files.ending_signals import unwinding_on_signals
 from flows.services.files.os_errors import naming_path
 from flows.services.files.table_files import check_suffix, write_any, write_any_batches, write_page
+from flows.services.logs.flagged_jobs import jobs_of_table
 from pipeline.clean import BURST_FLAGS, SCREENED, SET, clean
-from pipeline.core.errors import InputError, TableError
+from pipeline.core.errors import InputError
 from pipeline.core.flags import Flag
 from pipeline.core.report import Report
 from pipeline.core.settings import RunSettings, SiteSettings
-from pipeline.core.store import read_batches, read_metadata, read_table
+from pipeline.core.store import read_batches, read_metadata
 from pipeline.core.tables import BURSTS, EFFECT, JOBS
 from pipeline.core.text import printable
 from pipeline.publish.spill_folder import spill_folder
-
-_EXPECTED = "a table of jobs, as walltime ingest writes it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,23 +88,8 @@ def _prominence(burst: dict[str, Any]) -> tuple[bool, float, int, str]:
 def clean_jobs(path: Path, config: Path | None) -> Cleaned:
     """Clean a table of jobs with a config's settings or the defaults; InputError where it is no table of jobs."""
     settings = config_settings(config) if config else RunSettings()
-    jobs, bursts, effect, report = clean(_read_jobs(path), settings.clean, settings.site)
+    jobs, bursts, effect, report = clean(jobs_of_table(path, only=SCREENED), settings.clean, settings.site)
     return Cleaned(jobs, bursts, effect, report.check(), settings, path)
-
-
-def _read_jobs(path: Path) -> pa.Table:
-    where = printable(str(path))
-    if not path.is_file():
-        raise InputError(where, "a folder" if path.is_dir() else "no such file", _EXPECTED, "give the path of one")
-    try:
-        if (named := read_metadata(path).get("table", "another")) != JOBS.name:
-            raise InputError(where, f"{printable(named, 40)} table", _EXPECTED)
-        return read_table(path, JOBS, only=SCREENED)
-    except pa.ArrowInvalid:
-        raise InputError(where, "a file that is no Parquet table", _EXPECTED) from None
-    except TableError as error:
-        found = f"a table of jobs that breaks its own rules ({printable(str(error), 160).rstrip('.')})"
-        raise InputError(where, found, _EXPECTED, "make it anew with walltime ingest") from None
 
 
 def check_paths(source: Path, out: Path, report: Path | None) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from flows.services.logs.flagged_jobs import ingested_jobs
 from flows.services.progress import running_stage
 from flows.services.run.prepare import find_logs, resolve
 from pipeline.clean import clean
@@ -15,7 +16,6 @@ from pipeline.core.settings import RunSettings
 from pipeline.core.text import printable
 from pipeline.evaluate.replay import Workload, workload_of_jobs
 from pipeline.group import assign_groups, choose_template, with_chosen
-from pipeline.ingest import ingest
 
 HISTORY_SHARE = 1 / 3
 """The first third of the jobs runs on preferred counts in every replay. It is what curves are fitted to."""
@@ -51,9 +51,8 @@ def read_moldable_log(given: Path, max_procs: int | None = None) -> MoldableLog:
     The template of the groups is chosen on the first third of the jobs. Flags are those of the whole log.
     """
     settings, paths = resolve(given) if given.suffix == ".toml" else (RunSettings(), find_logs([str(given)], Path()))
-    with running_stage("read") as stage:
-        read, _, stage.report = ingest(paths, settings.site, settings.ingest)
-    capacity = max_procs or settings.site.max_procs or stage.report.facts.get("max_procs")
+    read, report = ingested_jobs(paths, settings)
+    capacity = max_procs or settings.site.max_procs or report.facts.get("max_procs")
     if not isinstance(capacity, int):
         raise InputError(printable(str(given)), "no number of processors", "the machine's size", "give --max-procs")
     settings = settings.model_copy(update={"site": settings.site.model_copy(update={"max_procs": capacity})})

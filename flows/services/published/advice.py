@@ -59,6 +59,14 @@ def advised_groups(
     }
 
 
+def advice_of_groups(manifest: Manifest, group_ids: Sequence[str], cost: CostSettings) -> dict[str, dict[str, Any]]:
+    """Recommended counts by group id, as `advised_groups` gives them."""
+    groups = read_table(manifest.path(GROUPS.name), GROUPS)
+    chosen = groups.filter(pc.is_in(groups.column("group_id").cast(pa.string()), pa.array(group_ids, pa.string())))
+    rows = {kind.name: _rows(manifest, kind, chosen) for kind in (OBSERVATIONS, PATTERNS, PREDICTIONS)}
+    return {group["group_id"]: _recommended(group, rows, cost) for group in chosen.select(list(_SHOWN)).to_pylist()}
+
+
 def _recommended(
     group: Mapping[str, Any], rows: Mapping[str, Mapping[str, list[dict[str, Any]]]], cost: CostSettings
 ) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """What `walltime show` reads: the facts of a manifest, and the rows of a table that match a condition."""
 
-import difflib
 import re
 from dataclasses import asdict
 from typing import Any
@@ -10,7 +9,7 @@ import duckdb
 from flows.services.quantities import instant
 from pipeline.core.errors import InputError
 from pipeline.core.tables import TABLES
-from pipeline.core.text import printable
+from pipeline.core.text import did_you_mean, printable
 from pipeline.publish import Manifest
 
 
@@ -45,9 +44,9 @@ def table_rows(manifest: Manifest, table: str, where: str | None, limit: int) ->
     with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as database:
         try:
             if where is not None:
-                database.extract_statements(f"SELECT * FROM t WHERE {where}")  # noqa: S608 - only parsed
-            view = f"SELECT * FROM read_parquet($path) {condition}"  # noqa: S608 - the user's own condition
-            matching = database.execute(f"SELECT count(*) FROM ({view})", {"path": path}).fetchone()  # noqa: S608
+                database.extract_statements(f"SELECT * FROM t WHERE {where}")  # noqa: S608 # nosec B608 # only parsed
+            view = f"SELECT * FROM read_parquet($path) {condition}"  # noqa: S608 # nosec B608 # the user's own condition
+            matching = database.execute(f"SELECT count(*) FROM ({view})", {"path": path}).fetchone()  # noqa: S608 # nosec B608 # the user's own condition
             cursor = database.execute(f"{view} LIMIT {int(limit)}", {"path": path})
             names = [column[0] for column in cursor.description or ()]
             rows = cursor.fetchall()
@@ -66,8 +65,7 @@ def _bad_condition(error: duckdb.Error, manifest: Manifest, table: str) -> Input
     columns = [column.name for column in manifest.tables[table].columns]
     message = re.split(r"\n|LINE \d+:|Candidate ", str(error))[0].partition(": ")[2].strip().rstrip(".!")
     if named := re.match(r'Referenced column "(.*?)" not found', message):
-        near = difflib.get_close_matches(named[1], columns, n=1)
-        hint = f"did you mean {near[0]}?" if near else "texts stand in single quotes"
+        hint = did_you_mean(named[1], columns, "texts stand in single quotes")
         return InputError("--where", f"no column {printable(named[1])}", f"one of {', '.join(columns)}", hint)
     found = f"a condition that cannot be used ({printable(message, 300)})"
     return InputError("--where", found, "an SQL condition on the table's columns", 'write it as in "procs > 64"')

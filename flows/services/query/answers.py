@@ -29,7 +29,7 @@ from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import State
 from pipeline.estimate.state_table import loaded_state
 from pipeline.estimate.walltime import estimate
-from pipeline.publish import Manifest, load_manifest, reading
+from pipeline.publish import Manifest, reading
 
 if TYPE_CHECKING:
     from pipeline.core.estimate_settings import ForecastSettings
@@ -52,7 +52,8 @@ class LoadedState:
 
 def load_state(published: Path, n_questions: int = 1) -> LoadedState:
     """Load the State of a published folder, or its live one; InputError where there is none, or it knows no job."""
-    return answering_state(load_manifest(published), n_questions)
+    with reading(published) as manifest:
+        return answering_state(manifest, n_questions)
 
 
 def answering_state(manifest: Manifest, n_questions: int = 1, as_of_s: int | None = None) -> LoadedState:

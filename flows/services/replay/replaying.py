@@ -1,6 +1,5 @@
 """What `walltime replay` does: a log or a config in, a table REPLAY of every policy with every estimates out."""
 
-import difflib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,21 +8,20 @@ import numpy as np
 import pyarrow as pa
 
 from flows.services.backtest.methods import method_with_settings
+from flows.services.logs.flagged_jobs import flagged_jobs
 from flows.services.logs.ingesting import settings_of
 from flows.services.progress import running_stage
 from flows.services.run.prepare import find_logs, resolve
-from pipeline.clean import clean
 from pipeline.core.arrays import Floats, category_codes, floats
 from pipeline.core.errors import InputError
 from pipeline.core.settings import RunSettings
-from pipeline.core.text import printable
+from pipeline.core.text import did_you_mean, printable
 from pipeline.estimate.history import History
 from pipeline.evaluate.backtest import Way, past_of
 from pipeline.evaluate.replay import Convention, Correction, Policy, Score, Workload, workload_of_jobs
 from pipeline.evaluate.replay.cases import METHODS, Case, Estimates, cases, policy_name
 from pipeline.evaluate.replay.shakes import Shakes
 from pipeline.evaluate.replay.what_if import Subject, what_if
-from pipeline.ingest import ingest
 
 DAY_S = 86_400.0
 
@@ -93,8 +91,7 @@ def _listed(text: str, option: str, known: Collection[str]) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names or [text]:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else ""
+            hint = did_you_mean(name, known)
             raise InputError(option, printable(name) or "nothing", f"one or more of {', '.join(known)}", hint)
     return names
 
@@ -143,14 +140,14 @@ def subject_of(task: ReplayTask, estimate: Estimate | None = None) -> tuple[Subj
     `estimate` stands in for `quantiles`, for a caller that has stored what that found.
     """
     name = printable(task.log, 40)
-    with running_stage(f"{name}: read") as stage:
-        jobs, _, stage.report = ingest(task.paths, task.settings.site, task.settings.ingest)
-    flagged, *_ = clean(jobs, task.settings.clean, task.settings.site)
+    flagged, report = flagged_jobs(task.paths, task.settings, task.log)
     past = past_of(flagged, task.settings)
-    capacity, capacity_from = _capacity(task, stage.report.facts.get("max_procs"))
+    capacity, capacity_from = _capacity(task, report.facts.get("max_procs"))
     work = _workload(task, flagged, past, capacity)
     if not len(work):
-        raise InputError(name, f"{jobs.num_rows} jobs, none to replay", "jobs with a submit, a runtime and processors")
+        raise InputError(
+            name, f"{flagged.num_rows} jobs, none to replay", "jobs with a submit, a runtime and processors"
+        )
     score = Score.AVEBSLD if task.convention is Convention.PYSS else Score.NATURAL
     estimates_s = (estimate or quantiles)(past, task, flagged.num_rows)
     subject = Subject(

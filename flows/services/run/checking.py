@@ -10,7 +10,7 @@ from pipeline.core.report import Report, Tally
 from pipeline.core.settings import RunSettings, parse_settings
 from pipeline.core.tables import TABLES
 from pipeline.core.text import printable
-from pipeline.publish import Manifest, RunFacts, load_manifest
+from pipeline.publish import Manifest, RunFacts, load_manifest, reading
 from pipeline.publish.held import hold, plain_results
 from pipeline.publish.night import Night, report_facts, version_before
 from pipeline.publish.night_checks import CheckResult, check_night, failed
@@ -44,19 +44,24 @@ def checked_reports(
     *,
     output_dir: Path,
     created_s: int,
+    tables: Mapping[str, TableFacts],
 ) -> list[Report]:
-    """The reports with that of the checks; HeldNightError where a check blocks, after the tables have been held."""
+    """The reports with that of the checks; HeldNightError where a check blocks, after the tables have been held.
+
+    `tables` are the facts of the staged tables.
+    """
     manifest = _manifest_or_none(output_dir)
     before, reason = version_before(manifest, facts.site)
     plain = [report.as_dict() for report in reports]
-    night = Night(facts.code, staged, _facts_of(staged), report_facts(plain), created_s, before, reason)
+    night = Night(facts.code, staged, tables, report_facts(plain), created_s, before, reason)
     results = check_night(night, settings)
     everything = [*reports, checks_report(results)]
     if not failed(results, blocking=True):
         return everything
     folder = hold(
-        staged, everything, facts, results, output_dir=output_dir, created_s=created_s, keep=settings.keep_held
-    )
+        staged, everything, facts, results,
+        output_dir=output_dir, created_s=created_s, keep=settings.keep_held, tables=tables,
+    )  # fmt: skip
     raise HeldNightError(results, folder, everything[-1])
 
 
@@ -65,12 +70,11 @@ def check_published(folder: Path, now_s: float) -> dict[str, Any]:
 
     `passed` is false where one that blocks has failed. InputError where nothing is published there.
     """
-    manifest = load_manifest(folder)
-    before, reason = version_before(manifest, manifest.site, published=True)
-    files = {name: manifest.path(name) for name in manifest.tables if name in TABLES}
-    facts = _facts_of(files)
-    night = Night(manifest.code, files, facts, report_facts(manifest.reports), now_s, before, reason)
-    results = check_night(night, _settings_of(manifest))
+    with reading(folder) as manifest:
+        before, reason = version_before(manifest, manifest.site, published=True)
+        files = {name: manifest.path(name) for name in manifest.tables if name in TABLES}
+        night = Night(manifest.code, files, facts_of(files), report_facts(manifest.reports), now_s, before, reason)
+        results = check_night(night, _settings_of(manifest))
     return {
         "run_id": manifest.run_id,
         "site": manifest.site,
@@ -101,10 +105,6 @@ def _findings_text(results: Sequence[CheckResult]) -> str:
         shown = "; ".join(str(finding) for finding in result.findings[:_FINDINGS_SHOWN])
         parts.append(f"Check {result.name} failed: {shown}{f'; and {more} more' if more > 0 else ''}")
     return ". ".join(parts)
-
-
-def _facts_of(files: Mapping[str, Path]) -> dict[str, TableFacts]:
-    return facts_of(files, {name: TABLES[name].key for name in files})
 
 
 def _manifest_or_none(output_dir: Path) -> Manifest | None:

@@ -65,8 +65,13 @@ def resolve(
 ) -> tuple[RunSettings, list[Path]]:
     """The settings and logs of a run: the given logs, or those of the config's source; only sacct's are read here."""
     settings = run_settings(config, site, out)
+    return settings, resolve_paths(settings, config, logs)
+
+
+def resolve_paths(settings: RunSettings, config: Path, logs: Sequence[str] = ()) -> list[Path]:
+    """The given logs, or those of the config's source; only sacct's are read here."""
     paths = listed_paths(settings, config, logs)
-    return settings, [sacct_table(settings)] if paths is None else paths
+    return [sacct_table(settings)] if paths is None else paths
 
 
 def sacct_table(settings: RunSettings) -> Path:

@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
@@ -52,17 +52,29 @@ class Holder:
         return printable(f"process {self.pid} of {self.user} on {self.host}, since {since}", 300)
 
 
+Announce = Callable[[str], None]
+
+
+def _to_stderr(sentence: str) -> None:
+    sys.stderr.write(f"walltime: {sentence}\n")
+
+
 _waits: ContextVar[bool] = ContextVar("waits", default=False)
+_says: ContextVar[Announce] = ContextVar("says", default=_to_stderr)
 
 
 @contextmanager
-def waiting_for_other_runs(wait: bool) -> Iterator[None]:
-    """Whether the runs inside wait for a run that publishes to the same folder, instead of ending at once."""
-    token = _waits.set(wait)
+def waiting_for_other_runs(wait: bool, announce: Announce = _to_stderr) -> Iterator[None]:
+    """Whether the runs inside wait for a run that publishes to the same folder, instead of ending at once.
+
+    `announce` is called with a sentence before a run waits.
+    """
+    tokens = _waits.set(wait), _says.set(announce)
     try:
         yield
     finally:
-        _waits.reset(token)
+        _waits.reset(tokens[0])
+        _says.reset(tokens[1])
 
 
 def take_run_lock(work: Path) -> BinaryIO:
@@ -77,7 +89,7 @@ def take_run_lock(work: Path) -> BinaryIO:
         raise _in_progress(work)
     _announce(work)
     handle = acquire(work, fcntl.LOCK_EX)
-    assert handle is not None
+    assert handle is not None  # nosec B101 # for the type checker
     return _signed(handle)
 
 
@@ -93,7 +105,7 @@ def check_no_other_run(work: Path) -> None:
 
 
 def _announce(work: Path) -> None:
-    sys.stderr.write(f"walltime: waiting for {_name(holder_of(work))}, which publishes to the same folder.\n")
+    _says.get()(f"waiting for {_name(holder_of(work))}, which publishes to the same folder.")
 
 
 def is_held(work: Path) -> bool:

@@ -15,7 +15,7 @@ from pipeline.core.errors import WalltimeError
 from pipeline.core.report import Report
 from pipeline.core.store import file_sha256, write_table, write_text
 from pipeline.core.version import code_version
-from pipeline.publish.folders import LOCK, drafted, drop_folder, remove_leftovers
+from pipeline.publish.folders import LOCK, digests, drafted, drop_folder, remove_leftovers
 from pipeline.run import STEP_TABLES, STEPS, Step
 
 WORK = "work"
@@ -101,15 +101,11 @@ def write_tables(folder: Path, tables: Mapping[str, pa.Table]) -> dict[str, Path
 
 
 def keep_step(folder: Path, tables: Mapping[str, pa.Table], report: Report) -> StepResult:
-    """Write a step's folder atomically; if a concurrent run has just written it, that copy is kept."""
-    try:
-        with drafted(folder) as draft:
-            paths = write_tables(draft, tables)
-            digests = {name: file_sha256(path) for name, path in paths.items()}
-            write_text(draft / _REPORT, json.dumps({"report": report.as_dict(), "sha256": digests}, indent=1) + "\n")
-    except OSError:
-        if not folder.is_dir():
-            raise
+    """Write a step's folder atomically; the caller holds the lock of the work folder, and no such folder is there."""
+    with drafted(folder) as draft:
+        paths = write_tables(draft, tables)
+        stored = {"report": report.as_dict(), "sha256": digests(paths)}
+        write_text(draft / _REPORT, json.dumps(stored, indent=1) + "\n")
     return StepResult(folder, {name: folder / f"{name}.parquet" for name in tables}, report)
 
 

@@ -1,7 +1,7 @@
 """What `walltime compare` does: groups and fits of two versions, and their errors on the jobs that came after both."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from flows.services.published.run_notes import compared_templates
 from flows.services.published.summary import fits_by_law_and_status
 from flows.services.quantities import instant
 from flows.services.query.answers import LoadedState, state_of
+from flows.services.versions.replay_comparison import replayed
 from pipeline.core.arrays import Bools, Floats, floats, lower_bounds
 from pipeline.core.group_settings import GroupSettings
 from pipeline.core.store import read_table
@@ -21,6 +22,7 @@ from pipeline.estimate.history import history
 from pipeline.estimate.score import scores
 from pipeline.estimate.walltime import estimate
 from pipeline.evaluate.later_figures import Scored, figures
+from pipeline.evaluate.replay.shakes import Shakes
 from pipeline.group import assign_groups, with_chosen
 from pipeline.publish import Manifest
 from pipeline.publish.version_locks import reading_version
@@ -30,22 +32,32 @@ _ENDS = ("runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "run
 _ESTIMATE_FIGURES = ("mae_s", "mae_over_mean", "median_abs_pct", "share_under", "coverage_80", "coverage_q95")
 
 
-def compare_versions(output_dir: Path, first: str, second: str) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Replays:
+    """How later jobs are replayed: the machine's processors (None: those that are known), and the shakes."""
+
+    procs: int | None
+    shakes: Shakes
+
+
+def compare_versions(output_dir: Path, first: str, second: str, replays: Replays | None = None) -> dict[str, Any]:
     """Two versions in plain values: groups, fits, and the errors of both on the same later jobs.
 
     Later jobs are kept ones of the version on disk whose log ends last, submitted after all that the two versions know.
-    Slowdowns under a replay are to stand beside `predictions` and `estimates`, where a replay takes published tables.
+    With `replays` also the slowdowns that the estimates of both would have given, with those that cleaning set aside.
     """
     with reading_version(output_dir, first) as one, reading_version(output_dir, second) as other:
-        return _compared(output_dir, [one, other])
+        return _compared(output_dir, [one, other], replays)
 
 
-def _compared(output_dir: Path, pair: list[Manifest]) -> dict[str, Any]:
+def _compared(output_dir: Path, pair: list[Manifest], replays: Replays | None) -> dict[str, Any]:
     states = [state_of(manifest, 1_000_000) for manifest in pair]
     after_s = max(float(loaded.state.as_of_s) for loaded in states)
     after_s = max([after_s, *(float(own.data_newest_end_s) for own in pair if own.data_newest_end_s is not None)])
     source = _longest(output_dir, pair)
-    jobs = _later_jobs(source, after_s)
+    every = read_table(source.path(JOBS.name), JOBS)
+    jobs = _later_jobs(every, after_s)
+    replay = replays and replayed(states, source, every, after_s, replays.procs, replays.shakes)
     return {
         "versions": [_facts(manifest) for manifest in pair],
         "groups": _groups(pair),
@@ -55,6 +67,7 @@ def _compared(output_dir: Path, pair: list[Manifest]) -> dict[str, Any]:
         "later_jobs": jobs.num_rows,
         "predictions": _predictions(pair, jobs),
         "estimates": _estimates(states, jobs),
+        "replay": replay,
     }
 
 
@@ -93,9 +106,8 @@ def _longest(output_dir: Path, pair: list[Manifest]) -> Manifest:
     return max(known or pair, key=lambda own: (own.data_newest_end_s or 0, own.folder))
 
 
-def _later_jobs(source: Manifest, after_s: float) -> pa.Table:
+def _later_jobs(jobs: pa.Table, after_s: float) -> pa.Table:
     """Kept jobs that were submitted after a time and ran to their end."""
-    jobs = read_table(source.path(JOBS.name), JOBS)
     is_kept = pc.is_null(jobs.column("flag")).to_numpy()
     runtime_s = floats(jobs, "runtime_s")
     chosen = is_kept & (floats(jobs, "submit_s") > after_s) & (runtime_s > 0) & ~lower_bounds(jobs)

@@ -22,7 +22,7 @@ from pipeline.core.text import printable
 from pipeline.core.version import code_version
 from pipeline.estimate.stage import update_state
 from pipeline.estimate.state_table import loaded_state
-from pipeline.publish import load_manifest
+from pipeline.publish import load_manifest, reading
 from pipeline.publish.folders import acquire, remove_drafts_of
 
 LONGEST_WAIT_S = 3_600.0
@@ -89,7 +89,7 @@ class Watch:
 
     def _round(self, now_s: int) -> Round:
         is_rebased = self._take_version()
-        assert self._state is not None
+        assert self._state is not None  # nosec B101 # for the type checker
         facts = self._update(now_s, is_forced=is_rebased)
         applied = self._apply(now_s)
         run_id = self._of_version.partition(" ")[0]
@@ -105,18 +105,18 @@ class Watch:
 
     def _take_version(self) -> bool:
         """Continue from the published version where it is another one, or from the live State that continues it."""
-        manifest = load_manifest(Path(self.settings.output_dir))
-        if continued(manifest) == self._of_version:
-            return False
-        path = live_state(manifest) or manifest.path(STATE.name)
-        self._state, self._of_version = read_table(path, STATE), continued(manifest)
+        with reading(Path(self.settings.output_dir)) as manifest:
+            if continued(manifest) == self._of_version:
+                return False
+            path = live_state(manifest) or manifest.path(STATE.name)
+            self._state, self._of_version = read_table(path, STATE), continued(manifest)
         if manifest.code != code_version():
             # Its settings and its format are checked, so that an older version fails in a sentence.
             loaded_state(self._state, printable(str(path)))
         return True
 
     def _update(self, now_s: int, *, is_forced: bool) -> dict[str, int]:
-        assert self._state is not None
+        assert self._state is not None  # nosec B101 # for the type checker
         as_of_s = _as_of_s(self._state)
         jobs = self._follower.recent_jobs(as_of_s, now_s, is_forced=is_forced)
         if jobs is None or not jobs.num_rows:

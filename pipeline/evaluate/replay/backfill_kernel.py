@@ -7,7 +7,7 @@ a second frees its processors for a job submitted at that second. Both are conve
 
 from pipeline.core.arrays import Floats, Ints
 from pipeline.evaluate.replay.compiled import entry_kernel, kernel
-from pipeline.evaluate.replay.event_heap import pop, push
+from pipeline.evaluate.replay.event_heap import NEVER, pop, push
 from pipeline.evaluate.replay.job_columns import (
     BACKFILLED,
     EXTRA,
@@ -38,8 +38,6 @@ from pipeline.evaluate.replay.running_jobs import END, HELD, JOB, freed_by, inse
 
 FCFS, EASY, EASY_SJBF = 0, 1, 2
 """As in options.Policy."""
-
-NEVER = 2**62
 
 LINE_PROCS, LINE_JOB, LINE_PLANNED = 0, 1, 2
 """Rows of the line of candidates."""

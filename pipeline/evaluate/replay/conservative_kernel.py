@@ -7,7 +7,7 @@ submit. The order of events is that of backfill_kernel; a planned start is an ev
 
 from pipeline.core.arrays import Ints
 from pipeline.evaluate.replay.compiled import entry_kernel, kernel
-from pipeline.evaluate.replay.event_heap import pop, push
+from pipeline.evaluate.replay.event_heap import NEVER, pop, push
 from pipeline.evaluate.replay.free_profile import earliest, least_free, merge, of_running, take
 from pipeline.evaluate.replay.job_columns import (
     BACKFILLED,
@@ -28,8 +28,6 @@ from pipeline.evaluate.replay.job_columns import (
 )  # fmt: skip
 from pipeline.evaluate.replay.predictions_kernel import correct, is_passed, learn, predict
 from pipeline.evaluate.replay.running_jobs import END, JOB, insert, remove
-
-NEVER = 2**62
 
 
 @entry_kernel

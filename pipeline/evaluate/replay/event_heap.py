@@ -3,6 +3,9 @@
 from pipeline.core.arrays import Ints
 from pipeline.evaluate.replay.compiled import kernel
 
+NEVER = 2**62
+"""A time in s after every event."""
+
 
 @kernel
 def push(heap: Ints, n: int, key: int) -> None:

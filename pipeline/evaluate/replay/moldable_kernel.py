@@ -14,10 +14,8 @@ Jobs with one choice are scheduled as EASY schedules them.
 
 from pipeline.core.arrays import Ints
 from pipeline.evaluate.replay.compiled import entry_kernel, kernel
-from pipeline.evaluate.replay.event_heap import pop, push
+from pipeline.evaluate.replay.event_heap import NEVER, pop, push
 from pipeline.evaluate.replay.running_jobs import END, HELD, JOB, freed_by, insert, remove
-
-NEVER = 2**62
 
 SUBMIT, FIRST_CHOICE, LAST_CHOICE, IN_FORCE = 0, 1, 2, 3
 """Columns of the jobs: submit, first and last row among the choices, and the planned runtime in force, s."""

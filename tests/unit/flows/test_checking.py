@@ -11,7 +11,8 @@ from pipeline.core.check_settings import CheckSettings
 from pipeline.core.errors import InputError
 from pipeline.core.report import Report
 from pipeline.core.settings import RunSettings, parse_settings
-from pipeline.publish import load_manifest, publish
+from pipeline.publish import Retention, load_manifest, publish
+from pipeline.publish.table_facts import facts_of
 from tests.unit.publish.versions_of_tables import NEWEST_S, folder_of, jobs, run_facts, staged
 
 
@@ -23,8 +24,9 @@ def night(
     facts = run_facts(run_id, site, settings=settings.model_dump(mode="json"))
     files = staged(folder / "staged", jobs=jobs(n_jobs))
     out, created_s = folder / "out", NEWEST_S + n_jobs
-    reports = checked_reports(files, [], facts, settings.checks, output_dir=out, created_s=created_s)
-    publish(files, reports, facts, output_dir=out, created_s=created_s, keep_versions=3)
+    tables = facts_of(files)
+    reports = checked_reports(files, [], facts, settings.checks, output_dir=out, created_s=created_s, tables=tables)
+    publish(files, reports, facts, output_dir=out, created_s=created_s, retention=Retention(newest=3), tables=tables)
     return reports
 
 

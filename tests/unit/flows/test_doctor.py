@@ -16,7 +16,7 @@ from pipeline.core.errors import InputError
 from pipeline.core.report import Report, Tally
 from pipeline.core.store import write_table
 from pipeline.core.tables import FITS, GROUPS
-from pipeline.publish import RunFacts, load_manifest, publish
+from pipeline.publish import Retention, RunFacts, load_manifest, publish
 from tests.unit.publish.versions_of_tables import folder_of
 
 NOW_S = 1_000_000
@@ -29,7 +29,7 @@ def put(out: Path, run_id: str, created_s: int = NOW_S - HOUR_S) -> None:
         "groups": write_table(out.parent / "staged" / run_id / "groups.parquet", GROUPS.empty(), GROUPS),
     }
     facts = RunFacts(run_id, "here", {}, [], "code")
-    publish(staged, [], facts, output_dir=out, created_s=created_s, keep_versions=3)
+    publish(staged, [], facts, output_dir=out, created_s=created_s, retention=Retention(newest=3))
 
 
 def keep(folder: Path) -> None:
@@ -200,6 +200,40 @@ def test_a_config_is_checked_with_its_logs(store: Path, tmp_path: Path) -> None:
         assert all(found in f"{one.where} found {one.found}" for one in diagnosis.findings)
 
 
+def test_sacct_is_asked_where_it_is_the_source(store: Path, tmp_path: Path) -> None:
+    start = f"output_dir = '{store}'\n"
+    config = config_of(store, start + "[source]\nkind = 'sacct'\n")
+    environment = {"PATH": str(tmp_path / "bin")}
+    (absent,) = diagnose(config, NOW_S, 48 * HOUR_S, environment).findings
+    assert (absent.check, absent.level) == ("sacct", Level.ERROR) and "no program sacct" in absent.found
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "sacct"
+    scripts = {"echo $1 > called": "", "echo gone >&2; exit 1": "gone", "exit 7": "code 7"}
+    for script, found in scripts.items():
+        program.write_text(f"#!/bin/sh\ncd '{tmp_path}'\n{script}\n")
+        program.chmod(0o755)
+        findings = diagnose(config, NOW_S, 48 * HOUR_S, environment).findings
+        assert [one.check for one in findings] == (["sacct"] if found else [])
+        assert all(found in one.found for one in findings)
+    assert (tmp_path / "called").read_text() == "--version\n"
+
+
+def test_the_hashes_of_earlier_versions_are_compared_where_asked(store: Path) -> None:
+    path = fits_of(store, "a")
+    whole = path.read_bytes()
+    # Still a Parquet table, as where a disk loses a bit of a value.
+    path.write_bytes(whole.replace(b"ARROW:schema", b"ARROW:schemb", 1))
+    assert looked_at(store).findings == ()
+    found = diagnose(store, NOW_S, 48 * HOUR_S, is_deep=True)
+    (one,) = found.findings
+    assert (one.check, one.level, one.where) == ("hashes", Level.WARNING, str(path)) and "other content" in one.found
+    assert found.checked == (*CHECKS, "hashes")
+    path.write_bytes(whole)
+    flip(fits_of(store, "b"))
+    # The published version's tables are always compared, and reported once.
+    assert [one.check for one in diagnose(store, NOW_S, 48 * HOUR_S, is_deep=True).findings] == ["tables"]
+
+
 def test_a_store_that_is_not_there_yet_is_an_error_of_the_manifest_alone(tmp_path: Path) -> None:
     (tmp_path / "a.swf").write_text("1 2 3\n")
     config = config_of(tmp_path / "out", f"output_dir = '{tmp_path / 'out'}'\nlogs = ['a.swf']\n")
@@ -220,7 +254,7 @@ def test_the_command_s_exit_code_says_how_bad_it_is(store: Path, capsys: pytest.
     from flows.cli.commands.doctor import doctor
 
     doctor(store, max_age="30000d")
-    assert "Nothing was found: 10 checks of" in capsys.readouterr().out
+    assert "Nothing was found: 11 checks of" in capsys.readouterr().out
     with pytest.raises(SystemExit) as old:
         doctor(store, max_age="1h")
     assert old.value.code == 3 and "There is a warning" in capsys.readouterr().out

@@ -1,15 +1,12 @@
 """The local Prefect API: when it is ours, what ends it, and what is said where it does not start."""
 
 import os
-import select
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from flows.prefect.local_api import is_configured, start_api
+from tests.unit.flows.killed_runs import ends_with_its_run
 
 RUN = """
 import os, time
@@ -21,11 +18,7 @@ time.sleep(60)
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux only")
 def test_the_api_ends_with_a_killed_run() -> None:
-    with subprocess.Popen([sys.executable, "-c", RUN], stdout=subprocess.PIPE, text=True) as run:
-        assert run.stdout is not None
-        api = os.pidfd_open(int(run.stdout.readline()))
-        run.send_signal(signal.SIGKILL)
-    assert select.select([api], [], [], 20)[0]
+    assert ends_with_its_run(RUN)
 
 
 def test_an_api_that_cannot_start_is_reported_at_once(tmp_path: Path) -> None:

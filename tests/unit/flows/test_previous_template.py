@@ -9,7 +9,7 @@ from flows.services.run.plain_run import run_and_publish
 from flows.services.run.prepare import prepare
 from pipeline.core.store import write_table
 from pipeline.core.tables import TEMPLATES
-from pipeline.publish import RunFacts, load_manifest, publish
+from pipeline.publish import Retention, RunFacts, load_manifest, publish
 
 TRAPS = Path(__file__).parents[3] / "data_samples" / "traps.swf"
 
@@ -55,7 +55,7 @@ def test_a_damaged_table_of_templates_is_no_previous_choice(config: Path) -> Non
     )
     staged = {"templates": write_table(config.parent / "staged/templates.parquet", table, TEMPLATES)}
     facts = RunFacts("run", prepare(config)[0].settings.site.name, {}, [("old.swf", "00")], "code")
-    publish(staged, [], facts, output_dir=config.parent / "out", created_s=0, keep_versions=2)
+    publish(staged, [], facts, output_dir=config.parent / "out", created_s=0, retention=Retention(newest=2))
     assert prepare(config)[0].previous_template == "user"
     path = load_manifest(config.parent / "out").path("templates")
     whole = path.read_bytes()

@@ -60,12 +60,6 @@ def test_a_damaged_step_is_done_again(tmp_path: Path, damage: str) -> None:
     assert not folder.exists()
 
 
-def test_another_run_may_have_kept_the_same_step(tmp_path: Path) -> None:
-    keep(tmp_path / "fit-k")
-    keep(tmp_path / "fit-k")
-    assert [path.name for path in tmp_path.iterdir()] == ["fit-k"]
-
-
 def test_a_failed_first_run_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), work_folder(tmp_path / "a/b/out") as work:
         (work / ".draft-x-1").mkdir()

@@ -9,16 +9,22 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.core.errors import InputError
+from pipeline.core.store import file_sha256
 from pipeline.core.tables import JOBS, TABLES
-from pipeline.publish import load_manifest, publish
+from pipeline.publish import Retention, RunFacts, folders, load_manifest, publish
 from pipeline.publish.datapackage import DATAPACKAGE, package_text, read_package
-from pipeline.publish.table_facts import table_facts
+from pipeline.publish.folders import digests
+from pipeline.publish.table_facts import facts_of, table_facts
 from tests.unit.publish.versions_of_tables import folder_of, jobs, run_facts, staged
+
+
+def text_of(files: dict[str, Path], facts: RunFacts, created_s: int) -> str:
+    return package_text(files, digests(files), facts_of(files), facts, created_s)
 
 
 def test_it_describes_every_file_with_bytes_hash_rows_schema_and_key(tmp_path: Path) -> None:
     files = staged(tmp_path, jobs=jobs(5, user=["ann", None, None, "bob", "ann"]))
-    package = json.loads(package_text(files, run_facts(), 1_700_000_000))
+    package = json.loads(text_of(files, run_facts(), 1_700_000_000))
     assert package["$schema"] == "https://datapackage.org/profiles/2.0/datapackage.json"
     assert package["created"] == "2023-11-14T22:13:20Z"
     assert package["sources"] == [{"title": "a.swf", "sha256": "ab" * 32}]
@@ -40,9 +46,9 @@ def test_it_describes_every_file_with_bytes_hash_rows_schema_and_key(tmp_path: P
 
 
 def test_its_bytes_depend_on_the_content_and_the_given_time_alone(tmp_path: Path) -> None:
-    first, second = (package_text(staged(tmp_path / one), run_facts(), 7) for one in ("a", "b"))
+    first, second = (text_of(staged(tmp_path / one), run_facts(), 7) for one in ("a", "b"))
     assert first == second
-    later = package_text(staged(tmp_path / "a"), run_facts(), 8)
+    later = text_of(staged(tmp_path / "a"), run_facts(), 8)
     changed = {line for line in later.splitlines() if line not in first.splitlines()}
     assert {line.split('"')[1] for line in changed} == {"created", "created_s"}
 
@@ -51,7 +57,7 @@ def test_hostile_text_is_escaped_and_numbers_are_json(tmp_path: Path) -> None:
     facts = run_facts(
         site='ox"\x1b]0;\u202e\udcff', logs=[("a\n\udc80.swf", "ab" * 32)], settings={"a\x07": [float("inf"), "\udcff"]}
     )
-    text = package_text(staged(tmp_path), facts, 7)
+    text = text_of(staged(tmp_path), facts, 7)
     package = json.loads(text, parse_constant=pytest.fail)
     text.encode("ascii")
     assert "\\udc" not in text.replace("\\\\udc", "")
@@ -63,7 +69,7 @@ def test_hostile_text_is_escaped_and_numbers_are_json(tmp_path: Path) -> None:
 def test_every_version_has_one_and_it_reads_back(tmp_path: Path) -> None:
     for run_id, n in (("aa11", 150), ("bb22", 160)):
         files = staged(tmp_path / "staged", jobs=jobs(n))
-        publish(files, [], run_facts(run_id), output_dir=tmp_path / "out", created_s=n, keep_versions=2)
+        publish(files, [], run_facts(run_id), output_dir=tmp_path / "out", created_s=n, retention=Retention(newest=2))
     manifest = load_manifest(tmp_path / "out")
     for run_id, n in (("aa11", 150), ("bb22", 160)):
         folder = folder_of(tmp_path / "out", run_id)
@@ -73,15 +79,24 @@ def test_every_version_has_one_and_it_reads_back(tmp_path: Path) -> None:
     assert manifest.run_id == "bb22"
 
 
+def test_publishing_reads_each_staged_file_once_for_its_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, read = staged(tmp_path / "staged"), []
+    monkeypatch.setattr(folders, "file_sha256", lambda path: (read.append(path), file_sha256(path))[1])
+    publish(files, [], run_facts(), output_dir=tmp_path / "out", created_s=1, retention=Retention(newest=2))
+    assert sorted(read) == sorted(files.values())
+    manifest = load_manifest(tmp_path / "out")
+    assert {name: entry.sha256 for name, entry in manifest.tables.items()} == digests(files)
+
+
 def test_a_version_published_again_is_reused_with_its_datapackage_and_old_ones_go(tmp_path: Path) -> None:
     files = staged(tmp_path / "staged")
     for created_s in (1, 2):
-        publish(files, [], run_facts(), output_dir=tmp_path / "out", created_s=created_s, keep_versions=2)
+        publish(files, [], run_facts(), output_dir=tmp_path / "out", created_s=created_s, retention=Retention(newest=2))
     (folder,) = (tmp_path / "out/versions").glob("[!.]*")
     assert folder == folder_of(tmp_path / "out", "aa11") and read_package(folder).created_s == 1
     for n in (120, 130, 140):
         files = staged(tmp_path / "staged", jobs=jobs(n))
-        publish(files, [], run_facts(f"r{n}"), output_dir=tmp_path / "out", created_s=n, keep_versions=2)
+        publish(files, [], run_facts(f"r{n}"), output_dir=tmp_path / "out", created_s=n, retention=Retention(newest=2))
     kept = {folder_of(tmp_path / "out", run_id) for run_id in ("r130", "r140")}
     assert set((tmp_path / "out/versions").glob("[!.]*")) == kept
 

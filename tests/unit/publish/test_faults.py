@@ -7,40 +7,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.core.store import write_table
-from pipeline.core.tables import FITS
-from pipeline.publish import RunFacts, load_manifest, publish
+from pipeline.publish import load_manifest
 from pipeline.publish.version_names import version_name
 from tests.small_disk import PAGE, small_disk
+from tests.unit.publish.numbered_versions import numbers, put, stage
 from tests.unit.publish.versions_of_tables import folder_of
 
 CREATED_S = 100
-TABLES = ("fits", "patterns")
-"""Both declare the columns of fits here: only publishing is tested."""
-
-
-def stage(folder: Path, t1_s: float, n_rows: int = 3) -> dict[str, Path]:
-    table = FITS.build(
-        group_id=[f"g{i}" for i in range(n_rows)],
-        law=["constant"] * n_rows,
-        t1_s=[t1_s] * n_rows,
-        n_points=[1] * n_rows,
-        n_jobs=[1] * n_rows,
-        status=["ok"] * n_rows,
-        is_chosen=[True] * n_rows,
-    )
-    return {name: write_table(folder / f"{name}.parquet", table, FITS) for name in TABLES}
-
-
-def put(staged: dict[str, Path], run_id: str, out: Path, created_s: int = CREATED_S) -> None:
-    facts = RunFacts(run_id, "here", {}, [], "code")
-    publish(staged, [], facts, output_dir=out, created_s=created_s, keep_versions=3)
-
-
-def numbers(out: Path) -> set[float]:
-    """Every number of the current version; more than one: the version is a mixture."""
-    manifest = load_manifest(out)
-    return {n for name in TABLES for n in pq.read_table(manifest.path(name)).column("t1_s").to_pylist()}
 
 
 def test_a_disk_that_fills_at_any_instant_keeps_the_published_version(tmp_path: Path) -> None:
@@ -117,6 +90,6 @@ def test_versions_stay_in_the_order_of_publication_when_the_clock_jumps_back(tmp
 def test_tables_are_compared_by_all_their_rows(tmp_path: Path) -> None:
     """The check of this file sees a mixture."""
     out = tmp_path / "out"
-    put(stage(tmp_path / "a", 1.0) | {"patterns": stage(tmp_path / "b", 2.0)["patterns"]}, "a", out)
+    put(stage(tmp_path / "a", 1.0) | {"observations": stage(tmp_path / "b", 2.0)["observations"]}, "a", out)
     assert numbers(out) == {1.0, 2.0}
     assert isinstance(pq.read_table(load_manifest(out).path("fits")), pa.Table)

@@ -1,61 +1,23 @@
-"""Versions over time: their names, retention by age, holds, readers' locks, promotion, rollback and earlier dates."""
+"""Versions over time: their names, holds, promotion, rollback, reruns and earlier dates."""
 
-import fcntl
 import json
 import multiprocessing
 import os
 import shutil
-import time
-from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from pipeline.core.errors import InputError
-from pipeline.publish import Retention, RunFacts, load_manifest, publish, reading
-from pipeline.publish.retention import DAY_S, KnownVersion, expired
+from pipeline.publish import Retention, load_manifest, reading
+from pipeline.publish.retention import DAY_S
 from pipeline.publish.version_locks import reading_version
 from pipeline.publish.version_names import version_name
 from pipeline.publish.version_store import find_version, hold, release, stored_versions, version_as_of
-from pipeline.publish.versions import keep_unpublished, promote, rollback
-from tests.unit.publish.test_versions import REPORT, die_in_step, facts, numbers, stage
+from pipeline.publish.versions import promote, rollback
+from tests.unit.publish.numbered_versions import NOON, Clock, die_in_step, numbers
 
 FORK = multiprocessing.get_context("forkserver")
-NOON = int(datetime(2026, 11, 22, 12, tzinfo=UTC).timestamp())
-"""A Sunday."""
-
-ALL = Retention(newest=100)
-
-
-class Clock:
-    """Publishes one run after another into a folder, at times that a test chooses."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.out = folder, folder / "out"
-
-    def publish(self, number: float, at_s: int, run_id: str = "", retention: Retention = ALL) -> str:
-        staged = stage(self.folder / "staged", number)
-        publish(
-            staged, [REPORT], facts(run_id or f"r{number:g}"), output_dir=self.out, created_s=at_s, keep_versions=2,
-            retention=retention,
-        )  # fmt: skip
-        return load_manifest(self.out).folder
-
-    def rerun(self, number: float, at_s: int, name: str, run_id: str = "") -> str:
-        known = RunFacts(run_id or f"r{number:g}", "riverbend", {}, [], "code", name, (1, 2))
-        staged = stage(self.folder / "staged", number)
-        return keep_unpublished(staged, [REPORT], known, output_dir=self.out, created_s=at_s).folder
-
-    @property
-    def folders(self) -> list[str]:
-        return sorted(path.name for path in (self.out / "versions").iterdir() if not path.name.startswith("."))
-
-
-@pytest.fixture
-def clock(tmp_path: Path) -> Clock:
-    return Clock(tmp_path)
 
 
 def test_a_name_has_the_time_and_sorts_by_it() -> None:
@@ -78,72 +40,6 @@ def test_two_runs_of_one_minute_have_names_of_their_own(clock: Clock) -> None:
     assert clock.publish(1.0, NOON, run_id="same") == "2026-11-22T1200Z-same"
 
 
-def known(age_days: float, place: int | None = 1, name: str = "", **more: object) -> KnownVersion:
-    return KnownVersion(f"{name}{age_days}", int(NOON - age_days * DAY_S), place, name, **more)  # type: ignore[arg-type]
-
-
-WEEKS = Retention(newest=1, all_days=7, daily_days=7, weekly_weeks=4, named_days=28, grace_s=3600)
-
-
-def test_retention_keeps_all_then_a_version_a_day_then_one_a_week() -> None:
-    hourly = [known(hours / 24, place) for place, hours in enumerate(range(0, 24 * 60, 6))]
-    gone = expired(hourly, WEEKS, NOON)
-    ages = [(NOON - one.created_s) / DAY_S for one in hourly if one.folder not in gone]
-    assert sum(age < 7 for age in ages) == 28
-    days = [age for age in ages if 7 <= age < 14]
-    assert len(days) == 7 and all(later - one == 1 for one, later in pairwise(days))
-    weeks = [age for age in ages if age >= 14]
-    assert len(weeks) == 4 and max(weeks) < 42 and all(b - a == 7 for a, b in pairwise(weeks))
-
-
-def test_a_version_kept_for_its_week_stays_until_the_end() -> None:
-    """Each night removes what that night's rule removes: no version that a later night would need is gone by then."""
-    kept: list[KnownVersion] = []
-    for night in range(120):
-        now_s = NOON + night * DAY_S
-        newest = KnownVersion(str(night), now_s, 0)
-        kept = [newest, *(KnownVersion(one.folder, one.created_s, place) for place, one in enumerate(kept, 1))]
-        gone = expired(kept, WEEKS, now_s)
-        kept = [one for one in kept if one.folder not in gone]
-        ages = [night - int(one.folder) for one in kept]
-        assert set(range(min(14, night + 1))) <= set(ages)
-        assert all(later - one <= 7 for one, later in pairwise(ages))
-    assert len(kept) == 14 + 4
-
-
-@pytest.mark.parametrize(
-    ("one", "stays"),
-    [
-        (known(900, 0), True),
-        (known(900, 5), False),
-        (known(900, 5, is_held=True), True),
-        (known(900, None, "try", is_held=True), True),
-        (known(27, None, "try"), True),
-        (known(29, None, "try"), False),
-        (known(1, None), False),
-        (known(900, 5, until_s=NOON - 3599), True),
-        (known(900, 5, until_s=NOON - 3601), False),
-        (known(20, 5, is_withdrawn=True), False),
-        (known(6, 5, is_withdrawn=True), True),
-        (known(-30, 5), True),
-    ],
-)
-def test_what_stays_whatever_its_age(one: KnownVersion, stays: bool) -> None:
-    assert (expired([one], WEEKS, NOON) == set()) is stays
-
-
-def test_a_clock_that_went_back_keeps_no_more_than_the_settings_say() -> None:
-    ahead = [known(-1, place, until_s=NOON + 60) for place in range(1, 4)]
-    assert len(expired(ahead[:1], Retention(newest=1), NOON)) == 1
-    assert expired(ahead, Retention(newest=1, all_days=1), NOON) == set()
-
-
-def test_the_newest_stay_though_no_night_ran_for_a_year() -> None:
-    old = [known(400 + place, place) for place in range(9)]
-    few = Retention(newest=7, all_days=7)
-    assert expired(old, few, NOON) == {one.folder for one in old[7:]}
-
-
 def test_a_held_version_stays_until_it_is_released(clock: Clock) -> None:
     first = clock.publish(1.0, NOON)
     hold(clock.out, first, NOON)
@@ -156,96 +52,6 @@ def test_a_held_version_stays_until_it_is_released(clock: Clock) -> None:
     assert clock.folders == [first, third]
     fourth = clock.publish(4.0, NOON + 180, retention=short)
     assert clock.folders == [fourth]
-
-
-def test_a_version_in_use_stays_until_its_reader_ends(clock: Clock) -> None:
-    first = clock.publish(1.0, NOON)
-    short = Retention(newest=1)
-    with reading(clock.out) as manifest:
-        second = clock.publish(2.0, NOON + 60, retention=short)
-        assert clock.folders == [first, second]
-        assert manifest.path("fits").exists()
-    third = clock.publish(3.0, NOON + 120, retention=short)
-    assert clock.folders == [third]
-
-
-def _read_and_wait(out: Path, ready: str) -> None:
-    with reading(out):
-        Path(ready).touch()
-        while True:
-            time.sleep(60)
-
-
-def test_a_reader_needs_no_right_to_write(clock: Clock) -> None:
-    first = clock.publish(1.0, NOON)
-    lock = clock.out / "versions" / first / ".lock"
-    lock.chmod(0o444)
-    with reading(clock.out) as manifest, lock.open("rb") as other:
-        assert manifest.folder == first
-        with pytest.raises(BlockingIOError):
-            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def test_the_lock_of_a_killed_reader_is_released(clock: Clock, tmp_path: Path) -> None:
-    clock.publish(1.0, NOON)
-    ready = tmp_path / "ready"
-    reader = FORK.Process(target=_read_and_wait, args=(clock.out, str(ready)))
-    reader.start()
-    while not ready.exists():
-        assert reader.is_alive()
-        time.sleep(0.01)
-    clock.publish(2.0, NOON + 60, retention=Retention(newest=1))
-    assert len(clock.folders) == 2
-    reader.kill()
-    reader.join()
-    third = clock.publish(3.0, NOON + 120, retention=Retention(newest=1))
-    assert clock.folders == [third]
-
-
-def _publish_many(folder: Path, first: int) -> None:
-    clock = Clock(folder / f"w{first}")
-    clock.out = folder / "out"
-    for number in range(first, first + 15):
-        clock.publish(float(number), NOON + number, retention=Retention(newest=1))
-
-
-def test_readers_with_a_lock_are_never_disturbed(clock: Clock, tmp_path: Path) -> None:
-    clock.publish(0.0, NOON)
-    writers = [FORK.Process(target=_publish_many, args=(tmp_path, first)) for first in (1, 101)]
-    for writer in writers:
-        writer.start()
-    seen = set()
-    while any(writer.is_alive() for writer in writers):
-        with reading(clock.out) as manifest:
-            found = {
-                number
-                for table, column in (("fits", "t1_s"), ("observations", "runtime_s_median"))
-                for number in pq.read_table(manifest.path(table), partitioning=None).column(column).to_pylist()
-            }
-        assert len(found) == 1
-        seen |= found
-    assert [writer.exitcode for writer in writers] == [0, 0]
-    assert len(seen) > 3
-
-
-def test_a_reader_that_is_overtaken_reads_the_next_version(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock.publish(1.0, NOON)
-    overtaken = load_manifest(clock.out)
-    second = clock.publish(2.0, NOON + 60, retention=Retention(newest=1))
-    answers = iter([overtaken, load_manifest(clock.out)])
-    monkeypatch.setattr("pipeline.publish.version_locks.version_as_of", lambda *_: next(answers))
-    with reading(clock.out) as manifest:
-        assert manifest.folder == second
-
-
-def test_another_program_has_a_grace_period(clock: Clock) -> None:
-    first = clock.publish(1.0, NOON)
-    graced = Retention(newest=1, grace_s=600)
-    second = clock.publish(2.0, NOON + 900, retention=graced)
-    third = clock.publish(3.0, NOON + 1200, retention=graced)
-    assert clock.folders == [first, second, third]
-    fourth = clock.publish(4.0, NOON + 1600, retention=graced)
-    assert clock.folders == [second, third, fourth]
 
 
 def test_rollback_leaves_a_published_version_that_is_damaged(clock: Clock) -> None:

@@ -38,7 +38,7 @@ DAMAGED = parse_settings({"checks": ON}, "test").checks
 
 
 def facts(files: dict[str, Path]) -> dict[str, Any]:
-    return facts_of(files, {name: TABLES[name].key for name in files})
+    return facts_of(files)
 
 
 def results(
@@ -258,7 +258,7 @@ def test_a_file_that_is_no_table_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"jobs\.parquet: found a file that cannot be read"):
         out_of_range("jobs", tmp_path / "jobs.parquet")
     with pytest.raises(InputError, match=r"jobs\.parquet: found a file that cannot be read"):
-        facts_of({"jobs": tmp_path / "jobs.parquet"}, {})
+        facts_of({"jobs": tmp_path / "jobs.parquet"})
 
 
 def test_without_a_manifest_there_is_nothing_to_compare_with() -> None:

@@ -11,58 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.core.errors import InputError
-from pipeline.core.report import Report, Tally
-from pipeline.core.store import file_sha256, write_table
-from pipeline.core.tables import FITS, OBSERVATIONS
-from pipeline.publish import RunFacts, load_manifest, publish
+from pipeline.core.store import file_sha256
+from pipeline.publish import load_manifest
+from tests.unit.publish.numbered_versions import die_in_step, numbers, put, stage
 
 # Processes come from a server without threads: forking this one would copy the locks its other tests' threads hold.
 FORK = multiprocessing.get_context("forkserver")
 FORK.set_forkserver_preload(["pipeline.publish", "pytest"])
-
-
-def stage(folder: Path, t1_s: float, n_rows: int = 3) -> dict[str, Path]:
-    """Two staged tables that both carry one number, so that a mixture shows."""
-    groups = [f"g{i}" for i in range(n_rows)]
-    fits = FITS.build(
-        group_id=groups,
-        law=["constant"] * n_rows,
-        t1_s=[t1_s] * n_rows,
-        n_points=[1] * n_rows,
-        n_jobs=[1] * n_rows,
-        status=["ok"] * n_rows,
-        is_chosen=[True] * n_rows,
-    )
-    seen = OBSERVATIONS.build(
-        group_id=groups,
-        procs=[1] * n_rows,
-        n_jobs=[1] * n_rows,
-        runtime_s_median=[t1_s] * n_rows,
-        last_end_s=[7] * n_rows,
-    )
-    return {
-        "fits": write_table(folder / "fits.parquet", fits, FITS),
-        "observations": write_table(folder / "observations.parquet", seen, OBSERVATIONS),
-    }
-
-
-def facts(run_id: str) -> RunFacts:
-    return RunFacts(run_id, "riverbend", {"fit": {"noise_floor": 0.02}}, [("a.swf", "ab" * 32)], "0.1.0+abc")
-
-
-REPORT = Report("fit", "group", Tally(3, 9.0), Tally(3, 9.0), facts={"ratio": float("nan")})
-
-
-def put(staged: dict[str, Path], run_id: str, out: Path, created_s: int = 100, keep: int = 3) -> Path:
-    return publish(staged, [REPORT], facts(run_id), output_dir=out, created_s=created_s, keep_versions=keep)
-
-
-def numbers(out: Path) -> set[float]:
-    """Every number the current version holds; more than one: the version is a mixture."""
-    manifest = load_manifest(out)
-    fits = pq.read_table(manifest.path("fits"), partitioning=None).column("t1_s").to_pylist()
-    seen = pq.read_table(manifest.path("observations"), partitioning=None).column("runtime_s_median").to_pylist()
-    return {*fits, *seen}
 
 
 def test_manifest_says_what_is_there(tmp_path: Path) -> None:
@@ -162,26 +117,6 @@ def test_missing_manifest_and_missing_table(tmp_path: Path) -> None:
     (tmp_path / "versions/1970-01-01T0001Z-a/fits.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match="found 4 bytes"):
         load_manifest(tmp_path)
-
-
-def die_in_step(step: int, patch: pytest.MonkeyPatch) -> None:
-    """Let the process die before its n-th change of the file system, as by kill -9 or a power cut."""
-    calls = iter(range(1_000))
-
-    def dying(name: str, module: object) -> None:
-        original = getattr(module, name)
-
-        def call(*args: object, **options: object) -> object:
-            if next(calls) == step:
-                os._exit(9)
-            return original(*args, **options)
-
-        patch.setattr(module, name, call)
-
-    for name in ("replace", "rename", "fsync", "mkdir", "unlink"):
-        dying(name, os)
-    for name in ("copyfile", "rmtree"):
-        dying(name, shutil)
 
 
 def _publish_and_die(staged: dict[str, Path], out: Path, step: int) -> None:

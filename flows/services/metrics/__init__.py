@@ -1,0 +1,1 @@
+"""Figures of a folder of published tables, as OpenMetrics text."""

@@ -1,0 +1,135 @@
+"""How the last run over a folder of published tables ended, and what its steps took.
+
+A run that ends writes `last_run.json` beside the manifest. While it runs there is `running.json` in the work folder, so
+that a killed run is known by that file and a lock that nobody holds. A failed first run leaves no folder and no file.
+"""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+from flows.services.run.checking import HeldNightError
+from flows.services.run.run_lock import RunInProgressError, holder_of, is_held
+from flows.services.run.work_folder import WORK
+from pipeline.core.dataclass_reader import read_dataclass
+from pipeline.core.errors import ConfigError, WalltimeError
+from pipeline.core.store import write_text
+from pipeline.publish.folders import remove_drafts_of
+
+LAST_RUN = "last_run.json"
+RUNNING = "running.json"
+
+
+class RunState(StrEnum):
+    """How a run stands: still going on, or how it ended."""
+
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    KILLED = "killed"
+
+
+class Reason(StrEnum):
+    """Why a run ended as it did. `signal`: Ctrl-C, SIGTERM or Prefect's cancellation; `fault`: an error of Walltime."""
+
+    NONE = "none"
+    DONE = "done"
+    HELD = "held"
+    BUSY = "busy"
+    CONFIG = "config"
+    INPUT = "input"
+    SYSTEM = "system"
+    SIGNAL = "signal"
+    FAULT = "fault"
+
+
+_REASONS: tuple[tuple[type[Exception], Reason], ...] = (
+    (HeldNightError, Reason.HELD),
+    (RunInProgressError, Reason.BUSY),
+    (ConfigError, Reason.CONFIG),
+    (WalltimeError, Reason.INPUT),
+    (OSError, Reason.SYSTEM),
+    (Exception, Reason.FAULT),
+)
+"""The reason of an error: that of the first class that it belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepFacts:
+    """What a step took: wall-clock seconds, the rows that it saw (None: it counts none), and whether it was reused."""
+
+    seconds: float
+    rows: int | None
+    is_reused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The last run: its state, reason and exit code, when it began and ended (UTC epoch seconds), and its steps."""
+
+    site: str
+    run_id: str
+    state: str
+    reason: str
+    exit_code: int | None
+    began_s: float
+    ended_s: float | None
+    pid: int
+    steps: dict[str, StepFacts]
+
+    def with_end(self, error: BaseException | None, ended_s: float, steps: Mapping[str, StepFacts]) -> "LastRun":
+        """The same run after its end with an error, or with None."""
+        state, reason, code = ending_of(error)
+        return replace(self, state=state, reason=reason, exit_code=code, ended_s=ended_s, steps=dict(steps))
+
+
+def ending_of(error: BaseException | None) -> tuple[RunState, Reason, int | None]:
+    """State, reason and exit code of a run that ended with an error, or without; a signal's code is not known here."""
+    if error is None:
+        return RunState.SUCCEEDED, Reason.DONE, 0
+    if not isinstance(error, Exception):
+        return RunState.STOPPED, Reason.SIGNAL, None
+    reason = next(reason for kind, reason in _REASONS if isinstance(error, kind))
+    code = error.exit_code if isinstance(error, WalltimeError) else 1 if reason is Reason.FAULT else 2
+    return RunState.FAILED, reason, code
+
+
+def write_last_run(folder: Path, run: LastRun) -> None:
+    """Write the record of a run that has ended; nothing where the folder is gone or cannot be written."""
+    if folder.is_dir():
+        _write(folder / LAST_RUN, run)
+
+
+def write_running(work: Path, run: LastRun) -> None:
+    """Write the record of a run in progress; nothing where the disk is full. The caller holds the lock of `work`."""
+    _write(work / RUNNING, run)
+
+
+def _write(path: Path, run: LastRun) -> None:
+    with suppress(OSError):
+        # A run that was killed while it wrote has left a draft.
+        remove_drafts_of(path)
+        write_text(path, json.dumps(asdict(run), indent=1) + "\n")
+
+
+def read_last_run(folder: Path) -> LastRun | None:
+    """The run in progress, else a killed one, else the last that ended; None where no record can be read."""
+    work = folder / WORK
+    own = _read(work / RUNNING)
+    if own is None:
+        return _read(folder / LAST_RUN)
+    holder = holder_of(work)
+    if is_held(work) and holder is not None and holder.pid == own.pid:
+        return own
+    return replace(own, state=RunState.KILLED, reason=Reason.SIGNAL)
+
+
+def _read(path: Path) -> LastRun | None:
+    try:
+        return read_dataclass(LastRun, json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None

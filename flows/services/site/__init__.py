@@ -1,0 +1,1 @@
+"""What the page of a site shows, from the versions on disk."""

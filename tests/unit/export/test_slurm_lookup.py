@@ -1,0 +1,104 @@
+"""The look-up of Slurm's plug-in: it answers as method `table` does, is read anew, and may be damaged."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.core.errors import InputError
+from pipeline.core.export_settings import ExportSettings
+from pipeline.estimate.nightly.rows import estimates, look_up
+from pipeline.estimate.nightly.table import learn_table, table_rows
+from pipeline.export.lookup_file import lookup_file
+from pipeline.export.lua_text import lua
+from pipeline.export.published_tables import PublishedTables
+from pipeline.export.slurm import plugin, slurm_files
+from tests.unit.estimate.table_log import SETTINGS, made_log
+from tests.unit.export.lua_runner import run_lua, submitted, with_locals
+from tests.unit.export.slurm_plugin import NO_VAL, PARTS, each_lua, job_at, needs_lua, of_user, one, table_of
+
+
+@needs_lua
+@each_lua
+def test_it_answers_as_method_table_does(interpreter: str, tmp_path: Path) -> None:
+    log = made_log()
+    state = learn_table(log, SETTINGS)
+    published = estimates(table_rows(state, state.known_s, SETTINGS), "here", "run7")
+    (tmp_path / "walltime.lookup").write_bytes(lookup_file(published, {}))
+    asked = log.take(np.sort(np.random.default_rng(5).choice(len(log), 300, replace=False)))
+    asked.procs[::3] = 77.0
+    asked.requested_s[::5] = 123.0
+    script = with_locals(plugin(ExportSettings(), False, str(tmp_path / "walltime.lookup")), ("find", "with_lookup"))
+    script += f"for _, job in ipairs({lua([job_at(asked, place) for place in range(len(asked))])}) do\n"
+    script += "local found = with_lookup(function(file, facts) return find(file, facts, job) end)\n"
+    script += "for n = 1, 6 do io.write(('%.17g '):format(found.quantiles[n])) end print('') end"
+    found = np.array([line.split() for line in run_lua(interpreter, script, tmp_path)], np.float64)
+    columns = {name: published.column(name).to_numpy(zero_copy_only=False) for name in published.column_names}
+    assert np.allclose(found, look_up(columns, asked), rtol=1e-6, atol=0)
+
+
+@needs_lua
+@each_lua
+def test_a_new_look_up_is_read_when_its_stamp_changes(interpreter: str, installed, tmp_path: Path) -> None:
+    installed(of_user("ada", 600.0))
+    (tmp_path / "walltime.lookup").rename(tmp_path / "new")
+    text = installed(of_user("ada", 60.0), mode="limit", margin_s=0.0)
+    job = {"user_name": "ada", "name": "x", "partition": "batch", "time_limit": 60, "min_cpus": 1}
+    rename = (
+        f"if number == 3 then os.rename({lua(str(tmp_path / 'new'))}, {lua(str(tmp_path / 'walltime.lookup'))}) end"
+    )
+    found, logged = submitted(interpreter, text, [job] * 4, PARTS, tmp_path, before=rename)
+    assert [row["time_limit"] for row in found] == ["1", "1", "10", "10"]
+    assert [line.split(",")[0] for line in logged if line.startswith("info")] == [
+        "info: walltime: look-up of run r"
+    ] * 2
+
+
+DAMAGES = {
+    "missing": lambda path: path.unlink(),
+    "empty": lambda path: path.write_bytes(b""),
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-2]),
+    "another format": lambda path: path.write_bytes(path.read_bytes().replace(b"lookup 1 ", b"lookup 2 ")),
+    "no directory": lambda path: path.write_bytes(re.sub(rb"(?m)^\d{12}$", b"x" * 12, path.read_bytes())),
+    "no number": lambda path: path.write_bytes(path.read_bytes().replace(b"buckets=", b"bockets=")),
+    "folder": lambda path: (path.unlink(), path.mkdir()),
+}
+
+
+@needs_lua
+@each_lua
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_without_a_good_look_up_jobs_pass_unchanged(interpreter: str, damage: str, installed, tmp_path: Path) -> None:
+    text = installed(of_user("ada", 100.0), mode="limit")
+    DAMAGES[damage](tmp_path / "walltime.lookup")
+    job = {"user_name": "ada", "name": "x", "partition": "batch", "time_limit": 60, "min_cpus": 1}
+    found, logged = submitted(interpreter, text, [job] * 3, PARTS, tmp_path)
+    assert {tuple(row.values()) for row in found} == {("60", "nil", "nil")}
+    # One line, not one a job.
+    assert len([line for line in logged if line.startswith("error: walltime: ")]) == 1
+
+
+@needs_lua
+@each_lua
+def test_a_job_of_unknown_fields_passes(interpreter: str, installed, tmp_path: Path) -> None:
+    text = installed({"template": "all", "chain_rank": 8, "runtime_s": 100.0}, mode="limit")
+    empty = {"user_name": None, "name": None, "partition": None, "min_cpus": NO_VAL, "num_tasks": NO_VAL}
+    assert one(interpreter, text, tmp_path, parts={}, **empty)["time_limit"] == "12"
+
+
+def test_hashed_names_are_refused() -> None:
+    tables = PublishedTables(table_of(of_user("ada", 1.0)), {}, has_hashed_names=True, has_own_name_rules=False)
+    with pytest.raises(InputError, match="hashed names"):
+        slurm_files(tables, ExportSettings())
+
+
+def test_both_files_are_ascii_and_the_same_again() -> None:
+    tables = PublishedTables(
+        table_of(of_user("übung", 1.0)), {"ü": "ü"}, has_hashed_names=False, has_own_name_rules=False
+    )
+    files = slurm_files(tables, ExportSettings(opt_out_users=("größe",)))
+    assert set(files) == {"walltime.lookup", "job_submit.lua", "INSTALL.txt"}
+    assert all(text.isascii() for text in files.values())
+    assert files == slurm_files(tables, ExportSettings(opt_out_users=("größe",)))
+    assert b"--@" not in files["job_submit.lua"]

@@ -1,0 +1,128 @@
+"""OpenMetrics text: two strict parsers read it, labels survive, and what is not known is left out."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
+from prometheus_client.parser import text_string_to_metric_families as textfile
+
+from flows.services.metrics.figures import metric_families
+from flows.services.metrics.openmetrics import Family, Sample, openmetrics_text
+from flows.services.run.last_run import LastRun, RunState, StepFacts, read_last_run, write_last_run, write_running
+from flows.services.run.work_folder import WORK, work_folder
+from pipeline.core.errors import ConfigError, InputError
+from pipeline.core.report import Report, Tally
+from pipeline.core.store import write_table
+from pipeline.core.tables import FITS
+from pipeline.core.text import printable
+from pipeline.publish import Retention, RunFacts, publish
+
+HOSTILE = 'a"b\\c\nd} 1\n# EOF\x1b[31m\u202e'
+RUN = LastRun("here", "r1", RunState.RUNNING, "none", None, 100.0, None, 2**30, {})
+REPORTS = [
+    Report("clean", "job", Tally(10, 3600.0), Tally(7, 3000.0), {"flurry": Tally(3, 600.0)}),
+    Report("later", "row", Tally(2), Tally(2), {}, {"in_80_later": 0.78, "in_95_later": None}),
+]
+
+
+def values(folder: Path, now_s: float = 1000.0) -> dict[str, list[tuple[dict[str, str], float]]]:
+    """The samples by name, as a strict parser of OpenMetrics reads them."""
+    text = openmetrics_text(metric_families(folder, now_s))
+    found = {one.name: [(s.labels, s.value) for s in one.samples] for one in openmetrics(text)}
+    assert {one.name: [(s.labels, s.value) for s in one.samples] for one in textfile(text)} == found
+    return found
+
+
+def put(out: Path, site: str = "here") -> None:
+    staged = {"fits": write_table(out.parent / "staged" / "fits.parquet", FITS.empty(), FITS)}
+    facts = RunFacts("r1", site, {}, [], "code")
+    publish(staged, REPORTS, facts, output_dir=out, created_s=400, retention=Retention(2))
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.tuples(st.text(), st.floats() | st.integers(-(2**60), 2**60) | st.none()), max_size=5),
+    st.sampled_from(["", "seconds", "bytes", "ratio"]),
+)
+def test_any_label_and_value_is_read_as_it_was_written(rows: list[tuple[str, float | None]], unit: str) -> None:
+    labels = {printable(name, 200): value for name, value in rows}
+    samples = [Sample(value, {"a": name, "b": "x"}) for name, value in labels.items()]
+    text = openmetrics_text([Family(f"m_{unit}" if unit else "m", "Help \\ of it.", samples, unit)])
+    known = {name: value for name, value in labels.items() if value is not None}
+    assert text.endswith("# EOF\n") and text.count("\n# TYPE") + text.startswith("# TYPE") == bool(known)
+    for parser in (openmetrics, textfile):
+        (family, *_) = [*parser(text), None]
+        read = {sample.labels["a"]: sample.value for sample in family.samples} if family else {}
+        expected, found = ({name: repr(float(value)) for name, value in one.items()} for one in (known, read))
+        assert found == expected
+    assert not known or next(iter(openmetrics(text))).unit == unit
+
+
+@pytest.mark.parametrize(("name", "unit"), [("a", "bytes"), ("abytes", "bytes"), ("A", ""), ("a b", ""), ("", "")])
+def test_a_name_that_a_parser_would_refuse_is_refused(name: str, unit: str) -> None:
+    with pytest.raises(ValueError, match="no name of a metric"):
+        Family(name, "", [], unit)
+
+
+def test_tables_cleaning_and_coverage(tmp_path: Path) -> None:
+    put(tmp_path / "out", HOSTILE)
+    found = values(tmp_path / "out")
+    site = {"site": printable(HOSTILE)}
+    assert found["walltime_tables_age_seconds"] == [(site, 600.0)]
+    assert found["walltime_table_rows"] == [(site | {"table": "fits"}, 0.0)]
+    jobs = [(row["kept"], row["reason"], n) for row, n in found["walltime_jobs"]]
+    assert jobs == [("true", "", 7), ("false", "flurry", 3)]
+    assert sum(n for _, n in found["walltime_jobs_processor_seconds"]) == 3600.0
+    # A share that is unknown is absent, and so is what it promises.
+    assert [(row["figure"], n) for row, n in found["walltime_coverage_ratio"]] == [("in_80_later", 0.78)]
+    assert [n for _, n in found["walltime_coverage_nominal_ratio"]] == [0.8]
+    assert found["walltime_versions"] == [(site, 1.0)] and found["walltime_held_nights"] == [(site, 0.0)]
+    assert "walltime_last_run_state" not in found and "walltime_newest_job_timestamp_seconds" not in found
+
+
+def test_the_last_run_and_its_steps(tmp_path: Path) -> None:
+    put(tmp_path / "out")
+    steps = {"ingest": StepFacts(2.5, 10, False), "publish": StepFacts(0.5, None, False)}
+    write_last_run(tmp_path / "out", RUN.with_end(ConfigError("a", "b", "c"), 130.0, steps))
+    found = values(tmp_path / "out")
+    assert {row["state"] for row, n in found["walltime_last_run_state"] if n} == {"failed"}
+    assert {row["reason"] for row, n in found["walltime_last_run_exit_reason"] if n} == {"config"}
+    assert [n for _, n in found["walltime_last_run_exit_code"]] == [2.0]
+    assert [n for _, n in found["walltime_last_run_duration_seconds"]] == [30.0]
+    assert {row["step"]: n for row, n in found["walltime_step_duration_seconds"]} == {"ingest": 2.5, "publish": 0.5}
+    assert {row["step"]: n for row, n in found["walltime_step_rows"]} == {"ingest": 10.0}
+
+
+def test_a_run_in_progress_and_a_killed_one_are_told_apart(tmp_path: Path) -> None:
+    with work_folder(tmp_path / "out") as work:
+        write_running(work, replace(RUN, pid=__import__("os").getpid()))
+        assert read_last_run(tmp_path / "out").state == "running"
+        # A rerun may hold the lock where a run was killed before.
+        write_running(work, RUN)
+        assert read_last_run(tmp_path / "out").state == "killed"
+    found = values(tmp_path / "out")
+    assert {row["state"] for row, n in found["walltime_last_run_state"] if n} == {"killed"}
+    assert "walltime_last_run_exit_code" not in found and "walltime_tables_age_seconds" not in found
+
+
+def test_the_draft_of_a_killed_writer_goes_and_a_folder_that_cannot_be_written_is_left(tmp_path: Path) -> None:
+    (tmp_path / ".last_run.json.7.draft").touch()
+    write_last_run(tmp_path, RUN)
+    assert [path.name for path in tmp_path.iterdir()] == ["last_run.json"] and read_last_run(tmp_path) == RUN
+    (tmp_path / "taken" / "last_run.json" / "x").mkdir(parents=True)
+    write_last_run(tmp_path / "taken", RUN)
+    write_last_run(tmp_path / "none", RUN)
+    assert read_last_run(tmp_path / "taken") is None and not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", json.dumps({"site": 1}), "nonsense"])
+def test_a_damaged_record_counts_as_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "last_run.json").write_text(text)
+    assert read_last_run(tmp_path) is None
+    with pytest.raises(InputError, match="manifest"):
+        metric_families(tmp_path, 0.0)
+    assert not (tmp_path / WORK).exists()

@@ -1,0 +1,60 @@
+"""Commands that read a published version keep it on disk until they have read it, whatever is published meanwhile."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.services.export.exporting import export
+from flows.services.query.answers import load_state
+from flows.services.run.checking import check_published
+from flows.services.watch.watching import Watch
+from pipeline.core.settings import parse_settings
+from pipeline.core.store import write_table
+from pipeline.core.tables import STATE
+from pipeline.publish import Manifest, Retention, load_manifest, publish
+from tests.unit.publish.versions_of_tables import NEWEST_S, run_facts, staged
+
+
+def publish_run(folder: Path, run_id: str) -> Path:
+    """Publish all tables that the commands read; versions published before go, unless a reader holds them."""
+    files = staged(folder / "staged") | {"state": write_table(folder / "staged/state.parquet", STATE.empty(), STATE)}
+    out = folder / "out"
+    publish(files, [], run_facts(run_id), output_dir=out, created_s=NEWEST_S, retention=Retention(newest=1))
+    return out
+
+
+def watched(out: Path) -> None:
+    settings = parse_settings({"source": {"kind": "folder", "folder": "logs"}, "output_dir": str(out)}, "test")
+    Watch(settings, Path("site.toml"), "slurm", {}, is_dry_run=True).run_round(NEWEST_S)
+
+
+COMMANDS: dict[str, tuple[str, Callable[[Path], Any]]] = {
+    "export": ("export.exporting.published_tables", lambda out: export(out, "csv", out.parent / "exported")),
+    "apply": ("query.answers.answering_state", load_state),
+    "watch": ("watch.watching.read_table", watched),
+    "check": ("run.checking.facts_of", lambda out: check_published(out, NEWEST_S)),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_version_stays_while_a_command_reads_it(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = publish_run(tmp_path, "r1")
+    first = load_manifest(out)
+    reads, call = COMMANDS[command]
+    there: list[bool] = []
+
+    def overtaken(*_: object) -> Manifest:
+        publish_run(tmp_path, "r2")
+        there.extend(first.path(name).exists() for name in first.tables)
+        raise RuntimeError
+
+    monkeypatch.setattr(f"flows.services.{reads}", overtaken)
+    with pytest.raises(RuntimeError):
+        call(out)
+    assert len(there) == len(first.tables) and all(there)
+    publish_run(tmp_path, "r3")
+    assert not (out / "versions" / first.folder).exists()
