@@ -1,7 +1,8 @@
 """Runs killed with -9 at random instants, among readers: one whole version at any time, and the same tables in the end.
 
-Every seventh run is left alone. An instant is drawn uniformly over the time that a run holds its lock, so that long
-steps are hit more often than short ones and start-up is not hit.
+Every seventh run is left alone. Half of the instants are drawn uniformly over the time that a run holds its lock: long
+steps are hit more often than short ones, and start-up is not hit. The others are drawn within a stage that is drawn
+first, so that short steps are hit too. The kills are divided among some stores, which can be killed beside one another.
 """
 
 import json
@@ -19,6 +20,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import pytest
+
 from flows.services.doctor.diagnosis import diagnose
 from flows.services.run.run_lock import holder_of
 from flows.services.run.work_folder import is_step_folder
@@ -26,7 +29,7 @@ from pipeline.core.errors import InputError
 from pipeline.publish import load_manifest
 from pipeline.publish.folders import drafts_of, leftovers
 from pipeline.run import STEPS
-from tests.crash.conftest import KILLS, SEED
+from tests.crash.conftest import KILLS, SEED, STORES
 from tests.crash.nights import (
     ROOT,
     FlowRun,
@@ -45,8 +48,12 @@ from tests.crash.nights import (
 FLOW_SHARE, OWN_API_SHARE = 0.65, 0.05
 """Of the kills: of flows under a standing API, and of flows with their own API, whose start takes longest."""
 
+AIMED_SHARE = 0.5
+"""Of the kills: at a stage that is drawn first."""
+
 LEFT_ALONE = 7
 _POLL_S = 0.01
+STAGES = (*(step.name for step in STEPS), "publish")
 
 
 @dataclass
@@ -54,6 +61,8 @@ class Kills:
     """The kills made so far: how many, of what, and where they hit."""
 
     folder: Path
+    n_wanted: int
+    seed: int
     rng: random.Random
     seconds: dict[type, list[float]] = field(default_factory=lambda: {PlainRun: [], FlowRun: [], OwnApiRun: []})
     """How long runs that were left alone held their lock."""
@@ -67,15 +76,19 @@ class Kills:
         stages_file(log).unlink(missing_ok=True)
         run = kind(night, store, log)
         wait_for_lock(run, store)
-        time.sleep(self.rng.uniform(0, self.expected_s(kind)))
+        if kind is not OwnApiRun and self.rng.random() < AIMED_SHARE:
+            wait_for_stage(run, self.rng.choice(STAGES), log)
+            time.sleep(self.rng.uniform(0, self.expected_s(kind) / len(STAGES)))
+        else:
+            time.sleep(self.rng.uniform(0, self.expected_s(kind)))
         if run.code() is None:
             os.kill(run.pid, signal.SIGKILL)
         if run.wait() == -signal.SIGKILL:
             self.counts[kind.__name__] += 1
             place = place_of(store, *before, log)
             self.places[place] += 1
-            sys.stdout.write(f"kill {self.n_killed}: {kind.__name__}, {place}\n")
-            sys.stdout.flush()
+            with log.with_name("kills.log").open("a") as told:
+                told.write(f"kill {self.n_killed} of {self.n_wanted}: {kind.__name__}, {place}\n")
         else:
             self.counts["ended before its kill"] += 1
 
@@ -110,6 +123,16 @@ def wait_for_lock(run: Running, store: Path) -> None:
     while run.code() is None:
         holder = holder_of(store / "work")
         if holder is not None and holder.pid == run.pid:
+            return
+        time.sleep(_POLL_S)
+
+
+def wait_for_stage(run: Running, stage: str, log: Path) -> None:
+    """Return when the forked run has begun the stage, or a later one, or has ended."""
+    place = STAGES.index(stage)
+    while run.code() is None:
+        name, _ = last_stage(log)
+        if name in STAGES and STAGES.index(name) >= place:
             return
         time.sleep(_POLL_S)
 
@@ -165,11 +188,13 @@ def reading(store: Path, expected: Path, folder: Path) -> Iterator[list[dict[str
             summaries.append(json.loads(out))
 
 
+@pytest.mark.parametrize("place", range(STORES))
 def test_killed_runs_leave_one_whole_version_and_the_tables_of_an_undisturbed_run(
-    tmp_path: Path, prefect_api: None
+    tmp_path: Path, prefect_api: None, place: int
 ) -> None:
-    began = time.monotonic()
-    kills = Kills(tmp_path, random.Random(SEED))
+    began, seed = time.monotonic(), SEED + place
+    n_wanted = len(range(place, KILLS, STORES))
+    kills = Kills(tmp_path, n_wanted, seed, random.Random(seed))
     nights, store, versions = make_nights(tmp_path), tmp_path / "store", []
     for n, night in enumerate(nights):
         kills.leave_alone(PlainRun, night, tmp_path / f"alone-{n}", timed=n > 0)
@@ -179,7 +204,7 @@ def test_killed_runs_leave_one_whole_version_and_the_tables_of_an_undisturbed_ru
     assert expected_version(store) == versions[0]
     expected, n_runs, n = write_expected(tmp_path / "expected.json", versions), 0, 0
     with reading(store, expected, tmp_path) as summaries:
-        while kills.n_killed < KILLS:
+        while kills.n_killed < n_wanted:
             n = kills.rng.randrange(len(nights)) if kills.rng.random() < 0.5 else n
             n_runs += 1
             if n_runs % LEFT_ALONE == 0:
@@ -194,7 +219,7 @@ def test_killed_runs_leave_one_whole_version_and_the_tables_of_an_undisturbed_ru
             time.sleep(1)
     say(kills, summaries, n_runs, time.monotonic() - began)
     assert [problem for summary in summaries for problem in summary["problems"]] == []
-    assert all(summary["looks"] > KILLS / 4 and summary["versions"] > 1 for summary in summaries)
+    assert all(summary["looks"] > n_wanted / 4 and summary["versions"] > 1 for summary in summaries)
     found = diagnose(store, int(time.time()), 3600)
     assert [one for one in found.findings if one.check not in ("space",)] == []
 
@@ -204,7 +229,7 @@ def say(kills: Kills, summaries: list[dict[str, Any]], n_runs: int, seconds: flo
     times = ", ".join(f"{kind.__name__} {mean(taken):.1f}" for kind, taken in kills.seconds.items() if taken)
     sys.stdout.write(
         f"\n{kills.n_killed} kills of {n_runs} runs in {seconds:.0f} s and {cpu_s_of(os.getpid()):.0f} CPU-s, "
-        f"seed {SEED}: {dict(kills.counts)}\n"
+        f"seed {kills.seed}: {dict(kills.counts)}\n"
         f"seconds of a run left alone: {times}\n"
         f"inside the steps: {n_inside}\n"
     )
