@@ -27,7 +27,7 @@ import pytest
 
 from pipeline.core.errors import InputError
 from pipeline.publish import load_manifest
-from tests.prefect_server.conftest import PREFECT, ROOT, Server, answers, free_port, process, wait_for
+from tests.prefect_server.conftest import PREFECT, ROOT, Server, free_port, process, wait_for
 from tests.slurm.commands import ENDED, call, states
 from tests.slurm.conftest import first_port, running, started
 from tests.slurm.freshness import Look, growth_mib, keep, say, table, worst_by_minute
@@ -104,9 +104,9 @@ class Site:
     def start_server(self) -> None:
         command = [str(PREFECT), "server", "start", "--port", self.server.address.rpartition(":")[2]]
         self.standing = self._start(command, "prefect.log")
-        wait_for("the server", lambda: answers(self.server.address), 240)
 
     def serve(self) -> None:
+        """Start to serve; it waits for the server by itself."""
         command = [*WALLTIME, "serve", "my-site.toml", "--cron", "* * * * *"]
         self.serving = self._start(command, "serve.log")
 
