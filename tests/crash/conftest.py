@@ -9,7 +9,7 @@ SWITCH = "WALLTIME_TEST_CRASH"
 collect_ignore_glob = [] if os.environ.get(SWITCH) else ["*"]
 KILLS = int(os.environ.get("WALLTIME_CRASH_KILLS", "200"))
 STORES = int(os.environ.get("WALLTIME_CRASH_STORES", "2"))
-"""The kills are divided among so many stores; pytest-xdist runs these tests beside one another."""
+"""The kills are divided among so many stores, whose runs are killed beside one another."""
 
 SEED = int(os.environ.get("WALLTIME_CRASH_SEED", "15"))
 

@@ -5,6 +5,8 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +27,9 @@ KEEP_VERSIONS = 2
 # Imports and compiled kernels take longer than the steps of so small a log: they are loaded once.
 FORK = multiprocessing.get_context("forkserver")
 FORK.set_forkserver_preload(["tests.crash.preloaded"])
+
+# The start of a process asks for the exit codes of all others, and a code can be read by one thread only.
+STARTING_OR_ASKING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -68,17 +73,21 @@ class PlainRun:
     def __init__(self, night: Night, store: Path, log: Path) -> None:
         arguments = ["run", str(night.config), "--out", str(store), "--quiet", *self.options]
         self._process = FORK.Process(target=_call, args=(arguments, str(log)))
-        self._process.start()
+        with STARTING_OR_ASKING:
+            self._process.start()
         assert self._process.pid is not None
         self.pid: int = self._process.pid
 
     def code(self) -> int | None:
-        return self._process.exitcode
+        with STARTING_OR_ASKING:
+            return self._process.exitcode
 
     def wait(self) -> int:
-        self._process.join(600)
-        assert self._process.exitcode is not None, "a run takes longer than ten minutes"
-        return self._process.exitcode
+        ends = time.monotonic() + 600
+        while (code := self.code()) is None:
+            assert time.monotonic() < ends, "a run takes longer than ten minutes"
+            time.sleep(0.01)
+        return code
 
 
 class FlowRun(PlainRun):
