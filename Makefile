@@ -1,7 +1,7 @@
 # `make run` and `make test` set up everything they need in .venv, once, and again when requirements.lock changes.
 # Paths are relative throughout, so that a checkout may stand in a folder with a space in its name.
 
-.PHONY: run test check test-slurm test-pbs test-server test-pages test-crash test-mpi collector fuzz lint bench clean setup
+.PHONY: run test check test-slurm test-slurm-hour test-pbs test-server test-pages test-crash test-mpi collector fuzz lint bench clean setup
 .DEFAULT_GOAL := run
 
 PYTHON := .venv/bin/python
@@ -24,6 +24,11 @@ check: $(CHECK)/.installed
 test-slurm: $(STAMP)
 	@WALLTIME_TEST_SLURM=1 $(PYTHON) -m pytest -rs tests/slurm
 
+MINUTES ?= 60
+# Served every minute on a real Slurm, with everything killed in the middle; MINUTES=6 for a short trial.
+test-slurm-hour: $(STAMP)
+	@WALLTIME_TEST_SLURM_HOUR=1 WALLTIME_HOUR_MINUTES=$(MINUTES) $(PYTHON) -m pytest -rs -s tests/slurm
+
 # A real OpenPBS, which is built once (minutes) where shared/pbs/up.sh stands beside the checkout; as root, like the above.
 test-pbs: $(STAMP)
 	@WALLTIME_TEST_PBS=1 $(PYTHON) -m pytest -rs --log-cli-level=INFO tests/pbs
@@ -37,9 +42,10 @@ test-pages: $(STAMP)
 	@WALLTIME_TEST_PAGES=1 $(PYTHON) -m pytest -rs tests/pages
 
 KILLS ?= 200
-# Runs killed with -9 at random instants, full and read-only disks; as root, for its small disks.
+STORES ?= 2
+# Runs killed with -9 at random instants, of as many stores at once; full and read-only disks; as root, for its small disks.
 test-crash: $(STAMP)
-	@WALLTIME_TEST_CRASH=1 WALLTIME_CRASH_KILLS=$(KILLS) $(PYTHON) -m pytest -rs -s tests/crash
+	@WALLTIME_TEST_CRASH=1 WALLTIME_CRASH_KILLS=$(KILLS) WALLTIME_CRASH_STORES=$(STORES) $(PYTHON) -m pytest -rs -s tests/crash
 
 # The collector of MPI traces under a real Open MPI; as root where its packages have to be installed.
 test-mpi: $(STAMP)

@@ -1,7 +1,8 @@
 """Serves the nightly flow on a site's schedule from this process, under a Prefect server that stands already."""
 
 import http.client
-from collections.abc import MutableMapping
+import time
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from pipeline.core.text import printable
 
 _HOST, _PORT = "127.0.0.1", 4200
 _ANSWER_S = 5.0
+_PAUSE_S = 1.0
 _START = "start one with `prefect server start`, or set PREFECT_API_URL"
 
 
@@ -26,19 +28,46 @@ class Served:
     api: str
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait for a server that is being started, in seconds, and what to call once before waiting."""
+
+    seconds: float = 0.0
+    announce: Callable[[str], None] = lambda _: None
+
+    def wait_for(self, address: str, answers: Callable[[], bool]) -> bool:
+        """Whether the server answers in time."""
+        if answers():
+            return True
+        ends = time.monotonic() + self.seconds
+        if self.seconds > 0:
+            self.announce(f"Waiting up to {self.seconds:.0f} s for a Prefect server at {printable(address)}; {_START}.")
+        while time.monotonic() < ends:
+            time.sleep(_PAUSE_S)
+            if answers():
+                return True
+        return False
+
+
 def prepare_serving(
-    settings: RunSettings, cron: str, timezone: str | None, environment: MutableMapping[str, str], folder: Path
+    settings: RunSettings,
+    cron: str,
+    timezone: str | None,
+    environment: MutableMapping[str, str],
+    folder: Path,
+    patience: Patience = Patience(),
 ) -> Served:
-    """What will be served; InputError or ConfigError for a bad schedule, WalltimeError where no server answers.
+    """What will be served; InputError or ConfigError for a bad schedule, WalltimeError where no server answers in time.
 
     Call it before Prefect is imported. Where the user has configured no API, a server of this machine at Prefect's
     usual address is taken: then `environment` gets PREFECT_API_URL.
     """
-    if not is_configured(environment, folder) and _stands_here():
-        environment[API_URL] = f"http://{_HOST}:{_PORT}/api"
+    own = f"http://{_HOST}:{_PORT}/api"
+    if not is_configured(environment, folder) and patience.wait_for(own, _stands_here):
+        environment[API_URL] = own
     zone = timezone or settings.site.timezone
     _check_schedule(cron, zone)
-    return Served(site_slug(settings.site.name), cron, zone, _answering_api())
+    return Served(site_slug(settings.site.name), cron, zone, _answering_api(patience))
 
 
 def serve_nightly(served: Served, config: Path, site: str) -> None:
@@ -90,8 +119,8 @@ def _check_schedule(cron: str, zone: str) -> None:
         raise ConfigError(f"--timezone {printable(zone)}", "no time zone", "an IANA zone as in Europe/Oslo") from None
 
 
-def _answering_api() -> str:
-    """The address of the configured API; WalltimeError where there is none, or it does not answer."""
+def _answering_api(patience: Patience) -> str:
+    """The address of the configured API; WalltimeError where there is none, or it does not answer in time."""
     from prefect.client.orchestration import get_client  # noqa: PLC0415
     from prefect.settings import PREFECT_API_URL  # noqa: PLC0415
 
@@ -99,7 +128,7 @@ def _answering_api() -> str:
     if not address:
         raise WalltimeError(f"Prefect: no server answers at {_HOST}:{_PORT}, and none is configured; {_START}.")
     with get_client(sync_client=True) as client:
-        failure = client.api_healthcheck()
-    if failure is not None:
+        is_there = patience.wait_for(str(address), lambda: client.api_healthcheck() is None)
+    if not is_there:
         raise WalltimeError(f"Prefect: no server answers at {printable(str(address))}; {_START}.")
     return str(address)

@@ -5,6 +5,8 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,9 +24,12 @@ N_NIGHTS = 4
 KEEP_VERSIONS = 2
 """The least: versions disappear soon after they were replaced, which is the hardest case for readers."""
 
-# Imports take longer than the steps of so small a log: they are made once.
+# Imports and compiled kernels take longer than the steps of so small a log: they are loaded once.
 FORK = multiprocessing.get_context("forkserver")
 FORK.set_forkserver_preload(["tests.crash.preloaded"])
+
+# The start of a process asks for the exit codes of all others, and a code can be read by one thread only.
+STARTING_OR_ASKING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -68,17 +73,21 @@ class PlainRun:
     def __init__(self, night: Night, store: Path, log: Path) -> None:
         arguments = ["run", str(night.config), "--out", str(store), "--quiet", *self.options]
         self._process = FORK.Process(target=_call, args=(arguments, str(log)))
-        self._process.start()
+        with STARTING_OR_ASKING:
+            self._process.start()
         assert self._process.pid is not None
         self.pid: int = self._process.pid
 
     def code(self) -> int | None:
-        return self._process.exitcode
+        with STARTING_OR_ASKING:
+            return self._process.exitcode
 
     def wait(self) -> int:
-        self._process.join(600)
-        assert self._process.exitcode is not None, "a run takes longer than ten minutes"
-        return self._process.exitcode
+        ends = time.monotonic() + 600
+        while (code := self.code()) is None:
+            assert time.monotonic() < ends, "a run takes longer than ten minutes"
+            time.sleep(0.01)
+        return code
 
 
 class FlowRun(PlainRun):
@@ -103,9 +112,23 @@ class OwnApiRun:
         return self._process.wait(600)
 
 
+def cpu_s_of(pid: int) -> float:
+    """The CPU-seconds of a process, of its children that it has waited for, and of all that descend from it and live.
+
+    The API of a killed `OwnApiRun` descends from nobody and is not counted.
+    """
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    own = sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return own + sum(cpu_s_of(int(child)) for task in tasks for child in task.read_text().split())
+
+
 @contextmanager
 def standing_api(folder: Path) -> Iterator[None]:
-    """One Prefect API for all runs inside, its database in `folder`; killed runs leave their state in it."""
+    """One Prefect API for all runs inside, its database in `folder`; killed runs leave their state in it.
+
+    Enter it before the first run: forked runs have the environment of the first one's beginning.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_HOME", str(folder))
         patch.setenv("PREFECT_LOGGING_LEVEL", "CRITICAL")
@@ -128,8 +151,24 @@ def _call(arguments: list[str], log: str) -> None:
     os.dup2(handle, 2)
     sys.argv = ["walltime", *arguments]
     from flows.cli import main
+    from flows.services.progress import listening
 
-    main()
+    stages = os.open(stages_file(Path(log)), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+    with listening(lambda event: os.write(stages, f"{event.stage} {event.state}\n".encode())):
+        main()
+
+
+def stages_file(log: Path) -> Path:
+    """Where a forked run writes the beginning and the end of each of its stages."""
+    return log.with_suffix(".stages")
+
+
+def last_stage(log: Path) -> tuple[str, str]:
+    """The latest stage of a forked run and its state; two empty texts where it has not come to its first one."""
+    path = stages_file(log)
+    lines = path.read_text().splitlines() if path.exists() else []
+    stage, _, state = lines[-1].partition(" ") if lines else ("", "", "")
+    return stage, state
 
 
 def tables_of(manifest: Manifest) -> dict[str, Any]:

@@ -9,13 +9,16 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pandas as pd
 
-PAUSE_S = 0.3
+PAUSE_S, SHARE = 0.3, 0.25
+"""At least so long between two looks, and at most this share of a processor: the runs need the rest."""
+
 NAMED = {"predictions": "run_id", "scalability": "run_id", "estimates": "run_id", "jobs": "site"}
 """Tables with a column that names their version: the run, or the site, which differs from night to night here."""
 
@@ -26,11 +29,18 @@ def with_pandas(path: str, column: str | None) -> tuple[int, set[str]]:
 
 
 def with_duckdb(path: str, column: str | None) -> tuple[int, set[str]]:
-    with duckdb.connect() as connection:
-        connection.execute("SET threads = 1")
-        (count,) = connection.execute(f"SELECT count(*) FROM '{path}'").fetchone() or (-1,)
-        names = connection.execute(f"SELECT DISTINCT {column} FROM '{path}'").fetchall() if column else []
+    connection = duckdb_connection()
+    (count,) = connection.execute(f"SELECT count(*) FROM '{path}'").fetchone() or (-1,)
+    names = connection.execute(f"SELECT DISTINCT {column} FROM '{path}'").fetchall() if column else []
     return int(count), {str(name) for (name,) in names}
+
+
+@cache
+def duckdb_connection() -> duckdb.DuckDBPyConnection:
+    """One connection for all looks, which keeps nothing of a file that it has read."""
+    connection = duckdb.connect()
+    connection.execute("SET threads = 1; SET enable_external_file_cache = false")
+    return connection
 
 
 LIBRARIES: dict[str, Callable[[str, str | None], tuple[int, set[str]]]] = {
@@ -77,12 +87,13 @@ def main(library: str, store: Path, expected: Path, stop: Path) -> None:
     seen: dict[str, int] = {}
     n_changes, last, problems = 0, "", []
     while not stop.exists():
+        began_s = time.process_time()
         run_id, found = look(store, versions, library)
         seen[run_id] = seen.get(run_id, 0) + 1
         n_changes += bool(run_id and last and run_id != last)
         last = run_id or last
         problems += found
-        time.sleep(PAUSE_S)
+        time.sleep(max(PAUSE_S, (time.process_time() - began_s) * (1 / SHARE - 1)))
     overtaken = seen.pop("", 0)
     summary = {"looks": sum(seen.values()), "versions": len(seen), "changes": n_changes, "overtaken": overtaken}
     sys.stdout.write(json.dumps(summary | {"problems": problems[:20]}) + "\n")

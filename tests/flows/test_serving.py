@@ -48,6 +48,20 @@ def test_a_server_of_this_machine_is_taken_and_none_is_a_sentence(
         serving.prepare_serving(SETTINGS, "15 2 * * *", None, {"PREFECT_HOME": str(tmp_path)}, tmp_path)
 
 
+def test_a_server_that_is_being_started_is_waited_for_and_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.prefect import serving
+
+    answers, told = iter([False, False, True]), []
+    monkeypatch.setattr(serving, "_stands_here", lambda: next(answers))
+    monkeypatch.setattr(serving, "_PAUSE_S", 0.0)
+    environment = {"HOME": str(tmp_path), "PREFECT_HOME": str(tmp_path)}
+    serving.prepare_serving(SETTINGS, "15 2 * * *", None, environment, tmp_path, serving.Patience(60.0, told.append))
+    assert environment["PREFECT_API_URL"] == "http://127.0.0.1:4200/api"
+    assert len(told) == 1 and told[0].startswith("Waiting up to 60 s for a Prefect server at http://127.0.0.1:4200/api")
+
+
 def test_the_scheduler_of_the_installed_prefect_makes_runs(config: Path) -> None:
     """SQLAlchemy 2.1 breaks that of Prefect 3.8: its server then starts no run, ever."""
     from prefect.client.orchestration import get_client

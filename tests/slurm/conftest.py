@@ -1,4 +1,7 @@
-"""A real Slurm on this machine, for `make test-slurm` alone: `make test` does not collect this folder."""
+"""A real Slurm on this machine, for `make test-slurm` and `make test-slurm-hour` alone.
+
+`make test` collects only the tests of this folder that need no Slurm.
+"""
 
 import os
 import shutil
@@ -10,8 +13,13 @@ from pathlib import Path
 
 import pytest
 
-SWITCH = "WALLTIME_TEST_SLURM"
-collect_ignore_glob = [] if os.environ.get(SWITCH) else ["*"]
+SWITCH, HOUR_SWITCH = "WALLTIME_TEST_SLURM", "WALLTIME_TEST_SLURM_HOUR"
+HOUR_TEST, ALWAYS = "test_hour.py", "test_freshness.py"
+OTHERS = {path.name for path in Path(__file__).parent.glob("test_*.py")} - {HOUR_TEST, ALWAYS}
+collect_ignore_glob = [
+    *(() if os.environ.get(SWITCH) else sorted(OTHERS)),
+    *(() if os.environ.get(HOUR_SWITCH) else (HOUR_TEST,)),
+]
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "shared" / "slurm"
 UP_TIMEOUT_S = 600

@@ -16,7 +16,7 @@ from flows.services.run.work_folder import WORK, is_step_folder, is_step_intact
 from pipeline.core.store import file_sha256
 from pipeline.core.text import printable
 from pipeline.publish.folders import drafts_of, leftovers
-from pipeline.publish.manifest import MANIFEST, VERSIONS
+from pipeline.publish.manifest import MANIFEST, VERSIONS, Manifest
 from pipeline.publish.version_store import stored_versions
 
 Check = Callable[[Store], Iterator[Finding]]
@@ -188,10 +188,22 @@ def check_age(store: Store) -> Iterator[Finding]:
         yield store.finding(
             "age", Level.WARNING, path, found, "correct the clock of this machine; the tables are intact"
         )
-    dates = [manifest.created_s, *(entry.created_s for entry in manifest.previous)]
-    if any(newer < older for newer, older in pairwise(dates)):
-        found = "a version dated before the one that it replaced: the clock went backwards"
+    if _went_back(manifest):
+        found = "a version published before the one that it replaced: the clock went backwards"
         yield store.finding("age", Level.NOTE, path, found, "nothing: versions are kept in the order of publication")
+
+
+def _went_back(manifest: Manifest) -> bool:
+    """Whether a publication is dated before an earlier one, or before the making of the version that it replaced.
+
+    When a version was made says nothing by itself: one of the same logs is published again as it is.
+    """
+    entries = manifest.previous
+    ends = [entry.created_s if entry.until_s is None else entry.until_s for entry in entries]
+    published_s = manifest.created_s if manifest.published_s is None else manifest.published_s
+    return any(entry.created_s > end_s for entry, end_s in zip(entries, ends, strict=True)) or any(
+        later < earlier for later, earlier in pairwise([published_s, *ends])
+    )
 
 
 CHECKS: Mapping[str, Check] = {
