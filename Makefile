@@ -51,7 +51,7 @@ bench: $(STAMP)
 DOCS := .venv-docs
 # The documents as a site in site/, without external fonts or scripts; a warning is an error.
 docs: $(DOCS)/.installed
-	@$(DOCS)/bin/python -m mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build --strict --quiet
 	@echo "Wrote site/index.html"
 
 # The pages of the documents that come from the code.

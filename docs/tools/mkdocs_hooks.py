@@ -1,5 +1,9 @@
-"""Hooks of mkdocs: documents outside docs/ become pages of the site, and links to other files of the project stay text."""
+"""Hooks of mkdocs: documents outside docs/ become pages of the site, and links to other files stay text.
 
+A page that would load something from another machine is a warning, and so an error of `make docs`.
+"""
+
+import logging
 import posixpath
 import re
 from pathlib import Path
@@ -14,6 +18,9 @@ OUTSIDE = (
     *[f"benchmarks/{path.name}" for path in (ROOT / "benchmarks").glob("*.md")],
 )
 LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?\)")
+LOADED = re.compile(
+    r"""<(?:script|img|iframe|source)[^>]+src=["']?https?:[^>]*>|<link[^>]+rel=["']?stylesheet[^>]+https?:[^>]*>"""
+)
 FENCE = re.compile(r"(^```.*?^```)", re.DOTALL | re.MULTILINE)
 
 
@@ -24,7 +31,7 @@ def on_files(files: Files, config: Any) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Files) -> str:
+def on_page_markdown(markdown: str, *, page: Any, files: Files, **_: Any) -> str:
     """The page's text with links as they are in the site."""
     place = page.file.src_uri
     folder = posixpath.dirname(place if place in OUTSIDE else f"docs/{place}")
@@ -40,3 +47,10 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Files) -> 
 
     parts = FENCE.split(markdown)
     return "".join(part if part.startswith("```") else LINK.sub(replaced, part) for part in parts)
+
+
+def on_post_page(output: str, *, page: Any, **_: Any) -> str:
+    """The page as it is; a warning for each part that it would load from another machine."""
+    for found in LOADED.findall(output):
+        logging.getLogger("mkdocs.hooks").warning("%s loads %s", page.file.src_uri, found)
+    return output

@@ -23,13 +23,6 @@ HAND_WRITTEN = (
     "docs/explanations",
     "docs/reference/tables.md",
 )
-    "README.md",
-    "docs/*.md",
-    "docs/tutorials",
-    "docs/how-to",
-    "docs/explanations",
-    "docs/reference/tables.md",
-)
 LONGEST_SENTENCE = 40
 
 
