@@ -1,8 +1,8 @@
 """The commands of a document, with the output that it shows.
 
-A block of the kind `console` holds commands behind `$ `, continued behind `> `, each followed by its output. There `...`
-stands for anything within a line, and on a line of its own for any lines. A comment `<!-- not run: why -->` above a block
-says that a test cannot run it.
+A block of the kind `console` holds commands behind `$ `, continued behind `> `, each followed by its output. There
+`...` stands for anything within a line, and on a line of its own for any lines. A comment `<!-- not run: why -->` above
+a block says that a test cannot run it.
 """
 
 import re
