@@ -1,11 +1,12 @@
 # `make run` and `make test` set up everything they need in .venv, once, and again when requirements.lock changes.
 # Paths are relative throughout, so that a checkout may stand in a folder with a space in its name.
 
-.PHONY: run test test-slurm test-pbs test-server test-crash fuzz lint bench clean setup docs reference pictures
+.PHONY: run test check test-slurm test-pbs test-server test-crash fuzz lint bench clean setup docs reference pictures
 .DEFAULT_GOAL := run
 
 PYTHON := .venv/bin/python
 STAMP := .venv/.installed
+CHECK := .venv-check
 CONFIG ?= configs/sample.toml
 
 run: $(STAMP)
@@ -13,6 +14,11 @@ run: $(STAMP)
 
 test: lint
 	@$(PYTHON) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile
+
+# Code that security tools doubt, and locked packages with known vulnerabilities; the latter asks the index of packages.
+check: $(CHECK)/.installed
+	@$(CHECK)/bin/bandit --quiet --recursive pipeline flows
+	@$(CHECK)/bin/python -m tests.audit_packages $(CHECK)/bin/pip-audit requirements.lock
 
 # A real Slurm on this machine, where shared/slurm/up.sh stands beside the checkout; as root, for its packages and users.
 test-slurm: $(STAMP)
@@ -64,9 +70,15 @@ pictures: $(STAMP)
 
 # Not out/: a config without an output_dir publishes there.
 clean:
-	rm -rf .venv $(DOCS) site out/sample build .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv $(CHECK) $(DOCS) site out/sample build .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 setup: $(STAMP)
+
+# The tools of `make check` share no package with Walltime.
+$(CHECK)/.installed: requirements-check.lock $(STAMP)
+	@$(PYTHON) -m venv --clear $(CHECK)
+	@$(CHECK)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-check.lock
+	@touch $(CHECK)/.installed
 
 # The generator of the documents shares no package with Walltime.
 $(DOCS)/.installed: requirements-docs.lock $(STAMP)

@@ -16,6 +16,7 @@ Where do I go to ...
     answer for one job?                         pipeline/estimate/walltime.py (flows/services/query/answers.py asks)
     hand estimates to a scheduler?              pipeline/export/: one file, one line in registry.py
     see how good estimates are?                 pipeline/evaluate/ (backtest.py, and leaks.py against looking ahead)
+    predict a run on another machine?           pipeline/phases/ (from a trace of its MPI calls)
     replay a log under a policy?                pipeline/evaluate/replay/engine.py (compared: what_if.py, cases.py)
     run it under Prefect?                       flows/prefect/nightly.py
 

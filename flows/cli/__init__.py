@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 from flows.cli.exits import exit_silently, fail, flush
 from flows.cli.fast_start import collect_rarely, set_fast_start
+from flows.services.files.file_modes import deny_world_writing
 from pipeline.core.errors import WalltimeError
 
 
@@ -21,6 +22,7 @@ def __getattr__(name: str) -> Any:
 def main() -> NoReturn:
     """Run the command line. An expected failure is one sentence on stderr and exit code 2, never a traceback."""
     arguments = sys.argv[1:]
+    deny_world_writing()
     if arguments[:1] == ["query"]:
         # Before the first large import.
         set_fast_start()

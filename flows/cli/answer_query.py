@@ -11,16 +11,21 @@ from pipeline.core.text import printable
 def answer_query(
     published: Path = Path("out"), *, batch: Path | None = None, out: Path | None = None, key_file: Path | None = None,
     json: bool = False, memory: str | None = None, mem_per_cpu: str | None = None, procs: int | None = None,
-    as_of: str | None = None,
+    as_of: str | None = None, platform: str | None = None,
     **texts: str | None,
 ) -> None:  # fmt: skip
     """Answer one job or a file of jobs on stdout.
 
-    `as_of` chooses an earlier version of the tables. `texts` are the job's other options by name, None where not given.
-    InputError for options that exclude each other.
+    `as_of` chooses an earlier version of the tables, `platform` predictions for another machine. `texts` are the job's
+    other options by name, None where not given. InputError for options that exclude each other.
     """
     options = texts | {"memory": memory, "mem_per_cpu": mem_per_cpu, "procs": None if procs is None else str(procs)}
     given = {name: text for name, text in options.items() if text is not None}
+    if platform is not None:
+        others: dict[str, object] = dict(given)
+        others |= {name: value for name, value in (("batch", batch), ("as_of", as_of)) if value is not None}
+        _answer_platform(published, platform, others, as_json=json)
+        return
     if memory is not None and mem_per_cpu is not None:
         raise InputError("--memory", "--mem-per-cpu beside it", "one of the two")
     if batch is not None and given:
@@ -35,6 +40,23 @@ def answer_query(
 
 
 # Modules are imported once the options are known to be right, and rich only where a table is printed.
+
+
+def _answer_platform(published: Path, platform: str, given: dict[str, object], *, as_json: bool) -> None:
+    from flows.services.phases.platforms import platform_answer
+
+    procs, application = given.pop("procs", None), given.pop("application", None)
+    if given:
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise InputError("--platform", f"{named} beside it", "at most --application and --procs")
+    label = None if application is None else str(application)
+    answered = platform_answer(published, platform, label, None if procs is None else int(str(procs)))
+    if as_json:
+        print_json(answered)
+        return
+    from flows.pages.terminal.render_phases import print_platform_answer
+
+    print_platform_answer(answered)
 
 
 def _answer_one(

@@ -15,7 +15,7 @@ def _procs(text: str) -> int | None:
 
 TEXTS = (
     "user", "account", "user-group", "application", "job-name", "queue", "partition", "qos", "problem-size",
-    "requested", "memory", "mem-per-cpu", "at", "as-of",
+    "requested", "memory", "mem-per-cpu", "at", "as-of", "platform",
 )  # fmt: skip
 OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     **{f"--{name}": (name.replace("-", "_"), str) for name in TEXTS},

@@ -25,6 +25,10 @@ from flows.cli.commands.inspect import inspect
 from flows.cli.commands.metrics import metrics
 from flows.cli.commands.moldable import moldable
 from flows.cli.commands.page import page
+from flows.cli.commands.phase_plan import phase_plan
+from flows.cli.commands.phase_times import phase_times
+from flows.cli.commands.phases import phases
+from flows.cli.commands.predict_phases import predict_phases
 from flows.cli.commands.promote import promote
 from flows.cli.commands.quarantine import quarantine
 from flows.cli.commands.query import query
@@ -56,6 +60,7 @@ _UsageError: Any = typer.BadParameter.__base__
 for command in (
     run, ingest, inspect, quarantine, clean, apply, fit_series, evaluate_scaling, report, query, advice, advise,
     backtest, replay, moldable, show, search_templates, columns, watch, export,
+    phases, phase_plan, phase_times, predict_phases,
     versions, promote, rollback, hold, release, rerun, compare, check, doctor, init, serve,
     metrics, page, exit_codes,
 ):  # fmt: skip

@@ -7,7 +7,7 @@ Prefect's own way remains where the user has configured Prefect, or where Prefec
 import atexit
 import http.client
 import socket
-import subprocess
+import subprocess  # nosec B404 # lists of arguments, no shell
 import sys
 from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
@@ -111,7 +111,7 @@ def start_api(environment: Mapping[str, str]) -> LocalApi:
     """
     with socket.create_server(("127.0.0.1", 0)) as listening:
         number = listening.fileno()
-        process = subprocess.Popen(  # noqa: S603 - constant arguments
+        process = subprocess.Popen(  # noqa: S603 # nosec B603 # constant arguments
             [sys.executable, "-P", str(Path(__file__).with_name("api_process.py")), str(number)],
             stdin=subprocess.PIPE,
             pass_fds=(number,),

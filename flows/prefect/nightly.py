@@ -22,6 +22,7 @@ from prefect.tasks import Task
 from flows.pages.markdown import facts_markdown, report_markdown
 from flows.prefect.run_records import recorded_flow_run
 from flows.prefect.server_guard import guard_embedded_server
+from flows.services.files.file_modes import deny_world_writing
 from flows.services.files.os_errors import os_failure
 from flows.services.progress import running_stage
 from flows.services.run.checking import HeldNightError
@@ -54,6 +55,8 @@ def nightly(config: str, logs: list[str] | None = None, site: str | None = None,
     `config` is the path of a TOML file; `logs` (paths or globs), `site` and `output_dir` override it. An expected
     failure, as of a bad config, is a Failed run whose message is one sentence.
     """
+    # A worker starts the flow without the command line.
+    deny_world_writing()
     try:
         return _night(Path(config), logs or [], site, output_dir)
     except (WalltimeError, OSError) as error:
@@ -79,10 +82,10 @@ def _run_and_publish(settings: RunSettings, paths: list[Path] | None, record: Re
     with ExitStack() as stack:
         work = stack.enter_context(work_folder(folder))
         stack.enter_context(recorded_flow_run(work))
-        run = prepare_run(settings, [Path(_asked_sacct(settings))] if paths is None else paths)
+        run = prepare_run(settings, [Path(asked_sacct(settings))] if paths is None else paths)
         stack.enter_context(record.running(work, run.run_id))
         get_run_logger().info("run %s over %s", run.run_id, ", ".join(printable(label) for label in run.log_labels))
-        results = _run_steps(run, work)
+        results = run_steps(run, work)
         with running_stage("publish"):
             tables = {name: str(path) for result in results for name, path in result.tables.items()}
             reports = [result.report.as_dict() for result in results]
@@ -91,7 +94,8 @@ def _run_and_publish(settings: RunSettings, paths: list[Path] | None, record: Re
     return manifest
 
 
-def _asked_sacct(settings: RunSettings) -> str:
+def asked_sacct(settings: RunSettings) -> str:
+    """The path of the table of sacct's jobs, from a task that is tried again as the settings say."""
     delays: list[float] = [settings.source.retry_delay_s * 2**n for n in range(settings.source.retries)]
     return read_sacct.with_options(retries=len(delays), retry_delay_seconds=delays)(settings)
 
@@ -110,7 +114,8 @@ def read_sacct(settings: RunSettings) -> str:
     return str(sacct_table(settings))
 
 
-def _run_steps(run: Run, work: Path) -> list[StepResult]:
+def run_steps(run: Run, work: Path) -> list[StepResult]:
+    """The results of all steps, each from a task of its own, or found in the work folder."""
     results: list[StepResult] = []
     keys: dict[str, str] = {}
     paths: dict[str, str] = {}

@@ -5,7 +5,7 @@ parent-death signal does not help: it is sent when the thread that started the s
 """
 
 import os
-import subprocess
+import subprocess  # nosec B404 # lists of arguments, no shell
 import sys
 from typing import Any
 
@@ -46,7 +46,7 @@ def guard_embedded_server() -> None:
 
 def watch(pid: int) -> subprocess.Popen[bytes]:
     """Start a guard that stops process `pid` when this process ends for any reason, or when the guard is dropped."""
-    return subprocess.Popen(  # noqa: S603 - constant arguments
+    return subprocess.Popen(  # noqa: S603 # nosec B603 # constant arguments
         [sys.executable, "-I", "-S", "-c", _GUARD, str(pid)],
         stdin=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

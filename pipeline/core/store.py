@@ -180,7 +180,9 @@ def write_atomically(path: Path, fill: Callable[[BinaryIO], None]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     try:
-        with draft.open("wb") as sink:
+        # A link or a file of this name was left by a dead process, or was put there to be written through.
+        draft.unlink(missing_ok=True)
+        with draft.open("xb") as sink:
             fill(sink)
             sink.flush()
             os.fsync(sink.fileno())

@@ -1,6 +1,7 @@
 """The declarations of the tables that flow between the rooms."""
 
 from pipeline.core.columns import TEMPLATE_COLUMNS, columns
+from pipeline.core.phase_tables import PHASE_TABLES
 from pipeline.core.table_kind import TableKind
 
 JOBS = TableKind(
@@ -221,5 +222,6 @@ TABLES = {
     for kind in (
         JOBS, UNREADABLE, BURSTS, EFFECT, TEMPLATES, GROUPS, OBSERVATIONS, PATTERNS, RUNTIME_CLASSES, ACROSS, FITS,
         PREDICTIONS, SCALABILITY, ESTIMATES, STATE, BACKTEST, REPLAY, MOLDABLE,
+        *PHASE_TABLES,
     )
 }  # fmt: skip

@@ -3,6 +3,9 @@
 import unicodedata
 from collections.abc import Iterable
 
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "'", "|", "%")
+"""First characters with which spreadsheets begin a formula or a command, and the one that marks a text."""
+
 _ESCAPED_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
@@ -11,6 +14,14 @@ def printable(text: str, limit: int = 200) -> str:
     cut = text[:limit]
     shown = "".join(_escape(c) if unicodedata.category(c) in _ESCAPED_CATEGORIES else c for c in cut)
     return shown + "…" if len(text) > limit else shown
+
+
+def spreadsheet_text(text: str) -> str:
+    """The text for a cell of a CSV file: one of FORMULA_STARTS in front gets an apostrophe, which marks a text.
+
+    Removing one leading apostrophe gives the text again.
+    """
+    return f"'{text}" if text.lstrip(" ").startswith(FORMULA_STARTS) else text
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:

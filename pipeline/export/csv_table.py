@@ -4,18 +4,16 @@ import csv
 import io
 
 from pipeline.core.export_settings import ExportSettings
+from pipeline.core.text import spreadsheet_text
 from pipeline.export.published_tables import Files, PublishedTables
 
 CSV_FILE = "walltime.csv"
-
-STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "'", "|", "%")
-"""First characters with which spreadsheets begin a formula or a command, and the one that marks a text."""
 
 
 def csv_files(tables: PublishedTables, settings: ExportSettings) -> Files:  # noqa: ARG001
     """walltime.csv: ESTIMATES with a header, in UTF-8, lines ended by CR LF as RFC 4180 says.
 
-    A text that begins with one of STARTS gets an apostrophe in front, which spreadsheets do not show. A database that
+    A text that begins as a formula does gets an apostrophe in front, which spreadsheets do not show. A database that
     needs the text itself removes one leading apostrophe. Null is an empty cell; an empty text cannot be told from it.
     """
     out = io.StringIO(newline="")
@@ -27,4 +25,4 @@ def csv_files(tables: PublishedTables, settings: ExportSettings) -> Files:  # no
 
 
 def _cell(value: str | float | None) -> str | float | None:
-    return f"'{value}" if isinstance(value, str) and value.lstrip(" ").startswith(STARTS) else value
+    return spreadsheet_text(value) if isinstance(value, str) else value

@@ -72,7 +72,7 @@ def _inspected(
     seen = Inspection(source.label, packed, None, True, site.timezone, Layout(), *nothing)
     try:
         reader = reader_of(replace(source, is_named=True), candidates)
-        assert reader is not None
+        assert reader is not None  # nosec B101 # for the type checker
         shown, is_whole = (source, True) if is_all else _bounded(source)
         seen = replace(seen, format=reader.name, is_whole=is_whole, layout=_layout(reader, source, site, settings))
         taken = read_all([shown], {reader.name: reader}, site, _only(settings, reader), scratch=None, earlier=None)

@@ -114,12 +114,17 @@ def read_package(folder: Path) -> PackageFacts:
         plain = json.loads(path.read_text(encoding="utf-8"))
         own = plain["walltime"]
         tables = {one["name"]: _plain_table(one) for one in plain["resources"]}
-        return read_dataclass(PackageFacts, {**own, "tables": tables})
+        facts = read_dataclass(PackageFacts, {**own, "tables": tables})
     except (FileNotFoundError, NotADirectoryError):
         found = "no such file"
     except (OSError, ValueError, KeyError, TypeError, AttributeError, FieldError) as error:
         found = f"a file that cannot be used ({type(error).__name__}: {printable(str(error))})"
-    raise InputError(printable(str(path)), found, "the descriptor of a version's tables")
+    else:
+        others = [one for one in plain["resources"] if one.get("path") != f"{one['name']}.parquet"]
+        if not others:
+            return facts
+        found = f"table {printable(str(others[0]['name']))} at {printable(str(others[0].get('path')))}"
+    raise InputError(printable(str(path)), found, "the descriptor of the tables in the files beside it")
 
 
 def _plain_table(resource: Mapping[str, Any]) -> dict[str, Any]:

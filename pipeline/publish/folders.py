@@ -1,5 +1,6 @@
 """Creates and removes folders atomically, and locks a folder against a second writer."""
 
+import errno
 import fcntl
 import os
 import re
@@ -23,7 +24,7 @@ _DROPPED = ".dropped-"
 def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
     """Hold the lock of the folder, after waiting for it; the folder is created if it is missing."""
     handle = acquire(folder, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
-    assert handle is not None
+    assert handle is not None  # nosec B101 # for the type checker
     try:
         yield
     finally:
@@ -51,9 +52,20 @@ def _opened(folder: Path) -> BinaryIO:
         # Another run may remove the folder between the two calls.
         with suppress(FileNotFoundError):
             folder.mkdir(parents=True, exist_ok=True)
-            return (folder / LOCK).open("ab")
+            return _opened_lock(folder / LOCK)
     found = "a folder that cannot be created"
     raise InputError(printable(str(folder)), found, "a writable folder", "choose another output folder")
+
+
+def _opened_lock(path: Path) -> BinaryIO:
+    """The lock file, made where it is missing; InputError for a link, because a holder writes into the file."""
+    try:
+        return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666), "ab")
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        where, do = printable(str(path)), "remove it if no run is in progress"
+        raise InputError(where, "a symbolic link", "a file", do) from None
 
 
 def _held(handle: BinaryIO, path: Path, how: int) -> bool:

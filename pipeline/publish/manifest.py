@@ -10,6 +10,7 @@ from typing import Any
 from pipeline.core.dataclass_reader import FieldError, read_dataclass
 from pipeline.core.errors import InputError
 from pipeline.core.text import printable
+from pipeline.publish.store_paths import check_inside, check_names
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
@@ -153,13 +154,19 @@ def read_manifest(output_dir: Path) -> Manifest:
 
 def load_version(output_dir: Path, folder: str) -> Manifest:
     """The manifest of a version that need not be published; InputError as `load_manifest`."""
-    manifest = _read(output_dir / VERSIONS / folder / OWN_MANIFEST, output_dir)
+    path = output_dir / VERSIONS / folder / OWN_MANIFEST
+    check_inside(output_dir, path)
+    manifest = _read(path, output_dir)
+    if manifest.folder != folder:
+        where, expected = printable(str(path)), "the manifest of the version in this folder"
+        raise InputError(where, f"the manifest of {printable(manifest.folder)}", expected)
     _check_files(manifest)
     return manifest
 
 
 def _check_files(manifest: Manifest) -> None:
     for name, entry in manifest.tables.items():
+        check_inside(manifest.root, manifest.path(name))
         _check_file(manifest.path(name), entry)
 
 
@@ -183,9 +190,13 @@ def _parsed(plain: object, where: str, root: Path) -> Manifest:
     if isinstance(version, int) and version > FORMAT_VERSION:
         raise InputError(where, f"format version {version}", f"at most {FORMAT_VERSION}", "install a newer Walltime")
     try:
-        return read_dataclass(Manifest, plain | {"root": root})
+        manifest = read_dataclass(Manifest, plain | {"root": root})
     except FieldError as error:
         raise _corrupt(where, str(error)) from None
+    folders = [manifest.folder, *(entry.folder for entry in manifest.previous)]
+    paths = {name: entry.path for name, entry in manifest.tables.items()}
+    check_names(where, folders, paths, f"{VERSIONS}/{manifest.folder}")
+    return manifest
 
 
 def _corrupt(where: str, found: str) -> InputError:

@@ -155,7 +155,7 @@ def more_rows(night: Night, rule: MoreRows) -> Iterator[Finding]:
 
 def _row_counts(night: Night) -> Iterator[tuple[str, int, int]]:
     """Per followed table its name and its rows before and now; also the jobs without a flag, which cleaning kept."""
-    assert night.before is not None
+    assert night.before is not None  # nosec B101 # for the type checker
     for name in [one for one in FOLLOWED if one not in OF_TEMPLATE or not _has_other_template(night)]:
         before, now = night.before.tables.get(name), night.tables.get(name)
         if before is None or (before.rows < FEW_ROWS and name != JOBS.name):
@@ -173,7 +173,7 @@ def _has_other_template(night: Night) -> bool:
 
 def null_shares(night: Night, rule: NullShares) -> Iterator[Finding]:
     """Columns whose share of nulls has risen by more than the threshold."""
-    assert night.before is not None
+    assert night.before is not None  # nosec B101 # for the type checker
     for name, columns in WATCHED.items():
         before, now = night.before.tables.get(name), night.tables.get(name)
         if before is None or now is None or min(before.rows, now.rows) < MANY_ROWS:

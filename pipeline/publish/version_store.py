@@ -21,6 +21,7 @@ from pipeline.publish.manifest import (
     load_version,
     read_manifest,
 )
+from pipeline.publish.store_paths import check_no_link, is_plain_name
 
 HOLD = "hold.json"
 OWN_FILES = {OWN_MANIFEST, LOCK, HOLD, DATAPACKAGE}
@@ -104,8 +105,8 @@ def own_manifest(folder: Path, current: Manifest | None) -> Manifest | None:
 
 
 def is_version(folder: Path) -> bool:
-    """Whether a folder holds the tables of a version and nothing else; drafts do not count."""
-    if folder.name.startswith(".") or not folder.is_dir():
+    """Whether a folder holds the tables of a version and nothing else; drafts and symbolic links do not count."""
+    if not is_plain_name(folder.name) or folder.is_symlink() or not folder.is_dir():
         return False
     names = [path.name for path in folder.iterdir()]
     return bool(names) and all(
@@ -199,4 +200,4 @@ def locked_versions(output_dir: Path) -> AbstractContextManager[None]:
     if not (output_dir / VERSIONS).is_dir():
         where = printable(str(output_dir))
         raise InputError(where, "no versions", "the folder to which a run has published", "run first")
-    return locked(output_dir / VERSIONS)
+    return locked(check_no_link(output_dir / VERSIONS))

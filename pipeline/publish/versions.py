@@ -32,6 +32,7 @@ from pipeline.publish.manifest import (
     VersionEntry,
 )
 from pipeline.publish.retention import KnownVersion, Retention, expired
+from pipeline.publish.store_paths import check_no_link
 from pipeline.publish.table_facts import TableFacts, facts_of
 from pipeline.publish.version_locks import drop_unused
 from pipeline.publish.version_names import ID_CHARS, check_given_name, version_name
@@ -63,7 +64,7 @@ def publish(
     `retention` does not keep are removed. `tables` are the facts of the staged tables; they are read from the files
     where the caller does not know them.
     """
-    with locked(output_dir / VERSIONS):
+    with locked(check_no_link(output_dir / VERSIONS)):
         before = _tidied(output_dir)
         own = _placed(staged, reports, facts, output_dir, created_s, before, tables)
         # Without a manifest before, nobody knows which versions were published: none is removed.
@@ -78,7 +79,7 @@ def keep_unpublished(
 
     InputError where another version has that name.
     """
-    with locked(output_dir / VERSIONS):
+    with locked(check_no_link(output_dir / VERSIONS)):
         before = _tidied(output_dir)
         check_name_free(output_dir, facts.name, facts.run_id)
         return _placed(staged, reports, facts, output_dir, created_s, before)
@@ -148,7 +149,7 @@ def _make_current(
     A version in use stays until a later publication. Other files and folders always stay.
     """
     versions = output_dir / VERSIONS
-    if before is not None:
+    if before is not None and is_version(versions / before.folder):
         _write_own_manifest(versions / before.folder, before)
     history = _history(output_dir, own.folder, before, now_s, withdraws=withdraws)
     current = VersionEntry(own.run_id, own.folder, own.created_s)

@@ -29,7 +29,8 @@ def test_a_rerun_is_compared_promoted_and_rolled_back(
     monkeypatch.setattr("time.time", lambda: 1_790_910_600.0)
     ends = [job["end_s"] for job in shown(walltime, night, "jobs", "--limit", 9999)["shown"] if job["end_s"]]
     middle_s = sorted(ends)[len(ends) // 2]
-    done = walltime("rerun", config, "--to", iso(middle_s), "--set", "predict.reach=2", "--name", "try-7", "--quiet")
+    changes = ("--to", iso(middle_s), "--set", "predict.reach=2")
+    done = walltime("rerun", config, *changes, "--name", "try-7", "--plain", "--quiet")
     assert done == Outcome(0, "", "")
     assert load_manifest(night) == first
     tried = find_version(night, "try-7").manifest
@@ -111,7 +112,7 @@ def test_a_rerun_that_fails_leaves_nothing(config: Path, tmp_path: Path, walltim
         (("--set", "clean.flurry.remove_week=2"), "did you mean remove_weeks"),
         (("--log", SAMPLES / "none.swf"), "none.swf"),
     ):
-        done = walltime("rerun", config, "--name", "try-7", *more, "--quiet")
+        done = walltime("rerun", config, "--name", "try-7", *more, "--plain", "--quiet")
         assert done.code == 2 and found in done.err
-    assert walltime("rerun", config, "--name", "../try", "--quiet").code == 2
+    assert walltime("rerun", config, "--name", "../try", "--plain", "--quiet").code == 2
     assert not (tmp_path / "out").exists()

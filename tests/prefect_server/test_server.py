@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.publish import load_manifest
+from pipeline.publish.version_store import find_version
 from tests.flows.fake_programs import Sacct, job
 from tests.prefect_server.conftest import PREFECT, ROOT, Server, process, wait_for
 
@@ -169,6 +170,10 @@ def test_a_work_pool_runs_the_shipped_prefect_yaml(server: Server) -> None:
     with process(worker, server.folder / "worker.log", server.environment, server.folder):
         run_id = server.start_run("lagoon")
         assert finished(server, run_id) == "Completed"
+        run_id = server.start_run("lagoon-rerun", name="try-7")
+        assert finished(server, run_id) == "Completed", server.state(run_id)
+    tried = find_version(server.folder / "lagoon", "try-7")
+    assert tried.place is None and "walltime-lagoon-rerun" in server.artifacts(run_id)
     assert set(server.deployment("lagoon")["tags"]) == {"walltime", "site:lagoon"}
     assert load_manifest(server.folder / "lagoon").site == "lagoon"
 
@@ -184,7 +189,8 @@ def test_the_ui_lists_the_deployment_the_run_and_its_artifact(server: Server) ->
         flow_runs={"id": {"any_": [run["id"]]}},
     )
     picture = Path(os.environ.get(PICTURE, str(server.folder / "run.png")))
-    assert "riverbend" in page(chromium, server, "/deployments", server.folder / "deployments.png")
+    listed = picture.with_stem(f"{picture.stem}-deployments")
+    assert "riverbend" in page(chromium, server, "/deployments", listed)
     shown = page(chromium, server, f"/runs/flow-run/{run['id']}?tab=Artifacts", picture)
     assert run["name"] in shown and "Completed" in shown
     shown = page(

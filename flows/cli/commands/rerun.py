@@ -1,12 +1,16 @@
 """`walltime rerun`: a run over some months with changed settings, as a version that is not published."""
 
 import time
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.commands.run import Config, Logs, Out, Quiet, Site, showing_steps
+from flows.cli.commands.run import Config, Logs, Out, Plain, Quiet, Site, Verbose, showing_steps
 from flows.cli.options import Json
+
+if TYPE_CHECKING:
+    from pipeline.publish import Manifest
 
 Name = Annotated[str, typer.Option("--name", help="The name of the version, as in try-7.")]
 Changes = Annotated[
@@ -36,20 +40,30 @@ def rerun(
     site: Site = None,
     out: Out = None,
     json: Json = False,
+    plain: Plain = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Run over the jobs of a window with changed settings, into a version of its own that is not published.
 
     `walltime compare` scores it beside another version, `walltime promote` publishes it. The template is chosen from
-    the jobs of the window alone. The steps run in memory, without Prefect.
+    the jobs of the window alone.
     """
     from flows.pages.terminal.json_out import print_json
     from flows.services.published.summary import summarize_version
-    from flows.services.versions.rerunning import rerun_and_keep
 
     began = time.monotonic()
-    with showing_steps(quiet=quiet):
-        manifest = rerun_and_keep(config, name, change or (), begin, end, log or (), site, out)
+    arguments: dict[str, Any] = {
+        "name": name, "changes": change or [], "begin": begin, "end": end, "logs": log or [], "site": site,
+        "output_dir": out,
+    }  # fmt: skip
+    if plain:
+        from flows.services.versions.rerunning import rerun_and_keep
+
+        with showing_steps(quiet=quiet):
+            manifest = rerun_and_keep(config, **arguments)
+    else:
+        manifest = _run_flow(config, arguments, quiet=quiet, verbose=verbose)
     summary: dict[str, Any] = summarize_version(manifest)
     if json:
         print_json(summary | {"version": manifest.folder, "name": name, "seconds": time.monotonic() - began})
@@ -57,3 +71,23 @@ def rerun(
         from flows.pages.terminal.render_versions import print_kept
 
         print_kept(manifest, summary)
+
+
+def _run_flow(config: Path, arguments: dict[str, Any], *, quiet: bool, verbose: bool) -> "Manifest":
+    """Call the flow under Prefect, after the checks that need no API; returns the version's manifest."""
+    from flows.prefect.session import prefect_session
+    from flows.services.run.run_lock import check_no_other_run
+    from flows.services.run.work_folder import WORK
+    from flows.services.versions.rerunning import check_rerun
+    from pipeline.publish.manifest import load_version
+
+    settings = check_rerun(config, **arguments)
+    folder = Path(settings.output_dir)
+    # A second run would start an API on the same database.
+    check_no_other_run(folder / WORK)
+    session = prefect_session(folder, verbose=verbose, instead="`walltime rerun --plain`")
+    with session as wait_for_api, showing_steps(quiet=quiet):
+        from flows.prefect.rerun_flow import run_rerun
+
+        wait_for_api()
+        return load_version(folder, run_rerun({"config": str(config)} | arguments, settings.site.name))

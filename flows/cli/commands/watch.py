@@ -67,7 +67,7 @@ def _print(found: object, wait_s: float, *, as_json: bool) -> None:
     from flows.pages.terminal.render_watch import print_failure, print_round
     from flows.services.watch.watching import Round
 
-    assert isinstance(found, Round)
+    assert isinstance(found, Round)  # nosec B101 # for the type checker
     if found.failure:
         print_failure(found, wait_s)
     if as_json:

@@ -36,7 +36,7 @@ def _log(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "whole": [dict(row) | {"colour": colour_of(place)} for place, row in enumerate(whole)],
         "best": whole[0],
         "drawn": [{"name": name, "colour": colour_of(place)} for place, name in enumerate(methods[:DRAWN])],
-        "plots": {name: Markup(svg) for name, svg in svgs.items()},  # noqa: S704 - drawn and escaped by backtest_plots
+        "plots": {name: Markup(svg) for name, svg in svgs.items()},  # noqa: S704 # nosec B704 # drawn and escaped by backtest_plots
         "worst": [dict(row) for row in rows if row["estimator"] == best and row["part"].startswith("fortnight")],
         "parts": parts[:PARTS_LISTED],
     }

@@ -42,7 +42,7 @@ def _page_values(cleaned: Cleaned) -> dict[str, Any]:
         "bursts": [_burst(one, settings.site) for one in bursts[:BURSTS_LISTED]],
         "bursts_hidden": max(0, len(bursts) - BURSTS_LISTED),
         "effect": [_effect_row(row) for row in cleaned.effect.to_pylist()],
-        "plots": {name: Markup(svg) for name, svg in drawn.items()},  # noqa: S704 - drawn and escaped by clean_plots
+        "plots": {name: Markup(svg) for name, svg in drawn.items()},  # noqa: S704 # nosec B704 # drawn and escaped by clean_plots
         "outcomes": _outcomes(figures),
         "figures": figures,
         "facts": _other_facts(cleaned.report.facts),

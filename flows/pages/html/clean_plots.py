@@ -52,7 +52,7 @@ def colour_of(burst: Mapping[str, Any]) -> str:
 
 def _daily(figures: Figures, zone: ZoneInfo) -> str:
     daily = figures.daily
-    assert daily is not None
+    assert daily is not None  # nosec B101 # for the type checker
     figure, axes = panel(2.7)
     edges = np.repeat(daily.begins_s / DAY_S, 2)[1:-1]
     floor = np.zeros(len(edges))

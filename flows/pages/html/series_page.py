@@ -70,7 +70,7 @@ def _view(one: Mapping[str, Any]) -> dict[str, Any]:
         "advice": _advice(one["predictions"] or curve),
         "patterns": [row["words"] for row in one["patterns"] if row["words"]],
         "figures": [(_whole((one["scalability"] or {}).get(name)), words) for name, words in _FIGURES.items()],
-        "plot": Markup(plot),  # noqa: S704 - drawn and escaped by series_plots
+        "plot": Markup(plot),  # noqa: S704 # nosec B704 # drawn and escaped by series_plots
         "law": chosen["law"] if chosen else None,
         "envelope": f"{envelope.delta:.0%}" if envelope else None,
         "n_excluded": len(excluded),

@@ -1,5 +1,6 @@
 """What `walltime moldable` prints and writes: a row per share and chooser, and what was assumed."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -68,4 +69,4 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
 
 
 def _change(value: float) -> str:
-    return f"{100 * value:+.1f}%"
+    return "unknown" if math.isnan(value) else f"{100 * value:+.1f}%"

@@ -1,5 +1,6 @@
 """Writes tables to paths that a user names: Parquet or CSV, by suffix."""
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -8,12 +9,14 @@ import pyarrow as pa
 import pyarrow.csv
 
 from flows.services.files.os_errors import naming_path
+from pipeline.core import compute as pc
 from pipeline.core.errors import InputError
 from pipeline.core.store import write_atomically, write_batches, write_text
 from pipeline.core.table_kind import TableKind
-from pipeline.core.text import printable
+from pipeline.core.text import FORMULA_STARTS, printable
 
 SUFFIXES = (".parquet", ".csv")
+_FORMULA = rf"\A *[{re.escape(''.join(FORMULA_STARTS))}]"
 
 
 def check_suffix(path: Path) -> None:
@@ -34,7 +37,10 @@ def write_any(path: Path, table: pa.Table, kind: TableKind) -> Path:
 def write_any_batches(
     path: Path, batches: Iterable[pa.Table], kind: TableKind, metadata: Mapping[str, str] | None = None
 ) -> Path:
-    """Write checked batches as one table, whole or not at all; returns the path. CSV has no metadata."""
+    """Write checked batches as one table, whole or not at all; returns the path.
+
+    CSV has no metadata, and a text that begins as a formula does gets an apostrophe in front (`spreadsheet_text`).
+    """
     check_suffix(path)
     with naming_path(path):
         return (
@@ -50,13 +56,22 @@ def write_page(path: Path, page: str) -> Path:
         return write_text(path, page)
 
 
+def _cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column with its texts as a spreadsheet may open them."""
+    if column.type != pa.string():
+        return column
+    is_formula = pc.match_substring_regex(column, _FORMULA)
+    return pc.if_else(is_formula, pc.binary_join_element_wise("'", column, ""), column)
+
+
 def _write_csv(path: Path, batches: Iterable[pa.Table], kind: TableKind) -> Path:
     schema = kind.schema(on_disk=True)
 
     def fill(sink: BinaryIO) -> None:
         with pa.csv.CSVWriter(sink, schema) as writer:
             for batch in batches:
-                writer.write_table(pa.table([batch.column(f.name).cast(f.type) for f in schema], schema=schema))
+                columns = [batch.column(field.name).cast(field.type) for field in schema]
+                writer.write_table(pa.table([_cells(column) for column in columns], schema=schema))
 
     write_atomically(path, fill)
     return path

@@ -3,7 +3,7 @@
 import re
 import shutil
 import socket
-import subprocess
+import subprocess  # nosec B404 # lists of arguments, no shell
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -78,7 +78,7 @@ def _inspected(log: str, zone: str) -> str:
 def program_failure(command: Sequence[str], environment: Mapping[str, str]) -> str:
     """What is wrong with a program; empty where it ends well."""
     try:
-        done = subprocess.run(  # noqa: S603 - a list of constant arguments, no shell
+        done = subprocess.run(  # noqa: S603 # nosec B603 # a list of constant arguments, no shell
             command, env=dict(environment), capture_output=True, timeout=_TIMEOUT_S, check=False,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
@@ -96,7 +96,7 @@ def _cluster(environment: Mapping[str, str]) -> str:
     if scontrol is None:
         return ""
     try:
-        done = subprocess.run(  # noqa: S603 - a list of constant arguments, no shell
+        done = subprocess.run(  # noqa: S603 # nosec B603 # a list of constant arguments, no shell
             [scontrol, "show", "config"], env=dict(environment), capture_output=True, timeout=_TIMEOUT_S, check=False,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip

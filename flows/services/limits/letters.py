@@ -12,14 +12,13 @@ from flows.services.files.os_errors import naming_path
 from flows.services.quantities import instant
 from pipeline.core.errors import InputError
 from pipeline.core.store import write_text
-from pipeline.core.text import printable
+from pipeline.core.text import printable, spreadsheet_text
 
 PEOPLE = (
     "name", "n_jobs", "requested_hours", "used_hours", "unused_hours", "removed_hours", "lost_hours", "n_beyond",
     "share_within",
 )  # fmt: skip
 LIMITS = ("name", "requested_s", "procs", "n_jobs", "limit_s")
-_FORMULA = ("=", "+", "-", "@")
 
 
 def check_folder(folder: Path | None, *, score: bool) -> None:
@@ -57,8 +56,7 @@ def as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
 
 def _cell(value: object) -> object:
     if isinstance(value, str):
-        text = printable(value)
-        return f"'{text}" if text.startswith(_FORMULA) else text
+        return spreadsheet_text(printable(value))
     return f"{value:.6g}" if isinstance(value, float) else value
 
 

@@ -214,12 +214,17 @@ _CHANGES = {"turnaround": "turnaround_mean_s", "turnaround_median": "turnaround_
             "makespan": "makespan_s", "proc_hours": "proc_hours_held"}  # fmt: skip
 
 
+def _change(value: float, before: float) -> float:
+    """The relative change; NaN from 0, as of the waits on a machine where nobody waited."""
+    return value / before - 1.0 if before else 0.0 if value == before else float("nan")
+
+
 def _summed(own: Sequence[Mapping[str, Any]], rigid: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     facts = {"share": own[0]["share"], "chooser": own[0]["chooser"], "n_seeds": len(own)}
     medians = {name: float(np.median([row[name] for row in own])) for name in _MEDIANS}
     changes: dict[str, float] = {}
     for name, column in _CHANGES.items():
-        ratios = [row[column] / rigid[row["seed"]][column] - 1.0 for row in own]
+        ratios = [_change(row[column], rigid[row["seed"]][column]) for row in own]
         low, middle, high = np.quantile(ratios, (0.25, 0.5, 0.75))
         changes |= {f"{name}_change": float(middle)}
         if name == "turnaround":

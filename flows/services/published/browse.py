@@ -44,9 +44,9 @@ def table_rows(manifest: Manifest, table: str, where: str | None, limit: int) ->
     with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as database:
         try:
             if where is not None:
-                database.extract_statements(f"SELECT * FROM t WHERE {where}")  # noqa: S608 - only parsed
-            view = f"SELECT * FROM read_parquet($path) {condition}"  # noqa: S608 - the user's own condition
-            matching = database.execute(f"SELECT count(*) FROM ({view})", {"path": path}).fetchone()  # noqa: S608
+                database.extract_statements(f"SELECT * FROM t WHERE {where}")  # noqa: S608 # nosec B608 # only parsed
+            view = f"SELECT * FROM read_parquet($path) {condition}"  # noqa: S608 # nosec B608 # the user's own condition
+            matching = database.execute(f"SELECT count(*) FROM ({view})", {"path": path}).fetchone()  # noqa: S608 # nosec B608 # the user's own condition
             cursor = database.execute(f"{view} LIMIT {int(limit)}", {"path": path})
             names = [column[0] for column in cursor.description or ()]
             rows = cursor.fetchall()

@@ -48,7 +48,7 @@ def _beside_one_another(groups: Iterable[Iterable[str]], run: Run, held: Mapping
         open_ends.append(receiving)
     while open_ends:
         for end in wait(open_ends):
-            assert isinstance(end, Connection)
+            assert isinstance(end, Connection)  # nosec B101 # for the type checker
             try:
                 yield end.recv()
             except EOFError:  # it is done, or has failed

@@ -89,7 +89,7 @@ def take_run_lock(work: Path) -> BinaryIO:
         raise _in_progress(work)
     _announce(work)
     handle = acquire(work, fcntl.LOCK_EX)
-    assert handle is not None
+    assert handle is not None  # nosec B101 # for the type checker
     return _signed(handle)
 
 

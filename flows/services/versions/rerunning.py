@@ -2,7 +2,7 @@
 
 import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from flows.services.progress import running_stage
 from flows.services.quantities import period_s
 from flows.services.run.plain_run import run_steps
-from flows.services.run.prepare import resolve
+from flows.services.run.prepare import listed_paths, run_settings, sacct_table
 from flows.services.run.publishing import facts_of
 from flows.services.run.work_folder import work_folder
 from pipeline.core.errors import ConfigError, InputError
@@ -19,6 +19,7 @@ from pipeline.core.text import printable
 from pipeline.ingest.window import Window
 from pipeline.publish import Manifest
 from pipeline.publish.folders import scratch
+from pipeline.publish.version_names import check_given_name
 from pipeline.publish.versions import check_name_free, keep_unpublished
 from pipeline.run import PUBLISHED, Run, start_run
 
@@ -37,8 +38,7 @@ def rerun_and_keep(
 
     The template is chosen from these jobs alone, whatever the published version uses. What is published stays.
     """
-    run, folder = rerun_of(config, changes, begin, end, logs, site, output_dir)
-    check_name_free(folder, name, run.run_id)
+    run, folder = rerun_of(config, name, changes, begin, end, logs, site, output_dir)
     with work_folder(folder) as work, scratch(work / run.run_id) as staging_dir:
         reports = run_steps(run, staging_dir)
         with running_stage("publish"):
@@ -47,20 +47,49 @@ def rerun_and_keep(
             return keep_unpublished(staged, reports, facts_of(run, name), output_dir=folder, created_s=now_s)
 
 
-def rerun_of(
+def check_rerun(
     config: Path,
+    name: str,
     changes: Sequence[str],
     begin: str | None,
     end: str | None,
     logs: Sequence[str] = (),
     site: str | None = None,
     output_dir: str | None = None,
-) -> tuple[Run, Path]:
-    """The run that a config with changed settings and a window describes, and its output folder."""
-    settings, paths = resolve(config, logs, site, output_dir)
+) -> RunSettings:
+    """The changed settings of a rerun; ConfigError or InputError for what can be wrong before a log is read."""
+    check_given_name(name)
+    settings = run_settings(config, site, output_dir)
+    listed_paths(settings, config, logs)
     changed = with_changes(settings, changes)
-    window = window_of(begin, end, changed.site.timezone)
-    return replace(start_run(changed, paths), window_s=window), Path(changed.output_dir)
+    window_of(begin, end, changed.site.timezone)
+    return changed
+
+
+def rerun_of(
+    config: Path,
+    name: str,
+    changes: Sequence[str],
+    begin: str | None,
+    end: str | None,
+    logs: Sequence[str] = (),
+    site: str | None = None,
+    output_dir: str | None = None,
+    ask_sacct: Callable[[RunSettings], Path] = sacct_table,
+) -> tuple[Run, Path]:
+    """The run that a config with changed settings and a window describes, and its output folder.
+
+    `ask_sacct` gives the table of sacct's jobs where they are the config's source. InputError where another version has
+    the name.
+    """
+    changed = check_rerun(config, name, changes, begin, end, logs, site, output_dir)
+    # Changed settings must not enter the table of jobs that the nightly runs continue.
+    settings, folder = run_settings(config, site, output_dir), Path(changed.output_dir)
+    paths = listed_paths(settings, config, logs)
+    run = start_run(changed, [ask_sacct(settings)] if paths is None else paths)
+    run = replace(run, window_s=window_of(begin, end, changed.site.timezone))
+    check_name_free(folder, name, run.run_id)
+    return run, folder
 
 
 def window_of(begin: str | None, end: str | None, timezone: str) -> Window:

@@ -89,7 +89,7 @@ class Watch:
 
     def _round(self, now_s: int) -> Round:
         is_rebased = self._take_version()
-        assert self._state is not None
+        assert self._state is not None  # nosec B101 # for the type checker
         facts = self._update(now_s, is_forced=is_rebased)
         applied = self._apply(now_s)
         run_id = self._of_version.partition(" ")[0]
@@ -116,7 +116,7 @@ class Watch:
         return True
 
     def _update(self, now_s: int, *, is_forced: bool) -> dict[str, int]:
-        assert self._state is not None
+        assert self._state is not None  # nosec B101 # for the type checker
         as_of_s = _as_of_s(self._state)
         jobs = self._follower.recent_jobs(as_of_s, now_s, is_forced=is_forced)
         if jobs is None or not jobs.num_rows:

@@ -31,8 +31,8 @@ class Errors:
 
     def __init__(self, history: History, until_s: float) -> None:
         trained = training(history, until_s)
-        assert not (trained.submit_s >= until_s).any(), "a job from after the training period"
-        assert np.isnan(trained.runtime_s[trained.end_s > until_s]).all(), "a runtime from after the training period"
+        if (trained.submit_s >= until_s).any() or not np.isnan(trained.runtime_s[trained.end_s > until_s]).all():
+            raise AssertionError("a job or a runtime from after the training period")
         self.sight = Sight(trained)
         self._scored = np.flatnonzero(~np.isnan(trained.runtime_s))
         self._runtime_s = trained.runtime_s[self._scored]

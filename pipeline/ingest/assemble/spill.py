@@ -124,7 +124,7 @@ class PartitionedRows:
 
     def _split(self, partition: int) -> Iterator[dict[str, pa.Table]]:
         """Splits a partition that has grown too large, by another hash."""
-        assert self.folder is not None
+        assert self.folder is not None  # nosec B101 # for the type checker
         parts = PartitionedRows(self.folder / str(partition), _SPLITS, 0, self.n_splits + 1)
         parts._schemas = dict(self._schemas)
         for kind, table in self._read(partition):
@@ -132,7 +132,7 @@ class PartitionedRows:
         yield from parts.partitions()
 
     def _file(self, partition: int, kind: str) -> Path:
-        assert self.folder is not None
+        assert self.folder is not None  # nosec B101 # for the type checker
         return self.folder / f"{partition}.{list(self._schemas).index(kind)}.arrow"
 
 

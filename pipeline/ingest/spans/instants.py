@@ -237,7 +237,7 @@ def _changes(timezone: str, first_year: int, last_year: int) -> tuple[Ints, Ints
 
     def offset_at(second: int) -> int:
         there = datetime.fromtimestamp(second, UTC).astimezone(place).utcoffset()
-        assert there is not None
+        assert there is not None  # nosec B101 # for the type checker
         return int(there.total_seconds())
 
     start = int(datetime(max(first_year, _FIRST_YEAR), 1, 1, tzinfo=UTC).timestamp()) - 2 * _DAY_S

@@ -9,7 +9,7 @@ import io
 import os
 import selectors
 import signal
-import subprocess
+import subprocess  # nosec B404 # lists of arguments, no shell
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -179,7 +179,7 @@ class Output:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         for pipe in (process.stdout, process.stderr):
-            assert pipe is not None
+            assert pipe is not None  # nosec B101 # for the type checker
             pipe.close()
 
     def _fresh(self, size: int) -> bytes:
@@ -211,14 +211,14 @@ class Output:
         # A list of arguments and no shell: what runs is the command the site has set.
         pipe = subprocess.PIPE
         try:
-            process = subprocess.Popen(  # noqa: S603
+            process = subprocess.Popen(  # noqa: S603 # nosec B603 # a list of arguments, no shell
                 list(self._command), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, bufsize=0,
                 env=dict(self._environment), start_new_session=True,
             )  # fmt: skip
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise self._failed(f"a program that cannot be run ({reason})") from None
-        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout is not None and process.stderr is not None  # nosec B101 # for the type checker
         self._selector.register(process.stdout, selectors.EVENT_READ, "out")
         self._selector.register(process.stderr, selectors.EVENT_READ, "err")
         self._process = process
@@ -230,7 +230,7 @@ class Output:
             code = process.wait(_END_WAIT_S)
         except subprocess.TimeoutExpired:
             raise self._failed("an output that ended before the program did") from None
-        assert process.stderr is not None
+        assert process.stderr is not None  # nosec B101 # for the type checker
         os.set_blocking(process.stderr.fileno(), False)
         self._said = (self._said + (process.stderr.read() or b""))[:_SAID_BYTES]
         if code:

@@ -275,11 +275,11 @@ class _Trial:
             raise self._refusal()
 
     def _refusal(self) -> InputError:
-        assert self._first is not None
+        assert self._first is not None  # nosec B101 # for the type checker
         return self._error(EXPECTS, _ADVICE.get(str(self._first["reason"]), "is this another format?"))
 
     def _error(self, expected: str, do: str) -> InputError:
-        assert self._first is not None
+        assert self._first is not None  # nosec B101 # for the type checker
         where = f"{self._label}, line {self._first['source_line']}"
         found = f"{str(self._first['reason']).replace('_', ' ')} in '{printable(str(self._first['raw']), 60)}'"
         return InputError(where, found, expected, do)

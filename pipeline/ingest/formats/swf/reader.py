@@ -170,7 +170,7 @@ class _Trial:
             raise self._error(EXPECTS, "is this another format?")
 
     def _error(self, expected: str, do: str) -> InputError:
-        assert self._first is not None
+        assert self._first is not None  # nosec B101 # for the type checker
         where = f"{printable(self._source.label)}, line {self._first['source_line']}"
         return InputError(where, found(self._first), expected, do)
 

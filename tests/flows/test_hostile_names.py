@@ -1,0 +1,189 @@
+"""Names that would colour a terminal, end a tag, open a link or become a formula, on every page of the product."""
+
+import csv
+import json
+import re
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.core.store import write_table
+from pipeline.core.tables import JOBS
+from tests.flows.support import Outcome
+from tests.rows import jobs_of
+
+Walltime = Callable[..., Outcome]
+ROOT = Path(__file__).resolve().parents[2]
+HOSTILE = "=[b]mk[/b]\x1b[31m\u202e<i>mk</i>|`$(id)`](http://mk)\n# mk"
+FILE = "[b]mk[/b]\x1b[31m<i>"
+DAY_S = 86_400
+TIMES = "2026-01-01T00:00:00|2026-01-01T00:01:00|2026-01-01T00:02:00"
+
+SHOWN_ELSEWHERE = {
+    "markdown": "tests/unit/flows/test_markdown.py",
+    "html.backtest_plots": "tests/unit/flows/test_backtest_page.py",
+    "html.clean_figures": "tests/flows/test_clean.py",
+    "html.clean_plots": "tests/flows/test_clean.py",
+    "html.drawing": "tests/flows/test_clean.py",
+    "html.html_template": "tests/flows/test_clean.py",
+    "html.replay_plots": "tests/flows/test_replay.py",
+    "html.series_plots": "tests/flows/test_fit_series.py",
+    "terminal.json_out": "tests/unit/flows/test_render.py",
+    "terminal.render": "tests/unit/flows/test_render.py",
+    "terminal.render_apply": "tests/flows/test_apply.py",
+    "html.replay_page": "tests/flows/test_replay.py",
+    "terminal.render_replay": "tests/flows/test_replay.py",
+    "terminal.render_templates": "tests/flows/test_search_templates.py",
+    "terminal.render_run": "tests/flows/test_commands.py",
+    "terminal.render_watch": "tests/flows/test_apply.py",
+}
+"""The tests of pages that no command below prints, by page."""
+
+WITHOUT_NAMES = {"terminal.render_scaling"}
+"""Pages that print nothing of a log: the names of laws and predictors."""
+
+COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "show": (("show", "OUT"), ("terminal.render_browse",)),
+    "rows": (("show", "OUT", "jobs", "--limit", "3"), ("terminal.render_browse",)),
+    "groups": (("show", "OUT", "groups"), ("terminal.render_browse",)),
+    "versions": (("versions", "OUT"), ("terminal.render_versions",)),
+    "hold": (("hold", "OUT", "NOTHERE"), ()),
+    "compare": (("compare", "OUT", "try-1", "try-1"), ("terminal.render_versions",)),
+    "check": (("check", "OUT"), ("terminal.render_checks",)),
+    "doctor": (("doctor", "OUT"), ("terminal.render_doctor",)),
+    "advice": (("advice", "--from", "OUT", "--application", HOSTILE), ("terminal.render_advice",)),
+    "query": (
+        ("query", "--from", "OUT", "--user", HOSTILE, "--application", HOSTILE, "--procs", "4"),
+        ("terminal.render_query",),
+    ),
+    "report": (("report", "OUT", "--out", "TMP/pages"), ("html.application_pages", "html.series_page")),
+    "clean": (
+        ("clean", "JOBS", "--out", "TMP/flagged.parquet", "--report", "TMP/clean.html"),
+        ("html.clean_page", "terminal.render_clean"),
+    ),
+    "advise": (("advise", "JOBS", "--out", "TMP/advice"), ("terminal.render_limits",)),
+    "backtest": (
+        ("backtest", "CONFIG", "--log", "JOBS", "--methods", "last_two", "--report", "TMP/backtest.html", "--plain"),
+        ("html.backtest_page", "terminal.render_backtest"),
+    ),
+    "later": (("backtest", "CONFIG", "--log", "JOBS", "--predictions", "--plain"), ("terminal.render_later",)),
+    "export": (("export", "--for", "csv", "TMP/csv", "--from", "OUT"), ("terminal.render_export",)),
+    "inspect": (("inspect", "DUMP"), ("terminal.render_inspection",)),
+    "ingest": (("ingest", "DUMP", "--out", "TMP/jobs.csv"), ("terminal.render_ingest",)),
+    "ingest twice": (("ingest", "DUMP", "--out", "DUMP.parquet"), ("terminal.render_ingest",)),
+    "quarantine": (("quarantine", "DUMP.unreadable.parquet"), ("terminal.render_quarantine",)),
+    "init": (("init", "--log", "DUMP", "--out", "TMP/init.toml"), ("terminal.render_init",)),
+    "fit-series": (
+        ("fit-series", "SERIES", "--predict", "64", "--report", "TMP/series.html"),
+        ("html.series_page", "terminal.render_series"),
+    ),
+    "moldable": (
+        ("moldable", "OTHER", "--series", "SERIES", "--max-procs", "64", "--seeds", "1", "--out", "TMP/moldable"),
+        ("terminal.render_moldable",),
+    ),
+}
+"""Command lines, and the pages that they print or write."""
+
+
+REFUSED = {"hold", "init"}
+"""Commands that end with a sentence about the name."""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a hostile log, a hostile CSV of runs, a config, and what a run published of the log."""
+    folder = tmp_path_factory.mktemp("hostile") / FILE.replace("/", "_")
+    folder.mkdir()
+    random = np.random.default_rng(0)
+    rows = [
+        {
+            "site": FILE, "user": HOSTILE if n % 3 else "ada", "account": HOSTILE, "application": HOSTILE,
+            "queue": HOSTILE, "job_name": HOSTILE, "partition": HOSTILE, "submit_s": t, "start_s": t + 60,
+            "end_s": t + 60 + int(s), "runtime_s": float(int(s)), "procs": procs, "requested_s": 7200.0,
+            "source_file": HOSTILE,
+        }
+        for n in range(300)
+        for t, procs in [(20_000 * DAY_S + 9_000 * n, 2 ** (n % 5))]
+        for s in [5_000 / procs * random.lognormal(0, 0.05)]
+    ]  # fmt: skip
+    write_table(folder / "jobs.parquet", jobs_of(rows), JOBS)
+    write_table(folder / "other.parquet", jobs_of([row | {"site": "site"} for row in rows]), JOBS)
+    with (folder / "series.csv").open("w", newline="") as sink:
+        writer = csv.writer(sink)
+        writer.writerow(("application", "procs", "runtime_s"))
+        writer.writerows((HOSTILE, n, 900 / n + 5) for n in (1, 2, 4, 8, 16, 32))
+    plain = HOSTILE.replace("|", "").replace("\n", "")
+    (folder / "dump.txt").write_text(
+        "JobID|User|Account|JobName|Partition|Submit|Start|End|State|AllocCPUS|ElapsedRaw\n"
+        f"1|{plain}|{plain}|{plain}|{plain}|{TIMES}|COMPLETED|4|60\n2|{plain}|{plain}\n"
+    )
+    (folder / "site.toml").write_text(
+        f"[site]\nname = {json.dumps(FILE)}\n[group]\ntemplate = ['user', 'application']\n"
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def published(place: Path) -> Path:
+    from flows.services.run.plain_run import run_and_publish
+    from flows.services.versions.rerunning import rerun_and_keep
+
+    out, jobs = place / "out", str(place / "jobs.parquet")
+    run_and_publish(str(place / "site.toml"), [jobs], None, str(out))
+    rerun_and_keep(place / "site.toml", "try-1", (), None, None, [jobs], None, str(out))
+    return out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_hostile_name_is_shown_as_it_is(name: str, place: Path, published: Path, walltime: Walltime) -> None:
+    written = place / name
+    written.mkdir()
+    dump = f"{place}/dump.txt"
+    stands_for = {"OUT": str(published), "JOBS": f"{place}/jobs.parquet", "OTHER": f"{place}/other.parquet"}
+    stands_for |= {"SERIES": f"{place}/series.csv", "CONFIG": f"{place}/site.toml", "NOTHERE": HOSTILE, "DUMP": dump}
+    stands_for |= {f"DUMP{suffix}": f"{place}/dump{suffix}" for suffix in (".parquet", ".unreadable.parquet")}
+    words = [stands_for.get(word, word.replace("TMP", str(written))) for word in COMMANDS[name][0]]
+    shown = walltime(*words)
+    assert shown.code in ((2,) if name in REFUSED else (0, 3)), shown.err
+    assert_shown_plainly(shown.out)
+    assert_shown_plainly(shown.err)
+    pages = [path for path in written.rglob("*") if path.suffix in (".html", ".md", ".txt", ".csv", ".toml")]
+    for path in pages:
+        assert_harmless(path)
+    asked = [word for word in COMMANDS[name][0] if word.startswith("TMP") and not word.endswith(".parquet")]
+    assert bool(pages) == (bool(asked) and name not in REFUSED)
+
+
+def assert_shown_plainly(text: str) -> None:
+    """No control or bidi character, and no markup of rich taken for its own."""
+    odd = {c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c not in "\n\t"}
+    assert odd == set(), sorted(odd)
+    assert re.search(r"=mk|(?<!\])mk\\x1b", text) is None, text
+
+
+def assert_harmless(path: Path) -> None:
+    """What a page, a table or a text that is written makes of the names."""
+    text = path.read_text()
+    if path.suffix == ".csv":
+        cells = [cell for row in csv.reader(path.open(newline="")) for cell in row]
+        assert [cell for cell in cells if cell.startswith(("=", "+", "@"))] == []
+        return  # other characters are those of the table, and not for a terminal
+    odd = {c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c not in "\n\t"}
+    assert odd == set(), (path.name, odd)
+    if path.suffix == ".html":
+        assert "<i>mk" not in text
+    if path.suffix == ".md":
+        assert "<i>mk" not in text and "](http" not in text and "\n# mk" not in text
+
+
+def test_every_page_is_walked() -> None:
+    folder = ROOT / "flows" / "pages"
+    pages = {".".join(path.relative_to(folder).with_suffix("").parts) for path in folder.rglob("*.py")}
+    pages = {page for page in pages if not page.endswith("__init__")}
+    walked = {page for _, shown in COMMANDS.values() for page in shown}
+    assert pages - walked - set(SHOWN_ELSEWHERE) == WITHOUT_NAMES
+    for test in SHOWN_ELSEWHERE.values():
+        assert re.search(r"x1b|u202e|<script", (ROOT / test).read_text()), test

@@ -1,0 +1,46 @@
+"""`make check`'s audit of the locked packages: what is known, what is not, and a database that does not answer."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.audit_packages import audit, unreachable, verdict
+
+SOUND = {"name": "numpy", "version": "2.4.0", "vulns": []}
+SKIPPED = {"name": "duckdb", "skip_reason": "Dependency not found on PyPI and could not be audited"}
+BAD = {"name": "jinja2", "version": "2.0", "vulns": [{"id": "PYSEC-2019-217", "fix_versions": ["2.10.1"]}]}
+
+
+def test_sound_packages_pass() -> None:
+    assert verdict({"dependencies": [SOUND, SOUND]}) == (
+        0, "pip-audit: 2 packages, none with a known vulnerability.",
+    )  # fmt: skip
+
+
+def test_a_vulnerability_is_named_with_its_mended_release() -> None:
+    assert verdict({"dependencies": [SOUND, BAD, SKIPPED]}) == (1, "jinja2 2.0: PYSEC-2019-217, mended in 2.10.1")
+
+
+@pytest.mark.parametrize(("packages", "counted"), [([SKIPPED], "1 of 1"), ([SOUND, SKIPPED], "1 of 2"), ([], "0 of 0")])
+def test_a_package_that_was_not_audited_is_a_failure(packages: list[object], counted: str) -> None:
+    code, sentence = verdict({"dependencies": packages})
+    assert code == 2 and f"no advisories on {counted} packages" in sentence and "\n" not in sentence
+
+
+def test_a_database_that_does_not_answer_is_one_sentence(tmp_path: Path) -> None:
+    program = tmp_path / "pip-audit"
+    program.write_text(f"#!{sys.executable}\nimport sys\nsys.exit('Traceback\\nConnectionError: no route.\\n')\n")
+    program.chmod(0o755)
+    code, sentence = audit(str(program), "requirements.lock")
+    assert code == 2 and sentence == unreachable("ConnectionError: no route")
+    assert "(ConnectionError: no route)" in sentence and "\n" not in sentence
+
+
+def test_the_answer_is_read_whatever_the_exit_code(tmp_path: Path) -> None:
+    program = tmp_path / "pip-audit"
+    answer = json.dumps({"dependencies": [BAD]})
+    program.write_text(f"#!{sys.executable}\nimport sys\nprint({answer!r})\nsys.exit(1)\n")
+    program.chmod(0o755)
+    assert audit(str(program), "requirements.lock")[0] == 1
