@@ -17,7 +17,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 CALL = r"(?<![\w./-])walltime ([a-z][a-z-]+)([^`\n]*)"
 HAND_WRITTEN = (
     "README.md",
-    "docs/*.md",
+    ":(glob)docs/*.md",
     "docs/tutorials",
     "docs/how-to",
     "docs/explanations",
