@@ -100,7 +100,7 @@ def test_what_is_not_run_has_a_reason(capfd: pytest.CaptureFixture[str]) -> None
             if one.why_not is not None:
                 sys.stdout.write(f"\nnot run ({one.why_not}): {one.document}:{one.line}: {one.text}")
     assert all(one.why_not != "" for one in COMMANDS)
-    assert len(RUN) > len(COMMANDS) / 2
+    assert len({one.text for one in RUN}) > 30
 
 
 def test_the_python_of_the_documents_runs(checkout: Checkout) -> None:
