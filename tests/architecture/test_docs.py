@@ -74,6 +74,13 @@ def test_every_option_exists(document: str) -> None:
             assert set(re.findall(r"(?<!\S)--[a-z-]+", rest)) <= known | {"--help"}, f"walltime {name}{rest}"
 
 
+@pytest.mark.parametrize("document", TEXTS)
+def test_commands_stand_in_console_blocks(document: str) -> None:
+    """There tests/documents finds and runs them; a list of what a command looks like stands in the reference."""
+    outside = re.sub(r"(?ms)^```console\n.*?^```$", "", TEXTS[document])
+    assert not re.findall(r"(?m)^(?: {4}|\$ )(?:\.venv/bin/)?walltime .*$", outside)
+
+
 def test_make_targets_exist() -> None:
     targets = set(re.findall(r"(?m)^([a-z-]+):", (ROOT / "Makefile").read_text()))
     assert {"run", "test"} <= set(re.findall(r"(?m)(?:`|^\s*\$? ?)make ([a-z-]+)", README))
