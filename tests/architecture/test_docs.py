@@ -76,7 +76,7 @@ def test_every_option_exists(document: str) -> None:
 
 @pytest.mark.parametrize("document", TEXTS)
 def test_commands_stand_in_console_blocks(document: str) -> None:
-    """There tests/documents finds and runs them; a list of what a command looks like stands in the reference."""
+    """There tests/documents finds them, and runs them."""
     outside = re.sub(r"(?ms)^```console\n.*?^```$", "", TEXTS[document])
     assert not re.findall(r"(?m)^(?: {4}|\$ )(?:\.venv/bin/)?walltime .*$", outside)
 
