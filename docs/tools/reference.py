@@ -17,7 +17,7 @@ PAGES = {
     "reference/flags.md": reference_tables.flags,
     "reference/laws.md": reference_tables.laws,
     "reference/methods.md": reference_tables.methods,
-    "reference/library.md": reference_tables.library,
+    "reference/library.md": reference_tables.functions,
     "exit_codes.md": reference_commands.exit_codes,
 }
 """Every generated page, by its path under docs/, and the function that returns its text."""

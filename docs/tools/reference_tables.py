@@ -85,7 +85,7 @@ def _meaning(function: Callable[..., Any]) -> str:
     return " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
 
 
-def library() -> str:
+def functions() -> str:
     """The page on which mkdocstrings shows the functions of the library."""
     intro = (
         "`make docs` fills this page from the functions' docstrings. Most take tables and settings, and return a table "
