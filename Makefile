@@ -1,7 +1,7 @@
 # `make run` and `make test` set up everything they need in .venv, once, and again when requirements.lock changes.
 # Paths are relative throughout, so that a checkout may stand in a folder with a space in its name.
 
-.PHONY: run test check test-slurm test-pbs test-server test-crash test-mpi collector fuzz lint bench clean setup docs reference pictures
+.PHONY: run test check test-slurm test-pbs test-server test-pages test-crash test-mpi collector fuzz lint bench clean setup docs reference pictures
 .DEFAULT_GOAL := run
 
 PYTHON := .venv/bin/python
@@ -31,6 +31,10 @@ test-pbs: $(STAMP)
 # A standing Prefect server on SQLite, and on PostgreSQL where it is installed; its pages where chromium is.
 test-server: $(STAMP)
 	@WALLTIME_TEST_SERVER=1 $(PYTHON) -m pytest -rs tests/prefect_server
+
+# The pages in chromium, where it and playwright are installed; npm fetches axe-core once.
+test-pages: $(STAMP)
+	@WALLTIME_TEST_PAGES=1 $(PYTHON) -m pytest -rs tests/pages
 
 KILLS ?= 200
 # Runs killed with -9 at random instants, full and read-only disks; as root, for its small disks.

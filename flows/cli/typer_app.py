@@ -45,12 +45,13 @@ from flows.cli.commands.versions import versions
 from flows.cli.commands.watch import watch
 from flows.cli.exits import fail
 from flows.cli.options import Version
+from flows.cli.register import register
 
 app = typer.Typer(
     name="walltime",
     help="Predicts job runtimes, with intervals, from a cluster's accounting log.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -64,7 +65,7 @@ for command in (
     versions, promote, rollback, hold, release, rerun, compare, check, doctor, init, serve,
     metrics, page, exit_codes,
 ):  # fmt: skip
-    app.command()(command)
+    register(app, command)
 
 
 @app.callback()
@@ -85,4 +86,7 @@ def _misused(error: Any) -> NoReturn:
     if not error.ctx or "NoArgs" in type(error).__name__:
         error.show()
         sys.exit(error.exit_code)
-    fail(f"{error.format_message().rstrip('.')}; {error.ctx.command_path} --help explains.", error.exit_code)
+    sentence = error.format_message().rstrip(".")
+    # A question is an end of its own, as in "Did you mean 'show'?".
+    end = "" if sentence.endswith("?") else ";"
+    fail(f"{sentence}{end} {error.ctx.command_path} --help explains.", error.exit_code)

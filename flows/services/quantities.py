@@ -109,3 +109,9 @@ def instant(seconds: int | None) -> str | None:
         return datetime.fromtimestamp(seconds, UTC).isoformat(sep=" ", timespec="seconds")
     except (OverflowError, ValueError, OSError):
         return str(seconds)
+
+
+def iso_time(seconds: int) -> str:
+    """A UTC time as in 2024-01-08T00:00:59Z; the number itself beyond the calendar's range."""
+    text = instant(seconds) or ""
+    return text.replace(" ", "T").replace("+00:00", "Z")

@@ -14,6 +14,8 @@ from pipeline.core.store import write_table
 from pipeline.core.tables import JOBS
 from tests.flows.support import Outcome
 from tests.rows import jobs_of
+from tests.simulation.mpi_steps import HERE, simulated_run
+from tests.unit.phases.trace_csv import csv_lines, write_csv
 
 Walltime = Callable[..., Outcome]
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,6 +31,7 @@ SHOWN_ELSEWHERE = {
     "html.clean_plots": "tests/flows/test_clean.py",
     "html.drawing": "tests/flows/test_clean.py",
     "html.html_template": "tests/flows/test_clean.py",
+    "html.phases_plots": "tests/unit/flows/test_phases_page.py",
     "html.replay_plots": "tests/flows/test_replay.py",
     "html.series_plots": "tests/flows/test_fit_series.py",
     "terminal.json_out": "tests/unit/flows/test_render.py",
@@ -60,6 +63,12 @@ COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("terminal.render_query",),
     ),
     "report": (("report", "OUT", "--out", "TMP/pages"), ("html.application_pages", "html.series_page")),
+    "page": (("page", "OUT", "--out", "TMP/site.html", "--pages", "TMP/pages"), ("html.site_page",)),
+    "metrics": (("metrics", "OUT"), ()),
+    "phases": (
+        ("phases", "TRACE", "--application", HOSTILE, "--out", "TMP/phases", "--report", "TMP/phases.html"),
+        ("html.phases_page", "terminal.render_phases"),
+    ),
     "clean": (
         ("clean", "JOBS", "--out", "TMP/flagged.parquet", "--report", "TMP/clean.html"),
         ("html.clean_page", "terminal.render_clean"),
@@ -115,6 +124,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         writer = csv.writer(sink)
         writer.writerow(("application", "procs", "runtime_s"))
         writer.writerows((HOSTILE, n, 900 / n + 5) for n in (1, 2, 4, 8, 16, 32))
+    write_csv(folder / "trace.csv", csv_lines(simulated_run(305, 2, HERE, 1)[0]))
     plain = HOSTILE.replace("|", "").replace("\n", "")
     (folder / "dump.txt").write_text(
         "JobID|User|Account|JobName|Partition|Submit|Start|End|State|AllocCPUS|ElapsedRaw\n"
@@ -143,7 +153,8 @@ def test_a_hostile_name_is_shown_as_it_is(name: str, place: Path, published: Pat
     written.mkdir()
     dump = f"{place}/dump.txt"
     stands_for = {"OUT": str(published), "JOBS": f"{place}/jobs.parquet", "OTHER": f"{place}/other.parquet"}
-    stands_for |= {"SERIES": f"{place}/series.csv", "CONFIG": f"{place}/site.toml", "NOTHERE": HOSTILE, "DUMP": dump}
+    stands_for |= {"SERIES": f"{place}/series.csv", "CONFIG": f"{place}/site.toml", "NOTHERE": HOSTILE, "DUMP": dump,
+                   "TRACE": f"{place}/trace.csv"}  # fmt: skip
     stands_for |= {f"DUMP{suffix}": f"{place}/dump{suffix}" for suffix in (".parquet", ".unreadable.parquet")}
     words = [stands_for.get(word, word.replace("TMP", str(written))) for word in COMMANDS[name][0]]
     shown = walltime(*words)

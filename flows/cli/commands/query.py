@@ -5,11 +5,8 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.options import AsOf, Json
+from flows.cli.options import AsOf, From, Json
 
-From = Annotated[
-    Path, typer.Option("--from", metavar="DIR", readable=False, help="The folder to which a run has published.")
-]
 User = Annotated[str | None, typer.Option("--user", help="Who submits the job.")]
 Account = Annotated[str | None, typer.Option("--account", help="The account charged.")]
 Group = Annotated[str | None, typer.Option("--user-group", help="The submitter's Unix group.")]
@@ -57,7 +54,7 @@ Platform = Annotated[
 
 
 def query(
-    published: From = Path("out"),
+    published: From,
     user: User = None,
     account: Account = None,
     user_group: Group = None,

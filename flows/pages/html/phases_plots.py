@@ -61,8 +61,8 @@ def _whole(found: Occurrences, places: npt.NDArray[np.int64]) -> str:
     _draw(axes, segments, [COLOURS[colour_of(one)] for one in best], 12)
     axes.set_yticks([])
     axes.set_xlim(0, ends_s[-1])
-    axes.set_xlabel("s")
-    return to_svg(figure)
+    axes.set_xlabel("time, s")
+    return to_svg(figure, f"The phase with most of the time in each part of a run of {ends_s[-1]:,.4g} s.")
 
 
 def _lanes(points: pa.Table, found: Occurrences, places: npt.NDArray[np.int64]) -> str:
@@ -81,8 +81,8 @@ def _lanes(points: pa.Table, found: Occurrences, places: npt.NDArray[np.int64]) 
     axes.set_xlim(float(begins_s.min()), float(ends_s.max()))
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel("rank")
-    axes.set_xlabel("s")
-    return to_svg(figure)
+    axes.set_xlabel("time, s")
+    return to_svg(figure, f"The first {n:,} occurrences of phases over time, a lane for each of {n_ranks:,} ranks.")
 
 
 def _draw(axes: Axes, segments: list[list[tuple[float, float]]], colours: list[str], width: float) -> None:
@@ -97,8 +97,9 @@ def _kept(phases: pa.Table) -> str:
     axes.set_ylim(0, 1.02)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_ylabel("share of the time")
     axes.set_xlabel("phases measured, largest first")
-    return to_svg(figure)
+    return to_svg(figure, f"Share of the time in the largest phases: {shares[0]:.0%} in the first of {len(shares):,}.")
 
 
 def _errors(phases: pa.Table, points: pa.Table) -> str:
@@ -110,5 +111,7 @@ def _errors(phases: pa.Table, points: pa.Table) -> str:
     axes.minorticks_off()
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
+    axes.set_ylabel("standard error")
     axes.set_xlabel("occurrences timed per phase")
-    return to_svg(figure)
+    ends = f"{errors[0]:.2%} with {SAMPLES[0]} and {errors[-1]:.2%} with {SAMPLES[-1]:,}"
+    return to_svg(figure, f"Standard error by the number of occurrences timed per phase: {ends}.")
