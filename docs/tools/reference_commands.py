@@ -41,7 +41,10 @@ def _command(name: str, command: Any) -> list[str]:
 
 
 def _prose(text: str) -> str:
-    return inspect.cleandoc(text.replace("\b", "").replace("\f", "")).strip().replace("<", "&lt;")
+    """The text as Markdown, in which lines that are set in are code."""
+    lines = inspect.cleandoc(text.replace("\b", "").replace("\f", "")).strip().splitlines()
+    blocks = [f"    {one.strip()}" if one.startswith("  ") else one.replace("<", "&lt;") for one in lines]
+    return "\n".join(blocks).replace("Examples:\n", "Examples:\n\n")
 
 
 def _row(one: Any) -> tuple[str, str, str, str]:
