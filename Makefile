@@ -1,7 +1,7 @@
 # `make run` and `make test` set up everything they need in .venv, once, and again when requirements.lock changes.
 # Paths are relative throughout, so that a checkout may stand in a folder with a space in its name.
 
-.PHONY: run test check test-slurm test-slurm-hour test-pbs test-server test-pages test-crash test-mpi collector fuzz lint bench clean setup
+.PHONY: run test check test-slurm test-slurm-hour test-pbs test-server test-pages test-crash test-mpi collector fuzz lint bench clean setup docs reference pictures
 .DEFAULT_GOAL := run
 
 PYTHON := .venv/bin/python
@@ -78,9 +78,23 @@ lint: $(STAMP)
 bench: $(STAMP)
 	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; $(PYTHON) "$$file"; done
 
+DOCS := .venv-docs
+# The documents as a site in site/, without external fonts or scripts; a warning is an error.
+docs: $(DOCS)/.installed
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build --strict --quiet
+	@echo "Wrote site/index.html"
+
+# The pages of the documents that come from the code.
+reference: $(STAMP)
+	@$(PYTHON) -m docs.tools.reference
+
+# Pictures of the pages that commands write, from a run of the sample; needs chromium.
+pictures: $(STAMP)
+	@$(PYTHON) -m docs.tools.pictures
+
 # Not out/: a config without an output_dir publishes there.
 clean:
-	rm -rf .venv $(CHECK) out/sample build .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv $(CHECK) $(DOCS) site out/sample build .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 setup: $(STAMP)
 
@@ -89,6 +103,12 @@ $(CHECK)/.installed: requirements-check.lock $(STAMP)
 	@$(PYTHON) -m venv --clear $(CHECK)
 	@$(CHECK)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-check.lock
 	@touch $(CHECK)/.installed
+
+# The generator of the documents shares no package with Walltime.
+$(DOCS)/.installed: requirements-docs.lock $(STAMP)
+	@$(PYTHON) -m venv --clear $(DOCS)
+	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-docs.lock
+	@touch $(DOCS)/.installed
 
 # The first Python of 3.11 or newer; pip checks every download against the hashes in requirements.lock.
 $(STAMP): requirements.lock pyproject.toml
