@@ -11,6 +11,7 @@ import pytest
 from tests.architecture.sample_tables import LOG, namespace
 
 DOCUMENTED = {
+    "walltime": ("backtest", "clean", "estimate", "fit", "observe", "predict", "read", "replay"),
     "pipeline.ingest": ("ingest",),
     "pipeline.clean": ("clean",),
     "pipeline.group": ("assign_groups", "choose_template", "observe", "runtime_classes"),
