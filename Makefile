@@ -1,7 +1,7 @@
 # `make run` and `make test` set up everything they need in .venv, once, and again when requirements.lock changes.
 # Paths are relative throughout, so that a checkout may stand in a folder with a space in its name.
 
-.PHONY: run test check test-slurm test-pbs test-server test-crash fuzz lint bench clean setup
+.PHONY: run test check test-wheel test-slurm test-pbs test-server test-crash fuzz lint bench clean setup
 .DEFAULT_GOAL := run
 
 PYTHON := .venv/bin/python
@@ -36,6 +36,10 @@ KILLS ?= 200
 # Runs killed with -9 at random instants, full and read-only disks; as root, for its small disks.
 test-crash: $(STAMP)
 	@WALLTIME_TEST_CRASH=1 WALLTIME_CRASH_KILLS=$(KILLS) $(PYTHON) -m pytest -rs -s tests/crash
+
+# The sample's run from the wheel in a clean environment, which compiles every kernel (minutes).
+test-wheel: $(STAMP)
+	@WALLTIME_TEST_WHEEL=1 $(PYTHON) -m pytest -rs tests/wheel
 
 LINES ?= 200000
 CUTS ?= 20000

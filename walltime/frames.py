@@ -27,18 +27,18 @@ def arrow_of(frame: Any, what: str) -> tuple[pa.Table, FrameKind]:
     """The columns of a frame as an Arrow table, and the frame's kind; `what` names the argument in errors."""
     library = type(frame).__module__.partition(".")[0]
     if library == "pandas" and hasattr(frame, "columns"):
-        return _without_nan(pa.Table.from_pandas(frame, preserve_index=False)), FrameKind.PANDAS
+        return _usual(pa.Table.from_pandas(frame, preserve_index=False)), FrameKind.PANDAS
     if isinstance(frame, pa.Table):
-        return frame, FrameKind.ARROW
+        return _usual(frame), FrameKind.ARROW
     if hasattr(frame, "__arrow_c_stream__") and hasattr(frame, "columns"):
-        return _without_nan(pa.table(frame)), FrameKind.POLARS if library == "polars" else FrameKind.ARROW
+        return _usual(pa.table(frame)), FrameKind.POLARS if library == "polars" else FrameKind.ARROW
     found = printable(f"{type(frame).__module__}.{type(frame).__qualname__}")
     do = "call its collect() first" if type(frame).__name__ == "LazyFrame" else ""
     raise InputError(what, found, "a data frame of pandas, polars or Arrow", do)
 
 
-def _without_nan(table: pa.Table) -> pa.Table:
-    """The table with NaN as null: both mean unknown."""
+def _usual(table: pa.Table) -> pa.Table:
+    """The table with NaN as null (both mean unknown) and with polars' views of text as plain text."""
     import pyarrow.compute as pc  # noqa: PLC0415  (pyarrow.compute takes a tenth of a second)
 
     for place, field in enumerate(table.schema):
@@ -46,6 +46,8 @@ def _without_nan(table: pa.Table) -> pa.Table:
             column = table.column(place)
             known = pc.if_else(pc.is_nan(column), pa.scalar(None, field.type), column)
             table = table.set_column(place, field, known)
+        elif pa.types.is_string_view(field.type):
+            table = table.set_column(place, field.name, table.column(place).cast(pa.string()))
     return table
 
 

@@ -79,7 +79,8 @@ def test_rows_with_a_flag_are_left_out() -> None:
 
 
 def test_an_import_is_fast_and_loads_no_library_of_frames() -> None:
-    script = "import sys, walltime; print(*({'pandas', 'polars', 'pyarrow', 'numpy', 'pipeline', 'flows'} & set(sys.modules)))"
+    spared = {"pandas", "polars", "pyarrow", "numpy", "pipeline", "flows"}
+    script = f"import sys, walltime; print(*({spared} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "\n"
 
@@ -88,7 +89,9 @@ def test_the_interface_leaves_the_environment_as_it_is() -> None:
     script = "import os; before = dict(os.environ); import walltime as wt; wt.fit, wt.replay, wt.backtest\n"
     script += "print(sorted(set(os.environ) - set(before)))"
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT", "DO_NOT"))}
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=clean, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, env=clean, capture_output=True, text=True, check=True
+    )
     assert done.stdout == "[]\n"
 
 
