@@ -1,7 +1,7 @@
 # `make run` and `make test` set up everything they need in .venv, once, and again when requirements.lock changes.
 # Paths are relative throughout, so that a checkout may stand in a folder with a space in its name.
 
-.PHONY: run test check test-wheel test-slurm test-pbs test-server test-crash fuzz lint bench clean setup
+.PHONY: run test check test-wheel sbom test-slurm test-pbs test-server test-crash fuzz lint bench clean setup
 .DEFAULT_GOAL := run
 
 PYTHON := .venv/bin/python
@@ -40,6 +40,12 @@ test-crash: $(STAMP)
 # The sample's run from the wheel in a clean environment, which compiles every kernel (minutes).
 test-wheel: $(STAMP)
 	@WALLTIME_TEST_WHEEL=1 $(PYTHON) -m pytest -rs tests/wheel
+
+# The locked packages as CycloneDX JSON, for scanners.
+sbom: $(STAMP)
+	@mkdir -p build
+	@$(PYTHON) -m tools.sbom requirements.lock pyproject.toml > build/walltime.cdx.json
+	@echo "build/walltime.cdx.json has the locked packages."
 
 LINES ?= 200000
 CUTS ?= 20000
