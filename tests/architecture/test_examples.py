@@ -64,6 +64,7 @@ def test_every_parameter_is_described(module: str, name: str) -> None:
     assert section(text, "Examples")
 
 
+@pytest.mark.filterwarnings("ignore::walltime.UnreadableLinesWarning")
 @pytest.mark.parametrize(("module", "name"), FUNCTIONS)
 def test_examples_give_what_they_show(module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     documented = function(module, name)

@@ -92,8 +92,16 @@ def test_a_clean_environment_has_the_command_and_no_foreign_name(installed: Path
     assert installed.parent in sample.parents
 
 
+def test_a_clean_environment_runs_a_sample(installed: Path, tmp_path: Path) -> None:
+    log = call([installed / "python", "-m", "walltime.samples", "traps.swf"], tmp_path).strip()
+    (tmp_path / "site.toml").write_text(f"logs = ['{log}']\noutput_dir = 'out'\n[site]\nname = 'oxbow'\n")
+    # Interpreted, the small log takes three seconds; compiling the kernels takes minutes.
+    call([installed / "walltime", "run", "--plain", "site.toml"], tmp_path, NUMBA_DISABLE_JIT="1")
+    assert list(tmp_path.glob("out/versions/*/predictions.parquet"))
+
+
 @pytest.mark.skipif(not os.environ.get("WALLTIME_TEST_WHEEL"), reason="compiles every kernel anew: make test-wheel")
-def test_a_clean_environment_runs_the_sample(installed: Path, tmp_path: Path) -> None:
+def test_a_clean_environment_runs_the_sample_compiled(installed: Path, tmp_path: Path) -> None:
     config = call([installed / "python", "-m", "walltime.samples"], tmp_path).strip()
     call([installed / "walltime", "run", "--plain", config], tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "kernels"))
     assert list(tmp_path.glob("out/sample/**/predictions.parquet"))
