@@ -17,7 +17,7 @@ test: lint
 
 # Code that security tools doubt, and locked packages with known vulnerabilities; the latter asks the index of packages.
 check: $(CHECK)/.installed
-	@$(CHECK)/bin/bandit --quiet --recursive pipeline flows
+	@$(CHECK)/bin/bandit --quiet --recursive pipeline flows walltime
 	@$(CHECK)/bin/python -m tests.audit_packages $(CHECK)/bin/pip-audit requirements.lock
 
 # A real Slurm on this machine, where shared/slurm/up.sh stands beside the checkout; as root, for its packages and users.
