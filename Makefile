@@ -1,7 +1,7 @@
 # `make run` and `make test` set up everything they need in .venv, once, and again when requirements.lock changes.
 # Paths are relative throughout, so that a checkout may stand in a folder with a space in its name.
 
-.PHONY: run test check test-wheel sbom test-slurm test-pbs test-server test-crash fuzz lint bench clean setup
+.PHONY: run test check test-wheel sbom test-slurm test-pbs test-server test-crash test-mpi collector fuzz lint bench clean setup
 .DEFAULT_GOAL := run
 
 PYTHON := .venv/bin/python
@@ -46,6 +46,20 @@ sbom: $(STAMP)
 	@mkdir -p build
 	@$(PYTHON) -m tools.sbom requirements.lock pyproject.toml > build/walltime.cdx.json
 	@echo "build/walltime.cdx.json has the locked packages."
+
+# The collector of MPI traces under a real Open MPI; as root where its packages have to be installed.
+test-mpi: $(STAMP)
+	@WALLTIME_TEST_MPI=1 $(PYTHON) -m pytest -rs --log-cli-level=INFO tests/mpi
+
+MPICC ?= mpicc
+# The library that records MPI calls: preload it, or link a program with it.
+collector: build/libwalltime_mpi_trace.so
+
+build/libwalltime_mpi_trace.so: collector/walltime_mpi_trace.c
+	@command -v $(MPICC) >/dev/null || { \
+	    echo "The collector needs an MPI compiler, and $(MPICC) was not found: install one (Debian: apt-get install libopenmpi-dev), or name it by MPICC=..." >&2; exit 1; }
+	@mkdir -p build
+	$(MPICC) -std=c11 -O2 -Wall -Wextra -shared -fPIC -pthread -o $@ $<
 
 LINES ?= 200000
 CUTS ?= 20000

@@ -18,6 +18,7 @@ Where do I go to ...
     see how good estimates are?                 pipeline/evaluate/ (backtest.py, and leaks.py against looking ahead)
     predict a run on another machine?           pipeline/phases/ (from a trace of its MPI calls)
     replay a log under a policy?                pipeline/evaluate/replay/engine.py (compared: what_if.py, cases.py)
+    learn runtimes over a run's inputs?         pipeline/inputs/: one file in methods/, one line in registry.py
     run it under Prefect?                       flows/prefect/nightly.py
 
 Rooms do not import one another; they meet in the tables of core/tables.py. evaluate/

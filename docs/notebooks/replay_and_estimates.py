@@ -36,7 +36,7 @@ figures[figures["part"] == "all"][["estimator", "n_jobs", "mae_s"]]
 
 # %% [markdown]
 # A replay starts the same jobs under another policy. `request` plans with the user's request, `perfect` with the true
-# runtime: no estimate can gain more. With more shakes the quartiles say how much is chance.
+# runtime. Means of one replay of a short log differ by chance: with `shakes=20` the table has medians and quartiles.
 
 # %%
 replayed = wt.replay(jobs, estimates=["request", "last2", "walltime", "perfect"], shakes=0, site=site)

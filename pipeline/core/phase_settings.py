@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from pipeline.core.probe_settings import ProbeSettings
 from pipeline.core.section import Section
 
 
@@ -95,5 +96,6 @@ class PhaseSettings(Section):
     """All settings of room `phases`."""
 
     pas2p: Pas2pSettings = Pas2pSettings()
+    probes: ProbeSettings = ProbeSettings()
     plan: PhasePlanSettings = PhasePlanSettings()
     expansion: ExpansionSettings = ExpansionSettings()

@@ -7,8 +7,8 @@ _TRACE = text("trace_id", "The run that phases were found in: the name of its tr
 _PHASE = count("phase_id", "The phase, numbered from 0 by first occurrence.", "number", required=True)
 _OCCURRENCE = count("occurrence", "The occurrence of the phase, numbered from 0.", "number", required=True)
 _RANK = count("rank", "The MPI rank, from 0; 0 for a serial program.", "rank", required=True)
-_FROM = count("from_event", "The call after whose end the occurrence begins; null: it begins with the run.", "call")
-_TO = count("to_event", "The call with whose end it ends; equal to from_event: no call of this rank.", "call")
+_FROM = count("from_event", "The call after which it begins (null: with the run), or executions before it.", "call")
+_TO = count("to_event", "The call with which it ends (from_event: no call), or executions at its end.", "call")
 _PLATFORM = category("platform", "The machine that the times were measured on.", required=True)
 
 MPI_CALLS = TableKind(
@@ -38,7 +38,7 @@ PHASES = TableKind(
         _PHASE,
         count("level", "How often phases were joined to longer ones; 0: as the trace shows them.", "level"),
         count("ticks", "Length of the first occurrence, in ticks of the logical clock or in intervals.", "ticks"),
-        number("events", "Communication events or intervals of an occurrence, the mean.", "events"),
+        number("events", "Communication events of an occurrence, or counted executions; the mean.", "events"),
         count("n_occurrences", "How often the phase occurs (its weight).", "occurrences", minimum=1),
         seconds("time_s", "Time in all occurrences, on the reference machine."),
         number("share", "Share of the run's time."),

@@ -16,11 +16,11 @@ from pipeline.core.check_settings import CheckSettings
 from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.errors import ConfigError
 from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.core.execution_settings import ExecutionSettings
 from pipeline.core.export_settings import ExportSettings
 from pipeline.core.format_names import AUTO, known_format
 from pipeline.core.group_settings import GroupSettings
 from pipeline.core.law_names import known_law
-from pipeline.core.observe_settings import ObserveSettings
 from pipeline.core.screen_settings import AcrossSettings, AnomalySettings, ClassSettings, PatternSettings
 from pipeline.core.section import Section
 from pipeline.core.source_settings import SourceSettings
@@ -234,7 +234,7 @@ class RunSettings(Section):
     export: ExportSettings = ExportSettings()
     apply: ApplySettings = ApplySettings()
     checks: CheckSettings = CheckSettings()
-    run: ObserveSettings = ObserveSettings()
+    run: ExecutionSettings = ExecutionSettings()
 
 
 def load_settings(path: Path) -> RunSettings:

@@ -27,6 +27,12 @@ WHO = ("user", "account", "user_group")
 WHAT = ("application", "job_name", "submit_tokens", "queue")
 """Columns that identify a job's submitter and its program: per job, the first one that is known."""
 
+READ = tuple(dict.fromkeys((
+    "site", "job_id", "restart", "submit_s", "start_s", "end_s", "runtime_s", "requested_s", "requested_mem_kib",
+    "procs", "requested_procs", "is_lower_bound", "state", "flag", *ATTRIBUTES, *WHO, *WHAT,
+)))  # fmt: skip
+"""The columns of JOBS that a history and the ids of its records are made of."""
+
 QUEUED_AT_MOST_S = 86_400.0
 """A job that never started and whose cancellation has no time leaves the queue after its request, or this."""
 

@@ -26,8 +26,10 @@ def is_mpi_trace(path: Path) -> bool:
     return reader_of(path) is not None
 
 
-def extract(path: Path, trace_id: str, settings: PhaseSettings) -> Extracted:
+def extract(path: Path, trace_id: str, settings: PhaseSettings, times: Path | None = None) -> Extracted:
     """The phases of a trace; its calls are kept, because a second run has to make the same ones."""
+    if times is not None:
+        raise InputError("--times", printable(times.name, 200), "no such option: a trace holds its times")
     calls, read = _read(path)
     phases, points, found = find_phases(calls, trace_id, settings)
     return Extracted(phases, points, int(read.facts["ranks"] or 1), (read, found), {MPI_CALLS.name: calls})

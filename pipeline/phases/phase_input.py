@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -41,11 +42,14 @@ class TargetTimes:
 class PhaseInput:
     """A kind of input: how to know a path, to find phases in it, and to time them in a second run.
 
-    `times_of` takes PHASE_POINTS, the kept tables of the reference run, and the path of the second run.
+    `extract` takes a path, the run's name, the settings, and the path of measured times or None. `times_of` takes
+    PHASE_POINTS, the kept tables of the reference run, and the path of the second run. `expansion` is the form of the
+    prediction, see ExpansionSettings.
     """
 
     name: str
     expects: str
     looks_right: Callable[[Path], bool]
-    extract: Callable[[Path, str, PhaseSettings], Extracted]
+    extract: Callable[[Path, str, PhaseSettings, Path | None], Extracted]
     times_of: Callable[[pa.Table, Tables, Path], TargetTimes]
+    expansion: Literal["regression", "ratio", "count"] = "regression"

@@ -10,6 +10,7 @@ from pipeline.phases.phase_input import PhaseInput
 
 INPUTS = {
     "mpi": "pipeline.phases.mpi_input:MPI",
+    "bbv": "pipeline.phases.probe_input:PROBES",
 }
 """Per kind its PhaseInput, imported when it is asked."""
 

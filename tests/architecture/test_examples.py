@@ -33,6 +33,7 @@ DOCUMENTED = {
     "pipeline.estimate.templates.search": ("search",),
     "pipeline.evaluate": ("backtest", "check_no_look_ahead", "evaluate_scaling"),
     "pipeline.evaluate.limit_figures": ("limit_figures",),
+    "pipeline.inputs": ("learn", "load", "predict", "save", "suggest"),
     "pipeline.publish": ("load_manifest",),
     "pipeline.core.store": ("read_table",),
 }

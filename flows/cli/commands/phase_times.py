@@ -14,7 +14,7 @@ Source = Annotated[
         metavar="TRACE_B|TIMES.csv",
         readable=False,
         help="A trace from the other machine, whole or up to the plan's end, or a CSV: phase_id, occurrence, time_s, "
-        "optionally is_warmup.",
+        "optionally is_warmup; for vectors also interval, time_s.",
     ),
 ]
 Platform = Annotated[str, typer.Option("--platform", metavar="NAME", help="The other machine's name.")]

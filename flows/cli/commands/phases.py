@@ -21,17 +21,26 @@ Literal = Annotated[
 Report = Annotated[
     Path | None, typer.Option("--report", metavar="PAGE.html", help="Also draw the phases by rank over time.")
 ]
+Times = Annotated[
+    Path | None,
+    typer.Option("--times", metavar="CSV", help="Measured times of the vectors' intervals: interval (from 0), time_s."),
+]
 
 
 def phases(
-    given: Given, out: Out, application: Application = None, literal: Literal = False, report: Report = None,
+    given: Given,
+    out: Out,
+    application: Application = None,
+    times: Times = None,
+    literal: Literal = False,
+    report: Report = None,
     json: Json = False,
-) -> None:  # fmt: skip
+) -> None:
     """Find the phases that a run repeats: the first step of a prediction for another machine."""
     from flows.pages.terminal.json_out import print_json
     from flows.services.phases.phase_steps import find
 
-    result = find(given, out, literal=literal, application=application)
+    result = find(given, out, literal=literal, application=application, times=times)
     if report:
         from flows.pages.html.phases_page import phases_page
         from flows.services.files.table_files import write_page

@@ -23,6 +23,10 @@ def print_phases(facts: Row, rows: Sequence[Row], notes: Sequence[str]) -> None:
         if name in facts:
             console().print(f"{number(facts[name])} {what}")
     console().print(f"{_percent(facts['coverage'])} of the time is in phases to measure")
+    kept = {name.rpartition("_")[2]: fact for name, fact in facts.items() if name.startswith("accuracy_with_")}
+    if kept:
+        accuracies = ", ".join(map(_percent, kept.values()))
+        console().print(f"Accuracy with the {', '.join(kept)} heaviest phases alone: {accuracies}")
     _say_all(notes)
 
 
@@ -38,9 +42,10 @@ def print_plan(facts: Row, rows: Sequence[Row], notes: Sequence[str]) -> None:
     console().print(grid(f"Plan for {say(facts['trace_id'])}: {_status(facts['status'])}", header, cells, texts=0))
     console().print(
         f"{number(facts['timed'])} occurrences timed after {number(facts['warmups'])} of warm-up: "
-        f"{_percent(facts['set_share'])} of the run. Standard error of the reference run's own time: "
-        f"{_percent(facts['standard_error'])}"
+        f"{_percent(facts['set_share'])} of the run"
     )
+    if facts["standard_error"] is not None:
+        console().print(f"Standard error of the reference run's own time: {_percent(facts['standard_error'])}")
     _say_all(notes)
 
 
@@ -50,7 +55,7 @@ def print_times(facts: Row, rows: Sequence[Row], notes: Sequence[str]) -> None:
     for row in rows:
         if not row["is_warmup"] and not row["is_control"]:
             one = sums.setdefault(row["phase_id"], [0, 0.0, 0.0])
-            one[0], one[1], one[2] = one[0] + 1, one[1] + row["time_s"], one[2] + row["reference_s"]
+            one[0], one[1], one[2] = one[0] + 1, one[1] + row["time_s"], one[2] + (row["reference_s"] or 0.0)
     cells = [
         [number(phase), number(int(n)), number(time_s), number(here_s), number(time_s / here_s if here_s else None)]
         for phase, (n, time_s, here_s) in sorted(sums.items())

@@ -5,6 +5,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,19 @@ def print_summary(summary: Mapping[str, Any]) -> None:
     for note in summary["notes"]:
         out.print(f"Note: {say(note, 500)}")
     out.print(_next(summary), soft_wrap=True)
+
+
+def print_nothing_new(summary: Mapping[str, Any]) -> None:
+    """Say that the published tables are those that this run would have made, and since when they are there."""
+    made = f"{datetime.fromtimestamp(summary['created_s'], UTC):%Y-%m-%d %H:%MZ}"
+    out = console()
+    out.print(
+        f"Nothing new since {made}: logs, settings and code are those of run {summary['run_id']}. Its tables in "
+        f"{say(summary['folder'], 1000)} stay.",
+        soft_wrap=True,
+    )
+    for note in summary["notes"]:
+        out.print(f"Note: {say(note, 500)}")
 
 
 def _counts(summary: Mapping[str, Any]) -> Any:

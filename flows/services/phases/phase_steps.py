@@ -8,7 +8,7 @@ from flows.services.phases.measured_times import read_measured_times
 from flows.services.phases.phase_folder import DESCRIPTION, KINDS, PhaseFolder, check_platform, describe, open_folder
 from flows.services.phases.platforms import put_prediction
 from pipeline.core.errors import InputError
-from pipeline.core.phase_settings import LITERAL_EXPANSION, LITERAL_PAS2P, PhaseSettings
+from pipeline.core.phase_settings import LITERAL_EXPANSION, LITERAL_PAS2P, ExpansionSettings, PhaseSettings
 from pipeline.core.phase_tables import PHASE_PLAN, PHASE_POINTS, PHASES
 from pipeline.core.text import printable
 from pipeline.phases.prediction.plan import make_plan
@@ -29,11 +29,18 @@ class StepResult:
     notes: tuple[str, ...]
 
 
-def find(path: Path, out: Path, *, literal: bool, application: str | None) -> StepResult:
-    """Find the phases of a trace, and write them to `out`; a plan and times from before are removed there."""
-    settings = PhaseSettings(pas2p=LITERAL_PAS2P, expansion=LITERAL_EXPANSION) if literal else PhaseSettings()
+def find(
+    path: Path, out: Path, *, literal: bool, application: str | None, times: Path | None = None
+) -> StepResult:
+    """Find the phases of a run, and write them to `out`; a plan and times from before are removed there.
+
+    `times` is a CSV of measured times of the intervals of basic-block vectors.
+    """
     kind, trace_id = input_of(path), name_of(path)
-    found = kind.extract(path, trace_id, settings)
+    settings = PhaseSettings(expansion=ExpansionSettings(form=kind.expansion))
+    if literal:
+        settings = PhaseSettings(pas2p=LITERAL_PAS2P, expansion=LITERAL_EXPANSION)
+    found = kind.extract(path, trace_id, settings, times)
     folder = PhaseFolder(out, kind.name, trace_id, found.procs, application, settings)
     _clear(out)
     for name, table in found.kept.items():

@@ -61,7 +61,7 @@ def expand(phases: pa.Table, times: pa.Table, settings: ExpansionSettings) -> Ex
             parts.append(_part(*sample, int(counts[row]), float(reference_s[row]), settings))
     whole_s = float(reference_s.sum())
     set_s = float(columns.time_s[~columns.is_control].sum())
-    controls = _by_factor(columns, columns.is_control, whole_s), _by_factor(columns, columns.is_timed, whole_s)
+    controls = _control(columns, whole_s, int(counts.sum())), _by_factor(columns, columns.is_timed, whole_s)
     if not parts:
         return Expansion(None, None, None, 0.0, set_s, *controls)
     divisor = coverage if settings.divide_by_coverage else 1.0
@@ -94,6 +94,9 @@ def _part(timed_s: Floats, here_s: Floats, count: int, reference_s: float, setti
     Source: Cochran 1977, Sections 2.8 (count), 6.4 (ratio) and 7.3 (regression), for a finite population.
     """
     n, mean_s = len(timed_s), float(timed_s.mean())
+    if settings.form == "count":
+        # The reference may not have been timed.
+        here_s, reference_s = np.zeros(n), 0.0
     slope, is_fitted = _slope(timed_s, here_s, settings)
     step_s = reference_s / count - float(here_s.mean())
     time_s = count * (mean_s + slope * step_s)
@@ -148,6 +151,13 @@ def _interval(
     error_s, freedom = spread
     width_s = error_s * float(stdtrit(min(freedom, 1e9), (1 + share) / 2))
     return max(runtime_s - width_s, min(least_s, runtime_s)), runtime_s + width_s
+
+
+def _control(columns: _Columns, whole_s: float, n_occurrences: int) -> float | None:
+    """From occurrences without phases: by one factor, or by their mean where the reference run was not timed."""
+    if not np.isnan(whole_s) or not columns.is_control.any():
+        return _by_factor(columns, columns.is_control, whole_s)
+    return n_occurrences * float(columns.time_s[columns.is_control].mean())
 
 
 def _by_factor(columns: _Columns, chosen: Bools, whole_s: float) -> float | None:

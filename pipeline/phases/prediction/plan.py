@@ -10,7 +10,8 @@ from pipeline.core.buffers import arrow
 from pipeline.core.phase_settings import PhasePlanSettings
 from pipeline.core.phase_tables import PHASE_PLAN
 from pipeline.core.report import Fact, Report, Tally
-from pipeline.phases.prediction.occurrences import Occurrences, evenly_spaced
+from pipeline.core.table_kind import as_array
+from pipeline.phases.prediction.occurrences import Occurrences, representative
 from pipeline.phases.prediction.repetition import status_of
 
 Ints = npt.NDArray[np.int64]
@@ -43,7 +44,7 @@ def make_plan(phases: pa.Table, points: pa.Table, settings: PhasePlanSettings) -
     facts: dict[str, Fact] = {
         "status": status_of(phases, settings),
         "set_share": set_share,
-        "standard_error": _standard_error(strata, numbers, float(found.time_s.sum())),
+        "standard_error": _standard_error(strata, numbers, float(found.time_s.sum())) if found.is_timed else None,
         "timed": len(timed), "warmups": len(warmups),
     }  # fmt: skip
     kept = Tally(len(timed) + len(warmups))
@@ -60,7 +61,7 @@ def _spent(
     # What single occurrences cost differs from the means.
     for _ in range(10):
         numbers = allocate(strata.counts, strata.mean_s, strata.sd_s, strata.cost_s, budget * runtime_s, settings)
-        sampled = [mine[evenly_spaced(len(mine), int(n))] for mine, n in zip(chosen, numbers, strict=True)]
+        sampled = [mine[representative(found.time_s[mine], int(n))] for mine, n in zip(chosen, numbers, strict=True)]
         timed = np.sort(np.concatenate(sampled))
         warmups = warmup_places(timed, settings.warmup)
         share = _share(found, timed, warmups)
@@ -137,5 +138,5 @@ def _table(points: pa.Table, found: Occurrences, timed: Ints, warmups: Ints) -> 
     return PHASE_PLAN.build(
         **kept,
         is_warmup=arrow(np.repeat(np.isin(places, warmups), n_ranks)),
-        reference_s=arrow(np.repeat(found.time_s[places], n_ranks)),
+        reference_s=as_array(np.repeat(found.reference_s(places), n_ranks), pa.float64()),
     )

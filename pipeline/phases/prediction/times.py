@@ -7,6 +7,7 @@ import pyarrow as pa
 from pipeline.core.buffers import arrow, integers
 from pipeline.core.errors import InputError
 from pipeline.core.phase_tables import PHASE_TIMES
+from pipeline.core.table_kind import as_array
 from pipeline.phases.prediction.occurrences import Occurrences, evenly_spaced
 
 Ints = npt.NDArray[np.int64]
@@ -48,7 +49,8 @@ def times_table(
     trace_id, platform = named
     return PHASE_TIMES.build(
         trace_id=[trace_id] * len(places), phase_id=arrow(found.phase[places]), platform=[platform] * len(places),
-        occurrence=arrow(found.occurrence[places]), time_s=arrow(times_s), reference_s=arrow(found.time_s[places]),
+        occurrence=arrow(found.occurrence[places]), time_s=arrow(times_s),
+        reference_s=as_array(found.reference_s(places), pa.float64()),
         is_warmup=arrow(is_warmup), is_control=arrow(is_control),
     )  # fmt: skip
 
