@@ -44,6 +44,14 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python.parent
 
 
+def test_an_editable_installation_reads_the_source_tree(tmp_path: Path) -> None:
+    call([sys.executable, "-c", "import sys, hatchling.build as b; b.build_editable(sys.argv[1])", tmp_path], ROOT)
+    with zipfile.ZipFile(*tmp_path.glob("*.whl")) as archive:
+        (paths,) = [archive.read(name).decode() for name in archive.namelist() if name.endswith(".pth")]
+        assert not [name for name in archive.namelist() if name.endswith(".py")]
+    assert paths.splitlines() == [str(ROOT)]
+
+
 def texts(wheel: Path) -> dict[str, str]:
     with zipfile.ZipFile(wheel) as archive:
         return {name: archive.read(name).decode() for name in archive.namelist() if name.endswith(".py")}
