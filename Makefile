@@ -1,7 +1,7 @@
 # `make run` and `make test` set up everything they need in .venv, once, and again when requirements.lock changes.
 # Paths are relative throughout, so that a checkout may stand in a folder with a space in its name.
 
-.PHONY: run test check test-slurm test-slurm-hour test-pbs test-server test-pages test-crash test-mpi collector fuzz lint bench clean setup docs reference pictures
+.PHONY: run test check test-wheel sbom test-slurm test-slurm-hour test-pbs test-server test-pages test-crash test-mpi collector fuzz lint bench clean setup docs reference pictures
 .DEFAULT_GOAL := run
 
 PYTHON := .venv/bin/python
@@ -17,7 +17,7 @@ test: lint
 
 # Code that security tools doubt, and locked packages with known vulnerabilities; the latter asks the index of packages.
 check: $(CHECK)/.installed
-	@$(CHECK)/bin/bandit --quiet --recursive pipeline flows
+	@$(CHECK)/bin/bandit --quiet --recursive pipeline flows walltime
 	@$(CHECK)/bin/python -m tests.audit_packages $(CHECK)/bin/pip-audit requirements.lock
 
 # A real Slurm on this machine, where shared/slurm/up.sh stands beside the checkout; as root, for its packages and users.
@@ -46,6 +46,16 @@ STORES ?= 2
 # Runs killed with -9 at random instants, of as many stores at once; full and read-only disks; as root, for its small disks.
 test-crash: $(STAMP)
 	@WALLTIME_TEST_CRASH=1 WALLTIME_CRASH_KILLS=$(KILLS) WALLTIME_CRASH_STORES=$(STORES) $(PYTHON) -m pytest -rs -s tests/crash
+
+# The sample's run from the wheel in a clean environment, which compiles every kernel (minutes).
+test-wheel: $(STAMP)
+	@WALLTIME_TEST_WHEEL=1 $(PYTHON) -m pytest -rs tests/wheel
+
+# The locked packages as CycloneDX JSON, for scanners.
+sbom: $(STAMP)
+	@mkdir -p build
+	@$(PYTHON) -m tools.sbom requirements.lock pyproject.toml > build/walltime.cdx.json
+	@echo "build/walltime.cdx.json has the locked packages."
 
 # The collector of MPI traces under a real Open MPI; as root where its packages have to be installed.
 test-mpi: $(STAMP)

@@ -11,6 +11,7 @@ import pytest
 from tests.architecture.sample_tables import LOG, namespace
 
 DOCUMENTED = {
+    "walltime": ("backtest", "clean", "estimate", "fit", "observe", "predict", "read", "replay"),
     "pipeline.ingest": ("ingest",),
     "pipeline.clean": ("clean",),
     "pipeline.group": ("assign_groups", "choose_template", "observe", "runtime_classes"),
@@ -64,6 +65,7 @@ def test_every_parameter_is_described(module: str, name: str) -> None:
     assert section(text, "Examples")
 
 
+@pytest.mark.filterwarnings("ignore::walltime.UnreadableLinesWarning")
 @pytest.mark.parametrize(("module", "name"), FUNCTIONS)
 def test_examples_give_what_they_show(module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     documented = function(module, name)
