@@ -12,6 +12,14 @@ from pipeline.evaluate.replay.options import Correction, Policy
 from pipeline.laws.table import laws_table
 
 FUNCTIONS = (
+    "walltime.log_jobs.read",
+    "walltime.log_jobs.clean",
+    "walltime.scaling_model.observe",
+    "walltime.scaling_model.fit",
+    "walltime.scaling_model.predict",
+    "walltime.job_estimates.estimate",
+    "walltime.job_estimates.backtest",
+    "walltime.policy_replay.replay",
     "pipeline.ingest.ingest",
     "pipeline.clean.clean",
     "pipeline.group.assign_groups",
@@ -88,7 +96,8 @@ def _meaning(function: Callable[..., Any]) -> str:
 def functions() -> str:
     """The page on which mkdocstrings shows the functions of the library."""
     intro = (
-        "`make docs` fills this page from the functions' docstrings. Most take tables and settings, and return a table "
-        "and a Report."
+        "`make docs` fills this page from the functions' docstrings. The first eight are those of `import walltime as wt`, "
+        "on data frames of pandas, polars or Arrow. The others take tables and settings, and most return a table and a "
+        "Report."
     )
     return page("Library", intro, *[f"::: {name}" for name in FUNCTIONS])
