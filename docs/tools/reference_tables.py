@@ -97,7 +97,7 @@ def functions() -> str:
     """The page on which mkdocstrings shows the functions of the library."""
     intro = (
         "`make docs` fills this page from the functions' docstrings. The first eight are those of "
-        "`import walltime as wt`, on data frames of pandas, polars or Arrow. The others take tables and settings, and most return a table and a "
-        "Report."
+        "`import walltime as wt`, on data frames of pandas, polars or Arrow. The others take tables and settings, "
+        "and most return a table and a Report."
     )
     return page("Library", intro, *[f"::: {name}" for name in FUNCTIONS])
