@@ -165,7 +165,8 @@ def place_of(store: Path, run_before: str, steps_before: set[str], log: Path) ->
     n_new = len(steps_in(store) - steps_before)
     if n_new == len(STEPS):
         return "publishing: checks"
-    return "steps: own API" if n_new or any(step.name in writing for step in STEPS) else "before the first step"
+    is_in_steps = n_new or any(step.name in writing for step in STEPS)
+    return "steps: own API" if is_in_steps else "own API: before its first step, or in steps done before"
 
 
 @contextmanager
