@@ -1,7 +1,7 @@
 # `make run` and `make test` set up everything they need in .venv, once, and again when requirements.lock changes.
 # Paths are relative throughout, so that a checkout may stand in a folder with a space in its name.
 
-.PHONY: run test check test-slurm test-slurm-hour test-pbs test-server test-crash fuzz lint bench clean setup
+.PHONY: run test check test-wheel sbom test-slurm test-slurm-hour test-pbs test-server test-pages test-crash test-mpi collector fuzz lint bench clean setup docs reference pictures
 .DEFAULT_GOAL := run
 
 PYTHON := .venv/bin/python
@@ -17,7 +17,7 @@ test: lint
 
 # Code that security tools doubt, and locked packages with known vulnerabilities; the latter asks the index of packages.
 check: $(CHECK)/.installed
-	@$(CHECK)/bin/bandit --quiet --recursive pipeline flows
+	@$(CHECK)/bin/bandit --quiet --recursive pipeline flows walltime
 	@$(CHECK)/bin/python -m tests.audit_packages $(CHECK)/bin/pip-audit requirements.lock
 
 # A real Slurm on this machine, where shared/slurm/up.sh stands beside the checkout; as root, for its packages and users.
@@ -37,11 +37,39 @@ test-pbs: $(STAMP)
 test-server: $(STAMP)
 	@WALLTIME_TEST_SERVER=1 $(PYTHON) -m pytest -rs tests/prefect_server
 
+# The pages in chromium, where it and playwright are installed; npm fetches axe-core once.
+test-pages: $(STAMP)
+	@WALLTIME_TEST_PAGES=1 $(PYTHON) -m pytest -rs tests/pages
+
 KILLS ?= 200
 STORES ?= 2
 # Runs killed with -9 at random instants, of as many stores at once; full and read-only disks; as root, for its small disks.
 test-crash: $(STAMP)
 	@WALLTIME_TEST_CRASH=1 WALLTIME_CRASH_KILLS=$(KILLS) WALLTIME_CRASH_STORES=$(STORES) $(PYTHON) -m pytest -rs -s tests/crash
+
+# The sample's run from the wheel in a clean environment, which compiles every kernel (minutes).
+test-wheel: $(STAMP)
+	@WALLTIME_TEST_WHEEL=1 $(PYTHON) -m pytest -rs tests/wheel
+
+# The locked packages as CycloneDX JSON, for scanners.
+sbom: $(STAMP)
+	@mkdir -p build
+	@$(PYTHON) -m tools.sbom requirements.lock pyproject.toml > build/walltime.cdx.json
+	@echo "build/walltime.cdx.json has the locked packages."
+
+# The collector of MPI traces under a real Open MPI; as root where its packages have to be installed.
+test-mpi: $(STAMP)
+	@WALLTIME_TEST_MPI=1 $(PYTHON) -m pytest -rs --log-cli-level=INFO tests/mpi
+
+MPICC ?= mpicc
+# The library that records MPI calls: preload it, or link a program with it.
+collector: build/libwalltime_mpi_trace.so
+
+build/libwalltime_mpi_trace.so: collector/walltime_mpi_trace.c
+	@command -v $(MPICC) >/dev/null || { \
+	    echo "The collector needs an MPI compiler, and $(MPICC) was not found: install one (Debian: apt-get install libopenmpi-dev), or name it by MPICC=..." >&2; exit 1; }
+	@mkdir -p build
+	$(MPICC) -std=c11 -O2 -Wall -Wextra -shared -fPIC -pthread -o $@ $<
 
 LINES ?= 200000
 CUTS ?= 20000
@@ -60,9 +88,23 @@ lint: $(STAMP)
 bench: $(STAMP)
 	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; $(PYTHON) "$$file"; done
 
+DOCS := .venv-docs
+# The documents as a site in site/, without external fonts or scripts; a warning is an error.
+docs: $(DOCS)/.installed
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build --strict --quiet
+	@echo "Wrote site/index.html"
+
+# The pages of the documents that come from the code.
+reference: $(STAMP)
+	@$(PYTHON) -m docs.tools.reference
+
+# Pictures of the pages that commands write, from a run of the sample; needs chromium.
+pictures: $(STAMP)
+	@$(PYTHON) -m docs.tools.pictures
+
 # Not out/: a config without an output_dir publishes there.
 clean:
-	rm -rf .venv $(CHECK) out/sample build .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv $(CHECK) $(DOCS) site out/sample build .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 setup: $(STAMP)
 
@@ -71,6 +113,12 @@ $(CHECK)/.installed: requirements-check.lock $(STAMP)
 	@$(PYTHON) -m venv --clear $(CHECK)
 	@$(CHECK)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-check.lock
 	@touch $(CHECK)/.installed
+
+# The generator of the documents shares no package with Walltime.
+$(DOCS)/.installed: requirements-docs.lock $(STAMP)
+	@$(PYTHON) -m venv --clear $(DOCS)
+	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-docs.lock
+	@touch $(DOCS)/.installed
 
 # The first Python of 3.11 or newer; pip checks every download against the hashes in requirements.lock.
 $(STAMP): requirements.lock pyproject.toml

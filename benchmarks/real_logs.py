@@ -1,4 +1,4 @@
-"""The table of README: `walltime run` on whole logs, each in a process of its own.
+"""The table of docs/explanations/measured.md: `walltime run` on whole logs, each in a process of its own.
 
 .venv/bin/python benchmarks/real_logs.py LOG.swf.gz ...    prints the table; --json for the figures
 """

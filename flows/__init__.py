@@ -5,7 +5,3 @@ what does a command do?         services: settings and paths in, tables and plai
 what does it print or draw?     pages: terminal, HTML, Markdown
 how does it run under Prefect?  prefect: the only folder that imports Prefect
 """
-
-from flows.prefect.settings import set_prefect_defaults
-
-set_prefect_defaults()

@@ -16,7 +16,10 @@ Where do I go to ...
     answer for one job?                         pipeline/estimate/walltime.py (flows/services/query/answers.py asks)
     hand estimates to a scheduler?              pipeline/export/: one file, one line in registry.py
     see how good estimates are?                 pipeline/evaluate/ (backtest.py, and leaks.py against looking ahead)
+    predict a run on another machine?           pipeline/phases/ (from a trace of its MPI calls)
     replay a log under a policy?                pipeline/evaluate/replay/engine.py (compared: what_if.py, cases.py)
+    learn runtimes over a run's inputs?         pipeline/inputs/: one file in methods/, one line in registry.py
+    learn them from a log's job names?          pipeline/inputs/of_logs/ (rules: ingest/assemble/read_inputs.py)
     run it under Prefect?                       flows/prefect/nightly.py
 
 Rooms do not import one another; they meet in the tables of core/tables.py. evaluate/

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from pipeline.core.tables import (
     ESTIMATES,
     FITS,
     GROUPS,
+    INPUT_MODELS,
     JOBS,
     OBSERVATIONS,
     PATTERNS,
@@ -35,18 +36,32 @@ from pipeline.core.tables import (
     UNREADABLE,
 )
 from pipeline.core.version import code_version
+from pipeline.estimate.checkpoints import Checkpoint
+from pipeline.estimate.history import history
 from pipeline.estimate.nightly.published import make_estimates
-from pipeline.estimate.stage import learn_state
+from pipeline.estimate.runs_with_inputs import submitted_runs
+from pipeline.estimate.stage import learn_from_checkpoints, learn_state
 from pipeline.fit import find_patterns, fit, level, screen, unlevel
 from pipeline.group import assign_groups, choose_template, describe_groups, observe, runtime_classes, with_chosen
 from pipeline.ingest import ingest
 from pipeline.ingest.jobs_tables import names_key
 from pipeline.ingest.sources import find_sources
 from pipeline.ingest.window import Window, within_window
+from pipeline.inputs.of_logs.model_tables import publish_models
 from pipeline.predict import groups_by_application, later, predict, predict_across, scalability
 
 _NOT_OF_RESULT = {"logs", "source", "output_dir", "publish", "checks", "export", "apply", "run"}
-"""Settings on which no table depends: where logs come from, where tables go, and what is done with them."""
+"""Settings on which no table depends: where logs come from, how a run is computed, and where its tables go."""
+
+
+class States(Protocol):
+    """Where the States of earlier nights are kept; no byte of a table depends on it."""
+
+    def earlier(self) -> list[Checkpoint]:
+        """The States kept for this site, these settings and this code."""
+
+    def keep(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Keep these instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +82,9 @@ class Run:
     """Begin and end (UTC epoch seconds) of the jobs that are used, as `within_window` says; None where it is open."""
     log_stamps: tuple[FileStamp, ...] = ()
     """The state of each log just before its digest was taken."""
+
+    states: States | None = None
+    """The States of earlier nights; None: the log is learnt from its beginning, and none are kept."""
 
     @property
     def run_id(self) -> str:
@@ -99,6 +117,18 @@ def ingest_unchanged(run: Run) -> tuple[pa.Table, pa.Table, Report]:
             run.logs, run.log_labels, run.log_digests, run.log_stamps, strict=bool(run.log_stamps)
         ):
             check_unchanged(path, label, stamp, digest)
+
+
+def learn_kept(run: Run, jobs: pa.Table) -> tuple[pa.Table, Report]:
+    """STATE of a run's jobs, learnt from a State of an earlier night where the log has only grown since."""
+    site, settings, states = run.settings.site, run.settings.forecast, run.states
+    if states is None:
+        return learn_state(jobs, site, settings, run.names)
+    table, report, checkpoints = learn_from_checkpoints(
+        jobs, site, settings, run.names, states.earlier(), makes_checkpoints=True
+    )
+    states.keep(checkpoints)
+    return table, report
 
 
 STEPS = (
@@ -139,9 +169,13 @@ STEPS = (
              observed, fits, run.settings.predict, run.run_id, run.settings.site.max_procs,
              groups_by_application(groups), run.settings.site.procs_per_node, patterns)),
     Step("learn", ("jobs",), ("state",), ("site", "forecast"),
-         lambda run, jobs: learn_state(jobs, run.settings.site, run.settings.forecast, run.names)),
+         learn_kept),
     Step("estimate", ("state",), ("estimates",), ("run_id",),
          lambda run, state: make_estimates(state, run.run_id)),
+    Step("inputs", ("jobs",), ("input_models",), ("site", "forecast", "inputs", "run_id"),
+         lambda run, jobs: publish_models(
+             submitted_runs(history(jobs, run.settings.site.timezone), run.settings.forecast),
+             run.settings.inputs, run.settings.site.name, run.run_id)),
 )  # fmt: skip
 
 STEP_TABLES: dict[str, TableKind] = {
@@ -151,6 +185,7 @@ STEP_TABLES: dict[str, TableKind] = {
     "runtime_classes": RUNTIME_CLASSES, "across": ACROSS,
     "fits": FITS, "predicted": PREDICTIONS, "unlevelled": PREDICTIONS, "predictions": PREDICTIONS,
     "scalability": SCALABILITY, "estimates": ESTIMATES, "state": STATE,
+    "input_models": INPUT_MODELS,
 }  # fmt: skip
 
 PUBLISHED = (
@@ -169,6 +204,7 @@ PUBLISHED = (
     "scalability",
     "estimates",
     "state",
+    "input_models",
 )
 
 

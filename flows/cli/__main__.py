@@ -2,4 +2,6 @@
 
 from flows.cli import main
 
-main()
+# A process of a pool imports this module again.
+if __name__ == "__main__":
+    main()

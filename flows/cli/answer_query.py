@@ -9,18 +9,26 @@ from pipeline.core.text import printable
 
 
 def answer_query(
-    published: Path = Path("out"), *, batch: Path | None = None, out: Path | None = None, key_file: Path | None = None,
+    published: Path | None = None, *, batch: Path | None = None, out: Path | None = None, key_file: Path | None = None,
     json: bool = False, memory: str | None = None, mem_per_cpu: str | None = None, procs: int | None = None,
-    as_of: str | None = None,
+    as_of: str | None = None, platform: str | None = None,
     **texts: str | None,
 ) -> None:  # fmt: skip
     """Answer one job or a file of jobs on stdout.
 
-    `as_of` chooses an earlier version of the tables. `texts` are the job's other options by name, None where not given.
-    InputError for options that exclude each other.
+    Without `published` the default folder is read; `as_of` chooses an earlier version of its tables, and `platform`
+    predictions for another machine. `texts` are the job's other options by name, None where not given. InputError for
+    options that exclude each other.
     """
     options = texts | {"memory": memory, "mem_per_cpu": mem_per_cpu, "procs": None if procs is None else str(procs)}
     given = {name: text for name, text in options.items() if text is not None}
+    from flows.services.published.published_folder import published_folder
+
+    if platform is not None:
+        others: dict[str, object] = dict(given)
+        others |= {name: value for name, value in (("batch", batch), ("as_of", as_of)) if value is not None}
+        _answer_platform(published_folder(published), platform, others, as_json=json)
+        return
     if memory is not None and mem_per_cpu is not None:
         raise InputError("--memory", "--mem-per-cpu beside it", "one of the two")
     if batch is not None and given:
@@ -28,13 +36,31 @@ def answer_query(
         raise InputError("--batch", f"{named} beside it", "these as columns of the file")
     if batch is None and out is not None:
         raise InputError("--out", "no --batch beside it", "a file of jobs")
+    folder = published_folder(published)
     if batch is None:
-        _answer_one(published, given, key_file, as_of, as_json=json)
+        _answer_one(folder, given, key_file, as_of, as_json=json)
     else:
-        _answer_batch(published, batch, out, key_file, as_of, as_json=json)
+        _answer_batch(folder, batch, out, key_file, as_of, as_json=json)
 
 
 # Modules are imported once the options are known to be right, and rich only where a table is printed.
+
+
+def _answer_platform(published: Path, platform: str, given: dict[str, object], *, as_json: bool) -> None:
+    from flows.services.phases.platforms import platform_answer
+
+    procs, application = given.pop("procs", None), given.pop("application", None)
+    if given:
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise InputError("--platform", f"{named} beside it", "at most --application and --procs")
+    label = None if application is None else str(application)
+    answered = platform_answer(published, platform, label, None if procs is None else int(str(procs)))
+    if as_json:
+        print_json(answered)
+        return
+    from flows.pages.terminal.render_phases import print_platform_answer
+
+    print_platform_answer(answered)
 
 
 def _answer_one(

@@ -13,13 +13,17 @@ def _procs(text: str) -> int | None:
     return int(text) or None if is_plain else None
 
 
+def _folder(text: str) -> Path | None:
+    return None if text.endswith(".toml") else Path(text)
+
+
 TEXTS = (
     "user", "account", "user-group", "application", "job-name", "queue", "partition", "qos", "problem-size",
-    "requested", "memory", "mem-per-cpu", "at", "as-of",
+    "requested", "memory", "mem-per-cpu", "at", "as-of", "platform",
 )  # fmt: skip
 OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     **{f"--{name}": (name.replace("-", "_"), str) for name in TEXTS},
-    "--from": ("published", Path), "--procs": ("procs", _procs), "--batch": ("batch", Path), "--out": ("out", Path),
+    "--from": ("published", _folder), "--procs": ("procs", _procs), "--batch": ("batch", Path), "--out": ("out", Path),
     "--key-file": ("key_file", Path),
 }  # fmt: skip
 """Per option the argument of `answer_query` that it sets, and its parser, which returns None for text left to typer."""

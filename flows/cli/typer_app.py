@@ -8,6 +8,7 @@ import typer
 from flows.cli.commands.advice import advice
 from flows.cli.commands.advise import advise
 from flows.cli.commands.apply import apply
+from flows.cli.commands.ask import ask
 from flows.cli.commands.backtest import backtest
 from flows.cli.commands.check import check
 from flows.cli.commands.clean import clean
@@ -22,9 +23,14 @@ from flows.cli.commands.hold import hold
 from flows.cli.commands.ingest import ingest
 from flows.cli.commands.init import init
 from flows.cli.commands.inspect import inspect
+from flows.cli.commands.learn import learn
 from flows.cli.commands.metrics import metrics
 from flows.cli.commands.moldable import moldable
 from flows.cli.commands.page import page
+from flows.cli.commands.phase_plan import phase_plan
+from flows.cli.commands.phase_times import phase_times
+from flows.cli.commands.phases import phases
+from flows.cli.commands.predict_phases import predict_phases
 from flows.cli.commands.promote import promote
 from flows.cli.commands.quarantine import quarantine
 from flows.cli.commands.query import query
@@ -37,16 +43,18 @@ from flows.cli.commands.run import run
 from flows.cli.commands.search_templates import search_templates
 from flows.cli.commands.serve import serve
 from flows.cli.commands.show import show
+from flows.cli.commands.suggest import suggest
 from flows.cli.commands.versions import versions
 from flows.cli.commands.watch import watch
 from flows.cli.exits import fail
 from flows.cli.options import Version
+from flows.cli.register import register
 
 app = typer.Typer(
     name="walltime",
     help="Predicts job runtimes, with intervals, from a cluster's accounting log.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -56,10 +64,12 @@ _UsageError: Any = typer.BadParameter.__base__
 for command in (
     run, ingest, inspect, quarantine, clean, apply, fit_series, evaluate_scaling, report, query, advice, advise,
     backtest, replay, moldable, show, search_templates, columns, watch, export,
+    learn, ask, suggest,
+    phases, phase_plan, phase_times, predict_phases,
     versions, promote, rollback, hold, release, rerun, compare, check, doctor, init, serve,
     metrics, page, exit_codes,
 ):  # fmt: skip
-    app.command()(command)
+    register(app, command)
 
 
 @app.callback()
@@ -80,4 +90,7 @@ def _misused(error: Any) -> NoReturn:
     if not error.ctx or "NoArgs" in type(error).__name__:
         error.show()
         sys.exit(error.exit_code)
-    fail(f"{error.format_message().rstrip('.')}; {error.ctx.command_path} --help explains.", error.exit_code)
+    sentence = error.format_message().rstrip(".")
+    # A question is an end of its own, as in "Did you mean 'show'?".
+    end = "" if sentence.endswith("?") else ";"
+    fail(f"{sentence}{end} {error.ctx.command_path} --help explains.", error.exit_code)

@@ -6,8 +6,9 @@ stalls at thousands. No server is needed: without PREFECT_API_URL Prefect starts
 """
 
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,24 +25,25 @@ from flows.prefect.run_records import recorded_flow_run
 from flows.prefect.server_guard import guard_embedded_server
 from flows.services.files.file_modes import deny_world_writing
 from flows.services.files.os_errors import os_failure
-from flows.services.progress import running_stage
+from flows.services.progress import listening, running_stage
 from flows.services.run.checking import HeldNightError
+from flows.services.run.kept_states import kept_states
+from flows.services.run.nothing_new import published_run
 from flows.services.run.prepare import listed_paths, prepare_run, run_settings, sacct_table
 from flows.services.run.publishing import publish_run
 from flows.services.run.run_names import artifact_key, nightly_run_name, site_tags
 from flows.services.run.run_record import RecordedRun, recorded_run
-from flows.services.run.work_folder import StepResult, find_step, keep_step, record_run, work_folder
+from flows.services.run.step_executors import compute_steps, step_executor
+from flows.services.run.step_results import StepFolders, step_result
+from flows.services.run.work_folder import StepResult, record_run, work_folder
 from pipeline.core.errors import ConfigError, InputError, WalltimeError
 from pipeline.core.report import Report
 from pipeline.core.settings import RunSettings
-from pipeline.core.store import read_table
 from pipeline.core.text import printable
 from pipeline.publish import load_manifest
-from pipeline.run import PUBLISHED, STEP_TABLES, STEPS, Run, Step, step_key
+from pipeline.run import PUBLISHED, STEPS, Run
 
 guard_embedded_server()
-
-_STEPS = {step.name: step for step in STEPS}
 
 
 def _run_name() -> str:
@@ -85,13 +87,20 @@ def _run_and_publish(settings: RunSettings, paths: list[Path] | None, record: Re
         run = prepare_run(settings, [Path(asked_sacct(settings))] if paths is None else paths)
         stack.enter_context(record.running(work, run.run_id))
         get_run_logger().info("run %s over %s", run.run_id, ", ".join(printable(label) for label in run.log_labels))
-        results = run_steps(run, work)
-        with running_stage("publish"):
-            tables = {name: str(path) for result in results for name, path in result.tables.items()}
-            reports = [result.report.as_dict() for result in results]
-            manifest = publish_tables(run, {name: tables[name] for name in PUBLISHED}, reports, str(folder))
+        if same := published_run(run, folder):
+            get_run_logger().info("nothing new: the logs, settings and code are those of the published tables")
+            return _published(run, *same, folder)
+        results = run_steps(replace(run, states=kept_states(work, run)), work)
+        tables = {name: path for result in results for name, path in result.tables.items()}
+        manifest = _published(run, tables, [result.report for result in results], folder)
         record_run(work, run.run_id, [result.folder for result in results])
     return manifest
+
+
+def _published(run: Run, tables: Mapping[str, Path], reports: Sequence[Report], folder: Path) -> str:
+    with running_stage("publish"):
+        paths, plain = {name: str(tables[name]) for name in PUBLISHED}, [report.as_dict() for report in reports]
+        return publish_tables(run, paths, plain, str(folder))
 
 
 def asked_sacct(settings: RunSettings) -> str:
@@ -115,39 +124,38 @@ def read_sacct(settings: RunSettings) -> str:
 
 
 def run_steps(run: Run, work: Path) -> list[StepResult]:
-    """The results of all steps, each from a task of its own, or found in the work folder."""
+    """The results of all steps, with one task and one artifact each.
+
+    Where the settings name several processes or a Dask scheduler, the steps are computed there first, and the tasks
+    find their results.
+    """
+    with step_executor(run.settings.run) as executor:
+        computed = compute_steps(run, work, executor) if executor else None
+    with listening(None) if computed else nullcontext():
+        return _step_tasks(run, work)
+
+
+def _step_tasks(run: Run, work: Path) -> list[StepResult]:
     results: list[StepResult] = []
-    keys: dict[str, str] = {}
-    paths: dict[str, str] = {}
+    folders = StepFolders(run, work)
     for step in STEPS:
-        key = step_key(step, run, [keys[name] for name in step.reads])
         named = run_step.with_options(name=step.name, task_run_name=step.name)
         with running_stage(step.name) as stage:
-            reads = {name: paths[name] for name in step.reads}
-            result, stage.is_reused = named(step.name, run, reads, str(work / f"{step.name}-{key}"))
+            result, stage.is_reused = named(step.name, run, folders.reads(step.name), folders.folder(step.name))
             stage.report = result.report
         results.append(result)
-        keys |= dict.fromkeys(step.writes, key)
-        paths |= {name: str(path) for name, path in result.tables.items()}
+        folders.add(step.name, result)
     return results
 
 
 @task(retries=0, persist_result=False, cache_policy=NO_CACHE)
 def run_step(name: str, run: Run, reads: Mapping[str, str], folder: str) -> tuple[StepResult, bool]:
     """Run one step, or reuse its stored result; returns the result, and whether it was reused."""
-    step = _STEPS[name]
-    found = find_step(Path(folder), step)
-    result = found or _call_stage(step, run, reads, Path(folder))
-    get_run_logger().info("%s: %s", "reused" if found else "written", result.folder)
+    result, is_reused = step_result(name, run, reads, folder)
+    get_run_logger().info("%s: %s", "reused" if is_reused else "written", result.folder)
     key = artifact_key(run.settings.site.name, name)
     create_markdown_artifact(report_markdown(result.report), key=key, description=f"Report of {name}")
-    return result, found is not None
-
-
-def _call_stage(step: Step, run: Run, reads: Mapping[str, str], folder: Path) -> StepResult:
-    inputs = [read_table(Path(reads[name]), STEP_TABLES[name]) for name in step.reads]
-    *tables, report = step.call(run, *inputs)
-    return keep_step(folder, dict(zip(step.writes, tables, strict=True)), report.check())
+    return result, is_reused
 
 
 @task(name="publish", task_run_name="publish", retries=0, persist_result=False, cache_policy=NO_CACHE)

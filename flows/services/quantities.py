@@ -36,6 +36,18 @@ def kibibytes(text: str, option: str) -> float:
     return float(found[1]) * _UNIT_KIB[found[2]]
 
 
+def share(text: str, option: str) -> float:
+    """The share of 5% or .05, above 0 and at most 1; InputError otherwise."""
+    plain = text.strip()
+    try:
+        found = float(plain.removesuffix("%")) / (100 if plain.endswith("%") else 1)
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= 1:
+        raise InputError(f"{option} {printable(text)}", "no share above 0 and up to 100%", "a share as in 5% or .05")
+    return found
+
+
 def processor_counts(text: str | None, option: str) -> list[int]:
     """Processor counts of a text as in 64,128, each once in rising order, none for None; InputError otherwise."""
     words = [word.strip() for word in (text or "").split(",") if word.strip()]
@@ -97,3 +109,9 @@ def instant(seconds: int | None) -> str | None:
         return datetime.fromtimestamp(seconds, UTC).isoformat(sep=" ", timespec="seconds")
     except (OverflowError, ValueError, OSError):
         return str(seconds)
+
+
+def iso_time(seconds: int) -> str:
+    """A UTC time as in 2024-01-08T00:00:59Z; the number itself beyond the calendar's range."""
+    text = instant(seconds) or ""
+    return text.replace(" ", "T").replace("+00:00", "Z")

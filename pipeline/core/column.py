@@ -10,6 +10,9 @@ import pyarrow as pa
 
 CATEGORY = pa.dictionary(pa.int32(), pa.string())
 
+INSTANT_UNIT = "s since 1970-01-01 UTC"
+"""The unit of columns of instants."""
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -41,7 +44,7 @@ def category(name: str, meaning: str, *, required: bool = False) -> Column:
 
 def instant(name: str, meaning: str) -> Column:
     """A column of instants, UTC epoch seconds."""
-    return Column(name, pa.int64(), meaning, unit="s since 1970-01-01 UTC")
+    return Column(name, pa.int64(), meaning, unit=INSTANT_UNIT)
 
 
 def seconds(name: str, meaning: str) -> Column:

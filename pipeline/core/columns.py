@@ -21,6 +21,7 @@ _DECLARED = (
     category("qos", "Quality of service."),
     text("job_name", "The job's name as the log writes it."),
     category("problem_size", "Problem size, where a rule of the site finds one in the job's text."),
+    text("inputs", "Inputs that a rule of the site finds in the job's text: a JSON object of texts by name."),
     # when
     instant("submit_s", "When the job was submitted."),
     instant("eligible_s", "When the job could first have started."),
@@ -142,6 +143,15 @@ _DECLARED = (
     instant("holds_until_s", "End of the time for which reliability is ok; null: it is not ok."),
     category("method", "How the value was made.", required=True),
     category("run_id", "The run that wrote the row.", required=True),
+    # models over inputs
+    text("input_names", "Names of a model's inputs, joined by +.", required=True),
+    count("n_scored", "Ended jobs that the models answered as of their submit.", "jobs"),
+    number("model_mae_s", "Mean absolute error of the models, each as of the job's submit.", "s"),
+    number("last_two_mae_s", "The same of the mean of the user's last two jobs, on the same jobs.", "s"),
+    number("request_mae_s", "The same of the request, on those of the jobs that have one.", "s"),
+    truth("is_published", "Whether the model has beaten both and answers queries."),
+    text("model", "The model's declaration, settings and facts as JSON; null where it is not published."),
+    list_of("model_arrays", pa.float64(), "The model's arrays one after the other, their shapes are in `model`."),
     # scalability
     number("largest_useful_procs", "Count beyond which nothing is gained: 2A-1, or A + A sigma - sigma.", "processors"),
     count("working_set_procs", "Processor working set: the n that maximises S(n)^2/n.", "processors"),

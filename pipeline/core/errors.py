@@ -1,10 +1,25 @@
 """Errors for users: one sentence each, with the place, what was found, what was expected, and what to do."""
 
+from __future__ import annotations
+
+from typing import Any
+
 
 class WalltimeError(Exception):
     """Base class of expected failures; the command line prints one line and exits with `exit_code`."""
 
     exit_code = 2
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The error as it is, in another process: the default calls the class with the sentence alone."""
+        return _copied, (type(self), self.args, self.__dict__)
+
+
+def _copied(kind: type[WalltimeError], args: tuple[Any, ...], values: dict[str, Any]) -> WalltimeError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(values)
+    return error
 
 
 class InputError(WalltimeError):

@@ -5,10 +5,10 @@ import tomllib
 from collections.abc import Iterator
 from math import log
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from pipeline.core.adept_settings import AdeptSettings
 from pipeline.core.apply_settings import ApplySettings
@@ -16,11 +16,12 @@ from pipeline.core.check_settings import CheckSettings
 from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.errors import ConfigError
 from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.core.execution_settings import ExecutionSettings
 from pipeline.core.export_settings import ExportSettings
 from pipeline.core.format_names import AUTO, known_format
 from pipeline.core.group_settings import GroupSettings
+from pipeline.core.input_settings import InputRule, LogInputSettings
 from pipeline.core.law_names import known_law
-from pipeline.core.observe_settings import ObserveSettings
 from pipeline.core.screen_settings import AcrossSettings, AnomalySettings, ClassSettings, PatternSettings
 from pipeline.core.section import Section
 from pipeline.core.source_settings import SourceSettings
@@ -102,6 +103,7 @@ class IngestSettings(Section):
     problem_size_rules: tuple[TextRule, ...] = Field(
         (), description="Rules that derive the problem size from a job's text; the first match wins."
     )
+    input_rules: tuple[InputRule, ...] = Field((), description="Rules that read inputs; set them as `inputs.rules`.")
     swf_status: Literal["auto", "standard", "exit_code"] = Field(
         "auto", description="SWF field 11; auto: decided for each file by the shares of its values."
     )
@@ -234,7 +236,16 @@ class RunSettings(Section):
     export: ExportSettings = ExportSettings()
     apply: ApplySettings = ApplySettings()
     checks: CheckSettings = CheckSettings()
-    run: ObserveSettings = ObserveSettings()
+    run: ExecutionSettings = ExecutionSettings()
+    inputs: LogInputSettings = LogInputSettings()
+
+    @model_validator(mode="after")
+    def _ingest_reads_inputs(self) -> Self:
+        # Comments and submit lines are known to ingest alone, so that its settings need these rules.
+        if self.inputs.rules and not self.ingest.input_rules:
+            ingest = self.ingest.model_copy(update={"input_rules": self.inputs.rules})
+            object.__setattr__(self, "ingest", ingest)
+        return self
 
 
 def load_settings(path: Path) -> RunSettings:

@@ -1,6 +1,7 @@
 """The declarations of the tables that flow between the rooms."""
 
 from pipeline.core.columns import TEMPLATE_COLUMNS, columns
+from pipeline.core.phase_tables import PHASE_TABLES
 from pipeline.core.table_kind import TableKind
 
 JOBS = TableKind(
@@ -10,7 +11,7 @@ JOBS = TableKind(
         "job_name", "problem_size", "submit_s", "eligible_s", "start_s", "end_s", "procs", "nodes", "gpus", "runtime_s",
         "suspended_s", "requested_procs", "requested_nodes", "requested_s", "requested_mem_kib", "requested_memory",
         "used_mem_kib", "max_rss_kib", "cpu_s", "energy_j", "state", "exit_code", "derived_exit_code", "array_id",
-        "het_id", "preceding_job_id", "think_s", "submit_tokens", "work_dir_hash",
+        "het_id", "preceding_job_id", "think_s", "submit_tokens", "inputs", "work_dir_hash",
         "source_file", "source_line", "flag", "burst_id", "is_lower_bound", "group_id",
     ),
     ("site", "job_id", "restart"),
@@ -216,10 +217,22 @@ MOLDABLE = TableKind(
     "Figures of replays in which jobs may start on several counts; no run publishes this table.",
 )  # fmt: skip
 
+INPUT_MODELS = TableKind(
+    "input_models",
+    columns(
+        "site", "application", "input_names", "n_jobs", "n_scored", "model_mae_s", "last_two_mae_s", "request_mae_s",
+        "is_published", "model", "model_arrays", "run_id",
+        never_null=("application",),
+    ),
+    ("application", "input_names"),
+    "Models of the runtime over the inputs that job names, comments or submit lines name, judged as of each submit.",
+)  # fmt: skip
+
 TABLES = {
     kind.name: kind
     for kind in (
         JOBS, UNREADABLE, BURSTS, EFFECT, TEMPLATES, GROUPS, OBSERVATIONS, PATTERNS, RUNTIME_CLASSES, ACROSS, FITS,
-        PREDICTIONS, SCALABILITY, ESTIMATES, STATE, BACKTEST, REPLAY, MOLDABLE,
+        PREDICTIONS, SCALABILITY, ESTIMATES, STATE, INPUT_MODELS, BACKTEST, REPLAY, MOLDABLE,
+        *PHASE_TABLES,
     )
 }  # fmt: skip

@@ -4,7 +4,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-RELEASE = "0.1.0"
+RELEASE = "0.2.0"
 
 
 @cache

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints, median
+from pipeline.core.workers import together
 from pipeline.estimate import job_classes, submitter_features
 from pipeline.estimate.advantage import Pair, favour
 from pipeline.estimate.blend import Answers, Pace, blend
@@ -73,23 +75,24 @@ def answered(
     Where the submits are part of the earlier jobs, `past_outputs` gets their rows.
     """
     outputs = no_outputs(len(jobs.who), N_SEEN, len(FIRST_LOG), len(QUANTILES))
-    alike_s = similar_jobs_quantiles(jobs, past, events, settings, state.memories["alike"], SHARES)
     variants = {name: settings.model_copy(update=changes) for name, changes in VARIANTS.items()}
-    variant_s = [
-        similar_jobs_quantiles(jobs, past, events, variant, state.memories[name], HALF)[:, 0]
-        for name, variant in variants.items()
-    ]
+    # Each of these changes a memory of its own.
+    alike_s, latest_s, own_features, class_features, *by_variant = together([
+        partial(similar_jobs_quantiles, jobs, past, events, settings, state.memories["alike"], SHARES),
+        partial(_latest, state, jobs, past, events, codes),
+        partial(submitter_features.submitter_features, jobs, past, events, state.submitters),
+        partial(job_classes.job_class_features, jobs, past, events, *job_class, state.job_classes),
+        *(partial(similar_jobs_quantiles, jobs, past, events, variant, state.memories[name], HALF)
+          for name, variant in variants.items()),
+    ])  # fmt: skip
+    variant_s = [found[:, 0] for found in by_variant]
     typical_s = alike_s[:, np.searchsorted(SHARES, 0.5)]
     outputs.unit_s[:] = unit_s(jobs, typical_s)
-    outputs.seen[:] = _seen(state, jobs, past, events, job_class, alike_s, variant_s)
+    outputs.seen[:] = _seen(jobs, own_features, class_features, alike_s, variant_s)
     _keep(past_outputs, outputs, events, "unit_s", "seen")
     boosted_s, forest = boosted_at(
         jobs, past, events, state.forest, outputs.seen, past_outputs.seen, outputs.unit_s, past_outputs.unit_s,
         (0.5,), settings,
-    )  # fmt: skip
-    latest_s = latest_of(
-        jobs, past, events, codes, state.chain.latest, len(state.chain.latest.before) - _room(codes, events),
-        CHAIN_QUERIES, HALF,
     )  # fmt: skip
     own = [typical_s, boosted_s[:, 0], *variant_s, *latest_s[1:, :, 0]]
     outputs.method_s[:] = _methods(own, latest_s[0, :, 0], jobs.requested_s)
@@ -118,17 +121,20 @@ def _keep(past: Outputs, outputs: Outputs, events: Events, *names: str) -> None:
             getattr(past, name)[events.first :] = getattr(outputs, name)
 
 
+def _latest(state: State, jobs: Jobs, past: Jobs, events: Events, codes: tuple[Ints, Ints]) -> Floats:
+    """(queries, jobs, 1) the answers of the chain."""
+    n_held = len(state.chain.latest.before) - _room(codes, events)
+    return latest_of(jobs, past, events, codes, state.chain.latest, n_held, CHAIN_QUERIES, HALF)
+
+
 def _seen(
-    state: State, jobs: Jobs, past: Jobs, events: Events, job_class: tuple[Ints, Ints], alike_s: Floats,
-    variant_s: list[Floats],
-) -> Floats:  # fmt: skip
+    jobs: Jobs, own_features: Floats, class_features: Floats, alike_s: Floats, variant_s: list[Floats]
+) -> Floats:
     """(jobs, columns) the features of the trees."""
-    own = submitter_features.submitter_features(jobs, past, events, state.submitters)
-    class_features = job_classes.job_class_features(jobs, past, events, *job_class, state.job_classes)
     picked = np.append(np.searchsorted(SHARES, INNER_SHARES), len(SHARES))
     logs = np.log(np.maximum(np.column_stack([alike_s[:, picked], *variant_s]), 1e-6))
     codes = np.stack([jobs.what, jobs.group], axis=1).astype(float)
-    return np.column_stack([own, logs, jobs.place, codes, class_features])
+    return np.column_stack([own_features, logs, jobs.place, codes, class_features])
 
 
 def _methods(own: list[Floats], everybody_s: Floats, requested_s: Floats) -> Floats:

@@ -27,6 +27,12 @@ WHO = ("user", "account", "user_group")
 WHAT = ("application", "job_name", "submit_tokens", "queue")
 """Columns that identify a job's submitter and its program: per job, the first one that is known."""
 
+READ = tuple(dict.fromkeys((
+    "site", "job_id", "restart", "submit_s", "start_s", "end_s", "runtime_s", "requested_s", "requested_mem_kib",
+    "procs", "requested_procs", "is_lower_bound", "state", "flag", *ATTRIBUTES, "inputs", *WHO, *WHAT,
+)))  # fmt: skip
+"""The columns of JOBS that a history and the ids of its records are made of."""
+
 QUEUED_AT_MOST_S = 86_400.0
 """A job that never started and whose cancellation has no time leaves the queue after its request, or this."""
 
@@ -202,10 +208,10 @@ def _start_and_end_s(jobs: pa.Table, has_run: Bools) -> tuple[Floats, Floats]:
 
 
 def _codes(jobs: pa.Table, rows: Ints) -> tuple[dict[str, Ints], dict[str, list[str]]]:
-    read = {name: category_codes(jobs, name) for name in dict.fromkeys((*ATTRIBUTES, *WHO, *WHAT))}
+    read = {name: category_codes(jobs, name) for name in dict.fromkeys((*ATTRIBUTES, "inputs", *WHO, *WHAT))}
     read = {name: (codes[rows], names) for name, (codes, names) in read.items()}
     read["who"], read["what"] = _first_known(read, WHO), _first_known(read, WHAT)
-    coded = {name: in_order_of_use(*read[name]) for name in (*ATTRIBUTES, "who", "what")}
+    coded = {name: in_order_of_use(*read[name]) for name in (*ATTRIBUTES, "inputs", "who", "what")}
     return {name: codes for name, (codes, _) in coded.items()}, {name: names for name, (_, names) in coded.items()}
 
 

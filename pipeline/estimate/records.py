@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from pipeline.core.arrays import Bools, Ints
 from pipeline.estimate.history import History
@@ -58,3 +59,11 @@ def _digests(names: Iterable[str]) -> Ints:
     """A 63-bit hash of each name."""
     raw = b"".join(hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest() for name in names)
     return (np.frombuffer(raw, "<u8") & MASK).astype(np.int64)
+
+
+def ids_of(jobs: pa.Table, past: History) -> list[str]:
+    """Per job of the history the id of its record: site, job id and restart."""
+    rows = pa.array(past.row)
+    site, job_id = (jobs.column(name).cast(pa.string()).take(rows).to_pylist() for name in ("site", "job_id"))
+    restart = jobs.column("restart").take(rows).to_pylist()
+    return [f"{where}\0{name}\0{number}" for where, name, number in zip(site, job_id, restart, strict=True)]

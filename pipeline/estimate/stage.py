@@ -1,22 +1,32 @@
 """The estimator as a stage: from JOBS to a STATE, and from a STATE and later JOBS to the next one."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.arrays import Array, floats, proc_seconds
+from pipeline.core.arrays import Array, Ints, floats, proc_seconds
 from pipeline.core.errors import InputError
 from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.core.report import Fact, Report, Tally
 from pipeline.core.settings import SiteSettings
+from pipeline.estimate.checkpoints import (
+    Checkpoint,
+    LogJobs,
+    checkpoint_of,
+    checkpoint_times,
+    kept,
+    learnt,
+    usable,
+)
 from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, History, history
-from pipeline.estimate.nightly.published import table_arrays, table_state
+from pipeline.estimate.nightly.published import arrays_of_table, table_arrays, table_state
 from pipeline.estimate.questions import score_of
-from pipeline.estimate.records import KNOWN, LATE, NEW, OPEN, TOO_LATE, fates_of
+from pipeline.estimate.records import KNOWN, LATE, NEW, OPEN, TOO_LATE, fates_of, ids_of
 from pipeline.estimate.state import OVER, State
 from pipeline.estimate.state_table import arrays_in, state_in, state_table
-from pipeline.estimate.walltime import learn, update
+from pipeline.estimate.walltime import update
 
 UNUSABLE, AFTER = "unusable", "after_as_of"
 """Reasons to leave a record out of a State: no submit, no processors or no job; submitted after the State's time."""
@@ -53,14 +63,58 @@ def learn_state(
     >>> report.seen.rows == tables["jobs"].num_rows, report.facts["n_open"]
     (True, 1)
     """
-    past = history(jobs, site.timezone)
-    until_s = newest_s(jobs, past) if as_of_s is None else float(as_of_s)
-    state = learn(past, settings, until_s, ids=ids_of(jobs, past))
+    return learn_from_checkpoints(jobs, site, settings, names, (), as_of_s=as_of_s)[:2]
+
+
+def learn_from_checkpoints(
+    jobs: pa.Table, site: SiteSettings, settings: ForecastSettings, names: str, earlier: Sequence[Checkpoint],
+    *, as_of_s: float | None = None, makes_checkpoints: bool = False,
+) -> tuple[pa.Table, Report, list[Checkpoint]]:  # fmt: skip
+    """What `learn_state` gives, learnt from the newest checkpoint that fits the log; and checkpoints for the next log.
+
+    The STATE and the report are the same to the bit from any checkpoint of the same settings and code, or from none.
+
+    Parameters
+    ----------
+    jobs : pa.Table
+        JOBS of one site.
+    site : SiteSettings
+        Name and time zone of the site.
+    settings : ForecastSettings
+        Settings of the estimator.
+    names : str
+        Digest of the key that hashed the names, empty for plain names.
+    earlier : sequence of Checkpoint
+        Checkpoints of earlier logs, of the same settings and code.
+    as_of_s : float, optional
+        Time up to which events are learnt, s since 1970; by default the newest instant of the log.
+    makes_checkpoints : bool
+        Whether checkpoints are made; without them the list is empty.
+
+    Returns
+    -------
+    table : pa.Table
+        STATE, one row per array.
+    report : Report
+        Jobs learnt from and left out, by reason.
+    checkpoints : list of Checkpoint
+        The checkpoints to keep, of this log and of earlier ones.
+    """
+    log = LogJobs.of(jobs, site.timezone, with_hashes=makes_checkpoints or bool(earlier))
+    until_s = log.newest_s() if as_of_s is None else float(as_of_s)
+    start = usable(log, earlier, until_s)
+    stops_s = checkpoint_times(log, start.as_of_s if start else -np.inf, until_s) if makes_checkpoints else []
+    made = [start] if start and makes_checkpoints else []
+    for at_s, state, nightly in learnt(log, settings, [*stops_s, until_s], start):
+        if at_s in stops_s:
+            made.append(checkpoint_of(log, settings, at_s, state, nightly))
     facts = {"name": site.name, "timezone": site.timezone, "names": names, "columns": " ".join(filled(jobs))}
     state = replace(state, site=facts)
-    fate = np.where(past.submit_s > until_s, AFTER, "")
-    nightly = table_arrays(past, settings, until_s)
-    return state_table(state, settings, nightly), _report("learn", jobs, past, fate, state, {})
+    fate = np.where(log.submit_s > until_s, AFTER, "")
+    table = state_table(state, settings, arrays_of_table(nightly))
+    older = [one for one in earlier if start and one.as_of_s < start.as_of_s]
+    checkpoints = kept([*older, *made], float(log.submit_s[-1])) if made else []
+    return table, _report("learn", jobs, log.row, fate, state, {}), checkpoints
 
 
 def update_state(earlier: pa.Table, jobs: pa.Table, as_of_s: float | None = None) -> tuple[pa.Table, Report]:
@@ -116,15 +170,7 @@ def update_state(earlier: pa.Table, jobs: pa.Table, as_of_s: float | None = None
     }
     why = np.select([fate == -1, fate == KNOWN, fate == TOO_LATE], [AFTER, "known_to_be_over", "too_late"], "")
     nightly = table_arrays(later, settings, until_s, table_state(arrays))
-    return state_table(state, settings, nightly), _report("update", jobs, later, why, state, counts)
-
-
-def ids_of(jobs: pa.Table, past: History) -> list[str]:
-    """Per job of the history the id of its record: site, job id and restart."""
-    rows = pa.array(past.row)
-    site, job_id = (jobs.column(name).cast(pa.string()).take(rows).to_pylist() for name in ("site", "job_id"))
-    restart = jobs.column("restart").take(rows).to_pylist()
-    return [f"{where}\0{name}\0{number}" for where, name, number in zip(site, job_id, restart, strict=True)]
+    return state_table(state, settings, nightly), _report("update", jobs, later.row, why, state, counts)
 
 
 def newest_s(jobs: pa.Table, past: History) -> float:
@@ -139,10 +185,10 @@ def filled(jobs: pa.Table) -> list[str]:
     return [name for name in names if jobs.column(name).null_count < jobs.num_rows]
 
 
-def _report(stage: str, jobs: pa.Table, past: History, why: Array, state: State, counts: dict[str, Fact]) -> Report:
-    """`why`: per job of the history the reason to leave it out of the State, empty for jobs that are part of it."""
+def _report(stage: str, jobs: pa.Table, row: Ints, why: Array, state: State, counts: dict[str, Fact]) -> Report:
+    """Per job of the history, `row` is its row in JOBS, `why` the reason to leave it out of the State, or empty."""
     reason = np.full(jobs.num_rows, UNUSABLE, object)
-    reason[past.row] = why
+    reason[row] = why
     work_s = proc_seconds(jobs)
     reasons = [str(name) for name in np.unique(reason)]
     tally = {name: Tally(int((reason == name).sum()), float(work_s[reason == name].sum())) for name in reasons}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pipeline.core.arrays import Floats, Ints
+from pipeline.core.workers import together
 from pipeline.estimate.lightgbm_model import Model
 from pipeline.estimate.submits import Events, Jobs, capped
 
@@ -66,17 +68,30 @@ def boosted_at(
     begins = len(forest.window) - forest.n_ended
     found, models, fitted = np.full((len(seen), len(shares)), np.nan), forest.models, forest.n_fitted
     longest_s, counted_s = forest.longest_s, np.minimum(units, forest.longest_s)
-    _predict(found, models, n_ended[:-1] < np.inf, seen)
-    for count in _refits(fitted, int(n_ended[-1]), settings.refit_jobs):
-        # In order of submit, so that jobs that end in the same second make the same trees in any order.
-        known = np.sort(order[max(0, begins + count - settings.window_jobs) : begins + count])
-        target = _target(past, past_units, known)
-        models = tuple(_fitted(past_seen[known], target, past_units[known], share, settings) for share in shares)
-        fitted, longest_s, is_later = count, float(past_units[known].max()), n_ended[:-1] >= count
-        counted_s[is_later] = np.minimum(units[is_later], longest_s)
-        _predict(found, models, is_later, seen)
+    counts = list(_refits(fitted, int(n_ended[-1]), settings.refit_jobs))
+    windows = [order[max(0, begins + count - settings.window_jobs) : begins + count] for count in counts]
+    # In order of submit, so that jobs that end in the same second make the same trees in any order.
+    refits = together([partial(_refit, past, past_seen, past_units, np.sort(own), shares, settings) for own in windows])
+    for until, (own, own_longest_s), count in zip(
+        [*counts, np.inf], [(models, longest_s), *refits], [-np.inf, *counts], strict=True
+    ):
+        # Each job is answered by the models in use at its submit.
+        is_own = (n_ended[:-1] >= count) & (n_ended[:-1] < until)
+        _predict(found, own, is_own, seen)
+        counted_s[is_own] = np.minimum(units[is_own], own_longest_s)
+        models, longest_s, fitted = own, own_longest_s, fitted if count == -np.inf else int(count)
     found = capped(np.maximum(found * counted_s[:, None], 1.0), jobs.requested_s)
     return found, Forest(models, longest_s, int(n_ended[-1]), fitted, order[-settings.window_jobs :])
+
+
+def _refit(
+    past: Jobs, past_seen: Floats, past_units: Floats, known: Ints, shares: tuple[float, ...],
+    settings: ForecastSettings,
+) -> tuple[tuple[str, ...], float]:  # fmt: skip
+    """The models of the jobs at these places, one a share, and the largest unit among the jobs."""
+    target, units = _target(past, past_units, known), past_units[known]
+    models = tuple(_fitted(past_seen[known], target, units, share, settings) for share in shares)
+    return models, float(units.max())
 
 
 def _target(past: Jobs, units: Floats, places: Ints) -> Floats:

@@ -14,6 +14,7 @@ from pipeline.core.evaluate_settings import ScalingSettings
 from pipeline.core.prediction_task import PredictionTask, Predictor
 from pipeline.core.report import Report, Tally
 from pipeline.core.tables import SCALING_ERRORS
+from pipeline.core.work_counts import count_done
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,11 @@ def evaluate_scaling(
     (True, 'evaluate_scaling')
     """
     splits, n_seen, n_kept = make_splits(observations, applications, settings)
-    rows = [_row(name, split, predictor(split.asked)) for name, predictor in predictors.items() for split in splits]
+    rows = []
+    for name, predictor in predictors.items():
+        for split in splits:
+            rows.append(_row(name, split, predictor(split.asked)))
+            count_done("predicted targets", len(split.measured_s))
     columns = {key: np.array([row[key] for row in rows]) for key in rows[0]} if rows else {}
     table = SCALING_ERRORS.build(**columns) if rows else SCALING_ERRORS.empty()
     set_aside = {"too_few_sizes": Tally(n_seen - n_kept)} if n_kept < n_seen else {}

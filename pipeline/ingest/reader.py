@@ -33,7 +33,8 @@ PART = pa.field("part", pa.int32())
 RAW = tuple(pa.field(name, pa.string()) for name in ("comment", "submit_line", "work_dir"))
 """Columns a chunk's `jobs` or `parts` may have beside JOBS's own: what rules, tokens and hashes are made from.
 
-After `finished` they are gone, and application, problem_size, submit_tokens and work_dir_hash stand there instead.
+After `finished` they are gone, and application, problem_size, inputs, submit_tokens and work_dir_hash stand there
+instead.
 """
 
 EXTRAS = pa.schema([pa.field("attempt_key", pa.int64()), *RAW])

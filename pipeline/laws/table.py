@@ -1,4 +1,4 @@
-"""The laws as the table that the README shows."""
+"""The laws as the table that docs/reference/laws.md shows."""
 
 import math
 

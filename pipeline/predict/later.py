@@ -106,12 +106,17 @@ def places_of(keys: Ints, wanted: Ints) -> Ints:
 
 
 def with_law(log_s: Floats, predictions: pa.Table, is_law: Bools) -> Floats:
-    """Interval ends that are at least as wide as the law's own, on counts that never ran and where a law answers."""
+    """Interval ends that are at least as wide as the law's own, on counts that never ran and where a law answers.
+
+    Where the law leaves a 95% end open and its 80% end lies beyond the calibrated 95% one, the 95% end is open (NaN).
+    """
     law_s = np.log(floats(predictions, "runtime_s"))
     for place, name in zip((0, 1, 3, 4), _ENDS, strict=True):
         apart = np.log(floats(predictions, name)) - law_s
         farthest = np.where(np.abs(apart) > np.abs(log_s[:, place] - log_s[:, 2]), log_s[:, 2] + apart, log_s[:, place])
         log_s[:, place] = np.where(is_law, farthest, log_s[:, place])
+    for outer, inner, sign in ((0, 1, -1.0), (4, 3, 1.0)):
+        log_s[is_law & (sign * log_s[:, outer] < sign * log_s[:, inner]), outer] = np.nan
     return log_s
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline.core.dataclass_reader import FieldError, read_dataclass
 from pipeline.core.errors import InputError
-from pipeline.core.text import printable
+from pipeline.core.text import did_you_mean, printable
 from pipeline.publish.store_paths import check_inside, check_names
 
 FORMAT_VERSION = 1
@@ -108,7 +108,8 @@ class Manifest:
         """The path of a table's Parquet file; InputError lists the tables where there is no such table."""
         if table not in self.tables:
             where = printable(str(self.root / MANIFEST))
-            raise InputError(where, f"no table {printable(table)}", f"one of {', '.join(self.tables)}")
+            hint = did_you_mean(table, self.tables)
+            raise InputError(where, f"no table {printable(table)}", f"one of {', '.join(self.tables)}", hint)
         return self.root / self.tables[table].path
 
     def to_json(self) -> str:

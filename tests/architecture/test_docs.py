@@ -1,51 +1,107 @@
-"""README and command line say the same: every command is described, none is invented, and no option either."""
+"""The documents and the code say the same: commands and their options, make targets, settings, columns, flags, laws."""
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
 import typer.main
 
+from docs.tools.reference import PAGES, differing
 from flows.cli import app
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = typer.main.get_command(app).commands
-README = (ROOT / "README.md").read_text()
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+CALL = r"(?<![\w./-])walltime ([a-z][a-z-]+)([^`\n]*)"
+HAND_WRITTEN = (
+    "README.md",
+    ":(glob)docs/*.md",
+    "docs/tutorials",
+    "docs/how-to",
+    "docs/explanations",
+    "docs/reference/tables.md",
+)
+LONGEST_SENTENCE = 40
 
-pytestmark = pytest.mark.skipif(len(README.splitlines()) < 10, reason="README is not written yet")
+
+def guides() -> list[Path]:
+    """The documents that tell people what to type."""
+    command = ["git", "ls-files", *HAND_WRITTEN]
+    listed = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True).stdout.split()
+    found = [ROOT / name for name in listed] or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [path for path in found if "decisions" not in path.parts]
 
 
-CALL = r"(?<![\w./-])(?:\.venv/bin/)?walltime ([a-z][a-z-]+)([^`\n]*)"
+TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in guides()}
 
 
-def calls() -> list[tuple[str, str]]:
-    """Every `walltime COMMAND ...` in the README: the command and the rest of its line."""
-    return [(name, rest) for name, rest in re.findall(CALL, README)]
+def code_of(text: str) -> str:
+    """Fenced blocks, code in lines, and indented blocks."""
+    return "\n".join(re.findall(r"```.*?```|`[^`\n]+`|(?m:^ {4}[^\n]*$)", text, re.DOTALL))
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a Markdown text, without code, tables, pictures, comments and headings."""
+    prose = re.sub(r"(?ms)^```.*?^```|^ {4}[^\n]*$|^\|[^\n]*$|^#[^\n]*$|^!\[[^\n]*$|<!--.*?-->", "\n\n", text)
+    prose = re.sub(r"(?m)^\s*(?:[-*]|\d+\.) ", "\n\n", re.sub(r"\]\([^)]*\)", "]", prose))
+    blocks = [" ".join(block.split()) for block in re.split(r"\n\s*\n", prose)]
+    return [one for block in blocks for one in re.split(r"(?<=[.!?:;])\s+", block) if one]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_generated_pages_are_those_of_the_code(page: str) -> None:
+    assert page not in differing(), f"docs/{page} is older than the code: `make reference` writes it"
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_every_command_is_in_the_readme(name: str) -> None:
-    assert f"walltime {name}" in README
+def test_every_command_is_in_a_guide(name: str) -> None:
+    assert any(f"walltime {name}" in text for text in TEXTS.values())
 
 
-def test_every_command_in_the_readme_s_code_exists() -> None:
-    code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`|(?m:^ {4}[^\n]*$)", README, re.DOTALL))
-    named = re.findall(r"(?:^|[\s`$])(?:\.venv/bin/)?walltime ([a-z][a-z-]*)", code)
-    assert named and set(named) <= set(COMMANDS)
+@pytest.mark.parametrize("document", TEXTS)
+def test_every_command_in_code_exists(document: str) -> None:
+    named = re.findall(r"(?:^|[\s`$])walltime ([a-z][a-z-]*)(?![\w.])", code_of(TEXTS[document]))
+    assert set(named) <= set(COMMANDS)
 
 
-def test_every_option_in_the_readme_exists() -> None:
-    for name, rest in calls():
+@pytest.mark.parametrize("document", TEXTS)
+def test_every_option_exists(document: str) -> None:
+    for name, rest in re.findall(CALL, TEXTS[document]):
         if name in COMMANDS:
             known = {option for parameter in COMMANDS[name].params for option in parameter.opts}
             assert set(re.findall(r"(?<!\S)--[a-z-]+", rest)) <= known | {"--help"}, f"walltime {name}{rest}"
 
 
-def test_make_targets_in_the_readme_exist() -> None:
-    targets = set(re.findall(r"(?m)^([a-z]+):", (ROOT / "Makefile").read_text()))
-    named = set(re.findall(r"(?m)(?:`|^\s*\$? ?)make ([a-z]+)", README))
-    assert {"run", "test"} <= named <= targets
+@pytest.mark.parametrize("document", TEXTS)
+def test_commands_stand_in_console_blocks(document: str) -> None:
+    """There tests/documents finds them, and runs them."""
+    outside = re.sub(r"(?ms)^```console\n.*?^```$", "", TEXTS[document])
+    assert not re.findall(r"(?m)^(?: {4}|\$ )(?:\.venv/bin/)?walltime .*$", outside)
+
+
+def test_make_targets_exist() -> None:
+    targets = set(re.findall(r"(?m)^([a-z-]+):", (ROOT / "Makefile").read_text()))
+    assert {"run", "test"} <= set(re.findall(r"(?m)(?:`|^\s*\$? ?)make ([a-z-]+)", README))
+    for text in TEXTS.values():
+        assert set(re.findall(r"(?m)(?:`|^\s*\$? ?)make ([a-z-]+)", text)) <= targets
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 120
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/quickstart.md"])
+def test_no_sentence_is_long(document: str) -> None:
+    found = sentences(TEXTS[document])
+    assert len(found) > 20
+    assert not [one for one in found if len(one.split()) > LONGEST_SENTENCE]
+
+
+def test_sentences_are_found_across_lines_and_items() -> None:
+    text = "# Title\n\nOne two\nthree. Four [five](six).\n\n- seven\n- eight\n\n```console\nnine\n```\n| ten |\n"
+    assert sentences(text) == ["One two three.", "Four [five].", "seven", "eight"]
 
 
 def test_release_is_the_same_everywhere() -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.architecture.sample_tables import LOG, namespace
 
 DOCUMENTED = {
+    "walltime": ("backtest", "clean", "estimate", "fit", "observe", "predict", "read", "replay"),
     "pipeline.ingest": ("ingest",),
     "pipeline.clean": ("clean",),
     "pipeline.group": ("assign_groups", "choose_template", "observe", "runtime_classes"),
@@ -32,6 +33,7 @@ DOCUMENTED = {
     "pipeline.estimate.templates.search": ("search",),
     "pipeline.evaluate": ("backtest", "check_no_look_ahead", "evaluate_scaling"),
     "pipeline.evaluate.limit_figures": ("limit_figures",),
+    "pipeline.inputs": ("learn", "load", "predict", "save", "suggest"),
     "pipeline.publish": ("load_manifest",),
     "pipeline.core.store": ("read_table",),
 }
@@ -63,6 +65,7 @@ def test_every_parameter_is_described(module: str, name: str) -> None:
     assert section(text, "Examples")
 
 
+@pytest.mark.filterwarnings("ignore::walltime.UnreadableLinesWarning")
 @pytest.mark.parametrize(("module", "name"), FUNCTIONS)
 def test_examples_give_what_they_show(module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     documented = function(module, name)

@@ -20,7 +20,7 @@ def lint(folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    for name in ("pipeline", "flows"):
+    for name in ("walltime", "pipeline", "flows"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path
@@ -51,6 +51,10 @@ def test_the_rules_hold(checkout: Path) -> None:
         ("flows/pages/terminal/render.py", "import typer"),
         ("flows/pages/markdown.py", "import flows.cli.exits"),
         ("flows/cli/commands/run.py", "import prefect"),
+        ("flows/services/query/answers.py", "import walltime.frames"),
+        ("pipeline/run.py", "import walltime"),
+        ("walltime/frames.py", "import flows.pages.markdown"),
+        ("walltime/log_jobs.py", "from flows.prefect import nightly"),
     ],
 )
 def test_a_breach_would_be_caught(checkout: Path, file: str, line: str) -> None:

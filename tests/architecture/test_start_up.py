@@ -10,6 +10,7 @@ import typer.main
 
 from flows.cli import app
 from flows.cli.query_options import OPTIONS, plain_question
+from flows.services.published.published_folder import published_folder
 from pipeline.core.settings import RunSettings, SiteSettings
 from pipeline.core.version import code_version
 from pipeline.estimate.stage import learn_state
@@ -64,7 +65,7 @@ def test_plain_options_of_a_query_are_read_as_typer_reads_them() -> None:
     command = typer.main.get_command(app).commands["query"]
     options = {option: one.name for one in command.params for option in one.opts} | {"--json": "json"}
     assert {option: name for option, (name, _) in OPTIONS.items()} | {"--json": "json"} == {
-        option: name for option, name in options.items() if option != "--help"
+        option: name for option, name in options.items() if option not in ("--help", "--quiet", "--verbose")
     }
     values = {"--procs": ["8", "08", "999999999999999"]}
     for option in OPTIONS:
@@ -72,7 +73,7 @@ def test_plain_options_of_a_query_are_read_as_typer_reads_them() -> None:
             for words in ([option, value, "--json"], [f"{option}={value}"]):
                 with command.make_context("query", list(words)) as context:
                     told = {name: one for name, one in context.params.items() if one not in (None, False)}
-                assert {"published": Path("out")} | plain_question(words) == told, words
+                assert {"published": published_folder(None)} | plain_question(words) == told, words
 
 
 @pytest.mark.parametrize(

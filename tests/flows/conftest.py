@@ -20,7 +20,7 @@ for _name in ("PREFECT_API_URL", "PREFECT_API_KEY", "PREFECT_PROFILE"):
 @pytest.fixture(scope="session")
 def prefect() -> Iterator[None]:
     """Prefect's own test harness: a temporary database behind an embedded API."""
-    importlib.import_module("flows")  # its defaults come before Prefect
+    importlib.import_module("flows.prefect")  # its defaults come before Prefect
     from prefect.testing.utilities import prefect_test_harness
 
     with prefect_test_harness(server_startup_timeout=180):

@@ -14,6 +14,8 @@ from pipeline.core.store import write_table
 from pipeline.core.tables import JOBS
 from tests.flows.support import Outcome
 from tests.rows import jobs_of
+from tests.simulation.mpi_steps import HERE, simulated_run
+from tests.unit.phases.trace_csv import csv_lines, write_csv
 
 Walltime = Callable[..., Outcome]
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,6 +31,7 @@ SHOWN_ELSEWHERE = {
     "html.clean_plots": "tests/flows/test_clean.py",
     "html.drawing": "tests/flows/test_clean.py",
     "html.html_template": "tests/flows/test_clean.py",
+    "html.phases_plots": "tests/unit/flows/test_phases_page.py",
     "html.replay_plots": "tests/flows/test_replay.py",
     "html.series_plots": "tests/flows/test_fit_series.py",
     "terminal.json_out": "tests/unit/flows/test_render.py",
@@ -42,8 +45,8 @@ SHOWN_ELSEWHERE = {
 }
 """The tests of pages that no command below prints, by page."""
 
-WITHOUT_NAMES = {"terminal.render_scaling"}
-"""Pages that print nothing of a log: the names of laws and predictors."""
+WITHOUT_NAMES = {"terminal.activity", "terminal.render_scaling", "terminal.verbosity"}
+"""Pages that print nothing of a log: stages and counts, the names of laws and predictors."""
 
 COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "show": (("show", "OUT"), ("terminal.render_browse",)),
@@ -60,6 +63,19 @@ COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("terminal.render_query",),
     ),
     "report": (("report", "OUT", "--out", "TMP/pages"), ("html.application_pages", "html.series_page")),
+    "page": (
+        ("page", "OUT", "--out", "TMP/site.html", "--pages", "TMP/pages"),
+        ("html.site_page", "html.applications_table"),
+    ),
+    "metrics": (("metrics", "OUT"), ()),
+    "phases": (
+        ("phases", "TRACE", "--application", HOSTILE, "--out", "TMP/phases", "--report", "TMP/phases.html"),
+        ("html.phases_page", "terminal.render_phases"),
+    ),
+    "learn": (
+        ("learn", "RUNS", "--target", "time_s", "--out", "TMP/model", "--report", "TMP/model.html"),
+        ("html.inputs_page", "html.inputs_plots", "terminal.render_inputs"),
+    ),
     "clean": (
         ("clean", "JOBS", "--out", "TMP/flagged.parquet", "--report", "TMP/clean.html"),
         ("html.clean_page", "terminal.render_clean"),
@@ -115,6 +131,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         writer = csv.writer(sink)
         writer.writerow(("application", "procs", "runtime_s"))
         writer.writerows((HOSTILE, n, 900 / n + 5) for n in (1, 2, 4, 8, 16, 32))
+    write_csv(folder / "trace.csv", csv_lines(simulated_run(305, 2, HERE, 1)[0]))
+    with (folder / "runs.csv").open("w", newline="") as sink:
+        writer = csv.writer(sink)
+        writer.writerow((HOSTILE, "n", "time_s"))
+        writer.writerows((HOSTILE if n % 2 else "plain", n, 3 * n + n % 2) for n in range(10, 50))
     plain = HOSTILE.replace("|", "").replace("\n", "")
     (folder / "dump.txt").write_text(
         "JobID|User|Account|JobName|Partition|Submit|Start|End|State|AllocCPUS|ElapsedRaw\n"
@@ -143,7 +164,8 @@ def test_a_hostile_name_is_shown_as_it_is(name: str, place: Path, published: Pat
     written.mkdir()
     dump = f"{place}/dump.txt"
     stands_for = {"OUT": str(published), "JOBS": f"{place}/jobs.parquet", "OTHER": f"{place}/other.parquet"}
-    stands_for |= {"SERIES": f"{place}/series.csv", "CONFIG": f"{place}/site.toml", "NOTHERE": HOSTILE, "DUMP": dump}
+    stands_for |= {"SERIES": f"{place}/series.csv", "CONFIG": f"{place}/site.toml", "NOTHERE": HOSTILE, "DUMP": dump,
+                   "TRACE": f"{place}/trace.csv", "RUNS": f"{place}/runs.csv"}  # fmt: skip
     stands_for |= {f"DUMP{suffix}": f"{place}/dump{suffix}" for suffix in (".parquet", ".unreadable.parquet")}
     words = [stands_for.get(word, word.replace("TMP", str(written))) for word in COMMANDS[name][0]]
     shown = walltime(*words)

@@ -39,7 +39,8 @@ def test_flow_and_plain_give_the_same_bytes(config: Path, tmp_path: Path, wallti
     assert [record["state"] for record in records] == ["succeeded"] * 2 and "publish" in records[0]["steps"]
     assert list(records[0]["steps"]) == list(records[1]["steps"])
     left = sorted(path.name for path in (tmp_path / "plain").iterdir())
-    assert left == ["last_run.json", "manifest.json", "versions"]
+    assert left == ["last_run.json", "manifest.json", "versions", "work"]
+    assert sorted(path.name for path in (tmp_path / "plain/work").iterdir()) == [".lock", "states"]
 
 
 def test_a_run_by_adepts_own_search_publishes_fits_never_better_than_the_exact_ones(

@@ -1,4 +1,4 @@
-"""A new law is one file: fits, the choice among laws, the model average, settings and the README's table follow."""
+"""A new law is one file: fits, the choice among laws, the model average, settings and the documents' table follow."""
 
 import importlib.util
 from collections.abc import Iterator
@@ -109,9 +109,9 @@ def test_the_table_of_laws_has_its_row(edge: Law) -> None:
     assert row.strip("| ").split(" | ") == cells
 
 
-def test_the_readme_shows_the_laws_as_they_are_declared() -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    assert laws_table() in readme, f"the README's table of laws should be\n{laws_table()}"
+def test_the_documents_show_the_laws_as_they_are_declared() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "laws.md").read_text(encoding="utf-8")
+    assert laws_table() in page, f"`make reference` writes the table of laws:\n{laws_table()}"
 
 
 @pytest.mark.parametrize("law", ["amdahl", "usl", "amdahl_log", "power", "downey_linear"])

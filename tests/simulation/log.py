@@ -85,14 +85,14 @@ def simulate_log(
     jobs = _recorded(cut_at_end(scheduled(jobs, max_procs), days * DAY_S), rng)
     for kind in [k for k in AFTER if k in counts]:
         jobs = AFTER[kind](jobs, rng, counts[kind], days)
-    return _as_log(jobs, chosen, max_procs=max_procs, days=days, computer=computer, traps=textual_traps)
+    return swf_of(jobs, chosen, max_procs=max_procs, days=days, computer=computer, traps=textual_traps)
 
 
 def write_swf(
     path: Path, jobs: Sequence[Job], *, max_procs: int, days: int, computer: str = "Simulated cluster"
 ) -> Path:
     """Jobs of a test's own making as a log with a header; gzip if the name ends in .gz. Returns the path."""
-    data = _as_log(jobs, (), max_procs=max_procs, days=days, computer=computer).data
+    data = swf_of(jobs, (), max_procs=max_procs, days=days, computer=computer).data
     path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
     return path
 
@@ -109,7 +109,7 @@ def _recorded(jobs: Sequence[Job], rng: np.random.Generator) -> list[Job]:
     ]  # fmt: skip
 
 
-def _as_log(
+def swf_of(
     jobs: Sequence[Job],
     applications: tuple[Application, ...],
     *,
@@ -118,6 +118,7 @@ def _as_log(
     computer: str,
     traps: bool = False,
 ) -> SimulatedLog:
+    """Jobs as the lines of an SWF log, with a header."""
     notes = ["jobs come from known laws, anomalies are planted;", "the truth stands beside this file, in .truth.json"]
     if traps:
         notes.append("a comment in Latin-1: d\xe9j\xe0 vu")

@@ -15,14 +15,41 @@ _REACH = {
 _PAGE = """\
 # Sample logs
 
-Two accounting logs in the Standard Workload Format 2.2. `tests/simulate.py` generates them from known laws and plants
-anomalies in them; the truth files describe both. No machine, site or person in them exists. You may use them under the
-repository's Apache-2.0 licence or, if you prefer, CC0 1.0. This page is generated with them.
+Two accounting logs in the Standard Workload Format 2.2, one day of a small cluster in three formats, and a log of
+`sacct` whose job names hold inputs. `tests/simulate.py` generates them from known laws and plants anomalies in them;
+the truth files describe them. No machine, site or person in them exists. You may use them under the repository's
+Apache-2.0 licence or, if you prefer, CC0 1.0. This page is generated with them.
 
     python -m tests.simulate --out data_samples            # write them again, byte for byte
     python -m tests.simulate --out data_samples --check    # compare, write nothing; exit code 1 if they differ
 
 {files}
+
+## One day in three formats
+
+`millrace` is a day of a cluster of {day_procs} processors: {day_jobs} jobs in {day_attempts} attempts to run one. It
+stands here as SWF, as the output of `sacct -a -P -D` and as an accounting file of OpenPBS, so that each format can be
+tried without a cluster:
+
+    walltime run configs/slurm.toml --plain
+    walltime run configs/pbs.toml --plain
+
+The same jobs come out of all three. The `sacct` dump has steps, two arrays and requeued jobs, which have a line for
+each attempt; the PBS file has the same as Q, S, R, E and D records. Job names carry an input parameter, as in
+`heat-n512.sh`, which the rule `problem_size_rules` in the configs finds. Ten names are hostile: they hold the
+delimiter, markup, a formula, quotes or signs that turn the direction of a line.
+
+SWF has numbers for users, which `users` in the truth file translates, and no job names. It has no word for a requeued
+job, so that its first attempt counts as failed there.
+
+## Job names that hold inputs
+
+`inputs.sacct.gz` has 800 jobs. Names such as `heat_n400_step100` hold a problem size and a number of steps, `shell`
+holds nothing. On p processors `heat` takes 30 + 4e-6 n^2 steps / p seconds and `lattice` 20 + 1.5e-7 n^3 steps^0.5 /
+p^0.8, times lognormal noise of 0.05. A config reads the inputs by a rule:
+
+    [[inputs.rules]]
+    find = "[a-z]+_n(?P<n>[0-9]+)_step(?P<steps>[0-9]+)"
 
 ## What is planted
 
@@ -63,10 +90,13 @@ _APPLICATION = (
 )  # fmt: skip
 
 
-def readme(riverbend: Mapping[str, Any], traps: Mapping[str, Any]) -> str:
+def readme(riverbend: Mapping[str, Any], traps: Mapping[str, Any], day: Mapping[str, Any]) -> str:
     """The whole page."""
     return _PAGE.format(
-        files=_table(("file", "what it is"), _files(riverbend, traps)),
+        files=_table(("file", "what it is"), _files(riverbend, traps, day)),
+        day_procs=day["max_procs"],
+        day_jobs=day["jobs"],
+        day_attempts=len(day["attempts"]),
         kinds=_table(("kind", "riverbend", "traps", "flag", "what it is"), _kinds(riverbend, traps)),
         lines=_table(("", "riverbend", "traps"), _lines(riverbend, traps)),
         textual=_table(("line", "trap", "how it should be read"), _textual(traps)),
@@ -81,12 +111,19 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     return "\n".join("| " + " | ".join("" if cell is None else str(cell) for cell in row) + " |" for row in ruled)
 
 
-def _files(riverbend: Mapping[str, Any], traps: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _files(
+    riverbend: Mapping[str, Any], traps: Mapping[str, Any], day: Mapping[str, Any]
+) -> list[tuple[str, str]]:
     return [
+        ("inputs.sacct.gz", "800 jobs of `sacct` whose names hold a problem size and a number of steps"),
         ("riverbend.swf.gz", _summary(riverbend) + "; the log `make run` reads"),
         ("riverbend.truth.json", "its laws with parameters, its planted records with job numbers, the flags to expect"),
         ("traps.swf", _summary(traps) + "; short enough to read, every anomaly and every textual trap"),
         ("traps.truth.json", "the same for it, and every record and trap by line"),
+        (day["logs"]["swf"], f"{len(day['attempts'])} records of one day, {day['max_procs']} processors, as SWF"),
+        (day["logs"]["sacct"], "the same day as the output of `sacct -a -P -D`; the log of `configs/slurm.toml`"),
+        (day["logs"]["pbs"], "the same day as an accounting file of OpenPBS; the log of `configs/pbs.toml`"),
+        ("millrace.truth.json", "its laws, and every attempt to run a job"),
     ]
 
 

@@ -1,4 +1,4 @@
-"""The files of data_samples/: two logs, the truth beside each, the README made from the truth."""
+"""The files of data_samples/: logs, the truth beside them, the README made from the truth."""
 
 import gzip
 import io
@@ -12,12 +12,17 @@ import numpy as np
 
 from tests.simulation.laws import amdahl, downey_low
 from tests.simulation.log import UNIX_START_S, SimulatedLog, simulate_log
+from tests.simulation.millrace import day_truth, simulated_millrace, swf_log
+from tests.simulation.named_inputs import named_inputs_log
+from tests.simulation.pbs_text import pbs_accounting
 from tests.simulation.plant import AFTER, BEFORE
 from tests.simulation.planted_records import PLANTED_RECORDS
 from tests.simulation.readme import readme
 from tests.simulation.riverbend import SEED, simulated_riverbend
-from tests.simulation.workload import Application, Job
+from tests.simulation.sacct_text import sacct_dump
+from tests.simulation.workload import DAY_S, Application, Job
 
+INPUTS_JOBS, INPUTS_SEED = 800, 17
 TRAPS_SEED = 48
 TRAPS_APPLICATIONS = (
     Application(1, 1, 1_048_576, downey_low(36_000, 8, 0.5), (1, 2, 4, 8, 16, 32), 0.03),
@@ -42,8 +47,15 @@ def sample_files() -> dict[str, bytes]:
         "riverbend": log_truth(riverbend, "riverbend.swf.gz", SEED),
         "traps": log_truth(traps, "traps.swf", TRAPS_SEED) | line_truth(traps),
     }
+    millrace = simulated_millrace()
+    day = day_truth(millrace)
     return {
-        "README.md": readme(truths["riverbend"], truths["traps"]).encode(),
+        "README.md": readme(truths["riverbend"], truths["traps"], day).encode(),
+        "millrace.pbs": pbs_accounting(millrace).encode(),
+        "millrace.sacct.txt": sacct_dump(millrace, UNIX_START_S + DAY_S).encode(),
+        "millrace.swf": swf_log(millrace).data,
+        "millrace.truth.json": as_json(day).encode(),
+        "inputs.sacct.gz": zipped(named_inputs_log(INPUTS_JOBS, INPUTS_SEED).encode()),
         "riverbend.swf.gz": zipped(riverbend.data),
         "riverbend.truth.json": as_json(truths["riverbend"]).encode(),
         "traps.swf": traps.data,

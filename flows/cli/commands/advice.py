@@ -5,11 +5,8 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.options import AsOf, Json, Node, Rate
+from flows.cli.options import AsOf, From, Json, Node, Rate
 
-From = Annotated[
-    Path, typer.Option("--from", metavar="DIR", readable=False, help="The folder to which a run has published.")
-]
 Application = Annotated[
     str | None, typer.Option("--application", help="The application, as named in table groups, or its script's name.")
 ]
@@ -26,7 +23,7 @@ KeyFile = Annotated[
 
 
 def advice(
-    published: From = Path("out"),
+    published: From,
     application: Application = None,
     user: User = None,
     account: Account = None,

@@ -2,14 +2,8 @@
 
 import sys
 import time
-from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from flows.cli.options import Json
-
-Folder = Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="The folder to which a run has published.")]
+from flows.cli.options import Folder, Json
 
 
 def check(folder: Folder, json: Json = False) -> None:

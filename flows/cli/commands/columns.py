@@ -4,9 +4,13 @@ from typing import Annotated
 
 import typer
 
+from flows.cli.complete import complete_table
 from flows.cli.options import Json
 
-Table = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="One table; default: all tables.")]
+Table = Annotated[
+    str | None,
+    typer.Argument(metavar="[TABLE]", help="One table; default: all tables.", autocompletion=complete_table),
+]
 
 
 def columns(table: Table = None, json: Json = False) -> None:

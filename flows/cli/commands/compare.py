@@ -1,13 +1,11 @@
 """`walltime compare`: two versions beside one another, and their errors on the jobs that came later."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from flows.cli.options import Json
+from flows.cli.options import Folder, Json
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="The folder to which a run has published.")]
 First = Annotated[str, typer.Argument(metavar="A", help="A version, as in `walltime versions`.")]
 Second = Annotated[str, typer.Argument(metavar="B", help="The version to compare it with.")]
 Replay = Annotated[

@@ -13,7 +13,7 @@ from flows.cli.options import Json
 Target = Annotated[
     Path,
     typer.Argument(
-        metavar="DIR|CONFIG", readable=False, help="A folder of published tables, or the config that publishes to it."
+        metavar="[DIR|CONFIG]", readable=False, help="A folder of published tables, or the config that publishes to it."
     ),
 ]
 MaxAge = Annotated[

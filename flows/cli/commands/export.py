@@ -5,15 +5,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from flows.cli.options import Json
+from flows.cli.options import From, Json
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="The folder to write into.")]
 For = Annotated[
     Literal["slurm", "pbs", "csv"],
     typer.Option("--for", help="slurm: job_submit.lua and its look-up; pbs: a hook and its look-up; csv: one table."),
-]
-From = Annotated[
-    Path, typer.Option("--from", metavar="DIR", readable=False, help="The folder to which a run has published.")
 ]
 Config = Annotated[
     Path | None,
@@ -23,9 +20,7 @@ Config = Annotated[
 ]
 
 
-def export(
-    folder: Folder, scheduler: For, published: From = Path("out"), config: Config = None, json: Json = False
-) -> None:
+def export(folder: Folder, scheduler: For, published: From, config: Config = None, json: Json = False) -> None:
     """Write the published estimates for a scheduler that looks them up at each submit, or as a table.
 
     Each file is put in place in one step. Nothing is installed: INSTALL.txt says how, and is printed.

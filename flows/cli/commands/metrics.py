@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="The folder to which a run has published.")]
+from flows.cli.options import Folder
+
 Out = Annotated[
     Path | None,
     typer.Option(

@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.options import AsOf, Json
+from flows.cli.options import AsOf, Folder, Json
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="The folder to which a run has published.")]
 Out = Annotated[Path, typer.Option("--out", metavar="FILE.html", help="The page to write, in one step.")]
 Pages = Annotated[
     Path | None,
@@ -19,7 +18,7 @@ def page(folder: Folder, out: Out, pages: Pages = None, as_of: AsOf = None, json
     """Write a page on a site: its applications with advice, cleaning, coverage by week, and what nights changed."""
     import os
 
-    from flows.pages.html.application_pages import page_name
+    from flows.pages.html.application_pages import UNNAMED, page_name
     from flows.pages.html.site_page import site_page
     from flows.pages.terminal.json_out import print_json
     from flows.pages.terminal.render import console, say
@@ -28,8 +27,8 @@ def page(folder: Folder, out: Out, pages: Pages = None, as_of: AsOf = None, json
     from flows.services.site.site_facts import site_facts
     from pipeline.publish import reading
 
-    def page_of(name: str) -> str | None:
-        found = None if pages is None else pages / page_name(name)
+    def page_of(name: str | None) -> str | None:
+        found = None if pages is None else pages / page_name(name or UNNAMED)
         return None if found is None or not found.is_file() else os.path.relpath(found, out.parent)
 
     with reading(folder, as_of_seconds(as_of)) as manifest:

@@ -5,11 +5,8 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.options import AsOf, Json
+from flows.cli.options import AsOf, From, Json
 
-From = Annotated[
-    Path, typer.Option("--from", metavar="DIR", readable=False, help="The folder to which a run has published.")
-]
 User = Annotated[str | None, typer.Option("--user", help="Who submits the job.")]
 Account = Annotated[str | None, typer.Option("--account", help="The account charged.")]
 Group = Annotated[str | None, typer.Option("--user-group", help="The submitter's Unix group.")]
@@ -46,10 +43,18 @@ Out = Annotated[Path | None, typer.Option("--out", help="Write the answers to a 
 KeyFile = Annotated[
     Path | None, typer.Option("--key-file", readable=False, help="The key with which names in the tables are hashed.")
 ]
+Platform = Annotated[
+    str | None,
+    typer.Option(
+        "--platform",
+        metavar="NAME",
+        help="Instead: what walltime predict-phases says of another machine, of --application and --procs if given.",
+    ),
+]
 
 
 def query(
-    published: From = Path("out"),
+    published: From,
     user: User = None,
     account: Account = None,
     user_group: Group = None,
@@ -68,6 +73,7 @@ def query(
     out: Out = None,
     key_file: KeyFile = None,
     as_of: AsOf = None,
+    platform: Platform = None,
     json: Json = False,
 ) -> None:
     """Estimate how long a job will run, with quantiles and the past jobs they rest on. A missing option is unknown."""
@@ -77,5 +83,5 @@ def query(
         published, user=user, account=account, user_group=user_group, application=application, job_name=job_name,
         queue=queue, partition=partition, qos=qos, problem_size=problem_size, procs=procs, requested=requested,
         memory=memory, mem_per_cpu=mem_per_cpu, at=at, batch=batch, out=out, key_file=key_file, as_of=as_of,
-        json=json,
+        platform=platform, json=json,
     )  # fmt: skip

@@ -1,13 +1,11 @@
 """`walltime release`: end the hold of a version."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from flows.cli.options import Json
+from flows.cli.options import Folder, Json
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="The folder to which a run has published.")]
 Version = Annotated[
     str, typer.Argument(metavar="VERSION", help="A version: its name, its run id, or the start of its folder's name.")
 ]

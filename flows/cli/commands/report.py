@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.options import AsOf, Json, Node, Rate
+from flows.cli.options import AsOf, Folder, Json, Node, Rate
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="The folder to which a run has published.")]
 Out = Annotated[Path, typer.Option("--out", metavar="PAGES", help="The folder for index.html and the pages.")]
 
 

@@ -1,13 +1,6 @@
 """`walltime rollback`: publish the version again that was published before."""
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from flows.cli.options import Json
-
-Folder = Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="The folder to which a run has published.")]
+from flows.cli.options import Folder, Json
 
 
 def rollback(folder: Folder, json: Json = False) -> None:

@@ -13,6 +13,7 @@ import typer
 from flows.cli.options import Json
 
 if TYPE_CHECKING:
+    from flows.services.progress import StageEvent
     from flows.services.run.run_log import RunLog
 
 Config = Annotated[
@@ -59,20 +60,23 @@ def run(
 ) -> None:
     """Read logs, fit, predict, and publish the tables as Parquet."""
     from flows.pages.terminal.json_out import print_json
-    from flows.pages.terminal.render_run import print_summary
+    from flows.pages.terminal.render_run import print_nothing_new, print_summary
     from flows.services.run.run_lock import waiting_for_other_runs
 
     began = time.monotonic()
     chosen = _run_log(config, log_format, quiet=quiet, verbose=verbose)
     with _failures_in(chosen), waiting_for_other_runs(wait, chosen.waiting):
-        manifest = _call(config, log or [], site, out, plain=plain, quiet=quiet or chosen.is_json, verbose=verbose)
+        is_quiet = quiet or chosen.is_json
+        manifest, is_new = _call(config, log or [], site, out, plain=plain, quiet=is_quiet, verbose=verbose)
     if quiet and not json:
         return
-    summary = _summary(manifest, began) | {"config": str(config)}
+    summary = _summary(manifest, began) | {"config": str(config), "nothing_new": not is_new}
     if json:
         print_json(summary)
-    else:
+    elif is_new:
         print_summary(summary)
+    else:
+        print_nothing_new(summary)
 
 
 def _run_log(config: Path, log_format: str | None, *, quiet: bool, verbose: bool) -> "RunLog":
@@ -113,17 +117,18 @@ def _failures_in(log: "RunLog") -> Iterator[None]:
 
 def _call(
     config: Path, logs: list[str], site: str | None, out: str | None, *, plain: bool, quiet: bool, verbose: bool
-) -> Path:
+) -> tuple[Path, bool]:
+    """The path of the manifest, and whether any step was done: where none was, nothing is new."""
     arguments: dict[str, Any] = {"config": str(config), "logs": logs, "site": site, "output_dir": out}
     if plain:
         from flows.services.run.plain_run import run_and_publish
 
-        with showing_steps(quiet=quiet):
-            return Path(run_and_publish(**arguments))
+        with showing_steps(quiet=quiet), _noting_steps() as done:
+            return Path(run_and_publish(**arguments)), _is_new(done)
     return _run_flow(arguments, quiet=quiet, verbose=verbose)
 
 
-def _run_flow(arguments: dict[str, Any], *, quiet: bool, verbose: bool) -> Path:
+def _run_flow(arguments: dict[str, Any], *, quiet: bool, verbose: bool) -> tuple[Path, bool]:
     from flows.prefect.session import prefect_session
     from flows.services.files.config import config_settings
     from flows.services.run.run_lock import check_no_other_run
@@ -139,11 +144,24 @@ def _run_flow(arguments: dict[str, Any], *, quiet: bool, verbose: bool) -> Path:
 
         settings = run_settings(config, arguments["site"], arguments["output_dir"])
         listed_paths(settings, config, arguments["logs"])  # fails before the API is there, without asking sacct
-        with showing_steps(quiet=quiet):
+        with showing_steps(quiet=quiet), _noting_steps() as done:
             from flows.prefect.nightly import run_nightly
 
             wait_for_api()
-            return Path(run_nightly(arguments, settings.site.name))
+            return Path(run_nightly(arguments, settings.site.name)), _is_new(done)
+
+
+@contextmanager
+def _noting_steps() -> Iterator[list["StageEvent"]]:
+    from flows.services.progress import also_listening
+
+    events: list[StageEvent] = []
+    with also_listening(events.append):
+        yield events
+
+
+def _is_new(done: list["StageEvent"]) -> bool:
+    return any(event.state == "done" and event.stage != "publish" for event in done)
 
 
 @contextmanager
@@ -162,12 +180,14 @@ def showing_steps(*, quiet: bool) -> Iterator[None]:
 
 def _summary(manifest: Path, began: float) -> dict[str, Any]:
     from flows.services.published.summary import summarize
+    from pipeline.publish import load_manifest
 
     summary = summarize(manifest)
     folder = Path(summary["tables"]["predictions"]).parent
     return summary | {
         "output_dir": str(manifest.parent),
         "folder": str(folder),
+        "created_s": load_manifest(manifest.parent).created_s,
         "seconds": time.monotonic() - began,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }

@@ -1,13 +1,6 @@
 """`walltime versions`: the versions of the tables that are on disk."""
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from flows.cli.options import Json
-
-Folder = Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="The folder to which a run has published.")]
+from flows.cli.options import Folder, Json
 
 
 def versions(folder: Folder, json: Json = False) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flows.pages.html.applications_table import application_views
 from flows.pages.html.series_page import index_page, series_page
 from flows.services.files.os_errors import naming_path
 from flows.services.files.table_files import write_page
@@ -16,14 +17,24 @@ from flows.services.published.advice import cost_of_run
 from flows.services.published.run_notes import compared_templates, unreliability_note
 from flows.services.series.fitted_series import series_as_dicts
 from flows.services.series.series_answers import weak_of, with_published_answer
+from flows.services.site.applications import application_rows
 from pipeline.core.store import read_table
 from pipeline.core.tables import FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
 from pipeline.core.text import printable
+from pipeline.core.work_counts import count_done
 from pipeline.predict.cost import CostSettings
 from pipeline.publish import Manifest
 
 SERIES_A_PAGE = 50
 MIN_SIZES = 2
+OTHER_PAGES = {
+    "site.html": "the site",
+    "clean.html": "what cleaning did",
+    "backtest.html": "errors of the estimates",
+    "replay.html": "what other estimates would have gained",
+}
+"""Files of other commands that the index links where they stand in its folder."""
+
 UNNAMED = "jobs of no known application"
 
 
@@ -47,10 +58,17 @@ def write_pages(manifest: Manifest, folder: Path, cost: CostSettings | None = No
     for name, path in pages.items():
         shown = _shown(by_application[name], tables, cost)
         write_page(path, series_page(name, shown, len(by_application[name]), weak=weak[name], doubt=doubt))
+        count_done("pages")
     index = folder / "index.html"
-    listed = [(name, path.name, len(by_application[name])) for name, path in pages.items()]
-    write_page(index, index_page(manifest.site, listed, compared_templates(manifest), doubt))
+    files = {name: path.name for name, path in pages.items()}
+    listed = application_views(application_rows(manifest), lambda name: files.get(name or UNNAMED))
+    write_page(index, index_page(manifest.site, listed, _others(folder), compared_templates(manifest), doubt))
     return [index, *pages.values()]
+
+
+def _others(folder: Path) -> list[tuple[str, str]]:
+    """Pages of other commands in the folder: name and file."""
+    return [(name, file) for file, name in OTHER_PAGES.items() if (folder / file).is_file()]
 
 
 def _by_application(manifest: Manifest, gaining: set[str]) -> dict[str, list[dict[str, Any]]]:

@@ -1,6 +1,7 @@
 """The plots of the backtest's page: error by month and by size, coverage by month and by quantile."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,21 @@ from flows.pages.html.drawing import COLOURS, panel, styled, to_svg
 
 Row = Mapping[str, Any]
 QUANTILES_PCT = (10, 50, 80, 90, 95, 99)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A figure of BACKTEST that is drawn by part: its column, its axis, and its nominal value if it has one."""
+
+    column: str
+    axis: str
+    nominal: float | None = None
+
+
+ERROR = Drawn("mae_over_mean", "error over mean runtime")
+WITHIN_80 = Drawn("coverage_80", "jobs in the interval", 0.80)
+UNDER_Q95 = Drawn("coverage_q95", "jobs under the quantile", 0.95)
+PARTS = {"month": "month of submit", "size": "requested processors"}
 DRAWN = 8
 """Number of methods drawn, each in its own colour; the others are in the tables only."""
 
@@ -19,10 +35,10 @@ def plots(rows: Sequence[Row], methods: Sequence[str]) -> dict[str, str]:
     """SVG by name from one log's rows of BACKTEST; `methods` best first. Empty plots are left out."""
     shown = methods[:DRAWN]
     drawers: dict[str, Callable[[], str | None]] = {
-        "month_error": lambda: _by_part(rows, shown, "month", "mae_over_mean"),
-        "size_error": lambda: _by_part(rows, shown, "size", "mae_over_mean"),
-        "month_80": lambda: _by_part(rows, shown, "month", "coverage_80", nominal=0.80),
-        "month_q95": lambda: _by_part(rows, shown, "month", "coverage_q95", nominal=0.95),
+        "month_error": lambda: _by_part(rows, shown, "month", ERROR),
+        "size_error": lambda: _by_part(rows, shown, "size", ERROR),
+        "month_80": lambda: _by_part(rows, shown, "month", WITHIN_80),
+        "month_q95": lambda: _by_part(rows, shown, "month", UNDER_Q95),
         "quantiles": lambda: _quantiles(rows, shown),
     }
     with styled():
@@ -35,10 +51,8 @@ def colour_of(place: int) -> str:
     return "best" if place == 0 else f"m{place}"
 
 
-def _by_part(
-    rows: Sequence[Row], methods: Sequence[str], part: str, figure_name: str, nominal: float | None = None
-) -> str | None:
-    own = [row for row in rows if row["part"] == part and row[figure_name] is not None]
+def _by_part(rows: Sequence[Row], methods: Sequence[str], part: str, drawn: Drawn) -> str | None:
+    own = [row for row in rows if row["part"] == part and row[drawn.column] is not None]
     # Months are sorted by time; sizes already come in rising order.
     values = list(dict.fromkeys(row["part_value"] for row in own))
     values = sorted(values) if part == "month" else values
@@ -46,22 +60,25 @@ def _by_part(
         return None
     figure, axes = panel(2.5)
     for place, method in reversed(list(enumerate(methods))):
-        at = {row["part_value"]: row[figure_name] for row in own if row["estimator"] == method}
-        _line(axes, place, [at.get(value, np.nan) for value in values])
-    if nominal is not None:
-        axes.axhline(nominal, color=COLOURS["ink"], linewidth=0.8, linestyle=(0, (5, 3)))
+        at = {row["part_value"]: row[drawn.column] for row in own if row["estimator"] == method}
+        _line(axes, place, [at.get(value, np.nan) for value in values], f"method-{place}")
+    if drawn.nominal is not None:
+        axes.axhline(drawn.nominal, color=COLOURS["ink"], linewidth=0.8, linestyle=(0, (5, 3)))
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         axes.set_ylim(top=1.0)
     else:
         axes.set_ylim(bottom=0.0)
     _name_ticks(axes, values)
-    return to_svg(figure)
+    axes.set(xlabel=PARTS[part], ylabel=drawn.axis)
+    ends = f"{values[0]} to {values[-1]}"
+    alt = f"{drawn.axis.capitalize()} by {PARTS[part]}, {ends}, a line for each of {', '.join(methods)}."
+    return to_svg(figure, alt, {f"method-{place}": method for place, method in enumerate(methods)})
 
 
-def _line(axes: Axes, place: int, values: Sequence[float]) -> None:
+def _line(axes: Axes, place: int, values: Sequence[float], gid: str) -> None:
     width = 2.0 if place == 0 else 1.0
     colour = COLOURS[colour_of(place)]
-    axes.plot(range(len(values)), values, color=colour, linewidth=width, marker="o", markersize=width + 1.2)
+    axes.plot(range(len(values)), values, color=colour, linewidth=width, marker="o", markersize=width + 1.2, gid=gid)
 
 
 def _name_ticks(axes: Axes, names: Sequence[str]) -> None:
@@ -87,4 +104,5 @@ def _quantiles(rows: Sequence[Row], methods: Sequence[str]) -> str | None:
     axes.axhline(0, color=COLOURS["ink"], linewidth=0.8)
     _name_ticks(axes, [f"{q}% quantile" for q in QUANTILES_PCT])
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:+.0f}")
-    return to_svg(figure)
+    axes.set_ylabel("points off nominal")
+    return to_svg(figure, f"Share of jobs under each quantile less its nominal share, for {', '.join(drawn)}.")

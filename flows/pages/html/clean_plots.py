@@ -66,7 +66,9 @@ def _daily(figures: Figures, zone: ZoneInfo) -> str:
             floor = top
     _time_axis(axes, figures.span_s, zone)
     _count_axis(axes)
-    return to_svg(figure)
+    axes.set_ylabel("jobs submitted")
+    parts = ", ".join(f"{outcome} {int(counts.sum()):,}" for outcome, counts in daily.counts.items() if counts.any())
+    return to_svg(figure, f"Jobs submitted over time, by what became of them: {parts}.")
 
 
 def _lanes(figures: Figures, zone: ZoneInfo) -> str:
@@ -82,7 +84,7 @@ def _lanes(figures: Figures, zone: ZoneInfo) -> str:
     axes.set_yticks([])
     axes.grid(visible=False)
     _time_axis(axes, (begin_s, end_s), zone)
-    return to_svg(figure, titles)
+    return to_svg(figure, f"{n} bursts over time, a lane each; the table below has the same bursts.", titles)
 
 
 def _lane(axes: Axes, lane: Lane, base: int, span_s: tuple[float, float], gid: str) -> None:
@@ -119,14 +121,17 @@ def _steps(heights: Floats, begin: float, width: float, base: float) -> Outline:
 def _spread(figures: Figures) -> str:
     figure = Figure(figsize=(WIDTH_IN, 2.6))
     left, right = figure.subplots(1, 2)
-    figure.subplots_adjust(left=0.055, right=0.985, top=0.9, bottom=0.14, wspace=0.14)
+    figure.subplots_adjust(left=0.07, right=0.985, top=0.9, bottom=0.2, wspace=0.14)
     _before_and_after(left, figures.runtimes_s, 10 ** (1 / 8))
     _before_and_after(right, figures.procs, 2.0)
     _ticks(left, _DURATIONS)
     _ticks(right, {4.0**k: f"{4**k:,}" for k in range(26)})
     left.set_title("Runtime", loc="left", fontsize=8.5)
     right.set_title("Processors", loc="left", fontsize=8.5)
-    return to_svg(figure)
+    left.set(xlabel="runtime", ylabel="jobs")
+    right.set_xlabel("processors")
+    n_all, n_kept = (f"{len(part):,}" for part in figures.runtimes_s)
+    return to_svg(figure, f"Runtimes and sizes of all jobs and of those kept: {n_all} and {n_kept} runtimes.")
 
 
 _DURATIONS = {
@@ -169,10 +174,13 @@ def _busy(figures: Figures, zone: ZoneInfo) -> str:
         axes.set_ylim(0, max(np.nanmax(size), of_all.max()) * 1.06)
     _time_axis(axes, (figures.edges_s[0], figures.edges_s[-1]), zone)
     _count_axis(axes)
-    return to_svg(figure)
+    axes.set_ylabel("busy processors")
+    peak = f"{np.nanmax(of_all):,.0f}"
+    return to_svg(figure, f"Busy processors over time, of all jobs and of those kept; at most {peak}.")
 
 
 def _time_axis(axes: Axes, span_s: tuple[float, float], zone: ZoneInfo) -> None:
+    axes.set_xlabel(f"time ({zone.key})")
     begin, end = (instant_s / DAY_S for instant_s in span_s)
     # A log with a single time still needs an axis of some length.
     axes.set_xlim(begin, max(end, begin + 1 / 24))

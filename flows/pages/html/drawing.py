@@ -65,11 +65,11 @@ def styled() -> Iterator[None]:
         yield
 
 
-def panel(height_in: float, left: float = 0.055, right: float = 0.985) -> tuple[Figure, Axes]:
+def panel(height_in: float, left: float = 0.07, right: float = 0.985) -> tuple[Figure, Axes]:
     """An empty figure as wide as the page, and its axes."""
     figure = Figure(figsize=(WIDTH_IN, height_in))
     axes = figure.subplots()
-    figure.subplots_adjust(left=left, right=right, top=1 - 0.1 / height_in, bottom=0.4 / height_in)
+    figure.subplots_adjust(left=left, right=right, top=1 - 0.1 / height_in, bottom=0.52 / height_in)
     return figure, axes
 
 
@@ -78,8 +78,8 @@ def short(value: float, _: object) -> str:
     return f"{value / 1e6:,g} M" if value >= 1e7 else f"{value:,.0f}"
 
 
-def to_svg(figure: Figure, titles: Mapping[str, str] | None = None) -> str:
-    """The figure as SVG to embed in HTML; `titles` are tooltips by group id."""
+def to_svg(figure: Figure, alt: str, titles: Mapping[str, str] | None = None) -> str:
+    """The figure as SVG to embed in HTML; `alt` says what it shows, and `titles` are tooltips by group id."""
     drawn = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     figure.savefig(drawn, format="svg", transparent=True, metadata=nothing)
@@ -87,6 +87,7 @@ def to_svg(figure: Figure, titles: Mapping[str, str] | None = None) -> str:
     svg = re.sub(r"(?s)<style.*?</style>", "", svg[svg.index("<svg") :])
     # Only inside tags: the text between them comes from the log and has no unescaped `<` or `>`.
     svg = re.sub(r"<[^>]*>", lambda tag: _tag_on_page(tag[0]), svg)
+    svg = svg.replace("<svg", f'<svg role="img" aria-label="{escape(printable(alt, 1000))}"', 1)
     for gid, title in (titles or {}).items():
         tooltip = f"<title>{escape(printable(title, 500))}</title>"
         svg = re.sub(rf'(<g id="{gid}(?:-jobs)?">)', rf"\g<1>{_literal(tooltip)}", svg)
@@ -103,5 +104,5 @@ def _tag_on_page(tag: str) -> str:
     for name, stand_in in COLOURS.items():
         tag = tag.replace(stand_in, f"var(--{name})")
     if tag.startswith("<svg"):
-        return re.sub(r' (?:width|height)="[^"]*"', "", tag).replace("<svg", '<svg role="img"')
+        return re.sub(r' (?:width|height)="[^"]*"', "", tag)
     return re.sub(r"(\.\d\d)\d+", r"\1", tag.replace(" font-family: 'DejaVu Sans';", ""))

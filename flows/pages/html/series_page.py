@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from flows.pages.html.applications_table import FILTERS
 from flows.pages.html.html_template import render_template
 from flows.pages.html.series_plots import series_plot
 from flows.pages.terminal.render import number
@@ -46,10 +47,18 @@ def series_page(
 
 
 def index_page(
-    title: str, pages: Sequence[tuple[str, str, int]], templates: Sequence[Mapping[str, Any]] = (), doubt: str = ""
+    title: str,
+    applications: Mapping[str, Any],
+    others: Sequence[tuple[str, str]] = (),
+    templates: Sequence[Mapping[str, Any]] = (),
+    doubt: str = "",
 ) -> str:
-    """The list of a run's pages: application, file name, groups; and the rows of TEMPLATES."""
-    return _rendered("index.html", title=title, pages=pages, templates=templates, doubt=doubt)
+    """The index of a run's pages: its applications, as `application_views` gives them; and the rows of TEMPLATES.
+
+    `others`: name and file of further pages beside it.
+    """
+    content = {"title": title, "others": others, "templates": templates, "doubt": doubt, "version": code_version()}
+    return render_template("index.html", FILTERS, **applications, **content)
 
 
 def _rendered(template: str, **values: Any) -> str:

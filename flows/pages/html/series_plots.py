@@ -29,12 +29,21 @@ def series_plot(
     with styled():
         figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN))
         left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": (3, 2)})
-        figure.subplots_adjust(left=0.06, right=0.985, top=0.97, bottom=0.13, wspace=0.16)
+        figure.subplots_adjust(left=0.07, right=0.985, top=0.97, bottom=0.16, wspace=0.2)
         _runtimes(left, observations, predictions, law)
         if envelope is not None:
             _outlined(left, _column(predictions, "procs"), envelope)
         _efficiency(right, predictions)
-        return to_svg(figure, _titles(observations, predictions))
+        return to_svg(figure, _alt(observations, predictions), _titles(observations, predictions))
+
+
+def _alt(observations: Rows, predictions: Rows) -> str:
+    """What the plot shows, for those who do not see it; the tables below have all figures."""
+    ran = [row for row in observations if row["runtime_s_median"]]
+    ends = " and ".join(f"{number(row['runtime_s_median'])} s on {number(row['procs'])}" for row in (ran[0], ran[-1]))
+    counts = [row["procs"] for row in predictions]
+    drawn = f", and predictions for {number(min(counts))} to {number(max(counts))} processors" if counts else ""
+    return f"Runtime and efficiency by processors: {len(ran)} observed counts, median runtimes {ends}{drawn}."
 
 
 def _titles(observations: Rows, predictions: Rows) -> dict[str, str]:
@@ -72,6 +81,7 @@ def _column(rows: Rows, name: str) -> Floats:
 
 
 def _runtimes(axes: Axes, observations: Rows, predictions: Rows, law: tuple[Floats, Floats] | None) -> None:
+    axes.set(xlabel="processors", ylabel="runtime, s")
     procs = _column(predictions, "procs")
     for width, alpha in (("95", 0.18), ("80", 0.32)):
         low, high = (_column(predictions, f"runtime_s_{end}{width}") for end in ("lo", "hi"))
@@ -104,6 +114,7 @@ def _points(axes: Axes, observations: Rows) -> None:
 
 
 def _efficiency(axes: Axes, predictions: Rows) -> None:
+    axes.set(xlabel="processors", ylabel="efficiency, T(1) / (n T(n))")
     axes.plot(_column(predictions, "procs"), _column(predictions, "efficiency"), color=COLOURS["kept"], linewidth=1.6)
     for share in (0.5, 0.8):
         axes.axhline(share, color=COLOURS["muted"], linewidth=0.7, linestyle=(0, (2, 3)))

@@ -6,9 +6,12 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from flows.pages.terminal.activity import end_activity_line
+
 
 def print_json(value: Any) -> None:
     """Print one JSON document on stdout; NaN and infinity become null, because JSON has neither."""
+    end_activity_line()
     sys.stdout.write(json.dumps(_plain(value), indent=1) + "\n")
     sys.stdout.flush()
 
@@ -25,5 +28,6 @@ def _plain(value: Any) -> Any:
 
 def print_json_lines(values: Iterable[Any]) -> None:
     """Print JSON documents, one per line."""
+    end_activity_line()
     sys.stdout.writelines(json.dumps(_plain(value)) + "\n" for value in values)
     sys.stdout.flush()

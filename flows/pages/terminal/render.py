@@ -12,6 +12,8 @@ from rich.markup import escape as escape_markup
 from rich.table import Table
 from rich.text import Text
 
+from flows.pages.terminal.activity import end_activity_line
+from flows.pages.terminal.verbosity import Verbosity, verbosity
 from pipeline.core.report import Report
 from pipeline.core.text import printable
 
@@ -49,11 +51,16 @@ class _Trimmed:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A new console on the current stdout or stderr, which may be redirected. Lines to a pipe are not wrapped."""
+    """A new console on the current stdout or stderr, which may be redirected. Lines to a pipe are not wrapped.
+
+    Where the command is to be silent, it prints nothing. rich leaves out colours where NO_COLOR is set.
+    """
+    end_activity_line()
+    is_silent = verbosity() is Verbosity.SILENT
     stream = sys.stderr if stderr else sys.stdout
     if stream.isatty():
-        return Console(stderr=stderr, highlight=False)
-    return Console(file=cast(TextIO, _Trimmed(stream)), highlight=False, width=_PIPE_WIDTH)
+        return Console(stderr=stderr, highlight=False, quiet=is_silent)
+    return Console(file=cast(TextIO, _Trimmed(stream)), highlight=False, width=_PIPE_WIDTH, quiet=is_silent)
 
 
 def say(text: object, limit: int = 200) -> str:

@@ -1,9 +1,10 @@
 """What `walltime show` and `walltime columns` print."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from flows.pages.terminal.render import console, grid, number, pairs, plain_number, say
+from flows.services.quantities import iso_time
 
 _WIDE = 160
 _WHOLE = 100_000
@@ -30,10 +31,13 @@ def print_manifest(facts: Mapping[str, Any]) -> None:
         out.print(f"{say(name):<{longest}} {say(one['path'], 1000)}", soft_wrap=True)
 
 
-def print_rows(found: Mapping[str, Any]) -> None:
-    """Print the rows as a table if it fits the terminal, else each row as a list of its known values."""
+def print_rows(found: Mapping[str, Any], times: Collection[str] = ()) -> None:
+    """Print the rows as a table if it fits the terminal, else each row as a list of its known values.
+
+    The columns of `times` hold seconds since 1970 and are printed as UTC.
+    """
     out = console()
-    shown = found["shown"]
+    shown = [_with_times(row, times) for row in found["shown"]]
     names = [name for name in shown[0] if any(row[name] is not None for row in shown)] if shown else []
     title = f"{say(found['table'])}: {len(shown):,} of {found['matching']:,} rows"
     cells = [[plain_number(row[name], 60 if out.is_terminal else _WHOLE) for name in names] for row in shown]
@@ -45,6 +49,10 @@ def print_rows(found: Mapping[str, Any]) -> None:
     for row in shown:
         out.print()
         out.print(_listed(names, [plain_number(row[name], _WHOLE) for name in names]))
+
+
+def _with_times(row: Mapping[str, Any], times: Collection[str]) -> dict[str, Any]:
+    return {name: iso_time(value) if name in times and value is not None else value for name, value in row.items()}
 
 
 def _listed(names: Sequence[str], row: Sequence[str]) -> Any:

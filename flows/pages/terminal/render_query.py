@@ -34,7 +34,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], acco
 
 def explanation(found: Mapping[str, Any]) -> list[str]:
     """Sentences on the past jobs that the answer rests on, and on the errors on this log."""
-    sentences = [_basis(found), *_unusual(found), accuracy(found), _age(found)]
+    sentences = [*_model(found), _basis(found), *_unusual(found), accuracy(found), _age(found)]
     if found["is_usual_procs"]:
         sentences.insert(
             0, f"--procs is not given: the answer is for {found['procs']:,}, the usual count of similar jobs."
@@ -69,6 +69,13 @@ def _basis(found: Mapping[str, Any]) -> str:
         f"It rests on {_jobs(found['n_submitter'])} of {who} that ended{of_program}, {found['n_kind']:,} of any "
         f"application with the same requested time and processors, and on {everybody}."
     )
+
+
+def _model(found: Mapping[str, Any]) -> list[str]:
+    """What a model over inputs adds; nothing where none answered."""
+    if found["answered_by"] != "inputs":
+        return []
+    return ["A model over the inputs in the job's name answered; the sentences below are of the method walltime."]
 
 
 def _unusual(found: Mapping[str, Any]) -> list[str]:

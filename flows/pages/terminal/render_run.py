@@ -5,14 +5,30 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.text import Text
 
+from flows.pages.terminal.activity import end_activity_line, rates_of_command
 from flows.pages.terminal.render import console, grid, number, say
+from flows.pages.terminal.verbosity import is_quiet
 from flows.services.progress import Listener, StageEvent
 from flows.services.published.run_notes import template_sentences
+
+PACE_FROM_S = 0.1
+"""Least time of a step whose rate is stated, s; the rate of a shorter one is noise."""
 
 PATTERN_ROWS = 5
 """Number of patterns in the summary; the table has all."""
@@ -20,7 +36,11 @@ PATTERN_ROWS = 5
 
 @contextmanager
 def showing_progress(n_stages: int) -> Iterator[Listener]:
-    """A bar on a terminal, plain lines in a log; both on stderr."""
+    """A bar on a terminal, plain lines in a log, both on stderr with rates; nothing where the command is quiet."""
+    if is_quiet():
+        yield _ignore_event
+        return
+    end_activity_line()
     if not sys.stderr.isatty():
         yield _print_event
         return
@@ -30,6 +50,7 @@ def showing_progress(n_stages: int) -> Iterator[Listener]:
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        _RatesColumn(),
     )
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         place = bar.add_task("starting", total=n_stages)
@@ -43,13 +64,38 @@ def showing_progress(n_stages: int) -> Iterator[Listener]:
         yield advance
 
 
+class _RatesColumn(ProgressColumn):
+    """What the command counts, and how fast."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rates = rates_of_command()
+
+    def render(self, task: Task) -> Text:  # noqa: ARG002
+        """The counts and rates at this moment."""
+        return Text(self._rates())
+
+
+def _ignore_event(_: StageEvent) -> None:
+    pass
+
+
 def _print_event(event: StageEvent) -> None:
     if event.state == "started":
         return
-    seen = f"{event.report.seen.rows:>12,} {event.report.unit}s seen" if event.report else ""
+    seen = _seen(event)
     how = " (reused)" if event.state == "reused" else ""
     sys.stderr.write(f"{event.stage:<12} {event.seconds:8.2f} s {seen}{how}\n")
     sys.stderr.flush()
+
+
+def _seen(event: StageEvent) -> str:
+    """The rows that a step has seen, and for a step of some time how many a second."""
+    if event.report is None:
+        return ""
+    rows = event.report.seen.rows
+    pace = f", {rows / event.seconds:,.0f} a second" if event.seconds >= PACE_FROM_S and rows else ""
+    return f"{rows:>12,} {event.report.unit}s seen{pace}"
 
 
 def print_summary(summary: Mapping[str, Any]) -> None:
@@ -68,6 +114,19 @@ def print_summary(summary: Mapping[str, Any]) -> None:
     for note in summary["notes"]:
         out.print(f"Note: {say(note, 500)}")
     out.print(_next(summary), soft_wrap=True)
+
+
+def print_nothing_new(summary: Mapping[str, Any]) -> None:
+    """Say that the published tables are those that this run would have made, and since when they are there."""
+    made = f"{datetime.fromtimestamp(summary['created_s'], UTC):%Y-%m-%d %H:%MZ}"
+    out = console()
+    out.print(
+        f"Nothing new since {made}: logs, settings and code are those of run {summary['run_id']}. Its tables in "
+        f"{say(summary['folder'], 1000)} stay.",
+        soft_wrap=True,
+    )
+    for note in summary["notes"]:
+        out.print(f"Note: {say(note, 500)}")
 
 
 def _counts(summary: Mapping[str, Any]) -> Any:

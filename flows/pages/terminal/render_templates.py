@@ -10,6 +10,7 @@ from typing import Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from flows.pages.terminal.render import console, say
+from flows.pages.terminal.verbosity import is_quiet
 
 
 @contextmanager
@@ -20,7 +21,8 @@ def showing_search(minutes: float | None) -> Iterator[Callable[[Any], bool]]:
     """
     stop_s = time.monotonic() + 60 * minutes if minutes is not None else float("inf")
     columns = (TextColumn("{task.description:<34}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+    is_hidden = is_quiet() or not sys.stderr.isatty()
+    with Progress(*columns, console=console(stderr=True), transient=True, disable=is_hidden) as bar:
         places: dict[str, Any] = {}
 
         def show(progress: Any) -> bool:
@@ -29,7 +31,7 @@ def showing_search(minutes: float | None) -> Iterator[Callable[[Any], bool]]:
             described = f"{progress.stage}: error {progress.error_s:,.0f} s"
             bar.update(places[progress.stage], completed=progress.done, description=described)
             is_over = time.monotonic() >= stop_s
-            if not sys.stderr.isatty() and (is_over or progress.done % 10 == 0 or progress.done == progress.total):
+            if is_hidden and not is_quiet() and (is_over or progress.done % 10 == 0 or progress.done == progress.total):
                 sys.stderr.write(f"{described} ({progress.done}/{progress.total})\n")
             return not is_over
 

@@ -9,9 +9,12 @@ from pipeline.estimate.history import History
 from pipeline.estimate.registry import AT_MIDNIGHT, ESTIMATORS
 from pipeline.estimate.templates.smith import smith
 from pipeline.estimate.templates.templates_toml import read_templates
+from pipeline.evaluate.inputs_method import inputs_else_walltime
 
-METHODS = tuple(ESTIMATORS)
-STALE_METHODS = AT_MIDNIGHT
+INPUTS = "inputs"
+
+METHODS = (*ESTIMATORS, INPUTS)
+STALE_METHODS = (*AT_MIDNIGHT, INPUTS)
 
 
 def method_with_settings(method: str, settings: RunSettings) -> Callable[[History], Floats]:
@@ -20,6 +23,9 @@ def method_with_settings(method: str, settings: RunSettings) -> Callable[[Histor
     if method == "smith" and settings.forecast.templates_file:
         templates = read_templates(Path(settings.forecast.templates_file).expanduser())
         return lambda past: smith(past, templates)
+
+    if method == INPUTS:
+        return lambda past: inputs_else_walltime(past, settings)
 
     def estimate(past: History) -> Floats:
         return ESTIMATORS[method](past, settings.forecast)

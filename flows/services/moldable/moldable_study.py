@@ -19,6 +19,7 @@ from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.errors import InputError
 from pipeline.core.tables import MOLDABLE
 from pipeline.core.text import printable
+from pipeline.core.work_counts import count_done
 from pipeline.evaluate.replay.moldable_counts import (
     LEAST_EFFICIENCY,
     PARALLEL_FRACTIONS,
@@ -90,6 +91,7 @@ def _one_seed(log: MoldableLog, curves: TrueCurves, settings: StudySettings, see
         # Where no job is moldable all choosers are the rigid one.
         for chooser in settings.choosers if moldable.any() else settings.choosers[:1]:
             done = replay_moldable(world.work, choices_of(world, candidates, moldable, planned[chooser]))
+            count_done("replays")
             rows.append(facts | {"chooser": chooser} | asdict(moldable_figures(world.work, done, rigid, scored)))
     return rows
 

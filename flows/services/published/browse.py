@@ -7,6 +7,7 @@ from typing import Any
 import duckdb
 
 from flows.services.quantities import instant
+from pipeline.core.column import INSTANT_UNIT
 from pipeline.core.errors import InputError
 from pipeline.core.tables import TABLES
 from pipeline.core.text import did_you_mean, printable
@@ -58,6 +59,11 @@ def table_rows(manifest: Manifest, table: str, where: str | None, limit: int) ->
         "matching": matching[0] if matching else 0,
         "shown": [dict(zip(names, row, strict=True)) for row in rows],
     }
+
+
+def instant_columns(manifest: Manifest, table: str) -> frozenset[str]:
+    """The names of a table's columns that hold instants."""
+    return frozenset(column.name for column in manifest.tables[table].columns if column.unit == INSTANT_UNIT)
 
 
 def _bad_condition(error: duckdb.Error, manifest: Manifest, table: str) -> InputError:

@@ -4,7 +4,7 @@ from typing import Any
 
 from pipeline.core.errors import InputError
 from pipeline.core.tables import TABLES
-from pipeline.core.text import printable
+from pipeline.core.text import did_you_mean, printable
 
 
 def described_tables(table: str | None) -> dict[str, dict[str, Any]]:
@@ -13,7 +13,8 @@ def described_tables(table: str | None) -> dict[str, dict[str, Any]]:
     All tables without a name; InputError for a name that no table has.
     """
     if table is not None and table not in TABLES:
-        raise InputError("TABLE", f"table {printable(table)}", f"one of {', '.join(TABLES)}")
+        hint = did_you_mean(table, TABLES)
+        raise InputError("TABLE", f"table {printable(table)}", f"one of {', '.join(TABLES)}", hint)
     return {
         kind.name: {
             "meaning": kind.meaning,

@@ -15,6 +15,7 @@ from flows.services.published.live_state import live_state
 from flows.services.published.run_notes import unreliability_note
 from flows.services.quantities import instant, instant_s
 from flows.services.query.group_fit import fit_of
+from flows.services.query.input_answers import INPUTS, model_answers
 from flows.services.query.job_names import as_ingested
 from pipeline.core.arrays import Floats
 from pipeline.core.errors import InputError
@@ -104,17 +105,20 @@ def answers(
         questions.procs[is_open] = usual_procs(loaded.state, questions)[is_open]
     basis = basis_of(loaded.state, questions)
     columns = (submit_s, questions.procs, is_open, *basis)
-    rows = zip(known, _quantiles_s(loaded, questions), *(column.tolist() for column in columns), strict=True)
+    own = model_answers(loaded.manifest, jobs, questions)
+    estimates = [mine or usual for mine, usual in zip(own, _quantiles_s(loaded, questions), strict=True)]
+    methods = [INPUTS if mine else METHOD for mine in own]
+    rows = zip(known, estimates, methods, *(column.tolist() for column in columns), strict=True)
     return [_plain(job, quantiles_s, loaded.state.as_of_s, *values) for job, quantiles_s, *values in rows]
 
 
 def _plain(
-    job: dict[str, Value], quantiles_s: list[float], as_of_s: float, submit_s: float, procs: float, is_usual: bool,
-    *basis: int,
+    job: dict[str, Value], quantiles_s: list[float], as_of_s: float, method: str, submit_s: float, procs: float,
+    is_usual: bool, *basis: int,
 ) -> dict[str, Any]:  # fmt: skip
     by_share = {f"runtime_s_q{round(100 * share)}": s for share, s in zip(QUANTILES, quantiles_s, strict=True)}
     return {
-        "job": job, "runtime_s": by_share["runtime_s_q50"], **by_share, "submit_s": submit_s,
+        "job": job, "answered_by": method, "runtime_s": by_share["runtime_s_q50"], **by_share, "submit_s": submit_s,
         "age_s": max(submit_s - as_of_s, 0.0), "procs": int(procs), "is_usual_procs": is_usual,
         **dict(zip(Basis._fields, basis, strict=True)),
     }  # fmt: skip

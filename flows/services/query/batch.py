@@ -100,7 +100,8 @@ def answer_rows(batch: Batch, found: Sequence[Mapping[str, Any]]) -> list[dict[s
     """Per job its id, its given values, its runtime quantiles (s), and the numbers of jobs they rest on."""
     fields = dict.fromkeys(name for name, _ in JOB_FIELDS.values())
     given = [name for name in fields if any(job.get(name) is not None for job in batch.jobs)]
-    answered = [name for name in found[0] if name.startswith(("runtime_s_q", "n_", "is_known"))] if found else []
+    first = found[0] if found else {}
+    answered = [name for name in first if name.startswith(("answered_by", "runtime_s_q", "n_", "is_known"))]
     return [
         {batch.id_name: name} | {name: job.get(name) for name in given} | {name: one[name] for name in answered}
         for name, job, one in zip(batch.ids, batch.jobs, found, strict=True)

@@ -139,10 +139,17 @@ def subject_of(task: ReplayTask, estimate: Estimate | None = None) -> tuple[Subj
 
     `estimate` stands in for `quantiles`, for a caller that has stored what that found.
     """
-    name = printable(task.log, 40)
     flagged, report = flagged_jobs(task.paths, task.settings, task.log)
+    return subject_of_jobs(task, flagged, report.facts.get("max_procs"), estimate)
+
+
+def subject_of_jobs(
+    task: ReplayTask, flagged: pa.Table, header: object = None, estimate: Estimate | None = None
+) -> tuple[Subject, str]:
+    """The same for flagged jobs in memory; `header` is the size of the machine that the log states."""
+    name = printable(task.log, 40)
     past = past_of(flagged, task.settings)
-    capacity, capacity_from = _capacity(task, report.facts.get("max_procs"))
+    capacity, capacity_from = _capacity(task, header)
     work = _workload(task, flagged, past, capacity)
     if not len(work):
         raise InputError(

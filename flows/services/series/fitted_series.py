@@ -57,11 +57,11 @@ def fit_and_predict(
         report.check()
     if at:
         site = SiteSettings(max_procs=max_procs, procs_per_node=procs_per_node)
-        tables[PREDICTIONS.name] = _predicted(tables, at, site)
+        tables[PREDICTIONS.name] = predictions_at(tables, at, site)
     return tables
 
 
-def _predicted(tables: Mapping[str, pa.Table], at: Sequence[int], site: SiteSettings) -> pa.Table:
+def predictions_at(tables: Mapping[str, pa.Table], at: Sequence[int], site: SiteSettings) -> pa.Table:
     """PREDICTIONS at the counts `at`, with the patterns of the series restored."""
     observations, patterns = tables[OBSERVATIONS.name], tables[PATTERNS.name]
     levelled, _ = level(observations, patterns)
@@ -104,14 +104,14 @@ def predicted_at(
     tables: Mapping[str, pa.Table], at: Sequence[int], max_procs: int | None
 ) -> dict[str, list[dict[str, Any]]]:
     """Predictions at these counts by series, in order of procs; empty where no count is given."""
-    return _by_group(_predicted(tables, at, SiteSettings(max_procs=max_procs))) if at else {}
+    return _by_group(predictions_at(tables, at, SiteSettings(max_procs=max_procs))) if at else {}
 
 
 def with_curves(series: Sequence[dict[str, Any]], tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:
     """The series with a `curve`: predictions dense enough to draw, beyond the observed sizes up to `predictions`."""
     counts = {one["series"]: set(_drawn_counts(one)) for one in series}
     every = sorted(set().union(*counts.values()))
-    rows = _by_group(_predicted(tables, every, SiteSettings()))
+    rows = _by_group(predictions_at(tables, every, SiteSettings()))
     return [
         one | {"curve": [row for row in rows.get(name, []) if row["procs"] in counts[name]]}
         for name, one in ((one["series"], one) for one in series)
@@ -138,7 +138,7 @@ def _reliability(tables: Mapping[str, pa.Table]) -> dict[str, str]:
     observations = tables[OBSERVATIONS.name]
     sizes = sorted(set(observations.column("procs").to_pylist()))
     largest = {row["group_id"]: row["procs"] for row in observations.sort_by("procs").to_pylist()}
-    rows = _predicted(tables, sizes, SiteSettings()).to_pylist()
+    rows = predictions_at(tables, sizes, SiteSettings()).to_pylist()
     return {row["group_id"]: row["reliability"] for row in rows if row["procs"] == largest[row["group_id"]]}
 
 

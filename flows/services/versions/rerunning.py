@@ -40,9 +40,9 @@ def rerun_and_keep(
     """
     run, folder = rerun_of(config, name, changes, begin, end, logs, site, output_dir)
     with work_folder(folder) as work, scratch(work / run.run_id) as staging_dir:
-        reports = run_steps(run, staging_dir)
+        tables, reports = run_steps(run, staging_dir)
         with running_stage("publish"):
-            staged = {table: staging_dir / f"{table}.parquet" for table in PUBLISHED}
+            staged = {table: tables[table] for table in PUBLISHED}
             now_s = int(time.time())
             return keep_unpublished(staged, reports, facts_of(run, name), output_dir=folder, created_s=now_s)
 

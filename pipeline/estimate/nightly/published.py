@@ -27,8 +27,19 @@ def table_arrays(
     history: History, settings: ForecastSettings, as_of_s: float, earlier: TableState | None = None
 ) -> dict[str, Array]:
     """The table's part of a State at a time, as arrays by name, from a log or going on from an earlier State."""
+    return arrays_of_table(table_after(history, settings, as_of_s, earlier))
+
+
+def table_after(
+    history: History, settings: ForecastSettings, as_of_s: float, earlier: TableState | None = None
+) -> TableState:
+    """The table's state at a time, from a log or going on from an earlier one."""
     known = replace(history.known_by(as_of_s), stale_s=DAY_S * settings.table.served_days)
-    state = learn_table(known, settings.table) if earlier is None else update_table(earlier, known, settings.table)
+    return learn_table(known, settings.table) if earlier is None else update_table(earlier, known, settings.table)
+
+
+def arrays_of_table(state: TableState) -> dict[str, Array]:
+    """The table's part of a State, as arrays by name."""
     arrays = {f"{PREFIX}{name}": values for name, values in state.to_arrays().items()}
     return {name: texts(values) if values.dtype.kind in "UO" else values for name, values in arrays.items()}
 

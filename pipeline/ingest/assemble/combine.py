@@ -26,7 +26,7 @@ SUPPLEMENTED = (
     "eligible_s", "nodes", "gpus", "requested_procs", "requested_nodes", "requested_s", "requested_mem_kib",
     "requested_memory",
     "used_mem_kib", "max_rss_kib", "cpu_s", "energy_j", "exit_code", "derived_exit_code", "array_id", "het_id",
-    "preceding_job_id", "think_s", "submit_tokens", "work_dir_hash",
+    "preceding_job_id", "think_s", "submit_tokens", "inputs", "work_dir_hash",
 )  # fmt: skip
 """Columns that a job's kept record takes from its other records where it has null: exports differ in their columns.
 

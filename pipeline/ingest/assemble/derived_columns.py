@@ -1,6 +1,7 @@
 """Derives the columns that come from a job's text, before a row can reach the disk.
 
 application: what a site's rule says, else the job's name by applications.py; problem_size: what a site's rule says;
+inputs: what a rule of inputs reads (read_inputs.py);
 submit_tokens: the submit line's words, where asked for; work_dir_hash. Then, where the site anonymises, user, group,
 account, job name and folder are keyed hashes. An application's name comes from what the user typed, so it is hashed
 too, unless a rule of the site gave it; submit_tokens are left out.
@@ -26,6 +27,7 @@ from pipeline.core.columns import COLUMNS
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import IngestSettings, SiteSettings, TextRule
 from pipeline.core.text import printable
+from pipeline.ingest.assemble.read_inputs import inputs_column
 from pipeline.ingest.privacy import Hasher, hasher_of
 from pipeline.ingest.reader import RAW
 
@@ -104,6 +106,7 @@ class ColumnDeriver:
         """The finished table; one without a job's text (steps) stays as it is."""
         by_rule = self._applications.column(table)
         sizes = self._sizes.column(table)
+        inputs = inputs_column(table, self.settings.input_rules, only_numbers=self.site.anonymise)
         given, names = _known(table, "application"), _known(table, "job_name")
         named = self._names.column(names) if names is not None else None
         done = table
@@ -116,6 +119,8 @@ class ColumnDeriver:
             done = _put(done, "application", first_known(found))
         if sizes is not None:
             done = _put(done, "problem_size", sizes)
+        if inputs is not None:
+            done = _put(done, "inputs", inputs)
         return self._without_raw(done)
 
     def unreadable(self, table: pa.Table) -> pa.Table:
@@ -161,7 +166,7 @@ def tokens_of(line: str) -> str | None:
 def finished_schema(schema: pa.Schema) -> pa.Schema:
     """The schema of finished tables of this schema: RAW columns gone, and what is made from text there."""
     raw, names = {field.name for field in RAW}, set(schema.names)
-    made = ["application", "problem_size"] if names & _TEXTS else []
+    made = ["application", "problem_size", "inputs"] if names & _TEXTS else []
     made += ["submit_tokens"] if "submit_line" in names else []
     made += ["work_dir_hash"] if "work_dir" in names else []
     kept = [field for field in schema if field.name not in raw]

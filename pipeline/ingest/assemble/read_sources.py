@@ -12,6 +12,7 @@ from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.store import read_older_batches, schema_names
 from pipeline.core.tables import JOBS
 from pipeline.core.text import printable
+from pipeline.core.work_counts import count_done
 from pipeline.ingest.assemble.derived_columns import ColumnDeriver, finished_schema
 from pipeline.ingest.assemble.ingest_report import Account, report
 from pipeline.ingest.assemble.spill import HOLD_BYTES, PartitionedRows, SpooledTables, partitions_for
@@ -138,6 +139,7 @@ def _add(
 ) -> None:  # fmt: skip
     bad = deriver.unreadable(chunk.unreadable)
     account.add(source, reader, chunk, bad)
+    count_done("lines", chunk.n_lines)
     unreadable.add(bad)
     rows.add(jobs_kind(reader), deriver.table(chunk.jobs))
     if chunk.parts is not None:

@@ -123,4 +123,4 @@ def test_the_schema_of_finished_tables_is_known_before_any() -> None:
     done = finished(IngestSettings(), job_name=["a_1"], work_dir=["/x"], comment=[None], submit_line=["y"])
     assert set(done.column_names) <= set(finished_schema(pa.schema([*jobs_table(0).schema, *EXTRAS])).names)
     parts = finished_schema(pa.schema([("job_id", pa.string()), ("job_name", pa.string()), ("work_dir", pa.string())]))
-    assert parts.names == ["job_id", "job_name", "application", "problem_size", "work_dir_hash"]
+    assert parts.names == ["job_id", "job_name", "application", "problem_size", "inputs", "work_dir_hash"]

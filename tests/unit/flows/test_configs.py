@@ -19,7 +19,7 @@ SWF = CONFIGS / "swf.toml"
 
 OF_OTHER_FORMATS = {
     "timezone", "anonymise", "key_file", "sacct_fields", "sacct_delimiter", "sacct_day_first", "keep_submit_line",
-    "application_rules", "problem_size_rules",
+    "application_rules", "problem_size_rules", "input_rules",
 }  # fmt: skip
 """Settings without effect on SWF, named ahead of the readers that heed them: their place is those formats' configs."""
 

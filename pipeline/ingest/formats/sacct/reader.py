@@ -186,7 +186,8 @@ def _jobs(
 
 def _wanted(settings: IngestSettings) -> list[str]:
     """The raw texts that rules, tokens and hashes will ask for."""
-    asked = {"work_dir", *(rule.text for rule in (*settings.application_rules, *settings.problem_size_rules))}
+    rules = (*settings.application_rules, *settings.problem_size_rules)
+    asked = {"work_dir", *(rule.text for rule in rules), *(rule.text for rule in settings.input_rules)}
     asked |= {"submit_line"} if settings.keep_submit_line else set()
     return [name for name in ("comment", "submit_line", "work_dir") if name in asked]
 

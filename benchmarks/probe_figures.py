@@ -1,0 +1,87 @@
+"""Figures of probes: agreement of two clusterings, and predictions from k evenly spaced intervals of each phase."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from scipy.special import comb
+
+from pipeline.core.phase_settings import ExpansionSettings, PhasePlanSettings
+from pipeline.phases.prediction.expand import Expansion, expand
+from pipeline.phases.prediction.occurrences import evenly_spaced
+from pipeline.phases.prediction.plan import make_plan
+from pipeline.phases.prediction.times import planned_times
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+def adjusted_rand_index(one: Integers, other: Integers) -> float:
+    """Agreement of two labellings of the same items: 1 the same, 0 as by chance (Hubert and Arabie 1985)."""
+    ones, others = (np.unique(labels, return_inverse=True)[1] for labels in (one, other))
+    table = np.zeros((ones.max() + 1, others.max() + 1))
+    np.add.at(table, (ones, others), 1)
+    pairs, rows, columns = (float(comb(part, 2).sum()) for part in (table, table.sum(1), table.sum(0)))
+    expected = rows * columns / float(comb(len(one), 2))
+    return 1.0 if rows == columns == expected else (pairs - expected) / ((rows + columns) / 2 - expected)
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One prediction: relative errors of it and of the control, whether the intervals hold, and its share of time."""
+
+    error: float
+    control_error: float
+    in_80: bool
+    in_95: bool
+    width_95: float
+    set_share: float
+
+
+def predicted(phases: pa.Table, points: pa.Table, target_s: Floats, samples: int, form: str) -> Scored:
+    """The whole time on the target from `samples` intervals of each phase, and from as many without phases.
+
+    The control is their mean times the number of intervals for the count form, and the reference time times their ratio
+    for the others.
+    """
+    plan = make_plan(phases, points, PhasePlanSettings(budget=1e-9, least_samples=samples, warmup=0))[0]
+    times = planned_times(points, plan, target_s, "target")
+    found = expand(phases, times, ExpansionSettings(form=form))
+    true_s = float(target_s.sum())
+    return _scored(found, _control_s(found, times, len(target_s), form), true_s)
+
+
+def _control_s(found: Expansion, times: pa.Table, n_intervals: int, form: str) -> float:
+    if form != "count":
+        return found.control_s or float("nan")
+    is_control = times.column("is_control").to_numpy(zero_copy_only=False)
+    return n_intervals * float(times.column("time_s").to_numpy()[is_control].mean())
+
+
+def _scored(found: Expansion, control_s: float, true_s: float) -> Scored:
+    runtime_s = found.runtime_s or float("nan")
+    lo80, hi80 = found.interval80_s or (float("nan"),) * 2
+    lo95, hi95 = found.interval95_s or (float("nan"),) * 2
+    return Scored(
+        abs(runtime_s / true_s - 1),
+        abs(control_s / true_s - 1),
+        lo80 <= true_s <= hi80,
+        lo95 <= true_s <= hi95,
+        (hi95 - lo95) / 2 / true_s,
+        found.set_s / true_s,
+    )
+
+
+def one_each(representatives: Integers, weights: Floats, target_s: Floats) -> Scored:
+    """The whole time from one interval of each phase and shares of intervals, as SimPoint's own files are used."""
+    chosen = representatives >= 0
+    timed_s = target_s[representatives[chosen]]
+    n = len(target_s)
+    runtime_s = n * float((weights[chosen] * timed_s).sum() / weights[chosen].sum())
+    spaced = target_s[evenly_spaced(n, int(chosen.sum()))]
+    true_s, nan = float(target_s.sum()), float("nan")
+    control_s = n * float(spaced.mean())
+    return Scored(
+        abs(runtime_s / true_s - 1), abs(control_s / true_s - 1), False, False, nan, float(timed_s.sum()) / true_s
+    )

@@ -1,0 +1,1 @@
+"""Scripts that write parts of these documents from the code."""

@@ -1,0 +1,91 @@
+"""The pages on commands and exit codes, from the typer application."""
+
+import enum
+import inspect
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from docs.tools.markdown_table import page, table
+from flows.cli.exits import EXIT_CODES
+from flows.cli.typer_app import app
+
+VALUES = {str: "TEXT", int: "INTEGER", float: "NUMBER"}
+
+
+def commands() -> str:
+    """Every command with its arguments, options and defaults, in the order of `walltime --help`."""
+    found = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    listed = [(f"[`walltime {name}`](#walltime-{name})", _first_line(one)) for name, one in found.items()]
+    intro = (
+        "`walltime COMMAND --help` prints the same. `walltime --version` prints the version. "
+        "[Exit codes](../exit_codes.md) has what commands end with."
+    )
+    parts = [part for name, one in found.items() for part in _command(name, one)]
+    return page("Commands", intro, table(("command", "does"), listed), *parts)
+
+
+def _first_line(command: Any) -> str:
+    return " ".join(inspect.cleandoc(command.help or "").split("\n\n")[0].split())
+
+
+def _command(name: str, command: Any) -> list[str]:
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    options = [one for one in command.params if one.param_type_name == "option" and not one.hidden]
+    shown = " ".join([f"walltime {name}", *[_metavar(one) for one in arguments], "[OPTIONS]"])
+    rows = [_row(one) for one in (*arguments, *options) if "--help" not in one.opts]
+    parts = [f"## walltime {name}", f"    {shown}", _prose(command.help or "")]
+    parts += [table(("argument or option", "value", "default", "meaning"), rows)] if rows else []
+    return [*parts, *([_prose(command.epilog)] if command.epilog else [])]
+
+
+def _prose(text: str) -> str:
+    """The text as Markdown, in which lines that are set in are code."""
+    lines = inspect.cleandoc(text.replace("\b", "").replace("\f", "")).strip().splitlines()
+    blocks = [f"    {one.strip()}" if one.startswith("  ") else one.replace("<", "&lt;") for one in lines]
+    return "\n".join(blocks).replace("Examples:\n", "Examples:\n\n")
+
+
+def _row(one: Any) -> tuple[str, str, str, str]:
+    is_option = one.param_type_name == "option"
+    names = ", ".join(f"`{name}`" for name in (*one.opts, *one.secondary_opts)) if is_option else _metavar(one)
+    is_flag = is_option and one.is_flag
+    value = "" if is_flag or not is_option else _value(one)
+    return names, value, _default(one, is_flag=is_flag), one.help or ""
+
+
+def _value(option: Any) -> str:
+    """What stands behind an option: its metavar, its choices, or its type."""
+    kind = option.type_descriptor.annotation
+    if option.metavar or not isinstance(kind, type):
+        return str(option.metavar or "")
+    return (
+        " or ".join(str(one.value) for one in kind) if issubclass(kind, enum.Enum) else VALUES.get(kind, kind.__name__)
+    )
+
+
+def _metavar(argument: Any) -> str:
+    return str(argument.metavar or argument.name.upper())
+
+
+def _default(one: Any, *, is_flag: bool) -> str:
+    value = one.default
+    if one.required:
+        return "required"
+    if is_flag:
+        return "on" if value is True and one.secondary_opts else ""
+    # Functions would show what this machine gives; absolute paths would too.
+    if value is None or callable(value) or value in ([], ()) or Path(str(value)).is_absolute():
+        return ""
+    return f"`{value.value if isinstance(value, enum.Enum) else value}`"
+
+
+def exit_codes() -> str:
+    """The table of `walltime exit-codes`."""
+    rows = [(one.code, one.name, one.commands, one.meaning) for one in EXIT_CODES]
+    intro = (
+        "`walltime exit-codes` prints this table, with `--json` for scripts. "
+        "Where a code has several meanings, the command decides."
+    )
+    return page("Exit codes", intro, table(("code", "name", "commands", "meaning"), rows))

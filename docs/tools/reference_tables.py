@@ -1,0 +1,103 @@
+"""The pages on columns, flags, laws, methods and library functions, from their registries."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from docs.tools.markdown_table import page, table
+from flows.services.published.table_columns import described_tables
+from pipeline.core.flags import Flag
+from pipeline.estimate.registry import AT_MIDNIGHT, ESTIMATORS
+from pipeline.evaluate.replay.options import Correction, Policy
+from pipeline.laws.table import laws_table
+
+FUNCTIONS = (
+    "walltime.log_jobs.read",
+    "walltime.log_jobs.clean",
+    "walltime.scaling_model.observe",
+    "walltime.scaling_model.fit",
+    "walltime.scaling_model.predict",
+    "walltime.job_estimates.estimate",
+    "walltime.job_estimates.backtest",
+    "walltime.policy_replay.replay",
+    "pipeline.ingest.ingest",
+    "pipeline.clean.clean",
+    "pipeline.group.assign_groups",
+    "pipeline.group.choose_template",
+    "pipeline.group.observe",
+    "pipeline.fit.fit",
+    "pipeline.fit.screen",
+    "pipeline.fit.find_patterns",
+    "pipeline.predict.predict",
+    "pipeline.predict.later",
+    "pipeline.predict.scalability",
+    "pipeline.estimate.stage.learn_state",
+    "pipeline.estimate.walltime.estimate",
+    "pipeline.evaluate.backtest",
+    "pipeline.evaluate.evaluate_scaling",
+    "pipeline.publish.load_manifest",
+    "pipeline.core.store.read_table",
+)
+"""Functions of the library that the site of the documents shows."""
+
+
+def columns() -> str:
+    """Every table with its columns."""
+    intro = "`walltime columns [TABLE]` prints the same. * marks columns of the key. Null is unknown."
+    parts = [part for name, one in described_tables(None).items() for part in _table(name, one)]
+    return page("Columns", intro, *parts)
+
+
+def _table(name: str, described: dict[str, Any]) -> tuple[str, str, str]:
+    rows = [
+        (f"`{one['name']}`{'*' if one['is_key'] else ''}", one["type"], one["unit"] or "", one["meaning"])
+        for one in described["columns"]
+    ]
+    return f"## {name}", described["meaning"], table(("column", "type", "unit", "meaning"), rows)
+
+
+def flags() -> str:
+    """Every flag with its meaning, in order of precedence."""
+    intro = (
+        "A flag says why a job is set aside. Where several apply, a job gets the first of this table. "
+        "[Cleaning](../explanations/cleaning.md) explains the rules; `clean.flags_off` turns a flag off."
+    )
+    return page("Flags", intro, table(("flag", "meaning"), [(f"`{one.value}`", one.meaning) for one in Flag]))
+
+
+def laws() -> str:
+    """The table of laws."""
+    intro = (
+        "A law is one file in `pipeline/laws/forms`. `laws` under `[fit]` may name any law of this table "
+        "that is fitted. "
+        "[Laws and fits](../explanations/laws-and-fits.md) has the formulas of Downey's pieces."
+    )
+    return page("Laws", intro, laws_table())
+
+
+def methods() -> str:
+    """Every estimator, and the policies and corrections of a replay."""
+    intro = "These methods estimate a job at its submit. `walltime backtest --methods A,B` scores some of them."
+    rows = [(f"`{name}`", _meaning(one), "yes" if name in AT_MIDNIGHT else "no") for name, one in ESTIMATORS.items()]
+    later = "The last column says whether a method can answer with what an earlier midnight knew (`--staleness`)."
+    policies = ", ".join(f"`{one.name.lower().replace('_', '-')}`" for one in Policy)
+    corrections = ", ".join(f"`{one.name.lower()}`" for one in Correction)
+    replay = f"`walltime replay --policy` takes {policies}; `--correction` takes {corrections}."
+    source = "[Estimators](../explanations/estimators.md) and [replay](../explanations/replay.md) explain them."
+    head = ("method", "estimate", "at an earlier midnight")
+    return page("Methods", intro, table(head, rows), later, "## Replays", replay, source)
+
+
+def _meaning(function: Callable[..., Any]) -> str:
+    """The first paragraph of the docstring."""
+    return " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
+
+
+def functions() -> str:
+    """The page on which mkdocstrings shows the functions of the library."""
+    intro = (
+        "`make docs` fills this page from the functions' docstrings. The first eight are those of "
+        "`import walltime as wt`, on data frames of pandas, polars or Arrow. The others take tables and settings, "
+        "and most return a table and a Report."
+    )
+    return page("Library", intro, *[f"::: {name}" for name in FUNCTIONS])

@@ -1,0 +1,142 @@
+"""A line on stderr about a command that takes longer than two seconds: what it has done, and at which rate.
+
+On a terminal the line is written over; in a log a line follows after ten seconds, after twenty, after forty. It also
+says how many kernels numba has compiled, which is what a first run waits for.
+"""
+
+import os
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib import import_module
+from typing import Any
+
+from flows.services.progress import StageEvent, listening
+from pipeline.core.work_counts import counting
+
+PATIENCE_S = 2.0
+"""Time after which a terminal shows the line, s."""
+
+LOG_PATIENCE_S = 10.0
+"""Time after which a log gets the first line, s; each further one comes after twice the time."""
+
+REFRESH_S = 0.25
+COMPILED = "functions compiled"
+
+
+class Activity:
+    """Counts of a running command by unit, and the thread that shows them."""
+
+    def __init__(self, name: str, *, is_terminal: bool) -> None:
+        self.name = name
+        self.is_terminal = is_terminal
+        self.began = time.monotonic()
+        self.stage = ""
+        self.counts: dict[str, tuple[float, int]] = {}
+        self._listener: Any = None
+        self._has_line = False
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._show, daemon=True)
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Begin to wait for the time of the first line."""
+        self._thread.start()
+
+    def count(self, unit: str, n: int) -> None:
+        """Add `n` units; their rate counts from the first call."""
+        began, done = self.counts.get(unit, (time.monotonic(), 0))
+        self.counts[unit] = (began, done + n)
+
+    def enter(self, event: StageEvent) -> None:
+        """Take in that a stage has started or ended."""
+        self.stage = event.stage if event.state == "started" else ""
+
+    def rates(self) -> str:
+        """What has been done and how fast, as in `12,241 lines, 23,540 a second`; empty where nothing is counted."""
+        now = time.monotonic()
+        return "; ".join(_rate(unit, n, now - began) for unit, (began, n) in tuple(self.counts.items()) if n)
+
+    def end_line(self) -> None:
+        """Show no line any more, and remove the one that stands on the terminal; the counts go on."""
+        with self._lock:
+            if self._has_line:
+                sys.stderr.write("\r\x1b[K")
+                sys.stderr.flush()
+            self._is_over.set()
+            self._has_line = False
+
+    def _show(self) -> None:
+        wait_s = PATIENCE_S if self.is_terminal else LOG_PATIENCE_S
+        while not self._is_over.wait(wait_s):
+            with self._lock:
+                if not self._is_over.is_set():
+                    self._listen_to_numba()
+                    self._write_line()
+            wait_s = REFRESH_S if self.is_terminal else time.monotonic() - self.began
+
+    def _listen_to_numba(self) -> None:
+        # A command that compiles nothing does not wait for numba's import.
+        if self._listener is None and "numba" in sys.modules:
+            events: Any = import_module("numba.core.event")
+            self._listener = events.TimingListener()
+            self._listener.on_end = lambda _: self.count(COMPILED, 1)
+            events.register("numba:compile", self._listener)
+
+    def close(self) -> None:
+        """Show no line any more, and count no longer."""
+        self.end_line()
+        if self._listener is not None:
+            events: Any = import_module("numba.core.event")
+            events.unregister("numba:compile", self._listener)
+
+    def _write_line(self) -> None:
+        parts = (f"walltime {self.name}: {time.monotonic() - self.began:.0f} s", self.stage, self.rates())
+        line = "; ".join(part for part in parts if part)
+        if self.is_terminal:
+            self._has_line = True
+            sys.stderr.write(f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}")
+        else:
+            sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+
+
+def _rate(unit: str, n: int, seconds: float) -> str:
+    pace = n / seconds if seconds > 0 else 0.0
+    return f"{n:,} {unit}" + (f", {pace:,.0f} a second" if pace >= 10 else f", {pace:.1g} a second" if pace else "")
+
+
+_current: ContextVar[Activity | None] = ContextVar("activity", default=None)
+
+
+@contextmanager
+def showing_activity(name: str, *, has_line: bool = True) -> Iterator[Activity]:
+    """Count what the command inside does, and show it in a line if it takes long and has no other progress."""
+    is_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    activity = Activity(name, is_terminal=is_terminal)
+    token = _current.set(activity)
+    if has_line:
+        activity.start()
+    try:
+        with counting(activity.count), listening(activity.enter):
+            yield activity
+    finally:
+        activity.close()
+        _current.reset(token)
+
+
+def rates_of_command() -> Callable[[], str]:
+    """A function, for any thread, that returns the counts and rates of the command in this context."""
+    activity = _current.get()
+    return activity.rates if activity is not None else str
+
+
+def end_activity_line() -> None:
+    """Make room for an answer or a progress bar."""
+    activity = _current.get()
+    if activity is not None:
+        activity.end_line()

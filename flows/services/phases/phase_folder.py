@@ -1,0 +1,106 @@
+"""The folder of one run's phases: its tables, and what they were made from."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from flows.services.files.os_errors import naming_path
+from pipeline.core.errors import InputError
+from pipeline.core.phase_settings import PhaseSettings
+from pipeline.core.phase_tables import PHASE_PLAN, PHASE_POINTS, PHASE_TABLES, PHASE_TIMES, PHASES
+from pipeline.core.store import read_metadata, read_table, write_table, write_text
+from pipeline.core.table_kind import TableKind
+from pipeline.core.text import printable
+
+KINDS = {kind.name: kind for kind in PHASE_TABLES}
+DESCRIPTION = "phase_run.json"
+_TRUE_RUNTIME = "measured_s"
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseFolder:
+    """A folder that `walltime phases` wrote: the kind of its input, the trace's name, processors, and settings."""
+
+    path: Path
+    input_name: str
+    trace_id: str
+    procs: int
+    application: str | None
+    settings: PhaseSettings
+
+    def read(self, kind: TableKind) -> pa.Table:
+        """A table of the folder; InputError where there is none."""
+        return read_table(self.path / f"{kind.name}.parquet", kind)
+
+    def kept(self) -> dict[str, pa.Table]:
+        """The tables that belong to the kind of input alone."""
+        common = {kind.name for kind in (PHASES, PHASE_POINTS, PHASE_PLAN, PHASE_TIMES)}
+        names = [name for name in KINDS if name not in common and (self.path / f"{name}.parquet").exists()]
+        return {name: self.read(KINDS[name]) for name in names if name != "platform_predictions"}
+
+    def plan(self) -> pa.Table:
+        """The plan; InputError where none was made."""
+        if not (self.path / f"{PHASE_PLAN.name}.parquet").exists():
+            raise InputError(printable(str(self.path)), "no plan", "one", f"run walltime phase-plan {self.path} first")
+        return self.read(PHASE_PLAN)
+
+    def write_times(self, times: pa.Table, platform: str, measured_s: float | None) -> Path:
+        """Write the times of a platform, with its true runtime where it is known."""
+        facts = {} if measured_s is None else {_TRUE_RUNTIME: repr(measured_s)}
+        return self.write(times, PHASE_TIMES, self._times_path(platform), facts)
+
+    def times(self, platform: str) -> tuple[pa.Table, float | None]:
+        """The times of a platform, and its true runtime (s) or None; InputError where it was not timed."""
+        path = self._times_path(platform)
+        if not path.exists():
+            do = f"run walltime phase-times {self.path} TRACE --platform {platform} first"
+            where = f"--platform {printable(platform, 60)}"
+            raise InputError(where, "no times", "times of this platform", printable(do))
+        known = read_metadata(path).get(_TRUE_RUNTIME)
+        return read_table(path, PHASE_TIMES), float(known) if known else None
+
+    def write(
+        self, table: pa.Table, kind: TableKind, path: Path | None = None, facts: dict[str, str] | None = None
+    ) -> Path:
+        """Write a table of the folder, whole or not at all; returns its path."""
+        path = path or self.path / f"{kind.name}.parquet"
+        with naming_path(path):
+            return write_table(path, table, kind, facts)
+
+    def _times_path(self, platform: str) -> Path:
+        return self.path / f"{PHASE_TIMES.name}.{check_platform(platform)}.parquet"
+
+
+def describe(folder: PhaseFolder) -> Path:
+    """Write what the folder's tables were made from."""
+    facts = {
+        "input": folder.input_name, "trace_id": folder.trace_id, "procs": folder.procs,
+        "application": folder.application, "settings": folder.settings.model_dump(),
+    }  # fmt: skip
+    with naming_path(folder.path):
+        return write_text(folder.path / DESCRIPTION, json.dumps(facts, indent=1) + "\n")
+
+
+def open_folder(path: Path) -> PhaseFolder:
+    """The folder that `walltime phases` wrote; InputError where it is none."""
+    expected, do = "a folder that walltime phases wrote", "run walltime phases TRACE --out DIR first"
+    try:
+        facts: dict[str, Any] = json.loads((path / DESCRIPTION).read_text(encoding="utf-8"))
+        settings = PhaseSettings.model_validate(facts["settings"])
+        named = (str(facts["input"]), str(facts["trace_id"]), int(facts["procs"]), facts["application"])
+    except OSError:
+        raise InputError(printable(str(path)), f"no {DESCRIPTION}", expected, do) from None
+    except (ValueError, KeyError, TypeError):
+        raise InputError(printable(str(path / DESCRIPTION)), "a damaged file", expected, do) from None
+    return PhaseFolder(path, *named, settings)
+
+
+def check_platform(platform: str) -> str:
+    """The platform's name; InputError for one that cannot be part of a file's name."""
+    if not platform or not all(char.isalnum() or char in "-_." for char in platform) or platform.startswith("."):
+        expected = "letters, digits, dots, hyphens and underscores"
+        raise InputError(f"--platform {printable(platform, 60) or 'empty'}", "an unusable name", expected)
+    return platform

@@ -1,0 +1,190 @@
+"""predict: a model and points to runtimes with intervals, or to the reason why there is none."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.core.arrays import Array, Bools, Floats
+from pipeline.core.text import printable
+from pipeline.inputs.declaration import InputType
+from pipeline.inputs.encoding import Encoding, is_complete
+from pipeline.inputs.left_out import leverage, places_outside
+from pipeline.inputs.model import ANSWERS, AnswerStatus, InputModel
+from pipeline.inputs.one_thread import on_one_thread
+from pipeline.inputs.raw_inputs import numbers_of, raw_inputs
+from pipeline.inputs.registry import METHODS
+from pipeline.inputs.training_rows import prior_log_s
+
+DIGITS = 6
+REFUSED = (AnswerStatus.REFUSED_OUTSIDE, AnswerStatus.REFUSED_CATEGORY, AnswerStatus.MISSING_INPUT)
+ROUNDING = 1e-9
+"""A point this far outside, in standard deviations of the input, is inside: logarithms are rounded."""
+
+
+@dataclass(slots=True)
+class Places:
+    """Where points lie, against the runs: statuses, reasons, and what tests on the runs say of such places.
+
+    `factor80`, `factor95`: least scores of the intervals; `error_pct`: least error to announce.
+    """
+
+    status: list[AnswerStatus]
+    reason: list[str | None]
+    factor80: Floats
+    factor95: Floats
+    error_pct: Floats
+
+    def say(self, where: Bools, status: AnswerStatus, reason: list[str]) -> None:
+        """Enter a status at some points; a refusal is never replaced, the first reason stays."""
+        for i in np.flatnonzero(where):
+            if self.status[i] == AnswerStatus.OK or (status in REFUSED and self.status[i] not in REFUSED):
+                self.status[i], self.reason[i] = status, reason[i]
+
+    def widen(self, where: Bools, test: dict[str, float]) -> None:
+        """Take the scores and the error of a test at some points."""
+        self.factor80[where] = np.maximum(self.factor80[where], test["80"])
+        self.factor95[where] = np.maximum(self.factor95[where], test["95"])
+        self.error_pct[where] = np.maximum(self.error_pct[where], test["error_pct"])
+
+
+@on_one_thread
+def predict(model: InputModel, points: pa.Table) -> pa.Table:
+    """ANSWERS, one row a point in the order of `points`; refused points have nulls, a status and a reason.
+
+    Parameters
+    ----------
+    model : InputModel
+        What `learn` or `load` gave.
+    points : pa.Table
+        The inputs' columns, and the column of processors where the model has a scalability law.
+
+    Returns
+    -------
+    pa.Table
+        A table of the kind ANSWERS; runtimes in s, rounded to 6 digits.
+
+    Raises
+    ------
+    InputError
+        If a column of an input is missing or has another type.
+
+    Examples
+    --------
+    >>> from pipeline.core.input_settings import InputSettings
+    >>> from pipeline.inputs import Declaration, Input, learn
+    >>> runs = pa.table({"n": list(range(1, 31)), "time_s": [0.5 * n * n for n in range(1, 31)]})
+    >>> model = learn(runs, Declaration(inputs=(Input(name="n", type="log_number"),)), InputSettings())
+    >>> predict(model, pa.table({"n": [10.0, None]})).column("status").to_pylist()
+    ['ok', 'missing_input']
+    """
+    encoding = Encoding.from_dict(model.facts["encoding"])
+    raw = raw_inputs(points, model.declaration)
+    complete = is_complete(raw, encoding.types)
+    prior = model.declaration.prior
+    procs = (
+        numbers_of(points, model.declaration.procs) if prior and model.declaration.procs else np.ones(points.num_rows)
+    )
+    complete &= procs >= 1
+    x = encoding.encode(raw)
+    complete &= np.isfinite(x).all(axis=1)
+    x = np.where(complete[:, None], x, 0.0)
+    places = _places(model, encoding, raw, x, complete)
+    mean, sd = METHODS[model.method].predict(model.arrays, model.facts["method"], x)
+    mean = mean + prior_log_s(prior, np.where(complete, procs, 1.0))
+    return _answers(model, places, mean, sd)
+
+
+def _places(model: InputModel, encoding: Encoding, raw: dict[str, Array], x: Floats, complete: Bools) -> Places:
+    n = len(x)
+    found = model.facts["quantiles"]
+    places = Places(
+        [AnswerStatus.OK] * n, [None] * n, np.full(n, found["80"]), np.full(n, found["95"]), np.zeros(n)
+    )  # fmt: skip
+    places.say(~complete, AnswerStatus.MISSING_INPUT, ["an input is unknown, undefined or not positive"] * n)
+    _check_constants(places, encoding, raw, complete)
+    for name, levels in encoding.levels.items():
+        _check_levels(places, model, raw[name], name, levels)
+    for _, one, side, beyond in places_outside(encoding, x):
+        if one.type != InputType.BOOLEAN:
+            _check_range(places, model, raw[one.name], one.name, side, beyond)
+    _check_leverage(places, model, x)
+    return places
+
+
+def _check_constants(places: Places, encoding: Encoding, raw: dict[str, Array], complete: Bools) -> None:
+    for name, value in encoding.constant.items():
+        other = complete & (raw[name] != value)
+        reason = [f"{printable(name)} = {one}, and all runs have {value:g}" for one in raw[name]]
+        places.say(other, AnswerStatus.REFUSED_OUTSIDE, reason)
+
+
+def _check_levels(places: Places, model: InputModel, values: Array, name: str, levels: tuple[str, ...]) -> None:
+    new = np.array([value is not None and value not in levels for value in values], bool)
+    if not new.any():
+        return
+    test = model.facts["left_out"]["categories"].get(name)
+    passes = test is not None and test["error_pct"] <= 100.0 * model.settings.largest_error
+    reason = [f"{printable(name)} = {printable(str(one), 40)} is in no run" for one in values]
+    places.say(new, AnswerStatus.NEW_CATEGORY if passes else AnswerStatus.REFUSED_CATEGORY, reason)
+    if test is not None and passes:
+        places.widen(new, test)
+
+
+def _check_range(places: Places, model: InputModel, values: Array, name: str, side: str, beyond: Floats) -> None:
+    outside = beyond > ROUNDING
+    if not outside.any():
+        return
+    word = "below" if side == "low" else "above"
+    reason = [f"{printable(name)} = {value:g} is {word} all runs" for value in values]
+    test = model.facts["left_out"]["ranges"].get(name, {}).get(side)
+    _judge(places, model, outside, beyond, test, reason)
+
+
+def _check_leverage(places: Places, model: InputModel, x: Floats) -> None:
+    ratio = leverage(x, model.arrays["scatter"]) / max(model.facts["largest_leverage"], np.finfo(float).tiny)
+    far = ratio > 1.0 + ROUNDING
+    test = model.facts["left_out"]["combinations"]
+    _judge(places, model, far, ratio, test, ["no run has a combination of inputs this far from the mean"] * len(x))
+
+
+def _judge(
+    places: Places,
+    model: InputModel,
+    outside: Bools,
+    distance: Floats,
+    test: dict[str, float] | None,
+    reason: list[str],
+) -> None:
+    """Enter points outside as answered or refused, by the settings and by the test of such places."""
+    mode, answered = model.settings.outside, np.zeros(len(outside), bool)
+    if mode == "predict":
+        answered = outside
+    elif mode == "evidence" and test is not None and test["error_pct"] <= 100.0 * model.settings.largest_error:
+        answered = outside & (distance <= test["distance"])
+    places.say(outside & ~answered, AnswerStatus.REFUSED_OUTSIDE, reason)
+    places.say(answered, AnswerStatus.OUTSIDE, reason)
+    if test is not None:
+        places.widen(answered, test)
+
+
+def _answers(model: InputModel, places: Places, mean: Floats, sd: Floats) -> pa.Table:
+    refused = np.array([status in REFUSED for status in places.status], bool)
+    with np.errstate(over="ignore"):
+        columns = {
+            "median_s": np.exp(mean),
+            "low80_s": np.exp(mean - places.factor80 * sd), "high80_s": np.exp(mean + places.factor80 * sd),
+            "low95_s": np.exp(mean - places.factor95 * sd), "high95_s": np.exp(mean + places.factor95 * sd),
+            "error_pct": np.maximum(100.0 * np.expm1(model.facts["mean_score"] * sd), places.error_pct),
+        }  # fmt: skip
+    shown = {
+        name: rounded(np.where(refused | ~np.isfinite(values), np.nan, values)) for name, values in columns.items()
+    }
+    return ANSWERS.build(
+        point=np.arange(len(mean)), status=[str(one) for one in places.status], reason=places.reason, **shown
+    )
+
+
+def rounded(values: Floats) -> Floats:
+    """The values with 6 significant digits; NaN stays."""
+    return np.array([float(f"{value:.{DIGITS - 1}e}") for value in values], np.float64)

@@ -1,0 +1,249 @@
+"""A Gaussian process on standardised inputs: a Matern 5/2 kernel of all inputs with a length scale each, a sum of
+Matern 5/2 kernels of one input each, a linear kernel, and noise.
+
+C. E. Rasmussen and C. K. I. Williams, "Gaussian Processes for Machine Learning", MIT Press 2006, equations 2.30, 4.17
+and 5.9; D. Duvenaud, H. Nickisch and C. E. Rasmussen, "Additive Gaussian processes", NIPS 2011, for the sum. The
+parameters are logarithms: length scales, and SDs of the joint part, sum, linear part, batches and noise.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_solve, lapack, solve_triangular
+from scipy.optimize import minimize
+
+from pipeline.core.arrays import Floats, Ints
+
+LENGTH_CENTRE, LENGTH_SD = float(np.log(6.0)), 1.5
+"""The prior of a log length scale. The inputs have SD 1: 95% of its mass is at 0.3 to 120, nearly straight lines."""
+AMPLITUDES = {"joint": 0.0, "sum": -1.0, "linear": -0.5, "batch": -2.0, "noise": -2.5}
+"""Centres of the priors of the log SDs, in SDs of the log runtimes."""
+AMPLITUDE_SD = 2.0
+LOWEST_NOISE = 1e-3
+"""Least SD of the noise, in SDs of the log runtimes: it keeps the covariance of equal runs invertible."""
+BOUNDS = (-6.0, 6.0)
+OFFSET = 10.0
+"""Variance of the unknown mean, in variances of the log runtimes."""
+TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """The sum of one kernel for each of some inputs: their places, and the logs of their length scales.
+
+    Inputs with two values have no curve: for them the linear kernel is the same.
+    """
+
+    features: Ints
+    log_lengths: Floats
+
+    def kernels(self, x1: Floats, x2: Floats) -> Iterator[tuple[int, Floats]]:
+        """Each input with its (n1, n2) kernel of SD 1."""
+        for j, log_length in zip(self.features, self.log_lengths, strict=True):
+            root = np.subtract.outer(x1[:, j], x2[:, j])
+            root *= np.sqrt(5.0) * np.exp(-log_length)
+            yield int(j), _matern(np.abs(root, out=root))
+
+    def total(self, x1: Floats, x2: Floats) -> Floats:
+        """(n1, n2) the sum of the kernels."""
+        found = np.zeros((len(x1), len(x2)))
+        for _, kernel in self.kernels(x1, x2):
+            found += kernel
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Standardised inputs (n, d), centred and scaled targets (n,), and the batch of each run where batches count."""
+
+    x: Floats
+    y: Floats
+    batch: Ints | None
+
+    def rows(self, chosen: Ints) -> "Problem":
+        """The problem of some of its rows."""
+        return Problem(self.x[chosen], self.y[chosen], None if self.batch is None else self.batch[chosen])
+
+
+def curved_features(x: Floats) -> Ints:
+    """The inputs with more than two values."""
+    return np.array([j for j in range(x.shape[1]) if len(np.unique(x[:, j])) > 2], np.int64)
+
+
+def start(n_features: int) -> Floats:
+    """The parameters to begin a search with, which are also the centres of their priors."""
+    return np.concatenate([np.full(n_features, LENGTH_CENTRE), list(AMPLITUDES.values())])
+
+
+def joint(theta: Floats, x1: Floats, x2: Floats) -> Floats:
+    """(n1, n2) prior covariances without those of the curves."""
+    d = x1.shape[1]
+    rates = np.sqrt(5.0) * np.exp(-theta[:d])
+    root = _squares(x1 * rates, x2 * rates)
+    found = _matern(np.sqrt(root, out=root))
+    found *= np.exp(2 * theta[d])
+    found += np.exp(2 * theta[d + 2]) * (x1 @ x2.T)
+    found += OFFSET
+    return found
+
+
+def covariance(theta: Floats, curves: Curves, x1: Floats, x2: Floats, total: Floats | None = None) -> Floats:
+    """(n1, n2) prior covariances of the runtimes' smooth part; `total` is that of the curves, where it is known."""
+    total = curves.total(x1, x2) if total is None else total
+    found: Floats = joint(theta, x1, x2) + curves_variance(theta, x1.shape[1]) * total
+    return found
+
+
+def curves_variance(theta: Floats, n_features: int) -> float:
+    """The variance of each curve."""
+    return float(np.exp(2 * theta[n_features + 1]))
+
+
+def variance(theta: Floats, curves: Curves, x: Floats) -> Floats:
+    """(n,) the diagonal of `covariance`."""
+    d = x.shape[1]
+    flat = np.exp(2 * theta[d]) + curves_variance(theta, d) * len(curves.features) + OFFSET
+    found: Floats = flat + np.exp(2 * theta[d + 2]) * (x * x).sum(axis=1)
+    return found
+
+
+def noise_variance(theta: Floats) -> float:
+    """Variance of one run around the smooth part, its batch included."""
+    return float(np.exp(2 * theta[-2]) + np.exp(2 * theta[-1]))
+
+
+def factor(theta: Floats, curves: Curves, problem: Problem) -> Floats:
+    """The lower Cholesky factor of the covariance of the runs."""
+    k = covariance(theta, curves, problem.x, problem.x)
+    k[np.diag_indices_from(k)] += np.exp(2 * theta[-1])
+    if problem.batch is not None:
+        k += np.exp(2 * theta[-2]) * (problem.batch[:, None] == problem.batch[None, :])
+    lower, failed = lapack.dpotrf(k, lower=1, clean=1, overwrite_a=1)
+    if failed:
+        raise np.linalg.LinAlgError(f"covariance of {len(k)} runs is not positive definite")
+    found: Floats = lower
+    return found
+
+
+def weights(lower: Floats, y: Floats) -> Floats:
+    """(n,) the weights whose product with `covariance` is the predicted mean."""
+    found: Floats = cho_solve((lower, True), y, check_finite=False)
+    return found
+
+
+def reduction(lower: Floats, cross: Floats) -> Floats:
+    """(n, m) the triangular solution, whose squares sum to what the runs take from the prior variance of m points."""
+    found: Floats = solve_triangular(lower, cross, lower=True, check_finite=False)
+    return found
+
+
+def learn_parameters(problem: Problem, first: Floats, n_steps: int, curves: Curves | None = None) -> Floats:
+    """The parameters of highest posterior density that L-BFGS finds from `first` in at most `n_steps` steps.
+
+    Without `curves`, the curves have the length scales of the joint part, which are found with them.
+    """
+    posterior = Posterior(problem, curves)
+    bounds = [BOUNDS] * len(first)
+    bounds[-1] = (float(np.log(LOWEST_NOISE)), BOUNDS[1])
+    found = minimize(
+        posterior.loss, first, jac=True, method="L-BFGS-B", bounds=bounds,
+        options={"maxiter": n_steps, "maxfun": 2 * n_steps, "ftol": TOLERANCE},
+    )  # fmt: skip
+    best: Floats = found.x
+    return best
+
+
+class Posterior:
+    """The density of the parameters: squared differences of each input, products and batches, made once."""
+
+    def __init__(self, problem: Problem, curves: Curves | None) -> None:
+        n, d = problem.x.shape
+        self.y, self.n, self.d, self.centres = problem.y, n, d, start(d)
+        self.squares = np.empty((d, n * n))
+        for j in range(d):
+            self.squares[j] = np.subtract.outer(problem.x[:, j], problem.x[:, j]).reshape(-1) ** 2
+        self.products = problem.x @ problem.x.T
+        self.same = None if problem.batch is None else np.equal.outer(problem.batch, problem.batch).astype(np.float64)
+        self.free = curved_features(problem.x) if curves is None else np.empty(0, np.int64)
+        self.fixed = None if curves is None else curves.total(problem.x, problem.x)
+
+    def loss(self, theta: Floats) -> tuple[float, Floats]:
+        """Minus the log posterior density, and its gradient."""
+        d, n = self.d, self.n
+        rates = np.exp(-2 * theta[:d])
+        root = np.sqrt(5.0 * (rates @ self.squares)).reshape(n, n)
+        joint_part = np.exp(2 * theta[d]) * _matern(root)
+        sum_part, slopes = self._curves(theta, rates)
+        linear = np.exp(2 * theta[d + 2]) * self.products
+        batch = np.exp(2 * theta[d + 3]) * self.same if self.same is not None else np.zeros(1)
+        noise = np.exp(2 * theta[d + 4])
+        k = joint_part + sum_part + linear + batch + OFFSET
+        k[np.diag_indices_from(k)] += noise
+        lower, failed = lapack.dpotrf(k, lower=1, clean=1, overwrite_a=1)
+        if failed:
+            return 1e25, np.zeros_like(theta)
+        alpha = cho_solve((lower, True), self.y, check_finite=False)
+        w = np.outer(alpha, alpha) - _symmetric_inverse(lower)
+        value = 0.5 * self.y @ alpha + np.log(np.diag(lower)).sum()
+        gradient = np.empty_like(theta)
+        weighted = (w * np.exp(2 * theta[d])) * _matern_slope(root)
+        gradient[:d] = -0.5 * rates * (self.squares @ weighted.reshape(-1))
+        for j, slope in slopes:
+            gradient[j] -= 0.5 * rates[j] * float(np.vdot(w, slope))
+        gradient[d:] = [-np.vdot(w, joint_part), -np.vdot(w, sum_part), -np.vdot(w, linear), 0.0, -noise * np.trace(w)]
+        if self.same is not None:
+            gradient[d + 3] = -np.vdot(w, batch)
+        return float(value) + self._prior(theta, gradient), gradient
+
+    def _curves(self, theta: Floats, rates: Floats) -> tuple[Floats, list[tuple[int, Floats]]]:
+        """The covariance of the curves, and what its slope by each free length scale is made of."""
+        amplitude = curves_variance(theta, self.d)
+        if self.fixed is not None:
+            return amplitude * self.fixed, []
+        total, slopes = np.zeros((self.n, self.n)), []
+        for j in self.free:
+            squares = self.squares[j].reshape(self.n, self.n)
+            root = np.sqrt(5.0 * rates[j] * squares)
+            total += amplitude * _matern(root)
+            slopes.append((int(j), amplitude * _matern_slope(root) * squares))
+        return total, slopes
+
+    def _prior(self, theta: Floats, gradient: Floats) -> float:
+        """Minus the log prior density; adds its slope to the gradient."""
+        scales = np.where(np.arange(len(theta)) < self.d, LENGTH_SD, AMPLITUDE_SD)
+        z = (theta - self.centres) / scales
+        gradient += z / scales
+        return float(0.5 * z @ z)
+
+
+def _matern(root: Floats) -> Floats:
+    """Matern 5/2 of SD 1 at the square root of five times the scaled distance, squared."""
+    # In place, because fresh memory for each step takes longer than the arithmetic.
+    found: Floats = root / 3.0
+    found += 1.0
+    found *= root
+    found += 1.0
+    decay = np.negative(root)
+    found *= np.exp(decay, out=decay)
+    return found
+
+
+def _matern_slope(root: Floats) -> Floats:
+    """Minus twice its slope by the squared scaled distance."""
+    found: Floats = (5.0 / 3.0) * (1.0 + root) * np.exp(-root)
+    return found
+
+
+def _symmetric_inverse(lower: Floats) -> Floats:
+    inverse = lapack.dpotri(lower, lower=1)[0]
+    found: Floats = np.tril(inverse) + np.tril(inverse, -1).T
+    return found
+
+
+def _squares(x1: Floats, x2: Floats) -> Floats:
+    found: Floats = x1 @ x2.T
+    found *= -2.0
+    found += (x1 * x1).sum(axis=1)[:, None]
+    found += (x2 * x2).sum(axis=1)
+    return np.maximum(found, 0.0, out=found)

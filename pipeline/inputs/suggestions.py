@@ -1,0 +1,189 @@
+"""suggest: the runs to make next, by what they tell about all candidates and what they cost.
+
+ALC: D. A. Cohn, Z. Ghahramani and M. I. Jordan, "Active learning with statistical models", JAIR 4, 1996.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.core.arrays import Bools, Floats, Ints
+from pipeline.core.errors import InputError
+from pipeline.inputs import gaussian_process as process
+from pipeline.inputs.answers import REFUSED, predict, rounded
+from pipeline.inputs.encoding import Encoding
+from pipeline.inputs.methods.gp import curves_of
+from pipeline.inputs.model import SUGGESTIONS, Cost, CostUnit, InputModel, SuggestRule
+from pipeline.inputs.one_thread import on_one_thread
+from pipeline.inputs.raw_inputs import numbers_of, raw_inputs
+from pipeline.inputs.registry import METHODS
+
+MOST_CANDIDATES = 2000
+"""Candidates that are compared; more are drawn from, because their covariances are held in memory."""
+FIRST_DISTANCE = 0.5
+"""First distance of the members' rule, as a share of the candidates' median distance; halved when none is left."""
+
+Chooser = Callable[[Bools], int]
+"""The best of the candidates that are still free and can be paid."""
+
+
+@on_one_thread
+def suggest(
+    model: InputModel, candidates: pa.Table, cost: Cost | None = None, rule: SuggestRule = SuggestRule.ALC
+) -> pa.Table:
+    """SUGGESTIONS, the runs to make next, best first, as far as the budget and the number of runs go.
+
+    Candidates that the model refuses are left out. At most 2,000 candidates are compared; more are drawn from by seed.
+
+    Parameters
+    ----------
+    model : InputModel
+        What `learn` or `load` gave; the rule `alc` needs its method `gp`.
+    candidates : pa.Table
+        The inputs' columns, and the column of processors where the cost counts them.
+    cost : Cost
+        Unit, budget and number of runs; default: processor-seconds without a limit.
+    rule : SuggestRule
+        How to choose.
+
+    Returns
+    -------
+    pa.Table
+        A table of the kind SUGGESTIONS.
+
+    Raises
+    ------
+    InputError
+        If no processors are declared that the cost needs, or the model's method does not know the rule.
+
+    Examples
+    --------
+    >>> from pipeline.core.input_settings import InputSettings
+    >>> from pipeline.inputs import Declaration, Input, learn
+    >>> runs = pa.table({"n": list(range(1, 31)), "time_s": [0.5 * n * n for n in range(1, 31)]})
+    >>> model = learn(runs, Declaration(inputs=(Input(name="n", type="log_number"),)), InputSettings())
+    >>> suggest(model, pa.table({"n": [2.5, 8.5, 20.5]}), Cost(CostUnit.RUNS, n_runs=2)).num_rows
+    2
+    """
+    cost = cost or Cost()
+    if rule == SuggestRule.ALC and model.method != "gp":
+        raise InputError("rule alc", f"a model of method {model.method}", "method gp", "use rule members or random")
+    answers = predict(model, candidates)
+    seconds = answers.column("median_s").to_numpy()
+    usable = _drawn(np.array([one not in REFUSED for one in answers.column("status").to_pylist()]), model)
+    if not len(usable):
+        return SUGGESTIONS.empty()
+    prices = _prices(model, candidates, seconds, cost)[usable]
+    x = Encoding.from_dict(model.facts["encoding"]).encode(raw_inputs(candidates, model.declaration))[usable]
+    spread = _Spread(model, x) if model.method == "gp" and len(usable) else None
+    choose = _chooser(model, x, prices, rule, spread)
+    return _suggestions(choose, usable, seconds, prices, cost, spread)
+
+
+def _drawn(usable: Bools, model: InputModel) -> Ints:
+    places = np.flatnonzero(usable)
+    if len(places) <= MOST_CANDIDATES:
+        return places
+    rng = np.random.default_rng([model.settings.seed, 5])
+    return np.sort(rng.choice(places, MOST_CANDIDATES, replace=False))
+
+
+def _prices(model: InputModel, candidates: pa.Table, seconds: Floats, cost: Cost) -> Floats:
+    if cost.unit == CostUnit.RUNS:
+        return np.ones(len(seconds))
+    if cost.unit == CostUnit.SECONDS:
+        return seconds
+    if not model.declaration.procs:
+        raise InputError("cost", "no column of processors", "one for proc-seconds", "declare it, or count seconds")
+    return seconds * numbers_of(candidates, model.declaration.procs)
+
+
+class _Spread:
+    """Posterior covariances of the candidates, which each chosen run lowers."""
+
+    def __init__(self, model: InputModel, x: Floats) -> None:
+        theta, lower = model.arrays["theta"][0], model.arrays["lower"]
+        curves = curves_of(model.arrays)
+        taken = process.reduction(lower, process.covariance(theta, curves, model.arrays["x"], x))
+        self.covariance = process.covariance(theta, curves, x, x) - taken.T @ taken
+        self.noise, self.scale = process.noise_variance(theta), float(model.arrays["scale"][1])
+
+    def gains(self) -> Floats:
+        """The fall of the mean variance that a run of each candidate brings."""
+        total = np.maximum(np.diag(self.covariance), 0.0) + self.noise
+        found: Floats = (self.covariance * self.covariance).mean(axis=0) / total
+        return found
+
+    def take(self, chosen: int) -> None:
+        """The covariances after a run of a candidate."""
+        column = self.covariance[:, chosen].copy()
+        self.covariance -= np.outer(column, column) / (max(column[chosen], 0.0) + self.noise)
+
+    def error_pct(self) -> float:
+        """The mean standard deviation of a run among the candidates."""
+        sds = np.sqrt(np.maximum(np.diag(self.covariance), 0.0) + self.noise) * self.scale
+        return float(100.0 * np.expm1(sds).mean())
+
+
+def _chooser(model: InputModel, x: Floats, prices: Floats, rule: SuggestRule, spread: _Spread | None) -> Chooser:
+    """What gives the next of the candidates that can be paid."""
+    if rule == SuggestRule.ALC:
+        assert spread is not None
+        return lambda possible: int(np.argmax(np.where(possible, spread.gains() / np.sqrt(prices), -1.0)))
+    if rule == SuggestRule.RANDOM:
+        order = np.random.default_rng([model.settings.seed, 6]).permutation(len(x))
+    else:
+        every = np.exp(METHODS[model.method].members(model.arrays, model.facts["method"], x))
+        order = far_apart(x, every.std(axis=0) / every.mean(axis=0))
+    rank = np.argsort(order)
+    return lambda possible: int(np.argmin(np.where(possible, rank, len(rank))))
+
+
+def far_apart(x: Floats, variation: Floats) -> Ints:
+    """All points, those of largest variation first, but none nearer than a distance to one taken before.
+
+    The distance is halved when no point is left that keeps it.
+    """
+    ranked = np.argsort(-variation, kind="stable")
+    distances = np.sqrt(np.maximum(_squares(x), 0.0))
+    limit = FIRST_DISTANCE * float(np.median(distances))
+    nearest, taken = np.full(len(x), np.inf), np.zeros(len(x), bool)
+    order: list[int] = []
+    while len(order) < len(x):
+        before = len(order)
+        for i in ranked:
+            if not taken[i] and nearest[i] >= limit:
+                order.append(int(i))
+                taken[i] = True
+                nearest = np.minimum(nearest, distances[i])
+        limit = limit / 2 if len(order) > before or limit > 1e-9 else -1.0
+    return np.array(order, np.int64)
+
+
+def _squares(x: Floats) -> Floats:
+    norms = (x * x).sum(axis=1)
+    found: Floats = norms[:, None] + norms[None, :] - 2.0 * (x @ x.T)
+    return found
+
+
+def _suggestions(
+    choose: Chooser, usable: Ints, seconds: Floats, prices: Floats, cost: Cost, spread: _Spread | None
+) -> pa.Table:
+    left = np.inf if cost.budget is None else cost.budget
+    most = len(usable) if cost.n_runs is None else min(cost.n_runs, len(usable))
+    chosen: list[int] = []
+    free, errors = np.ones(len(usable), bool), [spread.error_pct() if spread else np.nan]
+    while len(chosen) < most and (free & (prices <= left)).any():
+        one = choose(free & (prices <= left))
+        free[one], left = False, left - prices[one]
+        chosen.append(one)
+        if spread:
+            spread.take(one)
+        errors.append(spread.error_pct() if spread else np.nan)
+    places = np.array(chosen, np.int64)
+    return SUGGESTIONS.build(
+        order=np.arange(1, len(chosen) + 1), candidate=usable[places], median_s=seconds[usable][places],
+        cost=rounded(prices[places]), total_cost=rounded(np.cumsum(prices[places])),
+        error_before_pct=rounded(np.array(errors[:-1])), error_after_pct=rounded(np.array(errors[1:])),
+    )  # fmt: skip

@@ -1,0 +1,135 @@
+"""Runs as a model learns from them: complete, in an order that does not depend on the table's, with folds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import fsum
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.core.arrays import Array, Bools, Floats, Ints
+from pipeline.core.errors import InputError
+from pipeline.core.input_settings import InputSettings
+from pipeline.core.report import Report, Tally
+from pipeline.inputs.declaration import Declaration, ScalingPrior
+from pipeline.inputs.encoding import input_types, is_complete
+from pipeline.inputs.folds import grouped_folds, same_inputs, time_folds
+from pipeline.inputs.raw_inputs import numbers_of, raw_inputs, texts_of, truths_of
+from pipeline.laws import LAWS
+
+LEAST_RUNS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRows:
+    """Complete runs in their total order: raw inputs, log runtimes over the law's, censoring, batches, folds."""
+
+    raw: Mapping[str, Array]
+    types: Mapping[str, str]
+    y: Floats
+    seconds: Floats
+    censored: Bools
+    batch: Ints | None
+    fold: Ints
+    folds_by: str
+    report: Report
+
+    @property
+    def group(self) -> Ints:
+        """The runs that were made together, as one number; each run is its own group where no batches are known."""
+        by_batch = self.batch is not None and self.folds_by == "batch"
+        return self.batch if by_batch and self.batch is not None else np.arange(len(self.y))
+
+
+def training_rows(runs: pa.Table, declaration: Declaration, settings: InputSettings) -> TrainingRows:
+    """The runs that can be learnt from, and a Report of those that cannot; InputError where fewer than 10 are left."""
+    raw = raw_inputs(runs, declaration)
+    seconds, procs = numbers_of(runs, declaration.target), _procs(runs, declaration)
+    types = input_types(raw, declaration)
+    reasons = _reasons(raw, types, seconds, procs if declaration.prior else None)
+    kept = np.flatnonzero(np.logical_not(np.logical_or.reduce(list(reasons.values()))))
+    report = _report(reasons, kept, seconds, procs)
+    if len(kept) < LEAST_RUNS:
+        found = f"{len(kept)} of {runs.num_rows} runs with a positive {declaration.target} and every input known"
+        raise InputError("runs", found, f"at least {LEAST_RUNS}", "give more runs or fewer inputs")
+    batches = texts_of(runs, declaration.batch) if declaration.batch else None
+    times = numbers_of(runs, declaration.time) if declaration.time else None
+    censored = _censored(runs, declaration)
+    order = kept[_total_order(raw, kept, [seconds, censored, procs, times], batches)]
+    raw = {name: values[order] for name, values in raw.items()}
+    fold, folds_by = _folds(raw, _at(batches, order), _at(times, order), settings)
+    y = np.log(seconds[order]) - prior_log_s(declaration.prior, procs[order])
+    batch = None if batches is None else _codes(batches[order])
+    return TrainingRows(raw, types, y, seconds[order], censored[order] > 0, batch, fold, folds_by, report)
+
+
+def prior_log_s(prior: ScalingPrior | None, procs: Floats) -> Floats:
+    """(rows,) the law's log runtimes at processor counts; zeros without a law; InputError for an unknown law."""
+    if prior is None:
+        return np.zeros(len(procs))
+    if prior.law not in LAWS:
+        raise InputError("scalability law", prior.law, f"one of {', '.join(LAWS)}")
+    parameters = {name: np.asarray(value) for name, value in prior.parameters.items()}
+    return np.log(LAWS[prior.law].runtime_s(parameters, procs))
+
+
+def _procs(runs: pa.Table, declaration: Declaration) -> Floats:
+    return numbers_of(runs, declaration.procs) if declaration.procs else np.ones(runs.num_rows)
+
+
+def _censored(runs: pa.Table, declaration: Declaration) -> Floats:
+    return np.nan_to_num(truths_of(runs, declaration.censored)) if declaration.censored else np.zeros(runs.num_rows)
+
+
+def _at(values: Array | None, order: Ints) -> Array | None:
+    return None if values is None else values[order]
+
+
+def _reasons(
+    raw: Mapping[str, Array], types: Mapping[str, str], seconds: Floats, procs: Floats | None
+) -> dict[str, Bools]:
+    """Why runs are set aside; each run counts under the first reason that applies."""
+    no_target = np.isnan(seconds)
+    not_positive = ~no_target & ~((seconds > 0) & np.isfinite(seconds))
+    known_procs = np.ones(len(seconds), bool) if procs is None else procs >= 1
+    incomplete = ~(is_complete(raw, types) & known_procs) & ~no_target & ~not_positive
+    return {"no_target": no_target, "target_not_positive": not_positive, "missing_input": incomplete}
+
+
+def _report(reasons: Mapping[str, Bools], kept: Ints, seconds: Floats, procs: Floats) -> Report:
+    # fsum is exact, so that the order of the runs changes no digit.
+    work = np.nan_to_num(np.maximum(seconds, 0.0) * procs, posinf=0.0)
+    set_aside = {name: Tally(int(where.sum()), fsum(work[where])) for name, where in reasons.items() if where.any()}
+    seen, left = Tally(len(work), fsum(work)), Tally(len(kept), fsum(work[kept]))
+    return Report("inputs", "run", seen, left, set_aside).check()
+
+
+def _total_order(raw: Mapping[str, Array], kept: Ints, numbers: list[Floats | None], batches: Array | None) -> Ints:
+    """Places of the kept rows in the order of their values: rows that tie are equal in every value that counts."""
+    keys = [_codes(values[kept]) for values in [*raw.values(), *[one for one in numbers if one is not None]]]
+    if batches is not None:
+        keys.append(_codes(batches[kept]))
+    return np.lexsort(keys[::-1]).astype(np.int64)
+
+
+def _codes(values: Array) -> Ints:
+    if values.dtype == object:
+        values = np.array(["" if value is None else f"={value}" for value in values])
+    found: Ints = np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return found
+
+
+def _folds(
+    raw: Mapping[str, Array], batches: Array | None, times: Array | None, settings: InputSettings
+) -> tuple[Ints, str]:
+    """The fold of each run, and what the folds follow; too few batches or instants fall back to random folds."""
+    rng = np.random.default_rng([settings.seed, 0])
+    if batches is not None and len(set(batches)) >= 3:
+        return grouped_folds(_codes(batches), settings.folds, rng), "batch"
+    if times is not None and np.isfinite(times).all() and len(np.unique(times)) >= 3:
+        return time_folds(times, settings.folds), "time"
+    rows = np.stack([_codes(values) for values in raw.values()], axis=1)
+    groups = same_inputs(rows)
+    if groups.max() + 1 < 3:
+        raise InputError("runs", f"{groups.max() + 1} distinct combinations of inputs", "at least 3", "vary the inputs")
+    return grouped_folds(groups, settings.folds, rng), "random"

@@ -1,0 +1,105 @@
+"""Models over inputs of a log: what a query answers by them, and the backtest's method."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline.core.settings import RunSettings, load_settings
+from pipeline.core.store import write_table
+from pipeline.core.tables import INPUT_MODELS, STATE
+from pipeline.estimate.history import history
+from pipeline.estimate.runs_with_inputs import submitted_runs
+from pipeline.estimate.stage import learn_state
+from pipeline.ingest import ingest
+from pipeline.inputs.of_logs.model_tables import publish_models
+from pipeline.publish import Retention, RunFacts, publish
+from tests.flows.support import SAMPLES, Outcome
+from tests.simulation.named_inputs import law_s
+
+Walltime = Callable[..., Outcome]
+CONFIG = """logs = ['first.sacct']
+[site]
+name = 'names'
+[[inputs.rules]]
+find = '[a-z]+_n(?P<n>[0-9]{1,9})_step(?P<steps>[0-9]{1,9})'
+[inputs.learning]
+method = 'laws'
+folds = 3
+"""
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A config beside the first 300 jobs of the sample."""
+    folder = tmp_path_factory.mktemp("names")
+    lines = gzip.decompress((SAMPLES / "inputs.sacct.gz").read_bytes()).decode().splitlines(keepends=True)
+    (folder / "first.sacct").write_text("".join(lines[:301]))
+    (folder / "site.toml").write_text(CONFIG)
+    return folder / "site.toml"
+
+
+@pytest.fixture(scope="module")
+def published(config: Path) -> Path:
+    """STATE and INPUT_MODELS of the log, published."""
+    settings, staged = load_settings(config), config.parent / "staged"
+    jobs, _, _ = ingest([config.parent / "first.sacct"], settings.site, settings.ingest)
+    state, _ = learn_state(jobs, settings.site, settings.forecast)
+    runs = submitted_runs(history(jobs, settings.site.timezone), settings.forecast)
+    models, _ = publish_models(runs, settings.inputs, "names", "run")
+    tables = {
+        "state": write_table(staged / "state.parquet", state, STATE),
+        "input_models": write_table(staged / "input_models.parquet", models, INPUT_MODELS),
+    }
+    facts = RunFacts("run", "names", settings.model_dump(mode="json"), [], "code")
+    publish(tables, [], facts, output_dir=config.parent / "out", created_s=0, retention=Retention(newest=2))
+    return config.parent / "out"
+
+
+def test_a_name_with_inputs_is_answered_by_their_model_and_another_by_the_estimator(
+    walltime: Walltime, published: Path
+) -> None:
+    given = ("query", "--from", published, "--user", "ada", "--procs", 4, "--json")
+    found = json.loads(walltime(*given, "--job-name", "heat_n800_step300").out)
+    assert found["answered_by"] == "inputs"
+    assert found["runtime_s"] == pytest.approx(law_s("heat", 800, 300, 4), rel=0.3)
+    quantiles = [found[f"runtime_s_q{q}"] for q in (10, 50, 80, 90, 95, 99)]
+    assert quantiles == sorted(quantiles)
+    for name in ("shell", "heat_n800", "heat_n99999999_step1"):
+        assert json.loads(walltime(*given, "--job-name", name).out)["answered_by"] == "walltime"
+    said = walltime(*given[:-1], "--job-name", "heat_n800_step300").out
+    assert "A model over the inputs in the job's name answered" in said
+
+
+def test_a_batch_says_which_method_answered_each_job(walltime: Walltime, published: Path, tmp_path: Path) -> None:
+    batch = tmp_path / "jobs.csv"
+    batch.write_text("job_name,user,procs\nheat_n400_step100,ada,2\nshell,dora,1\n")
+    rows = [
+        json.loads(line) for line in walltime("query", "--from", published, "--batch", batch, "--json").out.splitlines()
+    ]
+    answered = [row["answered_by"] for row in rows if "answered_by" in row]
+    assert answered == ["inputs", "walltime"]
+
+
+def test_the_backtest_has_the_method_and_it_is_better_than_the_last_two(walltime: Walltime, config: Path) -> None:
+    done = walltime("backtest", config, "--methods", "inputs,last_two", "--plain", "--json")
+    rows = json.loads(done.out)
+    text = json.dumps(rows)
+    assert '"inputs"' in text
+    figures = {row["estimator"]: row for row in _rows(rows) if row.get("part") == "all"}
+    assert figures["inputs"]["mae_s"] < figures["last_two"]["mae_s"]
+
+
+def _rows(found: object) -> list[dict[str, object]]:
+    """Every row of a document that names an estimator."""
+    if isinstance(found, dict):
+        return [found] if "estimator" in found else [row for one in found.values() for row in _rows(one)]
+    return [row for one in found for row in _rows(one)] if isinstance(found, list) else []
+
+
+def test_a_config_keeps_its_rules_when_it_is_read_again(config: Path) -> None:
+    settings = load_settings(config)
+    assert settings.ingest.input_rules == settings.inputs.rules
+    assert RunSettings.model_validate(settings.model_dump(mode="json")) == settings

@@ -1,0 +1,104 @@
+"""The line about a long command, and colours: what stands in it, when it comes, and that it goes away."""
+
+import io
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numba import njit
+
+from flows.pages.terminal import activity as module
+from flows.pages.terminal.activity import Activity, showing_activity
+from flows.pages.terminal.render import console
+from flows.pages.terminal.verbosity import Verbosity, printing
+from flows.services.progress import running_stage
+from pipeline.core.work_counts import count_done
+
+
+class Terminal(io.StringIO):
+    """A stream that claims to be a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A clock that a test sets."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
+
+
+def test_rates_are_those_since_the_first_count(clock: SimpleNamespace) -> None:
+    activity = Activity("ingest", is_terminal=True)
+    assert activity.rates() == ""
+    clock.now = 10.0
+    activity.count("lines", 5_000)
+    clock.now = 12.0
+    activity.count("lines", 5_000)
+    assert activity.rates() == "10,000 lines, 5,000 a second"
+    activity.count("pages", 1)
+    clock.now = 16.0
+    assert activity.rates() == "10,000 lines, 1,667 a second; 1 pages, 0.2 a second"
+
+
+def test_a_long_command_says_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(module, "REFRESH_S", 0.01)
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stderr", shown)
+    with showing_activity("ingest") as activity, running_stage("read"):
+        count_done("lines", 30)
+        while "30 lines" not in shown.getvalue():
+            assert activity._thread.is_alive()
+        console()  # an answer follows
+        assert shown.getvalue().endswith("\r\x1b[K")
+        written = shown.getvalue()
+    assert "walltime ingest: 0 s; read; 30 lines" in written and shown.getvalue() == written
+
+
+def test_a_short_command_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stderr", shown)
+    with showing_activity("ingest"):
+        count_done("lines", 30)
+    assert shown.getvalue() == ""
+
+
+def test_what_numba_compiles_is_counted(clock: SimpleNamespace) -> None:
+    activity = Activity("run", is_terminal=False)
+    activity._listen_to_numba()
+    try:
+        njit(lambda values: values[0])(np.ones(3))
+    finally:
+        activity.close()
+    assert activity.rates().startswith(f"1 {module.COMPILED}")
+    njit(lambda values: values[1])(np.ones(3))
+    assert activity.rates().startswith("1 ")
+
+
+@pytest.mark.parametrize(
+    ("variables", "has_colour"), [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True)]
+)
+def test_no_color_leaves_out_colours(
+    variables: dict[str, str], has_colour: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stdout", shown)
+    console().print("[red]a word[/red]")
+    assert ("\x1b[31m" in shown.getvalue()) is has_colour
+
+
+def test_a_silent_command_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with printing(Verbosity.SILENT):
+        console().print("an answer")
+    with printing(Verbosity.QUIET):
+        console().print("another")
+    assert capsys.readouterr().out == "another\n"

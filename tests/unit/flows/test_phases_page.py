@@ -1,0 +1,28 @@
+"""The page of a run's phases: hostile names are spelt out, the same tables give the same bytes, it stands alone."""
+
+import pyarrow as pa
+
+from flows.pages.html.phases_page import phases_page
+from pipeline.core.phase_settings import PhaseSettings
+from pipeline.phases.pas2p.stage import find_phases
+from tests.simulation.mpi_steps import HERE, simulated_run
+
+HOSTILE = "<script>alert(1)</script>\x1b[31m"
+
+
+def found(n_steps: int) -> tuple[pa.Table, pa.Table]:
+    phases, points, _ = find_phases(simulated_run(n_steps, 3, HERE, 1)[0], HOSTILE, PhaseSettings())
+    return phases, points
+
+
+def test_the_page_stands_alone_and_is_the_same_each_time() -> None:
+    tables = found(120)
+    page = phases_page(*tables, "ok")
+    assert page == phases_page(*tables, "ok")
+    assert page.count("<svg") == 4 and "#0a0b" not in page
+    assert "http://" not in page.replace("http://www.w3.org", "") and "https://" not in page
+    assert "<script" not in page and "\x1b" not in page and "&lt;script&gt;" in page
+
+
+def test_a_run_of_few_steps_says_to_run_it_whole() -> None:
+    assert "not repetitive, run it whole" in phases_page(*found(2), "not_repetitive")

@@ -1,0 +1,79 @@
+"""Each method learns what it can learn; the density of the process has the gradient that its search uses."""
+
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.optimize import check_grad
+
+from pipeline.core.input_settings import InputSettings
+from pipeline.inputs import Declaration, Input, InputType, predict
+from pipeline.inputs import gaussian_process as process
+from pipeline.inputs.registry import METHODS, chosen_method
+from tests.unit.inputs.simulated_runs import learnt, solver_runs
+
+RUNS, LATER = solver_runs(150), solver_runs(400, seed=1)
+
+MOST_PCT = {"gp": 6.0, "trees": 32.0, "network": 25.0, "laws": 8.0, "nearest": 60.0}
+"""The noise alone is 4%. Each bound is a quarter above what was measured, or nearer."""
+
+
+@cache
+def error_pct(method: str, **settings: str) -> float:
+    # Trees take longest: three folds, and no tests outside the runs.
+    folds = 3 if method == "trees" else 10
+    found = (
+        predict(learnt(RUNS, method=method, folds=folds, outside="refuse", **settings), LATER)
+        .column("median_s")
+        .to_numpy()
+    )
+    return float(100 * np.nanmean(np.abs(found / LATER.column("truth_s").to_numpy() - 1)))
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_a_method_learns_a_solver_s_runtime(method: str) -> None:
+    assert error_pct(method) < MOST_PCT[method]
+
+
+def test_a_network_of_log_runtimes_beats_one_of_seconds() -> None:
+    assert error_pct("network", network_target="log") < error_pct("network")
+
+
+def test_a_network_of_bootstrap_samples_learns_too() -> None:
+    assert error_pct("network", network_members="bags") < MOST_PCT["network"]
+
+
+@pytest.mark.parametrize(("exponent", "logs"), [(2.0, 0), (1.0, 1), (0.5, 2), (3.0, 0)])
+def test_laws_find_the_exponents_of_a_known_law(exponent: float, logs: int) -> None:
+    rng = np.random.default_rng(0)
+    n, m = np.exp(rng.uniform(2, 8, 80)), np.exp(rng.uniform(2, 8, 80))
+    seconds = 5.0 + 1e-3 * n**exponent * np.log2(n) ** logs
+    runs = pa.table({"n": n, "m": m, "time_s": seconds * np.exp(rng.normal(0, 0.01, 80))})
+    numbers = Declaration(inputs=tuple(Input(name=one, type=InputType.LOG_NUMBER) for one in "nm"))
+    method = learnt(runs, numbers, method="laws").facts["method"]
+    largest = int(
+        np.argmax([c if term else 0.0 for term, c in zip(method["terms"], method["coefficients"], strict=True)])
+    )
+    assert len(method["terms"]) == 2
+    assert method["terms"][largest] == [[0, exponent, logs]]
+    assert method["coefficients"] == pytest.approx([5.0, 1e-3], rel=0.1)
+
+
+@pytest.mark.parametrize("has_batches", [False, True])
+@pytest.mark.parametrize("is_fixed", [False, True])
+def test_the_gradient_of_the_density_is_its_slope(has_batches: bool, is_fixed: bool) -> None:
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(25, 3)), rng.normal(size=25)
+    x[:, 2] = x[:, 2] > 0
+    problem = process.Problem(x, y, np.arange(25) // 5 if has_batches else None)
+    curves = process.Curves(np.array([0, 1]), np.array([0.3, -0.2])) if is_fixed else None
+    density = process.Posterior(problem, curves)
+    theta = process.start(3) + rng.normal(0, 0.3, 8)
+    error = check_grad(lambda at: density.loss(at)[0], lambda at: density.loss(at)[1], theta)
+    assert error < 1e-4 * np.linalg.norm(density.loss(theta)[1])
+
+
+def test_auto_is_gp_for_few_runs_and_trees_for_many() -> None:
+    assert [chosen_method(InputSettings(), n) for n in (2000, 2001)] == ["gp", "trees"]
+    assert chosen_method(InputSettings(method="laws"), 5000) == "laws"

@@ -1,0 +1,61 @@
+"""Suggested runs keep to the budget, and tell more than random ones."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pipeline.core.errors import InputError
+from pipeline.inputs import Cost, CostUnit, Declaration, Input, SuggestRule, suggest
+from pipeline.inputs.suggestions import far_apart
+from tests.unit.inputs.simulated_runs import learnt, solver_runs
+
+MODEL = learnt(solver_runs(30, noise=0.02))
+CANDIDATES = solver_runs(200, seed=3)
+
+
+@pytest.mark.parametrize("rule", list(SuggestRule))
+def test_suggestions_keep_to_the_budget(rule: SuggestRule) -> None:
+    rows = suggest(MODEL, CANDIDATES, Cost(budget=20.0), rule)
+    seconds, procs = rows.column("median_s").to_numpy(), CANDIDATES.column("p").to_numpy()
+    chosen = rows.column("candidate").to_numpy()
+    assert rows.num_rows > 3
+    assert len(set(chosen)) == rows.num_rows
+    assert rows.column("cost").to_numpy() == pytest.approx(seconds * procs[chosen], rel=1e-4)
+    assert rows.column("total_cost").to_numpy()[-1] <= 20.0
+
+
+def test_the_default_rule_lowers_the_expected_error_most() -> None:
+    found = {
+        rule: suggest(MODEL, CANDIDATES, Cost(CostUnit.RUNS, n_runs=8), rule).column("error_after_pct").to_numpy()[-1]
+        for rule in SuggestRule
+    }
+    assert found[SuggestRule.ALC] < min(found[SuggestRule.MEMBERS], found[SuggestRule.RANDOM])
+
+
+def test_cheap_runs_come_first_where_they_tell_as_much() -> None:
+    by_cost = suggest(MODEL, CANDIDATES, Cost(n_runs=8)).column("median_s").to_numpy()
+    by_runs = suggest(MODEL, CANDIDATES, Cost(CostUnit.RUNS, n_runs=8)).column("median_s").to_numpy()
+    assert by_cost.mean() < by_runs.mean()
+
+
+def test_candidates_that_are_refused_are_left_out() -> None:
+    points = pa.table({"n": [1e3, 1e3], "p": [4.0, 4.0], "solver": ["cg", "new"]})
+    assert suggest(MODEL, points).column("candidate").to_pylist() == [0]
+
+
+def test_the_members_rule_takes_no_neighbours_of_what_it_took() -> None:
+    x = np.array([[0.0], [0.01], [5.0], [9.0]])
+    assert far_apart(x, np.array([4.0, 3.0, 2.0, 1.0])).tolist() == [0, 2, 3, 1]
+
+
+def test_every_point_is_ranked_where_points_coincide() -> None:
+    assert sorted(far_apart(np.zeros((4, 2)), np.arange(4.0)).tolist()) == [0, 1, 2, 3]
+
+
+def test_what_a_rule_needs_is_said() -> None:
+    runs = solver_runs(30)
+    with pytest.raises(InputError, match="method gp"):
+        suggest(learnt(runs, method="nearest"), CANDIDATES)
+    no_procs = Declaration(inputs=(Input(name="n", type="log_number"),))
+    with pytest.raises(InputError, match="processors"):
+        suggest(learnt(runs, no_procs), CANDIDATES)

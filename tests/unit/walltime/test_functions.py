@@ -1,0 +1,80 @@
+"""The functions give what the stages give, in the user's order of rows."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import walltime as wt
+from flows.services.series.fitted_series import fit_and_predict
+from flows.services.series.series_csv import read_series
+from pipeline.core.tables import PREDICTIONS
+from tests.architecture.sample_tables import LOG, namespace
+
+pytestmark = pytest.mark.filterwarnings("ignore::walltime.UnreadableLinesWarning")
+
+RUNS = pd.DataFrame({"application": "cg", "procs": [1, 2, 4, 8, 16], "runtime_s": [100.0, 54.0, 31.0, 20.0, 15.0]})
+
+
+def test_reading_and_cleaning_give_the_tables_of_a_run() -> None:
+    read = wt.read(LOG, site="traps", frame="arrow")
+    stages = namespace()["tables"]
+    assert read.to_pylist() == stages["jobs_read"].to_pylist()
+    assert wt.clean(read, site="traps").to_pylist() == stages["jobs_flagged"].to_pylist()
+
+
+def test_unreadable_lines_are_a_warning() -> None:
+    with pytest.warns(wt.UnreadableLinesWarning, match="4 lines could not be read"):
+        wt.read(LOG)
+
+
+def test_flags_do_not_depend_on_the_order_of_rows_and_further_columns_stay() -> None:
+    jobs = wt.read(LOG, site="traps").assign(colour="red")
+    shuffled = jobs.sample(frac=1, random_state=np.random.default_rng(1)).reset_index(drop=True)
+    found = wt.clean(shuffled)
+    assert found["job_id"].tolist() == shuffled["job_id"].tolist()
+    assert set(found["colour"]) == {"red"}
+    keys = ["job_id", "restart"]
+    expected = wt.clean(jobs).set_index(keys)["flag"].sort_index()
+    pd.testing.assert_series_equal(found.set_index(keys)["flag"].sort_index(), expected)
+
+
+def test_predictions_are_those_of_fit_series(tmp_path: Path) -> None:
+    RUNS.to_csv(tmp_path / "runs.csv", index=False)
+    expected = fit_and_predict(read_series(tmp_path / "runs.csv"), [32, 64], None)[PREDICTIONS.name]
+    found = wt.predict(wt.fit(RUNS), procs=[64, 32, 64])
+    assert found["procs"].tolist() == [32, 64]
+    assert found["runtime_s"].tolist() == expected.column("runtime_s").to_pylist()
+    pd.testing.assert_frame_equal(found, wt.predict(RUNS, procs=[32, 64]))
+    pd.testing.assert_frame_equal(found, wt.predict(wt.observe(RUNS), procs=[32, 64]))
+
+
+@pytest.mark.parametrize("procs", [[], [0], [1.5], [True]])
+def test_wrong_counts_are_refused(procs: list[int]) -> None:
+    with pytest.raises(wt.WalltimeError, match="predict: found"):
+        wt.predict(wt.fit(RUNS.head(2)), procs=procs)
+
+
+def test_a_model_shows_its_laws_and_escapes_names() -> None:
+    model = wt.fit(RUNS.assign(application="<script>alert(1)</script>"))
+    shown = model._repr_html_()
+    assert "<script>" not in shown and "&lt;script&gt;" in shown
+    assert repr(model).startswith("ScalingModel of 1 series")
+
+
+def test_estimates_keep_the_order_of_rows() -> None:
+    log = wt.read(LOG, site="traps")
+    newest_s = float(log[["submit_s", "start_s", "end_s"]].max().max())
+    asked = {"user": ["1", "nobody"], "requested_s": [60.0, 600.0], "submit_s": [newest_s + 9, newest_s + 1]}
+    found = wt.estimate(log, pd.DataFrame(asked))
+    alone = wt.estimate(log, pd.DataFrame({name: values[:1] for name, values in asked.items()}))
+    assert found.loc[0, "runtime_s_q50"] == alone.loc[0, "runtime_s_q50"] <= 60.0
+    assert found.loc[1, "runtime_s_q50"] <= 600.0
+    with pytest.raises(wt.WalltimeError, match="none before the newest time of the log"):
+        wt.estimate(log, pd.DataFrame({"user": ["1"], "submit_s": [0]}))
+
+
+def test_a_replay_without_a_machine_is_refused() -> None:
+    with pytest.raises(wt.WalltimeError, match="no size of the machine"):
+        wt.replay(wt.read(LOG), shakes=0)

@@ -1,0 +1,97 @@
+"""Data frames of pandas, polars and Arrow to Arrow tables, and back to the same kind.
+
+Neither pandas nor polars is imported before a frame of that kind is given. Both hand over their columns by Arrow's C
+stream interface (`__arrow_c_stream__`), as does any other library that implements it.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.core.errors import InputError
+from pipeline.core.table_kind import TableKind
+from pipeline.core.text import did_you_mean, printable
+
+
+class FrameKind(StrEnum):
+    """The library of a data frame."""
+
+    PANDAS = "pandas"
+    POLARS = "polars"
+    ARROW = "arrow"
+
+
+def arrow_of(frame: Any, what: str) -> tuple[pa.Table, FrameKind]:
+    """The columns of a frame as an Arrow table, and the frame's kind; `what` names the argument in errors."""
+    library = type(frame).__module__.partition(".")[0]
+    if library == "pandas" and hasattr(frame, "columns"):
+        return _usual(pa.Table.from_pandas(frame, preserve_index=False)), FrameKind.PANDAS
+    if isinstance(frame, pa.Table):
+        return _usual(frame), FrameKind.ARROW
+    if hasattr(frame, "__arrow_c_stream__") and hasattr(frame, "columns"):
+        return _usual(pa.table(frame)), FrameKind.POLARS if library == "polars" else FrameKind.ARROW
+    found = printable(f"{type(frame).__module__}.{type(frame).__qualname__}")
+    do = "call its collect() first" if type(frame).__name__ == "LazyFrame" else ""
+    raise InputError(what, found, "a data frame of pandas, polars or Arrow", do)
+
+
+def _usual(table: pa.Table) -> pa.Table:
+    """The table with NaN as null (both mean unknown) and with polars' views of text as plain text."""
+    import pyarrow.compute as pc  # noqa: PLC0415  (pyarrow.compute takes a tenth of a second)
+
+    for place, field in enumerate(table.schema):
+        if pa.types.is_floating(field.type):
+            column = table.column(place)
+            known = pc.if_else(pc.is_nan(column), pa.scalar(None, field.type), column)
+            table = table.set_column(place, field, known)
+        elif pa.types.is_string_view(field.type):
+            table = table.set_column(place, field.name, table.column(place).cast(pa.string()))
+    return table
+
+
+def frame_of(table: pa.Table, kind: FrameKind) -> Any:
+    """An Arrow table as a frame of this kind."""
+    if kind is FrameKind.PANDAS:
+        return table.to_pandas()
+    if kind is FrameKind.POLARS:
+        import polars as pl  # noqa: PLC0415  (an optional library of the user)
+
+        return pl.from_arrow(table)
+    return table
+
+
+def frame_kind(name: str) -> FrameKind:
+    """The kind of this name; InputError for an unknown one."""
+    known = [str(kind) for kind in FrameKind]
+    if name not in known:
+        raise InputError("frame", printable(repr(name)), f"one of {', '.join(known)}", did_you_mean(str(name), known))
+    return FrameKind(name)
+
+
+def plain(table: pa.Table, declared: TableKind, without: Sequence[str] = ()) -> pa.Table:
+    """A table with its categories as plain text, as on disk; fields keep unit and meaning as metadata."""
+    schema = declared.schema(on_disk=True)
+    fields = [field for field in schema if field.name not in without]
+    columns = [table.column(field.name).cast(field.type) for field in fields]
+    return pa.table(columns, schema=pa.schema(fields, metadata=schema.metadata))
+
+
+def require(table: pa.Table, names: Sequence[str], what: str) -> None:
+    """InputError where a column of these is missing: it names the missing ones and a near name in the frame."""
+    missing = [name for name in names if name not in table.column_names]
+    if not missing:
+        return
+    known = [str(name) for name in table.column_names]
+    hints = [f"rename {printable(near)} to {name}" for name in missing for near in _near(name, known)]
+    listed = ", ".join(printable(name, 40) for name in known[:12]) or "none"
+    more = f" and {len(known) - 12} more" if len(known) > 12 else ""
+    word = "columns" if len(missing) > 1 else "column"
+    raise InputError(what, f"the columns {listed}{more}", f"also the {word} {', '.join(missing)}", "; ".join(hints))
+
+
+def _near(name: str, known: Sequence[str]) -> list[str]:
+    import difflib  # noqa: PLC0415  (for an error only)
+
+    return difflib.get_close_matches(name, known, n=1)

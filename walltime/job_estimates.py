@@ -1,0 +1,164 @@
+"""Estimated runtimes of jobs that have not run, and the errors of every method on a log."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flows.services.backtest.backtesting import chosen_methods
+from flows.services.backtest.methods import METHODS, method_with_settings
+from pipeline.core.arrays import Floats
+from pipeline.core.errors import InputError
+from pipeline.core.settings import RunSettings
+from pipeline.core.tables import BACKTEST, JOBS
+from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, History, history
+from pipeline.estimate.questions import questions_of, usual_procs
+from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.stage import newest_s
+from pipeline.estimate.state import State
+from pipeline.estimate.walltime import estimate as estimate_from
+from pipeline.estimate.walltime import learn
+from pipeline.evaluate import backtest as backtest_log
+from walltime.frames import arrow_of, frame_of, plain
+from walltime.jobs_frame import TIMES, Site, converted, flagged, jobs_of, settings_for
+
+ASKED = tuple(dict.fromkeys((*WHO, *WHAT, *ATTRIBUTES, "requested_s", "requested_mem_kib", "procs")))
+"""The columns of a job that an estimate uses."""
+
+
+def estimate(log: Any, jobs: Any, site: Site = None, *, config: str | Path | None = None) -> Any:
+    """Runtime quantiles of jobs that have not run, learnt from a log by the estimator `walltime`.
+
+    Parameters
+    ----------
+    log : DataFrame
+        Jobs that have been submitted, as `read` or `clean` gives them. Needed: `submit_s`, `start_s`, `end_s` (s since
+        1970), `procs` and `runtime_s` (s). Without flags the log is cleaned first.
+    jobs : DataFrame
+        Jobs to estimate. At least one of `user`, `application`, `procs`, `requested_s` (s) and the other columns that a
+        submit states; names as in `log`. Without `procs` the size of the submitter's last job is taken. `submit_s`
+        (s since 1970) is the time of the submit, by default the newest time of the log.
+    site : str or mapping, optional
+        The site's name, or values of the section `[site]` of a config, such as `timezone`.
+    config : str or Path, optional
+        TOML file with all settings; without it the defaults hold.
+
+    Returns
+    -------
+    DataFrame
+        The frame `jobs` with `runtime_s_q10`, `_q50`, `_q80`, `_q90`, `_q95` and `_q99`, s. The median is at most the
+        request.
+
+    Raises
+    ------
+    WalltimeError
+        If a needed column is missing, or a submit is before the newest time of the log.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import walltime as wt
+    >>> log = wt.read("data_samples/traps.swf", site="oxbow")
+    >>> waiting = pd.DataFrame({"user": ["1"], "procs": [4], "requested_s": [3600.0]})
+    >>> answer = wt.estimate(log, waiting)
+    >>> bool(answer["runtime_s_q50"].item() <= 3600.0)
+    True
+    """
+    settings = settings_for(config, site)
+    past_jobs = flagged(jobs_of(log, (*TIMES, "procs", "runtime_s"), "estimate, log", settings.site.name), settings)
+    past = history(past_jobs, settings.site.timezone)
+    until_s = newest_s(past_jobs, past)
+    if not np.isfinite(until_s) or not past.has_run.any():
+        raise InputError("estimate, log", "no job that ended", "a log with jobs that ended")
+    table, kind = arrow_of(jobs, "estimate, jobs")
+    quantiles_s = _answers(learn(past, settings.forecast, until_s), table, settings)
+    for place, share in enumerate(QUANTILES):
+        name = f"runtime_s_q{round(100 * share)}"
+        values = pa.array(quantiles_s[:, place], mask=np.isnan(quantiles_s[:, place]))
+        at = table.column_names.index(name) if name in table.column_names else -1
+        table = table.append_column(name, values) if at < 0 else table.set_column(at, name, values)
+    return frame_of(table, kind)
+
+
+def _answers(state: State, table: pa.Table, settings: RunSettings) -> Floats:
+    """Quantiles (jobs, 6) in s, in the order of the rows."""
+    submit_s = _submit_s(table, state.as_of_s)
+    order = np.argsort(submit_s, kind="stable")
+    rows = _rows(table)
+    questions = questions_of([rows[place] for place in order], submit_s[order], settings.site.timezone)
+    questions = _with_procs(state, questions)
+    found = np.empty((len(rows), len(QUANTILES)))
+    found[order] = estimate_from(state, questions, settings.forecast)
+    return found
+
+
+def _rows(table: pa.Table) -> list[Mapping[str, Any]]:
+    names = [name for name in ASKED if name in table.column_names]
+    if not names:
+        raise InputError("estimate, jobs", "no column that a submit states", f"one or more of {', '.join(ASKED)}")
+    columns = converted(table, JOBS, names, "estimate, jobs")
+    return list(pa.table(columns).to_pylist())
+
+
+def _submit_s(table: pa.Table, as_of_s: float) -> Floats:
+    if "submit_s" not in table.column_names:
+        return np.full(table.num_rows, as_of_s)
+    values = converted(table, JOBS, ["submit_s"], "estimate, jobs")["submit_s"].to_pylist()
+    submit_s = np.array([as_of_s if value is None else value for value in values], np.float64)
+    if (submit_s < as_of_s).any():
+        found = f"a submit at {submit_s.min():.0f} s"
+        do = "give the log as it was at that time, or leave submit_s out"
+        raise InputError("estimate, jobs", found, f"none before the newest time of the log, {as_of_s:.0f} s", do)
+    return submit_s
+
+
+def _with_procs(state: State, questions: History) -> History:
+    unknown = np.isnan(questions.procs)
+    if unknown.any():
+        questions.procs[unknown] = usual_procs(state, questions)[unknown]
+    return questions
+
+
+def backtest(
+    log: Any, methods: Sequence[str] | None = None, site: Site = None, *, config: str | Path | None = None
+) -> Any:
+    """The errors of each method on the later jobs of a log, each estimated from jobs that had ended by its submit.
+
+    Parameters
+    ----------
+    log : DataFrame
+        Jobs as `read` or `clean` gives them. Needed: `submit_s`, `start_s`, `end_s` (s since 1970), `procs` and
+        `runtime_s` (s). Without flags the log is cleaned first.
+    methods : sequence of str, optional
+        Names of methods, as in "walltime", "request" and "last_two"; by default those of the settings, else all.
+    site : str or mapping, optional
+        The site's name, or values of the section `[site]` of a config, such as `timezone`.
+    config : str or Path, optional
+        TOML file with all settings; without it the defaults hold.
+
+    Returns
+    -------
+    DataFrame
+        BACKTEST: rows per method and part of the log; errors in s. `walltime columns backtest` explains the figures.
+
+    Raises
+    ------
+    WalltimeError
+        If a needed column is missing, or a method is unknown.
+
+    Examples
+    --------
+    >>> import walltime as wt
+    >>> log = wt.read("data_samples/traps.swf", site="oxbow")
+    >>> figures = wt.backtest(log, methods=["last_two", "request"])
+    >>> sorted(set(figures["estimator"]))
+    ['last_two', 'request']
+    """
+    settings = settings_for(config, site)
+    jobs = flagged(jobs_of(log, (*TIMES, "procs", "runtime_s"), "backtest", settings.site.name), settings)
+    names = chosen_methods([methods] if isinstance(methods, str) else methods or settings.backtest.methods, METHODS)
+    estimators = {name: method_with_settings(name, settings) for name in names}
+    table, _ = backtest_log(jobs, settings, estimators)
+    return frame_of(plain(table, BACKTEST), arrow_of(log, "backtest")[1])

@@ -1,0 +1,128 @@
+"""A user's frame of jobs as the table JOBS: columns are converted to the declared types, missing ones are null."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.clean import clean as clean_jobs
+from pipeline.core.column import CATEGORY, Column
+from pipeline.core.errors import InputError
+from pipeline.core.settings import RunSettings, load_settings, parse_settings
+from pipeline.core.table_kind import TableKind, as_array
+from pipeline.core.tables import JOBS
+from pipeline.core.text import printable
+from walltime.frames import FrameKind, arrow_of, require
+
+Site = str | Mapping[str, Any] | None
+
+TIMES = ("submit_s", "start_s", "end_s")
+"""What a log states about each job, beside processors and runtime."""
+
+_KEY = ("submit_s", "job_id", "restart")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A user's frame, and the same jobs as JOBS in order of submit."""
+
+    jobs: pa.Table
+    table: pa.Table
+    kind: FrameKind
+    order: pa.Array
+    """Per row of `jobs` its row in the user's frame."""
+
+    def with_columns(self, jobs: pa.Table, names: Sequence[str]) -> pa.Table:
+        """The user's table with these columns of `jobs`, in the user's order of rows."""
+        back = np.empty(len(self.order), np.int64)
+        back[self.order.to_numpy()] = np.arange(len(self.order))
+        table = self.table
+        for name in names:
+            field = JOBS.schema(on_disk=True).field(name)
+            values = jobs.column(name).cast(field.type).take(pa.array(back))
+            place = table.column_names.index(name) if name in table.column_names else -1
+            table = table.append_column(field, values) if place < 0 else table.set_column(place, field, values)
+        return table
+
+
+def settings_for(config: str | Path | None, site: Site) -> RunSettings:
+    """The settings of a config file, or the defaults; `site` is the site's name, or values of the section [site]."""
+    settings = load_settings(Path(config)) if config is not None else RunSettings()
+    given = {"name": site} if isinstance(site, str) else dict(site or {})
+    named = settings.model_dump()
+    return parse_settings(named | {"site": named["site"] | given}, "site")
+
+
+def jobs_of(frame: Any, needed: Sequence[str], what: str, site: str = "site") -> Given:
+    """A frame's jobs; InputError for a missing column, or values that do not fit a column's type."""
+    table, kind = arrow_of(frame, what)
+    require(table, needed, what)
+    named = dict.fromkeys(column.name for column in JOBS.columns if column.name in table.column_names)
+    columns = converted(table, JOBS, list(named), what) | _required(table, site)
+    order = _order(columns)
+    jobs = JOBS.build(**{name: values.take(order) for name, values in columns.items()})
+    return Given(jobs, table, kind, order)
+
+
+def flagged(given: Given, settings: RunSettings) -> pa.Table:
+    """The jobs with flags: those of the frame where it has any, else what cleaning sets."""
+    if given.jobs.column("flag").null_count < given.jobs.num_rows:
+        return given.jobs
+    return clean_jobs(given.jobs, settings.clean, settings.site)[0]
+
+
+def converted(table: pa.Table, declared: TableKind, names: Sequence[str], what: str) -> dict[str, pa.Array]:
+    """These columns of a table in the types of a declaration."""
+    by_name = {column.name: column for column in declared.columns}
+    return {name: _converted(table.column(name), by_name[name], what) for name in names}
+
+
+def _converted(values: pa.ChunkedArray, column: Column, what: str) -> pa.Array:
+    if values.null_count == len(values):
+        return pa.nulls(len(values), column.type)
+    try:
+        return _as_type(values.combine_chunks(), column.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        unit = f" ({column.unit})" if column.unit else ""
+        found = f"column {column.name} with values of type {printable(str(values.type))}"
+        raise InputError(what, found, f"{column.type}{unit}", "convert the column") from None
+
+
+def _as_type(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    if wanted not in (CATEGORY, pa.string()):
+        if pa.types.is_temporal(values.type):
+            raise pa.ArrowTypeError("a time or a duration, expected a number")
+        return as_array(values, wanted)
+    # A column of whole numbers with nulls is one of floats in pandas.
+    whole = values.cast(pa.int64()) if pa.types.is_floating(values.type) else values
+    return as_array(whole.cast(pa.string()), wanted)
+
+
+def _required(table: pa.Table, site: str) -> dict[str, pa.Array]:
+    """The columns that JOBS needs and a frame may lack: site, job id, restart, and the place of the record."""
+    n = table.num_rows
+    standing = {
+        "site": pa.array([site] * n),
+        "job_id": pa.array([str(row + 1) for row in range(n)], pa.string()),
+        "restart": pa.array(np.zeros(n, np.int64)),
+        "source_file": pa.array(["data frame"] * n),
+        "source_line": pa.array(np.arange(1, n + 1)),
+    }
+    types = {column.name: column.type for column in JOBS.columns}
+    return {
+        name: as_array(values.cast(pa.string()) if types[name] == CATEGORY else values, types[name])
+        for name, values in standing.items()
+        if name not in table.column_names or table.column(name).null_count == n
+    }
+
+
+def _order(columns: Mapping[str, pa.Array]) -> pa.Array:
+    keys = {name: columns[name] for name in _KEY if name in columns}
+    return pc.sort_indices(pa.table(keys), [(name, "ascending") for name in keys])
