@@ -160,6 +160,8 @@ def place_of(store: Path, run_before: str, steps_before: set[str], log: Path) ->
         return "publishing: checks" if state == "started" else "after its publication"
     if stage:
         return f"steps: {'in' if state == 'started' else 'after'} {stage}"
+    if stages_file(log).exists():
+        return "before the first step"
     # A run with an API of its own is no fork, and writes no stages.
     writing = [draft.name.removeprefix(".draft-").partition("-")[0] for draft in leftovers(store / "work")]
     n_new = len(steps_in(store) - steps_before)
