@@ -160,9 +160,11 @@ def place_of(store: Path, run_before: str, steps_before: set[str], log: Path) ->
         return "publishing: checks" if state == "started" else "after its publication"
     if stage:
         return f"steps: {'in' if state == 'started' else 'after'} {stage}"
-    if stages_file(log).exists():
-        return "before the first step"
-    # A run with an API of its own is no fork, and writes no stages.
+    return "before the first step" if stages_file(log).exists() else place_by_folders(store, steps_before)
+
+
+def place_by_folders(store: Path, steps_before: set[str]) -> str:
+    """The same of a run with an API of its own, which is no fork and writes no stages."""
     writing = [draft.name.removeprefix(".draft-").partition("-")[0] for draft in leftovers(store / "work")]
     n_new = len(steps_in(store) - steps_before)
     if n_new == len(STEPS):
