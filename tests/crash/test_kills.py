@@ -160,12 +160,17 @@ def place_of(store: Path, run_before: str, steps_before: set[str], log: Path) ->
         return "publishing: checks" if state == "started" else "after its publication"
     if stage:
         return f"steps: {'in' if state == 'started' else 'after'} {stage}"
-    # A run with an API of its own is no fork, and writes no stages.
+    return "before the first step" if stages_file(log).exists() else place_by_folders(store, steps_before)
+
+
+def place_by_folders(store: Path, steps_before: set[str]) -> str:
+    """The same of a run with an API of its own, which is no fork and writes no stages."""
     writing = [draft.name.removeprefix(".draft-").partition("-")[0] for draft in leftovers(store / "work")]
     n_new = len(steps_in(store) - steps_before)
     if n_new == len(STEPS):
         return "publishing: checks"
-    return "steps: own API" if n_new or any(step.name in writing for step in STEPS) else "before the first step"
+    is_in_steps = n_new or any(step.name in writing for step in STEPS)
+    return "steps: own API" if is_in_steps else "own API: before its first step, or in steps done before"
 
 
 @contextmanager
