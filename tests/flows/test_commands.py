@@ -61,11 +61,17 @@ def test_bad_input_is_one_sentence(config: Path, tmp_path: Path, walltime: Wallt
 def test_a_failure_leaves_what_was_published(config: Path, tmp_path: Path, walltime: Walltime) -> None:
     assert walltime("run", config, "--plain", "--quiet").code == 0
     record = tmp_path / "out" / "last_run.json"
-    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file() and path != record}
+    lock = tmp_path / "out" / "work" / ".lock"
+    before = {
+        path: path.read_bytes()
+        for path in (tmp_path / "out").rglob("*")
+        if path.is_file() and path not in (record, lock)
+    }
     for given, _ in bad_inputs(tmp_path).values():
         assert walltime("run", config, "--plain", *given).code == 2
     assert json.loads(record.read_text())["state"] == "failed"
     record.unlink()
+    lock.unlink()
     assert {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()} == before
 
 
@@ -295,4 +301,6 @@ def test_kill_9_leaves_nothing_that_the_next_run_keeps(config: Path, tmp_path: P
     assert 'state="killed"} 1' in killed.out and 'state="running"} 0' in killed.out
     time.sleep(0.05)
     assert walltime("run", config, "--plain", "--quiet").code == 0
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["last_run.json", "manifest.json", "versions"]
+    left = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert left == ["last_run.json", "manifest.json", "versions", "work"]
+    assert {path.name for path in (tmp_path / "out/work").iterdir()} <= {".lock", "states"}
