@@ -129,7 +129,7 @@ class _Spread:
 def _chooser(model: InputModel, x: Floats, prices: Floats, rule: SuggestRule, spread: _Spread | None) -> Chooser:
     """What gives the next of the candidates that can be paid."""
     if rule == SuggestRule.ALC:
-        assert spread is not None
+        assert spread is not None  # nosec B101 # for the type checker
         return lambda possible: int(np.argmax(np.where(possible, spread.gains() / np.sqrt(prices), -1.0)))
     if rule == SuggestRule.RANDOM:
         order = np.random.default_rng([model.settings.seed, 6]).permutation(len(x))

@@ -35,5 +35,5 @@ def phases_page(phases: pa.Table, points: pa.Table, status: str) -> str:
         n_drawn=drawn_occurrences(found),
         n_occurrences=len(found),
         most_ranks=MOST_RANKS,
-        plots={name: Markup(svg) for name, svg in svgs.items()},  # noqa: S704 - drawn and escaped by phases_plots
+        plots={name: Markup(svg) for name, svg in svgs.items()},  # noqa: S704 # nosec B704 # escaped by phases_plots
     )

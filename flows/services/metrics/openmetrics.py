@@ -62,7 +62,7 @@ def _escaped(text: str) -> str:
 
 
 def _number(value: float | None) -> str:
-    assert value is not None
+    assert value is not None  # nosec B101 # for the type checker
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
     return str(value)

@@ -62,7 +62,7 @@ class KeptStates:
 
     def _written(self, checkpoint: Checkpoint) -> _Entry:
         table = checkpoint.read()
-        assert table is not None
+        assert table is not None  # nosec B101 # for the type checker
         name = f"state-{checkpoint.as_of_s:.0f}-{checkpoint.digest[:16]}.parquet"
         path = write_table(self.folder / name, table, STATE, {"code": code_version()})
         return _Entry(name, checkpoint.as_of_s, checkpoint.digest, file_sha256(path))
