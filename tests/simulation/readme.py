@@ -36,8 +36,8 @@ tried without a cluster:
 
 The same jobs come out of all three. The `sacct` dump has steps, two arrays and requeued jobs, which have a line for
 each attempt; the PBS file has the same as Q, S, R, E and D records. Job names carry an input parameter, as in
-`heat-n512.sh`, which the rule `problem_size_rules` in the configs finds. Ten names are hostile: they hold the
-delimiter, markup, a formula, quotes or signs that turn the direction of a line.
+`heat-n512.sh`, which a rule in `problem_size_rules` can find; the configs show one as a comment. Ten
+names are hostile: they hold the delimiter, markup, a formula, quotes or signs that turn the direction of a line.
 
 SWF has numbers for users, which `users` in the truth file translates, and no job names. It has no word for a requeued
 job, so that its first attempt counts as failed there.

@@ -1,6 +1,7 @@
 """`make check`'s audit of the locked packages: what is known, what is not, and a database that does not answer."""
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -11,6 +12,14 @@ from tests.audit_packages import audit, unreachable, verdict
 SOUND = {"name": "numpy", "version": "2.4.0", "vulns": []}
 SKIPPED = {"name": "duckdb", "skip_reason": "Dependency not found on PyPI and could not be audited"}
 BAD = {"name": "jinja2", "version": "2.0", "vulns": [{"id": "PYSEC-2019-217", "fix_versions": ["2.10.1"]}]}
+
+
+def program(folder: Path, code: str) -> str:
+    """The path of a program that runs this code. An interpreter whose path has a space cannot stand after `#!`."""
+    path = folder / "pip-audit"
+    path.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -c {shlex.quote(code)}\n")
+    path.chmod(0o755)
+    return str(path)
 
 
 def test_sound_packages_pass() -> None:
@@ -30,17 +39,12 @@ def test_a_package_that_was_not_audited_is_a_failure(packages: list[object], cou
 
 
 def test_a_database_that_does_not_answer_is_one_sentence(tmp_path: Path) -> None:
-    program = tmp_path / "pip-audit"
-    program.write_text(f"#!{sys.executable}\nimport sys\nsys.exit('Traceback\\nConnectionError: no route.\\n')\n")
-    program.chmod(0o755)
-    code, sentence = audit(str(program), "requirements.lock")
+    silent = program(tmp_path, "import sys; sys.exit('Traceback\\nConnectionError: no route.\\n')")
+    code, sentence = audit(silent, "requirements.lock")
     assert code == 2 and sentence == unreachable("ConnectionError: no route")
     assert "(ConnectionError: no route)" in sentence and "\n" not in sentence
 
 
 def test_the_answer_is_read_whatever_the_exit_code(tmp_path: Path) -> None:
-    program = tmp_path / "pip-audit"
     answer = json.dumps({"dependencies": [BAD]})
-    program.write_text(f"#!{sys.executable}\nimport sys\nprint({answer!r})\nsys.exit(1)\n")
-    program.chmod(0o755)
-    assert audit(str(program), "requirements.lock")[0] == 1
+    assert audit(program(tmp_path, f"print({answer!r}); raise SystemExit(1)"), "requirements.lock")[0] == 1
