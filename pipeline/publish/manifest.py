@@ -112,6 +112,10 @@ class Manifest:
             raise InputError(where, f"no table {printable(table)}", f"one of {', '.join(self.tables)}", hint)
         return self.root / self.tables[table].path
 
+    def report(self, stage: str) -> Mapping[str, Any] | None:
+        """The report of a stage in plain values; None where the version has none."""
+        return next((report for report in self.reports if report.get("stage") == stage), None)
+
     def to_json(self) -> str:
         """The manifest as ASCII JSON; a number that is not finite becomes null."""
         plain = {name: value for name, value in asdict(self).items() if name != "root"}

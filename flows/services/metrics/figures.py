@@ -65,7 +65,7 @@ def _of_tables(manifest: Manifest, labels: Labels, now_s: float) -> Iterator[Fam
 
 def _of_cleaning(manifest: Manifest, labels: Labels) -> Iterator[Family]:
     """Jobs and processor-seconds that cleaning kept and set aside; none for a version without its report."""
-    report = _report(manifest, "clean")
+    report = manifest.report("clean")
     if report is None:
         return
     tallies: list[tuple[dict[str, str], Mapping[str, Any]]] = [({"kept": "true", "reason": ""}, report["kept"])]
@@ -74,7 +74,7 @@ def _of_cleaning(manifest: Manifest, labels: Labels) -> Iterator[Family]:
     yield Family("walltime_jobs", "Jobs kept (no reason), and set aside by the first reason that holds.", jobs)
     work = [Sample(one["proc_s"], {**labels, **own}) for own, one in tallies]
     yield Family("walltime_jobs_processor_seconds", "Processor-seconds of the same jobs.", work, "seconds")
-    ingest = _report(manifest, "ingest")
+    ingest = manifest.report("ingest")
     lines = ingest["set_aside"].items() if ingest else ()
     read = [Sample(one["rows"], {**labels, "reason": reason}) for reason, one in lines]
     yield Family("walltime_lines_set_aside", "Lines of the logs that gave no job, by reason.", read)
@@ -84,7 +84,7 @@ def _of_coverage(manifest: Manifest, labels: Labels) -> Iterator[Family]:
     """Shares of later jobs that intervals and quantiles held, each beside the share that it promises."""
     held, promised = [], []
     for stage, levels in LEVELS.items():
-        facts = (_report(manifest, stage) or {}).get("facts", {})
+        facts = (manifest.report(stage) or {}).get("facts", {})
         for name, level in levels:
             own = {**labels, "of": "predictions" if stage == "later" else "estimates", "figure": name}
             held.append(Sample(facts.get(name), own))
@@ -123,7 +123,3 @@ def _of_store(folder: Path, labels: Labels) -> Iterator[Family]:
     text = "When the newest held night was made, UTC epoch."
     yield _one("walltime_held_newest_timestamp_seconds", text, newest, labels, "seconds")
     yield _one("walltime_versions", "Versions of the tables on disk.", len(stored_versions(folder)), labels)
-
-
-def _report(manifest: Manifest, stage: str) -> Mapping[str, Any] | None:
-    return next((report for report in manifest.reports if report.get("stage") == stage), None)

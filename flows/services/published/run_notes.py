@@ -9,7 +9,7 @@ from pipeline.publish import Manifest
 
 def unreliability_note(manifest: Manifest) -> str:
     """Why no prediction of the run is ok, and what would change it; empty where some are ok."""
-    later = next((report for report in manifest.reports if report["stage"] == "later"), None)
+    later = manifest.report("later")
     if later is None or later.get("facts", {}).get("predictions_ok") != 0:
         return ""
     return " ".join(str(note) for note in later.get("notes", ()))

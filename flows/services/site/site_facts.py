@@ -48,7 +48,7 @@ def _published_by(output_dir: Path, manifest: Manifest) -> list[Manifest]:
 
 def _cleaning(manifest: Manifest) -> list[dict[str, Any]]:
     """Rows of jobs and processor-hours: kept ones, those set aside by reason, and all."""
-    report = _report(manifest, "clean")
+    report = manifest.report("clean")
     if report is None:
         return []
     rows = [_tally("kept", "learnt from", report["kept"])]
@@ -80,7 +80,7 @@ _FIGURES = ("jobs", "set_aside", "groups", "predictions", "reliable", "estimates
 
 
 def _night(own: Manifest) -> dict[str, Any]:
-    clean, later = _report(own, "clean"), (_report(own, "later") or {}).get("facts", {})
+    clean, later = own.report("clean"), (own.report("later") or {}).get("facts", {})
     chosen = next((row["template"] for row in compared_templates(own) if row["is_chosen"]), None)
     rows = {name: own.tables[name].rows if name in own.tables else None for name in ("jobs", "groups", "predictions")}
     return {
@@ -104,7 +104,3 @@ def _last_run(output_dir: Path) -> dict[str, Any] | None:
     steps = [{"step": name, "seconds": one.seconds, "rows": one.rows} for name, one in found.steps.items()]
     return {"state": found.state, "reason": found.reason, "began": instant(int(found.began_s)), "ended": ended,
             "exit_code": found.exit_code, "steps": steps}  # fmt: skip
-
-
-def _report(manifest: Manifest, stage: str) -> Mapping[str, Any] | None:
-    return next((report for report in manifest.reports if report.get("stage") == stage), None)

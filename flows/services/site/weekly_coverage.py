@@ -5,7 +5,7 @@ The table that a job is scored with knows no job that ended after the job's subm
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -90,23 +90,14 @@ def _looked_up(output_dir: Path, past: History, older: Sequence[_Table]) -> Floa
     place = np.searchsorted([one.known_s for one in older], past.submit_s, side="left") - 1
     for number in np.unique(place[place >= 0]):
         with suppress(InputError, OSError), reading_version(output_dir, older[number].folder) as version:
-            chosen: Bools = place == number
+            chosen = np.flatnonzero(place == number)
             table = read_table(version.path(ESTIMATES.name), ESTIMATES)
-            found[chosen] = look_up(_columns(table), _taken(past, chosen))
+            found[chosen] = look_up(_columns(table), past.take(chosen))
     return found
 
 
 def _columns(table: pa.Table) -> dict[str, Array]:
     return {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names}
-
-
-def _taken(past: History, chosen: Bools) -> History:
-    arrays = {
-        name: getattr(past, name)[chosen]
-        for name in ("row", "submit_s", "start_s", "end_s", "runtime_s", "requested_s", "requested_mem_kib", "procs",
-                     "local_s", "is_lower_bound", "is_learnt")
-    }  # fmt: skip
-    return replace(past, codes={name: codes[chosen] for name, codes in past.codes.items()}, **arrays)
 
 
 def _by_week(past: History, quantiles_s: Floats) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ does not help it, so that the two versions are compared, and not what came after
 their requests and are not scored: a queue that began a week before the scored jobs was not yet like the real one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -58,8 +58,7 @@ def _capacity(source: Manifest, procs: int | None) -> tuple[int, str]:
     if procs is not None:
         return procs, "--procs"
     site = source.settings.get("site", {}).get("max_procs")
-    ingest: Mapping[str, Any] = next((one for one in source.reports if one.get("stage") == "ingest"), {})
-    header = ingest.get("facts", {}).get("max_procs")
+    header = (source.report("ingest") or {}).get("facts", {}).get("max_procs")
     for known, name in ((site, "site.max_procs"), (header, "the log's header")):
         if isinstance(known, int) and known > 0:
             return known, name
