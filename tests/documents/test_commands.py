@@ -5,6 +5,7 @@ else runs in a shell. Commands that need a cluster, go on, or take minutes are l
 """
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -103,12 +104,19 @@ def test_what_is_not_run_has_a_reason(capfd: pytest.CaptureFixture[str]) -> None
     assert len({one.text for one in RUN}) > 30
 
 
-def test_the_python_of_the_documents_runs(checkout: Checkout) -> None:
-    """The tutorial's plot, from the tables that its commands made."""
-    page = (ROOT / "docs" / "tutorials" / "sacct-to-tables.md").read_text(encoding="utf-8")
-    program = page.split("```python\n")[1].split("```")[0]
-    before = [one for one in RUN if one.document == "docs/tutorials/sacct-to-tables.md"]
+@pytest.mark.parametrize(
+    ("document", "made_by", "last"),
+    [
+        ("docs/tutorials/sacct-to-tables.md", "docs/tutorials/sacct-to-tables.md", "labels = plt.gca().get_legend().texts"),
+        ("docs/reference/tables.md", "docs/quickstart.md", "labels = set(rows.label)"),
+    ],
+)
+def test_the_python_of_the_documents_runs(document: str, made_by: str, last: str, checkout: Checkout) -> None:
+    """The programs of a page one after the other, on the tables that commands made; groups get their names."""
+    page = (ROOT / document).read_text(encoding="utf-8")
+    program = "".join(re.findall(r"(?ms)^```python\n(.*?)^```$", page))
+    before = [one for one in RUN if one.document == made_by]
     checkout.outcome(before[-1])
     environment = os.environ | {"MPLBACKEND": "agg"}
-    subprocess.run([sys.executable, "-c", program], cwd=checkout.folder, env=environment, check=True)
-    assert (checkout.folder / "fjord.png").stat().st_size > 1000
+    checked = f"{program}\n{last}\nassert len(labels) >= 3, labels"
+    subprocess.run([sys.executable, "-c", checked], cwd=checkout.folder, env=environment, check=True)

@@ -36,8 +36,7 @@ tried without a cluster:
 
 The same jobs come out of all three. The `sacct` dump has steps, two arrays and requeued jobs, which have a line for
 each attempt; the PBS file has the same as Q, S, R, E and D records. Job names carry an input parameter, as in
-`heat-n512.sh`, which a rule in `problem_size_rules` can find; the configs show one as a comment. Ten
-names are hostile: they hold the delimiter, markup, a formula, quotes or signs that turn the direction of a line.
+`heat-n512.sh`. [A rule](../docs/how-to/problem-sizes.md) can find it; the configs show one as a comment. Ten names are hostile: they hold the delimiter, markup, a formula, quotes or signs that turn the direction of a line.
 
 SWF has numbers for users, which `users` in the truth file translates, and no job names. It has no word for a requeued
 job, so that its first attempt counts as failed there.
@@ -53,8 +52,10 @@ p^0.8, times lognormal noise of 0.05. A config reads the inputs by a rule:
 
 ## Runs over inputs
 
-`solves.csv` has 30 runs of a linear solver. A run with matrix order `n`, block size `nb` and a grid of `p` by `q`
-processors takes 1 + 2e-9 n^3 / (p q) + 1e-6 n^2 / p + 2e-5 n q / nb seconds, times lognormal noise of 0.03.
+`solves.csv` has 30 runs of a linear solver, with matrix order `n`, block size `nb` and a grid of `p` by `q` processors.
+The runtime has lognormal noise of 0.03 around
+
+    1 + 2e-9 n^3 / (p q) + 1e-6 n^2 / p + 2e-5 n q / nb seconds
 
 ## Runs whose phases repeat
 
