@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flows.pages.terminal.render import console, grid, number, say
+from flows.pages.terminal.render import console, grid, number, pairs, say
 
 Row = Mapping[str, Any]
 
@@ -81,7 +81,7 @@ def print_prediction(facts: Row, notes: Sequence[str]) -> None:
         ["error", _percent(facts["error"])],
     ]
     title = f"{say(facts['trace_id'])} on {say(facts['platform'])}: {_status(facts['status'])}"
-    console().print(grid(title, ("", ""), [cell for cell in cells if cell[1]], texts=1))
+    console().print(pairs(title, {name: value for name, value in cells if value}))
     _say_all(notes)
 
 
