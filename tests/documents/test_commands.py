@@ -107,15 +107,15 @@ def test_what_is_not_run_has_a_reason(capfd: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize(
     ("document", "made_by", "last"),
     [
-        ("docs/tutorials/sacct-to-tables.md", "docs/tutorials/sacct-to-tables.md", "labels = plt.gca().get_legend().texts"),
-        ("docs/reference/tables.md", "docs/quickstart.md", "labels = set(rows.label)"),
+        ("tutorials/sacct-to-tables.md", "tutorials/sacct-to-tables.md", "labels = plt.gca().get_legend().texts"),
+        ("reference/tables.md", "quickstart.md", "labels = set(rows.label)"),
     ],
 )
 def test_the_python_of_the_documents_runs(document: str, made_by: str, last: str, checkout: Checkout) -> None:
     """The programs of a page one after the other, on the tables that commands made; groups get their names."""
-    page = (ROOT / document).read_text(encoding="utf-8")
+    page = (ROOT / "docs" / document).read_text(encoding="utf-8")
     program = "".join(re.findall(r"(?ms)^```python\n(.*?)^```$", page))
-    before = [one for one in RUN if one.document == made_by]
+    before = [one for one in RUN if one.document == f"docs/{made_by}"]
     checkout.outcome(before[-1])
     environment = os.environ | {"MPLBACKEND": "agg"}
     checked = f"{program}\n{last}\nassert len(labels) >= 3, labels"

@@ -36,7 +36,8 @@ tried without a cluster:
 
 The same jobs come out of all three. The `sacct` dump has steps, two arrays and requeued jobs, which have a line for
 each attempt; the PBS file has the same as Q, S, R, E and D records. Job names carry an input parameter, as in
-`heat-n512.sh`. [A rule](../docs/how-to/problem-sizes.md) can find it; the configs show one as a comment. Ten names are hostile: they hold the delimiter, markup, a formula, quotes or signs that turn the direction of a line.
+`heat-n512.sh`. [A rule](../docs/how-to/problem-sizes.md) can find it; the configs show one as a comment. Ten names are
+hostile: they hold the delimiter, markup, a formula, quotes or signs that turn the direction of a line.
 
 SWF has numbers for users, which `users` in the truth file translates, and no job names. It has no word for a requeued
 job, so that its first attempt counts as failed there.
@@ -137,7 +138,7 @@ def _files(
         (day["logs"]["sacct"], "the same day as the output of `sacct -a -P -D`; the log of `configs/slurm.toml`"),
         (day["logs"]["pbs"], "the same day as an accounting file of OpenPBS; the log of `configs/pbs.toml`"),
         ("millrace.truth.json", "its laws, and every attempt to run a job"),
-        ("steps.here.csv.gz, steps.there.csv.gz", "the MPI calls of one program on two machines, for `walltime phases`"),
+        ("steps.here.csv.gz, steps.there.csv.gz", "the MPI calls of a program on two machines, for `walltime phases`"),
         ("blocks.bb", "basic-block vectors of a run, as valgrind's `exp-bbv` writes them"),
         ("blocks.here.csv, blocks.there.csv", "the times of its intervals on two machines"),
         ("solves.csv", "30 runs of a linear solver over four inputs, for `walltime learn`"),

@@ -34,8 +34,8 @@ def advise(
 ) -> None:
     """Recommend runtime limits that keep a promise, with unused hours, per user or account.
 
-    Each job gets a limit as of its submit. The later half of the log measures what the limits would have done: the share
-    of jobs within them, the over-requested processor-hours removed, and the used ones lost. (`walltime advice`
+    Each job gets a limit as of its submit. The later half of the log measures what the limits would have done: the
+    share of jobs within them, the over-requested processor-hours removed, and the used ones lost. (`walltime advice`
     recommends processor counts.)
     """
     from flows.pages.terminal.json_out import print_json

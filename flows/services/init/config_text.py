@@ -36,8 +36,8 @@ keep_versions = 7
 """
 
 _CHECK = """
-# The scheduler writes these logs all day. A night whose newest job ended longer ago than this (days) is reported: "warn",
-# or "block" to keep the tables that were published before.
+# The scheduler writes these logs all day. A night whose newest job ended longer ago than this (days) is reported:
+# "warn", or "block" to keep the tables that were published before.
 [checks.newest_job]
 mode = "warn"
 threshold = 2.0
