@@ -139,7 +139,7 @@ _DECLARED = (
     truth("is_extrapolated", "Whether procs lies outside the sizes observed."),
     category("reliability", "Codes of doubts, joined by +; ok: none, or past windows confirm the row."),
     text("advice", "What to do about the doubts, in a sentence."),
-    number("near_share", "Share of later jobs expected within 25% of the median, by this row's past windows; null: too few."),
+    number("near_share", "Share of later jobs expected within 25% of the median, by its past windows; null: too few."),
     instant("holds_until_s", "End of the time for which reliability is ok; null: it is not ok, or no log was read."),
     category("method", "How the value was made.", required=True),
     category("run_id", "The run that wrote the row.", required=True),

@@ -117,7 +117,7 @@ def test_no_sentence_of_any_document_is_long() -> None:
 
 
 def test_sentences_are_found_across_lines_and_items() -> None:
-    text = "# Title\n\n> no\n\nOne two\nthree. Four [five](six).\n\n- seven\n- eight\n\n```console\nnine\n```\n| ten |\n"
+    text = "# A\n\n> no\n\nOne two\nthree. Four [five](six).\n\n- seven\n- eight\n\n```console\nnine\n```\n| ten |\n"
     assert sentences(text) == ["One two three.", "Four [five].", "seven", "eight"]
 
 
