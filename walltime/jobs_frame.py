@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.clean import clean as clean_jobs
-from pipeline.core.column import CATEGORY, Column
+from pipeline.core.column import CATEGORY, INSTANT_UNIT, Column
 from pipeline.core.errors import InputError
 from pipeline.core.settings import RunSettings, load_settings, parse_settings
 from pipeline.core.table_kind import TableKind, as_array
@@ -85,11 +85,23 @@ def _converted(values: pa.ChunkedArray, column: Column, what: str) -> pa.Array:
     if values.null_count == len(values):
         return pa.nulls(len(values), column.type)
     try:
-        return _as_type(values.combine_chunks(), column.type)
+        return _as_type(_in_seconds(values, column), column.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
         unit = f" ({column.unit})" if column.unit else ""
         found = f"column {column.name} with values of type {printable(str(values.type))}"
-        raise InputError(what, found, f"{column.type}{unit}", "convert the column") from None
+        is_zoneless = pa.types.is_timestamp(values.type) and column.unit == INSTANT_UNIT
+        do = "name their zone, in pandas by .dt.tz_localize" if is_zoneless else "convert the column"
+        raise InputError(what, found, f"{column.type}{unit}", do) from None
+
+
+def _in_seconds(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
+    """Times with a zone as whole seconds since 1970 (a part of a second is dropped), durations as seconds."""
+    if pa.types.is_timestamp(values.type) and values.type.tz and column.unit == INSTANT_UNIT:
+        return pc.floor_temporal(values, unit="second").cast(pa.timestamp("s", values.type.tz)).cast(pa.int64())
+    if pa.types.is_duration(values.type) and column.unit == "s":
+        parts = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[values.type.unit]
+        return pc.divide(values.cast(pa.int64()).cast(pa.float64()), parts)
+    return values
 
 
 def _as_type(values: pa.Array, wanted: pa.DataType) -> pa.Array:
