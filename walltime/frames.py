@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from pipeline.core.errors import InputError
 from pipeline.core.table_kind import TableKind
+from pipeline.core.tables import JOBS
 from pipeline.core.text import did_you_mean, printable
 
 
@@ -84,7 +85,9 @@ def require(table: pa.Table, names: Sequence[str], what: str) -> None:
     if not missing:
         return
     known = [str(name) for name in table.column_names]
-    hints = [f"rename {printable(near)} to {name}" for name in missing for near in _near(name, known)]
+    # A column that has its own meaning is not what is missing, however near its name.
+    free = [name for name in known if name not in {column.name for column in JOBS.columns}]
+    hints = [f"rename {printable(near)} to {name}" for name in missing for near in _near(name, free)]
     listed = ", ".join(printable(name, 40) for name in known[:12]) or "none"
     more = f" and {len(known) - 12} more" if len(known) > 12 else ""
     word = "columns" if len(missing) > 1 else "column"

@@ -63,6 +63,7 @@ def jobs_of(frame: Any, needed: Sequence[str], what: str, site: str = "site") ->
     require(table, needed, what)
     named = dict.fromkeys(column.name for column in JOBS.columns if column.name in table.column_names)
     columns = converted(table, JOBS, list(named), what) | _required(table, site)
+    _require_one_row_per_job(columns, what)
     order = _order(columns)
     jobs = JOBS.build(**{name: values.take(order) for name, values in columns.items()})
     return Given(jobs, table, kind, order)
@@ -133,6 +134,15 @@ def _required(table: pa.Table, site: str) -> dict[str, pa.Array]:
         for name, values in standing.items()
         if name not in table.column_names or table.column(name).null_count == n
     }
+
+
+def _require_one_row_per_job(columns: Mapping[str, pa.Array], what: str) -> None:
+    """InputError where two rows have one job id: they may be attempts of a job, or the same record twice."""
+    keys = pa.table({name: columns[name] for name in ("site", "job_id", "restart")})
+    n_repeated = keys.num_rows - keys.group_by(keys.column_names).aggregate([]).num_rows
+    if n_repeated:
+        do = "number the attempts of a job in a column restart, from 0"
+        raise InputError(what, f"{n_repeated} rows that repeat a job_id", "one row per job_id and restart", do)
 
 
 def _order(columns: Mapping[str, pa.Array]) -> pa.Array:

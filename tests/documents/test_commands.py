@@ -107,16 +107,39 @@ def test_what_is_not_run_has_a_reason(capfd: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize(
     ("document", "made_by", "last"),
     [
-        ("tutorials/sacct-to-tables.md", "tutorials/sacct-to-tables.md", "labels = plt.gca().get_legend().texts"),
-        ("reference/tables.md", "quickstart.md", "labels = set(rows.label)"),
+        ("tutorials/parquet-to-plot.md", None, "len(axes.get_legend().texts) == 2"),
+        ("tutorials/sacct-to-tables.md", "tutorials/sacct-to-tables.md", "len(plt.gca().get_legend().texts) == 3"),
+        ("reference/tables.md", "quickstart.md", "len(set(rows.label)) > 40"),
     ],
 )
-def test_the_python_of_the_documents_runs(document: str, made_by: str, last: str, checkout: Checkout) -> None:
-    """The programs of a page one after the other, on the tables that commands made; groups get their names."""
+def test_the_python_of_the_documents_runs(document: str, made_by: str | None, last: str, checkout: Checkout) -> None:
+    """The programs of a page one after the other, on the tables that commands made; groups get their names.
+
+    A text below a program is what it prints.
+    """
     page = (ROOT / "docs" / document).read_text(encoding="utf-8")
     program = "".join(re.findall(r"(?ms)^```python\n(.*?)^```$", page))
-    before = [one for one in RUN if one.document == f"docs/{made_by}"]
-    checkout.outcome(before[-1])
-    environment = os.environ | {"MPLBACKEND": "agg"}
-    checked = f"{program}\n{last}\nassert len(labels) >= 3, labels"
-    subprocess.run([sys.executable, "-c", checked], cwd=checkout.folder, env=environment, check=True)
+    shown = re.findall(r"(?ms)^```python\n(?:(?!```).)*^```\n\n```text\n(.*?)^```$", page)
+    if made_by is not None:
+        checkout.outcome([one for one in RUN if one.document == f"docs/{made_by}"][-1])
+    environment = os.environ | {"MPLBACKEND": "agg", "PYTHONPATH": str(ROOT)}
+    checked = f"{program}\nassert {last}"
+    call = [sys.executable, "-c", checked]
+    done = subprocess.run(call, cwd=checkout.folder, env=environment, check=True, capture_output=True, text=True)
+    expected = [line for text in shown for line in (*text.splitlines(), "...")]
+    assert matches(tuple(expected), done.stdout), done.stdout
+
+
+def test_the_sample_parquet_is_a_day_of_the_simulator() -> None:
+    import pandas as pd
+
+    import walltime as wt
+
+    mine = pd.read_parquet(ROOT / "docs" / "samples" / "jobs.parquet")
+    day = wt.read(ROOT / "data_samples" / "millrace.sacct.txt")
+    same = {"JobID": "job_id", "Owner": "user", "Code": "application", "Cores": "procs", "State": "state"}
+    for name, column in same.items():
+        assert mine[name].tolist() == day[column].tolist()
+    for name, column in {"Submitted": "submit_s", "Started": "start_s", "Ended": "end_s"}.items():
+        instants = pd.to_datetime(day[column], unit="s", utc=True)
+        assert ((mine[name] == instants) | (mine[name].isna() & instants.isna())).all()

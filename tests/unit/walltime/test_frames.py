@@ -51,6 +51,19 @@ def test_a_missing_column_is_named_with_a_near_one() -> None:
         wt.fit(pd.DataFrame({"cores": [1], "runtime": [2.0]}))
 
 
+def test_attempts_of_one_job_are_told_apart_by_restart() -> None:
+    frame = pd.DataFrame({"job_id": ["7", "8", "7"], "procs": [1, 2, 1], "runtime_s": [5.0, 6.0, 7.0]})
+    with pytest.raises(wt.WalltimeError, match=r"found 1 rows that repeat a job_id.*in a column restart, from 0"):
+        wt.observe(frame)
+    assert wt.observe(frame.assign(restart=[0, 0, 1]))["n_jobs"].tolist() == [2, 1]
+
+
+def test_a_column_of_jobs_is_not_the_near_name_of_another() -> None:
+    frame = pd.DataFrame({"procs": [1], "runtime_s": [2.0], "submit_s": [0], "state": ["ok"], "end_time": [9]})
+    with pytest.raises(wt.WalltimeError, match=r"also the columns start_s, end_s; rename end_time to end_s\.$"):
+        wt.clean(frame)
+
+
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [
