@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.arrays import Array, Ints, floats, proc_seconds
+from pipeline.core.arrays import Array, Ints, proc_seconds
 from pipeline.core.errors import InputError
 from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.core.report import Fact, Report, Tally
@@ -20,7 +20,7 @@ from pipeline.estimate.checkpoints import (
     learnt,
     usable,
 )
-from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, History, history
+from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, history, newest_s
 from pipeline.estimate.nightly.published import arrays_of_table, table_arrays, table_state
 from pipeline.estimate.questions import score_of
 from pipeline.estimate.records import KNOWN, LATE, NEW, OPEN, TOO_LATE, fates_of, ids_of
@@ -156,7 +156,7 @@ def update_state(earlier: pa.Table, jobs: pa.Table, as_of_s: float | None = None
     arrays = arrays_in(earlier)
     state, settings = state_in(arrays, "the state to update")
     later = history(jobs, state.site["timezone"])
-    until_s = max(newest_s(jobs, later), state.as_of_s) if as_of_s is None else float(as_of_s)
+    until_s = max(newest_s(jobs, later.row), state.as_of_s) if as_of_s is None else float(as_of_s)
     if until_s < state.as_of_s:
         found = f"a state as of {state.as_of_s:.0f} s"
         raise InputError("the state to update", found, f"none later than {until_s:.0f} s")
@@ -171,12 +171,6 @@ def update_state(earlier: pa.Table, jobs: pa.Table, as_of_s: float | None = None
     why = np.select([fate == -1, fate == KNOWN, fate == TOO_LATE], [AFTER, "known_to_be_over", "too_late"], "")
     nightly = table_arrays(later, settings, until_s, table_state(arrays))
     return state_table(state, settings, nightly), _report("update", jobs, later.row, why, state, counts)
-
-
-def newest_s(jobs: pa.Table, past: History) -> float:
-    """The newest submit, start or end of a log, s; minus infinity where there is none."""
-    instants = np.concatenate([floats(jobs, name)[past.row] for name in ("submit_s", "start_s", "end_s")])
-    return float(np.max(instants[~np.isnan(instants)], initial=-np.inf))
 
 
 def filled(jobs: pa.Table) -> list[str]:
