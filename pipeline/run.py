@@ -15,6 +15,7 @@ import pyarrow as pa
 from pipeline.clean import clean
 from pipeline.core.file_stamp import FileStamp, check_unchanged, file_stamp, sha256_of_first
 from pipeline.core.free_memory import return_free_memory
+from pipeline.core.newest_jobs import newest_jobs
 from pipeline.core.report import Report
 from pipeline.core.settings import RunSettings
 from pipeline.core.table_kind import TableKind
@@ -39,7 +40,6 @@ from pipeline.core.tables import (
 from pipeline.core.version import code_version
 from pipeline.estimate.checkpoints import Checkpoint
 from pipeline.estimate.history import READ, history
-from pipeline.estimate.newest_jobs import newest_jobs
 from pipeline.estimate.nightly.published import make_estimates
 from pipeline.estimate.runs_with_inputs import submitted_runs
 from pipeline.estimate.stage import learn_from_checkpoints, learn_state

@@ -54,6 +54,13 @@ class GroupSettings(Section):
         200, ge=1, description="Least number of later jobs to compare templates; with fewer the default is used."
     )
 
+    compare_jobs: int = Field(
+        1_000_000,
+        ge=1,
+        description="Jobs on which templates are compared at least: the comparison begins with the newest quarter "
+        "(UTC) of a longer log that has so many jobs after its beginning.",
+    )
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The listed columns, or those of the default template if the log chooses."""

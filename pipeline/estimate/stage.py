@@ -9,6 +9,7 @@ import pyarrow as pa
 from pipeline.core.arrays import Array, Ints, proc_seconds
 from pipeline.core.errors import InputError
 from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.core.newest_jobs import newest_jobs
 from pipeline.core.report import Fact, Report, Tally
 from pipeline.core.settings import SiteSettings
 from pipeline.estimate.checkpoints import (
@@ -21,7 +22,6 @@ from pipeline.estimate.checkpoints import (
     usable,
 )
 from pipeline.estimate.history import ATTRIBUTES, READ, WHAT, WHO, history, newest_s
-from pipeline.estimate.newest_jobs import newest_jobs
 from pipeline.estimate.nightly.published import arrays_of_table, table_arrays, table_state
 from pipeline.estimate.questions import score_of
 from pipeline.estimate.records import KNOWN, LATE, NEW, OPEN, TOO_LATE, fates_of, ids_of

@@ -11,6 +11,7 @@ from pipeline.core.arrays import Floats, Ints, job_procs, proc_seconds
 from pipeline.core.buffers import unknown
 from pipeline.core.columns import TEMPLATE_COLUMNS
 from pipeline.core.group_settings import AUTO, DEFAULT_TEMPLATE, GroupSettings
+from pipeline.core.newest_jobs import newest_jobs
 from pipeline.core.report import Report, Tally
 from pipeline.core.tables import TEMPLATES
 from pipeline.group.candidates import JobCodes, Template, candidates
@@ -37,6 +38,8 @@ class TemplateFigures(NamedTuple):
 def choose_template(jobs: pa.Table, settings: GroupSettings, previous: str = "") -> tuple[pa.Table, Report]:
     """TEMPLATES: the candidates compared over the unflagged jobs, best score first, with the chosen one marked.
 
+    Only the newest jobs of a long log are compared: `newest_jobs` has the rule.
+
     A template listed in the settings is always chosen. `previous` is the choice of the previous run, its columns joined
     by +; it is kept unless another template scores better by more than `keep_margin`.
 
@@ -62,6 +65,8 @@ def choose_template(jobs: pa.Table, settings: GroupSettings, previous: str = "")
     >>> sum(table.column("is_chosen").to_pylist())
     1
     """
+    own = jobs.select(list(dict.fromkeys(("flag", "site", *TEMPLATE_COLUMNS, *_RUN))))
+    jobs, older = newest_jobs(own, settings.compare_jobs)
     kept = _kept(jobs, ("site", *TEMPLATE_COLUMNS))
     given = () if settings.template == AUTO else (settings.template,)
     earlier = tuple(previous.split("+")) if previous else ()
@@ -73,9 +78,10 @@ def choose_template(jobs: pa.Table, settings: GroupSettings, previous: str = "")
     table = _table(compared, chosen, earlier, why)
     work_s = proc_seconds(jobs)
     whole = Tally(jobs.num_rows, float(work_s.sum()))
+    left = {"before_newest": older} if older.rows else {}
     facts = {"templates": len(compared), "later_jobs": compared[0].n_later}
     note = f"jobs are grouped by {'+'.join(chosen)}: {why}"
-    return table, Report("templates", "job", whole, whole, facts=facts, notes=(note,)).check()
+    return table, Report("templates", "job", whole + older, whole, left, facts, (note,)).check()
 
 
 def _kept(jobs: pa.Table, columns: Iterable[str]) -> pa.Table:

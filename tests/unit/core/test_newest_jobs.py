@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.core.newest_jobs import newest_jobs
 from pipeline.core.settings import SiteSettings
 from pipeline.core.tables import JOBS
 from pipeline.estimate.checkpoints import Checkpoint
-from pipeline.estimate.newest_jobs import newest_jobs
 from pipeline.estimate.stage import learn_from_checkpoints, learn_state
 from tests.unit.estimate.test_state import differing
 

@@ -1,4 +1,4 @@
-"""The newest part of a long log: what an estimator learns from, so that its time and memory do not grow with the log.
+"""The newest part of a long log: what a step learns from, so that its time and memory do not grow with the log.
 
 The part begins with a quarter of a year. Nights of the same quarter begin with the same job, so that each of them can
 go on from what an earlier one has learnt.
