@@ -75,8 +75,7 @@ class ForecastSettings(Section):
     learn_jobs: int = Field(
         1_000_000,
         ge=1,
-        description="Jobs that are learnt at least: learning begins with the newest quarter (UTC) of a longer log that "
-        "has so many jobs after its beginning.",
+        description="Least number of newest jobs that are learnt; at most half as many more are learnt.",
     )
     session_gap_min: float = Field(
         20.0, gt=0, description="Time without a submit after which a session has ended (min)."

@@ -57,8 +57,7 @@ class GroupSettings(Section):
     compare_jobs: int = Field(
         1_000_000,
         ge=1,
-        description="Jobs on which templates are compared at least: the comparison begins with the newest quarter "
-        "(UTC) of a longer log that has so many jobs after its beginning.",
+        description="Least number of newest jobs on which templates are compared; at most half as many more are used.",
     )
 
     @property

@@ -67,7 +67,9 @@ class Cells:
         order = np.lexsort((log_s, submit_s, end_s, procs, group))
         order = order[is_known[order]]
         now_s = float(end_s[order].max(initial=0.0)) if now_s is None else now_s
-        return cls._sorted(ids, group[order], procs[order], end_s[order], submit_s[order], log_s[order], now_s)
+        columns = [values[order] for values in (group, procs, end_s, submit_s, log_s)]
+        del group, procs, end_s, submit_s, log_s, order
+        return cls._sorted(ids, *columns, now_s)
 
     @classmethod
     def _sorted(

@@ -1,4 +1,4 @@
-"""The newest part of a long log begins with a quarter, and every job is learnt or counted as older."""
+"""The newest part of a long log begins with a fixed job, and every job is learnt or counted as older."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -38,21 +38,22 @@ def _log(n_days: int, first: str = "2024-02-10") -> pa.Table:
 
 
 @pytest.mark.parametrize(
-    ("least_jobs", "begin"),
-    [(10**6, "2024-02-10"), (4 * 10, "2024-10-01"), (4 * 60, "2024-07-01"), (4 * 330, "2024-02-10")],
+    ("n_jobs", "least_jobs", "n_older"),
+    [(100, 1000, 0), (100, 100, 0), (149, 100, 0), (150, 100, 50), (199, 100, 50), (200, 100, 100), (10, 1, 9)],
 )
-def test_the_part_begins_with_the_newest_quarter_that_has_enough_jobs_after_it(least_jobs: int, begin: str) -> None:
-    jobs = _log(280)  # to 15 November
+def test_the_part_begins_with_a_multiple_of_half_the_least_size(n_jobs: int, least_jobs: int, n_older: int) -> None:
+    jobs = _log(60).slice(0, n_jobs)
     part, older = newest_jobs(jobs, least_jobs)
-    assert part.column("submit_s")[0].as_py() == _s(begin)
-    assert part.num_rows + older.rows == jobs.num_rows
-    assert part.num_rows >= min(least_jobs, jobs.num_rows)
+    assert older.rows == n_older
+    assert part.equals(jobs.slice(n_older))
 
 
 def test_jobs_submitted_after_the_time_do_not_count_but_stay() -> None:
-    part, _ = newest_jobs(_log(280), 40, until_s=_s("2024-09-01"))
-    assert part.column("submit_s")[0].as_py() == _s("2024-07-01")
-    assert part.column("submit_s")[-1].as_py() > _s("2024-11-01")
+    jobs = _log(60)
+    middle_s = jobs.column("submit_s")[159].as_py()
+    part, older = newest_jobs(jobs, 100, until_s=middle_s)
+    assert older.rows == 50
+    assert part.num_rows == jobs.num_rows - 50
 
 
 def test_a_job_without_a_submit_stays() -> None:
@@ -72,8 +73,8 @@ def test_a_long_log_gives_the_state_of_its_newest_jobs_and_counts_the_others() -
     assert report.check().seen.rows == jobs.num_rows
 
 
-@pytest.mark.parametrize(("n_days", "goes_on"), [(271, True), (340, False)])
-def test_a_night_goes_on_from_an_earlier_one_unless_the_part_begins_with_another_quarter(
+@pytest.mark.parametrize(("n_days", "goes_on"), [(271, True), (281, False)])
+def test_a_night_goes_on_from_an_earlier_one_unless_the_part_begins_with_another_job(
     n_days: int, goes_on: bool
 ) -> None:
     settings = ForecastSettings(learn_jobs=40)
