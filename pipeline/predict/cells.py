@@ -1,12 +1,13 @@
 """Runs by cell (a group on one processor count), in order of their ends, and how much each counts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, grouped_jobs, job_procs
+from pipeline.core.arrays import Array, Bools, Floats, Ints, category_codes, floats, grouped_jobs, job_procs
 
 DAY_S = 86_400.0
 
@@ -67,14 +68,13 @@ class Cells:
         order = np.lexsort((log_s, submit_s, end_s, procs, group))
         order = order[is_known[order]]
         now_s = float(end_s[order].max(initial=0.0)) if now_s is None else now_s
-        columns = [values[order] for values in (group, procs, end_s, submit_s, log_s)]
+        columns: list[Array] = [values[order] for values in (group, procs, end_s, submit_s, log_s)]
         del group, procs, end_s, submit_s, log_s, order
-        return cls._sorted(ids, *columns, now_s)
+        return cls._sorted(ids, columns, now_s)
 
     @classmethod
-    def _sorted(
-        cls, ids: list[str], group: Ints, procs: Floats, end_s: Floats, submit_s: Floats, log_s: Floats, now_s: float
-    ) -> Self:
+    def _sorted(cls, ids: list[str], columns: Sequence[Array], now_s: float) -> Self:
+        group, procs, end_s, submit_s, log_s = columns
         is_first = _changes(group, procs)
         starts = np.flatnonzero(is_first)
         offsets = np.append(starts, group.size).astype(np.int64)
