@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from pipeline.clean import clean
 from pipeline.core.file_stamp import FileStamp, check_unchanged, file_stamp, sha256_of_first
+from pipeline.core.free_memory import return_free_memory
+from pipeline.core.newest_jobs import newest_jobs
 from pipeline.core.report import Report
 from pipeline.core.settings import RunSettings
 from pipeline.core.table_kind import TableKind
@@ -37,7 +39,7 @@ from pipeline.core.tables import (
 )
 from pipeline.core.version import code_version
 from pipeline.estimate.checkpoints import Checkpoint
-from pipeline.estimate.history import history
+from pipeline.estimate.history import READ, history
 from pipeline.estimate.nightly.published import make_estimates
 from pipeline.estimate.runs_with_inputs import submitted_runs
 from pipeline.estimate.stage import learn_from_checkpoints, learn_state
@@ -174,7 +176,9 @@ STEPS = (
          lambda run, state: make_estimates(state, run.run_id)),
     Step("inputs", ("jobs",), ("input_models",), ("site", "forecast", "inputs", "run_id"),
          lambda run, jobs: publish_models(
-             submitted_runs(history(jobs, run.settings.site.timezone), run.settings.forecast),
+             submitted_runs(
+                 history(newest_jobs(jobs.select(READ), run.settings.forecast.learn_jobs)[0],
+                         run.settings.site.timezone), run.settings.forecast),
              run.settings.inputs, run.settings.site.name, run.run_id)),
 )  # fmt: skip
 
@@ -223,10 +227,12 @@ def run_plain(run: Run) -> Iterator[tuple[Step, Mapping[str, pa.Table], Report]]
     for place, step in enumerate(STEPS):
         *tables, report = step.call(run, *(held[name] for name in step.reads))
         written = dict(zip(step.writes, tables, strict=True))
-        held |= written
-        yield step, written, report.check()
         still_read = {name for later in STEPS[place + 1 :] for name in later.reads}
-        held = {name: table for name, table in held.items() if name in still_read}
+        held = {name: table for name, table in (held | written).items() if name in still_read}
+        yield step, written, report.check()
+        # Without this the names would keep the tables of the last step while the next one runs.
+        del tables, written
+        return_free_memory()
 
 
 def step_key(step: Step, run: Run, upstream: Sequence[str]) -> str:

@@ -16,12 +16,15 @@ from pipeline.core.settings import RunSettings, load_settings, parse_settings
 from pipeline.core.table_kind import TableKind, as_array
 from pipeline.core.tables import JOBS
 from pipeline.core.text import printable
-from walltime.frames import FrameKind, arrow_of, require
+from walltime.frames import FrameKind, arrow_of, require, with_column
 
 Site = str | Mapping[str, Any] | None
 
 TIMES = ("submit_s", "start_s", "end_s")
 """What a log states about each job, beside processors and runtime."""
+
+NEEDED_OF_LOG = (*TIMES, "procs", "runtime_s")
+"""The columns without which jobs are no log."""
 
 _KEY = ("submit_s", "job_id", "restart")
 
@@ -43,9 +46,7 @@ class Given:
         table = self.table
         for name in names:
             field = JOBS.schema(on_disk=True).field(name)
-            values = jobs.column(name).cast(field.type).take(pa.array(back))
-            place = table.column_names.index(name) if name in table.column_names else -1
-            table = table.append_column(field, values) if place < 0 else table.set_column(place, field, values)
+            table = with_column(table, field, jobs.column(name).cast(field.type).take(pa.array(back)))
         return table
 
 
@@ -67,6 +68,11 @@ def jobs_of(frame: Any, needed: Sequence[str], what: str, site: str = "site") ->
     order = _order(columns)
     jobs = JOBS.build(**{name: values.take(order) for name, values in columns.items()})
     return Given(jobs, table, kind, order)
+
+
+def log_of(frame: Any, what: str, settings: RunSettings) -> Given:
+    """The jobs of a log, as `jobs_of` gives them; InputError where a column of NEEDED_OF_LOG is missing."""
+    return jobs_of(frame, NEEDED_OF_LOG, what, settings.site.name)
 
 
 def flagged(given: Given, settings: RunSettings) -> pa.Table:
