@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_solve, lapack, solve_triangular
-from scipy.optimize import minimize
 
 from pipeline.core.arrays import Floats, Ints
 
@@ -146,6 +145,9 @@ def learn_parameters(problem: Problem, first: Floats, n_steps: int, curves: Curv
     posterior = Posterior(problem, curves)
     bounds = [BOUNDS] * len(first)
     bounds[-1] = (float(np.log(LOWEST_NOISE)), BOUNDS[1])
+    # Here, because its import takes a sixth of a second and most runs learn no process.
+    from scipy.optimize import minimize  # noqa: PLC0415
+
     found = minimize(
         posterior.loss, first, jac=True, method="L-BFGS-B", bounds=bounds,
         options={"maxiter": n_steps, "maxfun": 2 * n_steps, "ftol": TOLERANCE},
