@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from pipeline.core.errors import InputError
 from pipeline.core.table_kind import TableKind
+from pipeline.core.tables import JOBS
 from pipeline.core.text import did_you_mean, nearest_name, printable
 
 
@@ -90,7 +91,9 @@ def require(table: pa.Table, names: Sequence[str], what: str) -> None:
     if not missing:
         return
     known = [str(name) for name in table.column_names]
-    nearest = {name: nearest_name(name, known) for name in missing}
+    # A column that has its own meaning is not what is missing, however near its name.
+    free = [name for name in known if name not in {column.name for column in JOBS.columns}]
+    nearest = {name: nearest_name(name, free) for name in missing}
     hints = [f"rename {printable(near)} to {name}" for name, near in nearest.items() if near is not None]
     listed = ", ".join(printable(name, 40) for name in known[:12]) or "none"
     more = f" and {len(known) - 12} more" if len(known) > 12 else ""
