@@ -33,8 +33,9 @@ find = 'n=(?P<n>[0-9]{1,9}) steps=(?P<steps>[0-9]{1,9})'
 text = 'submit_line'
 find = '.* -n (?P<n>[0-9]{1,9}) -s (?P<steps>[0-9]{1,9})'
 [inputs.learning]
-method = 'laws'
+method = 'gp'
 folds = 3
+outside = 'refuse'
 """
 
 
