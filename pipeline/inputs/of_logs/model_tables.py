@@ -45,7 +45,7 @@ def publish_models(runs: SubmittedRuns, settings: LogInputSettings, site: str, r
     found = application_models(runs, settings)
     rows = [_row(one) for one in found]
     names = ("application", "input_names", "n_jobs", "n_scored", "model_mae_s", "last_two_mae_s", "request_mae_s",
-             "is_published", "model", "model_arrays")  # fmt: skip
+             "walltime_mae_s", "is_published", "model", "model_arrays")  # fmt: skip
     columns = {name: [row[name] for row in rows] for name in names}
     columns["model_arrays"] = pa.array(columns["model_arrays"], pa.list_(pa.field("element", pa.float64())))
     table = INPUT_MODELS.build(site=[site] * len(rows), run_id=[run_id] * len(rows), **columns)
@@ -64,7 +64,7 @@ def _row(one: ApplicationModel) -> dict[str, object]:
     return {
         "application": one.group.application, "input_names": "+".join(one.group.names), "n_jobs": len(one.group.places),
         "n_scored": one.rivalry.n_scored, "model_mae_s": one.rivalry.model_s, "last_two_mae_s": one.rivalry.last_two_s,
-        "request_mae_s": one.rivalry.request_s, "is_published": one.is_published,
+        "request_mae_s": one.rivalry.request_s, "walltime_mae_s": one.rivalry.usual_s, "is_published": one.is_published,
         "model": None if published is None else _text(published, arrays),
         "model_arrays": None if published is None else _flat(arrays),
     }  # fmt: skip
