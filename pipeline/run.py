@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from pipeline.clean import clean
 from pipeline.core.file_stamp import FileStamp, check_unchanged, file_stamp, sha256_of_first
+from pipeline.core.free_memory import return_free_memory
+from pipeline.core.newest_jobs import newest_jobs
 from pipeline.core.report import Report
 from pipeline.core.settings import RunSettings
 from pipeline.core.table_kind import TableKind
@@ -37,7 +39,7 @@ from pipeline.core.tables import (
 )
 from pipeline.core.version import code_version
 from pipeline.estimate.checkpoints import Checkpoint
-from pipeline.estimate.history import history
+from pipeline.estimate.history import READ, history
 from pipeline.estimate.nightly.published import make_estimates
 from pipeline.estimate.runs_with_inputs import submitted_runs
 from pipeline.estimate.stage import learn_from_checkpoints, learn_state
@@ -134,10 +136,12 @@ def learn_kept(run: Run, jobs: pa.Table) -> tuple[pa.Table, Report]:
 
 def models_over_inputs(run: Run, jobs: pa.Table, predictions: pa.Table) -> tuple[pa.Table, pa.Table, Report]:
     """INPUT_MODELS of a run's jobs, and PREDICTIONS with the rows that published models answer."""
-    settings, past = run.settings, history(jobs, run.settings.site.timezone)
+    settings = run.settings
+    newest, _ = newest_jobs(jobs.select([*READ, "group_id"]), settings.forecast.learn_jobs)
+    past = history(newest, settings.site.timezone)
     runs = submitted_runs(past, settings.forecast)
     models, report = publish_models(runs, settings.inputs, settings.site.name, run.run_id)
-    groups = jobs.column("group_id").take(pa.array(past.row)).to_pylist()
+    groups = newest.column("group_id").take(pa.array(past.row)).to_pylist()
     table, n_changed = with_model_rows(predictions, models, runs, groups, settings.inputs)
     return models, table, replace(report, facts={**report.facts, "predictions_by_models": n_changed})
 
@@ -233,10 +237,12 @@ def run_plain(run: Run) -> Iterator[tuple[Step, Mapping[str, pa.Table], Report]]
     for place, step in enumerate(STEPS):
         *tables, report = step.call(run, *(held[name] for name in step.reads))
         written = dict(zip(step.writes, tables, strict=True))
-        held |= written
-        yield step, written, report.check()
         still_read = {name for later in STEPS[place + 1 :] for name in later.reads}
-        held = {name: table for name, table in held.items() if name in still_read}
+        held = {name: table for name, table in (held | written).items() if name in still_read}
+        yield step, written, report.check()
+        # Without this the names would keep the tables of the last step while the next one runs.
+        del tables, written
+        return_free_memory()
 
 
 def step_key(step: Step, run: Run, upstream: Sequence[str]) -> str:

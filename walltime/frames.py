@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from pipeline.core.errors import InputError
 from pipeline.core.table_kind import TableKind
-from pipeline.core.text import did_you_mean, printable
+from pipeline.core.tables import JOBS
+from pipeline.core.text import did_you_mean, nearest_name, printable
 
 
 class FrameKind(StrEnum):
@@ -70,6 +71,12 @@ def frame_kind(name: str) -> FrameKind:
     return FrameKind(name)
 
 
+def with_column(table: pa.Table, field: pa.Field, values: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """The table with this column, in its place where it has one of that name, else behind the others."""
+    place = table.column_names.index(field.name) if field.name in table.column_names else -1
+    return table.append_column(field, values) if place < 0 else table.set_column(place, field, values)
+
+
 def plain(table: pa.Table, declared: TableKind, without: Sequence[str] = ()) -> pa.Table:
     """A table with its categories as plain text, as on disk; fields keep unit and meaning as metadata."""
     schema = declared.schema(on_disk=True)
@@ -84,14 +91,11 @@ def require(table: pa.Table, names: Sequence[str], what: str) -> None:
     if not missing:
         return
     known = [str(name) for name in table.column_names]
-    hints = [f"rename {printable(near)} to {name}" for name in missing for near in _near(name, known)]
+    # A column that has its own meaning is not what is missing, however near its name.
+    free = [name for name in known if name not in {column.name for column in JOBS.columns}]
+    nearest = {name: nearest_name(name, free) for name in missing}
+    hints = [f"rename {printable(near)} to {name}" for name, near in nearest.items() if near is not None]
     listed = ", ".join(printable(name, 40) for name in known[:12]) or "none"
     more = f" and {len(known) - 12} more" if len(known) > 12 else ""
     word = "columns" if len(missing) > 1 else "column"
     raise InputError(what, f"the columns {listed}{more}", f"also the {word} {', '.join(missing)}", "; ".join(hints))
-
-
-def _near(name: str, known: Sequence[str]) -> list[str]:
-    import difflib  # noqa: PLC0415  (for an error only)
-
-    return difflib.get_close_matches(name, known, n=1)

@@ -13,16 +13,15 @@ from pipeline.core.arrays import Floats
 from pipeline.core.errors import InputError
 from pipeline.core.settings import RunSettings
 from pipeline.core.tables import BACKTEST, JOBS
-from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, History, history
+from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, History, history, newest_s
 from pipeline.estimate.questions import questions_of, usual_procs
 from pipeline.estimate.score import QUANTILES
-from pipeline.estimate.stage import newest_s
 from pipeline.estimate.state import State
 from pipeline.estimate.walltime import estimate as estimate_from
 from pipeline.estimate.walltime import learn
 from pipeline.evaluate import backtest as backtest_log
-from walltime.frames import arrow_of, frame_of, plain
-from walltime.jobs_frame import TIMES, Site, converted, flagged, jobs_of, settings_for
+from walltime.frames import arrow_of, frame_of, plain, with_column
+from walltime.jobs_frame import Site, converted, flagged, log_of, settings_for
 
 ASKED = tuple(dict.fromkeys((*WHO, *WHAT, *ATTRIBUTES, "requested_s", "requested_mem_kib", "procs")))
 """The columns of a job that an estimate uses."""
@@ -67,18 +66,16 @@ def estimate(log: Any, jobs: Any, site: Site = None, *, config: str | Path | Non
     True
     """
     settings = settings_for(config, site)
-    past_jobs = flagged(jobs_of(log, (*TIMES, "procs", "runtime_s"), "estimate, log", settings.site.name), settings)
+    past_jobs = flagged(log_of(log, "estimate, log", settings), settings)
     past = history(past_jobs, settings.site.timezone)
-    until_s = newest_s(past_jobs, past)
+    until_s = newest_s(past_jobs, past.row)
     if not np.isfinite(until_s) or not past.has_run.any():
         raise InputError("estimate, log", "no job that ended", "a log with jobs that ended")
     table, kind = arrow_of(jobs, "estimate, jobs")
     quantiles_s = _answers(learn(past, settings.forecast, until_s), table, settings)
     for place, share in enumerate(QUANTILES):
-        name = f"runtime_s_q{round(100 * share)}"
         values = pa.array(quantiles_s[:, place], mask=np.isnan(quantiles_s[:, place]))
-        at = table.column_names.index(name) if name in table.column_names else -1
-        table = table.append_column(name, values) if at < 0 else table.set_column(at, name, values)
+        table = with_column(table, pa.field(f"runtime_s_q{round(100 * share)}", values.type), values)
     return frame_of(table, kind)
 
 
@@ -157,8 +154,8 @@ def backtest(
     ['last_two', 'request']
     """
     settings = settings_for(config, site)
-    jobs = flagged(jobs_of(log, (*TIMES, "procs", "runtime_s"), "backtest", settings.site.name), settings)
+    given = log_of(log, "backtest", settings)
     names = chosen_methods([methods] if isinstance(methods, str) else methods or settings.backtest.methods, METHODS)
     estimators = {name: method_with_settings(name, settings) for name in names}
-    table, _ = backtest_log(jobs, settings, estimators)
-    return frame_of(plain(table, BACKTEST), arrow_of(log, "backtest")[1])
+    table, _ = backtest_log(flagged(given, settings), settings, estimators)
+    return frame_of(plain(table, BACKTEST), given.kind)

@@ -10,18 +10,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.clean import clean as clean_jobs
-from pipeline.core.column import CATEGORY, Column
+from pipeline.core.column import CATEGORY, INSTANT_UNIT, Column
 from pipeline.core.errors import InputError
 from pipeline.core.settings import RunSettings, load_settings, parse_settings
 from pipeline.core.table_kind import TableKind, as_array
 from pipeline.core.tables import JOBS
 from pipeline.core.text import printable
-from walltime.frames import FrameKind, arrow_of, require
+from walltime.frames import FrameKind, arrow_of, require, with_column
 
 Site = str | Mapping[str, Any] | None
 
 TIMES = ("submit_s", "start_s", "end_s")
 """What a log states about each job, beside processors and runtime."""
+
+NEEDED_OF_LOG = (*TIMES, "procs", "runtime_s")
+"""The columns without which jobs are no log."""
 
 _KEY = ("submit_s", "job_id", "restart")
 
@@ -43,9 +46,7 @@ class Given:
         table = self.table
         for name in names:
             field = JOBS.schema(on_disk=True).field(name)
-            values = jobs.column(name).cast(field.type).take(pa.array(back))
-            place = table.column_names.index(name) if name in table.column_names else -1
-            table = table.append_column(field, values) if place < 0 else table.set_column(place, field, values)
+            table = with_column(table, field, jobs.column(name).cast(field.type).take(pa.array(back)))
         return table
 
 
@@ -63,9 +64,15 @@ def jobs_of(frame: Any, needed: Sequence[str], what: str, site: str = "site") ->
     require(table, needed, what)
     named = dict.fromkeys(column.name for column in JOBS.columns if column.name in table.column_names)
     columns = converted(table, JOBS, list(named), what) | _required(table, site)
+    _require_one_row_per_job(columns, what)
     order = _order(columns)
     jobs = JOBS.build(**{name: values.take(order) for name, values in columns.items()})
     return Given(jobs, table, kind, order)
+
+
+def log_of(frame: Any, what: str, settings: RunSettings) -> Given:
+    """The jobs of a log, as `jobs_of` gives them; InputError where a column of NEEDED_OF_LOG is missing."""
+    return jobs_of(frame, NEEDED_OF_LOG, what, settings.site.name)
 
 
 def flagged(given: Given, settings: RunSettings) -> pa.Table:
@@ -85,11 +92,23 @@ def _converted(values: pa.ChunkedArray, column: Column, what: str) -> pa.Array:
     if values.null_count == len(values):
         return pa.nulls(len(values), column.type)
     try:
-        return _as_type(values.combine_chunks(), column.type)
+        return _as_type(_in_seconds(values, column), column.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
         unit = f" ({column.unit})" if column.unit else ""
         found = f"column {column.name} with values of type {printable(str(values.type))}"
-        raise InputError(what, found, f"{column.type}{unit}", "convert the column") from None
+        is_zoneless = pa.types.is_timestamp(values.type) and column.unit == INSTANT_UNIT
+        do = "name their zone, in pandas by .dt.tz_localize" if is_zoneless else "convert the column"
+        raise InputError(what, found, f"{column.type}{unit}", do) from None
+
+
+def _in_seconds(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
+    """Times with a zone as whole seconds since 1970 (a part of a second is dropped), durations as seconds."""
+    if pa.types.is_timestamp(values.type) and values.type.tz and column.unit == INSTANT_UNIT:
+        return pc.floor_temporal(values, unit="second").cast(pa.timestamp("s", values.type.tz)).cast(pa.int64())
+    if pa.types.is_duration(values.type) and column.unit == "s":
+        parts = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[values.type.unit]
+        return pc.divide(values.cast(pa.int64()).cast(pa.float64()), parts)
+    return values
 
 
 def _as_type(values: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -121,6 +140,15 @@ def _required(table: pa.Table, site: str) -> dict[str, pa.Array]:
         for name, values in standing.items()
         if name not in table.column_names or table.column(name).null_count == n
     }
+
+
+def _require_one_row_per_job(columns: Mapping[str, pa.Array], what: str) -> None:
+    """InputError where two rows have one job id: they may be attempts of a job, or the same record twice."""
+    keys = pa.table({name: columns[name] for name in ("site", "job_id", "restart")})
+    n_repeated = keys.num_rows - keys.group_by(keys.column_names).aggregate([]).num_rows
+    if n_repeated:
+        do = "number the attempts of a job in a column restart, from 0"
+        raise InputError(what, f"{n_repeated} rows that repeat a job_id", "one row per job_id and restart", do)
 
 
 def _order(columns: Mapping[str, pa.Array]) -> pa.Array:

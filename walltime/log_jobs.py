@@ -11,7 +11,7 @@ from pipeline.core.tables import JOBS
 from pipeline.core.text import printable
 from pipeline.ingest import ingest
 from walltime.frames import frame_kind, frame_of, plain
-from walltime.jobs_frame import TIMES, Site, jobs_of, settings_for
+from walltime.jobs_frame import Site, log_of, settings_for
 
 
 class UnreadableLinesWarning(UserWarning):
@@ -106,6 +106,6 @@ def clean(jobs: Any, site: Site = None, *, config: str | Path | None = None) -> 
     (95, 25, 2)
     """
     settings = settings_for(config, site)
-    given = jobs_of(jobs, (*TIMES, "procs", "runtime_s"), "clean", settings.site.name)
+    given = log_of(jobs, "clean", settings)
     flagged = clean_jobs(given.jobs, settings.clean, settings.site)[0]
     return frame_of(given.with_columns(flagged, SET), given.kind)

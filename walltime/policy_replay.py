@@ -10,7 +10,7 @@ from pipeline.core.tables import REPLAY
 from pipeline.evaluate.replay.shakes import Shakes
 from pipeline.evaluate.replay.what_if import what_if
 from walltime.frames import frame_of, plain
-from walltime.jobs_frame import TIMES, Site, flagged, jobs_of, settings_for
+from walltime.jobs_frame import Site, flagged, log_of, settings_for
 
 
 def replay(
@@ -68,7 +68,7 @@ def replay(
     ['perfect', 'request']
     """
     settings = settings_for(config, site)
-    given = jobs_of(log, (*TIMES, "procs", "runtime_s"), "replay", settings.site.name)
+    given = log_of(log, "replay", settings)
     task = ReplayTask(
         settings.site.name,
         (),

@@ -13,6 +13,8 @@
 #
 # This notebook reads a simulated accounting log, sets doubtful jobs aside, fits scaling laws to similar jobs, and plots
 # the predictions of one application. It needs no cluster: the log comes with Walltime.
+#
+# To open it: `pip install jupyterlab jupytext`, then `jupyter lab`, and "Open With, Notebook" on this file.
 
 # %%
 import matplotlib.pyplot as plt
@@ -35,15 +37,17 @@ jobs = wt.clean(jobs, site={"name": "riverbend", "max_procs": 512})
 jobs["flag"].value_counts(dropna=False)
 
 # %% [markdown]
-# The jobs of one application and user are a scalability series. The twelve series with most processor counts are enough
-# here. The runtimes of a log vary more than those of a benchmark, so the errors are those of logarithms.
+# The jobs of one application, user and requested memory are a scalability series. The memory is part of it because one
+# user runs an application with two memory sizes here, which are two problems. The twelve series with most processor
+# counts are enough. The runtimes of a log vary more than those of a benchmark, so the errors are those of logarithms.
 
 # %%
-kept = jobs[jobs["flag"].isna() & jobs["application"].notna() & jobs["user"].notna()]
-n_sizes = kept.groupby(["application", "user"])["procs"].nunique()
+series = ["application", "user", "requested_mem_kib"]
+kept = jobs[jobs["flag"].isna()].dropna(subset=series)
+n_sizes = kept.groupby(series)["procs"].nunique()
 largest = n_sizes.sort_values(ascending=False, kind="stable").head(12).index
-chosen = kept.set_index(["application", "user"]).loc[largest].reset_index()
-model = wt.fit(chosen, by=["application", "user"], loss="log", max_procs=512)
+chosen = kept.set_index(series).loc[largest].reset_index()
+model = wt.fit(chosen, by=series, loss="log", max_procs=512)
 model
 
 # %% [markdown]
@@ -54,13 +58,13 @@ predictions = wt.predict(model, procs=[1, 2, 4, 8, 16, 32, 64, 128, 256, 512])
 predictions[["group_id", "procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "advice"]].head(10)
 
 # %%
-series = model.observations["group_id"].value_counts().sort_index().idxmax()
-observed = model.observations[model.observations["group_id"] == series]
-predicted = predictions[predictions["group_id"] == series]
+group = model.observations["group_id"].value_counts().sort_index().idxmax()
+observed = model.observations[model.observations["group_id"] == group]
+predicted = predictions[predictions["group_id"] == group]
 figure, axes = plt.subplots()
 interval = predicted["runtime_s_lo80"], predicted["runtime_s_hi80"]
 axes.fill_between(predicted["procs"], *interval, alpha=0.3, label="80% interval")
 axes.plot(predicted["procs"], predicted["runtime_s"], label="predicted")
 axes.plot(observed["procs"], observed["runtime_s_median"], "o", label="observed median")
-axes.set(xscale="log", yscale="log", xlabel="processors", ylabel="runtime (s)", title=series)
+axes.set(xscale="log", yscale="log", xlabel="processors", ylabel="runtime (s)", title=group)
 axes.legend();

@@ -13,6 +13,8 @@
 #
 # This notebook compares ways to estimate runtimes, replays a log under EASY-SJBF backfilling with these estimates, and
 # estimates two jobs that have not run. It uses the first jobs of a simulated log, so that it takes seconds.
+#
+# To open it: `pip install jupyterlab jupytext`, then `jupyter lab`, and "Open With, Notebook" on this file.
 
 # %%
 import matplotlib.pyplot as plt

@@ -39,6 +39,11 @@ def _section(section: type[BaseModel], path: str) -> Iterator[str]:
         yield " ".join(section.__doc__.split())
     if rows:
         yield table(HEAD, rows)
+    for name, one in fields.items():
+        if (item := _item(one)) is not None:
+            yield f"### [[{path}.{name}]]"
+            yield " ".join((item.__doc__ or "").split())
+            yield table(HEAD, [_row(*field) for field in item.model_fields.items()])
     for name, inner in nested.items():
         yield from _section(inner, f"{path}.{name}" if path else name)
 
@@ -47,6 +52,24 @@ def _inner(field: FieldInfo) -> type[BaseModel] | None:
     """The class of a setting that is a table of its own; None for values and lists of tables."""
     kind = field.annotation
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+
+
+def _item(field: FieldInfo) -> type[BaseModel] | None:
+    """The class of the tables in a list of tables; None for other settings."""
+    inner = [one for one in get_args(field.annotation) if isinstance(one, type) and issubclass(one, BaseModel)]
+    return inner[0] if inner and get_origin(field.annotation) is tuple else None
+
+
+def undescribed(section: type[BaseModel] = RunSettings, path: str = "") -> list[str]:
+    """The settings of a config without a meaning, with the tables they stand in."""
+    found: list[str] = []
+    for name, one in section.model_fields.items():
+        inner, place = _inner(one) or _item(one), f"{path}{name}"
+        if inner is not None:
+            found += undescribed(inner, f"{place}.")
+        if _inner(one) is None and not one.description:
+            found.append(place)
+    return found
 
 
 def _row(name: str, field: FieldInfo) -> tuple[str, str, str, str, str]:

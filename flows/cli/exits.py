@@ -25,6 +25,7 @@ EXIT_CODES = (
     ExitCode(1, "fault", "all", "A fault of Walltime; the traceback on stderr belongs into a report."),
     ExitCode(2, "failure", "all", "An expected failure, as of an option, a config, a log or a disk; see its sentence."),
     ExitCode(3, "warning", "doctor", "A check found something to look at; the tables are intact."),
+    ExitCode(3, "refused", "ask", "The model refused every point; the output has the reason of each."),
     ExitCode(4, "broken", "doctor", "A check found something broken, and says what to do."),
     ExitCode(4, "held", "run, check", "A check blocked the publication; the tables published before stay."),
     ExitCode(75, "busy", "run, rerun", "Another run publishes to the folder; a later try may succeed."),

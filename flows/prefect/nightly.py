@@ -62,9 +62,16 @@ def nightly(config: str, logs: list[str] | None = None, site: str | None = None,
     try:
         return _night(Path(config), logs or [], site, output_dir)
     except (WalltimeError, OSError) as error:
-        failure = os_failure(error) if isinstance(error, OSError) else error
-        # Prefect would log the traceback of an exception. It takes a returned state as the run's, and raises its data.
-        return cast("str", Failed(message=str(failure), data=failure))
+        return failed_run(error)
+
+
+def failed_run(error: WalltimeError | OSError) -> str:
+    """What a flow returns after an expected failure: the state of a Failed run whose message is one sentence.
+
+    Prefect would log the traceback of an exception. It takes a returned state as the run's, and raises its data.
+    """
+    failure = os_failure(error) if isinstance(error, OSError) else error
+    return cast("str", Failed(message=str(failure), data=failure))
 
 
 def run_nightly(arguments: Mapping[str, Any], site: str) -> str:

@@ -3,19 +3,17 @@
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from prefect import flow, get_run_logger, tags, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
-from prefect.states import Failed
 
 from flows.pages.markdown import facts_markdown
-from flows.prefect.nightly import asked_sacct, run_steps
+from flows.prefect.nightly import asked_sacct, failed_run, run_steps
 from flows.prefect.run_records import recorded_flow_run
 from flows.services.files.file_modes import deny_world_writing
-from flows.services.files.os_errors import os_failure
 from flows.services.progress import running_stage
 from flows.services.run.publishing import facts_of
 from flows.services.run.run_names import artifact_key, site_tags
@@ -52,9 +50,7 @@ def rerun(
     try:
         return _rerun(Path(config), name, changes or [], begin, end, logs or [], site, output_dir)
     except (WalltimeError, OSError) as error:
-        failure = os_failure(error) if isinstance(error, OSError) else error
-        # As in the nightly flow: Prefect raises the data of a returned state, and logs no traceback.
-        return cast("str", Failed(message=str(failure), data=failure))
+        return failed_run(error)
 
 
 def run_rerun(arguments: Mapping[str, Any], site: str) -> str:
@@ -87,9 +83,7 @@ def _rerun(
 
 
 @task(name="keep", task_run_name="keep", retries=0, persist_result=False, cache_policy=NO_CACHE)
-def keep_tables(
-    run: Run, name: str, tables: Mapping[str, str], reports: list[dict[str, Any]], output_dir: str
-) -> str:
+def keep_tables(run: Run, name: str, tables: Mapping[str, str], reports: list[dict[str, Any]], output_dir: str) -> str:
     """Keep the tables as a version of this name; returns its folder."""
     staged = {table: Path(path) for table, path in tables.items()}
     manifest = keep_unpublished(

@@ -1,5 +1,6 @@
 """Converts Arrow columns to numpy arrays: null becomes NaN in floats and -1 in codes."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,12 @@ def median(values: Floats, axis: int = 0) -> Floats:
     middle = ordered.take([(n - 1) // 2, n // 2], axis=axis)
     found: Floats = np.where(np.isnan(ordered.take(-1, axis=axis)), np.nan, middle.mean(axis=axis))
     return found
+
+
+def grouped_jobs(jobs: pa.Table, columns: Iterable[str]) -> pa.Table:
+    """The jobs that have a group, with these columns alone: a copy of all columns would double the memory of a log."""
+    names = dict.fromkeys(("group_id", *columns))
+    return jobs.select(list(names)).filter(pc.is_valid(jobs.column("group_id")))
 
 
 def job_procs(jobs: pa.Table) -> Floats:

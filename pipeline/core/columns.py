@@ -127,7 +127,7 @@ _DECLARED = (
     number("core_log_sd", "Log standard deviation of repeats at one size, from their 10% and 90% quantiles.", "log s"),
     number("repeat_log_lo95", "Distance below the median of their size that 2.5% of the repeats exceed.", "log s"),
     number("repeat_log_hi95", "Distance above the median of their size that 2.5% of the repeats exceed.", "log s"),
-    category("status", "The outcome; the README lists the codes of each table.", required=True),
+    category("status", "The outcome as a code; docs/reference/tables.md has those of each table.", required=True),
     truth("is_chosen", "Whether this law is used for the group, or this template forms the groups."),
     # predictions
     number("runtime_s_lo80", "Lower end of the 80% interval of one new run.", "s"),
@@ -139,8 +139,8 @@ _DECLARED = (
     truth("is_extrapolated", "Whether procs lies outside the sizes observed."),
     category("reliability", "Codes of doubts, joined by +; ok: none, or past windows confirm the row."),
     text("advice", "What to do about the doubts, in a sentence."),
-    number("near_share", "Share of later jobs expected within 25% of the median, by past windows; null: too few."),
-    instant("holds_until_s", "End of the time for which reliability is ok; null: it is not ok."),
+    number("near_share", "Share of later jobs expected within 25% of the median, by its past windows; null: too few."),
+    instant("holds_until_s", "End of the time for which reliability is ok; null: it is not ok, or no log was read."),
     category("method", "How the value was made.", required=True),
     category("run_id", "The run that wrote the row.", required=True),
     # models over inputs

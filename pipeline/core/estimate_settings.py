@@ -72,6 +72,11 @@ class ForecastSettings(Section):
         description="Templates of the method smith, a file of `walltime search-templates`, relative to the current "
         "folder; default: built-in ones.",
     )
+    learn_jobs: int = Field(
+        1_000_000,
+        ge=1,
+        description="Least number of newest jobs that are learnt; at most half as many more are learnt.",
+    )
     session_gap_min: float = Field(
         20.0, gt=0, description="Time without a submit after which a session has ended (min)."
     )

@@ -54,6 +54,12 @@ class GroupSettings(Section):
         200, ge=1, description="Least number of later jobs to compare templates; with fewer the default is used."
     )
 
+    compare_jobs: int = Field(
+        1_000_000,
+        ge=1,
+        description="Least number of newest jobs on which templates are compared; at most half as many more are used.",
+    )
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The listed columns, or those of the default template if the log chooses."""

@@ -45,8 +45,10 @@ class InputRule(Section):
     The whole text has to match. Patterns are RE2's, whose time is linear in the text, whatever users type.
     """
 
-    text: Literal["job_name", "comment", "submit_line"] = "job_name"
-    find: Annotated[str, AfterValidator(_linear_pattern)]
+    text: Literal["job_name", "comment", "submit_line"] = Field("job_name", description="The text that has to match.")
+    find: Annotated[str, AfterValidator(_linear_pattern)] = Field(
+        description="An RE2 pattern whose named groups are inputs, as in heat_n(?P<n>[0-9]+)."
+    )
 
 
 class InputSettings(Section):

@@ -77,8 +77,8 @@ class SiteSettings(Section):
 class TextRule(Section):
     """A rule of the site: where `find` matches the text, the value is its first group or `gives`."""
 
-    text: Literal["job_name", "comment", "submit_line"] = "job_name"
-    find: Annotated[str, AfterValidator(_compiles)]
+    text: Literal["job_name", "comment", "submit_line"] = Field("job_name", description="The text that is searched.")
+    find: Annotated[str, AfterValidator(_compiles)] = Field(description="A regular expression, found anywhere in it.")
     gives: str | None = Field(None, description="The value, with \\1 for groups of `find`; default: its group 1.")
 
 
@@ -120,7 +120,11 @@ class IngestSettings(Section):
 class FitSettings(Section):
     """Which laws are fitted, and how one is chosen."""
 
-    laws: tuple[LawName, ...] = Field(("constant", "amdahl", "downey_low", "downey_high"), min_length=1)
+    laws: tuple[LawName, ...] = Field(
+        ("constant", "amdahl", "downey_low", "downey_high"),
+        min_length=1,
+        description="The laws that are fitted to each group, by the names on the page of laws.",
+    )
     method: Literal["exact", "adept"] = Field(
         "exact", description="How Downey's laws are fitted; adept: the search of the thesis, which ignores `loss`."
     )

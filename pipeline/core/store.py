@@ -105,10 +105,19 @@ def read_table(path: Path, kind: TableKind, only: Collection[str] | None = None)
     with expecting_table(path, kind):
         if only:
             kind.check(pq.read_schema(path).empty_table())
-        table = pq.read_table(path, columns=list(only) if only else None, read_dictionary=categories, partitioning=None)
+        with pq.ParquetFile(path, read_dictionary=categories) as file:
+            groups = (file.read_row_group(place, only and list(only)) for place in range(file.num_row_groups))
+            parts = [_without_empty_columns(group) for group in groups]
+            table = pa.concat_tables(parts).unify_dictionaries() if parts else file.schema_arrow.empty_table()
     # Return the memory of decoding to the system.
     pa.default_memory_pool().release_unused()
     return kind.check(_widened(table, kind) if only else table)
+
+
+def _without_empty_columns(table: pa.Table) -> pa.Table:
+    """The table, in which a column of nulls takes almost no memory: half the columns of a log hold nothing."""
+    columns = [unknown(len(one), one.type) if one.null_count == len(one) else one for one in table.columns]
+    return pa.Table.from_arrays(columns, schema=table.schema)
 
 
 def _widened(table: pa.Table, kind: TableKind) -> pa.Table:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.arrays import Floats, Ints, floats
+from pipeline.core.arrays import Floats, Ints
 from pipeline.core.estimate_settings import ForecastSettings
-from pipeline.estimate.history import READ, History, history
+from pipeline.estimate.history import History, history, newest_s
 from pipeline.estimate.job_hashes import job_hashes
 from pipeline.estimate.learnt_parts import empty
 from pipeline.estimate.nightly.published import arrays_of_table, table_after, table_state
@@ -58,9 +58,7 @@ class LogJobs:
 
     @classmethod
     def of(cls, jobs: pa.Table, timezone: str, *, with_hashes: bool) -> "LogJobs":
-        """The jobs of a table JOBS."""
-        # Taking rows of all columns would cost most where they hold nothing.
-        jobs = jobs.select(READ)
+        """The jobs of a table with the columns READ of JOBS."""
         parts = [_part(jobs, start, timezone, with_hashes) for start in range(0, max(jobs.num_rows, 1), CHUNK_JOBS)]
         row, submit_s, end_s, hashes = (np.concatenate(column) for column in zip(*parts, strict=True))
         order = np.lexsort((row, submit_s))
@@ -68,8 +66,7 @@ class LogJobs:
 
     def newest_s(self) -> float:
         """The newest submit, start or end, s; minus infinity where there is none."""
-        instants = [floats(self.jobs, name)[self.row] for name in ("submit_s", "start_s", "end_s")]
-        return max(float(np.max(values[~np.isnan(values)], initial=-np.inf)) for values in instants)
+        return newest_s(self.jobs, self.row)
 
     def open_at(self, at_s: float) -> Ints:
         """The places of the jobs that were submitted by a time and were not over."""

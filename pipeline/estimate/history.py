@@ -121,6 +121,12 @@ ARRAYS = (
 )  # fmt: skip
 
 
+def newest_s(jobs: pa.Table, rows: Ints) -> float:
+    """The newest submit, start or end of some rows of JOBS, s; minus infinity where there is none."""
+    instants = [floats(jobs, name)[rows] for name in ("submit_s", "start_s", "end_s")]
+    return max(float(np.max(values[~np.isnan(values)], initial=-np.inf)) for values in instants)
+
+
 def history(jobs: pa.Table, timezone: str = "UTC", *, without_flagged: bool = False) -> History:
     """The History of all jobs with a known submit and processors; `without_flagged`: flagged jobs are not learnt from.
 
@@ -178,9 +184,7 @@ def _has_flag(jobs: pa.Table, flags: Sequence[str]) -> Bools:
 
 
 def _is_open(jobs: pa.Table) -> Bools:
-    found: Bools = pc.fill_null(
-        pc.is_in(jobs.column("state").cast(pa.string()), pa.array(NOT_ENDED)), False
-    ).to_numpy()
+    found: Bools = pc.fill_null(pc.is_in(jobs.column("state").cast(pa.string()), pa.array(NOT_ENDED)), False).to_numpy()
     return found
 
 

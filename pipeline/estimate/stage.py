@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.arrays import Array, Ints, floats, proc_seconds
+from pipeline.core.arrays import Array, Ints, proc_seconds
 from pipeline.core.errors import InputError
 from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.core.newest_jobs import newest_jobs
 from pipeline.core.report import Fact, Report, Tally
 from pipeline.core.settings import SiteSettings
 from pipeline.estimate.checkpoints import (
@@ -20,7 +21,7 @@ from pipeline.estimate.checkpoints import (
     learnt,
     usable,
 )
-from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, History, history
+from pipeline.estimate.history import ATTRIBUTES, READ, WHAT, WHO, history, newest_s
 from pipeline.estimate.nightly.published import arrays_of_table, table_arrays, table_state
 from pipeline.estimate.questions import score_of
 from pipeline.estimate.records import KNOWN, LATE, NEW, OPEN, TOO_LATE, fates_of, ids_of
@@ -28,14 +29,17 @@ from pipeline.estimate.state import OVER, State
 from pipeline.estimate.state_table import arrays_in, state_in, state_table
 from pipeline.estimate.walltime import update
 
-UNUSABLE, AFTER = "unusable", "after_as_of"
-"""Reasons to leave a record out of a State: no submit, no processors or no job; submitted after the State's time."""
+UNUSABLE, AFTER, OLDER = "unusable", "after_as_of", "before_newest"
+"""Reasons to leave a record out of a State: no submit, no processors or no job; submitted after the State's time; older
+than the newest jobs that are learnt."""
 
 
 def learn_state(
     jobs: pa.Table, site: SiteSettings, settings: ForecastSettings, names: str = "", as_of_s: float | None = None
 ) -> tuple[pa.Table, Report]:
     """STATE of a log at a time, by default its newest instant; `names` tells the key of hashed names from another.
+
+    Only the newest jobs of a long log are learnt: `newest_jobs` has the rule.
 
     Parameters
     ----------
@@ -100,6 +104,7 @@ def learn_from_checkpoints(
     checkpoints : list of Checkpoint
         The checkpoints to keep, of this log and of earlier ones.
     """
+    jobs, older = newest_jobs(jobs.select(READ), settings.learn_jobs, np.inf if as_of_s is None else as_of_s)
     log = LogJobs.of(jobs, site.timezone, with_hashes=makes_checkpoints or bool(earlier))
     until_s = log.newest_s() if as_of_s is None else float(as_of_s)
     start = usable(log, earlier, until_s)
@@ -112,9 +117,9 @@ def learn_from_checkpoints(
     state = replace(state, site=facts)
     fate = np.where(log.submit_s > until_s, AFTER, "")
     table = state_table(state, settings, arrays_of_table(nightly))
-    older = [one for one in earlier if start and one.as_of_s < start.as_of_s]
-    checkpoints = kept([*older, *made], float(log.submit_s[-1])) if made else []
-    return table, _report("learn", jobs, log.row, fate, state, {}), checkpoints
+    still = [one for one in earlier if start and one.as_of_s < start.as_of_s]
+    checkpoints = kept([*still, *made], float(log.submit_s[-1])) if made else []
+    return table, _report("learn", jobs, log.row, fate, state, {}, older), checkpoints
 
 
 def update_state(earlier: pa.Table, jobs: pa.Table, as_of_s: float | None = None) -> tuple[pa.Table, Report]:
@@ -156,7 +161,7 @@ def update_state(earlier: pa.Table, jobs: pa.Table, as_of_s: float | None = None
     arrays = arrays_in(earlier)
     state, settings = state_in(arrays, "the state to update")
     later = history(jobs, state.site["timezone"])
-    until_s = max(newest_s(jobs, later), state.as_of_s) if as_of_s is None else float(as_of_s)
+    until_s = max(newest_s(jobs, later.row), state.as_of_s) if as_of_s is None else float(as_of_s)
     if until_s < state.as_of_s:
         found = f"a state as of {state.as_of_s:.0f} s"
         raise InputError("the state to update", found, f"none later than {until_s:.0f} s")
@@ -173,30 +178,30 @@ def update_state(earlier: pa.Table, jobs: pa.Table, as_of_s: float | None = None
     return state_table(state, settings, nightly), _report("update", jobs, later.row, why, state, counts)
 
 
-def newest_s(jobs: pa.Table, past: History) -> float:
-    """The newest submit, start or end of a log, s; minus infinity where there is none."""
-    instants = np.concatenate([floats(jobs, name)[past.row] for name in ("submit_s", "start_s", "end_s")])
-    return float(np.max(instants[~np.isnan(instants)], initial=-np.inf))
-
-
 def filled(jobs: pa.Table) -> list[str]:
     """The columns of JOBS on submitter, program and attributes that have values in this log."""
     names = dict.fromkeys((*WHO, *WHAT, *ATTRIBUTES))
     return [name for name in names if jobs.column(name).null_count < jobs.num_rows]
 
 
-def _report(stage: str, jobs: pa.Table, row: Ints, why: Array, state: State, counts: dict[str, Fact]) -> Report:
-    """Per job of the history, `row` is its row in JOBS, `why` the reason to leave it out of the State, or empty."""
+def _report(
+    stage: str, jobs: pa.Table, row: Ints, why: Array, state: State, counts: dict[str, Fact], older: Tally | None = None
+) -> Report:
+    """Per job of the history, `row` is its row in JOBS, `why` the reason to leave it out of the State, or empty.
+
+    `older` are jobs that are not among these.
+    """
     reason = np.full(jobs.num_rows, UNUSABLE, object)
     reason[row] = why
     work_s = proc_seconds(jobs)
     reasons = [str(name) for name in np.unique(reason)]
     tally = {name: Tally(int((reason == name).sum()), float(work_s[reason == name].sum())) for name in reasons}
     kept = tally.pop("", Tally())
+    tally |= {OLDER: older} if older and older.rows else {}
     open_jobs = int((state.progress != OVER).sum())
     known: dict[str, Fact] = {
         "as_of_s": state.as_of_s, "n_submitters": len(state.names["who"]), "n_kinds": len(state.class_keys),
         "n_open": open_jobs,
     }  # fmt: skip
-    seen = Tally(jobs.num_rows, float(work_s.sum()))
+    seen = Tally(jobs.num_rows, float(work_s.sum())) + (older or Tally())
     return Report(stage, "job", seen, kept, tally, known | counts | score_of(state.record))

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.arrays import Bools, Floats, Ints, floats, lower_bounds
+from pipeline.core.arrays import Bools, Floats, Ints, floats, job_procs, lower_bounds
 from pipeline.group.candidates import dense
-from pipeline.group.observations import observed_procs
 
 CUTS = (0.4, 0.55, 0.7, 0.85, 1.0)
 """Shares of the jobs, by submit. Medians are learnt up to each cut but the last and scored up to the next cut."""
@@ -39,7 +38,7 @@ def compared_jobs(jobs: pa.Table) -> ComparedJobs:
     end_s = np.where(np.isnan(end_s), submit_s + runtime_s, end_s)
     at = np.sort(submit_s)
     cuts_s = tuple(float(at[max(int(share * len(at)) - 1, 0)]) for share in CUTS) if len(at) else ()
-    return ComparedJobs(row, submit_s, end_s, np.log(runtime_s), observed_procs(jobs.take(pa.array(row))), cuts_s)
+    return ComparedJobs(row, submit_s, end_s, np.log(runtime_s), job_procs(jobs)[row].astype(np.int64), cuts_s)
 
 
 def later_error(compared: ComparedJobs, group: Ints) -> tuple[float, float, int]:

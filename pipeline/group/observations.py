@@ -4,15 +4,27 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, job_procs, lower_bounds, proc_seconds
+from pipeline.core.arrays import (
+    Bools,
+    Floats,
+    Ints,
+    category_codes,
+    floats,
+    grouped_jobs,
+    job_procs,
+    lower_bounds,
+    proc_seconds,
+)
 from pipeline.core.report import Report, Tally
 from pipeline.core.survival import survival_quantiles
 from pipeline.core.tables import OBSERVATIONS
 from pipeline.group.energy_medians import energy_medians
 
 MIN_TAIL_JOBS = 40
+
+SPAN = ("procs", "requested_procs", "submit_s", "start_s", "end_s", "runtime_s")
+"""The columns of JOBS that say how large a job was, and from when to when it ran."""
 
 
 def observe(jobs: pa.Table) -> tuple[pa.Table, Report]:
@@ -36,16 +48,17 @@ def observe(jobs: pa.Table) -> tuple[pa.Table, Report]:
     >>> int(np.sum(table.column("n_jobs").to_numpy())) == report.kept.rows
     True
     """
-    grouped = jobs.filter(pc.is_valid(jobs.column("group_id")))
+    grouped = grouped_jobs(jobs, (*SPAN, "energy_j", "is_lower_bound"))
     codes, ids = category_codes(grouped, "group_id")
     start_s, end_s = _start_and_end_s(grouped)
     runtime_s, is_bound = floats(grouped, "runtime_s"), lower_bounds(grouped)
-    columns = aggregate(
-        codes, observed_procs(grouped), runtime_s, start_s, end_s, is_bound, floats(grouped, "energy_j")
-    )
+    procs, energy_j = observed_procs(grouped), floats(grouped, "energy_j")
+    whole = Tally(grouped.num_rows, float(proc_seconds(grouped).sum()))
+    # The columns would be in memory beside the arrays.
+    del grouped
+    columns = aggregate(codes, procs, runtime_s, start_s, end_s, is_bound, energy_j)
     group_codes = columns.pop("group_code")
     table = OBSERVATIONS.build(group_id=[ids[code] for code in group_codes], **columns)
-    whole = Tally(grouped.num_rows, float(proc_seconds(grouped).sum()))
     repeated = int((columns["n_jobs"] > 1).sum())
     facts = {
         "observations": table.num_rows,

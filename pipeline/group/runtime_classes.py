@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.core.arrays import Floats, Ints, category_codes, floats, lower_bounds
+from pipeline.core.arrays import Floats, Ints, category_codes, floats, grouped_jobs, lower_bounds
 from pipeline.core.report import Report, Tally
 from pipeline.core.screen_settings import ClassSettings
 from pipeline.core.tables import RUNTIME_CLASSES
@@ -51,8 +51,8 @@ def runtime_classes(jobs: pa.Table, settings: ClassSettings) -> tuple[pa.Table, 
     >>> table.equals(tables["runtime_classes"])
     True
     """
-    is_unsized = pc.and_(pc.is_valid(jobs.column("group_id")), pc.is_null(jobs.column("problem_size")))
-    own = jobs.filter(is_unsized)
+    grouped = grouped_jobs(jobs, ("problem_size", "procs", "requested_procs", "runtime_s", "is_lower_bound"))
+    own = grouped.filter(pc.is_null(grouped.column("problem_size"))).drop_columns("problem_size")
     usable = (floats(own, "runtime_s") > 0) & ~lower_bounds(own)
     own = own.filter(pa.array(usable))
     codes, ids = category_codes(own, "group_id")

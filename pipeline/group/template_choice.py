@@ -1,5 +1,6 @@
 """Chooses the template by its error on later jobs and by the scalability series it yields."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -7,15 +8,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.core.arrays import Floats, Ints, job_procs, proc_seconds
+from pipeline.core.buffers import unknown
 from pipeline.core.columns import TEMPLATE_COLUMNS
 from pipeline.core.group_settings import AUTO, DEFAULT_TEMPLATE, GroupSettings
+from pipeline.core.newest_jobs import newest_jobs
 from pipeline.core.report import Report, Tally
 from pipeline.core.tables import TEMPLATES
 from pipeline.group.candidates import JobCodes, Template, candidates
 from pipeline.group.later_error import ComparedJobs, compared_jobs, later_error
 
 MIN_SIZES = 3
-_COLUMNS = {*TEMPLATE_COLUMNS, "site", "submit_s", "end_s", "requested_procs", "runtime_s", "is_lower_bound"}
+_RUN = ("submit_s", "end_s", "procs", "requested_procs", "runtime_s", "is_lower_bound")
+"""The columns of JOBS that say when and on how many processors a job ran."""
 
 
 class TemplateFigures(NamedTuple):
@@ -33,6 +37,8 @@ class TemplateFigures(NamedTuple):
 
 def choose_template(jobs: pa.Table, settings: GroupSettings, previous: str = "") -> tuple[pa.Table, Report]:
     """TEMPLATES: the candidates compared over the unflagged jobs, best score first, with the chosen one marked.
+
+    Only the newest jobs of a long log are compared: `newest_jobs` has the rule.
 
     A template listed in the settings is always chosen. `previous` is the choice of the previous run, its columns joined
     by +; it is kept unless another template scores better by more than `keep_margin`.
@@ -59,21 +65,34 @@ def choose_template(jobs: pa.Table, settings: GroupSettings, previous: str = "")
     >>> sum(table.column("is_chosen").to_pylist())
     1
     """
-    needed = [name for name in jobs.column_names if name in _COLUMNS]
-    kept = jobs.select(needed).filter(pc.is_null(jobs.column("flag")))
+    own = jobs.select(list(dict.fromkeys(("flag", "site", *TEMPLATE_COLUMNS, *_RUN))))
+    jobs, older = newest_jobs(own, settings.compare_jobs)
+    kept = _kept(jobs, ("site", *TEMPLATE_COLUMNS))
     given = () if settings.template == AUTO else (settings.template,)
     earlier = tuple(previous.split("+")) if previous else ()
     known = (earlier,) if earlier and set(earlier) <= set(TEMPLATE_COLUMNS) else ()
     templates = tuple(dict.fromkeys([*given, *candidates(kept), *known])) or (DEFAULT_TEMPLATE,)
-    compared = _compared(kept, templates, settings)
+    compared = _compared(kept, _kept(jobs, _RUN), templates, settings)
     found = (given[0], "set in the configuration") if given else None
     chosen, why = found or _choice(compared, templates[0], earlier, settings)
     table = _table(compared, chosen, earlier, why)
     work_s = proc_seconds(jobs)
     whole = Tally(jobs.num_rows, float(work_s.sum()))
+    left = {"before_newest": older} if older.rows else {}
     facts = {"templates": len(compared), "later_jobs": compared[0].n_later}
     note = f"jobs are grouped by {'+'.join(chosen)}: {why}"
-    return table, Report("templates", "job", whole, whole, facts=facts, notes=(note,)).check()
+    return table, Report("templates", "job", whole + older, whole, left, facts, (note,)).check()
+
+
+def _kept(jobs: pa.Table, columns: Iterable[str]) -> pa.Table:
+    """Some columns of the unflagged jobs; one without values takes no memory."""
+    is_kept = pc.is_null(jobs.column("flag"))
+    n_kept = int(pc.sum(is_kept).as_py() or 0)
+    found = {name: jobs.column(name) for name in columns}
+    return pa.table({
+        name: column.filter(is_kept) if column.null_count < len(column) else unknown(n_kept, column.type)
+        for name, column in found.items()
+    })  # fmt: skip
 
 
 def with_chosen(settings: GroupSettings, templates: pa.Table) -> GroupSettings:
@@ -82,10 +101,14 @@ def with_chosen(settings: GroupSettings, templates: pa.Table) -> GroupSettings:
     return settings.model_copy(update={"template": tuple(chosen.split("+"))})
 
 
-def _compared(jobs: pa.Table, templates: tuple[Template, ...], settings: GroupSettings) -> list[TemplateFigures]:
+def _compared(
+    jobs: pa.Table, runs: pa.Table, templates: tuple[Template, ...], settings: GroupSettings
+) -> list[TemplateFigures]:
     """The figures of every template in order of score; of equal scores the one with fewest columns first."""
-    scored, codes = compared_jobs(jobs), JobCodes(jobs)
-    procs, work_s = job_procs(jobs), proc_seconds(jobs)
+    scored, codes = compared_jobs(runs), JobCodes(jobs)
+    procs, work_s = job_procs(runs), proc_seconds(runs)
+    # The columns would be in memory beside the arrays.
+    del runs
     found = [_figures(one, scored, codes.of(one), procs, work_s, settings) for one in templates]
     return sorted(found, key=lambda one: (np.nan_to_num(one.score, nan=np.inf), len(one.template), one.template))
 

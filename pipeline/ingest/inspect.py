@@ -13,8 +13,10 @@ from pipeline.core.errors import InputError
 from pipeline.core.report import Report
 from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.tables import JOBS, SET_LATER, UNREADABLE
+from pipeline.core.text import printable
 from pipeline.ingest.assemble.fold_partitions import assemble_jobs
 from pipeline.ingest.assemble.read_sources import read_all, reader_of
+from pipeline.ingest.jobs_tables import OWN_TABLE, is_table
 from pipeline.ingest.privacy import unquoted
 from pipeline.ingest.reader import Layout, Reader
 from pipeline.ingest.registry import READERS
@@ -71,6 +73,8 @@ def _inspected(
     packed, nothing = compression_of(source), (JOBS.empty(), UNREADABLE.empty(), None)
     seen = Inspection(source.label, packed, None, True, site.timezone, Layout(), *nothing)
     try:
+        if is_table(source):
+            raise InputError(printable(source.label), "a table, not a log", "a log", OWN_TABLE)
         reader = reader_of(replace(source, is_named=True), candidates)
         assert reader is not None  # nosec B101 # for the type checker
         shown, is_whole = (source, True) if is_all else _bounded(source)

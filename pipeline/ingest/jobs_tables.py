@@ -18,6 +18,10 @@ from pipeline.ingest.privacy import ANONYMISED, hasher_of
 from pipeline.ingest.sources import Source
 
 OTHER_SITE = "other_site"
+OWN_TABLE = (
+    "walltime run, backtest and clean take a table that walltime ingest wrote, and `import walltime` in Python the "
+    "data frame of any other"
+)
 _PARQUET = b"PAR1"
 
 
@@ -77,7 +81,7 @@ def _batches(source: Source) -> list[pa.Table]:
     named = read_metadata(source.path).get("table", "another")
     if named != JOBS.name:
         found = f"{printable(named, 40)} table"
-        raise InputError(printable(source.label), found, "a table of jobs, as walltime ingest writes it")
+        raise InputError(printable(source.label), found, "a table of jobs, as walltime ingest writes it", OWN_TABLE)
     return list(read_older_batches(source.path, JOBS))
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from functools import cache, wraps
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-import scipy.linalg  # noqa: F401  (its own BLAS has to be loaded before the controller looks for libraries)
-from threadpoolctl import ThreadpoolController
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -23,5 +23,10 @@ def on_one_thread(function: Callable[P, R]) -> Callable[P, R]:
 
 
 @cache
-def _libraries() -> ThreadpoolController:
+def _libraries() -> "ThreadpoolController":
+    # At first use: threadpoolctl sets a variable of the environment, which an import of Walltime must not do. scipy's
+    # own BLAS has to be loaded before the controller looks for libraries.
+    import scipy.linalg  # noqa: F401, PLC0415
+    from threadpoolctl import ThreadpoolController  # noqa: PLC0415
+
     return ThreadpoolController()

@@ -1,6 +1,5 @@
 """Reads the inputs of runs or points from a table: numbers as floats, categories as texts, derived inputs computed."""
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -9,7 +8,7 @@ import pyarrow as pa
 from pipeline.core.arrays import Array, Floats
 from pipeline.core.buffers import floats_of
 from pipeline.core.errors import InputError
-from pipeline.core.text import printable
+from pipeline.core.text import did_you_mean, printable
 from pipeline.inputs import formula
 from pipeline.inputs.declaration import Declaration, Input, InputType
 
@@ -105,6 +104,5 @@ def _inferred(column: pa.ChunkedArray) -> InputType:
 
 def _unknown(where: str, name: str, known: Iterable[str] | Mapping[str, Array]) -> InputError:
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1)
-    do = f"did you mean {printable(near[0])}?" if near else ""
-    return InputError(where, f"no {printable(name)}", f"one of {printable(', '.join(names), 200)}", do)
+    expected = f"one of {printable(', '.join(names), 200)}"
+    return InputError(where, f"no {printable(name)}", expected, did_you_mean(name, names))

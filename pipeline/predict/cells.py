@@ -1,13 +1,13 @@
 """Runs by cell (a group on one processor count), in order of their ends, and how much each counts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, job_procs
+from pipeline.core.arrays import Array, Bools, Floats, Ints, category_codes, floats, grouped_jobs, job_procs
 
 DAY_S = 86_400.0
 
@@ -56,22 +56,25 @@ class Cells:
 
         Days are counted from `now_s`, the latest end where none is given.
         """
-        runs = jobs.filter(pc.is_valid(jobs.column("group_id")))
+        runs = grouped_jobs(jobs, ("procs", "requested_procs", "submit_s", "end_s", "runtime_s"))
         group, ids = category_codes(runs, "group_id")
         procs, runtime_s, submit_s = job_procs(runs), floats(runs, "runtime_s"), floats(runs, "submit_s")
         end_s = floats(runs, "end_s")
         end_s = np.where(np.isnan(end_s), submit_s + runtime_s, end_s)
         is_known = (runtime_s > 0) & np.isfinite(end_s) & np.isfinite(submit_s) & np.isfinite(procs)
         log_s = np.log(np.where(is_known, runtime_s, 1.0))
+        # The columns would be in memory beside the arrays.
+        del runs, runtime_s
         order = np.lexsort((log_s, submit_s, end_s, procs, group))
         order = order[is_known[order]]
         now_s = float(end_s[order].max(initial=0.0)) if now_s is None else now_s
-        return cls._sorted(ids, group[order], procs[order], end_s[order], submit_s[order], log_s[order], now_s)
+        columns: list[Array] = [values[order] for values in (group, procs, end_s, submit_s, log_s)]
+        del group, procs, end_s, submit_s, log_s, order
+        return cls._sorted(ids, columns, now_s)
 
     @classmethod
-    def _sorted(
-        cls, ids: list[str], group: Ints, procs: Floats, end_s: Floats, submit_s: Floats, log_s: Floats, now_s: float
-    ) -> Self:
+    def _sorted(cls, ids: list[str], columns: Sequence[Array], now_s: float) -> Self:
+        group, procs, end_s, submit_s, log_s = columns
         is_first = _changes(group, procs)
         starts = np.flatnonzero(is_first)
         offsets = np.append(starts, group.size).astype(np.int64)

@@ -5,6 +5,7 @@ else runs in a shell. Commands that need a cluster, go on, or take minutes are l
 """
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -103,12 +104,42 @@ def test_what_is_not_run_has_a_reason(capfd: pytest.CaptureFixture[str]) -> None
     assert len({one.text for one in RUN}) > 30
 
 
-def test_the_python_of_the_documents_runs(checkout: Checkout) -> None:
-    """The tutorial's plot, from the tables that its commands made."""
-    page = (ROOT / "docs" / "tutorials" / "sacct-to-tables.md").read_text(encoding="utf-8")
-    program = page.split("```python\n")[1].split("```")[0]
-    before = [one for one in RUN if one.document == "docs/tutorials/sacct-to-tables.md"]
-    checkout.outcome(before[-1])
-    environment = os.environ | {"MPLBACKEND": "agg"}
-    subprocess.run([sys.executable, "-c", program], cwd=checkout.folder, env=environment, check=True)
-    assert (checkout.folder / "fjord.png").stat().st_size > 1000
+@pytest.mark.parametrize(
+    ("document", "made_by", "last"),
+    [
+        ("tutorials/parquet-to-plot.md", None, "len(axes.get_legend().texts) == 2"),
+        ("tutorials/sacct-to-tables.md", "tutorials/sacct-to-tables.md", "len(plt.gca().get_legend().texts) == 3"),
+        ("reference/tables.md", "quickstart.md", "len(set(rows.label)) > 40"),
+    ],
+)
+def test_the_python_of_the_documents_runs(document: str, made_by: str | None, last: str, checkout: Checkout) -> None:
+    """The programs of a page one after the other, on the tables that commands made; groups get their names.
+
+    A text below a program is what it prints.
+    """
+    page = (ROOT / "docs" / document).read_text(encoding="utf-8")
+    program = "".join(re.findall(r"(?ms)^```python\n(.*?)^```$", page))
+    shown = re.findall(r"(?ms)^```python\n(?:(?!```).)*^```\n\n```text\n(.*?)^```$", page)
+    if made_by is not None:
+        checkout.outcome([one for one in RUN if one.document == f"docs/{made_by}"][-1])
+    environment = os.environ | {"MPLBACKEND": "agg", "PYTHONPATH": str(ROOT)}
+    checked = f"{program}\nassert {last}"
+    call = [sys.executable, "-c", checked]
+    done = subprocess.run(call, cwd=checkout.folder, env=environment, check=True, capture_output=True, text=True)
+    expected = [line for text in shown for line in (*text.splitlines(), "...")]
+    assert matches(tuple(expected), done.stdout), done.stdout
+
+
+def test_the_sample_parquet_is_a_day_of_the_simulator() -> None:
+    import pandas as pd
+
+    import walltime as wt
+
+    mine = pd.read_parquet(ROOT / "docs" / "samples" / "jobs.parquet")
+    day = wt.read(ROOT / "data_samples" / "millrace.sacct.txt")
+    same = {"JobID": "job_id", "Owner": "user", "Code": "application", "Cores": "procs", "State": "state"}
+    for name, column in same.items():
+        assert mine[name].tolist() == day[column].tolist()
+    for name, column in {"Submitted": "submit_s", "Started": "start_s", "Ended": "end_s"}.items():
+        instants = pd.to_datetime(day[column], unit="s", utc=True)
+        assert ((mine[name] == instants) | (mine[name].isna() & instants.isna())).all()

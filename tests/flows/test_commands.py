@@ -137,6 +137,12 @@ def test_run_json_is_all_there_is_on_stdout(config: Path, walltime: Walltime) ->
     assert all(Path(path).is_file() for path in summary["tables"].values())
 
 
+def test_columns_says_how_show_prints_times(walltime: Walltime) -> None:
+    said = "Times are numbers in the files; `walltime show` prints them as UTC"
+    assert said in walltime("columns", "jobs").out
+    assert said not in walltime("columns", "fits").out
+
+
 def test_show_and_columns(config: Path, tmp_path: Path, walltime: Walltime) -> None:
     assert walltime("run", config, "--plain", "--quiet").code == 0
     out = tmp_path / "out"

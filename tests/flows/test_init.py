@@ -51,6 +51,7 @@ def test_sacct_is_found_and_named_by_its_cluster(tmp_path: Path) -> None:
     settings = run_settings(done.config)
     assert (settings.source.kind, settings.source.since) == ("sacct", "90d")
     assert (settings.site.name, settings.site.timezone) == ("fjord", "Europe/Oslo")
+    assert settings.checks.newest_job.mode == "warn"
 
 
 def test_the_config_of_sacct_is_what_a_run_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,6 +86,17 @@ def test_ask_answers_a_point_that_did_not_run_and_refuses_another_kind(walltime:
     assert "other" in refused["reason"]
 
 
+@pytest.mark.parametrize(("kinds", "code"), [(("slow", "other"), 0), (("other", "others"), 3)])
+def test_only_a_call_without_any_answer_ends_with_a_code(
+    walltime: Walltime, folder: Path, tmp_path: Path, kinds: tuple[str, str], code: int
+) -> None:
+    points = [word for kind in kinds for word in ("--at", f"n=600,p=2,q=2,kind={kind}")]
+    out = tmp_path / "answers.csv"
+    done = walltime("ask", folder, *points, "--out", out)
+    assert (done.code, done.err) == (code, "")
+    assert "refused_category" in done.out and len(list(csv.DictReader(out.open()))) == 2
+
+
 def test_a_file_of_points_is_answered_in_its_order(walltime: Walltime, folder: Path, tmp_path: Path) -> None:
     points = written(tmp_path / "points.csv", [["kind", "q", "p", "n"], ["fast", 4, 4, 800], ["fast", 1, 1, 100]])
     out = tmp_path / "answers.csv"

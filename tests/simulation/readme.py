@@ -15,10 +15,10 @@ _REACH = {
 _PAGE = """\
 # Sample logs
 
-Two accounting logs in the Standard Workload Format 2.2, one day of a small cluster in three formats, and a log of
-`sacct` whose job names hold inputs. `tests/simulate.py` generates them from known laws and plants anomalies in them;
-the truth files describe them. No machine, site or person in them exists. You may use them under the repository's
-Apache-2.0 licence or, if you prefer, CC0 1.0. This page is generated with them.
+Two accounting logs in the Standard Workload Format 2.2, one day of a small cluster in three formats, a log of `sacct`
+whose job names hold inputs, and two small runs whose phases repeat. `tests/simulate.py` generates them from known laws
+and plants anomalies in the logs; the truth files describe them. No machine, site or person in them exists. You may use
+them under the repository's Apache-2.0 licence or, if you prefer, CC0 1.0. This page is generated with them.
 
     python -m tests.simulate --out data_samples            # write them again, byte for byte
     python -m tests.simulate --out data_samples --check    # compare, write nothing; exit code 1 if they differ
@@ -36,8 +36,8 @@ tried without a cluster:
 
 The same jobs come out of all three. The `sacct` dump has steps, two arrays and requeued jobs, which have a line for
 each attempt; the PBS file has the same as Q, S, R, E and D records. Job names carry an input parameter, as in
-`heat-n512.sh`, which a rule in `problem_size_rules` can find; the configs show one as a comment. Ten
-names are hostile: they hold the delimiter, markup, a formula, quotes or signs that turn the direction of a line.
+`heat-n512.sh`. [A rule](../docs/how-to/problem-sizes.md) can find it; the configs show one as a comment. Ten names are
+hostile: they hold the delimiter, markup, a formula, quotes or signs that turn the direction of a line.
 
 SWF has numbers for users, which `users` in the truth file translates, and no job names. It has no word for a requeued
 job, so that its first attempt counts as failed there.
@@ -50,6 +50,20 @@ p^0.8, times lognormal noise of 0.05. A config reads the inputs by a rule:
 
     [[inputs.rules]]
     find = "[a-z]+_n(?P<n>[0-9]+)_step(?P<steps>[0-9]+)"
+
+## Runs over inputs
+
+`solves.csv` has 30 runs of a linear solver, with matrix order `n`, block size `nb` and a grid of `p` by `q` processors.
+The runtime has lognormal noise of 0.03 around
+
+    1 + 2e-9 n^3 / (p q) + 1e-6 n^2 / p + 2e-5 n q / nb seconds
+
+## Runs whose phases repeat
+
+`steps` is a program of 600 time steps on two ranks: each step exchanges halos, every tenth adds a coarse correction,
+and every fiftieth a checkpoint. `blocks` is a program of 160 intervals of 1,000 instructions: three of one kind and two
+of another in turn. `here` and `there` are two machines, of which `there` is slower, by another factor for each part.
+[The how-to](../docs/how-to/another-machine.md) predicts the runs there from a part of the times there.
 
 ## What is planted
 
@@ -124,6 +138,10 @@ def _files(
         (day["logs"]["sacct"], "the same day as the output of `sacct -a -P -D`; the log of `configs/slurm.toml`"),
         (day["logs"]["pbs"], "the same day as an accounting file of OpenPBS; the log of `configs/pbs.toml`"),
         ("millrace.truth.json", "its laws, and every attempt to run a job"),
+        ("steps.here.csv.gz, steps.there.csv.gz", "the MPI calls of a program on two machines, for `walltime phases`"),
+        ("blocks.bb", "basic-block vectors of a run, as valgrind's `exp-bbv` writes them"),
+        ("blocks.here.csv, blocks.there.csv", "the times of its intervals on two machines"),
+        ("solves.csv", "30 runs of a linear solver over four inputs, for `walltime learn`"),
     ]
 
 

@@ -15,11 +15,13 @@ from tests.simulation.log import UNIX_START_S, SimulatedLog, simulate_log
 from tests.simulation.millrace import day_truth, simulated_millrace, swf_log
 from tests.simulation.named_inputs import named_inputs_log
 from tests.simulation.pbs_text import pbs_accounting
+from tests.simulation.phase_runs import block_files, phase_traces
 from tests.simulation.plant import AFTER, BEFORE
 from tests.simulation.planted_records import PLANTED_RECORDS
 from tests.simulation.readme import readme
 from tests.simulation.riverbend import SEED, simulated_riverbend
 from tests.simulation.sacct_text import sacct_dump
+from tests.simulation.solver_runs import solver_runs
 from tests.simulation.workload import DAY_S, Application, Job
 
 INPUTS_JOBS, INPUTS_SEED = 800, 17
@@ -60,6 +62,9 @@ def sample_files() -> dict[str, bytes]:
         "riverbend.truth.json": as_json(truths["riverbend"]).encode(),
         "traps.swf": traps.data,
         "traps.truth.json": as_json(truths["traps"]).encode(),
+        "solves.csv": solver_runs().encode(),
+        **{f"{name}.gz": zipped(text.encode()) for name, text in phase_traces().items()},
+        **{name: text.encode() for name, text in block_files().items()},
     }
 
 

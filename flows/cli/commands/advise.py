@@ -34,9 +34,9 @@ def advise(
 ) -> None:
     """Recommend runtime limits that keep a promise, with unused hours, per user or account.
 
-    Limits are recommended as of each job's submit, and what they would have done is measured on the later half of the
-    log: the share of jobs within them, the over-requested processor-hours removed, and the used ones lost. (`walltime
-    advice` recommends processor counts.)
+    Each job gets a limit as of its submit. The later half of the log measures what the limits would have done: the
+    share of jobs within them, the over-requested processor-hours removed, and the used ones lost. (`walltime advice`
+    recommends processor counts.)
     """
     from flows.pages.terminal.json_out import print_json
     from flows.pages.terminal.render_limits import print_limit_scores, print_limits

@@ -19,10 +19,14 @@ Points = Annotated[
 Out = Annotated[Path | None, typer.Option("--out", metavar="PATH", help="Also write the answers, as .parquet or .csv.")]
 
 
+REFUSED = 3
+
+
 def ask(folder: Model, at: At = None, points: Points = None, out: Out = None, json: Json = False) -> None:
     """Predict runtimes at points, with intervals and the expected error.
 
-    A point that the model cannot answer has no runtime; its status and its reason say why.
+    A point that the model cannot answer has no runtime; its status and its reason say why. Where it can answer none of
+    the points, the exit code is 3.
     """
     from flows.pages.terminal.json_out import print_json
     from flows.pages.terminal.render_inputs import print_answers
@@ -40,3 +44,5 @@ def ask(folder: Model, at: At = None, points: Points = None, out: Out = None, js
     if out:
         write_any(out, answers, ANSWERS)
     print_json({"answers": rows}) if json else print_answers(rows)
+    if rows and all(row["median_s"] is None for row in rows):
+        raise typer.Exit(REFUSED)

@@ -5,6 +5,7 @@ from typing import Any
 
 from flows.pages.terminal.render import console, grid, number, pairs, plain_number, say
 from flows.services.quantities import iso_time
+from pipeline.core.column import INSTANT_UNIT
 
 _WIDE = 160
 _WHOLE = 100_000
@@ -79,3 +80,5 @@ def print_columns(tables: Mapping[str, Mapping[str, Any]]) -> None:
         cells = [(first, *(say(text, _MEANING_CHARS) for text in rest)) for first, *rest in rows]
         title = f"{say(name)}: {say(one['meaning'], _MEANING_CHARS)}"
         out.print(grid(title, ("column", "type", "unit", "meaning"), cells, texts=4))
+    if any(column["unit"] == INSTANT_UNIT for one in tables.values() for column in one["columns"]):
+        out.print("Times are numbers in the files; `walltime show` prints them as UTC, and with --epoch as numbers.")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flows.pages.terminal.render import console, grid, number, say
+from flows.pages.terminal.render import console, grid, number, pairs, say
 
 Row = Mapping[str, Any]
 
@@ -12,7 +12,7 @@ def print_phases(facts: Row, rows: Sequence[Row], notes: Sequence[str]) -> None:
     """Print the phases with their weights and shares, largest first."""
     header = ("phase", "occurrences", "ticks", "events", "time, s", "share", "measured")
     cells = [
-        [number(row["phase_id"]), number(row["n_occurrences"]), number(row["ticks"]), number(row["events"]),
+        [number(row["phase_id"]), number(row["n_occurrences"]), number(row["ticks"]), _mean_count(row["events"]),
          number(row["time_s"]), _percent(row["share"]), "yes" if row["is_relevant"] else ""]
         for row in sorted(rows, key=lambda row: -row["share"])
     ]  # fmt: skip
@@ -81,7 +81,7 @@ def print_prediction(facts: Row, notes: Sequence[str]) -> None:
         ["error", _percent(facts["error"])],
     ]
     title = f"{say(facts['trace_id'])} on {say(facts['platform'])}: {_status(facts['status'])}"
-    console().print(grid(title, ("", ""), [cell for cell in cells if cell[1]], texts=1))
+    console().print(pairs(title, {name: value for name, value in cells if value}))
     _say_all(notes)
 
 
@@ -89,6 +89,11 @@ def print_platform_answer(found: Row) -> None:
     """Print the predictions that `walltime query --platform` found."""
     for row in found["predictions"]:
         print_prediction(row, ())
+
+
+def _mean_count(value: float) -> str:
+    """A mean of counts: whole where every occurrence has the same."""
+    return number(int(value) if value.is_integer() else value)
 
 
 def _status(status: str) -> str:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from flows.services.doctor.findings import Finding, Level, Store, duration, of_error
 from flows.services.doctor.source_checks import check_logs, check_sacct
-from flows.services.run.run_lock import holder_of, is_held
+from flows.services.run.run_lock import holder_name, holder_of, is_held
 from flows.services.run.work_folder import WORK, is_step_folder, is_step_intact
 from pipeline.core.store import file_sha256
 from pipeline.core.text import printable
@@ -137,7 +137,7 @@ def check_lock(store: Store) -> Iterator[Finding]:
         return
     holder = holder_of(work)
     age_s = store.now_s - holder.since_s if holder else 0
-    named = str(holder) if holder else "a process that has not given its name"
+    named = holder_name(holder)
     if holder and age_s > HELD_TOO_LONG_S:
         do = f"look at process {holder.pid} on {printable(holder.host)}, and end it if it hangs: the lock ends with it"
         yield store.finding("lock", Level.WARNING, work, f"a run for {duration(age_s)}: {named}", do)

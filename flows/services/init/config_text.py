@@ -35,6 +35,14 @@ format = "auto"
 keep_versions = 7
 """
 
+_CHECK = """
+# The scheduler writes these logs all day. A night whose newest job ended longer ago than this (days) is reported:
+# "warn", or "block" to keep the tables that were published before.
+[checks.newest_job]
+mode = "warn"
+threshold = 2.0
+"""
+
 
 def config_text(machine: Machine, tables: Path) -> str:
     """The config of a machine, which publishes to `tables`; InputError for a path or name that TOML cannot hold."""
@@ -49,7 +57,7 @@ def config_text(machine: Machine, tables: Path) -> str:
         "# The cluster's zone: logs write local times, and the nightly schedule follows it.\n"
         f"timezone = {quoted(machine.timezone)}\n"
     )
-    return text + _REST.removeprefix("\n")
+    return text + _REST.removeprefix("\n") + (_CHECK if machine.keys else "")
 
 
 def quoted(text: str) -> str:

@@ -10,9 +10,7 @@ from flows.services.inputs.model_folder import read_learnt_runs
 from flows.services.inputs.processor_formula import with_processors
 from flows.services.inputs.runs_csv import read_runs
 from pipeline.inputs import InputModel
-
-MOST_CANDIDATES = 2000
-"""Combinations that are compared; where there are more, this many are drawn by the model's seed."""
+from pipeline.inputs.suggestions import MOST_CANDIDATES
 
 
 def candidates_for(model: InputModel, folder: Path, path: Path | None) -> pa.Table:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from flows.services.inputs.processor_formula import with_processors
-from flows.services.inputs.runs_csv import UNKNOWN, number_of, read_runs
+from flows.services.inputs.runs_csv import UNKNOWN, known_cells, number_of, read_runs
 from pipeline.core.errors import InputError
 from pipeline.core.text import did_you_mean, printable
 from pipeline.inputs import Declaration, InputModel, InputType
@@ -62,7 +62,7 @@ def _values(text: str, kinds: dict[str, InputType]) -> dict[str, str]:
 
 
 def _column(kind: InputType, cells: list[str]) -> pa.Array:
-    known = [None if cell.lower() in UNKNOWN else cell for cell in cells]
+    known = known_cells(cells)
     if kind in (InputType.NUMBER, InputType.LOG_NUMBER):
         return pa.array([None if cell is None else number_of(cell) for cell in known], pa.float64())
     return pa.array(known, pa.string())

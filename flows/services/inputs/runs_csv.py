@@ -37,9 +37,14 @@ def read_runs(path: Path) -> pa.Table:
     return pa.table({name: column_of_cells([row[place] for _, row in rows[1:]]) for place, name in enumerate(names)})
 
 
+def known_cells(cells: Sequence[str]) -> list[str | None]:
+    """The cells, with None for those that say that a value is unknown."""
+    return [None if cell.lower() in UNKNOWN else cell for cell in cells]
+
+
 def column_of_cells(cells: Sequence[str]) -> pa.Array:
     """Numbers as float64 where every known cell is one, else texts; unknown cells are null."""
-    known = [None if cell.lower() in UNKNOWN else cell for cell in cells]
+    known = known_cells(cells)
     numbers = [None if cell is None else number_of(cell) for cell in known]
     is_text = any(cell is not None and number is None for cell, number in zip(known, numbers, strict=True))
     return pa.array(known, pa.string()) if is_text else pa.array(numbers, pa.float64())

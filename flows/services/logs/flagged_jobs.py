@@ -14,6 +14,7 @@ from pipeline.core.store import read_metadata, read_table
 from pipeline.core.tables import JOBS
 from pipeline.core.text import printable
 from pipeline.ingest import ingest
+from pipeline.ingest.jobs_tables import OWN_TABLE
 
 _EXPECTED = "a table of jobs, as walltime ingest writes it"
 
@@ -46,7 +47,7 @@ def jobs_of_table(path: Path, only: Collection[str] | None = None) -> pa.Table:
         raise InputError(where, "a folder" if path.is_dir() else "no such file", _EXPECTED, "give the path of one")
     try:
         if (named := read_metadata(path).get("table", "another")) != JOBS.name:
-            raise InputError(where, f"{printable(named, 40)} table", _EXPECTED)
+            raise InputError(where, f"{printable(named, 40)} table", _EXPECTED, OWN_TABLE)
         return read_table(path, JOBS, only=only)
     except pa.ArrowInvalid:
         raise InputError(where, "a file that is no Parquet table", _EXPECTED) from None

@@ -10,7 +10,7 @@ import pyarrow as pa
 from flows.services.files.os_errors import naming_path
 from pipeline.core.errors import InputError
 from pipeline.core.phase_settings import PhaseSettings
-from pipeline.core.phase_tables import PHASE_PLAN, PHASE_POINTS, PHASE_TABLES, PHASE_TIMES, PHASES
+from pipeline.core.phase_tables import PHASE_PLAN, PHASE_POINTS, PHASE_TABLES, PHASE_TIMES, PHASES, PLATFORM_PREDICTIONS
 from pipeline.core.store import read_metadata, read_table, write_table, write_text
 from pipeline.core.table_kind import TableKind
 from pipeline.core.text import printable
@@ -37,9 +37,9 @@ class PhaseFolder:
 
     def kept(self) -> dict[str, pa.Table]:
         """The tables that belong to the kind of input alone."""
-        common = {kind.name for kind in (PHASES, PHASE_POINTS, PHASE_PLAN, PHASE_TIMES)}
+        common = {kind.name for kind in (PHASES, PHASE_POINTS, PHASE_PLAN, PHASE_TIMES, PLATFORM_PREDICTIONS)}
         names = [name for name in KINDS if name not in common and (self.path / f"{name}.parquet").exists()]
-        return {name: self.read(KINDS[name]) for name in names if name != "platform_predictions"}
+        return {name: self.read(KINDS[name]) for name in names}
 
     def plan(self) -> pa.Table:
         """The plan; InputError where none was made."""

@@ -105,7 +105,7 @@ def check_no_other_run(work: Path) -> None:
 
 
 def _announce(work: Path) -> None:
-    _says.get()(f"waiting for {_name(holder_of(work))}, which publishes to the same folder.")
+    _says.get()(f"waiting for {holder_name(holder_of(work))}, which publishes to the same folder.")
 
 
 def is_held(work: Path) -> bool:
@@ -137,11 +137,12 @@ def holder_of(work: Path) -> Holder | None:
 
 def _in_progress(work: Path) -> RunInProgressError:
     where = printable(str(work.parent), 1000)
-    found = f"another run that publishes here ({_name(holder_of(work))})"
+    found = f"another run that publishes here ({holder_name(holder_of(work))})"
     return RunInProgressError(where, found, "one run at a time", "try again later, or wait for it with --wait")
 
 
-def _name(holder: Holder | None) -> str:
+def holder_name(holder: Holder | None) -> str:
+    """Who holds a lock, as messages say it."""
     return str(holder) if holder else "a process that has not given its name"
 
 

@@ -1,7 +1,6 @@
 """Reads measured runtimes from CSV: procs, runtime_s; optionally application, problem_size, series, energy_j."""
 
 import csv
-import difflib
 import io
 from pathlib import Path
 from typing import NoReturn
@@ -14,7 +13,7 @@ from flows.services.files.os_errors import read_text
 from pipeline.core.arrays import Floats
 from pipeline.core.errors import InputError
 from pipeline.core.tables import GROUPS, OBSERVATIONS
-from pipeline.core.text import printable
+from pipeline.core.text import nearest_name, printable
 from pipeline.group.observations import aggregate
 
 REQUIRED = ("procs", "runtime_s")
@@ -128,8 +127,8 @@ def _check_columns(where: str, names: list[str]) -> None:
     missing = [name for name in REQUIRED if name not in names]
     if missing:
         _check_separator(where, names)
-        near = difflib.get_close_matches(missing[0], names, n=1)
-        hint = f"rename {printable(near[0])} to {missing[0]}" if near else "name it in the first line"
+        near = nearest_name(missing[0], names)
+        hint = f"rename {printable(near)} to {missing[0]}" if near is not None else "name it in the first line"
         found = f"the columns {', '.join(printable(name, 40) for name in names[:12])}"
         raise InputError(f"{where}, line 1", found, f"a column {' and '.join(missing)}", hint)
 

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.group_settings import GroupSettings
+from pipeline.core.newest_jobs import newest_jobs
 from pipeline.core.tables import JOBS
 from pipeline.group import assign_groups, choose_template, describe_groups, with_chosen
 from pipeline.group.candidates import candidates
@@ -50,6 +51,15 @@ def test_the_column_that_tells_later_runtimes_is_chosen_and_one_that_splits_is_n
 def test_a_list_in_the_configuration_wins() -> None:
     table, _ = choose_template(log(), GroupSettings(template=("user", "requested_s"), min_later_jobs=20), "user")
     assert chosen(table) == "user+requested_s" and table.num_rows > 2
+
+
+def test_the_newest_jobs_of_a_long_log_are_compared_and_the_others_counted() -> None:
+    jobs, settings = log(), GroupSettings(min_later_jobs=20, compare_jobs=120)
+    table, report = choose_template(jobs, settings)
+    part, older = newest_jobs(jobs, 120)
+    assert 120 <= part.num_rows < jobs.num_rows
+    assert table.equals(choose_template(part, settings)[0])
+    assert report.set_aside == {"before_newest": older} and report.check().seen.rows == jobs.num_rows
 
 
 def test_the_previous_choice_stays_unless_another_wins_clearly() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline.core.errors import InputError
@@ -97,6 +98,13 @@ def test_inspecting_says_why_a_file_is_no_log(tmp_path: Path) -> None:
     (tmp_path / "c").write_bytes(gzip.compress(SWF_LOG.encode() * 99)[:-30])
     found = {seen.label: seen for seen in inspect([tmp_path], SiteSettings(), IngestSettings())}
     assert all(seen.error and not seen.jobs.num_rows for seen in found.values()) and len(found) == 3
+
+
+def test_inspecting_a_table_says_what_takes_it(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"cores": [1]}), tmp_path / "mine.parquet")
+    (found,) = inspect([tmp_path / "mine.parquet"], SiteSettings(), IngestSettings())
+    assert found.error is not None and "PAR1" not in found.error
+    assert "found a table, not a log" in found.error and "the data frame of any other" in found.error
 
 
 def test_inspecting_reads_the_beginning_only_unless_asked_for_all(tmp_path: Path) -> None:

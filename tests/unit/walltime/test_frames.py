@@ -51,12 +51,30 @@ def test_a_missing_column_is_named_with_a_near_one() -> None:
         wt.fit(pd.DataFrame({"cores": [1], "runtime": [2.0]}))
 
 
+def test_attempts_of_one_job_are_told_apart_by_restart() -> None:
+    frame = pd.DataFrame({"job_id": ["7", "8", "7"], "procs": [1, 2, 1], "runtime_s": [5.0, 6.0, 7.0]})
+    with pytest.raises(wt.WalltimeError, match=r"found 1 rows that repeat a job_id.*in a column restart, from 0"):
+        wt.observe(frame)
+    assert wt.observe(frame.assign(restart=[0, 0, 1]))["n_jobs"].tolist() == [2, 1]
+
+
+def test_a_column_of_jobs_is_not_the_near_name_of_another() -> None:
+    frame = pd.DataFrame({"procs": [1], "runtime_s": [2.0], "submit_s": [0], "state": ["ok"], "end_time": [9]})
+    with pytest.raises(wt.WalltimeError, match=r"also the columns start_s, end_s; rename end_time to end_s\.$"):
+        wt.clean(frame)
+
+
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [
         ({"procs": ["many"], "runtime_s": [1.0]}, "column procs with values of type"),
         ({"procs": [1.5], "runtime_s": [1.0]}, "column procs with values of type double"),
-        ({"procs": [1], "runtime_s": [pd.Timedelta("1h")]}, "column runtime_s with values of type duration"),
+        ({"procs": [pd.Timedelta("1h")], "runtime_s": [1.0]}, "column procs with values of type duration"),
+        ({"procs": [1], "runtime_s": [pd.Timestamp(0, tz="UTC")]}, "column runtime_s with values of type time"),
+        (
+            {"procs": [1], "runtime_s": [1.0], "submit_s": [pd.Timestamp("2026-01-01")]},
+            r"submit_s with values of type timestamp.*; name their zone, in pandas by \.dt\.tz_localize",
+        ),
         ({"procs": [1, 2], "runtime_s": [1.0, None]}, "1 of 2 rows without processors"),
         ({"procs": [1], "runtime_s": [0.0]}, "1 of 1 rows without processors"),
         ({"procs": [], "runtime_s": []}, "0 of 0 rows"),
@@ -65,6 +83,23 @@ def test_a_missing_column_is_named_with_a_near_one() -> None:
 def test_wrong_values_are_one_sentence(columns: dict[str, list[Any]], expected: str) -> None:
     with pytest.raises(wt.WalltimeError, match=expected):
         wt.observe(pd.DataFrame(columns))
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("name", KINDS)
+def test_times_with_a_zone_and_durations_become_seconds(name: str, unit: str) -> None:
+    a_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
+    times = pa.array([-3 * a_second // 2, None, 1_774_751_400 * a_second])
+    columns = {
+        "submit_s": times.cast(pa.timestamp(unit, "Europe/Oslo")),
+        "runtime_s": pa.array([90_000, None, 1_500], pa.int64()).cast(pa.duration("ms")).cast(pa.duration("ns")),
+        "procs": pa.array([1, 1, 1]),
+    }
+    table = pa.table(columns)
+    frame = {"pandas": pa.Table.to_pandas, "polars": pl.from_arrow, "arrow": lambda one: one}[name](table)
+    jobs = jobs_of(frame, ("procs",), "test").jobs
+    found = sorted(zip(jobs["submit_s"].to_pylist(), jobs["runtime_s"].to_pylist(), strict=True), key=str)
+    assert found == [(-2, 90.0), (1_774_751_400, 1.5), (None, None)]
 
 
 @pytest.mark.parametrize("frame", [RUNS, [1, 2], None, pl.LazyFrame(RUNS)])
