@@ -107,7 +107,7 @@ def once(training: Training, fitted: Fitted, x: Floats) -> Prediction:
 
 
 def n_kernels(arrays: Arrays) -> int:
-    """How many kernels were learnt; one in models written before there were two."""
+    """How many kernels were learnt: `theta` has a row for each, and one for each member."""
     return len(arrays["theta"]) - len(arrays["alpha"])
 
 
