@@ -1,8 +1,10 @@
 """Models of runtimes over inputs, as the table V of Singh et al. (2007), and what their errors and intervals promise.
 
-python -m benchmarks.bench_inputs [--data FOLDER] [--part PART] [--seeds 0 1 2] [--json]
+python -m benchmarks.bench_inputs [--data FOLDER] [--part PART] [--seeds 0 1 2] [--out FILE.jsonl]
 
 FOLDER has hsmgp_AllNumeric.csv, hpl-smpi/, smg2000/ and archer_benchmarks_runs.csv. Errors are per cent of the runtime.
+FILE.jsonl gets each figure as it is found; figures of accuracy that it has are not measured again, so that a
+measurement can be stopped and continued. `python -m benchmarks.inputs_table FILE.jsonl` prints its tables.
 """
 
 import argparse
@@ -49,22 +51,29 @@ OURS: dict[str, dict[str, Any]] = {
 }
 
 
-def accuracy(folder: Path, seeds: Sequence[int], methods: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+Known = Callable[[str, float, int, str], bool]
+"""Whether a set, size, seed and method has been measured."""
+
+
+def accuracy(
+    folder: Path, seeds: Sequence[int], methods: Sequence[str] = (), known: Known | None = None
+) -> Iterator[dict[str, Any]]:
     """Errors on all runs that are not learnt from, for random training sets of each size."""
     for seed in seeds:
         for runs in (make(folder) for make in SETS):
             order = shuffled(runs, seed)
             for size in runs.sizes:
                 n = round(size * len(order))
-                yield from _accuracy_of(runs, order[:n], order[n:], size, seed, methods)
+                yield from _accuracy_of(runs, order[:n], order[n:], size, seed, methods, known)
 
 
 def _accuracy_of(
-    runs: RunSet, known: np.ndarray, later: np.ndarray, size: float, seed: int, methods: Sequence[str]
-) -> Iterator[dict[str, Any]]:
+    runs: RunSet, known: np.ndarray, later: np.ndarray, size: float, seed: int, methods: Sequence[str],
+    is_measured: Known | None,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
     truth = runs.runs["time_s"].to_numpy()[later]
     for name, predicted in _predictions(runs, known, later, seed):
-        if methods and name not in methods:
+        if (methods and name not in methods) or (is_measured and is_measured(runs.name, size, seed, name)):
             continue
         began = time.process_time()
         error = 100 * np.abs(predicted() / truth - 1)
@@ -249,25 +258,34 @@ def main() -> None:
     parser.add_argument("--part", choices=list(PARTS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--methods", nargs="+", default=[], help="only these columns of the part accuracy")
-    parser.add_argument("--json", action="store_true", help="one line of JSON for each figure")
+    parser.add_argument("--out", type=Path, help="a file of JSON lines that each figure is added to at once")
     given = parser.parse_args()
     if not given.data.exists():
         print(f"{given.data}: no such folder; nothing was measured")
         return
+    measured = _measured(given.out)
     for part in [given.part] if given.part else list(PARTS):
         rows: Rows = []
         found = (
-            accuracy(given.data, given.seeds, given.methods)
+            accuracy(given.data, given.seeds, given.methods, lambda *key: key in measured)
             if part == "accuracy"
             else PARTS[part](given.data, given.seeds)
         )
         for row in found:
             rows.append(row)
-            if given.json:
-                print(json.dumps({"part": part, **row}, default=float), flush=True)
-        if not given.json:
+            if given.out:
+                with given.out.open("a") as sink:
+                    sink.write(json.dumps({"part": part, **row}, default=float) + "\n")
+        if rows and not given.out:
             table = pd.DataFrame(rows).drop(columns="seed", errors="ignore")
             print(table.groupby(KEYS[part], sort=False).mean(numeric_only=True).round(2).to_string(), flush=True)
+
+
+def _measured(path: Path | None) -> set[tuple[str, float, int, str]]:
+    """Set, size, seed and method of each figure of accuracy in a file."""
+    lines = path.read_text().splitlines() if path and path.exists() else []
+    rows = [row for row in map(json.loads, lines) if row["part"] == "accuracy"]
+    return {(row["set"], row["size"], row["seed"], row["method"]) for row in rows}
 
 
 if __name__ == "__main__":

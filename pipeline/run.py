@@ -6,7 +6,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -49,6 +49,7 @@ from pipeline.ingest import ingest
 from pipeline.ingest.jobs_tables import names_key
 from pipeline.ingest.sources import find_sources
 from pipeline.ingest.window import Window, within_window
+from pipeline.inputs.of_logs.group_predictions import with_model_rows
 from pipeline.inputs.of_logs.model_tables import publish_models
 from pipeline.predict import groups_by_application, later, predict, predict_across, scalability
 
@@ -133,6 +134,18 @@ def learn_kept(run: Run, jobs: pa.Table) -> tuple[pa.Table, Report]:
     return table, report
 
 
+def models_over_inputs(run: Run, jobs: pa.Table, predictions: pa.Table) -> tuple[pa.Table, pa.Table, Report]:
+    """INPUT_MODELS of a run's jobs, and PREDICTIONS with the rows that published models answer."""
+    settings = run.settings
+    newest, _ = newest_jobs(jobs.select([*READ, "group_id"]), settings.forecast.learn_jobs)
+    past = history(newest, settings.site.timezone)
+    runs = submitted_runs(past, settings.forecast)
+    models, report = publish_models(runs, settings.inputs, settings.site.name, run.run_id)
+    groups = newest.column("group_id").take(pa.array(past.row)).to_pylist()
+    table, n_changed = with_model_rows(predictions, models, runs, groups, settings.inputs)
+    return models, table, replace(report, facts={**report.facts, "predictions_by_models": n_changed})
+
+
 STEPS = (
     Step("ingest", (), ("jobs_read", "unreadable"), ("site", "ingest", "window_s"),
          lambda run: within_window(*ingest_unchanged(run), run.window_s)),
@@ -164,7 +177,7 @@ STEPS = (
              application=groups_by_application(groups), patterns=patterns)),
     Step("unlevel", ("predicted", "patterns"), ("unlevelled",), (),
          lambda _run, predicted, patterns: unlevel(predicted, patterns)),
-    Step("later", ("unlevelled", "jobs", "fits"), ("predictions",), ("predict",),
+    Step("later", ("unlevelled", "jobs", "fits"), ("later_predictions",), ("predict",),
          lambda run, predicted, jobs, fits: later(predicted, jobs, fits, run.settings.predict)),
     Step("scalability", ("levelled", "fits", "groups", "patterns"), ("scalability",), ("site", "predict", "run_id"),
          lambda run, observed, fits, groups, patterns: scalability(
@@ -174,12 +187,8 @@ STEPS = (
          learn_kept),
     Step("estimate", ("state",), ("estimates",), ("run_id",),
          lambda run, state: make_estimates(state, run.run_id)),
-    Step("inputs", ("jobs",), ("input_models",), ("site", "forecast", "inputs", "run_id"),
-         lambda run, jobs: publish_models(
-             submitted_runs(
-                 history(newest_jobs(jobs.select(READ), run.settings.forecast.learn_jobs)[0],
-                         run.settings.site.timezone), run.settings.forecast),
-             run.settings.inputs, run.settings.site.name, run.run_id)),
+    Step("inputs", ("jobs", "later_predictions"), ("input_models", "predictions"),
+         ("site", "forecast", "inputs", "run_id"), models_over_inputs),
 )  # fmt: skip
 
 STEP_TABLES: dict[str, TableKind] = {
@@ -187,7 +196,8 @@ STEP_TABLES: dict[str, TableKind] = {
     "effect": EFFECT, "templates": TEMPLATES, "jobs": JOBS, "groups": GROUPS,
     "observed": OBSERVATIONS, "observations": OBSERVATIONS, "levelled": OBSERVATIONS, "patterns": PATTERNS,
     "runtime_classes": RUNTIME_CLASSES, "across": ACROSS,
-    "fits": FITS, "predicted": PREDICTIONS, "unlevelled": PREDICTIONS, "predictions": PREDICTIONS,
+    "fits": FITS, "predicted": PREDICTIONS, "unlevelled": PREDICTIONS,
+    "later_predictions": PREDICTIONS, "predictions": PREDICTIONS,
     "scalability": SCALABILITY, "estimates": ESTIMATES, "state": STATE,
     "input_models": INPUT_MODELS,
 }  # fmt: skip

@@ -18,8 +18,8 @@ def _folder(text: str) -> Path | None:
 
 
 TEXTS = (
-    "user", "account", "user-group", "application", "job-name", "queue", "partition", "qos", "problem-size",
-    "requested", "memory", "mem-per-cpu", "at", "as-of", "platform",
+    "user", "account", "user-group", "application", "job-name", "comment", "submit-line", "queue",
+    "partition", "qos", "problem-size", "requested", "memory", "mem-per-cpu", "at", "as-of", "platform",
 )  # fmt: skip
 OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     **{f"--{name}": (name.replace("-", "_"), str) for name in TEXTS},

@@ -102,9 +102,11 @@ def nulls(column: pa.Array | pa.ChunkedArray) -> Bools:
 
 
 def unknown(n_rows: int, kind: pa.DataType) -> pa.Array:
-    """An array of nulls. Unlike pa.nulls, all such arrays share one buffer of zeros."""
+    """An array of nulls. Unlike pa.nulls, all such arrays share one buffer of zeros; lists have their own."""
     if pa.types.is_dictionary(kind):
         return pa.DictionaryArray.from_arrays(unknown(n_rows, kind.index_type), texts([]))
+    if pa.types.is_list(kind):
+        return pa.nulls(n_rows, kind)
     zeros = _zeros(n_rows.bit_length())
     return pa.Array.from_buffers(kind, n_rows, [zeros] * (3 if kind == pa.string() else 2), n_rows)
 

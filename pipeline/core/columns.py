@@ -149,7 +149,8 @@ _DECLARED = (
     number("model_mae_s", "Mean absolute error of the models, each as of the job's submit.", "s"),
     number("last_two_mae_s", "The same of the mean of the user's last two jobs, on the same jobs.", "s"),
     number("request_mae_s", "The same of the request, on those of the jobs that have one.", "s"),
-    truth("is_published", "Whether the model has beaten both and answers queries."),
+    number("walltime_mae_s", "The same of the method walltime, which answers where no model does.", "s"),
+    truth("is_published", "Whether the model has beaten all three and answers queries."),
     text("model", "The model's declaration, settings and facts as JSON; null where it is not published."),
     list_of("model_arrays", pa.float64(), "The model's arrays one after the other, their shapes are in `model`."),
     # scalability

@@ -35,6 +35,10 @@ def _linear_pattern(find: str) -> str:
     return find
 
 
+INPUT_TEXTS = ("job_name", "comment", "submit_line")
+"""A job's texts that rules may read."""
+
+
 class InputRule(Section):
     """A rule that reads inputs from a job's text: each named group of `find` is an input.
 

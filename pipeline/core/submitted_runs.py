@@ -1,4 +1,4 @@
-"""Jobs of a log as models over inputs need them: in order of submit, with what the user's last two jobs say."""
+"""Jobs of a log as models over inputs need them: in order of submit, with what other methods say."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +21,8 @@ class SubmittedRuns:
     requested_s: Floats
     last_two_s: Floats
     """The mean of the submitter's last two ended jobs at the submit, else the request."""
+    usual_s: Floats
+    """The median of the estimator that answers where no model does, as of the submit; NaN: unknown."""
     procs: Floats
     user: Ints
     users: Sequence[str]

@@ -221,7 +221,7 @@ INPUT_MODELS = TableKind(
     "input_models",
     columns(
         "site", "application", "input_names", "n_jobs", "n_scored", "model_mae_s", "last_two_mae_s", "request_mae_s",
-        "is_published", "model", "model_arrays", "run_id",
+        "walltime_mae_s", "is_published", "model", "model_arrays", "run_id",
         never_null=("application",),
     ),
     ("application", "input_names"),

@@ -16,5 +16,5 @@ def inputs_else_walltime(past: History, settings: RunSettings) -> Floats:
     Without rules of inputs, or where no model has beaten its rivals, these are the quantiles of `walltime`.
     """
     instead = walltime(past, settings.forecast)
-    found = as_of_quantiles(submitted_runs(past, settings.forecast), settings.inputs)
+    found = as_of_quantiles(submitted_runs(past, settings.forecast, instead[:, 1]), settings.inputs)
     return np.where(np.isnan(found[:, 1:2]), instead, found)

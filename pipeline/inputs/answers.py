@@ -8,7 +8,7 @@ import pyarrow as pa
 from pipeline.core.arrays import Array, Bools, Floats
 from pipeline.core.text import printable
 from pipeline.inputs.declaration import InputType
-from pipeline.inputs.encoding import Encoding, is_complete
+from pipeline.inputs.encoding import Encoding, Feature, is_complete
 from pipeline.inputs.left_out import leverage, places_outside
 from pipeline.inputs.model import ANSWERS, AnswerStatus, InputModel
 from pipeline.inputs.one_thread import on_one_thread
@@ -107,7 +107,7 @@ def _places(model: InputModel, encoding: Encoding, raw: dict[str, Array], x: Flo
         _check_levels(places, model, raw[name], name, levels)
     for _, one, side, beyond in places_outside(encoding, x):
         if one.type != InputType.BOOLEAN:
-            _check_range(places, model, raw[one.name], one.name, side, beyond)
+            _check_range(places, model, raw[one.name], one, side, beyond)
     _check_leverage(places, model, x)
     return places
 
@@ -131,13 +131,13 @@ def _check_levels(places: Places, model: InputModel, values: Array, name: str, l
         places.widen(new, test)
 
 
-def _check_range(places: Places, model: InputModel, values: Array, name: str, side: str, beyond: Floats) -> None:
+def _check_range(places: Places, model: InputModel, values: Array, one: Feature, side: str, beyond: Floats) -> None:
     outside = beyond > ROUNDING
     if not outside.any():
         return
-    word = "below" if side == "low" else "above"
-    reason = [f"{printable(name)} = {value:g} is {word} all runs" for value in values]
-    test = model.facts["left_out"]["ranges"].get(name, {}).get(side)
+    where = "below all runs, which begin" if side == "low" else "above all runs, which end"
+    reason = [f"{printable(one.name)} = {value:g} is {where} at {one.bound(side):.6g}" for value in values]
+    test = model.facts["left_out"]["ranges"].get(one.name, {}).get(side)
     _judge(places, model, outside, beyond, test, reason)
 
 
@@ -156,16 +156,29 @@ def _judge(
     test: dict[str, float] | None,
     reason: list[str],
 ) -> None:
-    """Enter points outside as answered or refused, by the settings and by the test of such places."""
+    """Enter points outside as answered or refused, by the settings and by the test of such places, and say why."""
     mode, answered = model.settings.outside, np.zeros(len(outside), bool)
     if mode == "predict":
         answered = outside
     elif mode == "evidence" and test is not None and test["error_pct"] <= 100.0 * model.settings.largest_error:
         answered = outside & (distance <= test["distance"])
-    places.say(outside & ~answered, AnswerStatus.REFUSED_OUTSIDE, reason)
+    why_not = _why_not(model, test)
+    places.say(outside & ~answered, AnswerStatus.REFUSED_OUTSIDE, [f"{one}; {why_not}" for one in reason])
     places.say(answered, AnswerStatus.OUTSIDE, reason)
     if test is not None:
         places.widen(answered, test)
+
+
+def _why_not(model: InputModel, test: dict[str, float] | None) -> str:
+    """Why a point outside is refused, in words."""
+    allowed = 100.0 * model.settings.largest_error
+    if model.settings.outside == "refuse":
+        return "the settings refuse all points outside"
+    if test is None:
+        return "the runs do not suffice to test predictions there"
+    if test["error_pct"] > allowed:
+        return f"tests on the runs announce an error of {test['error_pct']:.0f}% there, and {allowed:.0f}% are allowed"
+    return "it lies farther outside than predictions could be tested on the runs"
 
 
 def _answers(model: InputModel, places: Places, mean: Floats, sd: Floats) -> pa.Table:

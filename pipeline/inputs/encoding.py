@@ -32,6 +32,11 @@ class Feature:
     shift: float = 0.0
     """What is added before the logarithm: the smallest positive value of a log_number that can be zero."""
 
+    def bound(self, side: str) -> float:
+        """The least ("low") or largest ("high") value of the runs in the input's own unit."""
+        value = (self.low if side == "low" else self.high) * self.scale + self.mean
+        return float(np.exp(value)) - self.shift if self.type == LOG else value
+
 
 @dataclass(frozen=True, slots=True)
 class Encoding:

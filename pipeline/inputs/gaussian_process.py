@@ -1,5 +1,5 @@
 """A Gaussian process on standardised inputs: a Matern 5/2 kernel of all inputs with a length scale each, a sum of
-Matern 5/2 kernels of one input each, a linear kernel, and noise.
+Matern 5/2 kernels of one input each, a linear kernel, and noise. The sum and the linear kernel may be absent.
 
 C. E. Rasmussen and C. K. I. Williams, "Gaussian Processes for Machine Learning", MIT Press 2006, equations 2.30, 4.17
 and 5.9; D. Duvenaud, H. Nickisch and C. E. Rasmussen, "Additive Gaussian processes", NIPS 2011, for the sum. The
@@ -8,6 +8,7 @@ parameters are logarithms: length scales, and SDs of the joint part, sum, linear
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 from scipy.linalg import cho_solve, lapack, solve_triangular
@@ -22,9 +23,20 @@ AMPLITUDE_SD = 2.0
 LOWEST_NOISE = 1e-3
 """Least SD of the noise, in SDs of the log runtimes: it keeps the covariance of equal runs invertible."""
 BOUNDS = (-6.0, 6.0)
+ABSENT = -np.inf
+"""The log SD of a part that a kernel does not have."""
 OFFSET = 10.0
 """Variance of the unknown mean, in variances of the log runtimes."""
 TOLERANCE = 1e-6
+
+
+class Kernel(StrEnum):
+    """The parts that a process has beside its batches and noise."""
+
+    ADDITIVE = "additive"
+    """The joint part, a curve for each input, and the linear part."""
+    JOINT = "joint"
+    """The joint part alone: far from all runs it falls back to their mean, where curves and lines go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +82,18 @@ def curved_features(x: Floats) -> Ints:
     return np.array([j for j in range(x.shape[1]) if len(np.unique(x[:, j])) > 2], np.int64)
 
 
-def start(n_features: int) -> Floats:
-    """The parameters to begin a search with, which are also the centres of their priors."""
-    return np.concatenate([np.full(n_features, LENGTH_CENTRE), list(AMPLITUDES.values())])
+def start(n_features: int, kernel: Kernel = Kernel.ADDITIVE) -> Floats:
+    """The parameters to begin a search with, which are also the centres of their priors; ABSENT for missing parts."""
+    found = np.concatenate([np.full(n_features, LENGTH_CENTRE), list(AMPLITUDES.values())])
+    if kernel == Kernel.JOINT:
+        found[n_features + 1 : n_features + 3] = ABSENT
+    return found
+
+
+def curves_of(theta: Floats, x: Floats) -> Curves:
+    """The curves with the length scales of the joint part; none where the parameters have no curves."""
+    features = curved_features(x) if curves_variance(theta, x.shape[1]) else np.empty(0, np.int64)
+    return Curves(features, theta[features])
 
 
 def joint(theta: Floats, x1: Floats, x2: Floats) -> Floats:
@@ -82,7 +103,8 @@ def joint(theta: Floats, x1: Floats, x2: Floats) -> Floats:
     root = _squares(x1 * rates, x2 * rates)
     found = _matern(np.sqrt(root, out=root))
     found *= np.exp(2 * theta[d])
-    found += np.exp(2 * theta[d + 2]) * (x1 @ x2.T)
+    if theta[d + 2] != ABSENT:
+        found += np.exp(2 * theta[d + 2]) * (x1 @ x2.T)
     found += OFFSET
     return found
 
@@ -140,19 +162,26 @@ def reduction(lower: Floats, cross: Floats) -> Floats:
 def learn_parameters(problem: Problem, first: Floats, n_steps: int, curves: Curves | None = None) -> Floats:
     """The parameters of highest posterior density that L-BFGS finds from `first` in at most `n_steps` steps.
 
-    Without `curves`, the curves have the length scales of the joint part, which are found with them.
+    Without `curves`, the curves have the length scales of the joint part, which are found with them. Parts that are
+    ABSENT in `first` stay so.
     """
-    posterior = Posterior(problem, curves)
-    bounds = [BOUNDS] * len(first)
+    posterior, free, best = Posterior(problem, curves), np.isfinite(first), first.copy()
+
+    def loss(some: Floats) -> tuple[float, Floats]:
+        best[free] = some
+        value, gradient = posterior.loss(best)
+        return value, gradient[free]
+
+    bounds = [BOUNDS] * int(free.sum())
     bounds[-1] = (float(np.log(LOWEST_NOISE)), BOUNDS[1])
     # Here, because its import takes a sixth of a second and most runs learn no process.
     from scipy.optimize import minimize  # noqa: PLC0415
 
     found = minimize(
-        posterior.loss, first, jac=True, method="L-BFGS-B", bounds=bounds,
+        loss, first[free], jac=True, method="L-BFGS-B", bounds=bounds,
         options={"maxiter": n_steps, "maxfun": 2 * n_steps, "ftol": TOLERANCE},
     )  # fmt: skip
-    best: Floats = found.x
+    best[free] = found.x
     return best
 
 
@@ -201,9 +230,12 @@ class Posterior:
     def _curves(self, theta: Floats, rates: Floats) -> tuple[Floats, list[tuple[int, Floats]]]:
         """The covariance of the curves, and what its slope by each free length scale is made of."""
         amplitude = curves_variance(theta, self.d)
+        total = np.zeros((self.n, self.n))
+        slopes: list[tuple[int, Floats]] = []
+        if not amplitude:
+            return total, slopes
         if self.fixed is not None:
-            return amplitude * self.fixed, []
-        total, slopes = np.zeros((self.n, self.n)), []
+            return amplitude * self.fixed, slopes
         for j in self.free:
             squares = self.squares[j].reshape(self.n, self.n)
             root = np.sqrt(5.0 * rates[j] * squares)
@@ -214,7 +246,7 @@ class Posterior:
     def _prior(self, theta: Floats, gradient: Floats) -> float:
         """Minus the log prior density; adds its slope to the gradient."""
         scales = np.where(np.arange(len(theta)) < self.d, LENGTH_SD, AMPLITUDE_SD)
-        z = (theta - self.centres) / scales
+        z = np.where(theta == ABSENT, 0.0, theta - self.centres) / scales
         gradient += z / scales
         return float(0.5 * z @ z)
 

@@ -49,7 +49,7 @@ SUGGESTIONS = TableKind(
         seconds("median_s", "predicted median runtime"),
         number("cost", "expected cost of the run", "the unit asked for"),
         number("total_cost", "cost of this run and those before it", "the unit asked for"),
-        number("error_before_pct", "mean standard deviation over the candidates before the run", "%"),
+        number("error_before_pct", "mean error that `ask` announces over the candidates before the run", "%"),
         number("error_after_pct", "the same after the run, as the model expects it", "%"),
     ),
     ("order",),

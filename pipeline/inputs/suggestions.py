@@ -107,7 +107,9 @@ class _Spread:
         curves = curves_of(model.arrays)
         taken = process.reduction(lower, process.covariance(theta, curves, model.arrays["x"], x))
         self.covariance = process.covariance(theta, curves, x, x) - taken.T @ taken
-        self.noise, self.scale = process.noise_variance(theta), float(model.arrays["scale"][1])
+        self.noise = process.noise_variance(theta)
+        # Standard deviations are scaled by what the errors on held folds were in them, as answers scale theirs.
+        self.scale = float(model.arrays["scale"][1]) * float(model.facts["mean_score"])
 
     def gains(self) -> Floats:
         """The fall of the mean variance that a run of each candidate brings."""
@@ -121,7 +123,7 @@ class _Spread:
         self.covariance -= np.outer(column, column) / (max(column[chosen], 0.0) + self.noise)
 
     def error_pct(self) -> float:
-        """The mean standard deviation of a run among the candidates."""
+        """The mean expected error of the candidates, per cent of the runtime."""
         sds = np.sqrt(np.maximum(np.diag(self.covariance), 0.0) + self.noise) * self.scale
         return float(100.0 * np.expm1(sds).mean())
 

@@ -125,6 +125,16 @@ def test_where_the_model_refuses_every_candidate_that_is_said(walltime: Walltime
     assert (done.code, "No candidate of 1 can be answered and paid." in done.out) == (0, True)
 
 
+def test_a_full_grid_leaves_nothing_to_suggest_and_is_no_error(walltime: Walltime, tmp_path: Path) -> None:
+    runs = tmp_path / "grid.csv"
+    runs.write_text("n,m,time_s\n" + "".join(f"{n},{m},{n * m}\n" for n in (1, 2, 4, 8) for m in (1, 2, 4, 8)))
+    assert walltime("learn", runs, "--out", tmp_path / "model").code == 0
+    done = walltime("suggest", tmp_path / "model", "--unit", "runs")
+    assert done.code == 0
+    assert "Every combination of the values that the inputs had has run" in done.out
+    assert json.loads(walltime("suggest", tmp_path / "model", "--unit", "runs", "--json").out)["runs"] == []
+
+
 def test_suggest_takes_candidates_from_a_file(walltime: Walltime, folder: Path, tmp_path: Path) -> None:
     given = written(tmp_path / "c.csv", [["n", "p", "q", "kind"], [300, 2, 2, "fast"], [500, 1, 2, "slow"]])
     found = json.loads(walltime("suggest", folder, "--candidates", given, "--unit", "runs", "--json").out)

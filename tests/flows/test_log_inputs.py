@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.settings import RunSettings, load_settings
+from pipeline.core.settings import RunSettings, load_settings, parse_settings
 from pipeline.core.store import write_table
 from pipeline.core.tables import INPUT_MODELS, STATE
 from pipeline.estimate.history import history
 from pipeline.estimate.runs_with_inputs import submitted_runs
 from pipeline.estimate.stage import learn_state
 from pipeline.ingest import ingest
+from pipeline.ingest.assemble.read_inputs import inputs_of
 from pipeline.inputs.of_logs.model_tables import publish_models
 from pipeline.publish import Retention, RunFacts, publish
 from tests.flows.support import SAMPLES, Outcome
@@ -25,9 +26,16 @@ CONFIG = """logs = ['first.sacct']
 name = 'names'
 [[inputs.rules]]
 find = '[a-z]+_n(?P<n>[0-9]{1,9})_step(?P<steps>[0-9]{1,9})'
+[[inputs.rules]]
+text = 'comment'
+find = 'n=(?P<n>[0-9]{1,9}) steps=(?P<steps>[0-9]{1,9})'
+[[inputs.rules]]
+text = 'submit_line'
+find = '.* -n (?P<n>[0-9]{1,9}) -s (?P<steps>[0-9]{1,9})'
 [inputs.learning]
-method = 'laws'
+method = 'gp'
 folds = 3
+outside = 'refuse'
 """
 
 
@@ -70,17 +78,39 @@ def test_a_name_with_inputs_is_answered_by_their_model_and_another_by_the_estima
     for name in ("shell", "heat_n800", "heat_n99999999_step1"):
         assert json.loads(walltime(*given, "--job-name", name).out)["answered_by"] == "walltime"
     said = walltime(*given[:-1], "--job-name", "heat_n800_step300").out
-    assert "A model over the inputs in the job's name answered" in said
+    assert "A model over the inputs that the job's texts name answered" in said
+
+
+@pytest.mark.parametrize(
+    ("option", "text"), [("--comment", "n=800 steps=300"), ("--submit-line", "sbatch run.sh -n 800 -s 300")]
+)
+def test_rules_read_a_question_s_comment_and_submit_line(
+    walltime: Walltime, published: Path, option: str, text: str
+) -> None:
+    given = ("query", "--from", published, "--user", "ada", "--procs", 4, "--json", "--job-name", "heat")
+    found = json.loads(walltime(*given, option, text).out)
+    assert found["answered_by"] == "inputs"
+    named = json.loads(walltime(*given[:-1], "heat_n800_step300").out)
+    assert found["runtime_s"] == named["runtime_s"]
+    assert json.loads(walltime(*given, option, "nothing").out)["answered_by"] == "walltime"
+
+
+def test_a_question_to_an_anonymising_site_has_the_inputs_that_ingest_kept() -> None:
+    rules = parse_settings({"inputs": {"rules": [{"find": "(?P<who>[a-z]+)_(?P<n>[0-9]+)"}]}}, "x").inputs.rules
+    assert inputs_of({"job_name": "bob_7"}, rules) == '{"n":"7","who":"bob"}'
+    assert inputs_of({"job_name": "bob_7"}, rules, only_numbers=True) == '{"n":"7"}'
+    assert inputs_of({"comment": "bob_7"}, rules) is None
 
 
 def test_a_batch_says_which_method_answered_each_job(walltime: Walltime, published: Path, tmp_path: Path) -> None:
     batch = tmp_path / "jobs.csv"
-    batch.write_text("job_name,user,procs\nheat_n400_step100,ada,2\nshell,dora,1\n")
+    rows_of_jobs = ("heat_n400_step100,,ada,2", "heat,n=400 steps=100,ada,2", "shell,,dora,1")
+    batch.write_text("\n".join(("job_name,comment,user,procs", *rows_of_jobs)) + "\n")
     rows = [
         json.loads(line) for line in walltime("query", "--from", published, "--batch", batch, "--json").out.splitlines()
     ]
     answered = [row["answered_by"] for row in rows if "answered_by" in row]
-    assert answered == ["inputs", "walltime"]
+    assert answered == ["inputs", "inputs", "walltime"]
 
 
 def test_the_backtest_has_the_method_and_it_is_better_than_the_last_two(walltime: Walltime, config: Path) -> None:

@@ -14,6 +14,10 @@ Application = Annotated[
     str | None, typer.Option("--application", help="The application, as named in table jobs, or its script's name.")
 ]
 Name = Annotated[str | None, typer.Option("--job-name", help="The job's name, as given to the scheduler.")]
+Comment = Annotated[str | None, typer.Option("--comment", help="The job's comment, for [[inputs.rules]] that read it.")]
+SubmitLine = Annotated[
+    str | None, typer.Option("--submit-line", help="The line that submits the job, for [[inputs.rules]] that read it.")
+]
 Queue = Annotated[str | None, typer.Option("--queue", help="The queue, or partition.")]
 Partition = Annotated[str | None, typer.Option("--partition", help="The partition (Slurm's name for a queue).")]
 Qos = Annotated[str | None, typer.Option("--qos", help="The quality of service.")]
@@ -60,6 +64,8 @@ def query(
     user_group: Group = None,
     application: Application = None,
     job_name: Name = None,
+    comment: Comment = None,
+    submit_line: SubmitLine = None,
     queue: Queue = None,
     partition: Partition = None,
     qos: Qos = None,
@@ -81,7 +87,7 @@ def query(
 
     answer_query(
         published, user=user, account=account, user_group=user_group, application=application, job_name=job_name,
-        queue=queue, partition=partition, qos=qos, problem_size=problem_size, procs=procs, requested=requested,
-        memory=memory, mem_per_cpu=mem_per_cpu, at=at, batch=batch, out=out, key_file=key_file, as_of=as_of,
-        platform=platform, json=json,
+        comment=comment, submit_line=submit_line, queue=queue, partition=partition, qos=qos,
+        problem_size=problem_size, procs=procs, requested=requested, memory=memory, mem_per_cpu=mem_per_cpu, at=at,
+        batch=batch, out=out, key_file=key_file, as_of=as_of, platform=platform, json=json,
     )  # fmt: skip

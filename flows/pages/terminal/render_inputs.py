@@ -47,13 +47,26 @@ def print_answers(rows: Sequence[Mapping[str, Any]]) -> None:
 def print_suggestions(found: Mapping[str, Any]) -> None:
     """Print the runs to make, best first, with what they cost and what they bring."""
     out, unit, rows = console(), say(found["unit"]), found["runs"]
+    if not found["n_candidates"]:
+        out.print(
+            "Every combination of the values that the inputs had has run, so that there is none to suggest. New values "
+            "may be candidates: list them in a file for --candidates.",
+            soft_wrap=True,
+        )
+        return
     if not rows:
         out.print(f"No candidate of {found['n_candidates']:,} can be answered and paid.")
         return
-    header = ("inputs", "run", "median, s", f"cost, {unit}", "total", "spread before, %", "after, %")
+    header = ("inputs", "run", "median, s", f"cost, {unit}", "total", "error before, %", "after, %")
     names = ("order", "median_s", "cost", "total_cost", "error_before_pct", "error_after_pct")
     cells = [(_inputs(row), *(number(row[name]) for name in names)) for row in rows]
     out.print(grid(f"Next runs of {found['n_candidates']:,} candidates, best first", header, cells))
+    if rows[0]["error_before_pct"] is not None:
+        out.print(
+            "The errors are those expected on average over all candidates, before and after each run. On runs held out "
+            f"the model's error was {found['error_pct']:.3g}%.",
+            soft_wrap=True,
+        )
 
 
 def _inputs(row: Mapping[str, Any]) -> str:

@@ -75,7 +75,8 @@ def _model(found: Mapping[str, Any]) -> list[str]:
     """What a model over inputs adds; nothing where none answered."""
     if found["answered_by"] != "inputs":
         return []
-    return ["A model over the inputs in the job's name answered; the sentences below are of the method walltime."]
+    answered = "A model over the inputs that the job's texts name answered"
+    return [f"{answered}; the sentences below are of the method walltime."]
 
 
 def _unusual(found: Mapping[str, Any]) -> list[str]:

@@ -35,7 +35,10 @@ def _positive(text: str, option: str) -> float:
     return found
 
 
-TEXTS = ("user", "user_group", "account", "application", "job_name", "queue", "partition", "qos", "problem_size")
+TEXTS = (
+    "user", "user_group", "account", "application", "job_name", "comment", "submit_line", "queue", "partition", "qos",
+    "problem_size",
+)  # fmt: skip
 JOB_FIELDS: dict[str, tuple[str, Callable[[str, str], Value]]] = {
     **{name: (name, _text) for name in TEXTS}, "procs": ("procs", _procs), "requested_procs": ("procs", _procs),
     "requested": ("requested_s", seconds), "requested_s": ("requested_s", _positive), "memory": ("memory", kibibytes),

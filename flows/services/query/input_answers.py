@@ -15,7 +15,10 @@ INPUTS = "inputs"
 def model_answers(
     manifest: Manifest, jobs: Sequence[Mapping[str, Value]], questions: History
 ) -> list[list[float] | None]:
-    """For each job six quantiles (s), or None where no published model answers: the site has none, or it refuses."""
+    """For each job six quantiles (s), or None where no published model answers: the site has none, or it refuses.
+
+    The rules read the job's name, comment and submit line, as far as they are given.
+    """
     plain = manifest.settings.get("inputs", {})
     if not plain.get("rules") or INPUT_MODELS.name not in manifest.tables:
         return [None] * len(jobs)
@@ -26,16 +29,18 @@ def _answers(
     manifest: Manifest, plain: Mapping[str, Any], jobs: Sequence[Mapping[str, Value]], questions: History
 ) -> list[list[float] | None]:
     # Only sites with rules wait for these imports.
-    from pipeline.core.input_settings import LogInputSettings  # noqa: PLC0415
+    from pipeline.core.input_settings import INPUT_TEXTS, LogInputSettings  # noqa: PLC0415
     from pipeline.core.store import read_table  # noqa: PLC0415
     from pipeline.ingest.assemble.read_inputs import inputs_of  # noqa: PLC0415
     from pipeline.inputs.of_logs.model_tables import Question, answer_questions  # noqa: PLC0415
 
     settings = LogInputSettings.model_validate(plain)
+    # Ingest leaves other values out where it anonymises; a query must find the same inputs.
+    only_numbers = bool(manifest.settings.get("site", {}).get("anonymise"))
     asked: dict[int, Question] = {}
     for place, job in enumerate(jobs):
-        name = job.get("job_name")
-        text = inputs_of(str(name), settings.rules) if name is not None else None
+        texts = {name: str(job[name]) for name in INPUT_TEXTS if job.get(name) is not None}
+        text = inputs_of(texts, settings.rules, only_numbers=only_numbers) if texts else None
         if text is not None:
             asked[place] = Question(
                 _named(questions, "what", place) or "", json.loads(text), float(questions.procs[place]),

@@ -6,7 +6,7 @@ whole text has to match, its first MAX_CHARACTERS characters are read, and each 
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -33,10 +33,9 @@ def inputs_column(table: pa.Table, rules: Sequence[InputRule], *, only_numbers: 
     return found
 
 
-def inputs_of(text: str, rules: Sequence[InputRule]) -> str | None:
-    """What the rules read from one job name; rules of other texts are not asked."""
-    own = [rule for rule in rules if rule.text == "job_name"]
-    found = inputs_column(pa.table({"job_name": [text]}), own)
+def inputs_of(texts: Mapping[str, str], rules: Sequence[InputRule], *, only_numbers: bool = False) -> str | None:
+    """What the rules read from one job's texts, given by column of the log; rules of texts not given are not asked."""
+    found = inputs_column(pa.table({name: [text] for name, text in texts.items()}), rules, only_numbers=only_numbers)
     return None if found is None else found[0].as_py()
 
 

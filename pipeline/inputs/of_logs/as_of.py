@@ -1,9 +1,9 @@
 """Estimates by models over inputs as of each submit, and the models that beat the rivals.
 
 At a job's submit, a model has learnt from the application's jobs that had ended by then. It is learnt anew each time
-that half as many jobs more have ended. It answers only while it is better, beyond chance, than the user's last two jobs
-and than the request on the jobs that it could answer and that had ended by then. That also decides whether it is
-published.
+that half as many jobs more have ended. It answers only while it is better, beyond chance, than the user's last two
+jobs, than the request, and than the estimator that would answer instead, on the jobs that it could answer and that had
+ended by then. That also decides whether it is published.
 """
 
 from dataclasses import dataclass
@@ -36,6 +36,7 @@ class Rivalry:
     model_s: float | None = None
     last_two_s: float | None = None
     request_s: float | None = None
+    usual_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +126,17 @@ def rivalry_of(places: Ints, runs: SubmittedRuns, quantiles_s: Floats, jobs: Int
     if not len(scored):
         return Rivalry(0)
     runtime_s = runs.runtime_s[places][scored]
+    rivals = [rival_s[scored] for rival_s in rivals_of(places, runs)]
     means = [
         float(np.nanmean(np.abs(values - runtime_s))) if not np.isnan(values).all() else None
-        for values in (quantiles_s[scored, 1], runs.last_two_s[places][scored], runs.requested_s[places][scored])
+        for values in (quantiles_s[scored, 1], *rivals)
     ]
     return Rivalry(len(scored), *means)
+
+
+def rivals_of(places: Ints, runs: SubmittedRuns) -> tuple[Floats, Floats, Floats]:
+    """(jobs,) each, s: the user's last two jobs, the request, and the estimator that answers without a model."""
+    return runs.last_two_s[places], runs.requested_s[places], runs.usual_s[places]
 
 
 def wins_after(places: Ints, runs: SubmittedRuns, quantiles_s: Floats, by_end: Ints, least_scored: int) -> Bools:
@@ -141,7 +148,7 @@ def wins_after(places: Ints, runs: SubmittedRuns, quantiles_s: Floats, by_end: I
     runtime_s = runs.runtime_s[places][by_end]
     error_s = np.abs(quantiles_s[by_end, 1] - runtime_s)
     wins = _up_to((~np.isnan(error_s)).astype(np.float64)) >= least_scored
-    for rival_s in (runs.last_two_s[places], runs.requested_s[places]):
+    for rival_s in rivals_of(places, runs):
         gain_s = np.abs(rival_s[by_end] - runtime_s) - error_s
         known = ~np.isnan(gain_s)
         n = _up_to(known.astype(np.float64))

@@ -1,8 +1,9 @@
 """INPUT_MODELS: a log's models as rows of a table, and back."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +46,7 @@ def publish_models(runs: SubmittedRuns, settings: LogInputSettings, site: str, r
     found = application_models(runs, settings)
     rows = [_row(one) for one in found]
     names = ("application", "input_names", "n_jobs", "n_scored", "model_mae_s", "last_two_mae_s", "request_mae_s",
-             "is_published", "model", "model_arrays")  # fmt: skip
+             "walltime_mae_s", "is_published", "model", "model_arrays")  # fmt: skip
     columns = {name: [row[name] for row in rows] for name in names}
     columns["model_arrays"] = pa.array(columns["model_arrays"], pa.list_(pa.field("element", pa.float64())))
     table = INPUT_MODELS.build(site=[site] * len(rows), run_id=[run_id] * len(rows), **columns)
@@ -64,7 +65,7 @@ def _row(one: ApplicationModel) -> dict[str, object]:
     return {
         "application": one.group.application, "input_names": "+".join(one.group.names), "n_jobs": len(one.group.places),
         "n_scored": one.rivalry.n_scored, "model_mae_s": one.rivalry.model_s, "last_two_mae_s": one.rivalry.last_two_s,
-        "request_mae_s": one.rivalry.request_s, "is_published": one.is_published,
+        "request_mae_s": one.rivalry.request_s, "walltime_mae_s": one.rivalry.usual_s, "is_published": one.is_published,
         "model": None if published is None else _text(published, arrays),
         "model_arrays": None if published is None else _flat(arrays),
     }  # fmt: skip
@@ -94,10 +95,35 @@ class Question:
         """The key of the model's row."""
         return self.application, "+".join(sorted(self.inputs))
 
+    @classmethod
+    def of_texts(cls, application: str, inputs: str, procs: float, user: str | None, requested_s: float) -> Self:
+        """The question of a job whose inputs are given as in the column `inputs` of JOBS."""
+        return cls(application, json.loads(inputs), procs, user, requested_s)
+
 
 def answer_questions(models: pa.Table, questions: Sequence[Question], settings: LogInputSettings) -> Floats:
     """(questions, 6) quantiles, s, of the published models; NaN where there is none or it refuses to answer."""
     found = np.full((len(questions), 6), np.nan)
+    for places, answers in _answers(models, questions, settings):
+        found[places] = quantiles_of(answers, np.array([questions[place].requested_s for place in places]))
+    return found
+
+
+def answered_questions(
+    models: pa.Table, questions: Sequence[Question], settings: LogInputSettings
+) -> list[dict[str, Any] | None]:
+    """For each question its row of ANSWERS; None where no model is published. Refused answers have nulls."""
+    found: list[dict[str, Any] | None] = [None] * len(questions)
+    for places, answers in _answers(models, questions, settings):
+        for place, row in zip(places, answers.to_pylist(), strict=True):
+            found[place] = row
+    return found
+
+
+def _answers(
+    models: pa.Table, questions: Sequence[Question], settings: LogInputSettings
+) -> Iterator[tuple[list[int], pa.Table]]:
+    """The places of each published model's questions, and its ANSWERS to them."""
     by_key = {(row["application"], row["input_names"]): row for row in models.to_pylist() if row["is_published"]}
     for key in dict.fromkeys(one.key for one in questions):
         if key not in by_key:
@@ -106,9 +132,7 @@ def answer_questions(models: pa.Table, questions: Sequence[Question], settings: 
         own = [questions[place] for place in places]
         names = tuple(sorted(own[0].inputs))
         points = points_table(names, [q.inputs for q in own], [q.procs for q in own], [q.user for q in own], settings)
-        requested_s = np.array([q.requested_s for q in own])
-        found[places] = quantiles_of(predict(_model(by_key[key]), points), requested_s)
-    return found
+        yield places, predict(_model(by_key[key]), points)
 
 
 def _model(row: Mapping[str, object]) -> InputModel:

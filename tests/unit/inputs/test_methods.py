@@ -62,16 +62,40 @@ def test_laws_find_the_exponents_of_a_known_law(exponent: float, logs: int) -> N
 
 @pytest.mark.parametrize("has_batches", [False, True])
 @pytest.mark.parametrize("is_fixed", [False, True])
-def test_the_gradient_of_the_density_is_its_slope(has_batches: bool, is_fixed: bool) -> None:
+@pytest.mark.parametrize("kernel", list(process.Kernel))
+def test_the_gradient_of_the_density_is_its_slope(has_batches: bool, is_fixed: bool, kernel: process.Kernel) -> None:
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=(25, 3)), rng.normal(size=25)
     x[:, 2] = x[:, 2] > 0
     problem = process.Problem(x, y, np.arange(25) // 5 if has_batches else None)
     curves = process.Curves(np.array([0, 1]), np.array([0.3, -0.2])) if is_fixed else None
     density = process.Posterior(problem, curves)
-    theta = process.start(3) + rng.normal(0, 0.3, 8)
-    error = check_grad(lambda at: density.loss(at)[0], lambda at: density.loss(at)[1], theta)
-    assert error < 1e-4 * np.linalg.norm(density.loss(theta)[1])
+    theta = process.start(3, kernel) + rng.normal(0, 0.3, 8)
+    free = np.isfinite(theta)
+    assert free.sum() == (8 if kernel == process.Kernel.ADDITIVE else 6)
+
+    def at(some: np.ndarray) -> tuple[float, np.ndarray]:
+        whole = theta.copy()
+        whole[free] = some
+        value, gradient = density.loss(whole)
+        return value, gradient[free]
+
+    error = check_grad(lambda some: at(some)[0], lambda some: at(some)[1], theta[free])
+    assert error < 1e-4 * np.linalg.norm(at(theta[free])[1])
+
+
+def test_a_process_is_the_mean_of_one_that_goes_on_and_one_that_falls_back_far_from_all_runs() -> None:
+    """Beyond the runs of a power law, curves and line go on; the joint kernel alone stays nearer the mean."""
+    n = np.exp(np.linspace(0, 4, 30))
+    runs = pa.table({"n": n, "time_s": n**2})
+    numbers = Declaration(inputs=(Input(name="n", type=InputType.LOG_NUMBER),))
+    model = learnt(runs, numbers, outside="predict")
+    far = np.array([[6.0]])
+    every = METHODS["gp"].members(model.arrays, {}, far).reshape(-1, 2)
+    going_on, falling_back = every.mean(axis=0)
+    assert falling_back < going_on
+    mean, _ = METHODS["gp"].predict(model.arrays, {}, far)
+    assert mean[0] == pytest.approx((going_on + falling_back) / 2)
 
 
 def test_auto_is_gp_for_few_runs_and_trees_for_many() -> None:

@@ -13,8 +13,11 @@ import pytest
 
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import RunSettings, parse_settings
+from pipeline.core.store import read_table, write_table
+from pipeline.core.tables import INPUT_MODELS
 from pipeline.estimate.history import History, history
 from pipeline.estimate.runs_with_inputs import submitted_runs
+from pipeline.estimate.walltime import walltime
 from pipeline.evaluate import check_no_look_ahead
 from pipeline.ingest import ingest
 from pipeline.ingest.assemble.read_inputs import inputs_column
@@ -102,6 +105,7 @@ def test_models_of_the_sample_halve_the_error_of_the_last_two_and_are_published(
     for row in rows:
         assert row["is_published"] and row["n_scored"] >= SETTINGS.inputs.least_scored
         assert row["model_mae_s"] <= 0.5 * min(row["last_two_mae_s"], row["request_mae_s"])
+        assert row["model_mae_s"] < row["walltime_mae_s"]
 
 
 def test_a_model_that_loses_to_the_last_two_is_not_published_and_answers_nothing() -> None:
@@ -115,6 +119,27 @@ def test_a_model_that_loses_to_the_last_two_is_not_published_and_answers_nothing
     assert not any(one.is_used.any() for one in found)
     models, _ = publish_models(runs, SETTINGS.inputs, "here", "r")
     assert models.column("model").null_count == models.num_rows == len(found)
+    with TemporaryDirectory() as folder:
+        path = write_table(Path(folder) / "input_models.parquet", models, INPUT_MODELS)
+        assert read_table(path, INPUT_MODELS).column("model_arrays").null_count == len(found)
+
+
+def test_a_model_that_loses_to_the_estimator_is_not_published_and_answers_nothing() -> None:
+    """An estimator that knew each runtime is better than any model."""
+    runs = submitted_runs(past(), SETTINGS.forecast)
+    assert all(one.is_published for one in application_models(runs, SETTINGS.inputs))
+    knowing = replace(runs, usual_s=np.where(np.isnan(runs.runtime_s), 60.0, runs.runtime_s))
+    found = application_models(knowing, SETTINGS.inputs)
+    assert found and not any(one.is_published or one.is_used.any() for one in found)
+    assert all(one.rivalry.usual_s == 0.0 for one in found)
+
+
+def test_the_estimator_is_computed_once_where_the_caller_has_it() -> None:
+    log = past()
+    given = np.arange(float(len(log)))
+    assert submitted_runs(log, SETTINGS.forecast, given).usual_s is given
+    usual_s = walltime(log, SETTINGS.forecast)[:, 1]
+    np.testing.assert_array_equal(submitted_runs(log, SETTINGS.forecast).usual_s, usual_s)
 
 
 def test_jobs_that_were_all_submitted_before_the_first_ended_have_no_model() -> None:

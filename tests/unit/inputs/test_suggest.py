@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.core.errors import InputError
-from pipeline.inputs import Cost, CostUnit, Declaration, Input, SuggestRule, suggest
+from pipeline.inputs import Cost, CostUnit, Declaration, Input, SuggestRule, predict, suggest
 from pipeline.inputs.suggestions import far_apart
 from tests.unit.inputs.simulated_runs import learnt, solver_runs
 
@@ -36,6 +36,14 @@ def test_cheap_runs_come_first_where_they_tell_as_much() -> None:
     by_cost = suggest(MODEL, CANDIDATES, Cost(n_runs=8)).column("median_s").to_numpy()
     by_runs = suggest(MODEL, CANDIDATES, Cost(CostUnit.RUNS, n_runs=8)).column("median_s").to_numpy()
     assert by_cost.mean() < by_runs.mean()
+
+
+def test_the_error_before_the_first_run_is_the_mean_of_what_answers_announce() -> None:
+    found = suggest(MODEL, CANDIDATES, Cost(CostUnit.RUNS, n_runs=1)).column("error_before_pct")[0].as_py()
+    answers = predict(MODEL, CANDIDATES)
+    is_inside = np.array([status == "ok" for status in answers.column("status").to_pylist()])
+    assert is_inside.mean() > 0.8
+    assert found == pytest.approx(answers.column("error_pct").to_numpy()[is_inside].mean(), rel=0.3)
 
 
 def test_candidates_that_are_refused_are_left_out() -> None:
