@@ -107,14 +107,14 @@ def read_table(path: Path, kind: TableKind, only: Collection[str] | None = None)
             kind.check(pq.read_schema(path).empty_table())
         with pq.ParquetFile(path, read_dictionary=categories) as file:
             groups = (file.read_row_group(place, only and list(only)) for place in range(file.num_row_groups))
-            parts = [_without_empty_columns(group) for group in groups]
+            parts = [without_empty_columns(group) for group in groups]
             table = pa.concat_tables(parts).unify_dictionaries() if parts else file.schema_arrow.empty_table()
     # Return the memory of decoding to the system.
     pa.default_memory_pool().release_unused()
     return kind.check(_widened(table, kind) if only else table)
 
 
-def _without_empty_columns(table: pa.Table) -> pa.Table:
+def without_empty_columns(table: pa.Table) -> pa.Table:
     """The table, in which a column of nulls takes almost no memory: half the columns of a log hold nothing."""
     columns = [unknown(len(one), one.type) if one.null_count == len(one) else one for one in table.columns]
     return pa.Table.from_arrays(columns, schema=table.schema)
@@ -154,7 +154,7 @@ def read_older_batches(path: Path, kind: TableKind, n_rows: int = ROW_GROUP_ROWS
     try:
         with pq.ParquetFile(path, read_dictionary=categories) as file:
             for batch in file.iter_batches(n_rows):
-                yield kind.check(_widened(pa.Table.from_batches([batch]), kind))
+                yield kind.check(_widened(without_empty_columns(pa.Table.from_batches([batch])), kind))
     except TableError as error:
         found = f"values that break its own rules ({printable(str(error), 160).rstrip('.')})"
         raise InputError(where, found, expected, "write to another --out") from None

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.core.arrays import proc_seconds
+from pipeline.core.buffers import unknown
 from pipeline.core.errors import ConfigError, InputError, TableError
 from pipeline.core.report import Fact, Report, Tally
 from pipeline.core.settings import SiteSettings
@@ -70,7 +71,9 @@ def read_jobs_tables(sources: Sequence[Source], site: SiteSettings) -> tuple[pa.
     names_key(sources, site)
     batches = [batch for source in sources for batch in _batches(source)]
     whole = _joined(batches, sources)
-    jobs = whole.filter(pc.equal(whole["site"].cast(pa.string()), site.name))
+    is_own = pc.equal(whole["site"], site.name)
+    # A copy would hold every column, also those without values.
+    jobs = whole if pc.all(is_own).as_py() else whole.filter(is_own)
     if not jobs.num_rows:
         raise _no_job(whole, sources, site)
     jobs = with_sorted_categories(in_order(jobs))
@@ -89,7 +92,7 @@ def _joined(batches: Sequence[pa.Table], sources: Sequence[Source]) -> pa.Table:
     whole = pa.concat_tables([JOBS.empty(), *batches]).unify_dictionaries()
     for name in SET_LATER:
         field = JOBS.schema().field(name)
-        whole = whole.set_column(whole.column_names.index(name), field, pa.nulls(whole.num_rows, field.type))
+        whole = whole.set_column(whole.column_names.index(name), field, unknown(whole.num_rows, field.type))
     try:
         return JOBS.check(whole)
     except TableError as error:

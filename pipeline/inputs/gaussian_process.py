@@ -12,7 +12,6 @@ from enum import StrEnum
 
 import numpy as np
 from scipy.linalg import cho_solve, lapack, solve_triangular
-from scipy.optimize import minimize
 
 from pipeline.core.arrays import Floats, Ints
 
@@ -175,6 +174,9 @@ def learn_parameters(problem: Problem, first: Floats, n_steps: int, curves: Curv
 
     bounds = [BOUNDS] * int(free.sum())
     bounds[-1] = (float(np.log(LOWEST_NOISE)), BOUNDS[1])
+    # Here, because its import takes a sixth of a second and most runs learn no process.
+    from scipy.optimize import minimize  # noqa: PLC0415
+
     found = minimize(
         loss, first[free], jac=True, method="L-BFGS-B", bounds=bounds,
         options={"maxiter": n_steps, "maxfun": 2 * n_steps, "ftol": TOLERANCE},

@@ -137,6 +137,13 @@ def test_run_json_is_all_there_is_on_stdout(config: Path, walltime: Walltime) ->
     assert all(Path(path).is_file() for path in summary["tables"].values())
 
 
+def test_inspect_prints_times_as_show_does(walltime: Walltime) -> None:
+    dump = SAMPLES / "millrace.sacct.txt"
+    shown, raw = walltime("inspect", dump).out, json.loads(walltime("inspect", dump, "--json").out)
+    assert "2024-01-08T00:28:30Z" in shown and "1704673710" not in shown
+    assert raw["logs"][0]["jobs"][0]["submit_s"] == 1704673710
+
+
 def test_columns_says_how_show_prints_times(walltime: Walltime) -> None:
     said = "Times are numbers in the files; `walltime show` prints them as UTC"
     assert said in walltime("columns", "jobs").out

@@ -3,8 +3,10 @@
 from typing import Any
 
 from flows.pages.terminal.render import console, grid, pairs, plain_number, say
+from flows.services.quantities import iso_time
 
 _FIRST = ("job_id", "user", "application", "submit_s", "start_s", "procs", "runtime_s", "requested_s", "state")
+_TIMES = ("submit_s", "start_s")
 
 
 def print_inspection(found: dict[str, Any]) -> None:
@@ -18,9 +20,14 @@ def print_inspection(found: dict[str, Any]) -> None:
         out.print(f"{name}: {say(value, 4000)}")
     if found["jobs"]:
         columns = [name for name in _FIRST if name in found["columns"]]
-        out.print(grid("", columns, [[plain_number(job[c]) for c in columns] for job in found["jobs"]], texts=3))
+        out.print(grid("", columns, [[_cell(name, job[name]) for name in columns] for job in found["jobs"]], texts=3))
     for note in [*([found["error"]] if found["error"] else []), *found["notes"]]:
         out.print(f"Note: {say(note, 500)}")
+
+
+def _cell(name: str, value: object) -> str:
+    """A job's value as `walltime show` prints it: times as UTC."""
+    return iso_time(value) if name in _TIMES and isinstance(value, int) else plain_number(value)
 
 
 def _facts(found: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.core.arrays import Bools, Ints
-from pipeline.core.buffers import arrow, integers, nulls, texts
+from pipeline.core.buffers import arrow, integers, nulls, texts, unknown
 from pipeline.core.column import CATEGORY
 from pipeline.core.tables import JOBS
 
@@ -277,15 +277,15 @@ def _rank(column: pa.Array | pa.ChunkedArray) -> Ints:
 
 def with_sorted_categories(jobs: pa.Table) -> pa.Table:
     """Every category's dictionary sorted, and without values no row has."""
-    columns = [_sorted_category(c.combine_chunks()) if c.type == CATEGORY else c for c in jobs.columns]
+    columns = [_sorted_category(column) if column.type == CATEGORY else column for column in jobs.columns]
     return pa.table(columns, schema=jobs.schema)
 
 
-def _sorted_category(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    if isinstance(column, pa.ChunkedArray):
-        column = column.chunk(0) if column.num_chunks else pa.nulls(0, CATEGORY)
-    if column.null_count == len(column):
-        return pa.nulls(len(column), CATEGORY)
+def _sorted_category(chunks: pa.ChunkedArray) -> pa.Array:
+    if chunks.null_count == len(chunks):
+        return unknown(len(chunks), CATEGORY)
+    whole = chunks.combine_chunks()
+    column = whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
     words = column.dictionary.to_pylist()
     used = pc.unique(column.indices).to_pylist()
     kept = sorted(words[i] for i in used if i is not None)

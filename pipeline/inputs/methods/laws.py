@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.optimize import nnls
 
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.inputs.training import Arrays, Facts, Fitted, Method, Prediction, Training
@@ -137,6 +136,8 @@ def _coefficients(design: Floats, seconds: Floats) -> Floats:
     relative = design / seconds[:, None]
     scale = np.linalg.norm(relative, axis=0)
     scale = np.where(scale > 0, scale, 1.0)
+    from scipy.optimize import nnls  # noqa: PLC0415  (its import takes a sixth of a second)
+
     found: Floats = nnls(relative / scale, np.ones(len(seconds)))[0] / scale
     if not found.any():
         found[0] = np.exp(np.mean(np.log(seconds))) / max(float(design[:, 0].mean()), np.finfo(float).tiny)

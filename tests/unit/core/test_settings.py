@@ -17,7 +17,7 @@ def test_an_unknown_key_names_itself_and_the_valid_ones() -> None:
         parse_settings({"group": {"templat": ["user"]}}, "site.toml")
     assert str(caught.value) == (
         "site.toml: found unknown key group.templat, "
-        "expected one of keep_margin, min_later_jobs, series_worth, template; did you mean template?"
+        "expected one of compare_jobs, keep_margin, min_later_jobs, series_worth, template; did you mean template?"
     )
 
 

@@ -109,7 +109,11 @@ def test_a_missing_or_damaged_one_is_one_sentence(tmp_path: Path, text: str | No
         read_package(tmp_path)
 
 
-def test_nulls_are_counted_in_files_without_statistics_and_under_names_like_patterns(tmp_path: Path) -> None:
+@pytest.mark.parametrize("small_bytes", [0, 2**20])
+def test_nulls_are_counted_in_files_without_statistics_and_under_names_like_patterns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_bytes: int
+) -> None:
+    monkeypatch.setattr("pipeline.publish.table_facts.SMALL_BYTES", small_bytes)
     folder = tmp_path / "a[1]*?"
     folder.mkdir()
     table = pa.table({"n": [1, None, 3], 's"; x': ["a", None, None], "l": pa.array([[1], None, []])})
