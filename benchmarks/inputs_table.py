@@ -11,7 +11,7 @@ import pandas as pd
 
 GROUPS = (
     ("gp", "scikit-learn GP", "trees", "LightGBM defaults", "laws", "nearest"),
-    ("network", "network, log time", "network, bags", "network, active"),
+    ("network", "network, log time", "network, bags"),
 )
 """The methods of each table of accuracy."""
 
