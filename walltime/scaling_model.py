@@ -133,7 +133,7 @@ def observe(runs: Any, by: Sequence[str] | None = None) -> Any:
 def fit(
     runs: Any, by: Sequence[str] | None = None, *, loss: Loss = "relative", max_procs: int | None = None
 ) -> ScalingModel:
-    """Every scaling law fitted to every series, and the law chosen for each.
+    """The default scaling laws fitted to every series, and the law chosen for each.
 
     Parameters
     ----------

@@ -150,7 +150,8 @@ def _choice(
         return earlier, f"the previous run chose it, and none scores better by over {settings.keep_margin:.0%}"
     if kept and kept is not best:
         return best.template, f"it scores better than {'+'.join(earlier)} by more than {settings.keep_margin:.0%}"
-    return best.template, "it has the best score: the least error on later jobs, with a bonus for scalability series"
+    bonus = "a bonus for processor-hours in scalability series"
+    return best.template, f"it has the best score: the least error on later jobs, with {bonus}"
 
 
 def _by_memory(compared: list[TemplateFigures], default: Template) -> Template:

@@ -57,7 +57,7 @@ def fit_series(
     out: Out = None,
     report: Page = None,
 ) -> None:
-    """Fit every law to measured runtimes, and predict other processor counts.
+    """Fit the default laws to measured runtimes, and predict other processor counts.
 
     Rows with the same procs are repeated runs. Rows that differ in application, problem_size or series
     belong to different series.

@@ -236,7 +236,7 @@ def _next(summary: Mapping[str, Any]) -> str:
         ("columns predictions", "what its columns mean"),
     ]
     if _is_example(Path(summary["config"])):
-        steps.append(("run my-site.toml", "your own log: copy configs/swf.toml to my-site.toml and name it there"))
+        steps.append(("init --log LOG --out my-site.toml", "a config for your own log"))
     width = max(len(arguments) for arguments, _ in steps)
     lines = [f"  {say(f'{walltime} {arguments:<{width}}', 2000)}  {what}" for arguments, what in steps]
     return "\n".join([f"The tables are in {version}; {manifest} always names the current ones.", "Next:", *lines])
