@@ -14,7 +14,7 @@ PLUGIN_FILE = "job_submit.lua"
 INSTALL_FILE = "INSTALL.txt"
 
 INSTALL = """\
-To install in /etc/slurm (the folder of slurm.conf), as root on the machine of slurmctld, from this folder:
+To install in the folder of slurm.conf, here /etc/slurm, as root on the machine of slurmctld, from this folder:
 
   1. The look-up, now and after each run. It names users, and only slurmctld's user needs to read it.
        install -o slurm -m 600 walltime.lookup /etc/slurm/.walltime.lookup.new

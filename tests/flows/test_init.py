@@ -10,7 +10,7 @@ import pytest
 
 from flows.services.init.initialising import initialise
 from flows.services.init.machine import look
-from flows.services.init.systemd_units import unit_texts, unit_word
+from flows.services.init.systemd_units import slurm_environment, unit_texts, unit_word
 from flows.services.run.prepare import prepare, run_settings
 from pipeline.core.errors import InputError
 from pipeline.publish import load_manifest
@@ -126,7 +126,17 @@ def test_a_units_words_mean_nothing_to_systemd() -> None:
         unit_word("a\nExecStart=b")
     for at in ("24:00", "3:10", "03:10:00", "*:0"):
         with pytest.raises(InputError, match="time of day"):
-            unit_texts("a", "a", "UTC", at, ["walltime"], Path("/a.toml"))
+            unit_texts("a", "a", "UTC", at, ["walltime"], Path("/a.toml"), {})
+
+
+def test_a_service_finds_slurm_as_init_did(tmp_path: Path) -> None:
+    sacct = tmp_path / "sacct_of_this_site"
+    sacct.touch(mode=0o755)
+    found = slurm_environment({"PATH": str(tmp_path), "SLURM_CONF": "/opt/slurm $1/50%.conf"}, sacct.name)
+    assert found["PATH"].startswith(f"{tmp_path}:/usr/local/sbin:")
+    service = unit_texts("a", "a", "UTC", "02:15", ["walltime"], Path("/a.toml"), found)["walltime-a.service"]
+    assert 'Environment="SLURM_CONF=/opt/slurm $1/50%%.conf"' in service.splitlines()
+    assert slurm_environment({"PATH": str(tmp_path)}, "sh") == {}
 
 
 def test_every_line_of_a_config_is_a_setting_or_a_comment(tmp_path: Path) -> None:

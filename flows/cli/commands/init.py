@@ -42,7 +42,7 @@ def init(
     done = initialise(out, log, site, os.environ) if systemd is None or not out.exists() else None
     if done and not json:
         print_config(done)
-    units = write_units(config_settings(out), out, systemd, at) if systemd is not None else ()
+    units = write_units(config_settings(out), out, systemd, at, os.environ) if systemd is not None else ()
     if json:
         name, seen = (done.machine.name, done.machine.seen) if done else (None, ())
         print_json({"config": out, "is_new": done is not None, "site": name, "seen": list(seen), "units": list(units)})

@@ -31,7 +31,7 @@ format = "auto"
 # application_rules = [{ text = "job_name", find = "^vasp", gives = "vasp" }]
 
 [publish]
-# Number of published versions that are kept.
+# This many of the newest versions stay whatever their age; others stay for a week, and then one of each day and week.
 keep_versions = 7
 """
 

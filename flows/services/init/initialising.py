@@ -8,7 +8,7 @@ from pathlib import Path
 
 from flows.services.init.config_text import config_text, read_back
 from flows.services.init.machine import Machine, look
-from flows.services.init.systemd_units import unit_texts
+from flows.services.init.systemd_units import slurm_environment, unit_texts
 from flows.services.run.run_names import site_slug
 from pipeline.core.errors import InputError
 from pipeline.core.settings import RunSettings
@@ -37,10 +37,13 @@ def initialise(
     return Initialised(machine, out)
 
 
-def write_units(settings: RunSettings, config: Path, folder: Path, at: str) -> tuple[Path, ...]:
+def write_units(
+    settings: RunSettings, config: Path, folder: Path, at: str, environment: Mapping[str, str]
+) -> tuple[Path, ...]:
     """Write a service and a timer for a config to a folder; InputError where one of them exists."""
     name = settings.site.name
-    texts = unit_texts(site_slug(name), name, settings.site.timezone, at, program(), config.absolute())
+    needed = slurm_environment(environment, settings.ingest.sacct_command) if settings.source.kind == "sacct" else {}
+    texts = unit_texts(site_slug(name), name, settings.site.timezone, at, program(), config.absolute(), needed)
     files = {folder / name: text for name, text in texts.items()}
     _refuse_existing(list(files))
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,13 +1,16 @@
 """A service and a timer of systemd that run a config every night, for sites without a Prefect server."""
 
 import re
-from collections.abc import Sequence
+import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pipeline.core.errors import InputError
 from pipeline.core.text import printable
 
 _CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""The PATH that systemd gives a service."""
 
 _SERVICE = """# Written by walltime init. One nightly run; a failed one leaves the tables of the night before.
 [Unit]
@@ -19,7 +22,7 @@ Wants=network-online.target
 [Service]
 Type=oneshot
 WorkingDirectory={folder}
-ExecStart={command}
+{environment}ExecStart={command}
 UMask=0027
 Nice=10
 NoNewPrivileges=yes
@@ -41,12 +44,23 @@ WantedBy=timers.target
 """
 
 
-def unit_texts(slug: str, site: str, zone: str, at: str, program: Sequence[str], config: Path) -> dict[str, str]:
+def slurm_environment(environment: Mapping[str, str], sacct: str) -> dict[str, str]:
+    """What a service needs to run this sacct: SLURM_CONF, and a PATH where it lies outside that of systemd."""
+    found = {"SLURM_CONF": environment["SLURM_CONF"]} if environment.get("SLURM_CONF") else {}
+    if shutil.which(sacct, path=_PATH) is None and (here := shutil.which(sacct, path=environment.get("PATH"))):
+        found["PATH"] = f"{Path(here).parent}:{_PATH}"
+    return found
+
+
+def unit_texts(
+    slug: str, site: str, zone: str, at: str, program: Sequence[str], config: Path, environment: Mapping[str, str]
+) -> dict[str, str]:
     """The units' texts by file name; `at` is a time of day as in 02:15. InputError for one that is not."""
     if not _CLOCK.fullmatch(at):
         raise InputError(f"--at {printable(at)}", "no time of day", "a time as in 02:15")
     command = " ".join(unit_word(word) for word in [*program, "run", str(config), "--quiet"])
-    service = _SERVICE.format(site=_plain(site), folder=_plain(str(config.parent)), command=command)
+    given = "".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in environment.items())
+    service = _SERVICE.format(site=_plain(site), folder=_plain(str(config.parent)), command=command, environment=given)
     return {
         f"walltime-{slug}.service": service,
         f"walltime-{slug}.timer": _TIMER.format(site=_plain(site), at=at, zone=zone),
@@ -55,7 +69,12 @@ def unit_texts(slug: str, site: str, zone: str, at: str, program: Sequence[str],
 
 def unit_word(text: str) -> str:
     """A word of a unit's command line: quoted, with no meaning of systemd's own left in it."""
-    plain = _plain(text).replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
+    return _quoted(text).replace("$", "$$")
+
+
+def _quoted(text: str) -> str:
+    """A word in quotes: systemd replaces variables in a command line, but not in Environment."""
+    plain = _plain(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{plain}"'
 
 

@@ -353,7 +353,8 @@ local function adjust(job, parts)
     limit and ("%d"):format(limit) or "same", asked and ("%d"):format(asked) or "none")
   if SETTINGS.mode == "limit" and limit then
     job.time_limit = limit
-    slurm.log_user("walltime: time limit lowered from %d to %d min, from %d earlier jobs", asked, limit, answer.n_jobs)
+    local jobs = answer.n_jobs == 1 and "job" or "jobs"
+    slurm.log_user("walltime: time limit lowered from %d to %d min, from %d earlier %s", asked, limit, answer.n_jobs, jobs)
   elseif SETTINGS.mode == "priority" then
     job.site_factor = site_factor(answer.quantiles)
   end

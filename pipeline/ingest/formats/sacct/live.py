@@ -34,7 +34,10 @@ FIELDS = (
 _HELP_TIMEOUT_S = 60.0
 _UNSET = ("SACCT_FORMAT", "SLURM_BITSTR_LEN")
 _PINNED = {"TZ": "UTC", "LC_ALL": "C.UTF-8", "SLURM_TIME_FORMAT": "standard"}
-_DO = "check that it works in a terminal (ingest.sacct_command names it, ingest.sacct_timeout_s bounds the wait)"
+_DO = (
+    "check that it works in a terminal, and that PATH and SLURM_CONF are the same there "
+    "(ingest.sacct_command names it, ingest.sacct_timeout_s bounds the wait)"
+)
 _PIPE_BYTES = 1 << 18
 _SAID_BYTES = 2000
 _END_WAIT_S = 10.0
