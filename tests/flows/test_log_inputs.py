@@ -41,10 +41,10 @@ outside = 'refuse'
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A config beside the first 300 jobs of the sample."""
+    """A config beside the first 450 jobs of the sample."""
     folder = tmp_path_factory.mktemp("names")
     lines = gzip.decompress((SAMPLES / "inputs.sacct.gz").read_bytes()).decode().splitlines(keepends=True)
-    (folder / "first.sacct").write_text("".join(lines[:301]))
+    (folder / "first.sacct").write_text("".join(lines[:451]))
     (folder / "site.toml").write_text(CONFIG)
     return folder / "site.toml"
 

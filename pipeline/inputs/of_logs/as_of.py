@@ -22,8 +22,8 @@ from pipeline.inputs.model import InputModel
 from pipeline.inputs.of_logs.application_runs import ApplicationRuns, application_runs, declaration_of
 from pipeline.inputs.of_logs.quantiles import quantiles_of
 
-SURE = 1.645
-"""Standard errors by which a rival must be beaten: the 95% quantile of the normal distribution."""
+CHANCE = 0.05
+"""Largest chance that a model which is no better than a rival is ever taken for a winner."""
 GROWTH = 1.5
 """A model is learnt anew when this many times as many jobs have ended."""
 
@@ -142,8 +142,8 @@ def rivals_of(places: Ints, runs: SubmittedRuns) -> tuple[Floats, Floats, Floats
 def wins_after(places: Ints, runs: SubmittedRuns, quantiles_s: Floats, by_end: Ints, least_scored: int) -> Bools:
     """(ended jobs + 1,) whether the models win on the first 0, 1, 2, ... ended jobs that they answered.
 
-    They win against a rival if their error is smaller by more than the mean difference could be by chance (a one-sided
-    test of the paired differences at 95%); an unknown request is no rival.
+    They win against a rival if their error is smaller by more than the mean difference could be by chance at any time:
+    the comparison is made again after every job. An unknown request is no rival.
     """
     runtime_s = runs.runtime_s[places][by_end]
     error_s = np.abs(quantiles_s[by_end, 1] - runtime_s)
@@ -154,9 +154,19 @@ def wins_after(places: Ints, runs: SubmittedRuns, quantiles_s: Floats, by_end: I
         n = _up_to(known.astype(np.float64))
         mean = _up_to(np.where(known, gain_s, 0.0)) / np.maximum(n, 1.0)
         spread = np.maximum(_up_to(np.where(known, gain_s**2, 0.0)) / np.maximum(n, 1.0) - mean**2, 0.0)
-        wins &= (n == 0) | (mean > SURE * np.sqrt(spread / np.maximum(n - 1.0, 1.0)))
+        wins &= (n == 0) | (mean > standard_errors_needed(n, least_scored) * np.sqrt(spread / np.maximum(n - 1.0, 1.0)))
     found: Bools = wins
     return found
+
+
+def standard_errors_needed(n: Floats, first: int) -> Floats:
+    """Standard errors that a mean of n differences without a gain exceeds at some n with the chance CHANCE at most.
+
+    The one-sided normal mixture of Howard, Ramdas, McAuliffe and Sekhon (2021), section 3.2, closest about `first`.
+    """
+    counted = np.maximum(n, 1.0)
+    bound: Floats = np.sqrt((counted + first) / counted * np.log((counted + first) / (4 * CHANCE**2 * first) + 1))
+    return bound
 
 
 def _up_to(values: Floats) -> Floats:
