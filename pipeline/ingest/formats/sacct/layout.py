@@ -83,7 +83,7 @@ def find_layout(head: bytes, settings: IngestSettings, where: str) -> Layout:
     raise InputError(where, found, EXPECTS, "set ingest.sacct_fields to the fields of the dump, in its order")
 
 
-def inspected_columns(start: bytes, site: SiteSettings, settings: IngestSettings) -> Columns:
+def inspected_columns(start: bytes, _site: SiteSettings, settings: IngestSettings) -> Columns:
     """For `walltime inspect`: the columns of a dump that are read, that are missing and that are ignored."""
     layout = find_layout(start, settings, "the dump")
     used = {layout.names[column] for column in layout.sources.values()}
@@ -93,7 +93,7 @@ def inspected_columns(start: bytes, site: SiteSettings, settings: IngestSettings
         tuple(name for name in layout.names if name in used),
         tuple(names[0] for what, names in SOURCES.items() if what not in layout.sources),
         tuple(name for name in layout.names if name not in used),
-        (f"delimiter {delimiter}", f"columns told by {given_by}", f"times without a zone are of {site.timezone}"),
+        (f"delimiter {delimiter}", f"columns told by {given_by}"),
     )
 
 
