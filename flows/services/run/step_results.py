@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from flows.services.run.work_folder import StepResult, find_step, keep_step
+from pipeline.core.free_memory import return_free_memory
 from pipeline.core.store import read_table
 from pipeline.core.workers import using_threads
-from pipeline.run import STEP_TABLES, STEPS, Run, step_key
+from pipeline.run import STEP_TABLES, STEPS, Run, Step, step_key
 
 STEPS_BY_NAME = {step.name: step for step in STEPS}
 
@@ -20,10 +21,17 @@ def step_result(name: str, run: Run, reads: Mapping[str, str], folder: str) -> t
     found = find_step(Path(folder), step)
     if found:
         return found, True
+    result = _computed(step, run, reads, Path(folder))
+    # A process that waits for its next step would keep the memory of this one from the others.
+    return_free_memory()
+    return result, False
+
+
+def _computed(step: Step, run: Run, reads: Mapping[str, str], folder: Path) -> StepResult:
     inputs = [read_table(Path(reads[table]), STEP_TABLES[table]) for table in step.reads]
     with using_threads(run.settings.run.processes):
         *tables, report = step.call(run, *inputs)
-    return keep_step(Path(folder), dict(zip(step.writes, tables, strict=True)), report.check()), False
+    return keep_step(folder, dict(zip(step.writes, tables, strict=True)), report.check())
 
 
 class StepFolders:
