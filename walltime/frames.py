@@ -34,7 +34,9 @@ def arrow_of(frame: Any, what: str) -> tuple[pa.Table, FrameKind]:
     if hasattr(frame, "__arrow_c_stream__") and hasattr(frame, "columns"):
         return _usual(pa.table(frame)), FrameKind.POLARS if library == "polars" else FrameKind.ARROW
     found = printable(f"{type(frame).__module__}.{type(frame).__qualname__}")
-    do = "call its collect() first" if type(frame).__name__ == "LazyFrame" else ""
+    # A reader is empty after its first use, so that it is not read here: a second call would see no rows.
+    calls = {"LazyFrame": "collect", "RecordBatchReader": "read_all"}
+    do = f"call its {calls[name]}() first" if (name := type(frame).__name__) in calls else ""
     raise InputError(what, found, "a data frame of pandas, polars or Arrow", do)
 
 
@@ -95,6 +97,8 @@ def require(table: pa.Table, names: Sequence[str], what: str) -> None:
     free = [name for name in known if name not in {column.name for column in JOBS.columns}]
     nearest = {name: nearest_name(name, free) for name in missing}
     hints = [f"rename {printable(near)} to {name}" for name, near in nearest.items() if near is not None]
+    if all(name in nearest and nearest[name] is None for name in ("start_s", "end_s")):
+        hints.append("where starts are unknown, add start_s and end_s with nulls")
     listed = ", ".join(printable(name, 40) for name in known[:12]) or "none"
     more = f" and {len(known) - 12} more" if len(known) > 12 else ""
     word = "columns" if len(missing) > 1 else "column"

@@ -96,8 +96,8 @@ def _meaning(function: Callable[..., Any]) -> str:
 def functions() -> str:
     """The page on which mkdocstrings shows the functions of the library."""
     intro = (
-        "`make docs` fills this page from the functions' docstrings. The first eight are those of "
-        "`import walltime as wt`, on data frames of pandas, polars or Arrow. The others take tables and settings, "
-        "and most return a table and a Report."
+        "`make docs` fills this page from the functions' docstrings. In Python `help(wt.fit)` prints the same of one "
+        "function. The first eight are those of `import walltime as wt`, on data frames of pandas, polars or Arrow. "
+        "The others take tables and settings, and most return a table and a Report."
     )
     return page("Library", intro, *[f"::: {name}" for name in FUNCTIONS])

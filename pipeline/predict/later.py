@@ -129,7 +129,7 @@ def _table(
     words, advice = reliability_texts(predictions, believed, record, targets, half_iqr)
     answered = scales[targets.group]
     old = {name: predictions.column(name) for name in predictions.column_names}
-    speedup = _speedup(predictions, targets, log_s[:, 2], answered)
+    speedup = _speedup(floats(predictions, "speedup"), targets, log_s[:, 2], answered)
     methods = np.where(answered, np.array(old["method"].to_pylist(), object), "observed")
     ends = dict(zip(_ENDS, runtime_s[:, [0, 1, 3, 4]].T, strict=True))
     has_record = record.windows(targets.cell) >= MIN_WINDOWS
@@ -142,13 +142,12 @@ def _table(
     return PREDICTIONS.build(**(old | changed))
 
 
-def _speedup(predictions: pa.Table, targets: TargetRows, log_s: Floats, answered: Bools) -> Floats:
-    """The law's speed-up where one answers; else the runtime on the group's least count over that of each row."""
-    law = floats(predictions, "speedup")
-    is_sorted = (np.diff(targets.group) >= 0).all()
-    first = np.searchsorted(targets.group, targets.group) if is_sorted else np.arange(law.size)
-    on_least = log_s[first]
-    speedup: Floats = np.where(answered | np.isnan(law), law, np.exp(on_least - log_s))
+def _speedup(law: Floats, targets: TargetRows, log_s: Floats, answered: Bools) -> Floats:
+    """The law's speed-up where one answers; else T(1)/T(n) where the group ran on one processor, and unknown (NaN)."""
+    on_one = np.full(int(targets.group.max()) + 1, np.nan)
+    ran_on_one = (targets.procs == 1) & (targets.cell >= 0)
+    on_one[targets.group[ran_on_one]] = log_s[ran_on_one]
+    speedup: Floats = np.where(answered | np.isnan(law), law, np.exp(on_one[targets.group] - log_s))
     return speedup
 
 

@@ -115,7 +115,12 @@ def _points(axes: Axes, observations: Rows) -> None:
 
 def _efficiency(axes: Axes, predictions: Rows) -> None:
     axes.set(xlabel="processors", ylabel="efficiency, T(1) / (n T(n))")
-    axes.plot(_column(predictions, "procs"), _column(predictions, "efficiency"), color=COLOURS["kept"], linewidth=1.6)
+    procs, efficiency = _column(predictions, "procs"), _column(predictions, "efficiency")
+    if not np.isfinite(efficiency).any():
+        axes.text(0.5, 0.5, "unknown: nothing says T(1)", ha="center", va="center", transform=axes.transAxes)
+        axes.set(xticks=[], yticks=[], ylim=(0, 1))
+        return
+    axes.plot(procs, efficiency, color=COLOURS["kept"], linewidth=1.6)
     for share in (0.5, 0.8):
         axes.axhline(share, color=COLOURS["muted"], linewidth=0.7, linestyle=(0, (2, 3)))
     axes.set_xscale("log", base=2)

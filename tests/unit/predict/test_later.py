@@ -70,6 +70,16 @@ def test_steady_rows_are_ok_until_the_horizon_and_hold() -> None:
         assert row["runtime_s_hi80"] == pytest.approx(1000 * np.exp(0.064), rel=0.05)
 
 
+@pytest.mark.parametrize("least", [1, 2])
+def test_a_speedup_without_a_law_needs_a_run_on_one_processor(least: int) -> None:
+    table, _ = later_of(log_of(0.05, sizes=(least, 4)))
+    assert set(table.column("method").to_pylist()) == {"observed"}
+    for row in table.to_pylist():
+        assert (row["efficiency"] is None) == (row["speedup"] is None) == (least != 1), row
+        if least == 1 and row["procs"] in (1, 4):
+            assert row["speedup"] == pytest.approx(1.0, rel=0.05)
+
+
 def test_scattered_rows_are_not_ok_and_the_log_says_why() -> None:
     table, report = later_of(log_of(1.5))
     assert "ok" not in table.column("reliability").to_pylist()

@@ -51,6 +51,20 @@ def test_a_missing_column_is_named_with_a_near_one() -> None:
         wt.fit(pd.DataFrame({"cores": [1], "runtime": [2.0]}))
 
 
+def test_a_frame_without_starts_may_have_them_unknown() -> None:
+    frame = pd.DataFrame({"procs": [1, 2], "runtime_s": [50.0, 60.0], "submit_s": [1_700_000_000, 1_700_000_500]})
+    expected = r"columns start_s, end_s; where starts are unknown, add start_s and end_s with nulls\.$"
+    with pytest.raises(wt.WalltimeError, match=expected):
+        wt.clean(frame)
+    assert wt.clean(frame.assign(start_s=None, end_s=None))["flag"].isna().all()
+
+
+def test_a_reader_is_named_with_the_call_that_makes_it_a_table() -> None:
+    table = pa.table({"procs": [1, 2], "runtime_s": [2.0, 1.0]})
+    with pytest.raises(wt.WalltimeError, match=r"call its read_all\(\) first"):
+        wt.fit(table.to_reader())
+
+
 def test_attempts_of_one_job_are_told_apart_by_restart() -> None:
     frame = pd.DataFrame({"job_id": ["7", "8", "7"], "procs": [1, 2, 1], "runtime_s": [5.0, 6.0, 7.0]})
     with pytest.raises(wt.WalltimeError, match=r"found 1 rows that repeat a job_id.*in a column restart, from 0"):
