@@ -141,7 +141,7 @@ def models_over_inputs(run: Run, jobs: pa.Table, predictions: pa.Table) -> tuple
     past = history(newest, settings.site.timezone)
     runs = submitted_runs(past, settings.forecast)
     models, report = publish_models(runs, settings.inputs, settings.site.name, run.run_id)
-    groups = newest.column("group_id").take(pa.array(past.row)).to_pylist()
+    groups = newest.column("group_id").take(pa.array(past.row))
     table, n_changed = with_model_rows(predictions, models, runs, groups, settings.inputs)
     return models, table, replace(report, facts={**report.facts, "predictions_by_models": n_changed})
 

@@ -10,6 +10,9 @@ import pyarrow as pa
 from pipeline.core.arrays import floats, proc_seconds
 from pipeline.core.report import Tally
 
+OLDER = "before_newest"
+"""The reason in a Report for jobs that are older than the newest ones."""
+
 
 def newest_jobs(jobs: pa.Table, least_jobs: int, until_s: float = np.inf) -> tuple[pa.Table, Tally]:
     """At least the newest `least_jobs` jobs by submit, and less than half as many more.

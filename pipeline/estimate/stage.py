@@ -9,7 +9,7 @@ import pyarrow as pa
 from pipeline.core.arrays import Array, Ints, proc_seconds
 from pipeline.core.errors import InputError
 from pipeline.core.estimate_settings import ForecastSettings
-from pipeline.core.newest_jobs import newest_jobs
+from pipeline.core.newest_jobs import OLDER, newest_jobs
 from pipeline.core.report import Fact, Report, Tally
 from pipeline.core.settings import SiteSettings
 from pipeline.estimate.checkpoints import (
@@ -29,9 +29,8 @@ from pipeline.estimate.state import OVER, State
 from pipeline.estimate.state_table import arrays_in, state_in, state_table
 from pipeline.estimate.walltime import update
 
-UNUSABLE, AFTER, OLDER = "unusable", "after_as_of", "before_newest"
-"""Reasons to leave a record out of a State: no submit, no processors or no job; submitted after the State's time; older
-than the newest jobs that are learnt."""
+UNUSABLE, AFTER = "unusable", "after_as_of"
+"""Reasons to leave a record out of a State: no submit, no processors or no job; submitted after the State's time."""
 
 
 def learn_state(
@@ -175,7 +174,7 @@ def update_state(earlier: pa.Table, jobs: pa.Table, as_of_s: float | None = None
     }
     why = np.select([fate == -1, fate == KNOWN, fate == TOO_LATE], [AFTER, "known_to_be_over", "too_late"], "")
     nightly = table_arrays(later, settings, until_s, table_state(arrays))
-    return state_table(state, settings, nightly), _report("update", jobs, later.row, why, state, counts)
+    return state_table(state, settings, nightly), _report("update", jobs, later.row, why, state, counts, Tally())
 
 
 def filled(jobs: pa.Table) -> list[str]:
@@ -185,7 +184,7 @@ def filled(jobs: pa.Table) -> list[str]:
 
 
 def _report(
-    stage: str, jobs: pa.Table, row: Ints, why: Array, state: State, counts: dict[str, Fact], older: Tally | None = None
+    stage: str, jobs: pa.Table, row: Ints, why: Array, state: State, counts: dict[str, Fact], older: Tally
 ) -> Report:
     """Per job of the history, `row` is its row in JOBS, `why` the reason to leave it out of the State, or empty.
 
@@ -197,11 +196,11 @@ def _report(
     reasons = [str(name) for name in np.unique(reason)]
     tally = {name: Tally(int((reason == name).sum()), float(work_s[reason == name].sum())) for name in reasons}
     kept = tally.pop("", Tally())
-    tally |= {OLDER: older} if older and older.rows else {}
+    tally |= {OLDER: older} if older.rows else {}
     open_jobs = int((state.progress != OVER).sum())
     known: dict[str, Fact] = {
         "as_of_s": state.as_of_s, "n_submitters": len(state.names["who"]), "n_kinds": len(state.class_keys),
         "n_open": open_jobs,
     }  # fmt: skip
-    seen = Tally(jobs.num_rows, float(work_s.sum())) + (older or Tally())
+    seen = Tally(jobs.num_rows, float(work_s.sum())) + older
     return Report(stage, "job", seen, kept, tally, known | counts | score_of(state.record))

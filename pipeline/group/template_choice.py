@@ -11,7 +11,7 @@ from pipeline.core.arrays import Floats, Ints, job_procs, proc_seconds
 from pipeline.core.buffers import unknown
 from pipeline.core.columns import TEMPLATE_COLUMNS
 from pipeline.core.group_settings import AUTO, DEFAULT_TEMPLATE, GroupSettings
-from pipeline.core.newest_jobs import newest_jobs
+from pipeline.core.newest_jobs import OLDER, newest_jobs
 from pipeline.core.report import Report, Tally
 from pipeline.core.tables import TEMPLATES
 from pipeline.group.candidates import JobCodes, Template, candidates
@@ -78,7 +78,7 @@ def choose_template(jobs: pa.Table, settings: GroupSettings, previous: str = "")
     table = _table(compared, chosen, earlier, why)
     work_s = proc_seconds(jobs)
     whole = Tally(jobs.num_rows, float(work_s.sum()))
-    left = {"before_newest": older} if older.rows else {}
+    left = {OLDER: older} if older.rows else {}
     facts = {"templates": len(compared), "later_jobs": compared[0].n_later}
     note = f"jobs are grouped by {'+'.join(chosen)}: {why}"
     return table, Report("templates", "job", whole + older, whole, left, facts, (note,)).check()
@@ -88,10 +88,10 @@ def _kept(jobs: pa.Table, columns: Iterable[str]) -> pa.Table:
     """Some columns of the unflagged jobs; one without values takes no memory."""
     is_kept = pc.is_null(jobs.column("flag"))
     n_kept = int(pc.sum(is_kept).as_py() or 0)
-    found = {name: jobs.column(name) for name in columns}
+    found = ((name, jobs.column(name)) for name in columns)
     return pa.table({
         name: column.filter(is_kept) if column.null_count < len(column) else unknown(n_kept, column.type)
-        for name, column in found.items()
+        for name, column in found
     })  # fmt: skip
 
 

@@ -21,7 +21,7 @@ RUNTIMES = {
 
 
 def with_model_rows(
-    predictions: pa.Table, models: pa.Table, runs: SubmittedRuns, groups: Sequence[str | None],
+    predictions: pa.Table, models: pa.Table, runs: SubmittedRuns, groups: pa.ChunkedArray,
     settings: LogInputSettings,
 ) -> tuple[pa.Table, int]:  # fmt: skip
     """PREDICTIONS with the rows that models answer instead, and how many they are.
@@ -37,8 +37,8 @@ def with_model_rows(
         INPUT_MODELS of the same log.
     runs : SubmittedRuns
         The log's jobs.
-    groups : sequence of str or None
-        The similarity group of each of these jobs.
+    groups : pa.ChunkedArray
+        The similarity group of each of these jobs, null where it has none.
     settings : LogInputSettings
         Settings of the models.
 
@@ -50,7 +50,7 @@ def with_model_rows(
         Rows with `method = inputs`.
     """
     published = {(row["application"], row["input_names"]): row for row in models.to_pylist() if row["is_published"]}
-    asked = _group_questions(runs, groups, published) if published else {}
+    asked = _group_questions(runs, groups.to_pylist(), published) if published else {}
     rows = predictions.to_pylist() if asked else []
     places = [place for place, row in enumerate(rows) if row["group_id"] in asked and row["reliability"] != "ok"]
     if not places:

@@ -40,7 +40,7 @@ def test_rows_without_a_track_record_are_answered_by_the_model_and_confirmed_one
     groups, texts = labels()
     name = next(one for one in sorted(texts) if one.startswith("carl lattice"))
     before = rows_of({"group_id": [name] * 3, "procs": [1, 4, 16], "reliability": ["no_record", "ok", "far+no_record"]})
-    table, n_changed = with_model_rows(before, MODELS, RUNS, groups, SETTINGS.inputs)
+    table, n_changed = with_model_rows(before, MODELS, RUNS, pa.chunked_array([groups]), SETTINGS.inputs)
     first, second, third = table.to_pylist()
     assert n_changed == 2
     assert second == before.to_pylist()[1]
@@ -62,7 +62,7 @@ def test_groups_of_different_inputs_of_no_model_and_refused_counts_keep_their_ro
     mixed = ["mixed" if one and one.startswith("carl") else "shell" if one is None else one for one in groups]
     ids = ["mixed", "shell", name, "gone"]
     before = rows_of({"group_id": ids, "procs": [4, 4, 100_000, 4], "reliability": ["no_record"] * 4})
-    table, n_changed = with_model_rows(before, MODELS, RUNS, mixed, SETTINGS.inputs)
+    table, n_changed = with_model_rows(before, MODELS, RUNS, pa.chunked_array([mixed]), SETTINGS.inputs)
     assert n_changed == 0
     assert table.to_pylist() == before.to_pylist()
 
@@ -73,4 +73,4 @@ def test_where_every_model_lost_nothing_changes() -> None:
         MODELS.column_names.index("is_published"), "is_published", pa.array(np.zeros(MODELS.num_rows, bool))
     )
     before = rows_of({"group_id": sorted(texts)[:1], "procs": [4], "reliability": ["no_record"]})
-    assert with_model_rows(before, lost, RUNS, groups, SETTINGS.inputs) == (before, 0)
+    assert with_model_rows(before, lost, RUNS, pa.chunked_array([groups]), SETTINGS.inputs) == (before, 0)
