@@ -5,19 +5,21 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from pipeline.clean import clean
+from pipeline.clean.stage import clean_stored
 from pipeline.core.file_stamp import FileStamp, check_unchanged, file_stamp, sha256_of_first
 from pipeline.core.free_memory import return_free_memory
+from pipeline.core.group_parts import each_part
 from pipeline.core.newest_jobs import newest_jobs
 from pipeline.core.report import Report
 from pipeline.core.settings import RunSettings
+from pipeline.core.stored_table import LargeTable, StoredTable
 from pipeline.core.table_kind import TableKind
 from pipeline.core.tables import (
     ACROSS,
@@ -25,6 +27,7 @@ from pipeline.core.tables import (
     EFFECT,
     ESTIMATES,
     FITS,
+    GROUPED_JOBS,
     GROUPS,
     INPUT_MODELS,
     JOBS,
@@ -44,11 +47,19 @@ from pipeline.estimate.nightly.published import make_estimates
 from pipeline.estimate.runs_with_inputs import submitted_runs
 from pipeline.estimate.stage import learn_from_checkpoints, learn_state
 from pipeline.fit import find_patterns, fit, level, screen, unlevel
-from pipeline.group import assign_groups, choose_template, describe_groups, observe, runtime_classes, with_chosen
-from pipeline.ingest import ingest
+from pipeline.group import (
+    assign_stored,
+    choose_template,
+    describe_groups,
+    observe,
+    runtime_classes,
+    sort_by_group,
+    with_chosen,
+)
 from pipeline.ingest.jobs_tables import names_key
 from pipeline.ingest.sources import find_sources
-from pipeline.ingest.window import Window, within_window
+from pipeline.ingest.stored_jobs import ingest_stored
+from pipeline.ingest.window import Window
 from pipeline.inputs.of_logs.group_predictions import with_model_rows
 from pipeline.inputs.of_logs.model_tables import publish_models
 from pipeline.predict import groups_by_application, later, predict, predict_across, scalability
@@ -86,6 +97,9 @@ class Run:
     log_stamps: tuple[FileStamp, ...] = ()
     """The state of each log just before its digest was taken."""
 
+    folder: Path | None = None
+    """Where the steps write the tables that have a row for each job; None: such tables stay in memory."""
+
     states: States | None = None
     """The States of earlier nights; None: the log is learnt from its beginning, and none are kept."""
 
@@ -110,10 +124,10 @@ class Step:
     call: Callable[..., Sequence[Any]]
 
 
-def ingest_unchanged(run: Run) -> tuple[pa.Table, pa.Table, Report]:
+def ingest_unchanged(run: Run) -> tuple[LargeTable, pa.Table, Report]:
     """What ingest makes of a run's logs; InputError where one of them changed after its digest was taken."""
     try:
-        return ingest(run.logs, run.settings.site, run.settings.ingest)
+        return ingest_stored(run.logs, run.settings.site, run.settings.ingest, run.window_s, run.folder)
     finally:
         # Also after a failure: a log that is being replaced looks damaged.
         for path, label, digest, stamp in zip(
@@ -122,7 +136,7 @@ def ingest_unchanged(run: Run) -> tuple[pa.Table, pa.Table, Report]:
             check_unchanged(path, label, stamp, digest)
 
 
-def learn_kept(run: Run, jobs: pa.Table) -> tuple[pa.Table, Report]:
+def learn_kept(run: Run, jobs: LargeTable) -> tuple[pa.Table, Report]:
     """STATE of a run's jobs, learnt from a State of an earlier night where the log has only grown since."""
     site, settings, states = run.settings.site, run.settings.forecast, run.states
     if states is None:
@@ -134,10 +148,10 @@ def learn_kept(run: Run, jobs: pa.Table) -> tuple[pa.Table, Report]:
     return table, report
 
 
-def models_over_inputs(run: Run, jobs: pa.Table, predictions: pa.Table) -> tuple[pa.Table, pa.Table, Report]:
+def models_over_inputs(run: Run, jobs: LargeTable, predictions: pa.Table) -> tuple[pa.Table, pa.Table, Report]:
     """INPUT_MODELS of a run's jobs, and PREDICTIONS with the rows that published models answer."""
     settings = run.settings
-    newest, _ = newest_jobs(jobs.select([*READ, "group_id"]), settings.forecast.learn_jobs)
+    newest, _ = newest_jobs(jobs, (*READ, "group_id"), settings.forecast.learn_jobs)
     past = history(newest, settings.site.timezone)
     runs = submitted_runs(past, settings.forecast)
     models, report = publish_models(runs, settings.inputs, settings.site.name, run.run_id)
@@ -148,25 +162,28 @@ def models_over_inputs(run: Run, jobs: pa.Table, predictions: pa.Table) -> tuple
 
 STEPS = (
     Step("ingest", (), ("jobs_read", "unreadable"), ("site", "ingest", "window_s"),
-         lambda run: within_window(*ingest_unchanged(run), run.window_s)),
+         ingest_unchanged),
     Step("clean", ("jobs_read",), ("jobs_flagged", "bursts", "effect"), ("site", "clean"),
-         lambda run, jobs: clean(jobs, run.settings.clean, run.settings.site)),
+         lambda run, jobs: clean_stored(jobs, run.settings.clean, run.settings.site, run.folder)),
     Step("templates", ("jobs_flagged",), ("templates",), ("group", "previous_template"),
          lambda run, jobs: choose_template(jobs, run.settings.group, run.previous_template)),
     Step("group", ("jobs_flagged", "templates"), ("jobs",), ("group",),
-         lambda run, jobs, templates: assign_groups(jobs, with_chosen(run.settings.group, templates))),
-    Step("describe", ("jobs", "templates"), ("groups",), ("group",),
-         lambda run, jobs, templates: describe_groups(jobs, with_chosen(run.settings.group, templates))),
-    Step("observe", ("jobs",), ("observed",), (),
-         lambda _run, jobs: observe(jobs)),
+         lambda run, jobs, templates: assign_stored(jobs, with_chosen(run.settings.group, templates), run.folder)),
+    Step("sort", ("jobs", "templates"), ("grouped_jobs",), ("group",),
+         lambda run, jobs, templates: sort_by_group(jobs, with_chosen(run.settings.group, templates), run.folder)),
+    Step("describe", ("grouped_jobs", "templates"), ("groups",), ("group",),
+         lambda run, grouped, templates: each_part(
+             grouped, lambda part: describe_groups(part, with_chosen(run.settings.group, templates)))),
+    Step("observe", ("grouped_jobs",), ("observed",), (),
+         lambda _run, grouped: each_part(grouped, observe)),
     Step("patterns", ("observed",), ("patterns",), ("pattern", "anomaly"),
          lambda run, observed: find_patterns(observed, run.settings.pattern, run.settings.anomaly.noise)),
     Step("screen", ("observed", "patterns"), ("observations",), ("anomaly", "pattern"),
          lambda run, observed, patterns: screen(observed, patterns, run.settings.anomaly)),
     Step("level", ("observations", "patterns"), ("levelled",), (),
          lambda _run, observations, patterns: level(observations, patterns)),
-    Step("classes", ("jobs",), ("runtime_classes",), ("classes",),
-         lambda run, jobs: runtime_classes(jobs, run.settings.classes)),
+    Step("classes", ("grouped_jobs",), ("runtime_classes",), ("classes",),
+         lambda run, grouped: each_part(grouped, lambda part: runtime_classes(part, run.settings.classes))),
     Step("across", ("groups", "levelled"), ("across",), ("across",),
          lambda run, groups, levelled: predict_across(groups, levelled, run.settings.across)),
     Step("fit", ("levelled",), ("fits",), ("fit",),
@@ -177,8 +194,9 @@ STEPS = (
              application=groups_by_application(groups), patterns=patterns)),
     Step("unlevel", ("predicted", "patterns"), ("unlevelled",), (),
          lambda _run, predicted, patterns: unlevel(predicted, patterns)),
-    Step("later", ("unlevelled", "jobs", "fits"), ("later_predictions",), ("predict",),
-         lambda run, predicted, jobs, fits: later(predicted, jobs, fits, run.settings.predict)),
+    Step("later", ("unlevelled", "jobs", "fits", "grouped_jobs"), ("later_predictions",), ("predict",),
+         lambda run, predicted, jobs, fits, grouped: later(
+             predicted, jobs, fits, run.settings.predict, grouped=grouped)),
     Step("scalability", ("levelled", "fits", "groups", "patterns"), ("scalability",), ("site", "predict", "run_id"),
          lambda run, observed, fits, groups, patterns: scalability(
              observed, fits, run.settings.predict, run.run_id, run.settings.site.max_procs,
@@ -191,9 +209,12 @@ STEPS = (
          ("site", "forecast", "inputs", "run_id"), models_over_inputs),
 )  # fmt: skip
 
+ON_DISK = frozenset({"jobs_read", "jobs_flagged", "jobs", "grouped_jobs"})
+"""The tables that have a row for each job, which a run with a folder keeps on disk."""
+
 STEP_TABLES: dict[str, TableKind] = {
     "jobs_read": JOBS, "unreadable": UNREADABLE, "jobs_flagged": JOBS, "bursts": BURSTS,
-    "effect": EFFECT, "templates": TEMPLATES, "jobs": JOBS, "groups": GROUPS,
+    "effect": EFFECT, "templates": TEMPLATES, "jobs": JOBS, "grouped_jobs": GROUPED_JOBS, "groups": GROUPS,
     "observed": OBSERVATIONS, "observations": OBSERVATIONS, "levelled": OBSERVATIONS, "patterns": PATTERNS,
     "runtime_classes": RUNTIME_CLASSES, "across": ACROSS,
     "fits": FITS, "predicted": PREDICTIONS, "unlevelled": PREDICTIONS,
@@ -231,18 +252,25 @@ def start_run(settings: RunSettings, logs: Sequence[Path]) -> Run:
     return Run(settings, paths, labels, digests, names_key(sources, settings.site), log_stamps=stamps)
 
 
-def run_plain(run: Run) -> Iterator[tuple[Step, Mapping[str, pa.Table], Report]]:
+def run_plain(run: Run) -> Iterator[tuple[Step, Mapping[str, LargeTable], Report]]:
     """Yields each finished step with its tables and checked report; tables that no later step reads are released."""
-    held: dict[str, pa.Table] = {}
+    held: dict[str, LargeTable] = {}
     for place, step in enumerate(STEPS):
         *tables, report = step.call(run, *(held[name] for name in step.reads))
         written = dict(zip(step.writes, tables, strict=True))
         still_read = {name for later in STEPS[place + 1 :] for name in later.reads}
+        _remove_files(table for name, table in held.items() if name not in still_read | set(PUBLISHED))
         held = {name: table for name, table in (held | written).items() if name in still_read}
         yield step, written, report.check()
         # Without this the names would keep the tables of the last step while the next one runs.
         del tables, written
         return_free_memory()
+
+
+def _remove_files(tables: Iterable[LargeTable]) -> None:
+    for table in tables:
+        if isinstance(table, StoredTable):
+            table.path.unlink()
 
 
 def step_key(step: Step, run: Run, upstream: Sequence[str]) -> str:

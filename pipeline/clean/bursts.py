@@ -4,7 +4,7 @@ Screens run in a fixed order: probes, timers, flurries (largest lead first), slo
 burst that contains it. The rest of a later burst is listed if it is still large enough to be one.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +18,8 @@ from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.tables import BURSTS
 
 
-def find_bursts(arrays: JobArrays, settings: CleanSettings) -> tuple[pa.Table, Ints]:
-    """BURSTS, and for each job the row of its burst there (-1: none)."""
+def find_bursts(arrays: JobArrays, settings: CleanSettings, taken: Collection[str] = ()) -> tuple[pa.Table, Ints]:
+    """BURSTS with ids that are not `taken`, and for each job the row of its burst there (-1: none)."""
     place = np.full(arrays.jobs.num_rows, -1, np.int64)
     rows: dict[str, BurstRow] = {}
     for burst in (one for screen in SCREENS.values() for one in screen(arrays, settings)):
@@ -28,7 +28,7 @@ def find_bursts(arrays: JobArrays, settings: CleanSettings) -> tuple[pa.Table, I
         if len(own) < min(settings.flurry.min_jobs, len(burst.rows)):
             continue
         place[own] = len(rows)
-        one = describe_burst(arrays, settings, burst, own, taken=rows.keys())
+        one = describe_burst(arrays, settings, burst, own, taken={*taken, *rows})
         rows[one.burst_id] = one
     columns = {column.name: [getattr(one, column.name) for one in rows.values()] for column in BURSTS.columns}
     return BURSTS.build(**columns), place

@@ -27,7 +27,8 @@ def steady_span(arrays: JobArrays, settings: EdgeSettings) -> tuple[float, float
     if not len(times_s):
         return np.nan, np.nan
     n_head, n_tail = _parted(times_s, settings)
-    n_head = max(n_head, _ramp(times_s, settings))
+    n_head = max(n_head, _ramp(times_s, settings)) if arrays.begins_log else 0
+    n_tail = n_tail if arrays.ends_log else 0
     return float(times_s[n_head]), float(times_s[len(times_s) - 1 - n_tail])
 
 

@@ -1,51 +1,116 @@
-"""Computes the usual figures of a log before cleaning, after it, and for the jobs of each flag."""
+"""Computes the usual figures of a log before cleaning, after it, and for the jobs of each flag.
+
+A long log is counted a block at a time. Equal values are counted, so that medians are exact and memory does not grow
+with the number of jobs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from pipeline.clean.job_arrays import DAY_S, JobArrays
-from pipeline.core.arrays import Bools, Ints
+from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.flags import Flag
+from pipeline.core.settings import SiteSettings
 from pipeline.core.tables import EFFECT
 
-
-def effect(arrays: JobArrays, flag_places: Ints, flags: list[Flag]) -> pa.Table:
-    """EFFECT: the rows `before` and `after`, then one row per flag that occurs, in order of precedence."""
-    days = _days(arrays)
-    selections: dict[str, Bools] = {"before": np.ones(len(flag_places), bool), "after": flag_places < 0}
-    counts = np.bincount(flag_places + 1, minlength=len(flags) + 1)[1:]
-    selections |= {str(flag): flag_places == place for place, flag in enumerate(flags) if counts[place]}
-    rows = [_row(arrays, name, chosen, days) for name, chosen in selections.items()]
-    return EFFECT.build(**{name: [row[name] for row in rows] for name in rows[0]})
+BEFORE, AFTER = "before", "after"
 
 
-def _days(arrays: JobArrays) -> Ints:
-    """Day of the log, from 0, per job; -1 where the submit time is unknown."""
-    day = np.floor(arrays.submit_s / DAY_S)
-    known = ~np.isnan(day)
-    return np.where(known, day - np.min(day[known], initial=np.inf if known.any() else 0), -1).astype(np.int64)
+@dataclass(slots=True)
+class ValueCounts:
+    """Distinct values in order, and how often each occurs."""
+
+    values: Floats = field(default_factory=lambda: np.empty(0))
+    counts: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def add(self, values: Floats) -> None:
+        """Count more values."""
+        new, counts = np.unique(values, return_counts=True)
+        both, place = np.unique(np.concatenate([self.values, new]), return_inverse=True)
+        self.counts = np.bincount(place, np.concatenate([self.counts, counts]), both.size).astype(np.int64)
+        self.values = both
+
+    @property
+    def mean(self) -> float | None:
+        """None without values."""
+        return float(self.values @ self.counts / self.counts.sum()) if self.values.size else None
+
+    @property
+    def median(self) -> float | None:
+        """None without values."""
+        if not self.values.size:
+            return None
+        until = np.cumsum(self.counts)
+        middle = np.searchsorted(until, [(until[-1] - 1) // 2, until[-1] // 2], "right")
+        return float(self.values[middle].mean())
 
 
-def _row(arrays: JobArrays, name: str, chosen: Bools, days: Ints) -> dict[str, object]:
-    n_days = int(days.max(initial=0)) + 1
-    per_day = np.bincount(days[chosen & (days >= 0)], minlength=n_days)
-    runtimes_s = arrays.runtime_s[chosen]
-    runtimes_s = runtimes_s[runtimes_s > 0]
-    procs = arrays.procs[chosen]
-    procs = procs[~np.isnan(procs)]
-    users = arrays.users[0][chosen]
-    work_s = float(arrays.proc_s[chosen].sum())
-    machine_s = (arrays.site.max_procs or 0) * n_days * DAY_S
+@dataclass(slots=True)
+class SelectionCounts:
+    """What a row of EFFECT is computed from."""
+
+    n_jobs: int = 0
+    work_s: float = 0.0
+    users: set[str] = field(default_factory=set)
+    runtime_s: ValueCounts = field(default_factory=ValueCounts)
+    procs: ValueCounts = field(default_factory=ValueCounts)
+    days: ValueCounts = field(default_factory=ValueCounts)
+    """Of submits, days since 1970."""
+
+    def add(self, arrays: JobArrays, chosen: Bools) -> None:
+        """Count the chosen jobs of a block."""
+        runtime_s, procs, submit_s = (values[chosen] for values in (arrays.runtime_s, arrays.procs, arrays.submit_s))
+        codes, names = arrays.users
+        self.n_jobs += int(chosen.sum())
+        self.work_s += float(arrays.proc_s[chosen].sum())
+        self.users |= {names[code] for code in np.unique(codes[chosen]) if code >= 0}
+        self.runtime_s.add(runtime_s[runtime_s > 0])
+        self.procs.add(procs[~np.isnan(procs)])
+        self.days.add(np.floor(submit_s[~np.isnan(submit_s)] / DAY_S))
+
+
+@dataclass(slots=True)
+class EffectCounts:
+    """What EFFECT is computed from, by selection: `before`, `after` and the flags that occur."""
+
+    selections: dict[str, SelectionCounts] = field(default_factory=dict)
+
+    def add(self, arrays: JobArrays, flag_places: Ints, flags: Sequence[Flag]) -> None:
+        """Count a block of jobs; `flag_places` is per job the place of its flag in `flags`, -1 where it is kept."""
+        counts = np.bincount(flag_places + 1, minlength=len(flags) + 1)[1:]
+        chosen: dict[str, Bools] = {BEFORE: np.ones(len(flag_places), bool), AFTER: flag_places < 0}
+        chosen |= {str(flag): flag_places == place for place, flag in enumerate(flags) if counts[place]}
+        for name, mask in chosen.items():
+            self.selections.setdefault(name, SelectionCounts()).add(arrays, mask)
+
+    def table(self, site: SiteSettings, flags: Sequence[Flag]) -> pa.Table:
+        """EFFECT: the rows `before` and `after`, then one row per flag that occurs, in order of precedence."""
+        days = self.selections[BEFORE].days.values
+        span = (int(days[0]), int(days[-1]) - int(days[0]) + 1) if days.size else (0, 1)
+        names = [name for name in (BEFORE, AFTER, *map(str, flags)) if name in self.selections]
+        rows = [_row(name, self.selections[name], span, site) for name in names]
+        return EFFECT.build(**{name: [row[name] for row in rows] for name in rows[0]})
+
+
+def _row(name: str, counted: SelectionCounts, span: tuple[int, int], site: SiteSettings) -> dict[str, object]:
+    """`span` is the first day of the log and its number of days."""
+    first_day, n_days = span
+    per_day = np.zeros(n_days, np.int64)
+    per_day[counted.days.values.astype(np.int64) - first_day] = counted.days.counts
+    machine_s = (site.max_procs or 0) * n_days * DAY_S
     return {
         "selection": name,
-        "n_jobs": int(chosen.sum()),
-        "n_users": int(np.count_nonzero(np.bincount(users[users >= 0]))),
-        "proc_hours": work_s / 3600,
-        "runtime_s_mean": float(runtimes_s.mean()) if len(runtimes_s) else None,
-        "runtime_s_median": float(np.median(runtimes_s)) if len(runtimes_s) else None,
-        "procs_mean": float(procs.mean()) if len(procs) else None,
-        "procs_median": float(np.median(procs)) if len(procs) else None,
+        "n_jobs": counted.n_jobs,
+        "n_users": len(counted.users),
+        "proc_hours": counted.work_s / 3600,
+        "runtime_s_mean": counted.runtime_s.mean,
+        "runtime_s_median": counted.runtime_s.median,
+        "procs_mean": counted.procs.mean,
+        "procs_median": counted.procs.median,
         "jobs_per_day_mean": float(per_day.mean()),
         "jobs_per_day_median": float(np.median(per_day)),
-        "load": work_s / machine_s if machine_s else None,
+        "load": counted.work_s / machine_s if machine_s else None,
     }

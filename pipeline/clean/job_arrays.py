@@ -25,6 +25,9 @@ class JobArrays:
 
     jobs: pa.Table
     site: SiteSettings
+    begins_log: bool = True
+    ends_log: bool = True
+    """Whether the jobs are the first ones of their log, and the last ones."""
 
     @cached_property
     def submit_s(self) -> Floats:

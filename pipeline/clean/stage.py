@@ -1,6 +1,8 @@
 """The cleaning stage: one pure mask per flag, computed from all jobs; a job gets the first flag that applies."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +18,11 @@ from pipeline.clean import (
     runtimes,
     states,
 )
+from pipeline.clean.blocks import blocks_of, joined_facts
 from pipeline.clean.burst_rows import Screen, Tier
 from pipeline.clean.bursts import find_bursts
 from pipeline.clean.censoring import lower_bounds
-from pipeline.clean.effect import effect
+from pipeline.clean.effect import EffectCounts
 from pipeline.clean.flurries import smallest_burst_jobs
 from pipeline.clean.job_arrays import JobArrays
 from pipeline.clean.site_rules import matched
@@ -27,9 +30,10 @@ from pipeline.core.arrays import Array, Bools, Floats, Ints
 from pipeline.core.clean_settings import CleanSettings, SiteRule
 from pipeline.core.column import CATEGORY
 from pipeline.core.flags import Flag
-from pipeline.core.report import Fact, Report, Tally
+from pipeline.core.report import Fact, Report, Tally, total
 from pipeline.core.settings import SiteSettings
-from pipeline.core.tables import JOBS
+from pipeline.core.stored_table import LargeTable, rows_of, stored
+from pipeline.core.tables import BURSTS, JOBS
 from pipeline.core.text import printable
 
 RULES: dict[Flag, Callable[[JobArrays, CleanSettings], Bools]] = {
@@ -72,6 +76,7 @@ def clean(
     """JOBS with `flag`, `burst_id` and `is_lower_bound` set, BURSTS, EFFECT, and a Report with counts per flag.
 
     Existing flags are ignored and replaced. Every screen sees all jobs, also those that another screen sets aside.
+    A log of more than one and a half times `settings.block_jobs` jobs is cleaned in blocks (blocks.py).
 
     Parameters
     ----------
@@ -99,19 +104,83 @@ def clean(
     >>> jobs.num_rows == tables["jobs_read"].num_rows, jobs.equals(tables["jobs_flagged"])
     (True, True)
     """
-    arrays = JobArrays(jobs, site or SiteSettings())
-    bursts, place = find_bursts(arrays, settings)
-    burst_ids = _named(place, bursts.column("burst_id").to_pylist())
-    kept, dropped = (matched(arrays, rules, burst_ids) for rules in (settings.keep, settings.drop))
-    flag_places, flags = _flagged(arrays, settings, bursts, place, _any(arrays, kept), _any(arrays, dropped))
-    columns = {"flag": _named(flag_places, [str(flag) for flag in flags]), "burst_id": burst_ids}
-    bound, is_known = lower_bounds(arrays, settings)
-    columns["is_lower_bound"] = pa.array(bound, mask=~is_known)
-    flagged = _with_columns(jobs, columns)
-    named = [*_counted("keep", settings.keep, kept), *_counted("drop", settings.drop, dropped)]
-    facts = _facts(arrays, settings, bursts) | {f"site_{word}: {printable(rule.reason)}": n for word, rule, n in named}
-    report = _report(arrays.proc_s, flag_places, flags, facts, _notes(facts, named))
-    return flagged, bursts, effect(arrays, flag_places, flags), report
+    cleaned = Cleaned(settings, site or SiteSettings())
+    flagged = pa.concat_tables([JOBS.empty().select(jobs.column_names), *cleaned.blocks(jobs)]).unify_dictionaries()
+    return flagged, cleaned.bursts(), cleaned.effect(), cleaned.report()
+
+
+def clean_stored(
+    jobs: LargeTable, settings: CleanSettings, site: SiteSettings, folder: Path | None
+) -> tuple[LargeTable, pa.Table, pa.Table, Report]:
+    """What `clean` gives, with one block of jobs in memory at a time; the jobs are written to a file of this folder."""
+    cleaned = Cleaned(settings, site)
+    flagged = stored(cleaned.blocks(jobs), JOBS, folder, "jobs_flagged")
+    return flagged, cleaned.bursts(), cleaned.effect(), cleaned.report()
+
+
+@dataclass(frozen=True, slots=True)
+class _Tallies:
+    """The jobs of a block, those that are kept, and those that are set aside by flag."""
+
+    seen: Tally
+    kept: Tally
+    aside: dict[str, Tally]
+
+
+@dataclass(slots=True)
+class Cleaned:
+    """What cleaning has found in the blocks of a log so far."""
+
+    settings: CleanSettings
+    site: SiteSettings
+    _bursts: list[pa.Table] = field(default_factory=list)
+    _ids: set[str] = field(default_factory=set)
+    _effect: EffectCounts = field(default_factory=EffectCounts)
+    _tallies: list[_Tallies] = field(default_factory=list)
+    _facts: list[dict[str, Fact]] = field(default_factory=list)
+    _named: list[list[int]] = field(default_factory=list)
+
+    def blocks(self, jobs: LargeTable) -> Iterator[pa.Table]:
+        """The flagged jobs, block by block; what else is found is complete when the last one has been taken."""
+        for first, after in blocks_of(jobs, self.settings.block_jobs):
+            block = rows_of(jobs, first, after)
+            yield self._block(JobArrays(block, self.site, first == 0, after == jobs.num_rows))
+
+    def _block(self, arrays: JobArrays) -> pa.Table:
+        settings = self.settings
+        bursts, place = find_bursts(arrays, settings, self._ids)
+        burst_ids = _named(place, bursts.column("burst_id").to_pylist())
+        kept, dropped = (matched(arrays, rules, burst_ids) for rules in (settings.keep, settings.drop))
+        flag_places, flags = _flagged(arrays, settings, bursts, place, _any(arrays, kept), _any(arrays, dropped))
+        columns = {"flag": _named(flag_places, [str(flag) for flag in flags]), "burst_id": burst_ids}
+        bound, is_known = lower_bounds(arrays, settings)
+        columns["is_lower_bound"] = pa.array(bound, mask=~is_known)
+        self._bursts.append(bursts)
+        self._ids.update(bursts.column("burst_id").to_pylist())
+        self._named.append([int(mask.sum()) for mask in (*kept, *dropped)])
+        self._effect.add(arrays, flag_places, flags)
+        self._tallies.append(_tallies(arrays.proc_s, flag_places, flags))
+        self._facts.append(_facts(arrays, settings, bursts))
+        return _with_columns(arrays.jobs, columns)
+
+    def bursts(self) -> pa.Table:
+        """BURSTS, block by block."""
+        return BURSTS.check(pa.concat_tables(self._bursts).unify_dictionaries())
+
+    def effect(self) -> pa.Table:
+        """EFFECT of the whole log."""
+        return self._effect.table(self.site, list(Flag))
+
+    def report(self) -> Report:
+        """Jobs kept and set aside, by flag; facts; what a person should check."""
+        rules = [("keep", rule) for rule in self.settings.keep] + [("drop", rule) for rule in self.settings.drop]
+        counts = [sum(block) for block in zip(*self._named, strict=True)]
+        named = [(word, rule, n) for (word, rule), n in zip(rules, counts, strict=True)]
+        facts = joined_facts(self._facts) | {f"site_{w}: {printable(rule.reason)}": n for w, rule, n in named}
+        seen, kept = total(one.seen for one in self._tallies), total(one.kept for one in self._tallies)
+        aside = {str(f): total(one.aside.get(str(f), Tally()) for one in self._tallies) for f in Flag}
+        aside = {reason: tally for reason, tally in aside.items() if tally.rows}
+        return Report("clean", "job", seen, kept, aside, facts, tuple(_notes(facts, named))).check()
 
 
 def _flagged(
@@ -153,11 +222,6 @@ def _with_columns(jobs: pa.Table, columns: dict[str, Array]) -> pa.Table:
     return jobs
 
 
-def _counted(word: str, rules: Sequence[SiteRule], masks: list[Bools]) -> list[tuple[str, SiteRule, int]]:
-    """The rules of the site, with the number of jobs that each matches."""
-    return [(word, rule, int(mask.sum())) for rule, mask in zip(rules, masks, strict=True)]
-
-
 def _facts(arrays: JobArrays, settings: CleanSettings, bursts: pa.Table) -> dict[str, Fact]:
     tiers = bursts.column("tier").to_pylist()
     facts: dict[str, Fact] = {
@@ -186,11 +250,10 @@ def _notes(facts: dict[str, Fact], named: list[tuple[str, SiteRule, int]]) -> It
         )
 
 
-def _report(proc_s: Floats, places: Ints, active: list[Flag], facts: dict[str, Fact], notes: Iterable[str]) -> Report:
+def _tallies(proc_s: Floats, places: Ints, active: list[Flag]) -> _Tallies:
+
     def tally(chosen: Bools) -> Tally:
         return Tally(int(chosen.sum()), float(proc_s[chosen].sum()))
 
-    counted = {str(flag): tally(places == place) for place, flag in enumerate(active)}
-    set_aside = {reason: one for reason, one in counted.items() if one.rows}
-    everything = Tally(len(places), float(proc_s.sum()))
-    return Report("clean", "job", everything, tally(places < 0), set_aside, facts, tuple(notes)).check()
+    aside = {str(flag): tally(places == place) for place, flag in enumerate(active)}
+    return _Tallies(Tally(len(places), float(proc_s.sum())), tally(places < 0), aside)

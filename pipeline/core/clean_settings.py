@@ -292,3 +292,8 @@ class CleanSettings(Section):
     maximum: MaximumSettings = MaximumSettings()
     keep: tuple[SiteRule, ...] = Field((), description="Jobs that no screen may set aside.")
     drop: tuple[SiteRule, ...] = Field((), description="Jobs to set aside in any case.")
+    block_jobs: int = Field(
+        1_000_000,
+        ge=1_000,
+        description="A log of more than one and a half times as many jobs is cleaned in blocks of about as many.",
+    )

@@ -181,6 +181,11 @@ class PredictSettings(Section):
     past_windows: int = Field(
         120, ge=0, description="Number of latest windows of that length in which predictions are evaluated on the log."
     )
+    calibrate_jobs: int = Field(
+        1_000_000,
+        ge=1,
+        description="Least number of newest jobs in which the past windows lie; at most half as many more are used.",
+    )
 
     @property
     def jump_mass(self) -> float:

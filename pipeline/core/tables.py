@@ -21,6 +21,16 @@ JOBS = TableKind(
 SET_LATER = ("flag", "burst_id", "is_lower_bound", "group_id")
 """The columns of JOBS that ingest leaves null: clean sets all but the last one, group sets the last one."""
 
+GROUPED_JOBS = TableKind(
+    "grouped_jobs",
+    columns(
+        "group_id", "site", *TEMPLATE_COLUMNS, "requested_procs", "submit_s", "start_s", "end_s", "runtime_s",
+        "energy_j", "is_lower_bound", never_null=("group_id",),
+    ),
+    (),
+    "The jobs that have a group, in order of its id; between the steps of a run, never published.",
+)  # fmt: skip
+
 UNREADABLE = TableKind(
     "unreadable",
     columns("source_file", "source_line", "byte_offset", "reason", "raw"),

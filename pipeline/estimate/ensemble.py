@@ -127,9 +127,7 @@ def _latest(state: State, jobs: Jobs, past: Jobs, events: Events, codes: tuple[I
     return latest_of(jobs, past, events, codes, state.chain.latest, n_held, CHAIN_QUERIES, HALF)
 
 
-def _seen(
-    jobs: Jobs, own_features: Floats, class_features: Floats, alike_s: Floats, variant_s: list[Floats]
-) -> Floats:
+def _seen(jobs: Jobs, own_features: Floats, class_features: Floats, alike_s: Floats, variant_s: list[Floats]) -> Floats:
     """(jobs, columns) the features of the trees."""
     picked = np.append(np.searchsorted(SHARES, INNER_SHARES), len(SHARES))
     logs = np.log(np.maximum(np.column_stack([alike_s[:, picked], *variant_s]), 1e-6))

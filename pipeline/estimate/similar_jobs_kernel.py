@@ -181,9 +181,7 @@ def _log_likeness(job: int, other: int, jobs: Jobs, past: Jobs, weights: Weights
 
 
 @kernel
-def _others(
-    job: int, size: int, jobs: Jobs, past: Jobs, weights: Weights, memory: Memory, sample: Sample
-) -> int:
+def _others(job: int, size: int, jobs: Jobs, past: Jobs, weights: Weights, memory: Memory, sample: Sample) -> int:
     """Jobs of everybody: those that asked for the same runtime, or the latest of all as shares of their requests."""
     key = jobs.request[job]
     if key >= 0 and memory.n_asked[key] >= 4:

@@ -12,6 +12,7 @@ from pipeline.core.estimate_settings import ForecastSettings
 from pipeline.core.newest_jobs import OLDER, newest_jobs
 from pipeline.core.report import Fact, Report, Tally
 from pipeline.core.settings import SiteSettings
+from pipeline.core.stored_table import LargeTable
 from pipeline.estimate.checkpoints import (
     Checkpoint,
     LogJobs,
@@ -34,7 +35,7 @@ UNUSABLE, AFTER = "unusable", "after_as_of"
 
 
 def learn_state(
-    jobs: pa.Table, site: SiteSettings, settings: ForecastSettings, names: str = "", as_of_s: float | None = None
+    jobs: LargeTable, site: SiteSettings, settings: ForecastSettings, names: str = "", as_of_s: float | None = None
 ) -> tuple[pa.Table, Report]:
     """STATE of a log at a time, by default its newest instant; `names` tells the key of hashed names from another.
 
@@ -42,7 +43,7 @@ def learn_state(
 
     Parameters
     ----------
-    jobs : pa.Table
+    jobs : pa.Table or StoredTable
         JOBS of one site.
     site : SiteSettings
         Name and time zone of the site.
@@ -70,7 +71,7 @@ def learn_state(
 
 
 def learn_from_checkpoints(
-    jobs: pa.Table, site: SiteSettings, settings: ForecastSettings, names: str, earlier: Sequence[Checkpoint],
+    jobs: LargeTable, site: SiteSettings, settings: ForecastSettings, names: str, earlier: Sequence[Checkpoint],
     *, as_of_s: float | None = None, makes_checkpoints: bool = False,
 ) -> tuple[pa.Table, Report, list[Checkpoint]]:  # fmt: skip
     """What `learn_state` gives, learnt from the newest checkpoint that fits the log; and checkpoints for the next log.
@@ -79,7 +80,7 @@ def learn_from_checkpoints(
 
     Parameters
     ----------
-    jobs : pa.Table
+    jobs : pa.Table or StoredTable
         JOBS of one site.
     site : SiteSettings
         Name and time zone of the site.
@@ -103,7 +104,7 @@ def learn_from_checkpoints(
     checkpoints : list of Checkpoint
         The checkpoints to keep, of this log and of earlier ones.
     """
-    jobs, older = newest_jobs(jobs.select(READ), settings.learn_jobs, np.inf if as_of_s is None else as_of_s)
+    jobs, older = newest_jobs(jobs, READ, settings.learn_jobs, np.inf if as_of_s is None else as_of_s)
     log = LogJobs.of(jobs, site.timezone, with_hashes=makes_checkpoints or bool(earlier))
     until_s = log.newest_s() if as_of_s is None else float(as_of_s)
     start = usable(log, earlier, until_s)

@@ -14,6 +14,7 @@ from pipeline.fit import find_patterns, fit, level, screen, unlevel
 from pipeline.group import assign_groups, choose_template, describe_groups, observe, with_chosen
 from pipeline.predict import groups_by_application, later, predict
 from pipeline.predict.cells import DAY_S, Cells
+from pipeline.predict.curves import Curves
 from pipeline.predict.kernel_average import kernel_averages
 from pipeline.predict.later import cell_keys, places_of, target_rows, with_law
 from pipeline.predict.later_rows import answers_at, believed_rows
@@ -83,7 +84,7 @@ def fitted_at(jobs: pa.Table, settings: RunSettings, at_s: float, previous: str 
     known = grouped.filter(pa.array(_ends(grouped) <= at_s))
     laws, fits = _laws(known, chosen)
     before, cells = Cells.of(known, at_s), Cells.of(grouped, at_s)
-    targets, _, scaling = target_rows(laws, before, fits)
+    targets, _, scaling = target_rows(laws, before, Curves.of(fits.filter(fits.column("is_chosen"))))
     code = {name: place for place, name in enumerate(cells.group_id)}
     of_known = np.array([code[name] for name in before.group_id], np.int64)
     scales = np.zeros(len(cells.group_id), bool)

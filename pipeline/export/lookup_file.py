@@ -131,8 +131,7 @@ def _estimate_rows(estimates: pa.Table, kinds: Mapping[int, str]) -> tuple[list[
     columns = {name: estimates.column(name).to_pylist() for name in ("chain_rank", "n_jobs", *KEY_COLUMNS)}
     named = {rank: key_columns(template) for rank, template in kinds.items()}
     keys = [
-        key_of(rank, [columns[name][place] for name in named[rank]])
-        for place, rank in enumerate(columns["chain_rank"])
+        key_of(rank, [columns[name][place] for name in named[rank]]) for place, rank in enumerate(columns["chain_rank"])
     ]
     seconds, ratios = (
         zip(*(estimates.column(f"{unit}_{name}").to_pylist() for name in QUANTILE_NAMES), strict=True)

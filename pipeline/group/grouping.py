@@ -2,20 +2,26 @@
 
 import hashlib
 import json
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.core.arrays import Bools, Ints, category_codes, grouped_jobs, proc_seconds
+from pipeline.core.arrays import Bools, Floats, Ints, category_codes, grouped_jobs, proc_seconds
 from pipeline.core.columns import COLUMNS, TEMPLATE_COLUMNS
 from pipeline.core.group_settings import GroupSettings
 from pipeline.core.report import Report, Tally
+from pipeline.core.stored_table import LargeTable, parts_of, stored
 from pipeline.core.tables import GROUPS, JOBS
 from pipeline.group.candidates import JobCodes
 from pipeline.group.observations import SPAN, first_and_last_s, observed_procs
 
 Value = str | float | None
+
+PART_ROWS = 1 << 20
+"""Jobs that are in memory at a time."""
 
 
 def assign_groups(jobs: pa.Table, settings: GroupSettings) -> tuple[pa.Table, Report]:
@@ -43,15 +49,56 @@ def assign_groups(jobs: pa.Table, settings: GroupSettings) -> tuple[pa.Table, Re
     >>> table.num_rows == tables["jobs"].num_rows
     True
     """
-    kept = pc.is_null(jobs.column("flag")).to_numpy()
-    codes, rows = _distinct(jobs, settings.columns)
-    ids, known = _group_ids(jobs.take(pa.array(rows)), settings.columns)
-    grouped = kept & known[codes]
-    indices = pa.array(codes.astype(np.int32), mask=~grouped)
-    column = _compacted(indices, pa.array(ids, pa.string()))
-    table = jobs.set_column(jobs.column_names.index("group_id"), JOBS.schema().field("group_id"), column)
-    empty = tuple(name for name in settings.columns if jobs.column(name).null_count == jobs.num_rows)
-    return table, _report(proc_seconds(jobs), kept, grouped, len(set(codes[grouped])), _empty_note(settings, empty))
+    assigned = Assigned(settings)
+    return assigned.part(jobs), assigned.report()
+
+
+def assign_stored(jobs: LargeTable, settings: GroupSettings, folder: Path | None) -> tuple[LargeTable, Report]:
+    """What `assign_groups` gives, with a part of the jobs in memory at a time; a folder gets a file of them."""
+    assigned = Assigned(settings)
+    table = stored(map(assigned.part, parts_of(jobs, PART_ROWS)), JOBS, folder, "jobs")
+    return table, assigned.report()
+
+
+@dataclass(slots=True)
+class Assigned:
+    """What is known of the groups of the jobs so far."""
+
+    settings: GroupSettings
+    _ids: set[str] = field(default_factory=set)
+    _filled: set[str] = field(default_factory=set)
+    _seen: Tally = field(default_factory=Tally)
+    _kept: Tally = field(default_factory=Tally)
+    _aside: dict[str, Tally] = field(default_factory=dict)
+
+    def part(self, jobs: pa.Table) -> pa.Table:
+        """A part of JOBS with `group_id` set."""
+        template = self.settings.columns
+        kept = pc.is_null(jobs.column("flag")).to_numpy()
+        codes, rows = _distinct(jobs, template)
+        ids, known = _group_ids(jobs.take(pa.array(rows)), template)
+        grouped = kept & known[codes]
+        column = _compacted(pa.array(codes.astype(np.int32), mask=~grouped), pa.array(ids, pa.string()))
+        self._ids.update(column.dictionary.to_pylist())
+        self._filled.update(name for name in template if jobs.column(name).null_count < jobs.num_rows)
+        self._count(proc_seconds(jobs), grouped, {"flagged": ~kept, "no_template_values": kept & ~grouped})
+        return jobs.set_column(jobs.column_names.index("group_id"), JOBS.schema().field("group_id"), column)
+
+    def _count(self, proc_s: Floats, grouped: Bools, reasons: dict[str, Bools]) -> None:
+        def tally(chosen: Bools) -> Tally:
+            return Tally(int(chosen.sum()), float(proc_s[chosen].sum()))
+
+        self._seen += Tally(len(proc_s), float(proc_s.sum()))
+        self._kept += tally(grouped)
+        for reason, chosen in reasons.items():
+            self._aside[reason] = self._aside.get(reason, Tally()) + tally(chosen)
+
+    def report(self) -> Report:
+        """Jobs with and without a group; a note on columns of the template that have no values."""
+        aside = {reason: tally for reason, tally in self._aside.items() if tally.rows}
+        empty = tuple(name for name in self.settings.columns if name not in self._filled)
+        notes = _empty_note(self.settings, empty)
+        return Report("group", "job", self._seen, self._kept, aside, {"groups": len(self._ids)}, notes).check()
 
 
 def describe_groups(jobs: pa.Table, settings: GroupSettings) -> tuple[pa.Table, Report]:
@@ -125,16 +172,6 @@ def _n_sizes(codes: Ints, procs: Ints, n_groups: int) -> Ints:
     # One number a pair: sorting rows of two numbers takes ten times as long.
     width = int(procs.max(initial=0)) + 1
     return np.bincount(np.unique(codes * width + procs) // width, minlength=n_groups)
-
-
-def _report(proc_s: np.ndarray, kept: Bools, grouped: Bools, n_groups: int, notes: tuple[str, ...]) -> Report:
-    def tally(chosen: Bools) -> Tally:
-        return Tally(int(chosen.sum()), float(proc_s[chosen].sum()))
-
-    reasons = {"flagged": ~kept, "no_template_values": kept & ~grouped}
-    set_aside = {reason: tally(chosen) for reason, chosen in reasons.items() if chosen.any()}
-    whole = Tally(len(proc_s), float(proc_s.sum()))
-    return Report("group", "job", whole, tally(grouped), set_aside, {"groups": n_groups}, notes).check()
 
 
 assert set(TEMPLATE_COLUMNS) <= set(COLUMNS)  # nosec B101 # two lists of ours; a test would find it too

@@ -13,6 +13,7 @@ from pipeline.core.columns import TEMPLATE_COLUMNS
 from pipeline.core.group_settings import AUTO, DEFAULT_TEMPLATE, GroupSettings
 from pipeline.core.newest_jobs import OLDER, newest_jobs
 from pipeline.core.report import Report, Tally
+from pipeline.core.stored_table import LargeTable
 from pipeline.core.tables import TEMPLATES
 from pipeline.group.candidates import JobCodes, Template, candidates
 from pipeline.group.later_error import ComparedJobs, compared_jobs, later_error
@@ -35,7 +36,7 @@ class TemplateFigures(NamedTuple):
     score: float
 
 
-def choose_template(jobs: pa.Table, settings: GroupSettings, previous: str = "") -> tuple[pa.Table, Report]:
+def choose_template(jobs: LargeTable, settings: GroupSettings, previous: str = "") -> tuple[pa.Table, Report]:
     """TEMPLATES: the candidates compared over the unflagged jobs, best score first, with the chosen one marked.
 
     Only the newest jobs of a long log are compared: `newest_jobs` has the rule.
@@ -45,7 +46,7 @@ def choose_template(jobs: pa.Table, settings: GroupSettings, previous: str = "")
 
     Parameters
     ----------
-    jobs : pa.Table
+    jobs : pa.Table or StoredTable
         Flagged JOBS.
     settings : GroupSettings
         Candidates and margins of the choice.
@@ -65,8 +66,8 @@ def choose_template(jobs: pa.Table, settings: GroupSettings, previous: str = "")
     >>> sum(table.column("is_chosen").to_pylist())
     1
     """
-    own = jobs.select(list(dict.fromkeys(("flag", "site", *TEMPLATE_COLUMNS, *_RUN))))
-    jobs, older = newest_jobs(own, settings.compare_jobs)
+    own = dict.fromkeys(("flag", "site", *TEMPLATE_COLUMNS, *_RUN))
+    jobs, older = newest_jobs(jobs, tuple(own), settings.compare_jobs)
     kept = _kept(jobs, ("site", *TEMPLATE_COLUMNS))
     given = () if settings.template == AUTO else (settings.template,)
     earlier = tuple(previous.split("+")) if previous else ()

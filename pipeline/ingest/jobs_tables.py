@@ -1,6 +1,7 @@
 """Reads tables JOBS that `walltime ingest` has written, as if their logs were read."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -64,11 +65,7 @@ def read_jobs_tables(sources: Sequence[Source], site: SiteSettings) -> tuple[pa.
     The jobs are as ingest wrote them: what cleaning and grouping have set is unknown again. InputError where a file is
     no table of jobs, where two tables have the same job, or where there is no job of the site.
     """
-    logs = [source for source in sources if not is_table(source)]
-    if logs:
-        found = f"a log beside {printable(next(s.label for s in sources if is_table(s)))}, a table of jobs"
-        raise InputError(printable(logs[0].label), found, "logs or tables", "add it with walltime ingest --update")
-    names_key(sources, site)
+    _check_tables(sources, site)
     batches = [batch for source in sources for batch in _batches(source)]
     whole = _joined(batches, sources)
     is_own = pc.equal(whole["site"], site.name)
@@ -80,25 +77,100 @@ def read_jobs_tables(sources: Sequence[Source], site: SiteSettings) -> tuple[pa.
     return jobs, _unreadable(sources), _report(whole, jobs, sources)
 
 
-def _batches(source: Source) -> list[pa.Table]:
+def _check_tables(sources: Sequence[Source], site: SiteSettings) -> None:
+    """InputError where a source is a log, ConfigError where names are hashed otherwise than the site says."""
+    logs = [source for source in sources if not is_table(source)]
+    if logs:
+        found = f"a log beside {printable(next(s.label for s in sources if is_table(s)))}, a table of jobs"
+        raise InputError(printable(logs[0].label), found, "logs or tables", "add it with walltime ingest --update")
+    names_key(sources, site)
+
+
+def write_jobs_table(
+    source: Source, site: SiteSettings, write: Callable[[Iterator[pa.Table]], object]
+) -> tuple[pa.Table, Report] | None:
+    """Write the jobs of the site in one table, a batch at a time; UNREADABLE and the report, as of `read_jobs_tables`.
+
+    None, where the jobs of the table are not in order; what `write` has begun is to be dropped then.
+    """
+    _check_tables([source], site)
+    passed = _Passed(site.name)
+    try:
+        write(passed.batches(_batches(source)))
+    except _NotInOrderError:
+        return None
+    if not passed.kept.rows:
+        return None
+    return _unreadable([source]), _report_of(passed.seen, passed.kept, passed.span_s, [source])
+
+
+class _NotInOrderError(Exception):
+    """The jobs of a table are not in the order in which ingest writes them."""
+
+
+@dataclass(slots=True)
+class _Passed:
+    """The jobs of a table that have been passed on: how many, and their first and last submit."""
+
+    site: str
+    seen: Tally = field(default_factory=Tally)
+    kept: Tally = field(default_factory=Tally)
+    span_s: dict[str, int | None] = field(default_factory=lambda: {"min": None, "max": None})
+
+    def batches(self, batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """The jobs of the site, checked; _NotInOrderError where two are not in order, or the same."""
+        last = JOBS.empty()
+        for batch in batches:
+            self.seen += _tally(batch)
+            own = _as_read(batch.filter(pc.equal(batch["site"], self.site)))
+            joint = pa.concat_tables([last, own.slice(0, 1)]).unify_dictionaries()
+            if not (_is_in_order(own) and _is_in_order(joint)):
+                raise _NotInOrderError
+            self.kept += _tally(own)
+            span = pc.min_max(own["submit_s"]).as_py()
+            if span["min"] is not None:
+                first = self.span_s["min"]
+                self.span_s = {"min": span["min"] if first is None else first, "max": span["max"]}
+            last = own.slice(own.num_rows - 1) if own.num_rows else last
+            yield own
+
+
+def _is_in_order(jobs: pa.Table) -> bool:
+    """Whether jobs stand in the order of ingest, each once."""
+    try:
+        return in_order(jobs) is jobs and JOBS.check(jobs) is not None
+    except TableError:
+        return False
+
+
+def _tally(jobs: pa.Table) -> Tally:
+    return Tally(jobs.num_rows, float(proc_seconds(jobs).sum()))
+
+
+def _batches(source: Source) -> Iterator[pa.Table]:
     named = read_metadata(source.path).get("table", "another")
     if named != JOBS.name:
         found = f"{printable(named, 40)} table"
         raise InputError(printable(source.label), found, "a table of jobs, as walltime ingest writes it", OWN_TABLE)
-    return list(read_older_batches(source.path, JOBS))
+    return read_older_batches(source.path, JOBS)
 
 
 def _joined(batches: Sequence[pa.Table], sources: Sequence[Source]) -> pa.Table:
     whole = pa.concat_tables([JOBS.empty(), *batches]).unify_dictionaries()
-    for name in SET_LATER:
-        field = JOBS.schema().field(name)
-        whole = whole.set_column(whole.column_names.index(name), field, unknown(whole.num_rows, field.type))
     try:
-        return JOBS.check(whole)
+        return JOBS.check(_as_read(whole))
     except TableError as error:
         where = ", ".join(printable(source.label) for source in sources[:3])
         found = f"jobs that cannot stand in one table ({printable(str(error), 160).rstrip('.')})"
         raise InputError(where, found, "each job once", "join the logs with walltime ingest") from None
+
+
+def _as_read(jobs: pa.Table) -> pa.Table:
+    """The jobs without what later steps have set."""
+    for name in SET_LATER:
+        field = JOBS.schema().field(name)
+        jobs = jobs.set_column(jobs.column_names.index(name), field, unknown(jobs.num_rows, field.type))
+    return jobs
 
 
 def _no_job(whole: pa.Table, sources: Sequence[Source], site: SiteSettings) -> InputError:
@@ -117,11 +189,13 @@ def _unreadable(sources: Sequence[Source]) -> pa.Table:
 
 
 def _report(whole: pa.Table, jobs: pa.Table, sources: Sequence[Source]) -> Report:
-    seen, kept = (Tally(table.num_rows, float(proc_seconds(table).sum())) for table in (whole, jobs))
+    return _report_of(_tally(whole), _tally(jobs), pc.min_max(jobs["submit_s"]).as_py(), sources)
+
+
+def _report_of(seen: Tally, kept: Tally, span_s: Mapping[str, int | None], sources: Sequence[Source]) -> Report:
     other = Tally(seen.rows - kept.rows, seen.proc_s - kept.proc_s)
-    span = pc.min_max(jobs["submit_s"]).as_py()
     facts: dict[str, Fact] = {
         "format": JOBS.name, "files": len(sources), "bytes": sum(source.path.stat().st_size for source in sources),
-        "jobs": jobs.num_rows, "first_submit_s": span["min"], "last_submit_s": span["max"],
+        "jobs": kept.rows, "first_submit_s": span_s["min"], "last_submit_s": span_s["max"],
     }  # fmt: skip
     return Report("ingest", "job", seen, kept, {OTHER_SITE: other} if other.rows else {}, facts).check()

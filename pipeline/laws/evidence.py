@@ -111,7 +111,6 @@ class Departures:
     decline: Floats
     least_procs: Floats
 
-
     def with_rows(self, chosen: Ints, other: "Departures") -> "Departures":
         """The chosen series as `other` has them, the rest as here."""
         columns = {field.name: getattr(self, field.name).copy() for field in dataclasses.fields(self)}

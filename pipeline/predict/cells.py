@@ -11,6 +11,9 @@ from pipeline.core.arrays import Array, Bools, Floats, Ints, category_codes, flo
 
 DAY_S = 86_400.0
 
+CELL_COLUMNS = ("group_id", "procs", "requested_procs", "submit_s", "end_s", "runtime_s")
+"""The columns of JOBS of which cells are made."""
+
 MOST_PER_DAY = 20
 """Runs of one cell and day that count; together they weigh the root of how many the day has."""
 
@@ -56,7 +59,7 @@ class Cells:
 
         Days are counted from `now_s`, the latest end where none is given.
         """
-        runs = grouped_jobs(jobs, ("procs", "requested_procs", "submit_s", "end_s", "runtime_s"))
+        runs = grouped_jobs(jobs, CELL_COLUMNS)
         group, ids = category_codes(runs, "group_id")
         procs, runtime_s, submit_s = job_procs(runs), floats(runs, "runtime_s"), floats(runs, "submit_s")
         end_s = floats(runs, "end_s")

@@ -1,14 +1,21 @@
 """PREDICTIONS for later jobs, calibrated on past windows of the log."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.core.arrays import Bools, Floats, Ints, floats
+from pipeline.core.group_parts import groups_of
+from pipeline.core.newest_jobs import newest_jobs
 from pipeline.core.report import Fact, Report, Tally
 from pipeline.core.settings import PredictSettings
+from pipeline.core.stored_table import LargeTable
 from pipeline.core.tables import PREDICTIONS
-from pipeline.predict.cells import DAY_S, Cells
+from pipeline.predict.cells import CELL_COLUMNS, DAY_S, Cells
 from pipeline.predict.curves import Curves
 from pipeline.predict.later_levels import later_coverage
 from pipeline.predict.later_rows import answers_at, believed_rows
@@ -25,21 +32,22 @@ _ENDS = ("runtime_s_lo95", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_hi95")
 
 
 def later(
-    predictions: pa.Table, jobs: pa.Table, fits: pa.Table, settings: PredictSettings, now_s: float | None = None
-) -> tuple[pa.Table, Report]:
+    predictions: pa.Table, jobs: LargeTable, fits: pa.Table, settings: PredictSettings, now_s: float | None = None,
+    grouped: LargeTable | None = None,
+) -> tuple[pa.Table, Report]:  # fmt: skip
     """PREDICTIONS with medians, intervals and reliability for jobs submitted within `horizon_days` of `now_s`, the
     latest end where none is given.
 
     Runtimes come from the cell's own runs and its group's other sizes. The group's law relates the sizes if it predicts
     left-out sizes clearly better than their mean does. Interval ends are the shares of that distribution that past
     windows require. A row is `ok` until `holds_until_s` if its track record is good. Without past windows the shares
-    are defaults.
+    are defaults. The windows of a long log lie in its newest jobs: `newest_jobs` has the rule.
 
     Parameters
     ----------
     predictions : pa.Table
         PREDICTIONS by law.
-    jobs : pa.Table
+    jobs : pa.Table or StoredTable
         Grouped JOBS.
     fits : pa.Table
         FITS of the groups.
@@ -47,6 +55,8 @@ def later(
         Horizon in days, number of past windows, and other settings.
     now_s : float, optional
         Time of the predictions, s since 1970; by default the latest end.
+    grouped : pa.Table or StoredTable, optional
+        GROUPED_JOBS of the same jobs, needed where a stored log is longer than the part for the windows.
 
     Returns
     -------
@@ -62,27 +72,85 @@ def later(
     True
     """
     whole = Tally(predictions.num_rows)
-    cells = Cells.of(jobs, now_s)
+    newest, older = newest_jobs(jobs, CELL_COLUMNS, settings.calibrate_jobs)
+    cells = Cells.of(newest, now_s)
+    del newest
     if not predictions.num_rows or not len(cells):
         return predictions, Report("later", "prediction", whole, whole).check()
-    targets, level, scales = target_rows(predictions, cells, fits)
-    windows = windows_at(cells, level, settings, past_cuts(cells, cells.now_s, settings))
-    past = PastWindows.of(windows, cells, cells.now_s, settings.past_windows)
-    answers = answers_at(cells, level, targets, cells.now_s, past, settings)
-    log_s = with_law(answers.log_s, predictions, scales[targets.group] & (targets.cell < 0))
-    record = Record.of(past, len(cells), settings.horizon_days)
-    sound = pc.equal(predictions.column("reliability").cast(pa.string()), "ok").to_numpy(zero_copy_only=False)
-    believed = believed_rows(record, targets, answers.half_iqr, scales, sound)
-    half_iqr = answers.half_iqr
-    table = _table(predictions, log_s, targets, scales, believed, record, half_iqr, cells, settings)
-    facts = _facts(past, windows, cells, scales, table, settings)
+    chosen = Curves.of(fits.filter(fits.column("is_chosen")))
+    past = _Calibration.of(predictions, cells, chosen, settings)
+    if older.rows:
+        every = jobs if grouped is None else grouped
+        parts: Iterator[Cells] = (Cells.of(part, cells.now_s) for part in groups_of(every))
+    else:
+        parts = iter([cells])
+    table, n_scaling = _answered(predictions, parts, chosen, past)
+    facts = past.facts() | {"groups_that_scale": n_scaling, "predictions_ok": _n_ok(table)}
     return table, Report("later", "prediction", whole, whole, facts=facts, notes=note_if_none(table)).check()
 
 
-def target_rows(predictions: pa.Table, cells: Cells, fits: pa.Table) -> tuple[TargetRows, Floats, Bools]:
-    """Rows of PREDICTIONS as targets; log runtime by law of every cell (0: no law); whether a law predicts a group."""
-    curves = Curves.of(fits)
-    scales = scaling_groups(cells, curves.take(fits.column("is_chosen").to_numpy()))
+@dataclass(frozen=True, slots=True)
+class _Calibration:
+    """Past windows of the newest jobs, and what they say of interval ends and of the record of each cell."""
+
+    cells: Cells
+    settings: PredictSettings
+    windows: list[Window]
+    past: PastWindows
+    record: Record
+
+    @classmethod
+    def of(cls, predictions: pa.Table, cells: Cells, chosen: Curves, settings: PredictSettings) -> Self:
+        _, level, _ = target_rows(predictions.take(pa.array(_rows_of(predictions, cells))), cells, chosen)
+        windows = windows_at(cells, level, settings, past_cuts(cells, cells.now_s, settings))
+        past = PastWindows.of(windows, cells, cells.now_s, settings.past_windows)
+        return cls(cells, settings, windows, past, Record.of(past, len(cells), settings.horizon_days))
+
+    def record_of(self, cells: Cells) -> Record:
+        """The record of other cells of the same log."""
+        if cells is self.cells:
+            return self.record
+        code = {name: place for place, name in enumerate(self.cells.group_id)}
+        group = np.array([code.get(name, -1) for name in cells.group_id], np.int64)[cells.group]
+        return self.record.at(places_of(cell_keys(self.cells.group, self.cells.procs), cell_keys(group, cells.procs)))
+
+    def facts(self) -> dict[str, Fact]:
+        """Number of past windows and jobs, and the share of later jobs inside the intervals."""
+        shares = later_coverage(self.windows, self.cells, self.cells.now_s, self.settings)
+        held = [None if np.isnan(share) else share for share in shares]
+        return {
+            "past_windows": self.past.n_windows, "past_jobs": int(self.past.below.size), "in_80_later": held[0],
+            "in_95_later": held[1],
+        }  # fmt: skip
+
+
+def _answered(
+    predictions: pa.Table, parts: Iterator[Cells], chosen: Curves, past: _Calibration
+) -> tuple[pa.Table, int]:
+    """The rows of PREDICTIONS in their order, answered a part of the groups at a time; how many groups scale."""
+    rows, tables, n_scaling = [], [], 0
+    for cells in parts:
+        rows.append(_rows_of(predictions, cells))
+        own = predictions.take(pa.array(rows[-1]))
+        targets, level, scales = target_rows(own, cells, chosen)
+        tables.append(_table(own, cells, targets, level, scales, past))
+        n_scaling += int(scales.sum())
+    table = pa.concat_tables(tables).unify_dictionaries()
+    return table.take(pa.array(np.argsort(np.concatenate(rows)))), n_scaling
+
+
+def _rows_of(predictions: pa.Table, cells: Cells) -> Ints:
+    """The rows of PREDICTIONS of the groups of some cells."""
+    ids = predictions.column("group_id").cast(pa.string())
+    return np.flatnonzero(pc.is_in(ids, pa.array(cells.group_id, pa.string())).to_numpy())
+
+
+def target_rows(predictions: pa.Table, cells: Cells, chosen: Curves) -> tuple[TargetRows, Floats, Bools]:
+    """Rows of PREDICTIONS as targets; log runtime by law of every cell (0: no law); whether a law predicts a group.
+
+    `chosen` are the laws in use.
+    """
+    scales = scaling_groups(cells, chosen)
     place = {group: code for code, group in enumerate(cells.group_id)}
     group = np.array([place[name] for name in predictions.column("group_id").to_pylist()], np.int64)
     procs, law = floats(predictions, "procs"), np.log(floats(predictions, "runtime_s"))
@@ -121,13 +189,17 @@ def with_law(log_s: Floats, predictions: pa.Table, is_law: Bools) -> Floats:
 
 
 def _table(
-    predictions: pa.Table, log_s: Floats, targets: TargetRows, scales: Bools, believed: Bools, record: Record,
-    half_iqr: Floats, cells: Cells, settings: PredictSettings,
-) -> pa.Table:  # fmt: skip
+    predictions: pa.Table, cells: Cells, targets: TargetRows, level: Floats, scales: Bools, calibration: _Calibration
+) -> pa.Table:
+    settings, record = calibration.settings, calibration.record_of(cells)
+    answers = answers_at(cells, level, targets, cells.now_s, calibration.past, settings)
+    answered, half_iqr = scales[targets.group], answers.half_iqr
+    log_s = with_law(answers.log_s, predictions, answered & (targets.cell < 0))
+    sound = pc.equal(predictions.column("reliability").cast(pa.string()), "ok").to_numpy(zero_copy_only=False)
+    believed = believed_rows(record, targets, half_iqr, scales, sound)
     runtime_s = np.exp(log_s)
     until_s = cells.now_s + min(settings.horizon_days, HOLDS_DAYS) * DAY_S
     words, advice = reliability_texts(predictions, believed, record, targets, half_iqr)
-    answered = scales[targets.group]
     old = {name: predictions.column(name) for name in predictions.column_names}
     speedup = _speedup(floats(predictions, "speedup"), targets, log_s[:, 2], answered)
     methods = np.where(answered, np.array(old["method"].to_pylist(), object), "observed")
@@ -144,23 +216,13 @@ def _table(
 
 def _speedup(law: Floats, targets: TargetRows, log_s: Floats, answered: Bools) -> Floats:
     """The law's speed-up where one answers; else T(1)/T(n) where the group ran on one processor, and unknown (NaN)."""
-    on_one = np.full(int(targets.group.max()) + 1, np.nan)
+    on_one = np.full(int(targets.group.max(initial=-1)) + 1, np.nan)
     ran_on_one = (targets.procs == 1) & (targets.cell >= 0)
     on_one[targets.group[ran_on_one]] = log_s[ran_on_one]
     speedup: Floats = np.where(answered | np.isnan(law), law, np.exp(on_one[targets.group] - log_s))
     return speedup
 
 
-def _facts(
-    past: PastWindows, windows: list[Window], cells: Cells, scales: Bools, table: pa.Table, settings: PredictSettings
-) -> dict[str, Fact]:
-    held = [None if np.isnan(share) else share for share in later_coverage(windows, cells, cells.now_s, settings)]
+def _n_ok(table: pa.Table) -> int:
     words = table.column("reliability").cast(pa.string())
-    return {
-        "past_windows": past.n_windows,
-        "past_jobs": int(past.below.size),
-        "in_80_later": held[0],
-        "in_95_later": held[1],
-        "groups_that_scale": int(scales.sum()),
-        "predictions_ok": int(pc.sum(pc.equal(words, "ok")).as_py() or 0),
-    }
+    return int(pc.sum(pc.equal(words, "ok")).as_py() or 0)

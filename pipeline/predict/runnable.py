@@ -59,9 +59,7 @@ def classes_of(sizes: Floats, favoured: Favoured = NONE_FAVOURED) -> list[str]:
     return [name for name, inside in shares.items() if name == favoured.name or inside.sum() >= enough]
 
 
-def runnable(
-    counts: Floats, sizes: Floats, procs_per_node: int | None, favoured: Favoured = NONE_FAVOURED
-) -> Floats:
+def runnable(counts: Floats, sizes: Floats, procs_per_node: int | None, favoured: Favoured = NONE_FAVOURED) -> Floats:
     """The `counts` in the favoured class and in every class of the observed sizes; above one node only whole nodes.
 
     A count within one node may be any of the class, unless whole nodes are the favoured class. Where no count of a

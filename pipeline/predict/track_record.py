@@ -1,6 +1,7 @@
 """Track records: a prediction is reliable if past windows of its cell and of similar rows were accurate."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +42,15 @@ class Record:
         sums = (np.bincount(cell, values, n_cells) for values in (weight * past.hit[order], weight))
         hits, total = (values.astype(np.float64) for values in sums)
         return cls(np.diff(first), total, hits, _by_class(past))
+
+    def at(self, places: Ints) -> "Record":
+        """The record of cells at these places, -1 for one that has none."""
+        known = places >= 0
+
+        def of(values: Any) -> Any:
+            return np.where(known, np.append(values, 0)[places], 0)
+
+        return Record(of(self.n_windows), of(self.weight), of(self.hits), self.by_class)
 
     def share(self, cell: Ints, half_iqr: Floats) -> Floats:
         """Expected share of jobs within 25% of the median, per row; `cell` is -1 for a cell that never ran."""

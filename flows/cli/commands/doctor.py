@@ -19,9 +19,7 @@ Target = Annotated[
 MaxAge = Annotated[
     str, typer.Option("--max-age", metavar="TIME", help="The age at which tables count as old, as in 36h or 2d.")
 ]
-Deep = Annotated[
-    bool, typer.Option("--deep", help="Also compare every table of every version on disk with its hash.")
-]
+Deep = Annotated[bool, typer.Option("--deep", help="Also compare every table of every version on disk with its hash.")]
 WARNING_EXIT = 3
 ERROR_EXIT = 4
 

@@ -47,9 +47,7 @@ def export(published: Path, kind: str, folder: Path, config: Path | None = None)
     files = WRITERS[kind](tables, settings)
     sizes = {str(path): len(files[path.name]) for path in _written(files, folder)}
     install = files.get(INSTALL_FILE, b"").decode("utf-8")
-    return Exported(
-        manifest.run_id, manifest.site, tables.estimates.num_rows, len(tables.applications), sizes, install
-    )
+    return Exported(manifest.run_id, manifest.site, tables.estimates.num_rows, len(tables.applications), sizes, install)
 
 
 def published_tables(manifest: Manifest) -> PublishedTables:

@@ -29,9 +29,7 @@ class StepResult:
     notes: tuple[str, ...]
 
 
-def find(
-    path: Path, out: Path, *, literal: bool, application: str | None, times: Path | None = None
-) -> StepResult:
+def find(path: Path, out: Path, *, literal: bool, application: str | None, times: Path | None = None) -> StepResult:
     """Find the phases of a run, and write them to `out`; a plan and times from before are removed there.
 
     `times` is a CSV of measured times of the intervals of basic-block vectors.

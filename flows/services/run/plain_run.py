@@ -50,9 +50,10 @@ def run_steps(run: Run, folder: Path) -> tuple[dict[str, Path], list[Report]]:
 
 
 def _steps_in_memory(run: Run, folder: Path) -> tuple[dict[str, Path], list[Report]]:
+    folder.mkdir(parents=True, exist_ok=True)
     paths: dict[str, Path] = {}
     reports: list[Report] = []
-    steps = run_plain(run)
+    steps = run_plain(replace(run, folder=folder))
     for step in STEPS:
         with running_stage(step.name) as stage:
             _, tables, stage.report = next(steps)

@@ -4,13 +4,16 @@ A task of Prefect, a process of a pool and a worker of Dask call the same functi
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from flows.services.run.work_folder import StepResult, find_step, keep_step
 from pipeline.core.free_memory import return_free_memory
+from pipeline.core.report import Report
 from pipeline.core.store import read_table
+from pipeline.core.stored_table import LargeTable, StoredTable
 from pipeline.core.workers import using_threads
-from pipeline.run import STEP_TABLES, STEPS, Run, Step, step_key
+from pipeline.run import ON_DISK, STEP_TABLES, STEPS, Run, Step, step_key
 
 STEPS_BY_NAME = {step.name: step for step in STEPS}
 
@@ -28,10 +31,19 @@ def step_result(name: str, run: Run, reads: Mapping[str, str], folder: str) -> t
 
 
 def _computed(step: Step, run: Run, reads: Mapping[str, str], folder: Path) -> StepResult:
-    inputs = [read_table(Path(reads[table]), STEP_TABLES[table]) for table in step.reads]
-    with using_threads(run.settings.run.processes):
-        *tables, report = step.call(run, *inputs)
-    return keep_step(folder, dict(zip(step.writes, tables, strict=True)), report.check())
+    inputs = [_opened(table, Path(reads[table])) for table in step.reads]
+
+    def compute(draft: Path) -> tuple[Mapping[str, LargeTable], Report]:
+        with using_threads(run.settings.run.processes):
+            *tables, report = step.call(replace(run, folder=draft), *inputs)
+        return dict(zip(step.writes, tables, strict=True)), report.check()
+
+    return keep_step(folder, compute)
+
+
+def _opened(name: str, path: Path) -> LargeTable:
+    kind = STEP_TABLES[name]
+    return StoredTable(path, kind) if name in ON_DISK else read_table(path, kind)
 
 
 class StepFolders:

@@ -1,19 +1,18 @@
 """The folder of intermediate results: one folder per step, named by a digest of its inputs, complete or absent."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from flows.services.files.os_errors import naming_path
 from flows.services.run.run_lock import take_run_lock
 from pipeline.core.errors import WalltimeError
 from pipeline.core.report import Report
 from pipeline.core.store import file_sha256, write_table, write_text
+from pipeline.core.stored_table import LargeTable, StoredTable
 from pipeline.core.version import code_version
 from pipeline.publish.folders import LOCK, digests, drafted, drop_folder, remove_leftovers
 from pipeline.run import STEP_TABLES, STEPS, Step
@@ -94,15 +93,27 @@ class StepResult:
     report: Report
 
 
-def write_tables(folder: Path, tables: Mapping[str, pa.Table]) -> dict[str, Path]:
-    """Write a step's tables; their bytes depend only on their content and the code version."""
+def write_tables(folder: Path, tables: Mapping[str, LargeTable]) -> dict[str, Path]:
+    """Write those of a step's tables that are in memory; their bytes depend only on their content and the code version.
+
+    Returns the paths of all of them.
+    """
     metadata = {"code": code_version()}
-    return {name: write_table(folder / f"{name}.parquet", t, STEP_TABLES[name], metadata) for name, t in tables.items()}
+    return {
+        name: table.path
+        if isinstance(table, StoredTable)
+        else write_table(folder / f"{name}.parquet", table, STEP_TABLES[name], metadata)
+        for name, table in tables.items()
+    }
 
 
-def keep_step(folder: Path, tables: Mapping[str, pa.Table], report: Report) -> StepResult:
-    """Write a step's folder atomically; the caller holds the lock of the work folder, and no such folder is there."""
+def keep_step(folder: Path, compute: Callable[[Path], tuple[Mapping[str, LargeTable], Report]]) -> StepResult:
+    """Write a step's folder atomically; the caller holds the lock of the work folder, and no such folder is there.
+
+    `compute` gives the tables and the report; it writes large tables into the folder that it is called with.
+    """
     with drafted(folder) as draft:
+        tables, report = compute(draft)
         paths = write_tables(draft, tables)
         stored = {"report": report.as_dict(), "sha256": digests(paths)}
         write_text(draft / _REPORT, json.dumps(stored, indent=1) + "\n")

@@ -20,9 +20,7 @@ def neighbours(history: History, settings: ForecastSettings) -> Floats:
     processors that differ e-fold; equal ones in order of recency.
     """
     log = whole_log(history, settings)
-    found = _nearest(
-        log.jobs, log.events, codes_by(log.jobs), log.n_who, settings.neighbours, settings.deviation_share
-    )
+    found = _nearest(log.jobs, log.events, codes_by(log.jobs), log.n_who, settings.neighbours, settings.deviation_share)
     return points(capped(found, log.jobs.requested_s))
 
 

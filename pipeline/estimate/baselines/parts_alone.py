@@ -26,9 +26,7 @@ def boosted(history: History, settings: ForecastSettings) -> Floats:
     alike_s = _alike(log, settings, INNER_SHARES)
     seen = _seen(log, alike_s)
     units = unit_s(log.jobs, alike_s[:, 2])
-    found, _ = boosted_at(
-        log.jobs, log.jobs, log.events, no_forest(), seen, seen, units, units, QUANTILES, settings
-    )
+    found, _ = boosted_at(log.jobs, log.jobs, log.events, no_forest(), seen, seen, units, units, QUANTILES, settings)
     return np.maximum.accumulate(found, axis=1)
 
 

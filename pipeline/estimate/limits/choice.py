@@ -134,9 +134,7 @@ def _settled_s(jobs: LimitJobs, job: int, limit_s: float) -> float:
 
 
 @kernel
-def _learn(
-    who: int, at_s: float, is_beyond: bool, books: Books, settings: LimitSettings, pace: Pace
-) -> None:
+def _learn(who: int, at_s: float, is_beyond: bool, books: Books, settings: LimitSettings, pace: Pace) -> None:
     beyond = 1.0 if is_beyond else 0.0
     aim = settings.aim * min(settings.share, books.rule[0] / books.rule[1])
     # Falling steps (Angelopoulos, Barber & Bates 2024) follow a short log, and bursts do not upset a long one.

@@ -61,9 +61,7 @@ def limits(history: History, settings: ForecastSettings) -> Floats:
     return points(chosen_limits(history, walltime(history, settings), settings, LimitSettings()))
 
 
-def recommend(
-    history: History, settings: ForecastSettings, chosen: LimitSettings, again: Ints
-) -> Recommended:
+def recommend(history: History, settings: ForecastSettings, chosen: LimitSettings, again: Ints) -> Recommended:
     """Limits of the log's jobs, and of the jobs at the places `again` if they were submitted anew at the log's end.
 
     Parameters
@@ -101,9 +99,7 @@ def recommend(
     return Recommended(limit_s[: len(history)], limit_s[len(history) :], before)
 
 
-def chosen_limits(
-    history: History, quantiles_s: Floats, settings: ForecastSettings, chosen: LimitSettings
-) -> Floats:
+def chosen_limits(history: History, quantiles_s: Floats, settings: ForecastSettings, chosen: LimitSettings) -> Floats:
     """(jobs,) limits, s, NaN without a request, from (jobs, 6) quantiles, s, as of each submit."""
     requested_s = requests_of(history)
     rule_s = largest_of_15(history, settings)[:, ESTIMATE]
@@ -135,8 +131,6 @@ def at_the_end(history: History, places: Ints) -> History:
 
 def joined(first: History, second: History) -> History:
     """The jobs of both, whose codes mean the same."""
-    arrays: dict[str, Any] = {
-        name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in ARRAYS
-    }
+    arrays: dict[str, Any] = {name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in ARRAYS}
     codes = {name: np.concatenate([codes, second.codes[name]]) for name, codes in first.codes.items()}
     return replace(first, **arrays, codes=codes)

@@ -11,7 +11,7 @@ from pipeline.core.arrays import Ints
 from pipeline.ingest.assemble.combine import ORDERING, in_order, leading_keys
 from pipeline.ingest.assemble.spill import append, stored_batches, under_schema
 
-WINDOW_ROWS = 1 << 16
+WINDOW_ROWS = 1 << 19
 """Rows of all runs together that are in memory; a run's share of it is read ahead at a time."""
 
 Key = tuple[int, int]

@@ -18,10 +18,10 @@ from pipeline.core.buffers import arrow, unknown
 HOLD_BYTES = 112 << 20
 """Rows stay in memory up to this size (some half a million jobs, a site's month); beyond it all of them go to disk."""
 
-SPILL_BYTES = 32 << 20
+SPILL_BYTES = 96 << 20
 """The size of the rows that go to disk at a time; sorting them by partition takes as much memory again."""
 
-PARTITION_ROWS = 100_000
+PARTITION_ROWS = 250_000
 """The wanted number of rows in a partition: folding and sorting them takes some 1 KB a row."""
 
 _MOST_ROWS = 2 * PARTITION_ROWS
@@ -138,7 +138,7 @@ class PartitionedRows:
 
 def partitions_for(n_rows: float) -> int:
     """How many partitions suit so many rows."""
-    return int(np.clip(n_rows / PARTITION_ROWS, 4, 128))
+    return int(np.clip(n_rows / PARTITION_ROWS, 4, 512))
 
 
 def partition_of(ids: pa.ChunkedArray, n_partitions: int, salt: int = 0) -> npt.NDArray[np.int64]:

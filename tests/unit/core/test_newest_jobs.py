@@ -43,7 +43,7 @@ def _log(n_days: int, first: str = "2024-02-10") -> pa.Table:
 )
 def test_the_part_begins_with_a_multiple_of_half_the_least_size(n_jobs: int, least_jobs: int, n_older: int) -> None:
     jobs = _log(60).slice(0, n_jobs)
-    part, older = newest_jobs(jobs, least_jobs)
+    part, older = newest_jobs(jobs, jobs.column_names, least_jobs)
     assert older.rows == n_older
     assert part.equals(jobs.slice(n_older))
 
@@ -51,7 +51,7 @@ def test_the_part_begins_with_a_multiple_of_half_the_least_size(n_jobs: int, lea
 def test_jobs_submitted_after_the_time_do_not_count_but_stay() -> None:
     jobs = _log(60)
     middle_s = jobs.column("submit_s")[159].as_py()
-    part, older = newest_jobs(jobs, 100, until_s=middle_s)
+    part, older = newest_jobs(jobs, jobs.column_names, 100, until_s=middle_s)
     assert older.rows == 50
     assert part.num_rows == jobs.num_rows - 50
 
@@ -59,7 +59,7 @@ def test_jobs_submitted_after_the_time_do_not_count_but_stay() -> None:
 def test_a_job_without_a_submit_stays() -> None:
     jobs = pa.concat_tables([_log(280), _log(280).slice(0, 1).set_column(
         JOBS.schema().names.index("submit_s"), "submit_s", pa.nulls(1, pa.int64()))])  # fmt: skip
-    part, older = newest_jobs(jobs.cast(JOBS.schema()), 40)
+    part, older = newest_jobs(jobs.cast(JOBS.schema()), JOBS.schema().names, 40)
     assert part.column("submit_s").null_count == 1
     assert part.num_rows + older.rows == jobs.num_rows
 
@@ -67,7 +67,7 @@ def test_a_job_without_a_submit_stays() -> None:
 def test_a_long_log_gives_the_state_of_its_newest_jobs_and_counts_the_others() -> None:
     jobs, settings = _log(280), ForecastSettings(learn_jobs=40)
     state, report = learn_state(jobs, SITE, settings)
-    part, older = newest_jobs(jobs, 40)
+    part, older = newest_jobs(jobs, jobs.column_names, 40)
     assert not differing(state, learn_state(part, SITE, settings)[0])
     assert report.set_aside["before_newest"] == older
     assert report.check().seen.rows == jobs.num_rows

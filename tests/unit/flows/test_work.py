@@ -35,7 +35,7 @@ REPORT = Report("fit", "group", Tally(2), Tally(1), {"no_usable_fit": Tally(1)},
 
 
 def keep(folder: Path) -> None:
-    keep_step(folder, {"fits": FITS.empty()}, REPORT)
+    keep_step(folder, lambda _: ({"fits": FITS.empty()}, REPORT))
 
 
 def test_a_kept_step_is_found_with_its_report(tmp_path: Path) -> None:

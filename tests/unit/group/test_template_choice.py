@@ -56,7 +56,7 @@ def test_a_list_in_the_configuration_wins() -> None:
 def test_the_newest_jobs_of_a_long_log_are_compared_and_the_others_counted() -> None:
     jobs, settings = log(), GroupSettings(min_later_jobs=20, compare_jobs=120)
     table, report = choose_template(jobs, settings)
-    part, older = newest_jobs(jobs, 120)
+    part, older = newest_jobs(jobs, jobs.column_names, 120)
     assert 120 <= part.num_rows < jobs.num_rows
     assert table.equals(choose_template(part, settings)[0])
     assert report.set_aside == {"before_newest": older} and report.check().seen.rows == jobs.num_rows

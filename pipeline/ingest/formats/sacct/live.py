@@ -100,9 +100,7 @@ def offered(settings: IngestSettings, environment: Mapping[str, str]) -> tuple[s
     return fields
 
 
-def _arguments(
-    fields: tuple[str, ...], window: Window, delimiter: str, cluster: str | None = None
-) -> tuple[str, ...]:
+def _arguments(fields: tuple[str, ...], window: Window, delimiter: str, cluster: str | None = None) -> tuple[str, ...]:
     if window.since_s >= window.until_s:
         raise InputError("--since", _instant(window.since_s), f"an instant before {_instant(window.until_s)}")
     return (
