@@ -43,9 +43,7 @@ def fit_high_unit(batch: SeriesBatch) -> BatchFit:
     # For the statuses of series that cannot be fitted, and the columns.
     template = fit_law("amdahl", batch)
     columns = {
-        field.name: np.full(batch.n_series, np.nan)
-        for field in dataclasses.fields(template)
-        if field.name != "status"
+        field.name: np.full(batch.n_series, np.nan) for field in dataclasses.fields(template) if field.name != "status"
     }
     status = template.status.copy()
     refused = [STATUS_CODE[FitStatus.TOO_FEW_POINTS], STATUS_CODE[FitStatus.BAD_VALUES]]

@@ -255,7 +255,7 @@ def test_interrupt_exits_130_and_leaves_nothing(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pipeline.run.ingest", interrupt)
+    monkeypatch.setattr("pipeline.run.ingest_stored", interrupt)
     stopped = walltime("run", config, mode)
     assert (stopped.code, stopped.out) == (130, "")
     assert "Traceback" not in stopped.err

@@ -48,10 +48,7 @@ def test_two_processes_give_the_same_bytes_and_one_event_a_step(tmp_path: Path, 
 def test_a_failure_in_another_process_is_the_sentence_of_one_process(tmp_path: Path, walltime: Walltime) -> None:
     (tmp_path / "empty.swf").write_bytes(b"")
     given = ("--log", tmp_path / "empty.swf", "--plain", "--out", tmp_path / "out")
-    outcomes = [
-        walltime("run", config_with(tmp_path, run), *given)
-        for run in ("", "processes = 2")
-    ]
+    outcomes = [walltime("run", config_with(tmp_path, run), *given) for run in ("", "processes = 2")]
     assert outcomes[0] == outcomes[1] and outcomes[0].code == 2
     assert not (tmp_path / "out").exists()
 

@@ -199,7 +199,7 @@ def test_a_folder_of_accounting_files_is_followed(tmp_path: Path, walltime: Wall
     folder.mkdir()
     (folder / "20260101").write_text(accounting_of(range(30)))
     config = tmp_path / "site.toml"
-    qstat = Program(tmp_path, "qstat", "print('{\"pbs_version\": \"23\"}')")
+    qstat = Program(tmp_path, "qstat", 'print(\'{"pbs_version": "23"}\')')
     config.write_text(
         f"output_dir = '{tmp_path / 'out'}'\n[source]\nkind = 'folder'\nfolder = 'accounting'\n"
         f"[apply]\nscheduler = 'pbs'\nqstat_command = '{qstat.path}'\n"

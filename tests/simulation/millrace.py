@@ -220,9 +220,7 @@ def _with_requeued(attempts: list[JobAttempt], rng: np.random.Generator) -> list
         assert lost.end_s is not None
         again_s = lost.end_s + REQUEUE_WAIT_S
         made.append(replace(lost, is_last=False))
-        made.append(
-            replace(one, queued_s=lost.end_s, start_s=again_s, end_s=again_s + (one.runtime_s or 0), restart=1)
-        )
+        made.append(replace(one, queued_s=lost.end_s, start_s=again_s, end_s=again_s + (one.runtime_s or 0), restart=1))
     return made
 
 

@@ -125,9 +125,7 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     return "\n".join("| " + " | ".join("" if cell is None else str(cell) for cell in row) + " |" for row in ruled)
 
 
-def _files(
-    riverbend: Mapping[str, Any], traps: Mapping[str, Any], day: Mapping[str, Any]
-) -> list[tuple[str, str]]:
+def _files(riverbend: Mapping[str, Any], traps: Mapping[str, Any], day: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [
         ("inputs.sacct.gz", "800 jobs of `sacct` whose names hold a problem size and a number of steps"),
         ("riverbend.swf.gz", _summary(riverbend) + "; the log `make run` reads"),
