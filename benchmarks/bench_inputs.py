@@ -148,7 +148,7 @@ def batches(folder: Path, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
     names = runs.runs["batch"].unique()
     for seed in seeds:
         known = np.isin(runs.runs["batch"], np.random.default_rng(seed).permutation(names)[: 2 * len(names) // 3])
-        for by in (["batch"] if seed else ["batch", None]):
+        for by in ["batch"] if seed else ["batch", None]:
             declaration = runs.declaration.model_copy(update={"batch": by})
             model = learn(runs.table(known), declaration, InputSettings(seed=seed))
             figures = _checked(model, runs.table(~known), runs.runs["time_s"].to_numpy()[~known])

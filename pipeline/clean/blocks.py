@@ -1,7 +1,7 @@
 """Where a long log is cut into blocks that are cleaned one by one, and how what is known of them is put together.
 
-A block ends in the longest gap between submits near a multiple of the wanted number of jobs. New jobs at the end of the
-log do not move the ends of earlier blocks, so that what cleaning says of old jobs stays as it is.
+A block ends in the longest gap between submits near a multiple of the wanted number of jobs, so that few bursts are
+cut. New jobs at the end of the log do not move the ends of earlier blocks.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

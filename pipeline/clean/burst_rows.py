@@ -9,7 +9,8 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from pipeline.clean.job_arrays import DAY_S, JobArrays
+from pipeline.clean.job_arrays import JobArrays
+from pipeline.clean.submit_rates import DAY_S
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.clean_settings import CleanSettings, FlurrySettings
 from pipeline.core.text import printable

@@ -7,7 +7,8 @@ that would remove more than a stated share of the log. Quiet weeks at the end st
 
 import numpy as np
 
-from pipeline.clean.job_arrays import DAY_S, JobArrays
+from pipeline.clean.job_arrays import JobArrays
+from pipeline.clean.submit_rates import DAY_S
 from pipeline.core.arrays import Bools, Floats
 from pipeline.core.clean_settings import CleanSettings, EdgeSettings
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from pipeline.clean.job_arrays import DAY_S, JobArrays
+from pipeline.clean.job_arrays import JobArrays
+from pipeline.clean.submit_rates import DAY_S
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.flags import Flag
 from pipeline.core.settings import SiteSettings

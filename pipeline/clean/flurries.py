@@ -10,13 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.clean.job_arrays import DAY_S, WEEK_S, JobArrays
+from pipeline.clean.job_arrays import JobArrays
 from pipeline.clean.segments import maximal_segments
+from pipeline.clean.submit_rates import WEEK_S, submit_rates
 from pipeline.core.arrays import Floats, Ints
 from pipeline.core.clean_settings import FlurrySettings
-
-SHORT_LOG_WEEKS = 8
-"""A shorter log has too few weeks for a median; jobs are then counted by day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,45 +41,18 @@ def find_segments(arrays: JobArrays, settings: FlurrySettings, pace: float, week
 
 
 def rest_per_week(arrays: JobArrays, min_jobs: int) -> Floats:
-    """Per user, the jobs of all other users in a median week; 0 where there is no other user to compare with.
+    """Per user, the jobs of all other users in a median week of the log; 0 without another user to compare with.
 
     Users with fewer than `min_jobs` jobs do not count as others.
     """
-    return arrays.once(("rest", min_jobs), lambda: _rest_per_week(arrays, min_jobs))
-
-
-def _rest_per_week(arrays: JobArrays, min_jobs: int) -> Floats:
-    counts = np.diff(arrays.user_starts)
-    rest = np.zeros(len(counts))
-    active = np.flatnonzero(counts >= min_jobs)
-    if len(active) < 2:
-        return rest
-    own, unit_s = _counts(arrays, active)
-    totals = own.sum(axis=0)
-    # Weeks without any job do not count: the machine was down, or the log holds a stray date.
-    others = (totals - own)[:, totals > 0]
-    # Where most weeks are empty, the mean replaces the median.
-    typical = np.where((median := np.median(others, axis=1)) > 0, median, others.mean(axis=1))
-    rest[active] = typical * WEEK_S / unit_s
-    return rest
+    rates = arrays.rates or arrays.once(("rates", min_jobs), lambda: submit_rates([arrays], min_jobs))
+    return np.array([rates.rest_per_week.get(name, 0.0) for name in arrays.users[1]])
 
 
 def smallest_burst_jobs(arrays: JobArrays, settings: FlurrySettings) -> int:
     """The number of jobs of the smallest burst at one instant that the screen could find in this log."""
     rest = rest_per_week(arrays, settings.min_jobs)
     return max(settings.min_jobs, int(np.ceil(settings.suspect_weeks * rest.max(initial=0.0))))
-
-
-def _counts(arrays: JobArrays, active: Ints) -> tuple[Ints, int]:
-    """Jobs per active user and week (day in a short log), from the first such job on; the length of the unit, s."""
-    place = np.full(len(arrays.users[1]), -1, np.int64)
-    place[active] = np.arange(len(active))
-    whose = place[arrays.users[0][arrays.by_submit]]
-    times_s, whose = arrays.submit_s[arrays.by_submit][whose >= 0], whose[whose >= 0]
-    unit_s = WEEK_S if times_s[-1] - times_s[0] >= SHORT_LOG_WEEKS * WEEK_S else DAY_S
-    bins = ((times_s - times_s[0]) // unit_s).astype(np.int64)
-    n_bins = int(bins[-1]) + 1
-    return np.bincount(whose * n_bins + bins, minlength=len(active) * n_bins).reshape(len(active), n_bins), unit_s
 
 
 def _share(arrays: JobArrays, first: Ints, last: Ints, min_jobs: int) -> Floats:

@@ -9,14 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.clean.comparison_groups import SimilarJobs, find_similar_jobs
+from pipeline.clean.submit_rates import SubmitRates
 from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, job_procs, work_s
 from pipeline.core.local_time import EARLIEST_S, LATEST_S, offset_s
 from pipeline.core.settings import SiteSettings
 
 T = TypeVar("T")
-
-DAY_S = 86_400
-WEEK_S = 7 * DAY_S
 
 
 @dataclass(frozen=True)
@@ -28,6 +26,8 @@ class JobArrays:
     begins_log: bool = True
     ends_log: bool = True
     """Whether the jobs are the first ones of their log, and the last ones."""
+    rates: SubmitRates | None = None
+    """The rates of the whole log; None: those of these jobs."""
 
     @cached_property
     def submit_s(self) -> Floats:

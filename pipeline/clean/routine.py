@@ -6,7 +6,8 @@ the day. docs/decisions/cleaning-bursts.md says how the thresholds were chosen.
 
 import numpy as np
 
-from pipeline.clean.job_arrays import DAY_S, JobArrays
+from pipeline.clean.job_arrays import JobArrays
+from pipeline.clean.submit_rates import DAY_S
 from pipeline.core.arrays import Ints
 from pipeline.core.clean_settings import CronSettings, ProbeSettings
 

@@ -26,13 +26,14 @@ from pipeline.clean.effect import EffectCounts
 from pipeline.clean.flurries import smallest_burst_jobs
 from pipeline.clean.job_arrays import JobArrays
 from pipeline.clean.site_rules import matched
+from pipeline.clean.submit_rates import SubmitRates, submit_rates
 from pipeline.core.arrays import Array, Bools, Floats, Ints
 from pipeline.core.clean_settings import CleanSettings, SiteRule
 from pipeline.core.column import CATEGORY
 from pipeline.core.flags import Flag
 from pipeline.core.report import Fact, Report, Tally, total
 from pipeline.core.settings import SiteSettings
-from pipeline.core.stored_table import LargeTable, rows_of, stored
+from pipeline.core.stored_table import LargeTable, columns_of, rows_of, stored
 from pipeline.core.tables import BURSTS, JOBS
 from pipeline.core.text import printable
 
@@ -119,6 +120,20 @@ def clean_stored(
 
 
 @dataclass(frozen=True, slots=True)
+class SubmitBlocks:
+    """The users and submits of the jobs, block by block, as often as they are iterated."""
+
+    jobs: LargeTable
+    bounds: list[tuple[int, int]]
+    site: SiteSettings
+
+    def __iter__(self) -> Iterator[JobArrays]:
+        """The arrays of each block."""
+        for first, after in self.bounds:
+            yield JobArrays(columns_of(self.jobs, ["user", "submit_s"], first, after), self.site)
+
+
+@dataclass(frozen=True, slots=True)
 class _Tallies:
     """The jobs of a block, those that are kept, and those that are set aside by flag."""
 
@@ -142,11 +157,18 @@ class Cleaned:
 
     def blocks(self, jobs: LargeTable) -> Iterator[pa.Table]:
         """The flagged jobs, block by block; what else is found is complete when the last one has been taken."""
-        for first, after in blocks_of(jobs, self.settings.block_jobs):
+        bounds = list(blocks_of(jobs, self.settings.block_jobs))
+        # With one block its own arrays give the rates, once a screen needs them.
+        rates = self._rates(jobs, bounds) if len(bounds) > 1 else None
+        for first, after in bounds:
             block = rows_of(jobs, first, after)
-            yield self._block(JobArrays(block, self.site, first == 0, after == jobs.num_rows))
+            yield self.block(JobArrays(block, self.site, first == 0, after == jobs.num_rows, rates))
 
-    def _block(self, arrays: JobArrays) -> pa.Table:
+    def _rates(self, jobs: LargeTable, bounds: list[tuple[int, int]]) -> SubmitRates:
+        return submit_rates(SubmitBlocks(jobs, bounds, self.site), self.settings.flurry.min_jobs)
+
+    def block(self, arrays: JobArrays) -> pa.Table:
+        """A block of jobs with their flags."""
         settings = self.settings
         bursts, place = find_bursts(arrays, settings, self._ids)
         burst_ids = _named(place, bursts.column("burst_id").to_pylist())

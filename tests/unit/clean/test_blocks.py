@@ -7,6 +7,9 @@ import pytest
 
 from pipeline.clean import clean
 from pipeline.clean.blocks import blocks_of, joined_facts
+from pipeline.clean.job_arrays import JobArrays
+from pipeline.clean.stage import Cleaned
+from pipeline.clean.submit_rates import SubmitRates, submit_rates
 from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.settings import SiteSettings
 from pipeline.core.tables import JOBS
@@ -73,20 +76,46 @@ def test_every_job_is_kept_or_set_aside_once_and_blocks_do_not_touch_each_other(
     ids = bursts.column("burst_id").to_pylist()
     assert len(set(ids)) == len(ids)
     assert set(flagged.column("burst_id").drop_null().cast(pa.string()).unique().to_pylist()) <= set(ids)
-    first, after = list(blocks_of(jobs, 1000))[2]
-    alone, *_ = clean(jobs.slice(first, after - first), CleanSettings(block_jobs=10_000, flags_off=("log_edge",)))
-    in_log = flags.slice(first, after - first).to_pylist()
-    assert [flag for flag in in_log if flag != "log_edge"] == alone.column("flag").cast(pa.string()).to_pylist()
+    assert report.facts["jobs"] == 5000
 
 
-def test_new_jobs_leave_the_flags_of_earlier_blocks() -> None:
+def test_a_block_is_cleaned_with_the_rates_of_the_log_and_else_alone() -> None:
     jobs = log_of(5000)
-    before, *_ = clean(jobs.slice(0, 4200), SETTINGS)
-    later, *_ = clean(jobs, SETTINGS)
-    *_, (last, _) = blocks_of(jobs.slice(0, 4200), 1000)
-    names = ["flag", "burst_id", "is_lower_bound"]
-    assert last > 2900
-    assert later.select(names).slice(0, last).to_pylist() == before.select(names).slice(0, last).to_pylist()
+    flags = clean(jobs, SETTINGS)[0].column("flag").cast(pa.string())
+    rates = submit_rates([JobArrays(jobs, SiteSettings())], SETTINGS.flurry.min_jobs)
+    for first, after in list(blocks_of(jobs, 1000))[1:-1]:
+        arrays = JobArrays(jobs.slice(first, after - first), SiteSettings(), False, False, rates)
+        alone = Cleaned(SETTINGS, SiteSettings()).block(arrays).column("flag").cast(pa.string())
+        assert alone.to_pylist() == flags.slice(first, after - first).to_pylist()
+
+
+def test_new_jobs_leave_the_ends_of_earlier_blocks() -> None:
+    jobs = log_of(5000)
+    ends = [after for _, after in blocks_of(jobs, 1000)][:-1]
+    for n_jobs in (4100, 4499, 4600):
+        assert [after for _, after in blocks_of(jobs.slice(0, n_jobs), 1000)][:-1] == ends[
+            : len(ends) - (n_jobs < 4500)
+        ]
+
+
+@pytest.mark.parametrize("n_jobs", [1400, 5000])
+def test_the_rates_of_users_are_those_of_the_whole_log(n_jobs: int) -> None:
+    jobs = log_of(n_jobs)
+    whole = submit_rates([JobArrays(jobs, SiteSettings())], 50)
+    blocks = [JobArrays(jobs.slice(first, 170), SiteSettings()) for first in range(0, n_jobs, 170)]
+    assert submit_rates(blocks, 50) == whole
+    assert set(whole.rest_per_week) == {"u0", "u1", "u2", "u3", "u4"}
+    assert submit_rates(blocks, n_jobs) == SubmitRates({})
+
+
+def test_a_job_without_user_or_submit_counts_in_no_rate() -> None:
+    jobs = log_of(3000)
+    rates = submit_rates([JobArrays(jobs, SiteSettings())], 50)
+    without = jobs.slice(0, 200)
+    for name in ("user", "submit_s"):
+        field = JOBS.schema().field(name)
+        lacking = without.set_column(without.column_names.index(name), field, pa.nulls(200, field.type))
+        assert submit_rates([JobArrays(lacking, SiteSettings()), JobArrays(jobs, SiteSettings())], 50) == rates
 
 
 def test_only_the_ends_of_the_log_are_edges() -> None:
