@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.arrays import Ints, category_codes, grouped_jobs, proc_seconds
+from pipeline.core.arrays import category_codes, grouped_jobs, proc_seconds
 from pipeline.core.buffers import unknown
 from pipeline.core.group_parts import PART_ROWS
 from pipeline.core.group_settings import GroupSettings
@@ -85,23 +85,31 @@ def _spill(parts: Iterator[pa.Table], paths: Sequence[Path]) -> pa.Schema:
     schema = None
     with ExitStack() as stack:
         writers: list[pa.ipc.RecordBatchStreamWriter] = []
-        for part in parts:
+        for part in map(_with_ids_as_texts, parts):
             if schema is None:
                 schema = part.schema
                 sinks = [stack.enter_context(pa.OSFile(str(path), "wb")) for path in paths]
                 writers = [stack.enter_context(pa.ipc.new_stream(s, schema, options=_OPTIONS)) for s in sinks]
-            for writer, rows in zip(writers, _rows_by_bucket(part, len(paths)), strict=True):
-                writer.write_table(part.take(pa.array(rows)))
+            for writer, rows in zip(writers, _by_bucket(part, len(paths)), strict=True):
+                writer.write_table(rows)
     assert schema is not None  # nosec B101 # parts_of gives at least one
     return schema
 
 
-def _rows_by_bucket(part: pa.Table, n_buckets: int) -> list[Ints]:
+def _with_ids_as_texts(part: pa.Table) -> pa.Table:
+    """Each batch of a file would carry the ids of all groups as its dictionary."""
+    place = part.column_names.index("group_id")
+    return part.set_column(place, "group_id", part.column("group_id").cast(pa.string()))
+
+
+def _by_bucket(part: pa.Table, n_buckets: int) -> list[pa.Table]:
     codes, ids = category_codes(part, "group_id")
     of_id = np.array([int(name[:_DIGITS], 16) * n_buckets >> 4 * _DIGITS for name in ids], np.int64)
     bucket = of_id[codes]
     order = np.argsort(bucket.astype(np.int16), kind="stable")
-    return np.split(order, np.cumsum(np.bincount(bucket, minlength=n_buckets))[:-1])
+    ordered = part.unify_dictionaries().combine_chunks().take(pa.array(order))
+    counts = np.bincount(bucket, minlength=n_buckets)
+    return [ordered.slice(int(end - n), int(n)) for end, n in zip(np.cumsum(counts), counts, strict=True)]
 
 
 def _read(path: Path, schema: pa.Schema) -> pa.Table:

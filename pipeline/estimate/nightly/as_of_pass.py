@@ -1,11 +1,13 @@
 """One pass over jobs in order of time: the kernel's input, and the state after it."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from pipeline.core.arrays import Bools, Floats, Ints
 from pipeline.core.estimate_settings import TableSettings
+from pipeline.core.workers import together
 from pipeline.estimate.history import History
 from pipeline.estimate.nightly.as_of_kernel import FIRST_PRESENT, Answers, Cache, Events, LookUps, answer
 from pipeline.estimate.nightly.ladder import N_RUNGS
@@ -26,6 +28,7 @@ from pipeline.estimate.nightly.table_state import (
 from pipeline.estimate.score import QUANTILES
 
 DAY_S = 86_400.0
+ROWS_AT_ONCE = 1 << 14
 FEEDBACK_DAYS = 1.5
 """Delay from a table to the ends of the jobs it answered, in addition to the staleness: a day of service and half
 a day of running."""
@@ -128,20 +131,35 @@ def run(
     is_job = look_ups.kind == FIRST_PRESENT
     look_up_of_job[look_ups.job[is_job]] = np.flatnonzero(is_job)
     look_up_of_job[len(state.remembered) : len(state.remembered) + n_waiting] = np.arange(n_waiting)
+    at_once = int(np.unique(look_ups.at_s, return_counts=True)[1].max(initial=0)) + 1
     answer(
         facts, state.burst, Events(events, look_up_of_job), look_ups, n_waiting, until_s, np.array(QUANTILES), weights,
-        memory, calibration, empty_sample(weights), _cache(facts, look_ups), answers,
+        memory, calibration, empty_sample(weights), _cache(facts, at_once), answers,
     )  # fmt: skip
     return answers, memory, calibration, facts
+
+
+def row_answers(facts: Facts, look_ups: LookUps, weights: Weights, memory: Memory, calibration: Calibration) -> Answers:
+    """The answers of rows of a table, none of which teaches anything; they are made on several threads."""
+
+    def made(first: int) -> Answers:
+        part = LookUps._make(column[first : first + ROWS_AT_ONCE] for column in look_ups)
+        room, sample = _room(len(part.job), 0), empty_sample(weights)
+        no_jobs = np.empty(0, np.int64)
+        answer(
+            facts, no_jobs, Events(no_jobs, no_jobs), part, 0, -np.inf, np.array(QUANTILES), weights, memory,
+            calibration, sample, _cache(facts, 1), room,
+        )  # fmt: skip
+        return room
+
+    parts = together([partial(made, first) for first in range(0, max(len(look_ups.job), 1), ROWS_AT_ONCE)])
+    return Answers(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def _answers(state: TableState, look_ups: LookUps) -> Answers:
     """Room for an answer to each ask, those of the waiting jobs filled."""
     n, n_waiting, n_kept = len(look_ups.job), len(state.waiting), int(look_ups.ladder.max(initial=-1)) + 1
-    found = Answers(
-        np.full((n, len(QUANTILES)), np.nan), np.full(n, -1), np.full((n, 2), -1), np.zeros(n, np.int64), np.zeros(n),
-        np.full(n, -np.inf), np.full(n, -1), np.full((n_kept, N_RUNGS), np.nan),
-    )  # fmt: skip
+    found = _room(n, n_kept)
     found.class_[:n_waiting], found.n_jobs[:n_waiting] = state.class_, state.n_jobs
     found.quantiles[:n_waiting] = state.quantiles_s
     runtime_s = state.waiting.runtime_s[:, None]
@@ -152,9 +170,16 @@ def _answers(state: TableState, look_ups: LookUps) -> Answers:
     return found
 
 
-def _cache(facts: Facts, look_ups: LookUps) -> Cache:
+def _room(n: int, n_ladders: int) -> Answers:
+    return Answers(
+        np.full((n, len(QUANTILES)), np.nan), np.full(n, -1), np.full((n, 2), -1), np.zeros(n, np.int64), np.zeros(n),
+        np.full(n, -np.inf), np.full(n, -1), np.full((n_ladders, N_RUNGS), np.nan),
+    )  # fmt: skip
+
+
+def _cache(facts: Facts, at_once: int) -> Cache:
+    """Room for the latest answer to each key, and for as many ladders as one midnight has answers."""
     n_keys = int(facts.keys.max(initial=-1)) + 1
-    at_once = int(np.unique(look_ups.at_s, return_counts=True)[1].max(initial=0)) + 1
     none = np.zeros(n_keys, np.int64)
     return Cache(np.full(n_keys, np.nan), none, none.copy(), np.empty((at_once, N_RUNGS)))
 

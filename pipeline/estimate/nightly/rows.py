@@ -8,7 +8,7 @@ from pipeline.core.estimate_settings import TableSettings
 from pipeline.core.tables import ESTIMATES
 from pipeline.estimate.history import History
 from pipeline.estimate.nightly.as_of_kernel import Answers, LookUps
-from pipeline.estimate.nightly.as_of_pass import DAY_S, ends_of, facts_of, look_ups_of, run
+from pipeline.estimate.nightly.as_of_pass import DAY_S, ends_of, facts_of, look_ups_of, row_answers, run, weights_of
 from pipeline.estimate.nightly.memory import ALL, ROW_KEYS, UP, U
 from pipeline.estimate.nightly.table_state import CODED, Jobs, TableState, joined_jobs
 from pipeline.estimate.score import QUANTILES
@@ -34,16 +34,15 @@ def table_rows(state: TableState, as_of_s: float, settings: TableSettings, stale
     known = np.concatenate([np.arange(len(state.remembered)), events])
     kind, place = _present(jobs, known, as_of_s - DAY_S * settings.kept_days)
     has_ratio = np.isin(kind, (UP, U, ALL))
-    look_ups = _joined(
-        look_ups_of(jobs, waiting, np.full(len(waiting), -np.inf)),
-        _row_look_ups(place, kind, 0.0, as_of_s),
-        _row_look_ups(place[has_ratio], kind[has_ratio], 1.0, as_of_s),
+    look_ups = look_ups_of(jobs, waiting, np.full(len(waiting), -np.inf))
+    _, memory, calibration, facts = run(state, jobs, events, look_ups, as_of_s, settings, stale_s)
+    rows = _joined(
+        _row_look_ups(place, kind, 0.0, as_of_s), _row_look_ups(place[has_ratio], kind[has_ratio], 1.0, as_of_s)
     )
-    answers = run(state, jobs, events, look_ups, as_of_s, settings, stale_s)[0]
-    first, last = len(waiting), len(waiting) + len(kind)
+    answers = row_answers(facts, rows, weights_of(settings, stale_s), memory, calibration)
     ratios = np.full((len(kind), len(NAMES)), np.nan)
-    ratios[has_ratio] = answers.quantiles[last:]
-    return _key_columns(state, jobs, kind, place) | _value_columns(answers, slice(first, last), ratios)
+    ratios[has_ratio] = answers.quantiles[len(kind) :]
+    return _key_columns(state, jobs, kind, place) | _value_columns(answers, slice(0, len(kind)), ratios)
 
 
 def _present(jobs: Jobs, known: Ints, oldest_s: float) -> tuple[Ints, Ints]:
