@@ -12,8 +12,10 @@ class ExecutionSettings(ObserveSettings):
         1,
         ge=1,
         le=64,
-        description="Processes that compute steps at the same time, and threads inside a step; "
-        "1: all steps in this process.",
+        description="Processes that compute steps at the same time; 1: all steps in this process.",
+    )
+    threads: int = Field(
+        2, ge=1, le=64, description="Threads of a step, for the parts of the estimator and for its look-up table."
     )
     dask: str | None = Field(
         None,

@@ -1,23 +1,26 @@
 """Reads tables JOBS that `walltime ingest` has written, as if their logs were read."""
 
+import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.core.arrays import proc_seconds
-from pipeline.core.buffers import unknown
 from pipeline.core.errors import ConfigError, InputError, TableError
 from pipeline.core.report import Fact, Report, Tally
 from pipeline.core.settings import SiteSettings
-from pipeline.core.store import read_metadata, read_older_batches, read_table
-from pipeline.core.tables import JOBS, SET_LATER, UNREADABLE
+from pipeline.core.store import read_metadata, read_older_batches, read_table, schema_names
+from pipeline.core.tables import JOBS, UNREADABLE
 from pipeline.core.text import printable
 from pipeline.ingest.assemble.combine import in_order, with_sorted_categories
+from pipeline.ingest.passed_jobs import NotInOrderError, PassedJobs, as_read, tally_of
 from pipeline.ingest.privacy import ANONYMISED, hasher_of
 from pipeline.ingest.sources import Source
+
+Write = Callable[[Path, Iterator[pa.Table]], object]
+"""Writes tables JOBS, one after another, as one file."""
 
 OTHER_SITE = "other_site"
 OWN_TABLE = (
@@ -86,65 +89,34 @@ def _check_tables(sources: Sequence[Source], site: SiteSettings) -> None:
     names_key(sources, site)
 
 
-def write_jobs_table(
-    source: Source, site: SiteSettings, write: Callable[[Iterator[pa.Table]], object]
-) -> tuple[pa.Table, Report] | None:
-    """Write the jobs of the site in one table, a batch at a time; UNREADABLE and the report, as of `read_jobs_tables`.
+def write_jobs_table(source: Source, site: SiteSettings, out: Path, write: Write) -> tuple[pa.Table, Report] | None:
+    """Put the jobs of the site in one table into a file, a batch at a time; UNREADABLE and the report.
 
-    None, where the jobs of the table are not in order; what `write` has begun is to be dropped then.
+    A table that holds just these jobs as ingest writes them is linked. None, and no file, where the jobs are not in
+    order or one may be there twice: `read_jobs_tables` is for such a table.
     """
     _check_tables([source], site)
-    passed = _Passed(site.name)
+    passed = PassedJobs(site.name)
     try:
-        write(passed.batches(_batches(source)))
-    except _NotInOrderError:
-        return None
-    if not passed.kept.rows:
+        for _ in passed.batches(_batches(source)):
+            pass
+        if not passed.kept.rows or passed.repeats():
+            return None
+        if passed.is_as_read and schema_names(source.path, JOBS) == JOBS.schema().names:
+            _linked(source.path, out)
+        else:
+            write(out, PassedJobs(site.name).batches(_batches(source)))
+    except NotInOrderError:
         return None
     return _unreadable([source]), _report_of(passed.seen, passed.kept, passed.span_s, [source])
 
 
-class _NotInOrderError(Exception):
-    """The jobs of a table are not in the order in which ingest writes them."""
-
-
-@dataclass(slots=True)
-class _Passed:
-    """The jobs of a table that have been passed on: how many, and their first and last submit."""
-
-    site: str
-    seen: Tally = field(default_factory=Tally)
-    kept: Tally = field(default_factory=Tally)
-    span_s: dict[str, int | None] = field(default_factory=lambda: {"min": None, "max": None})
-
-    def batches(self, batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        """The jobs of the site, checked; _NotInOrderError where two are not in order, or the same."""
-        last = JOBS.empty()
-        for batch in batches:
-            self.seen += _tally(batch)
-            own = _as_read(batch.filter(pc.equal(batch["site"], self.site)))
-            joint = pa.concat_tables([last, own.slice(0, 1)]).unify_dictionaries()
-            if not (_is_in_order(own) and _is_in_order(joint)):
-                raise _NotInOrderError
-            self.kept += _tally(own)
-            span = pc.min_max(own["submit_s"]).as_py()
-            if span["min"] is not None:
-                first = self.span_s["min"]
-                self.span_s = {"min": span["min"] if first is None else first, "max": span["max"]}
-            last = own.slice(own.num_rows - 1) if own.num_rows else last
-            yield own
-
-
-def _is_in_order(jobs: pa.Table) -> bool:
-    """Whether jobs stand in the order of ingest, each once."""
+def _linked(source: Path, out: Path) -> None:
+    """A second name of a file, or a copy where the file systems differ or allow no links."""
     try:
-        return in_order(jobs) is jobs and JOBS.check(jobs) is not None
-    except TableError:
-        return False
-
-
-def _tally(jobs: pa.Table) -> Tally:
-    return Tally(jobs.num_rows, float(proc_seconds(jobs).sum()))
+        os.link(source.resolve(), out)
+    except OSError:
+        shutil.copyfile(source, out)
 
 
 def _batches(source: Source) -> Iterator[pa.Table]:
@@ -158,19 +130,11 @@ def _batches(source: Source) -> Iterator[pa.Table]:
 def _joined(batches: Sequence[pa.Table], sources: Sequence[Source]) -> pa.Table:
     whole = pa.concat_tables([JOBS.empty(), *batches]).unify_dictionaries()
     try:
-        return JOBS.check(_as_read(whole))
+        return JOBS.check(as_read(whole))
     except TableError as error:
         where = ", ".join(printable(source.label) for source in sources[:3])
         found = f"jobs that cannot stand in one table ({printable(str(error), 160).rstrip('.')})"
         raise InputError(where, found, "each job once", "join the logs with walltime ingest") from None
-
-
-def _as_read(jobs: pa.Table) -> pa.Table:
-    """The jobs without what later steps have set."""
-    for name in SET_LATER:
-        field = JOBS.schema().field(name)
-        jobs = jobs.set_column(jobs.column_names.index(name), field, unknown(jobs.num_rows, field.type))
-    return jobs
 
 
 def _no_job(whole: pa.Table, sources: Sequence[Source], site: SiteSettings) -> InputError:
@@ -189,7 +153,7 @@ def _unreadable(sources: Sequence[Source]) -> pa.Table:
 
 
 def _report(whole: pa.Table, jobs: pa.Table, sources: Sequence[Source]) -> Report:
-    return _report_of(_tally(whole), _tally(jobs), pc.min_max(jobs["submit_s"]).as_py(), sources)
+    return _report_of(tally_of(whole), tally_of(jobs), pc.min_max(jobs["submit_s"]).as_py(), sources)
 
 
 def _report_of(seen: Tally, kept: Tally, span_s: Mapping[str, int | None], sources: Sequence[Source]) -> Report:

@@ -61,7 +61,7 @@ def _stored(
 ) -> tuple[LargeTable, pa.Table, Report]:
     sources, out = find_sources(paths), folder / f"{JOBS_READ}.parquet"
     if len(sources) == 1 and is_table(sources[0]):
-        found = write_jobs_table(sources[0], site, lambda batches: _write(out, batches, JOBS, {}))
+        found = write_jobs_table(sources[0], site, out, lambda path, batches: _write(path, batches, JOBS, {}))
         if found:
             return StoredTable(out, JOBS), *found
     if any(map(is_table, sources)):

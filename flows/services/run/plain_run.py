@@ -14,6 +14,7 @@ from flows.services.run.run_record import recorded_run
 from flows.services.run.step_executors import compute_steps, step_executor
 from flows.services.run.work_folder import work_folder, write_tables
 from pipeline.core.report import Report
+from pipeline.core.workers import using_threads
 from pipeline.publish.folders import scratch
 from pipeline.run import PUBLISHED, STEPS, Run, run_plain
 
@@ -55,7 +56,7 @@ def _steps_in_memory(run: Run, folder: Path) -> tuple[dict[str, Path], list[Repo
     reports: list[Report] = []
     steps = run_plain(replace(run, folder=folder))
     for step in STEPS:
-        with running_stage(step.name) as stage:
+        with running_stage(step.name) as stage, using_threads(run.settings.run.threads):
             _, tables, stage.report = next(steps)
             paths |= write_tables(folder, {name: table for name, table in tables.items() if name in PUBLISHED})
         reports.append(stage.report)

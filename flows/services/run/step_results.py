@@ -34,7 +34,7 @@ def _computed(step: Step, run: Run, reads: Mapping[str, str], folder: Path) -> S
     inputs = [_opened(table, Path(reads[table])) for table in step.reads]
 
     def compute(draft: Path) -> tuple[Mapping[str, LargeTable], Report]:
-        with using_threads(run.settings.run.processes):
+        with using_threads(run.settings.run.threads):
             *tables, report = step.call(replace(run, folder=draft), *inputs)
         return dict(zip(step.writes, tables, strict=True)), report.check()
 

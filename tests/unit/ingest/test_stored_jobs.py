@@ -1,13 +1,16 @@
 """Jobs that are written to a file a part at a time are those that are read into memory."""
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from pipeline.clean import clean
+from pipeline.core.clean_settings import CleanSettings
 from pipeline.core.errors import ConfigError, InputError
 from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.core.store import write_table
+from pipeline.core.store import write_batches, write_table
 from pipeline.core.stored_table import StoredTable, whole
 from pipeline.core.tables import JOBS
 from pipeline.ingest import ingest
@@ -65,13 +68,49 @@ def test_jobs_of_other_sites_are_counted_and_left_out(jobs: pa.Table, tmp_path: 
 def test_a_table_with_a_job_twice_is_refused_and_leaves_nothing(jobs: pa.Table, tmp_path: Path) -> None:
     both = pa.concat_tables([jobs.slice(0, 1), jobs]).unify_dictionaries()
     path = tmp_path / "given.parquet"
-    from pipeline.core.store import write_batches
-
     write_batches(path, [both], JOBS)
     (tmp_path / "own").mkdir()
     with pytest.raises(InputError, match="repeating the key"):
         ingest_stored([path], SITE, IngestSettings(), OPEN, tmp_path / "own")
     assert not list((tmp_path / "own").iterdir())
+
+
+def test_a_job_that_is_there_twice_far_apart_is_refused(jobs: pa.Table, tmp_path: Path) -> None:
+    again = jobs.slice(0, 1)
+    late = pa.array([jobs.column("submit_s").drop_null()[-1].as_py() + 1])
+    again = again.set_column(again.column_names.index("submit_s"), JOBS.schema().field("submit_s"), late)
+    known = jobs.filter(jobs.column("submit_s").is_valid())
+    path = write_batches(tmp_path / "given.parquet", [pa.concat_tables([known, again]).unify_dictionaries()], JOBS)
+    (tmp_path / "own").mkdir()
+    with pytest.raises(InputError, match="repeating the key"):
+        ingest_stored([path], SITE, IngestSettings(), OPEN, tmp_path / "own")
+
+
+def test_a_table_as_ingest_writes_it_is_linked_and_one_that_was_cleaned_is_not(jobs: pa.Table, tmp_path: Path) -> None:
+    path = write_table(tmp_path / "given.parquet", jobs, JOBS)
+    (tmp_path / "own").mkdir()
+    found, *_ = ingest_stored([path], SITE, IngestSettings(), OPEN, tmp_path / "own")
+    assert isinstance(found, StoredTable) and found.path.samefile(path)
+    cleaned, *_ = clean(jobs, CleanSettings(), SITE)
+    assert cleaned.column("flag").null_count < cleaned.num_rows
+    (tmp_path / "other").mkdir()
+    path = write_table(tmp_path / "cleaned.parquet", cleaned, JOBS)
+    found, *_ = ingest_stored([path], SITE, IngestSettings(), OPEN, tmp_path / "other")
+    assert same_rows(whole(found), jobs)
+
+
+def test_a_table_is_copied_where_it_cannot_be_linked(
+    jobs: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(18, "Invalid cross-device link")
+
+    path = write_table(tmp_path / "given.parquet", jobs, JOBS)
+    (tmp_path / "own").mkdir()
+    monkeypatch.setattr(os, "link", refuse)
+    found, *_ = ingest_stored([path], SITE, IngestSettings(), OPEN, tmp_path / "own")
+    assert isinstance(found, StoredTable) and not found.path.samefile(path)
+    assert same_rows(whole(found), jobs)
 
 
 def test_hashed_names_beside_plain_ones_are_refused_before_a_row_is_written(jobs: pa.Table, tmp_path: Path) -> None:
