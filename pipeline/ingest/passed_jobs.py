@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -64,6 +63,8 @@ class PassedJobs:
 
 def _hashes(jobs: pa.Table) -> Hashes:
     """A hash of each job's id and restart."""
+    import pandas as pd  # noqa: PLC0415  (a start of a second that reading a log does without)
+
     ids = jobs["job_id"].to_numpy().astype(object)
     restart = integers(jobs["restart"])[0].astype(np.uint64)
     hashed: Hashes = pd.util.hash_array(ids, categorize=False) ^ (restart * _SPREAD)

@@ -12,7 +12,7 @@ from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.tables import JOBS
 from pipeline.ingest.assemble.combine import FORMAT, combine
 from pipeline.ingest.assemble.ingest_report import Account
-from pipeline.ingest.assemble.merge import merged, write_run
+from pipeline.ingest.assemble.merge import joined, merged, write_run
 from pipeline.ingest.assemble.read_sources import EARLIER, SourceRows, jobs_kind, parts_kind
 from pipeline.ingest.assemble.update import FATE, Fates, updated
 from pipeline.ingest.reader import PART, Reader, Remarks
@@ -33,7 +33,10 @@ def assemble_jobs(
         elif jobs.num_rows:
             runs.append(scratch / "runs" / f"{len(runs)}.arrow")
             write_run(runs[-1], jobs, taken.rows.n_partitions)
-    for jobs in merged(runs, schema) if runs else [alone]:
+    found = merged(runs, schema) if runs else iter([alone])
+    if taken.earlier and taken.earlier.is_in_order:
+        found = joined([found, taken.earlier.unchanged()], schema)
+    for jobs in found:
         if fates:
             fates.count(jobs)
         yield JOBS.check(jobs.select(JOBS.schema().names))

@@ -69,13 +69,22 @@ def write_run(path: Path, rows: pa.Table, n_runs: int) -> None:
 
 
 def merged(runs: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
-    """The rows of sorted runs, in the order of all; each table is as `in_order` leaves it, and follows the one before.
+    """The rows of sorted runs, in the order of all, as `joined` gives them."""
+    used = _used(runs, schema)
+    for table in _joined([_Run(stored_batches(path), used) for path in runs]):
+        yield under_schema([table], schema)
+
+
+def joined(streams: Sequence[Iterator[pa.Table]], schema: pa.Schema) -> Iterator[pa.Table]:
+    """The rows of sorted streams in the order of all; each table is as `in_order` leaves it, after the one before.
 
     Memory holds WINDOW_ROWS and, of rows with one submit and one leading number in their job id, all.
     """
-    share = max(1, WINDOW_ROWS // max(1, len(runs)))
-    used = _used(runs, schema)
-    open_runs = [_Run(stored_batches(path), used) for path in runs]
+    return _joined([_Run(stream, schema) for stream in streams])
+
+
+def _joined(open_runs: list[_Run]) -> Iterator[pa.Table]:
+    share = max(1, WINDOW_ROWS // max(1, len(open_runs)))
     wanted = share
     while open_runs:
         for run in open_runs:
@@ -84,7 +93,7 @@ def merged(runs: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
         parts = [run.take(run.rows.num_rows) if cut is None else run.below(cut) for run in open_runs]
         found = [part for part in parts if part.num_rows]
         if found:
-            yield under_schema([in_order(pa.concat_tables(found))], schema)
+            yield in_order(pa.concat_tables(found))
         # Without a row below the cut, more rows than a share have one key.
         wanted = share if found else 2 * wanted
         open_runs = [run for run in open_runs if run.rows.num_rows or not run.is_whole]

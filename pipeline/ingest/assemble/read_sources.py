@@ -4,18 +4,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from pipeline.core.errors import InputError
 from pipeline.core.report import Report
 from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.core.store import read_older_batches, schema_names
 from pipeline.core.tables import JOBS
 from pipeline.core.text import printable
 from pipeline.core.work_counts import count_done
 from pipeline.ingest.assemble.derived_columns import ColumnDeriver, finished_schema
+from pipeline.ingest.assemble.earlier_table import EarlierTable
 from pipeline.ingest.assemble.ingest_report import Account, report
-from pipeline.ingest.assemble.spill import HOLD_BYTES, PartitionedRows, SpooledTables, partitions_for
+from pipeline.ingest.assemble.spill import HOLD_BYTES, PartitionedRows, SpooledTables, id_keys, partitions_for
 from pipeline.ingest.assemble.update import Fates
 from pipeline.ingest.reader import EXTRAS, Chunk, Reader
 from pipeline.ingest.sources import Source, check_is_text, find_sources, head
@@ -31,6 +32,8 @@ class SourceRows:
     rows: PartitionedRows
     unreadable: SpooledTables
     account: Account
+    earlier: EarlierTable | None = None
+    """The table to bring up to date; `rows` holds those of its rows that the logs may change."""
 
     def report(self, site: SiteSettings, settings: IngestSettings, fates: Fates | None = None) -> Report:
         """The report, after assemble_jobs has run; InputError where there is no job."""
@@ -71,20 +74,20 @@ def read_all(
         rows.declare(jobs_kind(reader), finished_schema(pa.schema([*JOBS.schema(), *EXTRAS])))
         if reader.parts is not None:
             rows.declare(parts_kind(reader), finished_schema(reader.parts))
+    ids = [np.empty(0, np.uint64)]
     for source, reader in known:
         for chunk in reader.read(source, site, settings):
             if not rows.is_spilled and account.n_bytes:
                 # Rows so far tell how many are to come.
                 rows.n_partitions = partitions_for(rows.n_rows * max(1.0, n_bytes / account.n_bytes))
-            _add(chunk, source, reader, deriver, rows, unreadable, account)
-    if earlier:
+            tables = _add(chunk, source, reader, deriver, rows, unreadable, account)
+            ids += [np.unique(id_keys(table["job_id"])) for table in tables if earlier]
+    table = EarlierTable.of(earlier, np.unique(np.concatenate(ids)), site.name) if earlier else None
+    if table:
         rows.declare(EARLIER, JOBS.schema())
-        there = schema_names(earlier, JOBS)
-        account.earlier_lacks = tuple(name for name in JOBS.schema().names if name not in there)
-        for table in read_older_batches(earlier, JOBS):
-            rows.add(EARLIER, table)
-            account.n_earlier += table.num_rows
-    return SourceRows(used, rows, unreadable, account)
+        for part in table.counted(account):
+            rows.add(EARLIER, part)
+    return SourceRows(used, rows, unreadable, account, table)
 
 
 def jobs_kind(reader: Reader) -> str:
@@ -136,14 +139,16 @@ def reader_of(source: Source, candidates: Mapping[str, Reader]) -> Reader | None
 def _add(
     chunk: Chunk, source: Source, reader: Reader, deriver: ColumnDeriver, rows: PartitionedRows,
     unreadable: SpooledTables, account: Account,
-) -> None:  # fmt: skip
+) -> list[pa.Table]:  # fmt: skip
+    """Take in a chunk; its jobs and its partial records."""
     bad = deriver.unreadable(chunk.unreadable)
     account.add(source, reader, chunk, bad)
     count_done("lines", chunk.n_lines)
     unreadable.add(bad)
-    rows.add(jobs_kind(reader), deriver.table(chunk.jobs))
-    if chunk.parts is not None:
-        rows.add(parts_kind(reader), deriver.table(chunk.parts))
+    tables = [deriver.table(chunk.jobs), *([] if chunk.parts is None else [deriver.table(chunk.parts)])]
+    for kind, table in zip((jobs_kind(reader), parts_kind(reader)), tables, strict=False):
+        rows.add(kind, table)
+    return tables
 
 
 def _expected(candidates: Mapping[str, Reader]) -> str:

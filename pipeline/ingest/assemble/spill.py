@@ -146,12 +146,16 @@ def partition_of(ids: pa.ChunkedArray, n_partitions: int, salt: int = 0) -> npt.
 
     An id without leading digits goes by all its bytes.
     """
-    parts = [_hashed(chunk) for chunk in ids.chunks]
-    hashed = np.concatenate(parts) if parts else np.empty(0, np.uint64)
-    hashed = (hashed ^ np.uint64(salt * 0x2545F4914F6CDD1D % (1 << 64))) * np.uint64(0xBF58476D1CE4E5B9)
+    hashed = (id_keys(ids) ^ np.uint64(salt * 0x2545F4914F6CDD1D % (1 << 64))) * np.uint64(0xBF58476D1CE4E5B9)
     hashed = (hashed ^ (hashed >> np.uint64(31))) * np.uint64(0x94D049BB133111EB)
     codes: Ints = ((hashed >> np.uint64(33)) % np.uint64(n_partitions)).astype(np.int64)
     return codes
+
+
+def id_keys(ids: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
+    """A hash of each id, the same for ids with the same leading digits."""
+    parts = [_hashed(chunk) for chunk in ids.chunks]
+    return np.concatenate(parts) if parts else np.empty(0, np.uint64)
 
 
 def _hashed(ids: pa.Array) -> npt.NDArray[np.uint64]:
