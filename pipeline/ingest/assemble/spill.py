@@ -24,7 +24,10 @@ SPILL_BYTES = 96 << 20
 PARTITION_ROWS = 250_000
 """The wanted number of rows in a partition: folding and sorting them takes some 1 KB a row."""
 
-_MOST_ROWS = 2 * PARTITION_ROWS
+MOST_PARTITIONS = 160
+"""More runs than this are slow to merge: a batch of each would have a few hundred rows."""
+
+_MOST_ROWS = 4 * PARTITION_ROWS
 _SPLITS = 8
 _MOST_SPLITS = 3
 _FAR = np.iinfo(np.int64).max
@@ -138,7 +141,7 @@ class PartitionedRows:
 
 def partitions_for(n_rows: float) -> int:
     """How many partitions suit so many rows."""
-    return int(np.clip(n_rows / PARTITION_ROWS, 4, 512))
+    return int(np.clip(n_rows / PARTITION_ROWS, 4, MOST_PARTITIONS))
 
 
 def partition_of(ids: pa.ChunkedArray, n_partitions: int, salt: int = 0) -> npt.NDArray[np.int64]:
