@@ -13,7 +13,7 @@ from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.store import read_table, write_table
 from pipeline.core.tables import JOBS
 from pipeline.ingest import ingest, ingest_to
-from pipeline.ingest.assemble import merge, read_sources, spill
+from pipeline.ingest.assemble import earlier_table, merge, read_sources, spill
 from tests.unit.ingest.logs import row
 
 HEADER = "JobID|User|JobName|State|Submit|Start|End|Elapsed|AllocCPUS|MaxRSS"
@@ -99,3 +99,44 @@ def test_jobs_and_their_steps_may_come_in_any_order_and_any_file(
         )
         assert first.to_pylist() == second.to_pylist()
         report.check()
+
+
+@settings(max_examples=80, deadline=None)
+@given(sacct_lines, sacct_lines, st.sampled_from(["", "other"]), limits)
+def test_rows_that_no_new_record_may_change_are_passed_on(
+    before: list[str], after: list[str], site: str, limits: dict[str, int]
+) -> None:
+    """A table in order, of which only some rows are brought up to date, becomes what it becomes with all rows."""
+    first = "99|ada|x|COMPLETED|2026-01-01T00:00:00|2026-01-01T01:00:00|2026-01-01T02:00:00|01:00:00|4|"
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        to_files(folder, ["\n".join([HEADER, first, *before]) + "\n"], limits)
+        (folder / "new.log").write_text("\n".join([HEADER, first.replace("99", "98", 1), *after]) + "\n")
+        told = []
+        for is_in_order in (True, False):
+            out = folder / f"updated-{is_in_order}"
+            known = SiteSettings(name=site) if site else SiteSettings()
+            with (
+                patch.object(earlier_table, "_is_in_order", lambda _, found=is_in_order: found),
+                patch.object(merge, "WINDOW_ROWS", limits["window"]),
+            ):
+                report = ingest_to(
+                    [folder / "new.log"], known, IngestSettings(), out, folder / "bad", folder / f"s{is_in_order}",
+                    folder / "o", hold_bytes=limits["hold"],
+                )  # fmt: skip
+            told.append((out.read_bytes(), report))
+        assert told[0] == told[1]
+
+
+@settings(max_examples=30, deadline=None)
+@given(swf_lines)
+def test_a_table_in_order_is_known_as_such(lines: list[str]) -> None:
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        log = folder / "log"
+        log.write_text("; Version: 2.2\n" + row(job_id=99) + "\n" + "\n".join(lines) + "\n")
+        jobs, *_ = ingest([log], SiteSettings(), IngestSettings())
+        assert earlier_table._is_in_order(write_table(folder / "jobs", jobs, JOBS))
+        turned = jobs.take(list(range(jobs.num_rows))[::-1])
+        is_same = turned.to_pylist() == jobs.to_pylist()
+        assert earlier_table._is_in_order(write_table(folder / "turned", turned, JOBS)) == is_same
