@@ -10,10 +10,9 @@ import pyarrow.compute as pc
 
 from pipeline.core.arrays import proc_seconds
 from pipeline.core.buffers import integers, unknown
-from pipeline.core.errors import TableError
 from pipeline.core.report import Tally
 from pipeline.core.tables import JOBS, SET_LATER
-from pipeline.ingest.assemble.combine import in_order
+from pipeline.ingest.assemble.combine import follows
 
 Hashes = npt.NDArray[np.uint64]
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -36,7 +35,7 @@ class PassedJobs:
     _keys: list[Hashes] = field(default_factory=list)
 
     def batches(self, batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        """The jobs of the site, checked; NotInOrderError where two are not in order, or the same."""
+        """The jobs of the site, checked; NotInOrderError where two are not in order."""
         last = JOBS.empty()
         for batch in batches:
             self.seen += tally_of(batch)
@@ -44,15 +43,14 @@ class PassedJobs:
             is_set = any(batch[name].null_count < batch.num_rows for name in SET_LATER)
             self.is_as_read &= own.num_rows == batch.num_rows and not is_set
             self._keys.append(_hashes(own))
-            joint = pa.concat_tables([last, own.slice(0, 1)]).unify_dictionaries()
-            if not (_is_in_order(own) and _is_in_order(joint)):
+            if not follows(last, own):
                 raise NotInOrderError
             self.kept += tally_of(own)
             span = pc.min_max(own["submit_s"]).as_py()
             if span["min"] is not None:
                 first = self.span_s["min"]
                 self.span_s = {"min": span["min"] if first is None else first, "max": span["max"]}
-            last = own.slice(own.num_rows - 1) if own.num_rows else last
+            last = own if own.num_rows else last
             yield own
 
     def repeats(self) -> bool:
@@ -77,14 +75,6 @@ def as_read(jobs: pa.Table) -> pa.Table:
         field = JOBS.schema().field(name)
         jobs = jobs.set_column(jobs.column_names.index(name), field, unknown(jobs.num_rows, field.type))
     return jobs
-
-
-def _is_in_order(jobs: pa.Table) -> bool:
-    """Whether jobs stand in the order of ingest, each once."""
-    try:
-        return in_order(jobs) is jobs and JOBS.check(jobs) is not None
-    except TableError:
-        return False
 
 
 def tally_of(jobs: pa.Table) -> Tally:
