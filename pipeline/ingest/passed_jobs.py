@@ -12,7 +12,7 @@ from pipeline.core.arrays import proc_seconds
 from pipeline.core.buffers import integers, unknown
 from pipeline.core.report import Tally
 from pipeline.core.tables import JOBS, SET_LATER
-from pipeline.ingest.assemble.combine import follows
+from pipeline.ingest.assemble.merge import follows
 
 Hashes = npt.NDArray[np.uint64]
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)

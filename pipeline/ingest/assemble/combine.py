@@ -232,12 +232,6 @@ def in_order(jobs: pa.Table, numbers: Ints | None = None) -> pa.Table:
     return jobs.unify_dictionaries().take(arrow(order))
 
 
-def follows(before: pa.Table, jobs: pa.Table) -> bool:
-    """Whether jobs stand in order, and after the last one of the table before them."""
-    joint = pa.concat_tables([before.slice(max(before.num_rows - 1, 0)), jobs.slice(0, 1)]).unify_dictionaries()
-    return in_order(jobs) is jobs and in_order(joint) is joint
-
-
 def leading_keys(jobs: pa.Table) -> tuple[Ints, Ints]:
     """The first two keys of `in_order`, comparable between tables: submit, and the number the job id starts with."""
     numbers = as_integers(jobs["job_id"])

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 from pipeline.core.arrays import Bools
 from pipeline.core.store import read_older_batches, schema_names
 from pipeline.core.tables import JOBS
-from pipeline.ingest.assemble.combine import Combined, follows
+from pipeline.ingest.assemble.combine import Combined
 from pipeline.ingest.assemble.ingest_report import Account
+from pipeline.ingest.assemble.merge import follows
 from pipeline.ingest.assemble.spill import id_keys
 from pipeline.ingest.assemble.update import FATE, Fate
 

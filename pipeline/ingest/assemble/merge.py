@@ -83,6 +83,12 @@ def joined(streams: Sequence[Iterator[pa.Table]], schema: pa.Schema) -> Iterator
     return _joined([_Run(stream, schema) for stream in streams])
 
 
+def follows(before: pa.Table, jobs: pa.Table) -> bool:
+    """Whether jobs stand in order, and after the last one of the table before them."""
+    joint = pa.concat_tables([before.slice(max(before.num_rows - 1, 0)), jobs.slice(0, 1)]).unify_dictionaries()
+    return in_order(jobs) is jobs and in_order(joint) is joint
+
+
 def _joined(open_runs: list[_Run]) -> Iterator[pa.Table]:
     share = max(1, WINDOW_ROWS // max(1, len(open_runs)))
     wanted = share
