@@ -25,7 +25,7 @@ from pipeline.core.text import printable
 from pipeline.ingest.assemble.combine import with_sorted_categories
 from pipeline.ingest.assemble.fold_partitions import assemble_jobs
 from pipeline.ingest.assemble.read_sources import SourceRows, read_all
-from pipeline.ingest.assemble.spill import HOLD_BYTES
+from pipeline.ingest.assemble.spill import Room
 from pipeline.ingest.assemble.update import Fates
 from pipeline.ingest.jobs_tables import is_table, read_jobs_tables
 from pipeline.ingest.privacy import check_same_names, discreet, hasher_of
@@ -105,7 +105,7 @@ def ingest_to(
     scratch: Path,
     earlier: Path | None = None,
     write: Write = write_batches,
-    hold_bytes: int = HOLD_BYTES,
+    room: Room | None = None,
 ) -> Report:
     """The same, written to two files in bounded memory; of UNREADABLE none where every line could be read.
 
@@ -117,7 +117,7 @@ def ingest_to(
         if table := next(filter(is_table, sources), None):
             do = "give the table itself to walltime run, backtest or clean"
             raise InputError(printable(table.label), "a table, not a log", "logs to make one of", do)
-        rows, fates = _read(sources, site, settings, scratch, earlier, hold_bytes)
+        rows, fates = _read(sources, site, settings, scratch, earlier, room)
         jobs = assemble_jobs(rows, site, settings, scratch, fates)
         first = next(jobs)
         report = rows.report(site, settings, fates)
@@ -139,11 +139,11 @@ def _read(
     settings: IngestSettings,
     scratch: Path | None,
     earlier: Path | None,
-    hold_bytes: int = HOLD_BYTES,
+    room: Room | None = None,
 ) -> tuple[SourceRows, Fates | None]:
     if earlier:
         check_same_names(earlier, hasher_of(site))
-    rows = read_all(paths, READERS, site, settings, scratch=scratch, earlier=earlier, hold_bytes=hold_bytes)
+    rows = read_all(paths, READERS, site, settings, scratch=scratch, earlier=earlier, room=room)
     return rows, Fates(site.name) if earlier else None
 
 

@@ -14,11 +14,13 @@ from pipeline.core.table_kind import TableKind
 from pipeline.core.tables import JOBS, UNREADABLE
 from pipeline.core.version import code_version
 from pipeline.ingest import ingest, ingest_to
+from pipeline.ingest.assemble.spill import WIDE
 from pipeline.ingest.jobs_tables import is_table, write_jobs_table
 from pipeline.ingest.sources import find_sources
 from pipeline.ingest.window import Window, within_window
 
 JOBS_READ = "jobs_read"
+ROOM = WIDE
 
 
 def ingest_stored(
@@ -70,7 +72,7 @@ def _stored(
         return StoredTable(out, JOBS), unreadable, report
     with TemporaryDirectory(prefix=".spill.", dir=folder) as scratch:
         beside = Path(scratch) / f"{UNREADABLE.name}.parquet"
-        report = ingest_to(paths, site, settings, out, beside, Path(scratch) / "rows", write=_write)
+        report = ingest_to(paths, site, settings, out, beside, Path(scratch) / "rows", write=_write, room=ROOM)
         unreadable = read_table(beside, UNREADABLE) if beside.exists() else UNREADABLE.empty()
     return StoredTable(out, JOBS), unreadable, report
 

@@ -10,7 +10,8 @@ import pytest
 from flows.services.run.plain_run import run_and_publish
 from pipeline.core import group_parts, newest_jobs
 from pipeline.group import grouping, jobs_by_group
-from pipeline.ingest.assemble import merge, spill
+from pipeline.ingest import stored_jobs
+from pipeline.ingest.assemble.spill import Room
 from pipeline.publish import Manifest, load_manifest
 
 SAMPLES = Path(__file__).parents[2] / "data_samples"
@@ -40,10 +41,7 @@ def digests(manifest: Manifest, *, but: str = "") -> dict[str, str]:
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (group_parts, jobs_by_group, grouping, newest_jobs):
         monkeypatch.setattr(module, "PART_ROWS", 701)
-    monkeypatch.setattr(spill, "HOLD_BYTES", 1 << 16)
-    monkeypatch.setattr(spill, "SPILL_BYTES", 1 << 15)
-    monkeypatch.setattr(spill, "PARTITION_ROWS", 900)
-    monkeypatch.setattr(merge, "WINDOW_ROWS", 1 << 10)
+    monkeypatch.setattr(stored_jobs, "ROOM", Room(1 << 16, 1 << 15, 900, 128, 1800, 1 << 10))
 
 
 def test_small_parts_give_the_same_bytes(tmp_path: Path, request: pytest.FixtureRequest) -> None:

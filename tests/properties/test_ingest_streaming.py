@@ -13,7 +13,8 @@ from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.store import read_table, write_table
 from pipeline.core.tables import JOBS
 from pipeline.ingest import ingest, ingest_to
-from pipeline.ingest.assemble import earlier_table, merge, read_sources, spill
+from pipeline.ingest.assemble import earlier_table, read_sources
+from pipeline.ingest.assemble.spill import Room
 from tests.unit.ingest.logs import row
 
 HEADER = "JobID|User|JobName|State|Submit|Start|End|Elapsed|AllocCPUS|MaxRSS"
@@ -39,6 +40,10 @@ sacct_rows = st.builds(
 sacct_lines = st.lists(sacct_rows, max_size=30)
 
 
+def room_of(limits: dict[str, int]) -> Room:
+    return Room(hold_bytes=limits["hold"], most_rows=limits["most"], window_rows=limits["window"])
+
+
 def to_files(folder: Path, texts: list[str], limits: dict[str, int]) -> tuple[bytes, Report]:
     """What the streaming door writes under these limits."""
     logs = folder / "logs"
@@ -47,12 +52,10 @@ def to_files(folder: Path, texts: list[str], limits: dict[str, int]) -> tuple[by
         (logs / f"{number}.log").write_text(text)
     paths = [logs / f"{number}.log" for number in range(len(texts))]
     with (
-        patch.object(merge, "WINDOW_ROWS", limits["window"]),
-        patch.object(spill, "_MOST_ROWS", limits["most"]),
-        patch.object(read_sources, "partitions_for", lambda _: limits["partitions"]),
+        patch.object(read_sources, "partitions_for", lambda *_: limits["partitions"]),
     ):
         report = ingest_to(
-            paths, SiteSettings(), IngestSettings(), folder / "o", folder / "u", folder / "s", hold_bytes=limits["hold"]
+            paths, SiteSettings(), IngestSettings(), folder / "o", folder / "u", folder / "s", room=room_of(limits)
         )
     return (folder / "o").read_bytes(), report
 
@@ -118,11 +121,10 @@ def test_rows_that_no_new_record_may_change_are_passed_on(
             known = SiteSettings(name=site) if site else SiteSettings()
             with (
                 patch.object(earlier_table, "_is_in_order", lambda _, found=is_in_order: found),
-                patch.object(merge, "WINDOW_ROWS", limits["window"]),
             ):
                 report = ingest_to(
                     [folder / "new.log"], known, IngestSettings(), out, folder / "bad", folder / f"s{is_in_order}",
-                    folder / "o", hold_bytes=limits["hold"],
+                    folder / "o", room=room_of(limits),
                 )  # fmt: skip
             told.append((out.read_bytes(), report))
         assert told[0] == told[1]

@@ -32,10 +32,10 @@ def assemble_jobs(
             alone = jobs
         elif jobs.num_rows:
             runs.append(scratch / "runs" / f"{len(runs)}.arrow")
-            write_run(runs[-1], jobs, taken.rows.n_partitions)
-    found = merged(runs, schema) if runs else iter([alone])
+            write_run(runs[-1], jobs, taken.rows.n_partitions, taken.rows.room)
+    found = merged(runs, schema, taken.rows.room) if runs else iter([alone])
     if taken.earlier and taken.earlier.is_in_order:
-        found = joined([found, taken.earlier.unchanged()], schema)
+        found = joined([found, taken.earlier.unchanged()], schema, taken.rows.room)
     for jobs in found:
         if fates:
             fates.count(jobs)

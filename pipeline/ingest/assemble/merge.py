@@ -9,10 +9,7 @@ import pyarrow as pa
 
 from pipeline.core.arrays import Ints
 from pipeline.ingest.assemble.combine import ORDERING, in_order, leading_keys
-from pipeline.ingest.assemble.spill import append, stored_batches, under_schema
-
-WINDOW_ROWS = 1 << 19
-"""Rows of all runs together that are in memory; a run's share of it is read ahead at a time."""
+from pipeline.ingest.assemble.spill import Room, append, stored_batches, under_schema
 
 Key = tuple[int, int]
 
@@ -63,24 +60,24 @@ class _Run:
         self.rows, self.keys = rows, leading_keys(rows)
 
 
-def write_run(path: Path, rows: pa.Table, n_runs: int) -> None:
+def write_run(path: Path, rows: pa.Table, n_runs: int, room: Room) -> None:
     """Write sorted rows as a run, in batches small enough for a merge of `n_runs` runs."""
-    append(path, rows, max(512, WINDOW_ROWS // (4 * n_runs)))
+    append(path, rows, max(512, room.window_rows // (4 * n_runs)))
 
 
-def merged(runs: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
+def merged(runs: Sequence[Path], schema: pa.Schema, room: Room) -> Iterator[pa.Table]:
     """The rows of sorted runs, in the order of all, as `joined` gives them."""
     used = _used(runs, schema)
-    for table in _joined([_Run(stored_batches(path), used) for path in runs]):
+    for table in _joined([_Run(stored_batches(path), used) for path in runs], room):
         yield under_schema([table], schema)
 
 
-def joined(streams: Sequence[Iterator[pa.Table]], schema: pa.Schema) -> Iterator[pa.Table]:
+def joined(streams: Sequence[Iterator[pa.Table]], schema: pa.Schema, room: Room) -> Iterator[pa.Table]:
     """The rows of sorted streams in the order of all; each table is as `in_order` leaves it, after the one before.
 
-    Memory holds WINDOW_ROWS and, of rows with one submit and one leading number in their job id, all.
+    Memory holds the room's window and, of rows with one submit and one leading number in their job id, all.
     """
-    return _joined([_Run(stream, schema) for stream in streams])
+    return _joined([_Run(stream, schema) for stream in streams], room)
 
 
 def follows(before: pa.Table, jobs: pa.Table) -> bool:
@@ -89,8 +86,8 @@ def follows(before: pa.Table, jobs: pa.Table) -> bool:
     return in_order(jobs) is jobs and in_order(joint) is joint
 
 
-def _joined(open_runs: list[_Run]) -> Iterator[pa.Table]:
-    share = max(1, WINDOW_ROWS // max(1, len(open_runs)))
+def _joined(open_runs: list[_Run], room: Room) -> Iterator[pa.Table]:
+    share = max(1, room.window_rows // max(1, len(open_runs)))
     wanted = share
     while open_runs:
         for run in open_runs:

@@ -16,7 +16,7 @@ from pipeline.core.work_counts import count_done
 from pipeline.ingest.assemble.derived_columns import ColumnDeriver, finished_schema
 from pipeline.ingest.assemble.earlier_table import EarlierTable
 from pipeline.ingest.assemble.ingest_report import Account, report
-from pipeline.ingest.assemble.spill import HOLD_BYTES, PartitionedRows, SpooledTables, id_keys, partitions_for
+from pipeline.ingest.assemble.spill import PartitionedRows, Room, SpooledTables, id_keys, partitions_for
 from pipeline.ingest.assemble.update import Fates
 from pipeline.ingest.reader import EXTRAS, Chunk, Reader
 from pipeline.ingest.sources import Source, check_is_text, find_sources, head
@@ -58,7 +58,7 @@ def read_all(
     *,
     scratch: Path | None,
     earlier: Path | None,
-    hold_bytes: int = HOLD_BYTES,
+    room: Room | None = None,
 ) -> SourceRows:
     """Read every source. Rows stay in memory without `scratch`, else they go there when they are many."""
     deriver = ColumnDeriver(site, settings)
@@ -68,7 +68,7 @@ def read_all(
     used = tuple(readers[name] for name in readers if name in names)
     account.readers |= {reader.name: reader for reader in used}
     n_bytes = sum(_size(source.path) for source, _ in known)
-    rows = PartitionedRows(scratch / "jobs" if scratch else None, hold_bytes=hold_bytes)
+    rows = PartitionedRows(scratch / "jobs" if scratch else None, room=room or Room())
     unreadable = SpooledTables(scratch / "unreadable.arrow" if scratch else None)
     for reader in used:
         rows.declare(jobs_kind(reader), finished_schema(pa.schema([*JOBS.schema(), *EXTRAS])))
@@ -79,7 +79,7 @@ def read_all(
         for chunk in reader.read(source, site, settings):
             if not rows.is_spilled and account.n_bytes:
                 # Rows so far tell how many are to come.
-                rows.n_partitions = partitions_for(rows.n_rows * max(1.0, n_bytes / account.n_bytes))
+                rows.n_partitions = partitions_for(rows.n_rows * max(1.0, n_bytes / account.n_bytes), rows.room)
             tables = _add(chunk, source, reader, deriver, rows, unreadable, account)
             ids += [np.unique(id_keys(table["job_id"])) for table in tables if earlier]
     table = EarlierTable.of(earlier, np.unique(np.concatenate(ids)), site.name) if earlier else None

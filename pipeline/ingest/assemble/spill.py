@@ -5,7 +5,7 @@ a row decides only how much is in memory at a time, never a byte of the result.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,19 +15,31 @@ import pyarrow as pa
 from pipeline.core.arrays import Ints
 from pipeline.core.buffers import arrow, unknown
 
-HOLD_BYTES = 112 << 20
-"""Rows stay in memory up to this size (some half a million jobs, a site's month); beyond it all of them go to disk."""
 
-SPILL_BYTES = 96 << 20
-"""The size of the rows that go to disk at a time; sorting them by partition takes as much memory again."""
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much of a log's rows is in memory at a time; no byte of the result depends on it."""
 
-PARTITION_ROWS = 250_000
-"""The wanted number of rows in a partition: folding and sorting them takes some 1 KB a row."""
+    hold_bytes: int = 112 << 20
+    """Rows stay in memory up to this size, some half a million jobs; beyond it all of them go to disk."""
 
-MOST_PARTITIONS = 160
-"""More runs than this are slow to merge: a batch of each would have a few hundred rows."""
+    spill_bytes: int = 32 << 20
+    """The size of the rows that go to disk at a time; sorting them by partition takes as much memory again."""
 
-_MOST_ROWS = 4 * PARTITION_ROWS
+    partition_rows: int = 100_000
+    """The wanted number of rows in a partition: folding and sorting them takes some 1 KB a row."""
+
+    most_partitions: int = 128
+    most_rows: int = 200_000
+    """A partition of more rows is split."""
+
+    window_rows: int = 1 << 16
+    """Rows of all partitions together that are in memory while these are merged."""
+
+
+WIDE = Room(spill_bytes=96 << 20, partition_rows=250_000, most_partitions=160, most_rows=1_000_000, window_rows=1 << 19)
+"""For a run, whose later steps take more memory than this: twice as fast as the default on ten million jobs."""
+
 _SPLITS = 8
 _MOST_SPLITS = 3
 _FAR = np.iinfo(np.int64).max
@@ -41,7 +53,7 @@ class PartitionedRows:
 
     folder: Path | None
     n_partitions: int = 16
-    hold_bytes: int = HOLD_BYTES
+    room: Room = Room()
     n_splits: int = 0
     n_rows: int = 0
     _held: list[tuple[str, pa.Table]] = field(default_factory=list)
@@ -66,7 +78,8 @@ class PartitionedRows:
         self._held.append((kind, rare_categories_as_texts(without_empty_columns(table))))
         self._held_bytes += self._held[-1][1].nbytes
         self.n_rows += table.num_rows
-        most = min(self.hold_bytes, SPILL_BYTES) if self._is_spilled else self.hold_bytes
+        room = self.room
+        most = min(room.hold_bytes, room.spill_bytes) if self._is_spilled else room.hold_bytes
         if self.folder is not None and self._held_bytes > most:
             self._spill()
 
@@ -78,7 +91,7 @@ class PartitionedRows:
             return
         self._spill()
         for partition in sorted(self._rows):
-            if self._rows[partition] > _MOST_ROWS and self.n_splits < _MOST_SPLITS:
+            if self._rows[partition] > self.room.most_rows and self.n_splits < _MOST_SPLITS:
                 yield from self._split(partition)
             else:
                 yield self._by_kind(self._read(partition))
@@ -94,7 +107,7 @@ class PartitionedRows:
         held, self._held, self._held_bytes = self._held[::-1], [], 0
         while held:
             portion, n_bytes = [], 0
-            while held and n_bytes < SPILL_BYTES:
+            while held and n_bytes < self.room.spill_bytes:
                 portion.append(held.pop())
                 n_bytes += portion[-1][1].nbytes
             self._spread(portion)
@@ -128,7 +141,8 @@ class PartitionedRows:
     def _split(self, partition: int) -> Iterator[dict[str, pa.Table]]:
         """Splits a partition that has grown too large, by another hash."""
         assert self.folder is not None  # nosec B101 # for the type checker
-        parts = PartitionedRows(self.folder / str(partition), _SPLITS, 0, self.n_splits + 1)
+        room = replace(self.room, hold_bytes=0)
+        parts = PartitionedRows(self.folder / str(partition), _SPLITS, room, self.n_splits + 1)
         parts._schemas = dict(self._schemas)
         for kind, table in self._read(partition):
             parts.add(kind, table)
@@ -139,9 +153,9 @@ class PartitionedRows:
         return self.folder / f"{partition}.{list(self._schemas).index(kind)}.arrow"
 
 
-def partitions_for(n_rows: float) -> int:
+def partitions_for(n_rows: float, room: Room) -> int:
     """How many partitions suit so many rows."""
-    return int(np.clip(n_rows / PARTITION_ROWS, 4, MOST_PARTITIONS))
+    return int(np.clip(n_rows / room.partition_rows, 4, room.most_partitions))
 
 
 def partition_of(ids: pa.ChunkedArray, n_partitions: int, salt: int = 0) -> npt.NDArray[np.int64]:
@@ -261,7 +275,7 @@ class SpooledTables:
     """Keeps tables in the order in which they are added: in memory while they are small, else in a file."""
 
     path: Path | None
-    hold_bytes: int = HOLD_BYTES // 4
+    hold_bytes: int = 28 << 20
     _held: list[pa.Table] = field(default_factory=list)
     _held_bytes: int = 0
 

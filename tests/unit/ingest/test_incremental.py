@@ -15,6 +15,7 @@ from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.core.store import read_table, write_table
 from pipeline.core.tables import JOBS
 from pipeline.ingest import ingest, ingest_to
+from pipeline.ingest.assemble.spill import Room
 from tests.unit.ingest.logs import row
 
 REAL = Path(__file__).resolve().parents[4] / "shared" / "data"
@@ -25,7 +26,7 @@ def update(folder: Path, out: Path, *logs: Path, hold_bytes: int = 1 << 26, **si
     """What `walltime ingest LOG --out OUT --update` does."""
     return ingest_to(
         logs, SiteSettings(**site), IngestSettings(), out, out.with_suffix(".bad"), Path(mkdtemp(dir=folder)),
-        out if out.exists() else None, hold_bytes=hold_bytes,
+        out if out.exists() else None, room=Room(hold_bytes=hold_bytes),
     )  # fmt: skip
 
 

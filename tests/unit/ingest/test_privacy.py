@@ -16,6 +16,7 @@ from pipeline.core.store import read_table
 from pipeline.core.tables import JOBS, UNREADABLE
 from pipeline.ingest import ingest, ingest_to
 from pipeline.ingest.assemble import read_sources, spill
+from pipeline.ingest.assemble.spill import Room
 from pipeline.ingest.privacy import Hasher, hasher_of
 
 NAMES = ("adalovelace", "engineers", "proj-moon", "secretname", "hushdir", "whisper")
@@ -67,7 +68,7 @@ def test_nothing_raw_reaches_the_disk_or_a_message(
     monkeypatch.setattr(spill, "append", noted)
     monkeypatch.setattr(spill, "_OPTIONS", pa.ipc.IpcWriteOptions())
     monkeypatch.setattr(read_sources, "SpooledTables", lambda path: spill.SpooledTables(path, 0))
-    report = ingest_to([log], site, settings, out, beside, scratch, hold_bytes=0)
+    report = ingest_to([log], site, settings, out, beside, scratch, room=Room(hold_bytes=0))
     jobs, unreadable = read_table(out, JOBS), read_table(beside, UNREADABLE)
     assert spilled and jobs.num_rows == 39 and unreadable.num_rows == 1
     plain = pa.concat_tables([jobs]).to_pylist() + unreadable.to_pylist()

@@ -8,9 +8,9 @@ import pytest
 
 from pipeline.core.column import CATEGORY
 from pipeline.core.tables import JOBS
-from pipeline.ingest.assemble import merge, spill
+from pipeline.ingest.assemble import merge
 from pipeline.ingest.assemble.combine import in_order
-from pipeline.ingest.assemble.spill import PartitionedRows, SpooledTables, partition_of
+from pipeline.ingest.assemble.spill import PartitionedRows, Room, SpooledTables, partition_of
 from tests.rows import jobs_of
 
 SCHEMA = pa.schema([("job_id", pa.string()), ("user", CATEGORY), ("n", pa.int64()), ("never", pa.float64())])
@@ -34,11 +34,8 @@ def test_a_job_s_tasks_components_and_server_names_fall_together() -> None:
 
 @pytest.mark.parametrize("hold_bytes", [0, 1 << 30])
 @pytest.mark.parametrize("most_rows", [10, 10_000])
-def test_a_pile_gives_back_what_it_took(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hold_bytes: int, most_rows: int
-) -> None:
-    monkeypatch.setattr(spill, "_MOST_ROWS", most_rows)
-    partitioned = PartitionedRows(tmp_path / "partitioned", 8, hold_bytes)
+def test_a_pile_gives_back_what_it_took(tmp_path: Path, hold_bytes: int, most_rows: int) -> None:
+    partitioned = PartitionedRows(tmp_path / "partitioned", 8, Room(hold_bytes=hold_bytes, most_rows=most_rows))
     for kind in ("a", "b"):
         partitioned.declare(kind, SCHEMA)
     ids = [f"{i % 97}_{i}" for i in range(1_000)]
@@ -69,8 +66,8 @@ def test_a_tape_keeps_the_order(tmp_path: Path, hold_bytes: int) -> None:
 
 
 @pytest.mark.parametrize("window_rows", [4, 64, 1 << 17])
-def test_runs_merge_into_one_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window_rows: int) -> None:
-    monkeypatch.setattr(merge, "WINDOW_ROWS", window_rows)
+def test_runs_merge_into_one_order(tmp_path: Path, window_rows: int) -> None:
+    room = Room(window_rows=window_rows)
     rng = np.random.default_rng(5)
     ids = rng.permutation([*map(str, range(400)), *(f"7_{i}" for i in range(100)), "x", "-5", "007", "12.srv"])
     submits = rng.choice([None, 1, 2, 3, 900], len(ids)).tolist()
@@ -79,6 +76,6 @@ def test_runs_merge_into_one_order(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     runs = []
     for code in range(5):
         runs.append(tmp_path / f"{code}")
-        merge.write_run(runs[-1], in_order(jobs.filter(pa.array(codes == code))), 5)
-    merged = pa.concat_tables(list(merge.merged(runs, JOBS.schema())))
+        merge.write_run(runs[-1], in_order(jobs.filter(pa.array(codes == code))), 5, room)
+    merged = pa.concat_tables(list(merge.merged(runs, JOBS.schema(), room)))
     assert merged.to_pylist() == in_order(jobs).to_pylist()
