@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -76,6 +77,15 @@ def _candidates(
 
     They lie near twice the largest size (or the machine's), half the smallest, and the middles of the gaps.
     """
+    return list(_candidates_of(tuple(sizes.tolist()), max_procs, procs_per_node, favoured))
+
+
+@lru_cache(maxsize=1 << 14)
+def _candidates_of(
+    known: tuple[float, ...], max_procs: int | None, procs_per_node: int | None, favoured: Favoured
+) -> tuple[int, ...]:
+    # Many groups of a log have run on the same sizes.
+    sizes = np.array(known)
     top = min(sizes[-1] * REACH, max_procs or np.inf)
     wanted = [(sizes[0] / 2, 0.0, sizes[0])]
     wanted += [(float(np.sqrt(low * high)), low, high) for low, high in pairwise(sizes)]
@@ -84,7 +94,8 @@ def _candidates(
     found = {nearest(middle, low, high, *rules) for middle, low, high in [*wanted, beyond]} - {None}
     if nearest(*beyond, *rules) is None and not favoured.node(procs_per_node):
         found.add(_next_of_class(sizes, max_procs, favoured))
-    return sorted((int(n) for n in found if n and (max_procs is None or n <= max(max_procs, sizes[-1]))), reverse=True)
+    allowed = (int(n) for n in found if n and (max_procs is None or n <= max(max_procs, sizes[-1])))
+    return tuple(sorted(allowed, reverse=True))
 
 
 def _next_of_class(sizes: Floats, max_procs: int | None, favoured: Favoured) -> int | None:
