@@ -9,7 +9,6 @@ from pipeline.core.arrays import category_codes
 from pipeline.core.report import Fact, Report, total
 from pipeline.core.stored_table import LargeTable, parts_of
 from pipeline.core.tables import GROUPED_JOBS
-from pipeline.core.workers import ahead
 
 PART_ROWS = 1 << 20
 """Jobs that are in memory at a time, where no single group has more."""
@@ -32,7 +31,7 @@ def groups_of(grouped: LargeTable) -> Iterator[pa.Table]:
 
 def each_part(grouped: LargeTable, stage: Stage) -> tuple[pa.Table, Report]:
     """The table and report of a stage that computes each group by itself, from parts of whole groups."""
-    done = [stage(part) for part in ahead(groups_of(grouped))]
+    done = [stage(part) for part in groups_of(grouped)]
     if len(done) == 1:
         return done[0]
     table = pa.concat_tables([table for table, _ in done]).unify_dictionaries()

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 from pipeline.core.store import expecting_table, without_empty_columns, write_batches
 from pipeline.core.table_kind import TableKind
 from pipeline.core.version import code_version
-from pipeline.core.workers import ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,5 +90,5 @@ def stored(batches: Iterable[pa.Table], kind: TableKind, folder: Path | None, na
     """
     if folder is None:
         return kind.check(pa.concat_tables([kind.empty(), *batches]).unify_dictionaries())
-    path = write_batches(folder / f"{name}.parquet", ahead(iter(batches)), kind, {"code": code_version()})
+    path = write_batches(folder / f"{name}.parquet", batches, kind, {"code": code_version()})
     return StoredTable(path, kind)

@@ -6,8 +6,7 @@ Compiled kernels and LightGBM release Python's lock, so that threads share the a
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
-from itertools import islice
+from contextvars import ContextVar
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -32,23 +31,3 @@ def together(calls: Sequence[Callable[[], T]]) -> list[T]:
         return [call() for call in calls]
     with ThreadPoolExecutor(n_threads) as pool:
         return list(pool.map(lambda call: call(), calls))
-
-
-def ahead(items: Iterator[T]) -> Iterator[T]:
-    """The same items; where two threads are allowed, each is computed on another one while the one before it is used.
-
-    Two items are in memory then. An error is raised where its item would have come.
-    """
-    if _threads.get() < 2:
-        yield from items
-        return
-    context = copy_context()
-
-    def following() -> list[T]:
-        return list(islice(items, 1))
-
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(context.run, following)
-        while found := coming.result():
-            coming = pool.submit(context.run, following)
-            yield found.pop()

@@ -13,7 +13,6 @@ from pipeline.core.stored_table import LargeTable, StoredTable
 from pipeline.core.table_kind import TableKind
 from pipeline.core.tables import JOBS, UNREADABLE
 from pipeline.core.version import code_version
-from pipeline.core.workers import ahead
 from pipeline.ingest import ingest, ingest_to
 from pipeline.ingest.assemble.spill import WIDE
 from pipeline.ingest.jobs_tables import is_table, write_jobs_table
@@ -80,4 +79,4 @@ def _stored(
 
 def _write(path: Path, batches: Iterable[pa.Table], kind: TableKind, _facts: Mapping[str, str]) -> Path:
     """Tables between the steps of a run say only which code wrote them."""
-    return write_batches(path, ahead(iter(batches)), kind, {"code": code_version()})
+    return write_batches(path, batches, kind, {"code": code_version()})

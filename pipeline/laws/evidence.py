@@ -7,17 +7,13 @@ Bayesian Data Analysis, chapters 3 and 7).
 
 import dataclasses
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from pipeline.core.arrays import Array, Bools, Floats, Ints
 from pipeline.core.compiled import entry_kernel
-from pipeline.core.workers import together
 from pipeline.laws.evidence_kernel import compare, decline_odds, held_out_one, log_evidence, part_odds, worth_keeping
 from pipeline.laws.shapes import fine_shapes_up_to, shapes_up_to
-
-SERIES_AT_ONCE = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +47,6 @@ class Evidence:
         return [(int(span), chosen[doublings == span]) for span in np.unique(doublings)]
 
 
-def _parts(chosen: Ints) -> list[Ints]:
-    """The series in parts for the threads of a step: each part has its own room, and writes its own series."""
-    return np.array_split(chosen, max(1, chosen.size // SERIES_AT_ONCE))
-
-
 def held_out(series: Evidence, chosen: Ints, is_kept: Bools) -> tuple[Floats, Floats]:
     """Each kept size of the chosen series predicted from the other kept ones: how far it is off, and the runtime (s).
 
@@ -66,8 +57,7 @@ def held_out(series: Evidence, chosen: Ints, is_kept: Bools) -> tuple[Floats, Fl
     columns = (series.offsets, series.procs, np.log(series.runtime_s), series.weights, series.log_sd, series.freedom)
     for span, some in series.by_span(chosen):
         grid = shapes_up_to(span)
-        rest = (is_kept, *columns, grid.log_runtime, grid.prior, z, expected_log)
-        together([partial(_held_out, part, *rest) for part in _parts(some)])
+        _held_out(some, is_kept, *columns, grid.log_runtime, grid.prior, z, expected_log)
     return z, np.exp(expected_log)
 
 
@@ -148,8 +138,8 @@ def departures(
     columns = (series.offsets, series.procs, np.log(series.runtime_s), series.weights, series.log_sd, series.freedom)
     for span, some in series.by_span(chosen):
         grid = fine_shapes_up_to(span) if is_fine else shapes_up_to(span)
-        rest = (in_class, departure_log_sd, least_phase, least_class, *columns, grid.log_runtime, grid.prior)
-        together([partial(_departures, part, *rest, found, gains, place) for part in _parts(some)])
+        tables = (*columns, grid.log_runtime, grid.prior)
+        _departures(some, in_class, departure_log_sd, least_phase, least_class, *tables, found, gains, place)
     odd_size, step, decline, least_procs = found[:, :4].T
     return Departures(odd_size, step, gains[:, 0], place, found[:, 4:], gains[:, 1:], decline, least_procs)
 

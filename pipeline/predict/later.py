@@ -15,7 +15,6 @@ from pipeline.core.report import Fact, Report, Tally
 from pipeline.core.settings import PredictSettings
 from pipeline.core.stored_table import LargeTable
 from pipeline.core.tables import PREDICTIONS
-from pipeline.core.workers import ahead
 from pipeline.predict.cells import CELL_COLUMNS, DAY_S, Cells
 from pipeline.predict.curves import Curves
 from pipeline.predict.later_levels import later_coverage
@@ -82,7 +81,7 @@ def later(
     past = _Calibration.of(predictions, cells, chosen, settings)
     if older.rows:
         every = jobs if grouped is None else grouped
-        parts = ahead(Cells.of(part, cells.now_s) for part in groups_of(every))
+        parts: Iterator[Cells] = (Cells.of(part, cells.now_s) for part in groups_of(every))
     else:
         parts = iter([cells])
     table, n_scaling = _answered(predictions, parts, chosen, past)
