@@ -11,6 +11,7 @@ Where do I go to ...
     change what "similar" means?                [group] template in the config; pipeline/group/
     add a scaling law?                          pipeline/laws/forms/: one file
     change an interval?                         pipeline/predict/intervals.py
+    see how a long log fits into memory?        pipeline/core/stored_table.py, group_parts.py; pipeline/clean/blocks.py
     find who writes files?                      pipeline/core/store.py (Parquet), pipeline/publish/ (versions, manifest)
     see which versions stay on disk?            pipeline/publish/retention.py
     answer for one job?                         pipeline/estimate/walltime.py (flows/services/query/answers.py asks)
