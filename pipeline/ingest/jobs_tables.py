@@ -1,6 +1,5 @@
 """Reads tables JOBS that `walltime ingest` has written, as if their logs were read."""
 
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -92,7 +91,7 @@ def _check_tables(sources: Sequence[Source], site: SiteSettings) -> None:
 def write_jobs_table(source: Source, site: SiteSettings, out: Path, write: Write) -> tuple[pa.Table, Report] | None:
     """Put the jobs of the site in one table into a file, a batch at a time; UNREADABLE and the report.
 
-    A table that holds just these jobs as ingest writes them is linked. None, and no file, where the jobs are not in
+    A table that holds just these jobs as ingest writes them is copied. None, and no file, where the jobs are not in
     order or one may be there twice: `read_jobs_tables` is for such a table.
     """
     _check_tables([source], site)
@@ -103,20 +102,13 @@ def write_jobs_table(source: Source, site: SiteSettings, out: Path, write: Write
         if not passed.kept.rows or passed.repeats():
             return None
         if passed.is_as_read and schema_names(source.path, JOBS) == JOBS.schema().names:
-            _linked(source.path, out)
+            # Not linked: whoever writes the table again may write into the same file.
+            shutil.copyfile(source.path, out)
         else:
             write(out, PassedJobs(site.name).batches(_batches(source)))
     except NotInOrderError:
         return None
     return _unreadable([source]), _report_of(passed.seen, passed.kept, passed.span_s, [source])
-
-
-def _linked(source: Path, out: Path) -> None:
-    """A second name of a file, or a copy where the file systems differ or allow no links."""
-    try:
-        os.link(source.resolve(), out)
-    except OSError:
-        shutil.copyfile(source, out)
 
 
 def _batches(source: Source) -> Iterator[pa.Table]:
