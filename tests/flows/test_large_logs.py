@@ -1,5 +1,6 @@
 """A run that holds a few hundred jobs at a time publishes what one that holds all of them does."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from flows.services.run.plain_run import run_and_publish
 from pipeline.core import group_parts, newest_jobs
+from pipeline.core.stored_table import StoredTable
 from pipeline.group import grouping, jobs_by_group
 from pipeline.ingest import stored_jobs
 from pipeline.ingest.assemble.spill import Room
@@ -65,3 +67,26 @@ def test_predictions_answered_in_parts_are_those_answered_at_once(
             np.testing.assert_allclose(answered, wanted, rtol=1e-9, err_msg=name)
         else:
             assert found.column(name).to_pylist() == expected.column(name).to_pylist(), name
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_no_step_reads_more_jobs_at_a_time_than_the_settings_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_rows: list[int] = []
+    read = StoredTable.rows
+
+    def rows(self: StoredTable, first: int, after: int, columns: Sequence[str] | None = None) -> pa.Table:
+        n_rows.append(after - first)
+        return read(self, first, after, columns)
+
+    monkeypatch.setattr(StoredTable, "rows", rows)
+    config = tmp_path / "site.toml"
+    newest = "[clean]\nblock_jobs = 2000\n[group]\ncompare_jobs = 2000\n[forecast]\nlearn_jobs = 2000\n"
+    config.write_text(CONFIG.format(out=tmp_path / "out", samples=SAMPLES, calibrated=2000) + newest)
+    run_and_publish(str(config))
+    n_jobs = load_manifest(tmp_path / "out").tables["jobs"].rows
+    assert n_jobs > 3 * 3100
+    # One and a half times 2,000, and what lies before the gap at the end of a block.
+    assert 701 < max(n_rows) <= 3100
+    assert sum(n_rows) > 4 * n_jobs
