@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipeline.core.screen_settings import AcrossSettings
-from pipeline.predict.across import SizePair, across
+from pipeline.scaling.across import SizePair, across
+from pipeline.scaling.scaling_rules import AcrossRules
 
 RUNS = Path(__file__).parents[2] / "shared" / "data" / "scaling" / "npb-smpi" / "runs.csv"
 CLASSES = (("W", "A"), ("S", "W"))
@@ -45,7 +45,7 @@ def scored(pairs: list[tuple[str, SizePair, np.ndarray, np.ndarray]]) -> list[di
 
     prediction and of the constant ratio; coverage, width (log); the status.
     """
-    settings, unguarded = AcrossSettings(), AcrossSettings(own_share=0, is_guarded=False)
+    settings, unguarded = AcrossRules(), AcrossRules(own_share=0, is_guarded=False)
     given, wanted = [pair for _, pair, _, _ in pairs], [procs for _, _, procs, _ in pairs]
     published, joint = across(given, wanted, settings), across(given, wanted, unguarded)
     return [
@@ -78,7 +78,7 @@ def chosen_by_others(pairs: Pairs) -> dict[str, tuple[float, float, float]]:
 
     Chosen are the fewest pairs more than 2 points worse than the own prediction, then the least mean error.
     """
-    found = across([pair for _, pair, _, _ in pairs], [n for _, _, n, _ in pairs], AcrossSettings(own_share=0))
+    found = across([pair for _, pair, _, _ in pairs], [n for _, _, n, _ in pairs], AcrossRules(own_share=0))
     own = np.array([_error(one.own_s, truth_s) for one, (*_, truth_s) in zip(found, pairs, strict=True)])
     errors = np.array(
         [

@@ -25,13 +25,14 @@ import numpy as np  # noqa: E402
 
 from benchmarks.bench_templates import made_history  # noqa: E402
 from pipeline.clean import clean  # noqa: E402
-from pipeline.core.settings import RunSettings  # noqa: E402
+from pipeline.estimate.estimate_rules import ESTIMATE_RULES  # noqa: E402
 from pipeline.estimate.history import History  # noqa: E402
 from pipeline.estimate.registry import ESTIMATORS  # noqa: E402
 from pipeline.estimate.templates.search import SearchSettings, search  # noqa: E402
 from pipeline.estimate.templates.smith import SMITH_DEFAULT, Sight, predict  # noqa: E402
 from pipeline.evaluate.backtest import past_of  # noqa: E402
 from pipeline.ingest import ingest  # noqa: E402
+from pipeline.settings import RunSettings  # noqa: E402
 
 SIMPLE = ("last_two", "last_two_chain", "longer_of_two_chain", "recent_median", "recent_10", "recent_50", "sessions")
 SIMPLE_FLOOR, WHOLE_FLOOR = 200_000, 20_000
@@ -65,7 +66,7 @@ def plain_last_two(past: History) -> list[float]:
 
 def measured(past: History) -> dict[str, float]:
     """Every figure by name; compiled code is run once before it is timed."""
-    settings = RunSettings().forecast
+    settings = ESTIMATE_RULES
     figures = {"n_jobs": float(len(past))}
     start = time.process_time()
     for method in ESTIMATORS.values():

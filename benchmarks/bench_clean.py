@@ -20,12 +20,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from pipeline.arrays import CATEGORY
 from pipeline.clean import SCREENED, clean
-from pipeline.core.clean_settings import CleanSettings
-from pipeline.core.column import CATEGORY
-from pipeline.core.settings import SiteSettings
-from pipeline.core.store import read_table, write_table
-from pipeline.core.tables import JOBS
+from pipeline.settings import CleanSettings, SiteSettings
+from pipeline.storage import read_table, write_table
+from pipeline.tables import JOBS
 
 SITE = SiteSettings(max_procs=4096, timezone="Europe/Stockholm")
 

@@ -22,11 +22,11 @@ for library in ("OMP", "OPENBLAS", "MKL"):
 import numpy as np  # noqa: E402
 from scipy.optimize import OptimizeWarning, curve_fit  # noqa: E402
 
-from pipeline.core.adept_settings import AdeptSettings  # noqa: E402
-from pipeline.fit.adept import find  # noqa: E402
-from pipeline.fit.fitters import fit_law  # noqa: E402
-from pipeline.fit.series import SeriesBatch  # noqa: E402
 from pipeline.laws import LAWS  # noqa: E402
+from pipeline.scaling.scaling_rules import AdeptRules  # noqa: E402
+from pipeline.scaling.solvers.adept import find  # noqa: E402
+from pipeline.scaling.solvers.fit_law import fit_law  # noqa: E402
+from pipeline.scaling.solvers.series import SeriesBatch  # noqa: E402
 
 FLOOR_SERIES_PER_S = 100_000
 FLOOR_OVERHEAD_TIMES_CURVE_FIT = 30.0
@@ -126,7 +126,7 @@ def measured(n_series: int) -> dict[str, float]:
 def adept_seconds() -> dict[str, float]:
     """ADEPT's search for a target at twice the largest size: mean and largest CPU seconds a prediction."""
     batch, each = made_series(N_ADEPT, 3), []
-    targets, settings = 2.0 * batch.procs[batch.offsets[1:] - 1], AdeptSettings()
+    targets, settings = 2.0 * batch.procs[batch.offsets[1:] - 1], AdeptRules()
     find(batch, np.zeros(1, np.int64), targets[:1], settings)
     for i in range(N_ADEPT):
         one = (np.array([i]), targets[i : i + 1])

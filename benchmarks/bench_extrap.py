@@ -1,4 +1,4 @@
-"""Extra-P's errors on the splits of `walltime evaluate-scaling`; Extra-P runs in its own Python environment.
+"""Extra-P's errors on the splits of `walltime scaling evaluate`; Extra-P runs in its own Python environment.
 
 python -m benchmarks.bench_extrap --python PATH FILE.csv... [--json]
 
@@ -52,8 +52,8 @@ def asked_of(python: str) -> Callable[..., object]:
     """A predictor per way, both answered by one run of that Python per split."""
     import numpy as np  # noqa: PLC0415
 
-    from pipeline.core.arrays import Floats  # noqa: PLC0415
-    from pipeline.core.prediction_task import PredictionTask  # noqa: PLC0415
+    from pipeline.arrays import Floats  # noqa: PLC0415
+    from pipeline.scaling.prediction_task import PredictionTask  # noqa: PLC0415
 
     answered: dict[int, dict[str, Floats]] = {}
 
@@ -86,9 +86,8 @@ def main() -> int:
         return 0
     from functools import partial  # noqa: PLC0415
 
-    from flows.pages.terminal.render_scaling import print_scaling  # noqa: PLC0415
-    from flows.services.series.scaling_errors import read_all  # noqa: PLC0415
-    from pipeline.core.evaluate_settings import ScalingSettings  # noqa: PLC0415
+    from flows.pages.terminal.render_series import print_scaling  # noqa: PLC0415
+    from flows.services.series_files import read_all  # noqa: PLC0415
     from pipeline.evaluate import evaluate_scaling  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(description=__doc__)
@@ -101,7 +100,7 @@ def main() -> int:
         return 0
     predict = asked_of(options.python)
     predictors = {way: partial(predict, way=way) for way in WAYS}
-    table, report = evaluate_scaling(*read_all(options.files), predictors, ScalingSettings())
+    table, report = evaluate_scaling(*read_all(options.files), predictors)
     if options.json:
         print(json.dumps(table.to_pylist(), indent=1))
     else:

@@ -12,6 +12,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +27,22 @@ from sklearn.gaussian_process import GaussianProcessRegressor  # noqa: E402
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel  # noqa: E402
 
 from benchmarks.inputs_data import SETS, RunSet, archer, hpl, shuffled, smg_parallel  # noqa: E402
-from pipeline.core.input_settings import InputSettings  # noqa: E402
-from pipeline.inputs import Cost, Declaration, Input, InputType, SuggestRule, learn, predict, suggest  # noqa: E402
-from pipeline.inputs.encoding import encoding_of  # noqa: E402
-from pipeline.inputs.raw_inputs import raw_inputs  # noqa: E402
-from pipeline.inputs.registry import METHODS  # noqa: E402
+from pipeline.inputs import (  # noqa: E402
+    Cost,
+    Declaration,
+    Input,
+    InputType,
+    LearnRules,
+    SuggestRule,
+    learn,
+    predict,
+    suggest,
+)
+from pipeline.inputs.encoding import encoding_of, raw_inputs  # noqa: E402
+from pipeline.inputs.learning import training_rows  # noqa: E402
+from pipeline.inputs.methods import METHODS  # noqa: E402
 from pipeline.inputs.suggestions import far_apart  # noqa: E402
 from pipeline.inputs.training import Training  # noqa: E402
-from pipeline.inputs.training_rows import training_rows  # noqa: E402
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "scaling"
 MOST_SLOW_RUNS = 350
@@ -85,17 +94,17 @@ def _predictions(
     runs: RunSet, known: np.ndarray, later: np.ndarray, seed: int
 ) -> Iterator[tuple[str, Callable[[], np.ndarray]]]:
     for name, settings in OURS.items():
-        yield name, lambda settings=settings: _ours(runs, known, later, InputSettings(seed=seed, **settings))
+        yield name, lambda settings=settings: _ours(runs, known, later, LearnRules(seed=seed, **settings))
     if len(known) <= MOST_SLOW_RUNS:
         yield "network, active", lambda: _active(runs, np.concatenate([known, later]), len(known), later, seed)
-    training, x = _encoded(runs, known, later, InputSettings(seed=seed))
+    training, x = _encoded(runs, known, later, LearnRules(seed=seed))
     if len(known) <= MOST_SLOW_RUNS:
         yield "scikit-learn GP", lambda: _sklearn(training, x, seed)
     yield "LightGBM defaults", lambda: _lightgbm(training, x)
 
 
 def _encoded(
-    runs: RunSet, known: np.ndarray, later: np.ndarray, settings: InputSettings
+    runs: RunSet, known: np.ndarray, later: np.ndarray, settings: LearnRules
 ) -> tuple[Training, np.ndarray]:
     """The runs as `learn` encodes them, and the points, without the tests that leave values out."""
     rows = training_rows(runs.table(known), runs.declaration, settings)
@@ -104,7 +113,7 @@ def _encoded(
     return training, encoding.encode(raw_inputs(runs.table(later), runs.declaration))
 
 
-def _ours(runs: RunSet, known: np.ndarray, later: np.ndarray, settings: InputSettings) -> np.ndarray:
+def _ours(runs: RunSet, known: np.ndarray, later: np.ndarray, settings: LearnRules) -> np.ndarray:
     training, x = _encoded(runs, known, later, settings)
     method = METHODS[settings.method]
     fitted = method.fit(training)
@@ -116,7 +125,7 @@ def _active(runs: RunSet, order: np.ndarray, n: int, later: np.ndarray, seed: in
 
     Runs that it took from `later` are scored too, as in the paper's actual errors.
     """
-    settings, method = InputSettings(method="network", seed=seed), METHODS["network"]
+    settings, method = LearnRules(method="network", seed=seed), METHODS["network"]
     known, rest = order[: min(n, 50)], order[min(n, 50) :]
     while True:
         training, x = _encoded(runs, known, np.concatenate([rest, later]), settings)
@@ -149,8 +158,8 @@ def batches(folder: Path, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
     for seed in seeds:
         known = np.isin(runs.runs["batch"], np.random.default_rng(seed).permutation(names)[: 2 * len(names) // 3])
         for by in ["batch"] if seed else ["batch", None]:
-            declaration = runs.declaration.model_copy(update={"batch": by})
-            model = learn(runs.table(known), declaration, InputSettings(seed=seed))
+            declaration = replace(runs.declaration, batch=by)
+            model = learn(runs.table(known), declaration, LearnRules(seed=seed))
             figures = _checked(model, runs.table(~known), runs.runs["time_s"].to_numpy()[~known])
             yield dict(folds=by or "random", seed=seed, announced=model.error.mean_pct, **figures)
 
@@ -182,7 +191,7 @@ def _spent(runs: RunSet, seed: int, rule: SuggestRule) -> Iterator[dict[str, Any
     for share in (0.025, 0.05, 0.1):
         budget = share * costs.sum()
         while True:
-            model = learn(runs.table(known), runs.declaration, InputSettings(seed=seed, outside="predict"))
+            model = learn(runs.table(known), runs.declaration, LearnRules(seed=seed, outside="predict"))
             left = budget - costs[known].sum()
             # A third more runs a round, so that the model keeps up with what was learnt.
             ask = Cost(budget=max(left, 0.0), n_runs=max(len(known) // 3, 5))
@@ -208,7 +217,7 @@ def unseen(folder: Path, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:  # n
                 continue
             rows = np.flatnonzero(~out)
             rows = rows if len(rows) <= 300 else np.random.default_rng(0).choice(rows, 300, replace=False)
-            model = learn(runs.table(rows), runs.declaration, InputSettings())
+            model = learn(runs.table(rows), runs.declaration, LearnRules())
             figures = _checked(model, runs.table(out), runs.runs["time_s"].to_numpy()[out])
             kept = figures["answered"] == 0 or figures["error"] <= figures["said"]
             yield dict(set=runs.name, input=name, value=str(value), n=int(count), kept=bool(kept), **figures)
@@ -220,7 +229,7 @@ def speed(folder: Path, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:  # no
     for n, method in ((250, "gp"), (20_000, "trees")):
         runs, points = _simulated(n), _simulated(10_000)
         cpu, wall = time.process_time(), time.perf_counter()
-        model = learn(runs, declaration, InputSettings(method=method))
+        model = learn(runs, declaration, LearnRules(method=method))
         learnt = time.process_time() - cpu, time.perf_counter() - wall
         cpu, wall = time.process_time(), time.perf_counter()
         predict(model, points)

@@ -17,18 +17,18 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.bench_templates import made_history
-from pipeline.core.estimate_settings import ForecastSettings
-from pipeline.core.store import read_table, write_table
-from pipeline.core.tables import STATE
+from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.state_table import loaded_state, state_table
 from pipeline.estimate.walltime import learn
+from pipeline.storage import read_table, write_table
+from pipeline.tables import STATE
 
 MIB = 2**20
 
 
 def measured(n_jobs: int, n_users: int) -> dict[str, float]:
     """Every figure of one size."""
-    settings = ForecastSettings()
+    settings = EstimateRules()
     learn(made_history(2000, 2), settings, np.inf)
     history = made_history(n_jobs, 1, n_users)
     held_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

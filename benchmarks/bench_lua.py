@@ -23,10 +23,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.export_settings import ExportSettings
-from pipeline.core.tables import ESTIMATES
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.slurm import plugin
+from pipeline.settings import ExportSettings
+from pipeline.tables import ESTIMATES
 
 MOST = 1.1
 NAME_KEYS, REQUESTS_S, SIZES = 40, (900, 3600, 14_400, 43_200, 86_400), (1, 2, 4, 8, 16, 32, 64, 128)

@@ -24,9 +24,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.bench_lua import table_of
-from pipeline.core.export_settings import ExportSettings
 from pipeline.export.openpbs import CONFIG_FILE, HOOK_FILE, LOOKUP_FILE, QMGR_FILE, openpbs_files
 from pipeline.export.published_tables import Files, PublishedTables
+from pipeline.settings import ExportSettings
 
 N_JOBS, N_BLOCKS, PER_BLOCK = 3000, 8, 40
 

@@ -30,29 +30,23 @@ import pyarrow as pa
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from pipeline.core.phase_settings import (  # noqa: E402
-    LITERAL_EXPANSION,
-    LITERAL_PAS2P,
-    PhasePlanSettings,
-    PhaseSettings,
-)
-from pipeline.core.phase_tables import MPI_CALLS  # noqa: E402
-from pipeline.core.store import read_table, write_table  # noqa: E402
-from pipeline.phases import mpi_input  # noqa: E402
-from pipeline.phases.pas2p.stage import find_phases  # noqa: E402
+from pipeline.phase_tables import MPI_CALLS  # noqa: E402
+from pipeline.phases import mpi_phases  # noqa: E402
+from pipeline.phases import otf2_traces as otf2  # noqa: E402
+from pipeline.phases.call_traces import read_csv_trace  # noqa: E402
+from pipeline.phases.mpi_phases import find_phases  # noqa: E402
+from pipeline.phases.occurrences import Occurrences, status_of  # noqa: E402
 from pipeline.phases.phase_input import Extracted, TargetTimes  # noqa: E402
-from pipeline.phases.prediction.occurrences import Occurrences  # noqa: E402
-from pipeline.phases.prediction.plan import make_plan  # noqa: E402
-from pipeline.phases.prediction.repetition import status_of  # noqa: E402
-from pipeline.phases.prediction.stage import predict_runtime  # noqa: E402
-from pipeline.phases.prediction.times import planned_times  # noqa: E402
-from pipeline.phases.readers import otf2  # noqa: E402
-from pipeline.phases.readers.csv import read_csv_trace  # noqa: E402
+from pipeline.phases.phase_plan import make_plan  # noqa: E402
+from pipeline.phases.phase_rules import LITERAL, PhaseRules, PlanRules  # noqa: E402
+from pipeline.phases.platform_prediction import predict_runtime  # noqa: E402
+from pipeline.phases.platform_times import planned_times  # noqa: E402
+from pipeline.storage import read_table, write_table  # noqa: E402
 from tests.simulation.mpi_steps import HERE, THERE, Machine, simulated_run  # noqa: E402
 from tests.unit.phases.otf2_archive import write_archive  # noqa: E402
 from tests.unit.phases.trace_csv import csv_lines, write_csv  # noqa: E402
 
-SETTINGS = PhaseSettings()
+SETTINGS = PhaseRules()
 N_RANKS = 8
 BUDGETS = (0.01, 0.02, 0.05)
 
@@ -99,14 +93,13 @@ def names_of(folder: Path) -> list[str]:
 
 def trace_rows(folder: Path) -> list[dict[str, Any]]:
     """What is found in each trace, also with the words of the paper."""
-    literal = PhaseSettings(pas2p=LITERAL_PAS2P, expansion=LITERAL_EXPANSION)
     rows = []
     for name in names_of(folder):
-        found = mpi_input.extract(folder / f"{name}.csv.gz", name, SETTINGS)
+        found = mpi_phases.extract(folder / f"{name}.csv.gz", name, SETTINGS)
         facts = found.reports[-1].facts
         spans_s = found.points.column("t_end_s").to_numpy() - found.points.column("t_start_s").to_numpy()
         is_relevant = found.phases.column("is_relevant").to_numpy(zero_copy_only=False)
-        words = mpi_input.extract(folder / f"{name}.csv.gz", name, literal).phases
+        words = mpi_phases.extract(folder / f"{name}.csv.gz", name, LITERAL).phases
         rows.append({
             "trace": name, "events": facts["events"], "unmatched": facts["unmatched"], "level": facts["level"],
             "phases": found.phases.num_rows, "relevant": int(is_relevant.sum()),
@@ -123,15 +116,15 @@ def pair_rows(folder: Path) -> list[dict[str, Any]]:
     for here in names_of(folder):
         for there in names_of(folder):
             if here != there and here.rpartition(".")[0] == there.rpartition(".")[0]:
-                found = mpi_input.extract(folder / f"{here}.csv.gz", here, SETTINGS)
-                target = mpi_input.times_of(found.points, found.kept, folder / f"{there}.csv.gz")
+                found = mpi_phases.extract(folder / f"{here}.csv.gz", here, SETTINGS)
+                target = mpi_phases.times_of(found.points, found.kept, folder / f"{there}.csv.gz")
                 for samples in (3, 10, 30):
-                    plan = PhasePlanSettings(budget=1e-12, least_samples=samples)
+                    plan = PlanRules(budget=1e-12, least_samples=samples)
                     rows.append({"from": here, "to": there, "samples": samples} | figures(found, target, plan))
     return rows
 
 
-def figures(found: Extracted, target: TargetTimes, settings: PhasePlanSettings) -> dict[str, Any]:
+def figures(found: Extracted, target: TargetTimes, settings: PlanRules) -> dict[str, Any]:
     """A prediction's errors and costs in percent: with and without warm-up, and those of both controls."""
     plan, _ = make_plan(found.phases, found.points, settings)
     times = planned_times(found.points, plan, target.times_s, "there")
@@ -181,7 +174,7 @@ def long_run(n_steps: int, seed: int) -> dict[float, dict[str, Any]]:
     there = simulated(n_steps, THERE, 2 * seed + 1)
     runtime_s = float(there.reports[0].facts["runtime_s"] or 0)
     target = TargetTimes(Occurrences.of(there.points).time_s, runtime_s)
-    return {budget: figures(found, target, PhasePlanSettings(budget=budget)) for budget in BUDGETS}
+    return {budget: figures(found, target, PlanRules(budget=budget)) for budget in BUDGETS}
 
 
 def simulated(n_steps: int, machine: Machine, seed: int) -> Extracted:

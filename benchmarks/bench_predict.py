@@ -23,10 +23,8 @@ for library in ("OMP", "OPENBLAS", "MKL"):
 import numpy as np  # noqa: E402
 from scipy.optimize import curve_fit  # noqa: E402
 
-from pipeline.core.arrays import Floats, Ints  # noqa: E402
-from pipeline.predict.average import average  # noqa: E402
-from pipeline.predict.siblings import Kin  # noqa: E402
-from pipeline.predict.sizes import Sizes  # noqa: E402
+from pipeline.arrays import Floats, Ints  # noqa: E402
+from pipeline.scaling.average.average import Kin, Sizes, average  # noqa: E402
 
 FLOOR_TIMES_CURVE_FIT = 15.0
 N_CURVE_FIT = 100

@@ -17,13 +17,11 @@ import numpy.typing as npt
 
 from benchmarks.backtest_table import line
 from benchmarks.probe_figures import Scored, adjusted_rand_index, one_each, predicted
-from pipeline.core.phase_settings import PhaseSettings
-from pipeline.core.probe_settings import ProbeSettings
-from pipeline.phases.probes.frequency_vectors import FrequencyVectors, read_frequency_vectors
-from pipeline.phases.probes.interval_times import read_interval_times
-from pipeline.phases.probes.probe_phases import ProbePhases, cluster_intervals
-from pipeline.phases.probes.removal_curve import N_PHASES, removal_curve
-from pipeline.phases.probes.stage import find_probe_phases
+from pipeline.phases.block_clusters import ProbePhases, cluster_intervals
+from pipeline.phases.block_phases import N_PHASES, find_probe_phases, removal_curve
+from pipeline.phases.block_vectors import FrequencyVectors, read_frequency_vectors
+from pipeline.phases.phase_rules import PhaseRules, ProbeRules
+from pipeline.phases.platform_times import read_interval_times
 
 SAMPLES = (1, 3, 5, 10)
 FORMS = ("count", "regression", "ratio")
@@ -44,8 +42,8 @@ def main(folder: Path, seeds: int) -> None:
     print("\n".join(_removal(timed, times)))
 
 
-def _settings(seed: int) -> PhaseSettings:
-    return PhaseSettings(probes=ProbeSettings(seed=seed))
+def _settings(seed: int) -> PhaseRules:
+    return PhaseRules(probes=ProbeRules(seed=seed))
 
 
 def _times(folder: Path, name: str, n_intervals: int) -> list[Floats]:
@@ -58,7 +56,7 @@ def _agreement(name: str, vectors: FrequencyVectors, folder: Path, seeds: int) -
     with gzip.open(folder / f"{name}.labels.gz", "rt") as lines:
         theirs = np.array([int(one.split()[0]) for one in lines])
     started = time.process_time()
-    found = [cluster_intervals(vectors, ProbeSettings(seed=seed)) for seed in range(seeds)]
+    found = [cluster_intervals(vectors, ProbeRules(seed=seed)) for seed in range(seeds)]
     taken_s = (time.process_time() - started) / seeds
     agreed = [adjusted_rand_index(one.labels, theirs) for one in found]
     counts = f"{len(np.unique(theirs))} | {len(found[0].weights)}"
@@ -86,7 +84,7 @@ def _scores(
     scored = []
     for name, one in vectors.items():
         for seed in range(seeds):
-            found = cluster_intervals(one, ProbeSettings(seed=seed))
+            found = cluster_intervals(one, ProbeRules(seed=seed))
             for here in range(len(REPEATS)):
                 phases, points, _ = find_probe_phases(one, name, _settings(seed), times[name][here])
                 for there in set(range(len(REPEATS))) - {here}:
@@ -113,7 +111,7 @@ def _removal(vectors: dict[str, FrequencyVectors], times: dict[str, list[Floats]
     """The accuracy with 1, 2, 3, 5 and 8 phases for each program, from all their intervals, and the mean."""
     curves = []
     for name, one in vectors.items():
-        curves.append(_curve(cluster_intervals(one, ProbeSettings()), times[name][0]))
+        curves.append(_curve(cluster_intervals(one, ProbeRules()), times[name][0]))
         yield line([name, *(f"{100 * accuracy:.0f}%" for accuracy in curves[-1])])
     yield line(["mean", *(f"{100 * accuracy:.0f}%" for accuracy in np.mean(curves, axis=0))])
 

@@ -21,17 +21,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flows.services.files.row_lookup import read_columns
 from flows.services.query import answers as query
 from flows.services.query.answers import LoadedState, answers, load_state
-from pipeline.core.row_lookup import read_columns
-from pipeline.core.settings import RunSettings, SiteSettings
-from pipeline.core.store import write_table
-from pipeline.core.tables import JOBS, STATE
-from pipeline.core.version import code_version
+from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.stage import learn_state
 from pipeline.estimate.state_table import loaded_state
 from pipeline.ingest import ingest
 from pipeline.publish import Retention, RunFacts, load_manifest, publish
+from pipeline.settings import RunSettings, SiteSettings
+from pipeline.storage import write_table
+from pipeline.tables import JOBS, STATE
+from pipeline.version import code_version
 
 MOST_S, MOST_WARM_S, LEAST_JOBS_PER_S = 0.4, 0.002, 5_000
 SAMPLE = Path(__file__).resolve().parents[1] / "data_samples" / "riverbend.swf.gz"
@@ -104,7 +105,7 @@ def main() -> int:
     site, settings = SiteSettings(), RunSettings()
     jobs = copied(ingest([given.log], site, settings.ingest)[0], given.copies)
     began = time.perf_counter()
-    table, report = learn_state(jobs, site, settings.forecast)
+    table, report = learn_state(jobs, site, ESTIMATE_RULES)
     found: dict[str, float] = {"jobs": jobs.num_rows, "learn_s": time.perf_counter() - began}
     found |= {name: report.facts[name] for name in ("n_submitters", "n_kinds", "mae_over_mean", "coverage_q95")}
     with tempfile.TemporaryDirectory() as scratch:

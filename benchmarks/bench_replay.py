@@ -27,16 +27,15 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from pipeline.core.settings import IngestSettings, SiteSettings  # noqa: E402
-from pipeline.evaluate.replay import (  # noqa: E402
+from pipeline.ingest import ingest  # noqa: E402
+from pipeline.schedule.engine import (  # noqa: E402
     EASY_PLUS_PLUS,
     Policy,
     ReplayOptions,
-    Workload,
     replay,
-    workload_of_jobs,
 )
-from pipeline.ingest import ingest  # noqa: E402
+from pipeline.schedule.workload import Workload, workload_of_jobs  # noqa: E402
+from pipeline.settings import IngestSettings, SiteSettings  # noqa: E402
 from tests.unit.evaluate.plain_replay import plain_replay  # noqa: E402
 
 SAMPLE, SAMPLE_PROCS, LEAST_JOBS = ROOT / "data_samples" / "riverbend.swf.gz", 512, 80_000
@@ -130,7 +129,8 @@ def compile_seconds(name: str) -> float:
     """CPU seconds of a policy's first replay, with nothing compiled before."""
     code = (
         "import time, numpy as np\n"
-        "from pipeline.evaluate.replay import Policy, ReplayOptions, replay, workload\n"
+        "from pipeline.schedule.engine import Policy, ReplayOptions, replay\n"
+        "from pipeline.schedule.workload import workload\n"
         "one = np.ones(1, np.int64)\n"
         "work = workload(one, one, one, one, one, one, 1)\n"
         f"options = ReplayOptions(policy=Policy.{name.upper()})\n"

@@ -23,9 +23,10 @@ import pyarrow as pa  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from pipeline.core.proc_classes import in_class  # noqa: E402
-from pipeline.core.screen_settings import AnomalySettings, PatternSettings  # noqa: E402
-from pipeline.fit import find_patterns, screen  # noqa: E402
+from pipeline.scaling.proc_classes import in_class  # noqa: E402
+from pipeline.scaling.scaling_rules import AnomalyRules, PatternRules  # noqa: E402
+from pipeline.scaling.screens.anomalies import screen  # noqa: E402
+from pipeline.scaling.screens.patterns import find_patterns  # noqa: E402
 from tests.simulation.series import as_observations, clean_series  # noqa: E402
 
 NODE_PROCS = 24
@@ -92,9 +93,9 @@ def odd_sizes(n_series: int, n_sizes: int, noise: float, method: Any = "leave_on
 
 
 def _odd(procs: np.ndarray, runtime_s: np.ndarray, noise: float, method: Any) -> tuple[np.ndarray, float]:
-    settings = AnomalySettings(method=method)
+    settings = AnomalyRules(method=method)
     observed = as_observations(procs, runtime_s, noise)
-    patterns, _ = find_patterns(observed, PatternSettings(), settings.noise)
+    patterns, _ = find_patterns(observed, PatternRules(), settings.noise)
     start = time.process_time()
     table, _ = screen(observed, patterns, settings)
     seconds = time.process_time() - start
@@ -104,7 +105,7 @@ def _odd(procs: np.ndarray, runtime_s: np.ndarray, noise: float, method: Any) ->
 def found(observed: pa.Table, pattern: str, n_series: int) -> tuple[np.ndarray, np.ndarray, float]:
     """Which series show the pattern, from where on, and series a second."""
     start = time.process_time()
-    table, _ = find_patterns(observed, PatternSettings(node_procs=NODE_PROCS), AnomalySettings().noise)
+    table, _ = find_patterns(observed, PatternRules(node_procs=NODE_PROCS), AnomalyRules().noise)
     seconds = time.process_time() - start
     rows = [row for row in table.to_pylist() if row["pattern"] == pattern and row["step"] == 1][:n_series]
     status, first = ([row[name] for row in rows] for name in ("status", "from_procs"))

@@ -3,7 +3,7 @@
 python benchmarks/bench_swf.py [LOG] [--repeats N] [--json]
 
 The other process is bare `pandas.read_csv(LOG, sep=r"\\s+", comment=";", header=None)`: imports and parsing, no types,
-no checks, no writing. Ours are the library's `ingest_to` in a script of a few lines, and the command `walltime ingest`,
+no checks, no writing. Ours are the library's `ingest` in a script of a few lines, and the command `walltime ingest`,
 which reads its options and prints its report as well. All run in turn, so that a loaded machine burdens all; the figure
 is the median of the pairwise ratios of user + system time. Without LOG, one of 250,000 jobs is made from a fixed seed.
 """
@@ -22,10 +22,10 @@ import numpy as np
 LIBRARY = """
 import sys
 from pathlib import Path
-from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.ingest import ingest_to
+from pipeline.settings import IngestSettings, SiteSettings
+from pipeline.ingest import OnDisk, ingest
 log, out, scratch = map(Path, sys.argv[1:])
-ingest_to([log], SiteSettings(name="bench"), IngestSettings(), out, out.with_suffix(".unreadable"), scratch)
+ingest([log], SiteSettings(name="bench"), IngestSettings(), to=OnDisk(out, out.with_suffix(".unreadable"), scratch))
 """
 COMMAND = """
 import sys

@@ -2,7 +2,7 @@
 
 python -m benchmarks.choose_average FILE.csv...
 
-Files as of `walltime evaluate-scaling`. Every candidate value of every constant stands in for the default, one at a
+Files as of `walltime scaling evaluate`. Every candidate value of every constant stands in for the default, one at a
 time; an error is the mean log of (absolute log error + 1%) over a series' targets, then over series, files and splits
 of an application. The value with the least error over the other applications is chosen; printed are what each
 application's others choose, and the geometric mean of the held-out errors beside that of the defaults. The average is
@@ -17,20 +17,25 @@ from pathlib import Path
 import numpy as np
 from scipy.special import stdtr
 
-from flows.services.series.scaling_errors import read_all
-from pipeline.core.arrays import Floats
-from pipeline.core.evaluate_settings import ScalingSettings
-from pipeline.core.prediction_task import PredictionTask
-from pipeline.core.settings import PredictSettings
-from pipeline.evaluate.scaling import make_splits
-from pipeline.predict.bma_grid import LEAST_LOG2, STEPS_PER_OCTAVE, ShapeGrid, law_weights, shape_grid
-from pipeline.predict.bma_kernel import JUMP_LEAST_SIZES, JUMP_LOG_SD, JUMP_ODDS
-from pipeline.predict.interval_calibration import OWN_SERIES, calibrated
-from pipeline.predict.noise import log_wide_sd, median_variance, pooled_log_sd, repeats, run_log_sd
-from pipeline.predict.siblings import LEAST_SIZES, SIBLING_WEIGHT
-from pipeline.predict.sizes import FREEDOM, Sizes
+from flows.services.series_files import read_all
+from pipeline.arrays import Floats
+from pipeline.evaluate.scaling_errors import make_splits
+from pipeline.scaling.average.average import FREEDOM, LEAST_SIZES, SIBLING_WEIGHT, Sizes
+from pipeline.scaling.average.mixtures import JUMP_LEAST_SIZES, JUMP_LOG_SD, JUMP_ODDS
+from pipeline.scaling.average.posterior import LEAST_LOG2, STEPS_PER_OCTAVE, ShapeGrid, law_weights, shape_grid
+from pipeline.scaling.calibration import (
+    OWN_SERIES,
+    calibrated,
+    log_wide_sd,
+    median_variance,
+    pooled_log_sd,
+    repeats,
+    run_log_sd,
+)
+from pipeline.scaling.prediction_task import PredictionTask
+from pipeline.scaling.scaling_rules import PredictRules
 
-SETTINGS = PredictSettings()
+SETTINGS = PredictRules()
 LAW_WEIGHTS = law_weights()
 CHOSEN_WEIGHTS = ("amdahl", "amdahl_log", "growing")
 NEGLIGIBLE_LOG = 9.0
@@ -102,7 +107,7 @@ def problems(files: list[Path]) -> Iterator[Problem]:
     for path in files:
         observations, applications = read_all([path])
         names = tuple(sorted(set(applications.values())))
-        for split in make_splits(observations, applications, ScalingSettings())[0]:
+        for split in make_splits(observations, applications)[0]:
             yield problem(path.stem, split.asked, split.measured_s, names)
 
 

@@ -39,7 +39,7 @@ def measured(config: str, folder: str) -> dict[str, dict[str, float]]:
                 found[name]["cpu_s"] += time.thread_time() - start_s
 
     event.register("numba:compile", Compilations())
-    from flows.services.run.plain_run import run_and_publish  # noqa: PLC0415
+    from flows.services.run.running import run_and_publish  # noqa: PLC0415
 
     run_and_publish(config=config, output_dir=f"{folder}/out")
     return dict(found)

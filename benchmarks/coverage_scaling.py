@@ -2,7 +2,7 @@
 
 python -m benchmarks.coverage_scaling FILE.csv... [--json]
 
-Files as of `walltime evaluate-scaling`, read as one log. Leave-one-application-out: what says how far a law holds
+Files as of `walltime scaling evaluate`, read as one log. Leave-one-application-out: what says how far a law holds
 (noise, drift, stretch) comes from the other applications; a series has only its own application's sizes kept beside it.
 Judged are the sizes up to 4 times the largest kept.
 """
@@ -14,16 +14,21 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from flows.services.series.scaling_errors import read_all
-from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats
-from pipeline.core.settings import PredictSettings
-from pipeline.predict.average import average
-from pipeline.predict.interval_calibration import calibrated, held_out
-from pipeline.predict.noise import log_wide_sd, median_variance, pooled_log_sd, repeats, run_log_sd
-from pipeline.predict.siblings import Kin
-from pipeline.predict.sizes import Sizes
+from flows.services.series_files import read_all
+from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
+from pipeline.scaling.average.average import Kin, Sizes, average
+from pipeline.scaling.calibration import (
+    calibrated,
+    held_out,
+    log_wide_sd,
+    median_variance,
+    pooled_log_sd,
+    repeats,
+    run_log_sd,
+)
+from pipeline.scaling.scaling_rules import PredictRules
 
-SETTINGS = PredictSettings()
+SETTINGS = PredictRules()
 
 
 def covered(files: list[Path]) -> dict[str, dict[str, float]]:

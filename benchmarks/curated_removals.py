@@ -14,7 +14,7 @@ import gzip
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,11 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.clean import clean
-from pipeline.core.clean_settings import CleanSettings
-from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.core.tables import JOBS
+from pipeline.clean.bursts import BurstRules
+from pipeline.clean.flurries import FLURRY_RULES
 from pipeline.ingest import ingest
+from pipeline.settings import CleanSettings, IngestSettings, SiteSettings
+from pipeline.tables import JOBS
 
 LEAST_LEFT = 20
 """Fewer jobs left of a user have no distribution of runtimes to draw from."""
@@ -115,16 +116,16 @@ def with_own_runtimes(both: pa.Table, n_left: int, seed: int = 1) -> pa.Table:
     return both.set_column(place, both.schema.field(place), pa.array(runtime_s, from_pandas=True))
 
 
-def figures(log: Path, settings: CleanSettings, own_runtimes: bool = False) -> dict[str, Any]:
+def figures(log: Path, rules: BurstRules, own_runtimes: bool = False) -> dict[str, Any]:
     """What the screens did to one log and to its mixture with what was removed from it."""
     with gzip.open(log, "rt", errors="replace") as lines:
         header = "".join(line for line in lines if line.startswith(";"))
     jobs, _, _ = ingest([log], SiteSettings(), IngestSettings())
-    cleaned = _marks(jobs, settings)
+    cleaned = _marks(jobs, rules)
     filters = filters_of(header)
     both, owner = mixed(jobs, filters)
     both = with_own_runtimes(both, jobs.num_rows) if own_runtimes else both
-    marks = _marks(both, settings)
+    marks = _marks(both, rules)
     old, new = marks[: jobs.num_rows], marks[jobs.num_rows :]
     return {
         "log": log.name.removesuffix(".swf.gz"),
@@ -141,9 +142,9 @@ def figures(log: Path, settings: CleanSettings, own_runtimes: bool = False) -> d
     }
 
 
-def _marks(jobs: pa.Table, settings: CleanSettings) -> np.ndarray:
+def _marks(jobs: pa.Table, rules: BurstRules) -> np.ndarray:
     """Per job 2: set aside as part of a burst, 1: listed in a burst and kept, 0: in no burst."""
-    flagged, bursts, *_ = clean(jobs, settings, SiteSettings())
+    flagged, bursts, *_ = clean(jobs, CleanSettings(), SiteSettings(), rules)
     # By tier, not by flag: a removed job's runtime is unknown, so that a flag on its record comes first.
     marks = {None: 0} | {
         burst: 2 if tier == "remove" else 1
@@ -152,16 +153,15 @@ def _marks(jobs: pa.Table, settings: CleanSettings) -> np.ndarray:
     return np.array([marks[burst] for burst in flagged.column("burst_id").to_pylist()])
 
 
-def scaled(factor: float) -> CleanSettings:
-    """The default settings with every threshold of the flurry screen times the factor."""
-    plain = CleanSettings()
-    limits = plain.flurry.model_dump()
+def scaled(factor: float) -> BurstRules:
+    """The default rules with every threshold of the flurry screen times the factor."""
+    limits = asdict(FLURRY_RULES)
     highest = {"min_jobs": np.inf, "remove_weeks": np.inf, "suspect_weeks": np.inf, "slow_weeks": np.inf}
     highest |= {"remove_share": 1.0, "remove_alike": 1.0}
     changed = {name: type(limits[name])(min(limits[name] * factor, most)) for name, most in highest.items()}
     # A larger spread asks for less; its logarithm is scaled, because a spread of 1 is none.
     changed["remove_spread"] = limits["remove_spread"] ** (1 / factor)
-    return plain.model_copy(update={"flurry": plain.flurry.model_copy(update=changed)})
+    return BurstRules(flurry=replace(FLURRY_RULES, **changed))
 
 
 def told(rows: list[dict[str, Any]]) -> Iterator[str]:

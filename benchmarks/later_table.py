@@ -11,9 +11,8 @@ import pyarrow as pa
 
 from flows.services.logs.flagged_jobs import flagged_jobs, jobs_of_table
 from flows.services.run.prepare import resolve
-from pipeline.core.settings import RunSettings
-from pipeline.evaluate.later_figures import Scored, figures, trade_off
-from pipeline.evaluate.later_rolling import REFIT_DAYS, later_scores
+from pipeline.evaluate.later_scores import REFIT_DAYS, Scored, figures, later_scores, trade_off
+from pipeline.settings import RunSettings
 
 COLUMNS = ("log", "days", "rows", "jobs", "in 80%", "in 95%", "width 80%", "error", "kernel error", "ok")
 CONFIG = Path(__file__).parents[1] / "configs" / "swf.toml"

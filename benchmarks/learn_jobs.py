@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from flows.services.files.config import config_settings
-from pipeline.core.settings import RunSettings
+from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History, history
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.walltime import walltime
@@ -23,9 +23,9 @@ ROOT = Path(__file__).parents[1]
 NEWEST_JOBS = (None, 200_000, 100_000, 50_000, 20_000)
 
 
-def error(log: History, first: int, scored: int, settings: RunSettings) -> float:
+def error(log: History, first: int, scored: int) -> float:
     """The error from the job `scored` on, where the jobs from `first` on are learnt."""
-    median_s = walltime(log.take(np.arange(first, len(log))), settings.forecast)[scored - first :, QUANTILES.index(0.5)]
+    median_s = walltime(log.take(np.arange(first, len(log))), ESTIMATE_RULES)[scored - first :, QUANTILES.index(0.5)]
     runtime_s = log.runtime_s[scored:]
     is_known = np.isfinite(runtime_s) & ~log.is_lower_bound[scored:]
     return float(np.abs(median_s - runtime_s)[is_known].mean() / runtime_s[is_known].mean())
@@ -44,7 +44,7 @@ def main() -> None:
         log = history(ingest([path], settings.site, settings.ingest)[0], settings.site.timezone)
         scored = len(log) * 2 // 3
         firsts = [0 if n is None else scored - n for n in NEWEST_JOBS]
-        cells = [f"{error(log, first, scored, settings):.3f}" if first >= 0 else "" for first in firsts]
+        cells = [f"{error(log, first, scored):.3f}" if first >= 0 else "" for first in firsts]
         print(f"| {path.name.split('.')[0]} | {len(log):,} | " + " | ".join(cells) + " |", flush=True)
 
 

@@ -2,7 +2,7 @@
 
 python -m benchmarks.limits_table LOG ...
 
-The figures are those of `walltime advise LOG --score`: as-of limits, scored on each log's later half.
+The figures are those of `walltime limits LOG --score`: as-of limits, scored on each log's later half.
 """
 
 import sys
@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.backtest_table import line, short
-from flows.services.limits.advising import limit_log, score
+from flows.services.limit_advice import limit_log, score
 
 PROMISE = 0.97
 RULE, STRETCHED = "MetaCentrum's rule", "the rule, stretched"

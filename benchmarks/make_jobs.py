@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.ingest import ingest
+from pipeline.settings import IngestSettings, SiteSettings
 
 _WEEK_S = 7 * 86_400
 _FIRST_S = 1_000_000_000

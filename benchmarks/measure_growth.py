@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from flows.services.progress import StageEvent, listening
-from flows.services.run.plain_run import run_and_publish
-from pipeline.core.errors import WalltimeError
+from flows.services.run.running import run_and_publish
+from pipeline.errors import WalltimeError
 
 ROOT = Path(__file__).parents[1]
 _PAUSE_S = 0.1

@@ -15,19 +15,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline.clean.censoring import reached_limit
+from pipeline.arrays import CATEGORY
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.clean.runtimes import hang, hangs_above_s
-from pipeline.core.clean_settings import CleanSettings
-from pipeline.core.column import CATEGORY
-from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.clean.record_masks import reached_limit
+from pipeline.clean.runtimes import hang, hangs_above_s, similar_jobs
 from pipeline.ingest import ingest
+from pipeline.settings import IngestSettings, SiteSettings
 
 COLUMNS = (
     "log", "planted", "in judged groups", "found", "outliers", "completed", "unknown", "at request",
     "completed at request", "unknown at request", "flagged",
 )  # fmt: skip
-SETTINGS = CleanSettings()
 FACTOR = 30
 SHARE = 0.02
 
@@ -53,7 +51,8 @@ def planted(jobs: pa.Table, seed: int = 1) -> tuple[pa.Table, np.ndarray]:
 
 def judged(arrays: JobArrays) -> tuple[np.ndarray, np.ndarray]:
     """Per job, whether its group is judged for hangs, and whether the job ran longer than a hang."""
-    above_s = np.append(hangs_above_s(arrays.similar, SETTINGS.runtime), np.nan)[arrays.similar.group]
+    similar = similar_jobs(arrays)
+    above_s = np.append(hangs_above_s(similar), np.nan)[similar.group]
     return ~np.isnan(above_s), arrays.runtime_s > above_s
 
 
@@ -64,15 +63,15 @@ def figures(log: Path) -> dict[str, Any]:
     arrays = JobArrays(mixed, SiteSettings())
     is_judged = chosen & judged(arrays)[0]
     own = JobArrays(jobs, SiteSettings())
-    outliers, reached = judged(own)[1], reached_limit(own, SETTINGS.limit)
+    outliers, reached = judged(own)[1], reached_limit(own)
     return {
         "log": log.name.removesuffix(".swf.gz"),
         "planted": int(chosen.sum()),
         "in judged groups": int(is_judged.sum()),
-        "found": float(hang(arrays, SETTINGS)[is_judged].mean()) if is_judged.any() else None,
+        "found": float(hang(arrays)[is_judged].mean()) if is_judged.any() else None,
         **ends(own, outliers & ~reached, ""),
         **ends(own, outliers & reached, " at request"),
-        "flagged": int(hang(own, SETTINGS).sum()),
+        "flagged": int(hang(own).sum()),
     }
 
 

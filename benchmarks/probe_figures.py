@@ -7,11 +7,11 @@ import numpy.typing as npt
 import pyarrow as pa
 from scipy.special import comb
 
-from pipeline.core.phase_settings import ExpansionSettings, PhasePlanSettings
-from pipeline.phases.prediction.expand import Expansion, expand
-from pipeline.phases.prediction.occurrences import evenly_spaced
-from pipeline.phases.prediction.plan import make_plan
-from pipeline.phases.prediction.times import planned_times
+from pipeline.phases.occurrences import evenly_spaced
+from pipeline.phases.phase_plan import make_plan
+from pipeline.phases.phase_rules import ExpansionRules, PlanRules
+from pipeline.phases.platform_prediction import Expansion, expand
+from pipeline.phases.platform_times import planned_times
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -45,9 +45,9 @@ def predicted(phases: pa.Table, points: pa.Table, target_s: Floats, samples: int
     The control is their mean times the number of intervals for the count form, and the reference time times their ratio
     for the others.
     """
-    plan = make_plan(phases, points, PhasePlanSettings(budget=1e-9, least_samples=samples, warmup=0))[0]
+    plan = make_plan(phases, points, PlanRules(budget=1e-9, least_samples=samples, warmup=0))[0]
     times = planned_times(points, plan, target_s, "target")
-    found = expand(phases, times, ExpansionSettings(form=form))
+    found = expand(phases, times, ExpansionRules(form=form))
     true_s = float(target_s.sum())
     return _scored(found, _control_s(found, times, len(target_s), form), true_s)
 

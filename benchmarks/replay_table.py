@@ -20,21 +20,24 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from flows.services.replay.replaying import ReplayTask, quantiles, replay_task, subject_of  # noqa: E402
-from pipeline.core.arrays import Floats  # noqa: E402
+from flows.services.replaying import ReplayTask, quantiles, replay_task, subject_of  # noqa: E402
+from pipeline.arrays import Floats  # noqa: E402
 from pipeline.estimate.history import History  # noqa: E402
 from pipeline.estimate.score import QUANTILES  # noqa: E402
-from pipeline.evaluate.replay import (  # noqa: E402
+from pipeline.schedule.engine import (  # noqa: E402
     Correction,
     Policy,
     ReplayOptions,
-    Workload,
-    bounded_slowdown,
     replay,
 )
-from pipeline.evaluate.replay.cases import PLANNED_SHARE, Estimates, aged, answers, cases, expected, plan  # noqa: E402
-from pipeline.evaluate.replay.shakes import Shakes, shaken  # noqa: E402
-from pipeline.evaluate.replay.what_if import Subject, what_if  # noqa: E402
+from pipeline.schedule.figures import bounded_slowdown  # noqa: E402
+from pipeline.schedule.replay_cases import PLANNED_SHARE, Estimates, aged, answers, cases, expected, plan  # noqa: E402
+from pipeline.schedule.what_if import Subject, what_if  # noqa: E402
+from pipeline.schedule.workload import (  # noqa: E402
+    Shakes,
+    Workload,
+    shaken,
+)
 
 Row = Mapping[str, Any]
 OURS = ReplayOptions(Policy.EASY_SJBF, Correction.REQUEST, guard=True)

@@ -1,4 +1,4 @@
-"""The measured series of other projects as CSVs that `walltime evaluate-scaling` reads.
+"""The measured series of other projects as CSVs that `walltime scaling evaluate` reads.
 
 python -m benchmarks.scaling_data DATA_FOLDER OUT_FOLDER
 

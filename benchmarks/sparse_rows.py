@@ -13,9 +13,10 @@ import numpy as np
 
 from flows.services.logs.flagged_jobs import flagged_jobs
 from flows.services.run.prepare import resolve
+from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.nightly.as_of_pass import DAY_S, answered
 from pipeline.estimate.score import QUANTILES
-from pipeline.evaluate.backtest import past_of
+from pipeline.evaluate.backtest import TRAIN_SHARE, past_of
 
 CONFIG = Path(__file__).parents[1] / "configs" / "swf.toml"
 Q95 = QUANTILES.index(0.95)
@@ -27,10 +28,10 @@ def lines(log: Path, ages_days: list[float], fewer_than: int) -> list[str]:
     jobs, _ = flagged_jobs(paths, settings)
     past = past_of(jobs, settings)
     ran = np.flatnonzero(past.has_run)
-    scored = ran[int(len(ran) * settings.backtest.train_share) :]
+    scored = ran[int(len(ran) * TRAIN_SHARE) :]
     name, found = log.name.removesuffix(".gz").rpartition(".")[0], []
     for days in ages_days:
-        quantiles_s, n_jobs = answered(replace(past, stale_s=DAY_S * days), settings.forecast.table)
+        quantiles_s, n_jobs = answered(replace(past, stale_s=DAY_S * days), ESTIMATE_RULES.table)
         rows = scored[~np.isnan(quantiles_s[scored, Q95])]
         holds = past.runtime_s[rows] <= quantiles_s[rows, Q95]
         is_sparse = n_jobs[rows] < fewer_than

@@ -1,4 +1,4 @@
-/* Records the MPI calls of a program as the CSV that `walltime phases` reads.
+/* Records the MPI calls of a program as the CSV that `walltime phases find` reads.
  *
  * Build:  make collector      (needs mpicc; makes build/libwalltime_mpi_trace.so)
  * Use:    WALLTIME_TRACE=run.csv LD_PRELOAD=build/libwalltime_mpi_trace.so mpirun -n 8 ./program

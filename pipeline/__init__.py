@@ -1,28 +1,28 @@
 """Walltime's library: accounting logs in, tables of runtime predictions out.
 
-    raw logs -> ingest -> JOBS -> clean -> group -> OBSERVATIONS -> fit -> FITS -> predict -> PREDICTIONS,
-                                                                             SCALABILITY, ESTIMATES -> publish
+    raw logs -> ingest -> JOBS -> clean -> group -> OBSERVATIONS -> scaling -> FITS, PREDICTIONS, SCALABILITY -> publish
+                                             +-> estimate -> STATE, ESTIMATES -------------------------------------^
 
 Where do I go to ...
-    see the whole program on one screen?        pipeline/run.py
-    learn what a column means?                  pipeline/core/columns.py (and `walltime columns`)
-    add a log format?                           pipeline/ingest/formats/: one file, one line in registry.py
-    add a reason to set jobs aside?             pipeline/core/flags.py, pipeline/clean/: one mask, one line in RULES
-    change what "similar" means?                [group] template in the config; pipeline/group/
-    add a scaling law?                          pipeline/laws/forms/: one file
-    change an interval?                         pipeline/predict/intervals.py
-    see how a long log fits into memory?        pipeline/core/stored_table.py, group_parts.py; pipeline/clean/blocks.py
-    find who writes files?                      pipeline/core/store.py (Parquet), pipeline/publish/ (versions, manifest)
-    see which versions stay on disk?            pipeline/publish/retention.py
-    answer for one job?                         pipeline/estimate/walltime.py (flows/services/query/answers.py asks)
-    hand estimates to a scheduler?              pipeline/export/: one file, one line in registry.py
-    see how good estimates are?                 pipeline/evaluate/ (backtest.py, and leaks.py against looking ahead)
-    predict a run on another machine?           pipeline/phases/ (from a trace of its MPI calls)
-    replay a log under a policy?                pipeline/evaluate/replay/engine.py (compared: what_if.py, cases.py)
-    learn runtimes over a run's inputs?         pipeline/inputs/: one file in methods/, one line in registry.py
-    learn them from a log's job names?          pipeline/inputs/of_logs/ (rules: ingest/assemble/read_inputs.py)
+    see the whole program on one screen?        run.py
+    learn what a column means?                  columns.py, tables.py (and `walltime show --columns`)
+    change what a site sets?                    settings.py, and configs/all.toml
+    add a log format?                           ingest/formats/, and a line in ingest/registry.py
+    add a reason to set jobs aside?             schema.py, and one mask in clean/ with a line in RULES of clean/stage.py
+    change what "similar" means?                [group] template in the config; group/
+    add a scaling law?                          laws/: one declaration, one line in __init__.py
+    change an interval?                         scaling/predictions.py, scaling/later/
+    see how a long log fits into memory?        large_tables.py
+    find who writes files?                      storage.py (Parquet), publish/ (versions, manifest)
+    see which versions stay on disk?            publish/retention.py
+    answer for one job?                         estimate/walltime.py (flows/services/query/answers.py asks)
+    hand estimates to a scheduler?              export/, and a line in flows/services/exporting.py
+    see how good estimates are?                 evaluate/ (backtest.py, and leaks.py against looking ahead)
+    replay a log under a policy?                schedule/engine.py (compared: what_if.py, replay_cases.py)
+    predict a run on another machine?           phases/ (from a trace of its MPI calls)
+    learn runtimes over a run's inputs?         inputs/: one file, one line in methods.py
     run it under Prefect?                       flows/prefect/nightly.py
 
-Rooms do not import one another; they meet in the tables of core/tables.py. evaluate/
-stands above them, as run.py does. Words are defined in CONTRIBUTING.md.
+Rooms do not import one another; they meet in the tables of tables.py. evaluate/ and schedule/ stand above them, as
+run.py does. Words are defined in CONTRIBUTING.md, and docs/where-do-i-go.md lists common changes.
 """

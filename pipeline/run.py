@@ -1,27 +1,55 @@
 """The steps of a run, in order: the tables each step reads and writes, and the stage it calls.
 
-`run_plain` executes STEPS in memory; flows/ executes the same STEPS as Prefect tasks. Both write the same bytes.
+`compute_steps` is the one loop over STEPS. Who calls it says where a step is computed: in memory, in processes, on Dask
+workers, or as a task of Prefect. The bytes of the tables are the same.
 """
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
 from pipeline.clean.stage import clean_stored
-from pipeline.core.file_stamp import FileStamp, check_unchanged, file_stamp, sha256_of_first
-from pipeline.core.free_memory import return_free_memory
-from pipeline.core.group_parts import each_part
-from pipeline.core.newest_jobs import newest_jobs
-from pipeline.core.report import Report
-from pipeline.core.settings import RunSettings
-from pipeline.core.stored_table import LargeTable, StoredTable
-from pipeline.core.table_kind import TableKind
-from pipeline.core.tables import (
+from pipeline.estimate.checkpoints import Checkpoint
+from pipeline.estimate.estimate_rules import ESTIMATE_RULES
+from pipeline.estimate.history import READ, history
+from pipeline.estimate.nightly.table import make_estimates
+from pipeline.estimate.registry import submitted_runs
+from pipeline.estimate.stage import learn_from_checkpoints, learn_state
+from pipeline.group import (
+    assign_stored,
+    choose_template,
+    describe_groups,
+    observe,
+    runtime_classes,
+    sort_by_group,
+    with_chosen,
+)
+from pipeline.ingest import OnDisk, ingest
+from pipeline.ingest.jobs_tables import names_key
+from pipeline.ingest.log_files import FileStamp, check_unchanged, file_stamp, sha256_of_first
+from pipeline.ingest.sources import find_sources
+from pipeline.ingest.window import Window
+from pipeline.inputs.log_models import publish_models, with_model_rows
+from pipeline.large_tables import LargeTable, each_part, newest_jobs, rows_of
+from pipeline.report import Report
+from pipeline.scaling.later.later import later
+from pipeline.scaling.predictions import groups_by_application, predict
+from pipeline.scaling.problem_sizes import predict_across
+from pipeline.scaling.scalability import scalability
+from pipeline.scaling.scaling_rules import ACROSS_RULES, ANOMALY_RULES, PATTERN_RULES, fit_rules, predict_rules
+from pipeline.scaling.screens.anomalies import screen
+from pipeline.scaling.screens.pattern_levels import level, unlevel
+from pipeline.scaling.screens.patterns import find_patterns
+from pipeline.scaling.stage import fit
+from pipeline.schema import TableKind
+from pipeline.settings import RunSettings
+from pipeline.tables import (
     ACROSS,
     BURSTS,
     EFFECT,
@@ -40,29 +68,9 @@ from pipeline.core.tables import (
     TEMPLATES,
     UNREADABLE,
 )
-from pipeline.core.version import code_version
-from pipeline.estimate.checkpoints import Checkpoint
-from pipeline.estimate.history import READ, history
-from pipeline.estimate.nightly.published import make_estimates
-from pipeline.estimate.runs_with_inputs import submitted_runs
-from pipeline.estimate.stage import learn_from_checkpoints, learn_state
-from pipeline.fit import find_patterns, fit, level, screen, unlevel
-from pipeline.group import (
-    assign_stored,
-    choose_template,
-    describe_groups,
-    observe,
-    runtime_classes,
-    sort_by_group,
-    with_chosen,
-)
-from pipeline.ingest.jobs_tables import names_key
-from pipeline.ingest.sources import find_sources
-from pipeline.ingest.stored_jobs import ingest_stored
-from pipeline.ingest.window import Window
-from pipeline.inputs.of_logs.group_predictions import with_model_rows
-from pipeline.inputs.of_logs.model_tables import publish_models
-from pipeline.predict import groups_by_application, later, predict, predict_across, scalability
+from pipeline.version import code_version
+
+T = TypeVar("T")
 
 _NOT_OF_RESULT = {"logs", "source", "output_dir", "publish", "checks", "export", "apply", "run"}
 """Settings on which no table depends: where logs come from, how a run is computed, and where its tables go."""
@@ -124,10 +132,21 @@ class Step:
     call: Callable[..., Sequence[Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class StepResult(Generic[T]):
+    """A finished step: its tables by name, or their paths; its report; whether an earlier run had computed it."""
+
+    tables: Mapping[str, T]
+    report: Report
+    is_reused: bool = False
+
+
 def ingest_unchanged(run: Run) -> tuple[LargeTable, pa.Table, Report]:
     """What ingest makes of a run's logs; InputError where one of them changed after its digest was taken."""
     try:
-        return ingest_stored(run.logs, run.settings.site, run.settings.ingest, run.window_s, run.folder)
+        to = OnDisk.between_steps(run.folder) if run.folder else None
+        jobs, lines, report = ingest(run.logs, run.settings.site, run.settings.ingest, to=to, window_s=run.window_s)
+        return jobs, rows_of(lines), report
     finally:
         # Also after a failure: a log that is being replaced looks damaged.
         for path, label, digest, stamp in zip(
@@ -138,7 +157,7 @@ def ingest_unchanged(run: Run) -> tuple[LargeTable, pa.Table, Report]:
 
 def learn_kept(run: Run, jobs: LargeTable) -> tuple[pa.Table, Report]:
     """STATE of a run's jobs, learnt from a State of an earlier night where the log has only grown since."""
-    site, settings, states = run.settings.site, run.settings.forecast, run.states
+    site, settings, states = run.settings.site, ESTIMATE_RULES, run.states
     if states is None:
         return learn_state(jobs, site, settings, run.names)
     table, report, checkpoints = learn_from_checkpoints(
@@ -151,9 +170,9 @@ def learn_kept(run: Run, jobs: LargeTable) -> tuple[pa.Table, Report]:
 def models_over_inputs(run: Run, jobs: LargeTable, predictions: pa.Table) -> tuple[pa.Table, pa.Table, Report]:
     """INPUT_MODELS of a run's jobs, and PREDICTIONS with the rows that published models answer."""
     settings = run.settings
-    newest, _ = newest_jobs(jobs, (*READ, "group_id"), settings.forecast.learn_jobs)
+    newest, _ = newest_jobs(jobs, (*READ, "group_id"), ESTIMATE_RULES.learn_jobs)
     past = history(newest, settings.site.timezone)
-    runs = submitted_runs(past, settings.forecast)
+    runs = submitted_runs(past, ESTIMATE_RULES)
     models, report = publish_models(runs, settings.inputs, settings.site.name, run.run_id)
     groups = newest.column("group_id").take(pa.array(past.row))
     table, n_changed = with_model_rows(predictions, models, runs, groups, settings.inputs)
@@ -161,7 +180,7 @@ def models_over_inputs(run: Run, jobs: LargeTable, predictions: pa.Table) -> tup
 
 
 STEPS = (
-    Step("ingest", (), ("jobs_read", "unreadable"), ("site", "ingest", "window_s"),
+    Step("ingest", (), ("jobs_read", "unreadable"), ("site", "ingest", "inputs", "window_s"),
          ingest_unchanged),
     Step("clean", ("jobs_read",), ("jobs_flagged", "bursts", "effect"), ("site", "clean"),
          lambda run, jobs: clean_stored(jobs, run.settings.clean, run.settings.site, run.folder)),
@@ -176,37 +195,38 @@ STEPS = (
              grouped, lambda part: describe_groups(part, with_chosen(run.settings.group, templates)))),
     Step("observe", ("grouped_jobs",), ("observed",), (),
          lambda _run, grouped: each_part(grouped, observe)),
-    Step("patterns", ("observed",), ("patterns",), ("pattern", "anomaly"),
-         lambda run, observed: find_patterns(observed, run.settings.pattern, run.settings.anomaly.noise)),
-    Step("screen", ("observed", "patterns"), ("observations",), ("anomaly", "pattern"),
-         lambda run, observed, patterns: screen(observed, patterns, run.settings.anomaly)),
+    Step("patterns", ("observed",), ("patterns",), (),
+         lambda _run, observed: find_patterns(observed, PATTERN_RULES, ANOMALY_RULES.noise)),
+    Step("screen", ("observed", "patterns"), ("observations",), (),
+         lambda _run, observed, patterns: screen(observed, patterns, ANOMALY_RULES)),
     Step("level", ("observations", "patterns"), ("levelled",), (),
          lambda _run, observations, patterns: level(observations, patterns)),
-    Step("classes", ("grouped_jobs",), ("runtime_classes",), ("classes",),
-         lambda run, grouped: each_part(grouped, lambda part: runtime_classes(part, run.settings.classes))),
-    Step("across", ("groups", "levelled"), ("across",), ("across",),
-         lambda run, groups, levelled: predict_across(groups, levelled, run.settings.across)),
-    Step("fit", ("levelled",), ("fits",), ("fit",),
-         lambda run, levelled: fit(levelled, run.settings.fit)),
-    Step("predict", ("levelled", "fits", "groups", "patterns"), ("predicted",), ("site", "predict", "run_id"),
+    Step("classes", ("grouped_jobs",), ("runtime_classes",), (),
+         lambda _run, grouped: each_part(grouped, runtime_classes)),
+    Step("across", ("groups", "levelled"), ("across",), (),
+         lambda _run, groups, levelled: predict_across(groups, levelled, ACROSS_RULES)),
+    Step("fit", ("levelled",), ("fits",), ("scaling",),
+         lambda run, levelled: fit(levelled, fit_rules(run.settings.scaling))),
+    Step("predict", ("levelled", "fits", "groups", "patterns"), ("predicted",), ("site", "horizon_days", "run_id"),
          lambda run, observed, fits, groups, patterns: predict(
-             observed, fits, run.settings.predict, run.settings.site, run.run_id,
+             observed, fits, predict_rules(run.settings.horizon_days), run.settings.site, run.run_id,
              application=groups_by_application(groups), patterns=patterns)),
     Step("unlevel", ("predicted", "patterns"), ("unlevelled",), (),
          lambda _run, predicted, patterns: unlevel(predicted, patterns)),
-    Step("later", ("unlevelled", "jobs", "fits", "grouped_jobs"), ("later_predictions",), ("predict",),
+    Step("later", ("unlevelled", "jobs", "fits", "grouped_jobs"), ("later_predictions",), ("horizon_days",),
          lambda run, predicted, jobs, fits, grouped: later(
-             predicted, jobs, fits, run.settings.predict, grouped=grouped)),
-    Step("scalability", ("levelled", "fits", "groups", "patterns"), ("scalability",), ("site", "predict", "run_id"),
+             predicted, jobs, fits, predict_rules(run.settings.horizon_days), grouped=grouped)),
+    Step("scalability", ("levelled", "fits", "groups", "patterns"), ("scalability",),
+         ("site", "horizon_days", "run_id"),
          lambda run, observed, fits, groups, patterns: scalability(
-             observed, fits, run.settings.predict, run.run_id, run.settings.site.max_procs,
+             observed, fits, predict_rules(run.settings.horizon_days), run.run_id, run.settings.site.max_procs,
              groups_by_application(groups), run.settings.site.procs_per_node, patterns)),
-    Step("learn", ("jobs",), ("state",), ("site", "forecast"),
+    Step("learn", ("jobs",), ("state",), ("site",),
          learn_kept),
     Step("estimate", ("state",), ("estimates",), ("run_id",),
          lambda run, state: make_estimates(state, run.run_id)),
     Step("inputs", ("jobs", "later_predictions"), ("input_models", "predictions"),
-         ("site", "forecast", "inputs", "run_id"), models_over_inputs),
+         ("site", "inputs", "run_id"), models_over_inputs),
 )  # fmt: skip
 
 ON_DISK = frozenset({"jobs_read", "jobs_flagged", "jobs", "grouped_jobs"})
@@ -252,25 +272,48 @@ def start_run(settings: RunSettings, logs: Sequence[Path]) -> Run:
     return Run(settings, paths, labels, digests, names_key(sources, settings.site), log_stamps=stamps)
 
 
+def compute_steps(
+    compute: Callable[[Step, Mapping[str, T]], Future[StepResult[T]]],
+) -> Iterator[tuple[Step, StepResult[T]]]:
+    """Yields each finished step with its result; a step begins as soon as all tables it reads are there.
+
+    `compute` begins a step on those tables, in the order of STEPS as far as tables allow. The first failure of a step
+    is raised when the steps that have begun are over.
+    """
+    waiting, tables = list(STEPS), dict[str, T]()
+    running: dict[Future[StepResult[T]], Step] = {}
+    try:
+        while waiting or running:
+            ready = next((step for step in waiting if set(step.reads) <= set(tables)), None)
+            if ready is not None:
+                waiting.remove(ready)
+                running[compute(ready, {name: tables[name] for name in ready.reads})] = ready
+            for future in wait(running, timeout=0 if ready else None, return_when=FIRST_COMPLETED).done:
+                step, result = running.pop(future), future.result()
+                tables |= result.tables
+                yield step, result
+    finally:
+        for future in running:
+            future.cancel()
+        wait(running)
+
+
 def run_plain(run: Run) -> Iterator[tuple[Step, Mapping[str, LargeTable], Report]]:
-    """Yields each finished step with its tables and checked report; tables that no later step reads are released."""
-    held: dict[str, LargeTable] = {}
-    for place, step in enumerate(STEPS):
-        *tables, report = step.call(run, *(held[name] for name in step.reads))
-        written = dict(zip(step.writes, tables, strict=True))
-        still_read = {name for later in STEPS[place + 1 :] for name in later.reads}
-        _remove_files(table for name, table in held.items() if name not in still_read | set(PUBLISHED))
-        held = {name: table for name, table in (held | written).items() if name in still_read}
-        yield step, written, report.check()
-        # Without this the names would keep the tables of the last step while the next one runs.
-        del tables, written
-        return_free_memory()
+    """Yields each finished step with its tables and checked report; all are computed, and kept, in this process."""
+
+    def compute(step: Step, reads: Mapping[str, LargeTable]) -> Future[StepResult[LargeTable]]:
+        *tables, report = step.call(run, *(reads[name] for name in step.reads))
+        return finished(StepResult(dict(zip(step.writes, tables, strict=True)), report.check()))
+
+    for step, result in compute_steps(compute):
+        yield step, result.tables, result.report
 
 
-def _remove_files(tables: Iterable[LargeTable]) -> None:
-    for table in tables:
-        if isinstance(table, StoredTable):
-            table.path.unlink()
+def finished(result: T) -> Future[T]:
+    """A future that has its result."""
+    future: Future[T] = Future()
+    future.set_result(result)
+    return future
 
 
 def step_key(step: Step, run: Run, upstream: Sequence[str]) -> str:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.tables import JOBS, OBSERVATIONS
 from pipeline.laws import LAWS
+from pipeline.tables import JOBS, OBSERVATIONS
 
 PLAIN: dict[str, Any] = {
     "site": "here",

@@ -61,7 +61,7 @@ def _component(kind: str, name: str, version: str) -> dict[str, Any]:
 def main(arguments: Sequence[str]) -> None:
     """Print the document of a lock and a pyproject.toml."""
     lock, project = (Path(name).read_text(encoding="utf-8") for name in arguments)
-    print(json.dumps(sbom(lock, tomllib.loads(project)["project"]), indent=1))  # noqa: T201
+    print(json.dumps(sbom(lock, tomllib.loads(project)["project"]), indent=1))
 
 
 if __name__ == "__main__":

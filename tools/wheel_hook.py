@@ -24,7 +24,7 @@ _IMPORT = re.compile(rf"(?m)^(\s*(?:(?:>>>|\.\.\.) )?(?:from|import) )(?=(?:{'|'
 _NAME = re.compile(rf"""(["'])(?=(?:{"|".join(MOVED)})(?:\.\w+)+(?::\w+)?\1)""")
 _COMMAND = re.compile(rf"(python -m )(?=(?:{'|'.join(MOVED)})\.)")
 
-EXACT = {"pipeline/core/compiled.py": ("_ROOT = Path(__file__).parents[2]", "_ROOT = Path(__file__).parents[3]")}
+EXACT = {"pipeline/kernels.py": ("_ROOT = Path(__file__).parents[1]", "_ROOT = Path(__file__).parents[2]")}
 """Text that depends on the depth of the file: the folder in which absolute imports start."""
 
 

@@ -15,8 +15,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pipeline.core.errors import WalltimeError as WalltimeError
-    from pipeline.core.version import RELEASE as __version__  # noqa: N811
+    from pipeline.errors import WalltimeError as WalltimeError
+    from pipeline.version import RELEASE as __version__  # noqa: N811
     from walltime.job_estimates import backtest as backtest
     from walltime.job_estimates import estimate as estimate
     from walltime.log_jobs import UnreadableLinesWarning as UnreadableLinesWarning
@@ -38,9 +38,9 @@ _PLACES = {
     "backtest": "walltime.job_estimates:backtest",
     "replay": "walltime.policy_replay:replay",
     "ScalingModel": "walltime.scaling_model:ScalingModel",
-    "WalltimeError": "pipeline.core.errors:WalltimeError",
+    "WalltimeError": "pipeline.errors:WalltimeError",
     "UnreadableLinesWarning": "walltime.log_jobs:UnreadableLinesWarning",
-    "__version__": "pipeline.core.version:RELEASE",
+    "__version__": "pipeline.version:RELEASE",
 }
 
 __all__ = [

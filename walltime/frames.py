@@ -10,10 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.core.errors import InputError
-from pipeline.core.table_kind import TableKind
-from pipeline.core.tables import JOBS
-from pipeline.core.text import did_you_mean, nearest_name, printable
+from pipeline.errors import InputError, did_you_mean, nearest_name, printable
+from pipeline.schema import TableKind
+from pipeline.tables import JOBS
 
 
 class FrameKind(StrEnum):

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.services.backtest.backtesting import chosen_methods
-from flows.services.backtest.methods import METHODS, method_with_settings
-from pipeline.core.arrays import Floats
-from pipeline.core.errors import InputError
-from pipeline.core.settings import RunSettings
-from pipeline.core.tables import BACKTEST, JOBS
+from flows.services.backtesting import chosen_methods
+from pipeline.arrays import Floats
+from pipeline.errors import InputError
+from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, History, history, newest_s
 from pipeline.estimate.questions import questions_of, usual_procs
 from pipeline.estimate.score import QUANTILES
@@ -20,6 +18,9 @@ from pipeline.estimate.state import State
 from pipeline.estimate.walltime import estimate as estimate_from
 from pipeline.estimate.walltime import learn
 from pipeline.evaluate import backtest as backtest_log
+from pipeline.evaluate.estimation_methods import METHODS, method_with_settings
+from pipeline.settings import RunSettings
+from pipeline.tables import BACKTEST, JOBS
 from walltime.frames import arrow_of, frame_of, plain, with_column
 from walltime.jobs_frame import Site, converted, flagged, log_of, settings_for
 
@@ -72,7 +73,7 @@ def estimate(log: Any, jobs: Any, site: Site = None, *, config: str | Path | Non
     if not np.isfinite(until_s) or not past.has_run.any():
         raise InputError("estimate, log", "no job that ended", "a log with jobs that ended")
     table, kind = arrow_of(jobs, "estimate, jobs")
-    quantiles_s = _answers(learn(past, settings.forecast, until_s), table, settings)
+    quantiles_s = _answers(learn(past, ESTIMATE_RULES, until_s), table, settings)
     for place, share in enumerate(QUANTILES):
         values = pa.array(quantiles_s[:, place], mask=np.isnan(quantiles_s[:, place]))
         table = with_column(table, pa.field(f"runtime_s_q{round(100 * share)}", values.type), values)
@@ -87,7 +88,7 @@ def _answers(state: State, table: pa.Table, settings: RunSettings) -> Floats:
     questions = questions_of([rows[place] for place in order], submit_s[order], settings.site.timezone)
     questions = _with_procs(state, questions)
     found = np.empty((len(rows), len(QUANTILES)))
-    found[order] = estimate_from(state, questions, settings.forecast)
+    found[order] = estimate_from(state, questions, ESTIMATE_RULES)
     return found
 
 
@@ -138,7 +139,8 @@ def backtest(
     Returns
     -------
     DataFrame
-        BACKTEST: rows per method and part of the log; errors in s. `walltime columns backtest` explains the figures.
+        BACKTEST: rows per method and part of the log; errors in s. `walltime show backtest --columns`
+            explains the figures.
 
     Raises
     ------
@@ -155,7 +157,7 @@ def backtest(
     """
     settings = settings_for(config, site)
     given = log_of(log, "backtest", settings)
-    names = chosen_methods([methods] if isinstance(methods, str) else methods or settings.backtest.methods, METHODS)
+    names = chosen_methods([methods] if isinstance(methods, str) else methods or (), METHODS)
     estimators = {name: method_with_settings(name, settings) for name in names}
     table, _ = backtest_log(flagged(given, settings), settings, estimators)
     return frame_of(plain(table, BACKTEST), given.kind)

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.arrays import CATEGORY
 from pipeline.clean import clean as clean_jobs
-from pipeline.core.column import CATEGORY, INSTANT_UNIT, Column
-from pipeline.core.errors import InputError
-from pipeline.core.settings import RunSettings, load_settings, parse_settings
-from pipeline.core.table_kind import TableKind, as_array
-from pipeline.core.tables import JOBS
-from pipeline.core.text import printable
+from pipeline.config_file import load_settings, parse_settings
+from pipeline.errors import InputError, printable
+from pipeline.schema import INSTANT_UNIT, Column, TableKind, as_array
+from pipeline.settings import RunSettings
+from pipeline.tables import JOBS
 from walltime.frames import FrameKind, arrow_of, require, with_column
 
 Site = str | Mapping[str, Any] | None

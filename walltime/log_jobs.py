@@ -7,9 +7,9 @@ from typing import Any
 
 from pipeline.clean import SET
 from pipeline.clean import clean as clean_jobs
-from pipeline.core.tables import JOBS
-from pipeline.core.text import printable
+from pipeline.errors import printable
 from pipeline.ingest import ingest
+from pipeline.tables import JOBS
 from walltime.frames import frame_kind, frame_of, plain
 from walltime.jobs_frame import Site, log_of, settings_for
 
@@ -28,7 +28,7 @@ def read(
     """The jobs of accounting logs, one row per record of one allocation, in order of submit.
 
     Formats are found by content: `sacct` dumps and JSON, accounting files of OpenPBS and TORQUE, the Standard Workload
-    Format, and tables that `walltime ingest` wrote; each may be compressed. `walltime columns
+    Format, and tables that `walltime ingest` wrote; each may be compressed. `walltime show --columns
     jobs` explains the columns.
 
     Parameters

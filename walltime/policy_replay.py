@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from flows.services.replay.replaying import ReplayTask, chosen_cases, subject_of_jobs
-from pipeline.core.errors import InputError
-from pipeline.core.tables import REPLAY
-from pipeline.evaluate.replay.shakes import Shakes
-from pipeline.evaluate.replay.what_if import what_if
+from flows.services.replaying import ReplayTask, chosen_cases, subject_of_jobs
+from pipeline.errors import InputError
+from pipeline.schedule.what_if import what_if
+from pipeline.schedule.workload import Shakes
+from pipeline.tables import REPLAY
 from walltime.frames import frame_of, plain
 from walltime.jobs_frame import Site, flagged, log_of, settings_for
 

@@ -8,15 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.services.series.fitted_series import Loss, fit_and_predict, predictions_at
-from pipeline.core.arrays import floats, job_procs
-from pipeline.core.errors import InputError
-from pipeline.core.group_settings import GroupSettings
-from pipeline.core.settings import SiteSettings
-from pipeline.core.tables import FITS, GROUPS, JOBS, OBSERVATIONS, PREDICTIONS, SCALABILITY
-from pipeline.core.text import printable
+from pipeline.arrays import floats, job_procs
+from pipeline.errors import InputError, printable
 from pipeline.group import assign_groups, choose_template, with_chosen
 from pipeline.group import observe as observe_groups
+from pipeline.scaling.fitted_series import Loss, fit_and_predict, predictions_at
+from pipeline.settings import GroupSettings, SiteSettings
+from pipeline.tables import FITS, GROUPS, JOBS, OBSERVATIONS, PREDICTIONS, SCALABILITY
 from walltime.frames import FrameKind, arrow_of, frame_of, plain, require
 from walltime.jobs_frame import Given, converted, jobs_of
 
@@ -255,7 +253,7 @@ def _grouped(given: Given, jobs: pa.Table, by: Sequence[str] | None, what: str) 
 
 
 def _labels(rows: pa.Table, names: Sequence[str]) -> pa.Array:
-    """Per row the text of its values, as `walltime fit-series` names series; an unknown value is an empty text."""
+    """Per row the text of its values, as `walltime scaling fit` names series; an unknown value is an empty text."""
     wanted = GROUPS.schema().field("group_id").type
     if not names:
         return pa.array([ONLY_SERIES] * rows.num_rows, pa.string()).dictionary_encode().cast(wanted)

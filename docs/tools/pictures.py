@@ -16,11 +16,10 @@ WIDTH, HEIGHT = 1200, 1000
 
 COMMANDS = (
     ("run", "configs/sample.toml", "--out", "{work}/tables", "--plain", "--quiet"),
-    ("page", "{work}/tables", "--out", "{work}/site.html"),
-    ("report", "{work}/tables", "--out", "{work}/applications"),
+    ("report", "--from", "{work}/tables", "--out", "{work}/applications"),
     ("ingest", "data_samples/riverbend.swf.gz", "--site", "riverbend", "--out", "{work}/jobs.parquet"),
     ("clean", "{work}/jobs.parquet", "--out", "{work}/flagged.parquet", "--report", "{work}/cleaning.html"),
-    ("fit-series", "docs/samples/runs.csv", "--predict", "64,128", "--report", "{work}/series.html"),
+    ("scaling", "fit", "docs/samples/runs.csv", "--predict", "64,128", "--report", "{work}/series.html"),
     (
         "backtest",
         "configs/sample.toml",
@@ -32,7 +31,7 @@ COMMANDS = (
     ),
 )
 PAGES = {
-    "page-of-a-site": "site.html",
+    "page-of-a-site": "applications/site.html",
     "page-of-an-application": "applications/*.html",
     "page-of-cleaning": "cleaning.html",
     "page-of-a-series": "series.html",

@@ -16,14 +16,26 @@ VALUES = {str: "TEXT", int: "INTEGER", float: "NUMBER"}
 
 def commands() -> str:
     """Every command with its arguments, options and defaults, in the order of `walltime --help`."""
-    found = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    listed = [(f"[`walltime {name}`](#walltime-{name})", _first_line(one)) for name, one in found.items()]
+    found = _with_groups(typer.main.get_command(app))
+    listed = [
+        (f"[`walltime {name}`](#walltime-{name.replace(' ', '-')})", _first_line(one)) for name, one in found.items()
+    ]
     intro = (
         "`walltime COMMAND --help` prints the same. `walltime --version` prints the version. "
         "[Exit codes](../exit_codes.md) has what commands end with."
     )
     parts = [part for name, one in found.items() for part in _command(name, one)]
     return page("Commands", intro, table(("command", "does"), listed), *parts)
+
+
+def _with_groups(root: Any) -> dict[str, Any]:
+    """The commands by name, those of a group as in `versions list`."""
+    found: dict[str, Any] = {}
+    for name, one in root.commands.items():
+        found |= (
+            {f"{name} {own}": added for own, added in one.commands.items()} if hasattr(one, "commands") else {name: one}
+        )
+    return found
 
 
 def _first_line(command: Any) -> str:
@@ -37,7 +49,7 @@ def _command(name: str, command: Any) -> list[str]:
     rows = [_row(one) for one in (*arguments, *options) if "--help" not in one.opts]
     parts = [f"## walltime {name}", f"    {shown}", _prose(command.help or "")]
     parts += [table(("argument or option", "value", "default", "meaning"), rows)] if rows else []
-    return [*parts, *([_prose(command.epilog)] if command.epilog else [])]
+    return parts
 
 
 def _prose(text: str) -> str:
@@ -82,10 +94,7 @@ def _default(one: Any, *, is_flag: bool) -> str:
 
 
 def exit_codes() -> str:
-    """The table of `walltime exit-codes`."""
+    """The table of exit codes."""
     rows = [(one.code, one.name, one.commands, one.meaning) for one in EXIT_CODES]
-    intro = (
-        "`walltime exit-codes` prints this table, with `--json` for scripts. "
-        "Where a code has several meanings, the command decides."
-    )
+    intro = "Where a code has several meanings, the command decides."
     return page("Exit codes", intro, table(("code", "name", "commands", "meaning"), rows))

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from docs.tools.markdown_table import page, table
-from pipeline.core.settings import RunSettings
+from pipeline.settings import RunSettings
 
 HEAD = ("setting", "type", "unit", "default", "meaning")
 UNITS = {"s": "s", "days": "days", "weeks": "weeks", "kib": "KiB", "hours": "h", "share": "share", "gib": "GiB"}
@@ -24,8 +24,9 @@ NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false
 def settings() -> str:
     """Every table of a config, with the type, unit, default and meaning of each setting."""
     intro = (
-        "A config is a TOML file. Every setting has a default. `configs/swf.toml` holds all of them with comments, "
-        "`configs/slurm.toml` and `configs/pbs.toml` those that matter there. An unknown key is an error."
+        "A config is a TOML file. Every setting has a default. `configs/all.toml` holds all of them with comments; "
+        "`configs/swf.toml`, `configs/slurm.toml` and `configs/pbs.toml` are short starting points. An unknown key is "
+        "an error. What is no setting is a constant beside the code that uses it."
     )
     return page("Settings", intro, *_section(RunSettings, ""))
 

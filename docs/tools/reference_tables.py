@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 from docs.tools.markdown_table import page, table
-from flows.services.published.table_columns import described_tables
-from pipeline.core.flags import Flag
+from flows.services.published.browse import described_tables
 from pipeline.estimate.registry import AT_MIDNIGHT, ESTIMATORS
-from pipeline.evaluate.replay.options import Correction, Policy
-from pipeline.laws.table import laws_table
+from pipeline.laws import laws_table
+from pipeline.schedule.engine import Correction, Policy
+from pipeline.schema import Flag
 
 FUNCTIONS = (
     "walltime.log_jobs.read",
@@ -25,25 +25,25 @@ FUNCTIONS = (
     "pipeline.group.assign_groups",
     "pipeline.group.choose_template",
     "pipeline.group.observe",
-    "pipeline.fit.fit",
-    "pipeline.fit.screen",
-    "pipeline.fit.find_patterns",
-    "pipeline.predict.predict",
-    "pipeline.predict.later",
-    "pipeline.predict.scalability",
+    "pipeline.scaling.stage.fit",
+    "pipeline.scaling.screens.anomalies.screen",
+    "pipeline.scaling.screens.patterns.find_patterns",
+    "pipeline.scaling.predictions.predict",
+    "pipeline.scaling.later.later",
+    "pipeline.scaling.scalability",
     "pipeline.estimate.stage.learn_state",
     "pipeline.estimate.walltime.estimate",
     "pipeline.evaluate.backtest",
     "pipeline.evaluate.evaluate_scaling",
     "pipeline.publish.load_manifest",
-    "pipeline.core.store.read_table",
+    "pipeline.storage.read_table",
 )
 """Functions of the library that the site of the documents shows."""
 
 
 def columns() -> str:
     """Every table with its columns."""
-    intro = "`walltime columns [TABLE]` prints the same. * marks columns of the key. Null is unknown."
+    intro = "`walltime show [TABLE] --columns` prints the same. * marks columns of the key. Null is unknown."
     parts = [part for name, one in described_tables(None).items() for part in _table(name, one)]
     return page("Columns", intro, *parts)
 
@@ -68,8 +68,8 @@ def flags() -> str:
 def laws() -> str:
     """The table of laws."""
     intro = (
-        "A law is one file in `pipeline/laws/forms`. `laws` under `[fit]` may name any law of this table "
-        "that is fitted. "
+        "A law is one declaration in a file of `pipeline/laws`. `laws` under `[scaling]` may name any law of this "
+        "table that is fitted. "
         "[Laws and fits](../explanations/laws-and-fits.md) has the formulas of Downey's pieces."
     )
     return page("Laws", intro, laws_table())

@@ -1,36 +1,34 @@
-"""`python -m flows.cli.compile_kernels CONFIG`: what `make setup` does last, so that no later command compiles."""
+"""`python -m flows.cli.compile_kernels CONFIG`: what `make setup` does last, so that no later command compiles.
+
+A kernel is compiled for the types that it is called with, so the steps of a run are computed, in two processes; their
+tables are dropped.
+"""
 
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 
 def main() -> None:
-    """Print how far it is; kernels that could not be compiled now are compiled when they are needed."""
+    """Compute the steps, and print how long it took; kernels of a step that fails are compiled when they are needed."""
     import typer
 
-    from flows.services.run.compile_kernels import compile_kernels
+    from flows.pages.terminal.activity import showing_activity
+    from flows.services.run.executor import run_steps, step_executor
     from flows.services.run.prepare import prepare
-    from pipeline.run import STEPS
+    from pipeline.errors import WalltimeError
+    from pipeline.settings import ExecutionSettings
 
-    begun, n_done, total = time.monotonic(), 0, len(STEPS)
     run, _ = prepare(Path(sys.argv[1]))
-    for n_done in compile_kernels(run):
-        _show(f"Compiling kernels, once: {n_done} of {total} steps", ends=n_done == total)
-    if n_done < total:
-        typer.echo("Some kernels are not compiled yet; the first run does that.", err=True)
-    else:
-        typer.echo(f"Compiled kernels in {time.monotonic() - begun:.0f} s.", err=True)
-
-
-def _show(line: str, *, ends: bool) -> None:
-    """One line that is written over on a terminal; in a file, one at the start and one at the end are enough."""
-    import typer
-
-    if sys.stderr.isatty():
-        typer.echo(f"\r{line}", nl=ends, err=True)
-    elif ends or " 1 of" in line:
-        typer.echo(line, err=True)
+    with tempfile.TemporaryDirectory(prefix="walltime-kernels-") as folder, showing_activity("setup") as activity:
+        try:
+            with step_executor(ExecutionSettings(processes=2)) as submit:
+                run_steps(run, Path(folder), submit)
+        except WalltimeError as error:
+            typer.echo(f"Some kernels are not compiled yet; the first run does that. {error}", err=True)
+        else:
+            typer.echo(f"Compiled kernels in {time.monotonic() - activity.began:.0f} s.", err=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import sys
 from dataclasses import dataclass
 from typing import NoReturn
 
-from pipeline.core.text import printable
+from pipeline.errors import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +21,13 @@ class ExitCode:
 EXIT_CODES = (
     ExitCode(0, "done", "all", "The command did what it was asked for; a note of `walltime doctor` is no failure."),
     ExitCode(1, "output_closed", "all", "The program that read the output has gone, as `head` does."),
-    ExitCode(1, "round_failed", "watch --once", "The round failed; the sentence on stderr says why."),
+    ExitCode(1, "round_failed", "apply --once", "The round failed; the sentence on stderr says why."),
     ExitCode(1, "fault", "all", "A fault of Walltime; the traceback on stderr belongs into a report."),
     ExitCode(2, "failure", "all", "An expected failure, as of an option, a config, a log or a disk; see its sentence."),
     ExitCode(3, "warning", "doctor", "A check found something to look at; the tables are intact."),
-    ExitCode(3, "refused", "ask", "The model refused every point; the output has the reason of each."),
+    ExitCode(3, "refused", "inputs predict", "The model refused every point; the output has the reason of each."),
     ExitCode(4, "broken", "doctor", "A check found something broken, and says what to do."),
-    ExitCode(4, "held", "run, check", "A check blocked the publication; the tables published before stay."),
+    ExitCode(4, "blocked", "run, doctor --checks", "A check blocked the publication; the tables from before stay."),
     ExitCode(75, "busy", "run, rerun", "Another run publishes to the folder; a later try may succeed."),
     ExitCode(129, "hangup", "all", "Ended by SIGHUP, 128 + 1; the terminal has gone."),
     ExitCode(130, "interrupted", "all", "Ended by Ctrl-C, 128 + 2."),
@@ -35,6 +35,18 @@ EXIT_CODES = (
     ExitCode(143, "terminated", "all", "Ended by SIGTERM, 128 + 15, as by `systemctl stop`."),
 )
 """Every exit code of every command; where a code has several meanings, the command decides."""
+
+
+EXTRAS = {"matplotlib": "pages", "otf2": "otf2", "distributed": "dask", "xlsxwriter": "xlsx"}
+"""Packages that only some commands need, by import name, and the extra of `pip install` that brings each."""
+
+
+def missing_extra(error: ModuleNotFoundError) -> str | None:
+    """The sentence on a package of an extra that is not installed; None for any other package."""
+    package = (error.name or "").split(".")[0]
+    if package not in EXTRAS:
+        return None
+    return f"this needs the package {package}, which is not installed: pip install 'walltime[{EXTRAS[package]}]'."
 
 
 def fail(sentence: str, code: int) -> NoReturn:

@@ -3,8 +3,8 @@
 import string
 from collections.abc import Iterable, Mapping, Sequence
 
-from pipeline.core.report import Report, Tally
-from pipeline.core.text import printable
+from pipeline.errors import printable
+from pipeline.report import Report, Tally
 
 _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 _ESCAPED = {ord(c): _ENTITIES.get(c, f"\\{c}") for c in string.punctuation}

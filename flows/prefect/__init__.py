@@ -4,6 +4,6 @@ Importing it sets Prefect's defaults, before Prefect itself is imported. The res
 that a notebook which imports `walltime` keeps its own.
 """
 
-from flows.prefect.settings import set_prefect_defaults
+from flows.prefect.session import set_prefect_defaults
 
 set_prefect_defaults()

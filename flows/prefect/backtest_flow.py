@@ -7,12 +7,9 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 
 from flows.pages.markdown import report_markdown
-from flows.prefect.server_guard import guard_embedded_server
-from flows.services.backtest.backtesting import Task, backtest_tasks, run_backtest, save_result
+from flows.services.backtesting import Task, backtest_tasks, run_backtest, save_result
 from flows.services.run.run_names import artifact_key
-from pipeline.core.text import printable
-
-guard_embedded_server()
+from pipeline.errors import printable
 
 
 @flow(name="backtest", retries=0, persist_result=False)

@@ -1,13 +1,13 @@
-"""The nightly run as a Prefect flow: one task per step, which reads Parquet, calls one stage and writes Parquet.
+"""The nightly run and the rerun as Prefect flows: a task per step reads Parquet, calls one stage and writes Parquet.
 
-Tasks pass paths, never tables. A finished step is reused by our own key (inputs, settings, code) and not by Prefect's
-cache, which would miss a change in the stages' source. A run makes about a dozen tasks, because the embedded API
-stalls at thousands. No server is needed: without PREFECT_API_URL Prefect starts a temporary one.
+Tasks pass paths, never tables. The cache key of a step is our own (inputs, settings, code), and Prefect's record of its
+result lies in the step's folder, so that both are there or neither. A run makes about two dozen tasks, because a local
+server stalls at thousands. No server is needed: without PREFECT_API_URL Prefect starts a temporary one.
 """
 
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -16,41 +16,45 @@ from prefect import flow, get_run_logger, tags, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
+from prefect.context import TaskRunContext
 from prefect.runtime import flow_run
 from prefect.states import Failed
 from prefect.tasks import Task
 
 from flows.pages.markdown import facts_markdown, report_markdown
-from flows.prefect.run_records import recorded_flow_run
-from flows.prefect.server_guard import guard_embedded_server
-from flows.services.files.file_modes import deny_world_writing
+from flows.prefect.killed_runs import recorded_flow_run
+from flows.prefect.session import connect
 from flows.services.files.os_errors import os_failure
-from flows.services.progress import listening, running_stage
-from flows.services.run.checking import HeldNightError
-from flows.services.run.kept_states import kept_states
-from flows.services.run.nothing_new import published_run
-from flows.services.run.prepare import listed_paths, prepare_run, run_settings, sacct_table
-from flows.services.run.publishing import publish_run
+from flows.services.files.process_guards import deny_world_writing
+from flows.services.progress import listening
+from flows.services.run.executor import STEPS_BY_NAME, Results, compute_step, run_steps
+from flows.services.run.publishing import BlockedVersionError
 from flows.services.run.run_names import artifact_key, nightly_run_name, site_tags
-from flows.services.run.run_record import RecordedRun, recorded_run
-from flows.services.run.step_executors import compute_steps, step_executor
-from flows.services.run.step_results import StepFolders, step_result
-from flows.services.run.work_folder import StepResult, record_run, work_folder
-from pipeline.core.errors import ConfigError, InputError, WalltimeError
-from pipeline.core.report import Report
-from pipeline.core.settings import RunSettings
-from pipeline.core.text import printable
-from pipeline.publish import load_manifest
-from pipeline.run import PUBLISHED, STEPS, Run
+from flows.services.run.running import Runner, run_and_publish
+from flows.services.run.work_folder import find_step, read_step
+from flows.services.versions.rerunning import rerun_and_keep
+from pipeline.errors import ConfigError, InputError, WalltimeError, printable
+from pipeline.publish import Manifest, load_manifest
+from pipeline.report import Report
+from pipeline.run import Run, StepResult, finished
+from pipeline.settings import RunSettings
 
-guard_embedded_server()
+_RECORD = "prefect.json"
+"""Prefect's record of a step's result, in the folder of the step."""
+
+SACCT_PAUSES_S = (30.0, 60.0, 120.0)
+"""How long to wait before sacct is asked again, s: slurmdbd is back within minutes of a restart."""
 
 
-def _run_name() -> str:
+def _night_name() -> str:
     return nightly_run_name(flow_run.parameters, flow_run.scheduled_start_time)
 
 
-@flow(name="nightly", flow_run_name=_run_name, retries=0, persist_result=False)
+def _rerun_name() -> str:
+    return f"rerun {printable(str(flow_run.parameters.get('name')))}"
+
+
+@flow(name="nightly", flow_run_name=_night_name, retries=0, persist_result=False)
 def nightly(config: str, logs: list[str] | None = None, site: str | None = None, output_dir: str | None = None) -> str:
     """Run every step over the config's logs and publish the tables; returns the path of the manifest.
 
@@ -60,12 +64,45 @@ def nightly(config: str, logs: list[str] | None = None, site: str | None = None,
     # A worker starts the flow without the command line.
     deny_world_writing()
     try:
-        return _night(Path(config), logs or [], site, output_dir)
+        return run_and_publish(config, logs, site, output_dir, TaskRunner())
     except (WalltimeError, OSError) as error:
-        return failed_run(error)
+        return _failed_run(error)
 
 
-def failed_run(error: WalltimeError | OSError) -> str:
+@flow(name="rerun", flow_run_name=_rerun_name, retries=0, persist_result=False)
+def rerun(
+    config: str,
+    name: str,
+    changes: list[str] | None = None,
+    begin: str | None = None,
+    end: str | None = None,
+    logs: list[str] | None = None,
+    site: str | None = None,
+    output_dir: str | None = None,
+) -> str:
+    """Run every step over the jobs of a window with changed settings; returns the folder of the version `name`.
+
+    `changes` are settings as in group.template=user; `begin` and `end` are months, days or instants. The other
+    arguments are those of the nightly flow. An expected failure is a Failed run whose message is one sentence.
+    """
+    deny_world_writing()
+    try:
+        found = rerun_and_keep(
+            Path(config), name, changes or (), begin, end, logs or (), site, output_dir, TaskRunner()
+        )
+    except (WalltimeError, OSError) as error:
+        return _failed_run(error)
+    return found.folder
+
+
+def run_flow(called: Any, arguments: Mapping[str, Any], site: str) -> str:
+    """Call a flow from the command line, with the tags that a deployment of the site has."""
+    connect()
+    with tags(*site_tags(site)):
+        return str(called(**arguments))
+
+
+def _failed_run(error: WalltimeError | OSError) -> str:
     """What a flow returns after an expected failure: the state of a Failed run whose message is one sentence.
 
     Prefect would log the traceback of an exception. It takes a returned state as the run's, and raises its data.
@@ -74,46 +111,42 @@ def failed_run(error: WalltimeError | OSError) -> str:
     return cast("str", Failed(message=str(failure), data=failure))
 
 
-def run_nightly(arguments: Mapping[str, Any], site: str) -> str:
-    """Call the flow from the command line, with the tags that a deployment of the site has."""
-    with tags(*site_tags(site)):
-        return str(nightly(**arguments))
+class TaskRunner(Runner):
+    """Does the parts of a run as tasks, with an artifact for each report."""
 
+    def following(self, work: Path) -> AbstractContextManager[object]:
+        """Keep a record of the flow run, by which the next run knows that this one was killed."""
+        return recorded_flow_run(work)
 
-def _night(config: Path, logs: list[str], site: str | None, output_dir: str | None) -> str:
-    settings = run_settings(config, site, output_dir)
-    with recorded_run(settings) as record:
-        return _run_and_publish(settings, listed_paths(settings, config, logs), record)
+    def ask_sacct(self, settings: RunSettings) -> Path:
+        """The path of the table of sacct's jobs, from a task that is tried again."""
+        return Path(read_sacct(settings))
 
+    def compute(self, run: Run, work: Path) -> Results:
+        """The results of all steps, with one task and one artifact each.
 
-def _run_and_publish(settings: RunSettings, paths: list[Path] | None, record: RecordedRun) -> str:
-    folder = Path(settings.output_dir)
-    with ExitStack() as stack:
-        work = stack.enter_context(work_folder(folder))
-        stack.enter_context(recorded_flow_run(work))
-        run = prepare_run(settings, [Path(asked_sacct(settings))] if paths is None else paths)
-        stack.enter_context(record.running(work, run.run_id))
-        get_run_logger().info("run %s over %s", run.run_id, ", ".join(printable(label) for label in run.log_labels))
-        if same := published_run(run, folder):
-            get_run_logger().info("nothing new: the logs, settings and code are those of the published tables")
-            return _published(run, *same, folder)
-        results = run_steps(replace(run, states=kept_states(work, run)), work)
-        tables = {name: path for result in results for name, path in result.tables.items()}
-        manifest = _published(run, tables, [result.report for result in results], folder)
-        record_run(work, run.run_id, [result.folder for result in results])
-    return manifest
+        Where the settings name several processes or a Dask scheduler, the steps are computed there first, and the tasks
+        find their results.
+        """
+        is_elsewhere = bool(run.settings.run.dask) or run.settings.run.processes > 1
+        if is_elsewhere:
+            super().compute(run, work)
+        with listening(None) if is_elsewhere else nullcontext():
+            return run_steps(run, work, _as_task)
 
+    def publish(self, run: Run, tables: Mapping[str, Path], reports: Sequence[Report], folder: Path) -> Path:
+        """Publish the tables in a task; returns the path of the manifest."""
+        return Path(publish_tables(run, tables, reports, folder))
 
-def _published(run: Run, tables: Mapping[str, Path], reports: Sequence[Report], folder: Path) -> str:
-    with running_stage("publish"):
-        paths, plain = {name: str(tables[name]) for name in PUBLISHED}, [report.as_dict() for report in reports]
-        return publish_tables(run, paths, plain, str(folder))
+    def keep(
+        self, run: Run, name: str, tables: Mapping[str, Path], reports: Sequence[Report], folder: Path
+    ) -> Manifest:
+        """Keep the tables in a task; returns the manifest of their version."""
+        return keep_tables(run, name, tables, reports, folder)
 
-
-def asked_sacct(settings: RunSettings) -> str:
-    """The path of the table of sacct's jobs, from a task that is tried again as the settings say."""
-    delays: list[float] = [settings.source.retry_delay_s * 2**n for n in range(settings.source.retries)]
-    return read_sacct.with_options(retries=len(delays), retry_delay_seconds=delays)(settings)
+    def say(self, sentence: str) -> None:
+        """Write the sentence to the log of the flow run."""
+        get_run_logger().info("%s", printable(sentence, 2000))
 
 
 def _may_pass(_: Task[..., Any], __: TaskRun, state: State[Any]) -> bool:
@@ -123,71 +156,79 @@ def _may_pass(_: Task[..., Any], __: TaskRun, state: State[Any]) -> bool:
 
 
 @task(
-    name="sacct", task_run_name="sacct", persist_result=False, cache_policy=NO_CACHE, retry_condition_fn=_may_pass,
+    name="sacct", task_run_name="sacct", persist_result=False, cache_policy=NO_CACHE,
+    retries=len(SACCT_PAUSES_S), retry_delay_seconds=list(SACCT_PAUSES_S), retry_condition_fn=_may_pass,
 )  # fmt: skip
 def read_sacct(settings: RunSettings) -> str:
     """Add sacct's new records to the table of jobs, and return its path; the only task that is tried again."""
-    return str(sacct_table(settings))
+    return str(Runner().ask_sacct(settings))
 
 
-def run_steps(run: Run, work: Path) -> list[StepResult]:
-    """The results of all steps, with one task and one artifact each.
-
-    Where the settings name several processes or a Dask scheduler, the steps are computed there first, and the tasks
-    find their results.
-    """
-    with step_executor(run.settings.run) as executor:
-        computed = compute_steps(run, work, executor) if executor else None
-    with listening(None) if computed else nullcontext():
-        return _step_tasks(run, work)
+def _cache_key(_: TaskRunContext, parameters: dict[str, Any]) -> str:
+    """Where Prefect keeps its record of a step's result: in its folder, which is removed first where it is damaged."""
+    folder: Path = parameters["folder"]
+    find_step(folder, STEPS_BY_NAME[parameters["name"]])
+    return f"{folder.name}/{_RECORD}"
 
 
-def _step_tasks(run: Run, work: Path) -> list[StepResult]:
-    results: list[StepResult] = []
-    folders = StepFolders(run, work)
-    for step in STEPS:
-        named = run_step.with_options(name=step.name, task_run_name=step.name)
-        with running_stage(step.name) as stage:
-            result, stage.is_reused = named(step.name, run, folders.reads(step.name), folders.folder(step.name))
-            stage.report = result.report
-        results.append(result)
-        folders.add(step.name, result)
-    return results
+@task(retries=0, persist_result=True, result_serializer="json", cache_key_fn=_cache_key)
+def run_step(name: str, run: Run, reads: Mapping[str, Path], folder: Path) -> bool:
+    """Run one step, or reuse its folder; returns whether it was reused."""
+    result = compute_step(name, run, reads, folder)
+    get_run_logger().info("%s: %s", "reused" if result.is_reused else "written", folder)
+    _show_report(result.report, run.settings.site.name, name, f"Report of {name}")
+    return result.is_reused
 
 
-@task(retries=0, persist_result=False, cache_policy=NO_CACHE)
-def run_step(name: str, run: Run, reads: Mapping[str, str], folder: str) -> tuple[StepResult, bool]:
-    """Run one step, or reuse its stored result; returns the result, and whether it was reused."""
-    result, is_reused = step_result(name, run, reads, folder)
-    get_run_logger().info("%s: %s", "reused" if is_reused else "written", result.folder)
-    key = artifact_key(run.settings.site.name, name)
-    create_markdown_artifact(report_markdown(result.report), key=key, description=f"Report of {name}")
-    return result, is_reused
+def _as_task(name: str, run: Run, reads: Mapping[str, Path], folder: Path) -> Future[StepResult[Path]]:
+    """A step as a task, which Prefect shows as Cached where an earlier one has run it."""
+    named = run_step.with_options(name=name, task_run_name=name, result_storage=folder.parent)
+    state: State[Any] = named(name, run, reads, folder, return_state=True)
+    if state.is_failed():
+        # Prefect keeps the exception as a result too; a failed run leaves nothing behind.
+        Path(cast("Any", state.data).metadata.storage_key).unlink(missing_ok=True)
+    is_reused = bool(state.result()) or state.name == "Cached"
+    return finished(replace(read_step(folder, STEPS_BY_NAME[name]), is_reused=is_reused))
 
 
 @task(name="publish", task_run_name="publish", retries=0, persist_result=False, cache_policy=NO_CACHE)
-def publish_tables(run: Run, tables: Mapping[str, str], reports: list[dict[str, Any]], output_dir: str) -> str:
+def publish_tables(run: Run, tables: Mapping[str, Path], reports: Sequence[Report], folder: Path) -> str:
     """Publish the tables of a run; returns the path of the manifest."""
-    staged = {name: Path(path) for name, path in tables.items()}
+    site = run.settings.site.name
     try:
-        path = publish_run(
-            run, staged, [Report.from_dict(plain) for plain in reports], Path(output_dir), int(time.time())
-        )
-    except HeldNightError as held:
-        _show_checks(held.report, run.settings.site.name)
+        path = Runner().publish(run, tables, reports, folder)
+    except BlockedVersionError as blocked:
+        _show_checks(blocked.report, site)
         raise
     manifest = load_manifest(path.parent)
-    _show_checks(Report.from_dict(manifest.reports[-1]), manifest.site)
-    rows: dict[str, object] = {"run": manifest.run_id, "site": manifest.site, "code": manifest.code}
-    rows |= {f"{name} (rows)": entry.rows for name, entry in manifest.tables.items()}
-    key = artifact_key(manifest.site, "summary")
-    create_markdown_artifact(facts_markdown("Published", rows), key=key, description="Published tables")
+    _show_checks(Report.from_dict(manifest.reports[-1]), site)
+    _show_tables(manifest, "summary", "Published", {"run": manifest.run_id})
     return str(path)
+
+
+@task(name="keep", task_run_name="keep", retries=0, persist_result=False, cache_policy=NO_CACHE)
+def keep_tables(
+    run: Run, name: str, tables: Mapping[str, Path], reports: Sequence[Report], folder: Path
+) -> Manifest:
+    """Keep the tables as a version of this name; returns its manifest."""
+    manifest = Runner().keep(run, name, tables, reports, folder)
+    _show_tables(manifest, "rerun", "Kept, not published", {"version": manifest.folder, "name": name})
+    return manifest
 
 
 def _show_checks(report: Report, site: str) -> None:
     """The night's checks as an artifact, and a warning in the log for each that failed."""
     for note in report.notes:
         get_run_logger().warning("%s", printable(note, 2000))
-    key = artifact_key(site, "checks")
-    create_markdown_artifact(report_markdown(report), key=key, description="Checks before publication")
+    _show_report(report, site, "checks", "Checks before publication")
+
+
+def _show_report(report: Report, site: str, name: str, description: str) -> None:
+    create_markdown_artifact(report_markdown(report), key=artifact_key(site, name), description=description)
+
+
+def _show_tables(manifest: Manifest, name: str, title: str, facts: dict[str, object]) -> None:
+    """The facts of a version and the rows of its tables as an artifact."""
+    rows = {f"{table} (rows)": entry.rows for table, entry in manifest.tables.items()}
+    text = facts_markdown(title, {**facts, "site": manifest.site, "code": manifest.code, **rows})
+    create_markdown_artifact(text, key=artifact_key(manifest.site, name), description=f"{title}: tables")

@@ -1,33 +1,39 @@
-"""Prefect flows on the command line: settings before Prefect is imported, and failures in one sentence."""
+"""Prefect on the command line: its settings, made before it is first imported, and its failures in one sentence."""
 
 import os
 import re
-from collections.abc import Callable, Iterator
+import signal
+import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from flows.prefect.local_api import begin_local_api, startup_timeout_s
-from flows.prefect.settings import set_console_level, set_prefect_home
 from flows.services.run.work_folder import WORK
-from pipeline.core.errors import WalltimeError
+from pipeline.errors import WalltimeError
+
+_HOME = "PREFECT_HOME"
+_DEFAULTS = {
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
+}
+
+
+def set_prefect_defaults() -> None:
+    """Send no telemetry, and wait long enough for Prefect's server on a loaded machine; what the user has set wins."""
+    for name, value in _DEFAULTS.items():
+        os.environ.setdefault(name, value)
 
 
 @contextmanager
-def prefect_session(output_dir: Path, *, verbose: bool, instead: str = "--plain") -> Iterator[Callable[[], None]]:
-    """Import a flow inside this context, call what the context gives, which waits for the API, then call the flow.
-
-    `instead` is the command without Prefect, named in a failure.
-    """
-    set_prefect_home(output_dir / WORK / "prefect")
-    set_console_level(verbose=verbose)
-    api = begin_local_api(os.environ, Path())
-
-    def wait() -> None:
-        if api is not None:
-            api.wait(startup_timeout_s(os.environ))
-
+def prefect_session(output_dir: Path, *, verbose: bool, instead: str = "--plain") -> Iterator[None]:
+    """Import a flow and call it inside this context. `instead` is the command without Prefect, named in a failure."""
+    _set_home(output_dir / WORK / "prefect")
+    if "PREFECT_LOGGING_LEVEL" not in os.environ:
+        # The API keeps all of the log. Errors are hidden too: commands report expected failures and raise the others.
+        os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "INFO" if verbose else "CRITICAL")
     try:
-        yield wait
+        yield
     except (WalltimeError, OSError):
         raise
     except RuntimeError as error:
@@ -35,3 +41,36 @@ def prefect_session(output_dir: Path, *, verbose: bool, instead: str = "--plain"
             raise
         reason = str(error).splitlines()[0].rstrip(".")
         raise WalltimeError(f"Prefect: {reason}; {instead} does without it.") from error
+
+
+def connect() -> None:
+    """Start Prefect's temporary server where no other is configured, deaf to a Ctrl-C, which a terminal sends to all.
+
+    The server would end before the run can report its own end to it, and the run would ask it again for a minute.
+    """
+    from prefect.client.orchestration import get_client  # noqa: PLC0415 - the environment is set first
+
+    # A process inherits the signals that are blocked where it is started; it is ended by SIGTERM.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        get_client(sync_client=True)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _set_home(fallback: Path) -> None:
+    """Keep Prefect's database in `fallback` where its home is read-only: Prefect itself would retry for minutes."""
+    if _HOME not in os.environ and not _is_writable_home():
+        fallback.mkdir(parents=True, exist_ok=True)
+        os.environ[_HOME] = str(fallback.absolute())
+
+
+def _is_writable_home() -> bool:
+    """Whether a file can be written in ~/.prefect; for root, permissions do not show a read-only disk."""
+    try:
+        home = Path.home() / ".prefect"
+        home.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=home):
+            return True
+    except (OSError, RuntimeError):  # RuntimeError: the user has no home
+        return False

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pipeline.core.report import Report
+from pipeline.report import Report
 
 State = Literal["started", "done", "reused"]
 

@@ -4,8 +4,7 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from pipeline.core.errors import ConfigError, InputError
-from pipeline.core.text import printable
+from pipeline.errors import ConfigError, InputError, printable
 
 _UNIT_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
 _PARTS = re.compile(r"(\d+(?:\.\d+)?)([dhms])")

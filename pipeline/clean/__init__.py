@@ -1,7 +1,7 @@
 """Sets jobs aside, each for one stated reason; deletes and repairs nothing."""
 
 from pipeline.clean.stage import BURST_FLAGS, RULES, clean
-from pipeline.core.tables import SET_LATER
+from pipeline.tables import SET_LATER
 
 SCREENED = (
     "site", "job_id", "restart", "user", "account", "application", "queue", "submit_s", "eligible_s", "start_s",
@@ -10,7 +10,7 @@ SCREENED = (
 )  # fmt: skip
 """The columns of JOBS that cleaning reads; the other columns of a large table need not be in memory."""
 
+# The columns of JOBS that cleaning sets.
 SET = SET_LATER[:-1]
-"""The columns of JOBS that cleaning sets."""
 
 __all__ = ["BURST_FLAGS", "RULES", "SCREENED", "SET", "clean"]

@@ -1,12 +1,21 @@
-"""Finds jobs that occur twice under two ids.
+"""Finds what occurs twice: jobs under two ids, and a period of the log after a clock was set back.
 
-Ingest has already merged records that share an id. Equal values under two ids prove nothing, because thousands of array
-tasks share all their times. So two jobs are the same only if submit, start, end, size, user, queue, application and
-request are all equal and one of these holds:
+Jobs. Ingest has already merged records that share an id. Equal values under two ids prove nothing, because thousands of
+array tasks share all their times. So two jobs are the same only if submit, start, end, size, user, queue, application
+and request are all equal and one of these holds:
 - the ids contain the same number and differ only in the name of a cluster or server before or after it;
 - nearly all jobs of one file, in the time that both files cover, occur in another file too: the same log, read twice.
 
 Not detected: jobs copied within one file under new numbers, single copies, and copies with changed values.
+
+Clocks. A server assigns ids in order of submit, so submit times rise with the ids. Where submit times step back, and
+jobs fill the repeated period both before and after the step, as in the hour at the end of summer time, the clock was
+set back by that much. Jobs that were resubmitted under an old id do not show this pattern, because nothing fills the
+period before the step.
+
+Not detected: clocks set forward (they look like idle time), steps across fewer than ten jobs, anything in SWF logs
+(their jobs are sorted and renumbered), and logs whose ids do not follow the clock (several servers, restarted ids).
+On the archive's cleaned logs neither screen sets a job aside.
 """
 
 import re
@@ -14,15 +23,21 @@ import re
 import numpy as np
 import pyarrow as pa
 
+from pipeline.arrays import Array, Bools, Ints, category_codes, floats, row_codes
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats
-from pipeline.core.clean_settings import CleanSettings, DuplicateSettings
+from pipeline.kernels import entry_kernel
 
+# The number of an id (with its array index), between optional names of servers.
 _NAMED = re.compile(r"(?:[A-Za-z][\w-]*[-.:/])?(\d+(?:\[\d*\]|_\d+)?)(?:[.@:/][A-Za-z][\w.-]*)?")
-"""The number of an id (with its array index), between optional names of servers."""
+
+# Least number of jobs of a file that another file also holds before the two can be the same log.
+COPY_MIN_JOBS = 100
+
+# Least share of these in the file's jobs in the time that both files cover.
+COPY_MIN_SHARE = 0.95
 
 
-def duplicate(arrays: JobArrays, settings: CleanSettings) -> Bools:
+def duplicate(arrays: JobArrays) -> Bools:
     """True for the second job of each pair, in order of id or of file."""
     found = np.zeros(arrays.jobs.num_rows, bool)
     files = category_codes(arrays.jobs, "source_file")
@@ -31,7 +46,7 @@ def duplicate(arrays: JobArrays, settings: CleanSettings) -> Bools:
     rows = _repeated_rows(arrays)
     if len(rows):
         keys = _keys(arrays, rows)
-        found[rows] = _same_number(arrays, rows, keys) | _same_log(arrays, rows, keys, files[0], settings.duplicate)
+        found[rows] = _same_number(arrays, rows, keys) | _same_log(arrays, rows, keys, files[0])
     return found
 
 
@@ -39,14 +54,6 @@ def _is_any_named(arrays: JobArrays) -> bool:
     """Whether any id contains a lower-case letter; for a sliced table, ids outside the slice count too."""
     texts = (chunk.buffers()[2] for chunk in arrays.jobs.column("job_id").chunks)
     return any(bool((np.frombuffer(text, np.uint8) >= ord("a")).any()) for text in texts if text is not None)
-
-
-def _values(arrays: JobArrays, rows: Ints) -> list[Floats]:
-    times = [arrays.submit_s, arrays.start_s, arrays.end_s, arrays.procs, arrays.requested_s]
-    codes = [arrays.users[0], arrays.queues[0], arrays.applications[0], floats(arrays.jobs, "restart")]
-    return [np.nan_to_num(values[rows], nan=-1.0) for values in times] + [
-        values[rows].astype(np.float64) for values in codes
-    ]
 
 
 def _repeated_rows(arrays: JobArrays) -> Ints:
@@ -62,12 +69,10 @@ def _repeated_rows(arrays: JobArrays) -> Ints:
 
 
 def _keys(arrays: JobArrays, rows: Ints) -> Ints:
-    """One code per distinct set of values."""
-    keys = np.zeros(len(rows), np.int64)
-    for values in _values(arrays, rows):
-        codes = np.unique(values, return_inverse=True)[1]
-        keys = np.unique(keys * (codes.max() + 1) + codes, return_inverse=True)[1]
-    return keys
+    """One code per distinct set of values; unknown is a value of its own."""
+    times = (arrays.submit_s, arrays.start_s, arrays.end_s, arrays.procs, arrays.requested_s)
+    codes = (arrays.users[0], arrays.queues[0], arrays.applications[0], floats(arrays.jobs, "restart"))
+    return row_codes(*(np.nan_to_num(values[rows], nan=-1.0) for values in (*times, *codes)))
 
 
 def _ids(arrays: JobArrays, rows: Ints) -> list[str]:
@@ -85,7 +90,7 @@ def _same_number(arrays: JobArrays, rows: Ints, keys: Ints) -> Bools:
     return again
 
 
-def _same_log(arrays: JobArrays, rows: Ints, keys: Ints, files: Ints, limits: DuplicateSettings) -> Bools:
+def _same_log(arrays: JobArrays, rows: Ints, keys: Ints, files: Ints) -> Bools:
     """Where a job is the k-th of its values in its file, and the file before it that has a k-th is the same log."""
     names = files[rows]
     by_file = np.lexsort((np.unique(_ids(arrays, rows), return_inverse=True)[1], names, keys))
@@ -100,7 +105,7 @@ def _same_log(arrays: JobArrays, rows: Ints, keys: Ints, files: Ints, limits: Du
         of_pair = (names[earlier] == pair[0]) & (names[later] == pair[1])
         matched = int(of_pair.sum())
         distinct = int((of_pair & (rank[later] == 0)).sum())
-        if distinct >= limits.min_jobs and matched >= limits.min_share * _in_common_time(arrays, files, pair):
+        if distinct >= COPY_MIN_JOBS and matched >= COPY_MIN_SHARE * _in_common_time(arrays, files, pair):
             found[later[of_pair]] = True
     return found
 
@@ -110,3 +115,125 @@ def _in_common_time(arrays: JobArrays, files: Ints, pair: Ints) -> int:
     submits_s = [arrays.submit_s[(files == name) & (arrays.end_s > arrays.start_s)] for name in pair]
     since_s, until_s = max(np.nanmin(s) for s in submits_s), min(np.nanmax(s) for s in submits_s)
     return min(int(((s >= since_s) & (s <= until_s)).sum()) for s in submits_s)
+
+
+# Larger ids and time spans (68 years) are sorted without packing both into one number.
+MOST_PACKED = 2**31
+
+# Least step back of a clock (s).
+CLOCK_MIN_BACK_S = 60
+
+# Least number of jobs submitted in the repeated period, each time.
+CLOCK_MIN_JOBS = 5
+
+# Longest gap between these jobs, as a share of the period.
+CLOCK_MAX_GAP_SHARE = 0.5
+
+# If a larger share of ids steps back, ids do not follow the clock and nothing is set aside.
+CLOCK_DISORDER_SHARE = 0.05
+
+Stretch = tuple[float, float]
+
+
+def clock_jump(arrays: JobArrays) -> Bools:
+    """True for a job that waits or runs at any time in a period that occurs twice in the log."""
+    touched = np.zeros(arrays.jobs.num_rows, bool)
+    stretches = repeated_stretches(arrays)
+    if stretches:
+        last_s = np.fmax(np.fmax(arrays.submit_s, arrays.start_s), arrays.end_s)
+        for since_s, until_s in stretches:
+            touched |= (arrays.submit_s <= until_s) & (last_s >= since_s)
+    return touched
+
+
+def repeated_stretches(arrays: JobArrays) -> list[Stretch]:
+    """The periods that occur twice in the log, in order: start and end in s since 1970, as written in the log."""
+    times_s = _by_number(arrays)
+    if len(times_s) < 2 * CLOCK_MIN_JOBS:
+        return []
+    back = np.flatnonzero(np.diff(times_s) <= -CLOCK_MIN_BACK_S) + 1
+    if not len(back) or len(back) > CLOCK_DISORDER_SHARE * len(times_s):
+        return []
+    gap_s = _filled(times_s, back, CLOCK_MIN_JOBS, CLOCK_MAX_GAP_SHARE)
+    # The clock was set at an unknown time between two submits: the period is extended by the longest gap.
+    stretches = [(float(times_s[i] - s), float(times_s[i - 1] + s)) for i, s in zip(back, gap_s, strict=True) if s >= 0]
+    return sorted(stretches)
+
+
+def _by_number(arrays: JobArrays) -> Ints:
+    """Submit times of first records, in order of the leading number of their id, then of submit time."""
+    numbers, begins = leading_numbers(arrays.jobs.column("job_id"))
+    known = begins & ~np.isnan(arrays.submit_s) & (floats(arrays.jobs, "restart") == 0)
+    numbers, submit_s = numbers[known], arrays.submit_s[known]
+    if not len(numbers):
+        return np.empty(0, np.int64)
+    begin_s = submit_s.min()
+    if numbers.max() >= MOST_PACKED or submit_s.max() - begin_s >= MOST_PACKED:
+        sorted_s: Ints = submit_s[np.lexsort((submit_s, numbers))].astype(np.int64)
+        return sorted_s
+    packed = numbers << 31 | (submit_s - begin_s).astype(np.int64)
+    # Most logs are in this order already and need not be sorted.
+    packed = packed if bool(np.all(packed[1:] >= packed[:-1])) else np.sort(packed)
+    times_s: Ints = (packed & (MOST_PACKED - 1)) + int(begin_s)
+    return times_s
+
+
+def leading_numbers(ids: pa.ChunkedArray) -> tuple[Ints, Bools]:
+    """The leading digits of each id as a number (at most 18 digits), and whether there are any."""
+    text = ids.cast(pa.large_string()).combine_chunks()
+    if not len(text):
+        return np.empty(0, np.int64), np.empty(0, bool)
+    _, offsets, data = text.buffers()
+    ends = np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1]
+    letters = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
+    return _leading(ends, letters)
+
+
+@entry_kernel
+def _leading(ends: Ints, letters: Array) -> tuple[Ints, Bools]:
+    numbers, begins = np.zeros(len(ends) - 1, np.int64), np.zeros(len(ends) - 1, np.bool_)
+    for row in range(len(numbers)):
+        at = ends[row]
+        while at < min(ends[row + 1], ends[row] + 18) and 48 <= letters[at] <= 57:
+            numbers[row] = numbers[row] * 10 + letters[at] - 48
+            at += 1
+        begins[row] = at > ends[row]
+    return numbers, begins
+
+
+@entry_kernel
+def _filled(times_s: Ints, back: Ints, min_jobs: int, gap_share: float) -> Ints:
+    """For each step back, the longest gap (s) between the jobs that fill the repeated period; -1 where they do not.
+
+    The jobs before and after the step are visited alternately. Where one side does not fill the period, its walk ends
+    early, so that the time is linear in practice.
+    """
+    found = np.full(len(back), -1, np.int64)
+    for place in range(len(back)):
+        i = back[place]
+        low, high = times_s[i], times_s[i - 1]
+        most = gap_share * (high - low)
+        before, after, above, below = i - 1, i, high, low
+        n_before, n_after = 1, 1
+        is_open, widest = True, 0
+        while is_open and widest < most:
+            is_open = False
+            if above > low:
+                before -= 1
+                at = low if before < 0 or times_s[before] <= low else times_s[before]
+                is_open = True
+                if at <= above:
+                    n_before += at > low
+                    widest = max(widest, above - at)
+                    above = at
+            if below < high:
+                after += 1
+                at = high if after >= len(times_s) or times_s[after] >= high else times_s[after]
+                is_open = True
+                if at >= below:
+                    n_after += at < high
+                    widest = max(widest, at - below)
+                    below = at
+        if widest < most and n_before >= min_jobs and n_after >= min_jobs:
+            found[place] = widest
+    return found

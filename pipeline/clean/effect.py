@@ -1,23 +1,26 @@
-"""Computes the usual figures of a log before cleaning, after it, and for the jobs of each flag.
+"""Computes the usual figures of a log before cleaning, after it, and for the jobs of each flag, from its blocks.
 
 A long log is counted a block at a time. Equal values are counted, so that medians are exact and memory does not grow
 with the number of jobs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
+from pipeline.arrays import DAY_S, Bools, Floats, Ints
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.clean.submit_rates import DAY_S
-from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.core.flags import Flag
-from pipeline.core.settings import SiteSettings
-from pipeline.core.tables import EFFECT
+from pipeline.report import Fact
+from pipeline.schema import Flag
+from pipeline.settings import SiteSettings
+from pipeline.tables import EFFECT
 
 BEFORE, AFTER = "before", "after"
+
+# Facts of blocks of which the largest one is that of the log; other numbers are summed, of texts the newest stays.
+_LARGEST = frozenset({"smallest_burst_jobs", "busy_procs_peak", "peak_over_size", "over_size_share"})
 
 
 @dataclass(slots=True)
@@ -115,3 +118,16 @@ def _row(name: str, counted: SelectionCounts, span: tuple[int, int], site: SiteS
         "jobs_per_day_median": float(np.median(per_day)),
         "load": counted.work_s / machine_s if machine_s else None,
     }
+
+
+def joined_facts(parts: Sequence[Mapping[str, Fact]]) -> dict[str, Fact]:
+    """The facts of a log from those of its blocks, oldest first."""
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: _joined(name, [part[name] for part in parts if name in part]) for name in names}
+
+
+def _joined(name: str, values: Sequence[Fact]) -> Fact:
+    numbers = [value for value in values if isinstance(value, int | float)]
+    if len(numbers) < len(values):
+        return values[-1]
+    return max(numbers) if name in _LARGEST else sum(numbers)

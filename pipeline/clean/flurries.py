@@ -1,20 +1,181 @@
 """Finds bursts in which one user submits faster than all other users together (Tsafrir & Feitelson 2006).
 
 Each job of a user scores +1. Between jobs the score falls by R jobs a week, where R is the median number of jobs that
-all other users submit in a week. The maximal scoring segments of this sequence (Ruzzo & Tompa 1999, ISMB) are the
-periods in which the user alone was faster, at any time scale, found in linear time. The score over R is the lead in
-machine-weeks.
+all other users submit in a week. The maximal scoring segments of this sequence (Ruzzo & Tompa 1999, ISMB, section 2)
+are the periods in which the user alone was faster, at any time scale, found in linear time. The score over R is the
+lead in machine-weeks.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
+from pipeline.arrays import DAY_S, Floats, Ints
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.clean.segments import maximal_segments
-from pipeline.clean.submit_rates import WEEK_S, submit_rates
-from pipeline.core.arrays import Floats, Ints
-from pipeline.core.clean_settings import FlurrySettings
+from pipeline.kernels import entry_kernel, kernel
+
+WEEK_S = 7 * DAY_S
+
+# A shorter log has too few weeks for a median; jobs are then counted by day.
+SHORT_LOG_WEEKS = 8
+
+
+class Submits(Protocol):
+    """Jobs of a log in any order: their submits, s since 1970 (NaN: unknown), and their users (code -1: unknown)."""
+
+    @property
+    def submit_s(self) -> Floats:
+        """Submit time of each job."""
+
+    @property
+    def users(self) -> tuple[Ints, list[str]]:
+        """Code of each job's user, and the users' names."""
+
+
+def submit_rates(blocks: Iterable[Submits], min_jobs: int) -> dict[str, float]:
+    """By user with `min_jobs` jobs, the jobs that all other such users submit in a median week; empty for one user.
+
+    The blocks of the log are iterated twice.
+    """
+    active, ends_s = _active_users(blocks, min_jobs)
+    if len(active) < 2:
+        return {}
+    own, unit_s = _counts(blocks, active, ends_s)
+    totals = own.sum(axis=0)
+    # Weeks without any job do not count: the machine was down, or the log holds a stray date.
+    others = (totals - own)[:, totals > 0]
+    # Where most weeks are empty, the mean replaces the median.
+    typical = np.where((median := np.median(others, axis=1)) > 0, median, others.mean(axis=1))
+    return dict(zip(active, (typical * WEEK_S / unit_s).tolist(), strict=True))
+
+
+def _known(block: Submits) -> tuple[Ints, Floats]:
+    """Users and submits of the jobs that have both."""
+    codes, submit_s = block.users[0], block.submit_s
+    known = (codes >= 0) & ~np.isnan(submit_s)
+    return codes[known], submit_s[known]
+
+
+def _active_users(blocks: Iterable[Submits], min_jobs: int) -> tuple[list[str], tuple[float, float]]:
+    """The users with enough jobs, in order of name; first and last submit of any of these, s since 1970."""
+    n_jobs: dict[str, int] = {}
+    spans_s: dict[str, tuple[float, float]] = {}
+    for block in blocks:
+        codes, submit_s = _known(block)
+        names = block.users[1]
+        first_s, last_s = np.full(len(names), np.inf), np.full(len(names), -np.inf)
+        np.minimum.at(first_s, codes, submit_s)
+        np.maximum.at(last_s, codes, submit_s)
+        for name, n, low, high in zip(names, np.bincount(codes, minlength=len(names)), first_s, last_s, strict=True):
+            before = spans_s.get(name, (np.inf, -np.inf))
+            n_jobs[name] = n_jobs.get(name, 0) + int(n)
+            spans_s[name] = min(before[0], float(low)), max(before[1], float(high))
+    active = sorted(name for name, n in n_jobs.items() if n >= min_jobs)
+    spans = [spans_s[name] for name in active]
+    return active, (min((low for low, _ in spans), default=np.nan), max((high for _, high in spans), default=np.nan))
+
+
+def _counts(blocks: Iterable[Submits], active: list[str], ends_s: tuple[float, float]) -> tuple[Ints, int]:
+    """Jobs per active user and week (day in a short log), from the first such job on; the length of the unit, s."""
+    first_s, last_s = ends_s
+    unit_s = WEEK_S if last_s - first_s >= SHORT_LOG_WEEKS * WEEK_S else DAY_S
+    n_bins = int((last_s - first_s) // unit_s) + 1
+    place_of = {name: place for place, name in enumerate(active)}
+    counts = np.zeros(len(active) * n_bins, np.int64)
+    for block in blocks:
+        codes, submit_s = _known(block)
+        place = np.array([place_of.get(name, -1) for name in block.users[1]], np.int64)[codes]
+        bins = ((submit_s[place >= 0] - first_s) // unit_s).astype(np.int64)
+        counts += np.bincount(place[place >= 0] * n_bins + bins, minlength=counts.size)
+    return counts.reshape(len(active), n_bins), unit_s
+
+
+def maximal_segments(times_s: Floats, starts: Ints, rates: Floats, min_jobs: int) -> tuple[Ints, Ints, Floats]:
+    """First and last index (both included) and score of each user's segments of at least `min_jobs` jobs.
+
+    `times_s` ascends within the slice `starts[u]:starts[u + 1]` of user u. Each job scores 1 and each second subtracts
+    `rates[u]`. Users with an infinite rate are skipped.
+    """
+    first, last = np.empty(len(times_s), np.int64), np.empty(len(times_s), np.int64)
+    score = np.empty(len(times_s))
+    n = _all_users(times_s, starts, rates, min_jobs, first, last, score)
+    return first[:n].copy(), last[:n].copy(), score[:n].copy()
+
+
+@kernel
+def _one_user(
+    times_s: Floats, begin: int, end: int, rate: float,
+    first: Ints, last: Ints, left: Floats, right: Floats, lower: Ints,
+) -> int:  # fmt: skip
+    n, total = 0, 0.0
+    for i in range(begin, end):
+        if i > begin:
+            total -= rate * (times_s[i] - times_s[i - 1])
+        low, start, j = total, i, n - 1
+        total += 1.0
+        while True:
+            # `lower` links to the last earlier segment with a lower start, so that all between are skipped at once.
+            while j >= 0 and left[j] >= low:
+                j = lower[j]
+            if j < 0 or right[j] >= total:
+                first[n], last[n], left[n], right[n], lower[n] = start, i, low, total, j
+                n += 1
+                break
+            start, low, n, j = first[j], left[j], j, lower[j]
+    return n
+
+
+@entry_kernel
+def _all_users(
+    times_s: Floats, starts: Ints, rates: Floats, min_jobs: int, first: Ints, last: Ints, score: Floats
+) -> int:
+    longest = 0
+    for user in range(len(starts) - 1):
+        longest = max(longest, starts[user + 1] - starts[user])
+    begins, ends = np.empty(longest, np.int64), np.empty(longest, np.int64)
+    left, right, lower = np.empty(longest), np.empty(longest), np.empty(longest, np.int64)
+    n_found = 0
+    for user in range(len(starts) - 1):
+        if starts[user + 1] - starts[user] < min_jobs or not np.isfinite(rates[user]):
+            continue
+        n = _one_user(times_s, starts[user], starts[user + 1], rates[user], begins, ends, left, right, lower)
+        for k in range(n):
+            if ends[k] - begins[k] + 1 >= min_jobs:
+                first[n_found], last[n_found], score[n_found] = begins[k], ends[k], right[k] - left[k]
+                n_found += 1
+    return n_found
+
+
+@dataclass(frozen=True, slots=True)
+class FlurryRules:
+    """When a burst, in which one user submits faster than all others together, is listed or set aside.
+
+    Chosen on the archive's logs and their curators' removals (docs/decisions/cleaning-bursts.md).
+    """
+
+    # Least number of jobs of a burst. Users with fewer jobs do not count as others.
+    min_jobs: int = 100
+    # Least lead of a burst that is set aside: normal weeks of all others' jobs (machine-weeks).
+    remove_weeks: float = 1.5
+    # Least share of such a burst in all jobs submitted during its span.
+    remove_share: float = 0.5
+    # Least share of its jobs that request the same number of processors.
+    remove_alike: float = 0.5
+    # Largest ratio of the 75% to the 25% quantile of its runtimes; unknown runtimes do not count.
+    remove_spread: float = 1.4
+    # Shorter runtimes count as this one in that ratio (s).
+    spread_floor_s: float = 60.0
+    # Least lead of a burst that is listed and kept (machine-weeks).
+    suspect_weeks: float = 0.15
+    # Slow bursts: least rate of submits as a share of all others' rate.
+    slow_pace: float = 0.5
+    # Least lead of a slow burst that is listed (machine-weeks).
+    slow_weeks: float = 1.0
+
+
+FLURRY_RULES = FlurryRules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +188,17 @@ class Segments:
     share: Floats
 
 
-def find_segments(arrays: JobArrays, settings: FlurrySettings, pace: float, weeks: float) -> Segments:
+def find_segments(arrays: JobArrays, rules: FlurryRules, pace: float, weeks: float) -> Segments:
     """The periods in which a user's lead over `pace` times the rate of all others is at least `weeks` machine-weeks."""
-    rest = rest_per_week(arrays, settings.min_jobs)
+    rest = rest_per_week(arrays, rules.min_jobs)
     times_s = arrays.submit_s[arrays.by_user]
     rates = np.where(rest > 0, pace * rest / WEEK_S, np.inf)
-    first, last, score = maximal_segments(times_s, arrays.user_starts, rates, settings.min_jobs)
+    first, last, score = maximal_segments(times_s, arrays.user_starts, rates, rules.min_jobs)
     users = arrays.users[0][arrays.by_user[first]]
     ahead = score / rest[users]
     found = ahead >= weeks
     first, last = first[found], last[found]
-    return Segments(first, last, ahead[found], _share(arrays, first, last, settings.min_jobs))
+    return Segments(first, last, ahead[found], _share(arrays, first, last, rules.min_jobs))
 
 
 def rest_per_week(arrays: JobArrays, min_jobs: int) -> Floats:
@@ -45,14 +206,16 @@ def rest_per_week(arrays: JobArrays, min_jobs: int) -> Floats:
 
     Users with fewer than `min_jobs` jobs do not count as others.
     """
-    rates = arrays.rates or arrays.once(("rates", min_jobs), lambda: submit_rates([arrays], min_jobs))
-    return np.array([rates.rest_per_week.get(name, 0.0) for name in arrays.users[1]])
+    rest = arrays.rest_per_week
+    if rest is None:
+        rest = arrays.once(("rates", min_jobs), lambda: submit_rates([arrays], min_jobs))
+    return np.array([rest.get(name, 0.0) for name in arrays.users[1]])
 
 
-def smallest_burst_jobs(arrays: JobArrays, settings: FlurrySettings) -> int:
+def smallest_burst_jobs(arrays: JobArrays, rules: FlurryRules) -> int:
     """The number of jobs of the smallest burst at one instant that the screen could find in this log."""
-    rest = rest_per_week(arrays, settings.min_jobs)
-    return max(settings.min_jobs, int(np.ceil(settings.suspect_weeks * rest.max(initial=0.0))))
+    rest = rest_per_week(arrays, rules.min_jobs)
+    return max(rules.min_jobs, int(np.ceil(rules.suspect_weeks * rest.max(initial=0.0))))
 
 
 def _share(arrays: JobArrays, first: Ints, last: Ints, min_jobs: int) -> Floats:

@@ -1,18 +1,26 @@
 """The jobs of a log as numpy arrays, each computed once, when a screen first needs it."""
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.clean.comparison_groups import SimilarJobs, find_similar_jobs
-from pipeline.clean.submit_rates import SubmitRates
-from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, job_procs, work_s
-from pipeline.core.local_time import EARLIEST_S, LATEST_S, offset_s
-from pipeline.core.settings import SiteSettings
+from pipeline.arrays import (
+    EARLIEST_S,
+    LATEST_S,
+    Bools,
+    Floats,
+    Ints,
+    category_codes,
+    floats,
+    job_procs,
+    offset_s,
+    work_s,
+)
+from pipeline.settings import CleanSettings, SiteSettings
 
 T = TypeVar("T")
 
@@ -26,8 +34,10 @@ class JobArrays:
     begins_log: bool = True
     ends_log: bool = True
     """Whether the jobs are the first ones of their log, and the last ones."""
-    rates: SubmitRates | None = None
-    """The rates of the whole log; None: those of these jobs."""
+    rest_per_week: dict[str, float] | None = None
+    """By user, the jobs that all others submit in a median week of the whole log; None: known from these jobs alone."""
+    settings: CleanSettings = field(default_factory=CleanSettings)
+    """What the site states: sizes of the machine, limits, reserved times, and its own rules."""
 
     @cached_property
     def submit_s(self) -> Floats:
@@ -87,23 +97,19 @@ class JobArrays:
     @cached_property
     def queues(self) -> tuple[Ints, list[str]]:
         """Codes into the sorted queue names, and the names."""
-        return _few(*category_codes(self.jobs, "queue"))
+        codes, names = category_codes(self.jobs, "queue")
+        return narrow(codes), names
 
     @cached_property
     def states(self) -> tuple[Ints, list[str]]:
         """Codes into the sorted names of final states, and the names."""
-        return _few(*category_codes(self.jobs, "state"))
+        codes, names = category_codes(self.jobs, "state")
+        return narrow(codes), names
 
     @cached_property
     def is_typical(self) -> Bools:
         """Jobs that ran to their end or limit, or whose final state is unknown."""
         return self.state_is("COMPLETED", "TIMEOUT", "DEADLINE") | (self.states[0] < 0)
-
-    @cached_property
-    def similar(self) -> SimilarJobs:
-        """Groups of jobs of one user, size and application, with the distribution of their runtimes."""
-        codes = self.applications[0]
-        return find_similar_jobs(self.by_user, self.user_starts, self.runtime_s, self.procs, codes, self.is_typical)
 
     @cached_property
     def by_submit(self) -> Ints:
@@ -144,6 +150,7 @@ class JobArrays:
         """Release these arrays; they are computed again when needed."""
         for name in names:
             self.__dict__.pop(name, None)
+            self._computed.pop(name, None)
 
     def state_is(self, *states: str) -> Bools:
         """Where the state is one of these."""
@@ -156,11 +163,6 @@ class JobArrays:
 def narrow(codes: Ints) -> Ints:
     """Codes in 16 bits if they fit, because numpy sorts 16-bit integers in linear time."""
     return codes.astype(np.int16) if codes.max(initial=0) < 2**15 else codes
-
-
-def _few(codes: Ints, names: list[str]) -> tuple[Ints, list[str]]:
-    """The same with codes of the smallest type."""
-    return narrow(codes), names
 
 
 def _instants(jobs: pa.Table, name: str) -> Floats:

@@ -1,18 +1,71 @@
-"""Masks that need only the record of the job: it never ran, is impossible, or has not finished."""
+"""Masks that need only a job's own record: impossible or unfinished jobs, final states, limits, and rules of the site.
+
+A job that lost its node or was preempted would have run longer, and `is_lower_bound` is true for it. It is set aside
+nevertheless: nodes are often slow before they fail, and a preempted job may continue from a checkpoint. A site can
+switch the flag off; such jobs then count as lower bounds. A job that ran out of memory is no lower bound.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.clean.censoring import STILL_RUNNING
+from pipeline.arrays import Bools, Floats
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.core.arrays import Bools
-from pipeline.core.clean_settings import CleanSettings
+from pipeline.settings import SiteRule
+
+KILLED_AT_LIMIT = ("TIMEOUT", "DEADLINE")
+STILL_RUNNING = ("RUNNING", "COMPLETING")
+STOPPED_FROM_OUTSIDE = ("NODE_FAIL", "BOOT_FAIL", "LAUNCH_FAILED", "PREEMPTED")
+
+# Largest difference (s) of request and runtime where a job that did not complete counts as killed at its limit.
+LIMIT_GRACE_S = 60.0
+
+# The same as a share of the request; the smaller of both applies.
+LIMIT_GRACE_SHARE = 0.05
+
+
+def lower_bounds(arrays: JobArrays) -> tuple[Bools, Bools]:
+    """Where a job's runtime is a lower bound, and where that is known.
+
+    A runtime is a lower bound if the job was killed at its limit (its state says so, or it did not complete and reached
+    its request), was running when the log ended, or was stopped by a node failure or for another job. It is unknown
+    where there is no positive runtime, and where a job of unknown state reached its request. A job that failed, ran out
+    of memory or was cancelled before its limit is no lower bound: more time would not have helped it.
+    """
+    return arrays.once("bounds", lambda: _lower_bounds(arrays))
+
+
+def _lower_bounds(arrays: JobArrays) -> tuple[Bools, Bools]:
+    reached = reached_limit(arrays)
+    is_unknown = arrays.states[0] < 0
+    unsuccessful = ~arrays.state_is("COMPLETED") & ~is_unknown
+    bound = arrays.state_is(*KILLED_AT_LIMIT, *STILL_RUNNING, *STOPPED_FROM_OUTSIDE) | (reached & unsuccessful)
+    ran = arrays.runtime_s > 0
+    return bound & ran, ran & ~(reached & is_unknown)
+
+
+def reached_limit(arrays: JobArrays) -> Bools:
+    """Where the runtime reached the requested time, less the grace."""
+    requested_s = arrays.requested_s
+    grace_s = np.minimum(LIMIT_GRACE_S, LIMIT_GRACE_SHARE * requested_s)
+    reached: Bools = (requested_s > 0) & (arrays.runtime_s >= requested_s - grace_s)
+    return reached
+
 
 NOT_ENDED = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CONFIGURING", "COMPLETING", "STOPPED")
 
+# Difference (s) of the recorded runtime and end minus start that a prologue and an epilogue explain.
+ELAPSED_TOLERANCE_S = 60.0
 
-def partial_execution(arrays: JobArrays, _settings: CleanSettings) -> Bools:
+# The same as a share of the runtime; the larger of both applies.
+ELAPSED_TOLERANCE_SHARE = 0.01
+
+
+def partial_execution(arrays: JobArrays) -> Bools:
     """True for a partial execution whose job also has a summary record (SWF 2.2, field 11, codes 2 to 4)."""
     parts = arrays.state_is("PARTIAL")
     if not parts.any():
@@ -22,7 +75,7 @@ def partial_execution(arrays: JobArrays, _settings: CleanSettings) -> Bools:
     return parts & has_whole
 
 
-def unfinished(arrays: JobArrays, _settings: CleanSettings) -> Bools:
+def unfinished(arrays: JobArrays) -> Bools:
     """True for a job in an unfinished state, and for a job with a start, no runtime, and a state other than CANCELLED.
 
     False for a running job with a known runtime so far, which is a lower bound (censoring.py).
@@ -32,31 +85,31 @@ def unfinished(arrays: JobArrays, _settings: CleanSettings) -> Bools:
     return (arrays.state_is(*NOT_ENDED) & ~has_runtime) | (started & ~arrays.state_is("CANCELLED"))
 
 
-def cancelled_before_start(arrays: JobArrays, _settings: CleanSettings) -> Bools:
+def cancelled_before_start(arrays: JobArrays) -> Bools:
     """True for a cancelled job without a positive runtime."""
     return arrays.state_is("CANCELLED") & ~(arrays.runtime_s > 0)
 
 
-def never_ran(arrays: JobArrays, _settings: CleanSettings) -> Bools:
+def never_ran(arrays: JobArrays) -> Bools:
     """True for a runtime of zero or less, and where neither start nor runtime is known."""
     unknown = np.isnan(arrays.runtime_s) & np.isnan(arrays.start_s)
     idle: Bools = (arrays.runtime_s <= 0) | unknown
     return idle
 
 
-def impossible_times(arrays: JobArrays, _settings: CleanSettings) -> Bools:
+def impossible_times(arrays: JobArrays) -> Bools:
     """True where the submit time is unknown, or submit, start and end are out of order."""
     submit_s, start_s, end_s = arrays.submit_s, arrays.start_s, arrays.end_s
     wrong: Bools = np.isnan(submit_s) | (start_s < submit_s) | (end_s < start_s) | (end_s < submit_s)
     return wrong
 
 
-def no_procs(arrays: JobArrays, _settings: CleanSettings) -> Bools:
+def no_procs(arrays: JobArrays) -> Bools:
     """True where neither allocated nor requested processors are known and positive."""
     return np.isnan(arrays.procs)
 
 
-def elapsed_disagrees(arrays: JobArrays, settings: CleanSettings) -> Bools:
+def elapsed_disagrees(arrays: JobArrays) -> Bools:
     """True where the recorded runtime and end minus start differ by more than suspension explains.
 
     A batch system measures the runtime apart from start and end, so that a clock that was set, or a number that was
@@ -64,6 +117,119 @@ def elapsed_disagrees(arrays: JobArrays, settings: CleanSettings) -> Bools:
     never held against a job.
     """
     missing_s = arrays.end_s - arrays.start_s - arrays.runtime_s
-    tolerance_s = np.maximum(settings.elapsed.tolerance_s, settings.elapsed.tolerance_share * arrays.runtime_s)
+    tolerance_s = np.maximum(ELAPSED_TOLERANCE_S, ELAPSED_TOLERANCE_SHARE * arrays.runtime_s)
     disagrees: Bools = (missing_s < -tolerance_s) | (missing_s > np.nan_to_num(arrays.suspended_s) + tolerance_s)
     return disagrees
+
+
+# Tolerance (s), because start, end and durations are each truncated to whole seconds.
+CLOCK_S = 2.0
+
+# Share of suspension in the recorded runtime above which a job is set aside.
+SUSPENDED_SHARE = 0.1
+
+
+def node_failure(arrays: JobArrays) -> Bools:
+    """True where the state says that a node, its boot or the launch on it failed."""
+    return arrays.state_is("NODE_FAIL", "BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL")
+
+
+def out_of_memory(arrays: JobArrays) -> Bools:
+    """True where the state says that the job ran out of memory."""
+    return arrays.state_is("OUT_OF_MEMORY")
+
+
+def preempted(arrays: JobArrays) -> Bools:
+    """True where the state says that the job was stopped to make room for another."""
+    return arrays.state_is("PREEMPTED")
+
+
+def suspended(arrays: JobArrays) -> Bools:
+    """True where suspension that the log counts as runtime exceeds SUSPENDED_SHARE of the runtime.
+
+    That suspension is runtime + suspended time - (end - start). Where one of these is unknown, it counts as zero.
+    """
+    hidden_s = np.minimum(arrays.runtime_s + arrays.suspended_s - (arrays.end_s - arrays.start_s), arrays.suspended_s)
+    hidden: Bools = (hidden_s > CLOCK_S) & (hidden_s > SUSPENDED_SHARE * arrays.runtime_s)
+    return hidden
+
+
+# Time beyond its limit (s) that the end of a job may take.
+OVERRUN_GRACE_S = 3600.0
+
+# The same as a share of the limit; the longer of both applies.
+OVERRUN_GRACE_SHARE = 0.1
+
+# Least number of jobs with a request from which to judge whether a queue enforces requests.
+ENFORCED_MIN_JOBS = 100
+
+# A queue where a larger share of these jobs exceeds request and grace does not enforce requests.
+ENFORCED_OVERRUN_SHARE = 0.01
+
+
+def over_limit(arrays: JobArrays) -> Bools:
+    """True for a job that ran longer than its longest applicable limit plus the grace."""
+    # The last element is for jobs without a queue (code -1).
+    queue = arrays.queues[0]
+    stated, observed = _stated(arrays)[queue], _observed(arrays)[queue]
+    longest_s = np.where(np.isfinite(stated) | ~(arrays.requested_s > 0), stated, observed)
+    over: Bools = arrays.runtime_s > _with_grace(longest_s)
+    return over
+
+
+def _stated(arrays: JobArrays) -> Floats:
+    """Per queue code the stated limit, infinite where there is none; the last element is for jobs without a queue."""
+    limits = arrays.settings.maximum
+    machine_s = limits.runtime_s or np.inf
+    stated_s = (limits.queue_runtime_s.get(name, np.inf) for name in arrays.queues[1])
+    return np.array([*(min(queue_s, machine_s) for queue_s in stated_s), machine_s])
+
+
+def _observed(arrays: JobArrays) -> Floats:
+    """Per queue code its largest request if it enforces requests, else infinite; the last element is for no queue."""
+    n = len(arrays.queues[1]) + 1
+    has_request = (arrays.requested_s > 0) & (arrays.runtime_s > 0)
+    queues, requested_s = arrays.queues[0][has_request] % n, arrays.requested_s[has_request]
+    overran = arrays.runtime_s[has_request] > _with_grace(requested_s)
+    jobs, overruns = np.bincount(queues, minlength=n), np.bincount(queues[overran], minlength=n)
+    largest_s = np.zeros(n)
+    np.maximum.at(largest_s, queues, requested_s)
+    return np.where((jobs >= ENFORCED_MIN_JOBS) & (overruns <= ENFORCED_OVERRUN_SHARE * jobs), largest_s, np.inf)
+
+
+def _with_grace(limit_s: Floats) -> Floats:
+    allowed: Floats = limit_s + np.maximum(OVERRUN_GRACE_S, OVERRUN_GRACE_SHARE * limit_s)
+    return allowed
+
+
+_TEXTS = ("user", "account", "application", "queue")
+
+
+def matched(arrays: JobArrays, rules: Sequence[SiteRule], burst_ids: pa.Array) -> list[Bools]:
+    """Per rule, the jobs that match all its values; `burst_ids` holds one id (or null) per job."""
+    return [_matches(arrays, rule, burst_ids) for rule in rules]
+
+
+def _matches(arrays: JobArrays, rule: SiteRule, burst_ids: pa.Array) -> Bools:
+    found = np.ones(arrays.jobs.num_rows, bool)
+    for name in _TEXTS:
+        if (wanted := getattr(rule, name)) is not None:
+            found &= _equals(arrays.jobs.column(name), wanted)
+    if rule.burst is not None:
+        found &= _equals(burst_ids, rule.burst)
+    if rule.since is not None:
+        found &= arrays.submit_s >= epoch_s(rule.since, arrays.site.timezone)
+    if rule.until is not None:
+        found &= arrays.submit_s < epoch_s(rule.until, arrays.site.timezone)
+    return found
+
+
+def _equals(column: pa.Array | pa.ChunkedArray, wanted: str) -> Bools:
+    same = pc.fill_null(pc.equal(column.cast(pa.string()), wanted), False)
+    found: Bools = np.asarray(same)
+    return found
+
+
+def epoch_s(when: datetime, zone: str) -> float:
+    """An instant in s since 1970; a time without a zone is in the given zone."""
+    return (when if when.tzinfo else when.replace(tzinfo=ZoneInfo(zone))).timestamp()

@@ -1,88 +1,243 @@
 """Finds outlying runtimes among similar jobs (same user, size and application), on the log scale.
 
 This implements "drop obvious outliers, else average" (ADEPT 3.5.2). A job is an outlier if its runtime differs from
-the median of its group by a factor of at least `factor` and by at least `sigmas` robust standard deviations. Groups
-that are too small or too wide are not judged; the report counts them. Groups in which long runtimes are common are not
-judged for hangs. A lower bound is never an outlier. A long job is an outlier only if it ended abnormally, because most
-jobs that ran that long and completed are ordinary work.
+the median of its group by a factor of at least OUTLIER_FACTOR and by at least OUTLIER_SIGMAS robust standard
+deviations. Groups that are too small or too wide are not judged; the report counts them. Groups in which long runtimes
+are common are not judged for hangs. A lower bound is never an outlier. A long job is an outlier only if it ended
+abnormally, because most jobs that ran that long and completed are ordinary work.
+
+The distribution of a group is that of its typical jobs: those that ran to their end or to their limit, or whose final
+state is unknown. Failed and cancelled jobs are compared with it but do not enter it.
+docs/decisions/cleaning-hangs.md says how the thresholds were chosen.
 """
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
-from pipeline.clean.censoring import lower_bounds, reached_limit
-from pipeline.clean.comparison_groups import Narrow, SimilarJobs
+from pipeline.arrays import Bools, Floats, Ints
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.core.arrays import Bools, Floats
-from pipeline.core.clean_settings import CleanSettings, RuntimeSettings
-from pipeline.core.report import Fact
+from pipeline.clean.record_masks import lower_bounds, reached_limit
+from pipeline.kernels import entry_kernel, kernel
+from pipeline.report import Fact
 
+Narrow = npt.NDArray[np.int32]
+
+# A group of fewer typical jobs has no statistics: its quartiles would be too uncertain.
+LEAST_JOBS = 5
+
+# Standard deviation over median absolute deviation of a normal distribution.
+NORMAL_MAD = 1.4826
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarJobs:
+    """Per job its group (-1: none). Per group its jobs, its typical jobs, and quantiles of log runtime.
+
+    `log_sd` is NORMAL_MAD times the median absolute deviation. Statistics are NaN below LEAST_JOBS typical jobs.
+    """
+
+    group: Narrow
+    n_jobs: Ints
+    n_typical: Ints
+    log_median: Floats
+    log_sd: Floats
+    log_q25: Floats
+    log_q75: Floats
+
+
+def similar_jobs(arrays: JobArrays) -> SimilarJobs:
+    """The groups of a log's jobs."""
+    return arrays.once("similar", lambda: find_similar_jobs(
+        arrays.by_user, arrays.user_starts, arrays.runtime_s, arrays.procs, arrays.applications[0], arrays.is_typical
+    ))  # fmt: skip
+
+
+def find_similar_jobs(
+    by_user: Ints, user_starts: Ints, runtime_s: Floats, procs: Floats, applications: Ints, is_typical: Bools
+) -> SimilarJobs:
+    """Groups of the jobs whose user, size and positive runtime are known; an unknown application is a value of its own.
+
+    `by_user` holds rows in order of user. `user_starts` holds where each user's rows start, and the end of the last.
+    """
+    group = np.full(len(runtime_s), -1, np.int32)
+    n_groups = _group(by_user, user_starts, runtime_s, procs, applications, group)
+    n_jobs = np.bincount(group[group >= 0], minlength=n_groups)
+    shape = np.full((4, n_groups), np.nan)
+    n_typical = np.zeros(n_groups, np.int64)
+    ends = np.cumsum(n_jobs)
+    _describe(group, runtime_s, is_typical, ends, n_jobs, n_typical, shape)
+    return SimilarJobs(group, n_jobs, n_typical, shape[0], shape[1] * NORMAL_MAD, shape[2], shape[3])
+
+
+@kernel
+def _slot(table: Narrow, mask: int, procs: float, application: int, held: Any, rows: Any) -> Any:
+    """The place of this size and application in an open-addressing hash table, or the free place to insert them."""
+    place = (np.int64(procs) * 0x9E3779B1 + application * 0x85EBCA6B) & mask
+    while table[place] >= 0:
+        row = rows[table[place]]
+        if held[0][row] == procs and held[1][row] == application:
+            return place
+        place = (place + 1) & mask
+    return place
+
+
+@entry_kernel
+def _group(
+    by_user: Ints, user_starts: Ints, runtime_s: Floats, procs: Floats, applications: Ints, group: Narrow
+) -> int:
+    longest = 1
+    for user in range(len(user_starts) - 1):
+        longest = max(longest, user_starts[user + 1] - user_starts[user])
+    capacity = 2
+    while capacity < 2 * longest:
+        capacity *= 2
+    table, first_rows = np.full(capacity, -1, np.int32), np.empty(len(by_user), np.int64)
+    n_groups, held = 0, (procs, applications)
+    for user in range(len(user_starts) - 1):
+        begin, end = user_starts[user], user_starts[user + 1]
+        # Each user uses and clears only as much of the table as needed, so that it stays in the cache.
+        size = 2
+        while size < 2 * (end - begin):
+            size *= 2
+        table[:size] = -1
+        for i in range(begin, end):
+            row = by_user[i]
+            if not (runtime_s[row] > 0 and procs[row] > 0):
+                continue
+            place = _slot(table, size - 1, procs[row], applications[row], held, first_rows)
+            if table[place] < 0:
+                table[place], first_rows[n_groups] = n_groups, row
+                n_groups += 1
+            group[row] = table[place]
+    return n_groups
+
+
+@entry_kernel
+def _describe(
+    group: Narrow, runtime_s: Floats, is_typical: Bools, ends: Ints, n_jobs: Ints, n_typical: Ints, shape: Floats
+) -> None:
+    typical = np.empty(ends[-1] if len(ends) else 0)
+    for row in range(len(group)):
+        g = group[row]
+        if g >= 0 and is_typical[row] and n_jobs[g] >= LEAST_JOBS:
+            typical[ends[g] - n_jobs[g] + n_typical[g]] = runtime_s[row]
+            n_typical[g] += 1
+    for g in range(len(ends)):
+        if n_typical[g] < LEAST_JOBS:
+            continue
+        begin = ends[g] - n_jobs[g]
+        logs = np.log(np.sort(typical[begin : begin + n_typical[g]]))
+        shape[0, g] = _quantile(logs, 0.5)
+        shape[1, g] = np.median(np.abs(logs - shape[0, g]))
+        shape[2, g] = _quantile(logs, 0.25)
+        shape[3, g] = _quantile(logs, 0.75)
+
+
+@kernel
+def _quantile(ordered: Floats, share: float) -> Any:
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+
+
+# Final states of a hang. The other abnormal states make the runtime a lower bound (record_masks.py).
 ABNORMAL_ENDS = ("CANCELLED", "FAILED", "OUT_OF_MEMORY", "RECONFIG_FAIL")
-"""Final states of a hang. The other abnormal states make the runtime a lower bound (censoring.py)."""
+
+# Least number of a group's jobs that ran to their end or limit; smaller groups are not judged.
+GROUP_MIN_JOBS = 20
+
+# Largest ratio of the 75% to the 25% quantile of their runtimes; wider groups are not judged.
+GROUP_MAX_SPREAD = 4.0
+
+# Least factor between the runtime of an outlier and the median, in either direction.
+OUTLIER_FACTOR = 10.0
+
+# Least distance of an outlier from the median in robust standard deviations of log runtime.
+OUTLIER_SIGMAS = 4.0
+
+# Lower bound of one standard deviation, as a factor of the runtime.
+LEAST_REPEAT_FACTOR = 1.25
+
+# Longest runtime of a failed start (s).
+FAILED_START_S = 10.0
+
+# Shortest runtime of a hang (s).
+HANG_S = 600.0
+
+# Largest share of a group's jobs that may be outliers; beyond it they are normal for the group.
+HABIT_SHARE = 0.1
+
+# A group is judged for hangs only if it would reveal jobs that take this many times as long.
+SENSITIVE_FACTOR = 30.0
 
 
-def failed_start(arrays: JobArrays, settings: CleanSettings) -> Bools:
+def failed_start(arrays: JobArrays) -> Bools:
     """True for a job of a few seconds in a group whose jobs take far longer; false in groups that cannot be judged."""
-    below_s = starts_below_s(arrays.similar, settings.runtime)
-    short = arrays.runtime_s <= settings.runtime.start_s
-    short[short] = arrays.runtime_s[short] < _per_job(below_s, arrays.similar.group[short])
-    return short & ~lower_bounds(arrays, settings)[0]
+    below_s = starts_below_s(similar_jobs(arrays))
+    short = arrays.runtime_s <= FAILED_START_S
+    short[short] = arrays.runtime_s[short] < _per_job(below_s, similar_jobs(arrays).group[short])
+    return short & ~lower_bounds(arrays)[0]
 
 
-def hang(arrays: JobArrays, settings: CleanSettings) -> Bools:
+def hang(arrays: JobArrays) -> Bools:
     """True for a job that ran far longer than the others of its group and ended abnormally.
 
     False in groups that cannot be judged, and for a job whose runtime is a lower bound.
     """
-    above_s = hangs_above_s(arrays.similar, settings.runtime)
-    long = arrays.runtime_s > _per_job(above_s, arrays.similar.group)
-    odd = _few_of_their_group(arrays, long, settings.runtime) & ended_abnormally(arrays, settings)
-    return odd & ~lower_bounds(arrays, settings)[0]
+    above_s = hangs_above_s(similar_jobs(arrays))
+    long = arrays.runtime_s > _per_job(above_s, similar_jobs(arrays).group)
+    odd = _few_of_their_group(arrays, long) & ended_abnormally(arrays)
+    return odd & ~lower_bounds(arrays)[0]
 
 
-def ended_abnormally(arrays: JobArrays, settings: CleanSettings) -> Bools:
+def ended_abnormally(arrays: JobArrays) -> Bools:
     """True where the state says that the job failed or was cancelled.
 
     Where the state is unknown, true where the job reached its request. With neither state nor request it is false.
     """
     is_unknown = arrays.states[0] < 0
-    return arrays.state_is(*ABNORMAL_ENDS) | (is_unknown & reached_limit(arrays, settings.limit))
+    return arrays.state_is(*ABNORMAL_ENDS) | (is_unknown & reached_limit(arrays))
 
 
-def starts_below_s(similar: SimilarJobs, limits: RuntimeSettings) -> Floats:
+def starts_below_s(similar: SimilarJobs) -> Floats:
     """Per group, the runtime (s) below which a job is a failed start; NaN where the group cannot be judged."""
-    below_s = np.exp(similar.log_median - _off_by(similar, limits))
-    is_usable = is_large(similar, limits) & is_narrow(similar, limits)
-    return np.where(is_usable & (below_s > limits.start_s), below_s, np.nan)
+    below_s = np.exp(similar.log_median - _off_by(similar))
+    is_usable = is_large(similar) & is_narrow(similar)
+    return np.where(is_usable & (below_s > FAILED_START_S), below_s, np.nan)
 
 
-def hangs_above_s(similar: SimilarJobs, limits: RuntimeSettings) -> Floats:
+def hangs_above_s(similar: SimilarJobs) -> Floats:
     """Per group, the runtime (s) above which a job is a hang; NaN where the group cannot be judged.
 
-    A group can be judged if 75% of its jobs would exceed that runtime when they took `tell_factor` times as long.
+    A group can be judged if 75% of its jobs would exceed that runtime when they took SENSITIVE_FACTOR times as long.
     """
-    above_s = np.maximum(np.exp(similar.log_median + _off_by(similar, limits)), limits.hang_s)
-    is_sensitive = above_s < limits.tell_factor * np.exp(similar.log_q25)
-    return np.where(is_large(similar, limits) & is_narrow(similar, limits) & is_sensitive, above_s, np.nan)
+    above_s = np.maximum(np.exp(similar.log_median + _off_by(similar)), HANG_S)
+    is_sensitive = above_s < SENSITIVE_FACTOR * np.exp(similar.log_q25)
+    return np.where(is_large(similar) & is_narrow(similar) & is_sensitive, above_s, np.nan)
 
 
-def is_large(similar: SimilarJobs, limits: RuntimeSettings) -> Bools:
+def is_large(similar: SimilarJobs) -> Bools:
     """Per group, whether it has enough typical jobs."""
-    return similar.n_typical >= limits.min_jobs
+    return similar.n_typical >= GROUP_MIN_JOBS
 
 
-def is_narrow(similar: SimilarJobs, limits: RuntimeSettings) -> Bools:
-    """Per group, whether the ratio of its quartiles is at most `max_spread`."""
-    narrow: Bools = similar.log_q75 - similar.log_q25 <= np.log(limits.max_spread)
+def is_narrow(similar: SimilarJobs) -> Bools:
+    """Per group, whether the ratio of its quartiles is at most GROUP_MAX_SPREAD."""
+    narrow: Bools = similar.log_q75 - similar.log_q25 <= np.log(GROUP_MAX_SPREAD)
     return narrow
 
 
-def facts(arrays: JobArrays, settings: CleanSettings) -> dict[str, Fact]:
+def facts(arrays: JobArrays) -> dict[str, Fact]:
     """How many groups and jobs could be judged for outliers, and how many could not, by reason."""
-    similar, limits = arrays.similar, settings.runtime
-    large, narrow = is_large(similar, limits), is_narrow(similar, limits)
+    similar = similar_jobs(arrays)
+    large, narrow = is_large(similar), is_narrow(similar)
     selections = {
-        "that_tell_failed_starts": ~np.isnan(starts_below_s(similar, limits)),
-        "that_tell_hangs": ~np.isnan(hangs_above_s(similar, limits)),
+        "that_tell_failed_starts": ~np.isnan(starts_below_s(similar)),
+        "that_tell_hangs": ~np.isnan(hangs_above_s(similar)),
         "too_wide": large & ~narrow,
         "too_small": ~large,
     }
@@ -92,10 +247,10 @@ def facts(arrays: JobArrays, settings: CleanSettings) -> dict[str, Fact]:
     return counted
 
 
-def _off_by(similar: SimilarJobs, limits: RuntimeSettings) -> Floats:
+def _off_by(similar: SimilarJobs) -> Floats:
     """Per group, the smallest distance of an outlier from the median (log s)."""
-    sd = np.maximum(similar.log_sd, np.log(limits.least_repeat_factor))
-    off: Floats = np.maximum(limits.sigmas * sd, np.log(limits.factor))
+    sd = np.maximum(similar.log_sd, np.log(LEAST_REPEAT_FACTOR))
+    off: Floats = np.maximum(OUTLIER_SIGMAS * sd, np.log(OUTLIER_FACTOR))
     return off
 
 
@@ -104,11 +259,11 @@ def _per_job(per_group: Floats, group: Narrow) -> Floats:
     return np.append(per_group, np.nan)[group]
 
 
-def _few_of_their_group(arrays: JobArrays, odd: Bools, limits: RuntimeSettings) -> Bools:
+def _few_of_their_group(arrays: JobArrays, odd: Bools) -> Bools:
     """The odd jobs of groups in which odd jobs are rare; where they are common, they are normal."""
-    similar = arrays.similar
+    similar = similar_jobs(arrays)
     n_odd = np.bincount(similar.group[odd & arrays.is_typical], minlength=len(similar.n_jobs))
-    is_habit = n_odd > limits.habit_share * similar.n_typical
+    is_habit = n_odd > HABIT_SHARE * similar.n_typical
     few = odd.copy()
     few[odd] = ~is_habit[similar.group[odd]]
     return few

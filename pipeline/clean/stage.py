@@ -1,43 +1,31 @@
-"""The cleaning stage: one pure mask per flag, computed from all jobs; a job gets the first flag that applies."""
+"""The cleaning stage: one pure mask per flag, computed from all jobs; a job gets the first flag that applies.
+
+A long log is cleaned block by block. A block ends in the longest gap between submits near a multiple of the wanted
+number of jobs, so that few bursts are cut. New jobs at the end of the log do not move the ends of earlier blocks.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.clean import (
-    capacity,
-    clock,
-    dedicated,
-    duplicates,
-    edges,
-    maximum,
-    record_masks,
-    runtimes,
-    states,
-)
-from pipeline.clean.blocks import blocks_of, joined_facts
-from pipeline.clean.burst_rows import Screen, Tier
-from pipeline.clean.bursts import find_bursts
-from pipeline.clean.censoring import lower_bounds
-from pipeline.clean.effect import EffectCounts
-from pipeline.clean.flurries import smallest_burst_jobs
+from pipeline.arrays import CATEGORY, Array, Bools, Floats, Ints, floats
+from pipeline.clean import duplicates, log_windows, occupancy, record_masks, runtimes
+from pipeline.clean.bursts import BURST_RULES, BurstRules, Screen, Tier, find_bursts
+from pipeline.clean.effect import EffectCounts, joined_facts
+from pipeline.clean.flurries import smallest_burst_jobs, submit_rates
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.clean.site_rules import matched
-from pipeline.clean.submit_rates import SubmitRates, submit_rates
-from pipeline.core.arrays import Array, Bools, Floats, Ints
-from pipeline.core.clean_settings import CleanSettings, SiteRule
-from pipeline.core.column import CATEGORY
-from pipeline.core.flags import Flag
-from pipeline.core.report import Fact, Report, Tally, total
-from pipeline.core.settings import SiteSettings
-from pipeline.core.stored_table import LargeTable, columns_of, rows_of, stored
-from pipeline.core.tables import BURSTS, JOBS
-from pipeline.core.text import printable
+from pipeline.errors import printable
+from pipeline.large_tables import LargeTable, rows_of, stored
+from pipeline.report import Fact, Report, Tally, total
+from pipeline.schema import Flag
+from pipeline.settings import CleanSettings, SiteRule, SiteSettings
+from pipeline.tables import BURSTS, JOBS
 
-RULES: dict[Flag, Callable[[JobArrays, CleanSettings], Bools]] = {
+RULES: dict[Flag, Callable[[JobArrays], Bools]] = {
     Flag.PARTIAL_EXECUTION: record_masks.partial_execution,
     Flag.UNFINISHED: record_masks.unfinished,
     Flag.CANCELLED_BEFORE_START: record_masks.cancelled_before_start,
@@ -46,15 +34,15 @@ RULES: dict[Flag, Callable[[JobArrays, CleanSettings], Bools]] = {
     Flag.NO_PROCS: record_masks.no_procs,
     Flag.ELAPSED_DISAGREES: record_masks.elapsed_disagrees,
     Flag.DUPLICATE: duplicates.duplicate,
-    Flag.CLOCK_JUMP: clock.clock_jump,
-    Flag.OVER_LIMIT: maximum.over_limit,
-    Flag.OVER_CAPACITY: capacity.over_capacity,
-    Flag.LOG_EDGE: edges.log_edge,
-    Flag.DEDICATED_TIME: dedicated.dedicated_time,
-    Flag.NODE_FAILURE: states.node_failure,
-    Flag.OUT_OF_MEMORY: states.out_of_memory,
-    Flag.PREEMPTED: states.preempted,
-    Flag.SUSPENDED: states.suspended,
+    Flag.CLOCK_JUMP: duplicates.clock_jump,
+    Flag.OVER_LIMIT: record_masks.over_limit,
+    Flag.OVER_CAPACITY: occupancy.over_capacity,
+    Flag.LOG_EDGE: log_windows.log_edge,
+    Flag.DEDICATED_TIME: log_windows.dedicated_time,
+    Flag.NODE_FAILURE: record_masks.node_failure,
+    Flag.OUT_OF_MEMORY: record_masks.out_of_memory,
+    Flag.PREEMPTED: record_masks.preempted,
+    Flag.SUSPENDED: record_masks.suspended,
     Flag.FAILED_START: runtimes.failed_start,
     Flag.HANG: runtimes.hang,
 }
@@ -68,25 +56,33 @@ RECORD_FLAGS = frozenset(
 )  # fmt: skip
 """Flags that a site's keep rules do not remove: such a job has no usable runtime."""
 
+# A log of more than one and a half times as many jobs is cleaned in blocks of about as many.
+BLOCK_JOBS = 1_000_000
+
+# Share of a block's jobs among which the longest gap is looked for.
+NEAR_SHARE = 0.05
+
 BURST_FLAGS = {Screen.PROBE: Flag.PROBE, Screen.CRON: Flag.CRON, Screen.FLURRY: Flag.FLURRY, Screen.SLOW: Flag.FLURRY}
 
 
 def clean(
-    jobs: pa.Table, settings: CleanSettings, site: SiteSettings | None = None
+    jobs: pa.Table, settings: CleanSettings, site: SiteSettings | None = None, rules: BurstRules = BURST_RULES
 ) -> tuple[pa.Table, pa.Table, pa.Table, Report]:
     """JOBS with `flag`, `burst_id` and `is_lower_bound` set, BURSTS, EFFECT, and a Report with counts per flag.
 
     Existing flags are ignored and replaced. Every screen sees all jobs, also those that another screen sets aside.
-    A log of more than one and a half times `settings.block_jobs` jobs is cleaned in blocks (blocks.py).
+    A log of more than one and a half times BLOCK_JOBS jobs is cleaned in blocks.
 
     Parameters
     ----------
     jobs : pa.Table
         JOBS as read.
     settings : CleanSettings
-        Settings of the screens.
+        What the site states: flags not to set, sizes of the machine, limits, reserved times, its own rules.
     site : SiteSettings, optional
         Facts about the site, such as its number of processors.
+    rules : BurstRules, optional
+        Thresholds of the screens that find bursts.
 
     Returns
     -------
@@ -105,7 +101,7 @@ def clean(
     >>> jobs.num_rows == tables["jobs_read"].num_rows, jobs.equals(tables["jobs_flagged"])
     (True, True)
     """
-    cleaned = Cleaned(settings, site or SiteSettings())
+    cleaned = Cleaned(settings, site or SiteSettings(), rules)
     flagged = pa.concat_tables([JOBS.empty().select(jobs.column_names), *cleaned.blocks(jobs)]).unify_dictionaries()
     return flagged, cleaned.bursts(), cleaned.effect(), cleaned.report()
 
@@ -119,6 +115,27 @@ def clean_stored(
     return flagged, cleaned.bursts(), cleaned.effect(), cleaned.report()
 
 
+def blocks_of(jobs: LargeTable, block_jobs: int) -> Iterator[tuple[int, int]]:
+    """The first row of each block and the row after its last one, for JOBS in order of submit.
+
+    A block has about half of `block_jobs` to one and a half times as many; jobs of the same second are not parted.
+    """
+    wanted = range(block_jobs, jobs.num_rows - block_jobs // 2 + 1, block_jobs)
+    cuts = [_cut(jobs, row, block_jobs) for row in wanted]
+    return pairwise([0, *cuts, jobs.num_rows])
+
+
+def _cut(jobs: LargeTable, wanted: int, block_jobs: int) -> int:
+    """The row from `wanted` on that the longest gap precedes; where all are submitted at once, the row after them."""
+    near = max(int(NEAR_SHARE * block_jobs), 1)
+    for first in range(wanted, jobs.num_rows, near):
+        submit_s = floats(rows_of(jobs, first - 1, min(first + near, jobs.num_rows), ["submit_s"]), "submit_s")
+        gaps_s = np.nan_to_num(np.diff(submit_s))
+        if gaps_s.max() > 0:
+            return first + int(gaps_s.argmax())
+    return int(jobs.num_rows)
+
+
 @dataclass(frozen=True, slots=True)
 class SubmitBlocks:
     """The users and submits of the jobs, block by block, as often as they are iterated."""
@@ -130,7 +147,7 @@ class SubmitBlocks:
     def __iter__(self) -> Iterator[JobArrays]:
         """The arrays of each block."""
         for first, after in self.bounds:
-            yield JobArrays(columns_of(self.jobs, ["user", "submit_s"], first, after), self.site)
+            yield JobArrays(rows_of(self.jobs, first, after, ["user", "submit_s"]), self.site)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +165,7 @@ class Cleaned:
 
     settings: CleanSettings
     site: SiteSettings
+    rules: BurstRules = BURST_RULES
     _bursts: list[pa.Table] = field(default_factory=list)
     _ids: set[str] = field(default_factory=set)
     _effect: EffectCounts = field(default_factory=EffectCounts)
@@ -157,32 +175,30 @@ class Cleaned:
 
     def blocks(self, jobs: LargeTable) -> Iterator[pa.Table]:
         """The flagged jobs, block by block; what else is found is complete when the last one has been taken."""
-        bounds = list(blocks_of(jobs, self.settings.block_jobs))
+        bounds = list(blocks_of(jobs, BLOCK_JOBS))
         # With one block its own arrays give the rates, once a screen needs them.
-        rates = self._rates(jobs, bounds) if len(bounds) > 1 else None
+        submits = SubmitBlocks(jobs, bounds, self.site)
+        rates = submit_rates(submits, self.rules.flurry.min_jobs) if len(bounds) > 1 else None
         for first, after in bounds:
             block = rows_of(jobs, first, after)
-            yield self.block(JobArrays(block, self.site, first == 0, after == jobs.num_rows, rates))
-
-    def _rates(self, jobs: LargeTable, bounds: list[tuple[int, int]]) -> SubmitRates:
-        return submit_rates(SubmitBlocks(jobs, bounds, self.site), self.settings.flurry.min_jobs)
+            yield self.block(JobArrays(block, self.site, first == 0, after == jobs.num_rows, rates, self.settings))
 
     def block(self, arrays: JobArrays) -> pa.Table:
         """A block of jobs with their flags."""
         settings = self.settings
-        bursts, place = find_bursts(arrays, settings, self._ids)
+        bursts, place = find_bursts(arrays, self.rules, self._ids)
         burst_ids = _named(place, bursts.column("burst_id").to_pylist())
-        kept, dropped = (matched(arrays, rules, burst_ids) for rules in (settings.keep, settings.drop))
-        flag_places, flags = _flagged(arrays, settings, bursts, place, _any(arrays, kept), _any(arrays, dropped))
+        kept, dropped = (record_masks.matched(arrays, rules, burst_ids) for rules in (settings.keep, settings.drop))
+        flag_places, flags = _flagged(arrays, bursts, place, _any(arrays, kept), _any(arrays, dropped))
         columns = {"flag": _named(flag_places, [str(flag) for flag in flags]), "burst_id": burst_ids}
-        bound, is_known = lower_bounds(arrays, settings)
+        bound, is_known = record_masks.lower_bounds(arrays)
         columns["is_lower_bound"] = pa.array(bound, mask=~is_known)
         self._bursts.append(bursts)
         self._ids.update(bursts.column("burst_id").to_pylist())
         self._named.append([int(mask.sum()) for mask in (*kept, *dropped)])
         self._effect.add(arrays, flag_places, flags)
         self._tallies.append(_tallies(arrays.proc_s, flag_places, flags))
-        self._facts.append(_facts(arrays, settings, bursts))
+        self._facts.append(_facts(arrays, self.rules, bursts))
         return _with_columns(arrays.jobs, columns)
 
     def bursts(self) -> pa.Table:
@@ -206,14 +222,14 @@ class Cleaned:
 
 
 def _flagged(
-    arrays: JobArrays, settings: CleanSettings, bursts: pa.Table, burst_place: Ints, kept: Bools, dropped: Bools
+    arrays: JobArrays, bursts: pa.Table, burst_place: Ints, kept: Bools, dropped: Bools
 ) -> tuple[Ints, list[Flag]]:
     """Per job the index of its flag in the list (-1: none); the list is in order of precedence."""
     masks = _burst_masks(bursts, burst_place) | {Flag.SITE_DROP: dropped}
-    active = [flag for flag in Flag if flag not in settings.flags_off and (flag in RULES or flag in masks)]
+    active = [flag for flag in Flag if flag not in arrays.settings.flags_off and (flag in RULES or flag in masks)]
     places = np.full(arrays.jobs.num_rows, -1, np.int64)
     for place, flag in enumerate(active):
-        mask = masks[flag] if flag in masks else RULES[flag](arrays, settings)
+        mask = masks[flag] if flag in masks else RULES[flag](arrays)
         spared = kept if flag not in RECORD_FLAGS and flag is not Flag.SITE_DROP else False
         places[(places < 0) & mask & ~np.asarray(spared)] = place
     return places, active
@@ -244,18 +260,18 @@ def _with_columns(jobs: pa.Table, columns: dict[str, Array]) -> pa.Table:
     return jobs
 
 
-def _facts(arrays: JobArrays, settings: CleanSettings, bursts: pa.Table) -> dict[str, Fact]:
+def _facts(arrays: JobArrays, rules: BurstRules, bursts: pa.Table) -> dict[str, Fact]:
     tiers = bursts.column("tier").to_pylist()
     facts: dict[str, Fact] = {
         "jobs": arrays.jobs.num_rows,
-        "smallest_burst_jobs": smallest_burst_jobs(arrays, settings.flurry),
+        "smallest_burst_jobs": smallest_burst_jobs(arrays, rules.flurry),
         "bursts_removed": tiers.count(Tier.REMOVE),
         "bursts_suspect": tiers.count(Tier.SUSPECT),
     }
-    facts |= runtimes.facts(arrays, settings)
+    facts |= runtimes.facts(arrays)
     # The occupancy of the machine takes as much memory as all arrays so far.
     arrays.forget("similar", "local_s", "by_submit", "by_user", "queues", "applications", "requested_s", "suspended_s")
-    return facts | capacity.capacity_facts(arrays, settings.capacity) | dedicated.dedicated_facts(arrays, settings)
+    return facts | occupancy.capacity_facts(arrays) | log_windows.dedicated_facts(arrays)
 
 
 def _notes(facts: dict[str, Fact], named: list[tuple[str, SiteRule, int]]) -> Iterator[str]:

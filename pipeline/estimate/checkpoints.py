@@ -14,16 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.arrays import Floats, Ints
-from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.arrays import Floats, Ints
+from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History, history, newest_s
-from pipeline.estimate.job_hashes import job_hashes
+from pipeline.estimate.keys import job_hashes
 from pipeline.estimate.learnt_parts import empty
-from pipeline.estimate.nightly.published import arrays_of_table, table_after, table_state
-from pipeline.estimate.nightly.table import TableState
-from pipeline.estimate.nightly.table_state import empty_state
-from pipeline.estimate.records import ids_of
-from pipeline.estimate.state import State
+from pipeline.estimate.nightly.table import arrays_of_table, table_after, table_state
+from pipeline.estimate.nightly.table_state import TableState, empty_state
+from pipeline.estimate.state import State, ids_of
 from pipeline.estimate.state_table import arrays_in, state_in, state_table
 from pipeline.estimate.walltime import update
 
@@ -106,7 +104,7 @@ def _part(jobs: pa.Table, start: int, timezone: str, with_hashes: bool) -> tuple
 
 
 def learnt(
-    log: LogJobs, settings: ForecastSettings, stops_s: Sequence[float], start: Checkpoint | None = None
+    log: LogJobs, settings: EstimateRules, stops_s: Sequence[float], start: Checkpoint | None = None
 ) -> Iterator[tuple[float, State, TableState]]:
     """The State and the look-up table's state at each of some ascending times, from a checkpoint or from nothing."""
     at_s, state, nightly = -np.inf, empty(), empty_state(settings.table)
@@ -124,7 +122,7 @@ def learnt(
 
 
 def checkpoint_of(
-    log: LogJobs, settings: ForecastSettings, at_s: float, state: State, nightly: TableState
+    log: LogJobs, settings: EstimateRules, at_s: float, state: State, nightly: TableState
 ) -> Checkpoint:
     """A checkpoint of a State that `learnt` has given."""
     table = state_table(state, settings, arrays_of_table(nightly))

@@ -2,26 +2,80 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipeline.core.arrays import Floats, Ints, median
-from pipeline.core.workers import together
+from pipeline.arrays import Floats, Ints, median
 from pipeline.estimate import job_classes, submitter_features
-from pipeline.estimate.advantage import Pair, favour
-from pipeline.estimate.blend import Answers, Pace, blend
+from pipeline.estimate.blend import Answers, Pace, Pair, blend, favour
 from pipeline.estimate.chains import CROWD, MEAN, OWN, QUANTILE, ChainQuery, latest_of
-from pipeline.estimate.conformal import calibrate
+from pipeline.estimate.interpretable import entry_kernel, kernel
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.similar_jobs import similar_jobs_quantiles
 from pipeline.estimate.state import Outputs, State, no_outputs
 from pipeline.estimate.submits import Events, Jobs, capped
 from pipeline.estimate.trees import Forest, boosted_at, unit_s
+from pipeline.workers import together
 
 if TYPE_CHECKING:
-    from pipeline.core.estimate_settings import ForecastSettings
+    from pipeline.estimate.estimate_rules import EstimateRules
+
+
+SLACK = 3.0
+"""How far a position may move beyond either end of the ladder, in rungs, so that a burst of errors is not forgotten."""
+
+
+@entry_kernel
+def calibrate(
+    past: Jobs, events: Events, ladder: Floats, found: Floats, past_found: Floats, rungs: Floats,
+    shares: Floats, step: float,
+) -> None:  # fmt: skip
+    """Set `found` to (jobs, shares) quantiles, s, from (jobs, rungs) ascending runtimes; NaN where the ladder has none.
+
+    `rungs`, the position of each quantile, is updated with the ends. Where the submits are part of the earlier jobs,
+    `past_found` gets their quantiles too.
+    """
+    n, n_rungs, n_over = len(ladder), ladder.shape[1], 0
+    for job in range(n + 1):
+        while n_over < events.ended[job]:
+            over = events.by_end[n_over]
+            if past.is_learnt[over]:
+                _learn(over, past, past_found[over], rungs, shares, step, n_rungs)
+            n_over += 1
+        if job == n:
+            break
+        for k in range(len(shares)):
+            found[job, k] = _on_ladder(ladder[job], rungs[k])
+        if events.first >= 0:
+            past_found[events.first + job] = found[job]
+
+
+@kernel
+def _learn(
+    over: int, past: Jobs, found: Floats, rungs: Floats, shares: Floats, step: float, n_rungs: int
+) -> None:  # fmt: skip
+    for k in range(len(shares)):
+        if np.isnan(found[k]):
+            continue
+        # A runtime equal to either bound lies within the interval.
+        is_above = past.runtime_s[over] > found[k] or (shares[k] < 0.5 and past.runtime_s[over] == found[k])
+        # A job stopped below the quantile might have exceeded it, unless the quantile is at least the limit.
+        if past.is_lower_bound[over] and not is_above and not found[k] >= past.requested_s[over]:
+            continue
+        moved = rungs[k] + step * ((1.0 if is_above else 0.0) - (1 - shares[k]))
+        rungs[k] = min(max(moved, -SLACK), n_rungs - 1.0 + SLACK)
+
+
+@kernel
+def _on_ladder(ladder: Floats, rung: float) -> float:
+    low = min(max(int(np.floor(rung)), 0), len(ladder) - 2)
+    part = min(max(rung - low, 0.0), 1.0)
+    value_s: float = ladder[low] ** (1 - part) * ladder[low + 1] ** part
+    return value_s
+
 
 DAY_S = 86_400.0
 RUNGS = (0.02, 0.05, 0.1, 0.25, 0.5, 0.65, 0.75, 0.85, 0.9, 0.95, 0.98, 0.995)
@@ -33,7 +87,7 @@ FIRST_RUNGS = np.array([3.0, 5.0, 7.5, 9.0, 10.0, 12.0])
 NEARLY = 0.98
 """A quantile above this share of the request becomes the request plus a grace time: jobs are stopped after it."""
 
-VARIANTS = {
+VARIANTS: dict[str, dict[str, Any]] = {
     "long": {"rank_power": 0.5, "age_days": 800.0, "burst_jobs": 2, "others": 1.5, "in_session": 1.5},
     "habit": {"rank_power": 0.0, "age_days": 1e4, "burst_jobs": 1, "in_session": 1.0, "place_power": 0.5},
     "absolute": {"scaling": 0.3, "other_request": 0.3, "other_procs": 0.11, "other_application": 0.4},
@@ -67,7 +121,7 @@ FIRST_LOG = np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
 
 def answered(
     state: State, jobs: Jobs, past: Jobs, events: Events, codes: tuple[Ints, Ints], job_class: tuple[Ints, Ints],
-    past_outputs: Outputs, settings: ForecastSettings,
+    past_outputs: Outputs, settings: EstimateRules,
 ) -> tuple[Outputs, Forest]:  # fmt: skip
     """The output of every part for the submits, and the forest after the events; updates the state's memories.
 
@@ -75,7 +129,7 @@ def answered(
     Where the submits are part of the earlier jobs, `past_outputs` gets their rows.
     """
     outputs = no_outputs(len(jobs.who), N_SEEN, len(FIRST_LOG), len(QUANTILES))
-    variants = {name: settings.model_copy(update=changes) for name, changes in VARIANTS.items()}
+    variants = {name: replace(settings, **changes) for name, changes in VARIANTS.items()}
     # Each of these changes a memory of its own.
     alike_s, latest_s, own_features, class_features, *by_variant = together([
         partial(similar_jobs_quantiles, jobs, past, events, settings, state.memories["alike"], SHARES),
@@ -147,7 +201,7 @@ def _methods(own: list[Floats], everybody_s: Floats, requested_s: Floats) -> Flo
 
 def _blend(
     state: State, jobs: Jobs, past: Jobs, events: Events, outputs: Outputs, past_outputs: Outputs,
-    settings: ForecastSettings,
+    settings: EstimateRules,
 ) -> None:  # fmt: skip
     """Set the two blends and the centre: their common answer, or that of `alike` where its errors have been smaller."""
     for step_user, beliefs, name in (

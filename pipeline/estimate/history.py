@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pipeline.core import compute as pc
-from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, lower_bounds
-from pipeline.core.local_time import EARLIEST_S, LATEST_S, offset_s
+from pipeline.arrays import EARLIEST_S, LATEST_S, Bools, Floats, Ints, category_codes, floats, lower_bounds, offset_s
 
 NO_JOB_FLAGS = ("partial_execution", "impossible_times", "no_procs", "duplicate")
 """Flags of records that are no jobs of their own. Jobs of a flurry are kept: a scheduler had to estimate them."""
@@ -73,6 +72,11 @@ class History:
 
     def __len__(self) -> int:
         return len(self.submit_s)
+
+    def as_submitted(self) -> "History":
+        """The jobs as a question at their submit knows them: neither started nor ended, their runtimes unknown."""
+        never_s = np.full(len(self), np.inf)
+        return replace(self, start_s=never_s, end_s=never_s, runtime_s=np.full(len(self), np.nan))
 
     @property
     def has_run(self) -> Bools:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from pipeline.core import compiled
+from pipeline import kernels as compiled
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.core.arrays import Floats, Ints
+from pipeline.arrays import Floats, Ints
 from pipeline.estimate.interpretable import entry_kernel, kernel
 from pipeline.estimate.keys import mixed
 from pipeline.estimate.submits import Events, Jobs

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.core.arrays import Floats, Ints
+from pipeline.arrays import Floats, Ints
 from pipeline.estimate import chains, job_classes
 from pipeline.estimate.ensemble import FIRST_LOG, FIRST_RUNGS, MEMORIES, N_SEEN, answered
 from pipeline.estimate.history import History
@@ -29,11 +29,10 @@ from pipeline.estimate.state import (
     progressed,
     with_rows,
 )
-from pipeline.estimate.submit_sessions import with_sessions
-from pipeline.estimate.submits import Events, Jobs, events_of, jobs_of, joined
+from pipeline.estimate.submits import Events, Jobs, events_of, jobs_of, joined, with_sessions
 
 if TYPE_CHECKING:
-    from pipeline.core.estimate_settings import ForecastSettings
+    from pipeline.estimate.estimate_rules import EstimateRules
 
 RECORD_JOBS = 20_000
 """Latest ended jobs whose coverage a State reports."""
@@ -64,7 +63,7 @@ def recoded(history: History, names: dict[str, dict[str, int]]) -> History:
 
 
 def learnt_parts(
-    history: History, settings: ForecastSettings, until_s: float, part_jobs: int, state: State | None = None,
+    history: History, settings: EstimateRules, until_s: float, part_jobs: int, state: State | None = None,
     ids: list[str] | None = None,
 ) -> Iterator[tuple[Floats, State]]:  # fmt: skip
     """Each part's quantiles and the State after it; there is at least one part, and the last one ends at `until_s`."""
@@ -85,7 +84,7 @@ def learnt_parts(
 
 
 def _extended(
-    state: State, history: History, ids: list[str], until_s: float, settings: ForecastSettings
+    state: State, history: History, ids: list[str], until_s: float, settings: EstimateRules
 ) -> tuple[Outputs, State]:
     """The outputs for the submits, and the State after all events until a time."""
     jobs, first = jobs_of(history), len(state.jobs.who)
@@ -132,5 +131,5 @@ def request_digests(jobs: Jobs) -> Ints:
     return np.where(jobs.requested_s > 0, mixed(jobs.requested_s), -1)
 
 
-def gaps_s(settings: ForecastSettings) -> tuple[float, float]:
+def gaps_s(settings: EstimateRules) -> tuple[float, float]:
     return 60.0 * settings.burst_gap_min, 60.0 * settings.session_gap_min

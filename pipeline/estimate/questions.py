@@ -5,9 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.core.arrays import Bools, Floats, Ints, median
-from pipeline.core.local_time import offset_s
-from pipeline.core.matching import Value
+from pipeline.arrays import Bools, Floats, Ints, Value, median, offset_s
 from pipeline.estimate import chains, job_classes, submitter_features
 from pipeline.estimate.history import WHAT, WHO, History
 from pipeline.estimate.keys import numbers

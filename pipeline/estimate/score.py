@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pipeline.core.arrays import Bools, Floats, median
+from pipeline.arrays import Bools, Floats, median
 
 QUANTILES = (0.10, 0.50, 0.80, 0.90, 0.95, 0.99)
 """The quantiles that every estimator gives, in this order; the second one is the estimate."""

@@ -6,13 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.arrays import Array, Ints, proc_seconds
-from pipeline.core.errors import InputError
-from pipeline.core.estimate_settings import ForecastSettings
-from pipeline.core.newest_jobs import OLDER, newest_jobs
-from pipeline.core.report import Fact, Report, Tally
-from pipeline.core.settings import SiteSettings
-from pipeline.core.stored_table import LargeTable
+from pipeline.arrays import Array, Ints, proc_seconds
+from pipeline.errors import InputError
 from pipeline.estimate.checkpoints import (
     Checkpoint,
     LogJobs,
@@ -22,20 +17,23 @@ from pipeline.estimate.checkpoints import (
     learnt,
     usable,
 )
+from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import ATTRIBUTES, READ, WHAT, WHO, history, newest_s
-from pipeline.estimate.nightly.published import arrays_of_table, table_arrays, table_state
+from pipeline.estimate.nightly.table import arrays_of_table, table_arrays, table_state
 from pipeline.estimate.questions import score_of
-from pipeline.estimate.records import KNOWN, LATE, NEW, OPEN, TOO_LATE, fates_of, ids_of
-from pipeline.estimate.state import OVER, State
+from pipeline.estimate.state import KNOWN, LATE, NEW, OPEN, OVER, TOO_LATE, State, fates_of, ids_of
 from pipeline.estimate.state_table import arrays_in, state_in, state_table
 from pipeline.estimate.walltime import update
+from pipeline.large_tables import OLDER, LargeTable, newest_jobs
+from pipeline.report import Fact, Report, Tally
+from pipeline.settings import SiteSettings
 
 UNUSABLE, AFTER = "unusable", "after_as_of"
 """Reasons to leave a record out of a State: no submit, no processors or no job; submitted after the State's time."""
 
 
 def learn_state(
-    jobs: LargeTable, site: SiteSettings, settings: ForecastSettings, names: str = "", as_of_s: float | None = None
+    jobs: LargeTable, site: SiteSettings, settings: EstimateRules, names: str = "", as_of_s: float | None = None
 ) -> tuple[pa.Table, Report]:
     """STATE of a log at a time, by default its newest instant; `names` tells the key of hashed names from another.
 
@@ -47,7 +45,7 @@ def learn_state(
         JOBS of one site.
     site : SiteSettings
         Name and time zone of the site.
-    settings : ForecastSettings
+    settings : EstimateRules
         Settings of the estimator; they are stored in the STATE.
     names : str
         Digest of the key that hashed the names, empty for plain names.
@@ -63,7 +61,8 @@ def learn_state(
 
     Examples
     --------
-    >>> state, report = learn_state(tables["jobs"], settings.site, settings.forecast)
+    >>> from pipeline.estimate.estimate_rules import ESTIMATE_RULES
+    >>> state, report = learn_state(tables["jobs"], settings.site, ESTIMATE_RULES)
     >>> report.seen.rows == tables["jobs"].num_rows, report.facts["n_open"]
     (True, 1)
     """
@@ -71,7 +70,7 @@ def learn_state(
 
 
 def learn_from_checkpoints(
-    jobs: LargeTable, site: SiteSettings, settings: ForecastSettings, names: str, earlier: Sequence[Checkpoint],
+    jobs: LargeTable, site: SiteSettings, settings: EstimateRules, names: str, earlier: Sequence[Checkpoint],
     *, as_of_s: float | None = None, makes_checkpoints: bool = False,
 ) -> tuple[pa.Table, Report, list[Checkpoint]]:  # fmt: skip
     """What `learn_state` gives, learnt from the newest checkpoint that fits the log; and checkpoints for the next log.
@@ -84,7 +83,7 @@ def learn_from_checkpoints(
         JOBS of one site.
     site : SiteSettings
         Name and time zone of the site.
-    settings : ForecastSettings
+    settings : EstimateRules
         Settings of the estimator.
     names : str
         Digest of the key that hashed the names, empty for plain names.
@@ -151,9 +150,10 @@ def update_state(earlier: pa.Table, jobs: pa.Table, as_of_s: float | None = None
 
     Examples
     --------
+    >>> from pipeline.estimate.estimate_rules import ESTIMATE_RULES
     >>> jobs = tables["jobs"]
     >>> middle_s = float(np.nanmedian(jobs.column("submit_s").to_numpy()))
-    >>> early, _ = learn_state(jobs, settings.site, settings.forecast, as_of_s=middle_s)
+    >>> early, _ = learn_state(jobs, settings.site, ESTIMATE_RULES, as_of_s=middle_s)
     >>> state, report = update_state(early, jobs)
     >>> state.num_rows == early.num_rows, report.facts["n_new"] > 0
     (True, True)

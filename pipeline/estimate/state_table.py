@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.arrays import Array
-from pipeline.core.buffers import list_values, lists
-from pipeline.core.errors import InputError
-from pipeline.core.tables import STATE
-from pipeline.estimate.advantage import Advantage
-from pipeline.estimate.blend import Beliefs
+from pipeline.arrays import Array, list_values, lists
+from pipeline.errors import InputError
+from pipeline.estimate.blend import Advantage, Beliefs
 from pipeline.estimate.chains import Chain, linked
-from pipeline.estimate.held_settings import AGAIN, checked_settings, held_settings
+from pipeline.estimate.estimate_rules import AGAIN, EstimateRules, rules_of, rules_text
 from pipeline.estimate.job_classes import JobClasses
 from pipeline.estimate.keys import Keys
-from pipeline.estimate.similar_jobs_kernel import Memory
+from pipeline.estimate.similar_jobs import Memory
 from pipeline.estimate.state import NAMED, OVER, Outputs, Over, Record, State, needed_outputs, no_outputs
-from pipeline.estimate.submit_sessions import LastSubmits
-from pipeline.estimate.submits import Jobs, derived
+from pipeline.estimate.submits import Jobs, LastSubmits, derived
 from pipeline.estimate.submitter_features import Submitters
 from pipeline.estimate.trees import Forest
-
-if TYPE_CHECKING:
-    from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.tables import STATE
 
 FORMAT = 2
 """Raised when the arrays change their meaning: a State of another format is refused, and learnt again."""
@@ -41,9 +35,9 @@ FITTED = ("seen", "unit_s")
 """Outputs that the trees are fitted to; the others are of no use once their job is over."""
 
 
-def state_table(state: State, settings: ForecastSettings, more: Mapping[str, Array] | None = None) -> pa.Table:
+def state_table(state: State, settings: EstimateRules, more: Mapping[str, Array] | None = None) -> pa.Table:
     """STATE: the State, the settings it was learnt with and what else is kept; the same ones give the same rows."""
-    arrays = arrays_of(state) | {"settings": texts([settings.model_dump_json()])} | dict(more or {})
+    arrays = arrays_of(state) | {"settings": texts([rules_text(settings)])} | dict(more or {})
     return STATE.build(
         array=list(arrays),
         shape=lists([np.array(values.shape, np.int64) for values in arrays.values()], pa.int64()),
@@ -58,12 +52,11 @@ def _column(arrays: Iterable[Array], name: str) -> pa.Array:
 
 
 def loaded_state(
-    table: pa.Table, where: str, *, goes_on: bool = True, is_own: bool = False
-) -> tuple[State, ForecastSettings]:
+    table: pa.Table, where: str, *, goes_on: bool = True
+) -> tuple[State, EstimateRules]:
     """The State and the settings of a STATE; InputError, which names the table as `where`, for another format.
 
-    One that does not go on only answers questions: its arrays are those of the table and cannot be written. `is_own`
-    says that this very code has published it; its settings need no check then.
+    One that does not go on only answers questions: its arrays are those of the table and cannot be written.
 
     Parameters
     ----------
@@ -73,14 +66,12 @@ def loaded_state(
         Name of the table in error messages.
     goes_on : bool
         Whether the State will be updated; it then has its own copies of the arrays.
-    is_own : bool
-        Whether this version of the code published the table.
 
     Returns
     -------
     state : State
         The estimator's state.
-    settings : ForecastSettings
+    settings : EstimateRules
         The settings it was learnt with.
 
     Raises
@@ -90,32 +81,31 @@ def loaded_state(
 
     Examples
     --------
+    >>> from pipeline.estimate.estimate_rules import ESTIMATE_RULES
     >>> state, forecast = loaded_state(tables["state"], "the sample's state")
-    >>> len(state.jobs.submit_s) == len(state.ids), forecast == settings.forecast
+    >>> len(state.jobs.submit_s) == len(state.ids), forecast == ESTIMATE_RULES
     (True, True)
     """
-    return state_in(arrays_in(table), where, goes_on=goes_on, is_own=is_own)
+    return state_in(arrays_in(table), where, goes_on=goes_on)
 
 
 def state_in(
-    arrays: Mapping[str, Array], where: str, *, goes_on: bool = True, is_own: bool = False
-) -> tuple[State, ForecastSettings]:
+    arrays: Mapping[str, Array], where: str, *, goes_on: bool = True
+) -> tuple[State, EstimateRules]:
     """The same of the arrays of a STATE; a State that goes on has copies of its own."""
     try:
         found = arrays["format"].tolist()
         if found != [FORMAT]:
             raise InputError(where, f"a state of format {found[0]}", f"format {FORMAT}", AGAIN)
         own = {name: values.copy() for name, values in arrays.items()} if goes_on else arrays
-        text = arrays["settings"][0]
-        settings = held_settings(text) if is_own and not goes_on else checked_settings(text, where)
-        return state_of(own, goes_on=goes_on), settings
+        return state_of(own, goes_on=goes_on), rules_of(arrays["settings"][0], where)
     except KeyError as missing:
         raise InputError(where, f"a state without {missing.args[0]}", f"one of format {FORMAT}", AGAIN) from None
 
 
-def settings_of(arrays: Mapping[str, Array]) -> ForecastSettings:
+def settings_of(arrays: Mapping[str, Array]) -> EstimateRules:
     """The settings that a State was learnt with."""
-    return checked_settings(arrays["settings"][0], "the state")
+    return rules_of(arrays["settings"][0], "the state")
 
 
 def arrays_in(table: pa.Table) -> dict[str, Array]:

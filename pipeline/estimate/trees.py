@@ -2,19 +2,69 @@
 
 from __future__ import annotations
 
+import ctypes
+import weakref
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pipeline.core.arrays import Floats, Ints
-from pipeline.core.workers import together
-from pipeline.estimate.lightgbm_model import Model
+from pipeline.arrays import Floats, Ints
 from pipeline.estimate.submits import Events, Jobs, capped
+from pipeline.workers import together
 
 if TYPE_CHECKING:
-    from pipeline.core.estimate_settings import ForecastSettings
+    from pipeline.estimate.estimate_rules import EstimateRules
+
+
+FLOAT64, ROW_MAJOR, NORMAL, ALL_TREES = 1, 1, 0, -1
+"""Constants of LightGBM's C interface."""
+
+
+class Model:
+    """A model in the library's memory, which is given back with the object."""
+
+    def __init__(self, text: str) -> None:
+        self._handle = ctypes.c_void_p()
+        n_trees = ctypes.c_int()
+        _call("LGBM_BoosterLoadModelFromString", text.encode(), ctypes.byref(n_trees), ctypes.byref(self._handle))
+        weakref.finalize(self, _library().LGBM_BoosterFree, self._handle)
+
+    def predict(self, inputs: Floats) -> Floats:
+        """One number a row of (rows, columns) inputs; NaN is a value like others."""
+        rows = np.ascontiguousarray(inputs, np.float64)
+        found, n_found = np.empty(len(rows)), ctypes.c_int64()
+        _call(
+            "LGBM_BoosterPredictForMat", self._handle, rows.ctypes.data_as(ctypes.c_void_p), FLOAT64, *rows.shape,
+            ROW_MAJOR, NORMAL, 0, ALL_TREES, b"num_threads=1", ctypes.byref(n_found),
+            found.ctypes.data_as(ctypes.c_void_p),
+        )  # fmt: skip
+        return found
+
+
+def _call(name: str, *arguments: Any) -> None:
+    library = _library()
+    if getattr(library, name)(*(ctypes.c_int(one) if isinstance(one, int) else one for one in arguments)):
+        raise RuntimeError(f"LightGBM: {library.LGBM_GetLastError().decode(errors='replace')}")
+
+
+@cache
+def _library() -> Any:
+    spec = find_spec("lightgbm")
+    folders = spec.submodule_search_locations if spec else None
+    found = [str(path) for folder in folders or () for path in sorted(Path(folder).glob("lib/lib_lightgbm.*"))]
+    if not found:
+        # A build of its own may keep the library elsewhere, and its package knows where.
+        from lightgbm.libpath import _find_lib_path  # noqa: PLC0415
+
+        found = _find_lib_path()
+    library = ctypes.CDLL(found[0])
+    library.LGBM_GetLastError.restype = ctypes.c_char_p
+    return library
+
 
 FIRST_FIT_JOBS = 500
 BINS = 63
@@ -54,7 +104,7 @@ def unit_s(jobs: Jobs, typical_s: Floats) -> Floats:
 
 def boosted_at(
     jobs: Jobs, past: Jobs, events: Events, forest: Forest, seen: Floats, past_seen: Floats, units: Floats,
-    past_units: Floats, shares: tuple[float, ...], settings: ForecastSettings,
+    past_units: Floats, shares: tuple[float, ...], settings: EstimateRules,
 ) -> tuple[Floats, Forest]:  # fmt: skip
     """(jobs, shares) quantiles, s, at most the request, NaN before the first fit; the forest after all ends.
 
@@ -86,7 +136,7 @@ def boosted_at(
 
 def _refit(
     past: Jobs, past_seen: Floats, past_units: Floats, known: Ints, shares: tuple[float, ...],
-    settings: ForecastSettings,
+    settings: EstimateRules,
 ) -> tuple[tuple[str, ...], float]:  # fmt: skip
     """The models of the jobs at these places, one a share, and the largest unit among the jobs."""
     target, units = _target(past, past_units, known), past_units[known]
@@ -126,7 +176,7 @@ def loaded(model: str) -> Model:
     return _LOADED[model]
 
 
-def _fitted(inputs: Floats, target: Floats, weight: Floats, share: float, settings: ForecastSettings) -> str:
+def _fitted(inputs: Floats, target: Floats, weight: Floats, share: float, settings: EstimateRules) -> str:
     import lightgbm  # noqa: PLC0415  (half a second, which who only asks need not wait for)
 
     parameters = {

@@ -12,26 +12,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.core.arrays import Floats, Ints
+from pipeline.arrays import Floats, Ints
 from pipeline.estimate import chains, job_classes
 from pipeline.estimate.ensemble import answered
 from pipeline.estimate.history import History
 from pipeline.estimate.keys import numbers
 from pipeline.estimate.learnt_parts import empty, gaps_s, learnt_parts, recoded, request_digests
-from pipeline.estimate.records import LATE, fates_of, over_by
 from pipeline.estimate.score import QUANTILES
-from pipeline.estimate.state import State
-from pipeline.estimate.submit_sessions import with_sessions
-from pipeline.estimate.submits import Events, jobs_of
+from pipeline.estimate.state import LATE, State, fates_of, over_by
+from pipeline.estimate.submits import Events, jobs_of, with_sessions
 
 if TYPE_CHECKING:
-    from pipeline.core.estimate_settings import ForecastSettings
+    from pipeline.estimate.estimate_rules import EstimateRules
 
 PART_JOBS = 50_000
 """Submits processed at a time: the memory of a pass grows with this, not with the log."""
 
 
-def walltime(history: History, settings: ForecastSettings) -> Floats:
+def walltime(history: History, settings: EstimateRules) -> Floats:
     """(jobs, 6) quantiles, s, each as of the job's submit; the median is at most the request.
 
     Where the history is stale, each job is answered by the State of the midnight that is known to it.
@@ -40,7 +38,7 @@ def walltime(history: History, settings: ForecastSettings) -> Floats:
     ----------
     history : History
         n jobs in order of submit.
-    settings : ForecastSettings
+    settings : EstimateRules
         Settings of the estimator.
 
     Returns
@@ -50,9 +48,10 @@ def walltime(history: History, settings: ForecastSettings) -> Floats:
 
     Examples
     --------
+    >>> from pipeline.estimate.estimate_rules import ESTIMATE_RULES
     >>> from pipeline.estimate.history import history as history_of
     >>> log = history_of(tables["jobs"])
-    >>> quantiles_s = walltime(log, settings.forecast)
+    >>> quantiles_s = walltime(log, ESTIMATE_RULES)
     >>> quantiles_s.shape == (len(log), 6), bool((np.diff(quantiles_s, axis=1) >= 0).all())
     (True, True)
     """
@@ -62,7 +61,7 @@ def walltime(history: History, settings: ForecastSettings) -> Floats:
     return np.concatenate([*parts, np.empty((0, len(QUANTILES)))])
 
 
-def _stale(history: History, settings: ForecastSettings) -> Floats:
+def _stale(history: History, settings: EstimateRules) -> Floats:
     found, state, n_learnt, known_s = np.full((len(history), len(QUANTILES)), np.nan), empty(), 0, history.known_s
     for cut_s in np.unique(known_s):
         n_known = int(np.searchsorted(history.submit_s, cut_s, side="right"))
@@ -75,7 +74,7 @@ def _stale(history: History, settings: ForecastSettings) -> Floats:
 
 
 def learn(
-    history: History, settings: ForecastSettings, as_of_s: float, part_jobs: int = PART_JOBS,
+    history: History, settings: EstimateRules, as_of_s: float, part_jobs: int = PART_JOBS,
     ids: list[str] | None = None,
 ) -> State:  # fmt: skip
     """The State of a log at a time: jobs submitted by then, and what had happened to them by then.
@@ -86,7 +85,7 @@ def learn(
     ----------
     history : History
         A log's jobs.
-    settings : ForecastSettings
+    settings : EstimateRules
         Settings of the estimator.
     as_of_s : float
         Time up to which events are learnt, s since 1970.
@@ -102,9 +101,10 @@ def learn(
 
     Examples
     --------
+    >>> from pipeline.estimate.estimate_rules import ESTIMATE_RULES
     >>> from pipeline.estimate.history import history as history_of
     >>> log = history_of(tables["jobs"])
-    >>> state = learn(log, settings.forecast, as_of_s=float(log.submit_s[-1]))
+    >>> state = learn(log, ESTIMATE_RULES, as_of_s=float(log.submit_s[-1]))
     >>> state.n_submits == len(log)
     True
     """
@@ -115,7 +115,7 @@ def learn(
     return replace(state, as_of_s=as_of_s, over=over_by(state.over, known, ids, as_of_s))
 
 
-def estimate(state: State, questions: History, settings: ForecastSettings) -> Floats:
+def estimate(state: State, questions: History, settings: EstimateRules) -> Floats:
     """(jobs, 6) quantiles, s, of jobs submitted at or after the state's time; each is answered by itself.
 
     Parameters
@@ -124,7 +124,7 @@ def estimate(state: State, questions: History, settings: ForecastSettings) -> Fl
         Result of `learn` or `update`.
     questions : History
         n jobs to estimate, as `questions_of` makes them.
-    settings : ForecastSettings
+    settings : EstimateRules
         Settings the state was learnt with.
 
     Returns
@@ -134,13 +134,14 @@ def estimate(state: State, questions: History, settings: ForecastSettings) -> Fl
 
     Examples
     --------
+    >>> from pipeline.estimate.estimate_rules import ESTIMATE_RULES
     >>> from pipeline.estimate.history import history as history_of
     >>> from pipeline.estimate.questions import questions_of
     >>> log = history_of(tables["jobs"])
     >>> now_s = float(log.submit_s[-1])
-    >>> state = learn(log, settings.forecast, as_of_s=now_s)
+    >>> state = learn(log, ESTIMATE_RULES, as_of_s=now_s)
     >>> job = {"user": "1", "requested_s": 3600.0, "procs": 4}
-    >>> quantiles_s = estimate(state, questions_of([job], np.array([now_s]), "UTC"), settings.forecast)
+    >>> quantiles_s = estimate(state, questions_of([job], np.array([now_s]), "UTC"), ESTIMATE_RULES)
     >>> quantiles_s.shape, bool(quantiles_s[0, 1] <= 3600.0)
     ((1, 6), True)
     """
@@ -159,7 +160,7 @@ def estimate(state: State, questions: History, settings: ForecastSettings) -> Fl
 
 
 def update(
-    state: State, later: History, ids: list[str], settings: ForecastSettings, as_of_s: float, part_jobs: int = PART_JOBS
+    state: State, later: History, ids: list[str], settings: EstimateRules, as_of_s: float, part_jobs: int = PART_JOBS
 ) -> State:
     """The State after more of the log: jobs submitted since, and what has become of those that were not over.
 
@@ -175,7 +176,7 @@ def update(
         Jobs submitted since, and new records of jobs that were not over.
     ids : list of str
         Id of each job's record.
-    settings : ForecastSettings
+    settings : EstimateRules
         Settings the state was learnt with.
     as_of_s : float
         Time up to which events are learnt, s since 1970.
@@ -189,13 +190,14 @@ def update(
 
     Examples
     --------
+    >>> from pipeline.estimate.estimate_rules import ESTIMATE_RULES
     >>> from pipeline.estimate.history import history as history_of
     >>> log = history_of(tables["jobs"])
     >>> ids = [str(row) for row in log.row]
     >>> middle_s, last_s = float(np.median(log.submit_s)), float(log.submit_s[-1])
-    >>> early = learn(log, settings.forecast, middle_s, ids=ids)
-    >>> whole = learn(log, settings.forecast, last_s, ids=ids)
-    >>> bool((update(early, log, ids, settings.forecast, last_s).rungs == whole.rungs).all())
+    >>> early = learn(log, ESTIMATE_RULES, middle_s, ids=ids)
+    >>> whole = learn(log, ESTIMATE_RULES, last_s, ids=ids)
+    >>> bool((update(early, log, ids, ESTIMATE_RULES, last_s).rungs == whole.rungs).all())
     True
     """
     known = later.known_by(as_of_s)

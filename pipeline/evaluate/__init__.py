@@ -2,6 +2,6 @@
 
 from pipeline.evaluate.backtest import backtest
 from pipeline.evaluate.leaks import check_no_look_ahead
-from pipeline.evaluate.scaling import evaluate_scaling
+from pipeline.evaluate.scaling_errors import evaluate_scaling
 
 __all__ = ["backtest", "check_no_look_ahead", "evaluate_scaling"]

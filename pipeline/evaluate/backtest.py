@@ -1,20 +1,39 @@
 """The as-of backtest: every method's estimates for the later jobs of a log, in order of submit, and their errors."""
 
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.arrays import Bools, Floats, Ints, proc_seconds
-from pipeline.core.report import Fact, Report, Tally
-from pipeline.core.settings import RunSettings
-from pipeline.core.tables import BACKTEST
+from pipeline.arrays import Bools, Floats, Ints, proc_seconds
 from pipeline.estimate.history import History, history
-from pipeline.estimate.score import QUANTILES
-from pipeline.evaluate.fallback import fallback_quantiles
-from pipeline.evaluate.figures import DAY_S, Scored, rows_of
+from pipeline.estimate.score import QUANTILES, scores
+from pipeline.kernels import entry_kernel
+from pipeline.report import Fact, Report, Tally
+from pipeline.settings import RunSettings
+from pipeline.tables import BACKTEST
+
+TRAIN_SHARE = 1 / 3
+"""First share of the jobs, by submit, that is learnt from and not scored."""
+FORTNIGHT_MIN_JOBS = 100
+"""Least number of jobs of the fortnight reported as the worst covered."""
+
+DAY_S = 86_400
+FORTNIGHT_S = 14 * DAY_S
+WORST = {"fortnight_80": "coverage_80", "fortnight_q95": "coverage_q95"}
+"""Parts of BACKTEST that are the fortnight with the lowest value of a figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One method's quantiles (jobs, 6) with gaps filled, s; which rows were filled; which jobs are scored."""
+
+    quantiles_s: Floats
+    is_fallback: Bools
+    chosen: Bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +60,7 @@ def backtest(
     estimators: Mapping[str, Estimator],
     log: str | None = None,
     way: Way | None = None,
+    train_share: float = TRAIN_SHARE,
 ) -> tuple[pa.Table, Report]:
     """BACKTEST of every estimator over one log, and how many jobs were learnt from and scored.
 
@@ -53,13 +73,15 @@ def backtest(
     jobs : pa.Table
         JOBS of one site, flagged or not.
     settings : RunSettings
-        Settings of the site and of the backtest.
+        Settings of the site.
     estimators : mapping of str to callable
         Methods by name; each maps a History of n jobs to float64[n, 6] quantiles, s.
     log : str, optional
         Name of the log in the table; by default the site's name.
     way : Way, optional
         How old the estimates' information is, and whether flagged jobs are learnt from.
+    train_share : float, optional
+        First share of the jobs, by submit, that is not scored.
 
     Returns
     -------
@@ -75,8 +97,9 @@ def backtest(
 
     Examples
     --------
+    >>> from pipeline.estimate.estimate_rules import ESTIMATE_RULES
     >>> from pipeline.estimate.registry import ESTIMATORS
-    >>> methods = {"last_two": lambda past: ESTIMATORS["last_two"](past, settings.forecast)}
+    >>> methods = {"last_two": lambda past: ESTIMATORS["last_two"](past, ESTIMATE_RULES)}
     >>> table, report = backtest(tables["jobs"], settings, methods)
     >>> table.column("part").to_pylist()[0], report.kept.rows > 0
     ('all', True)
@@ -85,14 +108,14 @@ def backtest(
     past = past_of(jobs, settings, way)
     ran = np.flatnonzero(past.has_run)
     scored = np.zeros(len(past), np.bool_)
-    scored[ran[int(len(ran) * settings.backtest.train_share) :]] = True
+    scored[ran[int(len(ran) * train_share) :]] = True
     instead = fallback_quantiles(past)
     rows: list[dict[str, Any]] = []
     facts: dict[str, Fact] = {}
     for name, estimator in estimators.items():
         found = _filled(estimator(past), instead, scored)
         facts |= {f"fallback_{name}": int(found.is_fallback[scored].sum())}
-        rows += [{"estimator": name} | way.columns | row for row in rows_of(past, found, settings.backtest)]
+        rows += [{"estimator": name} | way.columns | row for row in rows_of(past, found)]
     named = log if log is not None else settings.site.name
     names = [column.name for column in BACKTEST.columns if column.name != "log"]
     table = BACKTEST.build(log=[named] * len(rows), **{name: [row.get(name) for row in rows] for name in names})
@@ -130,3 +153,130 @@ def _report(jobs: pa.Table, past: History, scored: Bools, facts: Mapping[str, Fa
     }
     whole = Tally(jobs.num_rows, float(proc_s.sum()))
     return Report("backtest", "job", whole, tally(past.row[scored]), set_aside, facts).check()
+
+
+def rows_of(past: History, found: Scored) -> Iterator[dict[str, Any]]:
+    """BACKTEST's columns but log and estimator; no row where no job is scored."""
+    places = np.flatnonzero(found.chosen)
+    if not len(places):
+        return
+    yield {"part": "all"} | _figures(past, found, places)
+    months = past.local_s.astype("datetime64[s]").astype("datetime64[M]").astype(np.int64)
+    for month, own in _split(months, places):
+        yield {"part": "month", "part_value": str(np.datetime64(month, "M"))} | _figures(past, found, own)
+    for size, own in _split(size_classes(past.procs), places):
+        yield {"part": "size", "part_value": size_name(size)} | _figures(past, found, own)
+    yield from _worst_fortnights(past, found, places)
+
+
+def size_classes(procs: Floats) -> Ints:
+    """0 for 1 processor, 1 for 2, 2 for 3-4, 3 for 5-8: k for more than 2^(k-1) and up to 2^k."""
+    return np.ceil(np.log2(np.maximum(procs, 1.0))).astype(np.int64)
+
+
+def size_name(size: int) -> str:
+    """The class as text: 1, 2, 3-4, 5-8."""
+    return str(2**size) if size < 2 else f"{2 ** (size - 1) + 1}-{2**size}"
+
+
+def _split(codes: Ints, places: Ints) -> Iterator[tuple[int, Ints]]:
+    """Each code among the places, in order, with the places that have it."""
+    order = places[np.argsort(codes[places], kind="stable")]
+    for own in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
+        yield int(codes[own[0]]), own
+
+
+def _worst_fortnights(past: History, found: Scored, places: Ints) -> Iterator[dict[str, Any]]:
+    first_s = past.local_s[places].min() // DAY_S * DAY_S
+    fortnights = _split((past.local_s - first_s) // FORTNIGHT_S, places)
+    large = [(n, own) for n, own in fortnights if len(own) >= FORTNIGHT_MIN_JOBS]
+    rows = [
+        {"part_value": str(np.datetime64(int(first_s + n * FORTNIGHT_S), "s").astype("datetime64[D]"))}
+        | _figures(past, found, own)
+        for n, own in large
+    ]
+    for part, figure in WORST.items():
+        known = [row for row in rows if row.get(figure) is not None]
+        if known:
+            yield {"part": part} | min(known, key=lambda row: float(row[figure]))
+
+
+def _figures(past: History, found: Scored, places: Ints) -> dict[str, Any]:
+    runtime_s, quantiles_s = past.runtime_s[places], found.quantiles_s[places]
+    answered = ~np.isnan(quantiles_s[:, 1])
+    counts = {
+        "n_jobs": len(places),
+        "n_fallback": int(found.is_fallback[places].sum()),
+        "n_unanswered": int((~answered).sum()),
+    }
+    if not answered.any():
+        return counts
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a quantile no method gave has no mean
+        known = _known(scores(runtime_s, quantiles_s, answered))
+    if np.isnan(quantiles_s[:, [0, 3]]).any(axis=1).all():
+        known.pop("coverage_80", None)
+    return counts | known | _room(past.requested_s[places], quantiles_s[:, QUANTILES.index(0.95)])
+
+
+def _known(figures: Mapping[str, float]) -> dict[str, float]:
+    return {name: value for name, value in figures.items() if np.isfinite(value) and not name.startswith("n_")}
+
+
+def _room(requested_s: Floats, q95_s: Floats) -> dict[str, float]:
+    """Ratio of the median 95% quantile to the median request; a backfiller can use the rest."""
+    both = (requested_s > 0) & ~np.isnan(q95_s)
+    return {"q95_over_request": float(np.median(q95_s[both]) / np.median(requested_s[both]))} if both.any() else {}
+
+
+def fallback_quantiles(past: History) -> Floats:
+    """(jobs, 6), s: the request from its median up, as a limit; else the log's running quantiles; NaN before any end.
+
+    The lowest quantile is the log's own, never above the request.
+    """
+    running_s = running_quantiles(past)
+    requested_s = np.where(past.requested_s > 0, past.requested_s, np.nan)[:, None]
+    others = np.repeat(requested_s, len(QUANTILES) - 1, axis=1)
+    with_request = np.concatenate([np.fmin(running_s[:, :1], requested_s), others], axis=1)
+    return np.where(np.isnan(requested_s), running_s, with_request)
+
+
+def running_quantiles(past: History) -> Floats:
+    """(jobs, 6), s: quantiles (nearest rank) of the runtimes of all jobs that had ended by each submit; n log n."""
+    order = np.argsort(past.runtime_s, kind="stable")
+    rank = np.empty(len(past), np.int64)
+    rank[order] = np.arange(len(past))
+    sorted_s = past.runtime_s[order]
+    return _running(rank, sorted_s, past.by_end, past.ended, np.array(QUANTILES))
+
+
+@entry_kernel
+def _running(rank: Ints, sorted_s: Floats, by_end: Ints, ended: Ints, shares: Floats) -> Floats:
+    """A Fenwick tree counts the runtimes known so far by rank; a quantile is a descent in it."""
+    n = len(rank)
+    top = 1
+    while 2 * top <= n:
+        top *= 2
+    tree = np.zeros(n + 1, np.int64)
+    found = np.full((n, len(shares)), np.nan)
+    known = 0
+    for job in range(n):
+        while known < ended[job]:
+            place = rank[by_end[known]] + 1
+            while place <= n:
+                tree[place] += 1
+                place += place & -place
+            known += 1
+        for k in range(len(shares)):
+            if known == 0:
+                continue
+            wanted = max(1, int(np.ceil(shares[k] * known)))
+            at = 0
+            step = top
+            while step > 0:
+                if at + step <= n and tree[at + step] < wanted:
+                    at += step
+                    wanted -= tree[at]
+                step //= 2
+            found[job, k] = sorted_s[at]
+    return found

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.core.arrays import Bools, Floats
-from pipeline.core.errors import WalltimeError
+from pipeline.arrays import Bools, Floats
+from pipeline.errors import WalltimeError
 from pipeline.estimate.history import History
 
 SAME = 1e-9

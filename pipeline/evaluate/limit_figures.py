@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.core.arrays import Bools, Floats, Ints
+from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.history import History
 
 MANY_JOBS = 200

@@ -2,55 +2,66 @@
 
 Line 1 is the stamp. Lines 2 and 3 name the templates and the columns. Then comes a directory of fixed width: the offset
 of every bucket, and of the end. Then come the rows, one a line, in order of bucket and key.
+
+Texts in keys are quoted, so that no text of a user can end a field. The hash of a key's bucket is a polynomial modulo a
+prime. All its values are integers below 2^51, so that a language whose only numbers are doubles (Lua 5.1) computes the
+same one.
 """
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.errors import InputError
-from pipeline.export.lookup_keys import LEAST_MULTIPLIER, MULTIPLIERS, NAME_KIND, hashes_of, key_of, quoted
+from pipeline.arrays import Ints
+from pipeline.errors import InputError
 
+PRIME = 2**31 - 1
+LEAST_MULTIPLIER, MULTIPLIERS = 2**16, 2**19
+"""A file's multiplier is at least the first and less than the sum: products stay below 2^51."""
+
+NAME_KIND = "n"
+"""The first field of the key of a job's name; other keys begin with the rank of their template."""
 FORMAT = "#walltime-lookup 1"
 KEY_COLUMNS = ("who", "what", "queue", "requested_s", "procs")
 ALL = "all"
 QUANTILE_NAMES = ("q10", "q50", "q80", "q90", "q95", "q99")
 COLUMNS = ("key", "n_jobs", *QUANTILE_NAMES, *(f"ratio_{name}" for name in QUANTILE_NAMES))
-
 ROWS_PER_BUCKET = 4
 OFFSET_DIGITS = 12
 ENTRY_BYTES = OFFSET_DIGITS + 1
 """Of a directory entry: an offset with leading zeros, and a line end."""
-
 _VALUES = "\t".join(["%d", *["%.7g"] * len(QUANTILE_NAMES)])
 _RATIOS = "\t%.7g" * len(QUANTILE_NAMES)
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """What line 1 says of a file."""
+@cache
+def quoted(text: str) -> str:
+    """The text in ASCII: every byte of its UTF-8 form but letters, digits and `_.-~@+` is written as %XX."""
+    return quote(text, safe="@+", errors="surrogateescape")
 
-    stamp: str
-    """16 hex digits of a hash of all that follows line 1."""
-    run: str
-    site: str
-    """The quoted name of the site."""
-    newest_end_s: int
-    """End of the latest job that the estimates know, s since 1970."""
-    rows: int
-    """Number of estimates."""
-    names: int
-    """Number of job names with their applications."""
-    buckets: int
-    multiplier: int
-    directory: int
-    """Offset of the directory, bytes."""
-    bytes: int
-    """Length of the file."""
+
+def key_of(kind: int | str, values: Sequence[str | float]) -> str:
+    """A key: its kind and its values, texts quoted, numbers as C's %.17g prints them, joined by `|`."""
+    return "|".join([str(kind), *(quoted(one) if isinstance(one, str) else f"{one:.17g}" for one in values)])
+
+
+def hashes_of(keys: Sequence[str], multiplier: int) -> Ints:
+    """int64[n], the hash of every key; the work is one step per character of the longest key."""
+    joined = np.frombuffer("".join(keys).encode("ascii"), np.uint8)
+    lengths = np.fromiter(map(len, keys), np.int64, len(keys))
+    starts = np.cumsum(lengths) - lengths
+    longest_first = np.argsort(-lengths, kind="stable")
+    still_reading = len(keys) - np.searchsorted(np.sort(lengths), np.arange(lengths.max(initial=0)), side="right")
+    found = np.zeros(len(keys), np.int64)
+    for position, n_longer in enumerate(still_reading):
+        places = longest_first[:n_longer]
+        found[places] = (found[places] * multiplier + joined[starts[places] + position]) % PRIME
+    return found
 
 
 def key_columns(template: str) -> tuple[str, ...]:

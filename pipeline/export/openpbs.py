@@ -5,13 +5,14 @@ so that no text of a user or a site becomes code or a command.
 """
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.core.applications import MAX_CHARACTERS, RULES
-from pipeline.core.export_settings import ExportSettings
+from pipeline.application_names import MAX_CHARACTERS, RULES
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.published_tables import Files, PublishedTables, refuse_hashed_names
+from pipeline.settings import ExportSettings
 
 HOOK = Path(__file__).with_name("openpbs_hook.py")
 
@@ -23,6 +24,21 @@ INSTALL_FILE = "INSTALL.txt"
 
 ALARM_S = 5
 """OpenPBS interrupts a hook that runs longer; the hook then leaves the job as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class SoftRules:
+    """What soft_walltime is. No job is killed for it, so that the median is enough (docs/decisions/openpbs.md)."""
+
+    quantile: float = 0.5
+    """Quantile of the runtime that OpenPBS plans with."""
+    margin_s: float = 0.0
+    """Time added to that quantile."""
+    renew_after_s: float = 3600.0
+    """A job that waited so long gets a new one at its start, if jobs that ended since are known."""
+
+
+SOFT_RULES = SoftRules()
 
 QMGR = f"""\
 # Read by qmgr, as root, in the folder of these files. The first line fails harmlessly where the hook exists.
@@ -62,7 +78,7 @@ Where queues are opted out, name their routing queues too: a job is in its routi
 """
 
 
-def openpbs_files(tables: PublishedTables, settings: ExportSettings) -> Files:
+def openpbs_files(tables: PublishedTables, settings: ExportSettings, rules: SoftRules = SOFT_RULES) -> Files:
     """The hook, its config, the look-up file, and how to install them; InputError where names are hashed.
 
     Parameters
@@ -70,7 +86,9 @@ def openpbs_files(tables: PublishedTables, settings: ExportSettings) -> Files:
     tables : PublishedTables
         One published version.
     settings : ExportSettings
-        The quantile and margin of soft_walltime, when it is renewed, and whose jobs are left alone.
+        Whose jobs are left alone.
+    rules : SoftRules
+        The quantile and margin of soft_walltime, and when it is renewed.
 
     Returns
     -------
@@ -81,23 +99,23 @@ def openpbs_files(tables: PublishedTables, settings: ExportSettings) -> Files:
     return {
         LOOKUP_FILE: lookup_file(tables.estimates, tables.applications),
         HOOK_FILE: HOOK.read_bytes(),
-        CONFIG_FILE: (json.dumps(hook_settings(tables, settings), indent=1) + "\n").encode("ascii"),
+        CONFIG_FILE: (json.dumps(hook_settings(tables, settings, rules), indent=1) + "\n").encode("ascii"),
         QMGR_FILE: QMGR.encode("ascii"),
         INSTALL_FILE: INSTALL.encode("ascii"),
     }
 
 
-def hook_settings(tables: PublishedTables, settings: ExportSettings) -> dict[str, Any]:
+def hook_settings(tables: PublishedTables, settings: ExportSettings, rules: SoftRules) -> dict[str, Any]:
     """What the hook reads from its config; times in s, a relative path begins at PBS_HOME/server_priv."""
     return {
         "look_up": LOOKUP_FILE,
-        "quantile": f"q{100 * settings.soft_quantile:.0f}",
-        "margin_s": settings.soft_margin_s,
-        "renew_after_s": settings.soft_renew_after_s,
+        "quantile": f"q{100 * rules.quantile:.0f}",
+        "margin_s": rules.margin_s,
+        "renew_after_s": rules.renew_after_s,
         "opt_out": {
-            "user": settings.opt_out_users,
-            "account": settings.opt_out_accounts,
-            "queue": settings.opt_out_partitions,
+            "user": settings.opt_out.users,
+            "account": settings.opt_out.accounts,
+            "queue": settings.opt_out.partitions,
         },
         "name_characters": MAX_CHARACTERS,
         # Rules of the site cannot run in the hook: the look-up has the names that they decided.

@@ -1,12 +1,16 @@
-"""What every writer of exports reads: the estimates of one published version, and the names its plug-ins need."""
+"""What writers of exports read, the estimates and names of one published version, and the writer of CSV."""
 
+import csv
+import io
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pipeline.core.errors import InputError
-from pipeline.core.export_settings import ExportSettings
+from pipeline.application_names import application_of
+from pipeline.errors import InputError, spreadsheet_text
+from pipeline.settings import ExportSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +40,54 @@ def refuse_hashed_names(tables: PublishedTables, scheduler: str) -> None:
             "the published tables", "hashed names, which a plug-in cannot look up", f"plain names for {scheduler}",
             "publish without anonymise into a folder that only the scheduler reads, and export from there",
         )  # fmt: skip
+
+
+def known_applications(jobs: pa.Table) -> dict[str, str]:
+    """The application of each job name, where the built-in rules would not find it in every plug-in.
+
+    These are names to which a rule of the site gave an application, and names with letters beyond ASCII, to which Lua's
+    patterns cannot be applied. Of several applications of one name the most frequent is taken. In order of name.
+
+    Parameters
+    ----------
+    jobs : pa.Table
+        JOBS, of which job_name and application are read.
+
+    Returns
+    -------
+    dict of str to str
+        Application by job name; empty where the log has no names.
+
+    Examples
+    --------
+    >>> known_applications(tables["jobs"])
+    {}
+    """
+    pairs = pa.table({name: jobs.column(name).cast(pa.string()) for name in ("job_name", "application")})
+    counts = pairs.drop_null().group_by(["job_name", "application"]).aggregate([([], "count_all")])
+    found: dict[str, Counter[str]] = {}
+    for row in counts.to_pylist():
+        found.setdefault(row["job_name"], Counter())[row["application"]] = row["count_all"]
+    chosen = {name: min(of, key=lambda one: (-of[one], one)) for name, of in sorted(found.items())}
+    return {name: one for name, one in chosen.items() if not name.isascii() or application_of(name) != one}
+
+
+CSV_FILE = "walltime.csv"
+
+
+def csv_files(tables: PublishedTables, settings: ExportSettings) -> Files:  # noqa: ARG001
+    """walltime.csv: ESTIMATES with a header, in UTF-8, lines ended by CR LF as RFC 4180 says.
+
+    A text that begins as a formula does gets an apostrophe in front, which spreadsheets do not show. A database that
+    needs the text itself removes one leading apostrophe. Null is an empty cell; an empty text cannot be told from it.
+    """
+    out = io.StringIO(newline="")
+    writer = csv.writer(out)
+    writer.writerow(tables.estimates.column_names)
+    columns = [column.to_pylist() for column in tables.estimates.columns]
+    writer.writerows([_cell(value) for value in row] for row in zip(*columns, strict=True))
+    return {CSV_FILE: out.getvalue().encode("utf-8", "backslashreplace")}
+
+
+def _cell(value: str | float | None) -> str | float | None:
+    return spreadsheet_text(value) if isinstance(value, str) else value

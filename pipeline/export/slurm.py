@@ -1,17 +1,30 @@
 """Slurm's job_submit plug-in in Lua, with the settings of the site, and the look-up file that it reads."""
 
+from dataclasses import dataclass
 from importlib.resources import files
 
-from pipeline.core.applications import RULES
-from pipeline.core.export_settings import ExportSettings
+from pipeline.application_names import RULES
 from pipeline.export.lookup_file import QUANTILE_NAMES, lookup_file
-from pipeline.export.lua_patterns import rule_trees
-from pipeline.export.lua_text import Plain, lua
+from pipeline.export.lua import Plain, lua, rule_trees
 from pipeline.export.published_tables import Files, PublishedTables, refuse_hashed_names
+from pipeline.settings import ExportSettings
 
 LOOKUP_FILE = "walltime.lookup"
 PLUGIN_FILE = "job_submit.lua"
 INSTALL_FILE = "INSTALL.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRules:
+    """When the plug-in changes a limit, and the site factor that it sets in mode priority."""
+
+    least_change_s: float = 60.0
+    """A limit that would change by less is left alone: Slurm's limits are whole minutes."""
+    priority_per_halving: float = 1000.0
+    """Of the site factor, for each halving of the expected runtime below a day; chosen, not measured."""
+
+
+LIMIT_RULES = LimitRules()
 
 INSTALL = """\
 To install in the folder of slurm.conf, here /etc/slurm, as root on the machine of slurmctld, from this folder:
@@ -41,11 +54,13 @@ def slurm_files(tables: PublishedTables, settings: ExportSettings) -> Files:
     }
 
 
-def plugin(settings: ExportSettings, has_own_name_rules: bool, path: str | None = None) -> str:
+def plugin(
+    settings: ExportSettings, has_own_name_rules: bool, path: str | None = None, rules: LimitRules = LIMIT_RULES
+) -> str:
     """The text of job_submit.lua; `path`: of the look-up, where it is not beside slurm.conf."""
     template = files("pipeline.export").joinpath("plugins", PLUGIN_FILE).read_text("ascii")
     values = {
-        "SETTINGS": lua(_settings(settings, has_own_name_rules, path)),
+        "SETTINGS": lua(_settings(settings, has_own_name_rules, path, rules)),
         "RULES": lua(rule_trees([(rule.find, rule.gives) for rule in RULES])),
     }
     for name, text in values.items():
@@ -53,17 +68,16 @@ def plugin(settings: ExportSettings, has_own_name_rules: bool, path: str | None 
     return template
 
 
-def _settings(settings: ExportSettings, has_own_name_rules: bool, path: str | None) -> Plain:
+def _settings(settings: ExportSettings, has_own_name_rules: bool, path: str | None, rules: LimitRules) -> Plain:
     return {
         "mode": settings.mode,
-        "quantile_place": QUANTILE_NAMES.index(f"q{100 * settings.quantile:.0f}") + 1,
+        "quantile_place": QUANTILE_NAMES.index(f"q{100 * settings.promise:.0f}") + 1,
         "margin_s": settings.margin_s,
-        "least_change_s": settings.least_change_s,
-        "priority_per_halving": settings.priority_per_halving,
+        "least_change_s": rules.least_change_s,
+        "priority_per_halving": rules.priority_per_halving,
         "has_own_name_rules": has_own_name_rules,
         "path": path,
-        **{
-            name: dict.fromkeys(getattr(settings, name), True)
-            for name in ("opt_out_users", "opt_out_accounts", "opt_out_partitions")
-        },
+        "opt_out_users": dict.fromkeys(settings.opt_out.users, True),
+        "opt_out_accounts": dict.fromkeys(settings.opt_out.accounts, True),
+        "opt_out_partitions": dict.fromkeys(settings.opt_out.partitions, True),
     }

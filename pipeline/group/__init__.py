@@ -1,10 +1,9 @@
 """Finds similar jobs and turns them into scalability series."""
 
-from pipeline.group.grouping import assign_groups, assign_stored, describe_groups
-from pipeline.group.jobs_by_group import sort_by_group
+from pipeline.group.grouping import assign_groups, assign_stored, describe_groups, sort_by_group
 from pipeline.group.observations import observe
 from pipeline.group.runtime_classes import runtime_classes
-from pipeline.group.template_choice import choose_template, with_chosen
+from pipeline.group.templates import choose_template, with_chosen
 
 __all__ = [
     "assign_groups", "assign_stored", "choose_template", "describe_groups", "observe", "runtime_classes",

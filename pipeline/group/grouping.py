@@ -1,27 +1,33 @@
-"""Similarity templates: jobs that share the template's values form a group (Smith, Foster & Taylor 1998, section 2)."""
+"""Groups: jobs that share the template's values (Smith, Foster & Taylor 1998, section 2), and jobs in order of group.
+
+Ids of groups are hashes. To sort a large log, rows go to buckets by the first digits of their group's id; each bucket
+is sorted in memory, so that groups can be computed a few at a time.
+"""
 
 import hashlib
 import json
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.core.arrays import Bools, Floats, Ints, category_codes, grouped_jobs, proc_seconds
-from pipeline.core.columns import COLUMNS, TEMPLATE_COLUMNS
-from pipeline.core.group_settings import GroupSettings
-from pipeline.core.report import Report, Tally
-from pipeline.core.stored_table import LargeTable, parts_of, stored
-from pipeline.core.tables import GROUPS, JOBS
-from pipeline.group.candidates import JobCodes
+from pipeline import large_tables
+from pipeline.arrays import Bools, Floats, Ints, category_codes, grouped_jobs, proc_seconds, tally_of
+from pipeline.columns import COLUMNS, TEMPLATE_COLUMNS
 from pipeline.group.observations import SPAN, first_and_last_s, observed_procs
+from pipeline.group.templates import JobCodes
+from pipeline.large_tables import LargeTable, parts_of, stored
+from pipeline.report import Report, Tally, total
+from pipeline.settings import GroupSettings
+from pipeline.storage import widened
+from pipeline.tables import GROUPED_JOBS, GROUPS, JOBS
 
 Value = str | float | None
-
-PART_ROWS = 1 << 20
-"""Jobs that are in memory at a time."""
 
 
 def assign_groups(jobs: pa.Table, settings: GroupSettings) -> tuple[pa.Table, Report]:
@@ -56,7 +62,7 @@ def assign_groups(jobs: pa.Table, settings: GroupSettings) -> tuple[pa.Table, Re
 def assign_stored(jobs: LargeTable, settings: GroupSettings, folder: Path | None) -> tuple[LargeTable, Report]:
     """What `assign_groups` gives, with a part of the jobs in memory at a time; a folder gets a file of them."""
     assigned = Assigned(settings)
-    table = stored(map(assigned.part, parts_of(jobs, PART_ROWS)), JOBS, folder, "jobs")
+    table = stored(map(assigned.part, parts_of(jobs)), JOBS, folder, "jobs")
     return table, assigned.report()
 
 
@@ -120,7 +126,7 @@ def describe_groups(jobs: pa.Table, settings: GroupSettings) -> tuple[pa.Table, 
         first_start_s=first_s,
         last_end_s=last_s,
     )
-    whole = Tally(grouped.num_rows, float(proc_seconds(grouped).sum()))
+    whole = tally_of(grouped)
     three = int((table.column("n_sizes").to_numpy() >= 3).sum())
     return table, Report("describe", "job", whole, whole, facts={"groups": len(ids), "groups_3_sizes": three}).check()
 
@@ -175,3 +181,95 @@ def _n_sizes(codes: Ints, procs: Ints, n_groups: int) -> Ints:
 
 
 assert set(TEMPLATE_COLUMNS) <= set(COLUMNS)  # nosec B101 # two lists of ours; a test would find it too
+
+
+_NEEDED = ("site", "problem_size", "procs", "requested_procs", "submit_s", "start_s", "end_s", "runtime_s", "energy_j",
+           "is_lower_bound")  # fmt: skip
+_DIGITS = 4
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+def sort_by_group(jobs: LargeTable, settings: GroupSettings, folder: Path | None) -> tuple[LargeTable, Report]:
+    """GROUPED_JOBS: the jobs that have a group in order of its id, with the columns of the template; others are null.
+
+    Parameters
+    ----------
+    jobs : pa.Table or StoredTable
+        Grouped JOBS.
+    settings : GroupSettings
+        The template.
+    folder : Path or None
+        Where the table is written; None: it stays in memory.
+
+    Returns
+    -------
+    table : pa.Table or StoredTable
+        GROUPED_JOBS.
+    report : Report
+        Jobs with a group.
+    """
+    names = tuple(dict.fromkeys((*_NEEDED, *settings.columns)))
+    parts = (grouped_jobs(part, names) for part in parts_of(jobs, ("group_id", *names)))
+    n_buckets = 1 if folder is None else max(1, -(-jobs.num_rows // large_tables.PART_ROWS))
+    counted: list[Tally] = []
+    tables = (GROUPED_JOBS.check(widened(one, GROUPED_JOBS)) for one in _sorted(parts, n_buckets, folder, counted))
+    table = stored(tables, GROUPED_JOBS, folder, GROUPED_JOBS.name)
+    whole = total(counted)
+    return table, Report("sort", "job", whole, whole).check()
+
+
+def _sorted(parts: Iterator[pa.Table], n_buckets: int, folder: Path | None, counted: list[Tally]) -> Iterator[pa.Table]:
+    if n_buckets == 1:
+        buckets: Iterator[pa.Table] = iter([pa.concat_tables(parts)])
+    else:
+        buckets = _buckets(parts, n_buckets, folder)
+    for bucket in buckets:
+        table = bucket.unify_dictionaries().combine_chunks()
+        counted.append(tally_of(table))
+        yield table.take(pa.array(np.argsort(category_codes(table, "group_id")[0], kind="stable")))
+
+
+def _buckets(parts: Iterator[pa.Table], n_buckets: int, folder: Path | None) -> Iterator[pa.Table]:
+    """The rows of each bucket, in their order; they wait in files until all have been read."""
+    with TemporaryDirectory(prefix=".buckets.", dir=folder) as held:
+        paths = [Path(held) / f"{place}.arrows" for place in range(n_buckets)]
+        schema = _spill(parts, paths)
+        for path in paths:
+            yield _read(path, schema)
+            path.unlink()
+
+
+def _spill(parts: Iterator[pa.Table], paths: Sequence[Path]) -> pa.Schema:
+    schema = None
+    with ExitStack() as stack:
+        writers: list[pa.ipc.RecordBatchStreamWriter] = []
+        for part in map(_with_ids_as_texts, parts):
+            if schema is None:
+                schema = part.schema
+                sinks = [stack.enter_context(pa.OSFile(str(path), "wb")) for path in paths]
+                writers = [stack.enter_context(pa.ipc.new_stream(s, schema, options=_OPTIONS)) for s in sinks]
+            for writer, rows in zip(writers, _by_bucket(part, len(paths)), strict=True):
+                writer.write_table(rows)
+    assert schema is not None  # nosec B101 # parts_of gives at least one
+    return schema
+
+
+def _with_ids_as_texts(part: pa.Table) -> pa.Table:
+    """Each batch of a file would carry the ids of all groups as its dictionary."""
+    place = part.column_names.index("group_id")
+    return part.set_column(place, "group_id", part.column("group_id").cast(pa.string()))
+
+
+def _by_bucket(part: pa.Table, n_buckets: int) -> list[pa.Table]:
+    codes, ids = category_codes(part, "group_id")
+    of_id = np.array([int(name[:_DIGITS], 16) * n_buckets >> 4 * _DIGITS for name in ids], np.int64)
+    bucket = of_id[codes]
+    order = np.argsort(bucket.astype(np.int16), kind="stable")
+    ordered = part.unify_dictionaries().combine_chunks().take(pa.array(order))
+    counts = np.bincount(bucket, minlength=n_buckets)
+    return [ordered.slice(int(end - n), int(n)) for end, n in zip(np.cumsum(counts), counts, strict=True)]
+
+
+def _read(path: Path, schema: pa.Schema) -> pa.Table:
+    with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as reader:
+        return pa.Table.from_batches(list(reader), schema)

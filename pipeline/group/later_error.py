@@ -5,14 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.arrays import Bools, Floats, Ints, floats, job_procs, lower_bounds
-from pipeline.group.candidates import dense
+from pipeline.arrays import Bools, Floats, Ints, floats, job_procs, lower_bounds, row_codes
 
+# Shares of the jobs, by submit. Medians are learnt up to each cut but the last and scored up to the next cut.
 CUTS = (0.4, 0.55, 0.7, 0.85, 1.0)
-"""Shares of the jobs, by submit. Medians are learnt up to each cut but the last and scored up to the next cut."""
 
+# Upper bound of the weight of one processor count in the average over a group's counts (jobs).
 MOST_JOBS = 20.0
-"""Upper bound of the weight of one processor count in the average over a group's counts (jobs)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ def later_error(compared: ComparedJobs, group: Ints) -> tuple[float, float, int]
     median of its cell, else by the weighted medians of its group's cells, where nearer counts weigh more, else by the
     median of all earlier jobs.
     """
-    cell = dense(pa.array(group * (int(compared.procs.max(initial=0)) + 1) + compared.procs))
+    cell = row_codes(group, compared.procs)
     by_cell = np.argsort(cell, kind="stable")
     errors, n_covered = [np.empty(0)], 0
     for cut_s, until_s in zip(compared.cuts_s, compared.cuts_s[1:], strict=False):

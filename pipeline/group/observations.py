@@ -1,30 +1,103 @@
-"""Runtime statistics of each group at each processor count; in order of procs they are its scalability series."""
+"""Runtime statistics of each group at each processor count; in order of procs they are its scalability series.
 
+Quantiles of right-censored runtimes are the product-limit estimate of Kaplan & Meier (1958). Without lower bounds they
+are the sample quantiles of Hyndman & Fan (1996), type 7: linear interpolation. With bounds, an ended job has the
+position F n/(n - 1), where F is one minus the survival estimate before it and n the number of jobs; without bounds that
+is the position of type 7, (i - 1)/(n - 1) for the ith. Bounds longer than every ended runtime extend the curve to the
+longest of them, so that a further bound never lowers a quantile. A share beyond the curve is NaN: the quantile is
+longer than every runtime that ended.
+"""
+
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.arrays import (
-    Bools,
-    Floats,
-    Ints,
-    category_codes,
-    floats,
-    grouped_jobs,
-    job_procs,
-    lower_bounds,
-    proc_seconds,
-)
-from pipeline.core.report import Report, Tally
-from pipeline.core.survival import survival_quantiles
-from pipeline.core.tables import OBSERVATIONS
-from pipeline.group.energy_medians import energy_medians
+from pipeline.arrays import Bools, Floats, Ints, category_codes, floats, grouped_jobs, job_procs, lower_bounds, tally_of
+from pipeline.kernels import entry_kernel, kernel
+from pipeline.report import Report
+from pipeline.tables import OBSERVATIONS
+
+ROUNDING = 1e-12
+
+
+def survival_quantiles(
+    runtime_s: Floats, is_bound: Bools, starts: Ints, counts: Ints, shares: Sequence[float]
+) -> Floats:
+    """Quantiles (s) in the shape (shares, segments).
+
+    Each segment of jobs is in order of runtime; of equal runtimes, those that ended stand before bounds.
+    """
+    found = np.empty((len(shares), len(starts)))
+    _quantiles(runtime_s, is_bound, starts, counts, np.array(shares, np.float64), found)
+    return found
+
+
+@kernel
+def _at(share: float, reach: float, ended: Floats, place: Floats, n: int) -> Any:
+    if len(ended) == 0 or share > reach + ROUNDING:
+        return np.nan
+    wanted = share * (n - 1)
+    high = np.searchsorted(place, wanted, side="right")
+    low = high - 1
+    if high == len(ended):
+        return ended[low]
+    return ended[low] + (wanted - place[low]) / (place[high] - place[low]) * (ended[high] - ended[low])
+
+
+@entry_kernel
+def _quantiles(runtime_s: Floats, is_bound: Bools, starts: Ints, counts: Ints, shares: Floats, found: Floats) -> None:
+    longest = counts.max() + 1 if len(counts) else 0
+    ended, place = np.empty(longest), np.empty(longest)
+    for k in range(len(starts)):
+        n_ended, curve, behind = 0, 1.0, 0
+        for i in range(counts[k]):
+            if is_bound[starts[k] + i]:
+                continue
+            at_risk, behind = counts[k] - i, i + 1
+            # Without bounds the count gives the place exactly, and the same bits as the plain quantile.
+            place[n_ended] = n_ended if i == n_ended else (1.0 - curve) * counts[k]
+            ended[n_ended] = runtime_s[starts[k] + i]
+            n_ended += 1
+            curve *= (at_risk - 1) / at_risk
+        n_places = n_ended
+        if 0 < behind < counts[k]:
+            place[n_ended], ended[n_ended] = (1.0 - curve) * counts[k], runtime_s[starts[k] + counts[k] - 1]
+            n_places += 1
+        for q in range(len(shares)):
+            found[q, k] = _at(shares[q], 1.0 - curve, ended[:n_places], place[:n_places], counts[k])
+
+
+def energy_medians(energy_j: Floats, runtime_s: Floats, is_bound: Bools, starts: Ints) -> dict[str, Floats | Ints]:
+    """Per segment of the rows, each beginning at one of `starts`, by column name of OBSERVATIONS.
+
+    Jobs that were stopped (lower bounds) and those without measured energy (NaN, or 0: a meter that is off) do not
+    count; NaN where none is left. Energy times runtime is each job's own (Horowitz, Indermaur & Gonzalez 1994).
+    """
+    counted = np.flatnonzero(np.isfinite(energy_j) & (energy_j > 0) & ~is_bound)
+    segment = np.searchsorted(starts, counted, "right") - 1
+    n_energy = np.bincount(segment, minlength=len(starts))
+    joules = energy_j[counted]
+    return {
+        "n_energy": n_energy,
+        "energy_j_median": _medians(joules, segment, n_energy),
+        "energy_delay_js_median": _medians(joules * runtime_s[counted], segment, n_energy),
+    }
+
+
+def _medians(values: Floats, segment: Ints, counts: Ints) -> Floats:
+    ordered = np.append(values[np.lexsort((values, segment))], np.nan)
+    first = np.cumsum(counts) - counts
+    low, high = (np.where(counts > 0, first + middle, -1) for middle in ((counts - 1) // 2, counts // 2))
+    medians: Floats = (ordered[low] + ordered[high]) / 2
+    return medians
+
 
 MIN_TAIL_JOBS = 40
 
+# The columns of JOBS that say how large a job was, and from when to when it ran.
 SPAN = ("procs", "requested_procs", "submit_s", "start_s", "end_s", "runtime_s")
-"""The columns of JOBS that say how large a job was, and from when to when it ran."""
 
 
 def observe(jobs: pa.Table) -> tuple[pa.Table, Report]:
@@ -53,7 +126,7 @@ def observe(jobs: pa.Table) -> tuple[pa.Table, Report]:
     start_s, end_s = _start_and_end_s(grouped)
     runtime_s, is_bound = floats(grouped, "runtime_s"), lower_bounds(grouped)
     procs, energy_j = observed_procs(grouped), floats(grouped, "energy_j")
-    whole = Tally(grouped.num_rows, float(proc_seconds(grouped).sum()))
+    whole = tally_of(grouped)
     # The columns would be in memory beside the arrays.
     del grouped
     columns = aggregate(codes, procs, runtime_s, start_s, end_s, is_bound, energy_j)

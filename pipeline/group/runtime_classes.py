@@ -11,22 +11,116 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.core.arrays import Floats, Ints, category_codes, floats, grouped_jobs, lower_bounds
-from pipeline.core.report import Report, Tally
-from pipeline.core.screen_settings import ClassSettings
-from pipeline.core.tables import RUNTIME_CLASSES
+from pipeline.arrays import Floats, Ints, category_codes, floats, grouped_jobs, lower_bounds
 from pipeline.group.observations import observed_procs
-from pipeline.group.runtime_mixture import LEAST_VARIANCE, maximise
+from pipeline.kernels import entry_kernel, kernel
+from pipeline.report import Report, Tally
+from pipeline.tables import RUNTIME_CLASSES
 
+ROUNDS = 100
+# Lower bound of the variance of log runtime: a standard deviation of 1%.
+LEAST_VARIANCE = 1e-4
+
+# Iterations end when the relative gain of the log likelihood is smaller.
+ENOUGH = 1e-6
+
+
+@entry_kernel
+def maximise(
+    size: Ints, log_t: Floats, n_in: Floats, curve: Floats, offsets: Floats, variance: float, share: Floats
+) -> float:
+    """The log likelihood after expectation-maximisation; `curve` and `offsets` are start values and updated in place.
+
+    A cell is one size and one runtime with n_in jobs. `share` is set to the probability of each class for each cell.
+    """
+    n_classes, n_jobs = len(offsets), n_in.sum()
+    weight, likelihood = np.full(n_classes, 1.0 / n_classes), -np.inf
+    for _ in range(ROUNDS):
+        before, likelihood = likelihood, expect(size, log_t, n_in, curve, offsets, weight, variance, share)
+        if likelihood - before < ENOUGH * abs(likelihood):
+            break
+        variance = improve(size, log_t, n_in, n_jobs, curve, offsets, weight, share)
+    return likelihood
+
+
+@kernel
+def expect(
+    size: Ints, log_t: Floats, n_in: Floats, curve: Floats, offsets: Floats, weight: Floats, variance: float,
+    share: Floats,
+) -> float:  # fmt: skip
+    """Set the probability of each class for each cell; returns the log likelihood of all jobs."""
+    total, flat = 0.0, 0.5 * np.log(2.0 * np.pi * variance)
+    log_weight = np.log(weight)
+    for i in range(len(log_t)):
+        most = -np.inf
+        for c in range(len(offsets)):
+            off = log_t[i] - curve[size[i]] - offsets[c]
+            share[i, c] = log_weight[c] - 0.5 * off * off / variance
+            most = max(most, share[i, c])
+        whole = 0.0
+        for c in range(len(offsets)):
+            share[i, c] = np.exp(share[i, c] - most)
+            whole += share[i, c]
+        for c in range(len(offsets)):
+            share[i, c] /= whole
+        total += n_in[i] * (np.log(whole) + most - flat)
+    return total
+
+
+@kernel
+def improve(
+    size: Ints, log_t: Floats, n_in: Floats, n_jobs: float, curve: Floats, offsets: Floats, weight: Floats,
+    share: Floats,
+) -> float:  # fmt: skip
+    """Update weights, curve and offsets from the probabilities; returns the residual variance."""
+    at_size, held, off = np.zeros(len(curve)), np.zeros(len(offsets)), np.zeros(len(offsets))
+    new_curve, squares = np.zeros(len(curve)), 0.0
+    for i in range(len(log_t)):
+        at_size[size[i]] += n_in[i]
+        for c in range(len(offsets)):
+            held[c] += n_in[i] * share[i, c]
+            new_curve[size[i]] += n_in[i] * share[i, c] * (log_t[i] - offsets[c])
+    for s in range(len(curve)):
+        curve[s] = new_curve[s] / at_size[s]
+    for i in range(len(log_t)):
+        for c in range(len(offsets)):
+            off[c] += n_in[i] * share[i, c] * (log_t[i] - curve[size[i]])
+    for c in range(len(offsets)):
+        weight[c] = max(held[c] / n_jobs, 1e-12)
+        offsets[c] = off[c] / max(held[c], 1e-12)
+    for i in range(len(log_t)):
+        for c in range(len(offsets)):
+            residual = log_t[i] - curve[size[i]] - offsets[c]
+            squares += n_in[i] * share[i, c] * residual * residual
+    return max(squares / n_jobs, LEAST_VARIANCE)
+
+
+# Largest number of classes of a group.
+MAX_CLASSES = 3
+
+# Least number of jobs of a group that is searched.
+MIN_JOBS = 40
+
+# Least share of the group's jobs in a class.
+MIN_SHARE = 0.1
+
+# Least ratio of the runtimes of neighbouring classes.
+LEAST_FACTOR = 1.5
+
+# Least number of standard errors by which fewer jobs lie between two classes than about either.
+VALLEY_ERRORS = 3.0
+
+# Width to which log runtimes are rounded: far fewer cells than jobs, and much narrower than classes.
 CELL_LOG = 0.01
+
+# Width of the compared bands as a share of the distance between two classes.
 BAND = 1 / 3
-"""Width of the compared bands as a share of the distance between two classes."""
 
+# Least gain of the criterion for one more class (Kass and Raftery 1995: very strong evidence).
 BIC_MARGIN = 10.0
-"""Least gain of the criterion for one more class (Kass and Raftery 1995: very strong evidence)."""
 
 
-def runtime_classes(jobs: pa.Table, settings: ClassSettings) -> tuple[pa.Table, Report]:
+def runtime_classes(jobs: pa.Table) -> tuple[pa.Table, Report]:
     """RUNTIME_CLASSES: one row per class of the groups with at least two classes, the shortest runtime first.
 
     Groups with a problem size and jobs whose runtime is a lower bound are left out. The Report counts groups.
@@ -35,8 +129,6 @@ def runtime_classes(jobs: pa.Table, settings: ClassSettings) -> tuple[pa.Table, 
     ----------
     jobs : pa.Table
         Grouped JOBS.
-    settings : ClassSettings
-        Thresholds of the mixture.
 
     Returns
     -------
@@ -47,7 +139,7 @@ def runtime_classes(jobs: pa.Table, settings: ClassSettings) -> tuple[pa.Table, 
 
     Examples
     --------
-    >>> table, report = runtime_classes(tables["jobs"], settings.classes)
+    >>> table, report = runtime_classes(tables["jobs"])
     >>> table.equals(tables["runtime_classes"])
     True
     """
@@ -60,8 +152,8 @@ def runtime_classes(jobs: pa.Table, settings: ClassSettings) -> tuple[pa.Table, 
     order = np.lexsort((log_t, procs, codes))
     rows: list[tuple[str, int, float, float, int]] = []
     for code, part in enumerate(np.split(order, np.searchsorted(codes[order], np.arange(1, len(ids))))):
-        if len(part) >= settings.min_jobs:
-            offsets, counts = find_classes(procs[part], log_t[part], settings)
+        if len(part) >= MIN_JOBS:
+            offsets, counts = find_classes(procs[part], log_t[part])
             factors = np.exp(offsets - offsets[0])
             share = counts / len(part)
             found = zip(range(1, len(offsets) + 1), factors, share, counts, strict=True)
@@ -73,10 +165,10 @@ def runtime_classes(jobs: pa.Table, settings: ClassSettings) -> tuple[pa.Table, 
     return table, Report("classes", "group", groups, groups, facts=facts).check()
 
 
-def find_classes(procs: Ints, log_t: Floats, settings: ClassSettings) -> tuple[Floats, Ints]:
+def find_classes(procs: Ints, log_t: Floats) -> tuple[Floats, Ints]:
     """Ascending offsets (log s) of the classes and the number of jobs of each; one class unless more are certain.
 
-    Each class holds at least `min_share` of the jobs and differs from the next by at least `least_factor`. Fewer jobs
+    Each class holds at least MIN_SHARE of the jobs and differs from the next by at least LEAST_FACTOR. Fewer jobs
     lie between two classes than about either, which excludes a long tail that two normal distributions describe well.
     """
     n_jobs = len(log_t)
@@ -88,13 +180,13 @@ def find_classes(procs: Ints, log_t: Floats, settings: ClassSettings) -> tuple[F
     cells, n_in = np.unique(size * width + steps, return_counts=True)
     size, log_t = cells // width, (cells % width) * CELL_LOG + start
     chosen, least = (np.zeros(1), np.array([n_jobs])), _fit(size, log_t, n_in, 1).bic
-    for n_classes in range(2, settings.max_classes + 1):
+    for n_classes in range(2, MAX_CLASSES + 1):
         found = _fit(size, log_t, n_in, n_classes)
         belongs = found.share.argmax(axis=1)
         counts = np.bincount(belongs, n_in, n_classes).astype(np.int64)
-        apart = np.diff(found.offsets).min() >= np.log(settings.least_factor)
-        is_sure = found.bic < least - BIC_MARGIN and apart and counts.min() >= settings.min_share * n_jobs
-        if is_sure and _has_valleys(log_t - found.curve[size], n_in, found.offsets, belongs, settings):
+        apart = np.diff(found.offsets).min() >= np.log(LEAST_FACTOR)
+        is_sure = found.bic < least - BIC_MARGIN and apart and counts.min() >= MIN_SHARE * n_jobs
+        if is_sure and _has_valleys(log_t - found.curve[size], n_in, found.offsets, belongs):
             chosen, least = (found.offsets, counts), found.bic
     return chosen
 
@@ -124,7 +216,7 @@ def _fit(size: Ints, log_t: Floats, n_in: Ints, n_classes: int) -> _Fit:
     return _Fit(bic, offsets[order], curve, share[:, order])
 
 
-def _has_valleys(residual: Floats, n_in: Ints, offsets: Floats, belongs: Ints, settings: ClassSettings) -> bool:
+def _has_valleys(residual: Floats, n_in: Ints, offsets: Floats, belongs: Ints) -> bool:
     """Whether significantly fewer jobs lie about each border than about the classes on either side."""
     order = np.argsort(residual)
     values, jobs = residual[order], np.concatenate([[0], np.cumsum(n_in[order])])
@@ -138,6 +230,6 @@ def _has_valleys(residual: Floats, n_in: Ints, offsets: Floats, belongs: Ints, s
             for middle in (first, border, last)
         )
         fewer = min(low, high)
-        if fewer - valley <= settings.valley_errors * np.sqrt(fewer + valley):
+        if fewer - valley <= VALLEY_ERRORS * np.sqrt(fewer + valley):
             return False
     return True

@@ -9,18 +9,16 @@ from typing import BinaryIO, cast
 
 import pyarrow as pa
 
-from pipeline.core.errors import InputError
-from pipeline.core.report import Report
-from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.core.tables import JOBS, SET_LATER, UNREADABLE
-from pipeline.core.text import printable
-from pipeline.ingest.assemble.fold_partitions import assemble_jobs
-from pipeline.ingest.assemble.read_sources import read_all, reader_of
+from pipeline.errors import InputError, printable
 from pipeline.ingest.jobs_tables import OWN_TABLE, is_table
 from pipeline.ingest.privacy import unquoted
+from pipeline.ingest.read_sources import assemble_jobs, read_all, reader_of
 from pipeline.ingest.reader import Layout, Reader
 from pipeline.ingest.registry import READERS
 from pipeline.ingest.sources import Source, byte_blocks, compression_of, find_sources, head
+from pipeline.report import Report
+from pipeline.settings import IngestSettings, SiteSettings
+from pipeline.tables import JOBS, SET_LATER, UNREADABLE
 
 BOUND_BYTES = 1 << 20
 """Decompressed bytes of a source that are read unless all are asked for."""

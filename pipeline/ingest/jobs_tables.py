@@ -1,25 +1,94 @@
-"""Reads tables JOBS that `walltime ingest` has written, as if their logs were read."""
+"""Reads tables JOBS that walltime ingest has written, as if their logs were read: at once, or a batch at a time."""
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.core.errors import ConfigError, InputError, TableError
-from pipeline.core.report import Fact, Report, Tally
-from pipeline.core.settings import SiteSettings
-from pipeline.core.store import read_metadata, read_older_batches, read_table, schema_names
-from pipeline.core.tables import JOBS, UNREADABLE
-from pipeline.core.text import printable
-from pipeline.ingest.assemble.combine import in_order, with_sorted_categories
-from pipeline.ingest.passed_jobs import NotInOrderError, PassedJobs, as_read, tally_of
+from pipeline.arrays import integers, tally_of, unknown
+from pipeline.errors import ConfigError, InputError, TableError, printable
+from pipeline.ingest.combine import follows, in_order, with_sorted_categories
 from pipeline.ingest.privacy import ANONYMISED, hasher_of
 from pipeline.ingest.sources import Source
+from pipeline.ingest.spill import NARROW, WIDE, Room
+from pipeline.large_tables import LargeTable, StoredTable
+from pipeline.report import Fact, Report, Tally
+from pipeline.schema import TableKind
+from pipeline.settings import SiteSettings
+from pipeline.storage import read_metadata, read_older_batches, read_table, schema_names, write_batches
+from pipeline.tables import JOBS, SET_LATER, UNREADABLE
+from pipeline.version import code_version
 
-Write = Callable[[Path, Iterator[pa.Table]], object]
-"""Writes tables JOBS, one after another, as one file."""
+Hashes = npt.NDArray[np.uint64]
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+
+class NotInOrderError(Exception):
+    """The jobs of a table are not in the order in which ingest writes them."""
+
+
+@dataclass(slots=True)
+class PassedJobs:
+    """The jobs of a table that have been passed on: how many, and their first and last submit."""
+
+    site: str
+    seen: Tally = field(default_factory=Tally)
+    kept: Tally = field(default_factory=Tally)
+    span_s: dict[str, int | None] = field(default_factory=lambda: {"min": None, "max": None})
+    is_as_read: bool = True
+    """Whether all jobs are of the site, and later steps have set nothing."""
+    _keys: list[Hashes] = field(default_factory=list)
+
+    def batches(self, batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """The jobs of the site, checked; NotInOrderError where two are not in order."""
+        last = JOBS.empty()
+        for batch in batches:
+            self.seen += tally_of(batch)
+            own = as_read(batch.filter(pc.equal(batch["site"], self.site)))
+            is_set = any(batch[name].null_count < batch.num_rows for name in SET_LATER)
+            self.is_as_read &= own.num_rows == batch.num_rows and not is_set
+            self._keys.append(_hashes(own))
+            if not follows(last, own):
+                raise NotInOrderError
+            self.kept += tally_of(own)
+            span = pc.min_max(own["submit_s"]).as_py()
+            if span["min"] is not None:
+                first = self.span_s["min"]
+                self.span_s = {"min": span["min"] if first is None else first, "max": span["max"]}
+            last = own if own.num_rows else last
+            yield own
+
+    def repeats(self) -> bool:
+        """Whether a job may be there twice, also far apart: two keys have the same hash."""
+        keys = np.sort(np.concatenate(self._keys))
+        return bool((keys[1:] == keys[:-1]).any())
+
+
+def _hashes(jobs: pa.Table) -> Hashes:
+    """A hash of each job's id and restart."""
+    import pandas as pd  # noqa: PLC0415  (a start of a second that reading a log does without)
+
+    ids = jobs["job_id"].to_numpy().astype(object)
+    restart = integers(jobs["restart"])[0].astype(np.uint64)
+    hashed: Hashes = pd.util.hash_array(ids, categorize=False) ^ (restart * _SPREAD)
+    return hashed
+
+
+def as_read(jobs: pa.Table) -> pa.Table:
+    """The jobs without what later steps have set."""
+    for name in SET_LATER:
+        field = JOBS.schema().field(name)
+        jobs = jobs.set_column(jobs.column_names.index(name), field, unknown(jobs.num_rows, field.type))
+    return jobs
+
+
+Write = Callable[[Path, Iterable[pa.Table], TableKind, Mapping[str, str]], Path]
+"""Writes tables of one kind, one after another, as one file with these facts in its metadata."""
 
 OTHER_SITE = "other_site"
 OWN_TABLE = (
@@ -27,6 +96,31 @@ OWN_TABLE = (
     "data frame of any other"
 )
 _PARQUET = b"PAR1"
+
+
+def _write_between_steps(path: Path, batches: Iterable[pa.Table], kind: TableKind, _facts: Mapping[str, str]) -> Path:
+    """Tables between the steps of a run say only which code wrote them."""
+    return write_batches(path, batches, kind, {"code": code_version()})
+
+
+@dataclass(frozen=True, slots=True)
+class OnDisk:
+    """The files in which ingest writes its tables, each replaced in one step; no byte of them depends on the room.
+
+    unreadable: removed where every line could be read; None: UNREADABLE stays in memory. scratch: an empty folder for
+    spill files, which the caller removes; None: one beside `jobs`, which ingest removes.
+    """
+
+    jobs: Path
+    unreadable: Path | None = None
+    scratch: Path | None = None
+    write: Write = write_batches
+    room: Room = NARROW
+
+    @classmethod
+    def between_steps(cls, folder: Path) -> "OnDisk":
+        """The file of a run's jobs in the folder of its large tables."""
+        return cls(folder / "jobs_read.parquet", write=_write_between_steps, room=WIDE)
 
 
 def is_table(source: Source) -> bool:
@@ -61,13 +155,17 @@ def _mark(path: Path) -> str:
     return read_metadata(path).get(ANONYMISED, "")
 
 
-def read_jobs_tables(sources: Sequence[Source], site: SiteSettings) -> tuple[pa.Table, pa.Table, Report]:
+def read_jobs_tables(
+    sources: Sequence[Source], site: SiteSettings, to: OnDisk | None = None
+) -> tuple[LargeTable, pa.Table, Report]:
     """The JOBS of the site in some tables, UNREADABLE of the logs they come from, and the report of both.
 
     The jobs are as ingest wrote them: what cleaning and grouping have set is unknown again. InputError where a file is
     no table of jobs, where two tables have the same job, or where there is no job of the site.
     """
     _check_tables(sources, site)
+    if to is not None and len(sources) == 1 and (report := _passed_on(sources[0], site, to)) is not None:
+        return StoredTable(to.jobs, JOBS), _unreadable(sources), report
     batches = [batch for source in sources for batch in _batches(source)]
     whole = _joined(batches, sources)
     is_own = pc.equal(whole["site"], site.name)
@@ -76,7 +174,9 @@ def read_jobs_tables(sources: Sequence[Source], site: SiteSettings) -> tuple[pa.
     if not jobs.num_rows:
         raise _no_job(whole, sources, site)
     jobs = with_sorted_categories(in_order(jobs))
-    return jobs, _unreadable(sources), _report(whole, jobs, sources)
+    report = _report(tally_of(whole), tally_of(jobs), pc.min_max(jobs["submit_s"]).as_py(), sources)
+    kept = jobs if to is None else StoredTable(to.write(to.jobs, [jobs], JOBS, {}), JOBS)
+    return kept, _unreadable(sources), report
 
 
 def _check_tables(sources: Sequence[Source], site: SiteSettings) -> None:
@@ -88,13 +188,12 @@ def _check_tables(sources: Sequence[Source], site: SiteSettings) -> None:
     names_key(sources, site)
 
 
-def write_jobs_table(source: Source, site: SiteSettings, out: Path, write: Write) -> tuple[pa.Table, Report] | None:
-    """Put the jobs of the site in one table into a file, a batch at a time; UNREADABLE and the report.
+def _passed_on(source: Source, site: SiteSettings, to: OnDisk) -> Report | None:
+    """Put the jobs of the site in one table into a file, a batch at a time.
 
     A table that holds just these jobs as ingest writes them is copied. None, and no file, where the jobs are not in
-    order or one may be there twice: `read_jobs_tables` is for such a table.
+    order or one may be there twice.
     """
-    _check_tables([source], site)
     passed = PassedJobs(site.name)
     try:
         for _ in passed.batches(_batches(source)):
@@ -103,12 +202,12 @@ def write_jobs_table(source: Source, site: SiteSettings, out: Path, write: Write
             return None
         if passed.is_as_read and schema_names(source.path, JOBS) == JOBS.schema().names:
             # Not linked: whoever writes the table again may write into the same file.
-            shutil.copyfile(source.path, out)
+            shutil.copyfile(source.path, to.jobs)
         else:
-            write(out, PassedJobs(site.name).batches(_batches(source)))
+            to.write(to.jobs, PassedJobs(site.name).batches(_batches(source)), JOBS, {})
     except NotInOrderError:
         return None
-    return _unreadable([source]), _report_of(passed.seen, passed.kept, passed.span_s, [source])
+    return _report(passed.seen, passed.kept, passed.span_s, [source])
 
 
 def _batches(source: Source) -> Iterator[pa.Table]:
@@ -144,11 +243,7 @@ def _unreadable(sources: Sequence[Source]) -> pa.Table:
     return UNREADABLE.check(pa.concat_tables([UNREADABLE.empty(), *found]))
 
 
-def _report(whole: pa.Table, jobs: pa.Table, sources: Sequence[Source]) -> Report:
-    return _report_of(tally_of(whole), tally_of(jobs), pc.min_max(jobs["submit_s"]).as_py(), sources)
-
-
-def _report_of(seen: Tally, kept: Tally, span_s: Mapping[str, int | None], sources: Sequence[Source]) -> Report:
+def _report(seen: Tally, kept: Tally, span_s: Mapping[str, int | None], sources: Sequence[Source]) -> Report:
     other = Tally(seen.rows - kept.rows, seen.proc_s - kept.proc_s)
     facts: dict[str, Fact] = {
         "format": JOBS.name, "files": len(sources), "bytes": sum(source.path.stat().st_size for source in sources),

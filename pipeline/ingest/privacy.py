@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipeline.core.errors import ConfigError, InputError
-from pipeline.core.settings import SiteSettings
-from pipeline.core.store import read_metadata
-from pipeline.core.text import printable
+from pipeline.errors import ConfigError, InputError, printable
+from pipeline.settings import SiteSettings
+from pipeline.storage import read_metadata
 
 HASH_BYTES = 8
 ANONYMISED = "anonymised_under"

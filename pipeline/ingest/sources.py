@@ -7,9 +7,8 @@ from glob import glob
 from pathlib import Path
 from typing import BinaryIO
 
-from pipeline.core.errors import InputError
-from pipeline.core.text import printable
-from pipeline.ingest.compression import DAMAGED, packing_of, unpacked
+from pipeline.errors import InputError, printable
+from pipeline.ingest.log_files import DAMAGED, packing_of, unpacked
 
 BLOCK_BYTES = 1 << 22
 """Decompressed bytes read at a time: what bounds a reader's memory. Larger ones each need fresh pages."""

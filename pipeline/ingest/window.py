@@ -7,35 +7,37 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.arrays import Bools, floats, proc_seconds
-from pipeline.core.errors import InputError
-from pipeline.core.report import Report, Tally
-from pipeline.core.stored_table import LargeTable, parts_of, stored
-from pipeline.core.tables import JOBS
+from pipeline.arrays import Bools, floats, proc_seconds
+from pipeline.errors import InputError
+from pipeline.large_tables import LargeTable, parts_of, stored
+from pipeline.report import Report, Tally
+from pipeline.tables import JOBS
 
 Window = tuple[int | None, int | None]
 """Begin and end, UTC epoch seconds; None: open."""
 
+OPEN: Window = (None, None)
 OUTSIDE = "outside_window"
-PART_ROWS = 1 << 20
 
 
 def within_window(
-    jobs: LargeTable, unreadable: pa.Table, report: Report, window_s: Window, folder: Path | None = None
-) -> tuple[LargeTable, pa.Table, Report]:
+    jobs: LargeTable, unreadable: LargeTable, report: Report, window_s: Window, out: Path | None = None
+) -> tuple[LargeTable, LargeTable, Report]:
     """The result of ingest with only the jobs submitted in the window that had also ended by its end.
 
     These are the jobs that a run at the end of the window would have known. A job without an end counts with its
-    submit plus its runtime. The others are counted as `outside_window`. With a folder the jobs are written to a file
-    there. InputError where no job is left.
+    submit plus its runtime. The others are counted as `outside_window`. With `out` the jobs are written to that file,
+    which may be the one they are in. InputError, and no file, where no job is left.
     """
-    if window_s == (None, None):
+    if window_s == OPEN:
         return jobs, unreadable, report
-    chosen = _Chosen(window_s)
-    kept = stored(map(chosen.part, parts_of(jobs, PART_ROWS)), JOBS, folder, "jobs_read")
+    chosen, n_jobs = _Chosen(window_s), jobs.num_rows
+    kept = stored(map(chosen.part, parts_of(jobs)), JOBS, out and out.parent, out.stem if out else "")
     if not chosen.n_jobs:
+        if out:
+            out.unlink()
         begin, end = (_utc(value) for value in window_s)
-        found = f"{jobs.num_rows:,} jobs, none of them submitted and ended from {begin} to {end}"
+        found = f"{n_jobs:,} jobs, none of them submitted and ended from {begin} to {end}"
         raise InputError("the logs", found, "jobs in this window", "choose another --from or --to")
     tally = Tally(chosen.n_jobs, report.kept.proc_s - chosen.outside.proc_s)
     ends = {"first_submit_s": int(chosen.first_s), "last_submit_s": int(chosen.last_s)}

@@ -1,21 +1,21 @@
-"""predict: a model and points to runtimes with intervals, or to the reason why there is none."""
+"""predict: a model and points to runtimes with intervals, or to the reason why there is none; and their quantiles."""
 
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.arrays import Array, Bools, Floats
-from pipeline.core.text import printable
+from pipeline.arrays import Array, Bools, Floats
+from pipeline.errors import printable
 from pipeline.inputs.declaration import InputType
-from pipeline.inputs.encoding import Encoding, Feature, is_complete
-from pipeline.inputs.left_out import leverage, places_outside
-from pipeline.inputs.model import ANSWERS, AnswerStatus, InputModel
-from pipeline.inputs.one_thread import on_one_thread
-from pipeline.inputs.raw_inputs import numbers_of, raw_inputs
-from pipeline.inputs.registry import METHODS
-from pipeline.inputs.training_rows import prior_log_s
+from pipeline.inputs.encoding import Encoding, Feature, is_complete, numbers_of, raw_inputs
+from pipeline.inputs.input_model import ANSWERS, AnswerStatus, InputModel
+from pipeline.inputs.methods import METHODS
+from pipeline.inputs.training import on_one_thread, prior_log_s
+from pipeline.inputs.validation import leverage, places_outside
 
+Z80, Z90, Z95, Z975, Z99 = 0.8416212, 1.2815516, 1.6448536, 1.9599640, 2.3263479
+"""Quantiles of the normal distribution, by which log runtimes are interpolated between the ends of intervals."""
 DIGITS = 6
 REFUSED = (AnswerStatus.REFUSED_OUTSIDE, AnswerStatus.REFUSED_CATEGORY, AnswerStatus.MISSING_INPUT)
 ROUNDING = 1e-9
@@ -71,10 +71,9 @@ def predict(model: InputModel, points: pa.Table) -> pa.Table:
 
     Examples
     --------
-    >>> from pipeline.core.input_settings import InputSettings
-    >>> from pipeline.inputs import Declaration, Input, learn
+    >>> from pipeline.inputs import Declaration, Input, LearnRules, learn
     >>> runs = pa.table({"n": list(range(1, 31)), "time_s": [0.5 * n * n for n in range(1, 31)]})
-    >>> model = learn(runs, Declaration(inputs=(Input(name="n", type="log_number"),)), InputSettings())
+    >>> model = learn(runs, Declaration(inputs=(Input(name="n", type="log_number"),)), LearnRules())
     >>> predict(model, pa.table({"n": [10.0, None]})).column("status").to_pylist()
     ['ok', 'missing_input']
     """
@@ -124,7 +123,7 @@ def _check_levels(places: Places, model: InputModel, values: Array, name: str, l
     if not new.any():
         return
     test = model.facts["left_out"]["categories"].get(name)
-    passes = test is not None and test["error_pct"] <= 100.0 * model.settings.largest_error
+    passes = test is not None and test["error_pct"] <= 100.0 * model.rules.largest_error
     reason = [f"{printable(name)} = {printable(str(one), 40)} is in no run" for one in values]
     places.say(new, AnswerStatus.NEW_CATEGORY if passes else AnswerStatus.REFUSED_CATEGORY, reason)
     if test is not None and passes:
@@ -156,11 +155,11 @@ def _judge(
     test: dict[str, float] | None,
     reason: list[str],
 ) -> None:
-    """Enter points outside as answered or refused, by the settings and by the test of such places, and say why."""
-    mode, answered = model.settings.outside, np.zeros(len(outside), bool)
+    """Enter points outside as answered or refused, by the rules and by the test of such places, and say why."""
+    mode, answered = model.rules.outside, np.zeros(len(outside), bool)
     if mode == "predict":
         answered = outside
-    elif mode == "evidence" and test is not None and test["error_pct"] <= 100.0 * model.settings.largest_error:
+    elif mode == "evidence" and test is not None and test["error_pct"] <= 100.0 * model.rules.largest_error:
         answered = outside & (distance <= test["distance"])
     why_not = _why_not(model, test)
     places.say(outside & ~answered, AnswerStatus.REFUSED_OUTSIDE, [f"{one}; {why_not}" for one in reason])
@@ -171,9 +170,9 @@ def _judge(
 
 def _why_not(model: InputModel, test: dict[str, float] | None) -> str:
     """Why a point outside is refused, in words."""
-    allowed = 100.0 * model.settings.largest_error
-    if model.settings.outside == "refuse":
-        return "the settings refuse all points outside"
+    allowed = 100.0 * model.rules.largest_error
+    if model.rules.outside == "refuse":
+        return "the rules refuse all points outside"
     if test is None:
         return "the runs do not suffice to test predictions there"
     if test["error_pct"] > allowed:
@@ -201,3 +200,27 @@ def _answers(model: InputModel, places: Places, mean: Floats, sd: Floats) -> pa.
 def rounded(values: Floats) -> Floats:
     """The values with 6 significant digits; NaN stays."""
     return np.array([float(f"{value:.{DIGITS - 1}e}") for value in values], np.float64)
+
+
+def quantiles_of(answers: pa.Table, requested_s: Floats) -> Floats:
+    """(points, 6) runtimes at 10, 50, 80, 90, 95 and 99%, s; NaN where there is no answer.
+
+    10, 50 and 90% are the model's own; the others lie between its 80% and 95% intervals as those of a normal
+    distribution would. The median is at most the request.
+    """
+    middle, low, high = (np.log(answers.column(name).to_numpy()) for name in ("median_s", "low80_s", "high80_s"))
+    wide = np.maximum(np.log(answers.column("high95_s").to_numpy()), high)
+    near, far = high - middle, wide - middle
+    beyond = near + (far - near) * (Z95 - Z90) / (Z975 - Z90)
+    found: Floats = np.exp(np.column_stack([
+        low, middle, middle + near * Z80 / Z90, high, middle + beyond, middle + np.maximum(far * Z99 / Z975, beyond),
+    ]))  # fmt: skip
+    found[:, 1] = np.where(requested_s > 0, np.fmin(found[:, 1], requested_s), found[:, 1])
+    found[:, 0] = np.fmin(found[:, 0], found[:, 1])
+    # Rounding may leave a quantile a digit below the one before it.
+    ascending = np.maximum.accumulate(found, axis=1)
+    # With few runs the 95% interval has no upper end: the request is one, and without a request there is no answer.
+    asked_s = np.where(requested_s > 0, requested_s, np.nan)
+    ends = np.maximum(asked_s, ascending[:, 3])[:, None]
+    ascending[:, 4:] = np.where(np.isnan(ascending[:, 4:]), ends, ascending[:, 4:])
+    return np.where(np.isnan(ascending).any(axis=1, keepdims=True), np.nan, ascending)

@@ -1,12 +1,13 @@
-"""What the inputs of a run are: their types, the derived ones, and the columns with a role of their own."""
+"""What to learn, and how: the inputs of a run with types, columns with a role of their own, and a model's rules."""
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Self
+from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pipeline.errors import InputError, printable
 
-from pipeline.core.section import Section
+MethodName = Literal["auto", "gp", "trees", "network", "laws", "nearest"]
 
 
 class InputType(StrEnum):
@@ -19,50 +20,103 @@ class InputType(StrEnum):
     BOOLEAN = "boolean"
 
 
-class Input(Section):
-    """An input: the name of its column and its type."""
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An input: the name of its column and its type, by name or member; ValueError for an unknown type."""
 
-    name: str = Field(min_length=1)
+    name: str
     type: InputType
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "type", InputType(self.type))
 
-class DerivedInput(Section):
+
+@dataclass(frozen=True, slots=True)
+class DerivedInput:
     """An input computed from others by a formula of + - * / log2 ceil min max and parentheses (see `formula`)."""
 
-    name: str = Field(min_length=1)
-    formula: str = Field(min_length=1)
+    name: str
+    formula: str
 
 
-class ScalingPrior(Section):
-    """The scalability law of the runs' group: a model with one learns how runs differ from it."""
+@dataclass(frozen=True, slots=True)
+class ScalingPrior:
+    """The scalability law of the runs' group: a model with one learns how runs differ from it.
 
-    law: str = Field(description="Name in pipeline.laws.LAWS.")
-    parameters: Mapping[str, float] = Field(description="t1_s and the law's parameters, as columns of FITS.")
-
-
-class Declaration(Section):
-    """What to learn from a table of runs. Names are columns of the table.
-
-    Folds follow `batch` where it is given, else `time` where that is given; otherwise they are random.
+    `law` is a name in pipeline.laws.LAWS, `parameters` are t1_s and the law's parameters, as columns of FITS.
     """
 
-    inputs: tuple[Input, ...] = Field(min_length=1)
+    law: str
+    parameters: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What to learn from a table of runs. Names are columns of the table.
+
+    Folds follow `batch` where it is given, else `time` where that is given; otherwise they are random. InputError for
+    names that contradict one another.
+    """
+
+    inputs: tuple[Input, ...]
     derived: tuple[DerivedInput, ...] = ()
-    target: str = Field("time_s", description="Column of runtimes, s.")
-    procs: str | None = Field(None, description="Column of processors: for costs and the law; usually also an input.")
-    batch: str | None = Field(None, description="Column that says which runs were made together.")
-    time: str | None = Field(None, description="Column of instants or of the order of runs.")
-    censored: str | None = Field(None, description="Boolean column: true where the runtime is only a lower bound.")
+    target: str = "time_s"
+    """Column of runtimes, s."""
+    procs: str | None = None
+    """Column of processors: for costs and the law; usually also an input."""
+    batch: str | None = None
+    """Column that says which runs were made together."""
+    time: str | None = None
+    """Column of instants or of the order of runs."""
+    censored: str | None = None
+    """Boolean column: true where the runtime is only a lower bound."""
     prior: ScalingPrior | None = None
 
-    @model_validator(mode="after")
-    def _names_differ(self) -> Self:
+    def __post_init__(self) -> None:
         names = [one.name for one in self.inputs] + [one.name for one in self.derived]
         twice = sorted({name for name in names if names.count(name) > 1})
+        if not self.inputs or "" in names:
+            raise InputError("the declaration", "an input without a name" if names else "no input", "a name for each")
         if twice:
-            raise ValueError(f"found input {twice[0]} twice, expected every input once")
+            raise InputError("the declaration", f"input {printable(twice[0])} twice", "every input once")
         if self.target in names:
-            raise ValueError(f"found the target {self.target} among the inputs, expected other columns")
+            found = f"the target {printable(self.target)} among the inputs"
+            raise InputError("the declaration", found, "other columns")
         if self.prior and not self.procs:
-            raise ValueError("found a scalability law without a column of processors, expected `procs`")
-        return self
+            raise InputError("the declaration", "a scalability law without a column of processors", "`procs`")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
+        """The inverse of `as_dict`; KeyError, TypeError or ValueError where it is damaged."""
+        nested = {
+            "inputs": tuple(Input(**one) for one in plain["inputs"]),
+            "derived": tuple(DerivedInput(**one) for one in plain["derived"]),
+            "prior": ScalingPrior(**plain["prior"]) if plain["prior"] else None,
+        }
+        return cls(**{**plain, **nested})
+
+
+@dataclass(frozen=True, slots=True)
+class LearnRules:
+    """How a model of the runtime over inputs is learnt, and when it answers; docs/decisions/inputs.md says why."""
+
+    method: MethodName = "auto"
+    """auto: gp up to `gp_rows` runs, trees above."""
+    gp_rows: int = 2000
+    """Largest number of runs that auto gives to gp; its cost is cubic."""
+    folds: int = 10
+    """Number of folds, which is also the number of members of a model."""
+    seed: int = 0
+    """Seed of the random folds and of every method that draws numbers."""
+    network_target: Literal["seconds", "log"] = "seconds"
+    """What a network learns: seconds with weights 1/runtime, as published, or log seconds."""
+    network_members: Literal["folds", "bags"] = "folds"
+    """How a network's members are drawn: cross-validation folds, or bootstrap samples."""
+    outside: Literal["evidence", "predict", "refuse"] = "evidence"
+    """Points outside the runs; evidence: refused where tests on the runs show that it fails."""
+    largest_error: float = 0.5
+    """Largest mean error (share) in such tests with which a point outside is still answered."""

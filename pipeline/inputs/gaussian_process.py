@@ -13,7 +13,7 @@ from enum import StrEnum
 import numpy as np
 from scipy.linalg import cho_solve, lapack, solve_triangular
 
-from pipeline.core.arrays import Floats, Ints
+from pipeline.arrays import Floats, Ints
 
 LENGTH_CENTRE, LENGTH_SD = float(np.log(6.0)), 1.5
 """The prior of a log length scale. The inputs have SD 1: 95% of its mass is at 0.3 to 120, nearly straight lines."""
@@ -112,8 +112,7 @@ def joint(theta: Floats, x1: Floats, x2: Floats) -> Floats:
 def covariance(theta: Floats, curves: Curves, x1: Floats, x2: Floats, total: Floats | None = None) -> Floats:
     """(n1, n2) prior covariances of the runtimes' smooth part; `total` is that of the curves, where it is known."""
     total = curves.total(x1, x2) if total is None else total
-    found: Floats = joint(theta, x1, x2) + curves_variance(theta, x1.shape[1]) * total
-    return found
+    return joint(theta, x1, x2) + curves_variance(theta, x1.shape[1]) * total
 
 
 def curves_variance(theta: Floats, n_features: int) -> float:
@@ -265,8 +264,7 @@ def _matern(root: Floats) -> Floats:
 
 def _matern_slope(root: Floats) -> Floats:
     """Minus twice its slope by the squared scaled distance."""
-    found: Floats = (5.0 / 3.0) * (1.0 + root) * np.exp(-root)
-    return found
+    return (5.0 / 3.0) * (1.0 + root) * np.exp(-root)
 
 
 def _symmetric_inverse(lower: Floats) -> Floats:

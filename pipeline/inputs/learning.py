@@ -1,26 +1,145 @@
-"""learn: runs and a declaration of inputs to a model with an error estimate."""
+"""learn: runs and a declaration of inputs to a model with an error estimate.
 
+Runs are complete, have folds, and stand in an order that does not depend on the table's.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import fsum
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.errors import InputError
-from pipeline.core.input_settings import InputSettings
-from pipeline.inputs.censored_runs import fit_with_bounds
-from pipeline.inputs.declaration import Declaration
-from pipeline.inputs.encoding import encoding_of
-from pipeline.inputs.fold_scores import error_estimate, quantiles, scores
-from pipeline.inputs.left_out import left_out_tests, leverage_of
-from pipeline.inputs.model import InputModel
-from pipeline.inputs.one_thread import on_one_thread
-from pipeline.inputs.registry import METHODS, chosen_method
-from pipeline.inputs.training import Training
-from pipeline.inputs.training_rows import TrainingRows, training_rows
+from pipeline.arrays import Array, Bools, Floats, Ints
+from pipeline.errors import InputError
+from pipeline.inputs.declaration import Declaration, LearnRules
+from pipeline.inputs.encoding import encoding_of, input_types, is_complete, numbers_of, raw_inputs, texts_of, truths_of
+from pipeline.inputs.input_model import InputModel
+from pipeline.inputs.methods import METHODS, chosen_method
+from pipeline.inputs.training import Training, on_one_thread, prior_log_s
+from pipeline.inputs.validation import (
+    error_estimate,
+    fit_with_bounds,
+    grouped_folds,
+    left_out_tests,
+    leverage_of,
+    quantiles,
+    same_inputs,
+    scores,
+    time_folds,
+)
+from pipeline.report import Report, Tally
+
+LEAST_RUNS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRows:
+    """Complete runs in their total order: raw inputs, log runtimes over the law's, censoring, batches, folds."""
+
+    raw: Mapping[str, Array]
+    types: Mapping[str, str]
+    y: Floats
+    seconds: Floats
+    censored: Bools
+    batch: Ints | None
+    fold: Ints
+    folds_by: str
+    report: Report
+
+    @property
+    def group(self) -> Ints:
+        """The runs that were made together, as one number; each run is its own group where no batches are known."""
+        by_batch = self.batch is not None and self.folds_by == "batch"
+        return self.batch if by_batch and self.batch is not None else np.arange(len(self.y))
+
+
+def training_rows(runs: pa.Table, declaration: Declaration, rules: LearnRules) -> TrainingRows:
+    """The runs that can be learnt from, and a Report of those that cannot; InputError where fewer than 10 are left."""
+    raw = raw_inputs(runs, declaration)
+    seconds, procs = numbers_of(runs, declaration.target), _procs(runs, declaration)
+    types = input_types(raw, declaration)
+    reasons = _reasons(raw, types, seconds, procs if declaration.prior else None)
+    kept = np.flatnonzero(np.logical_not(np.logical_or.reduce(list(reasons.values()))))
+    report = _report(reasons, kept, seconds, procs)
+    if len(kept) < LEAST_RUNS:
+        found = f"{len(kept)} of {runs.num_rows} runs with a positive {declaration.target} and every input known"
+        raise InputError("runs", found, f"at least {LEAST_RUNS}", "give more runs or fewer inputs")
+    batches = texts_of(runs, declaration.batch) if declaration.batch else None
+    times = numbers_of(runs, declaration.time) if declaration.time else None
+    censored = _censored(runs, declaration)
+    order = kept[_total_order(raw, kept, [seconds, censored, procs, times], batches)]
+    raw = {name: values[order] for name, values in raw.items()}
+    fold, folds_by = _folds(raw, _at(batches, order), _at(times, order), rules)
+    y = np.log(seconds[order]) - prior_log_s(declaration.prior, procs[order])
+    batch = None if batches is None else _codes(batches[order])
+    return TrainingRows(raw, types, y, seconds[order], censored[order] > 0, batch, fold, folds_by, report)
+
+
+def _procs(runs: pa.Table, declaration: Declaration) -> Floats:
+    return numbers_of(runs, declaration.procs) if declaration.procs else np.ones(runs.num_rows)
+
+
+def _censored(runs: pa.Table, declaration: Declaration) -> Floats:
+    return np.nan_to_num(truths_of(runs, declaration.censored)) if declaration.censored else np.zeros(runs.num_rows)
+
+
+def _at(values: Array | None, order: Ints) -> Array | None:
+    return None if values is None else values[order]
+
+
+def _reasons(
+    raw: Mapping[str, Array], types: Mapping[str, str], seconds: Floats, procs: Floats | None
+) -> dict[str, Bools]:
+    """Why runs are set aside; each run counts under the first reason that applies."""
+    no_target = np.isnan(seconds)
+    not_positive = ~no_target & ~((seconds > 0) & np.isfinite(seconds))
+    known_procs = np.ones(len(seconds), bool) if procs is None else procs >= 1
+    incomplete = ~(is_complete(raw, types) & known_procs) & ~no_target & ~not_positive
+    return {"no_target": no_target, "target_not_positive": not_positive, "missing_input": incomplete}
+
+
+def _report(reasons: Mapping[str, Bools], kept: Ints, seconds: Floats, procs: Floats) -> Report:
+    # fsum is exact, so that the order of the runs changes no digit.
+    work = np.nan_to_num(np.maximum(seconds, 0.0) * procs, posinf=0.0)
+    set_aside = {name: Tally(int(where.sum()), fsum(work[where])) for name, where in reasons.items() if where.any()}
+    seen, left = Tally(len(work), fsum(work)), Tally(len(kept), fsum(work[kept]))
+    return Report("inputs", "run", seen, left, set_aside).check()
+
+
+def _total_order(raw: Mapping[str, Array], kept: Ints, numbers: list[Floats | None], batches: Array | None) -> Ints:
+    """Places of the kept rows in the order of their values: rows that tie are equal in every value that counts."""
+    keys = [_codes(values[kept]) for values in [*raw.values(), *[one for one in numbers if one is not None]]]
+    if batches is not None:
+        keys.append(_codes(batches[kept]))
+    return np.lexsort(keys[::-1]).astype(np.int64)
+
+
+def _codes(values: Array) -> Ints:
+    if values.dtype == object:
+        values = np.array(["" if value is None else f"={value}" for value in values])
+    return np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def _folds(
+    raw: Mapping[str, Array], batches: Array | None, times: Array | None, rules: LearnRules
+) -> tuple[Ints, str]:
+    """The fold of each run, and what the folds follow; too few batches or instants fall back to random folds."""
+    rng = np.random.default_rng([rules.seed, 0])
+    if batches is not None and len(set(batches)) >= 3:
+        return grouped_folds(_codes(batches), rules.folds, rng), "batch"
+    if times is not None and np.isfinite(times).all() and len(np.unique(times)) >= 3:
+        return time_folds(times, rules.folds), "time"
+    rows = np.stack([_codes(values) for values in raw.values()], axis=1)
+    groups = same_inputs(rows)
+    if groups.max() + 1 < 3:
+        raise InputError("runs", f"{groups.max() + 1} distinct combinations of inputs", "at least 3", "vary the inputs")
+    return grouped_folds(groups, rules.folds, rng), "random"
 
 
 @on_one_thread
-def learn(runs: pa.Table, declaration: Declaration, settings: InputSettings) -> InputModel:
+def learn(runs: pa.Table, declaration: Declaration, rules: LearnRules) -> InputModel:
     """A model of the runtime over inputs; the same for the same runs in any order.
 
     Parameters
@@ -29,7 +148,7 @@ def learn(runs: pa.Table, declaration: Declaration, settings: InputSettings) -> 
         One row a run, with the columns that the declaration names.
     declaration : Declaration
         Inputs, derived inputs, and columns with a role: target (s), procs, batch, time, censored.
-    settings : InputSettings
+    rules : LearnRules
         Method, folds, seed, and what to do outside the runs.
 
     Returns
@@ -47,13 +166,13 @@ def learn(runs: pa.Table, declaration: Declaration, settings: InputSettings) -> 
     --------
     >>> from pipeline.inputs.declaration import Input, InputType
     >>> runs = pa.table({"n": list(range(1, 31)), "time_s": [0.5 * n * n for n in range(1, 31)]})
-    >>> model = learn(runs, Declaration(inputs=(Input(name="n", type=InputType.LOG_NUMBER),)), InputSettings())
+    >>> model = learn(runs, Declaration(inputs=(Input(name="n", type=InputType.LOG_NUMBER),)), LearnRules())
     >>> model.method, model.error.n_runs, model.error.mean_pct < 5
     ('gp', 30, True)
     """
-    rows = training_rows(runs, declaration, settings)
-    training = training_of(rows, settings)
-    name = chosen_method(settings, len(rows.y))
+    rows = training_rows(runs, declaration, rules)
+    training = training_of(rows, rules)
+    name = chosen_method(rules, len(rows.y))
     training, fitted = fit_with_bounds(METHODS[name], training, rows.censored)
     known = ~rows.censored
     found = scores(training.y, fitted)[known]
@@ -65,10 +184,10 @@ def learn(runs: pa.Table, declaration: Declaration, settings: InputSettings) -> 
         "largest_leverage": largest,
         "left_out": left_out_tests(METHODS[name], training, fitted, rows.group, known),
     }  # fmt: skip
-    return InputModel(declaration, settings, name, error, rows.report, {**fitted.arrays, "scatter": scatter}, facts)
+    return InputModel(declaration, rules, name, error, rows.report, {**fitted.arrays, "scatter": scatter}, facts)
 
 
-def training_of(rows: TrainingRows, settings: InputSettings) -> Training:
+def training_of(rows: TrainingRows, rules: LearnRules) -> Training:
     """The rows encoded; InputError where no input varies, or too few runtimes are known."""
     encoding = encoding_of(rows.raw, rows.types)
     if not encoding.features:
@@ -76,4 +195,4 @@ def training_of(rows: TrainingRows, settings: InputSettings) -> Training:
     if rows.censored.mean() > 0.5 or (~rows.censored).sum() < np.unique(rows.fold).size:
         found = f"{int(rows.censored.sum())} of {len(rows.y)} runtimes that are lower bounds"
         raise InputError("runs", found, "at most half", "give more runs that ended by themselves")
-    return Training(encoding.encode(rows.raw), rows.y, rows.fold, rows.batch, encoding, settings)
+    return Training(encoding.encode(rows.raw), rows.y, rows.fold, rows.batch, encoding, rules)

@@ -4,20 +4,20 @@ ALC: D. A. Cohn, Z. Ghahramani and M. I. Jordan, "Active learning with statistic
 """
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.core.errors import InputError
+from pipeline.arrays import Bools, Floats, Ints
+from pipeline.errors import InputError
 from pipeline.inputs import gaussian_process as process
 from pipeline.inputs.answers import REFUSED, predict, rounded
-from pipeline.inputs.encoding import Encoding
-from pipeline.inputs.methods.gp import curves_of
-from pipeline.inputs.model import SUGGESTIONS, Cost, CostUnit, InputModel, SuggestRule
-from pipeline.inputs.one_thread import on_one_thread
-from pipeline.inputs.raw_inputs import numbers_of, raw_inputs
-from pipeline.inputs.registry import METHODS
+from pipeline.inputs.encoding import Encoding, numbers_of, raw_inputs
+from pipeline.inputs.gp import curves_of
+from pipeline.inputs.input_model import SUGGESTIONS, Cost, CostUnit, InputModel, SuggestRule
+from pipeline.inputs.methods import METHODS
+from pipeline.inputs.training import on_one_thread
 
 MOST_CANDIDATES = 2000
 """Candidates that are compared; more are drawn from, because their covariances are held in memory."""
@@ -59,10 +59,9 @@ def suggest(
 
     Examples
     --------
-    >>> from pipeline.core.input_settings import InputSettings
-    >>> from pipeline.inputs import Declaration, Input, learn
+    >>> from pipeline.inputs import Declaration, Input, LearnRules, learn
     >>> runs = pa.table({"n": list(range(1, 31)), "time_s": [0.5 * n * n for n in range(1, 31)]})
-    >>> model = learn(runs, Declaration(inputs=(Input(name="n", type="log_number"),)), InputSettings())
+    >>> model = learn(runs, Declaration(inputs=(Input(name="n", type="log_number"),)), LearnRules())
     >>> suggest(model, pa.table({"n": [2.5, 8.5, 20.5]}), Cost(CostUnit.RUNS, n_runs=2)).num_rows
     2
     """
@@ -85,7 +84,7 @@ def _drawn(usable: Bools, model: InputModel) -> Ints:
     places = np.flatnonzero(usable)
     if len(places) <= MOST_CANDIDATES:
         return places
-    rng = np.random.default_rng([model.settings.seed, 5])
+    rng = np.random.default_rng([model.rules.seed, 5])
     return np.sort(rng.choice(places, MOST_CANDIDATES, replace=False))
 
 
@@ -134,7 +133,7 @@ def _chooser(model: InputModel, x: Floats, prices: Floats, rule: SuggestRule, sp
         assert spread is not None  # nosec B101 # for the type checker
         return lambda possible: int(np.argmax(np.where(possible, spread.gains() / np.sqrt(prices), -1.0)))
     if rule == SuggestRule.RANDOM:
-        order = np.random.default_rng([model.settings.seed, 6]).permutation(len(x))
+        order = np.random.default_rng([model.rules.seed, 6]).permutation(len(x))
     else:
         every = np.exp(METHODS[model.method].members(model.arrays, model.facts["method"], x))
         order = far_apart(x, every.std(axis=0) / every.mean(axis=0))
@@ -189,3 +188,29 @@ def _suggestions(
         cost=rounded(prices[places]), total_cost=rounded(np.cumsum(prices[places])),
         error_before_pct=rounded(np.array(errors[:-1])), error_after_pct=rounded(np.array(errors[1:])),
     )  # fmt: skip
+
+
+def new_combinations(model: InputModel, runs: pa.Table) -> pa.Table:
+    """Combinations of the inputs' values in the runs, without those that ran; at most 2,000, drawn by seed."""
+    names = [one.name for one in model.declaration.inputs]
+    levels = {name: sorted(value for value in runs.column(name).unique().to_pylist() if value is not None)
+              for name in names}  # fmt: skip
+    ran = set(zip(*(runs.column(name).to_pylist() for name in names), strict=True))
+    places = _places([len(values) for values in levels.values()], MOST_CANDIDATES + len(ran), model.rules.seed)
+    rows = [tuple(levels[name][place] for name, place in zip(names, row, strict=True)) for row in places]
+    new = [row for row in rows if row not in ran]
+    if len(new) > MOST_CANDIDATES:
+        chosen = np.random.default_rng([model.rules.seed, 7]).choice(len(new), MOST_CANDIDATES, replace=False)
+        new = [new[place] for place in np.sort(chosen)]
+    types = runs.select(names).schema
+    return pa.table([pa.array([row[i] for row in new], types.field(name).type) for i, name in enumerate(names)], names)
+
+
+def _places(sizes: list[int], most: int, seed: int) -> list[tuple[int, ...]]:
+    """Places in each list of values: all combinations where there are at most `most`, else distinct ones, drawn."""
+    n_all = prod(sizes)
+    if n_all <= most:
+        return [tuple(int(place) for place in row) for row in np.ndindex(*sizes)]
+    rng = np.random.default_rng([seed, 8])
+    drawn = np.stack([rng.integers(size, size=most) for size in sizes], axis=1)
+    return [tuple(int(place) for place in row) for row in np.unique(drawn, axis=0)]

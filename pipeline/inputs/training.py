@@ -1,14 +1,28 @@
-"""What a method of `pipeline.inputs.methods` is given and what it gives."""
+"""What a method of `pipeline.inputs.methods` is given and what it gives, and what all methods share."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from pipeline.core.arrays import Array, Floats, Ints
-from pipeline.core.input_settings import InputSettings
+from pipeline.arrays import Array, Floats, Ints
+from pipeline.errors import InputError
+from pipeline.inputs.declaration import LearnRules, ScalingPrior
 from pipeline.inputs.encoding import Encoding
+from pipeline.laws import LAWS
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
+
+
+Arrays = Mapping[str, Array]
+Facts = Mapping[str, Any]
+Prediction = tuple[Floats, Floats]
+"""Means and scales of log runtimes, (points,) each; intervals are multiples of the scale."""
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +37,7 @@ class Training:
     fold: Ints
     batch: Ints | None
     encoding: Encoding
-    settings: InputSettings
+    rules: LearnRules
 
     @property
     def n_folds(self) -> int:
@@ -38,7 +52,7 @@ class Training:
 
     def rng(self, purpose: int) -> np.random.Generator:
         """Random numbers that depend on the seed and the purpose alone."""
-        return np.random.default_rng([self.settings.seed, purpose])
+        return np.random.default_rng([self.rules.seed, purpose])
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +63,6 @@ class Fitted:
     held_sd: Floats
     arrays: Mapping[str, Array] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
-
-
-Arrays = Mapping[str, Array]
-Facts = Mapping[str, Any]
-Prediction = tuple[Floats, Floats]
-"""Means and scales of log runtimes, (points,) each; intervals are multiples of the scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +79,61 @@ class Method:
     predict: Callable[[Arrays, Facts, Floats], Prediction]
     members: Callable[[Arrays, Facts, Floats], Floats]
     once: Callable[[Training, Fitted, Floats], Prediction] | None
+
+
+def method_of_means(
+    name: str, learn: Callable[[Training], tuple[Arrays, Facts]], members: Callable[[Arrays, Facts, Floats], Floats]
+) -> Method:
+    """The method that predicts the mean of its members, with one scale: the RMS of the errors on held folds."""
+
+    def means(training: Training, x: Floats) -> Floats:
+        found: Floats = members(*learn(training), x).mean(axis=0)
+        return found
+
+    def fit(training: Training) -> Fitted:
+        held = np.empty(len(training.y))
+        for fold in range(training.n_folds):
+            out = training.fold == fold
+            held[out] = means(training.rows(np.flatnonzero(~out)), training.x[out])
+        sd = max(float(np.sqrt(np.mean((held - training.y) ** 2))), 1e-6)
+        arrays, facts = learn(training)
+        return Fitted(held, np.full(len(held), sd), arrays, {**facts, "sd": sd})
+
+    def predict(arrays: Arrays, facts: Facts, x: Floats) -> Prediction:
+        return members(arrays, facts, x).mean(axis=0), np.full(len(x), facts["sd"])
+
+    def once(training: Training, fitted: Fitted, x: Floats) -> Prediction:
+        return means(training, x), np.full(len(x), fitted.facts["sd"])
+
+    return Method(name, fit, predict, members, once)
+
+
+def prior_log_s(prior: ScalingPrior | None, procs: Floats) -> Floats:
+    """(rows,) the law's log runtimes at processor counts; zeros without a law; InputError for an unknown law."""
+    if prior is None:
+        return np.zeros(len(procs))
+    if prior.law not in LAWS:
+        raise InputError("scalability law", prior.law, f"one of {', '.join(LAWS)}")
+    parameters = {name: np.asarray(value) for name, value in prior.parameters.items()}
+    return np.log(LAWS[prior.law].runtime_s(parameters, procs))
+
+
+def on_one_thread(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, during which BLAS has one thread; afterwards it has as many as before."""
+
+    @wraps(function)
+    def limited(*args: P.args, **kwargs: P.kwargs) -> R:
+        with _libraries().limit(limits=1, user_api="blas"):
+            return function(*args, **kwargs)
+
+    return limited
+
+
+@cache
+def _libraries() -> "ThreadpoolController":
+    # At first use: threadpoolctl sets a variable of the environment, which an import of Walltime must not do. scipy's
+    # own BLAS has to be loaded before the controller looks for libraries.
+    import scipy.linalg  # noqa: F401, PLC0415
+    from threadpoolctl import ThreadpoolController  # noqa: PLC0415
+
+    return ThreadpoolController()

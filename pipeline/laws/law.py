@@ -7,7 +7,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.core.arrays import Floats
+from pipeline.arrays import Floats
 
 Parameters = Mapping[str, Floats]
 
@@ -19,7 +19,7 @@ COLUMNS = ("avg_parallelism", "sigma", "serial_fraction", "overhead_s", "exponen
 
 
 class Solver(StrEnum):
-    """How a law is fitted; `pipeline.fit.fitters` has the function for each."""
+    """How a law is fitted; `pipeline.scaling.solvers.fit_law` has the function for each."""
 
     CONSTANT = "constant"
     AMDAHL = "amdahl"

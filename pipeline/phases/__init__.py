@@ -1,17 +1,46 @@
 """Predicts a run's time on another machine from the times of a small part of it.
 
-    an MPI trace  -> readers -> MPI_CALLS -> pas2p  -> PHASES, PHASE_POINTS ┐
-    basic-block vectors --------------------> probes -> PHASES, PHASE_POINTS ┴-> prediction/plan -> PHASE_PLAN
-                                    PHASE_PLAN + measured times -> PHASE_TIMES -> prediction -> PLATFORM_PREDICTIONS
+    an MPI trace  -> call_traces -> MPI_CALLS -> mpi_phases -> PHASES, PHASE_POINTS ┐
+    basic-block vectors ---------------------> block_phases -> PHASES, PHASE_POINTS ┴-> phase_plan -> PHASE_PLAN
+    PHASE_PLAN + measured times -> platform_times -> PHASE_TIMES -> platform_prediction -> PLATFORM_PREDICTIONS
 
 Where do I go to ...
-    read another format of traces?           readers/: one file, one line in readers/registry.py
-    learn which calls are events?            readers/functions.py
-    see how phases are found?                pas2p/stage.py: events, logical clock, growth, similarity, levels
-    change what the paper says?              pipeline/core/phase_settings.py, one option a deviation
-    choose what is timed?                    prediction/plan.py
-    know when it does not pay?               prediction/repetition.py
-    get a runtime with an interval?          prediction/expand.py
+    read another format of traces?           a reader beside call_traces.py, and a line in its READERS
+    learn which calls are events?            mpi_calls.py
+    see how phases are found?                mpi_phases.py: events and logical clock (logical_trace.py), growth,
+                                             similarity and levels (similar_phases.py)
+    change what the paper says?              phase_rules.py, one constant a deviation
+    choose what is timed?                    phase_plan.py
+    know when it does not pay?               occurrences.py
+    get a runtime with an interval?          platform_prediction.py
+    find phases in another kind of input?    a PhaseInput (phase_input.py), and a line in INPUTS below
 
 A phase's time is the mean over ranks of their progress through it, so that all occurrences add up to the run's time.
 """
+
+from pathlib import Path
+
+from pipeline.errors import InputError, printable
+from pipeline.phases.block_phases import PROBES
+from pipeline.phases.mpi_phases import MPI
+from pipeline.phases.phase_input import PhaseInput
+
+INPUTS = {one.name: one for one in (MPI, PROBES)}
+
+
+def input_named(name: str) -> PhaseInput:
+    """The kind of input of this name; InputError where there is none."""
+    if name not in INPUTS:
+        raise InputError(f"input {printable(name, 60)}", "an unknown kind", f"one of {', '.join(INPUTS)}")
+    return INPUTS[name]
+
+
+def input_of(path: Path) -> PhaseInput:
+    """The kind of input that knows the path by its content; InputError where none does."""
+    if not path.exists():
+        raise InputError(printable(str(path)), "no such file", "a trace or basic-block vectors")
+    found = next((kind for kind in INPUTS.values() if kind.looks_right(path)), None)
+    if found is None:
+        expected = "; ".join(kind.expects for kind in INPUTS.values())
+        raise InputError(printable(str(path)), "a file of another kind", f"one of: {expected}")
+    return found

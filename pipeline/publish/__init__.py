@@ -2,7 +2,7 @@
 
 from pipeline.publish.manifest import Manifest, RunFacts, load_manifest
 from pipeline.publish.retention import Retention
-from pipeline.publish.version_locks import reading
+from pipeline.publish.version_store import reading
 from pipeline.publish.versions import publish
 
 __all__ = ["Manifest", "Retention", "RunFacts", "load_manifest", "publish", "reading"]

@@ -1,23 +1,30 @@
-"""Creates and removes folders atomically, and locks a folder against a second writer."""
+"""Creates and removes folders atomically, locks a folder against a second writer, and makes folders for spill files.
+
+A spill folder is removed at the end, and by the next writer where its owner was killed: the owner holds a lock inside
+its folder, and the system releases that lock when the process dies, however it dies.
+"""
 
 import errno
 import fcntl
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from pipeline.core.errors import InputError
-from pipeline.core.store import file_sha256, sync_folder
-from pipeline.core.text import printable
+from pipeline.errors import InputError, printable
+from pipeline.storage import file_sha256, sync_folder
 
 LOCK = ".lock"
 _TRIES = 100
 _DRAFT = ".draft-"
 _DROPPED = ".dropped-"
+SPILL_PREFIX = ".walltime-spill-"
+_FILES = "files"
+_NOW = fcntl.LOCK_EX | fcntl.LOCK_NB
 
 
 @contextmanager
@@ -125,7 +132,10 @@ def leftovers(folder: Path) -> list[Path]:
 def remove_leftovers(folder: Path) -> None:
     """Remove drafts and renamed folders of writers that died; the caller must hold the exclusive lock of the folder."""
     for path in leftovers(folder):
-        shutil.rmtree(path, ignore_errors=True)
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def drafts_of(path: Path) -> list[Path]:
@@ -150,3 +160,46 @@ def copy_durably(source: Path, target: Path) -> None:
 def digests(files: Mapping[str, Path]) -> dict[str, str]:
     """SHA-256 by name."""
     return {name: file_sha256(path) for name, path in files.items()}
+
+
+@contextmanager
+def spill_folder(parent: Path) -> Iterator[Path]:
+    """An empty folder below `parent` that is removed at the end; folders of dead owners beside it are removed first."""
+    sweep_spill_folders(parent)
+    folder, lock = _made(parent)
+    try:
+        files = folder / _FILES
+        files.mkdir()
+        yield files
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        lock.close()
+
+
+def sweep_spill_folders(parent: Path) -> None:
+    """Remove the spill folders below `parent` whose owners are dead; one that cannot be removed stays."""
+    for folder in sorted(parent.glob(f"{SPILL_PREFIX}*")):
+        try:
+            lock = acquire(folder, _NOW)
+        except OSError:
+            # Another user's folder.
+            continue
+        if lock is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+            lock.close()
+
+
+def _made(parent: Path) -> tuple[Path, BinaryIO]:
+    """A new folder and its lock, held. A sweep may take a folder before its lock is held: then another is made."""
+    while True:
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=SPILL_PREFIX, dir=parent))
+        except FileNotFoundError:
+            if not parent.is_dir():
+                raise
+            # What the file systems of /proc and the like answer.
+            found, expected = "a folder in which no file can be made", "a folder that can be written"
+            raise InputError(printable(str(parent), 1000), found, expected, "choose another path") from None
+        lock = acquire(folder, _NOW)
+        if lock is not None:
+            return folder, lock

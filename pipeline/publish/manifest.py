@@ -1,22 +1,59 @@
-"""The manifest: one JSON file that names every table of one complete version. Readers start from it."""
+"""The manifest: one JSON file that names every table of one complete version. Readers start from it.
+
+A store's own files may be hostile: the names and paths that they give stay inside the store. The folder of the
+published tables may be a symbolic link, because its owner chose it. Below it a link leads nowhere outside, and a
+version is never a link. Whoever may write in the store while it is read can still exchange its files.
+"""
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.core.dataclass_reader import FieldError, read_dataclass
-from pipeline.core.errors import InputError
-from pipeline.core.text import did_you_mean, printable
-from pipeline.publish.store_paths import check_inside, check_names
+from pipeline.errors import InputError, did_you_mean, printable
+from pipeline.publish.dataclass_reader import FieldError, read_dataclass
 
-FORMAT_VERSION = 1
+_TABLE = re.compile(r"[a-z][a-z0-9_]*")
+_DO = "use these tables only after you know who changed them; a run publishes new ones"
+FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
 VERSIONS = "versions"
 OWN_MANIFEST = "version.json"
 """The manifest of one version, in its folder. It never changes, so that a version can be published again."""
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether a text names an entry of a folder: no separator, no hidden file, not empty."""
+    return bool(name) and not name.startswith(".") and not set(name) & {"/", "\\", "\0"}
+
+
+def check_names(where: str, folders: Iterable[str], tables: Mapping[str, str], own: str) -> None:
+    """InputError unless `folders` are plain names, and each table's path is its own file in `own`, a relative path."""
+    for name in folders:
+        if not is_plain_name(name):
+            found = f"a version named {printable(name) or '(an empty name)'}"
+            raise InputError(where, found, "the name of a folder", _DO)
+    for table, path in tables.items():
+        expected = f"{own}/{table}.parquet"
+        if not _TABLE.fullmatch(table) or path != expected:
+            raise InputError(where, f"table {printable(table)} at {printable(path)}", printable(expected, 400), _DO)
+
+
+def check_inside(root: Path, path: Path) -> None:
+    """InputError where links lead from a path below the store to a place outside it."""
+    if not path.resolve().is_relative_to(root.resolve()):
+        raise InputError(printable(str(path)), "a link that leaves the folder", "a file of the published tables", _DO)
+
+
+def check_no_link(folder: Path) -> Path:
+    """The folder, in which a writer creates and removes others; InputError where it is a symbolic link."""
+    if folder.is_symlink():
+        do = f"make {printable(str(folder.parent))} itself the link"
+        raise InputError(printable(str(folder)), "a symbolic link", "a folder", do)
+    return folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +82,15 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class ColumnEntry:
-    """One column, so that a reader without this project knows its unit and meaning."""
+    """One column as it stands in its file, so that a reader without this project knows its unit and meaning."""
 
     name: str
     type: str
     unit: str | None
     meaning: str
+    nullable: bool
+    nulls: int
+    """Number of rows without a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +113,7 @@ class VersionEntry:
     folder: str
     created_s: int
     until_s: int | None = None
-    """When another version was published instead; null in stores of earlier releases."""
+    """When another version was published instead; null for the one that is published."""
 
     is_withdrawn: bool = False
     """Whether a rollback took it back: it is then no answer to a question about a date."""
@@ -102,7 +142,7 @@ class Manifest:
     from_s: int | None = None
     to_s: int | None = None
     published_s: int | None = None
-    """When it was last published; null where it never was, and in stores of earlier releases."""
+    """When it was last published; null where it never was."""
 
     def path(self, table: str) -> Path:
         """The path of a table's Parquet file; InputError lists the tables where there is no such table."""
@@ -145,7 +185,7 @@ def load_manifest(output_dir: Path) -> Manifest:
     >>> load_manifest(Path("no_such_folder"))
     Traceback (most recent call last):
         ...
-    pipeline.core.errors.InputError: ...
+    pipeline.errors.InputError: ...
     """
     manifest = read_manifest(output_dir)
     _check_files(manifest)
@@ -192,8 +232,10 @@ def _parsed(plain: object, where: str, root: Path) -> Manifest:
     if not isinstance(plain, dict):
         raise _corrupt(where, f"a JSON {type(plain).__name__}")
     version = plain.get("format_version")
-    if isinstance(version, int) and version > FORMAT_VERSION:
-        raise InputError(where, f"format version {version}", f"at most {FORMAT_VERSION}", "install a newer Walltime")
+    if version != FORMAT_VERSION:
+        is_newer = isinstance(version, int) and version > FORMAT_VERSION
+        do = "install a newer Walltime" if is_newer else "run again to publish it anew"
+        raise InputError(where, f"format version {printable(str(version))}", str(FORMAT_VERSION), do)
     try:
         manifest = read_dataclass(Manifest, plain | {"root": root})
     except FieldError as error:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from pipeline.publish.version_store import StoredVersion
+
 DAY_S = 86_400
 _FIRST_MONDAY = 3
 """Days from a Monday to 1970-01-01, a Thursday."""
@@ -23,26 +25,15 @@ class Retention:
     """Seconds that a version stays after another one was published, for readers that hold no lock."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownVersion:
-    """What retention needs to know of a version on disk.
-
-    `place`: 0 for the published version, 1 for the one published before, and so on; None: it was never published.
-    """
-
-    folder: str
-    created_s: int
-    place: int | None
-    name: str = ""
-    until_s: int | None = None
-    is_held: bool = False
-    is_withdrawn: bool = False
+RETENTION = Retention(newest=7, all_days=7, daily_days=7, weekly_weeks=520, named_days=28, grace_s=3600)
+"""What a site has unless it sets another `newest` or `daily_days`: the weeks of ten years are one version each."""
 
 
-def expired(versions: Sequence[KnownVersion], retention: Retention, now_s: int) -> set[str]:
-    """The folders of the versions that may go. The published version and versions on hold always stay.
+def expired(versions: Sequence[StoredVersion], retention: Retention, now_s: int) -> set[str]:
+    """The folders of the versions that may go. The published version and pinned versions always stay.
 
-    A version without a name that was never published is what a killed run left: it goes.
+    A version without a name that was never published is what a killed run left: it goes. One that was never published
+    and whose manifest cannot be read stays: nobody knows what it is.
     """
     published = [one for one in versions if one.place is not None and not one.is_withdrawn]
     days = _newest_of_each(published, 1)
@@ -50,14 +41,15 @@ def expired(versions: Sequence[KnownVersion], retention: Retention, now_s: int) 
     return {one.folder for one in versions if not _stays(one, retention, now_s, days, weeks)}
 
 
-def _stays(one: KnownVersion, retention: Retention, now_s: int, days: set[str], weeks: set[str]) -> bool:
+def _stays(one: StoredVersion, retention: Retention, now_s: int, days: set[str], weeks: set[str]) -> bool:
     # A time ahead of a clock that went back counts as now.
-    age_days = max(now_s - one.created_s, 0) / DAY_S
-    if one.is_held or one.place == 0:
+    age_days = max(now_s - (one.created_s or 0), 0) / DAY_S
+    if one.is_pinned or one.place == 0:
         return True
     if one.place is None:
-        return bool(one.name) and age_days < retention.named_days
-    is_recent = one.until_s is not None and max(now_s - one.until_s, 0) < retention.grace_s
+        return one.manifest is None or (bool(one.name) and age_days < retention.named_days)
+    until_s = one.entry.until_s if one.entry else None
+    is_recent = until_s is not None and max(now_s - until_s, 0) < retention.grace_s
     if is_recent or one.place < retention.newest or age_days < retention.all_days:
         return True
     daily_until = retention.all_days + retention.daily_days
@@ -66,11 +58,9 @@ def _stays(one: KnownVersion, retention: Retention, now_s: int, days: set[str], 
     return one.folder in weeks and age_days < daily_until + 7 * retention.weekly_weeks
 
 
-def _newest_of_each(versions: Iterable[KnownVersion], n_days: int) -> set[str]:
+def _newest_of_each(versions: Iterable[StoredVersion], n_days: int) -> set[str]:
     """The folder of the newest version of every day (UTC), or of every week from Monday on."""
-    newest: dict[int, KnownVersion] = {}
-    for one in versions:
-        period = (one.created_s // DAY_S + _FIRST_MONDAY) // n_days
-        if period not in newest or (one.created_s, one.folder) > (newest[period].created_s, newest[period].folder):
-            newest[period] = one
+    newest: dict[int, StoredVersion] = {}
+    for one in sorted(versions, key=lambda one: (one.created_s or 0, one.folder)):
+        newest[((one.created_s or 0) // DAY_S + _FIRST_MONDAY) // n_days] = one
     return {one.folder for one in newest.values()}

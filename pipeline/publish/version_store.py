@@ -1,36 +1,47 @@
-"""The versions in a folder: which there are, which one a name or a date means, and which are on hold."""
+"""The versions in a folder: which there are, which one a name or a date means, which are pinned, and which are read.
 
+A reader holds a shared lock on a version while it reads, and such a version is not removed. The lock file lies in the
+folder of the version and is made with it, so that a reader needs no right to write. The system releases the lock of a
+reader that dies.
+"""
+
+import fcntl
 import json
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
-from pipeline.core.errors import InputError
-from pipeline.core.store import sync_folder, write_text
-from pipeline.core.tables import TABLES
-from pipeline.core.text import printable
+from pipeline.errors import InputError, printable
 from pipeline.publish.datapackage import DATAPACKAGE
-from pipeline.publish.folders import LOCK, locked
+from pipeline.publish.folders import LOCK, drop_folder, is_same_file, locked
 from pipeline.publish.manifest import (
+    MANIFEST,
     OWN_MANIFEST,
     VERSIONS,
     Manifest,
     VersionEntry,
+    check_no_link,
+    is_plain_name,
     load_manifest,
     load_version,
     read_manifest,
 )
-from pipeline.publish.store_paths import check_no_link, is_plain_name
+from pipeline.storage import sync_folder, write_text
+from pipeline.tables import TABLES
 
-HOLD = "hold.json"
-OWN_FILES = {OWN_MANIFEST, LOCK, HOLD, DATAPACKAGE}
+PIN = "pin.json"
+OWN_FILES = {OWN_MANIFEST, LOCK, PIN, DATAPACKAGE}
 """Files beside the tables of a version. A folder with any other file is not ours, and is never removed."""
+_TRIES = 100
+"""Of opening a version that others remove meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredVersion:
-    """A version on disk. `manifest`: None for an older version of an earlier release, whose tables alone are there.
+    """A version on disk. `manifest`: None where none can be read, or a table is damaged.
 
     `place`: 0 for the published version, 1 for the one published before, and so on; None: it was never published.
     """
@@ -40,13 +51,18 @@ class StoredVersion:
     place: int | None
     manifest: Manifest | None
     entry: VersionEntry | None
-    is_held: bool
+    is_pinned: bool
     bytes: int
 
     @property
     def name(self) -> str:
         """The name that a user gave; empty where none was given."""
         return self.manifest.name if self.manifest else ""
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether a rollback took it back."""
+        return self.entry is not None and self.entry.is_withdrawn
 
     @property
     def run_id(self) -> str:
@@ -63,14 +79,17 @@ def published_version(output_dir: Path) -> Manifest | None:
         return None
 
 
-def stored_versions(output_dir: Path) -> list[StoredVersion]:
-    """The versions on disk: those that were published, latest publication first, then the others, newest first."""
-    current = published_version(output_dir)
-    entries = history_of(current) if current else []
+def stored_versions(output_dir: Path, history: Sequence[VersionEntry] | None = None) -> list[StoredVersion]:
+    """The versions on disk: those that were published, latest publication first, then the others, newest first.
+
+    `history`: the published version and those before it, latest first; None: as the manifest says.
+    """
+    current = published_version(output_dir) if history is None else None
+    entries = history or (history_of(current) if current else ())
     places = {entry.folder: place for place, entry in enumerate(entries)}
     folders = output_dir / VERSIONS
     found = [
-        _stored(folder, current, entries[place] if (place := places.get(folder.name)) is not None else None, place)
+        _stored(folder, entries[place] if (place := places.get(folder.name)) is not None else None, place)
         for folder in (sorted(folders.iterdir()) if folders.is_dir() else ())
         if is_version(folder)
     ]
@@ -83,25 +102,23 @@ def history_of(current: Manifest) -> list[VersionEntry]:
     return [newest, *(entry for entry in current.previous if entry.folder != current.folder)]
 
 
-def _stored(folder: Path, current: Manifest | None, entry: VersionEntry | None, place: int | None) -> StoredVersion:
-    manifest = own_manifest(folder, current)
+def _stored(folder: Path, entry: VersionEntry | None, place: int | None) -> StoredVersion:
+    manifest = own_manifest(folder)
     known = manifest or entry
     n_bytes = 0
     for file in folder.iterdir():
         with suppress(OSError):
             n_bytes += file.stat().st_size
     created_s = known.created_s if known else None
-    return StoredVersion(folder.name, created_s, place, manifest, entry, (folder / HOLD).exists(), n_bytes)
+    return StoredVersion(folder.name, created_s, place, manifest, entry, (folder / PIN).exists(), n_bytes)
 
 
-def own_manifest(folder: Path, current: Manifest | None) -> Manifest | None:
+def own_manifest(folder: Path) -> Manifest | None:
     """The manifest of a version's folder; None where it has none that can be read, or a table is damaged."""
     try:
         return load_version(folder.parents[1], folder.name)
     except InputError:
-        # An earlier release wrote no manifest of the version, but the published version has one.
-        has_none = not (folder / OWN_MANIFEST).exists()
-        return current if has_none and current is not None and current.folder == folder.name else None
+        return None
 
 
 def is_version(folder: Path) -> bool:
@@ -131,18 +148,12 @@ def find_version(output_dir: Path, text: str) -> StoredVersion:
             raise InputError(printable(str(output_dir)), found, expected)
     listed = ", ".join(one.name or one.folder for one in versions[:5]) or "a folder with versions"
     found = f"no version {printable(text) or '(an empty name)'}"
-    raise InputError(printable(str(output_dir)), found, f"one of {listed}", "`walltime versions` lists them")
+    raise InputError(printable(str(output_dir)), found, f"one of {listed}", "`walltime versions list` lists them")
 
 
 def readable_manifest(output_dir: Path, found: StoredVersion) -> Manifest:
     """The manifest of a version; InputError where it has none, or where a table is damaged."""
-    if found.manifest is not None:
-        return found.manifest
-    if (output_dir / VERSIONS / found.folder / OWN_MANIFEST).exists():
-        return load_version(output_dir, found.folder)  # raises, and says what is wrong
-    where = printable(str(output_dir / VERSIONS / found.folder))
-    found_there = "tables of an earlier release without a manifest of their own"
-    raise InputError(where, found_there, f"a version with {OWN_MANIFEST}", "read its Parquet files, or run again")
+    return found.manifest or load_version(output_dir, found.folder)
 
 
 def version_as_of(output_dir: Path, as_of_s: int | None = None) -> Manifest:
@@ -161,36 +172,27 @@ def version_as_of(output_dir: Path, as_of_s: int | None = None) -> Manifest:
         found = "no version so old"
         raise InputError(where, found, f"{_utc(oldest)} or later, when the oldest version was made")
     chosen = max(old_enough, key=lambda entry: entry.created_s)
-    return current if chosen.folder == current.folder else _manifest_of(output_dir, chosen, current)
-
-
-def _manifest_of(output_dir: Path, entry: VersionEntry, current: Manifest) -> Manifest:
-    folder = output_dir / VERSIONS / entry.folder
-    return readable_manifest(output_dir, _stored(folder, current, entry, None)) if folder.is_dir() else _gone(folder)
-
-
-def _gone(folder: Path) -> Manifest:
-    raise InputError(printable(str(folder)), "no such folder", "a version that the manifest names", "try again")
+    return current if chosen.folder == current.folder else load_version(output_dir, chosen.folder)
 
 
 def _utc(seconds: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%MZ}"
 
 
-def hold(output_dir: Path, text: str, now_s: int) -> StoredVersion:
-    """Put a version on hold, so that it stays whatever its age."""
+def pin(output_dir: Path, text: str, now_s: int) -> StoredVersion:
+    """Pin a version, so that it stays whatever its age."""
     with locked_versions(output_dir):
         found = find_version(output_dir, text)
-        write_text(output_dir / VERSIONS / found.folder / HOLD, json.dumps({"since_s": now_s}) + "\n")
+        write_text(output_dir / VERSIONS / found.folder / PIN, json.dumps({"since_s": now_s}) + "\n")
     return found
 
 
-def release(output_dir: Path, text: str) -> StoredVersion:
-    """End the hold of a version; it may go with a later publication."""
+def unpin(output_dir: Path, text: str) -> StoredVersion:
+    """Unpin a version; it may go with a later publication."""
     with locked_versions(output_dir):
         found = find_version(output_dir, text)
         folder = output_dir / VERSIONS / found.folder
-        (folder / HOLD).unlink(missing_ok=True)
+        (folder / PIN).unlink(missing_ok=True)
         sync_folder(folder)
     return found
 
@@ -201,3 +203,97 @@ def locked_versions(output_dir: Path) -> AbstractContextManager[None]:
         where = printable(str(output_dir))
         raise InputError(where, "no versions", "the folder to which a run has published", "run first")
     return locked(check_no_link(output_dir / VERSIONS))
+
+
+class _RemovedError(Exception):
+    """The version is being removed, or has been."""
+
+
+@contextmanager
+def reading(output_dir: Path, as_of_s: int | None = None) -> Iterator[Manifest]:
+    """The published version, or the newest one made by `as_of_s`, with its manifest; it stays on disk meanwhile.
+
+    InputError where there is no such version. On a file system without locks the grace period of the retention protects
+    the reader.
+    """
+    with _reading(output_dir, lambda: version_as_of(output_dir, as_of_s)) as manifest:
+        yield manifest
+
+
+@contextmanager
+def reading_version(output_dir: Path, text: str) -> Iterator[Manifest]:
+    """The same of the version that a name means, published or not."""
+    with _reading(output_dir, lambda: readable_manifest(output_dir, find_version(output_dir, text))) as manifest:
+        yield manifest
+
+
+@contextmanager
+def _reading(output_dir: Path, find: Callable[[], Manifest]) -> Iterator[Manifest]:
+    for _ in range(_TRIES):
+        stamp = _stamp(output_dir)
+        try:
+            manifest = find()
+        except InputError:
+            # Its files may have been removed after the manifest was read; then another manifest is there by now.
+            if _stamp(output_dir) == stamp:
+                raise
+            continue
+        try:
+            handle = _shared(output_dir / VERSIONS / manifest.folder)
+        except _RemovedError:
+            continue
+        try:
+            yield manifest
+        finally:
+            if handle is not None:
+                handle.close()
+        return
+    found = "versions that are removed faster than they are opened"
+    raise InputError(printable(str(output_dir)), found, "a version to read", "try again")
+
+
+def _stamp(output_dir: Path) -> tuple[int, int] | None:
+    """What distinguishes one manifest from the next; None where there is none."""
+    try:
+        status = (output_dir / MANIFEST).stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def _shared(folder: Path) -> BinaryIO | None:
+    """The locked lock file of a version; None where it cannot be locked."""
+    try:
+        handle = (folder / LOCK).open("rb")
+    except OSError:
+        if folder.is_dir():
+            return None
+        raise _RemovedError from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        handle.close()
+        raise _RemovedError from None
+    except OSError:
+        handle.close()
+        return None
+    if is_same_file(handle, folder / LOCK):
+        return handle
+    handle.close()
+    raise _RemovedError
+
+
+def drop_unused(folder: Path) -> bool:
+    """Remove a version unless a reader holds its lock; returns whether it is gone."""
+    try:
+        handle = (folder / LOCK).open("rb")
+    except OSError:
+        drop_folder(folder)
+        return True
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        drop_folder(folder)
+    return True

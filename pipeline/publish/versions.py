@@ -2,21 +2,19 @@
 
 A reader that starts from the manifest sees one complete version, during a publish and after a crash in any step. The
 files of a version never change. A `current` symlink would not suffice, because a reader opens several files.
+
+A version is named by the time at which it was made and the start of its run's id, so that names sort by time.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 
-from pipeline.core import compute as pc
-from pipeline.core.errors import InputError
-from pipeline.core.report import Report
-from pipeline.core.store import read_table, write_text
-from pipeline.core.table_kind import TableKind
-from pipeline.core.tables import OBSERVATIONS, TABLES
-from pipeline.core.text import printable
+from pipeline.errors import InputError, printable
 from pipeline.publish.datapackage import DATAPACKAGE, package_text
 from pipeline.publish.folders import LOCK, copy_durably, digests, drafted, locked, remove_drafts_of, remove_leftovers
 from pipeline.publish.manifest import (
@@ -24,19 +22,17 @@ from pipeline.publish.manifest import (
     MANIFEST,
     OWN_MANIFEST,
     VERSIONS,
-    ColumnEntry,
     LogEntry,
     Manifest,
     RunFacts,
     TableEntry,
     VersionEntry,
+    check_no_link,
 )
-from pipeline.publish.retention import KnownVersion, Retention, expired
-from pipeline.publish.store_paths import check_no_link
-from pipeline.publish.table_facts import TableFacts, facts_of
-from pipeline.publish.version_locks import drop_unused
-from pipeline.publish.version_names import ID_CHARS, check_given_name, version_name
+from pipeline.publish.retention import Retention, expired
+from pipeline.publish.table_facts import entries_of
 from pipeline.publish.version_store import (
+    drop_unused,
     find_version,
     history_of,
     is_version,
@@ -46,6 +42,28 @@ from pipeline.publish.version_store import (
     readable_manifest,
     stored_versions,
 )
+from pipeline.report import Report
+from pipeline.storage import read_table, write_text
+from pipeline.tables import OBSERVATIONS
+
+ID_CHARS = 8
+_RUN_ID = re.compile(r"\w[\w-]*")
+_GIVEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def version_name(created_s: int, run_id: str) -> str:
+    """The name of a version, as in 2026-11-22T0310Z-0a1b2c3d (UTC); InputError for an id that is no name of a file."""
+    if not _RUN_ID.fullmatch(run_id):
+        raise InputError("publish", f"run id {run_id!r}", "letters, digits, - and _")
+    return f"{datetime.fromtimestamp(created_s, UTC):%Y-%m-%dT%H%MZ}-{run_id[:ID_CHARS]}"
+
+
+def check_given_name(name: str) -> str:
+    """The name that a user gives to a version; InputError for one that a terminal or a shell could misread."""
+    if not _GIVEN.fullmatch(name):
+        expected = "up to 64 letters, digits, dots, - and _, as in try-7"
+        raise InputError("--name", printable(name) or "nothing", expected)
+    return name
 
 
 def publish(
@@ -56,17 +74,17 @@ def publish(
     output_dir: Path,
     created_s: int,
     retention: Retention,
-    tables: Mapping[str, TableFacts] | None = None,
+    tables: Mapping[str, TableEntry] | None = None,
 ) -> Path:
     """Publish the staged tables as the current version; returns the manifest's path.
 
     Several processes may publish to one folder. A version of the same run with the same bytes is reused. Versions that
-    `retention` does not keep are removed. `tables` are the facts of the staged tables; they are read from the files
-    where the caller does not know them.
+    `retention` does not keep are removed. `tables` is what the manifest says of the staged tables; it is read from
+    the files where the caller does not know it.
     """
     with locked(check_no_link(output_dir / VERSIONS)):
         before = _tidied(output_dir)
-        own = _placed(staged, reports, facts, output_dir, created_s, before, tables)
+        own = _placed(staged, reports, facts, output_dir, created_s, tables or entries_of(staged))
         # Without a manifest before, nobody knows which versions were published: none is removed.
         _make_current(output_dir, own, before, created_s, retention=retention if before is not None else None)
     return output_dir / MANIFEST
@@ -80,9 +98,9 @@ def keep_unpublished(
     InputError where another version has that name.
     """
     with locked(check_no_link(output_dir / VERSIONS)):
-        before = _tidied(output_dir)
+        _tidied(output_dir)
         check_name_free(output_dir, facts.name, facts.run_id)
-        return _placed(staged, reports, facts, output_dir, created_s, before)
+        return _placed(staged, reports, facts, output_dir, created_s, entries_of(staged))
 
 
 def check_name_free(output_dir: Path, name: str, run_id: str) -> None:
@@ -107,7 +125,7 @@ def rollback(output_dir: Path, now_s: int) -> Manifest:
     with locked_versions(output_dir):
         before = _tidied(output_dir)
         stored = stored_versions(output_dir)
-        earlier = [one for one in stored if one.place and one.entry and not one.entry.is_withdrawn]
+        earlier = [one for one in stored if one.place and not one.is_withdrawn]
         if before is None or not earlier:
             where = printable(str(output_dir))
             raise InputError(where, "no version that was published before", "one to go back to")
@@ -148,17 +166,14 @@ def _make_current(
 
     A version in use stays until a later publication. Other files and folders always stay.
     """
-    versions = output_dir / VERSIONS
-    if before is not None and is_version(versions / before.folder):
-        _write_own_manifest(versions / before.folder, before)
     history = _history(output_dir, own.folder, before, now_s, withdraws=withdraws)
     current = VersionEntry(own.run_id, own.folder, own.created_s)
-    gone = _expired(output_dir, (current, *history), retention, now_s) if retention else set()
+    gone = expired(stored_versions(output_dir, (current, *history)), retention, now_s) if retention else set()
     kept = tuple(entry for entry in history if entry.folder not in gone)
     manifest = replace(own, previous=kept, published_s=now_s, root=output_dir)
     write_text(output_dir / MANIFEST, manifest.to_json())
     for folder in sorted(gone):
-        drop_unused(versions / folder)
+        drop_unused(output_dir / VERSIONS / folder)
     return manifest
 
 
@@ -168,7 +183,7 @@ def _history(
     """The versions that were published before, latest first; without a readable manifest all without a name."""
     if before is None:
         own = [one for one in stored_versions(output_dir) if one.manifest is not None and not one.name]
-        entries = [VersionEntry(one.run_id, one.folder, one.created_s or 0) for one in own]
+        entries = [VersionEntry(one.run_id, one.folder, one.created_s or 0, now_s) for one in own]
         entries.sort(key=lambda entry: -entry.created_s)
     else:
         newest, *rest = history_of(before)
@@ -182,94 +197,59 @@ def _placed(
     facts: RunFacts,
     output_dir: Path,
     created_s: int,
-    before: Manifest | None,
-    tables: Mapping[str, TableFacts] | None = None,
+    tables: Mapping[str, TableEntry],
 ) -> Manifest:
     """The manifest of the version: of an existing one of this run with these bytes, else of a new one."""
     wanted_name = version_name(created_s, facts.run_id)
-    shas = digests(staged)
     versions = output_dir / VERSIONS
+    shas = {name: entry.sha256 for name, entry in tables.items()}
     for folder in sorted(versions.iterdir()):
-        # Names of earlier releases, which were the run's id, begin with the same digits.
-        may_be = facts.run_id[:ID_CHARS] in folder.name and is_version(folder)
-        own = own_manifest(folder, before) if may_be else None
-        if own is not None and (own.run_id, own.name) == (facts.run_id, facts.name) and _holds(folder, shas):
+        own = own_manifest(folder) if facts.run_id[:ID_CHARS] in folder.name and is_version(folder) else None
+        if own is not None and (own.run_id, own.name) == (facts.run_id, facts.name) and _has_bytes(folder, shas):
             return own
     names = (wanted_name if n == 1 else f"{wanted_name}-{n}" for n in range(1, 1_000_000))
     folder = next(folder for name in names if not (folder := versions / name).exists())
     with drafted(folder) as draft:
         for name, source in staged.items():
             copy_durably(source, draft / f"{name}.parquet")
-        write_text(draft / DATAPACKAGE, package_text(staged, shas, tables or facts_of(staged), facts, created_s))
+        manifest = _manifest(folder, tables, _newest_end_s(staged), reports, facts, created_s)
+        write_text(draft / DATAPACKAGE, package_text(manifest))
         (draft / LOCK).touch()
-        manifest = _manifest(draft, folder, shas, reports=reports, facts=facts, created_s=created_s)
-        _write_own_manifest(draft, manifest)
+        write_text(draft / OWN_MANIFEST, manifest.to_json())
     return manifest
 
 
-def _holds(folder: Path, shas: Mapping[str, str]) -> bool:
+def _has_bytes(folder: Path, shas: Mapping[str, str]) -> bool:
     files = {path.stem: path for path in folder.glob("*.parquet")}
     return set(files) == set(shas) and digests(files) == shas
 
 
-def _write_own_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write the version's own manifest where it has none, as in stores of earlier releases."""
-    if not (folder / OWN_MANIFEST).exists():
-        write_text(folder / OWN_MANIFEST, replace(manifest, previous=(), published_s=None).to_json())
-
-
-def _expired(output_dir: Path, history: Sequence[VersionEntry], retention: Retention, now_s: int) -> set[str]:
-    """The folders that retention does not keep; `history` begins with the version to be published.
-
-    A version that was never published and whose manifest cannot be read stays: nobody knows what it is.
-    """
-    places = {entry.folder: (place, entry) for place, entry in enumerate(history)}
-    known = []
-    for one in stored_versions(output_dir):
-        place, entry = places.get(one.folder, (None, None))
-        if entry is None and one.manifest is None and (output_dir / VERSIONS / one.folder / OWN_MANIFEST).exists():
-            continue
-        facts = (entry.until_s, one.is_held, entry.is_withdrawn) if entry else (None, one.is_held, False)
-        known.append(KnownVersion(one.folder, one.created_s or 0, place, one.name, *facts))
-    return expired(known, retention, now_s)
-
-
 def _manifest(
-    draft: Path, folder: Path, shas: Mapping[str, str], *, reports: Sequence[Report], facts: RunFacts, created_s: int
+    folder: Path,
+    tables: Mapping[str, TableEntry],
+    newest_end_s: int | None,
+    reports: Sequence[Report],
+    facts: RunFacts,
+    created_s: int,
 ) -> Manifest:
-    """The manifest of the tables in `draft`, which will be `folder`; `shas`: the SHA-256 of each."""
-    files = {name: draft / f"{name}.parquet" for name in shas}
+    """The manifest of the version that will stand in `folder`."""
     return Manifest(
         format_version=FORMAT_VERSION,
         run_id=facts.run_id,
         folder=folder.name,
         created_s=created_s,
-        data_newest_end_s=_newest_end_s(files),
+        data_newest_end_s=newest_end_s,
         site=facts.site,
         code=facts.code,
         settings=dict(facts.settings),
         logs=tuple(LogEntry(name=name, sha256=sha) for name, sha in facts.logs),
-        tables={name: _entry(path, folder.name, TABLES[name], shas[name]) for name, path in files.items()},
+        tables={name: replace(one, path=f"{VERSIONS}/{folder.name}/{one.path}") for name, one in tables.items()},
         reports=tuple(report.as_dict() for report in reports),
         previous=(),
         root=folder.parents[1],
         name=facts.name,
         from_s=facts.window_s[0],
         to_s=facts.window_s[1],
-    )
-
-
-def _entry(path: Path, folder: str, kind: TableKind, sha256: str) -> TableEntry:
-    return TableEntry(
-        path=f"{VERSIONS}/{folder}/{path.name}",
-        rows=pq.read_metadata(path).num_rows,
-        bytes=path.stat().st_size,
-        sha256=sha256,
-        key=kind.key,
-        columns=tuple(
-            ColumnEntry(name=c.name, type=str(c.field(on_disk=True).type), unit=c.unit, meaning=c.meaning)
-            for c in kind.columns
-        ),
     )
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.core.settings import RunSettings, SiteSettings
 from pipeline.run import run_plain, start_run
+from pipeline.settings import RunSettings, SiteSettings
 
 LOG = Path(__file__).parents[2] / "data_samples" / "traps.swf"
 

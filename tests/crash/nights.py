@@ -1,5 +1,6 @@
 """A few nights of a small log, each with a site name of its own, and processes that run them."""
 
+import importlib
 import json
 import multiprocessing
 import os
@@ -15,7 +16,6 @@ from typing import Any, Protocol
 
 import pytest
 
-from flows.prefect.local_api import start_api
 from pipeline.publish import Manifest, load_manifest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -132,13 +132,12 @@ def standing_api(folder: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_HOME", str(folder))
         patch.setenv("PREFECT_LOGGING_LEVEL", "CRITICAL")
-        api = start_api(os.environ)
-        patch.setenv("PREFECT_API_URL", api.url)
-        try:
-            api.wait(180)
+        importlib.import_module("flows.prefect")  # its defaults come before Prefect
+        from prefect.server.api.server import SubprocessASGIServer
+
+        with SubprocessASGIServer() as server:
+            patch.setenv("PREFECT_API_URL", server.api_url)
             yield
-        finally:
-            api.stop()
 
 
 def _environment() -> dict[str, str]:

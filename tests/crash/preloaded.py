@@ -13,7 +13,7 @@ from numba.core.dispatcher import Dispatcher
 import flows.cli.typer_app
 import flows.pages.terminal.render_run
 import flows.prefect.nightly
-import flows.services.run.plain_run  # noqa: F401
+import flows.services.run.running  # noqa: F401
 
 
 def load_kernels() -> int:

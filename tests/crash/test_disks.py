@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.services.doctor.diagnosis import diagnose
+from flows.services.doctor import diagnose
 from tests.crash.nights import FlowRun, PlainRun, expected_version, make_nights
 from tests.small_disk import small_disk
 

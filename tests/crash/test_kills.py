@@ -21,10 +21,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from flows.services.doctor.diagnosis import diagnose
+from flows.services.doctor import diagnose
 from flows.services.run.run_lock import holder_of
 from flows.services.run.work_folder import is_step_folder
-from pipeline.core.errors import InputError
+from pipeline.errors import InputError
 from pipeline.publish import load_manifest
 from pipeline.publish.folders import drafts_of, leftovers
 from pipeline.run import STEPS

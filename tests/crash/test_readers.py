@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.core.store import write_table
-from pipeline.core.tables import JOBS
 from pipeline.publish import Retention, RunFacts, publish
+from pipeline.storage import write_table
+from pipeline.tables import JOBS
 from tests.crash.nights import expected_version
 from tests.crash.read_store import LIBRARIES, look
 from tests.unit.publish.versions_of_tables import folder_of

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from pipeline.core.arrays import Floats
-from pipeline.fit.fitters import fit_law
-from pipeline.fit.series import SeriesBatch
+from pipeline.arrays import Floats
 from pipeline.laws import LAWS
+from pipeline.scaling.solvers.fit_law import fit_law
+from pipeline.scaling.solvers.series import SeriesBatch
 
 # So heavy that T(1) moves by a millionth of the fit's own error, light enough to leave ten digits for the rest.
 T1_WEIGHT = 1e6

@@ -7,11 +7,10 @@ import dataclasses
 
 import numpy as np
 
-from pipeline.core.arrays import Floats, Ints
-from pipeline.core.status import STATUS_CODE, FitStatus
-from pipeline.fit.fitters import fit_law
-from pipeline.fit.results import BatchFit
-from pipeline.fit.series import SeriesBatch
+from pipeline.arrays import Floats, Ints
+from pipeline.scaling.fit_status import STATUS_CODE, FitStatus
+from pipeline.scaling.solvers.fit_law import fit_law
+from pipeline.scaling.solvers.series import BatchFit, SeriesBatch
 
 FAR_PROCS = 1e9
 HEAVY = 1e6

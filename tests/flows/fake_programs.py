@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pipeline.ingest.formats.sacct.live import FIELDS
+from pipeline.ingest.live import FIELDS
 
 _HEAD = """import json, os, sys, time
 with open({log!r}, "a") as log:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipeline.core.settings import RunSettings
-from pipeline.core.store import write_table
-from pipeline.core.tables import STATE
 from pipeline.publish import Retention, RunFacts, publish
+from pipeline.settings import RunSettings
+from pipeline.storage import write_table
+from pipeline.tables import STATE
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data_samples"
 

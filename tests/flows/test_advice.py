@@ -15,10 +15,10 @@ from flows.pages.html.series_page import series_page
 from flows.pages.terminal.render_run import print_summary
 from flows.services.published.run_notes import template_sentences, unreliability_note
 from flows.services.published.summary import summarize
-from flows.services.run.plain_run import run_and_publish
-from pipeline.core.store import read_table
-from pipeline.core.tables import JOBS, OBSERVATIONS
+from flows.services.run.running import run_and_publish
 from pipeline.publish import load_manifest
+from pipeline.storage import read_table
+from pipeline.tables import JOBS, OBSERVATIONS
 from tests.flows.support import Outcome
 from tests.rows import observations_of
 
@@ -70,9 +70,11 @@ def test_the_answer_says_counts_times_nodes_hours_cost_efficiency_and_energy(
     published: Path, walltime: Walltime
 ) -> None:
     """By hand: 8 processors take 215.5 s, 2 nodes of 4, 0.477 processor-hours at 0.5 each."""
-    shown = walltime("advice", "--from", published, "--application", "solver.sh", "--user", "ada", "--rate", "0.5")
+    shown = walltime(
+        "scaling", "advise", "--from", published, "--application", "solver.sh", "--user", "ada", "--rate", "0.5"
+    )
     assert shown.code == 0, shown.err
-    found = json.loads(walltime("advice", "--from", published, "--user", "ada", "--json").out)
+    found = json.loads(walltime("scaling", "advise", "--from", published, "--user", "ada", "--json").out)
     (group,) = found["groups"]
     by_why = {why: one for one in group["choices"] for why in one["why"].replace(" and ", ", ").split(", ")}
     best = by_why["the best trade-off"]
@@ -90,7 +92,19 @@ def test_the_answer_says_counts_times_nodes_hours_cost_efficiency_and_energy(
 
 
 def test_options_come_before_the_settings_of_the_run(published: Path, walltime: Walltime) -> None:
-    asked = ("advice", "--from", published, "--user", "ada", "--rate", "2", "--procs-per-node", "16", "--json")
+    asked = (
+        "scaling",
+        "advise",
+        "--from",
+        published,
+        "--user",
+        "ada",
+        "--rate",
+        "2",
+        "--procs-per-node",
+        "16",
+        "--json",
+    )
     found = json.loads(walltime(*asked).out)
     (group,) = found["groups"]
     assert (found["rate"], found["procs_per_node"]) == (2.0, 16)
@@ -99,15 +113,17 @@ def test_options_come_before_the_settings_of_the_run(published: Path, walltime: 
 
 
 def test_one_size_is_no_recommendation(published: Path, walltime: Walltime) -> None:
-    shown = walltime("advice", "--from", published, "--user", "bob").out
+    shown = walltime("scaling", "advise", "--from", published, "--user", "bob").out
     assert "The only count that ran: 2 processors" in shown and "One size says nothing about others" in shown
     assert "J measured" not in shown and "efficiency" not in shown
 
 
 def test_every_group_is_answered_where_nothing_is_asked_and_one_by_its_id(published: Path, walltime: Walltime) -> None:
-    found = json.loads(walltime("advice", "--from", published, "--json").out)
+    found = json.loads(walltime("scaling", "advise", "--from", published, "--json").out)
     assert [group["n_jobs"] for group in found["groups"]] == [30, 10]
-    one = json.loads(walltime("advice", "--from", published, "--group", found["groups"][1]["group_id"], "--json").out)
+    one = json.loads(
+        walltime("scaling", "advise", "--from", published, "--group", found["groups"][1]["group_id"], "--json").out
+    )
     assert one["groups"] == found["groups"][1:]
 
 
@@ -120,7 +136,7 @@ def test_every_group_is_answered_where_nothing_is_asked_and_one_by_its_id(publis
 def test_what_is_not_there_is_said_in_one_sentence(
     published: Path, walltime: Walltime, given: tuple[str, ...], said: str
 ) -> None:
-    refused = walltime("advice", "--from", published, *given)
+    refused = walltime("scaling", "advise", "--from", published, *given)
     assert refused.code == 2 and said in refused.err and refused.err.count("\n") == 1
 
 
@@ -128,19 +144,19 @@ def test_nothing_reliable_is_said_everywhere(published: Path, tmp_path: Path, wa
     sentence = unreliability_note(load_manifest(published))
     assert sentence.startswith("No prediction is ok: ") and sentence.count("rows)") == 2
     assert "group.template" in sentence and "problem_size_rules" in sentence
-    assert walltime("report", published, "--out", tmp_path).code == 0
-    pages = [path.read_text() for path in tmp_path.iterdir()]
+    assert walltime("report", "--from", published, "--out", tmp_path).code == 0
+    pages = [path.read_text() for path in tmp_path.iterdir() if path.name != "site.html"]
     assert len(pages) == 2 and all("No prediction is ok: " in page for page in pages)
     assert sentence in summarize(published / "manifest.json")["notes"]
     asked = ("--from", published, "--user", "ada", "--application", "solver.sh")
-    assert sentence in walltime("advice", *asked).out
+    assert sentence in walltime("scaling", "advise", *asked).out
     assert sentence in walltime("query", *asked, "--procs", "4").out
     assert sentence in json.loads(walltime("query", *asked, "--procs", "4", "--json").out)["notes"]
 
 
 def test_pages_tell_costs_energy_and_templates(published: Path, tmp_path: Path, walltime: Walltime) -> None:
-    assert walltime("report", published, "--out", tmp_path, "--rate", "3").code == 0
-    (page,) = (path.read_text() for path in tmp_path.iterdir() if path.name != "index.html")
+    assert walltime("report", "--from", published, "--out", tmp_path, "--rate", "3").code == 0
+    (page,) = (path.read_text() for path in tmp_path.iterdir() if path.name not in ("index.html", "site.html"))
     index = (tmp_path / "index.html").read_text()
     assert "Energy of the runs" in page and "took least energy" in page and ", cost " in page
     assert "How jobs are grouped" in index and "error on later jobs" in index
@@ -172,7 +188,7 @@ def test_the_summary_says_which_template_why_and_which_came_second(
     why = "there are fewer than 200 later jobs to compare templates on, so the default is used"
     words = f"Jobs are grouped by {chosen}: {why}."
     assert template_sentences(rows) == words and words in shown and shown.count("grouped by") == 1
-    assert chosen in walltime("show", published, "templates").out
+    assert chosen in walltime("show", "--from", published, "templates").out
     best = sorted(rows, key=lambda row: not row["is_chosen"])
     compared = [row | {"error_later": place / 10, "score": 0.1} for place, row in enumerate(best)]
     assert f" The runner-up is {best[1]['template']} (error on later jobs 0.1 log s, " in template_sentences(compared)

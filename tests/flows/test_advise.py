@@ -1,4 +1,4 @@
-"""`walltime advise`: figures, tables and mail texts from a log; hostile names reach no terminal and no spreadsheet."""
+"""`walltime limits`: figures, tables and mail texts from a log; hostile names reach no terminal and no spreadsheet."""
 
 import csv
 import json
@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.services.limits.advising import plain_quantile, promise_of
-from flows.services.limits.letters import as_csv, clock, letter
-from pipeline.core.errors import InputError
-from pipeline.core.store import write_table
-from pipeline.core.tables import JOBS, UNREADABLE
+from flows.services.letters import as_csv, clock, letter
+from flows.services.limit_advice import plain_quantile, promise_of
+from pipeline.errors import InputError
+from pipeline.storage import write_table
+from pipeline.tables import JOBS, UNREADABLE
 from tests.flows.support import SAMPLES, Outcome
 from tests.rows import jobs_of
 
@@ -35,7 +35,7 @@ def jobs(tmp_path: Path) -> Path:
 
 
 def test_json_has_figures_and_a_row_per_user(jobs: Path, walltime: Walltime) -> None:
-    shown = walltime("advise", jobs, "--json")
+    shown = walltime("limits", jobs, "--json")
     assert shown.code == 0, shown.err
     found = json.loads(shown.out)
     assert found["promise"] == 0.97 and found["figures"]["n_jobs"] == 200 and found["figures"]["share_beyond"] <= 0.03
@@ -47,7 +47,7 @@ def test_json_has_figures_and_a_row_per_user(jobs: Path, walltime: Walltime) -> 
 
 def test_tables_and_letters_are_written_and_escaped(jobs: Path, tmp_path: Path, walltime: Walltime) -> None:
     out = tmp_path / "advice"
-    shown = walltime("advise", jobs, "--out", out)
+    shown = walltime("limits", jobs, "--out", out)
     assert shown.code == 0 and "\x1b[2J" not in shown.out
     users = list(csv.DictReader((out / "users.csv").open()))
     assert [row["n_jobs"] for row in users] == ["100", "100"] and any(row["name"].startswith("'=") for row in users)
@@ -58,18 +58,18 @@ def test_tables_and_letters_are_written_and_escaped(jobs: Path, tmp_path: Path, 
 
 
 def test_by_account_and_from_a_config(jobs: Path, tmp_path: Path, walltime: Walltime) -> None:
-    assert json.loads(walltime("advise", jobs, "--by", "account", "--json").out)["rows"][0]["name"] == "lab"
+    assert json.loads(walltime("limits", jobs, "--by", "account", "--json").out)["rows"][0]["name"] == "lab"
     config = tmp_path / "site.toml"
     config.write_text(f"logs = ['{LOG}']\n[site]\nname = 'riverbend'\n")
-    shown = walltime("advise", config)
+    shown = walltime("limits", config)
     assert shown.code == 0 and "riverbend" in shown.out and "processor-hours" in shown.out
 
 
 def test_score_compares_with_other_rules(jobs: Path, walltime: Walltime) -> None:
-    shown = walltime("advise", jobs, "--score")
+    shown = walltime("limits", jobs, "--score")
     for name in ("limits", "MetaCentrum's rule", "the rule, stretched", "max of five", "plain quantile"):
         assert name in shown.out
-    rules = json.loads(walltime("advise", jobs, "--score", "--json").out)["rules"]
+    rules = json.loads(walltime("limits", jobs, "--score", "--json").out)["rules"]
     assert rules["limits"]["n_jobs"] == 200 and rules["the rule, stretched"]["share_beyond"] <= 0.03
 
 
@@ -81,21 +81,21 @@ def test_score_compares_with_other_rules(jobs: Path, walltime: Walltime) -> None
     ],
 )  # fmt: skip
 def test_wrong_options_are_one_sentence(jobs: Path, walltime: Walltime, options: tuple[str, ...], words: str) -> None:
-    shown = walltime("advise", jobs, *(jobs if option == "JOBS" else option for option in options))
+    shown = walltime("limits", jobs, *(jobs if option == "JOBS" else option for option in options))
     assert shown.code == 2 and words in shown.err and shown.err.count("\n") == 1
 
 
 def test_a_log_without_users_or_requests_is_refused(tmp_path: Path, walltime: Walltime) -> None:
     job = {"user": None, "submit_s": 0, "start_s": 0, "end_s": 10, "runtime_s": 10.0, "requested_s": 60.0, "procs": 1}
     nobody = write_table(tmp_path / "nobody.parquet", jobs_of([job]), JOBS)
-    assert "no job with a known user" in walltime("advise", nobody).err
+    assert "no job with a known user" in walltime("limits", nobody).err
     asked = write_table(tmp_path / "asked.parquet", jobs_of([job | {"requested_s": None}]), JOBS)
-    assert "none with both" in walltime("advise", asked).err
+    assert "none with both" in walltime("limits", asked).err
 
 
 def test_a_table_of_something_else_is_one_sentence(tmp_path: Path, walltime: Walltime) -> None:
     other = write_table(tmp_path / "other.parquet", UNREADABLE.empty(), UNREADABLE)
-    for command in (("advise", other), ("search-templates", other, "--out", tmp_path / "found.toml")):
+    for command in (("limits", other), ("backtest", other, "--templates", tmp_path / "found.toml")):
         shown = walltime(*command)
         assert shown.code == 2 and shown.err.count("\n") == 1
         assert "other.parquet: found unreadable table, expected a table of jobs" in shown.err

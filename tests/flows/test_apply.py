@@ -1,19 +1,20 @@
 """`walltime apply`: pending jobs of fake schedulers, read with hostile names, and changed by exact arguments."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flows.services.schedulers.openpbs_jobs import pending_jobs as pbs_jobs
-from flows.services.schedulers.slurm_jobs import pending_jobs as slurm_jobs
-from pipeline.core.apply_settings import ApplySettings
-from pipeline.core.errors import InputError
-from pipeline.core.limit_comment import asked_s_of
-from pipeline.core.settings import RunSettings, SiteSettings
+from flows.services import applying
+from flows.services.openpbs_jobs import pending_jobs as pbs_jobs
+from flows.services.slurm_jobs import pending_jobs as slurm_jobs
+from pipeline.errors import InputError
 from pipeline.estimate.stage import learn_state
+from pipeline.ingest.live import asked_s_of
+from pipeline.settings import RunSettings, SiteSettings
 from tests.flows.fake_programs import Program
 from tests.flows.support import Outcome, put_out
 from tests.rows import jobs_of
@@ -69,16 +70,14 @@ class Site:
 
     def config(self, export: str = "", apply: str = "") -> Path:
         path = self.folder / "site.toml"
-        programs = ("squeue", "scontrol", "qstat", "qalter")
-        commands = "".join(f"{name}_command = '{self.folder / name}'\n" for name in programs)
-        path.write_text(
-            f"output_dir = '{self.out}'\n[export]\n{export}\n[apply]\nmost_age_days = 99999.0\n{commands}{apply}"
-        )
+        path.write_text(f"output_dir = '{self.out}'\n[export]\n{export}\n[apply]\n{apply}")
         return path
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(applying, "MOST_STATE_AGE_DAYS", 99_999.0)
     return Site(tmp_path)
 
 
@@ -161,7 +160,7 @@ def test_what_was_asked_for_is_read_from_the_comment(
     site: Site, limit_min: object, comment: str, asked_s: float | None
 ) -> None:
     site.pending(slurm_job(7, time_limit=limit_min, admin_comment=comment))
-    (job,) = slurm_jobs(ApplySettings(squeue_command=str(site.squeue.path)), {})
+    (job,) = slurm_jobs(os.environ)
     assert job.asked_s == job.values["requested_s"] == asked_s
 
 
@@ -183,7 +182,7 @@ def test_a_comment_of_others_stays(walltime: Walltime, site: Site) -> None:
 )
 def test_an_id_names_pending_tasks_alone(site: Site, changes: dict[str, Any], job_id: str, fault: str) -> None:
     site.pending(slurm_job(7, **changes))
-    (job,) = slurm_jobs(ApplySettings(squeue_command=str(site.squeue.path)), {"SQUEUE_STATES": "RUNNING"})
+    (job,) = slurm_jobs({**os.environ, "SQUEUE_STATES": "RUNNING"})
     assert (job.job_id, job.fault) == (job_id, fault)
 
 
@@ -192,7 +191,7 @@ def test_who_has_opted_out_is_left_alone(walltime: Walltime, site: Site) -> None
         slurm_job(1), slurm_job(2, user_name="bob"), slurm_job(3, account="care"),
         slurm_job(4, partition="long,debug"), slurm_job(5, time_limit=None), slurm_job(6, user_name="new"),
     )  # fmt: skip
-    opted = "opt_out_users = ['bob']\nopt_out_accounts = ['care']\nopt_out_partitions = ['debug']"
+    opted = "opt_out = {users = ['bob'], accounts = ['care'], partitions = ['debug']}"
     found = applied(walltime, site, export=opted)
     assert [change["job_id"] for change in found["changes"]] == ["1"]
     assert found["left"] == {
@@ -227,13 +226,12 @@ def test_no_more_jobs_are_changed_than_the_site_allows(walltime: Walltime, site:
     assert len(site.scontrol.calls) == 2 and found["left"] == {"after the largest number of changes": 3}
 
 
-def test_an_old_state_changes_nothing(walltime: Walltime, site: Site) -> None:
+def test_an_old_state_changes_nothing(walltime: Walltime, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.pending(slurm_job(7))
-    path = site.config()
-    path.write_text(path.read_text().replace("99999.0", "7.0"))
-    shown = walltime("apply", path, "--yes")
+    monkeypatch.setattr(applying, "MOST_STATE_AGE_DAYS", 7.0)
+    shown = walltime("apply", site.config(), "--yes")
     assert shown.code == 2 and "days old" in shown.err and shown.err.count("\n") == 1
-    assert walltime("apply", path, "--dry-run").code == 0 and site.scontrol.calls == []
+    assert walltime("apply", site.config(), "--dry-run").code == 0 and site.scontrol.calls == []
 
 
 def test_a_site_that_wants_priorities_gets_no_limits(walltime: Walltime, site: Site) -> None:
@@ -273,7 +271,7 @@ def test_soft_walltime_is_set_for_jobs_that_wait(walltime: Walltime, site: Site)
         "6.pbs; reboot": pbs_job(), "7.pbs": pbs_job(asked={"walltime": None}),
     }  # fmt: skip
     (site.folder / "qstat.said").write_text(as_qstat(jobs))
-    shown = walltime("apply", site.config("soft_quantile = 0.5"), "--yes", "--for", "pbs", "--json")
+    shown = walltime("apply", site.config(), "--yes", "--for", "pbs", "--json")
     assert shown.code == 0, shown.err
     found = json.loads(shown.out)
     assert [change["job_id"] for change in found["changes"]] == ["1.pbs", "3[].pbs"]
@@ -295,7 +293,7 @@ def test_a_project_is_the_account_of_a_job_without_one_and_ranges_of_walltimes_a
         "4.pbs": pbs_job(asked={"min_walltime": "00:10:00"}),
     }
     (site.folder / "qstat.said").write_text(json.dumps({"pbs_version": "23.06", "Jobs": jobs}))
-    found = pbs_jobs(ApplySettings(qstat_command=str(site.qstat.path)), {})
+    found = pbs_jobs(os.environ)
     assert [job.values["account"] for job in found] == ["own", None, "phys", "phys"]
     assert [bool(job.fault) for job in found] == [False, False, False, True]
 
@@ -316,7 +314,7 @@ def as_qstat(jobs: dict[str, Any]) -> str:
 def test_a_name_that_breaks_the_json_hides_no_job(site: Site, written: str, name: str) -> None:
     text = as_qstat({"1.pbs": pbs_job(Job_Name="@"), "2.pbs": pbs_job()})
     (site.folder / "qstat.said").write_text(text.replace('"@"', written))
-    one, two = pbs_jobs(ApplySettings(qstat_command=str(site.qstat.path)), {})
+    one, two = pbs_jobs(os.environ)
     assert (one.job_id, two.job_id, one.asked_s, one.values["job_name"]) == ("1.pbs", "2.pbs", 4 * HOUR_S, name)
     assert (one.values["user"], one.values["requested_mem_kib"]) == ("ada", 1024.0**2)
 
@@ -327,7 +325,7 @@ def test_a_name_that_breaks_the_json_hides_no_job(site: Site, written: str, name
 def test_a_variable_adds_no_job_and_changes_no_owner(site: Site, line: str) -> None:
     text = as_qstat({"1.pbs": pbs_job(Variable_List={"HOME": "@"}), "2.pbs": pbs_job()})
     (site.folder / "qstat.said").write_text(text.replace('"HOME":"@"', line))
-    jobs = pbs_jobs(ApplySettings(qstat_command=str(site.qstat.path)), {})
+    jobs = pbs_jobs(os.environ)
     assert [(job.job_id, job.values["user"]) for job in jobs] == [("1.pbs", "ada"), ("2.pbs", "ada")]
 
 
@@ -341,12 +339,11 @@ def test_a_job_that_a_variable_s_lines_forge_is_left_alone(walltime: Walltime, s
 
 
 def test_another_layout_is_read_as_json_and_no_job_is_no_error(site: Site) -> None:
-    settings = ApplySettings(qstat_command=str(site.qstat.path))
     with_tabs = json.dumps({"pbs_version": "9", "Jobs": {"1.pbs": pbs_job()}}, indent="\t")
     for said, n in ((with_tabs, 1), (as_qstat({}), 0)):
         (site.folder / "qstat.said").write_text(said)
-        assert len(pbs_jobs(settings, {})) == n
+        assert len(pbs_jobs(os.environ)) == n
     for said in ("", "[]", "{}", '{"pbs_version": 1, "Jobs": [1]}'):
         (site.folder / "qstat.said").write_text(said)
         with pytest.raises(InputError, match="no list of jobs"):
-            pbs_jobs(settings, {})
+            pbs_jobs(os.environ)

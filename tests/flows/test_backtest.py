@@ -8,27 +8,27 @@ import numpy as np
 import pyarrow.csv
 import pytest
 
-from flows.services.backtest import methods
-from flows.services.backtest.methods import METHODS
-from pipeline.core.store import read_table
-from pipeline.core.tables import BACKTEST
+from pipeline.evaluate import estimation_methods as methods
+from pipeline.evaluate.estimation_methods import METHODS
+from pipeline.storage import read_table
+from pipeline.tables import BACKTEST
 from tests.flows.support import SAMPLES, Outcome
 
 Walltime = Callable[..., Outcome]
 LOG = SAMPLES / "riverbend.swf.gz"
+REQUEST = ("--methods", "request")
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     path = tmp_path / "site.toml"
-    methods = "[backtest]\nmethods = ['request']\n"
-    path.write_text(f"logs = ['{LOG}']\noutput_dir = '{tmp_path / 'out'}'\n[site]\nname = 'riverbend'\n{methods}")
+    path.write_text(f"logs = ['{LOG}']\noutput_dir = '{tmp_path / 'out'}'\n[site]\nname = 'riverbend'\n")
     return path
 
 
 def test_figures_on_the_terminal_as_parquet_and_as_a_page(config: Path, tmp_path: Path, walltime: Walltime) -> None:
     out, page = tmp_path / "figures.parquet", tmp_path / "page.html"
-    shown = walltime("backtest", config, "--plain", "--by", "size", "--out", out, "--report", page)
+    shown = walltime("backtest", config, *REQUEST, "--plain", "--by", "size", "--out", out, "--report", page)
     assert shown.code == 0, shown.err
     for words in ("riverbend: ", "jobs scored", "request *", "by size", "5-8", str(out), str(page)):
         assert words in shown.out, words
@@ -42,7 +42,7 @@ def test_figures_on_the_terminal_as_parquet_and_as_a_page(config: Path, tmp_path
 def test_prefect_and_plain_find_the_same(config: Path, walltime: Walltime) -> None:
     from prefect.client.orchestration import get_client
 
-    flow, plain = (json.loads(walltime("backtest", config, "--json", *how).out) for how in ((), ("--plain",)))
+    flow, plain = (json.loads(walltime("backtest", config, *REQUEST, "--json", *how).out) for how in ((), ("--plain",)))
     asked = {"artifacts": {"key": {"like_": "%backtest%"}}}
     with get_client(sync_client=True) as client:
         artifacts = client.request("POST", "/artifacts/filter", json=asked).json()
@@ -63,7 +63,7 @@ def test_each_log_given_is_tried_by_itself(config: Path, tmp_path: Path, walltim
         b"%d %d 5 100 4 -1 -1 4 200 -1 1 1 1 1 1 1 -1 -1\n" % (n, 1000 * n) for n in range(1, 30)
     ))  # fmt: skip
     out = tmp_path / "figures.csv"
-    shown = walltime("backtest", config, "--plain", "--log", LOG, "--log", other, "--out", out)
+    shown = walltime("backtest", config, *REQUEST, "--plain", "--log", LOG, "--log", other, "--out", out)
     assert shown.code == 0, shown.err
     assert "riverbend.swf.gz: " in shown.out and "\\x1b[31m.swf: 20 jobs scored" in shown.out
     assert "\x1b[31m" not in shown.out + shown.err
@@ -101,7 +101,7 @@ def test_a_method_that_looks_ahead_is_one_sentence(
     config: Path, walltime: Walltime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(methods.ESTIMATORS, "request", lambda past, _: _own(past))
-    shown = walltime("backtest", config, "--plain", "--check-leaks")
+    shown = walltime("backtest", config, *REQUEST, "--plain", "--check-leaks")
     assert (shown.code, shown.out) == (2, "") and "request: it looks ahead" in shown.err
     assert shown.err.count("walltime:") == 1 and "Traceback" not in shown.err
 
@@ -133,13 +133,13 @@ def test_what_cannot_be_used_is_one_sentence(config: Path, tmp_path: Path, wallt
     "option",
     [
         ("--methods", "request"), ("--by", "size"), ("--out", "figures.csv"), ("--check-leaks",),
-        ("--report", "page.html"), ("--staleness", "1d"), ("--compare-cleaning",), ("--verbose",),
+        ("--report", "page.html"), ("--staleness", "1d"), ("--compare-cleaning",),
     ],
 )  # fmt: skip
 def test_predictions_refuse_what_is_about_estimates(config: Path, walltime: Walltime, option: tuple[str, ...]) -> None:
     shown = walltime("backtest", config, "--predictions", *option)
     assert shown.code != 0
-    assert f"found also {option[0]}" in shown.err and f"leave out {option[0]}." in " ".join(shown.err.split())
+    assert f"--predictions: found {option[0]} beside it" in shown.err and shown.err.count("\n") == 1
 
 
 def test_predictions_are_scored_on_later_jobs(config: Path, tmp_path: Path, walltime: Walltime) -> None:

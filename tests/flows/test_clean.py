@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.pages.html.clean_page import toml_text
-from pipeline.core.settings import parse_settings
-from pipeline.core.store import read_table, write_table
-from pipeline.core.tables import BURSTS, EFFECT, JOBS, UNREADABLE
+from pipeline.config_file import parse_settings
+from pipeline.storage import read_table, write_table
+from pipeline.tables import BURSTS, EFFECT, JOBS, UNREADABLE
 from tests.flows.support import SAMPLES, Outcome
 from tests.rows import jobs_of
 
@@ -122,9 +122,9 @@ def test_the_sample_cleaned(sample: Path, tmp_path: Path, walltime: Walltime) ->
     for word in (
         "riverbend",
         "Jobs per day",
-        "Thresholds used",
-        "[clean.flurry]",
-        "remove_spread",
+        "Settings used",
+        "[clean.maximum]",
+        "queue_runtime_s",
         "runtimes:<br>75% / 25%",
         "[[clean.keep]]",
         "jobs per day".title()[:4],
@@ -229,13 +229,13 @@ def test_what_the_site_decides_reaches_terminal_and_page(
     assert before["outcome"] == "set aside"
     reason = "a study, <announced>"
     config.write_text(
-        f"[site]\nname = 'here'\nmax_procs = 64\n[clean.flurry]\nslow_pace = 0.75\n"
+        f"[site]\nname = 'here'\nmax_procs = 64\n[clean.maximum]\nruntime_s = 864000\n"
         f"[[clean.keep]]\nburst = '{before['burst_id']}'\nreason = '{reason}'\n"
     )
     shown = walltime("clean", source, "--out", out, "--report", page, "--config", config)
     text = page.read_text()
     assert "kept by rule" in shown.out and reason in shown.out
-    assert "kept by rule" in text and "a study, &lt;announced&gt;" in text and "Default: 0.5." in text
+    assert "kept by rule" in text and "a study, &lt;announced&gt;" in text and "Default: none." in text
     assert "the machine: 64 processors" in text
     assert pq.read_table(out, columns=["flag"]).column("flag").null_count == len(quiet_users()) + 900
 
@@ -322,11 +322,11 @@ def test_a_table_may_be_cleaned_in_place(write: Callable[..., Path], tmp_path: P
 def test_nothing_is_drawn_unless_asked(sample: Path, tmp_path: Path) -> None:
     script = f"""
 import sys
-from flows.cli import app
+from flows.cli.typer_app import app
 try:
     app(["clean", {str(sample)!r}, "--out", {str(tmp_path / "f.parquet")!r}], standalone_mode=False)
 finally:
-    names = ("matplotlib", "jinja2", "prefect", "duckdb", "pipeline.run", "pipeline.fit")
+    names = ("matplotlib", "jinja2", "prefect", "duckdb", "pipeline.run", "pipeline.scaling")
     print("loaded:", *(name for name in names if name in sys.modules))
 """
     done = subprocess.run(
@@ -337,8 +337,8 @@ finally:
 
 def test_a_run_publishes_bursts_and_effect(config: Path, tmp_path: Path, walltime: Walltime) -> None:
     assert walltime("run", config, "--plain", "--quiet").code == 0
-    shown = walltime("show", tmp_path / "out").out
+    shown = walltime("show", "--from", tmp_path / "out").out
     assert "bursts" in shown and "effect" in shown
-    effect = json.loads(walltime("show", tmp_path / "out", "effect", "--json").out)
+    effect = json.loads(walltime("show", "--from", tmp_path / "out", "effect", "--json").out)
     assert [row["selection"] for row in effect["shown"]][:2] == ["before", "after"]
-    assert walltime("show", tmp_path / "out", "bursts").code == 0
+    assert walltime("show", "--from", tmp_path / "out", "bursts").code == 0

@@ -1,10 +1,13 @@
 """The manners of the command line: help with examples, a DIR to leave out, times, --quiet and --verbose, completion."""
 
+import csv
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,25 +16,28 @@ import pyarrow as pa
 import pytest
 import typer
 
-from flows.cli.examples import EXAMPLES
-from flows.cli.register import ACTING_COMMANDS, FOLDER_COMMANDS, LASTING_COMMANDS
-from flows.cli.typer_app import app
+from flows.cli.typer_app import PANELS, app
+from flows.cli.verbosity_options import ACTING_COMMANDS, LASTING_COMMANDS, STEPPING_COMMANDS
 from flows.services.published.published_folder import DEFAULT_FOLDER, published_folder
-from pipeline.core.settings import RunSettings
-from pipeline.core.store import read_table, write_table
-from pipeline.core.tables import JOBS
 from pipeline.publish import Retention, RunFacts, publish
+from pipeline.settings import RunSettings
+from pipeline.storage import read_table, write_table
+from pipeline.tables import JOBS
 from tests.flows.support import SAMPLES, Outcome
 
 Walltime = Callable[..., Outcome]
-COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+ROOT: Any = typer.main.get_command(app)
+GROUPS: dict[str, Any] = {name: one for name, one in ROOT.commands.items() if hasattr(one, "commands")}
+COMMANDS: dict[str, Any] = {name: one for name, one in ROOT.commands.items() if name not in GROUPS} | {
+    f"{group} {name}": one for group, added in GROUPS.items() for name, one in added.commands.items()
+}
 
 
 @pytest.fixture(scope="module")
 def jobs(tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
     """The jobs of the small sample."""
-    from pipeline.core.settings import IngestSettings, SiteSettings
     from pipeline.ingest import ingest
+    from pipeline.settings import IngestSettings, SiteSettings
 
     return ingest([SAMPLES / "traps.swf"], SiteSettings(name="oxbow"), IngestSettings())[0]
 
@@ -49,14 +55,60 @@ def test_the_help_of_each_command_ends_with_examples_that_can_be_parsed(
     name: str, walltime: Walltime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    shown = walltime(name, "-h")
-    assert shown.code == 0 and shown.out == walltime(name, "--help").out
-    assert name in EXAMPLES, "flows/cli/examples.py has no example of this command"
-    assert [line.strip() for line in shown.out.split("Examples:\n")[1].splitlines()] == list(EXAMPLES[name])
-    for example in EXAMPLES[name]:
-        program, command, *words = shlex.split(example)
-        assert (program, command) == ("walltime", name)
-        COMMANDS[name].make_context(name, words)
+    shown = walltime(*name.split(), "-h")
+    assert shown.code == 0 and shown.out == walltime(*name.split(), "--help").out
+    examples = [line.strip() for line in shown.out.split("Examples:\n")[1].split("\n\n")[0].splitlines()]
+    assert examples, "the docstring has no example"
+    for example in examples:
+        words = shlex.split(example)
+        place = 1 + len(name.split())
+        assert words[:place] == ["walltime", *name.split()]
+        COMMANDS[name].make_context(name, words[place:])
+
+
+def test_help_lists_fifteen_commands_and_four_groups_by_what_a_person_wants(walltime: Walltime) -> None:
+    assert (len(ROOT.commands) - len(GROUPS), len(GROUPS)) == (15, 4)
+    shown = walltime("--help").out
+    panels = [line for line in shown.splitlines() if re.fullmatch(r"\w.*:", line)]
+    assert panels == ["Options:", *(f"{panel}:" for panel in PANELS), "Groups of commands:"]
+    for group, added in GROUPS.items():
+        listed = walltime(group, "--help").out
+        assert all(f"  {name} " in listed for name in added.commands)
+        assert walltime(group).code == 2
+
+
+def test_an_option_is_spelled_and_explained_the_same_everywhere() -> None:
+    """An option of several commands has one type; those with own words are listed."""
+    own = {
+        "--out",
+        "--from",
+        "--for",
+        "--log",
+        "--by",
+        "--config",
+        "--key-file",
+        "--quiet",
+        "--verbose",
+        "--report",
+        "--site",
+        "--application",
+        "--platform",
+        "--procs",
+        "--at",
+        "--batch",
+        "--dry-run",
+        "--share",
+        "--since",
+        "--until",
+        "--all",
+        "--budget",
+    }
+    said: dict[str, set[str]] = {}
+    for command in COMMANDS.values():
+        for one in command.params:
+            for option in one.opts if one.param_type_name == "option" else ():
+                said.setdefault(option, set()).add(str(one.help))
+    assert {option for option, texts in said.items() if len(texts) > 1} <= own, said
 
 
 def test_an_example_that_cannot_be_parsed_would_be_found() -> None:
@@ -65,7 +117,7 @@ def test_an_example_that_cannot_be_parsed_would_be_found() -> None:
 
 
 def test_the_lists_of_commands_name_commands() -> None:
-    assert (FOLDER_COMMANDS | ACTING_COMMANDS | LASTING_COMMANDS | EXAMPLES.keys()) - COMMANDS.keys() == set()
+    assert (ACTING_COMMANDS | LASTING_COMMANDS | STEPPING_COMMANDS) - COMMANDS.keys() == set()
 
 
 def test_without_a_folder_the_default_one_is_read(
@@ -81,12 +133,12 @@ def test_without_a_folder_the_default_one_is_read(
     assert "published tables in out/other, out/sample, expected one of these" in walltime("show", "jobs").err
     published(jobs.slice(0, 7), tmp_path / "out")
     assert published_folder(None) == Path("out")
-    for words in (["jobs"], ["out", "jobs"], ["jobs", "--limit", "3"], ["--limit", "3", "jobs"]):
+    for words in (["jobs"], ["--from", "out", "jobs"], ["jobs", "--limit", "3"], ["--limit", "3", "jobs"]):
         assert "of 7 rows" in walltime("show", *words).out, words
-    assert "of 95 rows" in walltime("show", "out/sample", "jobs").out
-    assert json.loads(walltime("versions", "--json").out)["versions"][0]["run_id"] == "0a1b2c3d4e5f"
-    assert walltime("hold", "0a1b2c3d4e5f").code == 0
-    assert walltime("hold").code == 2
+    assert "of 95 rows" in walltime("show", "--from", "out/sample", "jobs").out
+    assert json.loads(walltime("versions", "list", "--json").out)["versions"][0]["run_id"] == "0a1b2c3d4e5f"
+    assert walltime("versions", "pin", "0a1b2c3d4e5f").code == 0
+    assert walltime("versions", "pin").code == 2
 
 
 def test_a_config_stands_for_the_folder_that_it_publishes_to(
@@ -94,9 +146,9 @@ def test_a_config_stands_for_the_folder_that_it_publishes_to(
 ) -> None:
     published(jobs, tmp_path / "tables")
     (tmp_path / "site.toml").write_text(f"logs = ['x']\noutput_dir = '{tmp_path / 'tables'}'\n")
-    assert "95 rows" in walltime("show", tmp_path / "site.toml", "jobs").out
+    assert "95 rows" in walltime("show", "--from", tmp_path / "site.toml", "jobs").out
     (tmp_path / "bad.toml").write_text("output_dri = 'x'\n")
-    for words in (("show", tmp_path / "bad.toml"), ("query", "--from", tmp_path / "bad.toml", "--user", "u")):
+    for words in (("show", "--from", tmp_path / "bad.toml"), ("query", "--from", tmp_path / "bad.toml", "--user", "u")):
         assert "did you mean output_dir?" in walltime(*words).err
 
 
@@ -107,8 +159,8 @@ def test_mistyped_names_are_answered_with_the_nearest_one(
     for words, nearest in (
         (("shw",), "Did you mean 'show'? walltime --help explains."),
         (("show", "jobz"), "did you mean jobs?"),
-        (("show", "out", "jbos"), "did you mean jobs?"),
-        (("columns", "predictionz"), "did you mean predictions?"),
+        (("show", "--from", "out", "jbos"), "did you mean jobs?"),
+        (("show", "--columns", "predictionz"), "did you mean predictions?"),
         (("show", "--limt", "3"), "--limit"),
         (("show", "jobs", "--where", "proc > 1"), "did you mean procs?"),
     ):
@@ -121,11 +173,11 @@ def test_times_are_readable_unless_they_are_asked_for_as_they_are(
 ) -> None:
     out = published(jobs, tmp_path / "out")
     submits = jobs.column("submit_s").to_pylist()
-    shown = walltime("show", out, "jobs", "--limit", "95").out
+    shown = walltime("show", "--from", out, "jobs", "--limit", "95").out
     assert "2024-01-08T00:00:59Z" in shown and str(submits[0]) not in shown
-    raw = walltime("show", out, "jobs", "--limit", "95", "--epoch").out
+    raw = walltime("show", "--from", out, "jobs", "--limit", "95", "--epoch").out
     assert str(submits[0]) in raw and "2024-01-08T" not in raw
-    rows = json.loads(walltime("show", out, "jobs", "--limit", "95", "--json").out)["shown"]
+    rows = json.loads(walltime("show", "--from", out, "jobs", "--limit", "95", "--json").out)["shown"]
     assert [row["submit_s"] for row in rows] == submits
 
 
@@ -136,16 +188,16 @@ def test_quiet_prints_no_more_than_errors_and_answers(tmp_path: Path, walltime: 
     assert json.loads(walltime("ingest", log, "--out", out, "--quiet", "--json").out)["report"]["kept"]["rows"] == 95
     refused = walltime("ingest", tmp_path / "none", "--out", out, "--quiet")
     assert refused.code == 2 and refused.err.count("\n") == 1
-    assert walltime("columns", "jobs", "--quiet").out == walltime("columns", "jobs").out
-    assert "one of the two" in walltime("columns", "--quiet", "--verbose").err
+    assert walltime("show", "--columns", "jobs", "--quiet").out == walltime("show", "--columns", "jobs").out
+    assert "one of the two" in walltime("show", "--columns", "--quiet", "--verbose").err
 
 
 def test_verbose_says_how_long_it_took_and_where_a_failure_arose(tmp_path: Path, walltime: Walltime) -> None:
-    done = walltime("columns", "jobs", "--verbose")
-    assert done.code == 0 and "walltime columns: " in done.err and " MiB at most\n" in done.err
-    refused = walltime("show", tmp_path, "--verbose")
+    done = walltime("show", "--columns", "jobs", "--verbose")
+    assert done.code == 0 and "walltime show: " in done.err and " MiB at most\n" in done.err
+    refused = walltime("show", "--from", tmp_path, "--verbose")
     assert refused.code == 2 and "Traceback" in refused.err and refused.err.splitlines()[-1].startswith("walltime: ")
-    assert "Traceback" not in walltime("show", tmp_path).err
+    assert "Traceback" not in walltime("show", "--from", tmp_path).err
 
 
 def completed(line: str, **variables: str) -> str:
@@ -159,9 +211,10 @@ def completed(line: str, **variables: str) -> str:
 
 
 def test_the_shell_completes_commands_options_and_tables() -> None:
-    assert completed("walltime fit").split() == ["fit-series"]
+    assert completed("walltime sca").split() == ["scaling"]
+    assert completed("walltime scaling f").split() == ["fit"]
     assert completed("walltime show --ep").split() == ["--epoch"]
-    assert completed("walltime columns pre").split() == ["predictions"]
+    assert completed("walltime show pre").split() == ["predictions"]
 
 
 @pytest.mark.parametrize("words", [("show", "jobs", "--json", "--limit", "95"), ("--help",)])
@@ -175,3 +228,49 @@ def test_a_pipe_that_is_closed_early_is_no_failure_worth_a_word(
     with subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes) as shown:  # type: ignore[call-overload]
         shown.stdout.close()
         assert shown.stderr.read() == b""
+
+
+def test_rows_are_chosen_and_written_as_csv(jobs: pa.Table, tmp_path: Path, walltime: Walltime) -> None:
+    out = published(jobs, tmp_path / "out")
+    shown = walltime("show", "jobs", "--from", out, "--select", "job_id,procs", "--where", "procs > 4", "--csv")
+    kept = [row for row in jobs.select(["job_id", "procs"]).to_pylist() if (row["procs"] or 0) > 4]
+    assert list(csv.DictReader(shown.out.splitlines())) == [{k: str(v) for k, v in row.items()} for row in kept]
+    assert walltime("show", "jobs", "--from", out, "--csv", "--limit", "3").out.count("\n") == 4
+    rows = json.loads(walltime("show", "jobs", "--from", out, "--select", "procs", "--json").out)
+    assert rows["matching"] == 95 and len(rows["shown"]) == 20 and set(rows["shown"][0]) == {"procs"}
+    assert "did you mean procs?" in walltime("show", "jobs", "--from", out, "--select", "proc").err
+    assert "one of them" in walltime("show", "jobs", "--from", out, "--csv", "--json").err
+    assert "no table beside it" in walltime("show", "--from", out, "--csv").err
+
+
+def test_rows_are_written_as_a_workbook_whose_texts_are_texts(
+    jobs: pa.Table, tmp_path: Path, walltime: Walltime
+) -> None:
+    pytest.importorskip("xlsxwriter")
+    place = jobs.column_names.index("user")
+    hostile = jobs.set_column(place, "user", pa.array(["=1+1"] * jobs.num_rows).cast(jobs.schema.field("user").type))
+    out, book = published(hostile, tmp_path / "out"), tmp_path / "rows.xlsx"
+    done = walltime("show", "jobs", "--from", out, "--select", "user,procs", "--limit", "3", "--xlsx", book)
+    assert done.code == 0 and "rows.xlsx" in done.out
+    with zipfile.ZipFile(book) as parts:
+        sheet = parts.read("xl/worksheets/sheet1.xml").decode()
+    assert sheet.count("<row ") == 4 and "<f>" not in sheet and sheet.count("<t>=1+1</t>") == 3
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "1 = (SELECT count(*) FROM read_text('{secret}'))", "1 = (SELECT count(*) FROM '{secret}')",
+        "1 = (SELECT count(*) FROM glob('{folder}/*'))", "true) UNION ALL SELECT * FROM read_csv('{secret}') --",
+        "true; COPY t TO '{folder}/copy.csv'", "getenv('HOME') = 'x'",
+    ],
+)  # fmt: skip
+def test_a_condition_reads_and_writes_no_other_file(
+    jobs: pa.Table, tmp_path: Path, walltime: Walltime, condition: str
+) -> None:
+    out, secret = published(jobs, tmp_path / "out"), tmp_path / "secret.csv"
+    secret.write_text("a\n1\n")
+    asked = condition.format(secret=secret, folder=tmp_path)
+    refused = walltime("show", "jobs", "--from", out, "--where", asked)
+    assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1), refused
+    assert not (tmp_path / "copy.csv").exists()

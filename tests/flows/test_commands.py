@@ -14,9 +14,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.core.store import read_table
-from pipeline.core.tables import JOBS, TABLES
-from pipeline.run import PUBLISHED
+from pipeline.run import PUBLISHED, STEPS
+from pipeline.storage import read_table
+from pipeline.tables import JOBS, TABLES
 from tests.flows.support import SAMPLES, Outcome
 
 Walltime = Callable[..., Outcome]
@@ -78,7 +78,7 @@ def test_a_failure_leaves_what_was_published(config: Path, tmp_path: Path, wallt
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("logs = ['x']\n[fit]\nnoise_flor = 1\n", "did you mean noise_floor"),
+        ("logs = ['x']\n[site]\nmax_proc = 1\n", "did you mean max_procs"),
         ("logs = ['x']\n[publish]\nkeep_versions = 1\n", "publish.keep_versions = 1"),
         ("logs = [\n", "TOML error"),
         ("", "no logs"),
@@ -110,11 +110,11 @@ def test_what_is_piped_is_whole_and_bare(config: Path, tmp_path: Path, walltime:
     shown = walltime("run", config, "--plain", "--out", out).out
     assert f"show '{out}' predictions" in shown and "swf.toml" not in shown
     assert "Groups by the law that answers for them and its status\n" in shown
-    advice = walltime("show", out, "predictions").out
+    advice = walltime("show", "--from", out, "predictions").out
     assert "one size says nothing about another." in advice and "…" not in advice
     ingested = walltime("ingest", SAMPLES / "traps.swf", "--out", tmp_path / "jobs.parquet").out
     assert "1704672059 (2024-01-08 00:00:59+00:00)" in ingested
-    for text in (shown, advice, ingested, walltime("columns").out):
+    for text in (shown, advice, ingested, walltime("show", "--columns").out):
         assert [line for line in text.splitlines() if line != line.rstrip()] == []
 
 
@@ -139,34 +139,39 @@ def test_run_json_is_all_there_is_on_stdout(config: Path, walltime: Walltime) ->
 
 def test_inspect_prints_times_as_show_does(walltime: Walltime) -> None:
     dump = SAMPLES / "millrace.sacct.txt"
-    shown, raw = walltime("inspect", dump).out, json.loads(walltime("inspect", dump, "--json").out)
+    shown, raw = (
+        walltime("ingest", "--dry-run", dump).out,
+        json.loads(walltime("ingest", "--dry-run", dump, "--json").out),
+    )
     assert "2024-01-08T00:28:30Z" in shown and "1704673710" not in shown
     assert raw["logs"][0]["jobs"][0]["submit_s"] == 1704673710
 
 
 def test_columns_says_how_show_prints_times(walltime: Walltime) -> None:
     said = "Times are numbers in the files; `walltime show` prints them as UTC"
-    assert said in walltime("columns", "jobs").out
-    assert said not in walltime("columns", "fits").out
+    assert said in walltime("show", "--columns", "jobs").out
+    assert said not in walltime("show", "--columns", "fits").out
 
 
 def test_show_and_columns(config: Path, tmp_path: Path, walltime: Walltime) -> None:
     assert walltime("run", config, "--plain", "--quiet").code == 0
     out = tmp_path / "out"
-    assert "oxbow" in walltime("show", out).out
-    facts = json.loads(walltime("show", out, "--json").out)
+    assert "oxbow" in walltime("show", "--from", out).out
+    facts = json.loads(walltime("show", "--from", out, "--json").out)
     assert set(facts["tables"]) == set(PUBLISHED)
-    found = json.loads(walltime("show", out, "jobs", "--where", "flag = 'never_ran'", "--limit", "2", "--json").out)
+    found = json.loads(
+        walltime("show", "--from", out, "jobs", "--where", "flag = 'never_ran'", "--limit", "2", "--json").out
+    )
     assert found["matching"] == 6 and len(found["shown"]) == 2 and found["shown"][0]["flag"] == "never_ran"
-    assert "of 95 rows" in walltime("show", out, "jobs", "--limit", "3").out
-    assert "0 of 0 rows" in walltime("show", out, "fits", "--where", "false").out
+    assert "of 95 rows" in walltime("show", "--from", out, "jobs", "--limit", "3").out
+    assert "0 of 0 rows" in walltime("show", "--from", out, "fits", "--where", "false").out
     for arguments in (("nope",), ("jobs", "--where", "nope >"), ("--where", "true")):
-        assert walltime("show", out, *arguments).code == 2
-    assert walltime("show", tmp_path).code == 2
-    described = json.loads(walltime("columns", "--json").out)
+        assert walltime("show", "--from", out, *arguments).code == 2
+    assert walltime("show", "--from", tmp_path).code == 2
+    described = json.loads(walltime("show", "--columns", "--json").out)
     assert set(described) == set(TABLES)
-    assert "Processors allocated." in walltime("columns", "observations").out
-    assert walltime("columns", "nope").code == 2
+    assert "Processors allocated." in walltime("show", "--columns", "observations").out
+    assert walltime("show", "--columns", "nope").code == 2
 
 
 def test_what_cannot_be_opened_is_one_sentence(config: Path, tmp_path: Path, walltime: Walltime) -> None:
@@ -179,7 +184,7 @@ def test_what_cannot_be_opened_is_one_sentence(config: Path, tmp_path: Path, wal
         ("run", tmp_path): "found a folder, expected a TOML config",
         ("run", tmp_path / "latin.toml"): "latin.toml, line 1: found bytes that are no UTF-8",
         ("ingest", SAMPLES / "traps.swf", "--out", tmp_path / "afile/x.csv"): "afile: found a file where a folder",
-        ("fit-series", tmp_path): "found a folder, expected a CSV",
+        ("scaling", "fit", tmp_path): "found a folder, expected a CSV",
     }
     for arguments, sentence in refused.items():
         shown = walltime(*arguments)
@@ -207,7 +212,7 @@ def test_a_condition_that_cannot_be_used_is_told_without_our_own_query(
     assert walltime("run", config, "--plain", "--quiet").code == 0
     told = (("proc > 1", "did you mean procs?"), ("procs >", "syntax error"), ("procs > 'x'", "Could not convert"))
     for condition, sentence in told:
-        shown = walltime("show", tmp_path / "out", "jobs", "--where", condition)
+        shown = walltime("show", "--from", tmp_path / "out", "jobs", "--where", condition)
         assert shown.code == 2 and sentence in shown.err, shown
         assert "read_parquet" not in shown.err and "LINE" not in shown.err
 
@@ -252,10 +257,10 @@ def test_usage_errors_exit_2_and_help_0(walltime: Walltime) -> None:
 def test_interrupt_exits_130_and_leaves_nothing(
     config: Path, tmp_path: Path, walltime: Walltime, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **_options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pipeline.run.ingest_stored", interrupt)
+    monkeypatch.setattr("pipeline.run.ingest", interrupt)
     stopped = walltime("run", config, mode)
     assert (stopped.code, stopped.out) == (130, "")
     assert "Traceback" not in stopped.err
@@ -267,7 +272,7 @@ def command(*arguments: object) -> list[str]:
 
 
 def test_a_reader_who_leaves_early_is_no_failure_worth_a_word() -> None:
-    with subprocess.Popen(command("columns"), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as shown:
+    with subprocess.Popen(command("show", "--columns"), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as shown:
         assert shown.stdout is not None and shown.stderr is not None
         shown.stdout.close()
         assert shown.stderr.read() == b""
@@ -308,12 +313,14 @@ def test_kill_9_leaves_nothing_that_the_next_run_keeps(config: Path, tmp_path: P
         first = run.stderr.readline()
         assert first.startswith("ingest"), first
         run.send_signal(signal.SIGKILL)
-    assert list((tmp_path / "out/work").glob(".draft-*"))
+    assert list((tmp_path / "out/work").glob("ingest-*"))
     assert not (tmp_path / "out/manifest.json").exists()
-    killed = walltime("metrics", tmp_path / "out")
+    killed = walltime("doctor", "--metrics", "-", "--from", tmp_path / "out")
     assert 'state="killed"} 1' in killed.out and 'state="running"} 0' in killed.out
     time.sleep(0.05)
     assert walltime("run", config, "--plain", "--quiet").code == 0
     left = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert left == ["last_run.json", "manifest.json", "versions", "work"]
-    assert {path.name for path in (tmp_path / "out/work").iterdir()} <= {".lock", "states"}
+    kept = {path.name.partition("-")[0] for path in (tmp_path / "out/work").iterdir()}
+    assert kept == {".lock", "states", "recent.json", *(step.name for step in STEPS)}
+    assert len(list((tmp_path / "out/work").glob("ingest-*"))) == 1

@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.core.check_settings import CheckSettings
-from pipeline.core.settings import RunSettings, parse_settings
+from pipeline.config_file import parse_settings
 from pipeline.publish import load_manifest
+from pipeline.settings import CheckSettings, RunSettings
 from tests.flows.support import SAMPLES, Outcome
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
@@ -27,7 +27,7 @@ def test_a_config_runs_as_it_stands_on_the_sample_of_its_format(
     out = tmp_path / "out"
     done = walltime("run", CONFIGS / f"{name}.toml", "--out", out, "--plain", "--quiet")
     assert done.code == 0, done.err
-    checked = json.loads(walltime("check", out, "--json").out)["checks"]
+    checked = json.loads(walltime("doctor", "--checks", "--from", out, "--json").out)["checks"]
     assert [one["check"] for one in checked if one["state"] == "failed"] == []
     jobs = pq.read_table(load_manifest(out).path("jobs")).to_pylist()
     assert len(jobs) == len(TRUTH["attempts"])

@@ -1,4 +1,4 @@
-"""`walltime evaluate-scaling` as a person calls it."""
+"""`walltime scaling evaluate` as a person calls it."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ HEADER = "application,problem_size,series,procs,runtime_s\n"
 
 
 def walltime(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "flows.cli", "evaluate-scaling", *arguments]
+    command = [sys.executable, "-m", "flows.cli", "scaling", "evaluate", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 

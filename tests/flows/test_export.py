@@ -9,15 +9,15 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from flows.services.run.plain_run import run_and_publish
-from pipeline.core.store import read_table
-from pipeline.core.tables import ESTIMATES, JOBS
+from flows.services.run.running import run_and_publish
 from pipeline.estimate.history import history
-from pipeline.estimate.nightly.rows import look_up
-from pipeline.export.lookup_reader import open_lookup
-from pipeline.export.lua_text import lua
+from pipeline.estimate.nightly.table import look_up
+from pipeline.export.lua import lua
 from pipeline.publish import load_manifest
+from pipeline.storage import read_table
+from pipeline.tables import ESTIMATES, JOBS
 from tests.flows.support import SAMPLES, Outcome
+from tests.unit.export.lookup_reader import open_lookup
 from tests.unit.export.lua_runner import INTERPRETERS, MISSING, run_lua, with_locals
 from tests.unit.export.slurm_plugin import job_at
 
@@ -77,7 +77,7 @@ def test_a_config_has_precedence_over_the_settings_of_the_run(
     walltime: Walltime, published: Path, tmp_path: Path
 ) -> None:
     config = tmp_path / "other.toml"
-    config.write_text("logs = ['x']\n[export]\nmode = 'limit'\nopt_out_users = ['e\"vil']\n")
+    config.write_text("logs = ['x']\n[export]\nmode = 'limit'\nopt_out = {users = ['e\"vil']}\n")
     done = walltime("export", "--for", "slurm", tmp_path, "--from", published, "--config", config, "--json")
     assert json.loads(done.out)["n_estimates"] > 0
     text = (tmp_path / "job_submit.lua").read_text()

@@ -1,4 +1,4 @@
-"""`walltime fit-series`: what it prints and writes for a few measured runtimes."""
+"""`walltime scaling fit`: what it prints and writes for a few measured runtimes."""
 
 import json
 import re
@@ -9,9 +9,9 @@ import pytest
 
 from flows.pages.html.application_pages import page_name
 from flows.pages.html.series_page import series_page
-from flows.services.series.fitted_series import fit_and_predict, series_as_dicts, with_curves
-from pipeline.core.store import read_table
-from pipeline.core.tables import FITS, OBSERVATIONS, PREDICTIONS, SCALABILITY
+from pipeline.scaling.fitted_series import fit_and_predict, series_as_dicts, with_curves
+from pipeline.storage import read_table
+from pipeline.tables import FITS, OBSERVATIONS, PREDICTIONS, SCALABILITY
 from tests.flows.support import Outcome
 from tests.rows import observations_of
 
@@ -26,9 +26,9 @@ LAN_LU = "procs,runtime_s\n" + "".join(
 def test_fit_series_on_lan_lu(tmp_path: Path, walltime: Walltime) -> None:
     """Lan 2007, Table 5.1; A and sigma with a free T(1) as in the design's table of known answers."""
     (tmp_path / "lu.csv").write_text(LAN_LU)
-    shown = walltime("fit-series", tmp_path / "lu.csv", "--predict", "64,128", "--out", tmp_path / "fits.parquet")
+    shown = walltime("scaling", "fit", tmp_path / "lu.csv", "--predict", "64,128", "--out", tmp_path / "fits.parquet")
     assert shown.code == 0 and "Largest useful allocation" in shown.out and "working set" in shown.out
-    found = json.loads(walltime("fit-series", tmp_path / "lu.csv", "--predict", "128", "--json").out)["series"][0]
+    found = json.loads(walltime("scaling", "fit", tmp_path / "lu.csv", "--predict", "128", "--json").out)["series"][0]
     low = next(law for law in found["laws"] if law["law"] == "downey_low")
     assert low["avg_parallelism"] == pytest.approx(24.25, abs=0.005)
     assert low["sigma"] == pytest.approx(0.823, abs=0.0005)
@@ -41,16 +41,16 @@ def test_fit_series_on_lan_lu(tmp_path: Path, walltime: Walltime) -> None:
 def test_fit_series_tells_reliability_unasked_and_one_end_of_scaling(tmp_path: Path, walltime: Walltime) -> None:
     (tmp_path / "lu.csv").write_text(LAN_LU)
     (tmp_path / "one.csv").write_text("procs,runtime_s\n2,500\n")
-    shown = walltime("fit-series", tmp_path / "lu.csv").out
+    shown = walltime("scaling", "fit", tmp_path / "lu.csv").out
     assert "Reliability at 64 processors: ok" in shown
     assert "allocation by the chosen law: 47 processors" in shown and "beyond 47 processors" in shown
-    assert "1 run at 1 size\n" in walltime("fit-series", tmp_path / "one.csv").out
+    assert "1 run at 1 size\n" in walltime("scaling", "fit", tmp_path / "one.csv").out
 
 
 def test_fit_series_fits_relative_errors_unless_told_otherwise(tmp_path: Path, walltime: Walltime) -> None:
     (tmp_path / "lu.csv").write_text(LAN_LU)
     given, relative, log = (
-        json.loads(walltime("fit-series", tmp_path / "lu.csv", "--json", *loss).out)["series"][0]["laws"]
+        json.loads(walltime("scaling", "fit", tmp_path / "lu.csv", "--json", *loss).out)["series"][0]["laws"]
         for loss in ((), ("--loss", "relative"), ("--loss", "log"))
     )
     assert given == relative != log
@@ -64,14 +64,16 @@ ONE_SLOW = "procs,runtime_s\n" + "".join(
 
 def test_an_odd_size_is_said_and_left_out_unless_told_otherwise(tmp_path: Path, walltime: Walltime) -> None:
     (tmp_path / "slow.csv").write_text(ONE_SLOW)
-    shown = walltime("fit-series", tmp_path / "slow.csv", "--out", tmp_path / "fits.parquet").out
-    kept = walltime("fit-series", tmp_path / "slow.csv", "--no-screen").out
+    shown = walltime("scaling", "fit", tmp_path / "slow.csv", "--out", tmp_path / "fits.parquet").out
+    kept = walltime("scaling", "fit", tmp_path / "slow.csv", "--no-screen").out
     assert "Left out of the fits: 16 processors, 162.5 s. The other sizes predict 8" in shown
     assert "Left out" not in kept and "Odd sizes" not in kept
     odd = read_table(tmp_path / "fits.observations.parquet", OBSERVATIONS).column("odd").to_pylist()
     assert odd == [None] * 4 + ["slow"] + [None] * 2
     found, kept_found = (
-        json.loads(walltime("fit-series", tmp_path / "slow.csv", "--json", "--predict", "32", *more).out)["series"][0]
+        json.loads(walltime("scaling", "fit", tmp_path / "slow.csv", "--json", "--predict", "32", *more).out)["series"][
+            0
+        ]
         for more in ((), ("--no-screen",))
     )
     amdahl, spoilt = (next(law for law in one["laws"] if law["law"] == "amdahl") for one in (found, kept_found))
@@ -81,10 +83,10 @@ def test_an_odd_size_is_said_and_left_out_unless_told_otherwise(tmp_path: Path, 
 
 def test_the_page_outlines_adepts_envelope_of_the_sizes_in_the_fit(tmp_path: Path, walltime: Walltime) -> None:
     (tmp_path / "slow.csv").write_text(ONE_SLOW)
-    walltime("fit-series", tmp_path / "slow.csv", "--report", tmp_path / "without.html")
-    walltime("fit-series", tmp_path / "slow.csv", "--no-screen", "--report", tmp_path / "with.html")
+    walltime("scaling", "fit", tmp_path / "slow.csv", "--report", tmp_path / "without.html")
+    walltime("scaling", "fit", tmp_path / "slow.csv", "--no-screen", "--report", tmp_path / "with.html")
     (tmp_path / "two.csv").write_text("procs,runtime_s\n1,100\n2,60\n")
-    walltime("fit-series", tmp_path / "two.csv", "--report", tmp_path / "two.html")
+    walltime("scaling", "fit", tmp_path / "two.csv", "--report", tmp_path / "two.html")
     pages = {name: (tmp_path / f"{name}.html").read_text() for name in ("without", "with", "two")}
     assert "curves within 5% of every size" in pages["without"] and "left out of the fit</li>" in pages["without"]
     assert "of every size" in pages["with"] and "curves within 5%" not in pages["with"]
@@ -94,7 +96,7 @@ def test_the_page_outlines_adepts_envelope_of_the_sizes_in_the_fit(tmp_path: Pat
 def test_a_step_is_said_and_predicted_on_its_own_side(tmp_path: Path, walltime: Walltime) -> None:
     rows = [(2**k, (2.0 if k < 5 else 1.0) * 1000 * (0.001 + 0.999 / 2**k)) for k in range(10)]
     (tmp_path / "step.csv").write_text("procs,runtime_s\n" + "".join(f"{n},{t:.3f}\n" for n, t in rows))
-    made = ("fit-series", tmp_path / "step.csv", "--predict", "4,256")
+    made = ("scaling", "fit", tmp_path / "step.csv", "--predict", "4,256")
     assert "From 32 processors on it runs 1.96 times faster" in walltime(*made, "--report", tmp_path / "p.html").out
     assert "runs 1.96 times faster" in (tmp_path / "p.html").read_text()
     assert "envelope" not in (tmp_path / "p.html").read_text(), "no one curve of Downey's has a step"
@@ -105,14 +107,14 @@ def test_a_step_is_said_and_predicted_on_its_own_side(tmp_path: Path, walltime: 
 def test_few_sizes_and_clean_ones_say_that_nothing_is_odd(tmp_path: Path, walltime: Walltime) -> None:
     (tmp_path / "lu.csv").write_text(LAN_LU)
     (tmp_path / "few.csv").write_text("\n".join(LAN_LU.splitlines()[:5]))
-    assert "Odd sizes: none of 6." in walltime("fit-series", tmp_path / "lu.csv").out
-    assert "Odd sizes: not searched for below 5 sizes." in walltime("fit-series", tmp_path / "few.csv").out
+    assert "Odd sizes: none of 6." in walltime("scaling", "fit", tmp_path / "lu.csv").out
+    assert "Odd sizes: not searched for below 5 sizes." in walltime("scaling", "fit", tmp_path / "few.csv").out
 
 
 @pytest.mark.parametrize("given", ["0", "a", "1.5", "", ",", "-4", "²"])
 def test_fit_series_refuses_processor_counts(tmp_path: Path, walltime: Walltime, given: str) -> None:
     (tmp_path / "lu.csv").write_text(LAN_LU)
-    refused = walltime("fit-series", tmp_path / "lu.csv", f"--predict={given}")
+    refused = walltime("scaling", "fit", tmp_path / "lu.csv", f"--predict={given}")
     assert refused.code == 2 and "--predict" in refused.err
 
 
@@ -123,13 +125,13 @@ HOSTILE = "application,problem_size,procs,runtime_s\n" + "".join(
 
 def test_the_page_of_a_series_needs_no_network_and_escapes_what_it_is_told(tmp_path: Path, walltime: Walltime) -> None:
     (tmp_path / "odd.csv").write_text(HOSTILE)
-    made = walltime("fit-series", tmp_path / "odd.csv", "--predict", "64", "--report", tmp_path / "page.html")
+    made = walltime("scaling", "fit", tmp_path / "odd.csv", "--predict", "64", "--report", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert made.code == 0 and "Wrote page" in made.out
     assert "<script" not in page and "&lt;script&gt;" in page and "\x1b" not in page
     assert not re.search(r"(?:src|href)=.?https?:|url\((?!#)|@import", page)
     assert page.count("<svg") == 1 and "Predictions" in page
-    walltime("fit-series", tmp_path / "odd.csv", "--predict", "64", "--report", tmp_path / "again.html")
+    walltime("scaling", "fit", tmp_path / "odd.csv", "--predict", "64", "--report", tmp_path / "again.html")
     assert (tmp_path / "again.html").read_text() == page
 
 
@@ -150,10 +152,10 @@ def test_a_page_per_application_of_a_published_run(tmp_path: Path, walltime: Wal
     (tmp_path / "site.toml").write_text("")
     made = walltime("run", tmp_path / "site.toml", "--log", sample, "--out", tmp_path / "tables", "--plain")
     assert made.code == 0, made.err
-    made = walltime("report", tmp_path / "tables", "--out", tmp_path / "pages")
+    made = walltime("report", "--from", tmp_path / "tables", "--out", tmp_path / "pages")
     pages = sorted(path.name for path in (tmp_path / "pages").iterdir())
     listed = re.findall(r'href="([^"]+)"', (tmp_path / "pages" / "index.html").read_text())
-    assert made.code == 0 and pages == sorted(["index.html", *listed]) and len(listed) == 2
+    assert made.code == 0 and pages == sorted(["index.html", *listed]) and "site.html" in listed and len(listed) == 3
 
 
 @pytest.mark.parametrize(("one", "other"), [("a/b", "a-b"), ("../x", "x"), ("\ud800", "?"), ("", " ")])
@@ -165,7 +167,7 @@ def test_names_from_a_log_are_files_of_their_own_inside_the_folder(one: str, oth
 def test_the_answer_keeps_to_squares_and_says_nodes_hours_and_cost(tmp_path: Path, walltime: Walltime) -> None:
     rows = "".join(f"{n},{1000 * (0.01 + 0.99 / n)}\n" for n in (1, 4, 9, 16))
     (tmp_path / "bt.csv").write_text("procs,runtime_s\n" + rows)
-    asked = ("fit-series", tmp_path / "bt.csv", "--predict", "25", "--procs-per-node", "8", "--rate", "2")
+    asked = ("scaling", "fit", tmp_path / "bt.csv", "--predict", "25", "--procs-per-node", "8", "--rate", "2")
     shown = walltime(*asked).out
     assert "Only ever ran on 1, 4, 9, 16, all squares" in shown
     assert "Run on 32" not in shown and "How many processors to request:" in shown
@@ -173,7 +175,7 @@ def test_the_answer_keeps_to_squares_and_says_nodes_hours_and_cost(tmp_path: Pat
     counts = [int(re.search(r": ([\d,]+) processor", line)[1]) for line in found["answer"] if "processor-hours" in line]
     assert counts and set(counts) <= {1, 4, 9, 16, 25}
     assert "Counts from 1 to 16 were compared" in shown, "25 would fill no whole nodes"
-    shown = walltime(*asked[:4], "--procs-per-node", "24").out
+    shown = walltime(*asked[:5], "--procs-per-node", "24").out
     assert "Counts from 1 to 25 were compared" in shown, "no square between 24 and 32 fills whole nodes"
     row = found["predictions"][0]
     assert row["nodes"] == 4
@@ -184,7 +186,7 @@ def test_the_answer_keeps_to_squares_and_says_nodes_hours_and_cost(tmp_path: Pat
 def test_an_upper_end_that_no_run_bounds_is_said(tmp_path: Path, walltime: Walltime) -> None:
     rows = ((1, 400), (4, 110), (9, 55), (16, 36), (25, 28))
     (tmp_path / "bt.csv").write_text("procs,runtime_s\n" + "".join(f"{n},{t}\n" for n, t in rows))
-    asked = ("fit-series", tmp_path / "bt.csv", "--predict", "1024")
+    asked = ("scaling", "fit", tmp_path / "bt.csv", "--predict", "1024")
     (row,) = json.loads(walltime(*asked, "--json").out)["series"][0]["predictions"]
     assert row["runtime_s_hi95"] is None and "to no bound" in walltime(*asked).out
 
@@ -194,7 +196,7 @@ def test_runs_advised_keep_to_the_counts_found_faster(tmp_path: Path, walltime: 
     sizes = (4, 6, 9, 12, 16, 20, 25, 30, 36, 49, 64)
     rows = "".join(f"{n},{1000 * (0.01 + 0.99 / n) * (1 if n**0.5 % 1 == 0 else 1.3)}\n" for n in sizes)
     (tmp_path / "bt.csv").write_text("procs,runtime_s\n" + rows)
-    shown = walltime("fit-series", tmp_path / "bt.csv", "--predict", "100").out
+    shown = walltime("scaling", "fit", tmp_path / "bt.csv", "--predict", "100").out
     assert "Run on 4, 9, 16, 25, 36, ...: other counts take 1.30 times as long." in shown
     advised = {int(n) for n in re.findall(r"Run on (\d+) processors next", shown)}
     advised |= {int(n) for n in re.findall(r": (\d+) processors, ", shown)}
@@ -204,10 +206,10 @@ def test_runs_advised_keep_to_the_counts_found_faster(tmp_path: Path, walltime: 
 def test_problem_sizes_lend_one_another_their_curves(tmp_path: Path, walltime: Walltime) -> None:
     base = "".join(f"W,{n},{100 / n + 4}\n" for n in (1, 2, 4, 8, 16, 32))
     (tmp_path / "lu.csv").write_text("problem_size,procs,runtime_s\n" + base + "A,1,832\nA,2,432\n")
-    asked = ("fit-series", tmp_path / "lu.csv", "--predict", "64", "--out", tmp_path / "fits.csv")
+    asked = ("scaling", "fit", tmp_path / "lu.csv", "--predict", "64", "--out", tmp_path / "fits.csv")
     shown = walltime(*asked).out
     assert "With the series of problem_size=W" in shown and "constant ratio s" in shown
-    found = json.loads(walltime(*asked[:4], "--json").out)["series"]
+    found = json.loads(walltime(*asked[:5], "--json").out)["series"]
     across = next(one["across"] for one in found if one["series"] == "problem_size=A")
     assert [row["procs"] for row in across] == [1, 2, 4, 8, 16, 32, 64]
     by_procs = {row["procs"]: row["runtime_s"] for row in across}
@@ -218,7 +220,7 @@ def test_problem_sizes_lend_one_another_their_curves(tmp_path: Path, walltime: W
 def test_weak_scaling_is_recognised_and_answered(tmp_path: Path, walltime: Walltime) -> None:
     rows = "".join(f"{1000 * n},{n},{100 * n / (n - 0.1 * (n - 1))}\n" for n in (1, 2, 4, 8))
     (tmp_path / "cfd.csv").write_text("problem_size,procs,runtime_s\n" + rows)
-    asked = ("fit-series", tmp_path / "cfd.csv", "--predict", "16", "--report", tmp_path / "page.html")
+    asked = ("scaling", "fit", tmp_path / "cfd.csv", "--predict", "16", "--report", tmp_path / "page.html")
     shown = walltime(*asked)
     assert shown.code == 0 and "weak scaling" in shown.out and "serial fraction 0.100" in shown.out
     (weak,) = json.loads(walltime(*asked, "--json").out)["weak_scaling"]
@@ -228,7 +230,7 @@ def test_weak_scaling_is_recognised_and_answered(tmp_path: Path, walltime: Wallt
 
 def test_the_page_draws_as_far_as_was_asked_and_points_have_tooltips(tmp_path: Path, walltime: Walltime) -> None:
     (tmp_path / "lu.csv").write_text(LAN_LU)
-    walltime("fit-series", tmp_path / "lu.csv", "--predict", "4096", "--report", tmp_path / "page.html")
+    walltime("scaling", "fit", tmp_path / "lu.csv", "--predict", "4096", "--report", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "<title>4,096 processors: " in page and "median of 1 runs</title>" in page
     assert "Glossary" in page
@@ -238,10 +240,10 @@ def test_energy_and_energy_delay_by_count(tmp_path: Path, walltime: Walltime) ->
     """Energy falls to 4 processors and rises again; energy times runtime is least at 8. A 0 is no measurement."""
     rows = ((1, 100, 1000), (2, 52, 900), (4, 28, 800), (8, 16, 1200), (16, 15, 2400), (16, 15, 0))
     (tmp_path / "e.csv").write_text("procs,runtime_s,energy_j\n" + "".join(f"{n},{t},{e}\n" for n, t, e in rows))
-    asked = ("fit-series", tmp_path / "e.csv", "--report", tmp_path / "page.html")
+    asked = ("scaling", "fit", tmp_path / "e.csv", "--report", tmp_path / "page.html")
     assert "energy-delay J s" in walltime(*asked).out and "Energy of the runs" in (tmp_path / "page.html").read_text()
     found = json.loads(walltime(*asked, "--json").out)["series"][0]["energy"]
     assert [(row["procs"], row["energy_delay_js"]) for row in found][-2:] == [(8, 19200), (16, 36000)]
     assert {row["procs"]: row["least"] for row in found if row["least"]} == {4: ["energy"], 8: ["energy-delay"]}
     (tmp_path / "e.csv").write_text("procs,runtime_s,energy_j\n1,2,-5\n")
-    assert "energy_j = '-5'" in walltime("fit-series", tmp_path / "e.csv").err
+    assert "energy_j = '-5'" in walltime("scaling", "fit", tmp_path / "e.csv").err

@@ -1,4 +1,4 @@
-"""`walltime fit-series` at the edges: what no law has, what one size cannot say, what a number must still show."""
+"""`walltime scaling fit` at the edges: what no law has, what one size cannot say, what a number must still show."""
 
 import json
 from collections.abc import Callable
@@ -16,7 +16,7 @@ def test_a_clip_never_passes_for_an_interval(tmp_path: Path, walltime: Walltime)
     """T = n^2/2 on 1 to 16 processors takes 524,288 s on 1,024, thousands of times the longest run."""
     (tmp_path / "grows.csv").write_text("procs,runtime_s\n" + "".join(f"{2**k},{4**k / 2}\n" for k in range(5)))
     page = tmp_path / "p.html"
-    made = ("fit-series", tmp_path / "grows.csv", "--predict", "8,1024")
+    made = ("scaling", "fit", tmp_path / "grows.csv", "--predict", "8,1024")
     assert walltime(*made, "--report", page).code == 0 and page.exists()
     near, far = json.loads(walltime(*made, "--json").out)["series"][0]["predictions"]
     assert near["runtime_s_lo95"] < 32 < near["runtime_s_hi95"]
@@ -41,7 +41,7 @@ def test_what_is_said_of_gains_agrees_with_the_speedups(
     runs: dict[int, float], tmp_path: Path, walltime: Walltime
 ) -> None:
     (tmp_path / "s.csv").write_text("procs,runtime_s\n" + "".join(f"{n},{t}\n" for n, t in runs.items()))
-    made = ("fit-series", tmp_path / "s.csv", "--predict", "32,128")
+    made = ("scaling", "fit", tmp_path / "s.csv", "--predict", "32,128")
     rows = json.loads(walltime(*made, "--json").out)["series"][0]["predictions"]
     if "No law here gains 5% or more from more processors." in walltime(*made).out:
         assert max(row["speedup"] for row in rows) <= 1.05
@@ -49,31 +49,31 @@ def test_what_is_said_of_gains_agrees_with_the_speedups(
 
 def test_two_sizes_that_gain_are_not_said_to_gain_nothing(tmp_path: Path, walltime: Walltime) -> None:
     (tmp_path / "two.csv").write_text("procs,runtime_s\n8,100\n16,60\n")
-    shown = walltime("fit-series", tmp_path / "two.csv", "--predict", "32").out
+    shown = walltime("scaling", "fit", tmp_path / "two.csv", "--predict", "32").out
     assert "No law here gains" not in shown
     assert "The average of all laws gains" in shown
-    assert "No law here gains" not in walltime("fit-series", tmp_path / "two.csv").out
+    assert "No law here gains" not in walltime("scaling", "fit", tmp_path / "two.csv").out
     (tmp_path / "flat.csv").write_text("procs,runtime_s\n8,100\n16,101\n32,99\n64,100\n")
-    assert "No law here gains" in walltime("fit-series", tmp_path / "flat.csv", "--predict", "128").out
+    assert "No law here gains" in walltime("scaling", "fit", tmp_path / "flat.csv", "--predict", "128").out
 
 
 def test_counts_asked_of_a_series_of_one_size_are_refused_in_words(tmp_path: Path, walltime: Walltime) -> None:
     (tmp_path / "one.csv").write_text("procs,runtime_s\n2,500\n")
-    shown = walltime("fit-series", tmp_path / "one.csv", "--predict", "2,4,64").out
+    shown = walltime("scaling", "fit", tmp_path / "one.csv", "--predict", "2,4,64").out
     assert "Not predicted at 4, 64: one size says nothing about another." in shown
-    assert "Not predicted" not in walltime("fit-series", tmp_path / "one.csv", "--predict", "2").out
+    assert "Not predicted" not in walltime("scaling", "fit", tmp_path / "one.csv", "--predict", "2").out
 
 
 def test_reliability_says_that_what_is_predicted_is_doubtful(tmp_path: Path, walltime: Walltime) -> None:
     """Points on a curve whose scaling never ends: what ran is safe ground, every count beyond is doubtful."""
     rows = "".join(f"{2**k},{1000 * (0.001 + 0.999 / 2**k):.4f}\n" for k in range(6))
     (tmp_path / "open.csv").write_text("procs,runtime_s\n" + rows)
-    shown = walltime("fit-series", tmp_path / "open.csv", "--predict", "256,512").out
-    predictions = json.loads(walltime("fit-series", tmp_path / "open.csv", "--predict", "256,512", "--json").out)
+    shown = walltime("scaling", "fit", tmp_path / "open.csv", "--predict", "256,512").out
+    predictions = json.loads(walltime("scaling", "fit", tmp_path / "open.csv", "--predict", "256,512", "--json").out)
     assert all(row["reliability"] != "ok" for row in predictions["series"][0]["predictions"])
     assert "Reliability at 32 processors: ok" in shown
     assert "Every requested count is doubtful" in shown
-    assert "Every count" not in walltime("fit-series", tmp_path / "open.csv", "--predict", "16").out
+    assert "Every count" not in walltime("scaling", "fit", tmp_path / "open.csv", "--predict", "16").out
 
 
 @pytest.mark.parametrize(

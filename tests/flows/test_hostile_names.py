@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.core.store import write_table
-from pipeline.core.tables import JOBS
+from pipeline.storage import write_table
+from pipeline.tables import JOBS
 from tests.flows.support import Outcome
 from tests.rows import jobs_of
 from tests.simulation.mpi_steps import HERE, simulated_run
@@ -36,69 +36,64 @@ SHOWN_ELSEWHERE = {
     "html.series_plots": "tests/flows/test_fit_series.py",
     "terminal.json_out": "tests/unit/flows/test_render.py",
     "terminal.render": "tests/unit/flows/test_render.py",
-    "terminal.render_apply": "tests/flows/test_apply.py",
+    "terminal.render_scheduler": "tests/flows/test_apply.py",
     "html.replay_page": "tests/flows/test_replay.py",
     "terminal.render_replay": "tests/flows/test_replay.py",
-    "terminal.render_templates": "tests/flows/test_search_templates.py",
+    "terminal.render_backtest": "tests/flows/test_search_templates.py",
     "terminal.render_run": "tests/flows/test_commands.py",
-    "terminal.render_watch": "tests/flows/test_apply.py",
 }
 """The tests of pages that no command below prints, by page."""
 
-WITHOUT_NAMES = {"terminal.activity", "terminal.render_scaling", "terminal.verbosity"}
-"""Pages that print nothing of a log: stages and counts, the names of laws and predictors."""
+WITHOUT_NAMES = {"terminal.activity", "terminal.verbosity"}
+"""Pages that print nothing of a log: stages and counts."""
 
 COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "show": (("show", "OUT"), ("terminal.render_browse",)),
-    "rows": (("show", "OUT", "jobs", "--limit", "3"), ("terminal.render_browse",)),
-    "groups": (("show", "OUT", "groups"), ("terminal.render_browse",)),
-    "versions": (("versions", "OUT"), ("terminal.render_versions",)),
-    "hold": (("hold", "OUT", "NOTHERE"), ()),
-    "compare": (("compare", "OUT", "try-1", "try-1"), ("terminal.render_versions",)),
-    "check": (("check", "OUT"), ("terminal.render_checks",)),
-    "doctor": (("doctor", "OUT"), ("terminal.render_doctor",)),
-    "advice": (("advice", "--from", "OUT", "--application", HOSTILE), ("terminal.render_advice",)),
+    "show": (("show", "--from", "OUT"), ("terminal.render_published",)),
+    "rows": (("show", "--from", "OUT", "jobs", "--limit", "3"), ("terminal.render_published",)),
+    "groups": (("show", "--from", "OUT", "groups"), ("terminal.render_published",)),
+    "versions": (("versions", "list", "--from", "OUT"), ("terminal.render_published",)),
+    "hold": (("versions", "pin", "--from", "OUT", "NOTHERE"), ()),
+    "compare": (("versions", "compare", "--from", "OUT", "try-1", "try-1"), ("terminal.render_published",)),
+    "check": (("doctor", "--checks", "--from", "OUT"), ("terminal.render_doctor",)),
+    "doctor": (("doctor", "--from", "OUT"), ("terminal.render_doctor",)),
+    "advice": (("scaling", "advise", "--from", "OUT", "--application", HOSTILE), ("terminal.render_series",)),
     "query": (
         ("query", "--from", "OUT", "--user", HOSTILE, "--application", HOSTILE, "--procs", "4"),
         ("terminal.render_query",),
     ),
-    "report": (("report", "OUT", "--out", "TMP/pages"), ("html.application_pages", "html.series_page")),
-    "page": (
-        ("page", "OUT", "--out", "TMP/site.html", "--pages", "TMP/pages"),
-        ("html.site_page", "html.applications_table"),
-    ),
-    "metrics": (("metrics", "OUT"), ()),
+    "report": (("report", "--from", "OUT", "--out", "TMP/pages"), ("html.application_pages", "html.series_page")),
+    "metrics": (("doctor", "--metrics", "-", "--from", "OUT"), ()),
     "phases": (
-        ("phases", "TRACE", "--application", HOSTILE, "--out", "TMP/phases", "--report", "TMP/phases.html"),
-        ("html.phases_page", "terminal.render_phases"),
+        ("phases", "find", "TRACE", "--application", HOSTILE, "--out", "TMP/phases", "--report", "TMP/phases.html"),
+        ("html.phases_page", "terminal.render_models"),
     ),
     "learn": (
-        ("learn", "RUNS", "--target", "time_s", "--out", "TMP/model", "--report", "TMP/model.html"),
-        ("html.inputs_page", "html.inputs_plots", "terminal.render_inputs"),
+        ("inputs", "learn", "RUNS", "--target", "time_s", "--out", "TMP/model", "--report", "TMP/model.html"),
+        ("html.inputs_page", "html.inputs_plots", "terminal.render_models"),
     ),
     "clean": (
         ("clean", "JOBS", "--out", "TMP/flagged.parquet", "--report", "TMP/clean.html"),
-        ("html.clean_page", "terminal.render_clean"),
+        ("html.clean_page", "terminal.render_jobs"),
     ),
-    "advise": (("advise", "JOBS", "--out", "TMP/advice"), ("terminal.render_limits",)),
+    "advise": (("limits", "JOBS", "--out", "TMP/advice"), ("terminal.render_scheduler",)),
     "backtest": (
         ("backtest", "CONFIG", "--log", "JOBS", "--methods", "last_two", "--report", "TMP/backtest.html", "--plain"),
         ("html.backtest_page", "terminal.render_backtest"),
     ),
-    "later": (("backtest", "CONFIG", "--log", "JOBS", "--predictions", "--plain"), ("terminal.render_later",)),
-    "export": (("export", "--for", "csv", "TMP/csv", "--from", "OUT"), ("terminal.render_export",)),
-    "inspect": (("inspect", "DUMP"), ("terminal.render_inspection",)),
-    "ingest": (("ingest", "DUMP", "--out", "TMP/jobs.csv"), ("terminal.render_ingest",)),
-    "ingest twice": (("ingest", "DUMP", "--out", "DUMP.parquet"), ("terminal.render_ingest",)),
-    "quarantine": (("quarantine", "DUMP.unreadable.parquet"), ("terminal.render_quarantine",)),
-    "init": (("init", "--log", "DUMP", "--out", "TMP/init.toml"), ("terminal.render_init",)),
+    "later": (("backtest", "CONFIG", "--log", "JOBS", "--predictions", "--plain"), ("terminal.render_backtest",)),
+    "export": (("export", "--for", "csv", "TMP/csv", "--from", "OUT"), ("terminal.render_scheduler",)),
+    "inspect": (("ingest", "--dry-run", "DUMP"), ("terminal.render_jobs",)),
+    "ingest": (("ingest", "DUMP", "--out", "TMP/jobs.csv"), ("terminal.render_jobs",)),
+    "ingest twice": (("ingest", "DUMP", "--out", "DUMP.parquet"), ("terminal.render_jobs",)),
+    "quarantine": (("show", "unreadable", "--from", "DUMP.unreadable.parquet"), ("terminal.render_published",)),
+    "init": (("init", "--log", "DUMP", "--out", "TMP/init.toml"), ("terminal.render_doctor",)),
     "fit-series": (
-        ("fit-series", "SERIES", "--predict", "64", "--report", "TMP/series.html"),
+        ("scaling", "fit", "SERIES", "--predict", "64", "--report", "TMP/series.html"),
         ("html.series_page", "terminal.render_series"),
     ),
     "moldable": (
-        ("moldable", "OTHER", "--series", "SERIES", "--max-procs", "64", "--seeds", "1", "--out", "TMP/moldable"),
-        ("terminal.render_moldable",),
+        ("replay", "OTHER", "--series", "SERIES", "--max-procs", "64", "--seeds", "1", "--out", "TMP/moldable"),
+        ("terminal.render_replay",),
     ),
 }
 """Command lines, and the pages that they print or write."""
@@ -149,7 +144,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def published(place: Path) -> Path:
-    from flows.services.run.plain_run import run_and_publish
+    from flows.services.run.running import run_and_publish
     from flows.services.versions.rerunning import rerun_and_keep
 
     out, jobs = place / "out", str(place / "jobs.parquet")

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from flows.services.init.initialising import initialise
-from flows.services.init.machine import look
-from flows.services.init.systemd_units import slurm_environment, unit_texts, unit_word
+from flows.services.initialising import initialise, slurm_environment, unit_texts, unit_word
+from flows.services.machine import look
 from flows.services.run.prepare import prepare, run_settings
-from pipeline.core.errors import InputError
+from pipeline.errors import InputError
 from pipeline.publish import load_manifest
 from tests.flows.fake_programs import Program, Sacct, job
 from tests.flows.support import SAMPLES, Outcome

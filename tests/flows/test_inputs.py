@@ -1,4 +1,4 @@
-"""`walltime learn`, `ask` and `suggest`: what they print and write, and the sentences of their errors."""
+"""`walltime inputs learn`, `predict` and `suggest`: what they print and write, and the sentences of their errors."""
 
 import csv
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.services.inputs.runs_csv import column_of_cells
+from flows.services.inputs.given_runs import column_of_cells
 from tests.flows.support import Outcome
 
 Walltime = Callable[..., Outcome]
@@ -44,18 +44,19 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folder(runs: Path) -> Path:
     """A model of the runs, learnt with the services that the command calls."""
     from flows.services.inputs.declared_inputs import InputOptions
-    from flows.services.inputs.learnt_model import learn_from_csv
-    from flows.services.inputs.model_folder import write_model
-    from pipeline.core.input_settings import InputSettings
+    from flows.services.inputs.model_folder import learn_from_csv, write_model
+    from pipeline.inputs import LearnRules
 
     options = InputOptions("time_s", "n,p,q,kind", derived=("p*q",), procs="p*q")
-    learnt = learn_from_csv(runs, options, InputSettings(folds=3))
+    learnt = learn_from_csv(runs, options, LearnRules(folds=3))
     write_model(learnt.model, learnt.runs, runs.parent / "model")
     return runs.parent / "model"
 
 
 def test_learn_states_the_error_the_types_and_what_it_set_aside(walltime: Walltime, runs: Path, tmp_path: Path) -> None:
-    done = walltime("learn", runs, "--inputs", "n,p,q,kind", "--method", "nearest", "--out", tmp_path / "m", "--json")
+    done = walltime(
+        "inputs", "learn", runs, "--inputs", "n,p,q,kind", "--method", "nearest", "--out", tmp_path / "m", "--json"
+    )
     found = json.loads(done.out)
     assert (done.code, found["method"], found["error"]["n_runs"]) == (0, "nearest", len(rows()) - 2)
     assert {one["name"]: one["type"] for one in found["inputs"]} == {
@@ -70,13 +71,17 @@ def test_runs_in_another_order_give_the_same_files(walltime: Walltime, tmp_path:
     orders = {"a": table, "b": [table[0], *reversed(table[1:])]}
     for name, lines in orders.items():
         given = written(tmp_path / f"{name}.csv", lines)
-        assert walltime("learn", given, "--method", "laws", "--batch", "day", "--out", tmp_path / name).code == 0
+        assert (
+            walltime("inputs", "learn", given, "--method", "laws", "--batch", "day", "--out", tmp_path / name).code == 0
+        )
     for file in ("model.json", "arrays.parquet", "runs.parquet"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
 
 def test_ask_answers_a_point_that_did_not_run_and_refuses_another_kind(walltime: Walltime, folder: Path) -> None:
-    done = walltime("ask", folder, "--at", "n=600,p=2,q=2,kind=slow", "--at", "n=600,p=2,q=2,kind=other", "--json")
+    done = walltime(
+        "inputs", "predict", folder, "--at", "n=600,p=2,q=2,kind=slow", "--at", "n=600,p=2,q=2,kind=other", "--json"
+    )
     good, refused = json.loads(done.out)["answers"]
     assert good["status"] == "ok"
     assert good["median_s"] == pytest.approx(runtime_s(600, 2, 2, "slow"), rel=0.05)
@@ -92,7 +97,7 @@ def test_only_a_call_without_any_answer_ends_with_a_code(
 ) -> None:
     points = [word for kind in kinds for word in ("--at", f"n=600,p=2,q=2,kind={kind}")]
     out = tmp_path / "answers.csv"
-    done = walltime("ask", folder, *points, "--out", out)
+    done = walltime("inputs", "predict", folder, *points, "--out", out)
     assert (done.code, done.err) == (code, "")
     assert "refused_category" in done.out and len(list(csv.DictReader(out.open()))) == 2
 
@@ -100,14 +105,14 @@ def test_only_a_call_without_any_answer_ends_with_a_code(
 def test_a_file_of_points_is_answered_in_its_order(walltime: Walltime, folder: Path, tmp_path: Path) -> None:
     points = written(tmp_path / "points.csv", [["kind", "q", "p", "n"], ["fast", 4, 4, 800], ["fast", 1, 1, 100]])
     out = tmp_path / "answers.csv"
-    done = walltime("ask", folder, "--points", points, "--out", out)
+    done = walltime("inputs", "predict", folder, "--points", points, "--out", out)
     assert done.code == 0
     assert "n=800 p=4 q=4 kind=fast" in done.out
     assert [row["point"] for row in csv.DictReader(out.open())] == ["0", "1"]
 
 
 def test_suggest_stays_within_the_budget_and_names_no_run_that_was_made(walltime: Walltime, folder: Path) -> None:
-    found = json.loads(walltime("suggest", folder, "--budget", "12", "--unit", "proc-seconds", "--json").out)
+    found = json.loads(walltime("inputs", "suggest", folder, "--budget", "12", "--unit", "proc-seconds", "--json").out)
     made = {tuple(row[:4]) for row in rows()[1:]}
     runs = [one["inputs"] for one in found["runs"]]
     assert runs
@@ -121,23 +126,23 @@ def test_suggest_stays_within_the_budget_and_names_no_run_that_was_made(walltime
 
 def test_where_the_model_refuses_every_candidate_that_is_said(walltime: Walltime, folder: Path, tmp_path: Path) -> None:
     given = written(tmp_path / "c.csv", [["n", "p", "q", "kind"], [300, 2, 2, "other"]])
-    done = walltime("suggest", folder, "--candidates", given)
+    done = walltime("inputs", "suggest", folder, "--candidates", given)
     assert (done.code, "No candidate of 1 can be answered and paid." in done.out) == (0, True)
 
 
 def test_a_full_grid_leaves_nothing_to_suggest_and_is_no_error(walltime: Walltime, tmp_path: Path) -> None:
     runs = tmp_path / "grid.csv"
     runs.write_text("n,m,time_s\n" + "".join(f"{n},{m},{n * m}\n" for n in (1, 2, 4, 8) for m in (1, 2, 4, 8)))
-    assert walltime("learn", runs, "--out", tmp_path / "model").code == 0
-    done = walltime("suggest", tmp_path / "model", "--unit", "runs")
+    assert walltime("inputs", "learn", runs, "--out", tmp_path / "model").code == 0
+    done = walltime("inputs", "suggest", tmp_path / "model", "--unit", "runs")
     assert done.code == 0
     assert "Every combination of the values that the inputs had has run" in done.out
-    assert json.loads(walltime("suggest", tmp_path / "model", "--unit", "runs", "--json").out)["runs"] == []
+    assert json.loads(walltime("inputs", "suggest", tmp_path / "model", "--unit", "runs", "--json").out)["runs"] == []
 
 
 def test_suggest_takes_candidates_from_a_file(walltime: Walltime, folder: Path, tmp_path: Path) -> None:
     given = written(tmp_path / "c.csv", [["n", "p", "q", "kind"], [300, 2, 2, "fast"], [500, 1, 2, "slow"]])
-    found = json.loads(walltime("suggest", folder, "--candidates", given, "--unit", "runs", "--json").out)
+    found = json.loads(walltime("inputs", "suggest", folder, "--candidates", given, "--unit", "runs", "--json").out)
     assert found["n_candidates"] == 2
     assert sorted(one["candidate"] for one in found["runs"]) == [0, 1]
 
@@ -157,7 +162,7 @@ def test_suggest_takes_candidates_from_a_file(walltime: Walltime, folder: Path, 
 def test_a_wrong_option_of_learn_is_one_sentence(
     walltime: Walltime, runs: Path, tmp_path: Path, arguments: tuple[str, ...], sentence: str
 ) -> None:
-    done = walltime("learn", runs, *arguments, "--out", tmp_path / "m")
+    done = walltime("inputs", "learn", runs, *arguments, "--out", tmp_path / "m")
     assert done.code == 2
     assert sentence in done.err
     assert done.err.count("\n") == 1
@@ -175,21 +180,21 @@ def test_a_wrong_option_of_learn_is_one_sentence(
     ],
 )
 def test_a_wrong_point_is_one_sentence(walltime: Walltime, folder: Path, at: str, sentence: str) -> None:
-    done = walltime("ask", folder, "--at", at)
+    done = walltime("inputs", "predict", folder, "--at", at)
     assert (done.code, sentence in done.err, done.out) == (2, True, "")
 
 
 def test_a_folder_without_a_model_and_a_ragged_file_are_one_sentence(walltime: Walltime, tmp_path: Path) -> None:
-    assert "run walltime learn first" in walltime("ask", tmp_path, "--at", "n=1").err
+    assert "run walltime inputs learn first" in walltime("inputs", "predict", tmp_path, "--at", "n=1").err
     ragged = written(tmp_path / "r.csv", [["n", "time_s"], [1, 2, 3]])
-    done = walltime("learn", ragged, "--out", tmp_path / "m")
+    done = walltime("inputs", "learn", ragged, "--out", tmp_path / "m")
     assert "line 2: found 3 values, expected 2" in done.err
 
 
 def test_names_and_values_with_control_characters_reach_no_terminal(walltime: Walltime, tmp_path: Path) -> None:
     head: list[list[object]] = [["n", "[red]k\x1b[31m", "time_s"]]
     given = written(tmp_path / "h.csv", head + [[n, f"=a{n % 2}\x1b[2J", 2.0 * n] for n in range(1, 21)])
-    done = walltime("learn", given, "--method", "nearest", "--out", tmp_path / "m")
+    done = walltime("inputs", "learn", given, "--method", "nearest", "--out", tmp_path / "m")
     assert done.code == 0
     assert "\x1b" not in done.out
     assert "[red]k" in done.out
@@ -207,7 +212,9 @@ def test_the_page_shows_errors_effects_calibration_and_the_curve(walltime: Wallt
     given, page = written(tmp_path / "runs.csv", head + lines), tmp_path / "page.html"
     pages = []
     for _ in range(2):
-        done = walltime("learn", given, "--method", "laws", "--out", tmp_path / "m", "--report", page, "--json")
+        done = walltime(
+            "inputs", "learn", given, "--method", "laws", "--out", tmp_path / "m", "--report", page, "--json"
+        )
         pages.append(page.read_bytes())
         assert done.code == 0 and str(page) in json.loads(done.out)["files"]
     text = pages[0].decode()
@@ -219,7 +226,7 @@ def test_the_page_shows_errors_effects_calibration_and_the_curve(walltime: Wallt
 
 
 def test_a_learning_curve_is_continued_as_a_power_law_and_never_where_it_rises() -> None:
-    from flows.services.inputs.model_study import error_after
+    from pipeline.inputs.model_study import error_after
 
     curve = [(n, 100.0 / n) for n in (20, 40, 60, 80)]
     assert error_after(curve, 100) == pytest.approx(1.0)

@@ -8,13 +8,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.services.run.plain_run import run_and_publish
-from pipeline.core import group_parts, newest_jobs
-from pipeline.core.stored_table import StoredTable
-from pipeline.group import grouping, jobs_by_group
-from pipeline.ingest import stored_jobs
-from pipeline.ingest.assemble.spill import Room
+from flows.services.run.running import run_and_publish
+from pipeline import large_tables
+from pipeline.clean import stage
+from pipeline.estimate.estimate_rules import EstimateRules
+from pipeline.group import templates
+from pipeline.ingest import jobs_tables
+from pipeline.ingest.spill import Room
+from pipeline.large_tables import StoredTable
 from pipeline.publish import Manifest, load_manifest
+from pipeline.scaling import scaling_rules
+from pipeline.scaling.scaling_rules import PredictRules
 
 SAMPLES = Path(__file__).parents[2] / "data_samples"
 CONFIG = """
@@ -22,16 +26,15 @@ output_dir = "{out}"
 logs = ["{samples}/riverbend.swf.gz"]
 [site]
 name = "riverbend"
-[predict]
-calibrate_jobs = {calibrated}
 """
 
 
 def published(tmp_path: Path, name: str, calibrated: int = 1_000_000) -> Manifest:
     out, config = tmp_path / name, tmp_path / f"{name}.toml"
-    config.write_text(CONFIG.format(out=out, samples=SAMPLES, calibrated=calibrated))
-    run_and_publish(str(config))
-    assert not [path for path in (out / "work").rglob("*.parquet") if path.parent.name != "states"]
+    config.write_text(CONFIG.format(out=out, samples=SAMPLES))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(scaling_rules, "PREDICT_RULES", PredictRules(calibrate_jobs=calibrated))
+        run_and_publish(str(config))
     return load_manifest(out)
 
 
@@ -41,9 +44,8 @@ def digests(manifest: Manifest, *, but: str = "") -> dict[str, str]:
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (group_parts, jobs_by_group, grouping, newest_jobs):
-        monkeypatch.setattr(module, "PART_ROWS", 701)
-    monkeypatch.setattr(stored_jobs, "ROOM", Room(1 << 16, 1 << 15, 900, 128, 1800, 1 << 10))
+    monkeypatch.setattr(large_tables, "PART_ROWS", 701)
+    monkeypatch.setattr(jobs_tables, "WIDE", Room(1 << 16, 1 << 15, 900, 128, 1800, 1 << 10))
 
 
 def test_small_parts_give_the_same_bytes(tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -81,9 +83,12 @@ def test_no_step_reads_more_jobs_at_a_time_than_the_settings_say(
         return read(self, first, after, columns)
 
     monkeypatch.setattr(StoredTable, "rows", rows)
+    monkeypatch.setattr(stage, "BLOCK_JOBS", 2000)
+    monkeypatch.setattr(templates, "COMPARE_JOBS", 2000)
+    monkeypatch.setattr(scaling_rules, "PREDICT_RULES", PredictRules(calibrate_jobs=2000))
+    monkeypatch.setattr("pipeline.run.ESTIMATE_RULES", EstimateRules(learn_jobs=2000))
     config = tmp_path / "site.toml"
-    newest = "[clean]\nblock_jobs = 2000\n[group]\ncompare_jobs = 2000\n[forecast]\nlearn_jobs = 2000\n"
-    config.write_text(CONFIG.format(out=tmp_path / "out", samples=SAMPLES, calibrated=2000) + newest)
+    config.write_text(CONFIG.format(out=tmp_path / "out", samples=SAMPLES))
     run_and_publish(str(config))
     n_jobs = load_manifest(tmp_path / "out").tables["jobs"].rows
     assert n_jobs > 3 * 3100

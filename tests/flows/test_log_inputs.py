@@ -7,16 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.settings import RunSettings, load_settings, parse_settings
-from pipeline.core.store import write_table
-from pipeline.core.tables import INPUT_MODELS, STATE
+from pipeline.config_file import load_settings, parse_settings
+from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import history
-from pipeline.estimate.runs_with_inputs import submitted_runs
+from pipeline.estimate.registry import submitted_runs
 from pipeline.estimate.stage import learn_state
 from pipeline.ingest import ingest
-from pipeline.ingest.assemble.read_inputs import inputs_of
-from pipeline.inputs.of_logs.model_tables import publish_models
+from pipeline.ingest.derive import inputs_of
+from pipeline.inputs.log_models import publish_models
 from pipeline.publish import Retention, RunFacts, publish
+from pipeline.settings import RunSettings
+from pipeline.storage import write_table
+from pipeline.tables import INPUT_MODELS, STATE
 from tests.flows.support import SAMPLES, Outcome
 from tests.simulation.named_inputs import law_s
 
@@ -32,10 +34,6 @@ find = 'n=(?P<n>[0-9]{1,9}) steps=(?P<steps>[0-9]{1,9})'
 [[inputs.rules]]
 text = 'submit_line'
 find = '.* -n (?P<n>[0-9]{1,9}) -s (?P<steps>[0-9]{1,9})'
-[inputs.learning]
-method = 'gp'
-folds = 3
-outside = 'refuse'
 """
 
 
@@ -54,8 +52,8 @@ def published(config: Path) -> Path:
     """STATE and INPUT_MODELS of the log, published."""
     settings, staged = load_settings(config), config.parent / "staged"
     jobs, _, _ = ingest([config.parent / "first.sacct"], settings.site, settings.ingest)
-    state, _ = learn_state(jobs, settings.site, settings.forecast)
-    runs = submitted_runs(history(jobs, settings.site.timezone), settings.forecast)
+    state, _ = learn_state(jobs, settings.site, ESTIMATE_RULES)
+    runs = submitted_runs(history(jobs, settings.site.timezone), ESTIMATE_RULES)
     models, _ = publish_models(runs, settings.inputs, "names", "run")
     tables = {
         "state": write_table(staged / "state.parquet", state, STATE),

@@ -1,4 +1,4 @@
-"""`walltime moldable`: what it prints and writes, and that the true curves are what it takes them to be."""
+"""`walltime replay --series`: what it prints and writes, and that the true curves are what it takes them to be."""
 
 import json
 from collections.abc import Callable
@@ -8,11 +8,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from flows.services.moldable.moldable_log import MoldableLog, read_moldable_log
-from flows.services.moldable.moldable_study import StudySettings, candidates_of, choices_of, study
-from flows.services.moldable.true_curves import measured_series, simulated_laws
-from pipeline.evaluate.replay import ReplayOptions, replay
-from pipeline.evaluate.replay.moldable_replay import replay_moldable
+from flows.services.moldable_replays import measured_series, read_moldable_log, simulated_laws, study
+from pipeline.schedule.engine import ReplayOptions, replay, replay_moldable
+from pipeline.schedule.moldable import StudySettings, candidates_of, choices_of
+from pipeline.schedule.true_curves import MoldableLog
 from tests.flows.support import SAMPLES, Outcome
 
 Walltime = Callable[..., Outcome]
@@ -49,7 +48,7 @@ def test_no_moldable_job_is_the_rigid_replay_to_the_bit(log: MoldableLog) -> Non
     world = curves.world(log, np.random.default_rng(0))
     candidates = candidates_of(log, world, 2)
     none = np.zeros(len(log.work), bool)
-    done = replay_moldable(world.work, choices_of(world, candidates, none, candidates.growth))
+    _, done = replay_moldable(world.work, choices_of(world, candidates, none, candidates.growth))
     easy = replay(log.work, ReplayOptions())
     assert candidates.is_moldable().sum() > 100
     assert done.start_s.tolist() == easy.start_s.tolist() and done.by_end.tolist() == easy.by_end.tolist()
@@ -98,7 +97,7 @@ def test_the_command_prints_json_and_writes_a_table_and_a_page(
     small: Path, csv: Path, tmp_path: Path, walltime: Walltime
 ) -> None:
     out = tmp_path / "out"
-    done = walltime("moldable", small, "--series", csv, "--seeds", "1", "--share", "0,50", "--json", "--out", out)
+    done = walltime("replay", small, "--series", csv, "--seeds", "1", "--share", "0,50", "--json", "--out", out)
     assert done.code == 0, done.err
     told = json.loads(done.out)
     assert {row["chooser"] for row in told["summary"]} == {"rigid", "amdahl", "fitted", "true"}
@@ -114,12 +113,12 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(
     short.write_text("procs,runtime_s\n1,10\n2,6\n")
     empty.write_text("[1, 2]")
     for given, said in (
-        ([], "neither --series nor --laws"),
+        (["--share", "20"], "found no --series"),
         (["--series", csv, "--laws", TRUTH], "--series and --laws"),
         (["--series", short], "none with 4 sizes"),
         (["--laws", empty], "a file without laws"),
         (["--series", csv, "--share", "20,120"], "no list of percentages"),
     ):
-        refused = walltime("moldable", small, *given)
+        refused = walltime("replay", small, *given)
         assert (refused.code, refused.err.count("\n")) == (2, 1), refused.err
         assert said in refused.err and "expected" in refused.err

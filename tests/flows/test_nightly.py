@@ -10,10 +10,12 @@ import polars as pl
 import pytest
 
 from flows.services.progress import StageEvent, listening
-from pipeline.core.store import read_metadata, read_table
-from pipeline.core.tables import FITS
 from pipeline.publish import load_manifest
 from pipeline.run import PUBLISHED, STEP_TABLES, STEPS
+from pipeline.scaling import scaling_rules
+from pipeline.scaling.scaling_rules import FitRules
+from pipeline.storage import read_metadata, read_table
+from pipeline.tables import FITS
 from tests.flows.support import SAMPLES, Outcome
 
 pytestmark = pytest.mark.usefixtures("prefect")
@@ -40,19 +42,19 @@ def test_flow_and_plain_give_the_same_bytes(config: Path, tmp_path: Path, wallti
     assert list(records[0]["steps"]) == list(records[1]["steps"])
     left = sorted(path.name for path in (tmp_path / "plain").iterdir())
     assert left == ["last_run.json", "manifest.json", "versions", "work"]
-    assert sorted(path.name for path in (tmp_path / "plain/work").iterdir()) == [".lock", "states"]
+    kept = [{path.name for path in (tmp_path / name / "work").iterdir()} for name in ("flow", "plain")]
+    assert kept[0] == kept[1] > {".lock", "states", "recent.json"}
 
 
 def test_a_run_by_adepts_own_search_publishes_fits_never_better_than_the_exact_ones(
-    config: Path, tmp_path: Path, walltime: Walltime
+    config: Path, tmp_path: Path, walltime: Walltime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = config.read_text()
     for name, method, more in (
         ("exact", "exact", ["--plain"]),
         ("adept", "adept", []),
         ("plain", "adept", ["--plain"]),
     ):
-        config.write_text(f"{given}[fit]\nloss = 'relative'\nmethod = '{method}'\n")
+        monkeypatch.setattr(scaling_rules, "FIT_RULES", FitRules(loss="relative", method=method))
         assert walltime("run", config, "--out", tmp_path / name, "--quiet", *more) == Outcome(0, "", "")
     assert published(tmp_path / "adept") == published(tmp_path / "plain")
     exact, adept = (
@@ -88,7 +90,7 @@ def test_a_changed_setting_redoes_what_depends_on_it(config: Path, tmp_path: Pat
 
     nightly(str(config))
     first = load_manifest(tmp_path / "out")
-    config.write_text(config.read_text() + "[predict]\nreach = 2.0\n")
+    config.write_text("horizon_days = 2.0\n" + config.read_text())
     moments: list[StageEvent] = []
     with listening(moments.append):
         nightly(str(config))
@@ -136,7 +138,7 @@ def test_published_tables_open_without_this_project(config: Path, tmp_path: Path
         assert duckdb.sql(f"SELECT count(*) FROM '{path}'").fetchall() == [(entry.rows,)]
         assert read_table(Path(path), STEP_TABLES[name]).num_rows == entry.rows
         assert read_metadata(Path(path))["table"] == STEP_TABLES[name].name
-    assert json.loads((tmp_path / "out/manifest.json").read_text())["settings"]["fit"]["laws"]
+    assert json.loads((tmp_path / "out/manifest.json").read_text())["settings"]["scaling"]["laws"]
 
 
 def test_a_failed_flow_is_failed_for_prefect_too(config: Path, tmp_path: Path) -> None:

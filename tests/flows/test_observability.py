@@ -54,7 +54,7 @@ def events(text: str) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of two published nights, the second with three more weeks of jobs; each with its log and manifest."""
-    from flows.services.run.plain_run import run_and_publish
+    from flows.services.run.running import run_and_publish
 
     folder = tmp_path_factory.mktemp("nights")
     for n_jobs in (160, 250):
@@ -118,7 +118,7 @@ def test_no_name_is_in_the_log_where_the_site_anonymises(tmp_path: Path, walltim
 
 
 def test_metrics_are_read_by_a_strict_parser_and_written_in_one_step(nights: Path, walltime: Walltime) -> None:
-    shown = walltime("metrics", nights / "out")
+    shown = walltime("doctor", "--metrics", "-", "--from", nights / "out")
     found = {one.name: one for one in openmetrics(shown.out)}
     assert {"walltime_table_rows", "walltime_jobs", "walltime_step_duration_seconds"} <= set(found)
     assert {s.labels["site"] for one in found.values() for s in one.samples} == {"ox<b>bow"}
@@ -126,10 +126,10 @@ def test_metrics_are_read_by_a_strict_parser_and_written_in_one_step(nights: Pat
     jobs = sum(s.value for s in found["walltime_jobs"].samples)
     assert rows["jobs"] == jobs == 250
     file = nights / "collector" / "walltime.prom"
-    assert walltime("metrics", nights / "out", "--out", file).code == 0
+    assert walltime("doctor", "--metrics", file, "--from", nights / "out").code == 0
     assert [path.name for path in file.parent.iterdir()] == ["walltime.prom"] and file.stat().st_mode & 0o044
     assert {one.name for one in openmetrics((nights / "walltime.prom").read_text())} == set(found)
-    assert walltime("metrics", nights / "none").code == 2
+    assert walltime("doctor", "--metrics", "-", "--from", nights / "none").code == 2
 
 
 class Page(HTMLParser):
@@ -149,11 +149,10 @@ class Page(HTMLParser):
 
 
 def test_the_page_of_a_site_shows_hostile_names_as_text(nights: Path, tmp_path: Path, walltime: Walltime) -> None:
-    (tmp_path / "pages").mkdir()
+    # No series of these jobs is drawn; a page that stands there is linked.
     for name in HOSTILE:
-        (tmp_path / "pages" / page_name(name)).touch()
-    asked = ("page", nights / "out", "--out", tmp_path / "site.html")
-    facts = json.loads(walltime(*asked, "--pages", tmp_path / "pages", "--json").out)
+        (tmp_path / page_name(name)).touch()
+    facts = json.loads(walltime("report", "--from", nights / "out", "--out", tmp_path, "--json").out)
     text = (tmp_path / "site.html").read_text()
     page = Page(text)
     assert {one["name"] for one in facts["applications"]} == set(HOSTILE)
@@ -171,7 +170,7 @@ def test_the_page_of_a_site_shows_hostile_names_as_text(nights: Path, tmp_path: 
 
 
 def test_the_page_counts_what_the_tables_hold(nights: Path, tmp_path: Path, walltime: Walltime) -> None:
-    facts = json.loads(walltime("page", nights / "out", "--out", tmp_path / "site.html", "--json").out)
+    facts = json.loads(walltime("report", "--from", nights / "out", "--out", tmp_path, "--json").out)
     applications = facts["applications"]
     assert sum(one["n_jobs"] for one in applications) == 250
     hours = [one["proc_hours"] for one in applications]
@@ -187,10 +186,10 @@ def test_the_page_counts_what_the_tables_hold(nights: Path, tmp_path: Path, wall
     newer, older = facts["nights"]
     assert newer["changes"]["jobs"] == 90 and older["changes"]["jobs"] is None
     assert facts["last_run"]["state"] == "succeeded" and facts["newest_job"].startswith("2026-03")
-    dated = walltime("page", nights / "out", "--out", tmp_path / "x.html", "--as-of", "2100-01", "--json")
+    dated = walltime("report", "--from", nights / "out", "--out", tmp_path / "x", "--as-of", "2100-01", "--json")
     assert json.loads(dated.out)["version"] == facts["version"]
     first = (tmp_path / "site.html").read_bytes()
-    assert walltime("page", nights / "out", "--out", tmp_path / "site.html").code == 0
+    assert walltime("report", "--from", nights / "out", "--out", tmp_path).code == 0
     assert (tmp_path / "site.html").read_bytes() == first
 
 
@@ -198,25 +197,27 @@ def test_versions_are_compared_by_replay(nights: Path, tmp_path: Path, walltime:
     out = tmp_path / "out"
     shutil.copytree(nights / "out", out)
     older, newer = (json.loads((nights / f"{n}.json").read_text())["run_id"] for n in (160, 250))
-    found = json.loads(walltime("compare", out, older, older, "--replay", "--json").out)["replay"]
+    found = json.loads(walltime("versions", "compare", "--from", out, older, older, "--replay", "--json").out)["replay"]
     assert 0 < found["jobs"] <= 90 and (found["capacity"], found["capacity_from"]) == (8, "site.max_procs")
     assert found["each"][0] == found["each"][1] and found["today"]["slowdown_mean"] >= 1
     own = found["each"][0]
     assert own["slowdown_change_q25"] <= own["slowdown_change"] <= own["slowdown_change_q75"]
-    busy = json.loads(walltime("compare", out, older, older, "--replay", "--procs", 2, "--json").out)["replay"]
-    assert busy["today"]["wait_mean_s"] > found["today"]["wait_mean_s"] and busy["capacity_from"] == "--procs"
-    text = walltime("compare", out, older, older, "--replay")
+    busy = json.loads(
+        walltime("versions", "compare", "--from", out, older, older, "--replay", "--max-procs", 2, "--json").out
+    )["replay"]
+    assert busy["today"]["wait_mean_s"] > found["today"]["wait_mean_s"] and busy["capacity_from"] == "--max-procs"
+    text = walltime("versions", "compare", "--from", out, older, older, "--replay")
     assert "easy, request" in text.out and "later jobs replayed on 8 processors" in text.out
-    none = json.loads(walltime("compare", out, older, newer, "--replay", "--json").out)
+    none = json.loads(walltime("versions", "compare", "--from", out, older, newer, "--replay", "--json").out)
     assert none["later_jobs"] == 0 and none["replay"]["jobs"] == 0
-    assert json.loads(walltime("compare", out, older, newer, "--json").out)["replay"] is None
-    assert "--procs: found no --replay" in walltime("compare", out, older, newer, "--procs", 4).err
+    assert json.loads(walltime("versions", "compare", "--from", out, older, newer, "--json").out)["replay"] is None
+    assert (
+        "--max-procs: found no --replay"
+        in walltime("versions", "compare", "--from", out, older, newer, "--max-procs", 4).err
+    )
 
 
-def test_exit_codes_and_init_answer_in_json(tmp_path: Path, walltime: Walltime) -> None:
-    rows = json.loads(walltime("exit-codes", "--json").out)["exit_codes"]
-    assert {"code": 75, "name": "busy"}.items() <= next(row for row in rows if row["name"] == "busy").items()
-    assert "Another run publishes" in walltime("exit-codes").out
+def test_init_answers_in_json(tmp_path: Path, walltime: Walltime) -> None:
     config_of(tmp_path, 5)
     config = tmp_path / "new.toml"
     asked = ("init", "--out", config, "--log", tmp_path / "dump.txt", "--systemd", tmp_path / "units", "--json")
@@ -242,7 +243,7 @@ def test_a_fault_in_the_metrics_does_not_end_the_run(
     def broken(*_: object) -> None:
         raise KeyError("rows")
 
-    monkeypatch.setattr("flows.services.run.run_record.metric_families", broken)
+    monkeypatch.setattr("flows.services.run.run_log.metric_families", broken)
     config = config_of(tmp_path, 5)
     (tmp_path / "dump.txt").unlink()
     found = events(walltime("run", config, "--plain").err)

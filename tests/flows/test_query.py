@@ -11,13 +11,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from flows.pages.terminal.render_query import span
+from flows.pages.terminal.render import span
+from flows.services.files.row_lookup import find_row, read_columns
 from flows.services.quantities import kibibytes, seconds
 from flows.services.query.answers import answers, load_state
-from pipeline.core.errors import InputError
-from pipeline.core.row_lookup import find_row, read_columns
-from pipeline.core.settings import RunSettings, SiteSettings
-from pipeline.core.tables import GROUPS, PREDICTIONS, STATE
+from pipeline.errors import InputError
 from pipeline.estimate.history import history
 from pipeline.estimate.stage import learn_state
 from pipeline.estimate.state_table import loaded_state
@@ -25,6 +23,8 @@ from pipeline.estimate.walltime import estimate
 from pipeline.ingest import ingest
 from pipeline.ingest.privacy import ANONYMISED, hasher_of
 from pipeline.publish import load_manifest
+from pipeline.settings import RunSettings, SiteSettings
+from pipeline.tables import GROUPS, PREDICTIONS, STATE
 from tests.flows.support import SAMPLES, Outcome, put_out
 from tests.rows import jobs_of
 from tests.unit.estimate.states import SETTINGS, busy_log, questions
@@ -218,7 +218,7 @@ def test_what_cannot_be_answered_is_one_sentence(published: Path, tmp_path: Path
         (("--from", published, "--procs", "0"), "Invalid value"),
         (("--from", published, "--at", "1970-01-02"), "or later, where the known log ends"),
         (("--from", published, "--at", "soon"), "expected a date as in"),
-        (("--from", published, "--out", tmp_path / "a.csv"), "expected a file of jobs"),
+        (("--from", published, "--out", tmp_path / "a.csv"), "found no --batch beside it"),
         (("--from", published, "--batch", batch, "--user", "u1"), "--user beside it"),
         (("--from", published, "--batch", batch, "--out", tmp_path / "a.txt"), "no table's name"),
         (("--from", put_out(nothing, tmp_path / "empty", RunSettings())), "has learnt from no job"),

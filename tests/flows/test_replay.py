@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.core.store import read_table
-from pipeline.core.tables import REPLAY
+from pipeline.storage import read_table
+from pipeline.tables import REPLAY
 from tests.flows.support import SAMPLES, Outcome
 
 Walltime = Callable[..., Outcome]
@@ -85,8 +85,8 @@ def test_logs_of_one_name_are_told_apart(tmp_path: Path, walltime: Walltime) -> 
 
 def test_a_replay_that_gains_nothing_says_so(tmp_path: Path, walltime: Walltime) -> None:
     """On a machine with room for every job nobody waits under any policy."""
-    shown = walltime("replay", swf(tmp_path / "a.swf"), *QUICK, "--procs", "4000")
-    assert "Nothing is surely gained: " in shown.out and "--procs" in shown.out
+    shown = walltime("replay", swf(tmp_path / "a.swf"), *QUICK, "--max-procs", "4000")
+    assert "Nothing is surely gained: " in shown.out and "--max-procs" in shown.out
     assert "0 would have waited less and 0 longer" in shown.out
 
 
@@ -138,4 +138,4 @@ def test_wrong_options_are_one_sentence(
 
 def test_a_log_without_a_size_of_the_machine_is_refused(tmp_path: Path, walltime: Walltime) -> None:
     shown = walltime("replay", swf(tmp_path / "a.swf", header=""), *QUICK)
-    assert shown.code == 2 and "--procs" in shown.err
+    assert shown.code == 2 and "--max-procs" in shown.err

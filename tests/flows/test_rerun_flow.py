@@ -35,7 +35,7 @@ def test_flow_and_plain_give_the_same_bytes_and_publish_nothing(
     out = tmp_path / "out"
     assert walltime("run", config, "--quiet") == Outcome(0, "", "")
     published, steps = load_manifest(out), sorted(path.name for path in (out / WORK).iterdir())
-    change = ("--set", "predict.reach=2")
+    change = ("--set", "horizon_days=2")
     assert walltime("rerun", config, *change, "--name", "flow", "--quiet") == Outcome(0, "", "")
     assert walltime("rerun", config, *change, "--name", "plain", "--plain", "--quiet") == Outcome(0, "", "")
     assert states()["rerun flow"] == "Completed" and "rerun plain" not in states()
@@ -49,8 +49,8 @@ def test_flow_and_plain_give_the_same_bytes_and_publish_nothing(
 @pytest.mark.parametrize(
     ("more", "found"),
     [
-        (("--to", "1980-01"), "none of them submitted"),
-        (("--set", "clean.flurry.remove_week=2"), "did you mean remove_weeks"),
+        (("--until", "1980-01"), "none of them submitted"),
+        (("--set", "group.templat=user"), "did you mean template"),
         (("--log", SAMPLES / "none.swf"), "none.swf"),
         (("--name", "../try"), "found ../try, expected up to 64 letters"),
     ],

@@ -1,11 +1,12 @@
 """What `walltime serve` checks before it serves, and that Prefect's scheduler works with the installed libraries."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from pipeline.core.errors import InputError, WalltimeError
-from pipeline.core.settings import RunSettings
+from pipeline.errors import InputError, WalltimeError
+from pipeline.settings import RunSettings
 
 pytestmark = pytest.mark.usefixtures("prefect")
 
@@ -16,49 +17,56 @@ SETTINGS = RunSettings.model_validate({"site": {"name": "Oxbow", "timezone": "Eu
     ("cron", "zone", "sentence"),
     [("1 2 3", None, "no cron schedule"), ("", None, "no cron schedule"), ("15 2 * * *", "Oslo", "no time zone")],
 )
-def test_a_bad_schedule_is_one_sentence(tmp_path: Path, cron: str, zone: str | None, sentence: str) -> None:
+def test_a_bad_schedule_is_one_sentence(cron: str, zone: str | None, sentence: str) -> None:
     from flows.prefect.serving import prepare_serving
 
     with pytest.raises(InputError, match=sentence):
-        prepare_serving(SETTINGS, cron, zone, {"PREFECT_API_URL": "x"}, tmp_path)
+        prepare_serving(SETTINGS, cron, zone)
 
 
-def test_the_schedule_is_in_the_sites_zone_under_a_name_of_its_own(tmp_path: Path) -> None:
+def test_the_schedule_is_in_the_sites_zone_under_a_name_of_its_own() -> None:
+    from prefect.settings import PREFECT_API_URL
+
     from flows.prefect.serving import prepare_serving
     from flows.services.run.run_names import site_slug
 
-    found = prepare_serving(SETTINGS, "15 2 * * *", None, {"PREFECT_API_URL": "x"}, tmp_path)
+    found = prepare_serving(SETTINGS, "15 2 * * *", None)
     assert (found.name, found.timezone) == (site_slug("Oxbow"), "Europe/Oslo")
-    assert prepare_serving(SETTINGS, "15 2 * * *", "UTC", {"PREFECT_API_URL": "x"}, tmp_path).timezone == "UTC"
+    assert found.api == PREFECT_API_URL.value()
+    assert prepare_serving(SETTINGS, "15 2 * * *", "UTC").timezone == "UTC"
 
 
-def test_a_server_of_this_machine_is_taken_and_none_is_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_of_this_machine_is_taken_and_none_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     from flows.prefect import serving
 
-    environment = {"HOME": str(tmp_path), "PREFECT_HOME": str(tmp_path)}
-    monkeypatch.setattr(serving, "_stands_here", lambda: True)
-    serving.prepare_serving(SETTINGS, "15 2 * * *", None, environment, tmp_path)
-    assert environment["PREFECT_API_URL"] == "http://127.0.0.1:4200/api"
-    monkeypatch.setattr(serving, "_stands_here", lambda: False)
-    with temporary_settings(restore_defaults={PREFECT_API_URL}), pytest.raises(WalltimeError, match="server start"):
-        serving.prepare_serving(SETTINGS, "15 2 * * *", None, {"PREFECT_HOME": str(tmp_path)}, tmp_path)
+    with temporary_settings(restore_defaults={PREFECT_API_URL}):
+        monkeypatch.setattr(serving, "answers", lambda _: True)
+        assert serving.prepare_serving(SETTINGS, "15 2 * * *", None).api == "http://127.0.0.1:4200/api"
+        monkeypatch.setattr(serving, "answers", lambda _: False)
+        with pytest.raises(WalltimeError, match=r"no server answers at .*4200/api; start one with"):
+            serving.prepare_serving(SETTINGS, "15 2 * * *", None)
 
 
-def test_a_server_that_is_being_started_is_waited_for_and_told_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_answers_or_it_does_not() -> None:
+    from prefect.settings import PREFECT_API_URL
+
     from flows.prefect import serving
 
-    answers, told = iter([False, False, True]), []
-    monkeypatch.setattr(serving, "_stands_here", lambda: next(answers))
+    assert serving.answers(str(PREFECT_API_URL.value())) and not serving.answers("http://127.0.0.1:9/api")
+
+
+def test_a_server_that_is_being_started_is_waited_for_and_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    from flows.prefect import serving
+
+    found, told = iter([False, False, True]), []
+    monkeypatch.setattr(serving, "answers", lambda _: next(found))
     monkeypatch.setattr(serving, "_PAUSE_S", 0.0)
-    environment = {"HOME": str(tmp_path), "PREFECT_HOME": str(tmp_path)}
-    serving.prepare_serving(SETTINGS, "15 2 * * *", None, environment, tmp_path, serving.Patience(60.0, told.append))
-    assert environment["PREFECT_API_URL"] == "http://127.0.0.1:4200/api"
+    with temporary_settings(restore_defaults={PREFECT_API_URL}):
+        serving.prepare_serving(SETTINGS, "15 2 * * *", None, serving.Patience(60.0, told.append))
     assert len(told) == 1 and told[0].startswith("Waiting up to 60 s for a Prefect server at http://127.0.0.1:4200/api")
 
 
@@ -76,3 +84,11 @@ def test_the_scheduler_of_the_installed_prefect_makes_runs(config: Path) -> None
         client.request("POST", "/deployments/{id}/schedule", path_params={"id": deployment_id}, json={"min_runs": 2})
         runs = client.request("POST", "/flow_runs/filter", json=asked).json()
     assert len(runs) >= 2 and {run["state_name"] for run in runs} == {"Scheduled"}
+
+
+def test_the_shipped_prefect_yaml_names_flows_that_exist() -> None:
+    from prefect.flows import load_flow_from_entrypoint
+
+    text = (Path(__file__).parents[2] / "prefect.yaml").read_text()
+    entrypoints = re.findall(r"entrypoint: (\S+)", text)
+    assert {load_flow_from_entrypoint(one.replace(":", ".")).name for one in entrypoints} == {"nightly", "rerun"}

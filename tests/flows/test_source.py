@@ -11,9 +11,9 @@ import pytest
 
 from flows.services.logs.accumulated_jobs import accumulated_jobs
 from flows.services.run.prepare import prepare, resolve, run_settings
-from pipeline.core.errors import InputError
-from pipeline.core.settings import RunSettings
+from pipeline.errors import InputError
 from pipeline.publish import load_manifest
+from pipeline.settings import RunSettings
 from tests.flows.fake_programs import Sacct, job
 from tests.flows.support import SAMPLES, Outcome
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from flows.services.progress import StageEvent, listening
-from flows.services.run.plain_run import run_and_publish
-from pipeline.core.errors import InputError
+from flows.services.run.running import run_and_publish
+from pipeline.errors import InputError
 from pipeline.publish import load_manifest
 from pipeline.run import STEPS
 from tests.flows.support import SAMPLES, Outcome

@@ -29,38 +29,38 @@ def test_a_rerun_is_compared_promoted_and_rolled_back(
     monkeypatch.setattr("time.time", lambda: 1_790_910_600.0)
     ends = [job["end_s"] for job in shown(walltime, night, "jobs", "--limit", 9999)["shown"] if job["end_s"]]
     middle_s = sorted(ends)[len(ends) // 2]
-    changes = ("--to", iso(middle_s), "--set", "predict.reach=2")
+    changes = ("--until", iso(middle_s), "--set", "horizon_days=2")
     done = walltime("rerun", config, *changes, "--name", "try-7", "--plain", "--quiet")
     assert done == Outcome(0, "", "")
     assert load_manifest(night) == first
     tried = find_version(night, "try-7").manifest
-    assert tried is not None and tried.settings["predict"]["reach"] == 2 and tried.to_s == middle_s
+    assert tried is not None and tried.settings["horizon_days"] == 2 and tried.to_s == middle_s
     ingest = tried.reports[0]
     assert ingest["set_aside"]["outside_window"]["rows"] + ingest["kept"]["rows"] == first.tables["jobs"].rows
     assert ingest["kept"]["rows"] == tried.tables["jobs"].rows > 0
 
-    found = json.loads(walltime("compare", night, "try-7", "try-7", "--json").out)
+    found = json.loads(walltime("versions", "compare", "--from", night, "try-7", "try-7", "--json").out)
     assert found["later_jobs"] > 0 and found["estimates"]["jobs"] > 0
     assert found["estimates"]["each"][0] == found["estimates"]["each"][1]
     assert found["groups"]["in_both"] == found["groups"]["each"][0] and found["fits"]["other_law"] == 0
-    same = walltime("compare", night, first.folder, "try-7")
+    same = walltime("versions", "compare", "--from", night, first.folder, "try-7")
     assert same.code == 0 and "No version on disk has later jobs" in same.out
 
-    rows = json.loads(walltime("versions", night, "--json").out)["versions"]
+    rows = json.loads(walltime("versions", "list", "--from", night, "--json").out)["versions"]
     assert [(row["name"], row["is_published"], row["was_published"]) for row in rows] == [
         ("", True, True), ("try-7", False, False),
     ]  # fmt: skip
-    assert "never published" in walltime("versions", night).out
-    assert walltime("promote", night, "try-7").code == 0
+    assert "never published" in walltime("versions", "list", "--from", night).out
+    assert walltime("versions", "promote", "--from", night, "try-7").code == 0
     assert load_manifest(night).folder == tried.folder
     assert shown(walltime, night)["version"] == tried.folder
     assert shown(walltime, night, "--as-of", "2026-10-01")["version"] == first.folder
-    assert "(try-7)" not in walltime("rollback", night).out
+    assert "(try-7)" not in walltime("versions", "rollback", "--from", night).out
     assert load_manifest(night).folder == first.folder
-    assert walltime("hold", night, "try-7").code == 0
-    assert "withdrawn, on hold" in walltime("versions", night).out
-    assert walltime("release", night, "try-7").code == 0
-    assert "on hold" not in walltime("versions", night).out
+    assert walltime("versions", "pin", "--from", night, "try-7").code == 0
+    assert "withdrawn, pinned" in walltime("versions", "list", "--from", night).out
+    assert walltime("versions", "unpin", "--from", night, "try-7").code == 0
+    assert "pinned" not in walltime("versions", "list", "--from", night).out
 
 
 def iso(seconds: int) -> str:
@@ -70,13 +70,14 @@ def iso(seconds: int) -> str:
 
 
 def shown(walltime: Walltime, folder: Path, *more: object) -> dict[str, object]:
-    return json.loads(walltime("show", folder, *more, "--json").out)
+    return json.loads(walltime("show", "--from", folder, *more, "--json").out)
 
 
 def test_every_reader_takes_a_date(night: Path, tmp_path: Path, walltime: Walltime) -> None:
     commands = (
-        ("show", night), ("show", night, "estimates"), ("advice", "--from", night), ("query", "--from", night),
-        ("report", night, "--out", tmp_path / "pages"),
+        ("show", "--from", night), ("show", "--from", night, "estimates"), ("scaling", "advise", "--from", night),
+        ("query", "--from", night),
+        ("report", "--from", night, "--out", tmp_path / "pages"),
     )  # fmt: skip
     for command in commands:
         assert walltime(*command, "--as-of", "2026-10-01").code == 0, command
@@ -91,11 +92,11 @@ def test_every_reader_takes_a_date(night: Path, tmp_path: Path, walltime: Wallti
 @pytest.mark.parametrize(
     ("arguments", "found"),
     [
-        (("versions", "DIR"), "found no versions"),
-        (("promote", "DIR", "x"), "found no versions"),
-        (("rollback", "DIR"), "found no versions"),
-        (("hold", "DIR", "x"), "found no versions"),
-        (("compare", "DIR", "a", "b"), "found no version a"),
+        (("versions", "list", "--from", "DIR"), "found no versions"),
+        (("versions", "promote", "--from", "DIR", "x"), "found no versions"),
+        (("versions", "rollback", "--from", "DIR"), "found no versions"),
+        (("versions", "pin", "--from", "DIR", "x"), "found no versions"),
+        (("versions", "compare", "--from", "DIR", "a", "b"), "found no version a"),
     ],
 )
 def test_a_folder_without_versions_is_one_sentence(
@@ -108,8 +109,8 @@ def test_a_folder_without_versions_is_one_sentence(
 
 def test_a_rerun_that_fails_leaves_nothing(config: Path, tmp_path: Path, walltime: Walltime) -> None:
     for more, found in (
-        (("--to", "1980-01"), "none of them submitted"),
-        (("--set", "clean.flurry.remove_week=2"), "did you mean remove_weeks"),
+        (("--until", "1980-01"), "none of them submitted"),
+        (("--set", "group.templat=user"), "did you mean template"),
         (("--log", SAMPLES / "none.swf"), "none.swf"),
     ):
         done = walltime("rerun", config, "--name", "try-7", *more, "--plain", "--quiet")

@@ -1,4 +1,4 @@
-"""`walltime watch`: a fake accounting grows, and the State, the answers and the pending jobs follow."""
+"""`walltime apply --every`: a fake accounting grows, and the State, the answers and the pending jobs follow."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,12 +15,14 @@ from typing import Any
 
 import pytest
 
+from flows.services import applying
+from flows.services.logs import accumulated_jobs
 from flows.services.published.live_state import live_path, live_state
 from flows.services.query.answers import load_state
-from flows.services.run.plain_run import run_and_publish
 from flows.services.run.prepare import run_settings
-from flows.services.watch.watching import Watch, watching_alone
-from pipeline.core.errors import InputError
+from flows.services.run.running import run_and_publish
+from flows.services.watching import Watch, watching_alone
+from pipeline.errors import InputError
 from pipeline.publish import load_manifest
 from tests.flows.fake_programs import Program, Sacct, job
 from tests.flows.support import Outcome
@@ -43,10 +45,8 @@ class Site:
         self.squeue = Program(folder, "squeue", f"sys.stdout.write(open({str(folder / 'squeue.said')!r}).read())")
         self.pending(slurm_job(7, time_limit=120, name="solver.sh"))
         self.config.write_text(
-            f"output_dir = '{self.out}'\n[source]\nkind = 'sacct'\nsince = '2026-01-01'\noverlap_s = 864000.0\n"
+            f"output_dir = '{self.out}'\n[source]\nkind = 'sacct'\nsince = '2026-01-01'\n"
             f"[ingest]\nsacct_command = '{self.sacct.path}'\n[export]\nmargin_s = 60.0\n"
-            f"[apply]\nmost_age_days = 9999.0\nsqueue_command = '{self.squeue.path}'\n"
-            f"scontrol_command = '{self.scontrol.path}'\n"
         )
 
     def pending(self, *jobs: dict[str, Any]) -> None:
@@ -61,6 +61,13 @@ class Site:
         return Watch(run_settings(self.config), self.config, "slurm", dict(os.environ), is_dry_run=is_dry_run)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def ten_days_of_overlap() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(accumulated_jobs, "OVERLAP_S", 864_000)
+        yield
+
+
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that the run has published to, which is the same for every test."""
@@ -70,7 +77,9 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def site(tmp_path: Path, published: Path) -> Site:
+def site(tmp_path: Path, published: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(applying, "MOST_STATE_AGE_DAYS", 9_999.0)
     shutil.copytree(published, tmp_path / "out")
     return Site(tmp_path)
 
@@ -194,15 +203,18 @@ def accounting_of(numbers: Iterable[int]) -> str:
     return "".join(lines)
 
 
-def test_a_folder_of_accounting_files_is_followed(tmp_path: Path, walltime: Walltime) -> None:
+def test_a_folder_of_accounting_files_is_followed(
+    tmp_path: Path, walltime: Walltime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     folder = tmp_path / "accounting"
     folder.mkdir()
     (folder / "20260101").write_text(accounting_of(range(30)))
     config = tmp_path / "site.toml"
-    qstat = Program(tmp_path, "qstat", 'print(\'{"pbs_version": "23"}\')')
+    Program(tmp_path, "qstat", 'print(\'{"pbs_version": "23"}\')')
     config.write_text(
         f"output_dir = '{tmp_path / 'out'}'\n[source]\nkind = 'folder'\nfolder = 'accounting'\n"
-        f"[apply]\nscheduler = 'pbs'\nqstat_command = '{qstat.path}'\n"
+        "[apply]\nscheduler = 'pbs'\n"
     )
     assert walltime("run", config, "--plain", "--quiet").err == ""
     watch = Watch(run_settings(config), config, "pbs", dict(os.environ), is_dry_run=True)
@@ -218,7 +230,7 @@ def test_a_folder_of_accounting_files_is_followed(tmp_path: Path, walltime: Wall
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (("kind = 'sacct'\nsince = '2026-01-01'\noverlap_s = 864000.0", "kind = 'logs'"), "source.kind"),
+        (("kind = 'sacct'\nsince = '2026-01-01'", "kind = 'logs'"), "source.kind"),
         (("/out'", "/none'"), "manifest"),
     ],
 )
@@ -226,18 +238,18 @@ def test_what_cannot_be_watched_ends_at_once(
     site: Site, walltime: Walltime, change: tuple[str, str], sentence: str
 ) -> None:
     site.config.write_text(site.config.read_text().replace(*change))
-    shown = walltime("watch", site.config)
+    shown = walltime("apply", "--every", "5m", "--dry-run", site.config)
     assert shown.code == 2 and sentence in shown.err and shown.err.count("\n") == 1
 
 
 def test_once_prints_a_round_and_its_exit_code_says_how_it_went(site: Site, walltime: Walltime) -> None:
-    shown = walltime("watch", site.config, "--once", "--json")
+    shown = walltime("apply", "--every", "5m", "--dry-run", site.config, "--once", "--json")
     assert shown.code == 0
     found = json.loads(shown.out)
     assert (found["number"], found["failure"], found["applied"]["dry_run"]) == (1, "", True)
-    assert "would change" in walltime("watch", site.config, "--once").out
+    assert "would change" in walltime("apply", "--every", "5m", "--dry-run", site.config, "--once").out
     site.sacct.fails(True)
-    failed = walltime("watch", site.config, "--once")
+    failed = walltime("apply", "--every", "5m", "--dry-run", site.config, "--once")
     assert failed.code == 1 and "slurmdbd" in failed.err and failed.err.count("\n") == 1
 
 
@@ -246,7 +258,7 @@ def test_a_signal_ends_it_with_everything_tidy(site: Site, number: signal.Signal
     if is_hanging:
         # sacct is started and says nothing: the watch must not wait for it.
         Program(site.folder, "sacct", "if 'help' in sys.argv[1]: print('JobID Submit State')\nelse: time.sleep(100)")
-    command = [sys.executable, "-m", "flows.cli", "watch", str(site.config), "--every", "1h"]
+    command = [sys.executable, "-m", "flows.cli", "apply", "--dry-run", str(site.config), "--every", "1h"]
     pipe = subprocess.PIPE
     with ExitStack() as stack:
         # A shell starts its background jobs with SIGINT ignored, and so would this test's process be.

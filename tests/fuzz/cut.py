@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.core.errors import InputError
-from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.errors import InputError
 from pipeline.ingest import ingest
+from pipeline.settings import IngestSettings, SiteSettings
 from tests.fuzz.mutate import seeds
 
 FORMATS = ("swf", "sacct", "pbs")

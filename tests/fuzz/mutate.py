@@ -19,9 +19,9 @@ import numpy as np
 from benchmarks.bench_pbs import made_log as made_pbs
 from benchmarks.bench_sacct import made_dump
 from benchmarks.bench_swf import made_log as made_swf
-from pipeline.core.errors import InputError
-from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.errors import InputError
 from pipeline.ingest import ingest
+from pipeline.settings import IngestSettings, SiteSettings
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared" / "data"

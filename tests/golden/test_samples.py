@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from pipeline.clean.stage import RECORD_FLAGS
-from pipeline.core.report import Report
-from pipeline.core.settings import RunSettings, SiteSettings
 from pipeline.laws import LAWS
+from pipeline.report import Report
 from pipeline.run import run_plain, start_run
+from pipeline.settings import RunSettings, SiteSettings
 from tests.golden.write import GOLDEN, golden_text
 
 SAMPLES = Path(__file__).parents[2] / "data_samples"

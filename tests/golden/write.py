@@ -35,8 +35,8 @@ def golden_text(table: pa.Table, name: str) -> str:
 
 def main() -> None:
     """Write every golden table beside this file."""
-    from pipeline.core.settings import RunSettings, SiteSettings
     from pipeline.run import run_plain, start_run
+    from pipeline.settings import RunSettings, SiteSettings
 
     here = Path(__file__).parent
     log = here.parents[1] / "data_samples" / "traps.swf"

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from pipeline.core.settings import FitSettings
-from pipeline.fit.fitters import fit_law
-from pipeline.fit.series import SeriesBatch
 from pipeline.laws import LAWS
 from pipeline.laws.law import Solver
+from pipeline.scaling.scaling_rules import FitRules
+from pipeline.scaling.solvers.fit_law import fit_law
+from pipeline.scaling.solvers.series import SeriesBatch
+from pipeline.settings import ScalingSettings
 
 N_SHAPES = 400
 SIZES = np.unique(np.concatenate([np.geomspace(1, 1e6, 400), np.arange(1.0, 200.0)]))
@@ -168,10 +169,10 @@ def test_a_curve_gives_back_its_parameters(law):
 
 def test_settings_name_the_laws_that_can_be_fitted():
     assert [name for name in LAWS if name in OURS] == list(OURS)
-    assert FitSettings(laws=tuple(LAWS)).laws == tuple(LAWS)
+    assert ScalingSettings(laws=tuple(LAWS)).laws == tuple(LAWS)
     with pytest.raises(ValueError, match=f"one of {', '.join(LAWS)}"):
-        FitSettings(laws=("growing",))
-    assert list(LAWS)[:4] == list(FitSettings().laws)
+        ScalingSettings(laws=("growing",))
+    assert tuple(LAWS)[:4] == ScalingSettings().laws == FitRules().laws
     assert [law.name for law in LAWS.values()] == list(LAWS)
     assert [law.n_parameters for law in LAWS.values() if law.name in OURS] == [1, 2, 3, 3, 3, 3, 4, 4, 2, 2, 2]
     families = ["downey_low", "downey_high"], ["amdahl", "dowdy"]

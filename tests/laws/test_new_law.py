@@ -1,4 +1,4 @@
-"""A new law is one file: fits, the choice among laws, the model average, settings and the documents' table follow."""
+"""A new law is one declaration: fits, the choice among laws, the average, settings and the documents' table follow."""
 
 import importlib.util
 from collections.abc import Iterator
@@ -7,17 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.core.settings import FitSettings
-from pipeline.fit import fit
-from pipeline.fit.fitters import fit_law
-from pipeline.fit.generic import fit_generic
-from pipeline.fit.series import SeriesBatch
-from pipeline.laws import AVERAGED, LAWS, register
+from pipeline.laws import AVERAGED, LAWS, laws_table, register
 from pipeline.laws.law import Law, Parameter, Solver
-from pipeline.laws.table import laws_table
-from pipeline.predict.average import average
-from pipeline.predict.bma_grid import shape_grid
-from pipeline.predict.sizes import Sizes
+from pipeline.scaling.average.average import Sizes, average
+from pipeline.scaling.average.posterior import shape_grid
+from pipeline.scaling.scaling_rules import FitRules
+from pipeline.scaling.solvers.fit_law import fit_generic, fit_law
+from pipeline.scaling.solvers.series import SeriesBatch
+from pipeline.scaling.stage import fit
 from tests.rows import curve, observations_of
 
 FILE = '''
@@ -25,13 +22,13 @@ FILE = '''
 
 import numpy as np
 
-from pipeline.laws.forms import amdahl
+from pipeline.laws.amdahl import amdahl_s
 from pipeline.laws.law import Averaging, Law, Parameter, parameter, powers
 
 
 def formula(parameters, n):
     overhead = np.sqrt(np.maximum(n, 1.0)) - 1.0
-    return amdahl.formula(parameters, n) + parameter(parameters, "overhead_s") * overhead
+    return amdahl_s(parameters, n) + parameter(parameters, "overhead_s") * overhead
 
 
 def largest_useful_procs(parameters):
@@ -63,7 +60,7 @@ def edge(tmp_path: Path) -> Iterator[Law]:
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    register(module)
+    register(module.EDGE)
     yield LAWS["edge"]
     for laws, own in zip((LAWS, AVERAGED), before, strict=True):
         laws.clear()
@@ -71,7 +68,7 @@ def edge(tmp_path: Path) -> Iterator[Law]:
 
 
 def test_it_is_fitted_and_chosen_where_it_is_the_truth(edge: Law) -> None:
-    settings = FitSettings(laws=("constant", "amdahl", "downey_low", "downey_high", "usl", "edge"))
+    settings = FitRules(laws=("constant", "amdahl", "downey_low", "downey_high", "usl", "edge"))
     table, _ = fit(observations_of({"own": curve("edge", SIZES, **TRUTH)}), settings)
     (row,) = [row for row in table.to_pylist() if row["is_chosen"]]
     assert (row["law"], row["status"]) == ("edge", "ok")
@@ -138,10 +135,8 @@ def test_a_declaration_that_nothing_could_fit_is_refused(edge: Law) -> None:
         law(Parameter("alpha", 0.0, 1.0, (0.5,)))
     with pytest.raises(ValueError, match="law odd: found no grid of sigma"):
         law(Parameter("sigma", 0.0, 1.0))
-    module = type(importlib.util)("second")
-    module.LAW = law(Parameter("sigma", 0.0, 1.0, (0.5,)), "edge")  # type: ignore[attr-defined]
-    with pytest.raises(ValueError, match="second: found a second law edge"):
-        register(module)
+    with pytest.raises(ValueError, match="found a second law edge"):
+        register(law(Parameter("sigma", 0.0, 1.0, (0.5,)), "edge"))
 
 
 def test_every_solver_is_one_that_a_law_of_ours_or_a_new_one_uses() -> None:
@@ -150,7 +145,7 @@ def test_every_solver_is_one_that_a_law_of_ours_or_a_new_one_uses() -> None:
 
 @pytest.mark.parametrize("law", ["downey_low", "downey_high"])
 def test_the_kernels_formula_is_the_declared_one(law: str) -> None:
-    from pipeline.fit.downey_kernels import downey, low_value
+    from pipeline.scaling.solvers.downey_rows import downey, low_value
 
     is_high = law == "downey_high"
     for A, sigma in ((1.0, 1.0), (7.3, 1.0), (12.0, 0.3 if not is_high else 2.5)):

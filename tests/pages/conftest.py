@@ -68,12 +68,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )  # fmt: skip
     runs = "".join(f"{procs},{100 / procs + 5}\n" for procs in (1, 2, 4, 8, 16))
     (folder / "runs.csv").write_text(f"procs,runtime_s\n{runs}")
-    _walltime("fit-series", "runs.csv", "--report", "pages/series.html", "--quiet", cwd=folder)
+    _walltime("scaling", "fit", "runs.csv", "--report", "pages/series.html", "--quiet", cwd=folder)
     write_csv(folder / "steps.csv", csv_lines(simulated_run(1205, 4, HERE, 1)[0]))
-    _walltime("phases", "steps.csv", "--out", "found", "--report", "pages/phases.html", cwd=folder)
-    _walltime("page", "tables", "--pages", "pages", "--out", "pages/site.html", cwd=folder)
-    _walltime("report", "tables", "--out", "pages", cwd=folder)
-    _walltime("page", "tables", "--pages", "pages", "--out", "pages/site.html", cwd=folder)
+    _walltime("phases", "find", "steps.csv", "--out", "found", "--report", "pages/phases.html", cwd=folder)
+    _walltime("report", "--from", "tables", "--out", "pages", cwd=folder)
     return folder / "pages"
 
 

@@ -1,5 +1,6 @@
 """A real OpenPBS on this machine, for `make test-pbs` alone: `make test` does not collect this folder."""
 
+import json
 import os
 import re
 import subprocess
@@ -28,10 +29,7 @@ folder = "{accounting}"
 name = "loop"
 timezone = "UTC"
 [export]
-opt_out_users = ["erin"]
-opt_out_accounts = ["own"]
-soft_renew_after_s = 0
-least_change_s = 0
+opt_out = {{ users = ["erin"], accounts = ["own"] }}
 [apply]
 scheduler = "pbs"
 """
@@ -87,6 +85,9 @@ def hook(cluster: Cluster, site: Path, with_requests: list[Ran]) -> Path:
     """The exported files, installed by the commands that stand in them."""
     exported = site / "exported"
     walltime(cluster, site, "export", "exported", "--for", "pbs", "--from", "tables")
+    # A job of the tests waits for seconds, and is renewed all the same.
+    config = exported / "walltime_hook.json"
+    config.write_text(json.dumps(json.loads(config.read_text("utf-8")) | {"renew_after_s": 0}), "utf-8")
     commands = (exported / "INSTALL.txt").read_text("utf-8").partition("Every night")[0]
     cluster.call("bash", "-ec", "\n".join(re.findall("^    (.*)$", commands, re.MULTILINE)), folder=exported)
     return exported

@@ -51,7 +51,7 @@ def test_watch_reads_what_the_accounting_has_new_and_applies_it(cluster: Cluster
     with without_hook(cluster):
         job_id = held_job(cluster, *LIMIT)
     # The mix has run since `walltime run`, and jobs of the test before left records that a line end cuts in two.
-    said = walltime(cluster, site, "watch", "site.toml", "--once", "--yes", "--json")
+    said = walltime(cluster, site, "apply", "site.toml", "--once", "--yes", "--json")
     (found,) = [json.loads(line) for line in said.splitlines()]
     assert (found["failure"], found["applied"]["n_changed"], found["applied"]["n_failed"]) == ("", 1, 0)
     assert found["n_new"] >= 8

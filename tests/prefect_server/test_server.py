@@ -64,7 +64,7 @@ def test_a_site_is_served_on_its_cron(server: Server) -> None:
         ended = wait_for("a run of the cron", lambda: [run for run in server.runs("riverbend") if run["end_time"]])
     (run, *_) = ended
     assert run["state_name"] == "Completed" and run["auto_scheduled"]
-    assert re.fullmatch(r"riverbend 20\d\d-\d\d-\d\d", run["name"])
+    assert re.fullmatch(r"riverbend 20\d\d-\d\d-\d\d \d\d:\d\d", run["name"])
     assert {"walltime", "site:riverbend"} <= set(run["tags"])
     assert load_manifest(server.folder / "riverbend").site == "riverbend"
     found = server.artifacts(run["id"])
@@ -100,7 +100,7 @@ def test_a_bad_parameter_is_refused_and_a_bad_config_is_one_sentence(server: Ser
 def test_only_sacct_is_asked_again(server: Server) -> None:
     sacct = Sacct(server.folder / "bin", [job(n) for n in range(8)])
     sacct.fails(True)
-    source = "kind = 'sacct'\nsince = '2026-01-01'\nretries = 5\nretry_delay_s = 1.0"
+    source = "kind = 'sacct'\nsince = '2026-01-01'"
     path = server.folder / "fjord.toml"
     site = f"[site]\nname = 'fjord'\n[ingest]\nsacct_command = '{sacct.path}'\n"
     path.write_text(f"output_dir = '{server.folder / 'fjord'}'\n[source]\n{source}\n{site}")

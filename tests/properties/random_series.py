@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from pipeline.fit.series import SeriesBatch
 from pipeline.laws import LAWS
+from pipeline.scaling.solvers.series import SeriesBatch
 
 
 def random_series(rng):

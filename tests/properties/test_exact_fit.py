@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from pipeline.fit.fitters import fit_law
 from pipeline.laws import LAWS
+from pipeline.scaling.solvers.fit_law import fit_law
 from tests.properties.brute_force import brute_force, error
 from tests.properties.random_series import batch_of, random_series
 

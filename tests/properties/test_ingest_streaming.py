@@ -8,13 +8,13 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.report import Report
-from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.core.store import read_table, write_table
-from pipeline.core.tables import JOBS
-from pipeline.ingest import ingest, ingest_to
-from pipeline.ingest.assemble import earlier_table, read_sources
-from pipeline.ingest.assemble.spill import Room
+from pipeline.ingest import OnDisk, ingest, read_sources
+from pipeline.ingest import update as earlier_table
+from pipeline.ingest.spill import Room
+from pipeline.report import Report
+from pipeline.settings import IngestSettings, SiteSettings
+from pipeline.storage import read_table, write_table
+from pipeline.tables import JOBS
 from tests.unit.ingest.logs import row
 
 HEADER = "JobID|User|JobName|State|Submit|Start|End|Elapsed|AllocCPUS|MaxRSS"
@@ -54,9 +54,8 @@ def to_files(folder: Path, texts: list[str], limits: dict[str, int]) -> tuple[by
     with (
         patch.object(read_sources, "partitions_for", lambda *_: limits["partitions"]),
     ):
-        report = ingest_to(
-            paths, SiteSettings(), IngestSettings(), folder / "o", folder / "u", folder / "s", room=room_of(limits)
-        )
+        to = OnDisk(folder / "o", folder / "u", folder / "s", room=room_of(limits))
+        *_, report = ingest(paths, SiteSettings(), IngestSettings(), to=to)
     return (folder / "o").read_bytes(), report
 
 
@@ -122,10 +121,8 @@ def test_rows_that_no_new_record_may_change_are_passed_on(
             with (
                 patch.object(earlier_table, "_is_in_order", lambda _, found=is_in_order: found),
             ):
-                report = ingest_to(
-                    [folder / "new.log"], known, IngestSettings(), out, folder / "bad", folder / f"s{is_in_order}",
-                    folder / "o", room=room_of(limits),
-                )  # fmt: skip
+                to = OnDisk(out, folder / "bad", folder / f"s{is_in_order}", room=room_of(limits))
+                *_, report = ingest([folder / "new.log"], known, IngestSettings(), folder / "o", to=to)
             told.append((out.read_bytes(), report))
         assert told[0] == told[1]
 

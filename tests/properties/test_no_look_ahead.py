@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.core.arrays import Floats
-from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.arrays import Floats
+from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History, history
 from pipeline.estimate.registry import ESTIMATORS
 from pipeline.evaluate import check_no_look_ahead
@@ -15,7 +15,7 @@ from pipeline.evaluate.leaks import LookAheadError
 from tests.unit.evaluate.estimators import log
 
 # Often refitted, so that a short log has several fits on either side of a time.
-SETTINGS = ForecastSettings(refit_jobs=200, trees=8)
+SETTINGS = EstimateRules(refit_jobs=200, trees=8)
 PAST = history(log(1500))
 CENSORED = replace(PAST, is_lower_bound=np.arange(len(PAST)) % 7 == 0)
 NEVER_RAN = np.arange(len(PAST)) % 5 == 2

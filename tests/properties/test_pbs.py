@@ -8,8 +8,8 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.errors import InputError
-from pipeline.ingest.formats.pbs import reader as pbs
+from pipeline.errors import InputError
+from pipeline.ingest.formats import pbs
 from tests.unit.ingest.pbs_logs import T0, ended, queued, read, record, started
 
 POSITION = ("source_file", "source_line")

@@ -10,13 +10,13 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.errors import InputError
-from pipeline.core.report import Report
-from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.errors import InputError
 from pipeline.ingest import ingest
-from pipeline.ingest.formats.sacct import reader as sacct
+from pipeline.ingest.formats import sacct
 from pipeline.ingest.reader import STEPS
 from pipeline.ingest.sources import Source, line_blocks
+from pipeline.report import Report
+from pipeline.settings import IngestSettings, SiteSettings
 
 NAMES = "JobID|JobName|User|Submit|Start|End|Elapsed|AllocCPUS|ReqMem|State|ExitCode|MaxRSS|DBIndex"
 POSITION = ("source_file", "source_line")

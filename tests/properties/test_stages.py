@@ -9,15 +9,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.clean import clean
-from pipeline.core.estimate_settings import ForecastSettings
-from pipeline.core.report import Report
-from pipeline.core.settings import CleanSettings, FitSettings, GroupSettings, PredictSettings
-from pipeline.core.settings import SiteSettings as Site
-from pipeline.estimate.nightly.published import make_estimates
+from pipeline.estimate.estimate_rules import EstimateRules
+from pipeline.estimate.nightly.table import make_estimates
 from pipeline.estimate.stage import learn_state
-from pipeline.fit import fit
 from pipeline.group import assign_groups, describe_groups, observe
-from pipeline.predict import predict, scalability
+from pipeline.report import Report
+from pipeline.scaling.predictions import predict
+from pipeline.scaling.scalability import scalability
+from pipeline.scaling.scaling_rules import FitRules, PredictRules
+from pipeline.scaling.stage import fit
+from pipeline.settings import CleanSettings, GroupSettings
+from pipeline.settings import SiteSettings as Site
 from tests.rows import jobs_of
 
 maybe = st.none() | st.integers(-2, 5_000)
@@ -43,10 +45,10 @@ def through_all_rooms(jobs: pa.Table) -> tuple[dict[str, pa.Table], list[Report]
     grouped, one = assign_groups(flagged, GroupSettings())
     groups, two = describe_groups(grouped, GroupSettings())
     observations, three = observe(grouped)
-    fits, four = fit(observations, FitSettings())
-    predictions, five = predict(observations, fits, PredictSettings(), Site(), "run")
-    scaling, six = scalability(observations, fits, PredictSettings(), "run")
-    state, seven = learn_state(grouped, Site(), ForecastSettings())
+    fits, four = fit(observations, FitRules())
+    predictions, five = predict(observations, fits, PredictRules(), Site(), "run")
+    scaling, six = scalability(observations, fits, PredictRules(), "run")
+    state, seven = learn_state(grouped, Site(), EstimateRules())
     estimates, eight = make_estimates(state, "run")
     tables = {"jobs": grouped, "groups": groups, "observations": observations, "fits": fits}
     tables |= {"predictions": predictions, "scalability": scaling, "estimates": estimates}

@@ -8,18 +8,18 @@ import pyarrow as pa
 import pytest
 
 from pipeline.clean import clean
-from pipeline.core.estimate_settings import ForecastSettings
-from pipeline.core.settings import RunSettings
+from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History, history
 from pipeline.estimate.learnt_parts import empty
 from pipeline.estimate.state import State
 from pipeline.estimate.state_table import arrays_of
 from pipeline.estimate.walltime import estimate, learn, update, walltime
 from pipeline.ingest import ingest
+from pipeline.settings import RunSettings
 from tests.unit.evaluate.estimators import log
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "swf"
-SETTINGS = ForecastSettings(refit_jobs=200, trees=8)
+SETTINGS = EstimateRules(refit_jobs=200, trees=8)
 RANDOM = np.random.default_rng(11)
 
 
@@ -46,7 +46,7 @@ PAST = history(busy_log())
 FOUND = walltime(PAST, SETTINGS)
 
 
-def as_of(past: History, place: int, settings: ForecastSettings) -> np.ndarray:
+def as_of(past: History, place: int, settings: EstimateRules) -> np.ndarray:
     """What a State of the jobs before this one says of it at its submit."""
     state = learn(past.take(np.arange(place)), settings, float(past.submit_s[place]))
     return estimate(state, past.take(np.array([place])), settings)[0]
@@ -124,7 +124,7 @@ def test_500_random_submits_of_real_logs(name: str) -> None:
     jobs, *_ = clean(ingest([path], run.site, run.ingest)[0], run.clean, run.site)
     past = history(jobs)
     past = past.take(np.arange(min(len(past), 30_000)))
-    found, settings = walltime(past, ForecastSettings()), ForecastSettings()
+    found, settings = walltime(past, EstimateRules()), EstimateRules()
     state, n_learnt = empty(), 0
     ids = [str(row) for row in past.row]
     for place in np.sort(np.random.default_rng(3).choice(len(past), 500, replace=False)):

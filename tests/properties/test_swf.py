@@ -11,16 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.errors import InputError
-from pipeline.core.report import Report
-from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.errors import InputError
 from pipeline.ingest import ingest
-from pipeline.ingest.formats.swf import reader as swf
-from pipeline.ingest.formats.swf.scan import shows_rows
-from pipeline.ingest.formats.swf.scan_any import scan_any
-from pipeline.ingest.formats.swf.scan_regular import scan_regular
-from pipeline.ingest.formats.swf.scanned import Scanned
+from pipeline.ingest.formats import swf
+from pipeline.ingest.formats.swf.scan import Scanned, scan, scan_lines, scan_regular, shows_rows
 from pipeline.ingest.sources import Source, line_blocks
+from pipeline.report import Report
+from pipeline.settings import IngestSettings, SiteSettings
 
 HEADER = b"; UnixStartTime: 1000\n; Queue: 1 day\n; Queue: 2 night (long)\n"
 REALS = (4, 6, 7, 9, 10, 18)
@@ -133,7 +130,9 @@ def test_any_bytes_end_in_tables_or_an_input_error(junk: bytes) -> None:
 def agree(quick: Scanned, careful: Scanned) -> None:
     assert np.array_equal(quick.line, careful.line)
     assert np.array_equal(quick.comments, careful.comments)
-    assert (quick.n_blank, quick.n_long, quick.n_short, len(careful.bad)) == (careful.n_blank, 0, 0, 0)
+    assert np.array_equal(quick.bad, careful.bad)
+    counts = [(s.width, s.n_blank, s.n_long, s.n_short) for s in (quick, careful)]
+    assert counts[0] == counts[1]
     for field in range(18):
         values = [s.whole[field].astype(np.float64) for s in (quick, careful)]
         if field + 1 not in REALS:
@@ -181,10 +180,26 @@ def regular_line(parts: tuple[str, list[str], list[str], str, str, str]) -> str:
 @given(st.lists(regular, min_size=1, max_size=8), st.sampled_from([b"", b";\n", b"\n; a: b\n \n"]), st.integers(1, 64))
 def test_the_quick_parser_says_what_the_careful_one_says(parts, comments: bytes, slice_bytes: int) -> None:
     data = comments + "\n".join(map(regular_line, parts)).encode() + b"\n"
-    with patch("pipeline.ingest.formats.swf.scan_regular._CACHE_BYTES", slice_bytes):
-        quick = scan_regular(data, REALS)
+    with patch("pipeline.ingest.formats.swf.scan._CACHE_BYTES", slice_bytes):
+        quick = scan_regular(data, 0, REALS)
     if quick is not None:
-        agree(quick, scan_any(data, 0))
+        agree(quick, scan_lines(data, 0))
+
+
+any_line = st.one_of(
+    st.builds(lambda parts: regular_line(parts).encode(), regular),
+    lines,
+    lines.map(lambda line: line + b" 19 20"),
+    lines.map(lambda line: b" ".join(line.split()[:7])),
+    st.sampled_from([b"", b" ", b"; a", b"a b c d e", b"1 2 3 4", b"-1 2 3 4 5", b"1 2 3 4 1e400", b"1 2 3 4 5\0"]),
+)
+
+
+@few
+@given(st.lists(any_line, min_size=1, max_size=24), st.sampled_from([b"", b"\n"]), st.sampled_from([0, 5, 18]))
+def test_a_block_with_odd_lines_is_what_it_is_line_by_line(found: list[bytes], end: bytes, width: int) -> None:
+    data = b"\n".join(found) + end
+    agree(scan(data or b"\n", width, REALS), scan_lines(data or b"\n", width))
 
 
 @few
@@ -196,7 +211,7 @@ def test_the_quick_parser_says_what_the_careful_one_says(parts, comments: bytes,
 )
 def test_what_is_taken_for_swf_is_what_the_careful_parser_finds_rows_in(found) -> None:
     data = b"\n".join(line if isinstance(line, bytes) else line.encode() for line in found)
-    careful = scan_any(data, 0)
+    careful = scan_lines(data, 0)
     assert shows_rows(data) == bool(len(careful.line) or not len(careful.bad))
 
 
@@ -204,9 +219,9 @@ def test_the_quick_parser_does_read_a_regular_log() -> None:
     data = (
         b"; a\n" + b"   1  2 -1 4.25 5 6 7 8 9 10 1 12 13 14 15 16 -1 -1 \n 2 2 3 4 5 6 7 8 9 10 1 12 13 14 15 16 -1 -1"
     )
-    quick = scan_regular(data, REALS)
+    quick = scan_regular(data, 0, REALS)
     assert quick is not None
-    agree(quick, scan_any(data, 0))
+    agree(quick, scan_lines(data, 0))
     assert quick.real[3].tolist() == [4.25, 0.0]
 
 
@@ -224,7 +239,7 @@ def test_the_quick_parser_takes_no_odd_byte_for_another(slice_bytes: int) -> Non
         for place in (0, 3, 4, 9):
             line = b"  12 34 -1 4.25 5 6 7 8 9 10 1 12 13 14 15 16 -1 -1\n"
             data = line + line[:place] + bytes([byte]) + line[place:]
-            with patch("pipeline.ingest.formats.swf.scan_regular._CACHE_BYTES", slice_bytes):
-                quick = scan_regular(data, REALS)
+            with patch("pipeline.ingest.formats.swf.scan._CACHE_BYTES", slice_bytes):
+                quick = scan_regular(data, 0, REALS)
             if quick is not None:
-                agree(quick, scan_any(data, 0))
+                agree(quick, scan_lines(data, 0))

@@ -6,18 +6,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.core.estimate_settings import TableSettings
-from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.estimate.estimate_rules import TableRules
 from pipeline.estimate.history import History, history
-from pipeline.estimate.nightly.table import TableState, learn_table, look_up, table, table_rows, update_table
+from pipeline.estimate.nightly.table import learn_table, look_up, table, table_rows, update_table
+from pipeline.estimate.nightly.table_state import TableState
 from pipeline.ingest import ingest
+from pipeline.settings import IngestSettings, SiteSettings
 from tests.unit.estimate.table_log import DAY_S, SETTINGS, made_log, midnight_s
 
 LOGS = Path(__file__).parents[3] / "shared" / "data" / "swf"
 STALE_DAYS = (0.0, 1.0, 7.0)
 
 
-def check_tables_of_some_days(past: History, settings: TableSettings, n_days: int) -> None:
+def check_tables_of_some_days(past: History, settings: TableRules, n_days: int) -> None:
     """The table of a midnight, made from what was known then, answers the jobs that it served."""
     found, served = table(past, settings), midnight_s(past)
     days = np.random.default_rng(1).choice(np.unique(served)[20:], n_days, replace=False)
@@ -39,7 +40,7 @@ def test_a_table_written_out_answers_as_the_pass_does(stale_days: float) -> None
 @pytest.mark.parametrize("stale_days", STALE_DAYS)
 def test_tables_of_real_logs_answer_as_the_pass_does(name: str, stale_days: float) -> None:
     past = real_log(name).take(np.arange(12_000))
-    check_tables_of_some_days(replace(past, stale_s=stale_days * DAY_S), TableSettings(), 3)
+    check_tables_of_some_days(replace(past, stale_s=stale_days * DAY_S), TableRules(), 3)
 
 
 def real_log(name: str) -> History:

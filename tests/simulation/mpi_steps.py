@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.core.buffers import arrow
-from pipeline.core.column import CATEGORY
-from pipeline.core.phase_tables import MPI_CALLS
+from pipeline.arrays import CATEGORY, arrow
+from pipeline.phase_tables import MPI_CALLS
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

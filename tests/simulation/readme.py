@@ -67,7 +67,7 @@ of another in turn. `here` and `there` are two machines, of which `there` is slo
 
 ## What is planted
 
-Records that are not ordinary runs. The flag is the reason of `pipeline/core/flags.py` for which cleaning should set
+Records that are not ordinary runs. The flag is the reason of `pipeline/schema.py` for which cleaning should set
 them aside; *kept* marks unusual records that must be kept. `job_ids` in the truth files lists their numbers, one
 per record; the parts of a checkpointed job have the number of its summary.
 
@@ -136,10 +136,13 @@ def _files(riverbend: Mapping[str, Any], traps: Mapping[str, Any], day: Mapping[
         (day["logs"]["sacct"], "the same day as the output of `sacct -a -P -D`; the log of `configs/slurm.toml`"),
         (day["logs"]["pbs"], "the same day as an accounting file of OpenPBS; the log of `configs/pbs.toml`"),
         ("millrace.truth.json", "its laws, and every attempt to run a job"),
-        ("steps.here.csv.gz, steps.there.csv.gz", "the MPI calls of a program on two machines, for `walltime phases`"),
+        (
+            "steps.here.csv.gz, steps.there.csv.gz",
+            "the MPI calls of a program on two machines, for `walltime phases find`",
+        ),
         ("blocks.bb", "basic-block vectors of a run, as valgrind's `exp-bbv` writes them"),
         ("blocks.here.csv, blocks.there.csv", "the times of its intervals on two machines"),
-        ("solves.csv", "30 runs of a linear solver over four inputs, for `walltime learn`"),
+        ("solves.csv", "30 runs of a linear solver over four inputs, for `walltime inputs learn`"),
     ]
 
 

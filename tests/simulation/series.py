@@ -8,9 +8,9 @@ per doubling.
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.arrays import Floats, Ints
-from pipeline.core.tables import OBSERVATIONS
+from pipeline.arrays import Floats, Ints
 from pipeline.laws import LAWS
+from pipeline.tables import OBSERVATIONS
 
 FAMILY = (
     "downey_low", "downey_high", "amdahl", "usl", "amdahl_log", "downey_linear", "downey_log", "power", "constant",

@@ -25,7 +25,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.core.errors import InputError
+from pipeline.errors import InputError
 from pipeline.publish import load_manifest
 from tests.prefect_server.conftest import PREFECT, ROOT, Server, free_port, process, wait_for
 from tests.slurm.commands import ENDED, call, states

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.ingest import ingest
+from pipeline.settings import IngestSettings, SiteSettings
 from tests.slurm.commands import ENDED, call, states, submit, wait_for
 
 NAMES = (

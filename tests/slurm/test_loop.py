@@ -46,9 +46,9 @@ kind = "sacct"
 since = "2020-01-01"
 [export]
 mode = "{mode}"
-quantile = 0.95
+promise = 0.95
 margin_s = 30.0
-opt_out_users = ["dave"]
+opt_out = {{ users = ["dave"] }}
 """
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.version import RELEASE
+from pipeline.version import RELEASE
 from tools.sbom import sbom
 from tools.wheel_hook import rewritten
 
@@ -53,11 +53,11 @@ def test_the_container_is_built_from_the_lock() -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("from pipeline.core.errors import InputError", "from walltime.pipeline.core.errors import InputError"),
+        ("from pipeline.errors import InputError", "from walltime.pipeline.errors import InputError"),
         ("if x:\n    from flows.cli import app", "if x:\n    from walltime.flows.cli import app"),
-        ('"""\n>>> from pipeline.fit import fit\n"""', '"""\n>>> from walltime.pipeline.fit import fit\n"""'),
-        ('x = "pipeline.ingest.formats.swf.reader:SWF"', 'x = "walltime.pipeline.ingest.formats.swf.reader:SWF"'),
-        ('x = files("pipeline.core")', 'x = files("walltime.pipeline.core")'),
+        ('"""\n>>> from pipeline.run import STEPS\n"""', '"""\n>>> from walltime.pipeline.run import STEPS\n"""'),
+        ('x = "pipeline.ingest.formats.swf:SWF"', 'x = "walltime.pipeline.ingest.formats.swf:SWF"'),
+        ('x = files("pipeline.clean")', 'x = files("walltime.pipeline.clean")'),
         ('x = "pipeline"\nfrom walltime.frames import plain', None),
         ('x = "the pipeline. It flows."', None),
         ("pipeline.run = flows.here", None),
@@ -76,4 +76,4 @@ def test_an_import_that_binds_the_old_name_stops_the_build(text: str) -> None:
 
 def test_a_changed_line_that_depends_on_the_depth_stops_the_build() -> None:
     with pytest.raises(ValueError, match="correct EXACT"):
-        rewritten("_ROOT = None", "pipeline/core/compiled.py")
+        rewritten("_ROOT = None", "pipeline/kernels.py")

@@ -225,7 +225,7 @@ def test_flags_to_expect_are_the_planted_kinds_added_up(truths: dict[str, dict],
 
 
 def test_expected_flags_are_the_librarys(truths: dict[str, dict]):
-    from pipeline.core.flags import Flag
+    from pipeline.schema import Flag
 
     known = {str(flag) for flag in Flag}
     assert set(truths["riverbend"]["flags"]) == set(truths["traps"]["flags"])

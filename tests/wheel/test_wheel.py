@@ -94,7 +94,7 @@ def test_a_clean_environment_has_the_command_and_no_foreign_name(installed: Path
     script += "print(wt.__version__, find('pipeline'), find('flows'))"
     shown = call([installed / "python", "-c", script], tmp_path)
     assert shown.split()[1:] == ["None", "None"]
-    assert "submit_s" in call([installed / "walltime", "columns", "jobs"], tmp_path)
+    assert "submit_s" in call([installed / "walltime", "show", "jobs", "--columns"], tmp_path)
     sample = Path(call([installed / "python", "-m", "walltime.samples", "traps.swf"], tmp_path).strip())
     assert sample.read_bytes() == (ROOT / "data_samples" / "traps.swf").read_bytes()
     assert installed.parent in sample.parents

@@ -1,14 +1,23 @@
-"""`walltime backtest`: the errors of every method's estimates on the log's own past."""
+"""`walltime backtest`: errors of every method's estimates on a log's own past, and the templates that suit it best."""
 
+import os
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from flows.cli.options import Json
+from flows.cli.options import Json, OutFile, PageFile, Plain, Seed, ShowPrefect, check_mode
 
-Config = Annotated[Path, typer.Argument(metavar="CONFIG", readable=False, help="A TOML file, as for walltime run.")]
+if TYPE_CHECKING:
+    from pipeline.estimate.templates.search import SearchSettings
+
+Given = Annotated[
+    Path,
+    typer.Argument(
+        metavar="CONFIG", readable=False, help="A TOML file, as for walltime run; for --templates also a table of jobs."
+    ),
+]
 Logs = Annotated[
     list[str] | None,
     typer.Option(
@@ -18,14 +27,12 @@ Logs = Annotated[
     ),
 ]
 Methods = Annotated[
-    str | None, typer.Option("--methods", metavar="A,B", help="Methods to score; default: the config's, or all.")
+    str | None, typer.Option("--methods", metavar="A,B", help="Methods to score; default: all.")
 ]
 By = Annotated[
     Literal["month", "size"] | None,
     typer.Option("--by", help="Also list the errors by month of submit, or by processors."),
 ]
-Out = Annotated[Path | None, typer.Option("--out", metavar="PATH", help="Also write the figures, as .parquet or .csv.")]
-Page = Annotated[Path | None, typer.Option("--report", metavar="PAGE.html", help="Also draw the figures on one page.")]
 Leaks = Annotated[bool, typer.Option("--check-leaks", help="First check that no method uses what was not yet known.")]
 Staleness = Annotated[
     str | None,
@@ -49,69 +56,126 @@ Predictions = Annotated[
         help="Score published predictions instead, on jobs 1, 7 and 30 days later; with --log, --json, --plain only.",
     ),
 ]
-Plain = Annotated[bool, typer.Option("--plain", help="Run without Prefect.")]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Also show Prefect's own log.")]
+Templates = Annotated[
+    Path | None,
+    typer.Option(
+        "--templates",
+        metavar="FILE.toml",
+        help="Instead: search the templates of similar jobs that predict the log's runtimes best, into a file.",
+    ),
+]
+Share = Annotated[
+    float,
+    typer.Option(
+        "--share", min=0.001, max=1.0, help="With --templates: share of the jobs, from the first, to learn from."
+    ),
+]
+Search = Annotated[
+    Literal["greedy", "genetic", "both"],
+    typer.Option("--search", help="With --templates: both: the genetic search starts with the greedy result."),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        min=1,
+        max=1024,
+        help="With --templates: threads; default: one per processor. The result does not depend on it.",
+    ),
+]
+Minutes = Annotated[
+    float | None,
+    typer.Option("--minutes", min=0, help="With --templates: stop after about this time with the best result so far."),
+]
 
 
 def backtest(
-    config: Config,
+    ctx: typer.Context,
+    given: Given,
     log: Logs = None,
     methods: Methods = None,
     by: By = None,
-    out: Out = None,
-    report: Page = None,
+    out: OutFile = None,
+    report: PageFile = None,
     check_leaks: Leaks = False,
     staleness: Staleness = None,
     compare_cleaning: Cleaning = False,
     predictions: Predictions = False,
     plain: Plain = False,
+    templates: Templates = None,
+    share: Share = 1.0,
+    search: Search = "both",
+    seed: Seed = 0,
+    workers: Workers = None,
+    minutes: Minutes = None,
     json: Json = False,
-    verbose: Verbose = False,
+    verbose: ShowPrefect = False,
 ) -> None:
-    """Replay logs in order of submit, and score each method's estimates from the jobs that had ended by then."""
-    from flows.pages.terminal.render_backtest import print_backtest, print_backtest_json
-    from flows.pages.terminal.render_run import showing_progress
-    from flows.services.backtest.backtesting import backtest_tasks, joined_tables
-    from flows.services.progress import listening
+    """Replay logs in order of submit, and score each method's estimates from the jobs that had ended by then.
 
-    if predictions:
-        _refuse_beside_predictions({
-            "--methods": methods, "--by": by, "--out": out, "--report": report, "--check-leaks": check_leaks,
-            "--staleness": staleness, "--compare-cleaning": compare_cleaning, "--verbose": verbose,
-        })  # fmt: skip
+    With --templates it searches for the templates that group similar jobs best, and writes them to a file that can be
+    edited.
+
+    \b
+    Examples:
+      walltime backtest my-site.toml --by month --report page.html --out figures.parquet
+      walltime backtest my-site.toml --methods walltime,last_two --staleness live,1d --plain
+      walltime backtest my-site.toml --templates templates.toml --share 0.33 --minutes 10
+    """
+    searching = ("--share", "--search", "--seed", "--workers", "--minutes")
+    check_mode(ctx, "--templates", is_on=templates is not None, own=searching, shared=())
+    check_mode(ctx, "--predictions", is_on=predictions, own=(), shared=("--log", "--plain"))
+    if templates is not None:
+        from pipeline.estimate.templates.search import SearchSettings
+
+        _search_templates(given, templates, share, SearchSettings(method=search), seed, workers, minutes, as_json=json)
+        return
+    from flows.services.backtesting import backtest_tasks
+
     _check_paths(out, report)
     choices: dict[str, Any] = {
         "logs": log or [], "methods": _listed(methods), "check_leaks": check_leaks, "staleness": _listed(staleness),
         "compare_cleaning": compare_cleaning,
     }  # fmt: skip
-    tasks = backtest_tasks(config, **choices)
+    tasks = backtest_tasks(given, **choices)
     if predictions:
         _score_predictions(tasks, as_json=json)
         return
-    arguments = {"config": str(config)} | choices
+    found = _score(tasks, {"config": str(given)} | choices, plain=plain, verbose=verbose)
+    _show(found, by, out, report, as_json=json, checks_leaks=check_leaks)
+
+
+def _score(tasks: list[Any], arguments: dict[str, Any], *, plain: bool, verbose: bool) -> list[Any]:
+    from flows.pages.terminal.activity import showing_stages
+
+    n_checked = arguments["check_leaks"]
     n_stages = sum(
-        1 + len(task.methods) * check_leaks + sum(len(task.methods_for(way)) for way in task.ways) for task in tasks
+        1 + len(task.methods) * n_checked + sum(len(task.methods_for(way)) for way in task.ways) for task in tasks
     )
-    with showing_progress(n_stages) as listener, listening(listener):
-        found = _results(tasks, arguments, plain=plain, verbose=verbose)
-    written = _write(joined_tables(found), out, report, tasks[0].settings)
-    print_backtest_json(found, written) if json else print_backtest(found, by, written, checks_leaks=check_leaks)
+    with showing_stages(n_stages):
+        return _results(tasks, arguments, plain=plain, verbose=verbose)
 
 
-def _refuse_beside_predictions(given: dict[str, Any]) -> None:
-    """InputError for options that do not apply to published predictions."""
-    from pipeline.core.errors import InputError
+def _show(
+    found: list[Any],
+    by: str | None,
+    out: Path | None,
+    report: Path | None,
+    *,
+    as_json: bool,
+    checks_leaks: bool,
+) -> None:
+    from flows.pages.terminal.render_backtest import print_backtest, print_backtest_json
+    from flows.services.backtesting import joined_tables
 
-    found = [name for name, value in given.items() if value not in (None, False)]
-    if found:
-        expected = "--log, --json and --plain at most beside it: it scores published tables, which have one method"
-        raise InputError("--predictions", f"also {', '.join(found)}", expected, f"leave out {' and '.join(found)}")
+    written = _write(joined_tables(found), out, report)
+    print_backtest_json(found, written) if as_json else print_backtest(found, by, written, checks_leaks=checks_leaks)
 
 
 def _score_predictions(tasks: list[Any], *, as_json: bool) -> None:
     from flows.pages.terminal.json_out import print_json
-    from flows.pages.terminal.render_later import print_later
-    from flows.services.backtest.later_predictions import score_predictions, scores_as_dicts, subsets_of
+    from flows.pages.terminal.render_backtest import print_later
+    from flows.services.backtesting import score_predictions, scores_as_dicts, subsets_of
 
     found = {task.log: score_predictions(task) for task in tasks}
     if as_json:
@@ -126,24 +190,23 @@ def _listed(text: str | None) -> list[str]:
 
 
 def _results(tasks: list[Any], arguments: dict[str, Any], *, plain: bool, verbose: bool) -> list[Any]:
-    from flows.prefect.session import prefect_session
-    from flows.services.backtest.backtesting import load_result, run_backtest
+    from flows.prefect.session import connect, prefect_session
+    from flows.services.backtesting import load_result, run_backtest
 
     if plain:
         return [run_backtest(task) for task in tasks]
     output_dir = Path(tasks[0].settings.output_dir)
     scratch = tempfile.TemporaryDirectory(prefix="walltime-backtest-")
-    with scratch as folder, prefect_session(output_dir, verbose=verbose) as wait_for_api:
+    with scratch as folder, prefect_session(output_dir, verbose=verbose):
         from flows.prefect.backtest_flow import backtest_logs
 
-        wait_for_api()
+        connect()
         return [load_result(Path(path)) for path in backtest_logs(**arguments, folder=folder)]
 
 
 def _check_paths(out: Path | None, report: Path | None) -> None:
     from flows.services.files.table_files import check_suffix
-    from pipeline.core.errors import InputError
-    from pipeline.core.text import printable
+    from pipeline.errors import InputError, printable
 
     if out is not None:
         check_suffix(out)
@@ -152,9 +215,9 @@ def _check_paths(out: Path | None, report: Path | None) -> None:
         raise InputError(f"--report {printable(str(report))}", found, "a path of its own, as in page.html")
 
 
-def _write(table: Any, out: Path | None, report: Path | None, settings: Any) -> dict[str, Path]:
+def _write(table: Any, out: Path | None, report: Path | None) -> dict[str, Path]:
     from flows.services.files.table_files import write_any, write_page
-    from pipeline.core.tables import BACKTEST
+    from pipeline.tables import BACKTEST
 
     written = {}
     if out is not None:
@@ -162,5 +225,40 @@ def _write(table: Any, out: Path | None, report: Path | None, settings: Any) -> 
     if report is not None:
         from flows.pages.html.backtest_page import backtest_page
 
-        written["page"] = write_page(report, backtest_page(table, settings.backtest))
+        written["page"] = write_page(report, backtest_page(table))
     return written
+
+
+def _search_templates(
+    given: Path,
+    out: Path,
+    share: float,
+    how: "SearchSettings",
+    seed: int,
+    workers: int | None,
+    minutes: float | None,
+    *,
+    as_json: bool,
+) -> None:
+    from flows.pages.terminal.json_out import print_json
+    from flows.pages.terminal.render_backtest import print_templates, showing_search
+    from flows.services.backtesting import end_of_share_s, past_jobs
+    from flows.services.files.os_errors import naming_path
+    from pipeline.errors import InputError, printable
+    from pipeline.estimate.templates.search import search
+    from pipeline.estimate.templates.templates_toml import write_templates
+
+    if out.suffix != ".toml" or out.is_dir():
+        raise InputError(f"--templates {printable(str(out))}", "no name of a TOML file", "a path that ends in .toml")
+    history = past_jobs(given)
+    until_s = end_of_share_s(history, share)
+    with showing_search(minutes) as show:
+        n_workers = workers or len(os.sched_getaffinity(0))
+        found = search(history, until_s, how, seed, n_workers, show)
+    with naming_path(out):
+        write_templates(out, found, given.name)
+    if as_json:
+        facts = {"error_s": found.error_s, "n_jobs": found.n_jobs, "until_s": found.until_s, "file": str(out)}
+        print_json(facts | {"templates": [template.model_dump() for template in found.templates]})
+    else:
+        print_templates(found.templates, found.error_s, found.n_jobs, out)

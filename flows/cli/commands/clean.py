@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.options import Json
+from flows.cli.options import ConfigOption, Json, PageFile
 
 Jobs = Annotated[
     Path, typer.Argument(metavar="JOBS.parquet", readable=False, help="A table of jobs, written by walltime ingest.")
@@ -16,24 +16,22 @@ Out = Annotated[
         "--out", metavar="FLAGGED.parquet", help="Where to write all jobs with their flags: .parquet or .csv."
     ),
 ]
-Page = Annotated[Path | None, typer.Option("--report", metavar="PAGE.html", help="Also draw the result on one page.")]
-Config = Annotated[
-    Path | None,
-    typer.Option(
-        "--config", metavar="CONFIG", readable=False, help="A TOML file, for its [site] and [clean] settings."
-    ),
-]
 All = Annotated[bool, typer.Option("--all", help="List every burst, not only the first ten.")]
 
 
 def clean(
-    jobs: Jobs, out: Out, report: Page = None, config: Config = None, all: All = False, json: Json = False
+    jobs: Jobs, out: Out, report: PageFile = None, config: ConfigOption = None, all: All = False, json: Json = False
 ) -> None:
     """Flag jobs that should not be learnt from; list bursts, and how setting them aside changes the log.
 
-    Two more tables are written beside the jobs: <out>.bursts and <out>.effect.
+    A config gives the settings under [site] and [clean]. Two more tables are written beside the jobs: <out>.bursts and
+    <out>.effect.
+
+    \b
+    Examples:
+      walltime clean jobs.parquet --out flagged.parquet --report page.html --config my-site.toml
     """
-    from flows.pages.terminal.render_clean import print_cleaned, print_cleaned_json
+    from flows.pages.terminal.render_jobs import print_cleaned, print_cleaned_json
     from flows.services.logs.cleaning import check_paths, clean_jobs, write_cleaned
 
     check_paths(jobs, out, report)

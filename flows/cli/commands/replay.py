@@ -1,11 +1,14 @@
-"""`walltime replay`: what other policies and estimates would have done to the waits of a log's jobs."""
+"""`walltime replay`: what other policies, estimates and processor counts would have done to a log's jobs."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from flows.cli.options import Json
+from flows.cli.options import Json, MaxProcs, Seed, check_mode
+
+if TYPE_CHECKING:
+    from pipeline.schedule.moldable import StudySettings
 
 Given = Annotated[
     list[Path],
@@ -47,11 +50,6 @@ Shakes = Annotated[
     int, typer.Option("--shakes", min=0, max=10_000, help="Replays with shaken arrivals; 0: one of the log as it is.")
 ]
 Jitter = Annotated[float, typer.Option("--jitter", min=0, max=1e5, metavar="MIN", help="Largest shift of a submit.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the shakes; the same seed gives the same figures.")]
-Procs = Annotated[
-    int | None,
-    typer.Option("--procs", min=1, help="Processors of the machine; default: site.max_procs, else the header's."),
-]
 Days = Annotated[
     float | None,
     typer.Option(
@@ -61,14 +59,55 @@ Days = Annotated[
 Nodes = Annotated[
     bool, typer.Option("--whole-nodes", help="Jobs have nodes of site.procs_per_node processors to themselves.")
 ]
+Series = Annotated[
+    Path | None,
+    typer.Option(
+        "--series",
+        metavar="FILE.csv",
+        help="Instead: jobs that may start on several processor counts, which the scheduler chooses. Every group of "
+        "similar jobs follows a drawn one of these measured series (procs, runtime_s, application ...).",
+    ),
+]
+Laws = Annotated[
+    Path | None,
+    typer.Option(
+        "--laws", metavar="TRUTH.json", help="The same with the laws of a simulated log, as its truth file has them."
+    ),
+]
+Shares = Annotated[
+    str, typer.Option("--share", metavar="0,20,50,100", help="With --series or --laws: shares of moldable jobs, %.")
+]
+Seeds = Annotated[
+    int, typer.Option("--seeds", min=1, max=1000, help="With --series or --laws: replays of each share and chooser.")
+]
+Reach = Annotated[
+    int,
+    typer.Option(
+        "--reach", min=0, max=10, help="With --series or --laws: doublings up and down from the user's own count."
+    ),
+]
+Quantile = Annotated[
+    Literal["median", "hi80", "hi95"],
+    typer.Option(
+        "--quantile",
+        help="With --series or --laws: what fitted curves are judged by, the median or the upper end of an interval.",
+    ),
+]
 Out = Annotated[
-    Path | None, typer.Option("--out", metavar="DIR", help="Also write replay.parquet and replay.html there.")
+    Path | None,
+    typer.Option(
+        "--out", metavar="DIR", help="Also write replay.parquet and replay.html there, or moldable.parquet and .md."
+    ),
 ]
 
 LAST_DAYS = 30.0
+"""Days of a config's log that are scored, its newest."""
+
+MOLDABLE = ("--series", "--laws", "--share", "--seeds", "--reach", "--quantile")
 
 
 def replay(
+    ctx: typer.Context,
     given: Given,
     policy: Policies = "easy-sjbf",
     estimates: Estimates = "request,last2,cesnet,table,walltime,control,perfect",
@@ -78,33 +117,63 @@ def replay(
     shakes: Shakes = 20,
     jitter: Jitter = 10.0,
     seed: Seed = 1,
-    procs: Procs = None,
+    max_procs: MaxProcs = None,
     days: Days = None,
     whole_nodes: Nodes = False,
+    series: Series = None,
+    laws: Laws = None,
+    share: Shares = "0,20,50,100",
+    seeds: Seeds = 10,
+    reach: Reach = 2,
+    quantile: Quantile = "hi80",
     out: Out = None,
     json: Json = False,
 ) -> None:
-    """Replay logs under other policies and estimates: what the jobs would have gained, and who would have lost."""
-    from flows.pages.terminal.render_replay import print_replay, print_replay_json
-    from flows.pages.terminal.render_run import showing_progress
-    from flows.services.progress import listening
-    from flows.services.replay.replaying import chosen_cases, replay_task, run_replay, with_distinct_names
-    from pipeline.evaluate.replay import Convention as Conventions
-    from pipeline.evaluate.replay.shakes import Shakes as ShakeSettings
+    """Replay logs under other policies and estimates: what the jobs would have gained, and who would have lost.
 
-    how: dict[str, Any] = {
+    With --series or --laws the scheduler chooses the processors of some jobs instead. It knows each job's runtimes on
+    other counts by nothing (rigid), by a guess from Amdahl's law, by curves fitted to the log's earlier jobs, or truly.
+    The true curves are assumed: name their source.
+
+    \b
+    Examples:
+      walltime replay my-site.toml --out replayed
+      walltime replay log.swf.gz --policy easy,easy-sjbf --estimates request,walltime --shakes 0
+      walltime replay log.swf.gz --series runs.csv --seeds 3 --out moldable
+    """
+    is_moldable = series is not None or laws is not None
+    named = "--laws" if laws is not None and series is None else "--series"
+    check_mode(ctx, named, is_on=is_moldable, own=MOLDABLE, shared=("--max-procs", "--out"))
+    if is_moldable:
+        from flows.services.moldable_replays import shares as read_shares
+        from pipeline.schedule.moldable import StudySettings
+
+        how = StudySettings(read_shares(share), seeds, reach, quantile)
+        _replay_moldable(given, series, laws, how, max_procs, out, as_json=json)
+        return
+    from flows.services.replaying import chosen_cases
+    from pipeline.schedule.workload import Convention as Conventions
+    from pipeline.schedule.workload import Shakes as ShakeSettings
+
+    _replay(given, days, out, as_json=json, **{
         "cases": chosen_cases(policy, estimates, correction, guard),
         "shakes": ShakeSettings(shakes, seed, round(60 * jitter)),
         "convention": Conventions(convention),
-        "capacity": procs,
+        "capacity": max_procs,
         "whole_nodes": whole_nodes,
-    }
-    given = list(dict.fromkeys(given))
-    tasks = with_distinct_names([replay_task(one, days=_days(one, days), **how) for one in given])
-    with showing_progress(sum(task.n_stages for task in tasks)) as listener, listening(listener):
+    })  # fmt: skip
+
+
+def _replay(given: list[Path], days: float | None, out: Path | None, *, as_json: bool, **how: Any) -> None:
+    from flows.pages.terminal.activity import showing_stages
+    from flows.pages.terminal.render_replay import print_replay, print_replay_json
+    from flows.services.replaying import replay_task, run_replay, with_distinct_names
+
+    tasks = with_distinct_names([replay_task(one, days=_days(one, days), **how) for one in dict.fromkeys(given)])
+    with showing_stages(sum(task.n_stages for task in tasks)):
         found = [run_replay(task) for task in tasks]
     written = _write(found, out) if out is not None else {}
-    print_replay_json(found, written) if json else print_replay(found, written)
+    print_replay_json(found, written) if as_json else print_replay(found, written)
 
 
 def _days(given: Path, days: float | None) -> float | None:
@@ -116,10 +185,42 @@ def _write(found: list[Any], out: Path) -> dict[str, Path]:
     from flows.pages.html.replay_page import replay_page
     from flows.services.files.os_errors import naming_path
     from flows.services.files.table_files import write_any, write_page
-    from flows.services.replay.replaying import joined
-    from pipeline.core.tables import REPLAY
+    from flows.services.replaying import joined
+    from pipeline.tables import REPLAY
 
     with naming_path(out):
         out.mkdir(parents=True, exist_ok=True)
     table = write_any(out / "replay.parquet", joined(found), REPLAY)
     return {"table": table, "page": write_page(out / "replay.html", replay_page(found))}
+
+
+def _replay_moldable(
+    given: list[Path],
+    series: Path | None,
+    laws: Path | None,
+    how: "StudySettings",
+    max_procs: int | None,
+    out: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    from flows.pages.terminal.json_out import print_json
+    from flows.pages.terminal.render import print_written
+    from flows.pages.terminal.render_replay import moldable_page, print_moldable
+    from flows.services.moldable_replays import read_moldable_log, study, true_curves, write_study
+    from pipeline.errors import InputError
+    from pipeline.schedule.moldable import assumptions
+    from pipeline.schedule.moldable_figures import summary
+
+    if len(given) != 1:
+        raise InputError("the command line", f"{len(given)} logs", "one log, whose jobs are moldable")
+    curves = true_curves(series, laws)
+    log = read_moldable_log(given[0], max_procs)
+    table = study(log, curves, how)
+    rows, said = summary(table.to_pylist()), assumptions(log, curves, how)
+    written = write_study(out, table, moldable_page(log.name, rows, said)) if out else {}
+    if as_json:
+        print_json({"log": log.name, "curves": curves.name, "summary": rows, "assumptions": said, "tables": written})
+        return
+    print_moldable(log.name, rows, said)
+    print_written(written)

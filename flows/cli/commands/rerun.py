@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.commands.run import Config, Logs, Out, Plain, Quiet, Site, Verbose, showing_steps
-from flows.cli.options import Json
+from flows.cli.commands.run import Out, Quiet, showing_steps
+from flows.cli.options import Config, Json, Logs, Plain, ShowPrefect, Site
 
 if TYPE_CHECKING:
     from pipeline.publish import Manifest
@@ -16,16 +16,18 @@ Name = Annotated[str, typer.Option("--name", help="The name of the version, as i
 Changes = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="A setting to change, as in clean.flurry.remove_weeks=2; repeatable."
+        "--set", metavar="KEY=VALUE", help="A setting to change, as in group.template=user; repeatable."
     ),
 ]
 Begin = Annotated[
-    str | None, typer.Option("--from", metavar="TIME", help="Use jobs submitted from this month, day or instant on.")
+    str | None, typer.Option("--since", metavar="TIME", help="Use jobs submitted from this month, day or instant on.")
 ]
 End = Annotated[
     str | None,
     typer.Option(
-        "--to", metavar="TIME", help="Use jobs that were submitted and had ended by then; a month or day is included."
+        "--until",
+        metavar="TIME",
+        help="Use jobs that had ended by then; a month or day is included.",
     ),
 ]
 
@@ -42,12 +44,16 @@ def rerun(
     json: Json = False,
     plain: Plain = False,
     quiet: Quiet = False,
-    verbose: Verbose = False,
+    verbose: ShowPrefect = False,
 ) -> None:
     """Run over the jobs of a window with changed settings, into a version of its own that is not published.
 
-    `walltime compare` scores it beside another version, `walltime promote` publishes it. The template is chosen from
-    the jobs of the window alone.
+    `walltime versions compare` scores it beside another version, `walltime versions promote` publishes it. The template
+    is chosen from the jobs of the window alone.
+
+    \b
+    Examples:
+      walltime rerun my-site.toml --since 2023-01 --until 2023-06 --set group.template=user --name try-7
     """
     from flows.pages.terminal.json_out import print_json
     from flows.services.published.summary import summarize_version
@@ -68,7 +74,7 @@ def rerun(
     if json:
         print_json(summary | {"version": manifest.folder, "name": name, "seconds": time.monotonic() - began})
     elif not quiet:
-        from flows.pages.terminal.render_versions import print_kept
+        from flows.pages.terminal.render_published import print_kept
 
         print_kept(manifest, summary)
 
@@ -86,8 +92,7 @@ def _run_flow(config: Path, arguments: dict[str, Any], *, quiet: bool, verbose: 
     # A second run would start an API on the same database.
     check_no_other_run(folder / WORK)
     session = prefect_session(folder, verbose=verbose, instead="`walltime rerun --plain`")
-    with session as wait_for_api, showing_steps(quiet=quiet):
-        from flows.prefect.rerun_flow import run_rerun
+    with session, showing_steps(quiet=quiet):
+        from flows.prefect.nightly import rerun, run_flow
 
-        wait_for_api()
-        return load_version(folder, run_rerun({"config": str(config)} | arguments, settings.site.name))
+        return load_version(folder, run_flow(rerun, {"config": str(config)} | arguments, settings.site.name))

@@ -10,36 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from flows.cli.options import Json
+from flows.cli.options import Config, Json, Logs, Plain, ShowPrefect, Site
 
 if TYPE_CHECKING:
     from flows.services.progress import StageEvent
     from flows.services.run.run_log import RunLog
 
-Config = Annotated[
-    Path, typer.Argument(metavar="CONFIG", readable=False, help="A TOML file; configs/swf.toml is an example.")
-]
-Logs = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--log", metavar="PATH", help="A log, a glob or a table of jobs, instead of the config's source; repeatable."
-    ),
-]
-Site = Annotated[
-    str | None, typer.Option("--site", metavar="NAME", help="The cluster's name, instead of the config's.")
-]
 Out = Annotated[
     str | None, typer.Option("--out", metavar="DIR", help="The folder to publish to, instead of the config's.")
-]
-Plain = Annotated[
-    bool, typer.Option("--plain", help="Run without Prefect: same tables, steps in memory, no step reused.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print only errors.")]
 Wait = Annotated[
     bool,
     typer.Option("--wait", help="Wait where another run publishes to the same folder; default: end with exit code 75."),
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Also show Prefect's own log.")]
 LogFormat = Annotated[
     Literal["text", "json"] | None,
     typer.Option("--log-format", help="json: each event is one line of JSON on stderr; default: the config's."),
@@ -54,11 +38,18 @@ def run(
     plain: Plain = False,
     json: Json = False,
     quiet: Quiet = False,
-    verbose: Verbose = False,
+    verbose: ShowPrefect = False,
     wait: Wait = False,
     log_format: LogFormat = None,
 ) -> None:
-    """Read logs, fit, predict, and publish the tables as Parquet."""
+    """Read logs, fit, predict, and publish the tables as Parquet.
+
+    \b
+    Examples:
+      walltime run configs/sample.toml
+      walltime run my-site.toml --log /var/log/my-log.swf.gz --site my-cluster --out my-tables
+      walltime run my-site.toml --plain --json
+    """
     from flows.pages.terminal.json_out import print_json
     from flows.pages.terminal.render_run import print_nothing_new, print_summary
     from flows.services.run.run_lock import waiting_for_other_runs
@@ -83,8 +74,8 @@ def _run_log(config: Path, log_format: str | None, *, quiet: bool, verbose: bool
     """The log of the run; where the config cannot be read, the run reports that."""
     from flows.services.files.config import config_settings
     from flows.services.run.run_log import RunLog
-    from pipeline.core.errors import InputError
-    from pipeline.core.settings import RunSettings
+    from pipeline.errors import InputError
+    from pipeline.settings import RunSettings
 
     try:
         settings = config_settings(config)
@@ -102,7 +93,7 @@ def _run_log(config: Path, log_format: str | None, *, quiet: bool, verbose: bool
 def _failures_in(log: "RunLog") -> Iterator[None]:
     """Write the run inside to this log. With JSON lines a failure is one too, and ends the command here."""
     from flows.services.run.run_log import logging_to
-    from pipeline.core.errors import WalltimeError
+    from pipeline.errors import WalltimeError
 
     with logging_to(log):
         try:
@@ -121,7 +112,7 @@ def _call(
     """The path of the manifest, and whether any step was done: where none was, nothing is new."""
     arguments: dict[str, Any] = {"config": str(config), "logs": logs, "site": site, "output_dir": out}
     if plain:
-        from flows.services.run.plain_run import run_and_publish
+        from flows.services.run.running import run_and_publish
 
         with showing_steps(quiet=quiet), _noting_steps() as done:
             return Path(run_and_publish(**arguments)), _is_new(done)
@@ -135,20 +126,18 @@ def _run_flow(arguments: dict[str, Any], *, quiet: bool, verbose: bool) -> tuple
     from flows.services.run.work_folder import WORK
 
     config = Path(arguments["config"])
-    # The API starts before the stages and Prefect are imported: it takes as long as they do.
     output_dir = Path(arguments["output_dir"] or config_settings(config).output_dir)
     # A second run would start an API on the same database.
     check_no_other_run(output_dir / WORK)
-    with prefect_session(output_dir, verbose=verbose, instead="`walltime run --plain`") as wait_for_api:
+    with prefect_session(output_dir, verbose=verbose, instead="`walltime run --plain`"):
         from flows.services.run.prepare import listed_paths, run_settings
 
         settings = run_settings(config, arguments["site"], arguments["output_dir"])
         listed_paths(settings, config, arguments["logs"])  # fails before the API is there, without asking sacct
         with showing_steps(quiet=quiet), _noting_steps() as done:
-            from flows.prefect.nightly import run_nightly
+            from flows.prefect.nightly import nightly, run_flow
 
-            wait_for_api()
-            return Path(run_nightly(arguments, settings.site.name)), _is_new(done)
+            return Path(run_flow(nightly, arguments, settings.site.name)), _is_new(done)
 
 
 @contextmanager
@@ -170,11 +159,10 @@ def showing_steps(*, quiet: bool) -> Iterator[None]:
     if quiet:
         yield
         return
-    from flows.pages.terminal.render_run import showing_progress
-    from flows.services.progress import listening
+    from flows.pages.terminal.activity import showing_stages
     from pipeline.run import STEPS
 
-    with showing_progress(len(STEPS) + 1) as listener, listening(listener):
+    with showing_stages(len(STEPS) + 1):
         yield
 
 

@@ -2,33 +2,53 @@
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.pages.html.applications_table import application_views
+from flows.pages.html.drawing import FILTERS, render_template
 from flows.pages.html.series_page import index_page, series_page
 from flows.services.files.os_errors import naming_path
 from flows.services.files.table_files import write_page
 from flows.services.published.advice import cost_of_run
 from flows.services.published.run_notes import compared_templates, unreliability_note
-from flows.services.series.fitted_series import series_as_dicts
-from flows.services.series.series_answers import weak_of, with_published_answer
-from flows.services.site.applications import application_rows
-from pipeline.core.store import read_table
-from pipeline.core.tables import FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
-from pipeline.core.text import printable
-from pipeline.core.work_counts import count_done
-from pipeline.predict.cost import CostSettings
+from flows.services.site_facts import LISTED, application_rows
+from pipeline.errors import printable
 from pipeline.publish import Manifest
+from pipeline.report import count_done
+from pipeline.scaling.fitted_series import series_as_dicts
+from pipeline.scaling.series_advice import CostSettings
+from pipeline.scaling.series_answers import weak_of, with_published_answer
+from pipeline.storage import read_table
+from pipeline.tables import FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
+
+
+def application_views(
+    rows: Sequence[Mapping[str, Any]], page_of: Callable[[str | None], str | None] = lambda _: None
+) -> dict[str, Any]:
+    """What `applications.html` shows of `application_rows`; `page_of` gives the relative path of an application's page.
+
+    The name is None for jobs of no known application. A path of None means that there is no page.
+    """
+    shown = [dict(row) | {"link": _link(page_of(row["name"]))} for row in rows[:LISTED]]
+    return {"applications": shown, "n_hidden": len(rows) - len(shown)}
+
+
+def _link(path: str | None) -> str | None:
+    return None if path is None else quote(path)
+
 
 SERIES_A_PAGE = 50
 MIN_SIZES = 2
+SITE_PAGE = "site.html"
+"""The page on the whole site, which `walltime report` writes after the index."""
+
 OTHER_PAGES = {
-    "site.html": "the site",
+    SITE_PAGE: "the site",
     "clean.html": "what cleaning did",
     "backtest.html": "errors of the estimates",
     "replay.html": "what other estimates would have gained",
@@ -68,7 +88,7 @@ def write_pages(manifest: Manifest, folder: Path, cost: CostSettings | None = No
 
 def _others(folder: Path) -> list[tuple[str, str]]:
     """Pages of other commands in the folder: name and file."""
-    return [(name, file) for file, name in OTHER_PAGES.items() if (folder / file).is_file()]
+    return [(name, file) for file, name in OTHER_PAGES.items() if file == SITE_PAGE or (folder / file).is_file()]
 
 
 def _by_application(manifest: Manifest, gaining: set[str]) -> dict[str, list[dict[str, Any]]]:
@@ -120,3 +140,16 @@ def _weak(groups: Sequence[Mapping[str, Any]], observations: pa.Table) -> list[d
 
 def _is_in(table: pa.Table, names: list[str]) -> pa.ChunkedArray:
     return pc.is_in(table.column("group_id").cast(pa.string()), pa.array(names, pa.string()))
+
+
+def site_page(facts: Mapping[str, Any], page_of: Callable[[str | None], str | None] = lambda _: None) -> str:
+    """The page of `site_facts`; `page_of` gives the relative path of an application's own page, where there is one."""
+    content = {**facts, **application_views(facts["applications"], page_of)}
+    return render_template("site.html", {**FILTERS, "change": _change}, **content)
+
+
+def _change(value: float | None) -> str:
+    """A difference with its sign; empty where nothing changed or nothing is known."""
+    if not value:
+        return ""
+    return f"{value:+,}" if isinstance(value, int) else f"{100 * value:+.1f} points"

@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from flows.services.logs.cleaning import Cleaned
-from pipeline.clean.capacity import mean_busy, sizes_at
+from pipeline.arrays import Bools, Floats, Ints, category_codes, floats, job_procs
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.clean.occupancy import occupancy_of
-from pipeline.core.arrays import Bools, Floats, Ints, category_codes, floats, job_procs
+from pipeline.clean.occupancy import mean_busy, occupancy_of, sizes_at
 
 DAY_S = 86_400
 LATEST_S = 253_370_000_000
@@ -79,7 +78,7 @@ def figures_of(cleaned: Cleaned) -> Figures:
     known = submit_s[~np.isnan(submit_s)]
     span_s = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
     bursts = cleaned.burst_rows()
-    arrays = JobArrays(jobs, site)
+    arrays = JobArrays(jobs, site, settings=cleaned.settings.clean)
     edges_s, busy = _busy(arrays, kept)
     return Figures(
         daily=_daily(jobs, submit_s, span_s, ZoneInfo(site.timezone), bursts) if len(known) else None,
@@ -90,7 +89,7 @@ def figures_of(cleaned: Cleaned) -> Figures:
         procs=_positive(job_procs(jobs), kept),
         edges_s=edges_s,
         busy=busy,
-        machine=sizes_at(arrays, cleaned.settings.clean.capacity, edges_s[:-1]),
+        machine=sizes_at(arrays, edges_s[:-1]),
     )
 
 

@@ -11,13 +11,12 @@ from pydantic import BaseModel
 
 from flows.pages.html.clean_figures import Figures, figures_of
 from flows.pages.html.clean_plots import BY_OUTCOME, colour_of, plots
-from flows.pages.html.html_template import render_template
+from flows.pages.html.drawing import render_template
 from flows.services.logs.cleaning import Cleaned
-from pipeline.core.clean_settings import CleanSettings
-from pipeline.core.flags import Flag
-from pipeline.core.report import Fact, total
-from pipeline.core.settings import SiteSettings
-from pipeline.core.text import printable
+from pipeline.errors import printable
+from pipeline.report import Fact, total
+from pipeline.schema import Flag
+from pipeline.settings import CleanSettings, SiteSettings
 
 BURSTS_LISTED = 2000
 

@@ -17,8 +17,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from flows.pages.html.clean_figures import KEPT, NAMED, OTHER, SUSPECT, Figures, Lane
 from flows.pages.html.drawing import COLOURS, WIDTH_IN, panel, short, styled, to_svg
-from pipeline.core.arrays import Floats
-from pipeline.core.text import printable
+from pipeline.arrays import Floats
+from pipeline.errors import printable
 
 DAY_S = 86_400
 BY_OUTCOME = {

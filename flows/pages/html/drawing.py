@@ -1,22 +1,23 @@
-"""Draws SVG for pages of HTML; the colours are the page's CSS variables.
-
-Importing matplotlib is slow, so this module is imported only to draw.
-"""
+"""Draws plots as SVG, and fills the templates of pages; text from logs is escaped."""
 
 import io
 import logging
+import math
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import escape
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pipeline.core.text import printable
+from flows.pages.terminal.render import number
+from pipeline.errors import printable
 
 WIDTH_IN = 10.4
 
@@ -106,3 +107,34 @@ def _tag_on_page(tag: str) -> str:
     if tag.startswith("<svg"):
         return re.sub(r' (?:width|height)="[^"]*"', "", tag)
     return re.sub(r"(\.\d\d)\d+", r"\1", tag.replace(" font-family: 'DejaVu Sans';", ""))
+
+
+def plain_number(value: object) -> str:
+    """A number with about four digits; a dash for unknown."""
+    return "–" if value is None else number(value)
+
+
+def share(value: float | None) -> str:
+    """A share in per cent; a dash for unknown."""
+    return "–" if value is None or not math.isfinite(value) else f"{value:.1%}"
+
+
+def sort_value(value: float | None) -> str:
+    """What the script sorts by; unknown is below every number."""
+    return "-1" if value is None else repr(value)
+
+
+FILTERS: dict[str, Callable[..., str]] = {"number": plain_number, "share": share, "value": sort_value}
+"""The filters of tables of numbers."""
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def render_template(template: str, filters: dict[str, Callable[..., Any]], **values: Any) -> str:
+    """The page of a template; the filter `say` prints text from a log. An undefined name in the template raises."""
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    environment.filters |= {"say": lambda text: printable(str(text), 500), **filters}
+    return environment.get_template(template).render(values)

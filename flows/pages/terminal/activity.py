@@ -1,7 +1,8 @@
 """A line on stderr about a command that takes longer than two seconds: what it has done, and at which rate.
 
-On a terminal the line is written over; in a log a line follows after ten seconds, after twenty, after forty. It also
-says how many kernels numba has compiled, which is what a first run waits for.
+On a terminal the line is written over. In a log a line follows after ten seconds, after twenty, after forty; of a
+command that says how many stages it has, one after each stage. It also says how many kernels numba has compiled, which
+is what a first run waits for.
 """
 
 import os
@@ -9,14 +10,15 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
 from typing import Any
 
+from flows.pages.terminal.verbosity import is_quiet
 from flows.services.progress import StageEvent, listening
-from pipeline.core.work_counts import counting
+from pipeline.report import counting
 
 PATIENCE_S = 2.0
 """Time after which a terminal shows the line, s."""
@@ -25,6 +27,10 @@ LOG_PATIENCE_S = 10.0
 """Time after which a log gets the first line, s; each further one comes after twice the time."""
 
 REFRESH_S = 0.25
+
+PACE_FROM_S = 0.1
+"""Least time of a stage whose rate is stated, s; the rate of a shorter one is noise."""
+
 COMPILED = "functions compiled"
 
 
@@ -35,7 +41,9 @@ class Activity:
         self.name = name
         self.is_terminal = is_terminal
         self.began = time.monotonic()
-        self.stage = ""
+        self.n_stages = 0
+        self.n_done = 0
+        self.stages: list[str] = []
         self.counts: dict[str, tuple[float, int]] = {}
         self._listener: Any = None
         self._has_line = False
@@ -44,8 +52,9 @@ class Activity:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Begin to wait for the time of the first line."""
-        self._thread.start()
+        """Begin to wait for the time of the first line, unless that has begun."""
+        if not self._thread.is_alive():
+            self._thread.start()
 
     def count(self, unit: str, n: int) -> None:
         """Add `n` units; their rate counts from the first call."""
@@ -54,7 +63,11 @@ class Activity:
 
     def enter(self, event: StageEvent) -> None:
         """Take in that a stage has started or ended."""
-        self.stage = event.stage if event.state == "started" else ""
+        if event.state == "started":
+            self.stages = [*self.stages, event.stage]
+        else:
+            self.stages = [stage for stage in self.stages if stage != event.stage]
+            self.n_done += 1
 
     def rates(self) -> str:
         """What has been done and how fast, as in `12,241 lines, 23,540 a second`; empty where nothing is counted."""
@@ -95,8 +108,9 @@ class Activity:
             events.unregister("numba:compile", self._listener)
 
     def _write_line(self) -> None:
-        parts = (f"walltime {self.name}: {time.monotonic() - self.began:.0f} s", self.stage, self.rates())
-        line = "; ".join(part for part in parts if part)
+        done = f"{self.n_done} of {self.n_stages} stages" if self.n_stages else ""
+        spent = f"walltime {self.name}: {time.monotonic() - self.began:.0f} s"
+        line = "; ".join(part for part in (spent, done, ", ".join(self.stages), self.rates()) if part)
         if self.is_terminal:
             self._has_line = True
             sys.stderr.write(f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}")
@@ -129,10 +143,35 @@ def showing_activity(name: str, *, has_line: bool = True) -> Iterator[Activity]:
         _current.reset(token)
 
 
-def rates_of_command() -> Callable[[], str]:
-    """A function, for any thread, that returns the counts and rates of the command in this context."""
+@contextmanager
+def showing_stages(n_stages: int) -> Iterator[None]:
+    """Show the stages inside as they begin and end: on a terminal in the line of the command, in a log one a line."""
     activity = _current.get()
-    return activity.rates if activity is not None else str
+    if is_quiet() or activity is None:
+        yield
+        return
+    if activity.is_terminal:
+        activity.n_stages = n_stages
+        activity.start()
+        yield
+        return
+    activity.end_line()
+    with listening(_print_stage):
+        yield
+
+
+def _print_stage(event: StageEvent) -> None:
+    """Write what an ended stage took, the rows that it has seen, and how many a second where it took some time."""
+    if event.state == "started":
+        return
+    seen = ""
+    if event.report is not None:
+        rows = event.report.seen.rows
+        pace = f", {rows / event.seconds:,.0f} a second" if event.seconds >= PACE_FROM_S and rows else ""
+        seen = f"{rows:>12,} {event.report.unit}s seen{pace}"
+    how = " (reused)" if event.state == "reused" else ""
+    sys.stderr.write(f"{event.stage:<12} {event.seconds:8.2f} s {seen}{how}\n")
+    sys.stderr.flush()
 
 
 def end_activity_line() -> None:

@@ -14,8 +14,8 @@ from rich.text import Text
 
 from flows.pages.terminal.activity import end_activity_line
 from flows.pages.terminal.verbosity import Verbosity, verbosity
-from pipeline.core.report import Report
-from pipeline.core.text import printable
+from pipeline.errors import printable
+from pipeline.report import Report
 
 _PIPE_WIDTH = 10_000
 
@@ -128,3 +128,35 @@ def report_table(report: Report) -> Titled:
     tallies = {"seen": report.seen, "kept": report.kept} | {f"set aside: {k}": v for k, v in report.set_aside.items()}
     rows = [(say(name), number(tally.rows), number(tally.proc_s / 3600)) for name, tally in tallies.items()]
     return grid(say(report.stage), ("", f"{report.unit}s", "processor-hours"), rows)
+
+
+def print_written(files: Mapping[str, object]) -> None:
+    """Say which files were written, by what they hold."""
+    for name, path in files.items():
+        console().print(f"Wrote {say(name)} to {say(path, 1000)}", soft_wrap=True)
+
+
+def fixed(value: float | None, digits: int = 2) -> str:
+    """A number with this many decimals; empty for null."""
+    return "" if value is None else f"{value:,.{digits}f}"
+
+
+def signed(value: float | None, digits: int, scale: float = 1.0) -> str:
+    """A difference with its sign and this many decimals; empty for null."""
+    # Adding 0 makes a negative zero a positive one.
+    return "" if value is None else f"{round(scale * value, digits) + 0.0:+,.{digits}f}"
+
+
+def span(seconds: float | None) -> str:
+    """A duration with a fitting unit: 42 s, 5 min, 3.2 h, 2.1 d."""
+    if seconds is None:
+        return "unknown"
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if abs(seconds) >= 2 * length:
+            return f"{seconds / length:,.1f} {unit}"
+    return f"{seconds:,.0f} s"
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    """A share in per cent; empty for null."""
+    return "" if share is None else f"{share:.{digits}%}"

@@ -1,14 +1,20 @@
-"""What `walltime backtest` prints."""
+"""What `walltime backtest` prints: errors of methods, of published predictions, and the templates found."""
 
-from collections.abc import Mapping, Sequence
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from flows.pages.terminal.json_out import print_json
-from flows.pages.terminal.render import console, grid, number, say
-from flows.services.backtest.backtesting import BacktestResult, ranked
+from flows.pages.terminal.render import console, fixed, grid, number, percent, say, signed
+from flows.pages.terminal.verbosity import is_quiet
+from flows.services.backtesting import BacktestResult, ranked
+from pipeline.evaluate.later_scores import Scored, figures, trade_off
 
 _COLUMNS = (
     "method", "error s", "over mean", "median %", "too short", "in 80%", "under q95", "q95/request", "fell back",
@@ -162,17 +168,62 @@ def _parts(result: BacktestResult, by: str) -> Table:
     return grid(title, (by, "jobs", *(say(name) for name in methods), "in 80%", "under q95"), rows)
 
 
-def fixed(value: float | None, digits: int = 2) -> str:
-    """A number with this many decimals; empty for null."""
-    return "" if value is None else f"{value:,.{digits}f}"
+_HEADER = ("days", "rows", "jobs", "in 80%", "in 95%", "width 80%", "median %", "kernel %", "ok %")
 
 
-def signed(value: float | None, digits: int, scale: float = 1.0) -> str:
-    """A difference with its sign and this many decimals; empty for null."""
-    # Adding 0 makes a negative zero a positive one.
-    return "" if value is None else f"{round(scale * value, digits) + 0.0:+,.{digits}f}"
+def print_later(log: str, found: Sequence[tuple[float, Mapping[str, Scored]]]) -> None:
+    """Print coverage, width and error by days ahead and subset of jobs; then the trade-off of `ok`."""
+    out = console()
+    rows = [_later_row(days, name, part) for days, subsets in found for name, part in subsets.items()]
+    out.print(grid(f"{say(log)}: predictions on later jobs", _HEADER, [row for row in rows if row]))
+    for days, subsets in found:
+        curve = [(number(point["near_share"]), _percent(point["jobs"]), _percent(point["median_error"]))
+                 for point in trade_off(subsets["all"])]  # fmt: skip
+        out.print(grid(f"Rows by least track record, {days:g} days", ("near share", "jobs %", "median %"), curve))
 
 
-def percent(share: float | None) -> str:
-    """A share in per cent; empty for null."""
-    return "" if share is None else f"{share:.1%}"
+def _later_row(days: float, name: str, part: Scored) -> Sequence[str]:
+    one: Mapping[str, Any] = figures(part)
+    if not one["jobs"]:
+        return ()
+    shares = [_percent(one[name]) for name in ("in_80", "in_95")]
+    errors = [_percent(one[name]) for name in ("median_error", "kernel_error", "ok_share")]
+    return (f"{days:g}", name, number(one["jobs"]), *shares, number(one["width_80"]), *errors)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}"
+
+
+@contextmanager
+def showing_search(minutes: float | None) -> Iterator[Callable[[Any], bool]]:
+    """A callback that shows progress, as a bar on a terminal or as lines in a log.
+
+    It returns False, which stops the search, once `minutes` have passed.
+    """
+    stop_s = time.monotonic() + 60 * minutes if minutes is not None else float("inf")
+    columns = (TextColumn("{task.description:<34}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    is_hidden = is_quiet() or not sys.stderr.isatty()
+    with Progress(*columns, console=console(stderr=True), transient=True, disable=is_hidden) as bar:
+        places: dict[str, Any] = {}
+
+        def show(progress: Any) -> bool:
+            if progress.stage not in places:
+                places[progress.stage] = bar.add_task(progress.stage, total=progress.total)
+            described = f"{progress.stage}: error {progress.error_s:,.0f} s"
+            bar.update(places[progress.stage], completed=progress.done, description=described)
+            is_over = time.monotonic() >= stop_s
+            if is_hidden and not is_quiet() and (is_over or progress.done % 10 == 0 or progress.done == progress.total):
+                sys.stderr.write(f"{described} ({progress.done}/{progress.total})\n")
+            return not is_over
+
+        yield show
+
+
+def print_templates(templates: Sequence[object], error_s: float, n_jobs: int, file: Path) -> None:
+    """Print the error of the templates, each template, and where they are written."""
+    out = console()
+    out.print(f"Mean absolute error {error_s:,.0f} s over {n_jobs:,} jobs, by narrowest interval of")
+    for template in templates:
+        out.print(f"  {template}", soft_wrap=True, highlight=False, markup=False)
+    out.print(f"Wrote templates to {say(file, 1000)}", soft_wrap=True)

@@ -1,9 +1,13 @@
-"""What `walltime doctor` prints."""
+"""What `walltime doctor`, `walltime init` and `walltime serve` print."""
 
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from flows.pages.terminal.render import console, say
-from flows.services.doctor.diagnosis import Diagnosis
+from flows.pages.terminal.render import console, grid, say
+from flows.services.doctor import Diagnosis
+from flows.services.initialising import Initialised
 
 _CHARS = 1_000
 _SENTENCES = {
@@ -36,3 +40,48 @@ def plain_diagnosis(found: Diagnosis) -> dict[str, Any]:
             for one in found.findings
         ],
     }
+
+
+_TEXT_CHARS = 1_000
+
+
+def print_checks(found: Mapping[str, Any]) -> None:
+    """Print each check with its mode and outcome, and below them every finding."""
+    out = console()
+    version = f"Checks of version {say(found['folder'])} of site {say(found['site'])}"
+    compared = f"compared with {say(found['compared_with'])}" if found["compared_with"] else "not compared"
+    rows = [
+        (say(one["check"]), say(one["mode"]), say(one["state"]), say(one["reason"], _TEXT_CHARS))
+        for one in found["checks"]
+    ]
+    out.print(grid(f"{version}, {compared}", ("check", "mode", "outcome", "reason"), rows, texts=4))
+    for one in found["checks"]:
+        for finding in one["findings"]:
+            where, seen, expected = (say(finding[name], _TEXT_CHARS) for name in ("where", "found", "expected"))
+            out.print(f"{say(one['check'])}: {where}: found {seen}, expected {expected}.", soft_wrap=True)
+
+
+def print_config(done: Initialised) -> None:
+    """Print what was found, the config that was written, and what to do next."""
+    out = console()
+    for line in done.machine.seen:
+        out.print(f"Found: {say(line, 1000)}", soft_wrap=True)
+    config = say(shlex.quote(str(done.config)), 1000)
+    out.print(f"Wrote {config} for the site {say(done.machine.name)} ({done.machine.timezone})", soft_wrap=True)
+    out.print(f"Next: walltime run {config}", soft_wrap=True)
+
+
+def print_units(units: Sequence[Path]) -> None:
+    """Print the units of systemd that were written, and how to install them."""
+    out = console()
+    paths = " ".join(shlex.quote(str(path)) for path in units)
+    timer = shlex.quote(units[-1].name)
+    out.print(f"Wrote {say(paths, 2000)}", soft_wrap=True)
+    out.print(f"Install: cp {say(paths, 2000)} /etc/systemd/system/ && systemctl daemon-reload", soft_wrap=True)
+    out.print(f"         systemctl enable --now {timer}", soft_wrap=True)
+
+
+def print_served(site: str, deployment: str, schedule: str, api: str) -> None:
+    """Print what is being served; the command goes on."""
+    text = f"Serving nightly/{deployment} for the site {say(site)}: {say(schedule)}, known to {say(api)}"
+    console().print(text, soft_wrap=True, markup=False)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flows.pages.terminal.render import console, grid, number, plain_number, say
+from flows.pages.terminal.render import console, grid, number, percent, plain_number, say, span
 from flows.services.quantities import instant
 
 PERCENT = (10, 50, 80, 90, 95, 99)
@@ -14,7 +14,7 @@ def print_answer(found: Mapping[str, Any]) -> None:
     out = console()
     out.print(f"[bold]{span(found['runtime_s'])}[/bold] is the expected runtime of such a job (median).")
     rows = [
-        (f"{q}%", number(found[f"runtime_s_q{q}"]), say(span(found[f"runtime_s_q{q}"])), _share(found[f"held_q{q}"]))
+        (f"{q}%", number(found[f"runtime_s_q{q}"]), say(span(found[f"runtime_s_q{q}"])), percent(found[f"held_q{q}"]))
         for q in PERCENT
     ]
     out.print(grid("", ("jobs done by then", "s", "", "kept so far"), rows))
@@ -112,17 +112,3 @@ def _fit(fit: Mapping[str, Any]) -> str:
     described = f"{fit['template']} ({fit['method']}, {fit['n_jobs']:,} jobs at {fit['n_sizes']} sizes)"
     doubt = "" if fit["reliability"] == "ok" else f", doubtful: {fit['reliability']}"
     return f"The scalability fit of {described} predicts {span(fit['runtime_s'])} on this many processors{doubt}."
-
-
-def _share(share: float) -> str:
-    return f"{share:.1%}"
-
-
-def span(seconds: float | None) -> str:
-    """A duration with a fitting unit: 42 s, 5 min, 3.2 h, 2.1 d."""
-    if seconds is None:
-        return "unknown"
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if abs(seconds) >= 2 * length:
-            return f"{seconds / length:,.1f} {unit}"
-    return f"{seconds:,.0f} s"

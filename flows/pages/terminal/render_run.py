@@ -1,101 +1,18 @@
-"""What `walltime run` shows: progress during the run, and a summary at its end."""
+"""What `walltime run` shows at its end: a summary, or that nothing is new."""
 
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-)
-from rich.text import Text
-
-from flows.pages.terminal.activity import end_activity_line, rates_of_command
 from flows.pages.terminal.render import console, grid, number, say
-from flows.pages.terminal.verbosity import is_quiet
-from flows.services.progress import Listener, StageEvent
 from flows.services.published.run_notes import template_sentences
-
-PACE_FROM_S = 0.1
-"""Least time of a step whose rate is stated, s; the rate of a shorter one is noise."""
 
 PATTERN_ROWS = 5
 """Number of patterns in the summary; the table has all."""
-
-
-@contextmanager
-def showing_progress(n_stages: int) -> Iterator[Listener]:
-    """A bar on a terminal, plain lines in a log, both on stderr with rates; nothing where the command is quiet."""
-    if is_quiet():
-        yield _ignore_event
-        return
-    end_activity_line()
-    if not sys.stderr.isatty():
-        yield _print_event
-        return
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description:<24}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        _RatesColumn(),
-    )
-    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
-        place = bar.add_task("starting", total=n_stages)
-
-        def advance(event: StageEvent) -> None:
-            if event.state == "started":
-                bar.update(place, description=event.stage)
-            else:
-                bar.advance(place)
-
-        yield advance
-
-
-class _RatesColumn(ProgressColumn):
-    """What the command counts, and how fast."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._rates = rates_of_command()
-
-    def render(self, task: Task) -> Text:  # noqa: ARG002
-        """The counts and rates at this moment."""
-        return Text(self._rates())
-
-
-def _ignore_event(_: StageEvent) -> None:
-    pass
-
-
-def _print_event(event: StageEvent) -> None:
-    if event.state == "started":
-        return
-    seen = _seen(event)
-    how = " (reused)" if event.state == "reused" else ""
-    sys.stderr.write(f"{event.stage:<12} {event.seconds:8.2f} s {seen}{how}\n")
-    sys.stderr.flush()
-
-
-def _seen(event: StageEvent) -> str:
-    """The rows that a step has seen, and for a step of some time how many a second."""
-    if event.report is None:
-        return ""
-    rows = event.report.seen.rows
-    pace = f", {rows / event.seconds:,.0f} a second" if event.seconds >= PACE_FROM_S and rows else ""
-    return f"{rows:>12,} {event.report.unit}s seen{pace}"
 
 
 def print_summary(summary: Mapping[str, Any]) -> None:

@@ -1,12 +1,16 @@
-"""What `walltime fit-series` prints: per series its laws, its scalability, its predictions."""
+"""What the commands on scaling print."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from rich.table import Table
 
 from flows.pages.terminal.render import console, grid, number, say
-from pipeline.core.screen_settings import AnomalySettings
+from flows.services.published.advice import omitted_groups_line
+from pipeline.report import Report
+from pipeline.scaling.scaling_rules import AnomalyRules
+from pipeline.scaling.series_advice import plural
 
 FASTER = 1.05
 """The least speedup that counts as a gain; a smaller one may be the scatter of the runs."""
@@ -121,7 +125,7 @@ def _odd(row: Mapping[str, Any]) -> str:
 
 
 def _why_none_is_odd(one: Mapping[str, Any]) -> str:
-    n_sizes, least = len(one["observations"]), AnomalySettings().min_points
+    n_sizes, least = len(one["observations"]), AnomalyRules().min_points
     if n_sizes < least:
         return f"Odd sizes: not searched for below {least} sizes."
     is_wide = any(row["status"] == "wide_group" for row in one["patterns"])
@@ -211,3 +215,55 @@ def _predictions(rows: Sequence[Mapping[str, Any]]) -> Table:
     table = grid("Predictions", header, cells, texts=0)
     table.columns[-1].justify, table.columns[-1].overflow = "left", "fold"
     return table
+
+
+def print_scaling(rows: Sequence[Mapping[str, Any]], report: Report) -> None:
+    """Print median absolute errors; in brackets those of near targets, where larger sizes are predicted."""
+    splits = list(dict.fromkeys(row["split"] for row in rows))
+    cells = {(row["predictor"], row["split"]): row for row in rows}
+    names = sorted(dict.fromkeys(row["predictor"] for row in rows), key=lambda name: _rank(mean_pct(rows, name)))
+    body = [
+        (say(name), *(_cell(cells[name, split]) for split in splits), _number(mean_pct(rows, name))) for name in names
+    ]
+    counts = f"{report.kept.rows} of {report.seen.rows} series"
+    title = f"Median |predicted/measured - 1|, %; (up to 4 times the largest size given); {counts}"
+    console().print(grid(title, ("predictor", *splits, "mean"), body))
+
+
+def mean_pct(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    """The mean of a predictor's medians, including those of near targets; None where one is unknown."""
+    own = [row for row in rows if row["predictor"] == name]
+    values = [row["median_abs_error_pct"] for row in own]
+    values += [row["near_median_abs_error_pct"] for row in own if _has_near(row)]
+    return None if any(value is None for value in values) else float(np.mean(values))
+
+
+def _has_near(row: Mapping[str, Any]) -> bool:
+    return bool(row["n_near"]) and row["split"].endswith("smallest")
+
+
+def _rank(mean: float | None) -> float:
+    return float("inf") if mean is None else mean
+
+
+def _cell(row: Mapping[str, Any]) -> str:
+    near = f" ({_number(row['near_median_abs_error_pct'])})" if _has_near(row) else ""
+    return _number(row["median_abs_error_pct"]) + near
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def print_advice(found: Mapping[str, Any]) -> None:
+    """Print the recommendation of each group, then notes on the whole run."""
+    out = console()
+    for group in found["groups"]:
+        jobs, sizes = (f"{number(group[f'n_{what}s'])} {plural(what, group[f'n_{what}s'])}" for what in ("job", "size"))
+        out.print(f"[bold]{say(group['label'], 300)}[/bold] ({jobs} at {sizes}; group {say(group['group_id'])})",
+                  soft_wrap=True)  # fmt: skip
+        for line in group["answer"] or ["No runtime is known on any count."]:
+            out.print(f"  {say(line, 500)}", soft_wrap=True)
+    for line in (omitted_groups_line(found["groups"], found["n_groups"]), *found["notes"]):
+        if line:
+            out.print(say(line, 500), soft_wrap=True)

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from flows.services.files.os_errors import read_text
-from pipeline.core.settings import RunSettings, load_settings
+from pipeline.config_file import load_settings
+from pipeline.settings import RunSettings
 
 
 def config_settings(config: Path) -> RunSettings:

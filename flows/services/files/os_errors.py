@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipeline.core.errors import InputError
-from pipeline.core.text import printable
-from pipeline.publish.spill_folder import PREFIX as SPILL_PREFIX
+from pipeline.errors import InputError, printable
+from pipeline.publish.folders import SPILL_PREFIX
 
 _ELSEWHERE = "choose another path"
 _SENTENCES = {

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from flows.services.files.os_errors import naming_path
-from pipeline.core import compute as pc
-from pipeline.core.errors import InputError
-from pipeline.core.store import write_atomically, write_batches, write_text
-from pipeline.core.table_kind import TableKind
-from pipeline.core.text import FORMULA_STARTS, printable
+from pipeline.errors import FORMULA_STARTS, InputError, printable
+from pipeline.schema import TableKind
+from pipeline.storage import write_atomically, write_batches, write_text
 
 SUFFIXES = (".parquet", ".csv")
 _FORMULA = rf"\A *[{re.escape(''.join(FORMULA_STARTS))}]"

@@ -1,14 +1,12 @@
-"""Makes a declaration of inputs from the options of `walltime learn`."""
+"""Makes a declaration of inputs from the options of `walltime inputs learn`."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pydantic import ValidationError
 
-from pipeline.core.errors import InputError
-from pipeline.core.text import did_you_mean, printable
+from pipeline.errors import InputError, did_you_mean, printable
 from pipeline.inputs import Declaration, DerivedInput, Input, InputType, inferred_inputs
 
 _NAMED_FORMULA = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=(.*)")
@@ -51,15 +49,9 @@ def declaration_of(runs: pa.Table, options: InputOptions) -> Declaration:
     inferred = inferred_inputs(runs, names)
     inputs = tuple(Input(name=one.name, type=types.get(one.name, one.type)) for one in inferred)
     derived = tuple(_derived(text) for text in options.derived)
-    try:
-        return Declaration(
-            inputs=inputs, derived=derived, target=options.target, procs=options.procs, batch=options.batch,
-            time=options.time, censored=options.censored,
-        )  # fmt: skip
-    except ValidationError as error:
-        message = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise InputError("the options of learn", message.removeprefix("found ").split(", expected ")[0],
-                         message.split(", expected ")[-1]) from None  # fmt: skip
+    return Declaration(
+        inputs, derived, options.target, options.procs, options.batch, options.time, options.censored
+    )
 
 
 def _check_column(option: str, name: str | None, runs: pa.Table) -> None:
@@ -95,4 +87,4 @@ def _derived(text: str) -> DerivedInput:
     name, formula = (named[1], named[2].strip()) if named else (text.strip(), text.strip())
     if not formula:
         raise InputError(f"--derive {printable(text, 60)}", "no formula", "one as in P*Q or local=N/P")
-    return DerivedInput(name=name, formula=formula)
+    return DerivedInput(name, formula)

@@ -1,6 +1,6 @@
 """The table of jobs kept of a live source: each reading adds what sacct has recorded since the one before.
 
-A reading asks for the time from the last one's end, and for some time before it (`source.overlap_s`), because records
+A reading asks for the time from the last one's end, and for some time before it (OVERLAP_S), because records
 come late; running jobs are in every window. The table and the time up to which it is complete change together: the
 table's name has its digest in it, and one small file, replaced in one step, names the table and the time. Readers of
 an earlier table keep it for some readings more.
@@ -17,18 +17,21 @@ from typing import Any
 from flows.services.files.os_errors import naming_path
 from flows.services.logs.ingesting import write_updated
 from flows.services.logs.sacct_window import sacct_records, time_window
-from pipeline.core.report import Report
-from pipeline.core.settings import RunSettings
-from pipeline.core.store import file_sha256, sync_folder, write_text
-from pipeline.ingest.formats.sacct.live import Window
+from pipeline.ingest.live import Window
 from pipeline.ingest.privacy import hasher_of
 from pipeline.publish.folders import LOCK, locked, remove_drafts_of
+from pipeline.report import Report
+from pipeline.settings import RunSettings
+from pipeline.storage import file_sha256, sync_folder, write_text
 
 FOLDER = "source"
 _MARK = "watermark.json"
 _DRAFT = "reading.parquet"
 _KEPT = 3
-_NOT_CONTENT = {"sacct_command", "sacct_days", "sacct_timeout_s"}
+OVERLAP_S = 21_600
+"""What a later reading asks for again (s): slurmdbd stores records late where it was down or busy, rarely by hours."""
+
+_NOT_CONTENT = {"sacct_command"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,7 @@ def _key(settings: RunSettings) -> str:
         "site": settings.site.model_dump(mode="json", include={"name", "anonymise"}),
         "names": hasher_of(settings.site).mark,
         "ingest": settings.ingest.model_dump(mode="json", exclude=_NOT_CONTENT),
+        "inputs": settings.inputs.model_dump(mode="json"),
         "source": settings.source.model_dump(mode="json", include={"cluster", "since"}),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
@@ -116,7 +120,7 @@ def _window(settings: RunSettings, mark: Mapping[str, Any], now_s: int) -> Windo
     if not mark:
         return first
     # A clock that was set back must not leave an empty window.
-    return Window(min(mark["until_s"], now_s - 1) - int(settings.source.overlap_s), now_s)
+    return Window(min(mark["until_s"], now_s - 1) - OVERLAP_S, now_s)
 
 
 def _put_in_place(folder: Path, written: Mapping[str, Path]) -> str:

@@ -10,19 +10,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.services.files.config import config_settings
-from flows.services.files.ending_signals import unwinding_on_signals
 from flows.services.files.os_errors import naming_path
+from flows.services.files.process_guards import unwinding_on_signals
 from flows.services.files.table_files import check_suffix, write_any, write_any_batches, write_page
 from flows.services.logs.flagged_jobs import jobs_of_table
 from pipeline.clean import BURST_FLAGS, SCREENED, SET, clean
-from pipeline.core.errors import InputError
-from pipeline.core.flags import Flag
-from pipeline.core.report import Report
-from pipeline.core.settings import RunSettings, SiteSettings
-from pipeline.core.store import read_batches, read_metadata
-from pipeline.core.tables import BURSTS, EFFECT, JOBS
-from pipeline.core.text import printable
-from pipeline.publish.spill_folder import spill_folder
+from pipeline.errors import InputError, printable
+from pipeline.publish.folders import spill_folder
+from pipeline.report import Report
+from pipeline.schema import Flag
+from pipeline.settings import RunSettings, SiteSettings
+from pipeline.storage import read_batches, read_metadata
+from pipeline.tables import BURSTS, EFFECT, JOBS
 
 
 @dataclass(frozen=True, slots=True)

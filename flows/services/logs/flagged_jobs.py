@@ -7,14 +7,13 @@ import pyarrow as pa
 
 from flows.services.progress import running_stage
 from pipeline.clean import clean
-from pipeline.core.errors import InputError, TableError
-from pipeline.core.report import Report
-from pipeline.core.settings import RunSettings
-from pipeline.core.store import read_metadata, read_table
-from pipeline.core.tables import JOBS
-from pipeline.core.text import printable
+from pipeline.errors import InputError, TableError, printable
 from pipeline.ingest import ingest
 from pipeline.ingest.jobs_tables import OWN_TABLE
+from pipeline.report import Report
+from pipeline.settings import RunSettings
+from pipeline.storage import read_metadata, read_table
+from pipeline.tables import JOBS
 
 _EXPECTED = "a table of jobs, as walltime ingest writes it"
 

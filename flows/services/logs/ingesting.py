@@ -5,15 +5,17 @@ from contextlib import suppress
 from pathlib import Path
 
 from flows.services.files.config import config_settings
-from flows.services.files.ending_signals import unwinding_on_signals
 from flows.services.files.os_errors import naming_path
+from flows.services.files.process_guards import unwinding_on_signals
 from flows.services.files.table_files import check_suffix, write_any_batches
-from pipeline.core.errors import InputError
-from pipeline.core.report import Report
-from pipeline.core.settings import IngestSettings, RunSettings, SiteSettings, parse_settings
-from pipeline.core.text import printable
-from pipeline.ingest import Source, ingest_to
-from pipeline.publish.spill_folder import spill_folder
+from pipeline.config_file import parse_settings
+from pipeline.errors import InputError, printable
+from pipeline.ingest import OnDisk, Source, ingest
+from pipeline.ingest.jobs_tables import is_table
+from pipeline.ingest.sources import find_sources
+from pipeline.publish.folders import spill_folder
+from pipeline.report import Report
+from pipeline.settings import IngestSettings, RunSettings, SiteSettings
 
 
 def settings_of(
@@ -45,12 +47,16 @@ def write_updated(
     logs: Sequence[Path | Source], site: SiteSettings, how: IngestSettings, out: Path, earlier: Path | None
 ) -> tuple[Report, dict[str, Path]]:
     """The same, with the jobs of an earlier table, which may be `out` itself."""
+    if table := next(filter(is_table, find_sources(logs)), None):
+        do = "give the table itself to walltime run, backtest or clean"
+        raise InputError(printable(table.label), "a table, not a log", "logs to make one of", do)
     beside = out.with_name(f"{out.stem}.unreadable{out.suffix}")
     created = [folder for folder in (out.parent, *out.parent.parents) if not folder.exists()]
     out.parent.mkdir(parents=True, exist_ok=True)
     try:
         with naming_path(out), unwinding_on_signals(), spill_folder(out.parent) as scratch:
-            report = ingest_to(logs, site, how, out, beside, scratch, earlier, write_any_batches)
+            to = OnDisk(out, beside, scratch, write_any_batches)
+            *_, report = ingest(logs, site, how, earlier, to=to)
     finally:
         for folder in created:
             with suppress(OSError):

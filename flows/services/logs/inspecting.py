@@ -1,4 +1,4 @@
-"""What `walltime inspect` finds in a log, as plain values."""
+"""What `walltime ingest --dry-run` finds in a log, as plain values."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from flows.services.quantities import instant_s, seconds
-from pipeline.core.errors import InputError
-from pipeline.core.settings import IngestSettings, RunSettings, SiteSettings
-from pipeline.core.text import printable
-from pipeline.ingest.formats.sacct.live import Window, live
+from pipeline.errors import InputError, printable
+from pipeline.ingest.live import Window, live
 from pipeline.ingest.sources import Source
+from pipeline.settings import IngestSettings, RunSettings, SiteSettings
+
+LIVE_DAYS = 7
+"""Days back from its end that a window begins, where neither --since nor source.since says."""
 
 _DAY_S = 86_400
 _TOKEN_BYTES = 4
@@ -61,7 +63,7 @@ def time_window(since: str | None, until: str | None, settings: RunSettings, now
 def _first_s(settings: RunSettings, until_s: int) -> int:
     since = settings.source.since
     if since is None:
-        return until_s - settings.ingest.sacct_days * _DAY_S
+        return until_s - LIVE_DAYS * _DAY_S
     try:
         return until_s - int(seconds(since, "source.since"))
     except InputError:

@@ -1,19 +1,18 @@
 """The folder of one run's phases: its tables, and what they were made from."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from flows.services.files.os_errors import naming_path
-from pipeline.core.errors import InputError
-from pipeline.core.phase_settings import PhaseSettings
-from pipeline.core.phase_tables import PHASE_PLAN, PHASE_POINTS, PHASE_TABLES, PHASE_TIMES, PHASES, PLATFORM_PREDICTIONS
-from pipeline.core.store import read_metadata, read_table, write_table, write_text
-from pipeline.core.table_kind import TableKind
-from pipeline.core.text import printable
+from pipeline.errors import InputError, printable
+from pipeline.phase_tables import PHASE_PLAN, PHASE_POINTS, PHASE_TABLES, PHASE_TIMES, PHASES, PLATFORM_PREDICTIONS
+from pipeline.phases.phase_rules import PhaseRules
+from pipeline.schema import TableKind
+from pipeline.storage import read_metadata, read_table, write_table, write_text
 
 KINDS = {kind.name: kind for kind in PHASE_TABLES}
 DESCRIPTION = "phase_run.json"
@@ -22,14 +21,14 @@ _TRUE_RUNTIME = "measured_s"
 
 @dataclass(frozen=True, slots=True)
 class PhaseFolder:
-    """A folder that `walltime phases` wrote: the kind of its input, the trace's name, processors, and settings."""
+    """A folder that `walltime phases find` wrote: the kind of its input, the trace's name, processors, and rules."""
 
     path: Path
     input_name: str
     trace_id: str
     procs: int
     application: str | None
-    settings: PhaseSettings
+    rules: PhaseRules
 
     def read(self, kind: TableKind) -> pa.Table:
         """A table of the folder; InputError where there is none."""
@@ -44,7 +43,7 @@ class PhaseFolder:
     def plan(self) -> pa.Table:
         """The plan; InputError where none was made."""
         if not (self.path / f"{PHASE_PLAN.name}.parquet").exists():
-            raise InputError(printable(str(self.path)), "no plan", "one", f"run walltime phase-plan {self.path} first")
+            raise InputError(printable(str(self.path)), "no plan", "one", f"run walltime phases plan {self.path} first")
         return self.read(PHASE_PLAN)
 
     def write_times(self, times: pa.Table, platform: str, measured_s: float | None) -> Path:
@@ -56,7 +55,7 @@ class PhaseFolder:
         """The times of a platform, and its true runtime (s) or None; InputError where it was not timed."""
         path = self._times_path(platform)
         if not path.exists():
-            do = f"run walltime phase-times {self.path} TRACE --platform {platform} first"
+            do = f"run walltime phases time {self.path} TRACE --platform {platform} first"
             where = f"--platform {printable(platform, 60)}"
             raise InputError(where, "no times", "times of this platform", printable(do))
         known = read_metadata(path).get(_TRUE_RUNTIME)
@@ -78,24 +77,24 @@ def describe(folder: PhaseFolder) -> Path:
     """Write what the folder's tables were made from."""
     facts = {
         "input": folder.input_name, "trace_id": folder.trace_id, "procs": folder.procs,
-        "application": folder.application, "settings": folder.settings.model_dump(),
+        "application": folder.application, "settings": asdict(folder.rules),
     }  # fmt: skip
     with naming_path(folder.path):
         return write_text(folder.path / DESCRIPTION, json.dumps(facts, indent=1) + "\n")
 
 
 def open_folder(path: Path) -> PhaseFolder:
-    """The folder that `walltime phases` wrote; InputError where it is none."""
-    expected, do = "a folder that walltime phases wrote", "run walltime phases TRACE --out DIR first"
+    """The folder that `walltime phases find` wrote; InputError where it is none."""
+    expected, do = "a folder that walltime phases find wrote", "run walltime phases find TRACE --out DIR first"
     try:
         facts: dict[str, Any] = json.loads((path / DESCRIPTION).read_text(encoding="utf-8"))
-        settings = PhaseSettings.model_validate(facts["settings"])
+        rules = PhaseRules.from_dict(facts["settings"])
         named = (str(facts["input"]), str(facts["trace_id"]), int(facts["procs"]), facts["application"])
     except OSError:
         raise InputError(printable(str(path)), f"no {DESCRIPTION}", expected, do) from None
     except (ValueError, KeyError, TypeError):
         raise InputError(printable(str(path / DESCRIPTION)), "a damaged file", expected, do) from None
-    return PhaseFolder(path, *named, settings)
+    return PhaseFolder(path, *named, rules)
 
 
 def check_platform(platform: str) -> str:

@@ -1,21 +1,19 @@
 """The four steps from a trace to a prediction; each reads and writes the tables of one folder."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from flows.services.phases.measured_times import read_measured_times
 from flows.services.phases.phase_folder import DESCRIPTION, KINDS, PhaseFolder, check_platform, describe, open_folder
 from flows.services.phases.platforms import put_prediction
-from pipeline.core.errors import InputError
-from pipeline.core.phase_settings import LITERAL_EXPANSION, LITERAL_PAS2P, ExpansionSettings, PhaseSettings
-from pipeline.core.phase_tables import PHASE_PLAN, PHASE_POINTS, PHASES
-from pipeline.core.text import printable
-from pipeline.phases.prediction.plan import make_plan
-from pipeline.phases.prediction.repetition import status_of
-from pipeline.phases.prediction.stage import predict_runtime
-from pipeline.phases.prediction.times import planned_times
-from pipeline.phases.registry import input_named, input_of
+from pipeline.errors import InputError, printable
+from pipeline.phase_tables import PHASE_PLAN, PHASE_POINTS, PHASES
+from pipeline.phases import input_named, input_of
+from pipeline.phases.occurrences import status_of
+from pipeline.phases.phase_plan import make_plan
+from pipeline.phases.phase_rules import LITERAL, ExpansionRules, PhaseRules
+from pipeline.phases.platform_prediction import predict_runtime
+from pipeline.phases.platform_times import planned_times, read_measured_times
 
 _SUFFIXES = (".gz", ".csv", ".otf2", ".bb", ".xz", ".parquet")
 
@@ -35,11 +33,9 @@ def find(path: Path, out: Path, *, literal: bool, application: str | None, times
     `times` is a CSV of measured times of the intervals of basic-block vectors.
     """
     kind, trace_id = input_of(path), name_of(path)
-    settings = PhaseSettings(expansion=ExpansionSettings(form=kind.expansion))
-    if literal:
-        settings = PhaseSettings(pas2p=LITERAL_PAS2P, expansion=LITERAL_EXPANSION)
-    found = kind.extract(path, trace_id, settings, times)
-    folder = PhaseFolder(out, kind.name, trace_id, found.procs, application, settings)
+    rules = LITERAL if literal else PhaseRules(expansion=ExpansionRules(form=kind.expansion))
+    found = kind.extract(path, trace_id, rules, times)
+    folder = PhaseFolder(out, kind.name, trace_id, found.procs, application, rules)
     _clear(out)
     for name, table in found.kept.items():
         folder.write(table, KINDS[name])
@@ -49,7 +45,7 @@ def find(path: Path, out: Path, *, literal: bool, application: str | None, times
     facts = {name: fact for report in found.reports for name, fact in report.facts.items()}
     notes = tuple(note for report in found.reports for note in report.notes)
     relevant = [row for row in found.phases.to_pylist() if row["is_relevant"]]
-    status = status_of(found.phases, settings.plan)
+    status = status_of(found.phases, rules.plan)
     coverage = min(sum(row["share"] for row in relevant), 1.0)
     facts |= {"input": kind.name, "trace_id": trace_id, "coverage": coverage, "relevant": len(relevant)}
     return StepResult(facts | {"status": status, "folder": str(out)}, found.phases.to_pylist(), notes)
@@ -64,8 +60,8 @@ def plan(path: Path, budget: float | None, samples: int | None, warmup: int | No
     if samples is not None:
         # So small a budget leaves the least number of samples.
         changed |= {"least_samples": samples, "budget": 1e-12}
-    settings = folder.settings.plan.model_copy(update=changed)
-    table, report = make_plan(folder.read(PHASES), folder.read(PHASE_POINTS), settings)
+    rules = replace(folder.rules.plan, **changed)
+    table, report = make_plan(folder.read(PHASES), folder.read(PHASE_POINTS), rules)
     folder.write(table, PHASE_PLAN)
     notes = report.notes if samples is None else ()
     return StepResult(dict(report.facts) | {"trace_id": folder.trace_id}, table.to_pylist(), notes)
@@ -103,7 +99,7 @@ def predict(path: Path, platform: str, publish: Path | None) -> StepResult:
     folder = open_folder(path)
     times, measured_s = folder.times(platform)
     table, report = predict_runtime(
-        folder.read(PHASES), times, folder.settings, procs=folder.procs, measured_s=measured_s,
+        folder.read(PHASES), times, folder.rules, procs=folder.procs, measured_s=measured_s,
         application=folder.application,
     )  # fmt: skip
     for where in (path, *([publish] if publish else [])):
@@ -125,7 +121,7 @@ def name_of(path: Path) -> str:
 def _clear(out: Path) -> None:
     """Remove what belongs to another run's phases, its description first: without one a folder counts as empty."""
     if out.exists() and not out.is_dir():
-        raise InputError(f"--out {printable(str(out))}", "a file", "a folder, new or of walltime phases")
+        raise InputError(f"--out {printable(str(out))}", "a file", "a folder, new or of walltime phases find")
     (out / DESCRIPTION).unlink(missing_ok=True)
     for name in KINDS:
         for old in out.glob(f"{name}*.parquet"):

@@ -6,10 +6,9 @@ from typing import Any
 import pyarrow as pa
 
 from flows.services.files.os_errors import naming_path
-from pipeline.core.errors import InputError
-from pipeline.core.phase_tables import PLATFORM_PREDICTIONS
-from pipeline.core.store import read_table, write_table
-from pipeline.core.text import printable
+from pipeline.errors import InputError, printable
+from pipeline.phase_tables import PLATFORM_PREDICTIONS
+from pipeline.storage import read_table, write_table
 
 FILE = f"{PLATFORM_PREDICTIONS.name}.parquet"
 
@@ -34,7 +33,7 @@ def platform_answer(
     """
     path = folder / FILE
     if not path.exists():
-        do = "run walltime predict-phases, with --publish for a folder of a run"
+        do = "run walltime phases predict, with --publish for a folder of a run"
         raise InputError(printable(str(folder)), "no predictions for other platforms", f"a file {FILE}", do)
     rows = read_table(path, PLATFORM_PREDICTIONS).to_pylist()
     wanted = {"platform": platform, "application": application, "procs": procs}

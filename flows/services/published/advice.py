@@ -1,4 +1,4 @@
-"""What `walltime advice` does: the matching groups of a published run, and the recommended counts of each."""
+"""What `walltime scaling advise` does: the matching groups of a published run, and the recommended counts of each."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -12,13 +12,12 @@ import pyarrow.compute as pc
 from flows.services.published.run_notes import unreliability_note
 from flows.services.query.answers import state_of
 from flows.services.query.job_names import as_ingested
-from flows.services.series.series_answers import with_published_answer
-from pipeline.core.errors import InputError
-from pipeline.core.store import read_table
-from pipeline.core.tables import GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS
-from pipeline.core.text import printable
-from pipeline.predict.cost import CostSettings
+from pipeline.errors import InputError, printable
 from pipeline.publish import Manifest
+from pipeline.scaling.series_advice import CostSettings
+from pipeline.scaling.series_answers import with_published_answer
+from pipeline.storage import read_table
+from pipeline.tables import GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS
 
 MOST_GROUPS = 5
 """Matching groups to list, those with most jobs; the others are only counted."""
@@ -97,7 +96,7 @@ def _matching(manifest: Manifest, groups: pa.Table, wanted: Mapping[str, str], k
     if not found.num_rows and set(wanted) - {"group_id"}:
         found = _filtered(groups, _ingested(manifest, wanted, key_file))
     if not found.num_rows:
-        raise InputError("walltime advice", *_no_match(groups, wanted))
+        raise InputError("walltime scaling advise", *_no_match(groups, wanted))
     return found
 
 

@@ -1,17 +1,88 @@
-"""What `walltime show` reads: the facts of a manifest, and the rows of a table that match a condition."""
+"""What `walltime show` reads: the facts of a manifest, the rows of a table that match a condition, its columns."""
 
 import re
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import duckdb
 
+from flows.services.files.os_errors import naming_path
+from flows.services.published.published_folder import published_folder
 from flows.services.quantities import instant
-from pipeline.core.column import INSTANT_UNIT
-from pipeline.core.errors import InputError
-from pipeline.core.tables import TABLES
-from pipeline.core.text import did_you_mean, printable
-from pipeline.publish import Manifest
+from pipeline.errors import InputError, did_you_mean, printable
+from pipeline.publish import Manifest, reading
+from pipeline.schema import INSTANT_UNIT
+from pipeline.storage import read_metadata, write_atomically
+from pipeline.tables import JOBS, TABLES, UNREADABLE
+
+MOST_SHEET_ROWS = 1_048_575
+"""Rows that a sheet of a workbook holds below its header (Excel's specifications and limits)."""
+
+_ROWS_AT_ONCE = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTable:
+    """A table on disk: its name, its file, and the units of its columns by name."""
+
+    name: str
+    path: Path
+    units: dict[str, str | None]
+
+    @property
+    def instants(self) -> frozenset[str]:
+        """The names of the columns that hold instants."""
+        return frozenset(name for name, unit in self.units.items() if unit == INSTANT_UNIT)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """The tables of a published version."""
+
+    manifest: Manifest
+
+    def table(self, name: str) -> ShownTable:
+        """The table of this name; InputError where the version has none."""
+        path = self.manifest.path(name)
+        return ShownTable(name, path, {one.name: one.unit for one in self.manifest.tables[name].columns})
+
+
+@dataclass(frozen=True, slots=True)
+class IngestedFile:
+    """A table that `walltime ingest` wrote, with that of the unreadable records beside it."""
+
+    path: Path
+
+    @property
+    def manifest(self) -> Manifest:
+        """InputError: a file has none."""
+        raise InputError(printable(str(self.path)), "a file", "the name of a table, jobs or unreadable")
+
+    def table(self, name: str) -> ShownTable | None:
+        """JOBS or UNREADABLE; None for the latter where every record could be read. InputError for another table."""
+        beside = self.path.with_name(f"{self.path.stem}.{UNREADABLE.name}{self.path.suffix}")
+        own = read_metadata(self.path).get("table")
+        path = beside if own == JOBS.name and name == UNREADABLE.name else self.path
+        if not path.exists():
+            return None
+        if name != own and path == self.path:
+            found = f"table {printable(str(own))}"
+            raise InputError(printable(str(self.path)), found, f"table {printable(name)}")
+        return ShownTable(name, path, {one.name: one.unit for one in TABLES[name].columns})
+
+
+@contextmanager
+def file_or_version(given: Path | None, as_of_s: int | None) -> Iterator[Version | IngestedFile]:
+    """The tables that a command line means: of a published folder, as `reading` finds its version, or of a file."""
+    if given is not None and given.suffix == ".parquet":
+        with naming_path(given):
+            yield IngestedFile(given)
+    else:
+        with reading(published_folder(given), as_of_s) as manifest:
+            yield Version(manifest)
 
 
 def manifest_facts(manifest: Manifest) -> dict[str, Any]:
@@ -38,37 +109,125 @@ def manifest_facts(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def table_rows(manifest: Manifest, table: str, where: str | None, limit: int) -> dict[str, Any]:
-    """The first rows of a table that satisfy an SQL condition, and the number of all that do."""
-    path = str(manifest.path(table))
-    condition = f"WHERE ({where}\n)" if where is not None else ""
-    with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as database:
-        try:
-            if where is not None:
-                database.extract_statements(f"SELECT * FROM t WHERE {where}")  # noqa: S608 # nosec B608 # only parsed
-            view = f"SELECT * FROM read_parquet($path) {condition}"  # noqa: S608 # nosec B608 # the user's own condition
-            matching = database.execute(f"SELECT count(*) FROM ({view})", {"path": path}).fetchone()  # noqa: S608 # nosec B608 # the user's own condition
-            cursor = database.execute(f"{view} LIMIT {int(limit)}", {"path": path})
-            names = [column[0] for column in cursor.description or ()]
-            rows = cursor.fetchall()
-        except duckdb.Error as error:
-            raise _bad_condition(error, manifest, table) from None
-    return {
-        "table": table,
-        "rows": manifest.tables[table].rows,
+def table_rows(table: ShownTable, where: str | None, select: str | None, limit: int) -> dict[str, Any]:
+    """The first rows of a table that satisfy an SQL condition, and the number of all that do.
+
+    Of table UNREADABLE also the number of records by reason, the most frequent first.
+    """
+    with _database(table) as database:
+        view = _view(table, where, select)
+        matching = database.execute(f"SELECT count(*) FROM ({view})").fetchone()  # noqa: S608 # nosec B608 # checked
+        n_rows = database.execute("SELECT count(*) FROM t").fetchone()
+        cursor = database.execute(f"{view} LIMIT {int(limit)}")
+        names = [column[0] for column in cursor.description or ()]
+        rows = cursor.fetchall()
+        reasons = (
+            database.execute("SELECT reason, count(*) FROM t GROUP BY ALL ORDER BY count(*) DESC, reason").fetchall()
+            if table.name == UNREADABLE.name
+            else None
+        )
+    found = {
+        "table": table.name,
+        "rows": n_rows[0] if n_rows else 0,
         "matching": matching[0] if matching else 0,
         "shown": [dict(zip(names, row, strict=True)) for row in rows],
     }
+    return found if reasons is None else found | {"reasons": dict(reasons)}
 
 
-def instant_columns(manifest: Manifest, table: str) -> frozenset[str]:
-    """The names of a table's columns that hold instants."""
-    return frozenset(column.name for column in manifest.tables[table].columns if column.unit == INSTANT_UNIT)
+@contextmanager
+def selected_rows(
+    table: ShownTable, where: str | None, select: str | None, limit: int | None
+) -> Iterator[tuple[list[str], Iterator[tuple[Any, ...]]]]:
+    """The names of the chosen columns, and the rows that satisfy a condition, read as they are taken."""
+    with _database(table) as database:
+        cursor = database.execute(_view(table, where, select) + (f" LIMIT {int(limit)}" if limit else ""))
+        names = [column[0] for column in cursor.description or ()]
+        parts = iter(lambda: cursor.fetchmany(_ROWS_AT_ONCE), [])
+        yield names, (row for part in parts for row in part)
 
 
-def _bad_condition(error: duckdb.Error, manifest: Manifest, table: str) -> InputError:
+def write_xlsx(path: Path, names: Sequence[str], rows: Iterator[tuple[Any, ...]]) -> Path:
+    """Write rows as a workbook of one sheet, whole or not at all; returns the path.
+
+    A text stays a text, also one that begins as a formula or an address does. InputError for too many rows.
+    """
+    from xlsxwriter import Workbook  # noqa: PLC0415  (an extra)
+
+    def fill(sink: BinaryIO) -> None:
+        options = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
+        with Workbook(sink, options | {"nan_inf_to_errors": True}) as book:
+            sheet = book.add_worksheet()
+            sheet.write_row(0, 0, names)
+            for place, row in enumerate(rows, 1):
+                if place > MOST_SHEET_ROWS:
+                    raise InputError("--xlsx", f"more than {MOST_SHEET_ROWS:,} rows", "fewer", "use --limit or --csv")
+                sheet.write_row(place, 0, [str(cell) if isinstance(cell, list) else cell for cell in row])
+
+    with naming_path(path):
+        write_atomically(path, fill)
+    return path
+
+
+def described_tables(table: str | None) -> dict[str, dict[str, Any]]:
+    """Per table its meaning and, per column, name, type, unit, meaning and whether it is in the key or nullable.
+
+    All tables without a name; InputError for a name that no table has.
+    """
+    if table is not None and table not in TABLES:
+        hint = did_you_mean(table, TABLES)
+        raise InputError("TABLE", f"table {printable(table)}", f"one of {', '.join(TABLES)}", hint)
+    return {
+        kind.name: {
+            "meaning": kind.meaning,
+            "columns": [
+                {
+                    "name": c.name,
+                    "type": str(c.field(on_disk=True).type),
+                    "unit": c.unit,
+                    "meaning": c.meaning,
+                    "is_key": c.name in kind.key,
+                    "is_nullable": not c.is_required,
+                }
+                for c in kind.columns
+            ],
+        }
+        for kind in TABLES.values()
+        if table in (None, kind.name)
+    }
+
+
+@contextmanager
+def _database(table: ShownTable) -> Iterator[Any]:
+    """A database with the table as view t, in which a condition can read that file and nothing else on the machine."""
+    with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as database:
+        try:
+            path = str(table.path).replace("'", "''")
+            database.execute(f"SET allowed_paths = ['{path}']")
+            database.execute("SET enable_external_access = false")
+            database.execute("SET lock_configuration = true")
+            database.execute(f"CREATE VIEW t AS SELECT * FROM read_parquet('{path}')")  # noqa: S608 # nosec B608 # a path
+            yield database
+        except duckdb.Error as error:
+            raise _bad_condition(error, list(table.units)) from None
+
+
+def _view(table: ShownTable, where: str | None, select: str | None) -> str:
+    """A query for the rows that satisfy a condition; InputError for columns that the table lacks."""
+    names = [name.strip() for name in (select or "").split(",") if name.strip()]
+    for name in names:
+        if name not in table.units:
+            expected = f"columns of {', '.join(table.units)}"
+            raise InputError("--select", f"column {printable(name)}", expected, did_you_mean(name, table.units))
+    chosen = ", ".join(f'"{name}"' for name in names) or "*"
+    if where is not None:
+        # Parsed alone, so that a condition cannot end its brackets.
+        duckdb.extract_statements(f"SELECT * FROM t WHERE {where}")  # noqa: S608 # nosec B608 # only parsed
+    return f"SELECT {chosen} FROM t" + ("" if where is None else f" WHERE ({where}\n)")  # noqa: S608 # nosec B608
+
+
+def _bad_condition(error: duckdb.Error, columns: Sequence[str]) -> InputError:
     """The database's error about the condition, without the parts about our own query."""
-    columns = [column.name for column in manifest.tables[table].columns]
     message = re.split(r"\n|LINE \d+:|Candidate ", str(error))[0].partition(": ")[2].strip().rstrip(".!")
     if named := re.match(r'Referenced column "(.*?)" not found', message):
         hint = did_you_mean(named[1], columns, "texts stand in single quotes")

@@ -1,4 +1,4 @@
-"""The State that `walltime watch` continues from a published one; it stands beside the versions, and is none of them.
+"""The State that `walltime apply --every` continues from a published one; it stands beside the versions.
 
 A version has all tables of a run, and seven are kept: one every few minutes would push out those of the nights. The
 live State is a single file, replaced in one step. It counts only while the version it continues is the current one.
@@ -28,7 +28,7 @@ def live_state(manifest: Manifest) -> Path | None:
     path = live_path(manifest.root)
     if not path.exists():
         return None
-    from pipeline.core.store import read_metadata  # noqa: PLC0415  (a query without a live State does without it)
+    from pipeline.storage import read_metadata  # noqa: PLC0415  (a query without a live State does without it)
 
     try:
         return path if read_metadata(path).get(CONTINUES) == continued(manifest) else None

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from pipeline.core.errors import InputError
-from pipeline.core.text import printable
+from pipeline.errors import InputError, printable
 from pipeline.publish.manifest import MANIFEST
 
 DEFAULT_FOLDER = Path("out")

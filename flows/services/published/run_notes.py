@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from pipeline.core.store import read_table
-from pipeline.core.tables import TEMPLATES
 from pipeline.publish import Manifest
+from pipeline.storage import read_table
+from pipeline.tables import TEMPLATES
 
 
 def unreliability_note(manifest: Manifest) -> str:

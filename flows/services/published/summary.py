@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.services.published.run_notes import compared_templates
-from pipeline.core.report import Report, Tally, total
-from pipeline.core.store import read_table
-from pipeline.core.tables import FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS
 from pipeline.publish import Manifest, load_manifest
+from pipeline.report import Report, Tally, total
+from pipeline.storage import read_table
+from pipeline.tables import FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS
 
 SAMPLE_ROWS = 7
 

@@ -9,7 +9,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from flows.services.files.os_errors import naming_path
-from pipeline.core.store import write_atomically
+from pipeline.storage import write_atomically
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flows.services.files.row_lookup import read_columns
 from flows.services.published.live_state import live_state
 from flows.services.published.run_notes import unreliability_note
 from flows.services.quantities import instant, instant_s
 from flows.services.query.group_fit import fit_of
 from flows.services.query.input_answers import INPUTS, model_answers
 from flows.services.query.job_names import as_ingested
-from pipeline.core.arrays import Floats
-from pipeline.core.errors import InputError
-from pipeline.core.matching import Value
-from pipeline.core.row_lookup import read_columns
-from pipeline.core.tables import STATE
-from pipeline.core.version import code_version
+from pipeline.arrays import Floats, Value
+from pipeline.errors import InputError
 from pipeline.estimate.history import History
 from pipeline.estimate.interpretable import interpreted
 from pipeline.estimate.questions import Basis, basis_of, questions_of, score_of, usual_procs
@@ -31,9 +28,10 @@ from pipeline.estimate.state import State
 from pipeline.estimate.state_table import loaded_state
 from pipeline.estimate.walltime import estimate
 from pipeline.publish import Manifest, reading
+from pipeline.tables import STATE
 
 if TYPE_CHECKING:
-    from pipeline.core.estimate_settings import ForecastSettings
+    from pipeline.estimate.estimate_rules import EstimateRules
 
 METHOD = "walltime"
 
@@ -47,7 +45,7 @@ class LoadedState:
 
     manifest: Manifest
     state: State
-    settings: ForecastSettings
+    settings: EstimateRules
     where: str
 
 
@@ -67,7 +65,7 @@ def state_of(manifest: Manifest, n_questions: int = 1, live: Path | None = None)
     path = live or manifest.path(STATE.name)
     # Compiled kernels need writable arrays, and copying them takes longer than answering a few questions.
     state, settings = loaded_state(
-        read_columns(path, STATE), str(path), goes_on=n_questions > FEW, is_own=manifest.code == code_version()
+        read_columns(path, STATE), str(path), goes_on=n_questions > FEW
     )
     if not len(state.record.runtime_s):
         do = "run over a log with jobs that ended"

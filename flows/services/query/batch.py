@@ -10,9 +10,8 @@ from typing import Any
 
 from flows.services.files.os_errors import read_text
 from flows.services.quantities import kibibytes, seconds
-from pipeline.core.errors import InputError
-from pipeline.core.matching import Value
-from pipeline.core.text import printable
+from pipeline.arrays import Value
+from pipeline.errors import InputError, printable
 
 
 def _text(text: str, _: str) -> str:

@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.core.matching import Value
-from pipeline.core.requested_memory import PROCESSOR, memory_text
-from pipeline.core.row_lookup import filled_columns, find_only_row, find_row
-from pipeline.core.tables import GROUPS, PREDICTIONS
+from flows.services.files.row_lookup import filled_columns, find_only_row, find_row
+from pipeline.arrays import Value
 from pipeline.publish import Manifest
+from pipeline.tables import GROUPS, PREDICTIONS
 
 _FIT = (
     "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95", "reliability", "method",
@@ -36,6 +35,8 @@ def _template_value(job: Mapping[str, Value], name: str) -> Value:
     """The job's value of a template column; memory is per processor unless given otherwise."""
     kib = job.get("requested_mem_kib")
     if name == "requested_memory" and job.get(name) is None and kib is not None:
+        from pipeline.ingest.reader import PROCESSOR, memory_text  # noqa: PLC0415  (takes 0.1 s, needed for memory only)
+
         return memory_text(float(kib), PROCESSOR)
     return job.get(name)
 

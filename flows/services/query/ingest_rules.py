@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pipeline.core.errors import InputError
-from pipeline.core.settings import SiteSettings, TextRule
-from pipeline.ingest.assemble.derived_columns import rules_of
+from pipeline.errors import InputError
+from pipeline.ingest.derive import rules_of
 from pipeline.ingest.privacy import ANONYMISED, Hasher, hasher_of
+from pipeline.settings import SiteSettings, TextRule
 
 
 def hasher_for(key_file: str | None, mark: str) -> Hasher:

@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.core.matching import Value
-from pipeline.core.tables import INPUT_MODELS
+from pipeline.arrays import Value
 from pipeline.estimate.history import History
 from pipeline.publish import Manifest
+from pipeline.tables import INPUT_MODELS
 
 INPUTS = "inputs"
 
@@ -29,12 +29,12 @@ def _answers(
     manifest: Manifest, plain: Mapping[str, Any], jobs: Sequence[Mapping[str, Value]], questions: History
 ) -> list[list[float] | None]:
     # Only sites with rules wait for these imports.
-    from pipeline.core.input_settings import INPUT_TEXTS, LogInputSettings  # noqa: PLC0415
-    from pipeline.core.store import read_table  # noqa: PLC0415
-    from pipeline.ingest.assemble.read_inputs import inputs_of  # noqa: PLC0415
-    from pipeline.inputs.of_logs.model_tables import Question, answer_questions  # noqa: PLC0415
+    from pipeline.ingest.derive import inputs_of  # noqa: PLC0415
+    from pipeline.inputs.log_models import Question, answer_questions  # noqa: PLC0415
+    from pipeline.settings import INPUT_TEXTS, LogInputSettings  # noqa: PLC0415
+    from pipeline.storage import read_table  # noqa: PLC0415
 
-    settings = LogInputSettings.model_validate(plain)
+    settings = LogInputSettings.model_validate({"rules": plain["rules"]})
     # Ingest leaves other values out where it anonymises; a query must find the same inputs.
     only_numbers = bool(manifest.settings.get("site", {}).get("anonymise"))
     asked: dict[int, Question] = {}

@@ -5,8 +5,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pipeline.core.applications import application_of
-from pipeline.core.matching import Value
+from pipeline.application_names import application_of
+from pipeline.arrays import Value
 from pipeline.estimate.state import State
 
 SYNONYMS = {"queue": "partition", "partition": "queue"}

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipeline.core.errors import InputError
-from pipeline.core.store import file_sha256, read_table, write_table, write_text
-from pipeline.core.tables import STATE
-from pipeline.core.version import code_version
+from pipeline.errors import InputError
 from pipeline.estimate.checkpoints import Checkpoint
+from pipeline.estimate.estimate_rules import ESTIMATE_RULES, rules_text
 from pipeline.run import Run
+from pipeline.storage import file_sha256, read_table, write_table, write_text
+from pipeline.tables import STATE
+from pipeline.version import code_version
 
 FOLDER = "states"
 _INDEX = "index.json"
@@ -80,7 +81,7 @@ class KeptStates:
 def kept_states(work: Path, run: Run) -> KeptStates:
     """The checkpoints that fit a run's site, settings and code, in its work folder."""
     settings = run.settings
-    parts = [settings.site.name, settings.site.timezone, run.names, settings.forecast.model_dump(mode="json")]
+    parts = [settings.site.name, settings.site.timezone, run.names, rules_text(ESTIMATE_RULES)]
     key = hashlib.sha256(json.dumps([*parts, code_version()], sort_keys=True).encode()).hexdigest()[:24]
     return KeptStates(work / FOLDER, key)
 

@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from flows.services.run.checking import HeldNightError
+from flows.services.run.publishing import BlockedVersionError
 from flows.services.run.run_lock import RunInProgressError, holder_of, is_held
 from flows.services.run.work_folder import WORK
-from pipeline.core.dataclass_reader import read_dataclass
-from pipeline.core.errors import ConfigError, WalltimeError
-from pipeline.core.store import write_text
+from pipeline.errors import ConfigError, WalltimeError
+from pipeline.publish.dataclass_reader import read_dataclass
 from pipeline.publish.folders import remove_drafts_of
+from pipeline.storage import write_text
 
 LAST_RUN = "last_run.json"
 RUNNING = "running.json"
@@ -38,7 +38,7 @@ class Reason(StrEnum):
 
     NONE = "none"
     DONE = "done"
-    HELD = "held"
+    BLOCKED = "blocked"
     BUSY = "busy"
     CONFIG = "config"
     INPUT = "input"
@@ -48,7 +48,7 @@ class Reason(StrEnum):
 
 
 _REASONS: tuple[tuple[type[Exception], Reason], ...] = (
-    (HeldNightError, Reason.HELD),
+    (BlockedVersionError, Reason.BLOCKED),
     (RunInProgressError, Reason.BUSY),
     (ConfigError, Reason.CONFIG),
     (WalltimeError, Reason.INPUT),

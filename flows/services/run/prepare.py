@@ -8,15 +8,13 @@ from pathlib import Path
 
 from flows.services.files.config import config_settings
 from flows.services.logs.accumulated_jobs import accumulated_jobs
-from pipeline.core.errors import ConfigError, InputError
-from pipeline.core.group_settings import AUTO
-from pipeline.core.settings import RunSettings
-from pipeline.core.store import file_sha256, read_table
-from pipeline.core.tables import TEMPLATES
-from pipeline.core.text import printable
+from pipeline.errors import ConfigError, InputError, printable
 from pipeline.ingest.sources import compression_of, find_sources
 from pipeline.publish import load_manifest
 from pipeline.run import Run, start_run
+from pipeline.settings import AUTO, RunSettings
+from pipeline.storage import file_sha256, read_table
+from pipeline.tables import TEMPLATES
 
 
 def prepare(

@@ -1,21 +1,138 @@
-"""Publishes a run; the only module that knows both Run and publish."""
+"""What stands between a run's steps and its tables: are they published already, the checks, and the publication."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from flows.services.run.checking import checked_reports
-from pipeline.core.report import Report
-from pipeline.core.settings import PublishSettings
-from pipeline.core.version import code_version
-from pipeline.publish import Retention, RunFacts, publish, table_facts
-from pipeline.run import Run
+from flows.services.progress import StageEvent, notify
+from pipeline.config_file import parse_settings
+from pipeline.errors import InputError, WalltimeError, printable
+from pipeline.publish import Manifest, Retention, RunFacts, load_manifest, publish, reading
+from pipeline.publish.blocked import keep_blocked, plain_results
+from pipeline.publish.checks import CheckResult, Night, check_night, failed, report_facts, version_before
+from pipeline.publish.manifest import TableEntry
+from pipeline.publish.retention import RETENTION
+from pipeline.publish.table_facts import entries_of
+from pipeline.report import Report, Tally
+from pipeline.run import PUBLISHED, STEPS, Run
+from pipeline.settings import CheckSettings, PublishSettings, RunSettings
+from pipeline.storage import file_sha256
+from pipeline.tables import TABLES
+from pipeline.version import code_version
+
+BLOCKED_EXIT_CODE = 4
+_FINDINGS_SHOWN = 4
+
+
+class BlockedVersionError(WalltimeError):
+    """A check blocked the publication: which one, what it found and expected, and where the tables are."""
+
+    exit_code = BLOCKED_EXIT_CODE
+
+    def __init__(self, results: Sequence[CheckResult], folder: Path, report: Report) -> None:
+        self.report = report
+        names = [result.name for result in failed(results, blocking=True)]
+        how = f'set checks.{names[0]}.mode to "warn"' if len(names) == 1 else "set their modes under [checks] to warn"
+        super().__init__(
+            f"{_findings_text(failed(results, blocking=True))}. Nothing was published: the tables published before "
+            f"stay, and the blocked version is in {printable(str(folder), 1000)}; "
+            f"correct the log or the config, or {how}, and run again."
+        )
+
+
+def checked_reports(
+    staged: Mapping[str, Path],
+    reports: Sequence[Report],
+    facts: RunFacts,
+    settings: CheckSettings,
+    *,
+    output_dir: Path,
+    created_s: int,
+    tables: Mapping[str, TableEntry],
+) -> list[Report]:
+    """The reports with that of the checks; BlockedVersionError where a check blocks, after the tables were kept.
+
+    `tables` is what their manifest will say of the staged tables.
+    """
+    manifest = _manifest_or_none(output_dir)
+    before, reason = version_before(manifest, facts.site)
+    plain = [report.as_dict() for report in reports]
+    night = Night(facts.code, staged, tables, report_facts(plain), created_s, before.tables if before else None, reason)
+    results = check_night(night, settings)
+    everything = [*reports, checks_report(results)]
+    if not failed(results, blocking=True):
+        return everything
+    folder = keep_blocked(
+        staged, everything, facts, results,
+        output_dir=output_dir, created_s=created_s, tables=tables,
+    )  # fmt: skip
+    raise BlockedVersionError(results, folder, everything[-1])
+
+
+def check_published(folder: Path, now_s: float) -> dict[str, Any]:
+    """The checks of the published version, in plain values, with the settings of its run.
+
+    `passed` is false where one that blocks has failed. InputError where nothing is published there.
+    """
+    with reading(folder) as manifest:
+        before, reason = version_before(manifest, manifest.site, published=True)
+        files = {name: manifest.path(name) for name in manifest.tables if name in TABLES}
+        found = report_facts(manifest.reports)
+        night = Night(manifest.code, files, entries_of(files), found, now_s, before.tables if before else None, reason)
+        results = check_night(night, _settings_of(manifest))
+    return {
+        "run_id": manifest.run_id,
+        "site": manifest.site,
+        "folder": manifest.folder,
+        "compared_with": before.run_id if before else None,
+        "not_compared": reason or None,
+        "passed": not failed(results, blocking=True),
+        "checks": plain_results(results),
+    }
+
+
+def checks_report(results: Sequence[CheckResult]) -> Report:
+    """The checks as a report: passed, failed and skipped ones; a note for each that failed."""
+    counts = {state: sum(result.state == state for result in results) for state in ("passed", "failed", "skipped")}
+    set_aside = {state: Tally(counts[state]) for state in ("failed", "skipped") if counts[state]}
+    notes = tuple(f"{_findings_text([result])}." for result in results if result.state == "failed")
+    return Report(
+        "checks", "check", Tally(len(results)), Tally(counts["passed"]), set_aside,
+        {result.name: result.state for result in results}, notes,
+    ).check()  # fmt: skip
+
+
+def _findings_text(results: Sequence[CheckResult]) -> str:
+    """The findings of failed checks in one line; further ones than the first few are counted."""
+    parts = []
+    for result in results:
+        more = len(result.findings) - _FINDINGS_SHOWN
+        shown = "; ".join(str(finding) for finding in result.findings[:_FINDINGS_SHOWN])
+        parts.append(f"Check {result.name} failed: {shown}{f'; and {more} more' if more > 0 else ''}")
+    return ". ".join(parts)
+
+
+def _manifest_or_none(output_dir: Path) -> Manifest | None:
+    try:
+        return load_manifest(output_dir)
+    except InputError:
+        return None
+
+
+def _settings_of(manifest: Manifest) -> CheckSettings:
+    """The settings of checks that a run recorded; the defaults where it is of a release without checks."""
+    plain = manifest.settings.get("checks")
+    if plain is None:
+        return RunSettings().checks
+    return parse_settings({"checks": plain}, printable(str(manifest.root))).checks
 
 
 def publish_run(
     run: Run, staged: Mapping[str, Path], reports: Sequence[Report], output_dir: Path, created_s: int
 ) -> Path:
-    """Check and publish a run's staged tables; returns the manifest's path. HeldNightError where a check blocks."""
-    facts, settings, tables = facts_of(run), run.settings.publish, table_facts.facts_of(staged)
+    """Check and publish a run's staged tables; returns the manifest's path, or raises BlockedVersionError."""
+    facts, settings, tables = run_facts(run), run.settings.publish, entries_of(staged)
     reports = checked_reports(
         staged, reports, facts, run.settings.checks, output_dir=output_dir, created_s=created_s, tables=tables
     )
@@ -32,11 +149,10 @@ def publish_run(
 
 def retention_of(settings: PublishSettings) -> Retention:
     """Which versions stay on disk, as the settings say."""
-    ages = settings.model_dump(exclude={"keep_versions"})
-    return Retention(newest=settings.keep_versions, **ages)
+    return replace(RETENTION, newest=settings.keep_versions, daily_days=settings.daily_days)
 
 
-def facts_of(run: Run, name: str = "") -> RunFacts:
+def run_facts(run: Run, name: str = "") -> RunFacts:
     """What the manifest says about a run; `name` is what a user called it."""
     return RunFacts(
         run_id=run.run_id,
@@ -47,3 +163,30 @@ def facts_of(run: Run, name: str = "") -> RunFacts:
         name=name,
         window_s=run.window_s,
     )
+
+
+def published_run(run: Run, folder: Path) -> tuple[dict[str, Path], list[Report]] | None:
+    """The published tables by name and the reports of their steps, if they are the intact result of this very run.
+
+    The steps count as reused then. Publication and its checks come as usual, because some depend on the time.
+    """
+    try:
+        manifest = load_manifest(folder)
+    except InputError:
+        return None
+    is_complete = not set(PUBLISHED) - set(manifest.tables) and len(manifest.reports) >= len(STEPS)
+    if manifest.run_id != run.run_id or not is_complete:
+        return None
+    tables = {name: manifest.path(name) for name in PUBLISHED}
+    # Those of the steps come first and in their order; that of the checks is made again.
+    reports = [Report.from_dict(plain) for plain in manifest.reports[: len(STEPS)]]
+    try:
+        is_intact = all(file_sha256(path) == manifest.tables[name].sha256 for name, path in tables.items())
+    except OSError:
+        return None
+    if not is_intact:
+        return None
+    for step, report in zip(STEPS, reports, strict=True):
+        notify(StageEvent(step.name, "started"))
+        notify(StageEvent(step.name, "reused", report=report))
+    return tables, reports

@@ -19,8 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from pipeline.core.errors import InputError
-from pipeline.core.text import printable
+from pipeline.errors import InputError, printable
 from pipeline.publish.folders import LOCK, acquire
 
 BUSY_EXIT = 75

@@ -9,8 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from flows.services.run.prepare import run_settings
-from pipeline.core.errors import WalltimeError
-from pipeline.core.text import printable
+from pipeline.errors import WalltimeError, printable
 
 _SLUG_CHARS = 40
 _MARK_CHARS = 6
@@ -36,9 +35,9 @@ def site_tags(site: str) -> list[str]:
 
 
 def nightly_run_name(parameters: Mapping[str, Any], scheduled: datetime) -> str:
-    """The site and the night of a run, as in `riverbend 2026-11-22`: the date is the site's at the scheduled start.
+    """The site and the time of a run, as in `riverbend 2026-11-22 02:15`: the site's time at the scheduled start.
 
-    A config that cannot be read gives its file's name and the date in UTC; the run itself reports the fault.
+    A config that cannot be read gives its file's name and the time in UTC; the run itself reports the fault.
     """
     config = Path(str(parameters.get("config", "")))
     try:
@@ -46,4 +45,4 @@ def nightly_run_name(parameters: Mapping[str, Any], scheduled: datetime) -> str:
         name, zone = settings.site.name, settings.site.timezone
     except (WalltimeError, OSError, ValueError):
         name, zone = config.stem, "UTC"
-    return f"{printable(name)} {scheduled.astimezone(ZoneInfo(zone)).date().isoformat()}"
+    return f"{printable(name)} {scheduled.astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M}"

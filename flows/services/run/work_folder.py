@@ -1,21 +1,20 @@
 """The folder of intermediate results: one folder per step, named by a digest of its inputs, complete or absent."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from flows.services.files.os_errors import naming_path
 from flows.services.run.run_lock import take_run_lock
-from pipeline.core.errors import WalltimeError
-from pipeline.core.report import Report
-from pipeline.core.store import file_sha256, write_table, write_text
-from pipeline.core.stored_table import LargeTable, StoredTable
-from pipeline.core.version import code_version
+from pipeline.errors import WalltimeError
+from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.publish.folders import LOCK, digests, drafted, drop_folder, remove_leftovers
-from pipeline.run import STEP_TABLES, STEPS, Step
+from pipeline.report import Report
+from pipeline.run import STEP_TABLES, STEPS, Step, StepResult
+from pipeline.storage import file_sha256, write_table, write_text
+from pipeline.version import code_version
 
 WORK = "work"
 _REPORT = "report.json"
@@ -60,10 +59,10 @@ def _tidy(work: Path, *, prune: bool) -> None:
             work.rmdir()
 
 
-def record_run(work: Path, run_id: str, folders: Sequence[Path]) -> None:
+def record_run(work: Path, run_id: str, results: Sequence[StepResult[Path]]) -> None:
     """Record the step folders of a run; those of the last two runs are kept."""
     others = [entry for entry in _recent(work) if entry["run_id"] != run_id]
-    entry = {"run_id": run_id, "folders": sorted(folder.name for folder in folders)}
+    entry = {"run_id": run_id, "folders": sorted({path.parent.name for one in results for path in one.tables.values()})}
     write_text(work / _RECENT, json.dumps([entry, *others[:1]], indent=1) + "\n")
 
 
@@ -84,53 +83,47 @@ def _prune(work: Path) -> None:
             drop_folder(folder)
 
 
-@dataclass(frozen=True, slots=True)
-class StepResult:
-    """A finished step: its folder, the paths of its tables, its report."""
-
-    folder: Path
-    tables: Mapping[str, Path]
-    report: Report
-
-
-def write_tables(folder: Path, tables: Mapping[str, LargeTable]) -> dict[str, Path]:
-    """Write those of a step's tables that are in memory; their bytes depend only on their content and the code version.
-
-    Returns the paths of all of them.
-    """
-    metadata = {"code": code_version()}
-    return {
-        name: table.path
-        if isinstance(table, StoredTable)
-        else write_table(folder / f"{name}.parquet", table, STEP_TABLES[name], metadata)
-        for name, table in tables.items()
-    }
-
-
-def keep_step(folder: Path, compute: Callable[[Path], tuple[Mapping[str, LargeTable], Report]]) -> StepResult:
+def keep_step(
+    folder: Path, compute: Callable[[Path], tuple[Mapping[str, LargeTable], Report]]
+) -> StepResult[Path]:
     """Write a step's folder atomically; the caller holds the lock of the work folder, and no such folder is there.
 
-    `compute` gives the tables and the report; it writes large tables into the folder that it is called with.
+    `compute` gives the tables and the report; it writes large tables into the folder that it is called with. The bytes
+    of the others depend only on their content and the code version.
     """
     with drafted(folder) as draft:
         tables, report = compute(draft)
-        paths = write_tables(draft, tables)
+        paths = {name: _written(draft, name, table) for name, table in tables.items()}
         stored = {"report": report.as_dict(), "sha256": digests(paths)}
         write_text(draft / _REPORT, json.dumps(stored, indent=1) + "\n")
-    return StepResult(folder, {name: folder / f"{name}.parquet" for name in tables}, report)
+    return StepResult(_paths(folder, tables), report)
 
 
-def find_step(folder: Path, step: Step) -> StepResult | None:
+def _written(folder: Path, name: str, table: LargeTable) -> Path:
+    if isinstance(table, StoredTable):
+        return table.path
+    return write_table(folder / f"{name}.parquet", table, STEP_TABLES[name], {"code": code_version()})
+
+
+def find_step(folder: Path, step: Step) -> StepResult[Path] | None:
     """The stored result of a step if its tables are intact; a damaged one is removed."""
     if not folder.is_dir():
         return None
-    tables = {name: folder / f"{name}.parquet" for name in step.writes}
     with suppress(OSError, ValueError, KeyError, TypeError, WalltimeError):
-        stored = _stored(folder)
-        if set(stored["sha256"]) == set(tables) and _has_its_digests(folder, stored):
-            return StepResult(folder, tables, Report.from_dict(stored["report"]).check())
+        if set(_stored(folder)["sha256"]) == set(step.writes) and is_step_intact(folder):
+            return read_step(folder, step)
     drop_folder(folder)
     return None
+
+
+def read_step(folder: Path, step: Step) -> StepResult[Path]:
+    """The stored result of a step whose tables are known to be intact."""
+    report = Report.from_dict(_stored(folder)["report"]).check()
+    return StepResult(_paths(folder, step.writes), report, is_reused=True)
+
+
+def _paths(folder: Path, names: Iterable[str]) -> dict[str, Path]:
+    return {name: folder / f"{name}.parquet" for name in names}
 
 
 def is_step_folder(folder: Path) -> bool:
@@ -141,7 +134,8 @@ def is_step_folder(folder: Path) -> bool:
 def is_step_intact(folder: Path) -> bool:
     """Whether the files of a finished step are those that were written with its report."""
     try:
-        return _has_its_digests(folder, _stored(folder))
+        sums = _stored(folder)["sha256"].items()
+        return all(file_sha256(folder / f"{name}.parquet") == digest for name, digest in sums)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
 
@@ -149,7 +143,3 @@ def is_step_intact(folder: Path) -> bool:
 def _stored(folder: Path) -> dict[str, Any]:
     stored: dict[str, Any] = json.loads((folder / _REPORT).read_text(encoding="utf-8"))
     return stored
-
-
-def _has_its_digests(folder: Path, stored: Mapping[str, Any]) -> bool:
-    return all(file_sha256(folder / f"{name}.parquet") == digest for name, digest in stored["sha256"].items())

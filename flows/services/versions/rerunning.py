@@ -1,27 +1,21 @@
 """What `walltime rerun` does: a run over some months with changed settings, kept as a version that is not published."""
 
-import time
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flows.services.progress import running_stage
 from flows.services.quantities import period_s
-from flows.services.run.plain_run import run_steps
-from flows.services.run.prepare import listed_paths, run_settings, sacct_table
-from flows.services.run.publishing import facts_of
-from flows.services.run.work_folder import work_folder
-from pipeline.core.errors import ConfigError, InputError
-from pipeline.core.settings import RunSettings, parse_settings
-from pipeline.core.text import printable
+from flows.services.run.prepare import listed_paths, run_settings
+from flows.services.run.running import Runner, run_and_keep
+from pipeline.config_file import parse_settings
+from pipeline.errors import ConfigError, InputError, printable
 from pipeline.ingest.window import Window
 from pipeline.publish import Manifest
-from pipeline.publish.folders import scratch
-from pipeline.publish.version_names import check_given_name
-from pipeline.publish.versions import check_name_free, keep_unpublished
-from pipeline.run import PUBLISHED, Run, start_run
+from pipeline.publish.versions import check_given_name, check_name_free
+from pipeline.run import Run, start_run
+from pipeline.settings import RunSettings
 
 
 def rerun_and_keep(
@@ -33,18 +27,16 @@ def rerun_and_keep(
     logs: Sequence[str] = (),
     site: str | None = None,
     output_dir: str | None = None,
+    runner: Runner | None = None,
 ) -> Manifest:
     """Run every step over the jobs of a window and keep the tables as a version of that name; returns its manifest.
 
     The template is chosen from these jobs alone, whatever the published version uses. What is published stays.
     """
-    run, folder = rerun_of(config, name, changes, begin, end, logs, site, output_dir)
-    with work_folder(folder) as work, scratch(work / run.run_id) as staging_dir:
-        tables, reports = run_steps(run, staging_dir)
-        with running_stage("publish"):
-            staged = {table: tables[table] for table in PUBLISHED}
-            now_s = int(time.time())
-            return keep_unpublished(staged, reports, facts_of(run, name), output_dir=folder, created_s=now_s)
+    runner = runner or Runner()
+    run, folder = rerun_of(config, name, changes, begin, end, logs, site, output_dir, runner)
+    runner.say(f"rerun {run.run_id} over {', '.join(run.log_labels)}")
+    return run_and_keep(run, folder, name, runner)
 
 
 def check_rerun(
@@ -72,37 +64,37 @@ def rerun_of(
     changes: Sequence[str],
     begin: str | None,
     end: str | None,
-    logs: Sequence[str] = (),
-    site: str | None = None,
-    output_dir: str | None = None,
-    ask_sacct: Callable[[RunSettings], Path] = sacct_table,
+    logs: Sequence[str],
+    site: str | None,
+    output_dir: str | None,
+    runner: Runner,
 ) -> tuple[Run, Path]:
     """The run that a config with changed settings and a window describes, and its output folder.
 
-    `ask_sacct` gives the table of sacct's jobs where they are the config's source. InputError where another version has
-    the name.
+    InputError where another version has the name.
     """
     changed = check_rerun(config, name, changes, begin, end, logs, site, output_dir)
     # Changed settings must not enter the table of jobs that the nightly runs continue.
     settings, folder = run_settings(config, site, output_dir), Path(changed.output_dir)
     paths = listed_paths(settings, config, logs)
-    run = start_run(changed, [ask_sacct(settings)] if paths is None else paths)
+    run = start_run(changed, [runner.ask_sacct(settings)] if paths is None else paths)
     run = replace(run, window_s=window_of(begin, end, changed.site.timezone))
     check_name_free(folder, name, run.run_id)
     return run, folder
 
 
 def window_of(begin: str | None, end: str | None, timezone: str) -> Window:
-    """Begin and end of the window from the texts of --from and --to; a month or day of --to is included."""
-    begin_s = None if begin is None else period_s("--from", begin, timezone)[0]
-    end_s = None if end is None else period_s("--to", end, timezone)[1]
+    """Begin and end of the window from the texts of --since and --until; a month or day of --until is included."""
+    begin_s = None if begin is None else period_s("--since", begin, timezone)[0]
+    end_s = None if end is None else period_s("--until", end, timezone)[1]
     if begin_s is not None and end_s is not None and begin_s >= end_s:
-        raise InputError(f"--to {printable(str(end))}", f"an end before --from {printable(str(begin))}", "a later time")
+        found = f"an end before --since {printable(str(begin))}"
+        raise InputError(f"--until {printable(str(end))}", found, "a later time")
     return begin_s, end_s
 
 
 def with_changes(settings: RunSettings, changes: Sequence[str]) -> RunSettings:
-    """The settings with some replaced, each given as in clean.flurry.remove_weeks=2; ConfigError names a wrong one.
+    """The settings with some replaced, each given as in group.template=user; ConfigError names a wrong one.
 
     The value is read as TOML, and as a text where it is none.
     """
@@ -110,7 +102,7 @@ def with_changes(settings: RunSettings, changes: Sequence[str]) -> RunSettings:
         key, is_set, text = change.partition("=")
         where = f"--set {printable(change)}"
         if not is_set or not key.strip():
-            raise ConfigError(where, "no key and value", "SECTION.KEY=VALUE, as in clean.flurry.remove_weeks=2")
+            raise ConfigError(where, "no key and value", "SECTION.KEY=VALUE, as in group.template=user")
         if key.strip() in ("logs", "output_dir"):
             raise ConfigError(where, f"{key.strip()}, which is no setting of a stage", "--log PATH, or --out DIR")
         plain = settings.model_dump(exclude_unset=True)

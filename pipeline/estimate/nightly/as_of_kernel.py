@@ -4,11 +4,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.core.arrays import Floats, Ints
-from pipeline.core.compiled import entry_kernel, kernel
+from pipeline.arrays import Floats, Ints
 from pipeline.estimate.nightly.ladder import N_RUNGS, outer_rungs, sample_quantiles
-from pipeline.estimate.nightly.memory import ALL, UP, Facts, Memory, U, Weights, burst_of, remember
-from pipeline.estimate.nightly.sample import Row, Sample, effective_jobs, gather, typical_request_s
+from pipeline.estimate.nightly.memory import (
+    ALL,
+    UP,
+    Facts,
+    Memory,
+    Row,
+    Sample,
+    U,
+    Weights,
+    burst_of,
+    effective_jobs,
+    gather,
+    remember,
+    typical_request_s,
+)
 from pipeline.estimate.nightly.table_calibration import (
     Calibration,
     begin_day,
@@ -18,6 +30,7 @@ from pipeline.estimate.nightly.table_calibration import (
     positions,
     quantiles,
 )
+from pipeline.kernels import entry_kernel, kernel
 
 FIRST_PRESENT = -1
 """The kind of a look-up that takes the first row of the chain that is present."""

@@ -5,14 +5,12 @@ from functools import partial
 
 import numpy as np
 
-from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.core.estimate_settings import TableSettings
-from pipeline.core.workers import together
+from pipeline.arrays import Bools, Floats, Ints
+from pipeline.estimate.estimate_rules import TableRules
 from pipeline.estimate.history import History
 from pipeline.estimate.nightly.as_of_kernel import FIRST_PRESENT, Answers, Cache, Events, LookUps, answer
 from pipeline.estimate.nightly.ladder import N_RUNGS
-from pipeline.estimate.nightly.memory import Facts, Memory, Weights, empty_memory
-from pipeline.estimate.nightly.sample import empty_sample
+from pipeline.estimate.nightly.memory import Facts, Memory, Weights, empty_memory, empty_sample
 from pipeline.estimate.nightly.table_calibration import Calibration
 from pipeline.estimate.nightly.table_state import (
     Jobs,
@@ -26,6 +24,7 @@ from pipeline.estimate.nightly.table_state import (
     with_names,
 )
 from pipeline.estimate.score import QUANTILES
+from pipeline.workers import together
 
 DAY_S = 86_400.0
 ROWS_AT_ONCE = 1 << 14
@@ -43,7 +42,7 @@ def midnights_s(history: History) -> Floats:
     return midnights
 
 
-def answered(history: History, settings: TableSettings) -> tuple[Floats, Ints]:
+def answered(history: History, settings: TableRules) -> tuple[Floats, Ints]:
     """(jobs, 6) quantiles, s, of every job, and per job the number of jobs that the row behind them remembers."""
     jobs, at_s = jobs_of(history), midnights_s(history)
     look_ups = look_ups_of(jobs, np.arange(len(jobs)), at_s)
@@ -56,7 +55,7 @@ def answered(history: History, settings: TableSettings) -> tuple[Floats, Ints]:
     return quantiles_s, answers.n_jobs
 
 
-def learnt(state: TableState, later: History, settings: TableSettings) -> TableState:
+def learnt(state: TableState, later: History, settings: TableRules) -> TableState:
     """The state after later jobs."""
     if not len(later):
         return state
@@ -117,7 +116,7 @@ def look_ups_of(jobs: Jobs, places: Ints, at_s: Floats) -> LookUps:
 
 
 def run(
-    state: TableState, jobs: Jobs, events: Ints, look_ups: LookUps, until_s: float, settings: TableSettings,
+    state: TableState, jobs: Jobs, events: Ints, look_ups: LookUps, until_s: float, settings: TableRules,
     stale_s: float | None,
 ) -> tuple[Answers, Memory, Calibration, Facts]:  # fmt: skip
     """The kernel's answers; the jobs begin with the state's remembered ones, the asks with its waiting ones."""
@@ -128,8 +127,7 @@ def run(
     calibration = Calibration(*(values.copy() for values in state.calibration))
     answers, n_waiting = _answers(state, look_ups), len(state.waiting)
     look_up_of_job = np.full(len(jobs), -1)
-    is_job = look_ups.kind == FIRST_PRESENT
-    look_up_of_job[look_ups.job[is_job]] = np.flatnonzero(is_job)
+    look_up_of_job[look_ups.job] = np.arange(len(look_ups.job))
     look_up_of_job[len(state.remembered) : len(state.remembered) + n_waiting] = np.arange(n_waiting)
     at_once = int(np.unique(look_ups.at_s, return_counts=True)[1].max(initial=0)) + 1
     answer(
@@ -186,7 +184,7 @@ def _cache(facts: Facts, at_once: int) -> Cache:
 
 def _left(
     jobs: Jobs, facts: Facts, look_ups: LookUps, answers: Answers, memory: Memory, calibration: Calibration,
-    known_s: float, names: dict[str, list[str]], settings: TableSettings,
+    known_s: float, names: dict[str, list[str]], settings: TableRules,
 ) -> TableState:  # fmt: skip
     """The state for the next pass."""
     learnt_jobs = memory.order[: memory.size[0]]
@@ -209,7 +207,7 @@ def _left(
     )
 
 
-def is_kept(jobs: Ints, facts: Facts, settings: TableSettings) -> Bools:
+def is_kept(jobs: Ints, facts: Facts, settings: TableRules) -> Bools:
     """Of jobs in order of end, those among the latest of their who, key, request or of all, and not too old."""
     who, end_s = facts.who[jobs], facts.end_s[jobs]
     of_who = (later_ones(who) < settings.of_who) & (who >= 0)
@@ -270,7 +268,7 @@ def _stacked(row_codes: list[Ints]) -> Ints:
     return np.stack(columns, axis=1)
 
 
-def weights_of(settings: TableSettings, stale_s: float | None) -> Weights:
+def weights_of(settings: TableRules, stale_s: float | None) -> Weights:
     """Settings as kernels take them."""
     logs = {name: float(np.log(getattr(settings, name))) for name in UNLIKE}
     return Weights(

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from pipeline.core.arrays import Floats, Ints
-from pipeline.core.compiled import kernel
+from pipeline.arrays import Floats, Ints
+from pipeline.kernels import kernel
 
 SHARES = np.array([0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.975, 0.99])
 """Of the sample, at the ladder's middle rungs."""

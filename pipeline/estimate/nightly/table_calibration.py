@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.core.arrays import Floats, Ints
-from pipeline.core.compiled import kernel
+from pipeline.arrays import Floats, Ints
 from pipeline.estimate.nightly.ladder import MEDIAN, N_RUNGS, assumed_counts
 from pipeline.estimate.nightly.memory import ALL, UAQRP, UAR, R, Weights
+from pipeline.kernels import kernel
 
 EFFECTIVE = np.array([1.5, 3.0, 6.0, 12.0])
 """Effective jobs at which the classes of rows of a who part."""

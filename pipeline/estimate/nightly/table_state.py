@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.core.arrays import Array, Bools, Floats, Ints
-from pipeline.core.estimate_settings import TableSettings
+from pipeline.arrays import Array, Bools, Floats, Ints
+from pipeline.estimate.estimate_rules import TableRules
 from pipeline.estimate.history import History, in_order_of_use
 from pipeline.estimate.nightly.ladder import N_RUNGS
 from pipeline.estimate.nightly.table_calibration import Calibration, empty_calibration
@@ -106,7 +106,7 @@ class TableState:
         )
 
 
-def empty_state(settings: TableSettings) -> TableState:
+def empty_state(settings: TableRules) -> TableState:
     """The state before the first job."""
     none, some = np.empty(0, np.int64), np.empty(0)
     jobs = Jobs(none, none, none, some, some, some, some, some)

@@ -6,12 +6,11 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from pipeline.core.errors import ConfigError
-from pipeline.core.section import Section
-from pipeline.core.store import write_text
-from pipeline.core.text import printable
+from pipeline.errors import ConfigError, printable
 from pipeline.estimate.templates.search import Found
 from pipeline.estimate.templates.smith import KEYS, Template
+from pipeline.settings import Section
+from pipeline.storage import write_text
 
 
 class _File(Section):
@@ -24,7 +23,8 @@ def templates_text(found: Found, log: str) -> str:
         f"# Templates of {printable(log)}: {found.method} search, seed {found.seed}.",
         f"# Mean absolute error on the training period ({found.n_jobs} jobs, up to {found.until_s:.0f} s since 1970):"
         f" {found.error_s:.1f} s.",
-        "# To try them: forecast.templates_file names this file in a config; `walltime backtest` runs them as smith.",
+        "# To try them: templates_file of EstimateRules (pipeline/estimate/estimate_rules.py) names this file;",
+        "# the method smith of a backtest then runs them.",
         "# A job's estimate is that of the template with the narrowest interval, the first of equal ones.",
         f"# attributes: any of {', '.join(KEYS)}.",
     )

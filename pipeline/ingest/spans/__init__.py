@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipeline.core import buffers
-from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.core.column import CATEGORY
+from pipeline import arrays as buffers
+from pipeline.arrays import CATEGORY, Bools, Floats, Ints
 from pipeline.ingest.spans.instants import LOCAL, SLASHED, TIME_ONLY, parse_instants, repeats_s, utc_of_local
 from pipeline.ingest.spans.kernels import (
     INVALID,

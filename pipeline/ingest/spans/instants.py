@@ -1,15 +1,15 @@
 """Parses instants as Slurm, PBS and exports write them, and converts a zone's local time to UTC."""
 
 from functools import lru_cache
+from typing import Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
-from pipeline.core.arrays import Ints
-from pipeline.core.errors import ConfigError
-from pipeline.core.text import printable
-from pipeline.ingest.compiled import kernel
+from pipeline.arrays import Bools, Floats, Ints
+from pipeline.errors import ConfigError, printable
 from pipeline.ingest.spans.kernels import INVALID, NULL, OK, Bytes
+from pipeline.kernels import cached
 
 LOCAL, TIME_ONLY, SLASHED = 3, 4, 5
 """Beside NULL, OK (UTC already) and INVALID: local time, a time without a date, local time from a date with slashes."""
@@ -18,7 +18,7 @@ _DAY_S = 86_400
 _FIRST_YEAR, _LAST_YEAR = 1970, 2200
 
 
-@kernel
+@cached
 def parse_instants(data: Bytes, start: Ints, end: Ints, day_first: bool, values: Ints, kinds: Bytes) -> None:
     """Seconds since 1970-01-01 of each span's clock, and how to read them; words are left INVALID."""
     before = -1
@@ -41,7 +41,7 @@ def parse_instants(data: Bytes, start: Ints, end: Ints, day_first: bool, values:
         before = row
 
 
-@kernel
+@cached
 def _slurms_own(data: Bytes, at: int) -> tuple[int, int]:
     """2024-01-31T23:59:59, which nearly all times are; anything else is INVALID here."""
     if data[at + 4] != 45 or data[at + 7] != 45 or data[at + 10] != 84 or data[at + 13] != 58 or data[at + 16] != 58:
@@ -56,14 +56,14 @@ def _slurms_own(data: Bytes, at: int) -> tuple[int, int]:
     return _days(year, month, day) * 86400 + hour * 3600 + minute * 60 + second, LOCAL
 
 
-@kernel
+@cached
 def _pair(data: Bytes, at: int) -> int:
     """A number of two digits; far below zero where there is none."""
     tens, ones = data[at], data[at + 1]
     return tens * 10 + ones - 528 if 48 <= tens <= 57 and 48 <= ones <= 57 else -100_000
 
 
-@kernel
+@cached
 def _instant(data: Bytes, at: int, stop: int, day_first: bool) -> tuple[int, int]:
     first, n, at = _digits(data, at, stop)
     if at == stop:
@@ -86,7 +86,7 @@ def _instant(data: Bytes, at: int, stop: int, day_first: bool) -> tuple[int, int
     return (total - offset, OK) if at == stop else (0, INVALID)
 
 
-@kernel
+@cached
 def _date(data: Bytes, first: int, n: int, at: int, stop: int, day_first: bool) -> tuple[int, int]:
     """Days since 1970-01-01 of a date whose first number is read already; the place after it, -1 where it is none."""
     mark = data[at]
@@ -103,7 +103,7 @@ def _date(data: Bytes, first: int, n: int, at: int, stop: int, day_first: bool) 
     return (_days(year, month, day), at) if _is_date(year, month, day) else (0, -1)
 
 
-@kernel
+@cached
 def _digits(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
     value, n = 0, 0
     while at < stop and 48 <= data[at] <= 57 and n < 13:
@@ -113,7 +113,7 @@ def _digits(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
     return value, n, at
 
 
-@kernel
+@cached
 def _clock(data: Bytes, at: int, stop: int) -> tuple[int, int, bool]:
     """HH:MM[:SS[.fraction]][ AM|PM] in seconds (the fraction is dropped), the place after it, whether it is a time."""
     hour, n1, at = _digits(data, at, stop)
@@ -140,7 +140,7 @@ def _clock(data: Bytes, at: int, stop: int) -> tuple[int, int, bool]:
     return hour * 3600 + minute * 60 + second, at, True
 
 
-@kernel
+@cached
 def _offset(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     """Z, UTC, +HH, +HHMM or +HH:MM, a blank before it or not, in seconds; the place after it, -1 where it is none."""
     if data[at] == 32:
@@ -167,7 +167,7 @@ def _offset(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     return (sign * value * 60, at) if value <= 1080 else (0, -1)
 
 
-@kernel
+@cached
 def _is_date(year: int, month: int, day: int) -> bool:
     if not 1970 <= year < 2200 or not 1 <= month <= 12 or day < 1:
         return False
@@ -177,7 +177,7 @@ def _is_date(year: int, month: int, day: int) -> bool:
     return day <= (30 if (month < 8 and month % 2 == 0) or (month > 8 and month % 2) else 31)
 
 
-@kernel
+@cached
 def _days(year: int, month: int, day: int) -> int:
     """Days from 1970-01-01 in the Gregorian calendar (Hinnant, chrono-compatible low-level date algorithms)."""
     y = year - 1 if month <= 2 else year
@@ -253,3 +253,53 @@ def _changes(timezone: str, first_year: int, last_year: int) -> tuple[Ints, Ints
             changes.append(high)
             offsets.append(after)
     return np.array(changes, np.int64), np.array(offsets, np.int64)
+
+
+class Readings(Protocol):
+    """Local times as UTC seconds, first readings; repeat_s: after how long (s) the same time came again, else 0."""
+
+    @property
+    def values(self) -> Ints:
+        """UTC epoch seconds; anything where missing."""
+
+    @property
+    def missing(self) -> Bools:
+        """Where there is no time."""
+
+    @property
+    def repeat_s(self) -> Ints:
+        """Seconds until the same local time came again; 0: it did not."""
+
+
+def settled(start: Readings, end: Readings, span_s: Floats, tolerance_s: float) -> tuple[Ints, Ints, Bools]:
+    """Starts and ends (UTC seconds), and which rows could be settled.
+
+    A row is settled where exactly one reading of its start and end is `span_s` apart, within the tolerance. The others
+    stay first readings. NaN in `span_s` settles nothing.
+    """
+    start_s, end_s = start.values, end.values
+    is_settled = np.zeros(len(start_s), np.bool_)
+    rows = np.flatnonzero((start.repeat_s > 0) | (end.repeat_s > 0))
+    if not len(rows):
+        return start_s, end_s, is_settled
+    n_fitting = np.zeros(len(rows), np.int64)
+    found_s = np.stack([start_s[rows], end_s[rows]])
+    is_unknown = (start.missing | end.missing)[rows]
+    for start_again, end_again in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        of_start, of_end = start_again * start.repeat_s[rows], end_again * end.repeat_s[rows]
+        is_new = (of_start > 0) >= bool(start_again)
+        is_new &= (of_end > 0) >= bool(end_again)
+        first_s, last_s = start_s[rows] + of_start, end_s[rows] + of_end
+        fits = is_new & (np.abs(seconds_between(first_s, last_s, is_unknown) - span_s[rows]) <= tolerance_s)
+        n_fitting += fits
+        found_s = np.where(fits, np.stack([first_s, last_s]), found_s)
+    chosen = rows[n_fitting == 1]
+    is_settled[chosen] = True
+    start_s, end_s = start_s.copy(), end_s.copy()
+    start_s[chosen], end_s[chosen] = found_s[:, n_fitting == 1]
+    return start_s, end_s, is_settled
+
+
+def seconds_between(start_s: Ints, end_s: Ints, is_unknown: Bools) -> Floats:
+    """Seconds from start to end, NaN where either is unknown."""
+    return np.where(is_unknown, np.nan, (end_s - start_s).astype(np.float64))

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.optimize import OptimizeWarning, curve_fit
 
-from pipeline.core.adept_settings import AdeptSettings
-from pipeline.fit.adept import find
-from pipeline.fit.series import SeriesBatch
 from pipeline.laws import LAWS
+from pipeline.scaling.scaling_rules import AdeptRules
+from pipeline.scaling.solvers.adept import find
+from pipeline.scaling.solvers.series import SeriesBatch
 from tests.fitters.unit_scale import fit_high_unit, fit_low_unit
 
 RANGES = {"downey_low": ((400, 1000), (0.0, 1.0)), "downey_high": ((400, 2000), (1.1, 12.0))}
@@ -36,7 +36,7 @@ def unit_curve(law, n, A, sigma):
 def test_every_prediction_by_adept_is_within_one_per_cent(law, given):
     for n, t in instances(law, 5, 11):
         batch = SeriesBatch(np.array([0, 4]), n[given], t[given], np.ones(4))
-        found = find(batch, np.zeros(10, np.int64), n, AdeptSettings(scale="unit"))
+        found = find(batch, np.zeros(10, np.int64), n, AdeptRules(scale="unit"))
         assert np.abs(1 - found.runtime_s(n) / t).max() < 0.01
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.arrays import Ints
-from pipeline.core.tables import JOBS
+from pipeline.arrays import Ints
+from pipeline.tables import JOBS
 
 WEEK_S = 7 * 86_400
 BEGIN_S = 1_704_672_000  # Monday 2024-01-08 00:00 UTC

@@ -1,5 +1,6 @@
 """The screens on the archive's logs, against what its curators removed by hand."""
 
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 
@@ -9,10 +10,11 @@ import pytest
 
 from benchmarks.curated_removals import figures
 from pipeline.clean import clean
-from pipeline.core.clean_settings import CleanSettings, ProbeSettings
-from pipeline.core.flags import Flag
-from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.clean.bursts import BURST_RULES, BurstRules
+from pipeline.clean.routine import PROBE_RULES
 from pipeline.ingest import ingest
+from pipeline.schema import Flag
+from pipeline.settings import CleanSettings, IngestSettings, SiteSettings
 
 LOGS = Path(__file__).parents[4] / "shared" / "data" / "swf"
 CURATED = (
@@ -31,13 +33,13 @@ def read(name: str) -> pa.Table:
 
 
 @pytest.mark.parametrize("factor", [0.5, 1.0, 1.5])
-@pytest.mark.parametrize("name", sorted(ProbeSettings.model_fields))
+@pytest.mark.parametrize("name", sorted(asdict(PROBE_RULES)))
 def test_nasas_probes_are_found_with_any_threshold_halved_or_raised(name: str, factor: float) -> None:
-    limit = getattr(ProbeSettings(), name)
-    settings = CleanSettings(probe=ProbeSettings(**{name: type(limit)(limit * factor)}))
+    limit = getattr(PROBE_RULES, name)
+    rules = BurstRules(probe=replace(PROBE_RULES, **{name: type(limit)(limit * factor)}))
     raw, curated = read("NASA-iPSC-1993-3"), read("NASA-iPSC-1993-3.1-cln")
     left = np.isin(raw.column("job_id").to_pylist(), curated.column("job_id").to_pylist())
-    flagged, bursts, *_ = clean(raw, settings)
+    flagged, bursts, *_ = clean(raw, CleanSettings(), rules=rules)
     probes = {row["burst_id"] for row in bursts.to_pylist() if row["screen"] == Flag.PROBE and row["tier"] == "remove"}
     marked = np.isin(np.array(flagged.column("burst_id").to_pylist(), object).astype(str), sorted(probes))
     assert (marked & ~left).sum() >= 0.99 * (~left).sum()
@@ -45,7 +47,7 @@ def test_nasas_probes_are_found_with_any_threshold_halved_or_raised(name: str, f
 
 
 def test_what_the_curators_removed_is_found_and_little_else_is_set_aside() -> None:
-    rows = [figures(LOGS / f"{name}.swf.gz", CleanSettings()) for name in CURATED]
+    rows = [figures(LOGS / f"{name}.swf.gz", BURST_RULES) for name in CURATED]
     removals = [one for row in rows for one in row["removals"]]
     right, wrong = sum(row["true_removed"] for row in rows), sum(row["false_removed"] for row in rows)
     assert len(removals) == 22

@@ -5,16 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.clean.capacity import capacity_facts, over_capacity
-from pipeline.clean.clock import clock_jump
-from pipeline.clean.dedicated import dedicated_time
-from pipeline.clean.duplicates import duplicate
-from pipeline.clean.edges import log_edge
+from pipeline.clean.duplicates import clock_jump, duplicate
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.clean.maximum import over_limit
-from pipeline.core.clean_settings import CleanSettings
-from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.clean.log_windows import dedicated_time, log_edge
+from pipeline.clean.occupancy import capacity_facts, over_capacity
+from pipeline.clean.record_masks import over_limit
 from pipeline.ingest import ingest
+from pipeline.settings import IngestSettings, SiteSettings
 
 LOGS = Path(__file__).parents[4] / "shared" / "data" / "swf"
 SIZES = {
@@ -42,19 +39,19 @@ def arrays_of(name: str, max_procs: int | None) -> JobArrays:
 def test_a_curated_log_is_left_alone(name: str) -> None:
     arrays = arrays_of(name, SIZES[name])
     for screen in (log_edge, dedicated_time, over_capacity, over_limit):
-        assert screen(arrays, CleanSettings()).mean() < 0.001, screen.__name__
-    assert not clock_jump(arrays, CleanSettings()).any()
-    assert not duplicate(arrays, CleanSettings()).any()
+        assert screen(arrays).mean() < 0.001, screen.__name__
+    assert not clock_jump(arrays).any()
+    assert not duplicate(arrays).any()
 
 
 def test_ctcs_jobs_overlap_to_more_than_its_machine() -> None:
-    facts = capacity_facts(arrays_of("CTC-SP2-1996-3.1-cln", 338), CleanSettings().capacity)
+    facts = capacity_facts(arrays_of("CTC-SP2-1996-3.1-cln", 338))
     assert facts["peak_over_size"] == pytest.approx(1.75, abs=0.01)
     assert facts["over_size_share"] == pytest.approx(0.012, abs=0.001)
 
 
 def test_thetas_log_begins_with_the_long_tail_of_earlier_jobs() -> None:
     arrays = arrays_of("ALCF-Theta-2022-2023", 4392)
-    edge = log_edge(arrays, CleanSettings())
+    edge = log_edge(arrays)
     assert edge.sum() == 137
     assert np.all(arrays.submit_s[edge] < arrays.submit_s[~edge].min())

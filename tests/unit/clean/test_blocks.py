@@ -5,17 +5,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pipeline.clean import clean
-from pipeline.clean.blocks import blocks_of, joined_facts
+from pipeline.clean import clean, stage
+from pipeline.clean.effect import joined_facts
+from pipeline.clean.flurries import FLURRY_RULES, submit_rates
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.clean.stage import Cleaned
-from pipeline.clean.submit_rates import SubmitRates, submit_rates
-from pipeline.core.clean_settings import CleanSettings
-from pipeline.core.settings import SiteSettings
-from pipeline.core.tables import JOBS
+from pipeline.clean.stage import Cleaned, blocks_of
+from pipeline.settings import CleanSettings, SiteSettings
+from pipeline.tables import JOBS
 
 HOUR_S = 3600
-SETTINGS = CleanSettings(block_jobs=1000)
+SETTINGS = CleanSettings()
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage, "BLOCK_JOBS", 1000)
 
 
 def log_of(n_jobs: int, seed: int = 1) -> pa.Table:
@@ -82,7 +86,7 @@ def test_every_job_is_kept_or_set_aside_once_and_blocks_do_not_touch_each_other(
 def test_a_block_is_cleaned_with_the_rates_of_the_log_and_else_alone() -> None:
     jobs = log_of(5000)
     flags = clean(jobs, SETTINGS)[0].column("flag").cast(pa.string())
-    rates = submit_rates([JobArrays(jobs, SiteSettings())], SETTINGS.flurry.min_jobs)
+    rates = submit_rates([JobArrays(jobs, SiteSettings())], FLURRY_RULES.min_jobs)
     for first, after in list(blocks_of(jobs, 1000))[1:-1]:
         arrays = JobArrays(jobs.slice(first, after - first), SiteSettings(), False, False, rates)
         alone = Cleaned(SETTINGS, SiteSettings()).block(arrays).column("flag").cast(pa.string())
@@ -104,8 +108,8 @@ def test_the_rates_of_users_are_those_of_the_whole_log(n_jobs: int) -> None:
     whole = submit_rates([JobArrays(jobs, SiteSettings())], 50)
     blocks = [JobArrays(jobs.slice(first, 170), SiteSettings()) for first in range(0, n_jobs, 170)]
     assert submit_rates(blocks, 50) == whole
-    assert set(whole.rest_per_week) == {"u0", "u1", "u2", "u3", "u4"}
-    assert submit_rates(blocks, n_jobs) == SubmitRates({})
+    assert set(whole) == {"u0", "u1", "u2", "u3", "u4"}
+    assert submit_rates(blocks, n_jobs) == {}
 
 
 def test_a_job_without_user_or_submit_counts_in_no_rate() -> None:

@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 import pytest
 
 from pipeline.clean import clean
-from pipeline.core.clean_settings import CleanSettings, SiteRule
-from pipeline.core.flags import Flag
-from pipeline.core.settings import SiteSettings
+from pipeline.clean.flurries import FLURRY_RULES
+from pipeline.schema import Flag
+from pipeline.settings import CleanSettings, SiteRule, SiteSettings
 from tests.unit.clean.sites import BEGIN_S, WEEK_S, background, burst, jobs_table
 
 DAY_S = 86_400
@@ -33,7 +33,7 @@ def test_bursts_above_the_stated_bound_are_found_and_bystanders_are_not(span_s: 
         rng = np.random.default_rng(seed)
         quiet = background(rng)
         *_, report = clean(jobs_table(quiet)[0], CleanSettings())
-        limits = CleanSettings().flurry
+        limits = FLURRY_RULES
         smallest = float(report.facts["smallest_burst_jobs"])
         rest_per_week = max(smallest / limits.suspect_weeks, float(len(quiet["user"])) / 26)
         bound = max(limits.min_jobs, rest_per_week * (span_s / WEEK_S + limits.suspect_weeks))

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from pipeline.clean import BURST_FLAGS, RULES, SCREENED, SET, clean
-from pipeline.core.clean_settings import SiteRule
-from pipeline.core.flags import Flag
-from pipeline.core.settings import CleanSettings, SiteSettings
-from pipeline.core.tables import JOBS
+from pipeline.schema import Flag
+from pipeline.settings import CleanSettings, SiteRule, SiteSettings
+from pipeline.tables import JOBS
 from tests.rows import flags, jobs_of
 
 

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.clean.dedicated import dedicated_facts, dedicated_time, found_windows
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.core.clean_settings import CleanSettings, DedicatedWindow
-from pipeline.core.settings import SiteSettings
+from pipeline.clean.log_windows import dedicated_facts, dedicated_time, found_windows
+from pipeline.settings import CleanSettings, DedicatedWindow, SiteSettings
 from tests.rows import jobs_of
 
 HOUR_S = 3_600
@@ -38,14 +37,14 @@ def reserved(rng: np.random.Generator, **of_those_waiting: Any) -> list[dict[str
 
 def window_users(rows: list[dict[str, Any]], **settings: Any) -> set[str]:
     jobs = jobs_of(rows)
-    flagged = dedicated_time(JobArrays(jobs, SiteSettings(max_procs=128)), CleanSettings(**settings))
+    flagged = dedicated_time(JobArrays(jobs, SiteSettings(max_procs=128), settings=CleanSettings(**settings)))
     return {user for user, is_in in zip(jobs.column("user").to_pylist(), flagged, strict=True) if is_in}
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_hours_for_one_user_while_others_wait_are_found(seed: int) -> None:
     rows = reserved(np.random.default_rng(seed))
-    ((since_s, until_s),) = found_windows(JobArrays(jobs_of(rows), SiteSettings(max_procs=128)), CleanSettings())
+    ((since_s, until_s),) = found_windows(JobArrays(jobs_of(rows), SiteSettings(max_procs=128)))
     assert (since_s, until_s) == (BEGIN_S + 44 * HOUR_S, BEGIN_S + 55 * HOUR_S)
     assert window_users(rows) == {"staff"}
 
@@ -79,7 +78,7 @@ def test_a_window_the_site_names_takes_what_started_in_it() -> None:
     )
     rows = [job("a", BEGIN_S - 9, BEGIN_S), job("b", BEGIN_S, BEGIN_S + 100), job("c", BEGIN_S - 9, BEGIN_S + 99)]
     assert window_users(rows, dedicated=(window,)) == {"a", "c"}
-    facts = dedicated_facts(JobArrays(jobs_of(rows), SiteSettings()), CleanSettings(dedicated=(window,)))
+    facts = dedicated_facts(JobArrays(jobs_of(rows), SiteSettings(), settings=CleanSettings(dedicated=(window,))))
     ((name, n_jobs),) = facts.items()
     assert n_jobs == 2
     assert "\x1b" not in name

@@ -6,18 +6,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.clean.edges import log_edge
+from pipeline.arrays import Bools
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.core.arrays import Bools
-from pipeline.core.clean_settings import CleanSettings
-from pipeline.core.settings import SiteSettings
+from pipeline.clean.log_windows import EDGE_MAX_SHARE, log_edge
+from pipeline.settings import SiteSettings
 from tests.unit.clean.sites import BEGIN_S, WEEK_S, background, jobs_table
 
 DAY_S = 86_400
 
 
 def edge_of(jobs: pa.Table) -> Bools:
-    return log_edge(JobArrays(jobs, SiteSettings()), CleanSettings())
+    return log_edge(JobArrays(jobs, SiteSettings()))
 
 
 def at(submits_s: Any, mark: int = 1) -> dict[str, Any]:
@@ -58,7 +57,7 @@ def test_a_ramp_that_is_much_of_the_log_is_the_log() -> None:
     rng = np.random.default_rng(1)
     growing = at(BEGIN_S + np.sort((rng.random(20_000) ** 0.5 * 26 * WEEK_S).astype(np.int64)))
     jobs, _ = jobs_table(growing)
-    assert edge_of(jobs).mean() <= CleanSettings().edge.max_share
+    assert edge_of(jobs).mean() <= EDGE_MAX_SHARE
 
 
 def test_a_short_log_has_no_ramp() -> None:

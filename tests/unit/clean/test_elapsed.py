@@ -2,9 +2,9 @@
 
 import pytest
 
-from pipeline.clean import clean
-from pipeline.core.flags import Flag
-from pipeline.core.settings import CleanSettings
+from pipeline.clean import clean, record_masks
+from pipeline.schema import Flag
+from pipeline.settings import CleanSettings
 from tests.rows import flags, jobs_of
 
 
@@ -28,7 +28,8 @@ def test_a_runtime_that_contradicts_end_minus_start_is_flagged(changed: dict[str
         assert flagged[name].equals(jobs[name])
 
 
-def test_the_tolerance_is_a_setting() -> None:
-    settings = CleanSettings.model_validate({"elapsed": {"tolerance_s": 10.0}})
-    flagged, *_ = clean(jobs_of([{"end_s": 1_060 + 3_600, "runtime_s": 3_545.0}]), settings)
-    assert flags(flagged) == [Flag.ELAPSED_DISAGREES]
+def test_a_study_can_set_another_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = jobs_of([{"end_s": 1_060 + 3_600, "runtime_s": 3_545.0}])
+    assert flags(clean(jobs, CleanSettings())[0]) == [None]
+    monkeypatch.setattr(record_masks, "ELAPSED_TOLERANCE_S", 10.0)
+    assert flags(clean(jobs, CleanSettings())[0]) == [Flag.ELAPSED_DISAGREES]

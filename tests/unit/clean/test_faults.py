@@ -6,13 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.clean.clock import clock_jump, leading_numbers, repeated_stretches
-from pipeline.clean.duplicates import duplicate
+from pipeline.clean.duplicates import clock_jump, duplicate, leading_numbers, repeated_stretches
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.clean.maximum import over_limit
-from pipeline.core.clean_settings import CleanSettings, MaximumSettings
-from pipeline.core.settings import SiteSettings
-from pipeline.core.tables import JOBS
+from pipeline.clean.record_masks import over_limit
+from pipeline.settings import CleanSettings, MaximumSettings, SiteSettings
+from pipeline.tables import JOBS
 from tests.rows import jobs_of
 
 Log = dict[str, Any]
@@ -52,10 +50,10 @@ def test_a_clock_set_back_is_found_with_the_jobs_it_struck(seed: int, back_s: in
     at_s = float(one["submit_s"][2_000]) + 1
     shifted, spans = set_back(one, at_s, back_s)
     arrays = arrays_of(shifted)
-    ((since_s, until_s),) = repeated_stretches(arrays, CleanSettings().clock)
+    ((since_s, until_s),) = repeated_stretches(arrays)
     assert abs(until_s - at_s) <= 3_600
     assert abs(since_s - (at_s - back_s)) <= 3_600
-    flagged = clock_jump(arrays, CleanSettings())
+    flagged = clock_jump(arrays)
     assert flagged[spans].mean() >= 0.98
     assert flagged.mean() < 0.1 + 2 * back_s / (4_000 * 120)
 
@@ -64,9 +62,9 @@ def test_a_clock_set_back_is_found_with_the_jobs_it_struck(seed: int, back_s: in
 def test_a_sound_log_has_no_jump_and_one_in_any_order_neither(seed: int) -> None:
     rng = np.random.default_rng(seed)
     one = log(rng)
-    assert not clock_jump(arrays_of(one), CleanSettings()).any()
+    assert not clock_jump(arrays_of(one)).any()
     one["submit_s"] = rng.permutation(one["submit_s"])
-    assert repeated_stretches(arrays_of(one), CleanSettings().clock) == []
+    assert repeated_stretches(arrays_of(one)) == []
 
 
 @pytest.mark.parametrize("n_again", [1, 3, 40])
@@ -74,13 +72,13 @@ def test_jobs_submitted_anew_under_their_old_ids_are_no_jump(n_again: int) -> No
     one = log(np.random.default_rng(1))
     for place in (500, 1_500, 2_500):
         one["submit_s"][place : place + n_again] = one["submit_s"][place + n_again] + 7_200 + np.arange(n_again)
-    assert repeated_stretches(arrays_of(one), CleanSettings().clock) == []
+    assert repeated_stretches(arrays_of(one)) == []
 
 
 def test_ids_that_began_anew_are_no_jump() -> None:
     one = log(np.random.default_rng(1))
     one["job_id"] = [str(number) for number in [*range(67_000_000, 67_002_000), *range(1, 2_001)]]
-    assert repeated_stretches(arrays_of(one), CleanSettings().clock) == []
+    assert repeated_stretches(arrays_of(one)) == []
 
 
 def test_a_jump_does_not_depend_on_the_order_of_rows() -> None:
@@ -88,7 +86,7 @@ def test_a_jump_does_not_depend_on_the_order_of_rows() -> None:
     arrays = arrays_of(set_back(one, float(one["submit_s"][2_000]), 3_600)[0])
     order = np.random.default_rng(4).permutation(arrays.jobs.num_rows)
     shuffled = JobArrays(arrays.jobs.take(pa.array(order)), arrays.site)
-    assert np.array_equal(clock_jump(arrays, CleanSettings())[order], clock_jump(shuffled, CleanSettings()))
+    assert np.array_equal(clock_jump(arrays)[order], clock_jump(shuffled))
 
 
 def test_ids_begin_with_numbers() -> None:
@@ -101,7 +99,7 @@ def test_ids_begin_with_numbers() -> None:
 def test_a_log_read_twice_under_other_numbers_is_kept_once() -> None:
     one = log(np.random.default_rng(1), 500)
     again = one | {"job_id": [f"{number}" for number in range(90_000, 90_500)], "source_file": ["b.log"] * 500}
-    found = duplicate(arrays_of(one, again), CleanSettings())
+    found = duplicate(arrays_of(one, again))
     assert not found[:500].any()
     assert found[500:].all()
 
@@ -111,7 +109,7 @@ def test_tasks_that_share_every_second_are_all_kept() -> None:
     tasks = {name: np.full(900, value) for name, value in same.items()} | {"job_id": [f"7_{k}" for k in range(900)]}
     more = tasks | {"job_id": [f"8_{k}" for k in range(900)]}
     apart = [one | {"source_file": [name] * 900} for one, name in ((tasks, "a.log"), (more, "b.log"))]
-    assert not duplicate(arrays_of(*apart), CleanSettings()).any()
+    assert not duplicate(arrays_of(*apart)).any()
 
 
 def test_of_two_files_that_share_an_array_more_is_kept() -> None:
@@ -119,7 +117,7 @@ def test_of_two_files_that_share_an_array_more_is_kept() -> None:
     other |= {"job_id": [str(number) for number in range(5_000, 5_400)], "source_file": ["b.log"] * 400}
     for name in ("user", "submit_s", "start_s", "end_s", "runtime_s", "procs"):
         other[name][:150] = one[name][:150]
-    assert not duplicate(arrays_of(one, other), CleanSettings()).any()
+    assert not duplicate(arrays_of(one, other)).any()
 
 
 @pytest.mark.parametrize(("first", "second", "is_same"), [
@@ -129,10 +127,10 @@ def test_of_two_files_that_share_an_array_more_is_kept() -> None:
 ])  # fmt: skip
 def test_ids_that_are_one_number_under_two_names(first: str, second: str, is_same: bool) -> None:
     arrays = JobArrays(jobs_of([{"job_id": first}, {"job_id": second}, {"job_id": "99.x"}]), SiteSettings())
-    found = duplicate(arrays, CleanSettings())
+    found = duplicate(arrays)
     assert found.sum() == is_same
     changed = JobArrays(jobs_of([{"job_id": first}, {"job_id": second, "procs": 5}]), SiteSettings())
-    assert not duplicate(changed, CleanSettings()).any()
+    assert not duplicate(changed).any()
 
 
 def queue_of(runtimes_s: list[float], requested_s: float | None, queue: str | None = "day") -> list[dict[str, Any]]:
@@ -143,7 +141,7 @@ def queue_of(runtimes_s: list[float], requested_s: float | None, queue: str | No
 
 def over(rows: list[dict[str, Any]], **limits: Any) -> list[int]:
     settings = CleanSettings(maximum=MaximumSettings(**limits))
-    return np.flatnonzero(over_limit(JobArrays(jobs_of(rows), SiteSettings()), settings)).tolist()
+    return np.flatnonzero(over_limit(JobArrays(jobs_of(rows), SiteSettings(), settings=settings))).tolist()
 
 
 def test_stated_limits_hold_for_queue_and_machine() -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from pipeline.clean import clean
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.clean.runtimes import hangs_above_s, starts_below_s
-from pipeline.core.flags import Flag
-from pipeline.core.settings import CleanSettings, SiteSettings
+from pipeline.clean.runtimes import hangs_above_s, similar_jobs, starts_below_s
+from pipeline.schema import Flag
+from pipeline.settings import CleanSettings, SiteSettings
 from tests.rows import flags, jobs_of
 
 MEDIANS_S = (200.0, 900.0, 4_000.0, 20_000.0)
@@ -72,8 +72,8 @@ def test_failed_starts_and_hangs_are_found_and_clean_jobs_left_alone(seed: int, 
 
 def told(rows: list[dict[str, Any]]) -> list[np.ndarray]:
     """Per job, whether its group says it tells failed starts, and hangs."""
-    arrays, limits = JobArrays(jobs_of(rows), SiteSettings()), CleanSettings().runtime
-    return [~np.isnan(find(arrays.similar, limits))[arrays.similar.group] for find in (starts_below_s, hangs_above_s)]
+    similar = similar_jobs(JobArrays(jobs_of(rows), SiteSettings()))
+    return [~np.isnan(find(similar))[similar.group] for find in (starts_below_s, hangs_above_s)]
 
 
 @pytest.mark.parametrize("seed", [4, 5])

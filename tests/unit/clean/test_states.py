@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from pipeline.clean import clean
-from pipeline.core.flags import Flag
-from pipeline.core.settings import CleanSettings
+from pipeline.schema import Flag
+from pipeline.settings import CleanSettings
 from tests.rows import flags, jobs_of
 
 

@@ -6,11 +6,11 @@ import time
 import pyarrow as pa
 import pytest
 
-from pipeline.core.applications import MAX_CHARACTERS, RULES, application_of
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import IngestSettings, SiteSettings, TextRule
-from pipeline.ingest.assemble.derived_columns import ColumnDeriver, finished_schema, rules_of, tokens_of
+from pipeline.application_names import MAX_CHARACTERS, RULES, application_of
+from pipeline.errors import ConfigError
+from pipeline.ingest.derive import ColumnDeriver, finished_schema, rules_of, tokens_of
 from pipeline.ingest.reader import EXTRAS, jobs_table
+from pipeline.settings import IngestSettings, SiteSettings, TextRule
 
 EXAMPLES = [(rule, name, made) for rule in RULES for name, made in rule.examples]
 

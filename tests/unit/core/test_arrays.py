@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.core.arrays import median
+from pipeline.arrays import median
 
 
 @pytest.mark.parametrize("axis", [0, 1])

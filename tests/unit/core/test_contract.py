@@ -5,13 +5,13 @@ from itertools import pairwise
 
 import pytest
 
-from pipeline.core.column import number
-from pipeline.core.contract import breaches, contract_of, contract_text, released_contracts
-from pipeline.core.errors import TableError
-from pipeline.core.table_kind import TableKind
-from pipeline.core.tables import ESTIMATES, GROUPS, OBSERVATIONS, TABLES
-from pipeline.core.version import RELEASE
+from pipeline.errors import TableError
+from pipeline.publish.contract import breaches, contract_of
+from pipeline.schema import TableKind, number
+from pipeline.tables import ESTIMATES, GROUPS, OBSERVATIONS, TABLES
+from pipeline.version import RELEASE
 from tests.unit.publish.versions_of_tables import observations
+from tools.table_contract import contract_text, released_contracts
 
 
 def test_between_releases_only_nullable_columns_are_added() -> None:

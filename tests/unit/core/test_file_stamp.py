@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.errors import InputError
-from pipeline.core.file_stamp import check_unchanged, file_stamp, sha256_of_first
-from pipeline.core.settings import RunSettings, SiteSettings
+from pipeline.errors import InputError
+from pipeline.ingest.log_files import check_unchanged, file_stamp, sha256_of_first
 from pipeline.run import STEPS, Run, start_run
+from pipeline.settings import RunSettings, SiteSettings
 
 SWF = "; MaxProcs: 8\n" + "".join(f"{n} {n * 9} 1 60 4 -1 -1 4 90 -1 1 1 1 1 1 1 -1 -1\n" for n in range(1, 40))
 

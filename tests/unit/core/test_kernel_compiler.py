@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numba.core.caching import NullCache
 
-from pipeline.core.compiled import called_kernel, entry_kernel, kernel
-from pipeline.core.kernel_compiler import LinkedLibrary
+from pipeline.kernel_compiler import LinkedLibrary
+from pipeline.kernels import called_kernel, entry_kernel, kernel
 
 
 @kernel

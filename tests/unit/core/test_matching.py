@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.matching import Value, first_place, matching_places
+from pipeline.arrays import Value, first_place, matching_places
 
 WORDS = st.sampled_from(["", "a", "b", "ab", "ba", "aé", "\x00", "a\x00"])
 ROWS = st.lists(

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.core.estimate_settings import ForecastSettings
-from pipeline.core.newest_jobs import newest_jobs
-from pipeline.core.settings import SiteSettings
-from pipeline.core.tables import JOBS
 from pipeline.estimate.checkpoints import Checkpoint
+from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.stage import learn_from_checkpoints, learn_state
+from pipeline.large_tables import newest_jobs
+from pipeline.settings import SiteSettings
+from pipeline.tables import JOBS
 from tests.unit.estimate.test_state import differing
 
 DAY_S = 86_400
@@ -65,7 +65,7 @@ def test_a_job_without_a_submit_stays() -> None:
 
 
 def test_a_long_log_gives_the_state_of_its_newest_jobs_and_counts_the_others() -> None:
-    jobs, settings = _log(280), ForecastSettings(learn_jobs=40)
+    jobs, settings = _log(280), EstimateRules(learn_jobs=40)
     state, report = learn_state(jobs, SITE, settings)
     part, older = newest_jobs(jobs, jobs.column_names, 40)
     assert not differing(state, learn_state(part, SITE, settings)[0])
@@ -77,7 +77,7 @@ def test_a_long_log_gives_the_state_of_its_newest_jobs_and_counts_the_others() -
 def test_a_night_goes_on_from_an_earlier_one_unless_the_part_begins_with_another_job(
     n_days: int, goes_on: bool
 ) -> None:
-    settings = ForecastSettings(learn_jobs=40)
+    settings = EstimateRules(learn_jobs=40)
     _, _, held = learn_from_checkpoints(_log(270), SITE, settings, "", (), makes_checkpoints=True)
     jobs, read = _log(n_days), []
 

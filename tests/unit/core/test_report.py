@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from pipeline.core.errors import ConservationError
-from pipeline.core.report import Report, Tally
-from pipeline.core.text import printable
+from pipeline.errors import ConservationError, printable
+from pipeline.report import Report, Tally
 
 
 def test_what_adds_up_passes_and_survives_json() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.core.requested_memory import JOB, NODE, PROCESSOR, memory_text, requested_memory
+from pipeline.ingest.reader import JOB, NODE, PROCESSOR, memory_text, requested_memory
 
 
 @pytest.mark.parametrize(

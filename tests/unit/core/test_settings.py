@@ -1,11 +1,16 @@
 """Settings: what a wrong config says, and what a right one gives."""
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import RunSettings, load_settings, parse_settings
+from pipeline.config_file import REMOVED, load_settings, parse_settings
+from pipeline.errors import ConfigError
+from pipeline.settings import RunSettings
+
+REPOSITORY = Path(__file__).parents[3]
 
 
 def test_defaults_are_a_valid_run() -> None:
@@ -14,16 +19,16 @@ def test_defaults_are_a_valid_run() -> None:
 
 def test_an_unknown_key_names_itself_and_the_valid_ones() -> None:
     with pytest.raises(ConfigError) as caught:
-        parse_settings({"group": {"templat": ["user"]}}, "site.toml")
+        parse_settings({"site": {"timezon": "UTC"}}, "site.toml")
     assert str(caught.value) == (
-        "site.toml: found unknown key group.templat, "
-        "expected one of compare_jobs, keep_margin, min_later_jobs, series_worth, template; did you mean template?"
+        "site.toml: found unknown key site.timezon, expected one of anonymise, key_file, max_procs, name, "
+        "price_per_proc_hour, procs_per_node, timezone; did you mean timezone?"
     )
 
 
 def test_an_unknown_section_lists_the_sections() -> None:
     with pytest.raises(
-        ConfigError, match=r"unknown key grupo, expected one of across, .*clean, .*group.*source; did you mean group"
+        ConfigError, match=r"unknown key grupo, expected one of apply, .*clean, .*group.*source; did you mean group"
     ):
         parse_settings({"grupo": {}}, "site.toml")
 
@@ -33,13 +38,13 @@ def test_an_unknown_section_lists_the_sections() -> None:
     [
         ({"group": {"template": ["colour"]}}, "colour"),
         ({"group": {"template": []}}, "group.template"),
-        ({"predict": {"reach": 0.5}}, "predict.reach"),
+        ({"horizon_days": 0}, "horizon_days"),
         ({"publish": {"keep_versions": "many"}}, "publish.keep_versions"),
-        ({"fit": {"laws": ["gravity"]}}, "fit.laws"),
+        ({"scaling": {"laws": ["gravity"]}}, "scaling.laws"),
         ({"site": "here"}, "site"),
         ({"site": {"timezone": "Mars"}}, "site.timezone"),
         ({"clean": {"flags_off": ["nonsense"]}}, "clean.flags_off"),
-        ({"export": {"quantile": 0.97}}, "export.quantile = 0.97"),
+        ({"export": {"promise": 0.97}}, "export.promise = 0.97"),
         ({"export": {"mode": "kill"}}, "export.mode"),
     ],
 )
@@ -62,3 +67,24 @@ def test_a_file_that_is_no_config_is_one_sentence(tmp_path: Path, content: bytes
     with pytest.raises(ConfigError, match=r"site\.toml: found .*, expected ") as caught:
         load_settings(path)
     assert "\n" not in str(caught.value)
+
+
+REMOVED_KEYS = [line.split("\t") for line in REMOVED.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(("key", "went"), REMOVED_KEYS, ids=[key for key, _ in REMOVED_KEYS])
+def test_a_removed_setting_is_one_sentence_with_where_it_went(key: str, went: str) -> None:
+    plain: Any = 1
+    for name in reversed(key.split(".")):
+        plain = {name: plain}
+    with pytest.raises(ConfigError, match=re.escape(went)) as caught:
+        parse_settings(plain, "site.toml")
+    assert str(caught.value).startswith(f"site.toml: found {key}, which is no setting any more")
+    paths = re.findall(r"(?:pipeline|flows)/[\w/]+\.py", went)
+    text = "".join((REPOSITORY / path).read_text() for path in paths)
+    assert not paths or all(name in text for name in re.findall(r"\b[A-Z][A-Z_]{3,}\b|\b[A-Z]\w+Rules\b", went))
+
+
+def test_a_key_of_a_removed_section_names_the_section() -> None:
+    with pytest.raises(ConfigError, match=r"found clean\.flurry, .*FlurryRules in pipeline/clean/flurries\.py"):
+        parse_settings({"clean": {"flurry": {"remove_weeks": 2}}}, "site.toml")

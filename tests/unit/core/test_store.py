@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.core import store
-from pipeline.core.errors import InputError, TableError
-from pipeline.core.tables import JOBS
+from pipeline import storage as store
+from pipeline.errors import InputError, TableError
+from pipeline.tables import JOBS
 from tests.rows import jobs_of
 
 

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core import newest_jobs as newest_module
-from pipeline.core.errors import InputError
-from pipeline.core.newest_jobs import newest_jobs
-from pipeline.core.store import write_batches
-from pipeline.core.stored_table import StoredTable, columns_of, parts_of, stored, whole
-from pipeline.core.tables import JOBS
+from pipeline import large_tables
+from pipeline.errors import InputError
+from pipeline.large_tables import StoredTable, newest_jobs, parts_of, rows_of, stored
+from pipeline.storage import write_batches
+from pipeline.tables import JOBS
 
 
 def jobs_of(submit_s: np.ndarray) -> pa.Table:
@@ -40,29 +39,29 @@ def on_disk(tmp_path_factory: pytest.TempPathFactory) -> StoredTable:
 def test_any_rows_and_columns_are_those_in_memory(on_disk: StoredTable, first: int, after: int) -> None:
     first, after = sorted((first, after))
     names = ["user", "submit_s"]
-    assert columns_of(on_disk, names, first, after).equals(columns_of(JOBS_1000, names, first, after))
+    assert rows_of(on_disk, first, after, names).equals(rows_of(JOBS_1000, first, after, names))
 
 
 @pytest.mark.parametrize("n_rows", [1, 300, 999, 1000, 5000])
 def test_parts_hold_every_row_once(on_disk: StoredTable, n_rows: int) -> None:
     for table in (on_disk, JOBS_1000):
-        parts = list(parts_of(table, n_rows))
+        parts = list(parts_of(table, n_rows=n_rows))
         assert [part.num_rows for part in parts[:-1]] == [n_rows] * (len(parts) - 1)
         assert pa.concat_tables(parts).unify_dictionaries().equals(JOBS_1000)
-    assert whole(on_disk).equals(JOBS_1000)
+    assert rows_of(on_disk).equals(JOBS_1000)
 
 
 def test_a_table_without_rows_has_one_empty_part(tmp_path: Path) -> None:
     empty = stored([], JOBS, tmp_path, "jobs")
     assert empty.num_rows == 0
-    assert [part.num_rows for part in parts_of(empty, 10)] == [0]
+    assert [part.num_rows for part in parts_of(empty, n_rows=10)] == [0]
     assert stored([], JOBS, None, "jobs").num_rows == 0
 
 
 def test_the_bytes_do_not_depend_on_the_batches(tmp_path: Path) -> None:
     paths = []
     for n_rows in (1000, 130):
-        table = stored(parts_of(JOBS_1000, n_rows), JOBS, tmp_path / str(n_rows), "jobs")
+        table = stored(parts_of(JOBS_1000, n_rows=n_rows), JOBS, tmp_path / str(n_rows), "jobs")
         assert isinstance(table, StoredTable)
         paths.append(table.path.read_bytes())
     assert paths[0] == paths[1]
@@ -82,7 +81,7 @@ def test_newest_jobs_are_those_of_the_table_in_memory(
     submit_s = np.sort(np.random.default_rng(3).integers(0, 90, 1000)) * 10
     jobs = jobs_of(np.where(np.arange(1000) < 980, submit_s, -1))
     path = write_batches(tmp_path / "jobs.parquet", [jobs], JOBS)
-    monkeypatch.setattr(newest_module, "PART_ROWS", 17)
+    monkeypatch.setattr(large_tables, "PART_ROWS", 17)
     names = ("job_id", "submit_s")
     found, older = newest_jobs(StoredTable(path, JOBS), names, least_jobs, until_s)
     expected, expected_older = newest_jobs(jobs, names, least_jobs, until_s)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.survival import survival_order, survival_quantiles
+from pipeline.group.observations import survival_quantiles
 
 SHARES = (0.0, 0.1, 0.25, 0.5, 0.8, 0.9, 0.95, 1.0)
 runs = st.lists(st.tuples(st.integers(1, 30).map(float), st.booleans()), min_size=1, max_size=25)
@@ -14,7 +14,7 @@ runs = st.lists(st.tuples(st.integers(1, 30).map(float), st.booleans()), min_siz
 def quantiles(pairs: list[tuple[float, bool]], shares: tuple[float, ...] = SHARES) -> np.ndarray:
     runtime_s = np.array([t for t, _ in pairs])
     is_bound = np.array([bound for _, bound in pairs])
-    order = survival_order(runtime_s, is_bound)
+    order = np.lexsort((is_bound, runtime_s))
     starts, counts = np.array([0]), np.array([len(pairs)])
     return survival_quantiles(runtime_s[order], is_bound[order], starts, counts, shares)[:, 0]
 

@@ -3,9 +3,9 @@
 import pyarrow as pa
 import pytest
 
-from pipeline.core.columns import COLUMNS
-from pipeline.core.errors import TableError
-from pipeline.core.tables import OBSERVATIONS, TABLES
+from pipeline.columns import COLUMNS
+from pipeline.errors import TableError
+from pipeline.tables import OBSERVATIONS, TABLES
 from tests.rows import jobs_of
 
 SUFFIX_UNITS = {"_s": "s", "_kib": "KiB", "_pct": "%"}

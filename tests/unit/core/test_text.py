@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.core.text import did_you_mean
+from pipeline.errors import did_you_mean
 
 
 @pytest.mark.parametrize(

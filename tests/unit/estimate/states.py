@@ -6,14 +6,14 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History, history
 from pipeline.estimate.state import State
 from pipeline.estimate.walltime import learn
 from tests.rows import jobs_of
 
 DAY_S = 86_400
-SETTINGS = ForecastSettings(refit_jobs=300, window_jobs=500, trees=10)
+SETTINGS = EstimateRules(refit_jobs=300, window_jobs=500, trees=10)
 
 
 @cache

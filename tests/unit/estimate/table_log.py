@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from pipeline.core.arrays import Floats
-from pipeline.core.estimate_settings import TableSettings
+from pipeline.arrays import Floats
+from pipeline.estimate.estimate_rules import TableRules
 from pipeline.estimate.history import History, history
 from tests.rows import jobs_of
 
 DAY_S = 86_400
-SETTINGS = TableSettings(of_who=40, of_key=4, of_request=12, kept_days=60.0)
+SETTINGS = TableRules(of_who=40, of_key=4, of_request=12, kept_days=60.0)
 """Windows that a short log overflows."""
 
 

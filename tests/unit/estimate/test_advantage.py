@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.core.arrays import Floats
-from pipeline.core.estimate_settings import ForecastSettings
-from pipeline.estimate.advantage import Advantage, Pair, favour, no_advantage
-from pipeline.estimate.baselines.whole_log import WholeLog, whole_log
+from pipeline.arrays import Floats
+from pipeline.estimate.baselines import WholeLog, whole_log
+from pipeline.estimate.blend import Advantage, Pair, favour, no_advantage
+from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import history
 from tests.unit.evaluate.estimators import log
 
 DAY_S = 86_400.0
 N_JOBS = 1500
-PAST = whole_log(history(log(N_JOBS)), ForecastSettings())
+PAST = whole_log(history(log(N_JOBS)), EstimateRules())
 RUNTIME_S = PAST.jobs.runtime_s
 LATER = slice(N_JOBS // 2, None)
 
@@ -63,7 +63,7 @@ def test_the_lead_is_forgotten_when_the_blend_becomes_better() -> None:
 
 
 def test_a_job_stopped_below_an_answer_tells_nothing() -> None:
-    stopped = whole_log(replace(history(log(N_JOBS)), is_lower_bound=np.ones(N_JOBS, np.bool_)), ForecastSettings())
+    stopped = whole_log(replace(history(log(N_JOBS)), is_lower_bound=np.ones(N_JOBS, np.bool_)), EstimateRules())
     assert np.array_equal(answered(RUNTIME_S, RUNTIME_S * 3, stopped), RUNTIME_S * 3)
     below = answered(RUNTIME_S * 0.9, RUNTIME_S * 0.3, stopped)
     assert np.allclose(below[LATER], RUNTIME_S[LATER] * 0.9)

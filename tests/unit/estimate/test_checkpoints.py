@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.settings import SiteSettings
 from pipeline.estimate import checkpoints
 from pipeline.estimate.checkpoints import Checkpoint, LogJobs, usable
 from pipeline.estimate.history import history
-from pipeline.estimate.nightly.published import table_arrays
-from pipeline.estimate.records import ids_of
+from pipeline.estimate.nightly.table import table_arrays
 from pipeline.estimate.stage import learn_from_checkpoints, learn_state
+from pipeline.estimate.state import ids_of
 from pipeline.estimate.state_table import arrays_in, arrays_of
 from pipeline.estimate.walltime import learn
+from pipeline.settings import SiteSettings
 from tests.unit.estimate.states import DAY_S, SETTINGS, busy_log, same_bits
 from tests.unit.estimate.test_state import as_of, differing
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from pipeline.core.arrays import Floats
-from pipeline.core.estimate_settings import ForecastSettings
-from pipeline.estimate.baselines.whole_log import WholeLog, whole_log
+from pipeline.arrays import Floats
+from pipeline.estimate.baselines import WholeLog, whole_log
 from pipeline.estimate.blend import Answers, Beliefs, Pace, beliefs, blend
-from pipeline.estimate.conformal import calibrate
+from pipeline.estimate.ensemble import calibrate
+from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History, history
 from pipeline.estimate.keys import grown
 from pipeline.estimate.registry import ESTIMATORS
@@ -21,7 +21,7 @@ BY_WHO = ("who_log", "who_at_s", "last_burst", "n_burst")
 
 
 def a_log(n_jobs: int) -> WholeLog:
-    return whole_log(history(log(n_jobs)), ForecastSettings())
+    return whole_log(history(log(n_jobs)), EstimateRules())
 
 
 def nobody(n_methods: int) -> Beliefs:
@@ -57,17 +57,17 @@ def test_the_blend_moves_to_the_method_that_errs_least_for_each_user() -> None:
 
 def test_the_whole_covers_what_it_says_on_a_log_it_has_never_seen() -> None:
     past: History = history(log(4000, seed=3, requested_s=1_000_000.0))
-    found = ESTIMATORS["walltime"](past, ForecastSettings())
+    found = ESTIMATORS["walltime"](past, EstimateRules())
     figures = scores(past.runtime_s, found, np.arange(len(past)) >= 1000)
     assert 0.77 <= figures["coverage_80"] <= 0.84
     assert 0.93 <= figures["coverage_q95"] <= 0.97
-    request = ESTIMATORS["request"](past, ForecastSettings())
+    request = ESTIMATORS["request"](past, EstimateRules())
     assert figures["mae_s"] < 0.5 * scores(past.runtime_s, request, np.arange(len(past)) >= 1000)["mae_s"]
 
 
 def test_a_job_stopped_below_its_estimate_moves_no_weight() -> None:
     """It only says that it would have run longer: how far the estimate was off, nobody knows."""
-    past = whole_log(replace(history(log(400)), is_lower_bound=np.ones(400, np.bool_)), ForecastSettings())
+    past = whole_log(replace(history(log(400)), is_lower_bound=np.ones(400, np.bool_)), EstimateRules())
     method_s = np.column_stack([past.jobs.runtime_s * 2, past.jobs.runtime_s * 6])
     assert np.allclose(blended(past, method_s), past.jobs.runtime_s * 4)
     short_s = method_s / 10

@@ -4,19 +4,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from pipeline.core.arrays import Floats
-from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.arrays import Floats
 from pipeline.estimate import job_classes
-from pipeline.estimate.baselines.parts_alone import job_class_features_of
-from pipeline.estimate.baselines.whole_log import whole_log
+from pipeline.estimate.baselines import whole_log
+from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History, history
+from pipeline.estimate.registry import job_class_features_of
 from tests.unit.evaluate.estimators import log
 
 PAST = replace(history(log(400)), requested_s=np.where(np.arange(400) % 3 == 0, 7200.0, np.nan))
 
 
 def job_class_features(past: History) -> Floats:
-    return job_class_features_of(whole_log(past, ForecastSettings()))
+    return job_class_features_of(whole_log(past, EstimateRules()))
 
 
 def test_what_is_told_is_what_a_plain_loop_finds() -> None:

@@ -5,18 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.core.arrays import Floats, Ints
-from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.arrays import Floats, Ints
+from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History, history
-from pipeline.estimate.limits.exceedance import SHARES, exceedance
-from pipeline.estimate.limits.limit_settings import LimitSettings
-from pipeline.estimate.limits.recommend import chosen_limits, limits, recommend
+from pipeline.estimate.limit_choice import SHARES, LimitSettings, exceedance
+from pipeline.estimate.limits import chosen_limits, limits, recommend
 from pipeline.estimate.score import QUANTILES
 from pipeline.evaluate import check_no_look_ahead
 from pipeline.evaluate.limit_figures import limit_figures, outcomes, second_half
 from tests.rows import jobs_of
 
-SETTINGS = ForecastSettings(refit_jobs=500, trees=8)
+SETTINGS = EstimateRules(refit_jobs=500, trees=8)
 REQUEST_S = 10_000.0
 N_USERS = 12
 

@@ -5,14 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.core.estimate_settings import ForecastSettings
-from pipeline.estimate.baselines.parts_alone import from_similar_jobs
-from pipeline.estimate.baselines.whole_log import whole_log
+from pipeline.estimate.baselines import whole_log
+from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History, history
-from pipeline.estimate.registry import ESTIMATORS
+from pipeline.estimate.registry import ESTIMATORS, from_similar_jobs
 from tests.rows import jobs_of
 
-SETTINGS = ForecastSettings()
+SETTINGS = EstimateRules()
 
 
 def past(*jobs: tuple[str, int, float, float], **fixed: object) -> History:

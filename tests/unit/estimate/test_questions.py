@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.core.estimate_settings import ForecastSettings
-from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import history
 from pipeline.estimate.interpretable import interpreted
 from pipeline.estimate.walltime import estimate, learn
 from pipeline.ingest import ingest
+from pipeline.settings import IngestSettings, SiteSettings
 from tests.unit.estimate.states import SETTINGS, busy_log, learnt, questions, same_bits
 
 SWF = Path(__file__).parents[4] / "shared" / "data" / "swf"
@@ -45,7 +45,7 @@ def test_interpreted_kernels_give_the_bits_of_compiled_ones() -> None:
 @pytest.mark.parametrize("name", ["KTH-SP2-1996-2.1-cln", "CTC-SP2-1996-3.1-cln"])
 def test_interpreted_kernels_give_the_bits_of_compiled_ones_on_real_logs(name: str) -> None:
     past = history(ingest([SWF / f"{name}.swf.gz"], SiteSettings(), IngestSettings())[0])
-    state = learn(past, settings := ForecastSettings(), float(past.submit_s[len(past) // 2]))
+    state = learn(past, settings := EstimateRules(), float(past.submit_s[len(past) // 2]))
     asked = questions(past, state, np.random.default_rng(0).choice(len(past), 2_000, replace=False))
     with interpreted():
         found = estimate(state, asked, settings)

@@ -6,12 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.core.errors import ConfigError
+from pipeline.errors import ConfigError
 from pipeline.estimate.history import ATTRIBUTES, History
-from pipeline.estimate.templates.search import Found, Moment, SearchSettings, crossed, scaled_fitness, search
-from pipeline.estimate.templates.search_error import Errors, training
-from pipeline.estimate.templates.search_genes import genes_of
-from pipeline.estimate.templates.smith import SMITH_DEFAULT, Sight, Template, smith
+from pipeline.estimate.templates.search import Found, Moment, SearchSettings, crossed, genes_of, scaled_fitness, search
+from pipeline.estimate.templates.smith import SMITH_DEFAULT, Errors, Sight, Template, smith, training
 from pipeline.estimate.templates.templates_toml import read_templates, write_templates
 
 SMALL = SearchSettings(population=8, generations=4, greedy_pool=20, max_templates=4)

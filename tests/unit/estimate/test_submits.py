@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from pipeline.core.estimate_settings import ForecastSettings
-from pipeline.estimate.baselines.parts_alone import features_of, from_similar_jobs, job_class_features_of
-from pipeline.estimate.baselines.whole_log import whole_log
+from pipeline.estimate.baselines import whole_log
+from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import history
+from pipeline.estimate.registry import features_of, from_similar_jobs, job_class_features_of
 from tests.unit.evaluate.estimators import log
 
 PAST = replace(history(log(300)), submit_s=np.repeat(np.arange(75) * 3600.0, 4))
-SETTINGS = ForecastSettings()
+SETTINGS = EstimateRules()
 AT_ONCE = np.random.default_rng(1).random(300) < 0.5
 
 

@@ -6,11 +6,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.core.estimate_settings import TableSettings
-from pipeline.core.tables import ESTIMATES
+from pipeline.estimate.estimate_rules import TableRules
 from pipeline.estimate.history import History, history
-from pipeline.estimate.nightly.rows import NAMES, estimates
-from pipeline.estimate.nightly.table import TableState, learn_table, look_up, table, table_rows, update_table
+from pipeline.estimate.nightly.table import (
+    NAMES,
+    estimates,
+    learn_table,
+    look_up,
+    table,
+    table_rows,
+    update_table,
+)
+from pipeline.estimate.nightly.table_state import TableState
+from pipeline.tables import ESTIMATES
 from tests.rows import jobs_of
 from tests.unit.estimate.table_log import DAY_S, SETTINGS, made_log, midnight_s
 
@@ -30,7 +38,7 @@ def job(day: int, runtime_s: float, **values: object) -> dict[str, object]:
 
 
 def test_nothing_is_known_before_the_first_midnight_after_an_end() -> None:
-    found = table(log(job(0, 600.0), job(0, 600.0), job(1, 600.0)), TableSettings())
+    found = table(log(job(0, 600.0), job(0, 600.0), job(1, 600.0)), TableRules())
     assert np.isnan(found[:2]).all()
     assert not np.isnan(found[2]).any()
 
@@ -38,12 +46,12 @@ def test_nothing_is_known_before_the_first_midnight_after_an_end() -> None:
 @pytest.mark.parametrize(("stale_days", "first"), [(0.0, 1), (0.5, 1), (1.0, 2), (7.0, 8)])
 def test_a_table_answers_from_the_midnight_that_is_old_enough(stale_days: float, first: int) -> None:
     days = replace(log(*(job(day, 600.0) for day in range(12))), stale_s=stale_days * DAY_S)
-    found = table(days, TableSettings())
+    found = table(days, TableRules())
     assert np.flatnonzero(~np.isnan(found[:, 1]))[0] == first
 
 
 def test_equal_runtimes_are_the_median_and_lie_inside_the_interval() -> None:
-    found = table(log(*(job(day, 600.0) for day in range(60))), TableSettings())
+    found = table(log(*(job(day, 600.0) for day in range(60))), TableRules())
     assert np.allclose(found[1:, 1], 600.0)
     assert (found[1:, 0] <= 600.0).all()
     assert (found[1:, 3] >= 600.0 - 1e-6).all()
@@ -51,27 +59,27 @@ def test_equal_runtimes_are_the_median_and_lie_inside_the_interval() -> None:
 
 def test_a_row_without_request_is_a_ratio_of_it() -> None:
     jobs = [job(day, 900.0, requested_s=3600.0, procs=4) for day in range(5)]
-    found = table(log(*jobs, job(6, 1.0, requested_s=7200.0, procs=8)), TableSettings())
+    found = table(log(*jobs, job(6, 1.0, requested_s=7200.0, procs=8)), TableRules())
     assert found[-1, 1] == pytest.approx(1800.0)
 
 
 def test_the_median_is_at_most_the_request_and_upper_quantiles_may_be_more() -> None:
     jobs = [job(day, 7200.0 + day) for day in range(40)]
-    found = table(log(*jobs), TableSettings())
+    found = table(log(*jobs), TableRules())
     assert (found[1:, :2] <= 3600.0).all()
     assert (found[20:, 4] >= 7200.0).all()
 
 
 def test_a_log_without_requests_is_answered_in_seconds() -> None:
     jobs = [job(day, 600.0, requested_s=None) for day in range(10)]
-    found = table(log(*jobs, job(11, 1.0, requested_s=None, procs=64, user="bob")), TableSettings())
+    found = table(log(*jobs, job(11, 1.0, requested_s=None, procs=64, user="bob")), TableRules())
     assert np.isfinite(found[1:]).all()
     assert found[-1, 1] == pytest.approx(600.0)
 
 
 def test_a_user_who_never_gave_a_request_is_answered_in_seconds_too() -> None:
     jobs = [job(day, 600.0, requested_s=None) for day in range(10)]
-    found = table(log(*jobs, job(11, 1.0, requested_s=1200.0), job(11, 1.0, requested_s=300.0)), TableSettings())
+    found = table(log(*jobs, job(11, 1.0, requested_s=1200.0), job(11, 1.0, requested_s=300.0)), TableRules())
     assert found[-2, 1] == pytest.approx(600.0)
     assert found[-1, 1] == 300.0
 
@@ -79,7 +87,7 @@ def test_a_user_who_never_gave_a_request_is_answered_in_seconds_too() -> None:
 @pytest.mark.parametrize("unknown", ["user", "application", "queue"])
 def test_unknown_values_are_passed_over_like_rows_that_are_absent(unknown: str) -> None:
     jobs = [job(day, 600.0) for day in range(5)] + [job(6, 1.0, **{unknown: None})]
-    answer = table(log(*jobs), TableSettings())[-1, 1]
+    answer = table(log(*jobs), TableRules())[-1, 1]
     assert answer == pytest.approx(600.0)
 
 
@@ -141,7 +149,7 @@ def test_what_ages_out_goes() -> None:
 
 def test_a_window_bounds_what_is_remembered_of_a_user() -> None:
     jobs = [job(day, 600.0 + day) for day in range(200)]
-    state = learn_table(log(*jobs), TableSettings(of_who=20, of_key=5, of_request=10))
+    state = learn_table(log(*jobs), TableRules(of_who=20, of_key=5, of_request=10))
     assert len(state.remembered) == 20
 
 
@@ -172,7 +180,7 @@ def test_jobs_that_were_learnt_are_left_out_when_they_come_again() -> None:
 
 def test_coverage_of_a_made_log_is_what_the_quantiles_say() -> None:
     past = made_log(8000, days=300, stale_days=1.0)
-    found = table(past, TableSettings())
+    found = table(past, TableRules())
     late = (np.arange(len(past)) > len(past) // 3) & ~np.isnan(found[:, 1])
     inside = (past.runtime_s >= found[:, 0]) & (past.runtime_s <= found[:, 3])
     assert 0.77 <= inside[late].mean() <= 0.83

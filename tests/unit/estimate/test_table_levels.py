@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.core.estimate_settings import TableSettings
+from pipeline.arrays import Bools, Floats, Ints
+from pipeline.estimate.estimate_rules import TableRules
 from pipeline.estimate.history import History, history
 from pipeline.estimate.nightly.as_of_pass import weights_of
 from pipeline.estimate.nightly.table import table
@@ -50,7 +50,7 @@ def has_few_before(past: History) -> Bools:
 
 def test_the_95_percent_quantile_of_rows_of_few_jobs_holds() -> None:
     past, is_rare = log_with_rare_requests()
-    found = table(past, TableSettings())
+    found = table(past, TableRules())
     late = (np.arange(len(past)) > len(past) // 3) & ~np.isnan(found[:, 4])
     held, few = past.runtime_s <= found[:, 4], late & is_rare
     few[is_rare] &= has_few_before(past.take(np.flatnonzero(is_rare)))
@@ -60,7 +60,7 @@ def test_the_95_percent_quantile_of_rows_of_few_jobs_holds() -> None:
 
 
 def test_what_tables_in_service_make_good_is_not_asked_for_again() -> None:
-    weights, targets = weights_of(TableSettings(), 7.0 * DAY_S), np.array(QUANTILES)
+    weights, targets = weights_of(TableRules(), 7.0 * DAY_S), np.array(QUANTILES)
     held = empty_calibration(len(targets), 300.0, 0.2)
     held.scored[:], held.day[:] = 4000.0, (40.0, 40.0)
     held.shortfall[:, 4] = 200.0

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy.stats import linregress, t
 
-from pipeline.core.tables import JOBS
 from pipeline.estimate.history import ATTRIBUTES, History, history
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.templates.smith import SMITH_DEFAULT, Sight, Template, predict, smith
+from pipeline.tables import JOBS
 
 DAY_S = 86_400.0
 SHARES = np.array(QUANTILES)

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from pipeline.core.estimate_settings import ForecastSettings
+from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import history
 from pipeline.estimate.registry import ESTIMATORS
 from pipeline.estimate.walltime import learn
 from tests.unit.evaluate.estimators import log
 
-SETTINGS = ForecastSettings(trees=10)
+SETTINGS = EstimateRules(trees=10)
 PAST = history(log(1500))
 LONGEST_S = float(PAST.requested_s.max())
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.arrays import Floats
+from pipeline.arrays import Floats
 from pipeline.estimate.history import History
 from tests.rows import jobs_of
 

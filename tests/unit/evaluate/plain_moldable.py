@@ -3,8 +3,10 @@
 from dataclasses import dataclass, field
 from math import inf
 
-from pipeline.evaluate.replay import Workload
-from pipeline.evaluate.replay.moldable_replay import Choices
+import numpy as np
+
+from pipeline.schedule.engine import Choices
+from pipeline.schedule.workload import Workload
 
 Choice = tuple[int, int, int]
 """Processors, true runtime, planned runtime."""
@@ -92,3 +94,8 @@ def plain_moldable(work: Workload, choices: Choices, weight: float, ahead: float
         if state.waiting:
             state.start_jobs()
     return state
+
+
+def rigid_choices(work: Workload) -> Choices:
+    """Every job on its own count alone, planned with its request."""
+    return Choices(np.arange(len(work) + 1), work.procs, work.run_s, work.request_s)

@@ -8,7 +8,8 @@ from itertools import count
 
 import numpy as np
 
-from pipeline.evaluate.replay import Correction, Policy, ReplayOptions, Workload
+from pipeline.schedule.engine import Correction, Policy, ReplayOptions
+from pipeline.schedule.workload import Workload
 
 STEPS_MIN = [1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000]
 EXPIRY, SUBMIT, END, PLANNED_START = range(4)

@@ -4,21 +4,30 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.core.settings import BacktestSettings, RunSettings, SiteSettings
-from pipeline.core.tables import BACKTEST
 from pipeline.estimate.history import History
 from pipeline.evaluate import backtest
-from pipeline.evaluate.backtest import Estimator, Way, past_of
-from pipeline.evaluate.fallback import fallback_quantiles, running_quantiles
-from pipeline.evaluate.figures import size_classes, size_name
+from pipeline.evaluate.backtest import (
+    TRAIN_SHARE,
+    Estimator,
+    Way,
+    fallback_quantiles,
+    past_of,
+    running_quantiles,
+    size_classes,
+    size_name,
+)
+from pipeline.settings import RunSettings, SiteSettings
+from pipeline.tables import BACKTEST
 from tests.rows import jobs_of
 from tests.unit.evaluate.estimators import DAY_S, last_two, log, nobody, oracle, request
 
 Row = dict[str, object]
 
 
-def tried(jobs: pa.Table, settings: RunSettings | None = None, **estimators: Estimator) -> list[Row]:
-    table, report = backtest(jobs, settings or RunSettings(), estimators)
+def tried(
+    jobs: pa.Table, settings: RunSettings | None = None, train_share: float = TRAIN_SHARE, **estimators: Estimator
+) -> list[Row]:
+    table, report = backtest(jobs, settings or RunSettings(), estimators, train_share=train_share)
     assert report.seen.rows == jobs.num_rows
     return BACKTEST.check(table).to_pylist()
 
@@ -34,7 +43,7 @@ def test_figures_by_hand() -> None:
         {"submit_s": 1_000 * n, "runtime_s": float(t), "end_s": 1_000 * n + t, "requested_s": 200.0}
         for n, t in enumerate(times)
     ]
-    found = whole(tried(jobs_of(rows), RunSettings(backtest=BacktestSettings(train_share=0.5)), request=request))
+    found = whole(tried(jobs_of(rows), train_share=0.5, request=request))
     row = found["request"]
     assert (row["n_jobs"], row["n_fallback"], row["n_unanswered"]) == (3, 0, 0)
     assert row["mae_s"] == pytest.approx(100) and row["mae_over_mean"] == pytest.approx(300 / 700)
@@ -114,8 +123,7 @@ def test_the_fortnight_covered_worst_is_found() -> None:
          "runtime_s": 1000.0 if 28 * 24 <= n < 42 * 24 else 60.0}
         for n in range(70 * 24)
     ]  # fmt: skip
-    settings = RunSettings(backtest=BacktestSettings(train_share=0.2))
-    found = [row for row in tried(jobs_of(jobs), settings, request=request) if row["part"] == "fortnight_q95"]
+    found = [row for row in tried(jobs_of(jobs), train_share=0.2, request=request) if row["part"] == "fortnight_q95"]
     assert [(row["part_value"], row["coverage_q95"], row["n_jobs"]) for row in found] == [("1970-01-29", 0.0, 336)]
 
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from pipeline.evaluate.replay.moldable_counts import allowed_counts, amdahl_fractions, amdahl_growth
-from pipeline.evaluate.replay.moldable_figures import LEAST_JOBS, moldable_figures, user_means
-from pipeline.evaluate.replay.moldable_replay import replay_moldable, rigid_choices
+from pipeline.schedule.engine import replay_moldable
+from pipeline.schedule.moldable import allowed_counts, amdahl_fractions, amdahl_growth
+from pipeline.schedule.moldable_figures import LEAST_JOBS, moldable_figures, user_means
+from tests.unit.evaluate.plain_moldable import rigid_choices
 from tests.unit.evaluate.test_replay import random_jobs
 
 
@@ -29,7 +30,8 @@ def test_users_with_few_jobs_are_no_worst_user() -> None:
 
 def test_a_rigid_replay_changes_nothing_for_anyone() -> None:
     work = random_jobs(200, 16, 3)
-    done = replay_moldable(work, rigid_choices(work))
-    found = moldable_figures(work, done, done, np.arange(200) >= 60)
-    assert (found.n_jobs, found.worst_user_change, found.share_users_harmed, found.share_resized) == (140, 0, 0, 0)
-    assert found.turnaround_mean_s == pytest.approx(found.wait_mean_s + work.run_s[60:].mean())
+    ran, done = replay_moldable(work, rigid_choices(work))
+    found = moldable_figures(work, ran, done, done, np.arange(200) >= 60)
+    names = ("n_jobs", "worst_user_change", "share_users_harmed", "share_resized")
+    assert [found[name] for name in names] == [140, 0, 0, 0]
+    assert found["turnaround_mean_s"] == pytest.approx(found["wait_mean_s"] + work.run_s[60:].mean())

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.evaluate.replay import ReplayOptions, Workload, replay
-from pipeline.evaluate.replay.moldable_replay import Choices, MoldableSchedule, replay_moldable, rigid_choices
-from tests.unit.evaluate.plain_moldable import plain_moldable
+from pipeline.schedule.engine import Choices, ReplayOptions, Schedule, replay, replay_moldable
+from pipeline.schedule.workload import Workload
+from tests.unit.evaluate.plain_moldable import plain_moldable, rigid_choices
 from tests.unit.evaluate.test_replay import random_jobs
 
 
@@ -30,10 +30,10 @@ def moldable(work: Workload, seed: int) -> Choices:
     return Choices(*(np.array(values, np.int64) for values in (offsets, procs, run_s, planned_s)))
 
 
-def most_in_use(done: MoldableSchedule) -> int:
+def most_in_use(ran: Workload, done: Schedule) -> int:
     """The most processors in use at any second; a job's last second is the one before its end."""
     at = np.concatenate([done.end_s, done.start_s])
-    change = np.concatenate([-done.procs, done.procs])
+    change = np.concatenate([-ran.procs, ran.procs])
     order = np.lexsort((change, at))
     return int(np.cumsum(change[order]).max())
 
@@ -42,7 +42,7 @@ def most_in_use(done: MoldableSchedule) -> int:
 @given(st.integers(1, 120), st.integers(2, 40), st.integers(0, 2**32))
 def test_jobs_with_one_count_are_scheduled_as_easy_does_to_the_bit(n: int, capacity: int, seed: int) -> None:
     work = random_jobs(n, capacity, seed)
-    easy, done = replay(work, ReplayOptions()), replay_moldable(work, rigid_choices(work))
+    easy, (_, done) = replay(work, ReplayOptions()), replay_moldable(work, rigid_choices(work))
     assert done.start_s.tolist() == easy.start_s.tolist()
     assert done.end_s.tolist() == easy.end_s.tolist()
     assert done.by_end.tolist() == easy.by_end.tolist()
@@ -55,13 +55,13 @@ def test_jobs_with_one_count_are_scheduled_as_easy_does_to_the_bit(n: int, capac
 def test_never_more_processors_in_use_than_exist(n: int, capacity: int, seed: int, weight: float) -> None:
     work = random_jobs(n, capacity, seed)
     choices = moldable(work, seed)
-    done = replay_moldable(work, choices, weight)
-    assert most_in_use(done) <= capacity
+    ran, done = replay_moldable(work, choices, weight)
+    assert most_in_use(ran, done) <= capacity
     assert np.all(done.start_s >= work.submit_s)
     assert sorted(done.by_end.tolist()) == list(range(n))
     for job in range(n):
         own = slice(choices.offsets[job], choices.offsets[job + 1])
-        assert (done.procs[job], done.run_s[job]) in set(zip(choices.procs[own], choices.run_s[own], strict=True))
+        assert (ran.procs[job], ran.run_s[job]) in set(zip(choices.procs[own], choices.run_s[own], strict=True))
 
 
 @settings(max_examples=60, deadline=None)
@@ -71,16 +71,16 @@ def test_never_more_processors_in_use_than_exist(n: int, capacity: int, seed: in
 def test_the_kernel_is_the_plain_replay_job_by_job(n: int, capacity: int, seed: int, rule: tuple[float, float]) -> None:
     work = random_jobs(n, capacity, seed)
     choices = moldable(work, seed)
-    done, plain = replay_moldable(work, choices, *rule), plain_moldable(work, choices, *rule)
+    (ran, done), plain = replay_moldable(work, choices, *rule), plain_moldable(work, choices, *rule)
     assert done.start_s.tolist() == [plain.start[job] for job in range(n)]
-    assert done.procs.tolist() == [plain.taken[job][0] for job in range(n)]
-    assert done.planned_s.tolist() == [plain.planned[job] for job in range(n)]
+    assert ran.procs.tolist() == [plain.taken[job][0] for job in range(n)]
+    assert done.prediction_s.tolist() == [plain.planned[job] for job in range(n)]
     assert done.by_end.tolist() == plain.ended
 
 
 def two_jobs(
     capacity: int, submit_s: list[int], rows: list[list[tuple[int, int, int]]], weight: float, n_ahead: float = 0.0
-) -> MoldableSchedule:
+) -> tuple[Workload, Schedule]:
     n = len(submit_s)
     ones = np.ones(n, np.int64)
     work = Workload(np.arange(n), np.array(submit_s), ones, ones, ones, ones, capacity, {})
@@ -90,27 +90,27 @@ def two_jobs(
 
 
 def test_alone_a_job_takes_the_count_on_which_it_ends_first() -> None:
-    done = two_jobs(8, [0], [[(2, 100, 100), (4, 60, 60), (8, 70, 70)]], 1.0)
-    assert (done.procs.tolist(), done.end_s.tolist()) == ([4], [60])
+    ran, done = two_jobs(8, [0], [[(2, 100, 100), (4, 60, 60), (8, 70, 70)]], 1.0)
+    assert (ran.procs.tolist(), done.end_s.tolist()) == ([4], [60])
     # With jobs expected, the fewer processor-seconds count more than the earlier end.
-    assert two_jobs(8, [0], [[(2, 100, 100), (4, 60, 60), (8, 70, 70)]], 1.0, 8.0).procs.tolist() == [2]
+    assert two_jobs(8, [0], [[(2, 100, 100), (4, 60, 60), (8, 70, 70)]], 1.0, 8.0)[0].procs.tolist() == [2]
 
 
 def test_where_others_wait_a_job_takes_fewer_processors_unless_their_delay_does_not_count() -> None:
     rows = [[(8, 10, 10)], [(4, 100, 100), (8, 95, 95)], [(4, 100, 100), (8, 95, 95)]]
-    assert two_jobs(8, [0, 1, 2], rows, 1.0).procs.tolist() == [8, 4, 4]
-    assert two_jobs(8, [0, 1, 2], rows, 0.0).procs.tolist() == [8, 8, 8]
+    assert two_jobs(8, [0, 1, 2], rows, 1.0)[0].procs.tolist() == [8, 4, 4]
+    assert two_jobs(8, [0, 1, 2], rows, 0.0)[0].procs.tolist() == [8, 8, 8]
 
 
 def test_the_first_waiting_job_waits_for_more_processors_where_it_ends_earlier_so() -> None:
-    done = two_jobs(8, [0, 1], [[(6, 10, 10)], [(2, 100, 100), (8, 30, 30)]], 1.0)
-    assert (done.procs.tolist(), done.start_s.tolist()) == ([6, 8], [0, 10])
+    ran, done = two_jobs(8, [0, 1], [[(6, 10, 10)], [(2, 100, 100), (8, 30, 30)]], 1.0)
+    assert (ran.procs.tolist(), done.start_s.tolist()) == ([6, 8], [0, 10])
 
 
 def test_a_job_that_outlives_its_plan_is_planned_for_twice_the_time_and_not_killed() -> None:
-    done = two_jobs(4, [0, 1], [[(4, 100, 30)], [(4, 10, 10)]], 1.0)
+    _, done = two_jobs(4, [0, 1], [[(4, 100, 30)], [(4, 10, 10)]], 1.0)
     assert done.end_s.tolist() == [100, 110]
-    assert done.n_corrections.tolist() == [2, 0] and done.planned_s.tolist() == [120, 10]
+    assert done.n_corrections.tolist() == [2, 0] and done.prediction_s.tolist() == [120, 10]
 
 
 def test_choices_that_no_kernel_may_take_are_refused() -> None:

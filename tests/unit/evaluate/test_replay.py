@@ -8,19 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.errors import InputError
-from pipeline.evaluate.replay import (
-    EASY_PLUS_PLUS,
-    Convention,
-    Correction,
-    Policy,
-    ReplayOptions,
-    Schedule,
-    Workload,
-    replay,
-    workload,
-    workload_of_jobs,
-)
+from pipeline.errors import InputError
+from pipeline.schedule.engine import EASY_PLUS_PLUS, Correction, Policy, ReplayOptions, Schedule, replay
+from pipeline.schedule.workload import Convention, Workload, workload, workload_of_jobs
 from tests.rows import jobs_of
 from tests.unit.evaluate.plain_replay import plain_replay
 

@@ -5,21 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from pipeline.evaluate.replay import (
-    Convention,
-    Policy,
-    ReplayOptions,
-    Schedule,
-    Score,
-    Workload,
-    bounded_slowdown,
-    metrics,
-    metrics_by_size,
-    metrics_by_user,
-    replay,
-    scored,
-    workload,
-)
+from pipeline.schedule.engine import Policy, ReplayOptions, Schedule, replay
+from pipeline.schedule.figures import Score, bounded_slowdown, metrics, scored
+from pipeline.schedule.workload import Convention, Workload, workload
 
 
 def three_jobs() -> tuple[Workload, Schedule]:
@@ -49,26 +37,11 @@ def test_metrics_by_hand() -> None:
     assert (found.share_backfilled, found.share_corrected) == (0.0, 0.0)
 
 
-def test_parts_add_up_to_the_whole() -> None:
-    work, done = three_jobs()
-    chosen = np.ones(3, bool)
-    whole = metrics(work, done, chosen)
-    by_size, by_user = metrics_by_size(work, done, chosen), metrics_by_user(work, done, chosen)
-    assert list(by_size) == ["1", "3-4"]
-    assert list(by_user) == [0, 1]
-    for parts in (by_size, by_user):
-        assert sum(part.n_jobs for part in parts.values()) == whole.n_jobs
-        assert sum(part.utilisation for part in parts.values()) == pytest.approx(whole.utilisation)
-        assert max(part.wait_longest_s for part in parts.values()) == whole.wait_longest_s
-    assert by_user[1].slowdown_mean == 10.5
-
-
 def test_no_scored_job_has_no_figures() -> None:
     work, done = three_jobs()
     nothing = metrics(work, done, np.zeros(3, bool))
     assert nothing.n_jobs == 0
     assert all(np.isnan(value) for name, value in dataclasses.asdict(nothing).items() if name != "n_jobs")
-    assert metrics_by_user(work, done, np.zeros(3, bool)) == {}
 
 
 def test_scores_leave_out_the_warm_up() -> None:

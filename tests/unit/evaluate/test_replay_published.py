@@ -6,19 +6,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.evaluate.replay import (
-    EASY_PLUS_PLUS,
-    Convention,
-    Policy,
-    ReplayOptions,
-    Score,
-    bounded_slowdown,
-    replay,
-    scored,
-    workload_of_jobs,
-)
 from pipeline.ingest import ingest
+from pipeline.schedule.engine import EASY_PLUS_PLUS, Policy, ReplayOptions, replay
+from pipeline.schedule.figures import Score, bounded_slowdown, scored
+from pipeline.schedule.workload import Convention, workload_of_jobs
+from pipeline.settings import IngestSettings, SiteSettings
 
 LOGS = Path(__file__).parents[4] / "shared" / "data" / "swf"
 pytestmark = [

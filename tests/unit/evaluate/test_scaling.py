@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from pipeline.core.evaluate_settings import ScalingSettings
-from pipeline.core.tables import OBSERVATIONS
 from pipeline.evaluate import evaluate_scaling
-from pipeline.evaluate.scaling import make_splits
+from pipeline.evaluate.scaling_errors import make_splits
+from pipeline.tables import OBSERVATIONS
 
 PROCS = {"a": [1, 2, 4, 8, 16, 64], "b": [1, 2, 4, 8], "c": [1, 2]}
 APPLICATIONS = {"a": "solver", "b": "solver", "c": "other"}
@@ -37,7 +36,7 @@ def half(asked):
 
 
 def test_splits_give_what_their_names_say_and_ask_for_the_rest():
-    splits, n_seen, n_kept = make_splits(observed(), APPLICATIONS, ScalingSettings())
+    splits, n_seen, n_kept = make_splits(observed(), APPLICATIONS)
     assert (n_seen, n_kept) == (3, 2)
     by_name = {split.name: split for split in splits}
     assert list(by_name) == ["3 smallest", "4 smallest", "5 smallest", "3 spread", "4 spread"]
@@ -53,7 +52,7 @@ def test_splits_give_what_their_names_say_and_ask_for_the_rest():
 
 def test_medians_are_over_all_targets_and_an_open_one_is_infinitely_wrong():
     predictors = {"twice": twice, "never": never, "half": half}
-    table, report = evaluate_scaling(observed(), APPLICATIONS, predictors, ScalingSettings())
+    table, report = evaluate_scaling(observed(), APPLICATIONS, predictors)
     rows = {(row["predictor"], row["split"]): row for row in table.to_pylist()}
     assert rows["twice", "3 smallest"]["median_abs_error_pct"] == pytest.approx(100)
     assert rows["never", "3 smallest"]["median_abs_error_pct"] is None
@@ -66,5 +65,5 @@ def test_medians_are_over_all_targets_and_an_open_one_is_infinitely_wrong():
 
 
 def test_without_a_series_long_enough_there_is_nothing_to_tell():
-    table, report = evaluate_scaling(observed().slice(10), {"c": "other"}, {"twice": twice}, ScalingSettings())
+    table, report = evaluate_scaling(observed().slice(10), {"c": "other"}, {"twice": twice})
     assert table.num_rows == 0 and report.kept.rows == 0

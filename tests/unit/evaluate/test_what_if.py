@@ -5,22 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.core.tables import REPLAY
 from pipeline.estimate.score import QUANTILES
-from pipeline.evaluate.replay import (
-    EASY_PLUS_PLUS,
-    Correction,
-    Policy,
-    Score,
-    Workload,
-    bounded_slowdown,
-    replay,
-    scored,
-    workload,
-)  # fmt: skip
-from pipeline.evaluate.replay.cases import AGEING_S, TODAY, Case, Estimates, aged, cases, expected, plan
-from pipeline.evaluate.replay.shakes import Shakes, shaken
-from pipeline.evaluate.replay.what_if import Subject, what_if
+from pipeline.schedule.engine import EASY_PLUS_PLUS, Correction, Policy, replay
+from pipeline.schedule.figures import Score, bounded_slowdown, scored
+from pipeline.schedule.replay_cases import AGEING_S, TODAY, Case, Estimates, aged, cases, expected, plan
+from pipeline.schedule.what_if import Subject, what_if
+from pipeline.schedule.workload import Shakes, Workload, shaken, workload
+from pipeline.tables import REPLAY
 
 N = 400
 SHAKES = Shakes(n=5, seed=3, jitter_s=600)

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pipeline.export.lua_text import Plain, lua
+from pipeline.export.lua import Plain, lua
 
 INTERPRETERS = tuple(name for name in ("lua5.1", "lua5.3", "lua5.4", "luajit") if shutil.which(name))
 """Slurm of Debian 12 links Lua 5.1, later ones 5.3 or 5.4."""

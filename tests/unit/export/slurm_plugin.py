@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.core.tables import ESTIMATES
 from pipeline.estimate.history import History
+from pipeline.tables import ESTIMATES
 from tests.unit.export.lua_runner import INTERPRETERS, MISSING, submitted
 
 needs_lua = pytest.mark.skipif(not INTERPRETERS, reason=MISSING)

@@ -6,10 +6,9 @@ import io
 import pyarrow as pa
 import pytest
 
-from pipeline.core.export_settings import ExportSettings
-from pipeline.core.tables import ESTIMATES
-from pipeline.export.csv_table import csv_files
-from pipeline.export.published_tables import PublishedTables
+from pipeline.export.published_tables import PublishedTables, csv_files
+from pipeline.settings import ExportSettings
+from pipeline.tables import ESTIMATES
 
 FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", " =1", "'=1", "|calc", "%x", '=HYPERLINK("a","b")')
 PLAIN = ("ada", "a,b", 'say "x"', "two\nlines", "größe", "1e5")

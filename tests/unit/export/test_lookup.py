@@ -6,16 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.core.errors import InputError
+from pipeline.errors import InputError
 from pipeline.estimate.history import History
-from pipeline.estimate.nightly.rows import estimates
-from pipeline.estimate.nightly.table import learn_table, look_up, table_rows
-from pipeline.export.known_names import known_applications
-from pipeline.export.lookup_file import lookup_file
-from pipeline.export.lookup_keys import LEAST_MULTIPLIER, MULTIPLIERS, hash_of, hashes_of, key_of, quoted
-from pipeline.export.lookup_reader import Lookup, open_lookup
+from pipeline.estimate.nightly.table import estimates, learn_table, look_up, table_rows
+from pipeline.export.lookup_file import LEAST_MULTIPLIER, MULTIPLIERS, hashes_of, key_of, lookup_file, quoted
+from pipeline.export.published_tables import known_applications
 from tests.rows import jobs_of
 from tests.unit.estimate.table_log import SETTINGS, made_log
+from tests.unit.export.lookup_reader import Lookup, hash_of, open_lookup
 
 HOSTILE = ("a|b", "x\ty", "new\nline", 'q"u', "per%cent", "übung", "", " ", "n|x", "\x00", "a\r\nb\tc|d", "100%25")
 

@@ -9,16 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.core.applications import application_of
-from pipeline.core.errors import InputError
-from pipeline.core.estimate_settings import TableSettings
-from pipeline.core.export_settings import ExportSettings
+from pipeline.application_names import application_of
+from pipeline.errors import InputError
+from pipeline.estimate.estimate_rules import TableRules
 from pipeline.estimate.history import History, history
-from pipeline.estimate.nightly.rows import estimates
-from pipeline.estimate.nightly.table import learn_table, look_up, table_rows
-from pipeline.export.known_names import known_applications
-from pipeline.export.openpbs import CONFIG_FILE, HOOK_FILE, LOOKUP_FILE, openpbs_files
-from pipeline.export.published_tables import PublishedTables
+from pipeline.estimate.nightly.table import estimates, learn_table, look_up, table_rows
+from pipeline.export.openpbs import CONFIG_FILE, HOOK_FILE, LOOKUP_FILE, SoftRules, openpbs_files
+from pipeline.export.published_tables import PublishedTables, known_applications
+from pipeline.settings import ExportSettings, OptOut
 from tests.rows import jobs_of
 from tests.unit.export.openpbs_server import (
     MODIFYJOB,
@@ -32,7 +30,7 @@ from tests.unit.export.openpbs_server import (
     submit,
 )  # fmt: skip
 
-SETTINGS = TableSettings(of_who=40, of_key=4, of_request=12, kept_days=60.0)
+SETTINGS = TableRules(of_who=40, of_key=4, of_request=12, kept_days=60.0)
 NAMES = (
     "relax_12.sh", "solver-n16", "prep", "Übung 7", "a|b\tc", "77", "x\ny", "prod", "%41", "__import__('os')",
     "$(reboot)", '"; qmgr -c "delete queue workq', "\x1b[31m",
@@ -109,8 +107,8 @@ def test_every_soft_walltime_is_the_median_of_method_table(
 
 
 def test_a_margin_and_a_high_quantile_stay_below_the_walltime(published: PublishedTables, tmp_path: Path) -> None:
-    settings = ExportSettings(soft_quantile=0.99, soft_margin_s=1e6)
-    server = installed(openpbs_files(published, settings), tmp_path)
+    rules = SoftRules(quantile=0.99, margin_s=1e6)
+    server = installed(openpbs_files(published, ExportSettings(), rules), tmp_path)
     assert server.config["quantile"] == "q99"
     assert server.call(QUEUEJOB, submit(3600)).soft_s == 3600
 
@@ -124,7 +122,7 @@ def test_a_margin_and_a_high_quantile_stay_below_the_walltime(published: Publish
     ],
 )  # fmt: skip
 def test_such_a_job_is_left_alone(published: PublishedTables, tmp_path: Path, job: Job) -> None:
-    settings = ExportSettings(opt_out_accounts=("phys",), opt_out_partitions=("long",), opt_out_users=("u2",))
+    settings = ExportSettings(opt_out=OptOut(accounts=("phys",), partitions=("long",), users=("u2",)))
     server = installed(openpbs_files(published, settings), tmp_path)
     assert server.call(QUEUEJOB, job).soft_s is None
     assert server.call(RUNJOB, job).soft_s is None
@@ -215,7 +213,7 @@ def test_a_hostile_name_neither_fails_nor_reaches_the_log(server: Server, name: 
 
 
 def test_what_is_exported_holds_names_in_the_look_up_alone(published: PublishedTables) -> None:
-    files = openpbs_files(published, ExportSettings(opt_out_users=('eve"\n; import os',)))
+    files = openpbs_files(published, ExportSettings(opt_out=OptOut(users=('eve"\n; import os',))))
     others = openpbs_files(published, ExportSettings())
     assert {name for name in files if files[name] != others[name]} == {CONFIG_FILE}
     assert all(content.isascii() for content in files.values())

@@ -6,14 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.core.errors import InputError
-from pipeline.core.export_settings import ExportSettings
-from pipeline.estimate.nightly.rows import estimates, look_up
-from pipeline.estimate.nightly.table import learn_table, table_rows
+from pipeline.errors import InputError
+from pipeline.estimate.nightly.table import estimates, learn_table, look_up, table_rows
 from pipeline.export.lookup_file import lookup_file
-from pipeline.export.lua_text import lua
+from pipeline.export.lua import lua
 from pipeline.export.published_tables import PublishedTables
 from pipeline.export.slurm import plugin, slurm_files
+from pipeline.settings import ExportSettings, OptOut
 from tests.unit.estimate.table_log import SETTINGS, made_log
 from tests.unit.export.lua_runner import run_lua, submitted, with_locals
 from tests.unit.export.slurm_plugin import NO_VAL, PARTS, each_lua, job_at, needs_lua, of_user, one, table_of
@@ -97,8 +96,8 @@ def test_both_files_are_ascii_and_the_same_again() -> None:
     tables = PublishedTables(
         table_of(of_user("übung", 1.0)), {"ü": "ü"}, has_hashed_names=False, has_own_name_rules=False
     )
-    files = slurm_files(tables, ExportSettings(opt_out_users=("größe",)))
+    files = slurm_files(tables, ExportSettings(opt_out=OptOut(users=("größe",))))
     assert set(files) == {"walltime.lookup", "job_submit.lua", "INSTALL.txt"}
     assert all(text.isascii() for text in files.values())
-    assert files == slurm_files(tables, ExportSettings(opt_out_users=("größe",)))
+    assert files == slurm_files(tables, ExportSettings(opt_out=OptOut(users=("größe",))))
     assert b"--@" not in files["job_submit.lua"]

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.applications import RULES, application_of
-from pipeline.core.export_settings import ExportSettings
-from pipeline.export.lua_patterns import pattern_tree, rule_trees
-from pipeline.export.lua_text import lua
+from pipeline.application_names import RULES, application_of
+from pipeline.export.lua import lua, pattern_tree, rule_trees
 from pipeline.export.slurm import plugin
+from pipeline.settings import ExportSettings
 from tests.unit.export.lua_runner import run_lua, submitted, with_locals
 from tests.unit.export.slurm_plugin import PARTS, each_lua, needs_lua, of_user, one
 

@@ -9,11 +9,11 @@ import pytest
 from numba import njit
 
 from flows.pages.terminal import activity as module
-from flows.pages.terminal.activity import Activity, showing_activity
+from flows.pages.terminal.activity import Activity, showing_activity, showing_stages
 from flows.pages.terminal.render import console
 from flows.pages.terminal.verbosity import Verbosity, printing
 from flows.services.progress import running_stage
-from pipeline.core.work_counts import count_done
+from pipeline.report import Report, Tally, count_done
 
 
 class Terminal(io.StringIO):
@@ -57,6 +57,25 @@ def test_a_long_command_says_what_it_does(monkeypatch: pytest.MonkeyPatch) -> No
         assert shown.getvalue().endswith("\r\x1b[K")
         written = shown.getvalue()
     assert "walltime ingest: 0 s; read; 30 lines" in written and shown.getvalue() == written
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_stages_stand_in_the_line_of_a_terminal_and_are_lines_of_a_log(
+    monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    monkeypatch.setattr(module, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(module, "REFRESH_S", 0.01)
+    shown = Terminal() if is_terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", shown)
+    with showing_activity("run", has_line=False) as activity, showing_stages(2):
+        with running_stage("fit") as stage:
+            stage.report = Report("fit", "group", Tally(2), Tally(2))
+        with running_stage("predict"):
+            while is_terminal and "; 1 of 2 stages; predict" not in shown.getvalue():
+                assert activity._thread.is_alive()
+    if not is_terminal:
+        assert [line.split()[0] for line in shown.getvalue().splitlines()] == ["fit", "predict"]
+        assert "2 groups seen" in shown.getvalue()
 
 
 def test_a_short_command_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

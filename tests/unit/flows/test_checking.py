@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from flows.services.run.checking import HeldNightError, check_published, checked_reports
-from pipeline.core.check_settings import CheckSettings
-from pipeline.core.errors import InputError
-from pipeline.core.report import Report
-from pipeline.core.settings import RunSettings, parse_settings
+from flows.services.run.publishing import BlockedVersionError, check_published, checked_reports
+from pipeline.config_file import parse_settings
+from pipeline.errors import InputError
 from pipeline.publish import Retention, load_manifest, publish
-from pipeline.publish.table_facts import facts_of
+from pipeline.publish.table_facts import entries_of
+from pipeline.report import Report
+from pipeline.settings import CheckSettings, NewestJob, RunSettings
 from tests.unit.publish.versions_of_tables import NEWEST_S, folder_of, jobs, run_facts, staged
 
 
@@ -24,25 +24,26 @@ def night(
     facts = run_facts(run_id, site, settings=settings.model_dump(mode="json"))
     files = staged(folder / "staged", jobs=jobs(n_jobs))
     out, created_s = folder / "out", NEWEST_S + n_jobs
-    tables = facts_of(files)
+    tables = entries_of(files)
     reports = checked_reports(files, [], facts, settings.checks, output_dir=out, created_s=created_s, tables=tables)
     publish(files, reports, facts, output_dir=out, created_s=created_s, retention=Retention(newest=3), tables=tables)
     return reports
 
 
-def test_a_blocked_night_keeps_what_was_published_and_is_held(tmp_path: Path) -> None:
+def test_a_blocked_night_keeps_what_was_published_and_is_blocked(tmp_path: Path) -> None:
     night(tmp_path, "r1", 200)
     before = (tmp_path / "out/manifest.json").read_bytes()
-    with pytest.raises(HeldNightError) as held:
+    with pytest.raises(BlockedVersionError) as blocked:
         night(tmp_path, "r2", 20)
-    assert held.value.exit_code == 4
-    assert "Check fewer_rows failed: jobs: found 20 rows, expected at least 100" in str(held.value)
-    assert str(tmp_path / "out/held/r2") in str(held.value) and 'checks.fewer_rows.mode to "warn"' in str(held.value)
+    assert blocked.value.exit_code == 4
+    assert "Check fewer_rows failed: jobs: found 20 rows, expected at least 100" in str(blocked.value)
+    assert str(tmp_path / "out/blocked/r2") in str(blocked.value)
+    assert 'checks.fewer_rows.mode to "warn"' in str(blocked.value)
     assert (tmp_path / "out/manifest.json").read_bytes() == before
-    assert load_manifest(tmp_path / "out/held/r2").tables["jobs"].rows == 20
-    stored = json.loads((tmp_path / "out/held/r2/checks.json").read_text())["checks"]
+    assert load_manifest(tmp_path / "out/blocked/r2").tables["jobs"].rows == 20
+    stored = json.loads((tmp_path / "out/blocked/r2/checks.json").read_text())["checks"]
     assert [one["check"] for one in stored if one["state"] == "failed"] == ["fewer_rows"]
-    assert check_published(tmp_path / "out/held/r2", NEWEST_S)["not_compared"] == "no version was published before"
+    assert check_published(tmp_path / "out/blocked/r2", NEWEST_S)["not_compared"] == "no version was published before"
 
 
 def test_a_warning_is_published_as_a_note(tmp_path: Path) -> None:
@@ -54,14 +55,14 @@ def test_a_warning_is_published_as_a_note(tmp_path: Path) -> None:
     assert load_manifest(tmp_path / "out").reports[-1]["notes"] == list(report.notes)
 
 
-def test_the_newest_held_nights_stay_and_other_folders_are_left_alone(tmp_path: Path) -> None:
+def test_the_newest_blocked_versions_stay_and_other_folders_are_left_alone(tmp_path: Path) -> None:
     night(tmp_path, "r1", 200)
-    (tmp_path / "out/held/notes").mkdir(parents=True)
-    for n in (10, 11, 12, 12):
-        with pytest.raises(HeldNightError):
-            night(tmp_path, f"h{n}", n, {"keep_held": 2})
-    held = sorted(path.name for path in (tmp_path / "out/held").glob("[!.]*"))
-    assert held == ["h11", "h12", "notes"]
+    (tmp_path / "out/blocked/notes").mkdir(parents=True)
+    for n in (9, 10, 11, 12, 12):
+        with pytest.raises(BlockedVersionError):
+            night(tmp_path, f"h{n}", n)
+    blocked = sorted(path.name for path in (tmp_path / "out/blocked").glob("[!.]*"))
+    assert blocked == ["h10", "h11", "h12", "notes"]
 
 
 def test_another_site_in_the_same_folder_is_not_compared(tmp_path: Path) -> None:
@@ -70,9 +71,9 @@ def test_another_site_in_the_same_folder_is_not_compared(tmp_path: Path) -> None
     assert report.facts["fewer_rows"] == "skipped"
 
 
-def test_a_lost_descriptor_of_yesterday_does_not_stop_the_night(tmp_path: Path) -> None:
+def test_a_lost_table_of_yesterday_does_not_stop_the_night(tmp_path: Path) -> None:
     night(tmp_path, "r1", 200)
-    (folder_of(tmp_path / "out", "r1") / "datapackage.json").unlink()
+    (folder_of(tmp_path / "out", "r1") / "jobs.parquet").unlink()
     (report,) = night(tmp_path, "r2", 20)
     assert report.facts["fewer_rows"] == "skipped"
 
@@ -100,6 +101,6 @@ def test_nothing_published_is_one_sentence(tmp_path: Path) -> None:
 def test_checks_do_not_change_a_run_s_id(tmp_path: Path) -> None:
     from pipeline.run import Run
 
-    strict = RunSettings(checks=CheckSettings(keep_held=9))
+    strict = RunSettings(checks=CheckSettings(newest_job=NewestJob(mode="block")))
     ids = {Run(settings, (), ("a",), ("b",)).run_id for settings in (RunSettings(), strict)}
     assert len(ids) == 1

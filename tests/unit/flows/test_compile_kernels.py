@@ -1,25 +1,23 @@
-"""Compiling ahead runs every step once, in three processes, and publishes nothing."""
+"""Compiling ahead computes every step once, in two processes, and publishes nothing."""
 
+import sys
 from pathlib import Path
 
-from flows.services.run.compile_kernels import FIRST, LEARNING, compile_kernels
-from flows.services.run.prepare import prepare
-from pipeline.run import STEPS
+import pytest
+
+from flows.cli.compile_kernels import main
 
 ROOT = Path(__file__).parents[3]
 
 
-def test_every_step_is_done_once(tmp_path: Path) -> None:
-    run, folder = prepare(
-        ROOT / "configs" / "sample.toml", [str(ROOT / "data_samples" / "traps.swf")], None, str(tmp_path)
-    )
-    assert list(compile_kernels(run)) == list(range(1, len(STEPS) + 1))
-    assert list(folder.iterdir()) == []
-
-
-def test_steps_that_run_beside_others_need_only_the_first_ones_tables() -> None:
-    written = {name: step.name for step in STEPS for name in step.writes}
-    read = {name: {written[table] for table in step.reads} for step in STEPS for name in [step.name]}
-    assert all(read[name] <= set(FIRST) for name in FIRST)
-    assert all(read[name] <= set(FIRST + LEARNING) for name in LEARNING)
-    assert not any(read[name] & set(LEARNING) for name in read if name not in LEARNING)
+def test_every_step_is_computed_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "site.toml"
+    config.write_text(f"logs = ['{ROOT / 'data_samples' / 'traps.swf'}']\noutput_dir = '{tmp_path / 'out'}'\n")
+    monkeypatch.setattr(sys, "argv", ["compile_kernels", str(config)])
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    main()
+    assert capfd.readouterr().err.splitlines()[-1].startswith("Compiled kernels in ")
+    assert list(tmp_path.iterdir()) == [config]

@@ -1,4 +1,4 @@
-"""The configs that ship: swf.toml shows every setting with its default, sample.toml finds its log."""
+"""The configs that ship: all.toml shows every setting with its default, sample.toml finds its log."""
 
 import re
 import tomllib
@@ -10,24 +10,28 @@ import pytest
 from pydantic import BaseModel
 
 from flows.services.run.prepare import find_logs
-from pipeline.core.errors import ConfigError, InputError
-from pipeline.core.flags import Flag
-from pipeline.core.settings import RunSettings, load_settings, parse_settings
+from pipeline.config_file import load_settings, parse_settings
+from pipeline.errors import ConfigError, InputError
+from pipeline.schema import Flag
+from pipeline.settings import RunSettings
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
-SWF = CONFIGS / "swf.toml"
-
-OF_OTHER_FORMATS = {
-    "timezone", "anonymise", "key_file", "sacct_fields", "sacct_delimiter", "sacct_day_first", "keep_submit_line",
-    "application_rules", "problem_size_rules", "input_rules",
-}  # fmt: skip
-"""Settings without effect on SWF, named ahead of the readers that heed them: their place is those formats' configs."""
+ALL = CONFIGS / "all.toml"
+MOST_SETTINGS = 60
+SCREEN_LINES = 45
 
 
-def test_swf_toml_parses_to_the_defaults() -> None:
-    settings = load_settings(SWF)
-    assert settings.model_copy(update={"logs": ()}) == RunSettings()
-    assert settings.logs
+def test_all_toml_holds_the_defaults_and_nothing_else() -> None:
+    assert load_settings(ALL) == RunSettings()
+
+
+def test_a_site_can_set_at_most_sixty_settings() -> None:
+    assert len(list(sections("", RunSettings))) <= MOST_SETTINGS
+
+
+def test_each_section_of_all_toml_is_one_screen() -> None:
+    parts = re.split(r"(?m)^\[[\w.]+\]$", ALL.read_text())
+    assert max(part.count("\n") for part in parts) <= SCREEN_LINES
 
 
 def sections(name: str, of: type[BaseModel]) -> Iterator[tuple[str, str, bool]]:
@@ -41,19 +45,17 @@ def sections(name: str, of: type[BaseModel]) -> Iterator[tuple[str, str, bool]]:
             yield name, setting, bool(tables)
 
 
-def test_every_setting_occurs_in_swf_toml_under_its_section() -> None:
-    parts = re.split(r"(?m)^\[([\w.]+)\]$", SWF.read_text())
+def test_every_setting_occurs_in_all_toml_under_its_section() -> None:
+    parts = re.split(r"(?m)^\[([\w.]+)\]$", ALL.read_text())
     texts = {"": parts[0]} | dict(zip(parts[1::2], parts[2::2], strict=True))
     for section, setting, is_tables in sections("", RunSettings):
-        if setting in OF_OTHER_FORMATS:
-            continue
         found = re.search(rf"(?m)^(# )?{setting} = ", texts[section])
-        as_tables = is_tables and f"# [[{section}.{setting}]]" in SWF.read_text()
-        assert found or as_tables, f"{section}.{setting} is not in swf.toml"
+        as_tables = is_tables and f"# [[{section}.{setting}]]" in ALL.read_text()
+        assert found or as_tables, f"{section}.{setting} is not in all.toml"
 
 
-def test_every_flag_is_named_in_swf_toml() -> None:
-    assert all(str(flag) in SWF.read_text() for flag in Flag)
+def test_every_flag_is_named_in_all_toml() -> None:
+    assert all(str(flag) in ALL.read_text() for flag in Flag)
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.name)
@@ -76,11 +78,11 @@ def test_logs_are_relative_to_the_config_even_where_its_folder_looks_like_a_glob
         find_logs(["*.none"], folder)
 
 
-def test_what_is_commented_out_in_swf_toml_can_be_used() -> None:
+def test_what_is_commented_out_in_all_toml_can_be_used() -> None:
     """The rules of a site, uncommented, are settings."""
-    text = SWF.read_text()
+    text = ALL.read_text()
     rules = text[text.index("# [[clean.keep]]") : text.index("[group]")]
-    settings = parse_settings(tomllib.loads(rules.replace("# ", "").replace("#\n", "\n")), "swf.toml")
+    settings = parse_settings(tomllib.loads(rules.replace("# ", "").replace("#\n", "\n")), "all.toml")
     assert settings.clean.keep and settings.clean.drop and settings.clean.dedicated
 
 

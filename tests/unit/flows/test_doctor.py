@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from flows.services.doctor.checks import CHECKS
-from flows.services.doctor.diagnosis import Diagnosis, diagnose
-from flows.services.doctor.findings import Level
+from flows.services.doctor import Diagnosis, diagnose
 from flows.services.run.work_folder import keep_step, work_folder
-from pipeline.core.errors import InputError
-from pipeline.core.report import Report, Tally
-from pipeline.core.store import write_table
-from pipeline.core.tables import FITS, GROUPS
+from flows.services.store_checks import CHECKS, Level
+from pipeline.errors import InputError
 from pipeline.publish import Retention, RunFacts, load_manifest, publish
+from pipeline.report import Report, Tally
+from pipeline.storage import write_table
+from pipeline.tables import FITS, GROUPS
 from tests.unit.publish.versions_of_tables import folder_of
 
 NOW_S = 1_000_000
@@ -251,16 +250,19 @@ def test_names_cannot_control_the_terminal(store: Path) -> None:
 
 
 def test_the_command_s_exit_code_says_how_bad_it_is(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from flows.cli.commands.doctor import doctor
+    from flows.cli.typer_app import app
 
-    doctor(store, max_age="30000d")
+    def doctor(*words: str) -> None:
+        app(["doctor", "--from", str(store), *words], standalone_mode=False)
+
+    doctor("--max-age", "30000d")
     assert "Nothing was found: 11 checks of" in capsys.readouterr().out
     with pytest.raises(SystemExit) as old:
-        doctor(store, max_age="1h")
+        doctor("--max-age", "1h")
     assert old.value.code == 3 and "There is a warning" in capsys.readouterr().out
     flip(fits_of(store, "b"))
     with pytest.raises(SystemExit) as broken:
-        doctor(store, max_age="30000d", json=True)
+        doctor("--max-age", "30000d", "--json")
     assert broken.value.code == 4
     plain = json.loads(capsys.readouterr().out)
     assert plain["worst"] == "error" and plain["findings"][0]["check"] == "tables"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from flows.cli import app
 from flows.cli.exits import EXIT_CODES
-from pipeline.core.errors import WalltimeError
+from flows.cli.typer_app import app
+from pipeline.errors import WalltimeError
 
 ROOT = Path(__file__).resolve().parents[3]
 LISTED = {one.code for one in EXIT_CODES}
@@ -87,7 +87,7 @@ def test_every_error_s_code_is_listed() -> None:
     for kind in kinds:
         kinds += [one for one in kind.__subclasses__() if one not in kinds]
     codes = {kind.__name__: kind.exit_code for kind in kinds if kind.__module__.startswith(("flows", "pipeline"))}
-    assert {"RunInProgressError", "HeldNightError"} <= set(codes)
+    assert {"RunInProgressError", "BlockedVersionError"} <= set(codes)
     assert set(codes.values()) <= LISTED
 
 
@@ -112,8 +112,8 @@ def test_ctrl_c_ends_with_its_code_and_no_traceback(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("flows.services.versions.version_rows.version_rows", stop)
-    monkeypatch.setattr("sys.argv", ["walltime", "versions", "."])
+    monkeypatch.setattr("flows.services.version_rows.version_rows", stop)
+    monkeypatch.setattr("sys.argv", ["walltime", "versions", "list", "--from", "."])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flows.services.files.os_errors import naming_path, os_failure, read_text
-from pipeline.core.errors import InputError
+from pipeline.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from flows.pages.markdown import escape, facts_markdown, report_markdown, table
-from pipeline.core.report import Report, Tally
+from pipeline.report import Report, Tally
 
 HOSTILE = "| [link](http://x) <script> & `code` **bold** \\| ![i](j) \x1b[31m\n# head \u202eevil"
 

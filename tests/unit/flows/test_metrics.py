@@ -10,16 +10,14 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as textfile
 
-from flows.services.metrics.figures import metric_families
-from flows.services.metrics.openmetrics import Family, Sample, openmetrics_text
+from flows.services.metrics import Family, Sample, metric_families, openmetrics_text
 from flows.services.run.last_run import LastRun, RunState, StepFacts, read_last_run, write_last_run, write_running
 from flows.services.run.work_folder import WORK, work_folder
-from pipeline.core.errors import ConfigError, InputError
-from pipeline.core.report import Report, Tally
-from pipeline.core.store import write_table
-from pipeline.core.tables import FITS
-from pipeline.core.text import printable
+from pipeline.errors import ConfigError, InputError, printable
 from pipeline.publish import Retention, RunFacts, publish
+from pipeline.report import Report, Tally
+from pipeline.storage import write_table
+from pipeline.tables import FITS
 
 HOSTILE = 'a"b\\c\nd} 1\n# EOF\x1b[31m\u202e'
 RUN = LastRun("here", "r1", RunState.RUNNING, "none", None, 100.0, None, 2**30, {})
@@ -80,7 +78,7 @@ def test_tables_cleaning_and_coverage(tmp_path: Path) -> None:
     # A share that is unknown is absent, and so is what it promises.
     assert [(row["figure"], n) for row, n in found["walltime_coverage_ratio"]] == [("in_80_later", 0.78)]
     assert [n for _, n in found["walltime_coverage_nominal_ratio"]] == [0.8]
-    assert found["walltime_versions"] == [(site, 1.0)] and found["walltime_held_nights"] == [(site, 0.0)]
+    assert found["walltime_versions"] == [(site, 1.0)] and found["walltime_blocked_versions"] == [(site, 0.0)]
     assert "walltime_last_run_state" not in found and "walltime_newest_job_timestamp_seconds" not in found
 
 

@@ -3,15 +3,15 @@
 import pyarrow as pa
 
 from flows.pages.html.phases_page import phases_page
-from pipeline.core.phase_settings import PhaseSettings
-from pipeline.phases.pas2p.stage import find_phases
+from pipeline.phases.mpi_phases import find_phases
+from pipeline.phases.phase_rules import PhaseRules
 from tests.simulation.mpi_steps import HERE, simulated_run
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m"
 
 
 def found(n_steps: int) -> tuple[pa.Table, pa.Table]:
-    phases, points, _ = find_phases(simulated_run(n_steps, 3, HERE, 1)[0], HOSTILE, PhaseSettings())
+    phases, points, _ = find_phases(simulated_run(n_steps, 3, HERE, 1)[0], HOSTILE, PhaseRules())
     return phases, points
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from flows.services.run.plain_run import run_and_publish
 from flows.services.run.prepare import prepare
-from pipeline.core.store import write_table
-from pipeline.core.tables import TEMPLATES
+from flows.services.run.running import run_and_publish
 from pipeline.publish import Retention, RunFacts, load_manifest, publish
+from pipeline.storage import write_table
+from pipeline.tables import TEMPLATES
 
 TRAPS = Path(__file__).parents[3] / "data_samples" / "traps.swf"
 

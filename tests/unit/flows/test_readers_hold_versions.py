@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from flows.services.export.exporting import export
+from flows.services.exporting import export
 from flows.services.query.answers import load_state
-from flows.services.run.checking import check_published
-from flows.services.watch.watching import Watch
-from pipeline.core.settings import parse_settings
-from pipeline.core.store import write_table
-from pipeline.core.tables import STATE
+from flows.services.run.publishing import check_published
+from flows.services.watching import Watch
+from pipeline.config_file import parse_settings
 from pipeline.publish import Manifest, Retention, load_manifest, publish
+from pipeline.storage import write_table
+from pipeline.tables import STATE
 from tests.unit.publish.versions_of_tables import NEWEST_S, run_facts, staged
 
 
@@ -31,10 +31,10 @@ def watched(out: Path) -> None:
 
 
 COMMANDS: dict[str, tuple[str, Callable[[Path], Any]]] = {
-    "export": ("export.exporting.published_tables", lambda out: export(out, "csv", out.parent / "exported")),
+    "export": ("exporting.published_tables", lambda out: export(out, "csv", out.parent / "exported")),
     "apply": ("query.answers.answering_state", load_state),
-    "watch": ("watch.watching.read_table", watched),
-    "check": ("run.checking.facts_of", lambda out: check_published(out, NEWEST_S)),
+    "watch": ("watching.read_table", watched),
+    "check": ("run.publishing.entries_of", lambda out: check_published(out, NEWEST_S)),
 }
 
 

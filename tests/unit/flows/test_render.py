@@ -9,7 +9,7 @@ from rich.console import Console
 
 from flows.pages.terminal.json_out import print_json
 from flows.pages.terminal.render import grid, number, pairs, report_table, say
-from pipeline.core.report import Report, Tally
+from pipeline.report import Report, Tally
 
 HOSTILE = "[bold red]x[/bold red] \x1b[31m\x07 \u202e [link=file:///etc]a[/link]"
 

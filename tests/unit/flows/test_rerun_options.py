@@ -6,8 +6,9 @@ import pytest
 
 from flows.services.quantities import as_of_seconds, period_s
 from flows.services.versions.rerunning import window_of, with_changes
-from pipeline.core.errors import ConfigError, InputError
-from pipeline.core.settings import RunSettings, parse_settings
+from pipeline.config_file import parse_settings
+from pipeline.errors import ConfigError, InputError
+from pipeline.settings import RunSettings
 
 
 def at(*parts: int) -> int:
@@ -44,31 +45,31 @@ def test_a_text_that_is_no_time_is_refused(text: str) -> None:
 
 
 def test_an_empty_window_is_refused() -> None:
-    with pytest.raises(InputError, match="an end before --from 2023-06"):
+    with pytest.raises(InputError, match="an end before --since 2023-06"):
         window_of("2023-06", "2023-05", "UTC")
 
 
 def test_settings_are_changed_one_by_one() -> None:
-    given = parse_settings({"logs": ["a"], "predict": {"reach": 3.0}}, "here")
-    changed = with_changes(given, ["clean.flurry.remove_weeks=2", "fit.laws=['amdahl']", "group.template = auto"])
-    assert (changed.clean.flurry.remove_weeks, changed.fit.laws) == (2.0, ("amdahl",))
-    assert (changed.predict.reach, changed.logs) == (3.0, ("a",))
-    assert with_changes(changed, ["fit.laws=['constant']"]).fit.laws == ("constant",)
+    given = parse_settings({"logs": ["a"], "site": {"max_procs": 3}}, "here")
+    changed = with_changes(given, ["clean.maximum.runtime_s=2", "scaling.laws=['amdahl']", "group.template = auto"])
+    assert (changed.clean.maximum.runtime_s, changed.scaling.laws) == (2.0, ("amdahl",))
+    assert (changed.site.max_procs, changed.logs) == (3, ("a",))
+    assert with_changes(changed, ["scaling.laws=['constant']"]).scaling.laws == ("constant",)
     assert with_changes(RunSettings(), []) == RunSettings()
 
 
 @pytest.mark.parametrize(
     ("change", "found"),
     [
-        ("clean.flurry.remove_week=2", "did you mean remove_weeks"),
-        ("predict.reach=far", "predict.reach"),
-        ("predict.reach", "no key and value"),
+        ("group.templat=user", "did you mean template"),
+        ("site.max_procs=far", "site.max_procs"),
+        ("site.max_procs", "no key and value"),
         ("=2", "no key and value"),
         ("logs=['b']", "--log PATH"),
-        ("predict.reach.far=2", "found reach, which is no section|predict.reach"),
-        ("predict.reach=2\nsite.name='x'", "predict.reach"),
+        ("site.max_procs.far=2", "found max_procs, which is no section|site.max_procs"),
+        ("site.max_procs=2\nsite.name='x'", "site.max_procs"),
     ],
 )
 def test_a_wrong_change_is_one_sentence(change: str, found: str) -> None:
     with pytest.raises(ConfigError, match=found):
-        with_changes(parse_settings({"predict": {"reach": 3.0}}, "here"), [change])
+        with_changes(parse_settings({"site": {"max_procs": 3}}, "here"), [change])

@@ -9,8 +9,8 @@ from flows.services.progress import StageEvent
 from flows.services.run.last_run import ending_of
 from flows.services.run.run_lock import RunInProgressError
 from flows.services.run.run_log import RunLog
-from pipeline.core.errors import ConfigError, InputError, WalltimeError
-from pipeline.core.report import Report, Tally
+from pipeline.errors import ConfigError, InputError, WalltimeError
+from pipeline.report import Report, Tally
 
 REPORT = Report("clean", "job", Tally(10), Tally(7), {"flurry": Tally(3)}, {}, ("user ada sent a flurry",))
 

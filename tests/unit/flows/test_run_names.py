@@ -25,8 +25,8 @@ def test_two_sites_share_no_key() -> None:
 def test_the_night_is_the_sites(tmp_path: Path) -> None:
     config = tmp_path / "my-site.toml"
     config.write_text("[site]\nname = 'oxbow'\ntimezone = 'Europe/Oslo'\n")
-    assert nightly_run_name({"config": str(config)}, NIGHT) == "oxbow 2026-11-22"
-    assert nightly_run_name({"config": str(config), "site": "other"}, NIGHT) == "other 2026-11-22"
+    assert nightly_run_name({"config": str(config)}, NIGHT) == "oxbow 2026-11-22 00:30"
+    assert nightly_run_name({"config": str(config), "site": "other"}, NIGHT) == "other 2026-11-22 00:30"
     assert site_tags("oxbow") == ["walltime", "site:oxbow"]
 
 
@@ -35,5 +35,5 @@ def test_a_config_that_cannot_be_read_gives_its_own_name(tmp_path: Path, text: s
     config = tmp_path / "my-site.toml"
     if text is not None:
         config.write_text(text)
-    assert nightly_run_name({"config": str(config)}, NIGHT) == "my-site 2026-11-21"
-    assert nightly_run_name({}, NIGHT) == " 2026-11-21"
+    assert nightly_run_name({"config": str(config)}, NIGHT) == "my-site 2026-11-21 23:30"
+    assert nightly_run_name({}, NIGHT) == " 2026-11-21 23:30"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.services.series.series_csv import read_series
-from pipeline.core.errors import InputError
+from flows.services.series_files import read_series
+from pipeline.errors import InputError
 
 
 def write(folder: Path, text: str | bytes) -> Path:

@@ -1,6 +1,6 @@
 """The plot of a series where some figures are unknown."""
 
-from flows.pages.html.series_plots import series_plot
+from flows.pages.html.series_page import series_plot
 from tests.rows import observations_of
 
 

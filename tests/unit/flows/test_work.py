@@ -17,9 +17,9 @@ from flows.services.run.run_lock import (
     waiting_for_other_runs,
 )
 from flows.services.run.work_folder import find_step, keep_step, record_run, work_folder
-from pipeline.core.report import Report, Tally
-from pipeline.core.tables import FITS
-from pipeline.run import STEPS
+from pipeline.report import Report, Tally
+from pipeline.run import STEPS, StepResult
+from pipeline.tables import FITS
 
 FIT = next(step for step in STEPS if step.name == "fit")
 HOLD = """
@@ -75,7 +75,7 @@ def test_a_failed_run_leaves_its_finished_steps_and_success_prunes(tmp_path: Pat
                     keep(work / name)
             if run_id == "failed":
                 raise RuntimeError
-            record_run(work, run_id, [work / name for name in names])
+            record_run(work, run_id, [StepResult({"fits": work / name / "fits.parquet"}, REPORT) for name in names])
 
     def there() -> set[str]:
         return {path.name for path in (tmp_path / "out/work").iterdir() if path.is_dir()}

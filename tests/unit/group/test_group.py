@@ -6,11 +6,12 @@ import statistics
 import pytest
 
 from pipeline.clean import clean
-from pipeline.core.flags import Flag
-from pipeline.core.settings import CleanSettings, FitSettings, GroupSettings, PredictSettings, SiteSettings
-from pipeline.fit import fit
 from pipeline.group import assign_groups, describe_groups, observe
-from pipeline.predict import predict
+from pipeline.scaling.predictions import predict
+from pipeline.scaling.scaling_rules import FitRules, PredictRules
+from pipeline.scaling.stage import fit
+from pipeline.schema import Flag
+from pipeline.settings import CleanSettings, GroupSettings, SiteSettings
 from tests.rows import jobs_of
 
 SETTINGS = GroupSettings(template=("user", "application", "requested_mem_kib"))
@@ -112,23 +113,23 @@ def test_a_size_of_lower_bounds_alone_has_no_median_and_is_no_point_of_a_fit() -
     rows = [{"procs": 1, **limit}, {"procs": 1, **limit}, {"procs": 2, "runtime_s": 60.0}, {"user": "bob", **limit}]
     observations, report = observe(grouped(rows)[0])
     assert observations.num_rows == 3 and report.facts["observations_without_median"] == 2
-    fits, report = fit(observations, FitSettings())
+    fits, report = fit(observations, FitRules())
     by_group = {row["group_id"]: row for row in fits.to_pylist() if row["law"] == "constant"}
     assert sorted((row["n_points"], row["n_jobs"], row["is_chosen"]) for row in by_group.values()) == [
         (0, 1, False),
         (1, 1, True),
     ]
     assert (report.seen.rows, report.kept.rows) == (2, 1)
-    predictions, report = predict(observations, fits, PredictSettings(), SiteSettings(), "run")
+    predictions, report = predict(observations, fits, PredictRules(), SiteSettings(), "run")
     assert report.set_aside["no_prediction"].rows == 1
     assert set(predictions.column("group_id").to_pylist()) == {g for g, row in by_group.items() if row["is_chosen"]}
 
 
 def test_nothing_but_lower_bounds_is_no_error() -> None:
     observations, _ = observe(grouped([{"state": "TIMEOUT"}] * 50)[0])
-    fits, _ = fit(observations, FitSettings())
+    fits, _ = fit(observations, FitRules())
     assert set(fits.column("status").to_pylist()) == {"too_few_points"}
-    assert predict(observations, fits, PredictSettings(), SiteSettings(), "run")[0].num_rows == 0
+    assert predict(observations, fits, PredictRules(), SiteSettings(), "run")[0].num_rows == 0
 
 
 def test_the_odd_runs_of_a_group_are_measured_on_their_own_side() -> None:

@@ -6,22 +6,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.core import group_parts
-from pipeline.core.group_parts import each_part, groups_of
-from pipeline.core.group_settings import GroupSettings
-from pipeline.core.screen_settings import ClassSettings
-from pipeline.core.stored_table import LargeTable, whole
-from pipeline.core.tables import JOBS
+from pipeline import large_tables
 from pipeline.group import (
     assign_groups,
     assign_stored,
     describe_groups,
-    grouping,
-    jobs_by_group,
     observe,
     runtime_classes,
     sort_by_group,
 )
+from pipeline.large_tables import LargeTable, Stage, each_part, groups_of, rows_of
+from pipeline.settings import GroupSettings
+from pipeline.tables import JOBS
 
 SETTINGS = GroupSettings(template=("user", "queue"))
 
@@ -45,8 +41,7 @@ def flagged_jobs(n_jobs: int = 3000) -> pa.Table:
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (group_parts, jobs_by_group, grouping):
-        monkeypatch.setattr(module, "PART_ROWS", 211)
+    monkeypatch.setattr(large_tables, "PART_ROWS", 211)
 
 
 def sorted_at_once() -> LargeTable:
@@ -57,7 +52,7 @@ def sorted_at_once() -> LargeTable:
 def test_groups_are_assigned_part_by_part(tmp_path: Path) -> None:
     jobs, report = assign_stored(flagged_jobs(), SETTINGS, tmp_path)
     expected, expected_report = assign_groups(flagged_jobs(), SETTINGS)
-    assert whole(jobs).to_pylist() == expected.to_pylist()
+    assert rows_of(jobs).to_pylist() == expected.to_pylist()
     assert report.facts == expected_report.facts
     assert {k: v.rows for k, v in report.set_aside.items()} == {k: v.rows for k, v in expected_report.set_aside.items()}
 
@@ -72,14 +67,14 @@ def test_a_column_that_only_one_part_has_is_not_called_empty(small_parts: None, 
 
 
 def test_jobs_of_buckets_on_disk_are_those_sorted_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = whole(sorted_at_once())
+    expected = rows_of(sorted_at_once())
     ids = expected.column("group_id").to_pylist()
     assert ids == sorted(ids)
     grouped, _ = assign_groups(flagged_jobs(), SETTINGS)
     for n_rows in (100, 999, 5000):
-        monkeypatch.setattr(jobs_by_group, "PART_ROWS", n_rows)
+        monkeypatch.setattr(large_tables, "PART_ROWS", n_rows)
         found, report = sort_by_group(grouped, SETTINGS, tmp_path)
-        assert whole(found).to_pylist() == expected.to_pylist()
+        assert rows_of(found).to_pylist() == expected.to_pylist()
         assert report.kept.rows == expected.num_rows
         assert [path.name for path in tmp_path.iterdir()] == ["grouped_jobs.parquet"]
 
@@ -87,24 +82,24 @@ def test_jobs_of_buckets_on_disk_are_those_sorted_at_once(tmp_path: Path, monkey
 @pytest.mark.parametrize("n_rows", [1, 50, 400, 100_000])
 def test_a_part_holds_whole_groups(monkeypatch: pytest.MonkeyPatch, n_rows: int) -> None:
     grouped = sorted_at_once()
-    monkeypatch.setattr(group_parts, "PART_ROWS", n_rows)
+    monkeypatch.setattr(large_tables, "PART_ROWS", n_rows)
     parts = [part.column("group_id").to_pylist() for part in groups_of(grouped)]
-    assert [name for part in parts for name in part] == whole(grouped).column("group_id").to_pylist()
+    assert [name for part in parts for name in part] == rows_of(grouped).column("group_id").to_pylist()
     of_parts = [set(part) for part in parts]
     assert sum(map(len, of_parts)) == len(set().union(*of_parts))
 
 
 @pytest.mark.parametrize(
     "stage",
-    [observe, lambda part: describe_groups(part, SETTINGS), lambda part: runtime_classes(part, ClassSettings())],
+    [observe, lambda part: describe_groups(part, SETTINGS), runtime_classes],
     ids=["observe", "describe", "classes"],
 )
 def test_a_stage_in_parts_gives_what_it_gives_at_once(
-    stage: group_parts.Stage, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grouped = sorted_at_once()
-    expected, expected_report = stage(whole(grouped))
-    monkeypatch.setattr(group_parts, "PART_ROWS", 100)
+    expected, expected_report = stage(rows_of(grouped))
+    monkeypatch.setattr(large_tables, "PART_ROWS", 100)
     found, report = each_part(grouped, stage)
     assert found.num_rows and found.to_pylist() == expected.to_pylist()
     assert report.facts == expected_report.facts

@@ -3,11 +3,8 @@
 import numpy as np
 import pytest
 
-from pipeline.core.screen_settings import ClassSettings
-from pipeline.core.tables import JOBS
 from pipeline.group.runtime_classes import find_classes, runtime_classes
-
-SETTINGS = ClassSettings()
+from pipeline.tables import JOBS
 
 
 def made(factors: list[float], n_jobs: int, seed: int, log_sd: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
@@ -21,7 +18,7 @@ def made(factors: list[float], n_jobs: int, seed: int, log_sd: float = 0.1) -> t
 @pytest.mark.parametrize("factors", [[1.0, 4.0], [1.0, 3.0, 9.0]])
 def test_classes_are_found_with_their_factors(factors: list[float]) -> None:
     for seed in range(10):
-        offsets, counts = find_classes(*made(factors, 300, seed), SETTINGS)
+        offsets, counts = find_classes(*made(factors, 300, seed))
         np.testing.assert_allclose(np.exp(offsets - offsets[0]), factors, rtol=0.1)
         assert counts.sum() == 300
 
@@ -29,7 +26,7 @@ def test_classes_are_found_with_their_factors(factors: list[float]) -> None:
 def test_one_class_stays_one() -> None:
     """Among 100 groups of one class, at a spread of 10% and of 50%, none is split."""
     for log_sd in (0.1, 0.5):
-        found = [len(find_classes(*made([1.0], 100, seed, log_sd), SETTINGS)[0]) for seed in range(50)]
+        found = [len(find_classes(*made([1.0], 100, seed, log_sd))[0]) for seed in range(50)]
         assert found == [1] * 50
 
 
@@ -54,7 +51,7 @@ def test_a_skewed_or_long_tailed_runtime_is_one_class(kind: str) -> None:
         for _ in range(20):
             procs = 2 ** rng.integers(0, 6, n_jobs)
             log_t = np.log(1000 * (0.05 + 0.95 / procs)) + UNIMODAL[kind](rng, n_jobs)
-            n_split += len(find_classes(procs, log_t, SETTINGS)[0]) > 1
+            n_split += len(find_classes(procs, log_t)[0]) > 1
     assert n_split <= 1
 
 
@@ -62,12 +59,12 @@ def test_skewed_classes_are_still_two() -> None:
     rng = np.random.default_rng(8)
     for _ in range(10):
         procs, log_t = made([1.0, 6.0], 300, int(rng.integers(1000)), 0.1)
-        assert len(find_classes(procs, log_t + rng.exponential(0.2, 300), SETTINGS)[0]) == 2
+        assert len(find_classes(procs, log_t + rng.exponential(0.2, 300))[0]) == 2
 
 
 def test_the_unit_of_time_does_not_matter() -> None:
     procs, log_t = made([1.0, 4.0], 200, 1)
-    seconds, minutes = find_classes(procs, log_t, SETTINGS), find_classes(procs, log_t - np.log(60), SETTINGS)
+    seconds, minutes = find_classes(procs, log_t), find_classes(procs, log_t - np.log(60))
     np.testing.assert_allclose(np.diff(seconds[0]), np.diff(minutes[0]), rtol=1e-6)
 
 
@@ -78,10 +75,10 @@ def test_the_table_names_groups_with_classes_alone() -> None:
         source_file=["f"] * 400, source_line=np.arange(1, 401), procs=np.tile(procs, 2),
         runtime_s=np.exp(np.concatenate([log_t, single])), group_id=["two"] * 200 + ["one"] * 200,
     )  # fmt: skip
-    table, report = runtime_classes(jobs, SETTINGS)
+    table, report = runtime_classes(jobs)
     assert table.column("group_id").to_pylist() == ["two", "two"]
     assert table.column("runtime_class").to_pylist() == [1, 2]
     assert table.column("class_factor").to_pylist() == pytest.approx([1, 4], rel=0.1)
     assert sum(table.column("n_jobs").to_pylist()) == 200
     assert report.facts == {"groups_with_classes": 1}
-    assert runtime_classes(JOBS.empty(), SETTINGS)[0].num_rows == 0
+    assert runtime_classes(JOBS.empty())[0].num_rows == 0

@@ -6,15 +6,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.group_settings import GroupSettings
-from pipeline.core.newest_jobs import newest_jobs
-from pipeline.core.tables import JOBS
-from pipeline.group import assign_groups, choose_template, describe_groups, with_chosen
-from pipeline.group.candidates import candidates
+from pipeline.group import assign_groups, choose_template, describe_groups, templates, with_chosen
 from pipeline.group.later_error import compared_jobs, later_error
+from pipeline.group.templates import candidates
+from pipeline.large_tables import newest_jobs
+from pipeline.settings import GroupSettings
+from pipeline.tables import JOBS
 from tests.rows import jobs_of
 
-AUTO = GroupSettings(min_later_jobs=20)
+AUTO = GroupSettings()
+
+
+@pytest.fixture(autouse=True)
+def few_later_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(templates, "MIN_LATER_JOBS", 20)
 
 
 def log(n_jobs: int = 240, **changes: object) -> pa.Table:
@@ -49,12 +54,13 @@ def test_the_column_that_tells_later_runtimes_is_chosen_and_one_that_splits_is_n
 
 
 def test_a_list_in_the_configuration_wins() -> None:
-    table, _ = choose_template(log(), GroupSettings(template=("user", "requested_s"), min_later_jobs=20), "user")
+    table, _ = choose_template(log(), GroupSettings(template=("user", "requested_s")), "user")
     assert chosen(table) == "user+requested_s" and table.num_rows > 2
 
 
-def test_the_newest_jobs_of_a_long_log_are_compared_and_the_others_counted() -> None:
-    jobs, settings = log(), GroupSettings(min_later_jobs=20, compare_jobs=120)
+def test_the_newest_jobs_of_a_long_log_are_compared_and_the_others_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(templates, "COMPARE_JOBS", 120)
+    jobs, settings = log(), GroupSettings()
     table, report = choose_template(jobs, settings)
     part, older = newest_jobs(jobs, jobs.column_names, 120)
     assert 120 <= part.num_rows < jobs.num_rows

@@ -5,9 +5,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.core.report import Report
-from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.ingest import ingest
+from pipeline.report import Report
+from pipeline.settings import IngestSettings, SiteSettings
 
 UNIX_START = "; UnixStartTime: 1000\n"
 ROW = "7 50 20 300 16 250 2048 32 600 4096 1 5 6 8 3 2 4 9"

@@ -9,13 +9,13 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.core.tables import JOBS
-from pipeline.ingest.assemble.combine import combine
-from pipeline.ingest.formats.pbs import reader as pbs
-from pipeline.ingest.formats.pbs.reader import PBS
+from pipeline.ingest.combine import combine
+from pipeline.ingest.formats import pbs
+from pipeline.ingest.formats.pbs import PBS
 from pipeline.ingest.reader import Remarks, jobs_table
 from pipeline.ingest.sources import find_sources, line_blocks
+from pipeline.settings import IngestSettings, SiteSettings
+from pipeline.tables import JOBS
 
 DATE = "11/21/2026 08:00:00"
 T0 = 1_795_248_000

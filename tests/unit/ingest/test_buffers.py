@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.core.buffers import arrow, floats_of, integers, nulls, texts
+from pipeline.arrays import arrow, floats_of, integers, nulls, texts
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.int32, np.float64, np.bool_])
@@ -41,9 +41,9 @@ def test_ingest_wakes_neither_pandas_nor_numba_for_a_regular_log(tmp_path) -> No
     (tmp_path / "log.swf").write_text("; UnixStartTime: 5\n" + "1 2 3 4 5 6.5 7 8 9 10 1 12 13 14 15 16 -1 -1\n")
     code = (
         "import sys; from pathlib import Path\n"
-        "from pipeline.core.settings import IngestSettings, SiteSettings\n"
-        "from pipeline.core.store import write_table\n"
-        "from pipeline.core.tables import JOBS\n"
+        "from pipeline.settings import IngestSettings, SiteSettings\n"
+        "from pipeline.storage import write_table\n"
+        "from pipeline.tables import JOBS\n"
         "from pipeline.ingest import ingest\n"
         "jobs, _, _ = ingest([Path(sys.argv[1])], SiteSettings(), IngestSettings())\n"
         "write_table(Path(sys.argv[1] + '.parquet'), jobs, JOBS)\n"

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.core.errors import InputError
-from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.errors import InputError
 from pipeline.ingest import READERS, ingest
 from pipeline.ingest.inspect import inspect
+from pipeline.settings import IngestSettings, SiteSettings
 from tests.unit.ingest.logs import row
 
 SWF_LOG = "; Version: 2.2\n" + row(job_id=1) + "\n" + row(job_id=2) + "\n"

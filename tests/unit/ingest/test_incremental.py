@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.core.errors import InputError
-from pipeline.core.report import Report
-from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.core.store import read_table, write_table
-from pipeline.core.tables import JOBS
-from pipeline.ingest import ingest, ingest_to
-from pipeline.ingest.assemble.spill import Room
+from pipeline.errors import InputError
+from pipeline.ingest import OnDisk, ingest
+from pipeline.ingest.spill import Room
+from pipeline.report import Report
+from pipeline.settings import IngestSettings, SiteSettings
+from pipeline.storage import read_table, write_table
+from pipeline.tables import JOBS
 from tests.unit.ingest.logs import row
 
 REAL = Path(__file__).resolve().parents[4] / "shared" / "data"
@@ -24,10 +24,9 @@ POSITION = ("source_file", "source_line")
 
 def update(folder: Path, out: Path, *logs: Path, hold_bytes: int = 1 << 26, **site: Any) -> Report:
     """What `walltime ingest LOG --out OUT --update` does."""
-    return ingest_to(
-        logs, SiteSettings(**site), IngestSettings(), out, out.with_suffix(".bad"), Path(mkdtemp(dir=folder)),
-        out if out.exists() else None, room=Room(hold_bytes=hold_bytes),
-    )  # fmt: skip
+    to = OnDisk(out, out.with_suffix(".bad"), Path(mkdtemp(dir=folder)), room=Room(hold_bytes=hold_bytes))
+    *_, report = ingest(logs, SiteSettings(**site), IngestSettings(), out if out.exists() else None, to=to)
+    return report
 
 
 def content(out: Path) -> list[dict[str, Any]]:
@@ -116,7 +115,7 @@ def test_re_reading_a_real_log_changes_nothing(tmp_path: Path, name: str) -> Non
 
 
 def test_a_table_that_is_none_is_refused_and_stays(tmp_path: Path) -> None:
-    from pipeline.core.errors import InputError
+    from pipeline.errors import InputError
 
     out = tmp_path / "jobs.parquet"
     out.write_text("no table")

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.limit_comment import asked_s_of, limit_comment
-from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.ingest import ingest
+from pipeline.ingest.live import asked_s_of, limit_comment
+from pipeline.settings import IngestSettings, SiteSettings
 from tests.unit.ingest.test_sacct import NAMES, changed
 from tests.unit.ingest.test_sacct_json import document, old_job
 

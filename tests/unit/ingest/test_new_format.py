@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.errors import InputError
-from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline import settings
+from pipeline.errors import InputError
 from pipeline.ingest import READERS, ingest, registry
+from pipeline.settings import IngestSettings, SiteSettings
 from tests.unit.ingest.logs import row
 
 GUIDE = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text()
@@ -28,7 +29,9 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The sample on disk, with the example's reader registered beside the others."""
     (tmp_path / "toy_reader.py").write_text(block("python"))
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(registry, "FORMATS", {**registry.FORMATS, "toy": "toy_reader:TOY"})
+    toy = {"toy": lambda: importlib.import_module("toy_reader").TOY}
+    monkeypatch.setattr(registry, "FORMATS", {**registry.FORMATS, **toy})
+    monkeypatch.setattr(settings, "LOG_FORMATS", (*settings.LOG_FORMATS, "toy"))
     monkeypatch.delitem(sys.modules, "toy_reader", raising=False)
     log = tmp_path / "log.toy"
     log.write_text(block("text").rstrip("\n"))
@@ -72,9 +75,11 @@ def test_a_strict_reading_names_the_line(sample: Path) -> None:
 
 
 def test_the_guide_s_line_has_the_form_of_the_registry_s() -> None:
-    entry = re.fullmatch(r'"toy": "(pipeline\.ingest\.formats\.toy\.reader):TOY",\n', block("py"))
-    assert entry
-    for name, place in registry.FORMATS.items():
-        module, _, attribute = place.partition(":")
-        assert module.startswith("pipeline.ingest.formats.")
-        assert getattr(importlib.import_module(module), attribute) is READERS[name]
+    name, loader = block("py").strip().rstrip(",").split(": ")
+    assert {f'"{known}": {own.__name__}' for known, own in registry.FORMATS.items()} >= {'"swf": _swf'}
+    assert (name, loader) == ('"toy"', "_toy")
+
+
+def test_the_settings_name_the_formats_of_the_registry() -> None:
+    assert tuple(registry.FORMATS) == settings.LOG_FORMATS
+    assert all(READERS[name].name == name for name in settings.LOG_FORMATS)

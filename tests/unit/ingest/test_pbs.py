@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.errors import InputError
-from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.ingest.formats.pbs.reader import PBS, layout, looks_right
+from pipeline.errors import InputError
+from pipeline.ingest.formats.pbs import PBS, layout, looks_right
+from pipeline.settings import IngestSettings, SiteSettings
 from tests.unit.ingest.pbs_logs import DATE, T0, ended, queued, read, read_paths, record, started
 
 

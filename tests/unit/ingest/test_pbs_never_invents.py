@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.errors import InputError
-from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.core.store import write_batches
-from pipeline.core.tables import JOBS
+from pipeline.errors import InputError
 from pipeline.ingest import ingest
-from pipeline.ingest.formats.pbs.reader import PBS
+from pipeline.ingest.formats.pbs import PBS
+from pipeline.settings import IngestSettings, SiteSettings
+from pipeline.storage import write_batches
+from pipeline.tables import JOBS
 from tests.unit.ingest.pbs_logs import T0, ended, queued, read, record, started
 
 OTHER = ended(job_id="2.srv")

@@ -10,14 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipeline.core.errors import ConfigError, InputError
-from pipeline.core.settings import IngestSettings, SiteSettings, TextRule
-from pipeline.core.store import read_table
-from pipeline.core.tables import JOBS, UNREADABLE
-from pipeline.ingest import ingest, ingest_to
-from pipeline.ingest.assemble import read_sources, spill
-from pipeline.ingest.assemble.spill import Room
+from pipeline.errors import ConfigError, InputError
+from pipeline.ingest import OnDisk, ingest, read_sources, spill
 from pipeline.ingest.privacy import Hasher, hasher_of
+from pipeline.ingest.spill import Room
+from pipeline.settings import IngestSettings, SiteSettings, TextRule
+from pipeline.storage import read_table
+from pipeline.tables import JOBS, UNREADABLE
 
 NAMES = ("adalovelace", "engineers", "proj-moon", "secretname", "hushdir", "whisper")
 HEADER = (
@@ -68,7 +67,8 @@ def test_nothing_raw_reaches_the_disk_or_a_message(
     monkeypatch.setattr(spill, "append", noted)
     monkeypatch.setattr(spill, "_OPTIONS", pa.ipc.IpcWriteOptions())
     monkeypatch.setattr(read_sources, "SpooledTables", lambda path: spill.SpooledTables(path, 0))
-    report = ingest_to([log], site, settings, out, beside, scratch, room=Room(hold_bytes=0))
+    to = OnDisk(out, beside, scratch, room=Room(hold_bytes=0))
+    *_, report = ingest([log], site, settings, to=to)
     jobs, unreadable = read_table(out, JOBS), read_table(beside, UNREADABLE)
     assert spilled and jobs.num_rows == 39 and unreadable.num_rows == 1
     plain = pa.concat_tables([jobs]).to_pylist() + unreadable.to_pylist()
@@ -168,7 +168,8 @@ def test_a_table_is_updated_only_under_the_key_it_was_made_with(tmp_path: Path, 
 
     def write(site: SiteSettings, earlier: Path | None) -> None:
         scratch = Path(mkdtemp(dir=tmp_path))
-        ingest_to([log], site, IngestSettings(), out, tmp_path / "bad.parquet", scratch, earlier)
+        to = OnDisk(out, tmp_path / "bad.parquet", scratch)
+        ingest([log], site, IngestSettings(), earlier, to=to)
 
     for made, now in permutations(sites, 2):
         write(made, None)

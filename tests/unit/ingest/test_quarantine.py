@@ -5,13 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli.commands.quarantine import quarantine
+from flows.cli.typer_app import app
 from flows.services.logs.ingesting import write_jobs
-from pipeline.core.errors import InputError
-from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.core.store import read_table
-from pipeline.core.tables import UNREADABLE
+from pipeline.errors import InputError
+from pipeline.settings import IngestSettings, SiteSettings
+from pipeline.storage import read_table
+from pipeline.tables import UNREADABLE
 from tests.unit.ingest.logs import row
+
+
+def show(file: Path, *words: object) -> None:
+    """What `walltime show` prints of the unreadable records of a file."""
+    app(["show", "unreadable", "--from", str(file), *map(str, words)], standalone_mode=False)
+
 
 BAD = ("x " * 18, "1 2 3", "9 \x1b[31mred\x07 3 4 5", "é" * 5_000)
 
@@ -36,18 +42,18 @@ def test_each_line_is_kept_with_its_place_and_a_bounded_text(jobs: Path) -> None
 
 @pytest.mark.parametrize("name", ["jobs.parquet", "jobs.unreadable.parquet"])
 def test_they_are_listed_by_reason(jobs: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    quarantine(jobs.with_name(name), limit=2, json=True)
+    show(jobs.with_name(name), "--limit", 2, "--json")
     found = json.loads(capsys.readouterr().out)
-    assert sum(found["reasons"].values()) == 4 and len(found["records"]) == 2
+    assert sum(found["reasons"].values()) == 4 == found["matching"] and len(found["shown"]) == 2
     reason = next(iter(found["reasons"]))
-    quarantine(jobs.with_name(name), reason=reason, json=True)
-    assert {row["reason"] for row in json.loads(capsys.readouterr().out)["records"]} == {reason}
-    with pytest.raises(InputError, match="--reason"):
-        quarantine(jobs, reason="boredom")
+    show(jobs.with_name(name), "--where", f"reason = '{reason}'", "--json")
+    assert {row["reason"] for row in json.loads(capsys.readouterr().out)["shown"]} == {reason}
+    with pytest.raises(InputError, match="--where"):
+        show(jobs, "--where", "boredom")
 
 
 def test_their_text_is_shown_escaped(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    quarantine(jobs)
+    show(jobs)
     shown = capsys.readouterr().out
     assert "\\x1b[31mred\\x07" in shown and "\x1b" not in shown and "\x07" not in shown
 
@@ -57,7 +63,7 @@ def test_a_log_without_a_fault_leaves_no_quarantine(jobs: Path, capsys: pytest.C
     log.write_text(row() + "\n")
     _, written = write_jobs([log], SiteSettings(), IngestSettings(), jobs)
     assert set(written) == {"jobs"} and not jobs.with_name("jobs.unreadable.parquet").exists()
-    quarantine(jobs)
+    show(jobs)
     assert "Every record could be read." in capsys.readouterr().out
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipeline.core.report import Report
-from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.ingest import ingest
+from pipeline.report import Report
+from pipeline.settings import IngestSettings, SiteSettings
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 JOBS_BY_LOG = {

@@ -6,11 +6,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipeline.core.errors import InputError
-from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.ingest.formats.sacct.reader import SACCT
+from pipeline.errors import InputError
+from pipeline.ingest.formats.sacct import SACCT
 from pipeline.ingest.reader import STEPS, jobs_table
 from pipeline.ingest.sources import Source
+from pipeline.settings import IngestSettings, SiteSettings
 
 NAMES = "JobID|JobName|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|ReqCPUS|AllocCPUS|NNodes|ReqMem|State|ExitCode"
 ROW = "7|hello|ada|2026-03-01T10:00:00|2026-03-01T10:00:05|2026-03-01T10:01:05|60|10|4|4|2|4000M|COMPLETED|0:0"
@@ -66,17 +66,17 @@ def test_a_plain_job(tmp_path: Path) -> None:
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_any_delimiter_at_the_end_too(tmp_path: Path, delimiter: str, end: str, newline: str) -> None:
     lines = [line.replace("|", delimiter) + (delimiter if end else "") for line in (NAMES, ROW)]
-    settings = {"sacct_delimiter": delimiter} if delimiter.startswith("\x1f0") else {}
+    settings = {"delimiter": delimiter} if delimiter.startswith("\x1f0") else {}
     assert Read(tmp_path, newline.join([*lines, ""]), **settings).job["exit_code"] == 0
 
 
 def test_without_a_header_the_settings_name_the_fields(tmp_path: Path) -> None:
-    assert Read(tmp_path, f"{ROW}\n", sacct_fields=NAMES.split("|")).job["job_id"] == "7"
-    assert Read(tmp_path, f"{ROW}|\n", sacct_fields=NAMES.split("|")).job["job_id"] == "7"
-    with pytest.raises(InputError, match=r"set ingest.sacct_fields"):
+    assert Read(tmp_path, f"{ROW}\n", fields=NAMES.split("|")).job["job_id"] == "7"
+    assert Read(tmp_path, f"{ROW}|\n", fields=NAMES.split("|")).job["job_id"] == "7"
+    with pytest.raises(InputError, match=r"set ingest.fields"):
         Read(tmp_path, f"{ROW}\n")
     with pytest.raises(InputError, match="JobID among them"):
-        Read(tmp_path, f"{ROW}\n", sacct_fields=["User", "State"])
+        Read(tmp_path, f"{ROW}\n", fields=["User", "State"])
 
 
 def test_fixed_width_columns_are_refused_in_one_sentence(tmp_path: Path) -> None:

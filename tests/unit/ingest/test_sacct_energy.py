@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.ingest import ingest
+from pipeline.settings import IngestSettings, SiteSettings
 from tests.unit.ingest.test_sacct import NAMES, Read, changed
 from tests.unit.ingest.test_sacct_json import document, old_job, old_step, tres, wrapped
 

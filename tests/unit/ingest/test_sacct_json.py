@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.errors import InputError
-from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.errors import InputError
 from pipeline.ingest import ingest
 from pipeline.ingest.formats.sacct.json_elements import Element, Progress, elements
 from pipeline.ingest.formats.sacct.json_fields import BadValueError, exit_code, job_id, number, state_word, text
 from pipeline.ingest.formats.sacct.json_reader import SACCT_JSON, looks_right
 from pipeline.ingest.sources import Source
+from pipeline.settings import IngestSettings, SiteSettings
 
 SHARED = Path(__file__).resolve().parents[4] / "shared/data/sacct"
 

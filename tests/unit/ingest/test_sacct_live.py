@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from flows.services.logs.sacct_window import log_sources, time_window
-from pipeline.core.errors import ConfigError, InputError
-from pipeline.core.settings import IngestSettings, RunSettings, SiteSettings
+from pipeline.errors import ConfigError, InputError
 from pipeline.ingest import READERS, ingest
-from pipeline.ingest.formats.sacct.live import FIELDS, Output, Window, live, run
+from pipeline.ingest.live import FIELDS, Output, Window, live, run
 from pipeline.ingest.sources import head, line_blocks
+from pipeline.settings import IngestSettings, RunSettings, SiteSettings
 
 SITE = SiteSettings(name="c", timezone="Europe/Stockholm")
 STOCKHOLM = RunSettings(site=SITE)
@@ -152,18 +152,20 @@ def test_its_failure_is_one_sentence(fake: Fake, body: str, sentence: str) -> No
     assert "\n" not in str(failure.value)
 
 
-def test_its_silence_ends(fake: Fake) -> None:
+def test_its_silence_ends(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.ingest.live.SACCT_TIMEOUT_S", 0.5)
     began = time.monotonic()
-    with pytest.raises(InputError, match=r"found no output for 0.5 s.*sacct_timeout_s bounds the wait"):
-        output_of(fake("out.flush(); time.sleep(600)", sacct_timeout_s=0.5))
+    with pytest.raises(InputError, match=r"found no output for 0.5 s"):
+        output_of(fake("out.flush(); time.sleep(600)"))
     assert time.monotonic() - began < 30
 
 
-def test_what_it_started_ends_with_it(fake: Fake, tmp_path: Path) -> None:
+def test_what_it_started_ends_with_it(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.ingest.live.SACCT_TIMEOUT_S", 1.0)
     pid_file = tmp_path / "pid"
     child = f"import subprocess; n = subprocess.Popen(['sleep', '600']).pid; open({str(pid_file)!r}, 'w').write(str(n))"
     with pytest.raises(InputError, match="no output"):
-        output_of(fake(f"{child}; out.flush(); time.sleep(600)", sacct_timeout_s=1.0))
+        output_of(fake(f"{child}; out.flush(); time.sleep(600)"))
     pid = int(pid_file.read_text())
     for _ in range(100):
         state = Path(f"/proc/{pid}/stat")

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 
 from pipeline.clean import clean
-from pipeline.core.errors import InputError
-from pipeline.core.report import Report
-from pipeline.core.settings import CleanSettings, IngestSettings, SiteSettings
-from pipeline.core.store import read_table
-from pipeline.core.tables import JOBS
-from pipeline.ingest import ingest, ingest_to
+from pipeline.errors import InputError
+from pipeline.ingest import OnDisk, ingest
+from pipeline.report import Report
+from pipeline.settings import CleanSettings, IngestSettings, SiteSettings
+from pipeline.storage import read_table
+from pipeline.tables import JOBS
 
 NAMES = "JobID|JobName|User|Submit|Start|End|State|AllocCPUS|ElapsedRaw"
 FIRST = "6|hello|ada|2026-03-01T10:00:00|2026-03-01T10:00:05|2026-03-01T11:00:05|COMPLETED|4|3600"
@@ -50,10 +50,10 @@ def test_a_last_line_without_its_newline_is_set_aside_and_taken_by_a_later_read(
     how, scratch = IngestSettings(format="sacct"), tmp_path / "scratch"
     scratch.mkdir()
     log.write_text(dump(FIRST, LAST)[:-3])
-    ingest_to([log], SiteSettings(), how, out, bad, scratch)
+    ingest([log], SiteSettings(), how, to=OnDisk(out, bad, scratch))
     assert ids(read_table(out, JOBS)) == ["6"]
     log.write_text(dump(FIRST, LAST))
-    ingest_to([log], SiteSettings(), how, out, bad, scratch, out)
+    ingest([log], SiteSettings(), how, out, to=OnDisk(out, bad, scratch))
     assert read_table(out, JOBS)["runtime_s"].to_pylist() == [3600.0, 3600.0]
     assert not bad.exists()
 

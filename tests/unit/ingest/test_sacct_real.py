@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipeline.core.errors import InputError
-from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.ingest.formats.sacct.reader import SACCT
+from pipeline.errors import InputError
+from pipeline.ingest.formats.sacct import SACCT
 from pipeline.ingest.reader import STEPS
 from pipeline.ingest.sources import Source
+from pipeline.settings import IngestSettings, SiteSettings
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "sacct"
 REAL, CGROUP = "real-slurm-22.05.8", "real-slurm-22.05.8-cgroup"
@@ -113,7 +113,7 @@ def _settings(name: str) -> tuple[SiteSettings, IngestSettings]:
     zone = "America/New_York" if "new-york" in name else "UTC"
     # The one dump whose last line has no end.
     last_line = "take" if name == "slurm2sql-test-data2.csv" else "set_aside"
-    how = IngestSettings(sacct_fields=tuple(fields), sacct_day_first="dmy" in name, last_line=last_line)
+    how = IngestSettings(fields=tuple(fields), day_first="dmy" in name, last_line=last_line)
     return SiteSettings(timezone=zone), how
 
 

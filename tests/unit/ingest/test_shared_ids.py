@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from typer.testing import CliRunner
 
-from flows.cli import app
+from flows.cli.typer_app import app
 
 HEADER = "JobIDRaw|JobName|User|State|Submit|Start|End|ElapsedRaw|AllocCPUS"
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipeline.core.errors import InputError
-from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.errors import InputError
 from pipeline.ingest import ingest
-from pipeline.ingest.compression import unpacked
+from pipeline.ingest.log_files import unpacked
 from pipeline.ingest.sources import MAX_LINE_BYTES, Source, find_sources, line_blocks
+from pipeline.settings import IngestSettings, SiteSettings
 from tests.unit.ingest.logs import ROW, row
 
 ROWS = "".join(row(job_id=i, submit_s=i * i, user=i % 7, cpu_s=i * 31 % 977) + "\n" for i in range(1, 3001)).encode()

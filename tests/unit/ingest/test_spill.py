@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.core.column import CATEGORY
-from pipeline.core.tables import JOBS
-from pipeline.ingest.assemble import merge
-from pipeline.ingest.assemble.combine import in_order
-from pipeline.ingest.assemble.spill import PartitionedRows, Room, SpooledTables, partition_of
+from pipeline.arrays import CATEGORY
+from pipeline.ingest import merge
+from pipeline.ingest.combine import in_order
+from pipeline.ingest.spill import PartitionedRows, Room, SpooledTables, partition_of
+from pipeline.tables import JOBS
 from tests.rows import jobs_of
 
 SCHEMA = pa.schema([("job_id", pa.string()), ("user", CATEGORY), ("n", pa.int64()), ("never", pa.float64())])

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.errors import ConfigError, InputError
-from pipeline.core.tables import JOBS, UNREADABLE
+from pipeline.errors import ConfigError, InputError
 from pipeline.ingest.sources import MAX_LINE_BYTES
+from pipeline.tables import JOBS, UNREADABLE
 from tests.unit.ingest.logs import ROW, UNIX_START, only, read, row
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.errors import InputError
-from pipeline.core.settings import IngestSettings, SiteSettings
+from pipeline.errors import InputError
 from pipeline.ingest import ingest
+from pipeline.settings import IngestSettings, SiteSettings
 from tests.unit.ingest.logs import ROW, UNIX_START, read, row
 
 STANDARD = "".join(row(job_id=i, status=1 if i % 5 else 0) + "\n" for i in range(1, 401))

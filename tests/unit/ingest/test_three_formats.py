@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.core.settings import IngestSettings, SiteSettings
 from pipeline.ingest import ingest
+from pipeline.settings import IngestSettings, SiteSettings
 
 SAMPLES = Path(__file__).resolve().parents[3] / "data_samples"
 TRUTH = json.loads((SAMPLES / "millrace.truth.json").read_text())

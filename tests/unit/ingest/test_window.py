@@ -3,11 +3,11 @@
 import pyarrow as pa
 import pytest
 
-from pipeline.core.arrays import proc_seconds
-from pipeline.core.errors import InputError
-from pipeline.core.report import Report, Tally
-from pipeline.core.tables import JOBS, UNREADABLE
+from pipeline.arrays import proc_seconds
+from pipeline.errors import InputError
 from pipeline.ingest.window import OUTSIDE, within_window
+from pipeline.report import Report, Tally
+from pipeline.tables import JOBS, UNREADABLE
 
 
 def jobs_of(*rows: tuple[int | None, int | None, float | None]) -> pa.Table:

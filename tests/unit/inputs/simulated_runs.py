@@ -1,10 +1,11 @@
 """Runs of codes whose runtimes are known."""
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.input_settings import InputSettings
-from pipeline.inputs import Declaration, Input, InputModel, InputType, learn
+from pipeline.inputs import Declaration, Input, InputModel, InputType, LearnRules, learn
 
 SIZES = Declaration(
     inputs=(
@@ -30,6 +31,6 @@ def solver_runs(n_runs: int, seed: int = 0, noise: float = 0.05) -> pa.Table:
     )  # fmt: skip
 
 
-def learnt(runs: pa.Table, declaration: Declaration = SIZES, **settings: object) -> InputModel:
+def learnt(runs: pa.Table, declaration: Declaration = SIZES, **settings: Any) -> InputModel:
     """The model of these runs."""
-    return learn(runs, declaration, InputSettings.model_validate(settings))
+    return learn(runs, declaration, LearnRules(**settings))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.errors import InputError
+from pipeline.errors import InputError
 from pipeline.inputs.formula import MAX_CHARACTERS, evaluate, names_in, parse
 
 X, Y = np.array([3.0, 8.0]), np.array([2.0, 0.5])

@@ -5,17 +5,20 @@ import json
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.settings import parse_settings
-from pipeline.core.tables import PREDICTIONS
-from pipeline.estimate.runs_with_inputs import submitted_runs
-from pipeline.inputs.of_logs.group_predictions import with_model_rows
-from pipeline.inputs.of_logs.model_tables import publish_models
+from pipeline.config_file import parse_settings
+from pipeline.estimate.estimate_rules import ESTIMATE_RULES
+from pipeline.estimate.registry import submitted_runs
+from pipeline.inputs import LearnRules
+from pipeline.inputs.log_estimates import LogModelRules
+from pipeline.inputs.log_models import publish_models, with_model_rows
+from pipeline.tables import PREDICTIONS
 from tests.simulation.named_inputs import law_s
 from tests.unit.inputs.test_of_logs import RULE, past
 
-SETTINGS = parse_settings({"inputs": {"rules": [RULE], "learning": {"method": "gp", "folds": 3}}}, "test")
-RUNS = submitted_runs(past(), SETTINGS.forecast)
-MODELS = publish_models(RUNS, SETTINGS.inputs, "here", "r")[0]
+SETTINGS = parse_settings({"inputs": {"rules": [RULE]}}, "test")
+RULES = LogModelRules(learning=LearnRules(method="gp", folds=3))
+RUNS = submitted_runs(past(), ESTIMATE_RULES)
+MODELS = publish_models(RUNS, SETTINGS.inputs, "here", "r", RULES)[0]
 
 
 def rows_of(rows: dict[str, list[object]]) -> pa.Table:

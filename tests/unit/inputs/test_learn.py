@@ -1,18 +1,19 @@
 """What a model promises: the same bytes, honest intervals and errors, refusals, lower bounds, and clear messages."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.core.errors import InputError
-from pipeline.core.input_settings import InputSettings
+from pipeline.errors import InputError
 from pipeline.inputs import (
     Declaration,
     DerivedInput,
     Input,
     InputType,
+    LearnRules,
     ScalingPrior,
     inferred_inputs,
     learn,
@@ -20,9 +21,7 @@ from pipeline.inputs import (
     predict,
     save,
 )
-from pipeline.inputs.censored_runs import expected_beyond
-from pipeline.inputs.fold_scores import effective_number, quantiles
-from pipeline.inputs.folds import grouped_folds, time_folds
+from pipeline.inputs.validation import effective_number, expected_beyond, grouped_folds, quantiles, time_folds
 from tests.unit.inputs.simulated_runs import SIZES, learnt, solver_runs
 
 NUMBER = Declaration(inputs=(Input(name="n", type=InputType.LOG_NUMBER),))
@@ -76,7 +75,7 @@ def test_folds_by_batch_tell_the_error_of_new_batches() -> None:
     runs, later = batches(30, 0), batches(200, 1)
     found = predict(learnt(runs, NUMBER, outside="predict"), later).column("median_s").to_numpy()
     truth = 100 * np.abs(found / later.column("time_s").to_numpy() - 1).mean()
-    by_batch = learnt(runs, NUMBER.model_copy(update={"batch": "batch"}))
+    by_batch = learnt(runs, replace(NUMBER, batch="batch"))
     assert by_batch.error.folds_by == "batch"
     assert by_batch.error.mean_pct == pytest.approx(truth, rel=0.25)
     answers = predict(by_batch, later)
@@ -154,7 +153,7 @@ def test_lower_bounds_are_not_taken_for_runtimes() -> None:
     seconds = truth * np.exp(rng.normal(0, 0.3, 150))
     stopped = seconds > 800.0
     table = pa.table({"n": n, "time_s": np.minimum(seconds, 800.0), "stopped": stopped})
-    told = learnt(table, NUMBER.model_copy(update={"censored": "stopped"}))
+    told = learnt(table, replace(NUMBER, censored="stopped"))
     largest = pa.table({"n": n[stopped]})
     errors = [
         np.log(predict(m, largest).column("median_s").to_numpy() / truth[stopped])
@@ -226,7 +225,7 @@ def test_derived_inputs_help_where_the_inputs_meet_in_them() -> None:
     a, b = rng.integers(1, 20, 300).astype(float), rng.integers(1, 20, 300).astype(float)
     runs = pa.table({"a": a, "b": b, "time_s": np.ceil(np.log2(a + b)) ** 3})
     plain = Declaration(inputs=tuple(Input(name=one, type=InputType.LOG_NUMBER) for one in "ab"))
-    derived = plain.model_copy(update={"derived": (DerivedInput(name="levels", formula="ceil(log2(a+b))"),)})
+    derived = replace(plain, derived=(DerivedInput(name="levels", formula="ceil(log2(a+b))"),))
     first, second = (learnt(runs.slice(0, 80), one).error.mean_pct for one in (plain, derived))
     assert second < 0.2 * first
 
@@ -254,7 +253,7 @@ def test_a_scalability_law_is_where_the_model_begins() -> None:
 )
 def test_a_wrong_declaration_is_one_sentence(change: dict, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        learnt(solver_runs(20), SIZES.model_copy(update=change))
+        learnt(solver_runs(20), replace(SIZES, **change))
 
 
 @pytest.mark.parametrize(
@@ -266,7 +265,7 @@ def test_a_wrong_declaration_is_one_sentence(change: dict, message: str) -> None
 )
 def test_too_little_to_learn_from_is_one_sentence(columns: dict, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        learn(pa.table(columns), NUMBER, InputSettings())
+        learn(pa.table(columns), NUMBER, LearnRules())
 
 
 def test_types_are_inferred_from_values() -> None:

@@ -7,10 +7,9 @@ import pyarrow as pa
 import pytest
 from scipy.optimize import check_grad
 
-from pipeline.core.input_settings import InputSettings
-from pipeline.inputs import Declaration, Input, InputType, predict
+from pipeline.inputs import Declaration, Input, InputType, LearnRules, predict
 from pipeline.inputs import gaussian_process as process
-from pipeline.inputs.registry import METHODS, chosen_method
+from pipeline.inputs.methods import METHODS, chosen_method
 from tests.unit.inputs.simulated_runs import learnt, solver_runs
 
 RUNS, LATER = solver_runs(150), solver_runs(400, seed=1)
@@ -99,5 +98,5 @@ def test_a_process_is_the_mean_of_one_that_goes_on_and_one_that_falls_back_far_f
 
 
 def test_auto_is_gp_for_few_runs_and_trees_for_many() -> None:
-    assert [chosen_method(InputSettings(), n) for n in (2000, 2001)] == ["gp", "trees"]
-    assert chosen_method(InputSettings(method="laws"), 5000) == "laws"
+    assert [chosen_method(LearnRules(), n) for n in (2000, 2001)] == ["gp", "trees"]
+    assert chosen_method(LearnRules(method="laws"), 5000) == "laws"

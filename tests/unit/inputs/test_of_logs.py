@@ -11,23 +11,34 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import RunSettings, parse_settings
-from pipeline.core.store import read_table, write_table
-from pipeline.core.tables import INPUT_MODELS
+from pipeline.arrays import Floats
+from pipeline.config_file import parse_settings
+from pipeline.errors import ConfigError
+from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History, history
-from pipeline.estimate.runs_with_inputs import submitted_runs
+from pipeline.estimate.registry import submitted_runs
 from pipeline.estimate.walltime import walltime
 from pipeline.evaluate import check_no_look_ahead
 from pipeline.ingest import ingest
-from pipeline.ingest.assemble.read_inputs import inputs_column
-from pipeline.inputs.of_logs.as_of import CHANCE, application_models, as_of_quantiles, standard_errors_needed
-from pipeline.inputs.of_logs.model_tables import Question, answer_questions, publish_models
-from pipeline.inputs.of_logs.quantiles import quantiles_of
+from pipeline.ingest.derive import inputs_column
+from pipeline.inputs import LearnRules
+from pipeline.inputs.answers import quantiles_of
+from pipeline.inputs.log_estimates import (
+    CHANCE,
+    LogModelRules,
+    application_models,
+    as_of_quantiles,
+    standard_errors_needed,
+)
+from pipeline.inputs.log_models import Question, answer_questions, publish_models
+from pipeline.settings import RunSettings
+from pipeline.storage import read_table, write_table
+from pipeline.tables import INPUT_MODELS
 from tests.simulation.named_inputs import law_s, named_inputs_log
 
 RULE = {"find": r"[a-z]+_n(?P<n>[0-9]{1,9})_step(?P<steps>[0-9]{1,9})"}
-PLAIN = {"inputs": {"rules": [RULE], "learning": {"method": "laws", "folds": 3}}}
+PLAIN = {"inputs": {"rules": [RULE]}}
+RULES = LogModelRules(learning=LearnRules(method="laws", folds=3))
 SETTINGS = parse_settings(PLAIN, "test")
 
 
@@ -47,7 +58,7 @@ def past(n_jobs: int = 450, seed: int = 3) -> History:
 @cache
 def published() -> pa.Table:
     """INPUT_MODELS of the sample."""
-    return publish_models(submitted_runs(past(), SETTINGS.forecast), SETTINGS.inputs, "here", "r")[0]
+    return publish_models(submitted_runs(past(), ESTIMATE_RULES), SETTINGS.inputs, "here", "r", RULES)[0]
 
 
 def test_inputs_are_read_from_names_and_nothing_is_read_elsewhere() -> None:
@@ -103,7 +114,7 @@ def test_models_of_the_sample_halve_the_error_of_the_last_two_and_are_published(
     rows = published().to_pylist()
     assert sorted(row["application"] for row in rows) == ["heat", "lattice"]
     for row in rows:
-        assert row["is_published"] and row["n_scored"] >= SETTINGS.inputs.least_scored
+        assert row["is_published"] and row["n_scored"] >= RULES.least_scored
         assert row["model_mae_s"] <= 0.5 * min(row["last_two_mae_s"], row["request_mae_s"])
         assert row["model_mae_s"] < row["walltime_mae_s"]
 
@@ -112,12 +123,12 @@ def test_a_model_that_loses_to_the_last_two_is_not_published_and_answers_nothing
     """Runtimes grow from job to job whatever the names say, so that the last two jobs are nearly right."""
     log = past()
     drifting = replace(log, runtime_s=60.0 * np.exp(np.arange(len(log)) / 60.0))
-    runs = submitted_runs(drifting, SETTINGS.forecast)
-    found = application_models(runs, SETTINGS.inputs)
+    runs = submitted_runs(drifting, ESTIMATE_RULES)
+    found = application_models(runs, SETTINGS.inputs, RULES)
     assert found and not any(one.is_published for one in found)
-    assert all(one.rivalry.n_scored >= SETTINGS.inputs.least_scored for one in found)
+    assert all(one.rivalry.n_scored >= RULES.least_scored for one in found)
     assert not any(one.is_used.any() for one in found)
-    models, _ = publish_models(runs, SETTINGS.inputs, "here", "r")
+    models, _ = publish_models(runs, SETTINGS.inputs, "here", "r", RULES)
     assert models.column("model").null_count == models.num_rows == len(found)
     with TemporaryDirectory() as folder:
         path = write_table(Path(folder) / "input_models.parquet", models, INPUT_MODELS)
@@ -126,10 +137,10 @@ def test_a_model_that_loses_to_the_last_two_is_not_published_and_answers_nothing
 
 def test_a_model_that_loses_to_the_estimator_is_not_published_and_answers_nothing() -> None:
     """An estimator that knew each runtime is better than any model."""
-    runs = submitted_runs(past(), SETTINGS.forecast)
-    assert all(one.is_published for one in application_models(runs, SETTINGS.inputs))
+    runs = submitted_runs(past(), ESTIMATE_RULES)
+    assert all(one.is_published for one in application_models(runs, SETTINGS.inputs, RULES))
     knowing = replace(runs, usual_s=np.where(np.isnan(runs.runtime_s), 60.0, runs.runtime_s))
-    found = application_models(knowing, SETTINGS.inputs)
+    found = application_models(knowing, SETTINGS.inputs, RULES)
     assert found and not any(one.is_published or one.is_used.any() for one in found)
     assert all(one.rivalry.usual_s == 0.0 for one in found)
 
@@ -137,32 +148,35 @@ def test_a_model_that_loses_to_the_estimator_is_not_published_and_answers_nothin
 def test_the_estimator_is_computed_once_where_the_caller_has_it() -> None:
     log = past()
     given = np.arange(float(len(log)))
-    assert submitted_runs(log, SETTINGS.forecast, given).usual_s is given
-    usual_s = walltime(log, SETTINGS.forecast)[:, 1]
-    np.testing.assert_array_equal(submitted_runs(log, SETTINGS.forecast).usual_s, usual_s)
+    assert submitted_runs(log, ESTIMATE_RULES, given).usual_s is given
+    usual_s = walltime(log, ESTIMATE_RULES)[:, 1]
+    np.testing.assert_array_equal(submitted_runs(log, ESTIMATE_RULES).usual_s, usual_s)
 
 
 def test_jobs_that_were_all_submitted_before_the_first_ended_have_no_model() -> None:
     log = past()
     at_once = replace(log, end_s=log.submit_s[-1] + log.runtime_s)
-    found = application_models(submitted_runs(at_once, SETTINGS.forecast), SETTINGS.inputs)
+    found = application_models(submitted_runs(at_once, ESTIMATE_RULES), SETTINGS.inputs, RULES)
     assert [one.rivalry.n_scored for one in found] == [0, 0]
     assert not any(one.is_published for one in found)
 
 
 def test_without_rules_there_is_no_model() -> None:
-    runs, without = submitted_runs(past(), SETTINGS.forecast), RunSettings()
+    runs, without = submitted_runs(past(), ESTIMATE_RULES), RunSettings()
     assert not application_models(runs, without.inputs)
     assert np.isnan(as_of_quantiles(runs, without.inputs)).all()
 
 
 def test_no_estimate_uses_what_was_not_known_at_the_submit() -> None:
-    check_no_look_ahead(lambda log: as_of_quantiles(submitted_runs(log, SETTINGS.forecast), SETTINGS.inputs), past(), 3)
+    def estimates(log: History) -> Floats:
+        return as_of_quantiles(submitted_runs(log, ESTIMATE_RULES), SETTINGS.inputs, RULES)
+
+    check_no_look_ahead(estimates, past(), 3)
 
 
 def test_quantiles_ascend_and_the_median_is_at_most_the_request() -> None:
     log = past()
-    found = as_of_quantiles(submitted_runs(log, SETTINGS.forecast), SETTINGS.inputs)
+    found = as_of_quantiles(submitted_runs(log, ESTIMATE_RULES), SETTINGS.inputs, RULES)
     answered = ~np.isnan(found[:, 1])
     assert answered.sum() > 50
     assert (np.diff(found[answered], axis=1) >= 0).all()
@@ -181,11 +195,11 @@ def test_an_interval_without_an_upper_end_ends_at_the_request_or_is_no_answer() 
 def test_published_models_answer_as_the_backtest_would_answer_the_next_job() -> None:
     """The last job of each application is asked of the tables of the log without it."""
     log = past()
-    whole = as_of_quantiles(submitted_runs(log, SETTINGS.forecast), SETTINGS.inputs)
+    whole = as_of_quantiles(submitted_runs(log, ESTIMATE_RULES), SETTINGS.inputs, RULES)
     for application in ("heat", "lattice"):
         last = int(np.flatnonzero(log.codes["what"] == log.names["what"].index(application))[-1])
         earlier = log.known_by(float(log.submit_s[last])).take(np.arange(last))
-        models, report = publish_models(submitted_runs(earlier, SETTINGS.forecast), SETTINGS.inputs, "here", "r")
+        models, report = publish_models(submitted_runs(earlier, ESTIMATE_RULES), SETTINGS.inputs, "here", "r", RULES)
         report.check()
         inputs = json.loads(log.names["inputs"][log.codes["inputs"][last]])
         user = log.names["who"][log.codes["who"][last]]

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.core.errors import InputError
+from pipeline.errors import InputError
 from pipeline.inputs import Cost, CostUnit, Declaration, Input, SuggestRule, predict, suggest
 from pipeline.inputs.suggestions import far_apart
 from tests.unit.inputs.simulated_runs import learnt, solver_runs

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.errors import InputError
-from pipeline.phases.pas2p.events import find_events
-from pipeline.phases.readers.csv import is_trace, read_csv_trace
-from pipeline.phases.registry import input_of
+from pipeline.errors import InputError
+from pipeline.phases import input_of
+from pipeline.phases.call_traces import is_trace, read_csv_trace
+from pipeline.phases.logical_trace import find_events
 from tests.simulation.mpi_steps import HERE, simulated_run
 from tests.unit.phases.trace_csv import HEADER, csv_lines, write_csv
 

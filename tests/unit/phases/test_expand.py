@@ -1,17 +1,18 @@
 """The expansion of times to a runtime: exact where all is timed, by hand on a small case, and intervals that hold."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.core.phase_settings import ExpansionSettings, PhaseSettings
-from pipeline.core.phase_tables import PHASE_TIMES, PHASES
-from pipeline.phases.prediction.expand import expand
-from pipeline.phases.prediction.repetition import NOT_REPETITIVE
-from pipeline.phases.prediction.stage import RUN_IT_WHOLE, predict_runtime
+from pipeline.phase_tables import PHASE_TIMES, PHASES
+from pipeline.phases.occurrences import NOT_REPETITIVE
+from pipeline.phases.phase_rules import ExpansionRules, PhaseRules
+from pipeline.phases.platform_prediction import RUN_IT_WHOLE, expand, predict_runtime
 
-RATIO, REGRESSION = ExpansionSettings(form="ratio"), ExpansionSettings()
-COUNT = ExpansionSettings(form="count", divide_by_coverage=False)
+RATIO, REGRESSION = ExpansionRules(form="ratio"), ExpansionRules()
+COUNT = ExpansionRules(form="count", divide_by_coverage=False)
 
 
 def phases_of(counts: list[int], times_s: list[float], relevant: list[bool]) -> pa.Table:
@@ -78,7 +79,7 @@ def test_nothing_timed_gives_no_number() -> None:
 
 
 def test_a_run_that_is_not_repetitive_has_the_word_beside_the_number() -> None:
-    table, report = predict_runtime(SMALL, TIMED, PhaseSettings(), procs=4, measured_s=100.0)
+    table, report = predict_runtime(SMALL, TIMED, PhaseRules(), procs=4, measured_s=100.0)
     (row,) = table.to_pylist()
     assert row["status"] == NOT_REPETITIVE
     assert report.notes == (RUN_IT_WHOLE,)
@@ -93,7 +94,7 @@ def test_the_regression_form_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("rows", "same"), [([1.0, 2.0, 3.0], RATIO), ([3.0, 2.0, 1.0], COUNT)])
-def test_the_regression_form_lies_between_the_others(rows: list[float], same: ExpansionSettings) -> None:
+def test_the_regression_form_lies_between_the_others(rows: list[float], same: ExpansionRules) -> None:
     phases = phases_of([10], [50.0], [True])
     times = times_of([(0, place, time_s, place + 1.5) for place, time_s in enumerate(rows)])
     assert expand(phases, times, REGRESSION).runtime_s == expand(phases, times, same).runtime_s
@@ -109,14 +110,14 @@ def test_the_regression_form_is_near_the_better_of_the_others(common: float, own
         rows = [(0, place, float(there[place]), float(here[place])) for place in range(10, 200, 20)]
         phases, times = phases_of([200], [float(here.sum())], [True]), times_of(rows)
         for form in (RATIO, COUNT, REGRESSION):
-            found = expand(phases, times, form.model_copy(update={"divide_by_coverage": True}))
+            found = expand(phases, times, replace(form, divide_by_coverage=True))
             squares[form.form] += ((found.runtime_s or 0.0) / there.sum() - 1) ** 2
     best = min(squares["ratio"], squares["count"])
     assert squares["regression"] <= 1.25 * best
 
 
 @pytest.mark.parametrize("form", [RATIO, REGRESSION], ids=lambda form: form.form)
-def test_intervals_hold_as_often_as_they_say(form: ExpansionSettings) -> None:
+def test_intervals_hold_as_often_as_they_say(form: ExpansionRules) -> None:
     random = np.random.default_rng(5)
     counts, factors = [400, 60, 1], [2.0, 0.7, 1.3]
     held = {"80": 0, "95": 0}

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.core.errors import InputError
-from pipeline.phases.probes.interval_times import read_interval_times
+from pipeline.errors import InputError
+from pipeline.phases.platform_times import read_interval_times
 
 
 def written(folder: Path, text: str) -> Path:
@@ -29,12 +29,12 @@ def test_a_column_of_seconds_is_read(tmp_path: Path) -> None:
         ("interval,cpu_s\n0,1\n", "column time_s"),
         ("interval,time_s\n0,1\n0,2\n", "line 3: found interval 0 a second time"),
         ("interval,time_s\n7,1\n", "line 2: found interval 7"),
-        ("interval,time_s\n0,0\n", "line 2: found a time of 0 s"),
-        ("interval,time_s\n0,inf\n", "a time of inf s"),
-        ("interval,time_s\n0,\n", "without a time"),
-        ("interval,time_s\n0,abc\n", "cannot be read"),
-        ("interval,time_s\n0\n", "cannot be read"),
-        ("", "cannot be read"),
+        ("interval,time_s\n0,0\n", "line 2: found time_s 0, expected seconds above 0"),
+        ("interval,time_s\n0,inf\n", "line 2: found time_s inf"),
+        ("interval,time_s\n0,\n", "line 2: found time_s empty"),
+        ("interval,time_s\n0,abc\n", "line 2: found time_s abc"),
+        ("interval,time_s\n0\n", "line 2: found time_s empty"),
+        ("", "no column interval"),
     ],
 )
 def test_bad_times_are_one_sentence(tmp_path: Path, text: str, said: str) -> None:

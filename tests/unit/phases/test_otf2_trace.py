@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.errors import InputError
-from pipeline.core.phase_settings import PhaseSettings
-from pipeline.phases.pas2p.stage import find_phases
-from pipeline.phases.readers import otf2
-from pipeline.phases.readers.otf2_records import RankRecords
-from pipeline.phases.registry import input_of
+from pipeline.errors import InputError
+from pipeline.phases import input_of
+from pipeline.phases import otf2_traces as otf2
+from pipeline.phases.mpi_phases import find_phases
+from pipeline.phases.otf2_traces import RankRecords
+from pipeline.phases.phase_rules import PhaseRules
 from tests.simulation.mpi_steps import HERE, simulated_run
 
 pytest.importorskip("otf2", reason="OTF2 NOT TESTED: the extra walltime[otf2] is not installed")
@@ -44,8 +44,8 @@ def test_an_archive_is_read_back_as_it_was_written(archive: Path) -> None:
 
 def test_an_archive_has_the_same_phases(archive: Path) -> None:
     columns = ["phase_id", "level", "ticks", "events", "n_occurrences", "is_relevant", "repetitive"]
-    expected, _, _ = find_phases(CALLS, "x", PhaseSettings())
-    found, _, report = find_phases(otf2.read_otf2_trace(archive)[0], "x", PhaseSettings())
+    expected, _, _ = find_phases(CALLS, "x", PhaseRules())
+    found, _, report = find_phases(otf2.read_otf2_trace(archive)[0], "x", PhaseRules())
     assert found.select(columns).equals(expected.select(columns))
     assert report.facts["unmatched"] == 0
 

@@ -9,17 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.errors import InputError
-from pipeline.core.phase_settings import LITERAL_PAS2P, Pas2pSettings, PhaseSettings
-from pipeline.phases.pas2p.events import find_events
-from pipeline.phases.pas2p.kernels import grown_phases
-from pipeline.phases.pas2p.logical_trace import logical_trace
-from pipeline.phases.pas2p.stage import find_phases
-from pipeline.phases.readers.csv import read_csv_trace
+from pipeline.errors import InputError
+from pipeline.phases.call_traces import read_csv_trace
+from pipeline.phases.logical_trace import find_events, grown_phases, logical_trace
+from pipeline.phases.mpi_phases import find_phases
+from pipeline.phases.phase_rules import LITERAL_PAS2P, Pas2pRules, PhaseRules
 from tests.simulation.mpi_steps import CHECKPOINT, COARSE, HERE, STEP, THERE, simulated_run
 from tests.unit.phases.trace_csv import HEADER, write_csv
 
-SETTINGS = PhaseSettings()
+SETTINGS = PhaseRules()
 N_STEPS, N_RANKS = 300, 6
 CALLS, TRUE_S = simulated_run(N_STEPS, N_RANKS, HERE, 1)
 PHASES, POINTS, REPORT = find_phases(CALLS, "steps", SETTINGS)
@@ -59,8 +57,8 @@ def test_occurrences_add_up_to_the_run(
     n_steps: int, n_ranks: int, seed: int, max_level: int, similar_share: float, program_order: bool
 ) -> None:
     calls, _ = simulated_run(n_steps, n_ranks, THERE, seed)
-    pas2p = Pas2pSettings(max_level=max_level, similar_share=similar_share, program_order=program_order)
-    phases, points, report = find_phases(calls, "x", PhaseSettings(pas2p=pas2p))
+    pas2p = Pas2pRules(max_level=max_level, similar_share=similar_share, program_order=program_order)
+    phases, points, report = find_phases(calls, "x", PhaseRules(pas2p=pas2p))
     spans_s = points.column("t_end_s").to_numpy() - points.column("t_start_s").to_numpy()
     assert spans_s.min() >= 0
     assert spans_s.sum() / n_ranks == pytest.approx(report.facts["runtime_s"], rel=1e-9)
@@ -97,7 +95,7 @@ def test_a_receive_is_later_than_its_send_and_its_rank(tmp_path: Path) -> None:
         "1,0,MPI_Recv,0,1,1,8,0,1", "1,1,MPI_Recv,0,3,1,8,1,4", "1,2,MPI_Recv,0,2,1,8,4,5",
     )  # fmt: skip
     events = find_events(calls)
-    found = logical_trace(calls, events, Pas2pSettings())
+    found = logical_trace(calls, events, Pas2pRules())
     tick = np.empty(len(events), np.int64)
     tick[found.event] = np.repeat(np.arange(found.n_ticks), np.diff(found.starts))
     assert tick[:3].tolist() == [0, 1, 2]
@@ -142,14 +140,14 @@ def test_the_order_in_which_messages_complete_does_not_matter(tmp_path: Path) ->
         posted = [f"0,{event},MPI_Irecv,{source},1,1,8,0,0" for event, source in enumerate(order)]
         calls = trace(tmp_path, *posted, "0,3,MPI_Waitall,,,,,0,3", *sends)
         events = find_events(calls)
-        logical = logical_trace(calls, events, Pas2pSettings())
+        logical = logical_trace(calls, events, Pas2pRules())
         found.append((events.peer[logical.event].tolist(), logical.starts.tolist()))
     assert found[0] == found[1] == found[2]
 
 
 def test_the_paper_s_words_give_other_phases() -> None:
     calls, _ = simulated_run(60, 4, THERE, 2)
-    literal, _, report = find_phases(calls, "x", PhaseSettings(pas2p=LITERAL_PAS2P))
+    literal, _, report = find_phases(calls, "x", PhaseRules(pas2p=LITERAL_PAS2P))
     assert literal.num_rows > find_phases(calls, "x", SETTINGS)[0].num_rows
     assert literal.column("time_s").to_numpy().sum() == pytest.approx(report.facts["runtime_s"], rel=1e-9)
 
@@ -164,6 +162,6 @@ def test_similar_phases_are_one_from_the_share_on() -> None:
     sizes[chosen] = 8001.0
     other = calls.set_column(7, calls.schema.field("bytes"), pa.array(sizes, mask=np.isnan(sizes)).cast(pa.int64()))
     assert event[chosen].size
-    n = {share: find_phases(other, "x", PhaseSettings(pas2p=Pas2pSettings(similar_share=share)))[0].num_rows
+    n = {share: find_phases(other, "x", PhaseRules(pas2p=Pas2pRules(similar_share=share)))[0].num_rows
          for share in (0.8, 1.0)}  # fmt: skip
     assert n[0.8] == find_phases(calls, "x", SETTINGS)[0].num_rows < n[1.0]

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.phase_settings import PhaseSettings
-from pipeline.core.phase_tables import PHASE_POINTS, PHASES
-from pipeline.phases.prediction.occurrences import evenly_spaced, representative
-from pipeline.phases.prediction.plan import make_plan
-from pipeline.phases.prediction.stage import predict_runtime
-from pipeline.phases.prediction.times import planned_times
+from pipeline.phase_tables import PHASE_POINTS, PHASES
+from pipeline.phases.occurrences import evenly_spaced, representative
+from pipeline.phases.phase_plan import make_plan
+from pipeline.phases.phase_rules import PhaseRules, PlanRules
+from pipeline.phases.platform_prediction import predict_runtime
+from pipeline.phases.platform_times import planned_times
 
 PERIOD_S = np.array([1e-5, 0.02, 0.02, 0.02])
 
@@ -31,9 +31,9 @@ def test_a_period_of_the_times_does_not_spoil_the_prediction() -> None:
         from_event=range(400), to_event=range(1, 401), t_start_s=ends_s - here_s, t_end_s=ends_s,
     )  # fmt: skip
     for samples in (4, 10, 20, 25, 50, 100):
-        settings = PhaseSettings().plan.model_copy(update={"budget": 1e-12, "least_samples": samples, "warmup": 0})
+        settings = PlanRules(budget=1e-12, least_samples=samples, warmup=0)
         times = planned_times(points, make_plan(phases, points, settings)[0], there_s, "again")
-        found, _ = predict_runtime(phases, times, PhaseSettings(), procs=1, measured_s=float(there_s.sum()))
+        found, _ = predict_runtime(phases, times, PhaseRules(), procs=1, measured_s=float(there_s.sum()))
         assert abs(found.column("error")[0].as_py()) < 0.05
 
 

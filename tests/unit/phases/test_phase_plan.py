@@ -5,22 +5,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.phase_settings import PhasePlanSettings, PhaseSettings
-from pipeline.phases.pas2p.stage import find_phases
-from pipeline.phases.prediction.occurrences import Occurrences, evenly_spaced
-from pipeline.phases.prediction.plan import allocate, make_plan, warmup_places
-from pipeline.phases.prediction.relevance import relevant
-from pipeline.phases.prediction.repetition import NOT_REPETITIVE, OK, sampled_share, status_of
-from pipeline.phases.prediction.times import planned_places
+from pipeline.phases.mpi_phases import find_phases
+from pipeline.phases.occurrences import (
+    NOT_REPETITIVE,
+    OK,
+    Occurrences,
+    evenly_spaced,
+    relevant,
+    sampled_share,
+    status_of,
+)
+from pipeline.phases.phase_plan import allocate, make_plan, warmup_places
+from pipeline.phases.phase_rules import PhaseRules, PlanRules
+from pipeline.phases.platform_times import planned_places
 from tests.simulation.mpi_steps import HERE, simulated_run
 
 CALLS, _ = simulated_run(2000, 4, HERE, 1)
-PHASES, POINTS, _ = find_phases(CALLS, "steps", PhaseSettings())
+PHASES, POINTS, _ = find_phases(CALLS, "steps", PhaseRules())
 
 
 @pytest.mark.parametrize("budget", [0.03, 0.05, 0.2])
 def test_the_budget_is_spent_and_not_exceeded(budget: float) -> None:
-    plan, report = make_plan(PHASES, POINTS, PhasePlanSettings(budget=budget))
+    plan, report = make_plan(PHASES, POINTS, PlanRules(budget=budget))
     assert 0.8 * budget < report.facts["set_share"] <= budget
     assert report.notes == ()
     per_occurrence = plan.filter(plan.column("rank").to_numpy() == 0)
@@ -29,12 +35,12 @@ def test_the_budget_is_spent_and_not_exceeded(budget: float) -> None:
 
 
 def test_a_plan_for_too_small_a_budget_says_so() -> None:
-    _, report = make_plan(PHASES, POINTS, PhasePlanSettings(budget=1e-4))
+    _, report = make_plan(PHASES, POINTS, PlanRules(budget=1e-4))
     assert "above the budget" in report.notes[0]
 
 
 def test_each_timed_occurrence_is_preceded_by_its_warm_up() -> None:
-    plan, _ = make_plan(PHASES, POINTS, PhasePlanSettings(budget=0.05, warmup=2))
+    plan, _ = make_plan(PHASES, POINTS, PlanRules(budget=0.05, warmup=2))
     found = Occurrences.of(POINTS)
     timed, warmups = planned_places(found, plan)
     planned = set(timed.tolist()) | set(warmups.tolist())
@@ -43,7 +49,7 @@ def test_each_timed_occurrence_is_preceded_by_its_warm_up() -> None:
 
 
 def test_timed_occurrences_lie_one_in_each_equal_part_of_a_phase() -> None:
-    plan, _ = make_plan(PHASES, POINTS, PhasePlanSettings(budget=0.1))
+    plan, _ = make_plan(PHASES, POINTS, PlanRules(budget=0.1))
     for phase in np.flatnonzero(PHASES.column("is_relevant").to_numpy(zero_copy_only=False)):
         rows = plan.to_pylist()
         mine = sorted({row["occurrence"] for row in rows if row["phase_id"] == phase and not row["is_warmup"]})
@@ -73,7 +79,7 @@ def test_no_other_numbers_in_the_budget_have_a_much_smaller_error(
 ) -> None:
     n, mean_s = np.array(counts), np.array(means)
     sd_s = mean_s * np.array(shares)
-    options = PhasePlanSettings(budget=budget, least_samples=2, warmup=0)
+    options = PlanRules(budget=budget, least_samples=2, warmup=0)
     runtime_s = float((n * mean_s).sum())
     chosen = allocate(n, mean_s, sd_s, mean_s, budget * runtime_s, options)
 
@@ -102,14 +108,14 @@ def test_relevant_phases_cover_the_time() -> None:
 
 
 def test_a_run_of_few_steps_is_not_repetitive() -> None:
-    options = PhaseSettings()
+    options = PhaseRules()
     for n_steps, expected in ((4, NOT_REPETITIVE), (15, NOT_REPETITIVE), (100, OK)):
         phases, _, _ = find_phases(simulated_run(n_steps, 3, HERE, 1)[0], "x", options)
         assert status_of(phases, options.plan) == expected
 
 
 def test_a_run_of_one_long_computation_is_not_repetitive() -> None:
-    options = PhaseSettings()
+    options = PhaseRules()
     phases, _, _ = find_phases(simulated_run(100, 3, HERE, 1)[0], "x", options)
     n, time_s = phases.column("n_occurrences").to_numpy(), phases.column("time_s").to_numpy()
     longer_s = np.where(n == 1, 1000 * time_s.sum(), time_s)
@@ -118,6 +124,6 @@ def test_a_run_of_one_long_computation_is_not_repetitive() -> None:
 
 
 def test_the_sampled_share_counts_events() -> None:
-    options = PhasePlanSettings(repetition_samples=10, warmup=1)
+    options = PlanRules(repetition_samples=10, warmup=1)
     # 20 of 100 occurrences of 3 events, and both of 50: 160 of 400.
     assert sampled_share(np.array([100, 2]), np.array([3.0, 50.0]), options) == pytest.approx(0.4)

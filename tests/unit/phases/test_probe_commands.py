@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flows.services.phases.phase_steps import find, plan, predict, time_platform
-from pipeline.core.errors import InputError
+from pipeline.errors import InputError
 
 N_INTERVALS = 120
 

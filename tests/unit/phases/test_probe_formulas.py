@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 
-from pipeline.phases.probes.expansion import expanded_runtime, instrumentation_factor
-from pipeline.phases.probes.master_worker import cluster_performance, steady_performance, worker_performance
+from pipeline.phases.probe_formulas import (
+    cluster_performance,
+    expanded_runtime,
+    instrumentation_factor,
+    steady_performance,
+    worker_performance,
+)
 
 
 def test_the_papers_example_of_a_time_unit() -> None:

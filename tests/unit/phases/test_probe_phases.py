@@ -8,15 +8,20 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from benchmarks.probe_figures import adjusted_rand_index, predicted
-from pipeline.core.errors import InputError
-from pipeline.core.phase_settings import PhaseSettings
-from pipeline.core.probe_settings import ProbeSettings
-from pipeline.phases.probes.clustering import Clustering, choose, cluster, clusterings, spherical_bic
-from pipeline.phases.probes.frequency_vectors import FrequencyVectors
-from pipeline.phases.probes.probe_phases import cluster_intervals, last_is_shorter
-from pipeline.phases.probes.projection import project
-from pipeline.phases.probes.removal_curve import removal_curve
-from pipeline.phases.probes.stage import find_probe_phases
+from pipeline.errors import InputError
+from pipeline.phases.block_clusters import (
+    Clustering,
+    choose,
+    cluster,
+    cluster_intervals,
+    clusterings,
+    last_is_shorter,
+    project,
+    spherical_bic,
+)
+from pipeline.phases.block_phases import find_probe_phases, removal_curve
+from pipeline.phases.block_vectors import FrequencyVectors
+from pipeline.phases.phase_rules import PhaseRules, ProbeRules
 
 SIZE = 10_000
 
@@ -46,14 +51,14 @@ def alternating(n: int, n_phases: int, seed: int) -> np.ndarray:
 @pytest.mark.parametrize("n_phases", [2, 4, 7, 11])
 def test_planted_phases_are_found(n_phases: int) -> None:
     labels = alternating(300, n_phases, seed=n_phases)
-    found = cluster_intervals(planted(labels, 80, seed=n_phases), ProbeSettings())
+    found = cluster_intervals(planted(labels, 80, seed=n_phases), ProbeRules())
     assert adjusted_rand_index(found.labels, labels) > 0.99
     assert found.weights.sum() == pytest.approx(1)
 
 
 def test_phases_are_numbered_by_first_interval_and_repeat_with_the_seed() -> None:
     vectors = planted(alternating(200, 5, seed=3), 60, seed=3)
-    one, other = (cluster_intervals(vectors, ProbeSettings(seed=4)) for _ in range(2))
+    one, other = (cluster_intervals(vectors, ProbeRules(seed=4)) for _ in range(2))
     firsts = [int(np.argmax(one.labels == phase)) for phase in range(len(one.weights))]
     assert firsts == sorted(firsts) and one.labels[0] == 0
     assert one.labels.tobytes() == other.labels.tobytes() and one.bic_by_k == other.bic_by_k
@@ -62,13 +67,13 @@ def test_phases_are_numbered_by_first_interval_and_repeat_with_the_seed() -> Non
 def test_the_shorter_last_interval_represents_nothing() -> None:
     labels = np.array([0, 1] * 40 + [2])
     vectors = planted(labels, 60, seed=5, last=SIZE // 50)
-    found = cluster_intervals(vectors, ProbeSettings())
+    found = cluster_intervals(vectors, ProbeRules())
     assert last_is_shorter(vectors) and len(labels) - 1 not in found.representatives
     for phase, chosen in enumerate(found.representatives):
         assert chosen == -1 or found.labels[chosen] == phase
     whole = planted(labels, 60, seed=5)
     assert not last_is_shorter(whole)
-    assert len(labels) - 1 in cluster_intervals(whole, ProbeSettings()).representatives
+    assert len(labels) - 1 in cluster_intervals(whole, ProbeRules()).representatives
 
 
 def test_points_do_not_depend_on_the_length_of_an_interval() -> None:
@@ -125,7 +130,7 @@ def test_tables_hold_every_interval_once_and_all_the_time() -> None:
     labels = alternating(120, 4, seed=9)
     vectors = planted(labels, 50, seed=9, last=SIZE // 3)
     times_s = np.random.default_rng(9).uniform(0.01, 0.02, len(labels))
-    phases, points, report = find_probe_phases(vectors, "run", PhaseSettings(), times_s)
+    phases, points, report = find_probe_phases(vectors, "run", PhaseRules(), times_s)
     assert report.check().seen.rows == 120
     assert sum(phases.column("n_occurrences").to_pylist()) == points.num_rows == 120
     assert sum(phases.column("time_s").to_pylist()) == pytest.approx(times_s.sum(), rel=1e-12)
@@ -142,7 +147,7 @@ def test_tables_hold_every_interval_once_and_all_the_time() -> None:
 
 def test_without_times_shares_are_of_executions_and_times_null() -> None:
     vectors = planted(alternating(90, 3, seed=2), 50, seed=2)
-    phases, points, report = find_probe_phases(vectors, "run", PhaseSettings(), None)
+    phases, points, report = find_probe_phases(vectors, "run", PhaseRules(), None)
     assert phases.column("time_s").null_count == phases.num_rows
     assert points.column("t_end_s").null_count == points.num_rows
     assert phases.column("share").to_pylist() == pytest.approx(
@@ -155,7 +160,7 @@ def test_times_of_other_intervals_are_refused() -> None:
     vectors = planted(alternating(40, 2, seed=2), 50, seed=2)
     for times_s in (np.ones(39), np.where(np.arange(40) == 7, np.nan, 1.0)):
         with pytest.raises(InputError, match=r"each of the 40 intervals"):
-            find_probe_phases(vectors, "run", PhaseSettings(), times_s)
+            find_probe_phases(vectors, "run", PhaseRules(), times_s)
 
 
 def test_five_samples_of_each_phase_predict_a_machine_that_differs_by_phase() -> None:
@@ -168,7 +173,7 @@ def test_five_samples_of_each_phase_predict_a_machine_that_differs_by_phase() ->
         here_s = means_s[labels] * np.exp(rng.normal(0, 0.05, 500))
         there_s = (factors * means_s)[labels] * np.exp(rng.normal(0, 0.05, 500))
         vectors = planted(labels, 60, seed=seed)
-        phases, points, _ = find_probe_phases(vectors, "run", PhaseSettings(), here_s)
+        phases, points, _ = find_probe_phases(vectors, "run", PhaseRules(), here_s)
         found = predicted(phases, points, there_s, 5, "count")
         scored.append((found.error, found.control_error))
         held.append(found.in_95)
@@ -195,9 +200,9 @@ DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "bbv"
 def test_phases_agree_with_simpoint(run: str) -> None:
     import gzip
 
-    from pipeline.phases.probes.frequency_vectors import read_frequency_vectors
+    from pipeline.phases.block_vectors import read_frequency_vectors
 
     with gzip.open(DATA / f"{run}.labels.gz", "rt") as lines:
         theirs = np.array([int(line.split()[0]) for line in lines])
-    ours = cluster_intervals(read_frequency_vectors(DATA / f"{run}.bb.gz"), ProbeSettings())
+    ours = cluster_intervals(read_frequency_vectors(DATA / f"{run}.bb.gz"), ProbeRules())
     assert adjusted_rand_index(ours.labels, theirs) >= 0.65

@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.core.phase_settings import PhasePlanSettings, PhaseSettings
-from pipeline.phases import mpi_input
+from pipeline.phases import mpi_phases
+from pipeline.phases.occurrences import NOT_REPETITIVE, OK, status_of
 from pipeline.phases.phase_input import Extracted
-from pipeline.phases.prediction.plan import make_plan
-from pipeline.phases.prediction.repetition import NOT_REPETITIVE, OK, status_of
-from pipeline.phases.prediction.stage import predict_runtime
-from pipeline.phases.prediction.times import planned_times
+from pipeline.phases.phase_plan import make_plan
+from pipeline.phases.phase_rules import PhaseRules, PlanRules
+from pipeline.phases.platform_prediction import predict_runtime
+from pipeline.phases.platform_times import planned_times
 
 TRACES = Path(__file__).parents[4] / "shared" / "data" / "traces"
 pytestmark = [
@@ -22,18 +22,18 @@ pytestmark = [
 ]
 NAMES = sorted(path.name.removesuffix(".csv.gz") for path in TRACES.glob("*.csv.gz"))
 PAIRS = [(a, b) for a in NAMES for b in NAMES if a != b and a.rpartition(".")[0] == b.rpartition(".")[0]]
-SETTINGS = PhaseSettings()
+SETTINGS = PhaseRules()
 
 
 @cache
 def extracted(name: str) -> Extracted:
-    return mpi_input.extract(TRACES / f"{name}.csv.gz", name, SETTINGS)
+    return mpi_phases.extract(TRACES / f"{name}.csv.gz", name, SETTINGS)
 
 
 def predicted(here: str, there: str, samples: int) -> dict[str, object]:
     found = extracted(here)
-    target = mpi_input.times_of(found.points, found.kept, TRACES / f"{there}.csv.gz")
-    plan, _ = make_plan(found.phases, found.points, PhasePlanSettings(budget=1e-12, least_samples=samples))
+    target = mpi_phases.times_of(found.points, found.kept, TRACES / f"{there}.csv.gz")
+    plan, _ = make_plan(found.phases, found.points, PlanRules(budget=1e-12, least_samples=samples))
     times = planned_times(found.points, plan, target.times_s, there)
     row: dict[str, object] = predict_runtime(
         found.phases, times, SETTINGS, procs=found.procs, measured_s=target.runtime_s
@@ -76,6 +76,6 @@ def test_an_archive_written_from_a_trace_gives_the_same_phases(tmp_path: Path) -
     from tests.unit.phases.otf2_archive import write_archive
 
     calls: pa.Table = extracted("is.S.8.ib").kept["mpi_calls"]
-    again = mpi_input.extract(write_archive(calls, tmp_path / "run"), "is.S.8.ib", SETTINGS)
+    again = mpi_phases.extract(write_archive(calls, tmp_path / "run"), "is.S.8.ib", SETTINGS)
     assert again.phases.equals(extracted("is.S.8.ib").phases)
     assert again.points.equals(extracted("is.S.8.ib").points)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.phases.readers import functions
+from pipeline.phases import mpi_calls as functions
 
 HEADER = "rank,seq,op,peer,tag,count,bytes,t_start,t_end"
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.core.report import Report, Tally
-from pipeline.core.store import write_table
-from pipeline.core.tables import FITS, OBSERVATIONS
 from pipeline.publish import Retention, RunFacts, load_manifest, publish
 from pipeline.publish.versions import keep_unpublished
+from pipeline.report import Report, Tally
+from pipeline.storage import write_table
+from pipeline.tables import FITS, OBSERVATIONS
 
 NOON = int(datetime(2026, 11, 22, 12, tzinfo=UTC).timestamp())
 """A Sunday."""

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.publish import load_manifest
-from pipeline.publish.version_names import version_name
+from pipeline.publish.versions import version_name
 from tests.small_disk import PAGE, small_disk
 from tests.unit.publish.numbered_versions import numbers, put, stage
 from tests.unit.publish.versions_of_tables import folder_of

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.errors import InputError
-from pipeline.publish.folders import acquire
+from pipeline.errors import InputError
+from pipeline.publish.folders import acquire, remove_leftovers
 
 
 def test_a_place_without_folders_is_refused_at_once() -> None:
@@ -31,3 +31,15 @@ def test_a_folder_that_goes_between_making_and_opening_is_made_again(
     handle = acquire(tmp_path / "work", fcntl.LOCK_EX)
     assert handle is not None and len(made) == 3
     handle.close()
+
+
+def test_what_a_dead_writer_left_goes_whether_it_is_a_folder_a_file_or_a_link(tmp_path: Path) -> None:
+    work, kept = tmp_path / "work", tmp_path / "kept"
+    (work / ".draft-fit-k-1" / "parts").mkdir(parents=True)
+    (work / ".draft-flow_run-1").touch()
+    (work / "fit-k").mkdir()
+    kept.mkdir()
+    (kept / "table").touch()
+    (work / ".dropped-link-1").symlink_to(kept)
+    remove_leftovers(work)
+    assert [path.name for path in work.iterdir()] == ["fit-k"] and (kept / "table").exists()

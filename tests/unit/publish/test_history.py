@@ -1,6 +1,5 @@
-"""Versions over time: their names, holds, promotion, rollback, reruns and earlier dates."""
+"""Versions over time: their names, pins, promotion, rollback, reruns and earlier dates."""
 
-import json
 import multiprocessing
 import os
 import shutil
@@ -8,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.errors import InputError
+from pipeline.errors import InputError
 from pipeline.publish import Retention, load_manifest, reading
 from pipeline.publish.retention import DAY_S
-from pipeline.publish.version_locks import reading_version
-from pipeline.publish.version_names import version_name
-from pipeline.publish.version_store import find_version, hold, release, stored_versions, version_as_of
-from pipeline.publish.versions import promote, rollback
+from pipeline.publish.version_store import find_version, pin, reading_version, stored_versions, unpin, version_as_of
+from pipeline.publish.versions import promote, rollback, version_name
 from tests.unit.publish.numbered_versions import NOON, Clock, die_in_step, numbers
 
 FORK = multiprocessing.get_context("forkserver")
@@ -40,15 +37,15 @@ def test_two_runs_of_one_minute_have_names_of_their_own(clock: Clock) -> None:
     assert clock.publish(1.0, NOON, run_id="same") == "2026-11-22T1200Z-same"
 
 
-def test_a_held_version_stays_until_it_is_released(clock: Clock) -> None:
+def test_a_pinned_version_stays_until_it_is_unpinned(clock: Clock) -> None:
     first = clock.publish(1.0, NOON)
-    hold(clock.out, first, NOON)
+    pin(clock.out, first, NOON)
     short = Retention(newest=1)
     clock.publish(2.0, NOON + 60, retention=short)
     third = clock.publish(3.0, NOON + 120, retention=short)
     assert clock.folders == [first, third]
-    assert [one.is_held for one in stored_versions(clock.out)] == [False, True]
-    release(clock.out, first)
+    assert [one.is_pinned for one in stored_versions(clock.out)] == [False, True]
+    unpin(clock.out, first)
     assert clock.folders == [first, third]
     fourth = clock.publish(4.0, NOON + 180, retention=short)
     assert clock.folders == [fourth]
@@ -152,40 +149,6 @@ def test_a_damaged_version_is_not_promoted(clock: Clock) -> None:
     assert numbers(clock.out) == {2.0}
 
 
-def as_earlier_release(out: Path) -> None:
-    """Make a store look as earlier releases wrote it: folders named by run, no manifest and no lock in them."""
-    manifest = json.loads((out / "manifest.json").read_text())
-    for entry in (manifest, *manifest["previous"]):
-        folder = out / "versions" / entry["folder"]
-        for name in ("version.json", ".lock"):
-            (folder / name).unlink(missing_ok=True)
-        shutil.move(folder, folder.with_name(entry["run_id"]))
-        for table in entry.get("tables", {}).values():
-            table["path"] = table["path"].replace(entry["folder"], entry["run_id"])
-        entry["folder"] = entry["run_id"]
-        for name in ("until_s", "is_withdrawn", "name", "from_s", "to_s", "published_s"):
-            entry.pop(name, None)
-    (out / "manifest.json").write_text(json.dumps(manifest))
-
-
-def test_a_store_of_an_earlier_release_is_read_and_continued(clock: Clock) -> None:
-    clock.publish(1.0, NOON, run_id="older")
-    clock.publish(2.0, NOON + 60, run_id="old")
-    as_earlier_release(clock.out)
-    assert clock.folders == ["old", "older"]
-    with reading(clock.out) as manifest:
-        assert (manifest.run_id, manifest.published_s) == ("old", None)
-    assert [(one.folder, one.created_s) for one in stored_versions(clock.out)] == [("old", NOON + 60), ("older", NOON)]
-    assert clock.publish(2.0, NOON + 90, run_id="old") == "old"
-    third = clock.publish(3.0, NOON + 120, run_id="new")
-    assert clock.folders == [third, "old", "older"]
-    assert rollback(clock.out, NOON + 180).folder == "old"
-    with pytest.raises(InputError, match="earlier release without a manifest"):
-        promote(clock.out, "older", NOON + 240)
-    fourth = clock.publish(4.0, NOON + 300, retention=Retention(newest=1))
-    assert clock.folders == [fourth]
-
-
 def test_history_survives_a_damaged_manifest(clock: Clock) -> None:
     first, second = (clock.publish(float(n), NOON + 60 * n) for n in (1, 2))
     tried = clock.rerun(7.0, NOON + 300, "try-7")
@@ -208,17 +171,17 @@ def _act_and_die(out: Path, act: str, step: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         die_in_step(step, patch)
         {"promote": lambda: promote(out, "try-7", NOON + 300), "rollback": lambda: rollback(out, NOON + 300),
-         "hold": lambda: hold(out, "try-7", NOON + 300)}[act]()  # fmt: skip
+         "pin": lambda: pin(out, "try-7", NOON + 300)}[act]()  # fmt: skip
     os._exit(0)
 
 
-@pytest.mark.parametrize("act", ["promote", "rollback", "hold"])
+@pytest.mark.parametrize("act", ["promote", "rollback", "pin"])
 def test_death_in_any_step_of_a_change_leaves_one_whole_version(act: str, tmp_path: Path) -> None:
     made = Clock(tmp_path / "made")
     made.publish(1.0, NOON)
     made.publish(2.0, NOON + 60)
     made.rerun(7.0, NOON + 120, "try-7")
-    after = {"promote": {7.0}, "rollback": {1.0}, "hold": {2.0}}[act]
+    after = {"promote": {7.0}, "rollback": {1.0}, "pin": {2.0}}[act]
     for step in range(100):
         out = Path(shutil.copytree(made.out, tmp_path / f"out{step}"))
         child = FORK.Process(target=_act_and_die, args=(out, act, step))

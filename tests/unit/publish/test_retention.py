@@ -1,16 +1,29 @@
 """Which versions stay by their age."""
 
+from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from pipeline.publish import Retention
-from pipeline.publish.retention import DAY_S, KnownVersion, expired
+from pipeline.publish.manifest import VersionEntry
+from pipeline.publish.retention import DAY_S, expired
+from pipeline.publish.version_store import StoredVersion
 from tests.unit.publish.numbered_versions import NOON
 
 
-def known(age_days: float, place: int | None = 1, name: str = "", **more: object) -> KnownVersion:
-    return KnownVersion(f"{name}{age_days}", int(NOON - age_days * DAY_S), place, name, **more)  # type: ignore[arg-type]
+def version(
+    folder: str, created_s: int, place: int | None, name: str = "", *, is_pinned: bool = False, **published: object
+) -> StoredVersion:
+    entry = None if place is None else VersionEntry("r", folder, created_s, **published)  # type: ignore[arg-type]
+    manifest: Any = SimpleNamespace(name=name)
+    return StoredVersion(folder, created_s, place, manifest, entry, is_pinned, 0)
+
+
+def known(age_days: float, place: int | None = 1, name: str = "", **more: Any) -> StoredVersion:
+    return version(f"{name}{age_days}", int(NOON - age_days * DAY_S), place, name, **more)
 
 
 WEEKS = Retention(newest=1, all_days=7, daily_days=7, weekly_weeks=4, named_days=28, grace_s=3600)
@@ -29,11 +42,11 @@ def test_retention_keeps_all_then_a_version_a_day_then_one_a_week() -> None:
 
 def test_a_version_kept_for_its_week_stays_until_the_end() -> None:
     """Each night removes what that night's rule removes: no version that a later night would need is gone by then."""
-    kept: list[KnownVersion] = []
+    kept: list[StoredVersion] = []
     for night in range(120):
         now_s = NOON + night * DAY_S
-        newest = KnownVersion(str(night), now_s, 0)
-        kept = [newest, *(KnownVersion(one.folder, one.created_s, place) for place, one in enumerate(kept, 1))]
+        newest = version(str(night), now_s, 0)
+        kept = [newest, *(version(one.folder, one.created_s or 0, place) for place, one in enumerate(kept, 1))]
         gone = expired(kept, WEEKS, now_s)
         kept = [one for one in kept if one.folder not in gone]
         ages = [night - int(one.folder) for one in kept]
@@ -47,8 +60,8 @@ def test_a_version_kept_for_its_week_stays_until_the_end() -> None:
     [
         (known(900, 0), True),
         (known(900, 5), False),
-        (known(900, 5, is_held=True), True),
-        (known(900, None, "try", is_held=True), True),
+        (known(900, 5, is_pinned=True), True),
+        (known(900, None, "try", is_pinned=True), True),
         (known(27, None, "try"), True),
         (known(29, None, "try"), False),
         (known(1, None), False),
@@ -59,7 +72,7 @@ def test_a_version_kept_for_its_week_stays_until_the_end() -> None:
         (known(-30, 5), True),
     ],
 )
-def test_what_stays_whatever_its_age(one: KnownVersion, stays: bool) -> None:
+def test_what_stays_whatever_its_age(one: StoredVersion, stays: bool) -> None:
     assert (expired([one], WEEKS, NOON) == set()) is stays
 
 
@@ -73,3 +86,8 @@ def test_the_newest_stay_though_no_night_ran_for_a_year() -> None:
     old = [known(400 + place, place) for place in range(9)]
     few = Retention(newest=7, all_days=7)
     assert expired(old, few, NOON) == {one.folder for one in old[7:]}
+
+
+def test_a_version_that_nobody_knows_stays() -> None:
+    unknown = replace(known(900, None), manifest=None)
+    assert expired([unknown], WEEKS, NOON) == set() and expired([known(900, None)], WEEKS, NOON) != set()

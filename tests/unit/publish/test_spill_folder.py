@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.errors import InputError
-from pipeline.publish.spill_folder import PREFIX, spill_folder
+from pipeline.errors import InputError
+from pipeline.publish.folders import SPILL_PREFIX, spill_folder
 
 ROOT = Path(__file__).parents[3]
 OWNER = """
@@ -16,8 +16,8 @@ import signal, sys, time
 from pathlib import Path
 # A test run under nohup hands down an ignored SIGHUP.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-from flows.services.files.ending_signals import unwinding_on_signals
-from pipeline.publish.spill_folder import spill_folder
+from flows.services.files.process_guards import unwinding_on_signals
+from pipeline.publish.folders import spill_folder
 with unwinding_on_signals(), spill_folder(Path(sys.argv[1])) as folder:
     (folder / "0.arrow").write_bytes(b"rows")
     print("ready", flush=True)
@@ -34,7 +34,7 @@ def owner(parent: Path) -> "subprocess.Popen[str]":
 
 
 def left(parent: Path) -> list[Path]:
-    return list(parent.glob(f"{PREFIX}*"))
+    return list(parent.glob(f"{SPILL_PREFIX}*"))
 
 
 def test_the_folder_is_empty_at_first_and_gone_in_the_end(tmp_path: Path) -> None:
@@ -70,8 +70,8 @@ def test_the_next_owner_sweeps_the_folder_of_a_killed_one_and_leaves_a_living_on
 
 
 def test_a_folder_without_a_lock_as_older_releases_left_it_is_swept(tmp_path: Path) -> None:
-    (tmp_path / f"{PREFIX}old").mkdir()
-    (tmp_path / f"{PREFIX}old" / "jobs").mkdir()
+    (tmp_path / f"{SPILL_PREFIX}old").mkdir()
+    (tmp_path / f"{SPILL_PREFIX}old" / "jobs").mkdir()
     with spill_folder(tmp_path) as folder:
         assert left(tmp_path) == [folder.parent]
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.core.errors import InputError
-from pipeline.core.store import file_sha256
+from pipeline.errors import InputError
 from pipeline.publish import load_manifest
+from pipeline.storage import file_sha256
 from tests.unit.publish.numbered_versions import die_in_step, numbers, put, stage
 
 # Processes come from a server without threads: forking this one would copy the locks its other tests' threads hold.
@@ -38,7 +38,7 @@ def test_manifest_says_what_is_there(tmp_path: Path) -> None:
     assert {c.name: c.unit for c in entry.columns}["t1_s"] == "s"
     assert manifest.reports[0]["facts"] == {"ratio": None}
     assert manifest.logs[0].name == "a.swf"
-    assert json.loads(path.read_text())["format_version"] == 1
+    assert json.loads(path.read_text())["format_version"] == 2
 
 
 def test_same_bytes_are_one_version(tmp_path: Path) -> None:
@@ -98,8 +98,9 @@ def test_a_corrupt_manifest_does_not_stop_a_publish_nor_lose_versions(tmp_path: 
     [
         ("", "not valid JSON"),
         ("[]", "JSON list"),
-        ('{"format_version": 1}', "run_id"),
-        ('{"format_version": 99}', "format version 99"),
+        ('{"format_version": 2}', "run_id"),
+        ('{"format_version": 1}', "format version 1, expected 2; run again"),
+        ('{"format_version": 99}', "format version 99, expected 2; install a newer Walltime"),
     ],
 )
 def test_a_manifest_that_is_none_is_one_sentence(tmp_path: Path, text: str, found: str) -> None:

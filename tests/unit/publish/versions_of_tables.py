@@ -5,13 +5,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.core.store import write_table
-from pipeline.core.table_kind import TableKind
-from pipeline.core.tables import ESTIMATES, JOBS, OBSERVATIONS, PREDICTIONS, TEMPLATES
-from pipeline.core.version import code_version
 from pipeline.publish import RunFacts, load_manifest
 from pipeline.publish.manifest import VERSIONS
 from pipeline.publish.version_store import history_of
+from pipeline.schema import TableKind
+from pipeline.storage import write_table
+from pipeline.tables import ESTIMATES, JOBS, OBSERVATIONS, PREDICTIONS, TEMPLATES
+from pipeline.version import code_version
 
 DAY_S = 86_400
 NEWEST_S = 1_700_000_000

@@ -3,9 +3,8 @@
 import shutil
 from pathlib import Path
 
-from pipeline.core.export_settings import ExportSettings
-from pipeline.core.settings import PublishSettings, RunSettings, SiteSettings
 from pipeline.run import STEPS, start_run, step_key
+from pipeline.settings import ExportSettings, PublishSettings, RunSettings, SiteSettings
 
 SAMPLE = Path(__file__).parents[3] / "data_samples" / "traps.swf"
 
@@ -13,7 +12,7 @@ SAMPLE = Path(__file__).parents[3] / "data_samples" / "traps.swf"
 def test_the_same_logs_settings_and_code_are_the_same_run(tmp_path: Path) -> None:
     copy = Path(shutil.copy(SAMPLE, tmp_path))
     settings = RunSettings(
-        output_dir="elsewhere", publish=PublishSettings(keep_versions=2), export=ExportSettings(quantile=0.9)
+        output_dir="elsewhere", publish=PublishSettings(keep_versions=2), export=ExportSettings(promise=0.9)
     )
     assert start_run(RunSettings(), [SAMPLE]).run_id == start_run(settings, [copy]).run_id
 
@@ -40,9 +39,9 @@ def test_two_logs_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) ->
 
 def test_a_step_that_does_not_read_a_setting_keeps_its_key() -> None:
     one = start_run(RunSettings(), [SAMPLE])
-    two = start_run(RunSettings.model_validate({"predict": {"reach": 2.0}}), [SAMPLE])
+    two = start_run(RunSettings.model_validate({"horizon_days": 2.0}), [SAMPLE])
     keys = [{step.name: step_key(step, run, ("upstream",)) for step in STEPS} for run in (one, two)]
     same = {name for name in keys[0] if keys[0][name] == keys[1][name]}
     changed = keys[0].keys() - same
-    # `inputs` reads no setting of `predict`, but its rows state the run.
+    # `inputs` reads no horizon, but its rows state the run.
     assert changed == {"predict", "later", "scalability", "estimate", "inputs"}

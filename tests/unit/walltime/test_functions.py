@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import walltime as wt
-from flows.services.series.fitted_series import fit_and_predict
-from flows.services.series.series_csv import read_series
-from pipeline.core.tables import PREDICTIONS
+from flows.services.series_files import read_series
+from pipeline.scaling.fitted_series import fit_and_predict
+from pipeline.tables import PREDICTIONS
 from tests.architecture.sample_tables import LOG, namespace
 
 pytestmark = pytest.mark.filterwarnings("ignore::walltime.UnreadableLinesWarning")

@@ -1,1 +1,192 @@
-"""Accounting files of OpenPBS, PBS Professional and TORQUE."""
+"""Reads the accounting files of OpenPBS, PBS Professional and TORQUE.
+
+Source: PBS Professional 2024.1 Administrator's Guide, 12.4 "Types of Accounting Log Records"; TORQUE 6.1 Administrator
+Guide, "Accounting records". A record is a line `MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value ...`. Read are Q (queued), S
+(started), R (rerun), E (ended), D (deleted), A (aborted) and z (suspended); all others are counted by type, and so are
+the records of an array as a whole (`170[].server`): its jobs are `170[0].server` and so on.
+
+What is read although the guides do not say so: values with blanks, quotes, `=` and `;` in account, project and job
+name, as PBS writes them without escapes; records that were wrapped over several lines (a line without a date that
+starts with `key=`); CRLF; blank lines. What is set aside although it is a record: one that a crash has cut, or that is
+still being written (records.py).
+
+A job's id keeps its server (`1.pbshead`): two servers' logs in one folder give different jobs, and the id is what qstat
+takes. Instants are the record's own epoch seconds; its date, which is local time (`site.timezone`), counts only where
+it has none. Memory and CPU time, which PBS tells per job, are shared out over the processors. Nodes are the distinct
+hosts of exec_host. A project stands in for an account that is missing, unless it is PBS's default.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pipeline.arrays import Ints
+from pipeline.ingest.formats.pbs.fields import PARTS, typed
+from pipeline.ingest.formats.pbs.find_values import KEYS
+from pipeline.ingest.formats.pbs.fold import fold, pruned
+from pipeline.ingest.formats.pbs.scan import REASONS, scan
+from pipeline.ingest.reader import (
+    RAW_CHARACTERS,
+    Chunk,
+    Layout,
+    Reader,
+    Remarks,
+    Trial,
+    as_whole,
+    jobs_table,
+    unreadable_row,
+    unreadable_table,
+)
+from pipeline.ingest.sources import MAX_LINE_BYTES, Source, line_blocks
+from pipeline.ingest.spans import decoded
+from pipeline.settings import IngestSettings, SiteSettings
+
+EXPECTS = "PBS accounting: lines of MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value ..."
+READ_AGAIN = 'read the log again when it is whole, or set ingest.last_line = "take" if it is'
+BLOCK_BYTES = 1 << 23
+_RECORD = re.compile(rb"^[ \t]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];", re.MULTILINE)
+_DATED = re.compile(rb"[ \t\r]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;")
+_KEY = re.compile(rb"(?:^|[ ;])([A-Za-z_]+(?:\.[A-Za-z_]+)?)=", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Whole records, how their bytes and lines lie in the source: from `split` on they come from the next block."""
+
+    data: memoryview
+    line: int
+    n_lines: int
+    offset: int
+    split: int
+    next_offset: int
+
+    def offset_of(self, at: int) -> int:
+        """Where a byte stands in the decompressed source."""
+        return self.offset + at if at < self.split else self.next_offset + at - self.split
+
+
+def looks_right(head: bytes) -> bool:
+    """Whether one of the first lines is a record; the server's own log has a longer type there."""
+    return _RECORD.search(head) is not None
+
+
+def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
+    """A file's records as `parts`; InputError where it is no accounting file, or damaged, or `strict` and a line is."""
+    trial = Trial(source, settings.strict, EXPECTS)
+    for piece in _pieces(source):
+        scanned = scan(piece.data, piece.n_lines)
+        takes_last = settings.last_line == "take"
+        records = typed(scanned, source.label, piece.line, site.timezone, takes_last=takes_last)
+        unreadable = [*_rows(source, piece, scanned.bad), *_rows(source, piece, records.bad)]
+        unreadable.sort(key=lambda row: int(str(row["source_line"])))
+        records.remarks["no_line_end"] += sum(row["reason"] == "no_line_end" for row in unreadable)
+        records.remarks["joined"] += scanned.n_joined
+        others = sum(n for name, n in scanned.lines.items() if name != "blank")
+        trial.judge(unreadable, records.parts.num_rows + others)
+        parts, told_elsewhere = pruned(records.parts)
+        yield Chunk(
+            jobs_table(0),
+            unreadable_table(unreadable),
+            {**scanned.lines, **told_elsewhere},
+            piece.n_lines + scanned.n_joined,
+            len(piece.data),
+            records.remarks,
+            parts=parts,
+        )
+    trial.end()
+
+
+def _pieces(source: Source) -> Iterator[_Piece]:
+    """The source in pieces that end with a record, so that its continuation lines stay with it."""
+    carry, line, offset, n_carried = b"", 1, 0, 0
+    for block in line_blocks(source, BLOCK_BYTES):
+        data = carry + block.data
+        split = len(carry)
+        if not carry:
+            line, offset = block.line, block.offset
+        cut = _last_record(data)
+        if len(data) - cut > MAX_LINE_BYTES:
+            cut = len(data)
+        if cut:
+            # Lines are counted once: the block knows its own, and what is carried over is short.
+            n_kept = data.count(b"\n", cut) + (cut < len(data) and not data.endswith(b"\n"))
+            n_lines = n_carried + block.n_lines - n_kept
+            piece = _Piece(memoryview(data)[:cut], line, n_lines, offset, split, block.offset)
+            yield piece
+            line, offset, n_carried = line + n_lines, piece.offset_of(cut), n_kept
+        else:
+            n_carried += block.n_lines
+        carry = data[cut:]
+    if carry:
+        yield _Piece(memoryview(carry), line, n_carried, offset, len(carry), offset)
+
+
+def _last_record(data: bytes) -> int:
+    """Where the last line that starts a record begins; 0 where none but the first does."""
+    at = len(data) - data.endswith(b"\n")
+    while True:
+        at = data.rfind(b"\n", 0, at)
+        if at < 0:
+            return 0
+        if _DATED.match(data, at + 1):
+            return at + 1
+
+
+def _rows(source: Source, piece: _Piece, bad: Ints) -> list[dict[str, object]]:
+    return [
+        unreadable_row(
+            source, piece.line + line, piece.offset_of(start), REASONS[reason - 1],
+            bytes(piece.data[start : min(end, start + 4 * RAW_CHARACTERS)]).rstrip(b"\r"),
+        )
+        for line, start, end, reason in bad.tolist()
+    ]  # fmt: skip
+
+
+def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
+    """One sentence for each thing a person should know before trusting times and counts."""
+    del settings
+    said = [
+        (
+            2 * remarks["dated_off"] > remarks["dated"],
+            "the dates of most records are not the instants they tell: set site.timezone to the log's zone "
+            "(it matters where a record has no instant of its own: deleted, and in TORQUE queued and rerun jobs)",
+        ),
+        (
+            remarks["odd_values"],
+            f"{remarks['odd_values']} values (times, memory, nodes) are in no form PBS documents and left unknown",
+        ),
+    ]
+    said += [
+        (
+            remarks["ambiguous_times"],
+            f"{remarks['ambiguous_times']} dates came twice when clocks went back and stand for an instant that the "
+            "record lacks: each is read as the first",
+        ),
+        (
+            remarks["settled_times"],
+            f"{remarks['settled_times']} dates came twice when clocks went back and could be settled by walltime",
+        ),
+        (
+            remarks["no_line_end"],
+            f"a last line has no line end: it may have been cut, or is still being written; {READ_AGAIN}",
+        ),
+        (
+            remarks["joined"],
+            f"{remarks['joined']} lines hold a record that was cut and a whole one behind it, and count as two",
+        ),
+    ]
+    return [sentence for holds, sentence in said if holds]
+
+
+def layout(head: bytes, site: SiteSettings, settings: IngestSettings) -> Layout:
+    """The keys that a source's first records have, for `walltime ingest --dry-run`."""
+    del site, settings
+    there = dict.fromkeys(decoded(key) for key in _KEY.findall(head))
+    found = tuple(key for key in there if key in KEYS)
+    missing = tuple(key for key in KEYS if key not in there)
+    return Layout(found, missing, tuple(key for key in there if key not in KEYS))
+
+
+PBS = Reader(
+    "pbs", EXPECTS, REASONS, ("submit_s", "start_s"), looks_right, read, as_whole, notes, PARTS, fold, layout
+)  # fmt: skip

@@ -7,17 +7,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.core.buffers import arrow
-from pipeline.core.requested_memory import JOB, NODE, requested_memory
-from pipeline.core.tables import JOBS
+from pipeline.arrays import Bools, Floats, Ints, arrow
 from pipeline.ingest import spans
-from pipeline.ingest.formats.pbs import states
-from pipeline.ingest.formats.pbs.damage import damage_of
-from pipeline.ingest.formats.pbs.record_dates import OFF_S, Times, record_dates
+from pipeline.ingest.formats.pbs import records
+from pipeline.ingest.formats.pbs.records import OFF_S, Times, damage_of, record_dates
 from pipeline.ingest.formats.pbs.scan import DATE_BYTES, KINDS, REASONS, Scanned
-from pipeline.ingest.reader import Remarks, constant
+from pipeline.ingest.reader import JOB, NODE, Remarks, constant, requested_memory
 from pipeline.ingest.spans.kernels import INVALID, OK, Bytes
+from pipeline.tables import JOBS
 
 _FILLED = (
     "job_id", "user", "user_group", "account", "queue", "job_name", "submit_s", "eligible_s", "start_s", "end_s",
@@ -97,8 +94,9 @@ def typed(scanned: Scanned, label: str, first_line: int, timezone: str, *, takes
         **fields.words(),
         **fields.numbers(),
     }
-    state = states.codes(scanned.kind, status.values.astype(np.int64), status.has, fields.is_torque(), fields.is_over())
-    columns["state"] = states.categories(state)
+    code = status.values.astype(np.int64)
+    state = records.state_codes(scanned.kind, code, status.has, fields.is_torque(), fields.is_over())
+    columns["state"] = records.state_categories(state)
     parts = pa.table([columns[name] for name in PARTS.names], schema=PARTS)
     remarks += _remarks(scanned, dates_s, instants, ~is_bad)
     remarks["odd_values"] += fields.n_odd + int(np.count_nonzero(instants["etime"].is_odd))

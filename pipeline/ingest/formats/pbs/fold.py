@@ -13,15 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.core.buffers import arrow, floats_of, integers, nulls, texts
-from pipeline.core.column import CATEGORY
-from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.core.tables import JOBS
-from pipeline.ingest.formats.pbs import states
+from pipeline.arrays import CATEGORY, Bools, Floats, Ints, arrow, floats_of, integers, nulls, texts
+from pipeline.ingest.formats.pbs import records
+from pipeline.ingest.formats.pbs.records import CODE
 from pipeline.ingest.formats.pbs.scan import KINDS
-from pipeline.ingest.formats.pbs.states import CODE
 from pipeline.ingest.reader import Folded, constant
+from pipeline.settings import IngestSettings, SiteSettings
+from pipeline.tables import JOBS
 
 _Q, _S, _R, _E, _D, _A, _Z = range(len(KINDS))
 _POSITION = ("source_file", "source_line")
@@ -189,12 +187,12 @@ def _is_inside(span: tuple[Ints, Ints], job: Ints, start: Ints, end: Ints) -> Bo
 def _states(parts: pa.Table, rows: _Rows, kind: Ints, is_cancelled: Bools, was_deleted: Bools) -> pa.Array:
     """A job that is deleted in its run is CANCELLED whatever its exit status, unless that tells of a limit."""
     state_words = _one(parts["state"]).take(arrow(rows.best)).cast(pa.string())
-    words = pc.index_in(state_words, texts(states.STATES))
+    words = pc.index_in(state_words, texts(records.STATES))
     state, unknown = integers(words)
-    state = np.where(unknown, np.int64(states.UNKNOWN), state)
+    state = np.where(unknown, np.int64(records.UNKNOWN), state)
     state[is_cancelled | (was_deleted & (state != CODE["TIMEOUT"]))] = CODE["CANCELLED"]
     state[(kind == _S) & ~rows.is_last] = CODE["REQUEUED"]
-    return states.categories(state.astype(np.int32))
+    return records.state_categories(state.astype(np.int32))
 
 
 def _values(parts: pa.Table, rows: _Rows, given: dict[str, pa.Array], site: SiteSettings) -> pa.Table:
@@ -242,3 +240,49 @@ def _rank(column: pa.ChunkedArray) -> Ints | Floats:
     place[-1] = -1
     codes, is_null = integers(encoded.indices)
     return place[np.where(is_null, -1, codes)]
+
+
+_SHIFT = 34
+_OF_ITSELF = ("kind", "record_s", "state", "source_file", "source_line")
+
+
+def pruned(parts: pa.Table) -> tuple[pa.Table, dict[str, int]]:
+    """The records that a fold needs, in their order; how many were taken out, by the names `fold` counts them under."""
+    if not parts.num_rows:
+        return parts, {}
+    parts = parts.combine_chunks()
+    kind = integers(parts["kind"])[0]
+    created, has_none = integers(parts["submit_s"])
+    ids = integers(parts["job_id"].chunk(0).dictionary_encode().indices)[0]
+    job = np.unique(np.where(has_none, -1, (ids << _SHIFT) + created), return_inverse=True)[1]
+    is_run = np.isin(kind, (_S, _R, _E)) & ~has_none
+    has_run = np.zeros(int(job.max()) + 1, np.bool_)
+    has_run[job[is_run]] = True
+    is_idle = (kind == _Q) & ~has_none & has_run[job]
+    is_told = _told_elsewhere(parts, kind, job, has_none)
+    lines = {"event_Q": int(np.count_nonzero(is_idle)), "event_S": int(np.count_nonzero(is_told))}
+    kept = parts.filter(arrow(~(is_idle | is_told)))
+    return kept, {name: n for name, n in lines.items() if n}
+
+
+def _told_elsewhere(parts: pa.Table, kind: Ints, job: Ints, has_none: Bools) -> Bools:
+    """The S records whose every value has one beside it in an R or E record of the same job and start."""
+    start, no_start = integers(parts["start_s"])
+    attempt = (job << _SHIFT) + start
+    is_whole = ~no_start & ~has_none
+    started = np.flatnonzero((kind == _S) & is_whole)
+    ended = np.flatnonzero(((kind == _R) | (kind == _E)) & is_whole)
+    is_told = np.zeros(len(kind), np.bool_)
+    if not len(started) or not len(ended):
+        return is_told
+    ended = ended[np.argsort(attempt[ended], kind="stable")]
+    place = np.minimum(np.searchsorted(attempt[ended], attempt[started]), len(ended) - 1)
+    found = attempt[ended[place]] == attempt[started]
+    started, other = started[found], ended[place[found]]
+    lacks = np.zeros(len(started), np.bool_)
+    for name in parts.column_names:
+        if name not in _OF_ITSELF and parts[name].null_count:
+            is_null = nulls(parts[name])
+            lacks |= ~is_null[started] & is_null[other]
+    is_told[started[~lacks]] = True
+    return is_told

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.core.arrays import Bools, Floats, Ints
+from pipeline.arrays import Bools, Floats, Ints
 from pipeline.ingest import spans
-from pipeline.ingest.compiled import kernel
-from pipeline.ingest.formats.pbs import keys
-from pipeline.ingest.formats.pbs.find_values import Words, find_values
-from pipeline.ingest.formats.pbs.keys import KEYS, PLACE
+from pipeline.ingest.formats.pbs import find_values as keys
+from pipeline.ingest.formats.pbs.find_values import KEYS, PLACE, Words, find_values
 from pipeline.ingest.formats.pbs.resources import Hashes, new_table, parse_chunks, parse_hosts, parse_sizes
 from pipeline.ingest.spans.kernels import INVALID, NULL, Bytes, Codes, parse_durations, parse_integers
+from pipeline.kernels import cached
 
 ROWS_AT_ONCE = 128
 """Records of a few hundred bytes, their spans and their numbers together fit the second-level cache."""
@@ -109,7 +108,7 @@ Known = tuple[Bytes, Words, Ints, Codes, Bools, Bools]
 Keys = tuple[Ints, Ints, Ints, Ints, Ints, Ints]
 
 
-@kernel
+@cached
 def _read(
     data: Bytes,
     message: Ints,
@@ -133,7 +132,7 @@ def _read(
         seen = _placed(data, for_keys, few, low, seen, kinds[:, low:high], counts[:, :, low:high])
 
 
-@kernel
+@cached
 def _plain(data: Bytes, for_keys: Keys, few: Ints, kinds: Bytes, integers: Ints, floats: Floats) -> None:
     """Numbers, durations and sizes."""
     whole, durations, sizes, _, _, _ = for_keys
@@ -148,7 +147,7 @@ def _plain(data: Bytes, for_keys: Keys, few: Ints, kinds: Bytes, integers: Ints,
         parse_sizes(data, few[key, 0], few[key, 1], floats[durations.size + k], kinds[key])
 
 
-@kernel
+@cached
 def _placed(
     data: Bytes, for_keys: Keys, few: Ints, first: int, seen: tuple[Hashes, Ints], kinds: Bytes, counts: Ints
 ) -> tuple[Hashes, Ints]:

@@ -7,16 +7,16 @@ Administrator Guide, "Requesting resources" (nodes, ppn, gpus) and pbs_resources
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.core.arrays import Floats, Ints
-from pipeline.ingest.compiled import kernel
+from pipeline.arrays import Floats, Ints
 from pipeline.ingest.spans.kernels import INVALID, NULL, OK, Bytes, number
+from pipeline.kernels import cached
 
 Hashes = npt.NDArray[np.uint64]
 _MOST = 1_000_000_000
 """No count of processors is larger; what is larger is no count."""
 
 
-@kernel
+@cached
 def new_table(n_bytes: int) -> tuple[Hashes, Ints]:
     """An empty table for the hosts of a value of so many bytes: their hashes, and the stamp of who put each there."""
     size = 1024
@@ -25,7 +25,7 @@ def new_table(n_bytes: int) -> tuple[Hashes, Ints]:
     return np.zeros(size, np.uint64), np.full(size, -1, np.int64)
 
 
-@kernel
+@cached
 def parse_hosts(
     data: Bytes,
     start: Ints,
@@ -70,7 +70,7 @@ def parse_hosts(
         procs[row], nodes[row] = n_procs, n_nodes
 
 
-@kernel
+@cached
 def _is_new(mixed: np.uint64, own: int, seen: Hashes, stamp: Ints) -> bool:
     """Whether this row has not shown the hash before; stamps say whose a slot is, so that no row clears the table."""
     slot = np.int64((mixed ^ (mixed >> np.uint64(29))) & np.uint64(seen.size - 1))
@@ -82,7 +82,7 @@ def _is_new(mixed: np.uint64, own: int, seen: Hashes, stamp: Ints) -> bool:
     return True
 
 
-@kernel
+@cached
 def _indices(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     """How many processors `0`, `0*4`, `0-3` or `0,2-3` are, -1 where it is none of them; the place after it."""
     total = 0
@@ -104,7 +104,7 @@ def _indices(data: Bytes, at: int, stop: int) -> tuple[int, int]:
         at += 1
 
 
-@kernel
+@cached
 def _count(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
     """A number (0 where it is larger than any count), its digits, the place after it."""
     value, n = 0, 0
@@ -115,7 +115,7 @@ def _count(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
     return (value, n, at) if value <= _MOST else (0, 0, at)
 
 
-@kernel
+@cached
 def parse_chunks(
     data: Bytes, start: Ints, end: Ints, is_vnode: bool, procs: Ints, gpus: Ints, count: Ints, kinds: Bytes
 ) -> None:
@@ -151,7 +151,7 @@ def parse_chunks(
         procs[row], gpus[row], count[row] = n_procs, n_gpus, n_chunks
 
 
-@kernel
+@cached
 def _chunk(data: Bytes, at: int, stop: int, is_vnode: bool) -> tuple[int, int, int, int]:
     """How often it is asked for (-1: it is no chunk), its processors (-1: it does not say), GPUs, the place after."""
     n, cpus, cards, is_first = 1, -1, 0, True
@@ -179,7 +179,7 @@ def _chunk(data: Bytes, at: int, stop: int, is_vnode: bool) -> tuple[int, int, i
     return n, cpus, cards, at
 
 
-@kernel
+@cached
 def _resource(data: Bytes, low: int, high: int) -> int:
     """1: processors (ncpus, ppn); 2: GPUs (ngpus, gpus, gpu); 0: anything else."""
     size = high - low
@@ -197,7 +197,7 @@ def _resource(data: Bytes, low: int, high: int) -> int:
     return 2 if is_gpu else (1 if is_cpu and size == 5 else 0)
 
 
-@kernel
+@cached
 def parse_sizes(data: Bytes, start: Ints, end: Ints, values: Floats, kinds: Bytes) -> None:
     """KiB of sizes; NULL, OK or INVALID of each: 4gb, 512mb, 1024 (bytes), 2kw (words of 8 bytes)."""
     for row in range(start.size):

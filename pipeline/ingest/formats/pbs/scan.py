@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.core.arrays import Ints
-from pipeline.ingest.compiled import kernel
+from pipeline.arrays import Ints
 from pipeline.ingest.formats.pbs.numbers import Numbers, numbers
 from pipeline.ingest.sources import MAX_LINE_BYTES
 from pipeline.ingest.spans.kernels import Bytes
+from pipeline.kernels import cached
 
 REASONS = (
     "not_a_record", "no_record_type", "no_job_id", "cut_short", "bad_date", "bad_number", "line_too_long", "nul_bytes",
@@ -78,7 +78,7 @@ def scan(data: bytes | memoryview, n_lines: int) -> Scanned:
     return Scanned(text, line, start, end, kind, id_start, id_end, values, bad[:n_bad], named, joined)
 
 
-@kernel
+@cached
 def _lines(
     data: Bytes, limit: int, kind_of: Ints, rows: Ints, bad: Ints, counts: Ints, others: Ints
 ) -> tuple[int, int]:
@@ -128,7 +128,7 @@ def _lines(
     return n_rows, n_bad
 
 
-@kernel
+@cached
 def _line_end(data: Bytes, at: int) -> tuple[int, int]:
     """Where the line ends; where in it a second record begins (0: nowhere)."""
     low, n_marks = at, 0
@@ -138,14 +138,14 @@ def _line_end(data: Bytes, at: int) -> tuple[int, int]:
     return at, _joined_record(data, low, at) if n_marks > _MARKS else 0
 
 
-@kernel
+@cached
 def _after_blanks(data: Bytes, at: int, stop: int) -> int:
     while at < stop and data[at] <= 32:
         at += 1
     return at
 
 
-@kernel
+@cached
 def _joined_record(data: Bytes, low: int, stop: int) -> int:
     """Where in a line another record begins than the first; 0: nowhere."""
     for at in range(_after_blanks(data, low, stop) + 1, stop - DATE_BYTES - 2):
@@ -154,7 +154,7 @@ def _joined_record(data: Bytes, low: int, stop: int) -> int:
     return 0
 
 
-@kernel
+@cached
 def _is_dated(data: Bytes, at: int, stop: int) -> bool:
     """Whether `dd/dd/dddd dd:dd:dd;` stands here."""
     if stop - at <= DATE_BYTES or data[at + DATE_BYTES] != 59:
@@ -174,7 +174,7 @@ def _is_dated(data: Bytes, at: int, stop: int) -> bool:
     return True
 
 
-@kernel
+@cached
 def _head(data: Bytes, first: int, stop: int, kind_of: Ints) -> tuple[int, int, int, int, int]:
     """Reason or 0, kind (-1: of no job that is read), the id's span, where the message starts."""
     letter = first + DATE_BYTES + 1
@@ -196,7 +196,7 @@ def _head(data: Bytes, first: int, stop: int, kind_of: Ints) -> tuple[int, int, 
     return 0, kind, start, end, end + 1
 
 
-@kernel
+@cached
 def _is_parent(data: Bytes, at: int, end: int) -> bool:
     """Whether the id is an array's own, as in 170[].server."""
     for k in range(at, end - 1):  # noqa: SIM110
@@ -205,7 +205,7 @@ def _is_parent(data: Bytes, at: int, end: int) -> bool:
     return False
 
 
-@kernel
+@cached
 def _continues(data: Bytes, first: int, stop: int) -> bool:
     """Whether a line goes on with `key=value`, and is no record whose date has been damaged (`;E;` near its start)."""
     for k in range(first, min(stop - 2, first + 40)):

@@ -1,1 +1,268 @@
-"""Slurm's accounting: text dumps of `sacct`, `sacct --json`, and the site's own `sacct` command."""
+"""Reads text dumps of Slurm's accounting, as `sacct` prints them: `--parsable2`, `--parsable`, any delimiter.
+
+Source: man sacct, Slurm 18.08 to 25.05. The first line names the columns, or ingest.fields does; columns not
+known are left alone. A row is a job, or a step (`123.batch`, `123.0`) that is folded into its job: memory and the
+highest exit code come from steps. An array that still pends (`123_[8-99%4]`) is one job.
+
+What values mean: runtime is Slurm's Elapsed, which leaves suspension out, and not end - start. ReqMem is per CPU (`c`),
+per node (`n`), or for the whole job. An exit by signal is 128 + the signal. Times are of site.timezone.
+
+A record that cannot be read is set aside, with its reason, and reading goes on; with `strict` it ends there. So is a
+last line without a line end, which may have been cut, unless `last_line` says that the dump is finished. But a
+source is no such dump, and InputError says so, where none of its first 100 records can be read.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.arrays import Bools, Ints, arrow
+from pipeline.errors import printable
+from pipeline.ingest import spans
+from pipeline.ingest.formats.sacct.fields import Fields, typed_jobs, typed_times
+from pipeline.ingest.formats.sacct.fold import fold, fold_beside
+from pipeline.ingest.formats.sacct.irregular_lines import REASONS
+from pipeline.ingest.formats.sacct.layout import EXPECTS, Layout, find_layout, inspected_columns, looks_right
+from pipeline.ingest.formats.sacct.notes import missing_columns, notes
+from pipeline.ingest.formats.sacct.scan import Rows, Scanned, last_start, scan_block
+from pipeline.ingest.formats.sacct.scan_kernels import BATCH_STEP, INVALID_ID, JOB, STEP, classify, owners
+from pipeline.ingest.reader import (
+    STEPS,
+    Chunk,
+    Reader,
+    Remarks,
+    Trial,
+    as_whole,
+    constant,
+    jobs_table,
+    unreadable_row,
+    unreadable_table,
+)
+from pipeline.ingest.sources import HEAD_BYTES, Block, Source, line_blocks
+from pipeline.ingest.spans.kernels import Bytes
+from pipeline.settings import IngestSettings, SiteSettings
+
+BLOCK_BYTES = 1 << 22
+"""Read at a time: what a block's spans and values take is some times that, and stays in the processor's reach."""
+
+MAX_HELD_BYTES = 1 << 22
+"""How much of a block waits for the next one, so that a record that goes on there is read whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What every piece of one source is read with."""
+
+    source: Source
+    site: SiteSettings
+    settings: IngestSettings
+
+
+def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
+    """A dump's chunks; InputError where the source is no dump, names no job ids, or is damaged."""
+    context = Context(source, site, settings)
+    trial = Trial(source, settings.strict, EXPECTS, _ADVICE)
+    layout: Layout | None = None
+    held: Block | None = None
+    for block in line_blocks(source, BLOCK_BYTES):
+        joined = block if held is None else _together(held, block)
+        if layout is None:
+            layout = find_layout(joined.data[:HEAD_BYTES], settings, f"{printable(source.label)}, line {joined.line}")
+        cut = last_start(joined.data, layout)
+        done, held = _split(joined, cut if len(joined.data) - cut <= MAX_HELD_BYTES else len(joined.data))
+        for chunk, named in _chunks(done, layout, context):
+            layout = named
+            yield _judged(chunk, trial)
+    for chunk, _ in _chunks(held, layout, context) if layout is not None else ():
+        yield _judged(chunk, trial)
+    trial.end()
+
+
+def _judged(chunk: Chunk, trial: Trial) -> Chunk:
+    n_steps = chunk.lines.get("step", 0) + (chunk.parts.num_rows if chunk.parts is not None else 0)
+    first = chunk.unreadable.slice(0, 1).to_pylist()
+    n_read = chunk.jobs.num_rows + n_steps
+    trial.judge(first, n_read, 0 if n_read else chunk.unreadable.num_rows)
+    return chunk
+
+
+def _together(one: Block, other: Block) -> Block:
+    return Block(one.data + other.data, one.line, one.offset, one.n_lines + other.n_lines)
+
+
+def _split(block: Block, cut: int) -> tuple[Block | None, Block | None]:
+    """A block's lines before a byte, and those from it on; None where there are none."""
+    if cut in (0, len(block.data)):
+        return (None, block) if cut == 0 else (block, None)
+    after = block.data[cut:]
+    n_after = after.count(b"\n") + (not after.endswith(b"\n"))
+    n_before = block.n_lines - n_after
+    return (
+        Block(block.data[:cut], block.line, block.offset, n_before),
+        Block(after, block.line + n_before, block.offset + cut, n_after),
+    )
+
+
+def _chunks(block: Block | None, layout: Layout, context: Context) -> Iterator[tuple[Chunk, Layout]]:
+    """A block as chunks, one for each layout that a line in it names, and the layout that holds after it."""
+    while block is not None:
+        scanned = scan_block(block.data, layout, block.n_lines)
+        rest = None
+        if scanned.cut is not None:
+            _, at, layout = scanned.cut
+            block, rest = _split(block, at)
+        if block is not None:
+            yield _chunk(scanned, block, context), layout
+        block = rest
+
+
+def _chunk(scanned: Scanned, block: Block, context: Context) -> Chunk:
+    """A block's records typed, its steps folded where their job is beside them, and the account of its lines."""
+    rows, remarks = scanned.rows, Remarks()
+    kinds, job_end, array_end, het_end = _classified(rows)
+    jobs_at, steps_at = np.flatnonzero(kinds == JOB), np.flatnonzero(kinds >= STEP)
+    bad = np.zeros(len(rows), np.uint8)
+    bad[kinds == INVALID_ID] = REASONS.index("no_job_id") + 1
+    bad[_may_be_cut(block, context, rows.line, rows.n_lines)] = REASONS.index("cut_off") + 1
+    jobs = _jobs(rows, jobs_at, (job_end, array_end, het_end), block, context, remarks, bad)
+    steps = _steps(rows, steps_at, job_end, kinds, context, bad)
+    kinds[bad > 0] = INVALID_ID
+    owner = np.empty(len(rows), np.int64)
+    owners(rows.data, rows.span("id")[0], job_end, kinds, owner)
+    place = np.cumsum(kinds == JOB) - 1
+    owner = np.where(owner >= 0, place[owner], -1)[kinds >= STEP] if len(rows) else owner
+    jobs, parts = fold_beside(jobs, steps, owner)
+    unreadable = _unreadable_rows(scanned, bad, block, context)
+    n_continued = int(rows.n_lines.sum()) - len(rows) + sum(n - 1 for _, _, _, n, _ in scanned.unreadable)
+    remarks.update(missing_columns(rows.slot, jobs.num_rows))
+    remarks["put_together"] += scanned.n_put_together
+    lines = {
+        "step": steps.num_rows - parts.num_rows,
+        "header": scanned.n_headers,
+        "blank": scanned.n_blank,
+        "continued": n_continued,
+    }
+    said = {name: n for name, n in lines.items() if n}
+    table = unreadable_table(unreadable)
+    return Chunk(jobs, table, said, block.n_lines, len(block.data), remarks, parts=parts)
+
+
+def _may_be_cut(block: Block, context: Context, line: Ints, n_lines: Ints) -> Bools:
+    """Which of some records, by first line in the block and number of lines, end with a line that may have been cut.
+
+    Only the source's last line can lack its end. 36 of 3600 is a number too, so nothing else tells a cut line from a
+    whole one.
+    """
+    is_open = context.settings.last_line == "set_aside" and not block.data.endswith(b"\n")
+    may_be_cut: Bools = is_open & (line + n_lines == block.n_lines)
+    return may_be_cut
+
+
+def _classified(rows: Rows) -> tuple[Bytes, Ints, Ints, Ints]:
+    """What each record's id names, and where its job's part, its array's and its heterogeneous job's end."""
+    kinds = np.empty(len(rows), np.uint8)
+    job_end, array_end, het_end = np.empty((3, len(rows)), np.int64)
+    classify(rows.data, *rows.span("id"), kinds, job_end, array_end, het_end)
+    return kinds, job_end, array_end, het_end
+
+
+def _jobs(
+    rows: Rows,
+    chosen: Ints,
+    ends: tuple[Ints, Ints, Ints],
+    block: Block,
+    context: Context,
+    remarks: Remarks,
+    bad: Bytes,
+) -> pa.Table:
+    """The chosen records as JOBS with EXTRAS, without those that cannot be typed, which are marked in `bad`."""
+    fields = Fields.of(rows, chosen, context.site.timezone, context.settings, remarks, bad)
+    columns = typed_jobs(fields, _wanted(context.settings)) | typed_times(fields)
+    start, _ = fields.span("id")
+    job_end, array_end, het_end = (end[chosen] for end in ends)
+    columns |= {
+        "site": constant(context.site.name, len(chosen)),
+        "job_id": spans.texts(rows.data, start, job_end),
+        "restart": arrow(np.zeros(len(chosen), np.int64)),
+        "array_id": spans.category(rows.data, start, np.where(array_end < 0, start, array_end)),
+        "het_id": spans.category(rows.data, start, np.where(het_end < 0, start, het_end)),
+        "source_file": constant(context.source.label, len(chosen)),
+        "source_line": arrow(rows.line[chosen] + block.line),
+    }
+    bad[chosen] = fields.bad
+    table = jobs_table(len(chosen), **columns)
+    return table.filter(arrow(fields.bad == 0)) if fields.bad.any() else table
+
+
+def _wanted(settings: IngestSettings) -> list[str]:
+    """The raw texts that rules, tokens and hashes will ask for."""
+    rules = (*settings.application_rules, *settings.problem_size_rules)
+    asked = {"work_dir", *(rule.text for rule in rules), *(rule.text for rule in settings.input_rules)}
+    asked |= {"submit_line"} if settings.keep_submit_line else set()
+    return [name for name in ("comment", "submit_line", "work_dir") if name in asked]
+
+
+def _steps(rows: Rows, chosen: Ints, job_end: Ints, kinds: Bytes, context: Context, bad: Bytes) -> pa.Table:
+    """The chosen records as STEPS, without those that cannot be typed, which are marked in `bad`.
+
+    The exit code of .batch and .extern is the job's own and not one of its steps'.
+    """
+    fields = Fields.of(rows, chosen, context.site.timezone, context.settings, Remarks(), bad)
+    code, no_code = fields.exit_code("exit_code")
+    rss, energy_j, began = fields.memory("max_rss", 1 / 1024), fields.energy_j(), fields.instants("start_s")
+    columns = {
+        "job_id": spans.texts(rows.data, fields.span("id")[0], job_end[chosen]),
+        "attempt_key": arrow(*fields.count("attempt_key")),
+        "start_s": began.arrow(),
+        "max_rss_kib": arrow(rss.values, rss.missing),
+        "energy_j": arrow(energy_j, np.isnan(energy_j)),
+        "derived_exit_code": arrow(code, no_code | (kinds[chosen] == BATCH_STEP)),
+    }
+    bad[chosen] = fields.bad
+    table = pa.table(columns, schema=STEPS)
+    return table.filter(arrow(fields.bad == 0)) if fields.bad.any() else table
+
+
+def _unreadable_rows(scanned: Scanned, bad: Bytes, block: Block, context: Context) -> list[dict[str, object]]:
+    """UNREADABLE rows of what was no record, and of records with a value that cannot be read."""
+    loose = np.array([(line, n_lines) for line, _, _, n_lines, _ in scanned.unreadable], np.int64).reshape(-1, 2)
+    is_cut = _may_be_cut(block, context, loose[:, 0], loose[:, 1])
+    found = [
+        (line, start, end, "cut_off" if cut and reason != "line_too_long" else reason)
+        for (line, start, end, _, reason), cut in zip(scanned.unreadable, is_cut.tolist(), strict=True)
+    ]
+    rows = scanned.rows
+    for row in np.flatnonzero(bad).tolist():
+        start = int(rows.at[row])
+        found.append(
+            (int(rows.line[row]), start, _end(block.data, start, int(rows.n_lines[row])), REASONS[bad[row] - 1])
+        )
+    return [
+        unreadable_row(context.source, block.line + line, block.offset + start, reason, block.data[start:end])
+        for line, start, end, reason in sorted(found)
+    ]
+
+
+def _end(data: bytes, at: int, n_lines: int) -> int:
+    """Where a record of so many lines ends, its last line's end left out."""
+    for _ in range(n_lines):
+        stop = data.find(b"\n", at)
+        if stop < 0:
+            return len(data)
+        at = stop + 1
+    return stop
+
+
+_ADVICE = {
+    "time_without_date": "export again without SLURM_TIME_FORMAT",
+    "cut_off": 'export again, or set ingest.last_line = "take" if the dump is surely whole',
+    "not_a_time": "export again without SLURM_TIME_FORMAT, or set ingest.day_first for dates as 31/12/2026",
+}
+
+
+SACCT = Reader(
+    "sacct", EXPECTS, REASONS, ("submit_s",), looks_right, read, as_whole, notes, parts=STEPS, fold=fold,
+    layout=inspected_columns,
+)  # fmt: skip

@@ -8,20 +8,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.core.buffers import arrow, integers, nulls, texts
-from pipeline.core.column import CATEGORY
-from pipeline.core.limit_comment import asked_s_of
-from pipeline.core.requested_memory import JOB, NODE, PROCESSOR, requested_memory
-from pipeline.core.settings import IngestSettings
+from pipeline.arrays import CATEGORY, Bools, Floats, Ints, arrow, integers, nulls, texts
 from pipeline.ingest import spans
-from pipeline.ingest.formats.sacct.column_names import STATES, state_name
 from pipeline.ingest.formats.sacct.irregular_lines import REASONS
+from pipeline.ingest.formats.sacct.layout import STATES, state_name
 from pipeline.ingest.formats.sacct.notes import ZONE
 from pipeline.ingest.formats.sacct.scan import Rows
 from pipeline.ingest.formats.sacct.scan_kernels import exit_codes, gpus, resource
-from pipeline.ingest.reader import Remarks
+from pipeline.ingest.live import asked_s_of
+from pipeline.ingest.reader import JOB, NODE, PROCESSOR, Remarks, requested_memory
 from pipeline.ingest.spans import as_bytes
+from pipeline.ingest.spans.instants import seconds_between, settled
+from pipeline.settings import IngestSettings
 
 _CODE = {reason: code for code, reason in enumerate(REASONS, 1)}
 _CATEGORIES = ("user", "user_group", "account", "queue", "qos")
@@ -80,7 +78,7 @@ class Fields:
 
     def instants(self, what: str) -> spans.Instants:
         """UTC epoch seconds; those that came twice are not tallied yet."""
-        day_first = self.settings.sacct_day_first
+        day_first = self.settings.day_first
         typed = spans.instants_s(self.rows.data, *self.span(what), self.timezone, day_first=day_first)
         self._mark(typed.has_no_date, "time_without_date")
         self._mark(typed.invalid, "not_a_time")
@@ -261,3 +259,32 @@ def _states(fields: Fields) -> pa.Array:
             same = pc.equal(merged.indices, pa.scalar(ranked.index(name), pa.int32()))
             fields.remarks[f"state {name}"] += pc.sum(same).as_py() or 0
     return merged
+
+
+TIMES = ("submit_s", "eligible_s", "start_s", "end_s")
+_CLOCK_S = 1.0
+"""Slurm's Elapsed is End - Start - Suspended to the second."""
+
+
+def typed_times(fields: Fields) -> dict[str, pa.Array]:
+    """The columns TIMES, runtime_s and suspended_s of some records.
+
+    runtime_s is Elapsed; in a dump without that column it is End - Start - Suspended. A start or end that came twice
+    when clocks went back is the one that agrees with Elapsed; the first where both do, or none.
+    """
+    times = {name: fields.instants(name) for name in TIMES}
+    suspended_s, elapsed_s = fields.duration("suspended_s"), fields.duration("runtime_s")
+    start, end = times["start_s"], times["end_s"]
+    start_s, end_s, is_settled = settled(start, end, elapsed_s + np.nan_to_num(suspended_s), _CLOCK_S)
+    for name, instants in times.items():
+        is_doubtful = (instants.repeat_s > 0) & ~instants.missing
+        by_elapsed = is_doubtful & is_settled & (name in ("start_s", "end_s"))
+        fields.remarks["settled_times"] += int(np.count_nonzero(by_elapsed))
+        fields.remarks["ambiguous_times"] += int(np.count_nonzero(is_doubtful & ~by_elapsed))
+    if not fields.has("runtime_s"):
+        elapsed_s = seconds_between(start_s, end_s, start.missing | end.missing) - np.nan_to_num(suspended_s)
+        elapsed_s[elapsed_s < 0] = np.nan
+    read = {name: arrow(instants.values, instants.missing) for name, instants in times.items()}
+    read |= {"start_s": arrow(start_s, start.missing), "end_s": arrow(end_s, end.missing)}
+    durations = {"runtime_s": elapsed_s, "suspended_s": suspended_s}
+    return read | {name: arrow(values, np.isnan(values)) for name, values in durations.items()}

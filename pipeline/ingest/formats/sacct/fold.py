@@ -11,11 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.arrays import Bools, Floats, Ints
-from pipeline.core.buffers import arrow, floats_of, integers
-from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.core.tables import JOBS
+from pipeline.arrays import Bools, Floats, Ints, arrow, floats_of, integers
 from pipeline.ingest.reader import Folded
+from pipeline.settings import IngestSettings, SiteSettings
+from pipeline.tables import JOBS
 
 _NEVER = np.iinfo(np.int64).min
 _LARGEST = ("max_rss_kib", "energy_j")

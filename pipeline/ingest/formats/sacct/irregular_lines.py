@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from pipeline.ingest.formats.sacct.column_names import Kind
-from pipeline.ingest.formats.sacct.layout import Layout
+from pipeline.ingest.formats.sacct.layout import Kind, Layout
 from pipeline.ingest.sources import MAX_LINE_BYTES
 
 MAX_SURPLUS = 100

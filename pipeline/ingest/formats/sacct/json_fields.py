@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.core.requested_memory import JOB, NODE, PROCESSOR, memory_text
+from pipeline.ingest.reader import JOB, NODE, PROCESSOR, memory_text
 
 NO_VAL = 0xFFFFFFFE
 """From here up to 2^32, and from 2^64 - 2 on, a number is Slurm's mark for unset or infinite (slurm.h: NO_VAL)."""
@@ -49,6 +49,17 @@ def whole(value: object) -> int | None:
     if found is not None and not abs(found) < 2**62:
         raise BadValueError(f"{found!r} is out of bounds")
     return None if found is None else int(found)
+
+
+def instant_s(value: object) -> int | None:
+    """UTC epoch seconds; None where 0, Slurm's word for not yet."""
+    return whole(value) or None
+
+
+def id_text(value: object) -> str | None:
+    """An id as text; None where 0, which stands for none."""
+    number = whole(value)
+    return str(number) if number else None
 
 
 def text(value: object) -> str | None:

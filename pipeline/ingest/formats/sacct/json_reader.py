@@ -10,41 +10,62 @@ the elements behind it are read; a document that ends in the middle is said to.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.core.buffers import arrow
-from pipeline.core.errors import InputError
-from pipeline.core.limit_comment import asked_s_of
-from pipeline.core.settings import IngestSettings, SiteSettings
-from pipeline.core.table_kind import as_array
-from pipeline.core.tables import JOBS
-from pipeline.core.text import printable
+from pipeline.arrays import arrow
 from pipeline.ingest.formats.sacct import json_fields as fields
-from pipeline.ingest.formats.sacct.column_names import STATES
 from pipeline.ingest.formats.sacct.json_elements import ARRAY, CUT_OFF, NOT_JSON, TOO_LONG, Element, Progress, elements
+from pipeline.ingest.formats.sacct.layout import STATES
 from pipeline.ingest.formats.sacct.notes import notes as dialect_notes
-from pipeline.ingest.reader import RAW, Chunk, Layout, Reader, Remarks, as_whole, constant, jobs_table, unreadable_table
-from pipeline.ingest.sources import Source, byte_blocks, empty_source
+from pipeline.ingest.live import asked_s_of
+from pipeline.ingest.reader import (
+    RAW,
+    Chunk,
+    Layout,
+    Reader,
+    Remarks,
+    Trial,
+    as_whole,
+    constant,
+    jobs_table,
+    unreadable_row,
+    unreadable_table,
+)
+from pipeline.ingest.sources import Source, byte_blocks
+from pipeline.schema import as_array
+from pipeline.settings import IngestSettings, SiteSettings
+from pipeline.tables import JOBS
 
 EXPECTS = 'sacct --json: an object with a list "jobs", each with job_id, state and time'
 NOT_A_JOB, BAD_VALUE = "no_job_of_sacct", "value_of_wrong_kind"
 REASONS = (NOT_JSON, CUT_OFF, TOO_LONG, NOT_A_JOB, BAD_VALUE)
-RAW_CHARACTERS = 500
 CHUNK_JOBS = 20_000
 BLOCK_BYTES = 1 << 23
 
 _RELEASE = re.compile(rb'"release"\s*:\s*"([\w.-]{1,30})"')
-_PATHS = (
-    "job_id", "user", "association.user", "group", "account", "partition", "qos", "name", "comment.job", "submit_line",
-    "working_directory", "time.submission", "time.eligible", "time.start", "time.end", "time.elapsed", "time.suspended",
-    "time.limit", "state.current", "exit_code", "derived_exit_code", "required.CPUs", "tres.allocated",
-    "tres.requested", "array.job_id", "array.task_id", "het.job_id", "het.job_offset", "steps",
+_DECLARED: Mapping[str, tuple[str, Callable[[object], object]]] = {
+    "user": ("user", fields.text), "user_group": ("group", fields.text), "account": ("account", fields.text),
+    "queue": ("partition", fields.text), "qos": ("qos", fields.text), "job_name": ("name", fields.text),
+    "comment": ("comment.job", fields.text), "submit_line": ("submit_line", fields.text),
+    "work_dir": ("working_directory", fields.text), "submit_s": ("time.submission", fields.instant_s),
+    "eligible_s": ("time.eligible", fields.instant_s), "start_s": ("time.start", fields.instant_s),
+    "end_s": ("time.end", fields.instant_s), "runtime_s": ("time.elapsed", fields.number),
+    "suspended_s": ("time.suspended", fields.number), "array_id": ("array.job_id", fields.id_text),
+    "het_id": ("het.job_id", fields.id_text),
+}  # fmt: skip
+"""Column, where its value stands in a job, and what reads it; the columns made of several values are read below."""
+
+_OTHERS = (
+    "job_id", "association.user", "time.limit", "state.current", "exit_code",
+    "derived_exit_code", "required.CPUs", "tres.allocated", "tres.requested", "array.task_id", "het.job_offset",
+    "steps",
 )  # fmt: skip
+_PATHS = (*(path for path, _ in _DECLARED.values()), *_OTHERS)
 _CODED = {"FAILED", "DEADLINE", "BOOT_FAIL", "OUT_OF_MEMORY"}
 """States of jobs that Slurm gives another code than 0."""
 
@@ -60,29 +81,20 @@ def looks_right(head: bytes) -> bool:
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
     """A document's chunks, CHUNK_JOBS jobs each; InputError where the source holds no job of sacct, or is damaged."""
-    progress, batch, n_bytes, n_jobs = Progress(), _Batch(source, site), 0, 0
-    first_bad: dict[str, Any] | None = None
+    progress, batch, n_bytes = Progress(), _Batch(source, site), 0
+    trial = Trial(source, settings.strict, EXPECTS)
     for element in elements(byte_blocks(source, BLOCK_BYTES), progress):
-        bad = batch.add(element)
-        first_bad = first_bad or bad
-        if bad and settings.strict:
-            raise _refused(source, bad, "correct it, or set ingest.strict = false to set it aside")
-        if len(batch.rows) >= CHUNK_JOBS:
-            n_jobs += len(batch.rows)
+        batch.add(element)
+        if len(batch.rows) >= CHUNK_JOBS or (settings.strict and batch.unreadable):
+            trial.judge(batch.unreadable, len(batch.rows), 0)
             yield batch.chunk(progress.n_bytes - n_bytes)
             n_bytes, batch = progress.n_bytes, _Batch(source, site)
-    if not progress.n_bytes:
-        raise empty_source(source)
-    if first_bad and not n_jobs and not batch.rows:
-        raise _refused(source, first_bad, "is this the output of another command?")
+    if progress.n_bytes:
+        trial.judge(batch.unreadable, len(batch.rows), 0)
+    trial.end()
     batch.remarks["files"] += 1
     batch.remarks[_CUT] += progress.is_cut
     yield batch.chunk(progress.n_bytes - n_bytes)
-
-
-def _refused(source: Source, bad: dict[str, Any], do: str) -> InputError:
-    where = f"{printable(source.label)}, line {bad['source_line']}"
-    return InputError(where, f"{bad['reason'].replace('_', ' ')} in '{printable(bad['raw'], 60)}'", EXPECTS, do)
 
 
 @dataclass(slots=True)
@@ -96,29 +108,20 @@ class _Batch:
     n_steps: int = 0
     remarks: Remarks = field(default_factory=Remarks)
 
-    def add(self, element: Element) -> dict[str, Any] | None:
-        """Take in one element; the row of UNREADABLE where it cannot be read."""
+    def add(self, element: Element) -> None:
+        """Take in one element, which may be unreadable."""
         try:
             row, n_steps = _row(element, self.remarks)
         except fields.BadValueError:
-            return self._set_aside(element, BAD_VALUE if _is_job(element.value) else NOT_A_JOB)
+            self._set_aside(element, BAD_VALUE if _is_job(element.value) else NOT_A_JOB)
         except _UnparsedError:
-            return self._set_aside(element, element.reason or NOT_JSON)
-        self.rows.append(row)
-        self.n_steps += n_steps
-        return None
+            self._set_aside(element, element.reason or NOT_JSON)
+        else:
+            self.rows.append(row)
+            self.n_steps += n_steps
 
-    def _set_aside(self, element: Element, reason: str) -> dict[str, Any]:
-        self.unreadable.append(
-            {
-                "source_file": self.source.label,
-                "source_line": element.line,
-                "byte_offset": float(element.offset),
-                "reason": reason,
-                "raw": element.raw.decode("utf-8", "backslashreplace")[:RAW_CHARACTERS],
-            }
-        )
-        return self.unreadable[-1]
+    def _set_aside(self, element: Element, reason: str) -> None:
+        self.unreadable.append(unreadable_row(self.source, element.line, element.offset, reason, element.raw))
 
     def chunk(self, n_bytes: int) -> Chunk:
         """What has been taken in, as tables."""
@@ -144,39 +147,17 @@ def _row(element: Element, remarks: Remarks) -> tuple[dict[str, Any], int]:
     if not isinstance(job, dict) or not _is_job(job):
         raise fields.BadValueError
     steps = fields.objects(job.get("steps"))
-    row = _named(job) | _timed(job) | _sized(job, steps) | _ended(job, steps, remarks)
+    row = _named_and_timed(job) | _sized(job, steps) | _ended(job, steps, remarks)
     return row | {"source_line": element.line}, len(steps)
 
 
-def _named(job: fields.Json) -> dict[str, Any]:
-    array, het = fields.whole(fields.part(job, "array", "job_id")), fields.whole(fields.part(job, "het", "job_id"))
-    return {
-        "job_id": fields.job_id(job),
-        "array_id": str(array) if array else None,
-        "het_id": str(het) if het else None,
-        "user": fields.text(job.get("user")) or fields.text(fields.part(job, "association", "user")),
-        "user_group": fields.text(job.get("group")),
-        "account": fields.text(job.get("account")),
-        "queue": fields.text(job.get("partition")),
-        "qos": fields.text(job.get("qos")),
-        "job_name": fields.text(job.get("name")),
-        "comment": fields.text(fields.part(job, "comment", "job")),
-        "submit_line": fields.text(job.get("submit_line")),
-        "work_dir": fields.text(job.get("working_directory")),
-    }
-
-
-def _timed(job: fields.Json) -> dict[str, Any]:
-    time = fields.part(job, "time")
-    limit_min = fields.number(fields.part(time, "limit"))
+def _named_and_timed(job: fields.Json) -> dict[str, Any]:
+    row = {column: typer(fields.part(job, *path.split("."))) for column, (path, typer) in _DECLARED.items()}
+    limit_min = fields.number(fields.part(job, "time", "limit"))
     asked_s = asked_s_of(fields.text(fields.part(job, "comment", "administrator")) or "")
-    return {
-        "submit_s": fields.whole(fields.part(time, "submission")) or None,
-        "eligible_s": fields.whole(fields.part(time, "eligible")) or None,
-        "start_s": fields.whole(fields.part(time, "start")) or None,
-        "end_s": fields.whole(fields.part(time, "end")) or None,
-        "runtime_s": fields.number(fields.part(time, "elapsed")),
-        "suspended_s": fields.number(fields.part(time, "suspended")),
+    return row | {
+        "job_id": fields.job_id(job),
+        "user": row["user"] or fields.text(fields.part(job, "association", "user")),
         "requested_s": asked_s or (None if limit_min is None else limit_min * 60.0),
     }
 

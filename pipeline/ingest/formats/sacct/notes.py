@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
-from pipeline.core.settings import IngestSettings
-from pipeline.core.text import printable
+from pipeline.errors import printable
 from pipeline.ingest.reader import Remarks
+from pipeline.settings import IngestSettings
 
 ZONE = "zone "
 """What a remark on times without a zone of their own begins with; the zone they are read as of follows."""
@@ -35,7 +35,7 @@ def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
         (remarks["skipped_times"], f"{remarks['skipped_times']} local times never were, because clocks went forward: "
          "each is read as the time after (is site.timezone right?)"),
         (remarks["slashed_times"], f"{remarks['slashed_times']} dates are written with slashes and read "
-         f"{'day' if settings.sacct_day_first else 'month'} first (ingest.sacct_day_first)"),
+         f"{'day' if settings.day_first else 'month'} first (ingest.day_first)"),
         (remarks["put_together"], f"{remarks['put_together']} records hold the delimiter or a line's end in a text and "
          "were put together by where their columns fit"),
         (remarks["odd_energies"], f"{remarks['odd_energies']} energies are no number of joules, as in 101630 or 4.58M: "

@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pipeline.core.arrays import Bools, Ints
-from pipeline.ingest.formats.sacct.column_names import Kind
+from pipeline.arrays import Bools, Ints
 from pipeline.ingest.formats.sacct.irregular_lines import Cells, resolve, solve
-from pipeline.ingest.formats.sacct.layout import Layout, header_layout
+from pipeline.ingest.formats.sacct.layout import Kind, Layout, header_layout
 from pipeline.ingest.formats.sacct.scan_kernels import EMPTY, Matrix, scan
 from pipeline.ingest.spans import as_bytes
 from pipeline.ingest.spans.kernels import Bytes

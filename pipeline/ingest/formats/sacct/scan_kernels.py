@@ -3,9 +3,9 @@
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.core.arrays import Bools, Ints
-from pipeline.ingest.compiled import kernel
+from pipeline.arrays import Bools, Ints
 from pipeline.ingest.spans.kernels import Bytes
+from pipeline.kernels import cached
 
 EMPTY = 256
 """Row of the table of first bytes that says whether a column may be empty."""
@@ -14,7 +14,7 @@ INVALID_ID, JOB, STEP, BATCH_STEP = 0, 1, 2, 3
 Matrix = npt.NDArray[np.int64]
 
 
-@kernel
+@cached
 def scan(  # noqa: PLR0912
     data: Bytes,
     delimiter: Bytes,
@@ -81,7 +81,7 @@ def scan(  # noqa: PLR0912
     return rows, n_odd
 
 
-@kernel
+@cached
 def _is_delimiter(data: Bytes, at: int, delimiter: Bytes) -> bool:
     if at + delimiter.size > data.size:
         return False
@@ -91,14 +91,14 @@ def _is_delimiter(data: Bytes, at: int, delimiter: Bytes) -> bool:
     return True
 
 
-@kernel
+@cached
 def classify(data: Bytes, start: Ints, end: Ints, kinds: Bytes, job_end: Ints, array_end: Ints, het_end: Ints) -> None:
     """What each id names, and where its job's part, its array's and its heterogeneous job's end (-1: none)."""
     for row in range(start.size):
         kinds[row], job_end[row], array_end[row], het_end[row] = _id(data, start[row], end[row])
 
 
-@kernel
+@cached
 def _id(data: Bytes, start: int, stop: int) -> tuple[int, int, int, int]:
     array_end, het_end = -1, -1
     at = _digits(data, start, stop)
@@ -121,14 +121,14 @@ def _id(data: Bytes, start: int, stop: int) -> tuple[int, int, int, int]:
     return (STEP if 48 <= data[at + 1] <= 57 or data[at + 1] == 105 else BATCH_STEP), at, array_end, het_end
 
 
-@kernel
+@cached
 def _digits(data: Bytes, at: int, stop: int) -> int:
     while at < stop and 48 <= data[at] <= 57:
         at += 1
     return at
 
 
-@kernel
+@cached
 def _task(data: Bytes, at: int, stop: int) -> int:
     """The place after an array task's number, or after the bracketed rest of an array that pends."""
     if at < stop and data[at] == 91:
@@ -138,7 +138,7 @@ def _task(data: Bytes, at: int, stop: int) -> int:
     return _digits(data, at, stop)
 
 
-@kernel
+@cached
 def owners(data: Bytes, start: Ints, job_end: Ints, kinds: Bytes, owner: Ints) -> None:
     """For each step the row of the job right before it and its other steps, if it bears the step's id; else -1."""
     job = -1
@@ -157,7 +157,7 @@ def owners(data: Bytes, start: Ints, job_end: Ints, kinds: Bytes, owner: Ints) -
                 owner[row] = job
 
 
-@kernel
+@cached
 def exit_codes(data: Bytes, start: Ints, end: Ints, values: Ints, missing: Bools, invalid: Bools) -> None:
     """`code:signal` as one number: the code, or 128 + signal where a signal ended it; a bare number is a code."""
     for row in range(start.size):
@@ -178,7 +178,7 @@ def exit_codes(data: Bytes, start: Ints, end: Ints, values: Ints, missing: Bools
         values[row] = 128 + signal if signal > 0 else code
 
 
-@kernel
+@cached
 def gpus(data: Bytes, start: Ints, end: Ints, values: Ints) -> None:
     """GPUs of a TRES or GRES string: gres/gpu=4, or gpu:2, gpu:a100:2, gres/gpu:v100=2 summed where no total is.
 
@@ -212,7 +212,7 @@ def gpus(data: Bytes, start: Ints, end: Ints, values: Ints) -> None:
         values[row] = whole if whole >= 0 else parts
 
 
-@kernel
+@cached
 def _last_number(data: Bytes, low: int, high: int) -> tuple[int, bool]:
     """The number after the last = or : of an item (a socket list in brackets left out); whether there is one."""
     stop = low + 1
@@ -229,7 +229,7 @@ def _last_number(data: Bytes, low: int, high: int) -> tuple[int, bool]:
     return value, True
 
 
-@kernel
+@cached
 def resource(data: Bytes, start: Ints, end: Ints, name: Bytes, values: Ints) -> None:
     """The count behind a name and = in a TRES string; -1 where it is not named, or no whole number."""
     for row in range(start.size):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pipeline.core.text import printable
+from pipeline.errors import printable
 
 _KEY = re.compile(r"\s*([A-Za-z][A-Za-z0-9_]*)\s*:(?!//)(.*)$", re.DOTALL)
 _NAMED = re.compile(r"(-?\d+)\s+(\S.*)$", re.DOTALL)

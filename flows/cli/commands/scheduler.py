@@ -1,0 +1,174 @@
+"""`walltime export` and `walltime apply`: the published estimates for a scheduler, as files or as times of its jobs."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from flows.cli.options import Config, ConfigOption, From, Json
+
+if TYPE_CHECKING:
+    from flows.services.watching import Round
+
+FAILED = 1
+"""The exit code where the scheduler refused some of the changes, or the only round failed."""
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="The folder to write into.")]
+Kind = Annotated[
+    Literal["slurm", "pbs", "csv"],
+    typer.Option("--for", help="slurm: job_submit.lua and its look-up; pbs: a hook and its look-up; csv: one table."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be changed, and change nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Make the changes.")]
+Scheduler = Annotated[
+    Literal["slurm", "pbs"] | None,
+    typer.Option("--for", help="The scheduler: slurm (TimeLimit) or pbs (soft_walltime); default: the config's."),
+]
+Every = Annotated[
+    str | None,
+    typer.Option(
+        "--every",
+        metavar="TIME",
+        help="Go on, and at this interval (5m, 90s) first read what the accounting has new; for a [source] of kind "
+        "sacct or folder.",
+    ),
+]
+Once = Annotated[bool, typer.Option("--once", help="One such round, for cron; exit code 1 where it fails.")]
+_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def export(folder: Folder, scheduler: Kind, published: From, config: ConfigOption = None, json: Json = False) -> None:
+    """Write the published estimates for a scheduler that looks them up at each submit, or as a table.
+
+    The settings are those of the run, or of --config. Each file is put in place in one step. Nothing is installed:
+    INSTALL.txt says how, and is printed.
+
+    \b
+    Examples:
+      walltime export slurm-plugin --for slurm --from my-tables
+      walltime export tables --for csv
+    """
+    from dataclasses import asdict
+
+    from flows.pages.terminal.json_out import print_json
+    from flows.pages.terminal.render_scheduler import print_exported
+    from flows.services.exporting import export as write
+
+    exported = write(published, scheduler, folder, config)
+    print_json(asdict(exported)) if json else print_exported(exported)
+
+
+def apply(
+    config: Config,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    scheduler: Scheduler = None,
+    every: Every = None,
+    once: Once = False,
+    json: Json = False,
+) -> None:
+    """Lower the time limits of Slurm's pending jobs, or set OpenPBS's soft_walltime, to their expected runtimes.
+
+    No job's time is set above what its user asked for. Exit code 1: the scheduler refused some of the changes. With
+    --every a round that fails is reported in one sentence and tried again later; SIGTERM and SIGINT end it with exit
+    code 0.
+
+    \b
+    Examples:
+      walltime apply my-site.toml --dry-run
+      walltime apply my-site.toml --yes --for pbs
+      walltime apply my-site.toml --yes --every 5m
+    """
+    from flows.services.applying import SCHEDULERS, apply_estimates
+    from flows.services.run.prepare import run_settings
+    from pipeline.errors import InputError
+
+    if dry_run == yes:
+        raise InputError("the command line", "both" if yes else "neither", "either --dry-run or --yes")
+    if every is not None or once:
+        _follow(config, every or "5m", scheduler, is_dry_run=dry_run, once=once, as_json=json)
+        return
+    settings = run_settings(config)
+    chosen = SCHEDULERS[scheduler or settings.apply.scheduler]
+    applied = apply_estimates(settings, chosen, time.time(), os.environ, is_dry_run=dry_run)
+    if json:
+        from flows.pages.terminal.json_out import print_json
+
+        print_json(applied.as_dict())
+    else:
+        from flows.pages.terminal.render_scheduler import print_applied
+
+        print_applied(applied)
+    if applied.failures:
+        raise typer.Exit(FAILED)
+
+
+class _StoppedError(BaseException):
+    """A signal has asked the rounds to end while one read, computed or waited."""
+
+
+def _follow(config: Path, every: str, scheduler: str | None, *, is_dry_run: bool, once: bool, as_json: bool) -> None:
+    """Round after round read what the accounting has new, bring the State up to date, and apply it to pending jobs."""
+    from flows.pages.terminal.activity import end_activity_line
+    from flows.services.quantities import seconds
+    from flows.services.run.prepare import run_settings
+    from flows.services.watching import Watch, rounds, watching_alone
+
+    end_activity_line()
+    every_s, settings = seconds(every, "--every"), run_settings(config)
+    follows = Watch(settings, config, scheduler or settings.apply.scheduler, os.environ, is_dry_run=is_dry_run)
+    has_failed = False
+    with watching_alone(Path(settings.output_dir)), _ending_on_signals(lambda: follows.is_applying) as asked:
+        try:
+            for found in rounds(follows, every_s, time.time, asked.wait, once=once):
+                _print_round(found, 0.0 if once else follows.wait_s(every_s), as_json=as_json)
+                has_failed = bool(found.failure)
+        except _StoppedError:
+            pass
+    if once and has_failed:
+        raise typer.Exit(FAILED)
+
+
+def _print_round(found: "Round", wait_s: float, *, as_json: bool) -> None:
+    from flows.pages.terminal.json_out import print_json_lines
+    from flows.pages.terminal.render_scheduler import print_failure, print_round
+
+    if found.failure:
+        print_failure(found, wait_s)
+    if as_json:
+        print_json_lines([found.as_dict()])
+    elif not found.failure:
+        print_round(found, int(time.time()))
+
+
+@contextmanager
+def _ending_on_signals(must_finish: Callable[[], bool]) -> Iterator[threading.Event]:
+    """An event that SIGTERM, SIGINT or SIGHUP sets; the signal also ends what is running, unless that must finish.
+
+    Files are replaced in one step, and a program that was started is ended, so that any moment will do, but changes of
+    jobs are to be reported; a second signal ends these too. An ignored signal (nohup) stays ignored.
+    """
+    asked = threading.Event()
+
+    def stop(_: int, __: FrameType | None) -> None:
+        is_second = asked.is_set()
+        asked.set()
+        if is_second or not must_finish():
+            raise _StoppedError
+
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, stop)
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,151 @@
+"""What `walltime apply` does: pending jobs in, their times changed, or what would be changed."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flows.services.openpbs_jobs import OPENPBS
+from flows.services.pending_jobs import PROGRAM_TIMEOUT_S, Change, PendingJob, Scheduler
+from flows.services.query.answers import LoadedState, answers, load_state
+from flows.services.slurm_jobs import SLURM
+from pipeline.errors import ConfigError, InputError, printable
+from pipeline.export.slurm import LIMIT_RULES
+from pipeline.ingest.live import run
+from pipeline.settings import ExportSettings, RunSettings
+
+SCHEDULERS = {scheduler.name: scheduler for scheduler in (SLURM, OPENPBS)}
+_DAY_S = 86_400
+LEAST_ENDED_JOBS = 10
+"""Ended jobs of a submitter from which on his or her jobs are changed; like the next one chosen for caution."""
+MOST_STATE_AGE_DAYS = 7.0
+"""Age of the published State beyond which nothing is changed."""
+_DO = "see whether you may change other users' jobs"
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What became of the pending jobs: those changed (or to change), those left alone by reason, and failures."""
+
+    scheduler: Scheduler
+    changes: Sequence[Change]
+    failures: Mapping[str, str]
+    """By job id the sentence of a change that the scheduler refused."""
+    left: Mapping[str, int]
+    n_pending: int
+    is_dry_run: bool
+    as_of_s: int
+    run_id: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same in plain values for JSON."""
+        rows = [
+            {
+                "job_id": change.job.job_id, "user": change.job.values.get("user"), "from_s": change.job.planned_s,
+                "to_s": change.to_s, "asked_s": change.job.asked_s, "why": change.why,
+                "failed": self.failures.get(change.job.job_id),
+            }
+            for change in self.changes
+        ]  # fmt: skip
+        return {
+            "scheduler": self.scheduler.name, "changes_what": self.scheduler.what, "dry_run": self.is_dry_run,
+            "n_pending": self.n_pending, "n_changed": 0 if self.is_dry_run else len(rows) - len(self.failures),
+            "n_failed": len(self.failures), "left": dict(self.left), "as_of_s": self.as_of_s, "run_id": self.run_id,
+            "changes": rows,
+        }  # fmt: skip
+
+
+def apply_estimates(
+    settings: RunSettings, scheduler: Scheduler, now_s: float, environment: Mapping[str, str], *, is_dry_run: bool
+) -> Applied:
+    """Change the pending jobs' times to what the published State says of them, or only say so.
+
+    A job's time is never above what its user asked for. InputError where nothing is published, where the State is too
+    old to change a job by it, or where the scheduler's programs fail.
+    """
+    if not is_dry_run and scheduler is SLURM and settings.export.mode == "priority":
+        raise ConfigError("export.mode", "priority", "another mode: apply changes limits", "or leave out --yes")
+    jobs = scheduler.pending(environment)
+    loaded = load_state(Path(settings.output_dir), len(jobs))
+    _check_age(loaded, now_s, is_dry_run=is_dry_run)
+    left: Counter[str] = Counter()
+    able = [job for job in jobs if not _is_left(job, settings.export, left)]
+    changes = _changes(able, loaded, settings, scheduler, now_s, left)
+    failures = {} if is_dry_run else _make(changes, scheduler, environment)
+    return Applied(
+        scheduler, changes, failures, dict(sorted(left.items())), len(jobs), is_dry_run, int(loaded.state.as_of_s),
+        loaded.manifest.run_id,
+    )  # fmt: skip
+
+
+def _check_age(loaded: LoadedState, now_s: float, *, is_dry_run: bool) -> None:
+    age_days = (now_s - loaded.state.as_of_s) / _DAY_S
+    if age_days > MOST_STATE_AGE_DAYS and not is_dry_run:
+        expected = f"one of at most {MOST_STATE_AGE_DAYS:g} days"
+        raise InputError(loaded.where, f"a State {age_days:.0f} days old", expected, "run walltime run first")
+
+
+def _is_left(job: PendingJob, export: ExportSettings, left: Counter[str]) -> bool:
+    """Whether a job is left alone whatever its estimate; the reason is counted."""
+    named = {"user": export.opt_out.users, "account": export.opt_out.accounts, "queue": export.opt_out.partitions}
+    for column, opted_out in named.items():
+        # A job may wait for several partitions.
+        if set(str(job.values.get(column) or "").split(",")) & set(opted_out):
+            left[f"{column} has opted out"] += 1
+            return True
+    reason = job.fault or ("no time limit of its own" if not job.asked_s or not job.planned_s else "")
+    left.update([reason] if reason else [])
+    return bool(reason)
+
+
+def _changes(
+    jobs: Sequence[PendingJob], loaded: LoadedState, settings: RunSettings, scheduler: Scheduler, now_s: float,
+    left: Counter[str],
+) -> list[Change]:  # fmt: skip
+    share, margin_s = scheduler.share_and_margin(settings.export)
+    # The State answers for the time after it, as if the job were submitted then.
+    at = [max(job.submit_s or now_s, loaded.state.as_of_s) for job in jobs]
+    found = answers(loaded, [{**job.values, "at": s} for job, s in zip(jobs, at, strict=True)]) if jobs else []
+    changes: list[Change] = []
+    for job, answer in zip(jobs, found, strict=True):
+        to_s = _target_s(job, answer[f"runtime_s_q{round(100 * share)}"] + margin_s, scheduler.step_s)
+        if answer["n_submitter"] < LEAST_ENDED_JOBS:
+            left["few ended jobs of its submitter"] += 1
+        elif 2 * float(job.asked_s or 0) < answer["least_requested_s"]:
+            # No job like it has run: its runtime would be guessed from the request alone.
+            left["a far shorter request than its submitter's others"] += 1
+        elif abs(to_s - float(job.planned_s or 0)) < max(LIMIT_RULES.least_change_s, scheduler.step_s):
+            left["no change"] += 1
+        elif len(changes) == settings.apply.most_changes:
+            left["after the largest number of changes"] += 1
+        else:
+            changes.append(Change(job, to_s, _why(share, margin_s, answer), loaded.manifest.run_id))
+    return changes
+
+
+def _target_s(job: PendingJob, wanted_s: float, step_s: float) -> float:
+    """The time to plan with: whole steps, rounded up, at least one, never above what was asked for."""
+    asked_s = float(job.asked_s or 0)
+    if not math.isfinite(wanted_s):
+        return asked_s
+    return min(max(math.ceil(wanted_s / step_s), 1) * step_s, asked_s)
+
+
+def _why(share: float, margin_s: float, answer: Mapping[str, Any]) -> str:
+    runtime_s = answer[f"runtime_s_q{round(100 * share)}"]
+    margin = f" + {margin_s:g} s" if margin_s else ""
+    own, alike = answer["n_submitter"], answer["n_program"]
+    return f"q{100 * share:.0f} {runtime_s:.0f} s{margin}; the user has {own} ended jobs, {alike} of this application"
+
+
+def _make(changes: Sequence[Change], scheduler: Scheduler, environment: Mapping[str, str]) -> dict[str, str]:
+    """Make the changes, one after another; a job that has gone or may not be changed does not stop the others."""
+    failures = {}
+    for change in changes:
+        try:
+            run(scheduler.command(change), environment, PROGRAM_TIMEOUT_S, _DO)
+        except InputError as error:
+            failures[change.job.job_id] = printable(f"{error.where}: {error.found}", 400)
+    return failures

@@ -1,1 +1,0 @@
-"""Backtests of estimates and of published predictions."""

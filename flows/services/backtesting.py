@@ -1,0 +1,247 @@
+"""What `walltime backtest` does: logs in, a table BACKTEST of every method and log out."""
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from flows.services.logs.flagged_jobs import flagged_jobs, jobs_of_table
+from flows.services.progress import running_stage
+from flows.services.quantities import seconds
+from flows.services.run.prepare import prepare, resolve
+from pipeline.arrays import Floats
+from pipeline.errors import InputError, WalltimeError, did_you_mean, printable
+from pipeline.estimate.history import History
+from pipeline.evaluate import backtest, check_no_look_ahead
+from pipeline.evaluate.backtest import TRAIN_SHARE, Estimator, Way, past_of
+from pipeline.evaluate.estimation_methods import METHODS, STALE_METHODS, method_with_settings
+from pipeline.evaluate.later_scores import Scored, figures, later_scores, trade_off
+from pipeline.ingest.sources import find_sources
+from pipeline.report import Report
+from pipeline.run import run_plain
+from pipeline.settings import RunSettings
+from pipeline.storage import read_table, write_table, write_text
+from pipeline.tables import BACKTEST
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One log to backtest: its name, files, settings, methods, and the ways in which estimates are made."""
+
+    log: str
+    paths: tuple[Path, ...]
+    settings: RunSettings
+    methods: tuple[str, ...]
+    checks_leaks: bool
+    ways: tuple[Way, ...] = (Way(),)
+
+    def methods_for(self, way: Way) -> tuple[str, ...]:
+        """The methods that support this way."""
+        return self.methods if way.stale_s is None else tuple(m for m in self.methods if m in STALE_METHODS)
+
+
+@dataclass(frozen=True, slots=True)
+class BacktestResult:
+    """The backtest of one log: its rows of BACKTEST, the report, and CPU seconds by method."""
+
+    log: str
+    table: pa.Table
+    report: Report
+    cpu_s: Mapping[str, float]
+
+    def rows(self, part: str, way: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        """The rows of a part in plain values, of one way (default: the first)."""
+        way = self.ways[0] if way is None else way
+        return [row for row in self.table.to_pylist() if row["part"] == part and way_of(row) == way]
+
+    @property
+    def ways(self) -> list[dict[str, Any]]:
+        """The ways of the backtest, as their columns."""
+        return ways_of(self.table.select(WAY_COLUMNS).to_pylist())
+
+    @property
+    def ranked(self) -> list[Mapping[str, Any]]:
+        """Each method over all jobs, least mean absolute error first."""
+        return ranked(self.rows("all"))
+
+
+WAY_COLUMNS = ["stale_days", "learnt_from"]
+
+
+def way_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a row that say what its estimates knew."""
+    return {name: row[name] for name in WAY_COLUMNS}
+
+
+def ways_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The distinct ways, in order of appearance."""
+    found: list[dict[str, Any]] = []
+    for row in rows:
+        if way_of(row) not in found:
+            found.append(way_of(row))
+    return found
+
+
+def ways(staleness: Sequence[str], *, compare_cleaning: bool) -> tuple[Way, ...]:
+    """The ways to estimate: with knowledge until the submit or until a midnight, with flagged jobs or also without."""
+    found = [Way(None if text == "live" else _age_s(text)) for text in staleness or ("live",)]
+    if compare_cleaning:
+        found += [replace(way, without_flagged=True) for way in found]
+    return tuple(dict.fromkeys(found))
+
+
+def _age_s(text: str) -> float:
+    return 0.0 if text.strip() == "0" else seconds(text, "--staleness")
+
+
+def ranked(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Rows in rising order of mean absolute error; unknown errors come last."""
+    return sorted(rows, key=lambda row: float("inf") if row["mae_s"] is None else row["mae_s"])
+
+
+def backtest_tasks(
+    config: Path,
+    logs: Sequence[str],
+    methods: Sequence[str],
+    *,
+    check_leaks: bool,
+    staleness: Sequence[str] = (),
+    compare_cleaning: bool = False,
+) -> list[Task]:
+    """One task for the config's logs together, or one for each of `logs`; InputError for an unknown method or log."""
+    settings, paths = resolve(config, logs)
+    names = chosen_methods(methods, METHODS)
+    chosen = ways(staleness, compare_cleaning=compare_cleaning)
+    if not logs:
+        return [Task(settings.site.name, tuple(paths), settings, names, check_leaks, chosen)]
+    labels = [(source.label, source.path) for source in find_sources(paths)]
+    return [Task(label, (path,), settings, names, check_leaks, chosen) for label, path in labels]
+
+
+def chosen_methods(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    """These methods, each once, or all known ones; InputError for an unknown name."""
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise InputError("--methods", f"no method {printable(name)}", f"one of {', '.join(known)}", hint)
+    return tuple(dict.fromkeys(names or known))
+
+
+def run_backtest(task: Task) -> BacktestResult:
+    """Read and clean a log, and score every method as of each submit."""
+    name = printable(task.log, 40)
+    estimators = {method: method_with_settings(method, task.settings) for method in task.methods}
+    flagged, _ = flagged_jobs(task.paths, task.settings, task.log)
+    cpu_s: dict[str, float] = {}
+    timed = {method: _timed(name, method, call, cpu_s) for method, call in estimators.items()}
+    if task.checks_leaks:
+        _check_leaks(flagged, task, estimators)
+    scored = [
+        backtest(flagged, task.settings, {method: timed[method] for method in task.methods_for(way)}, task.log, way)
+        for way in task.ways
+    ]
+    if not scored[0][0].num_rows:
+        raise InputError(name, f"{flagged.num_rows} jobs, none to score", "jobs with times and a runtime")
+    return BacktestResult(task.log, pa.concat_tables([table for table, _ in scored]), scored[0][1].check(), cpu_s)
+
+
+def _timed(log: str, method: str, call: Estimator, cpu_s: dict[str, float]) -> Estimator:
+    def estimate(past: History) -> Floats:
+        with running_stage(f"{log}: {method}"):
+            began = time.process_time()
+            found = call(past)
+            cpu_s.setdefault(method, time.process_time() - began)
+        return found
+
+    return estimate
+
+
+def _check_leaks(jobs: pa.Table, task: Task, estimators: Mapping[str, Estimator]) -> None:
+    past = past_of(jobs, task.settings)
+    for method, call in estimators.items():
+        with running_stage(f"{printable(task.log, 40)}: does {method} look ahead"):
+            try:
+                check_no_look_ahead(call, past)
+            except WalltimeError as error:
+                raise type(error)(f"{method}: {error}") from None
+
+
+def save_result(result: BacktestResult, path: Path) -> Path:
+    """Write a result: the table at `path`, the rest as JSON beside it; returns the path."""
+    beside = {"log": result.log, "report": result.report.as_dict(), "cpu_s": dict(result.cpu_s)}
+    write_text(path.with_suffix(".json"), json.dumps(beside))
+    return write_table(path, result.table, BACKTEST)
+
+
+def load_result(path: Path) -> BacktestResult:
+    """The result that `save_result` wrote."""
+    beside = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    report = Report.from_dict(beside["report"])
+    return BacktestResult(beside["log"], read_table(path, BACKTEST), report, beside["cpu_s"])
+
+
+def joined_tables(results: Sequence[BacktestResult]) -> pa.Table:
+    """BACKTEST of all logs."""
+    return BACKTEST.check(pa.concat_tables([result.table for result in results], promote_options="default"))
+
+
+LAST_SHARE = 0.98
+"""Cuts lie between the training share and this share of the jobs, in order of submit."""
+
+
+def score_predictions(task: Task) -> dict[float, Scored]:
+    """Scores by days ahead (1, 7, 30) of the predictions that daily runs over a log would have published.
+
+    InputError where no later job can be scored.
+    """
+    settings = task.settings
+    name = printable(task.log, 40)
+    flagged, _ = flagged_jobs(task.paths, settings, task.log)
+    with running_stage(f"{name}: predict"):
+        found = later_scores(flagged, settings, (TRAIN_SHARE, LAST_SHARE))
+    if not found:
+        raise InputError(name, f"{flagged.num_rows} jobs, none to score", "jobs of groups that had run before")
+    return found
+
+
+def subsets_of(scored: Scored) -> dict[str, Scored]:
+    """All scored jobs; those on counts that had run and had not run; those on rows whose reliability is ok."""
+    return {
+        "all": scored,
+        "ran before": scored.take(scored.is_seen),
+        "never ran": scored.take(~scored.is_seen),
+        "ok": scored.take(scored.is_ok),
+    }
+
+
+def scores_as_dicts(found: dict[float, Scored]) -> list[dict[str, Any]]:
+    """Per number of days ahead the figures of each subset, and the trade-off of `ok`."""
+    return [
+        {"days": days, "trade_off": trade_off(one), **{name: figures(part) for name, part in subsets_of(one).items()}}
+        for days, one in found.items()
+    ]
+
+
+def past_jobs(given: Path) -> History:
+    """The jobs that ran, from a table JOBS or from the cleaned logs of a config; InputError for fewer than two."""
+    history = _history(given)
+    if len(history) < 2:
+        raise InputError(printable(str(given)), f"{len(history)} jobs that ran", "at least 2 to learn from")
+    return history
+
+
+def _history(given: Path) -> History:
+    if given.suffix == ".parquet":
+        return past_of(jobs_of_table(given), RunSettings())
+    run, _ = prepare(given)
+    jobs = next(tables["jobs_flagged"] for step, tables, _ in run_plain(run) if step.name == "clean")
+    return past_of(jobs, run.settings)
+
+
+def end_of_share_s(history: History, share: float) -> float:
+    """The time, s since 1970, until which a search may look: the submit after this share of the jobs."""
+    return float(history.submit_s[int(len(history) * share)] if share < 1 else history.end_s.max() + 1)

@@ -1,1 +1,0 @@
-"""Writes the published estimates for schedulers, spreadsheets and databases."""

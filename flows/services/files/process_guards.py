@@ -1,0 +1,45 @@
+"""What a process sets up before it writes files: it cleans up after signals, and nobody else may write its files."""
+
+import os
+import signal
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+_SIGNAL_EXIT = 128
+"""A shell's exit code for a program that a signal ended is this plus the signal's number."""
+
+
+@contextmanager
+def unwinding_on_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise SystemExit here, so that `finally` blocks run; the exit code is 128 + the signal.
+
+    A signal that is ignored (nohup) or handled already stays so. Outside the main thread nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    taken = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, _exit)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _exit(number: int, _: FrameType | None) -> NoReturn:
+    # A second signal must not cut the cleaning up short.
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(_SIGNAL_EXIT + number)
+
+
+def deny_world_writing() -> None:
+    """From now on no file or folder that this process makes can be written by all users; other modes stay."""
+    # The umask can only be read by setting it.
+    os.umask(os.umask(0o077) | stat.S_IWOTH)

@@ -1,1 +1,0 @@
-"""What `walltime advise` does: limits recommended from a log, what they keep, and whom they would have harmed."""

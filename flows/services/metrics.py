@@ -1,0 +1,186 @@
+"""Metrics of a folder of published tables (age, rows, jobs set aside, coverage, the last run) as OpenMetrics text.
+
+Prometheus and node_exporter's textfile collector read it. Every metric is a gauge: node_exporter reads the older text
+format, which has no state sets and other counters. Sources: OpenMetrics 1.0 (unit and name, order of the lines,
+escapes, # EOF); Prometheus text format 0.0.4.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flows.services.run.last_run import LastRun, Reason, RunState, read_last_run
+from pipeline.errors import InputError, printable
+from pipeline.publish import Manifest
+from pipeline.publish.blocked import blocked_versions
+from pipeline.publish.checks import LEVELS
+from pipeline.publish.manifest import read_manifest
+from pipeline.publish.version_store import stored_versions
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+_LABEL_CHARS = 200
+Labels = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One value and its labels. None is unknown; it is not written."""
+
+    value: float | None
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A metric: its name, which ends in its unit where it has one, its help text, and its samples."""
+
+    name: str
+    help: str
+    samples: Sequence[Sample]
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name) or (self.unit and not self.name.endswith(f"_{self.unit}")):
+            raise ValueError(f"{self.name} is no name of a metric in {self.unit or 'no unit'}")
+
+
+def openmetrics_text(families: Iterable[Family]) -> str:
+    """The families as OpenMetrics text, in the given order; one without a known value is left out."""
+    lines: list[str] = []
+    for family in families:
+        samples = [sample for sample in family.samples if sample.value is not None]
+        if not samples:
+            continue
+        lines.append(f"# TYPE {family.name} gauge")
+        lines += [f"# UNIT {family.name} {family.unit}"] if family.unit else []
+        lines.append(f"# HELP {family.name} {_escaped(family.help)}")
+        lines += [f"{family.name}{_labels(sample.labels)} {_number(sample.value)}" for sample in samples]
+    return "\n".join([*lines, "# EOF", ""])
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    pairs = ",".join(f'{name}="{_escaped(printable(str(value), _LABEL_CHARS))}"' for name, value in labels.items())
+    return f"{{{pairs}}}" if pairs else ""
+
+
+def _escaped(text: str) -> str:
+    return text.translate(_ESCAPES)
+
+
+def _number(value: float | None) -> str:
+    assert value is not None  # nosec B101 # for the type checker
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+    return str(value)
+
+
+def metric_families(folder: Path, now_s: float, last: LastRun | None = None) -> list[Family]:
+    """The metrics of a folder at `now_s` (UTC epoch seconds); `last` is the run that ends now, if one does.
+
+    What is not known is left out, so that a folder without published tables still has those of its last run.
+    InputError where nothing is known: neither published tables nor a run. No table is read.
+    """
+    last = last or read_last_run(folder)
+    try:
+        manifest: Manifest | None = read_manifest(folder)
+    except InputError:
+        if last is None:
+            raise
+        manifest = None
+    site = printable(manifest.site if manifest else last.site if last else "")
+    labels = {"site": site}
+    found: list[Family] = []
+    if manifest is not None:
+        found += _of_tables(manifest, labels, now_s)
+        found += [*_of_cleaning(manifest, labels), *_of_coverage(manifest, labels)]
+    if last is not None:
+        found += _of_run(last, labels)
+    return [*found, *_of_store(folder, labels)]
+
+
+def _one(name: str, text: str, value: float | None, labels: Labels, unit: str = "") -> Family:
+    return Family(name, text, [Sample(value, labels)], unit)
+
+
+def _of_tables(manifest: Manifest, labels: Labels, now_s: float) -> Iterator[Family]:
+    yield _one(
+        "walltime_published", "1 for the published version, with its run and the code that made it.", 1,
+        {**labels, "version": manifest.folder, "run_id": manifest.run_id, "code": manifest.code},
+    )  # fmt: skip
+    made = "When the published tables were made, UTC epoch."
+    yield _one("walltime_tables_created_timestamp_seconds", made, manifest.created_s, labels, "seconds")
+    age = "Age of the published tables when this text was written; an alert should use when they were made."
+    yield _one("walltime_tables_age_seconds", age, int(now_s) - manifest.created_s, labels, "seconds")
+    newest = "Latest end of a job that the tables know, UTC epoch."
+    yield _one("walltime_newest_job_timestamp_seconds", newest, manifest.data_newest_end_s, labels, "seconds")
+    entries = sorted(manifest.tables.items())
+    rows = [Sample(entry.rows, {**labels, "table": name}) for name, entry in entries]
+    yield Family("walltime_table_rows", "Rows of a published table.", rows)
+    sizes = [Sample(entry.bytes, {**labels, "table": name}) for name, entry in entries]
+    yield Family("walltime_table_size_bytes", "Bytes of a published table's file.", sizes, "bytes")
+
+
+def _of_cleaning(manifest: Manifest, labels: Labels) -> Iterator[Family]:
+    """Jobs and processor-seconds that cleaning kept and set aside; none for a version without its report."""
+    report = manifest.report("clean")
+    if report is None:
+        return
+    tallies: list[tuple[dict[str, str], Mapping[str, Any]]] = [({"kept": "true", "reason": ""}, report["kept"])]
+    tallies += [({"kept": "false", "reason": reason}, one) for reason, one in report["set_aside"].items()]
+    jobs = [Sample(one["rows"], {**labels, **own}) for own, one in tallies]
+    yield Family("walltime_jobs", "Jobs kept (no reason), and set aside by the first reason that holds.", jobs)
+    work = [Sample(one["proc_s"], {**labels, **own}) for own, one in tallies]
+    yield Family("walltime_jobs_processor_seconds", "Processor-seconds of the same jobs.", work, "seconds")
+    ingest = manifest.report("ingest")
+    lines = ingest["set_aside"].items() if ingest else ()
+    read = [Sample(one["rows"], {**labels, "reason": reason}) for reason, one in lines]
+    yield Family("walltime_lines_set_aside", "Lines of the logs that gave no job, by reason.", read)
+
+
+def _of_coverage(manifest: Manifest, labels: Labels) -> Iterator[Family]:
+    """Shares of later jobs that intervals and quantiles held, each beside the share that it promises."""
+    held, promised = [], []
+    for stage, levels in LEVELS.items():
+        facts = (manifest.report(stage) or {}).get("facts", {})
+        for name, level in levels:
+            own = {**labels, "of": "predictions" if stage == "later" else "estimates", "figure": name}
+            held.append(Sample(facts.get(name), own))
+            promised.append(Sample(level if facts.get(name) is not None else None, own))
+    text = "Share of later jobs that an interval or a quantile held."
+    yield Family("walltime_coverage_ratio", text, held, "ratio")
+    yield Family("walltime_coverage_nominal_ratio", "Share that the same figure promises.", promised, "ratio")
+
+
+def _of_run(last: LastRun, labels: Labels) -> Iterator[Family]:
+    states = [Sample(int(state == last.state), {**labels, "state": state}) for state in RunState]
+    yield Family("walltime_last_run_state", "1 for the state of the last run, 0 for the others.", states)
+    reasons = [Sample(int(one == last.reason), {**labels, "reason": one}) for one in Reason]
+    yield Family("walltime_last_run_exit_reason", "1 for why the last run ended, 0 for the others.", reasons)
+    code = "Exit code of the last run; absent while it runs, and where a signal ended it."
+    yield _one("walltime_last_run_exit_code", code, last.exit_code, labels)
+    began = "Begin of the last run, UTC epoch."
+    yield _one("walltime_last_run_began_timestamp_seconds", began, last.began_s, labels, "seconds")
+    ended = "End of the last run, UTC epoch."
+    yield _one("walltime_last_run_ended_timestamp_seconds", ended, last.ended_s, labels, "seconds")
+    took = None if last.ended_s is None else max(0.0, last.ended_s - last.began_s)
+    yield _one("walltime_last_run_duration_seconds", "Wall-clock time of the last run.", took, labels, "seconds")
+    steps = [(step, {**labels, "step": name}) for name, step in last.steps.items()]
+    text = "Wall-clock time of a step of the last run."
+    yield Family("walltime_step_duration_seconds", text, [Sample(one.seconds, own) for one, own in steps], "seconds")
+    rows = [Sample(one.rows, own) for one, own in steps]
+    yield Family("walltime_step_rows", "Rows that a step of the last run saw.", rows)
+    reused = [Sample(int(one.is_reused), own) for one, own in steps]
+    yield Family("walltime_step_reused", "1 where the step's result of an earlier run was used.", reused)
+
+
+def _of_store(folder: Path, labels: Labels) -> Iterator[Family]:
+    blocked = blocked_versions(folder)
+    yield _one("walltime_blocked_versions", "Versions on disk that a check blocked.", len(blocked), labels)
+    newest = max((created_s for created_s, _ in blocked), default=None)
+    text = "When the newest blocked version was made, UTC epoch."
+    yield _one("walltime_blocked_newest_timestamp_seconds", text, newest, labels, "seconds")
+    yield _one("walltime_versions", "Versions of the tables on disk.", len(stored_versions(folder)), labels)

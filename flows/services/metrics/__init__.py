@@ -1,1 +1,0 @@
-"""Figures of a folder of published tables, as OpenMetrics text."""

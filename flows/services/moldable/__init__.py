@@ -1,1 +1,0 @@
-"""Replays of logs whose jobs may start on several processor counts."""

@@ -1,1 +1,0 @@
-"""Replays of logs under other policies and estimates."""

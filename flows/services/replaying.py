@@ -1,0 +1,178 @@
+"""What `walltime replay` does: a log or a config in, a table REPLAY of every policy with every estimates out."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from flows.services.logs.flagged_jobs import flagged_jobs
+from flows.services.logs.ingesting import settings_of
+from flows.services.progress import running_stage
+from flows.services.run.prepare import find_logs, resolve
+from pipeline.arrays import Floats, category_codes
+from pipeline.errors import InputError, did_you_mean, printable
+from pipeline.estimate.estimate_rules import ESTIMATE_RULES
+from pipeline.estimate.history import History
+from pipeline.evaluate.backtest import Way, past_of
+from pipeline.evaluate.estimation_methods import method_with_settings
+from pipeline.schedule.engine import Correction, Policy
+from pipeline.schedule.figures import Score
+from pipeline.schedule.replay_cases import METHODS, Case, Estimates, cases, policy_name
+from pipeline.schedule.verdict import ReplayResult
+from pipeline.schedule.what_if import Subject, what_if
+from pipeline.schedule.workload import Convention, Shakes, Workload, has_waits, workload_of_jobs
+from pipeline.settings import RunSettings
+
+DAY_S = 86_400.0
+
+@dataclass(frozen=True, slots=True)
+class ReplayTask:
+    """A log to replay, and how."""
+
+    log: str
+    paths: tuple[Path, ...]
+    settings: RunSettings
+    cases: tuple[Case, ...]
+    shakes: Shakes
+    convention: Convention = Convention.NATURAL
+    capacity: int | None = None
+    """Processors; None: the site's, else the header's."""
+    days: float | None = None
+    """Score the jobs submitted in this many last days of the log; None: all."""
+    whole_nodes: bool = False
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods of the registry whose estimates the cases need."""
+        return tuple(dict.fromkeys(METHODS[case.estimates] for case in self.cases if case.estimates in METHODS))
+
+    @property
+    def n_stages(self) -> int:
+        """Stages that a replay announces."""
+        return 2 + len(self.methods)
+
+
+Estimate = Callable[[History, ReplayTask, int], dict[str, Floats]]
+"""Quantiles by method, as `quantiles` gives them."""
+
+
+def chosen_cases(policies: str, estimates: str, correction: str | None, guard: bool | None) -> tuple[Case, ...]:
+    """The cases of the command's options; InputError for an unknown name."""
+    named = {policy_name(policy): policy for policy in Policy}
+    chosen = [named[name] for name in _listed(policies, "--policy", named)]
+    what = [Estimates(name) for name in _listed(estimates, "--estimates", [str(one) for one in Estimates])]
+    return cases(chosen, what, None if correction is None else Correction[correction.upper()], guard)
+
+
+def _listed(text: str, option: str, known: Collection[str]) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names or [text]:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise InputError(option, printable(name) or "nothing", f"one or more of {', '.join(known)}", hint)
+    return names
+
+
+def replay_task(given: Path, settings: RunSettings | None = None, **how: object) -> ReplayTask:
+    """The task of a config (.toml) or of a log; `how` are the task's other fields. InputError for neither."""
+    if given.suffix == ".toml":
+        found, paths = resolve(given)
+        return ReplayTask(found.site.name, tuple(paths), found, **how)  # type: ignore[arg-type]
+    paths = find_logs([str(given)], Path())
+    return ReplayTask(given.name, tuple(paths), settings or settings_of(None), **how)  # type: ignore[arg-type]
+
+
+def with_distinct_names(tasks: Sequence[ReplayTask]) -> list[ReplayTask]:
+    """The tasks, those that share a name called by the path of their first log."""
+    names = [task.log for task in tasks]
+    return [replace(one, log=str(one.paths[0])) if names.count(one.log) > 1 else one for one in tasks]
+
+
+def run_replay(task: ReplayTask) -> ReplayResult:
+    """Read a log, estimate its jobs once as of each submit, and replay every case over every shake."""
+    name = printable(task.log, 40)
+    subject, capacity_from = subject_of(task)
+    with running_stage(f"{name}: replay"):
+        table = what_if(subject, task.cases, task.shakes)
+    if not table.num_rows:
+        raise InputError(name, "no job to score", "jobs after the first 1%, submitted in the days asked for")
+    work = subject.work
+    return ReplayResult(
+        log=task.log,
+        table=table,
+        capacity=work.capacity,
+        unit="nodes" if task.whole_nodes else "processors",
+        capacity_from=capacity_from,
+        n_jobs=len(work),
+        counts=dict(work.counts),
+        has_waits=subject.has_waits,
+        since_s=None if np.isinf(subject.since_s) else subject.since_s,
+        until_s=float(work.submit_s[-1]),
+    )
+
+
+def subject_of(task: ReplayTask, estimate: Estimate | None = None) -> tuple[Subject, str]:
+    """The log as it is replayed, with the estimates that its cases need, and where its capacity comes from.
+
+    `estimate` stands in for `quantiles`, for a caller that has stored what that found.
+    """
+    flagged, report = flagged_jobs(task.paths, task.settings, task.log)
+    return subject_of_jobs(task, flagged, report.facts.get("max_procs"), estimate)
+
+
+def subject_of_jobs(
+    task: ReplayTask, flagged: pa.Table, header: object = None, estimate: Estimate | None = None
+) -> tuple[Subject, str]:
+    """The same for flagged jobs in memory; `header` is the size of the machine that the log states."""
+    name = printable(task.log, 40)
+    past = past_of(flagged, task.settings)
+    site = task.settings.site
+    capacity, capacity_from = machine_size(task.capacity, site.max_procs, header, printable(task.log, 200))
+    if task.whole_nodes and site.procs_per_node is None:
+        raise InputError("--whole-nodes", "no site.procs_per_node", "the processors of a node", "set it in the config")
+    per_node = site.procs_per_node if task.whole_nodes else None
+    work = workload_of_jobs(flagged, capacity, task.convention, per_node, past.row)
+    if not len(work):
+        raise InputError(
+            name, f"{flagged.num_rows} jobs, none to replay", "jobs with a submit, a runtime and processors"
+        )
+    score = Score.AVEBSLD if task.convention is Convention.PYSS else Score.NATURAL
+    estimates_s = (estimate or quantiles)(past, task, flagged.num_rows)
+    subject = Subject(
+        task.log, work, estimates_s, category_codes(flagged, "user")[1], task.convention, score, _since_s(task, work),
+        has_waits(flagged),
+    )  # fmt: skip
+    return subject, capacity_from
+
+
+def quantiles(past: History, task: ReplayTask, n_rows: int) -> dict[str, Floats]:
+    """By method (rows of JOBS, 6) in s, as of each submit: the backtest's pass. The table is as old as it is served."""
+    served_s = DAY_S * ESTIMATE_RULES.table.served_days
+    found = {}
+    for method in task.methods:
+        way = Way(served_s) if method == METHODS[Estimates.TABLE] else Way()
+        with running_stage(f"{printable(task.log, 40)}: {method}"):
+            answers = method_with_settings(method, task.settings)(replace(past, stale_s=way.stale_s))
+        found[method] = np.full((n_rows, answers.shape[1]), np.nan)
+        found[method][past.row] = answers
+    return found
+
+
+def machine_size(given: int | None, site: object, header: object, where: str) -> tuple[int, str]:
+    """The machine's processors, and where the number comes from; InputError where it is unknown."""
+    for known, name in ((given, "--max-procs"), (site, "site.max_procs"), (header, "the log's header")):
+        if isinstance(known, int) and known > 0:
+            return known, name
+    do = "give --max-procs, or set site.max_procs in the config"
+    raise InputError(where, "no size of the machine", "the machine's processors", do)
+
+
+def _since_s(task: ReplayTask, work: Workload) -> float:
+    return -np.inf if task.days is None else float(work.submit_s[-1]) - DAY_S * task.days
+
+
+def joined(results: Sequence[ReplayResult]) -> pa.Table:
+    """REPLAY of all logs."""
+    return pa.concat_tables([result.table for result in results], promote_options="default")

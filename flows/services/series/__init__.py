@@ -1,1 +1,0 @@
-"""Scalability series from CSV files of measured runtimes."""

@@ -1,0 +1,207 @@
+"""Reads measured runtimes from CSV: procs, runtime_s; optionally application, problem_size, series, energy_j."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from flows.services.files.os_errors import read_text
+from flows.services.files.table_files import write_any
+from pipeline.arrays import Floats
+from pipeline.errors import InputError, nearest_name, printable
+from pipeline.evaluate import evaluate_scaling
+from pipeline.group.observations import aggregate
+from pipeline.report import Report
+from pipeline.scaling.predictors import PREDICTORS
+from pipeline.tables import ACROSS, FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
+
+REQUIRED = ("procs", "runtime_s")
+OPTIONAL = ("application", "problem_size", "series")
+ENERGY = "energy_j"
+_MAX_PROCS = 2**40
+LEAST_S, MOST_S = 1e-9, 1e12
+"""Bounds of plausible runtimes; values beyond them are typing errors or codes for "none"."""
+_RUNTIME = f"a runtime in seconds, from {LEAST_S:g} to {MOST_S:g}"
+_SEPARATORS = {";": ";", "\t": "tabs", "|": "|", " ": "blanks"}
+
+
+def read_series(path: Path) -> pa.Table:
+    """OBSERVATIONS with one group per application, problem size and series; rows with equal procs are repeated runs.
+
+    A group's id lists these values. InputError names file, line, what was found and what was expected.
+    """
+    return read_series_and_applications(path)[0]
+
+
+def read_series_and_applications(path: Path) -> tuple[pa.Table, dict[str, str]]:
+    """OBSERVATIONS as `read_series`, and the application of each group (the file's name where none is given)."""
+    frame = _read(path)
+    procs = _numbers(path, frame, "procs", "a whole number of processors, 1 or more")
+    runtime_s = _numbers(path, frame, "runtime_s", _RUNTIME)
+    whole = (procs >= 1) & (procs <= _MAX_PROCS) & (procs == np.floor(procs))
+    _check(path, frame, "procs", whole, "a whole number of processors, 1 or more")
+    _check(path, frame, "runtime_s", (runtime_s >= LEAST_S) & (runtime_s <= MOST_S), _RUNTIME)
+    names, codes = np.unique(_labels(path, frame), return_inverse=True)
+    unknown = np.full(len(frame), np.nan)
+    energy_j = _energy_j(path, frame)
+    columns = aggregate(codes.astype(np.int64), procs.astype(np.int64), runtime_s, unknown, unknown, energy_j=energy_j)
+    table = OBSERVATIONS.build(group_id=[str(names[code]) for code in columns.pop("group_code")], **columns)
+    words = frame["application"] if "application" in frame.columns else np.full(len(frame), path.stem, object)
+    return table, {str(names[code]): str(word) for code, word in zip(codes, words, strict=True)}
+
+
+def read_series_and_groups(path: Path) -> tuple[pa.Table, pa.Table | None]:
+    """OBSERVATIONS, and GROUPS of the same series; None instead of GROUPS where the file has no problem sizes.
+
+    An application in GROUPS is the file's application (or the file's name) with its series.
+    """
+    frame, table = _read(path), read_series(path)
+    if "problem_size" not in frame.columns:
+        return table, None
+    words = frame["application"] if "application" in frame.columns else np.full(len(frame), path.stem, object)
+    if "series" in frame.columns:
+        words = words + " series=" + frame["series"]
+    named = dict(zip(_labels(path, frame), zip(words, frame["problem_size"], strict=True), strict=True))
+    ids = table.column("group_id").unique().to_pylist()
+    counts = pd.Series(table.column("group_id").to_pylist())
+    jobs = pd.Series(table.column("n_jobs").to_pylist()).groupby(counts).sum()
+    groups = GROUPS.build(
+        group_id=ids,
+        site=["csv"] * len(ids),
+        template=["application+problem_size"] * len(ids),
+        label=ids,
+        application=[str(named[group][0]) for group in ids],
+        problem_size=[str(named[group][1]) for group in ids],
+        n_jobs=[int(jobs[group]) for group in ids],
+        n_sizes=[int((counts == group).sum()) for group in ids],
+    )
+    return table, groups
+
+
+def _energy_j(path: Path, frame: pd.DataFrame) -> np.ndarray:
+    """Energy of each row, J; NaN where the cell is empty or the file has no such column."""
+    if ENERGY not in frame.columns:
+        return np.full(len(frame), np.nan)
+    energy_j: Floats = pd.to_numeric(frame[ENERGY], errors="coerce").to_numpy(np.float64)
+    is_good = (np.isfinite(energy_j) & (energy_j >= 0)) | (frame[ENERGY] == "").to_numpy()
+    _check(path, frame, ENERGY, is_good, "joules, 0 or more")
+    return energy_j
+
+
+def _read(path: Path) -> pd.DataFrame:
+    """The rows as text, indexed by line number; blank lines are left out."""
+    where, expected = printable(str(path)), f"a CSV with the columns {', '.join(REQUIRED)}"
+    text = read_text(path, f"{expected}, in UTF-8")
+    if not text.strip():
+        raise InputError(where, "an empty file", expected)
+    reader = csv.reader(io.StringIO(text))
+    try:
+        rows = [(reader.line_num, [value.strip() for value in row]) for row in reader]
+    except csv.Error as error:
+        raise InputError(f"{where}, line {reader.line_num}", f"text that is no CSV ({error})", expected) from None
+    names = [name.lower() for name in rows[0][1]]
+    _check_columns(where, names)
+    return _frame(where, names, [(line, row) for line, row in rows[1:] if any(row)])
+
+
+def _frame(where: str, names: list[str], rows: list[tuple[int, list[str]]]) -> pd.DataFrame:
+    for line, row in rows:
+        if any(row[len(names) :]):
+            raise InputError(f"{where}, line {line}", f"{len(row)} values", f"{len(names)}, as line 1 has columns")
+    cells = [(row + [""] * len(names))[: len(names)] for _, row in rows]
+    return pd.DataFrame(cells, index=[line for line, _ in rows], columns=names, dtype=str)
+
+
+def _check_columns(where: str, names: list[str]) -> None:
+    repeated = [name for name in (*REQUIRED, *OPTIONAL, ENERGY) if names.count(name) > 1]
+    if repeated:
+        raise InputError(f"{where}, line 1", f"{names.count(repeated[0])} columns {repeated[0]}", "one", "rename one")
+    missing = [name for name in REQUIRED if name not in names]
+    if missing:
+        _check_separator(where, names)
+        near = nearest_name(missing[0], names)
+        hint = f"rename {printable(near)} to {missing[0]}" if near is not None else "name it in the first line"
+        found = f"the columns {', '.join(printable(name, 40) for name in names[:12])}"
+        raise InputError(f"{where}, line 1", found, f"a column {' and '.join(missing)}", hint)
+
+
+def _check_separator(where: str, names: list[str]) -> None:
+    for separator, shown in _SEPARATORS.items():
+        if set(REQUIRED) <= {name.strip(' "') for name in ",".join(names).split(separator)}:
+            raise InputError(f"{where}, line 1", f"columns separated by {shown}", "commas", "replace them")
+
+
+def _numbers(path: Path, frame: pd.DataFrame, name: str, expected: str) -> np.ndarray:
+    if not len(frame):
+        raise InputError(printable(str(path)), "no rows below the header", "at least one row of procs and runtime_s")
+    values: Floats = pd.to_numeric(frame[name], errors="coerce").to_numpy(np.float64)
+    _check(path, frame, name, np.isfinite(values), expected)
+    return values
+
+
+def _check(path: Path, frame: pd.DataFrame, name: str, is_good: np.ndarray, expected: str) -> None:
+    if not is_good.all():
+        _refuse(path, int(frame.index[np.argmin(is_good)]), name, frame[name].iloc[np.argmin(is_good)], expected)
+
+
+def _refuse(path: Path, line: int, name: str, found: str, expected: str) -> NoReturn:
+    raise InputError(f"{printable(str(path))}, line {line}", f"{name} = {printable(found, 60)!r}", expected)
+
+
+def _labels(path: Path, frame: pd.DataFrame) -> np.ndarray:
+    """The id of each row's series: its optional columns as text, or the file's name where there are none."""
+    given = [name for name in OPTIONAL if name in frame.columns]
+    parts = [frame[name].map(lambda value, name=name: f"{name}={value}") for name in given]
+    if not parts:
+        return np.full(len(frame), path.stem, object)
+    labels: np.ndarray = parts[0].str.cat(parts[1:], sep=" ").to_numpy(object)
+    return labels
+
+
+def evaluate_files(paths: Sequence[Path], names: Sequence[str]) -> tuple[pa.Table, Report]:
+    """SCALING_ERRORS of these predictors over the series of all files, and the report on the series."""
+    observations, applications = read_all(paths)
+    predictors = {name: PREDICTORS[name] for name in names}
+    table, report = evaluate_scaling(observations, applications, predictors)
+    if not any(table.column("n_targets").to_pylist()):
+        found = f"{len(applications)} series, none of them with a size to predict"
+        expected = "a series of at least four sizes, as three are given and the others predicted"
+        raise InputError(", ".join(printable(str(path)) for path in paths), found, expected)
+    return table, report
+
+
+def known_predictors(names: Sequence[str] | None) -> list[str]:
+    """These predictors, each once, or all of them; InputError for an unknown name."""
+    for name in names or ():
+        if name not in PREDICTORS:
+            raise InputError("--predictor", printable(name), f"one of {', '.join(PREDICTORS)}")
+    return list(dict.fromkeys(names or PREDICTORS))
+
+
+def read_all(paths: Sequence[Path]) -> tuple[pa.Table, dict[str, str]]:
+    """OBSERVATIONS of every file, and each group's application; ids of groups of several files name the file."""
+    tables: list[pa.Table] = []
+    applications: dict[str, str] = {}
+    field = OBSERVATIONS.schema().field("group_id")
+    for place, path in enumerate(paths):
+        table, named = read_series_and_applications(path)
+        prefix = f"{place + 1} {path.stem}: " if len(paths) > 1 else ""
+        ids = pa.array([prefix + group for group in table.column("group_id").to_pylist()])
+        tables.append(table.set_column(0, field, ids.cast(field.type)))
+        applications |= {prefix + group: word for group, word in named.items()}
+    return pa.concat_tables(tables), applications
+
+
+def write_series(out: Path, tables: Mapping[str, pa.Table]) -> dict[str, Path]:
+    """Write the fits to `out`, and the other tables beside it; returns the paths by table."""
+    written = {FITS.name: write_any(out, tables[FITS.name], FITS)}
+    for kind in (OBSERVATIONS, PATTERNS, SCALABILITY, PREDICTIONS, ACROSS):
+        if kind.name in tables:
+            beside = out.with_name(f"{out.stem}.{kind.name}{out.suffix}")
+            written[kind.name] = write_any(beside, tables[kind.name], kind)
+    return written

@@ -1,1 +1,0 @@
-"""What the page of a site shows, from the versions on disk."""

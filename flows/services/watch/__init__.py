@@ -1,1 +1,0 @@
-"""The small process that follows the accounting between two runs, and keeps the State up to date."""

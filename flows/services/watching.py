@@ -1,0 +1,212 @@
+"""What following a source does, round by round: the newest records, a State that knows them, and the pending jobs."""
+
+import fcntl
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flows.services.applying import SCHEDULERS, Applied, apply_estimates
+from flows.services.files.os_errors import naming_path, os_failure
+from flows.services.logs.accumulated_jobs import accumulated_jobs
+from flows.services.published.live_state import CONTINUES, continued, live_path, live_state
+from flows.services.run.prepare import listed_paths
+from pipeline.clean import clean
+from pipeline.errors import ConfigError, InputError, WalltimeError, printable
+from pipeline.estimate.stage import update_state
+from pipeline.estimate.state_table import loaded_state
+from pipeline.ingest import ingest
+from pipeline.publish import load_manifest, reading
+from pipeline.publish.folders import acquire, remove_drafts_of
+from pipeline.settings import RunSettings
+from pipeline.storage import read_batches, read_table, write_table
+from pipeline.tables import JOBS, STATE
+from pipeline.version import code_version
+
+LOOK_BACK_S = 14 * 86_400
+"""How long before the State's time a job may have been submitted; longer ones wait for the nightly run."""
+
+FOLLOWED = ("sacct", "folder")
+LONGEST_WAIT_S = 3_600.0
+"""Longest wait after failures, unless the interval itself is longer."""
+
+
+@dataclass(slots=True)
+class Follower:
+    """Follows a source: gives its recent jobs where it has changed since the reading before."""
+
+    settings: RunSettings
+    config: Path
+    _seen: object = field(default=None)
+
+    def __post_init__(self) -> None:
+        kind = self.settings.source.kind
+        if kind not in FOLLOWED:
+            where, expected = printable(str(self.config)), f"source.kind = {' or '.join(FOLLOWED)}"
+            raise ConfigError(where, f"source.kind = {kind}", expected, "name a source that grows")
+
+    def forget(self) -> None:
+        """What was read last has come to nothing: the next reading gives it again."""
+        self._seen = None
+
+    def recent_jobs(self, since_s: float, now_s: int, *, is_forced: bool) -> pa.Table | None:
+        """JOBS submitted within LOOK_BACK_S before `since_s` or later; None where nothing has changed.
+
+        `is_forced` gives them also where nothing has changed. InputError where the source cannot be read.
+        """
+        first_s = int(since_s) - LOOK_BACK_S
+        if self.settings.source.kind == "sacct":
+            table = accumulated_jobs(self.settings, now_s).table
+            is_new, self._seen = table != self._seen, table
+            return _later(table, first_s) if is_new or is_forced else None
+        paths = _changed_since(listed_paths(self.settings, self.config) or [], first_s)
+        # A file that grows has another size, whatever its clock says.
+        marks = [(path, path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
+        is_new, self._seen = marks != self._seen, marks
+        if not paths or not (is_new or is_forced):
+            return None
+        jobs, _, _ = ingest(paths, self.settings.site, self.settings.ingest)
+        return jobs.filter(pc.greater_equal(jobs["submit_s"], first_s))
+
+
+def _later(table: Path, first_s: int) -> pa.Table:
+    batches = [batch.filter(pc.greater_equal(batch["submit_s"], first_s)) for batch in read_batches(table, JOBS)]
+    return pa.concat_tables([JOBS.empty(), *batches]).unify_dictionaries()
+
+
+def _changed_since(paths: Sequence[Path], first_s: int) -> list[Path]:
+    return [path for path in paths if path.stat().st_mtime >= first_s]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one round found: the jobs new to the State and those that it brought up to date, and what was applied."""
+
+    number: int
+    n_new: int
+    n_open: int
+    as_of_s: int
+    run_id: str
+    applied: Applied | None
+    failure: str = ""
+    """The sentence of a failed round; the next one tries again."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same in plain values for JSON."""
+        plain = {name: getattr(self, name) for name in ("number", "n_new", "n_open", "as_of_s", "run_id", "failure")}
+        return plain | {"applied": self.applied.as_dict() if self.applied else None}
+
+
+@dataclass(slots=True)
+class Watch:
+    """A watch over one config's source; `run_round` is to be called again and again."""
+
+    settings: RunSettings
+    config: Path
+    scheduler: str
+    environment: Mapping[str, str]
+    is_dry_run: bool
+    _follower: Follower = field(init=False)
+    _state: pa.Table | None = None
+    _of_version: str = ""
+    _number: int = 0
+    n_failures: int = 0
+    """Failed rounds in a row."""
+    is_applying: bool = False
+    """Whether jobs are being changed now."""
+
+    def __post_init__(self) -> None:
+        self._follower = Follower(self.settings, self.config)
+        load_manifest(Path(self.settings.output_dir))
+
+    def run_round(self, now_s: int) -> Round:
+        """One round; where the source, the scheduler or the disk fails, the round says so and the next tries again."""
+        self._number += 1
+        try:
+            found = self._round(now_s)
+        except (WalltimeError, OSError) as error:
+            self.n_failures += 1
+            self._follower.forget()
+            sentence = str(os_failure(error) if isinstance(error, OSError) else error)
+            return Round(self._number, 0, 0, 0, self._of_version.partition(" ")[0], None, sentence)
+        self.n_failures = 0
+        return found
+
+    def wait_s(self, every_s: float) -> float:
+        """The time until the next round: the interval, doubled with each failure in a row, at most an hour."""
+        return min(every_s * 2.0 ** min(self.n_failures, 30), max(every_s, LONGEST_WAIT_S))
+
+    def _round(self, now_s: int) -> Round:
+        is_rebased = self._take_version()
+        assert self._state is not None  # nosec B101 # for the type checker
+        facts = self._update(now_s, is_forced=is_rebased)
+        applied = self._apply(now_s)
+        run_id = self._of_version.partition(" ")[0]
+        return Round(self._number, facts["n_new"], facts["n_open"], facts["as_of_s"], run_id, applied)
+
+    def _apply(self, now_s: int) -> Applied:
+        self.is_applying = not self.is_dry_run
+        try:
+            chosen = SCHEDULERS[self.scheduler]
+            return apply_estimates(self.settings, chosen, now_s, self.environment, is_dry_run=self.is_dry_run)
+        finally:
+            self.is_applying = False
+
+    def _take_version(self) -> bool:
+        """Continue from the published version where it is another one, or from the live State that continues it."""
+        with reading(Path(self.settings.output_dir)) as manifest:
+            if continued(manifest) == self._of_version:
+                return False
+            path = live_state(manifest) or manifest.path(STATE.name)
+            self._state, self._of_version = read_table(path, STATE), continued(manifest)
+        if manifest.code != code_version():
+            # Its settings and its format are checked, so that an older version fails in a sentence.
+            loaded_state(self._state, printable(str(path)))
+        return True
+
+    def _update(self, now_s: int, *, is_forced: bool) -> dict[str, int]:
+        assert self._state is not None  # nosec B101 # for the type checker
+        as_of_s = _as_of_s(self._state)
+        jobs = self._follower.recent_jobs(as_of_s, now_s, is_forced=is_forced)
+        if jobs is None or not jobs.num_rows:
+            return {"n_new": 0, "n_open": 0, "as_of_s": int(as_of_s)}
+        flagged, *_ = clean(jobs, self.settings.clean, self.settings.site)
+        state, report = update_state(self._state, flagged)
+        path = live_path(Path(self.settings.output_dir))
+        write_table(path, state, STATE, {CONTINUES: self._of_version, "code": code_version()})
+        self._state = state
+        return {name: int(report.facts[name] or 0) for name in ("n_new", "n_open", "as_of_s")}
+
+
+def _as_of_s(state: pa.Table) -> float:
+    row = state.column("array").to_pylist().index("as_of_s")
+    return float(state.column("floats")[row].as_py()[0])
+
+
+@contextmanager
+def watching_alone(output_dir: Path) -> Iterator[None]:
+    """Hold the watch over a folder; InputError where another process has it. A lock ends with its process."""
+    folder = live_path(output_dir).parent
+    with naming_path(folder):
+        handle = acquire(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    if handle is None:
+        found = "another watch over it"
+        raise InputError(printable(str(folder)), found, "one for each folder", "stop the other one first")
+    with handle:
+        remove_drafts_of(live_path(output_dir))
+        yield
+
+
+def rounds(
+    watch: Watch, every_s: float, now: Callable[[], float], is_stopped: Callable[[float], bool], *, once: bool
+) -> Iterator[Round]:
+    """The rounds of a watch until `is_stopped`, which waits that many seconds and says whether to end."""
+    while True:
+        found = watch.run_round(int(now()))
+        yield found
+        if once or is_stopped(watch.wait_s(every_s)):
+            return

@@ -1,0 +1,300 @@
+"""Columns of tables as numpy arrays and back, without copies where that is possible; rows found by their values."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.report import Tally
+
+Bools = npt.NDArray[np.bool_]
+CATEGORY = pa.dictionary(pa.int32(), pa.string())
+Numbers = npt.NDArray[Any]
+_NONE = np.zeros(1, np.int32)
+_NUMPY = {pa.float64(): np.float64, pa.int64(): np.int64, pa.bool_(): np.bool_}
+
+
+def arrow(values: Numbers, missing: Bools | None = None) -> pa.Array:
+    """A numpy array (numbers or booleans) as an Arrow array, null where `missing`; numbers are not copied."""
+    n_missing = int(np.count_nonzero(missing)) if missing is not None else 0
+    valid = _bits(~missing) if missing is not None and n_missing else None
+    if values.dtype == np.bool_:
+        kind, data = pa.bool_(), _bits(values)
+    else:
+        kind, data = pa.from_numpy_dtype(values.dtype), pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(kind, len(values), [valid, data], n_missing)
+
+
+def texts(words: Sequence[str]) -> pa.Array:
+    """Texts as an Arrow string array."""
+    encoded = [word.encode("utf-8", "backslashreplace") for word in words]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    return pa.Array.from_buffers(pa.string(), len(words), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))])
+
+
+def words_of(array: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
+    """The bytes of the values of a string array, and its offsets (one more than values)."""
+    _, ends, data = array.buffers()
+    places = np.frombuffer(ends, np.int32, count=array.offset + len(array) + 1)[array.offset :] if len(array) else _NONE
+    return np.frombuffer(data if data is not None else b"", np.uint8), places
+
+
+def lists(rows: Sequence[Numbers | None], element: pa.DataType) -> pa.Array:
+    """Rows of numbers, booleans or texts as an Arrow array of lists, null where a row is None."""
+    held = [row for row in rows if row is not None]
+    ends = np.cumsum([0, *(0 if row is None else len(row) for row in rows)], dtype=np.int32)
+    values = np.concatenate(held) if held else np.empty(0, _NUMPY.get(element, object))
+    flat = texts(values.tolist()) if element == pa.string() else arrow(values)
+    kind = pa.list_(pa.field("element", element))
+    valid = _bits(np.array([row is not None for row in rows], np.bool_))
+    return pa.Array.from_buffers(kind, len(rows), [valid, pa.py_buffer(ends)], children=[flat])
+
+
+def list_values(column: pa.Array | pa.ChunkedArray) -> list[Numbers | None]:
+    """The rows of a column of lists, the inverse of `lists`; numbers are read-only views."""
+    array = _one(column)
+    if not len(array):
+        return []
+    ends = np.frombuffer(array.buffers()[1], np.int32, count=array.offset + len(array) + 1)[array.offset :].tolist()
+    values = _flat(array.values)
+    missing = nulls(array)
+    return [None if missing[row] else values[ends[row] : ends[row + 1]] for row in range(len(array))]
+
+
+def _flat(values: pa.Array) -> Numbers:
+    """Values without nulls."""
+    if values.type == pa.string():
+        found = np.empty(len(values), object)
+        found[:] = values.to_pylist()
+        return found
+    if values.type == pa.bool_():
+        bits = np.frombuffer(values.buffers()[1] or b"", np.uint8)
+        return np.unpackbits(bits, count=values.offset + len(values), bitorder="little")[values.offset :].view(np.bool_)
+    return _data(values, np.dtype(_NUMPY[values.type]))
+
+
+def integers(column: pa.Array | pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], Bools]:
+    """The values of an integer column as int64 (undefined where null), and where it is null."""
+    array = _one(column)
+    wide = array if array.type == pa.int64() else array.cast(pa.int64())
+    return _data(wide, np.dtype(np.int64)), nulls(wide)
+
+
+def floats_of(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.float64]:
+    """A float64 column's values, NaN where it is null."""
+    values = _data(_one(column), np.dtype(np.float64))
+    return np.where(nulls(column), np.nan, values) if column.null_count else values
+
+
+def nulls(column: pa.Array | pa.ChunkedArray) -> Bools:
+    """Where a column is null."""
+    array = _one(column)
+    valid = array.buffers()[0]
+    if valid is None or not array.null_count:
+        return np.full(len(array), bool(array.null_count))
+    bits = np.unpackbits(np.frombuffer(valid, np.uint8), count=array.offset + len(array), bitorder="little")
+    is_null: Bools = bits[array.offset :] == 0
+    return is_null
+
+
+def unknown(n_rows: int, kind: pa.DataType) -> pa.Array:
+    """An array of nulls. Unlike pa.nulls, all such arrays share one buffer of zeros; lists have their own."""
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(unknown(n_rows, kind.index_type), texts([]))
+    if pa.types.is_list(kind):
+        return pa.nulls(n_rows, kind)
+    zeros = _zeros(n_rows.bit_length())
+    return pa.Array.from_buffers(kind, n_rows, [zeros] * (3 if kind == pa.string() else 2), n_rows)
+
+
+@lru_cache(maxsize=2)
+def _zeros(n_bits: int) -> pa.Buffer:
+    """Zeros for fewer than 2^n_bits values and one offset more."""
+    return pa.py_buffer(np.zeros(8 << n_bits, np.uint8))
+
+
+def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return column.combine_chunks() if column.num_chunks else pa.nulls(0, column.type)
+
+
+def _data(array: pa.Array, kind: np.dtype[Any]) -> Numbers:
+    if not len(array):
+        return np.empty(0, kind)
+    return np.frombuffer(array.buffers()[1], kind, count=array.offset + len(array))[array.offset :]
+
+
+def _bits(truths: Bools) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(truths, bitorder="little"))
+
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Array = npt.NDArray[Any]
+
+
+def floats(table: pa.Table, name: str) -> Floats:
+    """A numeric column as float64, null as NaN."""
+    # Integers beyond 2^53 are rounded.
+    return floats_of(table.column(name).cast(pa.float64(), safe=False))
+
+
+def category_codes(table: pa.Table, name: str) -> tuple[Ints, list[str]]:
+    """Codes into the sorted distinct values of a text column, -1 for null; the values."""
+    column = table.column(name)
+    array = (column if column.type == CATEGORY else column.dictionary_encode()).unify_dictionaries()
+    if array.num_chunks == 0:
+        return np.empty(0, np.int64), []
+    words = array.chunk(0).dictionary.to_pylist()
+    raw = np.concatenate([pc.fill_null(c.indices, -1).to_numpy(zero_copy_only=False) for c in array.chunks]).astype(
+        np.int64
+    )
+    used = np.flatnonzero(np.bincount(raw + 1, minlength=1)[1:])
+    values = sorted({words[i] for i in used})
+    place = {word: rank for rank, word in enumerate(values)}
+    lookup = np.full(len(words) + 1, -1, np.int64)
+    lookup[used] = [place[words[i]] for i in used]
+    return lookup[raw], values
+
+
+def dense_codes(values: pa.Array) -> Ints:
+    """Codes from 0 in order of first appearance, -1 for null, in time linear in the values."""
+    codes: Ints = pc.fill_null(values.dictionary_encode().indices, -1).to_numpy().astype(np.int64)
+    return codes
+
+
+def row_codes(*columns: Numbers) -> Ints:
+    """A code per row, equal where all these columns (without NaN) are equal; from 0 in order of first appearance."""
+    first, *others = (dense_codes(pa.array(values)) for values in columns)
+    for own in others:
+        first = dense_codes(pa.array(first * (int(own.max(initial=0)) + 1) + own))
+    return first
+
+
+def median(values: Floats, axis: int = 0) -> Floats:
+    """np.median to the bit, NaN included, without importing masked arrays (0.03 s)."""
+    n = values.shape[axis]
+    if not n:
+        return np.full(values.sum(axis=axis).shape, np.nan)
+    ordered = np.sort(values, axis=axis)
+    middle = ordered.take([(n - 1) // 2, n // 2], axis=axis)
+    found: Floats = np.where(np.isnan(ordered.take(-1, axis=axis)), np.nan, middle.mean(axis=axis))
+    return found
+
+
+def grouped_jobs(jobs: pa.Table, columns: Iterable[str]) -> pa.Table:
+    """The jobs that have a group, with these columns alone: a copy of all columns would double the memory of a log."""
+    names = dict.fromkeys(("group_id", *columns))
+    return jobs.select(list(names)).filter(pc.is_valid(jobs.column("group_id")))
+
+
+def job_procs(jobs: pa.Table) -> Floats:
+    """Processors per job: allocated, else requested; NaN where neither is known and positive."""
+    allocated, requested = floats(jobs, "procs"), floats(jobs, "requested_procs")
+    chosen = np.where(allocated > 0, allocated, requested)
+    return np.where(chosen > 0, chosen, np.nan)
+
+
+def proc_seconds(jobs: pa.Table) -> Floats:
+    """Processor-seconds per job for reports: 0 where size or runtime is unknown or negative."""
+    return work_s(job_procs(jobs), floats(jobs, "runtime_s"))
+
+
+def tally_of(jobs: pa.Table) -> Tally:
+    """How many jobs, and their processor-seconds."""
+    return Tally(jobs.num_rows, float(proc_seconds(jobs).sum()))
+
+
+LARGEST_WORK_S = 1e290
+"""More processor-seconds of one job are an error in the log; sums of 10^18 jobs with so many do not overflow."""
+
+
+def work_s(procs: Floats, runtime_s: Floats) -> Floats:
+    """Processor-seconds, 0 where size or runtime is unknown or negative; at most LARGEST_WORK_S."""
+    with np.errstate(over="ignore"):
+        return np.minimum(np.nan_to_num(procs * np.maximum(runtime_s, 0.0)), LARGEST_WORK_S)
+
+
+def lower_bounds(jobs: pa.Table) -> Bools:
+    """Where a job's runtime is known to be only a lower bound."""
+    bounds: Bools = pc.fill_null(jobs.column("is_lower_bound"), False).to_numpy()
+    return bounds
+
+
+DAY_S = 86_400
+EARLIEST_S, LATEST_S = 0, 7_258_118_400
+"""1970 to 2200. An instant outside is an error in the log and counts as unknown."""
+QUARTER_S = 900
+"""Offsets of zones are multiples of a quarter of an hour and change at such multiples."""
+
+
+def offset_s(instants: Ints, zone: str) -> Ints:
+    """Offset of a zone from UTC (s, positive east) at each instant (s since 1970)."""
+    clock = ZoneInfo(zone)
+    days: Ints = instants // DAY_S
+    if not len(days):
+        return days
+    at_midnight = _looked_up(np.arange(days.min(), days.max() + 2), DAY_S, clock)
+    offsets: Ints = at_midnight[days - days.min()]
+    changing = np.flatnonzero((np.diff(at_midnight) != 0)[days - days.min()])
+    offsets[changing] = _looked_up(instants[changing] // QUARTER_S, QUARTER_S, clock)
+    return offsets
+
+
+def _looked_up(units: Ints, unit_s: int, clock: ZoneInfo) -> Ints:
+    there, place = np.unique(units, return_inverse=True)
+    offsets = [datetime.fromtimestamp(int(unit) * unit_s, clock).utcoffset() for unit in there]
+    by_unit = np.array([int(offset.total_seconds()) for offset in offsets if offset is not None], np.int64)
+    found: Ints = by_unit[place]
+    return found
+
+
+Value = str | float | int | None
+
+
+def first_place(table: pa.Table, wanted: Mapping[str, Value]) -> int:
+    """The first row whose named columns hold these values (None: null); -1 where there is none."""
+    places = matching_places(table, wanted)
+    return int(places[0]) if len(places) else -1
+
+
+def matching_places(table: pa.Table, wanted: Mapping[str, Value]) -> Ints:
+    """All rows whose named columns hold these values (None: null)."""
+    found = np.ones(table.num_rows, np.bool_)
+    for name, value in wanted.items():
+        found &= _same(table.column(name), value)
+    return np.flatnonzero(found)
+
+
+def _same(column: pa.ChunkedArray, value: Value) -> Bools:
+    """Where a column holds a value; false everywhere where one is text and the other a number."""
+    if value is None:
+        return nulls(column)
+    plain = column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
+    if isinstance(value, str) != pa.types.is_string(plain.type):
+        return np.zeros(len(column), np.bool_)
+    if isinstance(value, str):
+        array = plain.combine_chunks() if plain.num_chunks != 1 else plain.chunk(0)
+        return _same_text(array, value) & ~nulls(array)
+    numbers = floats_of(plain) if plain.type == pa.float64() else integers(plain)[0]
+    same: Bools = (numbers == value) & ~nulls(plain)
+    return same
+
+
+def _same_text(array: pa.Array, text: str) -> Bools:
+    """Where a string array holds a text, undefined where it is null; only texts of the same length are compared."""
+    raw, ends = words_of(array)
+    wanted = np.frombuffer(text.encode("utf-8", "backslashreplace"), np.uint8)
+    same: Bools = np.diff(ends) == len(wanted)
+    long_enough = np.flatnonzero(same)
+    same[long_enough] = (raw[ends[long_enough, None] + np.arange(len(wanted))] == wanted).all(axis=1)
+    return same

@@ -1,1 +1,0 @@
-"""Code that all rooms share: columns, tables, flags, reports, settings, the store, errors."""

@@ -1,1 +1,0 @@
-"""Recommended limits: runtimes that a stated share of jobs does not exceed, each as of the job's submit."""

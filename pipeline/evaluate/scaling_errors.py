@@ -1,0 +1,177 @@
+"""How far predictors are off on measured series: some sizes given, the others predicted."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
+from pipeline.report import Report, Tally, count_done
+from pipeline.scaling.prediction_task import PredictionTask, Predictor
+from pipeline.tables import SCALING_ERRORS
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRules:
+    """Which sizes of a measured series are given to predict the others."""
+
+    smallest: tuple[int, ...] = (3, 4, 5)
+    """Numbers of smallest sizes that are given, one split each."""
+    spread: tuple[int, ...] = (3, 4)
+    """Numbers of evenly spread sizes that are given, one split each."""
+    min_sizes: int = 4
+    """Least number of sizes of a series."""
+    near: float = 4.0
+    """Largest ratio of a near target to the largest given size."""
+
+
+SPLIT_RULES = SplitRules()
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One way to divide every series: its name, what is asked, and per target the runtime measured (s)."""
+
+    name: str
+    asked: PredictionTask
+    measured_s: Floats
+    is_near: Bools
+
+
+def evaluate_scaling(
+    observations: pa.Table,
+    applications: Mapping[str, str],
+    predictors: Mapping[str, Predictor],
+    rules: SplitRules = SPLIT_RULES,
+) -> tuple[pa.Table, Report]:
+    """SCALING_ERRORS of every predictor and split; the Report counts series.
+
+    `applications` names the application of each group_id, for predictors that let its series inform each other: they
+    see of each the sizes that the split gives. A target that a predictor leaves open counts as an infinite error, so
+    that medians of different predictors are over the same targets; null where the median itself is open.
+
+    Parameters
+    ----------
+    observations : pa.Table
+        OBSERVATIONS of measured series.
+    applications : mapping of str to str
+        Application of each group_id.
+    predictors : mapping of str to callable
+        Predictors by name, which map a task of k targets to float64[k] runtimes, s.
+    rules : SplitRules, optional
+        The splits into given and predicted sizes.
+
+    Returns
+    -------
+    table : pa.Table
+        SCALING_ERRORS: relative errors by predictor and split.
+    report : Report
+        Number of series.
+
+    Examples
+    --------
+    >>> from pipeline.scaling.predictors import PREDICTORS
+    >>> observed = tables["observed"]
+    >>> names = {group: "cfd" for group in observed.column("group_id").to_pylist()}
+    >>> table, report = evaluate_scaling(observed, names, {"average": PREDICTORS["average"]})
+    >>> set(table.column("predictor").to_pylist()) <= {"average"}, report.stage
+    (True, 'evaluate_scaling')
+    """
+    splits, n_seen, n_kept = make_splits(observations, applications, rules)
+    rows = []
+    for name, predictor in predictors.items():
+        for split in splits:
+            rows.append(_row(name, split, predictor(split.asked)))
+            count_done("predicted targets", len(split.measured_s))
+    columns = {key: np.array([row[key] for row in rows]) for key in rows[0]} if rows else {}
+    table = SCALING_ERRORS.build(**columns) if rows else SCALING_ERRORS.empty()
+    set_aside = {"too_few_sizes": Tally(n_seen - n_kept)} if n_kept < n_seen else {}
+    facts = {f"targets of {split.name}": len(split.measured_s) for split in splits}
+    return table, Report("evaluate_scaling", "series", Tally(n_seen), Tally(n_kept), set_aside, facts).check()
+
+
+def make_splits(
+    observations: pa.Table, applications: Mapping[str, str], rules: SplitRules = SPLIT_RULES
+) -> tuple[list[Split], int, int]:
+    """Every split that leaves a target somewhere; how many series there are, and how many have sizes enough."""
+    usable = observations.filter(pc.is_valid(observations.column("runtime_s_median")))
+    codes, ids = category_codes(usable, "group_id")
+    order = np.lexsort((floats(usable, "procs"), codes))
+    bounds = np.searchsorted(codes[order], np.arange(len(ids) + 1))
+    series = [order[a:b] for a, b in pairwise(bounds) if b - a >= rules.min_sizes]
+    names = sorted(set(applications.values()))
+    application = np.array([names.index(applications[ids[codes[rows[0]]]]) for rows in series], np.int64)
+    splits = [
+        _split(name, divided, usable, application, rules.near)
+        for name, divide in _ways(rules)
+        if (divided := [(k, rows, given) for k, rows in enumerate(series) if (given := divide(len(rows))).any()])
+    ]
+    return splits, len(pc.unique(observations.column("group_id"))), len(series)
+
+
+def _ways(rules: SplitRules) -> Iterator[tuple[str, Callable[[int], Bools]]]:
+    """Name of each split and which of m sizes it gives; none where it would leave nothing to predict."""
+    for count in rules.smallest:
+        yield f"{count} smallest", partial(_smallest, count)
+    for count in rules.spread:
+        yield f"{count} spread", partial(_spread, count)
+
+
+def _smallest(count: int, m: int) -> Bools:
+    return (np.arange(m) < count) & (count < m)
+
+
+def _spread(count: int, m: int) -> Bools:
+    return np.isin(np.arange(m), np.round(np.linspace(0, m - 1, count))) & (count < m)
+
+
+def _split(
+    name: str, divided: Sequence[tuple[int, Ints, Bools]], usable: pa.Table, application: Ints, near: float
+) -> Split:
+    procs = floats(usable, "procs")
+    given = [rows[is_given] for _, rows, is_given in divided]
+    asked = [rows[~is_given] for _, rows, is_given in divided]
+    seen, targets = np.concatenate(given), np.concatenate(asked)
+    series = np.repeat(np.arange(len(divided)), [len(rows) for rows in asked])
+    first, last = (np.array([procs[rows[place]] for rows in given])[series] for place in (0, -1))
+    question = PredictionTask(
+        offsets=np.cumsum([0, *(len(rows) for rows in given)]),
+        application=application[[k for k, _, _ in divided]],
+        procs=procs[seen],
+        runtime_s=floats(usable, "runtime_s_median")[seen],
+        n_runs=floats(usable, "n_jobs")[seen],
+        log_sd=floats(usable, "log_sd")[seen],
+        target_series=series,
+        target_procs=procs[targets],
+    )
+    distance = np.maximum(procs[targets] / last, first / procs[targets])
+    return Split(name, question, floats(usable, "runtime_s_median")[targets], distance <= near * (1 + 1e-9))
+
+
+def _row(name: str, split: Split, predicted_s: Floats) -> dict[str, object]:
+    error = np.abs(predicted_s / split.measured_s - 1.0) * 100.0
+    is_answered = np.isfinite(error)
+    error = np.where(is_answered, error, np.inf)
+    return {
+        "predictor": name,
+        "split": split.name,
+        "n_series": split.asked.offsets.size - 1,
+        "n_targets": len(error),
+        "n_answered": int(is_answered.sum()),
+        "median_abs_error_pct": _median(error),
+        "n_near": int(split.is_near.sum()),
+        "near_median_abs_error_pct": _median(error[split.is_near]),
+    }
+
+
+def _median(error: Floats) -> float:
+    """NaN for no targets, and where the median is no number."""
+    if not len(error):
+        return np.nan
+    middle = float(np.partition(error, (len(error) - 1) // 2)[(len(error) - 1) // 2])
+    other = float(np.partition(error, len(error) // 2)[len(error) // 2])
+    return (middle + other) / 2 if np.isfinite(other) else np.nan

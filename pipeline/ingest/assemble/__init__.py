@@ -1,1 +1,0 @@
-"""Turns the rows of all sources into one sorted JOBS table, in bounded memory."""

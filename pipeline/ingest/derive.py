@@ -1,0 +1,270 @@
+"""Derives the columns that come from a job's text, before a row can reach the disk.
+
+application: what a site's rule says, else the job's name by applications.py; problem_size: what a site's rule says;
+inputs: what a rule of inputs reads (read_inputs.py);
+submit_tokens: the submit line's words, where asked for; work_dir_hash. Then, where the site anonymises, user, group,
+account, job name and folder are keyed hashes. An application's name comes from what the user typed, so it is hashed
+too, unless a rule of the site gave it; submit_tokens are left out.
+
+A site's pattern that backtracks without end is the site's own risk, on text that anyone may write: rules see the first
+MAX_CHARACTERS characters only, each distinct text once, so an honest pattern costs microseconds and a careless one is
+kept within what 256 characters can do to it.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.application_names import application_of
+from pipeline.arrays import CATEGORY, arrow, integers, nulls, texts
+from pipeline.columns import COLUMNS
+from pipeline.errors import ConfigError, printable
+from pipeline.ingest.privacy import Hasher, hasher_of
+from pipeline.ingest.reader import RAW
+from pipeline.settings import IngestSettings, InputRule, SiteSettings, TextRule, whole_text_pattern
+
+MAX_INPUT_CHARACTERS = 4_096
+MAX_VALUE = 64
+"""Characters of a value; a longer one is unknown, because it is no parameter that repeats."""
+_NUMBER = re.compile(r"[+-]?[0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][+-]?[0-9]{1,3})?")
+
+
+def inputs_column(table: pa.Table, rules: Sequence[InputRule], *, only_numbers: bool = False) -> pa.Array | None:
+    """The column `inputs` of JOBS: JSON objects of texts by name, null where no rule matches; None without such a text.
+
+    With `only_numbers`, as where a site anonymises, other values are left out.
+    """
+    found: pa.Array | None = None
+    for rule in rules:
+        if rule.text in table.column_names:
+            own = _by_rule(table.column(rule.text), rule, only_numbers=only_numbers)
+            found = own if found is None else pc.coalesce(found, own)
+    return found
+
+
+def inputs_of(texts: Mapping[str, str], rules: Sequence[InputRule], *, only_numbers: bool = False) -> str | None:
+    """What the rules read from one job's texts, given by column of the log; rules of texts not given are not asked."""
+    found = inputs_column(pa.table({name: [text] for name, text in texts.items()}), rules, only_numbers=only_numbers)
+    return None if found is None else found[0].as_py()
+
+
+def _by_rule(column: pa.ChunkedArray, rule: InputRule, *, only_numbers: bool) -> pa.Array:
+    encoded = column.cast(pa.string()).combine_chunks().dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks() if encoded.num_chunks else pa.array([], pa.string()).dictionary_encode()
+    words = pc.utf8_slice_codeunits(encoded.dictionary, 0, MAX_INPUT_CHARACTERS)
+    matches = pc.extract_regex(words, whole_text_pattern(rule.find)).to_pylist()
+    values = pa.array([_json(match, only_numbers) for match in matches], pa.string())
+    places = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)
+    return values.take(pa.array(np.where(places < 0, 0, places), mask=places < 0)) if len(values) else pa.nulls(
+        len(encoded), pa.string())  # fmt: skip
+
+
+def _json(match: dict[str, str] | None, only_numbers: bool) -> str | None:
+    """The known values as JSON with sorted names; None where there is none."""
+    if match is None:
+        return None
+    known = {name: value for name, value in match.items() if value and len(value) <= MAX_VALUE}
+    if only_numbers:
+        known = {name: value for name, value in known.items() if _NUMBER.fullmatch(value)}
+    return json.dumps(known, sort_keys=True, ensure_ascii=False, separators=(",", ":")) if known else None
+
+
+PERSONAL = ("user", "user_group", "account", "job_name", "application")
+_TEXTS = {"job_name", "comment", "submit_line"}
+_LONGEST_LINE = 4_096
+_LONGEST_TOKENS = 1_024
+MAX_RULE_CHARACTERS = 256
+_KNOWN_TEXTS = 1 << 16
+
+
+@dataclass(slots=True)
+class PerText:
+    """A function of text applied to columns, once for each distinct text; what it gave is remembered, to a bound."""
+
+    of: Callable[[str], str | None]
+    _known: dict[str, str | None] = field(default_factory=dict)
+
+    def column(self, array: pa.Array) -> pa.Array:
+        """The function's values as categories; null where it gives None, and where the text is null."""
+        if array.null_count == len(array):
+            return pa.nulls(len(array), CATEGORY)
+        encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+        distinct = encoded.dictionary.to_pylist()
+        # Texts that hardly repeat are not worth remembering.
+        is_repeating = len(distinct) < len(array) // 2
+        found = [self._value(word) if is_repeating else self.of(word) for word in distinct]
+        words = sorted({word for word in found if word is not None})
+        place = {word: rank for rank, word in enumerate(words)}
+        codes = np.array([place.get(word, 0) if word is not None else -1 for word in found], np.int32)
+        indices = codes[np.where(nulls(encoded.indices), 0, integers(encoded.indices)[0])]
+        missing = (indices < 0) | nulls(encoded.indices)
+        return pa.DictionaryArray.from_arrays(arrow(np.maximum(indices, 0), missing), texts(words))
+
+    def _value(self, text: str) -> str | None:
+        if text not in self._known:
+            if len(self._known) >= _KNOWN_TEXTS:
+                self._known.clear()
+            self._known[text] = self.of(text)
+        return self._known[text]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """A site's rules for one column: the first that matches wins."""
+
+    tried: tuple[tuple[str, PerText], ...]
+
+    def column(self, table: pa.Table) -> pa.Array | None:
+        """The rules' values as categories, null where none matches; None where the table has none of their texts."""
+        texts_of = {name: in_one_piece(table.column(name)) for name, _ in self.tried if name in table.column_names}
+        found = [per_text.column(texts_of[name]) for name, per_text in self.tried if name in texts_of]
+        return first_known(found) if found else None
+
+
+@dataclass(slots=True)
+class ColumnDeriver:
+    """Finishes tables; what it learns of one distinct text serves all later tables."""
+
+    site: SiteSettings
+    settings: IngestSettings
+    hasher: Hasher = field(init=False)
+    _applications: Rules = field(init=False)
+    _sizes: Rules = field(init=False)
+    _names: PerText = field(init=False)
+    _tokens: PerText = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.hasher = hasher_of(self.site)
+        self._applications = rules_of(self.settings.application_rules, "ingest.application_rules")
+        self._sizes = rules_of(self.settings.problem_size_rules, "ingest.problem_size_rules")
+        self._names = PerText(application_of)
+        self._tokens = PerText(tokens_of)
+
+    def table(self, table: pa.Table) -> pa.Table:
+        """The finished table; one without a job's text (steps) stays as it is."""
+        by_rule = self._applications.column(table)
+        sizes = self._sizes.column(table)
+        inputs = inputs_column(table, self.settings.input_rules, only_numbers=self.site.anonymise)
+        given, names = _known(table, "application"), _known(table, "job_name")
+        named = self._names.column(names) if names is not None else None
+        done = table
+        if self.site.anonymise:
+            named = self._hashed("application", named)
+            given = self._hashed("application", given)
+            done = self._without_persons(done)
+        found = [column for column in (by_rule, given, named) if column is not None]
+        if found:
+            done = _put(done, "application", first_known(found))
+        if sizes is not None:
+            done = _put(done, "problem_size", sizes)
+        if inputs is not None:
+            done = _put(done, "inputs", inputs)
+        return self._without_raw(done)
+
+    def unreadable(self, table: pa.Table) -> pa.Table:
+        """UNREADABLE, its raw text replaced by length and hash where the site anonymises."""
+        if not self.site.anonymise or not table.num_rows:
+            return table
+        shown = [
+            None if raw is None else f"({len(raw)} characters, {self.hasher.of('raw', raw)})"
+            for raw in table.column("raw").to_pylist()
+        ]
+        place = table.column_names.index("raw")
+        return table.set_column(place, table.schema.field("raw"), pa.array(shown, pa.string()))
+
+    def _hashed(self, name: str, values: pa.Array | None) -> pa.Array | None:
+        return None if values is None else self.hasher.column(name, values)
+
+    def _without_persons(self, table: pa.Table) -> pa.Table:
+        for name in PERSONAL:
+            hashed = self._hashed(name, _known(table, name))
+            if hashed is not None:
+                table = _put(table, name, hashed)
+        return table
+
+    def _without_raw(self, table: pa.Table) -> pa.Table:
+        folder, line = _known(table, "work_dir"), _known(table, "submit_line")
+        if folder is not None:
+            table = _put(table, "work_dir_hash", self.hasher.column("work_dir", folder))
+        if line is not None and self.settings.keep_submit_line and not self.site.anonymise:
+            table = _put(table, "submit_tokens", self._tokens.column(line))
+        return table.drop_columns([raw.name for raw in RAW if raw.name in table.column_names])
+
+
+def tokens_of(line: str) -> str | None:
+    """A submit line's words as a shell would split them, quotes gone, joined by blanks; both ends have a bound."""
+    cut = line[:_LONGEST_LINE]
+    try:
+        words = shlex.split(cut)
+    except ValueError:
+        words = cut.split()
+    return " ".join(words)[:_LONGEST_TOKENS] or None
+
+
+def finished_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema of finished tables of this schema: RAW columns gone, and what is made from text there."""
+    raw, names = {field.name for field in RAW}, set(schema.names)
+    made = ["application", "problem_size", "inputs"] if names & _TEXTS else []
+    made += ["submit_tokens"] if "submit_line" in names else []
+    made += ["work_dir_hash"] if "work_dir" in names else []
+    kept = [field for field in schema if field.name not in raw]
+    return pa.schema([*kept, *(COLUMNS[name].field() for name in made if name not in names)])
+
+
+def _known(table: pa.Table, name: str) -> pa.Array | None:
+    """The column in one piece, where it is there and has a value."""
+    if name not in table.column_names or table.column(name).null_count == table.num_rows:
+        return None
+    return in_one_piece(table.column(name))
+
+
+def _put(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    """The table with this column, in its place if it has one, in its declared type."""
+    place = table.schema.get_field_index(name)
+    field = table.schema.field(place) if place >= 0 else COLUMNS[name].field()
+    cast = values if values.type == field.type else values.cast(field.type)
+    return table.set_column(place, field, cast) if place >= 0 else table.append_column(field, cast)
+
+
+def rules_of(rules: Sequence[TextRule], where: str) -> Rules:
+    """Rules ready to use; ConfigError where `gives` names a group that `find` lacks."""
+    return Rules(tuple((rule.text, PerText(_matcher(rule, f"{where}[{i}]"))) for i, rule in enumerate(rules)))
+
+
+def in_one_piece(column: pa.ChunkedArray) -> pa.Array:
+    """A column as one array."""
+    array = (column.unify_dictionaries() if pa.types.is_dictionary(column.type) else column).combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        return array.chunk(0) if array.num_chunks else pa.nulls(0, column.type)
+    return array
+
+
+def first_known(columns: Sequence[pa.Array]) -> pa.Array:
+    """Of each row, the first value that is not null, as categories."""
+    if len(columns) == 1:
+        return columns[0]
+    return pc.coalesce(*(column.cast(pa.string()) for column in columns)).dictionary_encode()
+
+
+def _matcher(rule: TextRule, where: str) -> Callable[[str], str | None]:
+    find = re.compile(rule.find)
+    gives = rule.gives if rule.gives is not None else r"\1" if find.groups else r"\g<0>"
+    try:
+        re._parser.parse_template(gives, find)  # type: ignore[attr-defined]
+    except (re.error, IndexError) as error:
+        raise ConfigError(
+            where, f"gives = '{printable(gives)}' ({error})", "text with groups that `find` has", "correct it"
+        ) from None
+
+    def value(text: str) -> str | None:
+        found = find.search(text[:MAX_RULE_CHARACTERS])
+        return (found.expand(gives) or None) if found else None
+
+    return value

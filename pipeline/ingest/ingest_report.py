@@ -1,0 +1,223 @@
+"""Counts what ingest has read and what became of it, and reports both."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.arrays import Floats, integers, proc_seconds
+from pipeline.errors import printable
+from pipeline.ingest.combine import Combined
+from pipeline.ingest.privacy import unquoted
+from pipeline.ingest.reader import Chunk, Folded, Reader, Remarks
+from pipeline.ingest.sources import Source
+from pipeline.ingest.update import Fates
+from pipeline.report import Fact, Report, Tally
+from pipeline.settings import IngestSettings, SiteSettings
+
+_NUMBER = re.compile(r"\d{1,15}")
+_COUNTED = ("max_procs", "max_nodes")
+
+
+@dataclass(slots=True)
+class Account:
+    """Tallies of the chunks so far, and of the jobs made of them; sources come in the order of their labels.
+
+    proc_s: processor-seconds, kept exactly, so that their sum depends on no order.
+    """
+
+    is_discreet: bool = False
+    readers: dict[str, Reader] = field(default_factory=dict)
+    lines: Counter[str] = field(default_factory=Counter)
+    remarks: dict[str, Remarks] = field(default_factory=dict)
+    header: dict[str, str] = field(default_factory=dict)
+    labels: set[str] = field(default_factory=set)
+    passed_over: list[str] = field(default_factory=list)
+    n_lines: int = 0
+    n_bytes: int = 0
+    n_earlier: int = 0
+    earlier_lacks: tuple[str, ...] = ()
+    unreadable: Counter[tuple[str, str]] = field(default_factory=Counter)
+    first_unreadable: dict[tuple[str, str], dict[str, object]] = field(default_factory=dict)
+    n_jobs: int = 0
+    n_superseded: int = 0
+    n_reused_ids: int = 0
+    n_indistinct: int = 0
+    proc_s: Fraction = Fraction(0)
+    superseded_proc_s: Fraction = Fraction(0)
+    first_submit_s: int | None = None
+    last_submit_s: int | None = None
+
+    def add(self, source: Source, reader: Reader, chunk: Chunk, unreadable: pa.Table) -> None:
+        """Take in one chunk; unreadable: its lines, as they may be shown."""
+        self.labels.add(source.label)
+        self.lines.update(chunk.lines)
+        self.remarks.setdefault(reader.name, Remarks()).update(chunk.remarks)
+        self.n_lines += chunk.n_lines
+        self.n_bytes += chunk.n_bytes
+        for name, value in chunk.header.items():
+            self._add_header(name, value)
+        if unreadable.num_rows:
+            self._add_unreadable(reader, unreadable)
+
+    def fold(self, reader: Reader, folded: Folded) -> None:
+        """Take in what became of one partition's partial records."""
+        self.lines.update(folded.lines)
+        self.remarks.setdefault(reader.name, Remarks()).update(folded.remarks)
+
+    def settle(self, combined: Combined) -> None:
+        """Take in one partition's jobs."""
+        self.n_jobs += combined.jobs.num_rows
+        self.n_superseded += combined.superseded.num_rows
+        self.n_reused_ids += combined.n_reused_ids
+        self.n_indistinct += _indistinct(combined)
+        self.proc_s += exact_sum(proc_seconds(combined.jobs))
+        self.superseded_proc_s += exact_sum(proc_seconds(combined.superseded))
+        first, last = span(combined.jobs["submit_s"])
+        self.first_submit_s = min((t for t in (first, self.first_submit_s) if t is not None), default=None)
+        self.last_submit_s = max((t for t in (last, self.last_submit_s) if t is not None), default=None)
+
+    def _add_unreadable(self, reader: Reader, unreadable: pa.Table) -> None:
+        reasons = unreadable.column("reason").cast(pa.string()).to_pylist()
+        for row, reason in enumerate(reasons):
+            key = (reader.name, reason)
+            if key not in self.first_unreadable:
+                self.first_unreadable[key] = unreadable.slice(row, 1).to_pylist()[0]
+        self.unreadable.update((reader.name, reason) for reason in reasons)
+
+    def _add_header(self, name: str, value: str) -> None:
+        """The largest of a size, and of anything else the first said."""
+        if name not in _COUNTED:
+            self.header.setdefault(name, value)
+        elif number := _NUMBER.search(value):
+            self.header[name] = str(max(int(number[0]), int(self.header.get(name, 0))))
+
+
+def report(account: Account, site: SiteSettings, settings: IngestSettings, fates: Fates | None = None) -> Report:
+    """The stage's account, checked: lines (and rows of an earlier table) seen = jobs + set aside + unreadable."""
+    set_aside = {name: Tally(n) for name, n in sorted(account.lines.items())}
+    set_aside["superseded"] = Tally(account.n_superseded, float(account.superseded_proc_s))
+    for _, reason in _reasons(account):
+        n_lines = sum(n for (_, named), n in account.unreadable.items() if named == reason)
+        set_aside[reason] = Tally(n_lines)
+    return Report(
+        "ingest",
+        "line",
+        seen=Tally(account.n_lines + account.n_earlier, float(account.proc_s + account.superseded_proc_s)),
+        kept=Tally(account.n_jobs, float(account.proc_s)),
+        set_aside=set_aside,
+        facts=_facts(account, site) | (fates.facts() if fates else {}),
+        notes=tuple(_notes(account, settings, fates)),
+    ).check()
+
+
+def _reasons(account: Account) -> list[tuple[str, str]]:
+    """Format and reason of what was unreadable, in the formats' order, then the reader's order of reasons."""
+    known = [(name, reason) for name, reader in account.readers.items() for reason in reader.reasons]
+    return [key for key in dict.fromkeys([*known, *sorted(account.unreadable)]) if account.unreadable[key]]
+
+
+def _facts(account: Account, site: SiteSettings) -> dict[str, Fact]:
+    said: dict[str, Fact] = {k: v for k, v in sorted(account.header.items()) if k not in _COUNTED}
+    counted: dict[str, Fact] = {k: int(v) for k, v in sorted(account.header.items()) if k in _COUNTED}
+    if site.max_procs is not None:
+        counted["max_procs"] = site.max_procs
+    return {
+        "format": "+".join(account.readers),
+        "files": len(account.labels),
+        "bytes": account.n_bytes,
+        "jobs": account.n_jobs,
+        "first_submit_s": account.first_submit_s,
+        "last_submit_s": account.last_submit_s,
+        "indistinct_records": account.n_indistinct,
+        **counted,
+        **said,
+    }
+
+
+def _notes(account: Account, settings: IngestSettings, fates: Fates | None) -> Sequence[str]:
+    said = [note for name, reader in account.readers.items() for note in reader.notes(account.remarks[name], settings)]
+    return (
+        *(_unreadable_note(account, key) for key in _reasons(account)),
+        *_record_notes(account.n_superseded, account.n_reused_ids, account.n_indistinct),
+        *(map(unquoted, said) if account.is_discreet else said),
+        *account.passed_over,
+        *_earlier_notes(account.earlier_lacks),
+        *(fates.notes() if fates else ()),
+    )
+
+
+def _earlier_notes(lacking: Sequence[str]) -> list[str]:
+    if not lacking:
+        return []
+    columns = f"column{'s' if len(lacking) > 1 else ''} {', '.join(lacking)}"
+    return [f"the earlier table lacks {columns}: unknown for its jobs that are not in these logs"]
+
+
+def _unreadable_note(account: Account, key: tuple[str, str]) -> str:
+    """How many lines have this reason, and the first place where it was met."""
+    n_lines = "1 line is" if account.unreadable[key] == 1 else f"{account.unreadable[key]} lines are"
+    first, expected = explained(account.first_unreadable[key]), account.readers[key[0]].expects
+    return f"{n_lines} set aside as unreadable, the first at {first}, expected {expected}"
+
+
+def explained(row: Mapping[str, object]) -> str:
+    """Where an unreadable line stands and what was found there."""
+    where = f"{printable(str(row['source_file']))}, line {row['source_line']}"
+    return f"{where}: found {str(row['reason']).replace('_', ' ')} in '{printable(str(row['raw']), 60)}'"
+
+
+def _indistinct(combined: Combined) -> int:
+    """Superseded records that may be jobs: several kept ones bear their id, were submitted with them and ran whole.
+
+    Tasks of an array exported without indices may agree in every value, as one record read twice does. How many times
+    a file has a record decides nothing, because the jobs must not depend on how records were split into files.
+    """
+    lost = combined.superseded
+    if not lost.num_rows or not combined.jobs.num_rows:
+        return 0
+    jobs = combined.jobs.filter(pc.is_in(combined.jobs["job_id"], value_set=lost["job_id"].combine_chunks()))
+    told = jobs.select(["job_id", "submit_s", "start_s", "end_s"]).drop_null().to_pylist()
+    jobs_of = Counter((job["job_id"], job["submit_s"]) for job in told)
+    records = lost.select(["job_id", "submit_s", "end_s"]).drop_null().to_pylist()
+    return sum(jobs_of[record["job_id"], record["submit_s"]] > 1 for record in records)
+
+
+def _record_notes(n_superseded: int, n_reused_ids: int, n_indistinct: int) -> list[str]:
+    notes = []
+    if n_superseded:
+        notes.append(f"{n_superseded} records were read before (overlapping logs): the later-ending of each is kept")
+    if n_reused_ids:
+        notes.append(f"{n_reused_ids} job ids stand for several jobs or executions, told apart by restart")
+    if n_indistinct:
+        notes.append(
+            f"{n_indistinct} of them bear an id that several jobs share, and cannot be told from one of these: if no "
+            "log was read twice, they are tasks of arrays; export JobID, which tells tasks apart"
+        )
+    return notes
+
+
+def span(instants: pa.ChunkedArray) -> tuple[int | None, int | None]:
+    """Least and largest known value."""
+    values, is_unknown = integers(instants)
+    known = values[~is_unknown]
+    return (int(known.min()), int(known.max())) if len(known) else (None, None)
+
+
+def exact_sum(values: Floats) -> Fraction:
+    """The sum of finite numbers without rounding, and so the same in any order."""
+    if not len(values):
+        return Fraction(0)
+    mantissas, exponents = np.frexp(values)
+    order = np.argsort(exponents.astype(np.int16), kind="stable")
+    exponents, whole = exponents[order], np.ldexp(mantissas[order], 53).astype(np.int64)
+    # Per exponent, in two halves, of which a table's worth fits in 64 bits.
+    starts = np.flatnonzero(np.diff(exponents, prepend=exponents[0] - 1))
+    high, low = np.add.reduceat(whole >> 26, starts), np.add.reduceat(whole & ((1 << 26) - 1), starts)
+    parts = zip(exponents[starts].tolist(), high.tolist(), low.tolist(), strict=True)
+    return sum((Fraction((upper << 26) + lower) * Fraction(2) ** (at - 53) for at, upper, lower in parts), Fraction(0))

@@ -1,0 +1,291 @@
+"""Talks to the site's own Slurm: runs `sacct` as a source for the text reader, and words the comment on lowered limits.
+
+Source: man sacct (Slurm 18 to 25), and its --helpformat for the fields this one offers. No shell is involved, and
+nothing is written to disk. Slurm takes every byte but NUL in a job name, 0x1f too, so only a delimiter nobody could
+have foreseen cannot occur in one: 0x1f with random letters behind it. The last field is a number, so that no newline in
+a name can look like a row's end.
+
+Slurm's accounting keeps the limit that a job had in the end. Estimates are looked up by the limit that users type, so
+without the comment they would be learnt under limits that nobody types. Only administrators can write AdminComment.
+"""
+
+import io
+import os
+import re
+import selectors
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from pipeline.errors import InputError, printable
+from pipeline.ingest.sources import Source
+from pipeline.settings import IngestSettings, SiteSettings
+
+FIELDS = (
+    "JobID", "User", "Group", "Account", "Partition", "QOS", "JobName", "State", "ExitCode", "DerivedExitCode",
+    "Submit", "Eligible", "Start", "End", "Elapsed", "ElapsedRaw", "Suspended", "Timelimit", "TimelimitRaw",
+    "AllocCPUS", "AllocNodes", "AllocTRES", "NNodes", "ReqCPUS", "ReqNodes", "ReqMem", "ReqTRES", "ReqGRES",
+    "AllocGRES", "MaxRSS", "TotalCPU", "Restarts", "Comment", "AdminComment", "SubmitLine", "WorkDir", "DBIndex",
+    "JobIDRaw",
+)  # fmt: skip
+"""The fields asked for, where sacct offers them; the last one no user can put a newline in."""
+
+SACCT_TIMEOUT_S = 900.0
+"""Longest wait for the next output of sacct: its database may be busy with other queries for minutes."""
+
+_HELP_TIMEOUT_S = 60.0
+_UNSET = ("SACCT_FORMAT", "SLURM_BITSTR_LEN")
+_PINNED = {"TZ": "UTC", "LC_ALL": "C.UTF-8", "SLURM_TIME_FORMAT": "standard"}
+_DO = (
+    "check that it works in a terminal, and that PATH and SLURM_CONF are the same there "
+    "(ingest.sacct_command names it)"
+)
+_PIPE_BYTES = 1 << 18
+_SAID_BYTES = 2000
+_END_WAIT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Jobs that were in the system at some time from `since_s` up to `until_s` (UTC epoch seconds)."""
+
+    since_s: int
+    until_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A source, and the settings to read it under: its delimiter, and UTC whatever the site's zone."""
+
+    source: Source
+    site: SiteSettings
+    settings: IngestSettings
+
+
+@contextmanager
+def live(
+    site: SiteSettings,
+    settings: IngestSettings,
+    window: Window,
+    environment: Mapping[str, str],
+    token: bytes,
+    cluster: str | None = None,
+) -> Iterator[Live]:
+    """sacct's records of a window; sacct is started when they are first read, and ended at the latest here.
+
+    environment: sacct's, with PATH; `token`: at least 4 random bytes; `cluster`: by default sacct's own. InputError
+    where sacct is not there, fails, or is silent for longer than SACCT_TIMEOUT_S.
+    """
+    known = {name: value for name, value in environment.items() if name not in _UNSET} | _PINNED
+    delimiter = "\x1f" + token.hex()
+    command = (settings.sacct_command, *_arguments(offered(settings, known), window, delimiter, cluster))
+    output = Output(command, known, SACCT_TIMEOUT_S, _DO)
+    reading = {"format": "sacct", "delimiter": delimiter}
+    try:
+        yield Live(
+            Source(Path("sacct"), "sacct", opened=lambda: cast(BinaryIO, output.view())),
+            site.model_copy(update={"timezone": "UTC"}),
+            settings.model_copy(update=reading),
+        )
+    finally:
+        output.stop()
+
+
+def offered(settings: IngestSettings, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Those of FIELDS that this sacct offers; InputError where it offers too few for a job."""
+    said = run((settings.sacct_command, "--helpformat"), environment, _HELP_TIMEOUT_S, _DO)
+    names = {word.lower() for word in said.decode("utf-8", "replace").split()}
+    fields = tuple(name for name in FIELDS if name.lower() in names)
+    if not {"JobID", "Submit", "State"} <= set(fields):
+        found = f"no field list from --helpformat ('{printable(said[:60].decode('utf-8', 'replace'))}')"
+        raise InputError(printable(settings.sacct_command), found, "JobID, Submit, State and more", _DO)
+    return fields
+
+
+def _arguments(fields: tuple[str, ...], window: Window, delimiter: str, cluster: str | None = None) -> tuple[str, ...]:
+    if window.since_s >= window.until_s:
+        raise InputError("--since", _instant(window.since_s), f"an instant before {_instant(window.until_s)}")
+    return (
+        "--allusers", "--duplicates", "--parsable2", "--noconvert", f"--delimiter={delimiter}",
+        f"--starttime={_instant(window.since_s)}", f"--endtime={_instant(window.until_s)}",
+        f"--format={','.join(fields)}", *([f"--clusters={cluster}"] if cluster else []),
+    )  # fmt: skip
+
+
+def _instant(epoch_s: int) -> str:
+    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def run(command: Sequence[str], environment: Mapping[str, str], timeout_s: float, do: str) -> bytes:
+    """All a short-spoken program says; InputError as `Output` raises it."""
+    output = Output(command, environment, timeout_s, do)
+    try:
+        return output.view().readall()
+    finally:
+        output.stop()
+
+
+class Output:
+    """A program's standard output. It is started by the first reading, and read blockwise from a pipe.
+
+    Its first REPLAY_BYTES stay in memory: every view gets them, and the first that asks for more goes on with the
+    program. One that comes after has the program run anew. InputError where the program is not there, ends with another
+    code than 0, or says nothing for `timeout_s`; `do` is what the sentence advises.
+    """
+
+    REPLAY_BYTES = 1 << 17
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], timeout_s: float, do: str) -> None:
+        self._command, self._environment, self._timeout_s, self._do = command, environment, timeout_s, do
+        self._process: subprocess.Popen[bytes] | None = None
+        self._selector = selectors.DefaultSelector()
+        self._start_bytes, self._n_read = b"", 0
+        self._said, self._is_over = b"", False
+        self._others: list[Output] = []
+
+    def view(self) -> "View":
+        """The output from its first byte on."""
+        return View(self)
+
+    def bytes_at(self, place: int, size: int) -> bytes | None:
+        """Up to `size` bytes from `place`, fewer only at the end; None where these are read and gone."""
+        kept = self._start_bytes[place : place + size]
+        if len(kept) == size:
+            return kept
+        if place + len(kept) != self._n_read:
+            return kept or None
+        fresh = self._fresh(size - len(kept))
+        room = self.REPLAY_BYTES - self._n_read
+        self._start_bytes += fresh[: max(0, room)]
+        self._n_read += len(fresh)
+        return kept + fresh
+
+    def anew(self, place: int) -> "Output":
+        """Another run of the same program, read up to `place`; it stops with this one."""
+        other = Output(self._command, self._environment, self._timeout_s, self._do)
+        self._others.append(other)
+        while place and (passed := other.bytes_at(other._n_read, min(place, _PIPE_BYTES))):
+            place -= len(passed)
+        return other
+
+    def stop(self) -> None:
+        """End the program, where it still runs, and what it has started."""
+        for other in self._others:
+            other.stop()
+        process, self._process, self._is_over = self._process, None, True
+        self._selector.close()
+        if process is None:
+            return
+        # Its group, because sacct may be a script that has started the real one; gone already is as good.
+        if process.poll() is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        for pipe in (process.stdout, process.stderr):
+            assert pipe is not None  # nosec B101 # for the type checker
+            pipe.close()
+
+    def _fresh(self, size: int) -> bytes:
+        process = self._process or self._start()
+        parts: list[bytes] = []
+        while size > 0 and not self._is_over:
+            ready = self._selector.select(self._timeout_s)
+            if not ready:
+                raise self._failed(f"no output for {self._timeout_s:g} s")
+            for key, _ in ready:
+                data = os.read(key.fd, min(max(size, 1), _PIPE_BYTES))
+                if key.data == "err":
+                    self._hear(key.fileobj, data)
+                elif data:
+                    parts.append(data)
+                    size -= len(data)
+                else:
+                    self._check_end(process)
+                    self._is_over = True
+        return b"".join(parts)
+
+    def _hear(self, pipe: Any, data: bytes) -> None:
+        """Keep the start of what the program complains of."""
+        self._said = (self._said + data)[:_SAID_BYTES]
+        if not data:
+            self._selector.unregister(pipe)
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        # A list of arguments and no shell: what runs is the command the site has set.
+        pipe = subprocess.PIPE
+        try:
+            process = subprocess.Popen(  # noqa: S603 # nosec B603 # a list of arguments, no shell
+                list(self._command), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, bufsize=0,
+                env=dict(self._environment), start_new_session=True,
+            )  # fmt: skip
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise self._failed(f"a program that cannot be run ({reason})") from None
+        assert process.stdout is not None and process.stderr is not None  # nosec B101 # for the type checker
+        self._selector.register(process.stdout, selectors.EVENT_READ, "out")
+        self._selector.register(process.stderr, selectors.EVENT_READ, "err")
+        self._process = process
+        return process
+
+    def _check_end(self, process: "subprocess.Popen[bytes]") -> None:
+        """InputError where the program, which has closed its output, does not end, or not well."""
+        try:
+            code = process.wait(_END_WAIT_S)
+        except subprocess.TimeoutExpired:
+            raise self._failed("an output that ended before the program did") from None
+        assert process.stderr is not None  # nosec B101 # for the type checker
+        os.set_blocking(process.stderr.fileno(), False)
+        self._said = (self._said + (process.stderr.read() or b""))[:_SAID_BYTES]
+        if code:
+            raise self._failed(f"signal {-code}" if code < 0 else f"exit code {code}")
+
+    def _failed(self, found: str) -> InputError:
+        said = printable(" ".join(self._said.decode("utf-8", "replace").split()), 300)
+        found = f"{found} and '{said}'" if said else found
+        return InputError(printable(self._command[0]), found, "records and exit code 0", self._do)
+
+
+class View(io.RawIOBase):
+    """An output as a stream; closing it leaves the program alone."""
+
+    def __init__(self, output: Output) -> None:
+        self._output, self._place = output, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Up to `size` bytes, fewer only at the end."""
+        if size < 0:
+            return self.readall()
+        data = self._output.bytes_at(self._place, size)
+        if data is None:
+            self._output = self._output.anew(self._place)
+            data = self._output.bytes_at(self._place, size) or b""
+        self._place += len(data)
+        return data
+
+    def readall(self) -> bytes:
+        parts = []
+        while data := self.read(1 << 20):
+            parts.append(data)
+        return b"".join(parts)
+
+
+_ASKED = re.compile(r"(?:^|; )walltime mode=[a-z_]+ [^;]*\basked_min=(\d{1,9})(?!\d)")
+
+
+def limit_comment(mode: str, facts: str, limit_min: int | None, asked_min: int | None) -> str:
+    """The comment: who wrote it, how, from what (words without `;`), the limit now and the limit asked for (min)."""
+    return f"walltime mode={mode} {facts} limit_min={limit_min or 'same'} asked_min={asked_min or 'none'}"
+
+
+def asked_s_of(comment: str) -> float | None:
+    """The limit (s) asked for, of the first such comment in an AdminComment; None where there is none."""
+    found = _ASKED.search(comment)
+    return 60.0 * int(found[1]) if found else None

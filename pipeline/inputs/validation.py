@@ -1,0 +1,293 @@
+"""How far a method can be trusted: folds, errors on held folds, scores that make intervals, and tests outside the runs.
+
+Scores: normalised split conformal prediction, J. Lei, M. G'Sell, A. Rinaldo, R. J. Tibshirani and L. Wasserman,
+"Distribution-free predictive inference for regression", JASA 113, 2018, section 5.2. For runs that come in batches:
+Y. Lee, R. F. Barber and R. Willett, "Distribution-free inference with hierarchical data", 2023, with the effective
+number of runs of L. Kish, "Survey Sampling", Wiley 1965, section 5.4. Runs that were stopped: J. Buckley and I. James,
+"Linear regression with censored data", Biometrika 66, 1979.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import erfcx
+
+from pipeline.arrays import Array, Bools, Floats, Ints
+from pipeline.inputs.declaration import InputType
+from pipeline.inputs.encoding import Encoding, Feature
+from pipeline.inputs.training import Fitted, Method, Training
+
+
+def grouped_folds(groups: Ints, n_folds: int, rng: np.random.Generator) -> Ints:
+    """A fold for each run; runs of one group share a fold, and folds have about equal numbers of runs.
+
+    Groups are taken from the largest to the smallest, each into the smallest fold so far; ties are drawn.
+    """
+    sizes = np.bincount(groups)
+    order = rng.permutation(len(sizes))
+    order = order[np.argsort(-sizes[order], kind="stable")]
+    totals, fold_of = np.zeros(min(n_folds, len(sizes)), np.int64), np.zeros(len(sizes), np.int64)
+    for group in order:
+        fold_of[group] = np.argmin(totals)
+        totals[fold_of[group]] += sizes[group]
+    return fold_of[groups]
+
+
+def time_folds(times: Floats, n_folds: int) -> Ints:
+    """Blocks of equal numbers of runs in order of time; runs of one instant share a block."""
+    values, codes = np.unique(times, return_inverse=True)
+    ends = np.cumsum(np.bincount(codes, minlength=len(values)))
+    block = np.minimum((ends - 1) * n_folds // len(times), n_folds - 1)
+    return np.unique(block[codes], return_inverse=True)[1].astype(np.int64)
+
+
+def same_inputs(x: Array) -> Ints:
+    """A number for each distinct row of inputs: repeats of a run tell nothing about runs of other inputs."""
+    return np.unique(x, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+LEVELS = {"80": 0.80, "95": 0.95}
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorEstimate:
+    """Errors on runs that the predicting member had not seen. Per cent of the runtime; shares from 0 to 1."""
+
+    mean_pct: float
+    sd_pct: float
+    median_pct: float
+    fold_sd_pct: float
+    """Standard deviation of the folds' mean errors."""
+    share_in_80: float
+    share_in_95: float
+    folds_by: str
+    """batch, time or random."""
+    n_folds: int
+    n_runs: int
+
+
+def scores(y: Floats, fitted: Fitted) -> Floats:
+    """(runs,) absolute errors on held folds, in scales."""
+    return np.abs(fitted.held_mean - y) / fitted.held_sd
+
+
+def quantiles(found: Floats, group: Ints) -> dict[str, float]:
+    """The score that each level's interval reaches for a run of a new group; at most the largest score.
+
+    Groups count alike, whatever their sizes, and the new run may be worse than all: with n runs of a group each it is
+    the ceil((n + 1) level)-th smallest score. With larger groups n is the effective number of runs: as many as the
+    groups where those of a group fail together, and as many as the runs where they fail independently.
+    """
+    codes = np.unique(group, return_inverse=True)[1].reshape(-1)
+    sizes = np.bincount(codes)
+    order = np.argsort(found, kind="stable")
+    reached = np.cumsum(1.0 / sizes[codes[order]])
+
+    def limit(needed: float) -> float:
+        place = min(int(np.searchsorted(reached, needed - 1e-9)), len(found) - 1)
+        return float(found[order[place]])
+
+    limits = {}
+    for name, level in LEVELS.items():
+        beyond = np.bincount(codes, found > limit(level * len(sizes))) / sizes
+        limits[name] = limit(level * len(sizes) * (1.0 + 1.0 / effective_number(beyond, level, len(found))))
+    return limits
+
+
+def effective_number(beyond: Floats, level: float, n_runs: int) -> float:
+    """The independent runs that would tell a share of `1 - level` as exactly as these groups do.
+
+    `beyond` (groups,) is each group's share of scores beyond the limit. From the number of groups to that of the runs.
+    """
+    n_groups = len(beyond)
+    variance = float(beyond.var(ddof=1)) / n_groups if n_groups > 1 else np.inf
+    found = level * (1.0 - level) / max(variance, np.finfo(float).tiny)
+    return float(np.clip(found, n_groups, n_runs))
+
+
+def error_estimate(y: Floats, fitted: Fitted, fold: Ints, group: Ints, known: Bools, folds_by: str) -> ErrorEstimate:
+    """The errors of the runs whose runtime is known; shares in intervals made from the other folds' scores."""
+    errors = 100.0 * np.abs(np.expm1(fitted.held_mean - y))[known]
+    found, fold = scores(y, fitted)[known], fold[known]
+    inside = _shares_inside(found, fold, group[known])
+    per_fold = np.array([errors[fold == k].mean() for k in np.unique(fold)])
+    return ErrorEstimate(
+        float(errors.mean()), float(errors.std()), float(np.median(errors)), float(per_fold.std()),
+        inside["80"], inside["95"], folds_by, len(per_fold), len(errors),
+    )  # fmt: skip
+
+
+def _shares_inside(found: Floats, fold: Ints, group: Ints) -> Mapping[str, float]:
+    inside = {name: np.zeros(len(found), bool) for name in LEVELS}
+    for k in np.unique(fold):
+        for name, limit in quantiles(found[fold != k], group[fold != k]).items():
+            inside[name][fold == k] = found[fold == k] <= limit
+    return {name: float(where.mean()) for name, where in inside.items()}
+
+
+ROUNDS = 3
+
+
+def fit_with_bounds(method: Method, training: Training, censored: Bools) -> tuple[Training, Fitted]:
+    """The method's fit and the runs it learnt from, in which lower bounds are replaced by expected runtimes.
+
+    A stopped run is given the runtime that is expected beyond its bound, by what the other folds predict of it, and the
+    method learns again.
+    """
+    if not censored.any():
+        return training, method.fit(training)
+    bounds = training.y.copy()
+    known = training.rows(np.flatnonzero(~censored))
+    first = method.fit(known)
+    mean, sd = method.predict(first.arrays, first.facts, training.x)
+    for _ in range(ROUNDS):
+        y = np.where(censored, expected_beyond(bounds, mean, sd), bounds)
+        training = replace(training, y=y)
+        fitted = method.fit(training)
+        mean, sd = fitted.held_mean, fitted.held_sd
+    return training, fitted
+
+
+def expected_beyond(bounds: Floats, mean: Floats, sd: Floats) -> Floats:
+    """The mean of a normal variable given that it exceeds its bound; never below the bound."""
+    z = (bounds - mean) / sd
+    # phi(z)/(1 - Phi(z)), in a form that neither overflows nor divides zero by zero.
+    hazard = np.sqrt(2.0 / np.pi) / erfcx(np.clip(z, -25.0, 1e6) / np.sqrt(2.0))
+    found: Floats = np.maximum(mean + sd * hazard, bounds)
+    return found
+
+
+TESTED_ROWS = 500
+"""Runs that the tests use at most; each test learns anew."""
+LEAST_LEFT_OUT, LEAST_LEFT = 5, 10
+SHARE_LEFT_OUT = 0.15
+LEAST_LEVELS = 8
+"""Values or batches that a test needs: the next one is worse than the worst of n with a chance of 1/(n + 1)."""
+LEVEL_MARGIN = 2.0
+"""The error announced for a new value or batch, over the worst of those left out."""
+
+
+def left_out_tests(method: Method, training: Training, fitted: Fitted, group: Ints, known: Bools) -> dict[str, Any]:
+    """Errors of the tests: `categories` {name: test}, `ranges` {name: {"low" or "high": test}}, `combinations` test.
+
+    A test has error_pct, and the scores 80 and 95 that intervals need there; those of ranges and combinations also have
+    the distance tested. A test for which there are too few runs is missing. `group` numbers the runs that were made
+    together, `known` is false for lower bounds.
+    """
+    refuses = training.rules.outside == "refuse"
+    combinations = None if refuses else _test_combinations(training, fitted, group, known)
+    if method.once is None:
+        return {"categories": {}, "ranges": {}, "combinations": combinations}
+    some = _some(training)
+    names = [name for name, levels in training.encoding.levels.items() if len(levels) >= LEAST_LEVELS]
+    categories = {name: _test_levels(method, some, fitted, name) for name in names}
+    ranges = {
+        one.name: _test_ends(method, some, fitted, j)
+        for j, one in enumerate(training.encoding.features)
+        if one.type in (InputType.NUMBER, InputType.LOG_NUMBER) and not refuses
+    }
+    passed = {name: test for name, test in categories.items() if test}
+    return {"categories": passed, "ranges": ranges, "combinations": combinations}
+
+
+def _some(training: Training) -> Training:
+    n = len(training.y)
+    return training.rows(np.sort(training.rng(4).choice(n, min(n, TESTED_ROWS), replace=False)))
+
+
+def _test_levels(method: Method, training: Training, fitted: Fitted, name: str) -> dict[str, float] | None:
+    tests = [_test(method, training, fitted, out) for out in _levels_out(training, name)]
+    if len(tests) < LEAST_LEVELS:
+        return None
+    worst = {key: max(test[key] for test in tests) for key in ("error_pct", "80", "95")}
+    return {**worst, "error_pct": LEVEL_MARGIN * worst["error_pct"], "n_values": float(len(tests))}
+
+
+def _levels_out(training: Training, name: str) -> Iterator[Bools]:
+    for j, one in enumerate(training.encoding.features):
+        if one.name == name and one.level is not None:
+            out: Bools = training.x[:, j] > 0
+            if out.any() and (~out).sum() >= LEAST_LEFT:
+                yield out
+
+
+def _test_ends(method: Method, training: Training, fitted: Fitted, feature: int) -> dict[str, dict[str, float]]:
+    found = {}
+    for side, sign in (("low", -1.0), ("high", 1.0)):
+        values = sign * training.x[:, feature]
+        edge = _edge(values)
+        if edge is not None:
+            test = _test(method, training, fitted, values > edge)
+            found[side] = {**test, "distance": float(values.max() - edge)}
+    return found
+
+
+def _edge(values: Floats) -> float | None:
+    """The largest value that stays, so that about 15% of the runs lie beyond it; null where too few would stay."""
+    distinct, counts = np.unique(values, return_counts=True)
+    beyond = len(values) - np.cumsum(counts)
+    enough = np.flatnonzero(beyond >= max(LEAST_LEFT_OUT, SHARE_LEFT_OUT * len(values)))
+    if not len(enough) or enough[-1] < 1 or len(values) - beyond[enough[-1]] < LEAST_LEFT:
+        return None
+    return float(distinct[enough[-1]])
+
+
+def _test(method: Method, training: Training, fitted: Fitted, out: Bools) -> dict[str, float]:
+    """The mean error of the runs left out, and the quantiles of their scores."""
+    assert method.once is not None  # nosec B101 # for the type checker
+    chosen: Ints = np.flatnonzero(~out)
+    mean, sd = method.once(training.rows(chosen), fitted, training.x[out])
+    error = mean - training.y[out]
+    with np.errstate(over="ignore"):
+        percent = float(100.0 * np.abs(np.expm1(np.clip(error, -50.0, 50.0))).mean())
+    return {"error_pct": percent, **quantiles(np.abs(error) / sd, np.arange(len(sd)))}
+
+
+def _test_combinations(training: Training, fitted: Fitted, group: Ints, known: Bools) -> dict[str, float] | None:
+    """Errors on held folds of the runs of higher leverage than any run of the other folds.
+
+    With batches each must have been predicted well, as each value of a category; the worst counts. Otherwise all runs
+    together count.
+    """
+    ratio = np.zeros(len(training.y))
+    for fold in range(training.n_folds):
+        out = training.fold == fold
+        scatter, largest = leverage_of(training.x[~out])
+        ratio[out] = leverage(training.x[out], scatter) / max(largest, np.finfo(float).tiny)
+    far = np.flatnonzero((ratio > 1.0) & known)
+    groups = np.unique(group[far])
+    has_batches = len(np.unique(group)) < len(group)
+    if len(far) < LEAST_LEFT_OUT or (has_batches and len(groups) < LEAST_LEVELS):
+        return None
+    error = fitted.held_mean[far] - training.y[far]
+    percent = 100.0 * np.abs(np.expm1(np.clip(error, -50.0, 50.0)))
+    worst = max(float(percent[group[far] == one].mean()) for one in groups) * LEVEL_MARGIN
+    announced = worst if has_batches else float(percent.mean())
+    limits = quantiles(np.abs(error) / fitted.held_sd[far], group[far])
+    return {"error_pct": announced, **limits, "distance": float(ratio.max())}
+
+
+def leverage(x: Floats, scatter: Floats) -> Floats:
+    """(points,) leverages."""
+    found: Floats = np.einsum("ij,jk,ik->i", x, scatter, x)
+    return found
+
+
+def leverage_of(x: Floats) -> tuple[Floats, float]:
+    """The inverse of the inputs' scatter, and the largest leverage of a run.
+
+    A point of higher leverage lies outside the ellipsoid of the runs: R. D. Cook, "Detection of influential observation
+    in linear regression", Technometrics 19, 1977.
+    """
+    scatter = np.asarray(np.linalg.pinv(x.T @ x, rcond=1e-8, hermitian=True), np.float64)
+    return scatter, float(leverage(x, scatter).max())
+
+
+def places_outside(encoding: Encoding, x: Floats) -> Iterator[tuple[int, Feature, str, Floats]]:
+    """For each numeric feature and side: the feature, the side, and how far each point lies beyond the runs."""
+    for j, one in enumerate(encoding.features):
+        if one.level is None:
+            yield j, one, "low", one.low - x[:, j]
+            yield j, one, "high", x[:, j] - one.high

@@ -1,0 +1,129 @@
+"""How kernels are compiled: inner functions at need, entry points cached on disk under their sources' digest."""
+
+import hashlib
+import re
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_ROOT = Path(__file__).parents[1]
+_COMPILER = Path(__file__).with_name("kernel_compiler.py")
+_IMPORT = re.compile(r"^ *(?:from|import) +([\w.]+)", re.MULTILINE)
+_KERNEL = re.compile(r"\bkernels import\b|\bcompiled import\b|\bimport kernels\b|^def kernel\b", re.MULTILINE)
+# Any other numba compiles kernels in its own way: slower, with the same results.
+_TESTED_NUMBA = "0.68."
+# Nothing in C calls a kernel: without the function that numba adds for it, Downey's fit compiles in 7 % less.
+_NOT_FROM_C: dict[str, Any] = {"no_cfunc_wrapper": True}
+
+
+def kernel(function: F) -> F:
+    """A function compiled into the kernels that call it; division by zero gives inf or NaN, as in numpy."""
+    # Inlined, because a call that passes arrays counts references: 1.9 microseconds a fit instead of 0.2 in high mode.
+    return _inner(function, forceinline=True)
+
+
+def called_kernel(function: F) -> F:
+    """A kernel of the same arithmetic that others call and do not take in: the larger a function, the slower its
+    compilation, and the fewer of its loops work on several numbers at a time. Worth its call from a microsecond on."""
+    return _inner(function)
+
+
+def _inner(function: F, **options: Any) -> F:
+    from numba import njit  # noqa: PLC0415  (a third of a second, which a program that compiles nothing need not wait for)
+
+    options = {"error_model": "numpy", **_NOT_FROM_C, **options}
+    if not _has_tested_numba():
+        return cast(F, njit(**options)(function))
+    from pipeline.kernel_compiler import without_literals  # noqa: PLC0415
+
+    inner: Any = njit(**options | {"no_cpython_wrapper": True})(function)
+    # Kernels call it, and Python does in tests only. Without numba's wrapper for Python such a call ends the process,
+    # so it goes to a version of its own, compiled at need.
+    for_python = njit(**options)(function)
+    inner._compile_for_args = lambda *_args, **_kws: for_python
+    inner.add_overload = lambda made: inner.overloads.__setitem__(tuple(made.signature.args), made)
+    return cast(F, without_literals(inner))
+
+
+def entry_kernel(function: F) -> F:
+    """A kernel that Python calls, of the same arithmetic; see cached."""
+    return cached(function, error_model="numpy")
+
+
+def cached(function: F, **options: Any) -> F:
+    """A function compiled once per machine and version of what it calls, GIL released; options are numba's."""
+    # numba renews a cached kernel only when the kernel's own file changes, not when a function it calls does: the
+    # digest in the name is part of the cache's key. It is not of the whole folder, most of which no kernel reads.
+    function.__qualname__ = f"{function.__qualname__}_{_sources_digest(Path(function.__code__.co_filename))}"
+    try:
+        return _entry(function, cache=True, **options)
+    except RuntimeError:  # no folder to cache in: a read-only installation without a home
+        return _entry(function, **options)
+
+
+def _entry(function: F, **options: Any) -> F:
+    from numba import njit  # noqa: PLC0415
+
+    options = {"nogil": True, **_NOT_FROM_C, **options}
+    if not _has_tested_numba():
+        return cast(F, njit(**options)(function))
+    from pipeline.kernel_compiler import EntryCompiler, without_literals  # noqa: PLC0415
+
+    return cast(F, without_literals(njit(pipeline_class=EntryCompiler, **options)(function)))
+
+
+@cache
+def _has_tested_numba() -> bool:
+    """Whether kernel_compiler, which relies on numba's inner interfaces, was tested with the numba installed here."""
+    from numba import __version__, config  # noqa: PLC0415
+
+    # NUMBA_DISABLE_JIT leaves plain functions, which are not compiled.
+    return __version__.startswith(_TESTED_NUMBA) and not getattr(config, "DISABLE_JIT", 0)
+
+
+@cache
+def _sources_digest(source: Path) -> str:
+    """Of what a file's kernels are made of: its text, the texts of the kernels that it imports, and their constants."""
+    digest = hashlib.sha256(b"".join(_text(path).encode() for path in (Path(__file__), _COMPILER)))
+    modules = {getattr(module, "__file__", None): module for module in list(sys.modules.values())}
+    for path in sorted(_reached(source)):
+        digest.update(_text(path).encode())
+        # A constant may come from a file without kernels, which is not read.
+        names = vars(modules[str(path)]) if str(path) in modules else {}
+        digest.update(repr(_constants(names)).encode())
+    return digest.hexdigest()[:12]
+
+
+def _constants(names: dict[str, Any]) -> list[tuple[str, Any]]:
+    plain = (bool, int, float, str, tuple)
+    return sorted((name, repr(value)) for name, value in names.items() if type(value) in plain and name[:2] != "__")
+
+
+def _reached(source: Path) -> set[Path]:
+    """The file and those with kernels that it imports, directly or through others with kernels."""
+    found, to_read = {source}, [source]
+    while to_read:
+        fresh = {path for path in _imported(to_read.pop()) if _KERNEL.search(_text(path))} - found
+        found |= fresh
+        to_read += fresh
+    return found
+
+
+def _imported(source: Path) -> set[Path]:
+    """The files that the import lines of a file name; of a package all its files, as a name may be one of them."""
+    found: set[Path] = set()
+    for name in _IMPORT.findall(_text(source)):
+        for folder in (source.parent, _ROOT):
+            path = folder.joinpath(*name.split("."))
+            found |= set(path.glob("*.py")) or {path.with_suffix(".py")}
+    return {path for path in found if path.is_file()}
+
+
+@cache
+def _text(source: Path) -> str:
+    # A function typed at a prompt has no file.
+    return source.read_text(encoding="utf-8") if source.is_file() else ""

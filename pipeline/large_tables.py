@@ -1,0 +1,204 @@
+"""Tables with a row for each job, on disk or in memory, read in parts so that memory does not grow with the log."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.arrays import category_codes, floats, proc_seconds, tally_of
+from pipeline.report import Fact, Report, Tally, total
+from pipeline.schema import TableKind
+from pipeline.storage import expecting_table, without_empty_columns, write_batches
+from pipeline.tables import GROUPED_JOBS
+from pipeline.version import code_version
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTable:
+    """A Parquet file that `write_batches` wrote for a kind of table."""
+
+    path: Path
+    kind: TableKind
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows."""
+        with self._file() as file:
+            return int(file.metadata.num_rows)
+
+    def rows(self, first: int, after: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows from `first` to before `after`, with these columns in this order; all columns where none are named.
+
+        Rows are read by row group, so that a few more are decoded than are returned.
+        """
+        with expecting_table(self.path, self.kind), self._file() as file:
+            parts, begin = [], 0
+            for place in range(file.num_row_groups):
+                n_rows = file.metadata.row_group(place).num_rows
+                if begin < after and begin + n_rows > first:
+                    group = without_empty_columns(file.read_row_group(place, columns and list(columns)))
+                    low, high = max(first - begin, 0), min(after - begin, n_rows)
+                    parts.append(group.slice(low, high - low))
+                begin += n_rows
+        table = pa.concat_tables(parts).unify_dictionaries() if parts else self.kind.empty()
+        # Return the memory of decoding to the system.
+        pa.default_memory_pool().release_unused()
+        return table.select(columns) if columns else self.kind.check(table)
+
+    def _file(self) -> pq.ParquetFile:
+        return pq.ParquetFile(self.path, read_dictionary=self.kind.categories)
+
+
+LargeTable: TypeAlias = pa.Table | StoredTable
+"""A table that has a row for each job."""
+
+PART_ROWS = 1 << 20
+"""Rows of such a table that are in memory at a time."""
+
+
+def rows_of(
+    table: LargeTable, first: int = 0, after: int | None = None, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """The rows from `first` to before `after`, of all columns where none are named, in memory."""
+    after = table.num_rows if after is None else after
+    if isinstance(table, StoredTable):
+        return table.rows(first, after, columns)
+    return (table.select(list(columns)) if columns else table).slice(first, after - first)
+
+
+def parts_of(
+    table: LargeTable, columns: Sequence[str] | None = None, after: int | None = None, n_rows: int | None = None
+) -> Iterator[pa.Table]:
+    """The rows before `after` in parts of `n_rows`, by default PART_ROWS, the last one of the rest.
+
+    Where there are no rows there is one part without rows.
+    """
+    end, step = table.num_rows if after is None else after, n_rows or PART_ROWS
+    for first in range(0, max(end, 1), step):
+        yield rows_of(table, first, min(first + step, end), columns)
+
+
+def stored(batches: Iterable[pa.Table], kind: TableKind, folder: Path | None, name: str) -> LargeTable:
+    """Checked tables of one kind, one after another, as one: in a file of this folder, or in memory without one.
+
+    The caller ensures that the key is unique across them.
+    """
+    if folder is None:
+        return kind.check(pa.concat_tables([kind.empty(), *batches]).unify_dictionaries())
+    path = write_batches(folder / f"{name}.parquet", batches, kind, {"code": code_version()})
+    return StoredTable(path, kind)
+
+
+Stage = Callable[[pa.Table], tuple[pa.Table, Report]]
+
+
+def groups_of(grouped: LargeTable) -> Iterator[pa.Table]:
+    """GROUPED_JOBS in parts of whole groups, each of about as many jobs; one empty part where there are none."""
+    held: list[pa.Table] = []
+    n_left = grouped.num_rows
+    for part in parts_of(grouped, GROUPED_JOBS.schema().names):
+        n_left -= part.num_rows
+        last = _first_of_last_group(part) if n_left else part.num_rows
+        if last or not grouped.num_rows:
+            yield pa.concat_tables([*held, part.slice(0, last)]).unify_dictionaries()
+            held = []
+        held.append(part.slice(last))
+
+
+def each_part(grouped: LargeTable, stage: Stage) -> tuple[pa.Table, Report]:
+    """The table and report of a stage that computes each group by itself, from parts of whole groups."""
+    done = [stage(part) for part in groups_of(grouped)]
+    if len(done) == 1:
+        return done[0]
+    table = pa.concat_tables([table for table, _ in done]).unify_dictionaries()
+    return table, joined_report([report for _, report in done])
+
+
+def joined_report(reports: Sequence[Report]) -> Report:
+    """The report of a stage on all groups from those on parts of them: all numbers are sums."""
+    reasons = dict.fromkeys(reason for report in reports for reason in report.set_aside)
+    aside = {reason: total(r.set_aside[reason] for r in reports if reason in r.set_aside) for reason in reasons}
+    facts: dict[str, Fact] = {}
+    for name in dict.fromkeys(name for report in reports for name in report.facts):
+        facts[name] = sum(value for r in reports if isinstance(value := r.facts.get(name), int | float))
+    first, notes = reports[0], tuple(dict.fromkeys(note for report in reports for note in report.notes))
+    seen, kept = total(r.seen for r in reports), total(r.kept for r in reports)
+    return Report(first.stage, first.unit, seen, kept, aside, facts, notes).check()
+
+
+def _first_of_last_group(part: pa.Table) -> int:
+    """The first row of the last group of a part in order of groups."""
+    codes, _ = category_codes(part.select(["group_id"]), "group_id")
+    return int(np.searchsorted(codes, codes[-1])) if codes.size else 0
+
+
+OLDER = "before_newest"
+"""The reason in a Report for jobs that are older than the newest ones."""
+
+_WORK = ("procs", "requested_procs", "runtime_s")
+
+
+def newest_jobs(
+    jobs: LargeTable, columns: Sequence[str], least_jobs: int, until_s: float = np.inf
+) -> tuple[pa.Table, Tally]:
+    """At least the newest `least_jobs` jobs by submit, and less than half as many more.
+
+    Parameters
+    ----------
+    jobs : pa.Table or StoredTable
+        JOBS; those without a submit are kept. A stored table is in order of submit.
+    columns : sequence of str
+        The columns that are wanted.
+    least_jobs : int
+        Least number of jobs with a submit up to `until_s`, where there are as many.
+    until_s : float
+        Jobs submitted later do not count, but are kept; s since 1970.
+
+    Returns
+    -------
+    jobs : pa.Table
+        The columns; of all jobs where there are less than half as many more than `least_jobs`.
+    older : Tally
+        The jobs that are left out.
+    """
+    if isinstance(jobs, StoredTable):
+        return _newest_stored(jobs, columns, least_jobs, until_s)
+    submit_s = floats(jobs, "submit_s")
+    counted = submit_s[submit_s <= until_s]
+    n_older = _n_older(counted.size, least_jobs)
+    if n_older <= 0:
+        return jobs.select(list(columns)), Tally()
+    is_older = submit_s < np.partition(counted, n_older)[n_older]
+    older = Tally(int(is_older.sum()), float(proc_seconds(jobs)[is_older].sum()))
+    return jobs.select(list(columns)).filter(pa.array(~is_older)), older
+
+
+def _n_older(n_counted: int, least_jobs: int) -> int:
+    step = max(least_jobs // 2, 1)
+    return (n_counted - least_jobs) // step * step
+
+
+def _newest_stored(
+    jobs: StoredTable, columns: Sequence[str], least_jobs: int, until_s: float
+) -> tuple[pa.Table, Tally]:
+    counts = (int((floats(part, "submit_s") <= until_s).sum()) for part in parts_of(jobs, ["submit_s"]))
+    first = _first_of_second(jobs, _n_older(sum(counts), least_jobs))
+    return rows_of(jobs, first, columns=columns), total(map(tally_of, parts_of(jobs, _WORK, first)))
+
+
+def _first_of_second(jobs: StoredTable, row: int) -> int:
+    """The first row with the submit of this row, in a table in order of submit; 0 for a row before the table."""
+    if row <= 0:
+        return 0
+    submit_s = floats(rows_of(jobs, row, row + 1, ["submit_s"]), "submit_s")[0]
+    while row > 0:
+        begin = max(row - PART_ROWS, 0)
+        before = floats(rows_of(jobs, begin, row, ["submit_s"]), "submit_s")
+        row = begin + int(np.searchsorted(before, submit_s))
+        if row > begin:
+            return row
+    return 0

@@ -1,0 +1,155 @@
+"""A run as a sequence of occurrences of phases: its tables, which phases count, and whether timing parts of it pays."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.arrays import Bools, Floats, Ints, arrow, integers
+from pipeline.phase_tables import PHASE_POINTS, PHASES
+from pipeline.phases.mpi_calls import nth_of_key
+from pipeline.phases.phase_rules import PhaseRules, PlanRules
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrences:
+    """One value per occurrence, in the order of the run: its phase, its number within it, and its time (s), the mean
+    over ranks. `rows` (occurrence, rank) are its rows of PHASE_POINTS.
+
+    Where the reference run was not timed, `is_timed` is False, and `time_s` holds events: only their ratios count."""
+
+    phase: Ints
+    occurrence: Ints
+    time_s: Floats
+    rows: Ints
+    is_timed: bool = True
+
+    @classmethod
+    def of(cls, points: pa.Table) -> Self:
+        """From PHASE_POINTS, whose rows may be in any order; every occurrence has a row per rank."""
+        position, rank, phase, occurrence = (
+            integers(points.column(name))[0] for name in ("position", "rank", "phase_id", "occurrence")
+        )
+        n_ranks = int(rank.max(initial=0)) + 1
+        rows = np.lexsort((rank, position)).reshape(-1, n_ranks)
+        is_timed = points.column("t_end_s").null_count < points.num_rows
+        ends = ("t_start_s", "t_end_s") if is_timed else ("from_event", "to_event")
+        spans = np.subtract(*(points.column(name).to_numpy().astype(np.float64) for name in reversed(ends)))
+        return cls(phase[rows[:, 0]], occurrence[rows[:, 0]], spans[rows].mean(axis=1), rows, is_timed)
+
+    def reference_s(self, places: Ints) -> Floats:
+        """The times of some occurrences on the reference machine (s), NaN where it was not timed."""
+        return self.time_s[places] if self.is_timed else np.full(len(places), np.nan)
+
+    def __len__(self) -> int:
+        return len(self.phase)
+
+    def by_phase(self) -> dict[int, Ints]:
+        """The places of each phase's occurrences, in order."""
+        order = np.argsort(self.phase, kind="stable")
+        phases, begins = np.unique(self.phase[order], return_index=True)
+        return dict(zip(phases.tolist(), np.split(order, begins[1:]), strict=True))
+
+
+def evenly_spaced(n: int, n_chosen: int) -> Ints:
+    """`n_chosen` of n places, each in the middle of an equal part."""
+    return ((np.arange(n_chosen) + 0.5) * n / n_chosen).astype(np.int64)
+
+
+def representative(times_s: Floats, n_chosen: int) -> Ints:
+    """`n_chosen` places of a phase's occurrences: evenly spaced, unless these meet a period of their times (s).
+
+    Evenly spaced places of a periodic series may all hold the same one of its values (Cochran 1977, Section 8.4). Where
+    their mean is further from the phase's than the standard error of a random sample, places shifted within equal parts
+    by multiples of the golden ratio, which follow no period, are taken if these are nearer. The reference times alone
+    decide.
+    """
+    even, n = evenly_spaced(len(times_s), n_chosen), len(times_s)
+    error_s = float(times_s.std()) * np.sqrt(1 / n_chosen - 1 / n)
+    if abs(times_s[even].mean() - times_s.mean()) <= error_s:
+        return even
+    part = np.arange(n_chosen)
+    begins, ends = part * n // n_chosen, (part + 1) * n // n_chosen
+    shifted = begins + ((part * _GOLDEN % 1) * (ends - begins)).astype(np.int64)
+    return min((even, shifted), key=lambda places: abs(float(times_s[places].mean() - times_s.mean())))
+
+
+_GOLDEN = (5**0.5 - 1) / 2
+
+
+def relevant(shares: Floats, least_share: float, least_coverage: float) -> Bools:
+    """Phases of at least this share of the time, and as many more of the largest as cover `least_coverage` of it.
+
+    Source: Wong et al. 2014, Section 3.3, step 6 (at least 1%); the coverage is an addition.
+    """
+    order = np.argsort(-shares, kind="stable")
+    before = np.cumsum(shares[order]) - shares[order]
+    chosen = np.empty(len(shares), np.bool_)
+    # Sums of shares are rounded.
+    chosen[order] = (shares[order] >= least_share) | (before < least_coverage - 1e-12)
+    return chosen
+
+
+NOT_REPETITIVE = "not_repetitive"
+OK = "ok"
+
+
+def sampled_share(
+    n_occurrences: Ints, amounts: Floats, rules: PlanRules
+) -> float:
+    """The share of events, or of the time, in `repetition_samples` timed occurrences of each phase and their warm-up.
+
+    `amounts` are those of one occurrence, per phase. Events give the same answer on every machine.
+    """
+    total = float((n_occurrences * amounts).sum())
+    return float((np.minimum(n_occurrences, rules.repetitions) * amounts).sum()) / total if total else 1.0
+
+
+def status_of(phases: pa.Table, rules: PlanRules) -> str:
+    """OK, or NOT_REPETITIVE where timing the phases of PHASES would take almost all events, or almost all the time."""
+    n_occurrences, events, time_s = (phases.column(name).to_numpy() for name in ("n_occurrences", "events", "time_s"))
+    # A long computation that occurs once has few events.
+    shares = [sampled_share(n_occurrences, one, rules) for one in (events, time_s / n_occurrences)]
+    return OK if max(shares) <= rules.most_share else NOT_REPETITIVE
+
+
+def phases_table(
+    trace_id: str, phase: Ints, ticks: Ints, events: Floats, amount: Floats, rules: PhaseRules, *, level: int = 0,
+    is_timed: bool = True,
+) -> pa.Table:  # fmt: skip
+    """PHASES from the occurrences in the order of the run: the phase, ticks and events of each, and its time (s).
+
+    Where the run was not timed, `amount` is its events, of which the shares are then.
+    """
+    n_occurrences, first = np.bincount(phase), np.unique(phase, return_index=True)[1]
+    n, sums = len(first), np.bincount(phase, amount)
+    shares = sums / sums.sum() if sums.sum() > 0 else np.full(n, 1 / n)
+    return PHASES.build(
+        trace_id=[trace_id] * n, phase_id=arrow(np.arange(n)), level=[level] * n, ticks=arrow(ticks[first]),
+        events=arrow(np.bincount(phase, events) / n_occurrences), n_occurrences=arrow(n_occurrences),
+        time_s=arrow(sums, np.full(n, not is_timed)), share=arrow(shares),
+        is_relevant=arrow(relevant(shares, rules.pas2p.relevant_share, rules.pas2p.least_coverage)),
+        repetitive=arrow(n_occurrences > rules.plan.repetitions),
+    )  # fmt: skip
+
+
+def points_table(
+    trace_id: str, phase: Ints, call: Ints, time_s: Floats, *, is_timed: bool = True
+) -> pa.Table:
+    """PHASE_POINTS from the phase of each occurrence in the order of the run, and the boundaries between them.
+
+    `call` and `time_s` (occurrences + 1, ranks) are the last call before each boundary (-1: none) and its time, s.
+    """
+    n, n_ranks = len(phase), call.shape[1]
+    order = np.argsort(phase, kind="stable")
+    from_event, to_event = call[:-1][order].ravel(), call[1:][order].ravel()
+    is_untimed = np.full(n * n_ranks, not is_timed)
+    return PHASE_POINTS.build(
+        trace_id=pa.array([trace_id]).take(pa.array(np.zeros(n * n_ranks, np.int64))),
+        phase_id=arrow(np.repeat(phase[order], n_ranks)),
+        occurrence=arrow(np.repeat(nth_of_key(phase)[order], n_ranks)),
+        position=arrow(np.repeat(order, n_ranks)), rank=arrow(np.tile(np.arange(n_ranks), n)),
+        from_event=arrow(from_event, from_event < 0), to_event=arrow(to_event, to_event < 0),
+        t_start_s=arrow(time_s[:-1][order].ravel(), is_untimed), t_end_s=arrow(time_s[1:][order].ravel(), is_untimed),
+    )  # fmt: skip

@@ -1,0 +1,197 @@
+"""A run's time on a platform, from the times of some occurrences of each phase there and here."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from scipy.special import stdtrit
+
+from pipeline.arrays import Bools, Floats, Ints, integers
+from pipeline.phase_tables import PLATFORM_PREDICTIONS
+from pipeline.phases.occurrences import NOT_REPETITIVE, status_of
+from pipeline.phases.phase_rules import ExpansionRules, PhaseRules
+from pipeline.report import Report, Tally
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """A runtime with 80% and 95% intervals, and what they rest on, s.
+
+    `coverage` is the share of the reference time in timed phases. The controls are None where nothing was timed.
+    """
+
+    runtime_s: float | None
+    interval80_s: tuple[float, float] | None
+    interval95_s: tuple[float, float] | None
+    coverage: float
+    set_s: float
+    control_s: float | None
+    control_factor_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A phase's expanded time (s), its variance (None: one time of several occurrences), and degrees of freedom."""
+
+    time_s: float
+    variance: float | None
+    freedom: int
+    # For pooling: the squared relative deviations, and what one of them would add to the variance.
+    relative: float
+    scale: float
+
+
+def expand(phases: pa.Table, times: pa.Table, rules: ExpansionRules) -> Expansion:
+    """The runtime on the platform of PHASE_TIMES, from the timed occurrences of relevant phases.
+
+    Regression form: the mean there, moved along the slope of the times there on those here to the mean of the whole
+    phase here. Ratio form: the reference time by the ratio of the sums. Count form: equation (1) of Wong et al. 2014.
+    """
+    columns = _columns(times)
+    is_relevant = phases.column("is_relevant").to_numpy(zero_copy_only=False)
+    ids, counts = (integers(phases.column(name))[0] for name in ("phase_id", "n_occurrences"))
+    reference_s, shares = (phases.column(name).to_numpy() for name in ("time_s", "share"))
+    parts, coverage = [], 0.0
+    for row in np.flatnonzero(is_relevant):
+        mine = columns.is_timed & (columns.phase == ids[row])
+        if mine.any():
+            coverage += float(shares[row])
+            sample = columns.time_s[mine], columns.reference_s[mine]
+            parts.append(_part(*sample, int(counts[row]), float(reference_s[row]), rules))
+    whole_s = float(reference_s.sum())
+    set_s = float(columns.time_s[~columns.is_control].sum())
+    controls = _control(columns, whole_s, int(counts.sum())), _by_factor(columns, columns.is_timed, whole_s)
+    if not parts:
+        return Expansion(None, None, None, 0.0, set_s, *controls)
+    divisor = coverage if rules.divide_by_coverage else 1.0
+    runtime_s = sum(part.time_s for part in parts) / divisor
+    spread = _spread(parts, divisor, runtime_s, coverage if rules.divide_by_coverage else 1.0)
+    measured_s = float(columns.time_s[columns.is_timed].sum())
+    intervals = [_interval(runtime_s, spread, share, measured_s) for share in (0.8, 0.95)]
+    return Expansion(runtime_s, intervals[0], intervals[1], min(coverage, 1.0), set_s, *controls)
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    phase: Ints
+    time_s: Floats
+    reference_s: Floats
+    is_timed: Bools
+    is_control: Bools
+
+
+def _columns(times: pa.Table) -> _Columns:
+    is_warmup, is_control = (times.column(name).to_numpy(zero_copy_only=False) for name in ("is_warmup", "is_control"))
+    time_s, reference_s = (times.column(name).to_numpy() for name in ("time_s", "reference_s"))
+    is_timed = ~is_warmup & ~is_control
+    return _Columns(integers(times.column("phase_id"))[0], time_s, reference_s, is_timed, is_control)
+
+
+def _part(timed_s: Floats, here_s: Floats, count: int, reference_s: float, rules: ExpansionRules) -> _Part:
+    """One phase: the mean of the sample, moved along a slope from the sample's reference mean to the whole phase's.
+
+    Source: Cochran 1977, Sections 2.8 (count), 6.4 (ratio) and 7.3 (regression), for a finite population.
+    """
+    n, mean_s = len(timed_s), float(timed_s.mean())
+    if rules.form == "count":
+        # The reference may not have been timed.
+        here_s, reference_s = np.zeros(n), 0.0
+    slope, is_fitted = _slope(timed_s, here_s, rules)
+    step_s = reference_s / count - float(here_s.mean())
+    time_s = count * (mean_s + slope * step_s)
+    squares = float(((timed_s - mean_s - slope * (here_s - here_s.mean())) ** 2).sum())
+    freedom = n - 1 - is_fitted
+    scale = count**2 * max(1 - n / count, 0.0) / n
+    if is_fitted:
+        scale += count**2 * step_s**2 / float(((here_s - here_s.mean()) ** 2).sum())
+    variance = 0.0 if n >= count else scale * squares / freedom if freedom else None
+    return _Part(time_s, variance, freedom, squares / mean_s**2 if mean_s > 0 else 0.0, scale * mean_s**2)
+
+
+def _slope(timed_s: Floats, here_s: Floats, rules: ExpansionRules) -> tuple[float, bool]:
+    """How the time there grows with the time here, and whether that was fitted to the sample.
+
+    It is between 0 (occurrences differ by chance alone) and the ratio (they differ by their work), which also a fit
+    keeps to: few times would else give any slope.
+    """
+    n, ratio = len(timed_s), float(timed_s.sum() / here_s.sum()) if here_s.sum() > 0 else 0.0
+    around = here_s - here_s.mean()
+    if rules.form == "count":
+        return 0.0, False
+    if rules.form == "ratio" or n < 3 or not (around**2).sum() > 0:
+        return ratio, False
+    slope = float((around * (timed_s - timed_s.mean())).sum() / (around**2).sum())
+    return min(max(slope, 0.0), ratio), 0.0 < slope < ratio
+
+
+def _spread(parts: list[_Part], divisor: float, runtime_s: float, coverage: float) -> tuple[float, float] | None:
+    """The standard error (s) and its degrees of freedom (Satterthwaite 1946); None where nothing tells the spread."""
+    sampled = [part for part in parts if part.variance is not None and part.variance > 0]
+    freedom = sum(part.freedom for part in parts)
+    pooled = sum(part.relative for part in parts) / freedom if freedom else None
+    variances = [(part.variance, max(part.freedom, 1)) for part in sampled]
+    for part in parts:
+        if part.variance is None:
+            if pooled is None:
+                return None
+            variances.append((pooled * part.scale, freedom))
+    total = sum(variance or 0.0 for variance, _ in variances) / divisor**2
+    satterthwaite = sum(((variance or 0.0) / divisor**2) ** 2 / n for variance, n in variances)
+    # What was not timed may scale by anything from 0 to twice the mean: a uniform spread of 1 / sqrt(3).
+    unknown = (max(1 - coverage, 0.0) * runtime_s) ** 2 / 3
+    return float(np.sqrt(total + unknown)), (total + unknown) ** 2 / satterthwaite if satterthwaite else np.inf
+
+
+def _interval(
+    runtime_s: float, spread: tuple[float, float] | None, share: float, least_s: float
+) -> tuple[float, float] | None:
+    if spread is None:
+        return None
+    error_s, freedom = spread
+    width_s = error_s * float(stdtrit(min(freedom, 1e9), (1 + share) / 2))
+    return max(runtime_s - width_s, min(least_s, runtime_s)), runtime_s + width_s
+
+
+def _control(columns: _Columns, whole_s: float, n_occurrences: int) -> float | None:
+    """From occurrences without phases: by one factor, or by their mean where the reference run was not timed."""
+    if not np.isnan(whole_s) or not columns.is_control.any():
+        return _by_factor(columns, columns.is_control, whole_s)
+    return n_occurrences * float(columns.time_s[columns.is_control].mean())
+
+
+def _by_factor(columns: _Columns, chosen: Bools, whole_s: float) -> float | None:
+    """The whole reference time, scaled by one factor of some samples."""
+    here_s = float(columns.reference_s[chosen].sum())
+    return whole_s * float(columns.time_s[chosen].sum()) / here_s if here_s > 0 else None
+
+
+RUN_IT_WHOLE = "The run is not repetitive: run it whole. Timing its phases takes almost as long as the run."
+
+
+def predict_runtime(
+    phases: pa.Table, times: pa.Table, rules: PhaseRules, *, procs: int, measured_s: float | None = None,
+    application: str | None = None,
+) -> tuple[pa.Table, Report]:  # fmt: skip
+    """One row of PLATFORM_PREDICTIONS, and a Report of the times; `measured_s` is the true time where it is known.
+
+    The status is of the reference trace alone: `not_repetitive` stands beside the figures of a run that has to be run
+    whole.
+    """
+    found = expand(phases, times, rules.expansion)
+    status = status_of(phases, rules.plan)
+    lo80, hi80 = found.interval80_s or (None, None)
+    lo95, hi95 = found.interval95_s or (None, None)
+    is_known = found.runtime_s is not None and measured_s
+    row = {
+        "trace_id": phases.column("trace_id")[0].as_py(), "platform": times.column("platform")[0].as_py(),
+        "application": application, "procs": procs, "runtime_s": found.runtime_s,
+        "runtime_s_lo80": lo80, "runtime_s_hi80": hi80, "runtime_s_lo95": lo95, "runtime_s_hi95": hi95,
+        "coverage": found.coverage, "set_s": found.set_s,
+        "set_share": found.set_s / found.runtime_s if found.runtime_s else None, "status": status,
+        "control_s": found.control_s, "control_factor_s": found.control_factor_s, "measured_s": measured_s,
+        "error": (found.runtime_s or 0.0) / measured_s - 1 if is_known and measured_s else None,
+    }  # fmt: skip
+    seen = Tally(times.num_rows)
+    notes = (RUN_IT_WHOLE,) if status == NOT_REPETITIVE else ()
+    table = PLATFORM_PREDICTIONS.build(**{name: [value] for name, value in row.items()})
+    return table, Report("predict_phases", "time", seen, seen, notes=notes)

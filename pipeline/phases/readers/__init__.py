@@ -1,1 +1,0 @@
-"""Readers of MPI traces: each gives the table MPI_CALLS and a Report."""

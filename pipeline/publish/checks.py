@@ -1,0 +1,268 @@
+"""Checks of a version before it is published: one function each, in a registry. A check yields a finding for everything
+that it rejects. Checks that compare need a version that was published before; on the first night they are skipped.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pipeline.errors import InputError, printable
+from pipeline.publish.contract import breaches, contract_of, contract_of_entries
+from pipeline.publish.manifest import Manifest, TableEntry, load_version
+from pipeline.publish.table_facts import has_other_template, newest_kept_end_s, out_of_range
+from pipeline.settings import CheckSettings, Mode
+from pipeline.tables import ESTIMATES, JOBS, PREDICTIONS, SET_LATER, TABLES, TEMPLATES
+from pipeline.version import code_version
+
+DAY_S = 86_400.0
+FOLLOWED = ("jobs", "groups", "observations", "fits", "predictions", "scalability", "estimates")
+"""Tables whose rows are compared from night to night; bursts and unreadable lines come and go."""
+
+FEW_ROWS = 20
+"""Tables that were smaller than this, other than JOBS, are not compared: one group more or less is a large share."""
+
+OF_TEMPLATE = ("groups", "observations", "fits", "predictions", "scalability")
+"""Tables whose size depends on the template: a night that changes it is not compared in them."""
+
+MANY_ROWS = 100
+"""Least rows of both tables whose shares of nulls are compared."""
+
+WATCHED = {
+    JOBS.name: tuple(c.name for c in JOBS.columns if not c.is_required and c.name not in SET_LATER),
+    PREDICTIONS.name: ("runtime_s", "runtime_s_lo95", "runtime_s_hi95"),
+    ESTIMATES.name: tuple(f"runtime_s_q{q}" for q in (10, 50, 80, 90, 95, 99)),
+}
+"""Columns whose shares of nulls are compared. Those of JOBS come from the log, so that a lost field shows."""
+
+LEVELS: dict[str, tuple[tuple[str, float], ...]] = {
+    "later": (("in_80_later", 0.80), ("in_95_later", 0.95)),
+    "learn": (("coverage_80", 0.80), ("coverage_q80", 0.80), ("coverage_q90", 0.90), ("coverage_q95", 0.95)),
+}
+"""Per stage the facts that are shares of later jobs, with their nominal levels."""
+
+SCORED = {"later": "past_jobs", "learn": "n_scored"}
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """What the checks look at. `before`: the tables published before; `nothing_before`: why there are none."""
+
+    code: str
+    files: Mapping[str, Path]
+    tables: Mapping[str, TableEntry]
+    reports: Mapping[str, Mapping[str, Any]]
+    now_s: float
+    before: Mapping[str, TableEntry] | None = None
+    nothing_before: str = "no version was published before"
+    most_age_days: float = 2.0
+    """Largest time since the latest end of a kept job; `check_night` takes it from the settings."""
+
+
+def version_before(manifest: Manifest | None, site: str, *, published: bool = False) -> tuple[Manifest | None, str]:
+    """The version to compare with, or None and the reason.
+
+    It is the current version. Where the current version itself is `published` and checked, it is the one before it.
+    """
+    if manifest is None or (published and not manifest.previous):
+        return None, "no version was published before"
+    try:
+        before = load_version(manifest.root, manifest.previous[0].folder) if published else manifest
+    except InputError as error:
+        return None, str(error).rstrip(".")
+    if before.site != site:
+        return None, f"the version published before is of site {printable(before.site)}"
+    return before, ""
+
+
+def report_facts(reports: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """The facts of each stage's report."""
+    return {str(report["stage"]): report.get("facts", {}) for report in reports}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check rejects: where, what was found, what was expected."""
+
+    where: str
+    found: str
+    expected: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: found {self.found}, expected {self.expected}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRules:
+    """What each check lets pass; docs/decisions/contracts-and-checks.md says on which nights these were tried."""
+
+    rows_gone: float = 0.5
+    """Largest share of a table's rows that may be gone: a log that lost half its jobs is a fault of its export."""
+    growth: float = 2.0
+    """Largest factor by which a table may grow."""
+    more_nulls: float = 0.5
+    """Largest rise of a column's share of nulls."""
+    out_of_range: float = 0.0
+    """Largest share of a table's rows out of one range."""
+    shortfall: float = 0.1
+    """Largest shortfall of a share of later jobs, of at least `least_scored` jobs."""
+    least_scored: int = 200
+
+
+CHECK_RULES = CheckRules()
+
+
+Check = Callable[[Night, CheckRules], Iterator[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """The outcome of one check: passed, failed with findings, or skipped with a reason."""
+
+    name: str
+    mode: Mode
+    state: Literal["passed", "failed", "skipped"]
+    findings: tuple[Finding, ...] = ()
+    reason: str = ""
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the tables must not be published."""
+        return self.state == "failed" and self.mode == "block"
+
+
+def check_night(night: Night, settings: CheckSettings, rules: CheckRules = CHECK_RULES) -> tuple[CheckResult, ...]:
+    """The results of all checks, in the order of the registry."""
+    night = replace(night, most_age_days=settings.newest_job.threshold)
+    return tuple(_result(name, night, getattr(settings, name).mode, rules) for name in CHECKS)
+
+
+def _result(name: str, night: Night, mode: Mode, rules: CheckRules) -> CheckResult:
+    if mode == "off":
+        return CheckResult(name, mode, "skipped", reason="off")
+    if name in COMPARING and night.before is None:
+        return CheckResult(name, mode, "skipped", reason=night.nothing_before)
+    findings = tuple(CHECKS[name](night, rules))
+    return CheckResult(name, mode, "failed" if findings else "passed", findings)
+
+
+def contract(night: Night, _: CheckRules) -> Iterator[Finding]:
+    """Each file has the declared columns and no null where none may be; since the version before nothing broke."""
+    declared = contract_of(TABLES[name] for name in night.tables if name in TABLES)
+    found = contract_of_entries(night.tables)
+    # Tables of an earlier release may lack what has been added since.
+    pair = (declared, found) if night.code == code_version() else (found, declared)
+    for sentence in breaches(*pair):
+        yield Finding("tables", sentence, "the declared columns")
+    for name, table in night.tables.items():
+        for column in table.columns:
+            if column.nulls and not column.nullable:
+                yield Finding(f"{name}.{printable(column.name)}", f"{column.nulls:,} nulls", "a value in every row")
+    if night.before is not None:
+        for sentence in breaches(contract_of_entries(night.before), found):
+            yield Finding("tables", sentence, "only added tables and nullable columns since the version before")
+
+
+def fewer_rows(night: Night, rules: CheckRules) -> Iterator[Finding]:
+    """Tables that have lost more than a share of their rows, and the jobs that cleaning kept likewise."""
+    for name, before, now in _row_counts(night):
+        least = (1 - rules.rows_gone) * before
+        if now < least:
+            yield Finding(name, f"{now:,} rows", f"at least {least:,.0f}, as the version before has {before:,}")
+
+
+def more_rows(night: Night, rules: CheckRules) -> Iterator[Finding]:
+    """Tables that have grown by more than a factor."""
+    for name, before, now in _row_counts(night):
+        most = rules.growth * before
+        if before >= FEW_ROWS and now > most:
+            yield Finding(name, f"{now:,} rows", f"at most {most:,.0f}, as the version before has {before:,}")
+
+
+def _row_counts(night: Night) -> Iterator[tuple[str, int, int]]:
+    """Per followed table its name and its rows before and now; also the jobs without a flag, which cleaning kept."""
+    assert night.before is not None  # nosec B101 # for the type checker
+    for name in [one for one in FOLLOWED if one not in OF_TEMPLATE or not _has_other_template(night)]:
+        before, now = night.before.get(name), night.tables.get(name)
+        if before is None or (before.rows < FEW_ROWS and name != JOBS.name):
+            continue
+        yield name, before.rows, now.rows if now else 0
+        kept = [_nulls(one).get("flag") for one in (before, now) if one] if name == JOBS.name else []
+        if len(kept) == 2 and kept[0] is not None and kept[1] is not None:
+            yield "jobs that cleaning kept", kept[0], kept[1]
+
+
+def _nulls(table: TableEntry) -> dict[str, int]:
+    return {column.name: column.nulls for column in table.columns}
+
+
+def _has_other_template(night: Night) -> bool:
+    """Whether the night's jobs are grouped by another template than those of the version before."""
+    path = night.files.get(TEMPLATES.name)
+    return path is not None and has_other_template(path)
+
+
+def null_shares(night: Night, rules: CheckRules) -> Iterator[Finding]:
+    """Columns whose share of nulls has risen by more than the rule."""
+    assert night.before is not None  # nosec B101 # for the type checker
+    for name, columns in WATCHED.items():
+        before, now = night.before.get(name), night.tables.get(name)
+        if before is None or now is None or min(before.rows, now.rows) < MANY_ROWS:
+            continue
+        nulls_before, nulls = _nulls(before), _nulls(now)
+        for column in [one for one in columns if one in nulls_before and one in nulls]:
+            was, share = nulls_before[column] / before.rows, nulls[column] / now.rows
+            if share > was + rules.more_nulls:
+                expected = f"at most {was + rules.more_nulls:.1%}, as the version before has {was:.1%}"
+                yield Finding(f"{name}.{column}", f"{share:.1%} nulls", expected)
+
+
+def ranges(night: Night, rules: CheckRules) -> Iterator[Finding]:
+    """Rows whose values contradict what the columns of their table declare."""
+    for name, path in night.files.items():
+        rows = night.tables[name].rows
+        for condition, n_bad in out_of_range(TABLES[name], path).items():
+            if n_bad > rules.out_of_range * rows:
+                found = f"{n_bad:,} of {rows:,} rows against {condition}"
+                yield Finding(name, found, f"at most {rules.out_of_range:.1%}")
+
+
+def coverage(night: Night, rules: CheckRules) -> Iterator[Finding]:
+    """Levels that fewer later jobs kept than they say, by the records of predictions and of the estimator."""
+    for stage, levels in LEVELS.items():
+        facts = night.reports.get(stage, {})
+        if (facts.get(SCORED[stage]) or 0) < rules.least_scored:
+            continue
+        for name, level in levels:
+            share = facts.get(name)
+            if share is not None and share < level - rules.shortfall:
+                least = f"at least {level - rules.shortfall:.1%} of later jobs"
+                yield Finding(f"{stage}.{name}", f"{share:.1%}", least)
+
+
+def newest_job(night: Night, _: CheckRules) -> Iterator[Finding]:
+    """A newest kept job that is too old, or that ended more than a day after now."""
+    newest_s = newest_kept_end_s(night.files[JOBS.name]) if JOBS.name in night.files else None
+    most = f"at most {night.most_age_days:g} days"
+    if newest_s is None:
+        yield Finding(JOBS.name, "no kept job with an end", most)
+        return
+    age_days = (night.now_s - newest_s) / DAY_S
+    if age_days > night.most_age_days:
+        yield Finding(JOBS.name, f"a newest job that ended {age_days:,.1f} days ago", most)
+    elif age_days < -1:
+        yield Finding(JOBS.name, f"a newest job that ends {-age_days:,.1f} days after now", "an end in the past")
+
+
+CHECKS: Mapping[str, Check] = {
+    check.__name__: check for check in (contract, fewer_rows, more_rows, null_shares, ranges, coverage, newest_job)
+}
+"""Every check by its name, which is that of its settings."""
+
+COMPARING = ("fewer_rows", "more_rows", "null_shares")
+"""Checks that need the version before."""
+
+
+def failed(results: Sequence[CheckResult], *, blocking: bool) -> list[CheckResult]:
+    """The failed checks that block, or those that only warn."""
+    return [result for result in results if result.state == "failed" and result.blocks == blocking]

@@ -1,0 +1,91 @@
+"""Counts and processor-seconds of a stage: input = kept + set aside."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+from pipeline.errors import ConservationError
+
+Fact = int | float | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A number of rows and their processor-seconds."""
+
+    rows: int = 0
+    proc_s: float = 0.0
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(self.rows + other.rows, self.proc_s + other.proc_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The figures of one stage. `unit` is what a row is (line, job, group); reasons are in a fixed order."""
+
+    stage: str
+    unit: str
+    seen: Tally
+    kept: Tally
+    set_aside: Mapping[str, Tally] = field(default_factory=dict)
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def check(self) -> Self:
+        """Itself, if seen = kept + set aside in rows and processor-seconds; ConservationError otherwise."""
+        out = sum(self.set_aside.values(), self.kept)
+        if out.rows != self.seen.rows or not math.isclose(out.proc_s, self.seen.proc_s, rel_tol=1e-9, abs_tol=1e-6):
+            raise ConservationError(
+                f"stage {self.stage}: found {out.rows} {self.unit}s and {out.proc_s:.0f} processor-seconds after it, "
+                f"expected {self.seen.rows} and {self.seen.proc_s:.0f} as before it; this is a fault of Walltime."
+            )
+        return self
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain dictionaries for JSON."""
+        return asdict(self) | {"notes": list(self.notes)}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
+        """The inverse of `as_dict`."""
+        tallies = {reason: Tally(**tally) for reason, tally in plain["set_aside"].items()}
+        rest = {name: plain[name] for name in ("stage", "unit", "facts")}
+        return cls(
+            **rest,
+            seen=Tally(**plain["seen"]),
+            kept=Tally(**plain["kept"]),
+            set_aside=tallies,
+            notes=tuple(plain["notes"]),
+        )
+
+
+def total(tallies: Iterable[Tally]) -> Tally:
+    """The sum of some tallies."""
+    return sum(tallies, Tally())
+
+
+Counter = Callable[[str, int], None]
+"""Called with a unit, as in "lines", and the number of units done since the last call."""
+
+_counter: ContextVar[Counter | None] = ContextVar("counter", default=None)
+
+
+@contextmanager
+def counting(counter: Counter | None) -> Iterator[None]:
+    """Pass the counts of the computations inside to `counter`."""
+    token = _counter.set(counter)
+    try:
+        yield
+    finally:
+        _counter.reset(token)
+
+
+def count_done(unit: str, n: int = 1) -> None:
+    """Pass to the counter, if there is one, that `n` more units are done."""
+    counter = _counter.get()
+    if counter is not None:
+        counter(unit, n)

@@ -1,0 +1,185 @@
+"""Fits as numpy columns, and the curves they draw."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy.special import stdtrit
+
+from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
+from pipeline.laws import LAWS
+from pipeline.scaling.average.average import FREEDOM, QUANTILES, Averaged, Kin, Sizes, average
+from pipeline.scaling.calibration import (
+    Calibration,
+    calibrated,
+    has_noise,
+    log_wide_sd,
+    median_variance,
+    repeats,
+    run_log_sd,
+)
+from pipeline.scaling.scaling_rules import PredictRules
+
+_NUMBERS = (
+    "t1_s",
+    "tinf_s",
+    "avg_parallelism",
+    "avg_parallelism_lo",
+    "avg_parallelism_hi",
+    "sigma",
+    "serial_fraction",
+    "overhead_s",
+    "exponent",
+    "n_points",
+    "n_jobs",
+    "procs_min",
+    "procs_max",
+    "wssre",
+    "loo_log_rmse",
+    "core_log_sd",
+    "repeat_log_lo95",
+    "repeat_log_hi95",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """Rows of FITS: law, group and status per row, numbers by column name with NaN for null."""
+
+    group_id: npt.NDArray[np.object_]
+    law: npt.NDArray[np.object_]
+    status: npt.NDArray[np.object_]
+    numbers: dict[str, Floats]
+
+    @classmethod
+    def of(cls, fits: pa.Table) -> Self:
+        """The rows of a FITS table."""
+        words = {name: np.array(fits.column(name).to_pylist(), object) for name in ("group_id", "law", "status")}
+        return cls(**words, numbers={name: floats(fits, name) for name in _NUMBERS})
+
+    def __getitem__(self, name: str) -> Floats:
+        """One column of numbers."""
+        return self.numbers[name]
+
+    def __len__(self) -> int:
+        """How many rows."""
+        return len(self.law)
+
+    def take(self, rows: Ints | Bools) -> "Curves":
+        """Some rows, repeated as asked."""
+        numbers = {name: values[rows] for name, values in self.numbers.items()}
+        return Curves(self.group_id[rows], self.law[rows], self.status[rows], numbers)
+
+    def runtime_s(self, procs: Floats) -> Floats:
+        """Runtime of each row's law at its processor count (s)."""
+        return self._by_law("runtime_s", procs)
+
+    def largest_useful_procs(self) -> Floats:
+        """Size beyond which each row's law gains nothing; infinite where it never stops gaining."""
+        return self._by_law("largest_useful_procs")
+
+    def _by_law(self, name: str, *columns: Floats) -> Floats:
+        result = np.full(len(self), np.nan)
+        for law in set(self.law):
+            rows = self.law == law
+            part = {column: values[rows] for column, values in self.numbers.items()}
+            result[rows] = getattr(LAWS[law], name)(part, *(column[rows] for column in columns))
+        return result
+
+
+def doublings_beyond(curves: Curves, procs: Floats) -> Floats:
+    """How far procs lies outside the sizes observed, in doublings; 0 inside."""
+    ratio = np.maximum(procs / curves["procs_max"], curves["procs_min"] / procs)
+    far: Floats = np.log2(np.maximum(ratio, 1.0))
+    return far
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedSeries:
+    """The sizes of every group, in the groups' order, with their kin; per group the log sd of a single run.
+
+    `calibration` is learnt from the log's held-out sizes (see interval_calibration.py).
+    """
+
+    sizes: Sizes
+    kin: Kin
+    run_sd: Floats
+    calibration: Calibration
+
+    @classmethod
+    def of(
+        cls, chosen: Curves, observations: pa.Table, application: Mapping[str, str], settings: PredictRules
+    ) -> Self:
+        """The groups of `chosen`; `application` names the application of a group, where it is known."""
+        offsets, rows = _series(chosen, observations)
+        n_runs = np.maximum(floats(rows, "n_jobs") - np.nan_to_num(floats(rows, "n_censored")), 1.0)
+        weights = np.nan_to_num(floats(rows, "fit_weight"), nan=1.0)
+        run_sd = _run_sd(offsets, n_runs, chosen["core_log_sd"], settings)
+        columns = (floats(rows, "procs"), floats(rows, "runtime_s_median"), n_runs, weights)
+        return cls.build(offsets, *columns, run_sd, _codes(chosen, application), settings)
+
+    @classmethod
+    def build(
+        cls, offsets: Ints, procs: Floats, runtime_s: Floats, n_runs: Floats, weights: Floats,
+        run_sd: Floats, application: Ints, settings: PredictRules,
+    ) -> Self:  # fmt: skip
+        """From columns: per size its median runtime (s), its number of runs, and a weight (1: normal)."""
+        n_series = offsets.size - 1
+        series = np.repeat(np.arange(n_series), np.diff(offsets))
+        variance = median_variance(run_sd[series], n_runs, settings.measured_log_sd) / weights
+        sizes = Sizes(offsets, procs, runtime_s, variance, np.full(n_series, settings.drift_log_sd**2))
+        calibration = calibrated(sizes, variance, settings.drift_log_sd)
+        sizes = sizes.drifting(calibration.drift_log_sd)
+        return cls(sizes, Kin.of(sizes, application), run_sd, calibration)
+
+    def curve(self, group: Ints, procs: Floats) -> Averaged:
+        """The curve at each group and processor count, without the scatter of a new run.
+
+        A group of one size has its median there; on other counts it has the model average, as other groups have.
+        """
+        is_alone = (np.diff(self.sizes.offsets) == 1)[group]
+        first = self.sizes.offsets[group]
+        is_plain = is_alone & (self.sizes.procs[np.where(is_alone, first, 0)] == procs) if procs.size else is_alone
+        rows = np.flatnonzero(~is_plain)
+        found = average(self.sizes, group[rows], procs[rows], np.zeros(rows.size), self.kin)
+        log_s, split = np.empty((procs.size, QUANTILES.size)), np.zeros(procs.size)
+        log_s[rows], split[rows] = self.calibration.stretched(found.log_s), found.split
+        place = first[is_plain]
+        log_s[is_plain] = np.log(self.sizes.runtime_s[place])[:, None] + np.sqrt(self.sizes.variance[place])[
+            :, None
+        ] * stdtrit(FREEDOM, QUANTILES)
+        return Averaged(log_s, split, found.log_bayes)
+
+
+def _series(chosen: Curves, observations: pa.Table) -> tuple[Ints, pa.Table]:
+    """Offsets per group of `chosen`, and its observations with a positive weight, by rising procs."""
+    counts = pc.and_(
+        pc.is_valid(observations.column("runtime_s_median")),
+        pc.fill_null(pc.not_equal(observations.column("fit_weight"), 0.0), True),
+    )
+    kept = observations.filter(counts)
+    codes, ids = category_codes(kept, "group_id")
+    place = {group: row for row, group in enumerate(chosen.group_id)}
+    group = np.array([place.get(name, -1) for name in ids], np.int64)[codes] if ids else np.empty(0, np.int64)
+    order = np.lexsort((floats(kept, "procs"), group))
+    order = order[group[order] >= 0]
+    return np.searchsorted(group[order], np.arange(len(chosen) + 1)).astype(np.int64), kept.take(pa.array(order))
+
+
+def _run_sd(offsets: Ints, n_runs: Floats, core_log_sd: Floats, settings: PredictRules) -> Floats:
+    freedom = np.where(np.isnan(core_log_sd), 0.0, repeats(offsets, n_runs))
+    run_sd = run_log_sd(freedom, core_log_sd, log_wide_sd(freedom, core_log_sd, settings.run_log_sd))
+    if has_noise(freedom, core_log_sd):
+        return run_sd
+    # Neither one size without repeats nor any other group of this log shows the spread of runs.
+    return np.where((freedom == 0) & (np.diff(offsets) == 1), settings.default_log_sd, run_sd)
+
+
+def _codes(chosen: Curves, application: Mapping[str, str]) -> Ints:
+    names = [application.get(group) for group in chosen.group_id]
+    place = {name: code for code, name in enumerate(sorted({name for name in names if name is not None}))}
+    return np.array([-1 if name is None else place[name] for name in names], np.int64)

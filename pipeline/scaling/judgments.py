@@ -1,0 +1,183 @@
+"""What makes a prediction doubtful, and what to do about it. A new judgment is a line in JUDGMENTS, gravest first."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.arrays import Bools, Floats
+from pipeline.laws import LAWS
+from pipeline.scaling.curves import Curves, doublings_beyond
+from pipeline.scaling.next_run import NextRun
+from pipeline.scaling.scaling_rules import PredictRules
+
+FEW_SIZES = 4
+"""With fewer sizes, or fewer than the law's parameters plus two, leave-one-out rests on one or two points."""
+
+RIVAL_APART = 1.5
+"""Ratio of two fits' average parallelism from which one is a runner-up (Deshmeh 2013)."""
+
+SIBLINGS_WORSE = float(np.log(20.0))
+"""Log odds against its siblings' shapes from which a series scales differently."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A row per prediction: its group's chosen fit, procs, and what the judgments below look at.
+
+    `is_open`: no size shows where scaling ends. `rival_lo`, `rival_hi`: least and largest average parallelism among
+    the laws that fit about as well (NaN: none has one). `is_missed`: the law misses what ran at this very size.
+    `next_run` and `max_procs` are for the advice.
+    """
+
+    curves: Curves
+    procs: Floats
+    is_open: Bools
+    rival_lo: Floats
+    rival_hi: Floats
+    is_missed: Bools
+    next_run: NextRun
+    settings: PredictRules
+    max_procs: int | None
+
+    @property
+    def is_above(self) -> Bools:
+        """Rows beyond the group's largest observed size."""
+        above: Bools = self.procs > self.curves["procs_max"]
+        return above
+
+
+@dataclass(frozen=True, slots=True)
+class Judgment:
+    """The rows where the judgment holds, and the sentence for one row."""
+
+    holds: Callable[[Case], Bools]
+    sentence: Callable[[Case, int], str]
+
+
+def _few_sizes(case: Case) -> Bools:
+    parameters = np.array([LAWS[law].n_parameters for law in case.curves.law], np.float64)
+    points = case.curves["n_points"]
+    few: Bools = (points > 1) & (points < np.maximum(FEW_SIZES, parameters + 2))
+    return few
+
+
+def _rivals(case: Case) -> Bools:
+    # tail_unidentified covers open tails.
+    apart: Bools = case.is_above & ~case.is_open & (case.rival_hi > RIVAL_APART * case.rival_lo)
+    return apart
+
+
+def _run_next(case: Case, row: int) -> str:
+    procs = int(case.next_run.procs[row])
+    return f"Run on {procs} processors next" if procs else "Repeat the runs"
+
+
+def _settles(case: Case, row: int) -> str:
+    if not case.next_run.procs[row] or case.curves["n_points"][row] < 2:
+        return ""
+    ends_s = case.next_run.low_s[row], case.next_run.high_s[row]
+    low, high = map(_seconds, ends_s)
+    hours = " to ".join(_seconds(case.next_run.procs[row] * end_s / 3600) for end_s in ends_s)
+    return f" Fits so far predict {low} to {high} s there ({hours} processor-hours): that run shows which holds."
+
+
+def _seconds(value_s: float) -> str:
+    return f"{value_s:,.0f}" if value_s >= 100 else f"{value_s:.3g}"
+
+
+def _tail(case: Case, row: int) -> str:
+    largest = int(case.curves["procs_max"][row])
+    if case.max_procs is not None and largest >= case.max_procs:
+        return f"Runtime still falls at {largest}, the whole machine: where scaling ends cannot be seen here."
+    return f"{_run_next(case, row)}: runtime still falls at {largest}, so where scaling ends is not known." + _settles(
+        case, row
+    )
+
+
+def _rival_words(case: Case, row: int) -> str:
+    low, high = case.rival_lo[row], case.rival_hi[row]
+    top = "any" if np.isinf(high) else f"{high:.0f}"
+    return (
+        f"{_run_next(case, row)}: fits with average parallelism from {low:.0f} to {top} are about as good."
+        + _settles(case, row)
+    )
+
+
+def _few_words(case: Case, row: int) -> str:
+    points = int(case.curves["n_points"][row])
+    return f"{_run_next(case, row)}: {points} sizes hardly tell the laws apart." + _settles(case, row)
+
+
+def _far_words(case: Case, row: int) -> str:
+    smallest, largest = (int(case.curves[name][row]) for name in ("procs_min", "procs_max"))
+    return f"Nothing beyond {largest} or below {smallest} processors was seen."
+
+
+JUDGMENTS: dict[str, Judgment] = {
+    "one_size": Judgment(
+        lambda case: case.curves["n_points"] == 1,
+        lambda case, row: f"{_run_next(case, row)}: one size says nothing about another.",
+    ),
+    "wide_group": Judgment(
+        lambda case: case.curves["core_log_sd"] > case.settings.wide_log_sd,
+        lambda case, row: (
+            f"Repeats differ by a factor of {np.exp(case.curves['core_log_sd'][row]):.1f}: the group "
+            "mixes different work; narrow the template or name the problem size."
+        ),
+    ),
+    "tail_unidentified": Judgment(lambda case: case.is_open & case.is_above, _tail),
+    "runner_up": Judgment(_rivals, _rival_words),
+    "few_sizes": Judgment(_few_sizes, _few_words),
+    "sizes_differ": Judgment(
+        lambda case: case.next_run.sibling_log_bayes < -SIBLINGS_WORSE,
+        lambda case, row: (
+            f"{_run_next(case, row)}: this application's other groups scale differently, so they say "
+            "little about this one." + _settles(case, row)
+        ),
+    ),
+    "off_law": Judgment(
+        lambda case: case.is_missed,
+        lambda case, row: f"The law misses what ran on {case.procs[row]:.0f} processors; what ran there counts.",
+    ),
+    "high_error": Judgment(
+        lambda case: case.curves["loo_log_rmse"] > case.settings.high_log_error,
+        lambda case, row: (
+            f"No law comes close (leave-one-out error {case.curves['loo_log_rmse'][row]:.0%}): look at the runs."
+        ),
+    ),
+    "far": Judgment(lambda case: doublings_beyond(case.curves, case.procs) > 1, _far_words),
+}
+
+
+Words = npt.NDArray[np.object_]
+
+
+def judged(case: Case) -> tuple[Words, Words]:
+    """Per row: the codes that hold, joined by + (ok: none), and a sentence (see `advice`)."""
+    held = {code: judgment.holds(case) for code, judgment in JUDGMENTS.items()}
+    return reliability(held, len(case.curves)), advice(case, held)
+
+
+def reliability(held: dict[str, Bools], n_rows: int) -> Words:
+    """The codes that hold, joined by +; ok where none does."""
+    words = np.full(n_rows, "", object)
+    for code, where in held.items():
+        words[where] = np.where(words[where] == "", code, words[where] + "+" + code)
+    words[words == ""] = "ok"
+    return words
+
+
+def advice(case: Case, held: dict[str, Bools]) -> Words:
+    """A sentence for the most serious code; without a code, the largest useful allocation, or null."""
+    sentences = np.full(len(case.curves), None, object)
+    largest = case.curves.largest_useful_procs()
+    bounded = np.flatnonzero(np.isfinite(largest) & (case.curves.law != "constant"))
+    sentences[bounded] = [
+        f"By the law that fits best nothing more is gained beyond {int(largest[row])} processors." for row in bounded
+    ]
+    for code, where in reversed(held.items()):
+        rows = np.flatnonzero(where)
+        sentences[rows] = [JUDGMENTS[code].sentence(case, int(row)) for row in rows]
+    return sentences

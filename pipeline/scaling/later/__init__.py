@@ -1,0 +1,1 @@
+"""Predictions as they hold some days later: calibrated on past windows of the log."""

@@ -1,0 +1,249 @@
+"""The prediction stage: OBSERVATIONS and FITS -> PREDICTIONS, by the model average over laws."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from scipy.special import stdtrit
+
+from pipeline.arrays import Floats, Ints, category_codes, floats
+from pipeline.report import Report, Tally
+from pipeline.scaling.average.average import FREEDOM, Averaged
+from pipeline.scaling.cases import case_of
+from pipeline.scaling.curves import Curves, ObservedSeries, doublings_beyond
+from pipeline.scaling.judgments import judged
+from pipeline.scaling.scaling_rules import PredictRules
+from pipeline.settings import SiteSettings
+from pipeline.tables import PREDICTIONS
+
+Words = npt.NDArray[np.object_]
+
+BEYOND_LOG = 10.0
+"""An interval is cut at this many times outside the runtimes of the whole log."""
+
+UNBOUNDED = "No upper bound is known: it would lie beyond ten times the longest run."
+PRIOR_FREEDOM = 3
+"""Degrees of freedom granted before any repeat was seen (the prototype's nu0)."""
+
+_COLUMNS = {"runtime_s_lo95": 0, "runtime_s_lo80": 1, "runtime_s_hi80": 3, "runtime_s_hi95": 4}
+_SHARES = {"80": 0.9, "95": 0.975}
+
+
+def intervals(curves: Curves, curve: Averaged, run_sd: Floats, settings: PredictRules) -> dict[str, Floats]:
+    """Ends (s) of the central 80% and 95% intervals of one new run, by column name of PREDICTIONS.
+
+    The log distance of an end from the median adds, in squares, how far the curve itself may lie that way and how far
+    repeats scatter: a Student-t multiple of their log sd, and for 95% no less than the group's own odd runs.
+    """
+    middle = curve.log_s[:, 2]
+    freedom = PRIOR_FREEDOM + np.maximum(curves["n_jobs"] - curves["n_points"], 0.0)
+    run_log_sd = np.hypot(run_sd, settings.measured_log_sd)
+    # A group of one size has no curve to be unsure of: its median is as sure as its repeats make it.
+    is_alone = curves["n_points"] == 1
+    ends = {}
+    for name, place in _COLUMNS.items():
+        share, side = name[-2:], 1 if "_hi" in name else -1
+        scatter = stdtrit(freedom, _SHARES[share]) * run_log_sd
+        if share == "95":
+            scatter = np.fmax(scatter, curves[f"repeat_log_{name[-4:]}"])
+        unsure = (curve.log_s[:, place] - middle) * np.where(
+            is_alone, stdtrit(freedom, _SHARES[share]) / stdtrit(FREEDOM, _SHARES[share]), 1.0
+        )
+        ends[name] = np.exp(middle + side * np.hypot(unsure, scatter))
+    return ends
+
+
+def within_log(
+    ends: dict[str, Floats], runtime_s: Floats, curves: Curves, procs: Floats, observations: pa.Table
+) -> dict[str, Floats]:
+    """The ends cut at ten times outside the runtimes of the whole log, but never inside their own prediction.
+
+    Where a group cannot tell its jobs' runtime to within powers of ten, the machine's other jobs still bound it. Below
+    its smallest size a group may take longer, as work that one processor does alone, and beyond its largest less.
+    Outside the sizes that ran a cut upper end is no bound: NaN there. A lower end is cut only from below, an upper one
+    only from above: where the runtime itself exceeds the log's longest, its lower end may do so too.
+    """
+    if not len(runtime_s) or not observations.num_rows:
+        return ends
+    seen_s = [floats(observations, f"runtime_s_{name}") for name in ("q10", "median", "q90")]
+    # Lower bounds may leave a size without some of them, but never a group that is predicted without a median.
+    shortest_s = np.nanmin(seen_s) / BEYOND_LOG * np.minimum(curves["procs_max"] / procs, 1.0)
+    longest_s = np.nanmax(seen_s) * BEYOND_LOG * np.maximum(curves["procs_min"] / procs, 1.0)
+    is_outside = doublings_beyond(curves, procs) > 0
+    return {
+        name: np.fmin(np.fmax(values, shortest_s), runtime_s)
+        if "_lo" in name
+        else np.where(is_outside & (values > longest_s), np.nan, np.fmax(np.fmin(values, longest_s), runtime_s))
+        for name, values in ends.items()
+    }
+
+
+def without_bound(ends: dict[str, Floats], reliability: Words, advice: Words) -> tuple[Words, Words]:
+    """Reliability with the code `unbounded` where an upper end is open; advice where none was given."""
+    is_open = np.isnan(ends["runtime_s_hi95"])
+    codes = np.where(reliability == "ok", "unbounded", reliability + "+unbounded")
+    given = np.where(advice == None, UNBOUNDED, advice)  # noqa: E711 - by element
+    return np.where(is_open, codes, reliability), np.where(is_open, given, advice)
+
+
+def prediction_grid(
+    chosen: Curves, sizes_by_group: dict[str, Ints], reach: float, max_procs: int, at: Sequence[int] | None
+) -> tuple[Ints, Floats]:
+    """Row of `chosen` and processor count for every prediction, in order of both.
+
+    The sizes observed, and the powers of two from smallest/reach to largest*reach on the machine; or exactly `at`. A
+    group seen at one size is predicted there alone: one size says nothing about another.
+    """
+    grids = [_grid(sizes_by_group[group], reach, max_procs, at) for group in chosen.group_id]
+    rows = np.repeat(np.arange(len(chosen)), [len(grid) for grid in grids])
+    return rows, np.concatenate(grids).astype(np.float64) if grids else np.empty(0)
+
+
+def _grid(observed: Ints, reach: float, max_procs: int, at: Sequence[int] | None) -> Ints:
+    if at is not None:
+        asked = np.unique(np.asarray(at, np.int64))
+        return np.intersect1d(asked, observed) if len(observed) == 1 else asked
+    if len(observed) == 1:
+        return observed
+    top = min(observed[-1] * reach, max(max_procs, observed[-1]))
+    powers = 2 ** np.arange(0, int(np.log2(top)) + 1)
+    return np.union1d(observed, powers[powers >= observed[0] / reach])
+
+
+def predict(
+    observations: pa.Table,
+    fits: pa.Table,
+    settings: PredictRules,
+    site: SiteSettings,
+    run_id: str,
+    at: Sequence[int] | None = None,
+    application: Mapping[str, str] | None = None,
+    patterns: pa.Table | None = None,
+) -> tuple[pa.Table, Report]:
+    """PREDICTIONS of every group with a chosen law, in order of group and procs; on the counts `at` where given.
+
+    Runtimes are posterior medians of the model average (see average.py), not the chosen law's. Groups that
+    `application` gives one name inform each other. The machine's size bounds the grid: the site's max_procs where
+    known, else the largest size observed anywhere. Runs advised keep to counts that PATTERNS, where given, favours.
+
+    Parameters
+    ----------
+    observations : pa.Table
+        OBSERVATIONS: median runtimes in s by group and processors.
+    fits : pa.Table
+        FITS of these observations.
+    settings : PredictRules
+        Settings of the predictions.
+    site : SiteSettings
+        The machine's size and processors per node.
+    run_id : str
+        Id of the run, written to every row.
+    at : sequence of int, optional
+        Processor counts to predict; by default a grid.
+    application : mapping of str to str, optional
+        Application of a group_id.
+    patterns : pa.Table, optional
+        PATTERNS of the observations.
+
+    Returns
+    -------
+    table : pa.Table
+        PREDICTIONS; runtimes and interval ends in s.
+    report : Report
+        Groups with and without predictions.
+
+    Examples
+    --------
+    >>> table, _ = predict(tables["levelled"], tables["fits"], PredictRules(), settings.site, "r1", at=[64])
+    >>> set(table.column("procs").to_pylist())
+    {64}
+    """
+    every = Curves.of(fits)
+    chosen = every.take(fits.column("is_chosen").to_numpy())
+    sizes = _sizes_by_group(observations)
+    max_procs = site.max_procs or max((int(grid[-1]) for grid in sizes.values()), default=1)
+    rows, procs = prediction_grid(chosen, sizes, settings.reach, max_procs, at)
+    observed = ObservedSeries.of(chosen, observations, application or {}, settings)
+    curves, curve = chosen.take(rows), observed.curve(rows, procs)
+    runtime_s = np.exp(curve.log_s[:, 2])
+    machine = site.max_procs, site.procs_per_node
+    case = case_of(every, chosen, observed, rows, procs, observations, settings, *machine, patterns)
+    reliability, advice = judged(case)
+    ends = intervals(curves, curve, observed.run_sd[rows], settings)
+    ends = within_log(ends, runtime_s, curves, procs, observations)
+    reliability, advice = without_bound(ends, reliability, advice)
+    speedup = _speedup(observed, rows, runtime_s, curves["n_points"] == 1)
+    table = PREDICTIONS.build(
+        group_id=curves.group_id,
+        procs=procs.astype(np.int64),
+        runtime_s=runtime_s,
+        **ends,
+        speedup=speedup,
+        efficiency=speedup / procs,
+        is_extrapolated=(procs > curves["procs_max"]) | (procs < curves["procs_min"]),
+        reliability=reliability,
+        advice=advice,
+        method=_methods(observed, chosen)[rows],
+        run_id=[run_id] * len(rows),
+    )
+    return table, _report(sizes, table, observed)
+
+
+def groups_by_application(groups: pa.Table) -> dict[str, str]:
+    """Group id to the application its template names, for groups that have one; never across sites.
+
+    Parameters
+    ----------
+    groups : pa.Table
+        GROUPS.
+
+    Returns
+    -------
+    dict of str to str
+        Site and application of each group_id whose application is known.
+
+    Examples
+    --------
+    >>> set(groups_by_application(tables["groups"])) <= set(tables["groups"].column("group_id").to_pylist())
+    True
+    """
+    columns = [groups.column(name).to_pylist() for name in ("group_id", "site", "application")]
+    return {group: f"{site}\n{name}" for group, site, name in zip(*columns, strict=True) if name is not None}
+
+
+def _speedup(observed: ObservedSeries, rows: Ints, runtime_s: Floats, is_alone: npt.NDArray[np.bool_]) -> Floats:
+    """T(1)/T(n) of the average; unknown for a group of one size."""
+    wanted = np.flatnonzero(~is_alone)
+    groups, places = np.unique(rows[wanted], return_inverse=True)
+    on_one_s = np.exp(observed.curve(groups, np.ones(len(groups))).log_s[:, 2])
+    speedup = np.full(len(rows), np.nan)
+    speedup[wanted] = on_one_s[places] / runtime_s[wanted]
+    return speedup
+
+
+def _methods(observed: ObservedSeries, chosen: Curves) -> npt.NDArray[np.object_]:
+    cases = [chosen["n_points"] == 1, observed.kin.n_siblings() > 0]
+    return np.select(cases, ["observed", "average+siblings"], "average").astype(object)
+
+
+def _sizes_by_group(observations: pa.Table) -> dict[str, Ints]:
+    codes, ids = category_codes(observations, "group_id")
+    procs = observations.column("procs").to_numpy()
+    order = np.lexsort((procs, codes))
+    cuts = np.searchsorted(codes[order], np.arange(1, len(ids)))
+    return dict(zip(ids, np.split(procs[order], cuts), strict=True)) if ids else {}
+
+
+def _report(sizes: dict[str, Ints], table: pa.Table, observed: ObservedSeries) -> Report:
+    answered = len(table.column("group_id").unique())
+    extrapolated = int(np.sum(table.column("is_extrapolated").to_numpy()))
+    set_aside = {"no_prediction": Tally(len(sizes) - answered)} if answered < len(sizes) else {}
+    facts = {
+        "predictions": table.num_rows,
+        "predictions_extrapolated": extrapolated,
+        "drift_log_sd": observed.calibration.drift_log_sd,
+        "stretch_80": observed.calibration.stretch[0],
+        "stretch_95": observed.calibration.stretch[1],
+    }
+    return Report("predict", "group", Tally(len(sizes)), Tally(answered), set_aside, facts).check()

@@ -1,0 +1,176 @@
+"""Thresholds and priors of laws, screens and predictions; a study passes others to the stages.
+
+docs/decisions says how they were chosen; ADEPT's own are those of its thesis (Deshmeh 2013).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import log
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from pipeline.settings import ScalingSettings
+
+
+@dataclass(frozen=True, slots=True)
+class AdeptRules:
+    """How ADEPT (Deshmeh 2013) searches, where `method` of the fit is "adept"."""
+
+    # Scale of runtimes; "unit": in units where T(inf) = 1 (low mode), as in the thesis.
+    scale: Literal["free", "unit"] = "free"
+    # Initial relative half-width of the envelope, and the step by which it grows.
+    delta: float = 0.05
+    # Weight of an observation: q times the largest distance to the target, minus its own.
+    q: float = 2.0
+    # With a free scale, T(inf) is searched down to the shortest runtime divided by this.
+    reach: float = 64.0
+    # Ratio of neighbouring scales in the search.
+    scale_step: float = 1.05
+
+
+@dataclass(frozen=True, slots=True)
+class FitRules:
+    """Which laws are fitted, and how one is chosen."""
+
+    # The laws that are fitted to each group, by the names on the page of laws.
+    laws: tuple[str, ...] = ("constant", "amdahl", "downey_low", "downey_high")
+    # How Downey's laws are fitted; adept: the search of the thesis, which ignores `loss`.
+    method: Literal["exact", "adept"] = "exact"
+    adept: AdeptRules = AdeptRules()
+    # Errors whose squares are summed: log errors, or relative errors as in ADEPT's WSSRE.
+    loss: Literal["log", "relative"] = "log"
+    # Lower bound of a size's error, however many jobs it has (log s).
+    noise_floor: float = 0.05
+    # A simpler law is chosen if its leave-one-out error is larger by at most this share.
+    choice_margin: float = 0.1
+
+    @property
+    def search(self) -> AdeptRules | None:
+        """ADEPT's settings if `method` is "adept", else None."""
+        return self.adept if self.method == "adept" else None
+
+
+@dataclass(frozen=True, slots=True)
+class PredictRules:
+    """On which processor counts runtimes are predicted, and what makes a prediction doubtful."""
+
+    # Predict up to this many times the largest observed size, and down to the smallest over it.
+    reach: float = 4.0
+    # Error assumed for a group whose jobs do not determine it (log s).
+    default_log_sd: float = 0.4
+    # Lower bound of the spread of a single run (log s).
+    measured_log_sd: float = 0.02
+    # Spread of repeats where too few groups of the log have repeats (log s; 0.06 is 6%).
+    run_log_sd: float = 0.06
+    # Deviation of runtimes from any law per doubling, where the log does not determine it (log s).
+    drift_log_sd: float = 0.07
+    # Largest spread of repeats; a wider group has no common runtime (log s).
+    wide_log_sd: float = 0.7
+    # Leave-one-out error above which a fit counts as doubtful (log s).
+    high_log_error: float = 0.25
+    # How many days ahead predictions are used; intervals hold for jobs submitted by then.
+    horizon_days: float = 1.0
+    # Number of latest windows of that length in which predictions are evaluated on the log.
+    past_windows: int = 120
+    # Least number of newest jobs in which the past windows lie; at most half as many more are used.
+    calibrate_jobs: int = 1_000_000
+
+    @property
+    def jump_mass(self) -> float:
+        """Weight of the log's residuals per weight of a cell's own runs, for changes that no past run shows."""
+        return float(min(max(0.1 * log(self.horizon_days) / log(7.0), 0.0), 0.3))
+
+
+@dataclass(frozen=True, slots=True)
+class AnomalyRules:
+    """Which sizes of a series are left out of its fit because the others contradict them."""
+
+    # How odd sizes are found; r_metric: ADEPT's method, by jumps of efficiency.
+    method: Literal["leave_one_out", "r_metric", "off"] = "leave_one_out"
+    # Rate of false alarms: share of clean series in which a size is called odd (leave_one_out).
+    false_alarms: float = 0.05
+    # Least number of sizes of a series in which a size can be odd.
+    min_points: int = 5
+    # Least deviation of an odd size (log s; 0.1 is 10%).
+    least_departure: float = 0.1
+    # Largest spread of repeats in a searched group; wider groups mix different work (log s).
+    wide_log_sd: float = 0.5
+    # Largest share of odd sizes in a series.
+    max_share: float = 0.25
+    # Lower bound of the spread of repeats (log s; 0.01 is 1%).
+    least_log_sd: float = 0.01
+    # Spread of repeats where the log has no repeats (log s).
+    default_log_sd: float = 0.05
+    # Largest rise of the step efficiency R that r_metric accepts (share).
+    epsilon: float = 0.1
+    # The weight of an odd size is divided by theta times its rise over epsilon (r_metric).
+    theta: float = 5.0
+    # Largest such divisor of a weight (r_metric).
+    weight_cap: float = 10.0
+
+    @property
+    def noise(self) -> tuple[float, float]:
+        """Least and default log sd of a run."""
+        return self.least_log_sd, self.default_log_sd
+
+
+@dataclass(frozen=True, slots=True)
+class PatternRules:
+    """Steps, favoured processor counts and declining pieces of a series."""
+
+    # Least odds of a pattern that is reported; 20 is a false alarm in at most 1 of 20 series.
+    odds: float = 20.0
+    # The same for a step to faster runs where repeats measure the noise; a false alarm in at most 1 of 100 series.
+    gain_odds: float = 1.5
+    # Least factor of a step or of a favoured class (log s; 0.1 is 10%).
+    least_departure: float = 0.1
+    # Largest spread of repeats in a searched group; wider groups mix different work (log s).
+    wide_log_sd: float = 0.5
+    # Typical deviation of a phase or class of sizes from the curve (log s; 0.3 is 35%).
+    departure_log_sd: float = 0.3
+    # Least number of sizes on either side of a step.
+    min_phase_points: int = 3
+    # Least number of sizes inside and outside a favoured class.
+    min_class_points: int = 3
+    # Processors of a node; without it multiples of a node are not a candidate pattern.
+    node_procs: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AcrossRules:
+    """How the curve of one problem size predicts another problem size of the same application."""
+
+    # Prior probability that two problem sizes belong to one application.
+    same_prior: float = 0.7
+    # Intervals are narrower by this share where two sizes certainly belong to one application.
+    agreement: float = 0.7
+    # Error of a base curve at another problem size (log s).
+    size_log_sd: float = 0.15
+    # Deviation of a measured runtime from its curve (log s).
+    run_log_sd: float = 0.07
+    # Below this posterior probability two sizes count as two applications.
+    apart: float = 0.2
+    # Whether a speedup that neither size shows is limited, and larger problems lend no curve.
+    is_guarded: bool = True
+    # Weight of the target's own prediction in the published one (geometric mean); 1: no borrowing.
+    own_share: float = 0.1
+    # Least difference of a constant ratio and the joint fit for the status shape_moves (log s).
+    ratio_log_error: float = 0.25
+
+
+FIT_RULES = FitRules()
+PREDICT_RULES = PredictRules()
+ANOMALY_RULES = AnomalyRules()
+PATTERN_RULES = PatternRules()
+ACROSS_RULES = AcrossRules()
+
+
+def fit_rules(settings: ScalingSettings) -> FitRules:
+    """FIT_RULES with the laws that a site names."""
+    return replace(FIT_RULES, laws=settings.laws)
+
+
+def predict_rules(horizon_days: float) -> PredictRules:
+    """PREDICT_RULES with the horizon that a site names."""
+    return replace(PREDICT_RULES, horizon_days=horizon_days)

@@ -1,0 +1,1 @@
+"""What no smooth law has: sizes that the others contradict, steps, classes of counts."""

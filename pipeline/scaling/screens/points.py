@@ -1,0 +1,128 @@
+"""The series of a table as the screens and the fits read them: how repeats scatter, and what each size is worth."""
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from scipy.special import ndtri
+
+from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
+from pipeline.scaling.screens.evidence import Evidence
+
+MIN_CORE_JOBS = 5
+"""Below it the 10% and 90% quantiles are the extremes themselves."""
+
+_Q90, _Q975 = float(ndtri(0.9)), float(ndtri(0.975))
+
+
+def repeat_spread(offsets: Ints, observed: pa.Table) -> dict[str, Floats]:
+    """Per series, in log seconds: core_log_sd, repeat_log_lo95 and repeat_log_hi95; NaN without repeats.
+
+    The core is the normal standard deviation with the repeats' 10% and 90% quantiles, pooled over sizes by jobs: a
+    failed start or a hang among them moves it little. A size with too few jobs counts by its standard deviation. The
+    other two hold the odd runs: the group's own quantiles, or 1.96 standard deviations where it has too few repeats.
+    """
+    n_jobs, log_sd = ended_jobs(observed), floats(observed, "log_sd")
+    freedom = np.where(np.isnan(log_sd), 0.0, n_jobs - 1)
+    low, middle, high = (np.log(floats(observed, f"runtime_s_{name}")) for name in ("q10", "median", "q90"))
+    # Where lower bounds leave the upper end open, the lower half stands for both.
+    core = np.where(np.isnan(high), middle - low, (high - low) / 2) / _Q90
+    normal = _Q975 * pooled(offsets, freedom, log_sd)
+    first = offsets[:-1]
+
+    def tail(name: str) -> Floats:
+        measured = floats(observed, name)[first]
+        return np.where(np.isnan(measured), normal, measured)
+
+    return {
+        "core_log_sd": pooled(offsets, freedom, np.where(n_jobs >= MIN_CORE_JOBS, core, log_sd)),
+        "repeat_log_lo95": tail("repeat_log_lo95"),
+        "repeat_log_hi95": tail("repeat_log_hi95"),
+    }
+
+
+def ended_jobs(observed: pa.Table) -> Floats:
+    """Jobs per size whose runtime is no lower bound, and 1 at least: what a size knows of its own runtime."""
+    return np.maximum(floats(observed, "n_jobs") - np.nan_to_num(floats(observed, "n_censored")), 1.0)
+
+
+def pooled(offsets: Ints, freedom: Floats, per_size: Floats) -> Floats:
+    """Per series, the root mean square of a spread over its sizes, weighted by degrees of freedom; NaN for none."""
+    if len(offsets) < 2:
+        return np.empty(0)
+    squares = np.add.reduceat(freedom * np.nan_to_num(per_size) ** 2, offsets[:-1])
+    total = np.add.reduceat(freedom, offsets[:-1])
+    spread: Floats = np.sqrt(squares / np.where(total > 0, total, np.nan))
+    return spread
+
+
+def precision_weights(offsets: Ints, n_jobs: Floats, core_log_sd: Floats, noise_floor: float) -> Floats:
+    """Weight per size, 1/(floor^2 + pooled variance/jobs), scaled to average 1 within its series.
+
+    Relative errors are log errors to first order, so this is the weight of a weighted least-squares fit of relative
+    errors; the floor keeps a size with a thousand jobs from silencing all others.
+    """
+    sizes = np.diff(offsets)
+    variance = np.repeat(np.nan_to_num(core_log_sd) ** 2, sizes) / n_jobs
+    raw = 1.0 / (noise_floor**2 + variance)
+    if not len(raw):
+        return raw
+    weights: Floats = raw * np.repeat(sizes / np.add.reduceat(raw, offsets[:-1]), sizes)
+    return weights
+
+
+FREEDOM_WITH_REPEATS, FREEDOM_WITHOUT = 8.0, 3.0
+"""What the log's noise is worth, in runs, where repeats show it; and where there is only the default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Sizes with a median, in order of group and procs: `row` is each one's row in the table, `ids` name the series."""
+
+    ids: list[str]
+    row: Ints
+    series: Evidence
+
+    @classmethod
+    def of(cls, observations: pa.Table, least_log_sd: float, default_log_sd: float) -> "Points":
+        """The points of an OBSERVATIONS table.
+
+        The noise of one run is that of the series' own repeats, else the median over the log's series with repeats,
+        else the default.
+        """
+        known = np.flatnonzero(floats(observations, "runtime_s_median") > 0)
+        codes, ids = category_codes(observations.take(pa.array(known)), "group_id")
+        order = np.lexsort((floats(observations, "procs")[known], codes))
+        row = known[order]
+        observed = observations.take(pa.array(row))
+        offsets = np.searchsorted(codes[order], np.arange(len(ids) + 1))
+        own = repeat_spread(offsets, observed)["core_log_sd"]
+        has_repeats = bool(np.isfinite(own).any())
+        typical = float(np.nanmedian(own)) if has_repeats else default_log_sd
+        core = np.where(np.isnan(own), typical, own)
+        single, n_jobs = least_log_sd**2 + core**2, ended_jobs(observed)
+        sizes = np.diff(offsets)
+        weights = np.repeat(single, sizes) / (least_log_sd**2 + np.repeat(core**2, sizes) / n_jobs)
+        columns = (floats(observed, "procs"), floats(observed, "runtime_s_median"), weights, np.sqrt(single))
+        freedom = FREEDOM_WITH_REPEATS if has_repeats else FREEDOM_WITHOUT
+        return cls(ids, row, Evidence(offsets, *columns, freedom))
+
+    @property
+    def group_ids(self) -> npt.NDArray[np.object_]:
+        """The group of each point."""
+        return np.repeat(np.array(self.ids, object), self.series.n_points)
+
+    def over(self, factor: Floats) -> "Points":
+        """The same with each point's runtime divided by a factor."""
+        return dataclasses.replace(
+            self, series=dataclasses.replace(self.series, runtime_s=self.series.runtime_s / factor)
+        )
+
+    def by_length(self, is_in: Bools) -> Iterator[Ints]:
+        """Places of the sizes of the series asked for, int64[k, m], series of equal length together."""
+        counts = self.series.n_points
+        for count in np.unique(counts[is_in]):
+            yield self.series.offsets[:-1][is_in & (counts == count)][:, None] + np.arange(count)

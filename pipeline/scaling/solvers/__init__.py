@@ -1,0 +1,1 @@
+"""Least relative squares of every law over whole batches of series."""

@@ -1,0 +1,132 @@
+"""Scalability series in a batch, what every fitter reads, and fits of a law to them, what every fitter gives back."""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.arrays import Bools, Floats, Ints
+from pipeline.laws.law import COLUMNS
+from pipeline.scaling.fit_status import STATUSES, FitStatus
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesBatch:
+    """k series end to end: series i is the slice offsets[i]:offsets[i + 1] of the three columns.
+
+    procs rise strictly within a series and are at least 1; runtime_s (seconds) and weights are positive. A series
+    that breaks this is fitted to status bad_values; ValueError where the arrays themselves do not fit together.
+    """
+
+    offsets: Ints
+    procs: Floats
+    runtime_s: Floats
+    weights: Floats
+
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not describe k slices of equally long float64 columns."""
+        columns = (self.procs, self.runtime_s, self.weights)
+        if any(c.dtype != np.float64 or c.shape != self.procs.shape or c.ndim != 1 for c in columns):
+            raise ValueError("found columns of other types or lengths, expected three float64 arrays of one length")
+        o, size = self.offsets, self.procs.size
+        if o.dtype != np.int64 or o.ndim != 1 or o.size == 0 or o[0] != 0 or o[-1] != size or (np.diff(o) < 0).any():
+            raise ValueError(f"found offsets {o!r}, expected int64 rising from 0 to {size}")
+
+    @property
+    def n_series(self) -> int:
+        """How many series the batch holds."""
+        return self.offsets.size - 1
+
+    @property
+    def n_points(self) -> Ints:
+        """Distinct sizes per series, int64[k]."""
+        return np.diff(self.offsets)
+
+
+def merged_series(
+    n_series: int, series: Ints, procs: Floats, runtime_s: Floats, weights: Floats
+) -> tuple[SeriesBatch, Floats]:
+    """Loose runs as a batch of n_series series, repeats at one size merged exactly; float64[n_series] of lost squares.
+
+    `series` names the series (0 to n_series - 1) of every run, in any order. With c1 = sum w/t and c2 = sum w/t^2 over
+    the repeats, t = c1/c2 and w = c1^2/c2 stand for them: the objective of the runs is that of the batch plus the
+    constant sum w - c1^2/c2 returned, whatever the curve (exact-fit.md, "The problem"). A size with a runtime or
+    weight that is not finite and positive gets runtime NaN.
+    """
+    usable = np.isfinite(runtime_s) & (runtime_s > 0) & np.isfinite(weights) & (weights > 0)
+    order = np.lexsort((weights, runtime_s, procs, series))
+    starts = np.flatnonzero(_first_of_each(series[order], procs[order]))
+    ratio = np.where(usable, weights / np.where(usable, runtime_s, 1.0), np.nan)[order]
+    c1, c2 = _sums(ratio, starts), _sums(ratio / runtime_s[order], starts)
+    first = order[starts]
+    offsets = np.searchsorted(series[first], np.arange(n_series + 1)).astype(np.int64)
+    single = np.diff(np.append(starts, series.size)) == 1
+    t_eff, w_eff = np.where(single, runtime_s[first], c1 / c2), np.where(single, weights[first], c1 * c1 / c2)
+    lost = np.where(single, 0.0, np.maximum(_sums(weights[order], starts) - w_eff, 0.0))
+    per_series = np.bincount(series[first], lost, n_series).astype(np.float64)
+    return SeriesBatch(offsets, procs[first], t_eff, w_eff), per_series
+
+
+def _first_of_each(series: Ints, procs: Floats) -> Bools:
+    first = np.ones(series.size, np.bool_)
+    first[1:] = (np.diff(series) != 0) | (procs[1:] != procs[:-1])
+    return first
+
+
+def _sums(values: Floats, starts: Ints) -> Floats:
+    return np.add.reduceat(values, starts) if starts.size else np.empty(0)
+
+
+PARAMETERS = ("t1_s", "tinf_s", *COLUMNS)
+"""Columns of FITS that laws read."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFit:
+    """One law fitted to k series: float64[k] per column, NaN where the law has no such parameter or nothing was fitted.
+
+    wssre is sum w (1 - T/t)^2 at the optimum, in the weights of the batch. avg_parallelism_lo and _hi are set only
+    where the status is tail_unidentified or head_unidentified (every A between them fits equally well) or runner_up (a
+    second curve, with the A of _hi, does): the parameters given are those of the lowest A, the most cautious promise.
+    status holds codes: STATUSES[code] of pipeline.scaling.fit_status is the FitStatus.
+    """
+
+    t1_s: Floats
+    tinf_s: Floats
+    avg_parallelism: Floats
+    avg_parallelism_lo: Floats
+    avg_parallelism_hi: Floats
+    sigma: Floats
+    serial_fraction: Floats
+    wssre: Floats
+    overhead_s: Floats
+    exponent: Floats
+    status: npt.NDArray[np.int8]
+
+    @property
+    def statuses(self) -> list[FitStatus]:
+        """The status of every series, in words."""
+        return [STATUSES[code] for code in self.status]
+
+    @property
+    def parameters(self) -> dict[str, Floats]:
+        """The columns a law reads, by name."""
+        return {name: getattr(self, name) for name in PARAMETERS}
+
+    def parameters_of(self, series: Ints) -> dict[str, Floats]:
+        """The same for each of the series named, repeated as asked."""
+        return {name: values[series] for name, values in self.parameters.items()}
+
+
+OUT_COLUMNS = tuple(field.name for field in fields(BatchFit) if field.name != "status")
+
+
+def empty_out(n_series: int) -> tuple[Floats, npt.NDArray[np.int8]]:
+    """What a kernel fills: float64[k, 10] of NaN, a row per series in OUT_COLUMNS' order, and int8[k] status codes."""
+    return np.full((n_series, len(OUT_COLUMNS)), np.nan), np.zeros(n_series, np.int8)
+
+
+def batch_fit(out: Floats, status: npt.NDArray[np.int8]) -> BatchFit:
+    """The filled arrays as a BatchFit."""
+    columns = dict(zip(OUT_COLUMNS, np.ascontiguousarray(out.T), strict=True))
+    return BatchFit(**columns, status=status)

@@ -1,0 +1,340 @@
+"""Schedules a workload again under a policy with given predictions, event by event.
+
+At equal times passed predictions are corrected first, then jobs are submitted, then jobs end, one by one, and at last
+planned starts come; a scheduling pass follows each submit and each end. The order is that of the simulator pyss.
+"""
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+import numpy as np
+
+from pipeline.arrays import Array, Bools, Ints
+from pipeline.schedule import replay_state as machine
+from pipeline.schedule.backfilling import join, start_all
+from pipeline.schedule.compiled import entry_kernel, kernel
+from pipeline.schedule.conservative import CONSERVATIVE, hold_longer, move_forward, reserve_submitted, start_planned
+from pipeline.schedule.replay_state import (  # fmt: skip
+    END,
+    JOB,
+    N_ENDED,
+    N_RUNNING,
+    N_SUBMITTED,
+    N_WAITING,
+    NEVER,
+    NEXT_START,
+    POLICY,
+    SUBMIT,
+    Replay,
+    end_next,
+    is_passed,
+    predict,
+    predict_longer,
+)
+from pipeline.schedule.workload import Workload
+
+
+class Policy(IntEnum):
+    """The order in which waiting jobs start; jobs wait in order of submit."""
+
+    FCFS = 0
+    """Nothing starts before the first waiting job, the head."""
+    EASY = 1
+    """Later jobs may start where that does not delay the head's planned start; they are tried in order of submit."""
+    EASY_SJBF = 2
+    """EASY, in which later jobs are tried in ascending order of `Predictions.order`, the shortest first."""
+    CONSERVATIVE = 3
+    """Every waiting job has a planned start, which no later job may delay."""
+
+
+class Correction(IntEnum):
+    """The new prediction of a job that outlives its own, never above the request."""
+
+    REQUEST = 0
+    INCREMENTS = 1
+    """The first prediction plus 1, 5, 15, 30 min, 1, 2, 5, 10, 20, 50, 100 h in turn (Tsafrir et al. 2007)."""
+    DOUBLING = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """How the jobs are scheduled."""
+
+    policy: Policy = Policy.EASY
+    correction: Correction = Correction.REQUEST
+    guard: bool = False
+    """Whether a head that is past its first promised start (planned with requests) is planned with requests from then
+    on, as are the jobs that would start before it. Without effect under FCFS and CONSERVATIVE."""
+    learns_last_two: bool = False
+    """Whether predictions are the mean of the user's last two jobs that ended in the replay (Tsafrir et al. 2007),
+    and the request until there are two; the predictions given are not used then."""
+
+
+EASY_PLUS_PLUS = ReplayOptions(policy=Policy.EASY_SJBF, correction=Correction.INCREMENTS, learns_last_two=True)
+"""EASY++ of Tsafrir, Etsion and Feitelson (2007)."""
+
+GUARDED = (Policy.EASY, Policy.EASY_SJBF)
+"""The policies that have a head whose delay can be bounded."""
+
+WAITING_WEIGHT = 2.0
+"""Weight of the delay of the other waiting jobs: each waits for the share of the machine that a job holds."""
+
+JOBS_AHEAD = 8.0
+"""Jobs counted as waiting beside those that do, because more are submitted while the processors are held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What became of each job of a workload, in its order."""
+
+    start_s: Ints
+    end_s: Ints
+    by_end: Ints
+    """Places of the jobs in the order in which they ended."""
+    is_backfilled: Bools
+    """Whether the job started while one submitted before it was waiting."""
+    prediction_s: Ints
+    """The prediction at submit, s; of a moldable job the one in force at its end."""
+    n_corrections: Ints
+    promised_s: Ints
+    """With the guard: the first start promised to the job, planned with requests when it became the head; -1: it never
+    waited as the head. Without the guard always -1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The counts that each job of a workload may start on."""
+
+    offsets: Ints
+    """(jobs + 1,): the first choice of each job, and the number of choices."""
+    procs: Ints
+    """(choices,), in ascending order within a job."""
+    run_s: Ints
+    """The true runtime on so many processors, at least 1 s."""
+    planned_s: Ints
+    """The runtime that the scheduler plans with, at least 1 s; a job that outlives it is planned for twice the time."""
+
+
+def replay(
+    work: Workload, options: ReplayOptions, reservation_s: Array | None = None, order: Array | None = None
+) -> Schedule:
+    """The schedule of a workload.
+
+    Parameters
+    ----------
+    work
+        The jobs.
+    options
+        Policy, correction of passed predictions, and guard.
+    reservation_s
+        (jobs,) in s: the predictions that planned starts and ends are computed from. They are rounded up to whole
+        seconds, at least 1 and at most the request; NaN stands for the request. None: the requests.
+    order
+        (jobs,) under EASY_SJBF: later jobs are tried in ascending order of this, ties in order of submit; any unit,
+        NaN last. None: the reservation's predictions.
+
+    Returns
+    -------
+    Schedule
+        Nobody is killed for a passed prediction: each job runs for its `run_s`.
+
+    Raises
+    ------
+    ValueError
+        Arrays are of different lengths; the workload is not one that `workload` makes (submits ascend, sizes from 1 to
+        the capacity, runtimes from 1 to the request); or its times are too large.
+    """
+    planned = predictions(work, reservation_s)
+    keys = planned.astype(np.float64) if order is None else np.asarray(order, np.float64)
+    _check(work, reservation_s=planned, order=keys)
+    r = _arrays(work, options, planned)._replace(order=np.nan_to_num(keys, nan=np.inf))
+    run_events(r)
+    return _schedule(work, r, r.jobs[:, machine.FIRST])
+
+
+def replay_moldable(
+    work: Workload, choices: Choices, waiting_weight: float = WAITING_WEIGHT, n_ahead: float = JOBS_AHEAD
+) -> tuple[Workload, Schedule]:
+    """The EASY schedule of a workload in which the scheduler chooses each job's processors.
+
+    Parameters
+    ----------
+    work
+        Submits, users and capacity; sizes, runtimes and requests are those of `choices`.
+    choices
+        At least one count for each job. With one count a job, its runtime and its request, the schedule is that of
+        `replay` under EASY without predictions.
+    waiting_weight
+        How much the delay of the other waiting jobs counts in the cost of a choice; see backfilling. 0: only the
+        job's own end counts.
+    n_ahead
+        Jobs counted as waiting beside those that do.
+
+    Returns
+    -------
+    Workload
+        The jobs with the sizes and runtimes that they had.
+    Schedule
+        What became of each.
+
+    Raises
+    ------
+    ValueError
+        The choices are not what Choices says, or times are too large.
+    """
+    _check_choices(work, choices)
+    first, last = choices.offsets[:-1], choices.offsets[1:] - 1
+    # The line of candidates is sought for jobs whose least count fits. No request bounds how long a job is planned for.
+    least = replace(work, procs=choices.procs[first], request_s=np.full(len(work), NEVER // 2))
+    r = _arrays(least, ReplayOptions(correction=Correction.DOUBLING), choices.planned_s[first])
+    r.jobs[:, machine.FIRST_CHOICE], r.jobs[:, machine.LAST_CHOICE] = first, last
+    r.state[machine.IS_MOLDABLE] = 1
+    table = np.stack([choices.procs, choices.run_s, choices.planned_s], axis=1).astype(np.int64)
+    r = r._replace(choices=table, weights=np.array([waiting_weight / work.capacity, n_ahead]))
+    run_events(r)
+    procs, run_s = r.jobs[:, machine.PROCS].copy(), r.jobs[:, machine.RUN].copy()
+    ran = replace(work, procs=procs, run_s=run_s, request_s=np.maximum(work.request_s, run_s))
+    return ran, _schedule(ran, r, r.jobs[:, machine.PLANNED])
+
+
+@entry_kernel
+def run_events(r: Replay) -> None:
+    """Fills the jobs' columns from START on, and `ended`; the other arrays are work space."""
+    n = len(r.jobs)
+    while r.state[N_ENDED] < n:
+        next_end = r.heap[0] // n if r.state[N_RUNNING] else NEVER
+        arriving = r.state[N_SUBMITTED]
+        next_submit = r.jobs[arriving, SUBMIT] if arriving < n else NEVER
+        time = min(next_end, next_submit, r.state[NEXT_START])
+        correct_passed(time, r)
+        needs_pass = False
+        if next_submit == time:
+            predict(arriving, r)
+            r.state[N_SUBMITTED] += 1
+            r.state[N_WAITING] += 1
+            if r.state[POLICY] == CONSERVATIVE:
+                reserve_submitted(arriving, time, r)
+            else:
+                needs_pass = join(arriving, time, r)
+        elif next_end == time:
+            job = end_next(r)
+            needs_pass = r.state[N_WAITING] > 0
+            if r.state[POLICY] == CONSERVATIVE:
+                move_forward(job, time, r)
+        if r.state[POLICY] == CONSERVATIVE:
+            start_planned(time, r)
+        elif needs_pass:
+            start_all(time, r)
+
+
+@kernel
+def correct_passed(time: int, r: Replay) -> None:
+    """Corrects the predictions passed by this time. No pass follows, so that the order among them does not matter."""
+    place = 0
+    while place < r.state[N_RUNNING] and r.ends[END, place] <= time:
+        job, end = r.ends[JOB, place], r.ends[END, place]
+        if is_passed(job, time, r):
+            predict_longer(job, time, r)
+            if r.state[POLICY] == CONSERVATIVE:
+                hold_longer(job, end, r)
+        else:
+            place += 1  # it ends at this very second
+
+
+def predictions(work: Workload, given_s: Array | None) -> Ints:
+    """Predictions in whole s, from 1 to the request; NaN and None are the request."""
+    if given_s is None:
+        return work.request_s
+    given = np.asarray(given_s, np.float64)
+    known = np.where(np.isnan(given), np.inf, np.ceil(given))
+    return np.clip(known, 1, work.request_s).astype(np.int64)
+
+
+def _arrays(work: Workload, options: ReplayOptions, planned: Ints) -> Replay:
+    n, capacity = len(work), work.capacity
+    jobs = np.full((n, machine.N_COLUMNS), -1)
+    jobs[:, [machine.CORRECTIONS, machine.BACKFILLED]] = 0
+    jobs[:, SUBMIT] = work.submit_s - _zero_s(work)
+    for column, values in {
+        machine.RUN: work.run_s, machine.REQUEST: work.request_s, machine.PROCS: work.procs, machine.USER: work.user,
+        machine.PLANNED: planned,
+    }.items():  # fmt: skip
+        jobs[:, column] = values
+    state = np.zeros(machine.N_STATE, np.int64)
+    state[[POLICY, machine.CORRECTION, machine.GUARD, machine.LEARNS]] = (
+        options.policy, options.correction, options.guard and options.policy in GUARDED, options.learns_last_two,
+    )  # fmt: skip
+    state[[machine.FREE, machine.N_STEPS, NEXT_START]] = capacity, 1, NEVER
+    # At one second the jobs that end may still be there when as many have started.
+    n_running = min(n, 2 * capacity) + 1
+    profile = _ints(2, 4 * n + 16 if options.policy is Policy.CONSERVATIVE else 1)
+    profile[:, 0] = 0, capacity
+    return Replay(
+        jobs=jobs, ends=_ints(machine.N_ENDS_ROWS, n_running), heap=_ints(n_running), started=_ints(n), ended=_ints(n),
+        line=_ints(3, n), keys=np.empty(n), order=np.empty(0), last_two=np.full((work.user.max(initial=-1) + 1, 2), -1),
+        choices=_ints(0, 3), weights=np.zeros(2), profile=profile, state=state,
+    )  # fmt: skip
+
+
+def _ints(*shape: int) -> Ints:
+    return np.empty(shape, np.int64)
+
+
+def _zero_s(work: Workload) -> int:
+    return int(work.submit_s[0]) if len(work) else 0
+
+
+def _schedule(work: Workload, r: Replay, prediction_s: Ints) -> Schedule:
+    zero_s, promised = _zero_s(work), r.jobs[:, machine.PROMISE]
+    start_s = r.jobs[:, machine.START] + zero_s
+    return Schedule(
+        start_s=start_s,
+        end_s=start_s + work.run_s,
+        by_end=r.ended,
+        is_backfilled=r.jobs[:, machine.BACKFILLED] == 1,
+        prediction_s=prediction_s.copy(),
+        n_corrections=r.jobs[:, machine.CORRECTIONS].copy(),
+        promised_s=np.where(promised < 0, -1, promised + zero_s),
+    )
+
+
+def _check(work: Workload, **predicted: Array) -> None:
+    """Kernels do not look whether an index is inside an array, so that what they rely on is checked before."""
+    for name, values in {"run_s": work.run_s, "request_s": work.request_s, "procs": work.procs, **predicted}.items():
+        if values.shape != work.submit_s.shape:
+            raise ValueError(f"{name} has shape {values.shape}, expected one value for each of {len(work)} jobs")
+    _refuse({
+        "submit_s must ascend": np.diff(work.submit_s) >= 0,
+        "procs must be from 1 to the capacity": (work.procs >= 1) & (work.procs <= work.capacity),
+        "run_s must be from 1 to request_s": (work.run_s >= 1) & (work.run_s <= work.request_s),
+        "times must be smaller": _is_short(work, work.request_s.sum(dtype=float)),
+    })  # fmt: skip
+
+
+def _check_choices(work: Workload, choices: Choices) -> None:
+    counts, total = np.diff(choices.offsets), len(choices.procs)
+    same_job = np.repeat(np.arange(len(counts)), np.maximum(counts, 0))
+    _refuse({
+        "one range of choices for each job": len(choices.offsets) == len(work) + 1
+        and choices.offsets[0] == 0 and choices.offsets[-1] == total and bool(np.all(counts >= 1)),
+        "as many runtimes as counts": choices.run_s.shape == choices.planned_s.shape == (total,),
+        "submit_s must ascend": np.diff(work.submit_s) >= 0,
+        "procs must be from 1 to the capacity": (choices.procs >= 1) & (choices.procs <= work.capacity),
+    })  # fmt: skip
+    longest_s = np.maximum(choices.run_s, 2 * choices.planned_s).sum(dtype=float)
+    _refuse({
+        "procs must ascend within a job": (np.diff(choices.procs) > 0) | (np.diff(same_job) > 0),
+        "runtimes must be at least 1 s": (choices.run_s >= 1) & (choices.planned_s >= 1),
+        "times must be smaller": _is_short(work, max(longest_s, 1.0)),
+    })  # fmt: skip
+
+
+def _is_short(work: Workload, longest_s: float) -> bool:
+    """Whether the next end and the job's number, which share one whole number of 64 bits, have room there."""
+    return not len(work) or (float(np.ptp(work.submit_s)) + longest_s) * len(work) < 2.0**62
+
+
+def _refuse(rules: dict[str, Bools | bool]) -> None:
+    for rule, holds in rules.items():
+        if not np.all(holds):
+            raise ValueError(f"this workload cannot be replayed: {rule}")

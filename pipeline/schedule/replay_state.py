@@ -1,0 +1,209 @@
+"""The machine of a replay: how a job starts on it, outlives its prediction and ends.
+
+All numbers of a replay are in the arrays of one `Replay`, which compiled functions hand on.
+"""
+
+from typing import NamedTuple
+
+from pipeline.arrays import Floats, Ints
+from pipeline.schedule.compiled import kernel
+
+NEVER = 2**62
+"""A time in s after every event."""
+
+# Columns of the jobs, which are in order of submit. PLANNED: the prediction in force, s; USER: a code, -1: unknown.
+SUBMIT, RUN, REQUEST, PROCS, USER, PLANNED = 0, 1, 2, 3, 4, 5
+# What became of them: start, first prediction, number of corrections, first promised start as the head (-1: none), and
+# whether a job submitted before was still waiting.
+START, FIRST, CORRECTIONS, PROMISE, BACKFILLED = 6, 7, 8, 9, 10
+# Of moldable jobs the first and the last row among the choices.
+FIRST_CHOICE, LAST_CHOICE = 11, 12
+N_COLUMNS = 13
+
+# Rows of the running jobs in order of their planned ends; from row ASKED on the same by the ends that requests say.
+END, JOB, HELD = 0, 1, 2
+ASKED, N_ENDS_ROWS = 3, 6
+
+# The state: what the replay was asked for (constant), ...
+POLICY, CORRECTION, GUARD, LEARNS, IS_MOLDABLE = 0, 1, 2, 3, 4
+# ... free processors, numbers of jobs, the first waiting job, ...
+FREE, N_RUNNING, N_STARTED, N_ENDED, N_SUBMITTED, N_WAITING, HEAD = 5, 6, 7, 8, 9, 10, 11
+# ... the head's planned start, the processors to spare then, whether both still hold, whether they use requests, ...
+SHADOW, EXTRA, IS_SETTLED, IS_LATE = 12, 13, 14, 15
+# ... jobs in the line of candidates; under CONSERVATIVE steps of the profile, whether too few processors are free for
+# the planned starts, and the next planned start.
+N_LINE, N_STEPS, IS_BROKEN, NEXT_START = 16, 17, 18, 19
+N_STATE = 20
+
+REQUEST_AT_ONCE, INCREMENTS, DOUBLING = 0, 1, 2
+"""As in engine.Correction."""
+
+STEPS_S = (60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 72_000, 180_000, 360_000)
+"""Tsafrir, Etsion and Feitelson (2007): added to the first prediction at the first, second ... correction."""
+
+
+class Replay(NamedTuple):
+    """The arrays of a replay; the numbers above are their columns, rows and places."""
+
+    jobs: Ints
+    ends: Ints
+    heap: Ints
+    """Ends of running jobs as end * jobs + number of the start, the earliest first; `started` has that start's job."""
+    started: Ints
+    ended: Ints
+    """Jobs in order of end."""
+    line: Ints
+    """Candidates; see backfilling and conservative."""
+    keys: Floats
+    """What the line is sorted by."""
+    order: Floats
+    """(jobs,): the keys under EASY-SJBF."""
+    last_two: Ints
+    """(users, 2): runtimes of the last jobs that ended, -1: none."""
+    choices: Ints
+    """Of moldable jobs the rows PROCS, RUN and PLANNED; see backfilling."""
+    weights: Floats
+    """Of moldable jobs the weight of others' delay, over the capacity, and the jobs that are expected to come."""
+    profile: Ints
+    """Under CONSERVATIVE free processors over time."""
+    state: Ints
+
+
+@kernel
+def start(job: int, time: int, r: Replay) -> None:
+    """Starts a job. Ends at one second come in the order of the starts."""
+    n, procs = r.state[N_RUNNING], r.jobs[job, PROCS]
+    r.jobs[job, START] = time
+    insert(r.ends, 0, n, time + r.jobs[job, PLANNED], job, procs)
+    if r.state[GUARD] == 1:
+        insert(r.ends, ASKED, n, time + r.jobs[job, REQUEST], job, procs)
+    r.started[r.state[N_STARTED]] = job
+    push(r.heap, n, (time + r.jobs[job, RUN]) * len(r.jobs) + r.state[N_STARTED])
+    r.state[N_STARTED] += 1
+    r.state[N_RUNNING] = n + 1
+    r.state[FREE] -= procs
+    r.state[N_WAITING] -= 1
+
+
+@kernel
+def end_next(r: Replay) -> int:
+    """Ends the job that ends first, which is returned, and frees its processors."""
+    n = r.state[N_RUNNING]
+    job = r.started[pop(r.heap, n) % len(r.jobs)]
+    remove(r.ends, 0, n, r.jobs[job, START] + r.jobs[job, PLANNED], job)
+    if r.state[GUARD] == 1:
+        remove(r.ends, ASKED, n, r.jobs[job, START] + r.jobs[job, REQUEST], job)
+    r.state[N_RUNNING] = n - 1
+    r.state[FREE] += r.jobs[job, PROCS]
+    r.ended[r.state[N_ENDED]] = job
+    r.state[N_ENDED] += 1
+    r.state[IS_SETTLED] = 0
+    user = r.jobs[job, USER]
+    if user >= 0:
+        r.last_two[user, 1] = r.last_two[user, 0]
+        r.last_two[user, 0] = r.jobs[job, RUN]
+    return int(job)
+
+
+@kernel
+def predict(job: int, r: Replay) -> None:
+    """Notes a submitted job's first prediction: the one given, or what EASY++ has learnt."""
+    user = r.jobs[job, USER]
+    if r.state[LEARNS] == 1:
+        r.jobs[job, PLANNED] = r.jobs[job, REQUEST]
+        if user >= 0 and r.last_two[user, 1] >= 0:
+            mean = (r.last_two[user, 0] + r.last_two[user, 1]) // 2
+            r.jobs[job, PLANNED] = min(max(mean, 1), r.jobs[job, REQUEST])
+    r.jobs[job, FIRST] = r.jobs[job, PLANNED]
+
+
+@kernel
+def is_passed(job: int, time: int, r: Replay) -> bool:
+    """Whether a running job's prediction ends by this time, and the job after its prediction."""
+    planned = r.jobs[job, PLANNED]
+    return bool(planned < r.jobs[job, RUN] and r.jobs[job, START] + planned <= time)
+
+
+@kernel
+def predict_longer(job: int, time: int, r: Replay) -> None:
+    """Corrects a running job's prediction, never above the request, until it is not passed."""
+    n, request = r.state[N_RUNNING], r.jobs[job, REQUEST]
+    remove(r.ends, 0, n, r.jobs[job, START] + r.jobs[job, PLANNED], job)
+    while is_passed(job, time, r):
+        nth, longer = r.jobs[job, CORRECTIONS], request
+        if r.state[CORRECTION] == INCREMENTS and nth < len(STEPS_S):
+            longer = r.jobs[job, FIRST] + STEPS_S[nth]
+        elif r.state[CORRECTION] == DOUBLING:
+            longer = 2 * r.jobs[job, PLANNED]
+        r.jobs[job, PLANNED] = min(longer, request)
+        r.jobs[job, CORRECTIONS] = nth + 1
+    insert(r.ends, 0, n - 1, r.jobs[job, START] + r.jobs[job, PLANNED], job, r.jobs[job, PROCS])
+    r.state[IS_SETTLED] = 0
+
+
+@kernel
+def insert(ends: Ints, base: int, n: int, end: int, job: int, held: int) -> None:
+    """Adds a job to the first n columns of the rows from `base` on, after those with the same end."""
+    place = n
+    while place > 0 and ends[base + END, place - 1] > end:
+        for row in range(base, base + 3):
+            ends[row, place] = ends[row, place - 1]
+        place -= 1
+    ends[base + END, place] = end
+    ends[base + JOB, place] = job
+    ends[base + HELD, place] = held
+
+
+@kernel
+def remove(ends: Ints, base: int, n: int, end: int, job: int) -> None:
+    """Removes a job with this end from the first n columns of the rows from `base` on."""
+    low, high = 0, n
+    while low < high:
+        middle = (low + high) >> 1
+        if ends[base + END, middle] < end:
+            low = middle + 1
+        else:
+            high = middle
+    while ends[base + JOB, low] != job:
+        low += 1
+    for place in range(low, n - 1):
+        for row in range(base, base + 3):
+            ends[row, place] = ends[row, place + 1]
+
+
+@kernel
+def freed_by(ends: Ints, n: int, time: int) -> int:
+    """The processors of the jobs whose planned end is not after a time."""
+    found, place = 0, 0
+    while place < n and ends[END, place] <= time:
+        found += ends[HELD, place]
+        place += 1
+    return found
+
+
+@kernel
+def push(heap: Ints, n: int, key: int) -> None:
+    """Adds a key to the first n places of a binary heap, the least first."""
+    place = n
+    while place > 0 and heap[(place - 1) >> 1] > key:
+        heap[place] = heap[(place - 1) >> 1]
+        place = (place - 1) >> 1
+    heap[place] = key
+
+
+@kernel
+def pop(heap: Ints, n: int) -> int:
+    """Removes the least of the first n keys, and returns it."""
+    least = heap[0]
+    last = heap[n - 1]
+    place = 0
+    while 2 * place + 1 < n - 1:
+        child = 2 * place + 1
+        if child + 1 < n - 1 and heap[child + 1] < heap[child]:
+            child += 1
+        if heap[child] >= last:
+            break
+        heap[place] = heap[child]
+        place = child
+    heap[place] = last
+    return int(least)

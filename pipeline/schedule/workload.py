@@ -1,0 +1,221 @@
+"""The jobs of a log as a replay takes them, under one of two conventions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
+from pipeline.errors import InputError
+
+MOST = 2.0**40
+"""Larger times (34,000 years) and sizes are errors in the log, and count as this."""
+
+FEW_WAITS = 0.01
+"""A log where a smaller share of the jobs waited has submits that are starts: of the archive's logs none that states
+waits has fewer than half."""
+
+
+class Convention(StrEnum):
+    """How a log's errors become jobs that can be scheduled."""
+
+    NATURAL = "natural"
+    """Runtimes are cut at the request; jobs without a positive runtime or size are left out; a job without a request
+    has the largest request of the log."""
+    PYSS = "pyss"
+    """As the simulators pyss and predictsim: of runtime and request the longer is the request and the shorter the
+    runtime; a job without a positive runtime or allocated processors stays, with a runtime and a request of 1 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Jobs in order of submit, one value a job; times in whole s."""
+
+    row: Ints
+    """The job's place in the arrays or the table that it was made from."""
+    submit_s: Ints
+    run_s: Ints
+    """At least 1 s and at most the request."""
+    request_s: Ints
+    procs: Ints
+    """Processors, or nodes where jobs have nodes to themselves; at least 1, at most the capacity."""
+    user: Ints
+    """A code from 0; -1: unknown."""
+    capacity: int
+    counts: Mapping[str, int]
+    """Numbers of jobs that were left out or changed, by reason; only those above 0."""
+
+    def __len__(self) -> int:
+        return len(self.submit_s)
+
+    def take(self, places: Ints) -> "Workload":
+        """The jobs at these places, in this order; the caller sees to it that submits ascend."""
+        arrays = {
+            name: getattr(self, name)[places] for name in ("row", "submit_s", "run_s", "request_s", "procs", "user")
+        }
+        return replace(self, **arrays)
+
+
+def workload(
+    submit_s: Array,
+    runtime_s: Array,
+    requested_s: Array,
+    requested_procs: Array,
+    allocated_procs: Array,
+    user: Array,
+    capacity: int,
+    convention: Convention = Convention.NATURAL,
+    procs_per_node: int | None = None,
+) -> Workload:
+    """The jobs of a log from its values, one a job.
+
+    Parameters
+    ----------
+    submit_s, runtime_s, requested_s, requested_procs, allocated_procs
+        (jobs,); NaN or not positive: unknown (a submit may be 0 or negative). Fractions
+        of seconds: see Convention. A job's size is what was requested, else what was allocated; a size above the
+        capacity is cut to it, and counted. Jobs without a submit are left out.
+    user
+        (jobs,) codes from 0; -1: unknown.
+    capacity
+        The machine's processors.
+    procs_per_node
+        None: jobs share nodes. Else jobs take whole nodes of so many processors, and sizes and capacity are in nodes.
+
+    Returns
+    -------
+    Workload
+        Ties of submit keep the order given.
+
+    Raises
+    ------
+    InputError
+        No job has a request, or the machine has no processor or node.
+    """
+    run, request, asked, held = (_known(a) for a in (runtime_s, requested_s, requested_procs, allocated_procs))
+    if not np.any(request > 0):
+        raise InputError("the log", "no job with a requested runtime", "requests, which a backfilling scheduler needs")
+    submit = np.asarray(submit_s, np.float64)
+    if convention is Convention.PYSS:
+        kept, run, request, size, counts = _pyss(run, request, asked, held)
+    else:
+        kept, run, request, size, counts = _natural(run, request, asked, held)
+    if procs_per_node is not None:
+        size, capacity = np.ceil(size / procs_per_node), capacity // procs_per_node
+    if capacity < 1:
+        raise InputError("the machine", f"a capacity of {capacity}", "at least 1 processor or node")
+    has_submit = np.abs(submit) < MOST
+    kept = kept & has_submit
+    counts |= {"no_submit": (~has_submit).sum(), "larger_than_machine": (size[kept] > capacity).sum()}
+    row = np.flatnonzero(kept)
+    row = row[np.argsort(submit[row], kind="stable")]
+    return Workload(
+        row=row,
+        submit_s=submit[row].astype(np.int64),
+        run_s=run[row].astype(np.int64),
+        request_s=request[row].astype(np.int64),
+        procs=np.clip(size[row], 1, capacity).astype(np.int64),
+        user=np.asarray(user, np.int64)[row],
+        capacity=capacity,
+        counts={reason: int(count) for reason, count in counts.items() if count},
+    )
+
+
+def workload_of_jobs(
+    jobs: pa.Table,
+    capacity: int,
+    convention: Convention = Convention.NATURAL,
+    procs_per_node: int | None = None,
+    own_rows: Ints | None = None,
+) -> Workload:
+    """The workload of a JOBS table; `row` is the job's row there, ties of submit are in order of source line.
+
+    `own_rows`: rows that are jobs of their own. Under NATURAL others, as duplicates, are left out and counted.
+    """
+    order = np.argsort(floats(jobs, "source_line"), kind="stable")
+    users, _ = category_codes(jobs, "user")
+    made = workload(
+        floats(jobs, "submit_s")[order],
+        floats(jobs, "runtime_s")[order],
+        floats(jobs, "requested_s")[order],
+        floats(jobs, "requested_procs")[order],
+        floats(jobs, "procs")[order],
+        users[order],
+        capacity,
+        convention,
+        procs_per_node,
+    )
+    made = replace(made, row=order[made.row])
+    if own_rows is None or convention is Convention.PYSS:
+        return made
+    kept = np.flatnonzero(np.isin(made.row, own_rows))
+    n_left = len(made) - len(kept)
+    return replace(made.take(kept), counts={**made.counts} | ({"no_job_of_its_own": n_left} if n_left else {}))
+
+
+def has_waits(jobs: pa.Table) -> bool:
+    """Whether the log states waits: LLNL-Atlas, for one, does not, and its submits are starts."""
+    waited = floats(jobs, "start_s") > floats(jobs, "submit_s")
+    return bool(waited.sum() > FEW_WAITS * len(waited))
+
+
+Made = tuple[Bools, Floats, Floats, Floats, dict[str, int]]
+"""Which jobs are kept, runtimes, requests, sizes, and counts."""
+
+
+def _natural(run: Floats, request: Floats, asked: Floats, held: Floats) -> Made:
+    size = np.where(asked > 0, asked, held)
+    kept: Bools = (run > 0) & (size > 0)
+    # Whole seconds, rounded up: neither a runtime nor a request becomes 0.
+    run, request = np.ceil(run), np.ceil(request)
+    limit = np.where(request > 0, request, request.max())
+    counts = {
+        "no_runtime": (run <= 0).sum(),
+        "no_procs": ((run > 0) & (size <= 0)).sum(),
+        "no_request": (kept & (request <= 0)).sum(),
+        "cut_at_request": (kept & (run > limit)).sum(),
+    }
+    return kept, np.minimum(run, limit), limit, size, counts
+
+
+def _pyss(run: Floats, request: Floats, asked: Floats, held: Floats) -> Made:
+    valid = (run > 0) & (held > 0)
+    size = np.where(valid & (asked > 0), asked, np.maximum(held, 1.0))
+    run, request = np.trunc(run), np.trunc(request)
+    longer, shorter = np.maximum(np.maximum(run, request), 1.0), np.maximum(np.minimum(run, request), 1.0)
+    counts = {"made_1_s": (~valid).sum(), "run_and_request_swapped": (valid & (run > request)).sum()}
+    return np.ones(len(run), bool), np.where(valid, shorter, 1.0), np.where(valid, longer, 1.0), size, counts
+
+
+def _known(values: Array) -> Floats:
+    known = np.asarray(values, np.float64)
+    return np.where(known > 0, np.minimum(known, MOST), -1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Shakes:
+    """How often and how far arrivals are shaken; without shakes the log is replayed once as it is."""
+
+    n: int = 20
+    seed: int = 1
+    jitter_s: int = 600
+    """Each submit moves by at most this, in either direction."""
+
+
+def shaken(work: Workload, shakes: Shakes, nth: int) -> tuple[Workload, Ints]:
+    """The nth shake (from 0) of a workload, and the place in `work` of each of its jobs.
+
+    Submits move independently and uniformly, in whole seconds. A user's jobs keep their order, so that sessions stay
+    sessions: with 600 s, submits more than 20 min apart cannot pass one another in any case. The same seed and number
+    give the same arrivals, whatever is replayed with them.
+    """
+    random = np.random.default_rng((shakes.seed, nth))
+    moved_s = work.submit_s + random.integers(-shakes.jitter_s, shakes.jitter_s, len(work), endpoint=True)
+    # Each job of an unknown user counts as a user's only one.
+    user = np.where(work.user < 0, work.user.max(initial=-1) + 1 + np.arange(len(work)), work.user)
+    submit_s = np.empty_like(work.submit_s)
+    submit_s[np.argsort(user, kind="stable")] = moved_s[np.lexsort((moved_s, user))]
+    places = np.argsort(submit_s, kind="stable")
+    return replace(work.take(places), submit_s=submit_s[places]), places

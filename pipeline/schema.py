@@ -1,0 +1,262 @@
+"""What a table is: columns with type, unit and meaning, keys, and the flags of jobs."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.arrays import CATEGORY, integers
+from pipeline.errors import TableError
+
+INSTANT_UNIT = "s since 1970-01-01 UTC"
+"""The unit of columns of instants."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The declaration of one column: its Arrow type in memory, its unit and its meaning."""
+
+    name: str
+    type: pa.DataType
+    meaning: str
+    unit: str | None = None
+    is_required: bool = False
+    minimum: float | None = None
+    is_positive: bool = False
+    """Whether published values lie above 0; a check before publishing, as `minimum` is one at any time."""
+
+    def field(self, *, on_disk: bool = False) -> pa.Field:
+        """The Arrow field, with unit and meaning as metadata; on disk a category is a plain string."""
+        stored = pa.string() if on_disk and self.type == CATEGORY else self.type
+        facts = {"meaning": self.meaning} | ({"unit": self.unit} if self.unit else {})
+        return pa.field(self.name, stored, nullable=not self.is_required, metadata=facts)
+
+
+def text(name: str, meaning: str, *, required: bool = False) -> Column:
+    """A column of free text."""
+    return Column(name, pa.string(), meaning, is_required=required)
+
+
+def category(name: str, meaning: str, *, required: bool = False) -> Column:
+    """A column of text that repeats: a dictionary in memory, plain strings on disk."""
+    return Column(name, CATEGORY, meaning, is_required=required)
+
+
+def instant(name: str, meaning: str) -> Column:
+    """A column of instants, UTC epoch seconds."""
+    return Column(name, pa.int64(), meaning, unit=INSTANT_UNIT)
+
+
+def seconds(name: str, meaning: str, *, positive: bool = False) -> Column:
+    """A column of durations, s."""
+    return Column(name, pa.float64(), meaning, unit="s", is_positive=positive)
+
+
+def count(
+    name: str, meaning: str, unit: str, *, required: bool = False, minimum: float | None = 0, positive: bool = False
+) -> Column:
+    """A column of whole numbers."""
+    return Column(name, pa.int64(), meaning, unit=unit, is_required=required, minimum=minimum, is_positive=positive)
+
+
+def number(
+    name: str, meaning: str, unit: str | None = None, *, minimum: float | None = None, positive: bool = False
+) -> Column:
+    """A column of real numbers."""
+    return Column(name, pa.float64(), meaning, unit=unit, minimum=minimum, is_positive=positive)
+
+
+def list_of(name: str, of: pa.DataType, meaning: str) -> Column:
+    """A column of lists of one element type."""
+    return Column(name, pa.list_(pa.field("element", of)), meaning)
+
+
+def truth(name: str, meaning: str) -> Column:
+    """A required column of booleans."""
+    return Column(name, pa.bool_(), meaning, is_required=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TableKind:
+    """The declaration of a table: name, columns and key. Every table that leaves a room passes `check`."""
+
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    meaning: str
+
+    @property
+    def categories(self) -> list[str]:
+        """The names of the columns whose values repeat, which are dictionaries in memory."""
+        return [column.name for column in self.columns if pa.types.is_dictionary(column.type)]
+
+    def schema(self, *, on_disk: bool = False) -> pa.Schema:
+        """The Arrow schema; on disk categories are plain strings, so that any reader opens them."""
+        made_for, schema = _SCHEMAS.get((self.name, on_disk), (None, None))
+        if made_for is not self:
+            fields = [column.field(on_disk=on_disk) for column in self.columns]
+            schema = pa.schema(fields, metadata={"table": self.name})
+            _SCHEMAS[self.name, on_disk] = (self, schema)
+        return schema
+
+    def empty(self) -> pa.Table:
+        """A table of this kind with no rows."""
+        return pa.table([pa.nulls(0, f.type) for f in self.schema()], schema=self.schema())
+
+    def build(self, **values: object) -> pa.Table:
+        """A checked table from arrays or sequences by column name; other columns are null."""
+        unknown = sorted(set(values) - {column.name for column in self.columns})
+        if unknown:
+            raise TableError(self.name, f"columns {', '.join(unknown)}", "declared columns only")
+        n_rows = len(next(iter(values.values())))  # type: ignore[arg-type]
+        fields = self.schema()
+        arrays = [as_array(values[f.name], f.type) if f.name in values else pa.nulls(n_rows, f.type) for f in fields]
+        return self.check(pa.table(arrays, schema=fields))
+
+    def check(self, table: pa.Table) -> pa.Table:
+        """The same table under the declared schema; TableError where columns, types, nulls, bounds or key differ."""
+        if table.column_names != [column.name for column in self.columns]:
+            raise TableError(self.name, f"columns {table.column_names}", f"{[c.name for c in self.columns]}")
+        conformed = pa.table([_conform(self.name, table, column) for column in self.columns], schema=self.schema())
+        for column in self.columns:
+            _check_values(self.name, conformed.column(column.name), column)
+        _check_key(self.name, conformed, self.key)
+        return conformed
+
+
+_SCHEMAS: dict[tuple[str, bool], tuple[TableKind, pa.Schema]] = {}
+"""The schemas made so far, each with its kind: a stage asks for the same one dozens of times."""
+
+
+def as_array(values: object, wanted: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """Values as an Arrow array of the wanted type; NaN in a numpy array is null."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        if values.type == wanted:
+            return values
+        return values.dictionary_encode().cast(wanted) if wanted == CATEGORY else values.cast(wanted)
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+        array = pa.array(values, mask=np.isnan(values))
+        return array.cast(wanted)
+    if wanted == CATEGORY:
+        return pa.array(values, pa.string()).dictionary_encode()
+    return pa.array(values, wanted)
+
+
+def _conform(kind: str, table: pa.Table, column: Column) -> pa.ChunkedArray:
+    values = table.column(column.name)
+    if values.type == column.type:
+        return values
+    if column.type == CATEGORY and (pa.types.is_string(values.type) or pa.types.is_dictionary(values.type)):
+        return values.cast(pa.string()).dictionary_encode()
+    raise TableError(kind, f"column {column.name} of type {values.type}", f"type {column.type}")
+
+
+def _check_values(kind: str, values: pa.ChunkedArray, column: Column) -> None:
+    if column.is_required and values.null_count:
+        raise TableError(kind, f"{values.null_count} nulls in column {column.name}", "a value in every row")
+    if column.minimum is not None and len(values) > values.null_count:
+        least = pc.min(values).as_py()
+        if least < column.minimum:
+            raise TableError(kind, f"{column.name} = {least}", f"at least {column.minimum:g}")
+
+
+def _codes(values: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """The column's distinct values as numbers from 1, null as 0."""
+    array = values.unify_dictionaries().combine_chunks() if values.type == CATEGORY else values.combine_chunks()
+    array = array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
+    indices, is_null = integers((array if array.type == CATEGORY else array.dictionary_encode()).indices)
+    return np.where(is_null, 0, indices.astype(np.int64) + 1)
+
+
+def _n_distinct(columns: list[npt.NDArray[np.int64]]) -> int:
+    """The number of distinct rows; constant columns are skipped, and one column of distinct values suffices."""
+    varying = [column for column in columns if column.max() > column.min()]
+    if any(np.bincount(column).max() == 1 for column in varying):
+        return len(columns[0])
+    codes = np.zeros(len(columns[0]), np.int64)
+    for column in varying:
+        codes = np.unique(codes * (int(column.max()) + 1) + column, return_inverse=True)[1]
+    return int(codes.max()) + 1
+
+
+def _shows_no_repeat(values: pa.ChunkedArray) -> bool:
+    """Whether all values are texts of different integers, which takes a fifth of the time of hashing."""
+    if values.type != pa.string() or values.null_count:
+        return False
+    try:
+        numbers = integers(values.cast(pa.int64()))[0]
+    except pa.ArrowInvalid:
+        return False
+    steps = np.diff(numbers)
+    return bool((steps > 0).all() or (np.diff(np.sort(numbers)) > 0).all())
+
+
+def _check_key(kind: str, table: pa.Table, key: tuple[str, ...]) -> None:
+    if not key or table.num_rows < 2 or any(_shows_no_repeat(table.column(name)) for name in key):
+        return
+    n_distinct = _n_distinct([_codes(table.column(name)) for name in key])
+    if n_distinct != table.num_rows:
+        raise TableError(kind, f"{table.num_rows - n_distinct} rows repeating the key", f"one row per {', '.join(key)}")
+
+
+class Flag(StrEnum):
+    """Reasons in order of precedence: where several apply, a job gets the first."""
+
+    PARTIAL_EXECUTION = "partial_execution"
+    UNFINISHED = "unfinished"
+    CANCELLED_BEFORE_START = "cancelled_before_start"
+    NEVER_RAN = "never_ran"
+    IMPOSSIBLE_TIMES = "impossible_times"
+    NO_PROCS = "no_procs"
+    ELAPSED_DISAGREES = "elapsed_disagrees"
+    SITE_DROP = "site_drop"
+    DUPLICATE = "duplicate"
+    CLOCK_JUMP = "clock_jump"
+    OVER_LIMIT = "over_limit"
+    OVER_CAPACITY = "over_capacity"
+    LOG_EDGE = "log_edge"
+    DEDICATED_TIME = "dedicated_time"
+    PROBE = "probe"
+    CRON = "cron"
+    FLURRY = "flurry"
+    NODE_FAILURE = "node_failure"
+    OUT_OF_MEMORY = "out_of_memory"
+    PREEMPTED = "preempted"
+    SUSPENDED = "suspended"
+    FAILED_START = "failed_start"
+    HANG = "hang"
+
+    @property
+    def meaning(self) -> str:
+        """One line for a person."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Flag.PARTIAL_EXECUTION: "a part of a checkpointed job whose whole is counted in its summary record",
+    Flag.UNFINISHED: "pending, running or suspended when the log ended: its runtime is not known yet",
+    Flag.CANCELLED_BEFORE_START: "cancelled before it started",
+    Flag.NEVER_RAN: "no start and no runtime, or a runtime of zero or less",
+    Flag.IMPOSSIBLE_TIMES: "ends before it starts, starts before its submit, or no submit time (1970 to 2200)",
+    Flag.NO_PROCS: "neither allocated nor requested processors are known and positive",
+    Flag.ELAPSED_DISAGREES: "its recorded runtime and its end minus its start differ by more than suspension explains",
+    Flag.SITE_DROP: "the site's config says so",
+    Flag.DUPLICATE: "the same job as another one that is kept, read under a second id",
+    Flag.CLOCK_JUMP: "waited or ran in a period that the log holds twice, because its clock was set back",
+    Flag.OVER_LIMIT: "ran longer than the limit of its queue or of the machine, plus the grace",
+    Flag.OVER_CAPACITY: "alone larger than the machine was when it started",
+    Flag.LOG_EDGE: "submitted before the steady part of the log begins or after it ends",
+    Flag.DEDICATED_TIME: "started while the machine was reserved for few users",
+    Flag.PROBE: "one of many short jobs throughout the log that only test whether the machine responds",
+    Flag.CRON: "submitted by a timer at one hour of the day",
+    Flag.FLURRY: "part of a burst in which one user submits more than all others together",
+    Flag.NODE_FAILURE: "ended by a failure of a node or of the boot",
+    Flag.OUT_OF_MEMORY: "ended because it ran out of memory",
+    Flag.PREEMPTED: "stopped to make room for another job",
+    Flag.SUSPENDED: "suspended for a part of its runtime, which the log counts as running",
+    Flag.FAILED_START: "ended within seconds, where similar jobs take far longer",
+    Flag.HANG: "ran far longer than similar jobs and ended abnormally",
+}

@@ -1,0 +1,514 @@
+"""What a site sets, with unit, default and meaning; everything else is a constant beside the code that uses it."""
+
+import re
+from datetime import datetime
+from typing import Annotated, Literal, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pyarrow as pa
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    StringConstraints,
+    model_validator,
+)
+
+from pipeline.columns import TEMPLATE_COLUMNS
+from pipeline.schema import Flag
+
+
+class Section(BaseModel):
+    """A settings table: frozen; unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def known_law(name: str) -> str:
+    """The name of a law that can be fitted; ValueError lists those there are."""
+    from pipeline.laws import LAWS  # noqa: PLC0415  (numpy, which only a config that names laws waits for)
+
+    if name not in LAWS:
+        raise ValueError(f"one of {', '.join(LAWS)}")
+    return name
+
+
+KEYS = {
+    "logs": (),
+    "sacct": ("since", "cluster"),
+    "folder": ("folder", "pattern"),
+    "jobs": ("path",),
+}
+"""Per kind of source the keys that belong to it; a folder and a table need theirs."""
+
+_NEEDED = {"folder": "folder", "jobs": "path"}
+
+# A name is an argument of sacct, which splits it at commas and reads a leading dash as an option.
+ClusterName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
+
+
+class SourceSettings(Section):
+    """Where the jobs of a run come from: the config's logs, this machine's sacct, a folder of logs, or a table."""
+
+    kind: Literal["logs", "sacct", "folder", "jobs"] = Field(
+        "logs", description="logs: the config's logs; sacct: this machine's; folder: logs in it; jobs: a table JOBS."
+    )
+    since: str | None = Field(
+        None,
+        min_length=1,
+        description="sacct: a date, or how long before the first run (as in 90d); default: 7d.",
+    )
+    cluster: ClusterName | None = Field(
+        None, description="sacct: the cluster, where the accounting knows several; job ids of several would collide."
+    )
+    folder: str | None = Field(None, min_length=1, description="folder: its path, relative to the config's folder.")
+    pattern: str = Field("*", min_length=1, description="folder: which files in it are logs, as in 20*.")
+    path: str | None = Field(None, min_length=1, description="jobs: the table, relative to the config's folder.")
+
+    @model_validator(mode="after")
+    def _check_keys(self) -> Self:
+        # Settings are dumped and read again with every key, so that a key at its default says nothing.
+        fields = type(self).model_fields
+        given = {name for name in self.model_fields_set if getattr(self, name) != fields[name].default}
+        others = given - {"kind", *KEYS[self.kind]}
+        if others:
+            known = ", ".join(KEYS[self.kind]) or "no other key"
+            raise ValueError(f"{', '.join(sorted(others))} does not go with kind {self.kind}, which takes {known}")
+        needed = _NEEDED.get(self.kind)
+        if needed and getattr(self, needed) is None:
+            raise ValueError(f"kind {self.kind} needs {needed}")
+        return self
+
+
+def _instant(value: object) -> object:
+    if isinstance(value, str):
+        try:
+            return datetime.fromisoformat(value)
+        except ValueError:
+            raise ValueError("not a date or time such as 2026-03-01 or 2026-03-01T08:00") from None
+    return value
+
+
+Instant = Annotated[datetime, BeforeValidator(_instant)]
+
+
+def _reason(text: str) -> str:
+    if not text.strip():
+        raise ValueError("give a reason: the report prints it")
+    return text
+
+
+class SiteRule(Section):
+    """Jobs that the site names: those that match all given values."""
+
+    reason: Annotated[str, AfterValidator(_reason)] = Field(description="The reason; it is printed in the report.")
+    burst: str | None = Field(None, description="A burst's id, as the table of bursts has it.")
+    user: str | None = Field(None, description="Who submitted them.")
+    account: str | None = Field(None, description="The account charged.")
+    application: str | None = Field(None, description="What they ran.")
+    queue: str | None = Field(None, description="The queue they waited in.")
+    since: Instant | None = Field(None, description="Submitted at or after this time, in the site's zone.")
+    until: Instant | None = Field(None, description="Submitted before this time, in the site's zone.")
+
+    @model_validator(mode="after")
+    def _names_something(self) -> "SiteRule":
+        if not self.model_dump(exclude={"reason"}, exclude_none=True):
+            raise ValueError("matches every job: give burst, user, account, application, queue, since or until")
+        return self
+
+
+class MachineSize(Section):
+    """A change of the size of the machine."""
+
+    since: Instant = Field(description="From this time on, in the site's zone.")
+    procs: int = Field(gt=0, description="Processors the machine had from then on.")
+
+
+class CapacitySettings(Section):
+    """Jobs larger than the machine. Its size is site.max_procs; without it nothing is set aside."""
+
+    sizes: tuple[MachineSize, ...] = Field((), description="Changes of the size of the machine.")
+
+
+class DedicatedWindow(Section):
+    """A window in which the site had reserved the machine."""
+
+    reason: Annotated[str, AfterValidator(_reason)] = Field(description="The reason; it is printed in the report.")
+    since: Instant = Field(description="Start of the window, included, in the site's zone.")
+    until: Instant = Field(description="End of the window, excluded, in the site's zone.")
+
+
+class MaximumSettings(Section):
+    """Jobs that ran longer than the queue or the machine allows."""
+
+    runtime_s: float | None = Field(None, gt=0, description="Longest runtime the machine allows (s).")
+    queue_runtime_s: dict[str, Annotated[float, Field(gt=0)]] = Field(
+        default_factory=dict, description="Longest runtime that each queue allows (s), by name."
+    )
+
+
+class CleanSettings(Section):
+    """Which flags set jobs aside, and what the site knows of its machine and its users."""
+
+    flags_off: tuple[Flag, ...] = Field((), description="Flags not to set.")
+    keep: tuple[SiteRule, ...] = Field((), description="Jobs that no screen may set aside.")
+    drop: tuple[SiteRule, ...] = Field((), description="Jobs to set aside in any case.")
+    dedicated: tuple[DedicatedWindow, ...] = Field((), description="Windows in which the machine was reserved.")
+    capacity: CapacitySettings = CapacitySettings()
+    maximum: MaximumSettings = MaximumSettings()
+
+
+AUTO = ("auto",)
+"""The value of `template` for a choice by the log."""
+
+DEFAULT_TEMPLATE = ("user", "application", "requested_memory")
+"""The template of a log that is too short for a comparison."""
+
+
+def _listed(given: object) -> object:
+    return (given,) if isinstance(given, str) else given
+
+
+def _known_template(names: tuple[str, ...]) -> tuple[str, ...]:
+    if names == AUTO:
+        return names
+    unknown = [name for name in names if name not in TEMPLATE_COLUMNS]
+    if unknown:
+        raise ValueError(f"{', '.join(unknown)} (valid are {', '.join(TEMPLATE_COLUMNS)}, or auto alone)")
+    return names
+
+
+Template = Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(_known_template)]
+
+
+class GroupSettings(Section):
+    """What makes jobs similar."""
+
+    template: Template = Field(
+        AUTO,
+        min_length=1,
+        description="Columns whose equal values form a group; auto: chosen by the error on the log's later jobs.",
+    )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The listed columns, or those of the default template if the log chooses."""
+        return DEFAULT_TEMPLATE if self.template == AUTO else self.template
+
+
+InputTypeName = Literal["number", "log_number", "category", "boolean"]
+MAX_PATTERN = 500
+"""Characters of a pattern; RE2 also refuses repetitions of more than 1,000."""
+
+
+def whole_text_pattern(find: str) -> str:
+    """The pattern as RE2 must match it: from the first to the last character of a text."""
+    return rf"\A(?:{find})\z"
+
+
+def _linear_pattern(find: str) -> str:
+    """A pattern that RE2 accepts: it has no back-references and no look-around, so that its time is linear."""
+    import pyarrow.compute as pc  # noqa: PLC0415  (slow to import, and few configs have a pattern)
+
+    if len(find) > MAX_PATTERN:
+        raise ValueError(f"found {len(find)} characters, expected at most {MAX_PATTERN}")
+    try:
+        groups = pc.extract_regex(pa.array([], pa.string()), whole_text_pattern(find)).type
+    except (pa.ArrowInvalid, ValueError) as error:
+        raise ValueError(f"not a pattern of RE2 whose groups are (?P<name>...) or (?:...): {error}") from None
+    if not groups.num_fields:
+        raise ValueError("found no named group, expected one for each input, as in (?P<n>[0-9]+)")
+    return find
+
+
+INPUT_TEXTS = ("job_name", "comment", "submit_line")
+"""A job's texts that rules may read."""
+
+
+class InputRule(Section):
+    """A rule that reads inputs from a job's text: each named group of `find` is an input.
+
+    The whole text has to match. Patterns are RE2's, whose time is linear in the text, whatever users type.
+    """
+
+    text: Literal["job_name", "comment", "submit_line"] = Field("job_name", description="The text that has to match.")
+    find: Annotated[str, AfterValidator(_linear_pattern)] = Field(
+        description="An RE2 pattern whose named groups are inputs, as in heat_n(?P<n>[0-9]+)."
+    )
+    types: dict[str, InputTypeName] = Field(
+        default_factory=dict, description="Types of its inputs by name; others are log_number, and texts unknown."
+    )
+
+
+class LogInputSettings(Section):
+    """Models of the runtime over inputs that job names, comments or submit lines of a log name."""
+
+    rules: tuple[InputRule, ...] = Field((), description="Rules that read inputs; the first match of a job wins.")
+
+    @property
+    def types(self) -> dict[str, InputTypeName]:
+        """The types of inputs by name; where rules differ, the first one counts."""
+        return {name: kind for rule in reversed(self.rules) for name, kind in rule.types.items()}
+
+
+Mode = Literal["off", "warn", "block"]
+
+_MODE = (
+    "off: not run; warn: a failure is reported and the tables are published; block: the tables before stay published."
+)
+
+
+class BlockingCheck(Section):
+    """A check whose failure is a fault of the log or its export."""
+
+    mode: Mode = Field("block", description=_MODE)
+
+
+class WarningCheck(Section):
+    """A check that a change of a site's habits fails too."""
+
+    mode: Mode = Field("warn", description=_MODE)
+
+
+class NewestJob(Section):
+    """The age of the newest job; off by default, because logs of archives are old."""
+
+    mode: Mode = Field("off", description=_MODE)
+    threshold: float = Field(2.0, gt=0, description="Largest time since the latest end of a kept job (days).")
+
+
+class CheckSettings(Section):
+    """What is checked before a version is published, and what a failure does."""
+
+    contract: BlockingCheck = BlockingCheck()
+    fewer_rows: BlockingCheck = BlockingCheck()
+    more_rows: WarningCheck = WarningCheck()
+    null_shares: BlockingCheck = BlockingCheck()
+    ranges: BlockingCheck = BlockingCheck()
+    coverage: WarningCheck = WarningCheck()
+    newest_job: NewestJob = NewestJob()
+
+
+PROMISES = (0.5, 0.8, 0.9, 0.95, 0.99)
+"""The quantiles of a runtime that a limit may cover; estimates have these, and 10%."""
+
+
+def _known_promise(share: float) -> float:
+    if share not in PROMISES:
+        raise ValueError(f"one of {', '.join(map(str, PROMISES))}")
+    return share
+
+
+class OptOut(Section):
+    """Whose jobs are never changed."""
+
+    users: tuple[str, ...] = Field((), description="Users whose jobs are never changed.")
+    accounts: tuple[str, ...] = Field((), description="Accounts whose jobs are never changed.")
+    partitions: tuple[str, ...] = Field((), description="Partitions or queues whose jobs are never changed.")
+
+
+class ExportSettings(Section):
+    """Which runtime a scheduler is told, and whose jobs are left alone."""
+
+    mode: Literal["dry_run", "limit", "priority"] = Field(
+        "dry_run",
+        description="Slurm's plug-in; dry_run: only a comment; limit: lower TimeLimit; priority: set the site factor.",
+    )
+    promise: Annotated[float, AfterValidator(_known_promise)] = Field(
+        0.95, description="Share of jobs that a lowered limit covers: a job beyond its limit is killed."
+    )
+    margin_s: float = Field(600.0, ge=0, allow_inf_nan=False, description="Time added to that quantile (s).")
+    opt_out: OptOut = OptOut()
+
+
+class ApplySettings(Section):
+    """How pending jobs are changed; which runtime they are told is in the settings of export."""
+
+    scheduler: Literal["slurm", "pbs"] = Field("slurm", description="Whose jobs are changed, without --for.")
+    most_changes: int = Field(500, ge=1, description="Number of jobs that one call changes; the others wait.")
+
+
+class ExecutionSettings(Section):
+    """How a run is computed, and how it reports its progress and its end. No table depends on it."""
+
+    log_format: Literal["text", "json"] = Field(
+        "text", description="text: progress for people; json: one JSON object a line on stderr, one line an event."
+    )
+    metrics_file: str | None = Field(
+        None,
+        min_length=1,
+        description="Where a run writes OpenMetrics text at its end, relative to the current folder; none by default.",
+    )
+    processes: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Processes that compute steps at the same time; 1: all steps in this process.",
+    )
+    dask: str | None = Field(
+        None,
+        min_length=1,
+        description="Address of a Dask scheduler whose workers compute the steps; they need the output folder and the "
+        "logs under the same paths, and the package walltime[dask].",
+    )
+
+
+def _known_zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError("not an IANA time zone such as Europe/Stockholm") from None
+    return name
+
+
+def _compiles(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from None
+    return pattern
+
+
+LOG_FORMATS = ("swf", "pbs", "sacct_json", "sacct")
+"""The names in pipeline/ingest/registry.py, which a setting cannot ask: ingest stands above the settings."""
+
+
+def _known_format(name: str) -> str:
+    if name not in ("auto", *LOG_FORMATS):
+        raise ValueError(f"one of auto, {', '.join(LOG_FORMATS)}")
+    return name
+
+
+LawName = Annotated[str, AfterValidator(known_law)]
+
+
+class SiteSettings(Section):
+    """Facts about one cluster."""
+
+    name: str = Field("site", min_length=1, description="The cluster's name, as it stands in every table.")
+    timezone: Annotated[str, AfterValidator(_known_zone)] = Field(
+        "UTC", description="IANA zone of times a log writes without one, as in Europe/Stockholm."
+    )
+    anonymise: bool = Field(False, description="Replace user, account, group, job name and folder by keyed hashes.")
+    key_file: str | None = Field(
+        None,
+        description="File with the key of those hashes, relative to the current folder; only its owner may read it.",
+    )
+    max_procs: int | None = Field(
+        None,
+        gt=0,
+        description="Processors of the machine; without it loads are unknown and predictions end at the largest size.",
+    )
+    procs_per_node: int | None = Field(
+        None,
+        gt=0,
+        description="Processors of a node; with it suggested runs fill whole nodes, and advice states nodes.",
+    )
+    price_per_proc_hour: float | None = Field(
+        None, ge=0, allow_inf_nan=False, description="Price of a processor-hour, in any currency; for costs in advice."
+    )
+
+
+class TextRule(Section):
+    """A rule of the site: where `find` matches the text, the value is its first group or `gives`."""
+
+    text: Literal["job_name", "comment", "submit_line"] = Field("job_name", description="The text that is searched.")
+    find: Annotated[str, AfterValidator(_compiles)] = Field(description="A regular expression, found anywhere in it.")
+    gives: str | None = Field(None, description="The value, with \\1 for groups of `find`; default: its group 1.")
+
+
+class IngestSettings(Section):
+    """How logs are read."""
+
+    format: Annotated[str, AfterValidator(_known_format)] = Field(
+        "auto", description="The log's format; auto: by content."
+    )
+    fields: tuple[str, ...] = Field((), description="Fields of a sacct dump without a header, in order.")
+    delimiter: str | None = Field(None, min_length=1, description="Delimiter of a sacct dump; default: found.")
+    day_first: bool = Field(False, description="Whether 03/04/2026 is the third of April.")
+    sacct_command: str = Field(
+        "sacct", min_length=1, description="The sacct program that --live runs: a name or a path."
+    )
+    keep_submit_line: bool = Field(False, description="Keep the words of the submit line (sacct).")
+    application_rules: tuple[TextRule, ...] = Field(
+        (), description="Rules for application names; the first match wins, and built-in rules apply last."
+    )
+    problem_size_rules: tuple[TextRule, ...] = Field(
+        (), description="Rules that derive the problem size from a job's text; the first match wins."
+    )
+    swf_status: Literal["auto", "standard", "exit_code"] = Field(
+        "auto", description="SWF field 11; auto: decided for each file by the shares of its values."
+    )
+    swf_fields: dict[str, int] = Field(
+        default_factory=dict, description="SWF dialects: which field (1-18) holds a value, as in {requested_s = 6}."
+    )
+    last_line: Literal["set_aside", "take"] = Field(
+        "set_aside",
+        description="A last line without a line end may be cut, or still being written; take: the log is finished.",
+    )
+    strict: bool = Field(False, description="Stop at the first line that cannot be read, instead of setting it aside.")
+    _input_rules: tuple[InputRule, ...] = PrivateAttr(())
+
+    @property
+    def input_rules(self) -> tuple[InputRule, ...]:
+        """The rules of `inputs.rules`: comments and submit lines, which they read, are known to ingest alone."""
+        return self._input_rules
+
+    def with_input_rules(self, rules: tuple[InputRule, ...]) -> Self:
+        """The same settings with these rules."""
+        copied = self.model_copy()
+        copied._input_rules = rules
+        return copied
+
+
+class ScalingSettings(Section):
+    """Which laws of scaling are fitted."""
+
+    laws: tuple[LawName, ...] = Field(
+        ("constant", "amdahl", "downey_low", "downey_high"),
+        min_length=1,
+        description="The laws that are fitted to each group, by the names on the page of laws.",
+    )
+
+
+class PublishSettings(Section):
+    """Which versions of the tables stay on disk. The published one and pinned ones always do."""
+
+    keep_versions: int = Field(
+        7, ge=2, description="This many of the newest versions stay whatever their age, the published one included."
+    )
+    daily_days: float = Field(
+        7.0, ge=0, description="Days that the newest version of each day (UTC) stays, after the week in which all stay."
+    )
+
+
+class RunSettings(Section):
+    """All settings of a run, which turns the logs of one site into one folder of tables."""
+
+    logs: tuple[str, ...] = Field((), description="Paths or globs of the logs, relative to the config's folder.")
+    output_dir: str = Field("out", description="Where tables are published, relative to the current folder.")
+    horizon_days: float = Field(
+        1.0,
+        gt=0,
+        description="How many days ahead predictions are used; intervals hold for jobs submitted by then.",
+    )
+    source: SourceSettings = SourceSettings()
+    site: SiteSettings = SiteSettings()
+    ingest: IngestSettings = IngestSettings()
+    clean: CleanSettings = CleanSettings()
+    group: GroupSettings = GroupSettings()
+    scaling: ScalingSettings = ScalingSettings()
+    publish: PublishSettings = PublishSettings()
+    export: ExportSettings = ExportSettings()
+    apply: ApplySettings = ApplySettings()
+    checks: CheckSettings = CheckSettings()
+    run: ExecutionSettings = ExecutionSettings()
+    inputs: LogInputSettings = LogInputSettings()
+
+    @model_validator(mode="after")
+    def _ingest_reads_inputs(self) -> Self:
+        object.__setattr__(self, "ingest", self.ingest.with_input_rules(self.inputs.rules))
+        return self

@@ -1,0 +1,248 @@
+"""The declarations of the tables that flow between the rooms."""
+
+from pipeline.columns import TEMPLATE_COLUMNS, columns
+from pipeline.phase_tables import PHASE_TABLES
+from pipeline.schema import TableKind
+
+JOBS = TableKind(
+    "jobs",
+    columns(
+        "site", "job_id", "restart", "user", "user_group", "account", "application", "queue", "partition", "qos",
+        "job_name", "problem_size", "submit_s", "eligible_s", "start_s", "end_s", "procs", "nodes", "gpus", "runtime_s",
+        "suspended_s", "requested_procs", "requested_nodes", "requested_s", "requested_mem_kib", "requested_memory",
+        "used_mem_kib", "max_rss_kib", "cpu_s", "energy_j", "state", "exit_code", "derived_exit_code", "array_id",
+        "het_id", "preceding_job_id", "think_s", "submit_tokens", "inputs", "work_dir_hash",
+        "source_file", "source_line", "flag", "burst_id", "is_lower_bound", "group_id",
+    ),
+    ("site", "job_id", "restart"),
+    "One row per accounting record of one allocation: read by ingest, flagged by clean, grouped by group.",
+)  # fmt: skip
+
+SET_LATER = ("flag", "burst_id", "is_lower_bound", "group_id")
+"""The columns of JOBS that ingest leaves null: clean sets all but the last one, group sets the last one."""
+
+GROUPED_JOBS = TableKind(
+    "grouped_jobs",
+    columns(
+        "group_id", "site", *TEMPLATE_COLUMNS, "requested_procs", "submit_s", "start_s", "end_s", "runtime_s",
+        "energy_j", "is_lower_bound", never_null=("group_id",),
+    ),
+    (),
+    "The jobs that have a group, in order of its id; between the steps of a run, never published.",
+)  # fmt: skip
+
+UNREADABLE = TableKind(
+    "unreadable",
+    columns("source_file", "source_line", "byte_offset", "reason", "raw"),
+    ("source_file", "source_line", "byte_offset"),
+    "Records that could not be read, with file, line and reason.",
+)
+
+BURSTS = TableKind(
+    "bursts",
+    columns(
+        "burst_id", "tier", "screen", "user", "n_jobs", "first_submit_s", "last_submit_s", "span_days",
+        "share_of_span", "machine_weeks", "alike_procs", "alike_application", "runtime_spread", "runtime_s_q25",
+        "runtime_s_median", "runtime_s_q75", "proc_hours", "why",
+        never_null=("burst_id",),
+    ),
+    ("burst_id",),
+    "Bursts of one user, set aside or only listed, with the figures that decide between the two.",
+)  # fmt: skip
+
+EFFECT = TableKind(
+    "effect",
+    columns(
+        "selection", "n_jobs", "n_users", "proc_hours", "runtime_s_mean", "runtime_s_median", "procs_mean",
+        "procs_median", "jobs_per_day_mean", "jobs_per_day_median", "load",
+    ),
+    ("selection",),
+    "The effect of cleaning: figures of the whole log, of the kept jobs, and of the jobs of each flag.",
+)  # fmt: skip
+
+GROUPS = TableKind(
+    "groups",
+    columns(
+        "group_id", "site", "template", "label", *TEMPLATE_COLUMNS, "n_jobs", "n_sizes", "first_start_s", "last_end_s",
+        never_null=("group_id", "site", "template"),
+    ),
+    ("group_id",),
+    "One row per similarity group, with the template values that its jobs share.",
+)  # fmt: skip
+
+TEMPLATES = TableKind(
+    "templates",
+    columns(
+        "template", "error_later", "n_later", "share_covered", "n_groups", "n_scaling_groups", "scaling_proc_hours",
+        "score", "is_chosen", "is_previous", "why",
+        never_null=("template",),
+    ),
+    ("template",),
+    "The templates compared by their error on the log's later jobs and the series they yield; best score first.",
+)  # fmt: skip
+
+OBSERVATIONS = TableKind(
+    "observations",
+    columns(
+        "group_id", "procs", "n_jobs", "n_censored", "runtime_s_median", "runtime_s_q10", "runtime_s_q90", "log_sd",
+        "repeat_log_lo95", "repeat_log_hi95", "n_energy", "energy_j_median", "energy_delay_js_median",
+        "first_start_s", "last_end_s", "odd", "deviation", "expected_s", "fit_weight",
+        never_null=("group_id", "procs"),
+    ),
+    ("group_id", "procs"),
+    "Runtime statistics per group and processor count; a group's rows in order of procs are its scalability series.",
+)  # fmt: skip
+
+FITS = TableKind(
+    "fits",
+    columns(
+        "group_id", "law", "t1_s", "tinf_s", "avg_parallelism", "avg_parallelism_lo", "avg_parallelism_hi", "sigma",
+        "serial_fraction", "overhead_s", "exponent", "n_points", "n_jobs", "procs_min", "procs_max", "wssre",
+        "loo_log_rmse", "core_log_sd", "repeat_log_lo95", "repeat_log_hi95", "status", "is_chosen",
+        never_null=("group_id", "law"),
+    ),
+    ("group_id", "law"),
+    "One row per group and law, failed fits included; is_chosen marks the law that is used for the group.",
+)  # fmt: skip
+
+PATTERNS = TableKind(
+    "patterns",
+    columns(
+        "group_id", "pattern", "step", "status", "log_odds", "factor", "from_procs", "node_procs", "n_points", "words",
+        never_null=("group_id",),
+    ),
+    ("group_id", "pattern", "step"),
+    "The result of each pattern test per group: steps, favoured processor counts, a decline, or none.",
+)  # fmt: skip
+
+RUNTIME_CLASSES = TableKind(
+    "runtime_classes",
+    columns("group_id", "runtime_class", "class_factor", "class_share", "n_jobs", never_null=("group_id",)),
+    ("group_id", "runtime_class"),
+    "Classes of runtime inside a group without a problem size: one curve, with a factor per class.",
+)
+
+ACROSS = TableKind(
+    "across",
+    columns(
+        "group_id", "base_group_id", "procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95",
+        "runtime_s_hi95", "ratio_s", "own_s", "status", "same_application", "overhead_power",
+        never_null=("group_id", "procs"),
+    ),
+    ("group_id", "procs"),
+    "Runtimes of a problem size, predicted from few points of its own and the series of another problem size.",
+)  # fmt: skip
+
+PREDICTIONS = TableKind(
+    "predictions",
+    columns(
+        "group_id", "procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95",
+        "speedup", "efficiency", "is_extrapolated", "reliability", "advice", "near_share", "holds_until_s",
+        "method", "run_id",
+        never_null=("group_id", "procs"),
+    ),
+    ("group_id", "procs"),
+    "Predicted runtime per group on a grid of processor counts, with intervals for one new run.",
+)  # fmt: skip
+
+SCALABILITY = TableKind(
+    "scalability",
+    columns(
+        "group_id", "law", "t1_s", "avg_parallelism", "sigma", "largest_useful_procs", "working_set_procs",
+        "working_set_speedup", "working_set_efficiency", "time_optimal_procs", "efficiency_80_procs",
+        "efficiency_50_procs",
+        "reliability", "advice", "run_id",
+        never_null=("group_id",),
+    ),
+    ("group_id",),
+    "One row per group whose law scales, with the processor counts to request.",
+)  # fmt: skip
+
+ESTIMATES = TableKind(
+    "estimates",
+    columns(
+        "site", "template", "chain_rank", "who", "what", "queue", "requested_s", "procs", "runtime_s_q10",
+        "runtime_s_q50", "runtime_s_q80", "runtime_s_q90", "runtime_s_q95", "runtime_s_q99", "ratio_q10", "ratio_q50",
+        "ratio_q80", "ratio_q90", "ratio_q95", "ratio_q99", "n_jobs", "n_effective", "newest_end_s", "run_id",
+        never_null=("site", "template"),
+    ),
+    ("site", "template", "who", "what", "queue", "requested_s", "procs"),
+    "Runtime quantiles to look up at a job's submit: the row of least chain_rank whose values are the job's or null. "
+    "Where the row has ratios and the job a request, multiply them, else take the seconds. Cut the median at the "
+    "request. A job without a requested runtime has requested_s 0.",
+)  # fmt: skip
+
+STATE = TableKind(
+    "state",
+    columns("array", "shape", "floats", "integers", "flags", "texts"),
+    ("array",),
+    "What the estimator walltime has learnt from the log and answers from: one row per array.",
+)
+
+SCALING_ERRORS = TableKind(
+    "scaling_errors",
+    columns(
+        "predictor", "split", "n_series", "n_targets", "n_answered", "median_abs_error_pct", "n_near",
+        "near_median_abs_error_pct",
+    ),
+    ("predictor", "split"),
+    "Errors of predictors on measured series; no run publishes this table.",
+)  # fmt: skip
+
+BACKTEST = TableKind(
+    "backtest",
+    columns(
+        "log", "estimator", "stale_days", "learnt_from", "part", "part_value", "n_jobs", "n_fallback", "n_unanswered",
+        "mae_s", "mae_over_mean",
+        "median_abs_pct", "share_under", "pinball_q10_s", "pinball_q50_s", "pinball_q80_s", "pinball_q90_s",
+        "pinball_q95_s", "pinball_q99_s", "coverage_q10", "coverage_q50", "coverage_q80", "coverage_q90",
+        "coverage_q95", "coverage_q99", "coverage_80",
+        "q95_over_request",
+    ),
+    ("log", "estimator", "stale_days", "learnt_from", "part", "part_value"),
+    "The accuracy of each method's estimates, made as of every submit, over all scored jobs and over parts of them.",
+)  # fmt: skip
+
+REPLAY = TableKind(
+    "replay",
+    columns(
+        "log", "policy", "estimates", "correction", "is_guarded", "convention", "has_waits", "n_shakes", "part",
+        "part_value", "statistic", "n_jobs", "slowdown_mean", "slowdown_median", "wait_mean_s", "wait_p99_s",
+        "wait_longest_s", "wait_wide_mean_s", "response_mean_s", "utilisation", "share_backfilled", "share_corrected",
+        "slowdown_change", "wait_change_s",
+    ),
+    ("log", "policy", "estimates", "correction", "is_guarded", "part", "part_value", "statistic"),
+    "What-if: how jobs would have waited under each policy with each estimates, over replays with shaken arrivals.",
+)  # fmt: skip
+
+MOLDABLE = TableKind(
+    "moldable",
+    columns(
+        "log", "curves", "share", "chooser", "seed", "n_jobs", "n_moldable", "turnaround_mean_s", "turnaround_median_s",
+        "wait_mean_s", "wait_median_s", "slowdown_mean", "makespan_s", "utilisation", "proc_hours_held",
+        "share_resized", "share_corrected", "worst_user_change", "worst_user_added_s", "share_users_harmed",
+        never_null=("share",),
+    ),
+    ("log", "curves", "share", "chooser", "seed"),
+    "Figures of replays in which jobs may start on several counts; no run publishes this table.",
+)  # fmt: skip
+
+INPUT_MODELS = TableKind(
+    "input_models",
+    columns(
+        "site", "application", "input_names", "n_jobs", "n_scored", "model_mae_s", "last_two_mae_s", "request_mae_s",
+        "walltime_mae_s", "is_published", "model", "model_arrays", "run_id",
+        never_null=("application",),
+    ),
+    ("application", "input_names"),
+    "Models of the runtime over the inputs that job names, comments or submit lines name, judged as of each submit.",
+)  # fmt: skip
+
+TABLES = {
+    kind.name: kind
+    for kind in (
+        JOBS, UNREADABLE, BURSTS, EFFECT, TEMPLATES, GROUPS, OBSERVATIONS, PATTERNS, RUNTIME_CLASSES, ACROSS, FITS,
+        PREDICTIONS, SCALABILITY, ESTIMATES, STATE, INPUT_MODELS, BACKTEST, REPLAY, MOLDABLE,
+        *PHASE_TABLES,
+    )
+}  # fmt: skip

@@ -1,0 +1,126 @@
+"""Reads the look-up file as the plug-ins in Lua and for OpenPBS do, so that their answers can be compared with it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import BinaryIO
+from urllib.parse import unquote
+
+from pipeline.application_names import application_of
+from pipeline.errors import InputError
+from pipeline.export.lookup_file import ENTRY_BYTES, FORMAT, NAME_KIND, PRIME, QUANTILE_NAMES, key_columns, key_of
+
+CUT_AT_REQUEST = 2
+"""The first two quantiles, 10% and the median, are at most the request."""
+
+Value = str | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What line 1 says of a file."""
+
+    stamp: str
+    """16 hex digits of a hash of all that follows line 1."""
+    run: str
+    site: str
+    """The quoted name of the site."""
+    newest_end_s: int
+    """End of the latest job that the estimates know, s since 1970."""
+    rows: int
+    """Number of estimates."""
+    names: int
+    """Number of job names with their applications."""
+    buckets: int
+    multiplier: int
+    directory: int
+    """Offset of the directory, bytes."""
+    bytes: int
+    """Length of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An answer: the row's template and jobs, and the quantiles of the runtime."""
+
+    template: str
+    n_jobs: int
+    quantiles_s: tuple[float, ...]
+    """At 10, 50, 80, 90, 95 and 99%."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """An open look-up file; `file` is read and sought, never written."""
+
+    file: BinaryIO
+    stamp: Stamp
+    chain: Mapping[int, str]
+    """Template by rank, in order of look-up."""
+
+    def find(self, job: Mapping[str, Value]) -> Found | None:
+        """The answer of the first row that is present; None where none is.
+
+        `job` has who, what, queue, requested_s and procs. Unknown (None) matches no row; without a request
+        a job has requested_s 0.
+        """
+        for rank, template in self.chain.items():
+            values = [job.get(name) for name in key_columns(template)]
+            line = None if None in values else self.line_of(key_of(rank, [one for one in values if one is not None]))
+            if line is not None:
+                n_jobs, *numbers = line.split("\t")
+                return Found(template, int(n_jobs), _quantiles_s(list(map(float, numbers)), job.get("requested_s")))
+        return None
+
+    def application(self, job_name: str) -> str | None:
+        """The application of a job's name: what the file says, else what the built-in rules say."""
+        known = self.line_of(key_of(NAME_KIND, (job_name,)))
+        return application_of(job_name) if known is None else unquote(known, errors="surrogateescape")
+
+    def what(self, job_name: str) -> str:
+        """The value of `what` of a job with this name: its application, else `job_name` and the name."""
+        return self.application(job_name) or f"job_name {job_name}"
+
+    def line_of(self, key: str) -> str | None:
+        """The text behind a key; None where the key is absent."""
+        bucket = hash_of(key, self.stamp.multiplier) % self.stamp.buckets
+        self.file.seek(self.stamp.directory + ENTRY_BYTES * bucket)
+        start, end = map(int, self.file.read(2 * ENTRY_BYTES).split())
+        self.file.seek(start)
+        lines = self.file.read(end - start).decode("ascii").splitlines()
+        return next((line[len(key) + 1 :] for line in lines if line.startswith(f"{key}\t")), None)
+
+
+def open_lookup(file: BinaryIO, where: str = "the look-up file") -> Lookup:
+    """The look-up in a file of bytes; InputError where it is no look-up file of this format, or was cut."""
+    first = file.readline().decode("ascii", "replace").rstrip("\n")
+    if not first.startswith(f"{FORMAT} "):
+        raise InputError(where, "another first line", f"a line that begins with {FORMAT}", "export it again")
+    stamp = _stamp(dict(word.partition("=")[::2] for word in first[len(FORMAT) :].split()), where)
+    chain = file.readline().decode("ascii").split()[1:]
+    length = file.seek(0, 2)
+    if length != stamp.bytes:
+        raise InputError(where, f"{length} bytes", f"{stamp.bytes} as its first line says", "copy it again")
+    return Lookup(file, stamp, {int(rank): template for rank, template in (one.split(":", 1) for one in chain)})
+
+
+def _stamp(facts: Mapping[str, str], where: str) -> Stamp:
+    try:
+        return Stamp(**{f.name: f.type(facts[f.name]) for f in fields(Stamp)})  # type: ignore[operator]
+    except (KeyError, ValueError) as error:
+        raise InputError(where, f"a first line without {error}", "all facts of the file", "export it again") from None
+
+
+def _quantiles_s(numbers: list[float], requested: Value) -> tuple[float, ...]:
+    """Of a row's numbers the ratios times the request where both are known, else the seconds."""
+    n, request_s = len(QUANTILE_NAMES), float(requested or 0.0)
+    found = [ratio * request_s for ratio in numbers[n:]] if len(numbers) > n and request_s > 0 else numbers[:n]
+    cut = [min(one, request_s) if request_s > 0 else one for one in found[:CUT_AT_REQUEST]]
+    return (*cut, *found[CUT_AT_REQUEST:])
+
+
+def hash_of(key: str, multiplier: int) -> int:
+    """The hash of a key, in [0, PRIME)."""
+    found = 0
+    for byte in key.encode("ascii"):
+        found = (found * multiplier + byte) % PRIME
+    return found

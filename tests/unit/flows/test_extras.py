@@ -1,0 +1,39 @@
+"""A command whose package is not installed ends with one sentence that says what to install."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from flows.cli import main
+from flows.cli.exits import EXTRAS
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_each_package_stands_in_the_extra_that_the_sentence_names() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert all(any(one.startswith(package) for one in extras[extra]) for package, extra in EXTRAS.items())
+
+
+def command(monkeypatch: pytest.MonkeyPatch, *words: object) -> object:
+    """The exit code of a command."""
+    monkeypatch.setattr(sys, "argv", ["walltime", *map(str, words)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code
+
+
+def test_a_page_without_matplotlib_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs, page = tmp_path / "jobs.parquet", tmp_path / "page.html"
+    assert not command(monkeypatch, "ingest", ROOT / "data_samples/traps.swf", "--out", jobs)
+    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib" or "pages.html" in name]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert command(monkeypatch, "clean", jobs, "--out", tmp_path / "clean.parquet", "--report", page) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said == "walltime: this needs the package matplotlib, which is not installed: pip install 'walltime[pages]'."
+    assert not page.exists()

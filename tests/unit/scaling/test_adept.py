@@ -1,0 +1,184 @@
+"""ADEPT's parts one by one, and its search beside the exact fit."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+from pipeline.laws import LAWS
+from pipeline.scaling.prediction_task import PredictionTask
+from pipeline.scaling.predictors import PREDICTORS
+from pipeline.scaling.scaling_rules import AdeptRules, FitRules
+from pipeline.scaling.solvers import adept, adept_search, envelope
+from pipeline.scaling.solvers.envelope import A_FROM, A_TO, BOTH, HIGH, IS_HIGH, LOW, SIGMA_FROM, SIGMA_TO
+from pipeline.scaling.solvers.fit_law import fit_law
+from pipeline.scaling.solvers.series import SeriesBatch
+from pipeline.scaling.stage import fit
+from pipeline.tables import OBSERVATIONS
+
+UNIT, FREE = AdeptRules(scale="unit"), AdeptRules()
+
+
+@njit
+def derive(n, t, delta, modes, boxes):
+    return envelope.derive(n, t, delta, modes, boxes)
+
+
+@njit
+def weights(n, given, target, q, w):
+    adept_search.fill_weights(n, given, target, q, w)
+
+
+def curve(law, n, A, sigma):
+    """In units of tau."""
+    t1 = A if law == "downey_low" else A * (1 + sigma)
+    return LAWS[law].runtime_s({"t1_s": t1, "avg_parallelism": A, "sigma": sigma}, np.asarray(n, float))
+
+
+def boxes_of(n, t, delta, modes=BOTH):
+    found = np.empty((envelope.most_boxes.py_func(len(n)), 5))
+    return found[: derive(np.asarray(n, float), np.asarray(t, float), delta, modes, found)]
+
+
+def one(n, t):
+    return SeriesBatch(np.array([0, len(n)]), np.asarray(n, float), np.asarray(t, float), np.ones(len(n)))
+
+
+def holds(boxes, A, sigma, is_high):
+    kind = boxes[boxes[:, IS_HIGH] == is_high]
+    inside = (kind[:, A_FROM] <= A * (1 + 1e-9)) & (kind[:, A_TO] * (1 + 1e-9) >= A)
+    return (inside & (kind[:, SIGMA_FROM] <= sigma + 1e-9) & (sigma <= kind[:, SIGMA_TO] + 1e-9)).any()
+
+
+@pytest.mark.parametrize(
+    ("law", "n", "A", "sigma"),
+    [
+        ("downey_low", (2, 8), 20.0, 0.5),  # both in piece 1
+        ("downey_low", (8, 30), 20.0, 0.5),  # pieces 1 and 2
+        ("downey_low", (24, 34), 20.0, 0.5),  # both in piece 2
+        ("downey_high", (2, 30), 20.0, 3.0),  # both sloped
+        ("downey_high", (30, 200), 20.0, 3.0),  # slope and plateau
+    ],
+)
+def test_each_of_the_five_cases_finds_the_curve_through_two_points(law, n, A, sigma):
+    t, modes = curve(law, n, A, sigma), LOW if law == "downey_low" else HIGH
+    tight = boxes_of(n, t, 1e-9, modes)
+    found = [(box[A_FROM], box[SIGMA_FROM]) for box in tight]
+    assert any(np.allclose(pair, (A, sigma), rtol=1e-5) for pair in found)
+
+
+def test_the_envelope_holds_the_truth_when_every_runtime_is_off_by_no_more_than_delta():
+    rng = np.random.default_rng(3)
+    for _ in range(300):
+        law = rng.choice(["downey_low", "downey_high"])
+        A, sigma = rng.uniform(3, 60), rng.uniform(0.05, 1) if law == "downey_low" else rng.uniform(1.1, 6)
+        n = np.sort(rng.choice(np.arange(1, int(2.5 * A)), 5, replace=False)).astype(float)
+        t = curve(law, n, A, sigma) / (1 + rng.uniform(-0.05, 0.05, 5) * 0.99)
+        # Two points off the plateau, or in high mode one there, are what a case needs
+        bend = 2 * A - 1 if law == "downey_low" else A + A * sigma - sigma
+        if (n < bend).sum() >= 2:
+            assert holds(boxes_of(n, t, 0.06), A, sigma, law == "downey_high"), (law, A, sigma, n)
+
+
+def test_sigma_is_clipped_to_its_mode_and_no_box_lies_inside_another():
+    rng = np.random.default_rng(4)
+    for _ in range(50):
+        n = np.array([1.0, 3, 9, 20, 50])
+        boxes = boxes_of(n, curve("downey_low", n, 30.0, 0.6) * np.exp(rng.normal(0, 0.2, 5)), 0.1)
+        low, high = boxes[boxes[:, IS_HIGH] == 0], boxes[boxes[:, IS_HIGH] == 1]
+        assert (low[:, SIGMA_FROM] >= 0).all() and (low[:, SIGMA_TO] <= 1).all() and (high[:, SIGMA_FROM] >= 1).all()
+        assert (boxes[:, A_FROM] >= 1).all() and (boxes[:, A_FROM] <= boxes[:, A_TO]).all()
+        for i, inner in enumerate(boxes):
+            for j, outer in enumerate(boxes):
+                is_within = (inner[[0, 2]] >= outer[[0, 2]]).all() and (inner[[1, 3]] <= outer[[1, 3]]).all()
+                assert i == j or inner[IS_HIGH] != outer[IS_HIGH] or not is_within
+
+
+def test_weights_fall_with_distance_to_the_target_and_are_1_where_there_is_none():
+    w = np.empty(3)
+    weights(np.array([1.0, 4, 8]), np.array([1.0, 1, 10]), 16.0, 2.0, w)
+    assert w.tolist() == [15.0, 18.0, 220.0]
+    weights(np.array([4.0]), np.ones(1), 4.0, 2.0, w)
+    assert w[0] == 1.0
+
+
+@pytest.mark.parametrize("law", ["downey_low", "downey_high"])
+def test_the_search_is_never_below_the_exact_fit_and_close_to_it(law):
+    rng, n = np.random.default_rng(6), np.array([1.0, 2, 4, 8, 16, 32, 64])
+    for _ in range(5):
+        t = curve(law, n, rng.uniform(5, 30), rng.uniform(0.1, 0.9) + (law == "downey_high"))
+        batch = one(n, 100 * t * np.exp(rng.normal(0, 0.03, n.size)))
+        found = adept.find(batch, np.zeros(1, np.int64), np.array([64.0]), FREE, adept.MODES[law])
+        w = FREE.q * 63 - (64 - n)
+        exact = fit_law(law, SeriesBatch(batch.offsets, batch.procs, batch.runtime_s, w)).wssre[0]
+        reached = (w * (1 - found.runtime_s(n) / batch.runtime_s) ** 2).sum()
+        assert exact * (1 - 1e-9) <= reached <= 1.5 * exact + 1e-3 * w.sum()
+
+
+def test_one_target_and_many_take_the_same_path():
+    rng, n = np.random.default_rng(7), np.array([1.0, 2, 4, 8])
+    t = [100 * curve("downey_low", n, A, 0.5) * np.exp(rng.normal(0, 0.05, 4)) for A in (3.0, 6.0, 40.0)]
+    batch = SeriesBatch(np.array([0, 4, 8, 12]), np.tile(n, 3), np.concatenate(t), np.ones(12))
+    series, targets = np.array([2, 0, 1, 0]), np.array([16.0, 32.0, 16.0, 1.0])
+    found = adept.find(batch, series, targets, FREE)
+    for k, (i, target) in enumerate(zip(series, targets, strict=True)):
+        alone = adept.find(one(n, t[i]), np.zeros(1, np.int64), np.array([target]), FREE)
+        assert alone.tau_s[0] == found.tau_s[k] and alone.sigma[0] == found.sigma[k]
+
+
+def test_seconds_of_any_scale_give_the_same_curve():
+    n = np.array([1.0, 2, 4, 8, 16])
+    t = curve("downey_low", n, 6.0, 0.5)
+    small, large = (FREE, t * 1e-3), (FREE, t * 1e6)
+    A = [
+        adept.find(one(n, t), np.zeros(1, np.int64), np.array([32.0]), s).avg_parallelism[0] for s, t in (small, large)
+    ]
+    assert A[0] == pytest.approx(6.0, rel=0.01)
+    assert A[1] == pytest.approx(A[0], rel=1e-3)
+
+
+def test_what_cannot_be_fitted_says_so():
+    n = np.array([1.0, 2, 4])
+    few = adept.fit_adept("downey_low", one(n[:2], [4.0, 2.0]), FREE)
+    assert few.statuses == ["too_few_points"]
+    assert adept.fit_adept("downey_low", one(n, [4.0, np.nan, 2.0]), FREE).statuses == ["bad_values"]
+    rising = adept.fit_adept("downey_high", one(n, [1.0, 30.0, 900.0]), FREE)
+    assert rising.statuses == ["no_instance"]
+    assert np.isnan([rising.t1_s[0], rising.wssre[0]]).all()
+    gaps = adept.fit_adept("downey_low", SeriesBatch(np.array([0, 0, 3]), n, 12 / n, np.ones(3)), FREE)
+    assert gaps.statuses[0] == "too_few_points" and np.isfinite(gaps.wssre[1])
+    nothing = adept.fit_adept("downey_low", SeriesBatch(np.array([0]), *(np.empty(0) for _ in range(3))), FREE)
+    assert nothing.t1_s.shape == (0,)
+
+
+def test_sizes_that_all_lie_on_the_slope_leave_the_parallelism_open():
+    n = np.array([1.0, 2, 4, 8])
+    row = adept.fit_adept("downey_low", one(n, 60 / n + 2), FREE)
+    assert row.statuses == ["tail_unidentified"]
+    assert row.avg_parallelism_hi[0] == pytest.approx(62 / 4, rel=0.01)
+    assert row.avg_parallelism_lo[0] == 8.0 <= row.avg_parallelism[0] <= row.avg_parallelism_hi[0] * (1 + 1e-9)
+
+
+def test_a_whole_fit_stage_takes_adept_where_the_settings_say_so():
+    n = np.array([1, 2, 4, 8, 16, 32])
+    t = 50 * curve("downey_low", n, 6.0, 0.5) * np.exp([0.02, -0.01, 0.03, -0.02, 0.01, 0.0])
+    observed = OBSERVATIONS.build(group_id=["g"] * 6, procs=n, n_jobs=np.ones(6, np.int64), runtime_s_median=t)
+    laws = ("downey_low", "downey_high")
+    rows = {
+        method: fit(observed, FitRules(method=method, laws=laws, loss="relative"))[0].to_pylist()
+        for method in ("exact", "adept")
+    }
+    assert sum(row["is_chosen"] for row in rows["adept"]) == 1
+    for exact, found in zip(rows["exact"], rows["adept"], strict=True):
+        assert exact["wssre"] * (1 - 1e-9) <= found["wssre"] < exact["wssre"] + 0.05
+        assert exact["avg_parallelism"] != found["avg_parallelism"]
+
+
+def test_every_law_is_a_predictor_and_follows_its_own_curve():
+    n, targets = np.array([1.0, 2, 4, 8, 16]), np.array([1.0, 8, 64, 512])
+    asked = PredictionTask(np.array([0, 5]), np.zeros(1, np.int64), n, 90 / n + 10, np.ones(5), np.full(5, np.nan),
+                  np.zeros(4, np.int64), targets)  # fmt: skip
+    assert set(PREDICTORS) == {"average", "walltime", *LAWS, "downey", "adept"}
+    for name in ("amdahl", "dowdy", "usl", "amdahl_log"):
+        np.testing.assert_allclose(PREDICTORS[name](asked), 90 / targets + 10, rtol=1e-9)
+    for name, predictor in PREDICTORS.items():
+        assert predictor(asked).shape == (4,), name

@@ -1,0 +1,79 @@
+"""Which count to run on next: one that the code can run on, in whole nodes, on the machine."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pipeline.scaling.next_run import Favoured, _candidates, classes_of, runnable
+from pipeline.tables import PATTERNS
+
+
+@pytest.mark.parametrize(
+    ("sizes", "machine", "node", "expected"),
+    [
+        ((1, 4, 9, 16), None, None, [25]),
+        ((4, 9, 16, 25, 36, 49), None, None, [81, 1]),
+        ((1, 2, 4, 8), None, None, [16]),
+        ((1, 4, 16, 64), None, None, [256]),
+        ((1, 4, 9, 16), 20, None, []),
+        ((24, 48, 96), None, 24, [192, 72, 12]),
+        ((24, 48, 96), 180, 24, [168, 72, 12]),
+        ((1, 3, 5, 6, 7), None, None, [14, 4, 2]),
+        ((7,), None, None, [14, 4]),
+    ],
+)
+def test_candidates_keep_to_the_class_the_code_ran_on(
+    sizes: tuple[int, ...], machine: int | None, node: int | None, expected: list[int]
+) -> None:
+    assert _candidates(np.array(sizes, np.float64), machine, node) == expected
+
+
+def test_a_class_needs_four_sizes_and_three_quarters_of_them() -> None:
+    assert classes_of(np.array([1.0, 4, 9])) == []
+    assert classes_of(np.array([1.0, 4, 9, 25])) == ["squares"]
+    assert classes_of(np.array([1.0, 4, 9, 25, 3, 5])) == []
+
+
+def test_the_class_goes_before_the_node() -> None:
+    sizes, counts = np.array([4.0, 9, 16, 25, 36]), np.arange(37.0, 80)
+    np.testing.assert_array_equal(runnable(counts, sizes, 24), [49, 64])
+    np.testing.assert_array_equal(runnable(counts, np.array([4.0, 9]), 24), [48, 72])
+
+
+def test_counts_far_apart_are_searched_quickly_and_in_their_class() -> None:
+    found = _candidates(2.0 ** np.arange(10, 40, 5), None, None)
+    assert all(np.log2(n) % 1 == 0 for n in found)
+
+
+@pytest.mark.parametrize(
+    ("favoured", "expected"),
+    [
+        (Favoured("squares"), [121, 1]),
+        (Favoured("powers_of_two"), [128, 32, 8, 2]),
+        (Favoured("node_multiples", 24), [120, 48, 24]),
+        (Favoured(), [128, 56, 42, 33, 27, 22, 18, 14, 10, 7, 5, 2]),
+    ],
+)
+def test_candidates_keep_to_the_class_found_faster_though_the_code_ran_on_others(
+    favoured: Favoured, expected: list[int]
+) -> None:
+    sizes = np.array([4.0, 6, 9, 12, 16, 20, 25, 30, 36, 49, 64])
+    found = _candidates(sizes, None, None, favoured)
+    if favoured.name:
+        inside = {"squares": lambda n: np.sqrt(n) % 1, "powers_of_two": lambda n: np.log2(n) % 1}
+        inside["node_multiples"] = lambda n: n % 24
+        assert all(inside[favoured.name](n) == 0 for n in found)
+    assert found == expected
+
+
+def test_only_classes_that_were_found_are_favoured() -> None:
+    found = PATTERNS.build(
+        group_id=["a", "b", "c", "d"],
+        pattern=["squares", "squares", "node_multiples", "stepwise"],
+        step=[1, 1, 1, 1],
+        status=["found", "weaker", "found", "found"],
+        node_procs=pa.array([None, None, 24, None], pa.int64()),
+        n_points=[9, 9, 9, 9],
+    )
+    favoured = {"a": Favoured("squares"), "c": Favoured("node_multiples", 24), "d": Favoured()}
+    assert Favoured.by_group(found) == favoured
