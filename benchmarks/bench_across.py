@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipeline.scaling.across import SizePair, across
+from pipeline.scaling.problem_sizes import SizePair, across
 from pipeline.scaling.scaling_rules import AcrossRules
 
 RUNS = Path(__file__).parents[2] / "shared" / "data" / "scaling" / "npb-smpi" / "runs.csv"

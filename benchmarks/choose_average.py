@@ -32,7 +32,7 @@ from pipeline.scaling.calibration import (
     repeats,
     run_log_sd,
 )
-from pipeline.scaling.prediction_task import PredictionTask
+from pipeline.scaling.predictors import PredictionTask
 from pipeline.scaling.scaling_rules import PredictRules
 
 SETTINGS = PredictRules()

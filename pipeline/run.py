@@ -44,8 +44,7 @@ from pipeline.scaling.problem_sizes import predict_across
 from pipeline.scaling.scalability import scalability
 from pipeline.scaling.scaling_rules import ACROSS_RULES, ANOMALY_RULES, PATTERN_RULES, fit_rules, predict_rules
 from pipeline.scaling.screens.anomalies import screen
-from pipeline.scaling.screens.pattern_levels import level, unlevel
-from pipeline.scaling.screens.patterns import find_patterns
+from pipeline.scaling.screens.patterns import find_patterns, level, unlevel
 from pipeline.scaling.stage import fit
 from pipeline.schema import TableKind
 from pipeline.settings import RunSettings

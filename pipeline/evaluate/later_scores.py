@@ -25,8 +25,7 @@ from pipeline.scaling.scaling_rules import (
     predict_rules,
 )
 from pipeline.scaling.screens.anomalies import screen
-from pipeline.scaling.screens.pattern_levels import level, unlevel
-from pipeline.scaling.screens.patterns import find_patterns
+from pipeline.scaling.screens.patterns import find_patterns, level, unlevel
 from pipeline.scaling.stage import fit
 from pipeline.settings import RunSettings
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
 from pipeline.report import Report, Tally, count_done
-from pipeline.scaling.prediction_task import PredictionTask, Predictor
+from pipeline.scaling.predictors import PredictionTask, Predictor
 from pipeline.tables import SCALING_ERRORS
 
 

@@ -111,9 +111,7 @@ class ObservedSeries:
     calibration: Calibration
 
     @classmethod
-    def of(
-        cls, chosen: Curves, observations: pa.Table, application: Mapping[str, str], settings: PredictRules
-    ) -> Self:
+    def of(cls, chosen: Curves, observations: pa.Table, application: Mapping[str, str], settings: PredictRules) -> Self:
         """The groups of `chosen`; `application` names the application of a group, where it is known."""
         offsets, rows = _series(chosen, observations)
         n_runs = np.maximum(floats(rows, "n_jobs") - np.nan_to_num(floats(rows, "n_censored")), 1.0)

@@ -11,8 +11,7 @@ from pipeline.scaling.problem_sizes import predict_across
 from pipeline.scaling.scalability import scalability
 from pipeline.scaling.scaling_rules import AcrossRules, AnomalyRules, FitRules, PatternRules, PredictRules
 from pipeline.scaling.screens.anomalies import screen
-from pipeline.scaling.screens.pattern_levels import level, unlevel
-from pipeline.scaling.screens.patterns import find_patterns
+from pipeline.scaling.screens.patterns import find_patterns, level, unlevel
 from pipeline.scaling.stage import fit
 from pipeline.settings import SiteSettings
 from pipeline.tables import ACROSS, FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY

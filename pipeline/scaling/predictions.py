@@ -10,9 +10,8 @@ from scipy.special import stdtrit
 from pipeline.arrays import Floats, Ints, category_codes, floats
 from pipeline.report import Report, Tally
 from pipeline.scaling.average.average import FREEDOM, Averaged
-from pipeline.scaling.cases import case_of
 from pipeline.scaling.curves import Curves, ObservedSeries, doublings_beyond
-from pipeline.scaling.judgments import judged
+from pipeline.scaling.judgments import case_of, judged
 from pipeline.scaling.scaling_rules import PredictRules
 from pipeline.settings import SiteSettings
 from pipeline.tables import PREDICTIONS

@@ -1,5 +1,7 @@
 """Predictors by name: the model average, every law fitted with equal weights and followed to other sizes, and ADEPT."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -8,11 +10,33 @@ from pipeline.arrays import Floats, Ints
 from pipeline.laws import LAWS
 from pipeline.scaling.calibration import log_wide_sd, pooled_log_sd, repeats, run_log_sd
 from pipeline.scaling.curves import ObservedSeries
-from pipeline.scaling.prediction_task import PredictionTask, Predictor
-from pipeline.scaling.scaling_rules import PredictRules
-from pipeline.scaling.solvers import adept
+from pipeline.scaling.scaling_rules import AdeptRules, PredictRules
+from pipeline.scaling.solvers.adept import find
 from pipeline.scaling.solvers.fit_law import fit_law
 from pipeline.scaling.solvers.series import BatchFit, SeriesBatch
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionTask:
+    """k concatenated series, each sorted by distinct procs: series i is the slice offsets[i]:offsets[i + 1].
+
+    Per series: `application`, an integer that series of one application share. Per size: `procs`, `runtime_s` (median
+    of the runs), `n_runs`, and `log_sd`, the standard deviation of repeats (log s, NaN for a single run). Per target,
+    in any order: `target_series` (0 to k - 1) and `target_procs`.
+    """
+
+    offsets: Ints
+    application: Ints
+    procs: Floats
+    runtime_s: Floats
+    n_runs: Floats
+    log_sd: Floats
+    target_series: Ints
+    target_procs: Floats
+
+
+Predictor = Callable[[PredictionTask], Floats]
+"""Predicted runtime (s) per target, float64; NaN where the predictor has no answer."""
 
 
 def _curve(law: str, asked: PredictionTask) -> Floats:
@@ -56,10 +80,16 @@ def _median(asked: PredictionTask, application: Ints) -> Floats:
     return np.exp(observed.curve(asked.target_series, asked.target_procs).log_s[:, 2])
 
 
+def _adept(asked: PredictionTask) -> Floats:
+    """ADEPT: each target by its own instance, every size of the series counted alike but for its distance."""
+    found = find(_batch(asked), asked.target_series, asked.target_procs, AdeptRules())
+    return found.runtime_s(asked.target_procs)
+
+
 PREDICTORS: dict[str, Predictor] = {
     "average": _average,
     "walltime": _walltime,
     **{law: partial(_curve, law) for law in LAWS},
     "downey": _downey,
-    "adept": adept.predict,
+    "adept": _adept,
 }

@@ -1,4 +1,10 @@
-"""Pairs of groups that differ only in their problem_size: the smaller series borrows from the larger one."""
+"""Problem sizes of one application: one size's curve predicted from another's, and weak scaling across them.
+
+The thesis's way (Deshmeh 2013, 3.12 to 3.15, by the project's notes): one ratio, at the smallest common count. Beyond
+it: an average over rescaled curves of the base and over all shapes, as if the two sizes were different applications.
+Each curve is weighted by its fit to the target's points. The ratio is published beside it, for comparison. `guarded`
+decides from the two series alone how much of this average is published.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,12 +15,284 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Floats, category_codes, floats
+from pipeline.arrays import Bools, Floats, category_codes, floats
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.report import Report, Tally
-from pipeline.scaling.across import MIN_BASE_POINTS, MIN_TARGET_POINTS, Across, SizePair, across
+from pipeline.scaling.average.average import QUANTILES
+from pipeline.scaling.average.student_mixture import quantiles
+from pipeline.scaling.predictors import PREDICTORS, PredictionTask
 from pipeline.scaling.scaling_rules import AcrossRules
+from pipeline.scaling.screens.shapes import shapes_up_to
 from pipeline.tables import ACROSS
+
+LARGER = 2.0
+"""A base whose log runtime exceeds the target's by this many standard deviations of a run is a larger problem."""
+
+
+def own_runtime(target_procs: Floats, target_s: Floats, procs: Floats) -> Floats:
+    """Runtimes (s) that the model average gives from the target's points alone."""
+    n_points, n_targets = len(target_procs), len(procs)
+    asked = PredictionTask(
+        offsets=np.array([0, n_points]),
+        application=np.array([-1]),
+        procs=target_procs,
+        runtime_s=target_s,
+        n_runs=np.ones(n_points),
+        log_sd=np.full(n_points, np.nan),
+        target_series=np.zeros(n_targets, np.int64),
+        target_procs=np.asarray(procs, np.float64),
+    )
+    return PREDICTORS["average"](asked)
+
+
+def borrows(ratio: float, same: float, settings: AcrossRules) -> bool:
+    """Whether the target borrows from the base; `ratio` is the target's runtime over the base's.
+
+    It does not borrow from another application, nor from a problem larger by more than noise. On counts where the
+    larger problem still scales its overhead is hidden, so the joint fit cannot estimate the smaller target's overhead.
+    """
+    is_larger_base = settings.is_guarded and np.log(ratio) < -LARGER * settings.run_log_sd
+    return bool(same >= settings.apart and not is_larger_base)
+
+
+def guarded(joint: Floats, own: Floats, base_shaped: Floats, largest_s: float, settings: AcrossRules) -> Floats:
+    """Log runtimes to publish where the target borrows, per count, from three predictions of log runtime.
+
+    The result is a weighted mean in logs of the joint fit and the own prediction, which weighs `own_share`. No series
+    supports the joint fit where the base's shape takes longer than the target's largest size (`largest_s`) and the
+    joint fit is faster than the own prediction. There the faster of the own prediction and the base's shape replaces
+    it.
+    """
+    is_unsupported = settings.is_guarded & (base_shaped >= np.log(largest_s)) & (joint < own)
+    joint = np.where(is_unsupported, np.minimum(own, base_shaped), joint)
+    pooled: Floats = (1 - settings.own_share) * joint + settings.own_share * own
+    return pooled
+
+
+LEAST_LOG_THETA, MOST_LOG_THETA, N_THETA = -6.0, 3.0, 61
+FALLS = (-0.2, 0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+"""Values of c."""
+
+FALL, FALL_SD = 0.2, 0.4
+"""Prior of c: messages shrink as a larger problem is cut up, latency does not."""
+
+POWER, POWER_SD = 1 / 3, 0.5
+"""Prior of b: half-way between 0 (latency) and 2/3 (the surface of a volume), wide enough for either and for 1."""
+
+LEAST_THETA_SD = 0.4
+"""Prior standard deviation of log theta even where the serial times agree: sizes differ in steps, too (log)."""
+
+COMMON = 0.2
+"""Prior weight of the base's own shape, not rescaled."""
+
+LEAST_PARALLEL = 0.3
+"""A curve is at most 1 / 0.3 times as fast as linear speed-up allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class RescaledCurves:
+    """g curves at m sizes: log runtime up to a scale, float64[g, m]; log prior, float64[g]; their theta, float64[g]."""
+
+    log_shape: Floats
+    log_prior: Floats
+    log_theta: Floats
+
+
+def base_log_runtime(base_procs: Floats, base_s: Floats, procs: Floats, log_sd: float) -> Floats:
+    """log T of the base on `procs`: interpolated in logs between its sizes, beyond the largest by an average of shapes.
+
+    Below its smallest size the base scales linearly.
+    """
+    x = base_procs / base_procs[0]
+    beyond = np.maximum(procs / base_procs[0], x[-1])
+    span = int(np.ceil(np.log2(max(float(beyond.max(initial=1.0)), 2.0)) - 1e-9))
+    shapes = shapes_up_to(span)
+    logs = shapes.at(np.concatenate([x, beyond]))
+    share = weights(np.log(shapes.prior), logs[:, : len(x)], np.log(base_s), log_sd)
+    mean = share @ logs
+    ahead = mean[len(x) :] - mean[len(x) - 1]
+    below = np.maximum(np.log(base_procs[0] / procs), 0.0)
+    inside = np.interp(np.log(procs), np.log(base_procs), np.log(base_s))
+    found: Floats = inside + ahead + below
+    return found
+
+
+def rescaled_curves(
+    base_procs: Floats, base_s: Floats, procs: Floats, n_target: int, log_rho: float, log_sd: float
+) -> RescaledCurves:
+    """The curves at `procs`; the target ran on the first `n_target` of these. rho is target over base."""
+    x = procs / base_procs[0]
+    rest = np.exp(base_log_runtime(base_procs, base_s, procs, log_sd) - np.log(base_s[0])) - 1 / x
+    log_theta = np.linspace(LEAST_LOG_THETA, MOST_LOG_THETA, N_THETA)
+    log_prior = -0.5 * ((log_theta - (POWER - 1) * log_rho) / np.hypot(POWER_SD * log_rho, LEAST_THETA_SD)) ** 2
+    falls = np.array(FALLS)
+    beyond = np.maximum(x / x[:n_target].max(), 1.0)
+    overhead = np.exp(log_theta)[None, :, None] * rest * beyond ** -falls[:, None, None]
+    curves = np.log(np.maximum(1 / x + overhead, LEAST_PARALLEL / x)).reshape(-1, len(x))
+    prior = (-0.5 * ((falls - FALL) / FALL_SD) ** 2)[:, None] + log_prior
+    flat = prior.ravel() - np.logaddexp.reduce(prior.ravel()) + np.log(1 - COMMON)
+    common = np.log(1 / x + rest)[None, :]
+    return RescaledCurves(
+        np.vstack([common, curves]), np.append(np.log(COMMON), flat), np.append(0.0, np.tile(log_theta, len(falls)))
+    )
+
+
+def misfit(log_shape: Floats, log_t: Floats) -> tuple[Floats, Floats]:
+    """Per curve, the log scale that fits best and the squares about it; log_t has the first sizes of log_shape."""
+    errors = log_t - log_shape[:, : len(log_t)]
+    scale = errors.mean(axis=1)
+    squares: Floats = ((errors - scale[:, None]) ** 2).sum(axis=1)
+    return scale, squares
+
+
+FREEDOM = 3
+"""Prior degrees of freedom of the given noise (the prototype's nu0)."""
+
+
+def weights(log_prior: Floats, log_shape: Floats, log_t: Floats, log_sd: float) -> Floats:
+    """Posterior weights of curves, with unknown scale and noise."""
+    _, squares = misfit(log_shape, log_t)
+    logs = log_prior - 0.5 * (FREEDOM + len(log_t) - 1) * np.log1p(squares / (FREEDOM * log_sd**2))
+    share: Floats = np.exp(logs - np.logaddexp.reduce(logs))
+    return share
+
+
+MIN_BASE_POINTS, MIN_TARGET_POINTS = 4, 2
+
+GAMMA = 5.0
+"""An odd size of the base counts a fifth as a guiding point (prediction.md, decision 11)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizePair:
+    """Runtimes (s) of one application at two problem sizes, by processors, rising."""
+
+    base_procs: Floats
+    base_s: Floats
+    target_procs: Floats
+    target_s: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Across:
+    """Predictions of the target on the requested counts, and how the two problem sizes are related.
+
+    `same` is the posterior probability that the two are one application whose shape may change. `power` is the mean of
+    b: overhead grows as this power of the serial time. `ratio` is the target's runtime over the base's at their
+    smallest common count. `ratio_s` is the base's runtime times this ratio. `own_s` is the model average of the
+    target's own points. All are NaN where there are too few points.
+    """
+
+    runtime_s: Floats
+    lo80_s: Floats
+    hi80_s: Floats
+    lo95_s: Floats
+    hi95_s: Floats
+    ratio_s: Floats
+    own_s: Floats
+    same: float
+    power: float
+    ratio: float
+
+    def status(self, settings: AcrossRules) -> str:
+        """same_shape, shape_moves (a constant ratio misleads), larger_base, two_applications or too_few_points.
+
+        With larger_base and two_applications the target's own prediction is published; it borrows nothing.
+        """
+        if np.isnan(self.same):
+            return "too_few_points"
+        if self.same < settings.apart:
+            return "two_applications"
+        if not borrows(self.ratio, self.same, settings):
+            return "larger_base"
+        off = np.abs(np.log(self.ratio_s / self.runtime_s))
+        return "shape_moves" if np.median(off) > settings.ratio_log_error else "same_shape"
+
+
+def across(pairs: Sequence[SizePair], procs: Sequence[Floats], settings: AcrossRules) -> list[Across]:
+    """One prediction a pair, each at its own sizes."""
+    return [_one(pair, at, settings) for pair, at in zip(pairs, procs, strict=True)]
+
+
+def ratio_at_common(pair: SizePair, log_sd: float) -> float:
+    """Target over base at the smallest count both ran on; at the target's smallest where they share none."""
+    common = np.intersect1d(pair.base_procs, pair.target_procs)
+    at = common[:1] if len(common) else pair.target_procs[:1]
+    base = base_log_runtime(pair.base_procs, pair.base_s, at, log_sd)
+    return float(pair.target_s[pair.target_procs == at][0] / np.exp(base[0]))
+
+
+def guiding_points(pair: SizePair, is_odd: Bools, log_sd: float) -> tuple[Floats, Floats, Floats]:
+    """Sizes of the base, runtimes (s) they would have at the target's size by the ratio, and weights.
+
+    Where the target itself ran its own runtime stands, with weight 1; an odd size of the base weighs 1/GAMMA.
+    """
+    guided_s, weights = pair.base_s * ratio_at_common(pair, log_sd), np.where(is_odd, 1 / GAMMA, 1.0)
+    is_guide = ~np.isin(pair.base_procs, pair.target_procs)
+    procs = np.concatenate([pair.base_procs[is_guide], pair.target_procs])
+    order = np.argsort(procs)
+    runtime_s = np.concatenate([guided_s[is_guide], pair.target_s])
+    weights = np.concatenate([weights[is_guide], np.ones(len(pair.target_procs))])
+    return procs[order], runtime_s[order], weights[order]
+
+
+def _one(pair: SizePair, procs: Floats, settings: AcrossRules) -> Across:
+    if len(pair.base_procs) < MIN_BASE_POINTS or len(pair.target_procs) < MIN_TARGET_POINTS:
+        nothing = np.full(len(procs), np.nan)
+        return Across(nothing, nothing, nothing, nothing, nothing, nothing, nothing, np.nan, np.nan, np.nan)
+    log_sd = settings.run_log_sd
+    log_t, n_target = np.log(pair.target_s), len(pair.target_procs)
+    everywhere = np.concatenate([pair.target_procs, procs])
+    ratio = ratio_at_common(pair, log_sd)
+    rescaled = rescaled_curves(pair.base_procs, pair.base_s, everywhere, n_target, float(np.log(ratio)), log_sd)
+    x = everywhere / everywhere.min()
+    shapes = shapes_up_to(int(np.ceil(np.log2(max(x.max(), 2.0)) - 1e-9)))
+    curves = np.concatenate([shapes.at(x), rescaled.log_shape])
+    is_rescaled = np.arange(len(curves)) >= len(shapes.prior)
+    variance = log_sd**2 + np.where(is_rescaled, settings.size_log_sd**2, 0.0)
+    prior = np.concatenate(
+        [np.log(shapes.prior) + np.log(1 - settings.same_prior), rescaled.log_prior + np.log(settings.same_prior)]
+    )
+    share, scale, spread = _posterior(prior, curves, log_t, variance)
+    same = float(share[is_rescaled].sum())
+    where = curves[:, n_target:] + scale[:, None]
+    kept = share > share.max() * 1e-5
+    ends = quantiles(share[kept], where[kept], spread[kept], FREEDOM + n_target - 1, QUANTILES)
+    base = np.exp(base_log_runtime(pair.base_procs, pair.base_s, procs, log_sd))
+    theta = float(share[is_rescaled] @ rescaled.log_theta) / same if same else np.nan
+    power = 1 + theta / np.log(ratio) if abs(np.log(ratio)) > 0.1 else np.nan
+    own_s, centre = own_runtime(pair.target_procs, pair.target_s, procs), ends[2]
+    published = np.log(own_s)
+    if borrows(ratio, same, settings):
+        # A mixture of all shapes holds far more than its share where the curve borrowed is right.
+        ends = centre + (1 - settings.agreement * same) * (ends - centre)
+        shaped = _base_shaped(pair, procs, log_sd)
+        published = guarded(centre, published, shaped, pair.target_s[-1], settings)
+    lo95_s, lo80_s, runtime_s, hi80_s, hi95_s = np.exp(ends + (published - centre))
+    return Across(runtime_s, lo80_s, hi80_s, lo95_s, hi95_s, base * ratio, own_s, same, power, ratio)
+
+
+def _base_shaped(pair: SizePair, procs: Floats, log_sd: float) -> Floats:
+    """Log runtimes that the base's shape gives from the target's largest size on."""
+    log_s = base_log_runtime(pair.base_procs, pair.base_s, np.append(procs, pair.target_procs[-1]), log_sd)
+    shaped: Floats = log_s[:-1] - log_s[-1] + np.log(pair.target_s[-1])
+    return shaped
+
+
+def _posterior(log_prior: Floats, curves: Floats, log_t: Floats, variance: Floats) -> tuple[Floats, Floats, Floats]:
+    """Per curve its weight, its log scale, and the log standard deviation of one more runtime."""
+    scale, squares = misfit(curves, log_t)
+    logs = log_prior + _log_evidence(squares, len(log_t) - 1, variance)
+    freedom = FREEDOM + len(log_t) - 1
+    spread = np.sqrt((FREEDOM * variance + squares) / freedom * (1 + 1 / len(log_t)))
+    return np.exp(logs - np.logaddexp.reduce(logs)), scale, spread
+
+
+def _log_evidence(squares: Floats, free: int, variance: Floats | float) -> Floats:
+    """Log marginal likelihood of curves that leave such squares, with `free` points to spare."""
+    logs: Floats = -0.5 * (FREEDOM + free) * np.log1p(squares / (FREEDOM * variance)) - 0.5 * free * np.log(variance)
+    return logs
+
 
 Series = dict[str, tuple[Floats, Floats]]
 

@@ -7,9 +7,8 @@ import pyarrow as pa
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.report import Report, Tally
-from pipeline.scaling.cases import case_of
 from pipeline.scaling.curves import Curves, ObservedSeries
-from pipeline.scaling.judgments import judged
+from pipeline.scaling.judgments import case_of, judged
 from pipeline.scaling.scaling_rules import PredictRules
 from pipeline.tables import SCALABILITY
 

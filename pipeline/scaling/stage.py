@@ -11,12 +11,11 @@ import pyarrow.compute as pc
 from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
 from pipeline.laws import LAWS
 from pipeline.report import Fact, Report, Tally
-from pipeline.scaling.fit_status import STATUS_CODE, STATUSES, FitStatus
 from pipeline.scaling.scaling_rules import AdeptRules, FitRules
 from pipeline.scaling.screens.points import ended_jobs, precision_weights, repeat_spread
 from pipeline.scaling.solvers.adept import MODES, fit_adept
 from pipeline.scaling.solvers.fit_law import fit_law
-from pipeline.scaling.solvers.series import OUT_COLUMNS, BatchFit, SeriesBatch
+from pipeline.scaling.solvers.series import OUT_COLUMNS, STATUS_CODE, STATUSES, BatchFit, FitStatus, SeriesBatch
 from pipeline.tables import FITS
 
 Loss = Literal["log", "relative"]

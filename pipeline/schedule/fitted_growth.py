@@ -10,8 +10,7 @@ from pipeline.group.observations import aggregate
 from pipeline.scaling.predictions import predict
 from pipeline.scaling.scaling_rules import ANOMALY_RULES, PATTERN_RULES, fit_rules, predict_rules
 from pipeline.scaling.screens.anomalies import screen
-from pipeline.scaling.screens.pattern_levels import level, unlevel
-from pipeline.scaling.screens.patterns import find_patterns
+from pipeline.scaling.screens.patterns import find_patterns, level, unlevel
 from pipeline.scaling.stage import fit
 from pipeline.schedule.true_curves import MoldableLog, World
 from pipeline.tables import OBSERVATIONS

@@ -8,9 +8,8 @@ import dataclasses
 import numpy as np
 
 from pipeline.arrays import Floats, Ints
-from pipeline.scaling.fit_status import STATUS_CODE, FitStatus
 from pipeline.scaling.solvers.fit_law import fit_law
-from pipeline.scaling.solvers.series import BatchFit, SeriesBatch
+from pipeline.scaling.solvers.series import STATUS_CODE, BatchFit, FitStatus, SeriesBatch
 
 FAR_PROCS = 1e9
 HEAVY = 1e6

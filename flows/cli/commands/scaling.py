@@ -95,9 +95,8 @@ def fit_series(
     from flows.services.files.table_files import check_suffix, write_page
     from flows.services.quantities import processor_counts
     from flows.services.series_files import read_series_and_groups, write_series
+    from pipeline.scaling.advice import CostSettings, weak_series, with_answers
     from pipeline.scaling.fitted_series import fit_and_predict, series_as_dicts
-    from pipeline.scaling.series_advice import CostSettings
-    from pipeline.scaling.series_answers import weak_series, with_answers
 
     at = processor_counts(predict, "--predict")
     if out:

@@ -14,8 +14,7 @@ from flows.pages.terminal.render import number
 from flows.pages.terminal.render_series import weak_scaling_sentences
 from pipeline.arrays import Floats
 from pipeline.laws import LAWS
-from pipeline.scaling.series_advice import CostSettings
-from pipeline.scaling.series_answers import priced
+from pipeline.scaling.advice import CostSettings, priced
 from pipeline.scaling.solvers.envelope import Outline, outline
 from pipeline.version import code_version
 

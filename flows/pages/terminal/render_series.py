@@ -9,8 +9,8 @@ from rich.table import Table
 from flows.pages.terminal.render import console, grid, number, say
 from flows.services.published.advice import omitted_groups_line
 from pipeline.report import Report
+from pipeline.scaling.advice import plural
 from pipeline.scaling.scaling_rules import AnomalyRules
-from pipeline.scaling.series_advice import plural
 
 FASTER = 1.05
 """The least speedup that counts as a gain; a smaller one may be the scatter of the runs."""

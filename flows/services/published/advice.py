@@ -14,8 +14,7 @@ from flows.services.query.answers import state_of
 from flows.services.query.job_names import as_ingested
 from pipeline.errors import InputError, printable
 from pipeline.publish import Manifest
-from pipeline.scaling.series_advice import CostSettings
-from pipeline.scaling.series_answers import with_published_answer
+from pipeline.scaling.advice import CostSettings, with_published_answer
 from pipeline.storage import read_table
 from pipeline.tables import GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS
 

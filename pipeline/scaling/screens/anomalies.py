@@ -15,7 +15,7 @@ from pipeline.arrays import CATEGORY, Bools, Floats, Ints
 from pipeline.report import Report, Tally
 from pipeline.scaling.scaling_rules import AnomalyRules
 from pipeline.scaling.screens.evidence import Evidence, held_out
-from pipeline.scaling.screens.pattern_levels import levels
+from pipeline.scaling.screens.patterns import levels
 from pipeline.scaling.screens.points import Points
 from pipeline.tables import OBSERVATIONS
 

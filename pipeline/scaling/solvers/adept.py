@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from pipeline.arrays import Floats, Ints
 from pipeline.laws import LAWS
-from pipeline.scaling.prediction_task import PredictionTask
 from pipeline.scaling.scaling_rules import AdeptRules
 from pipeline.scaling.solvers.adept_search import AVG, HIGH_MODE, SIGMA, TAU, search_batch
 from pipeline.scaling.solvers.downey_rows import A_, A_HI, A_LO, APART, OK, T1, TAIL_UNIDENTIFIED, TINF, WSSRE
@@ -52,13 +51,6 @@ def find(batch: SeriesBatch, series: Ints, targets: Floats, settings: AdeptRules
     searched = (settings.q, settings.delta, reach, settings.scale_step, modes)
     search_batch(batch.offsets, batch.procs, batch.runtime_s, batch.weights, series, targets, *searched, out, codes)
     return Instances(out[:, TAU], out[:, AVG], out[:, SIGMA], out[:, HIGH_MODE] == 1.0, codes)
-
-
-def predict(asked: PredictionTask, settings: AdeptRules | None = None) -> Floats:
-    """A Predictor: each target by its own instance, every size of the series counted alike but for its distance."""
-    batch = SeriesBatch(asked.offsets, asked.procs, asked.runtime_s, np.ones(asked.procs.size))
-    found = find(batch, asked.target_series, asked.target_procs, settings or AdeptRules())
-    return found.runtime_s(asked.target_procs)
 
 
 def fit_adept(law: str, batch: SeriesBatch, settings: AdeptRules) -> BatchFit:

@@ -8,9 +8,9 @@ import numpy as np
 
 from pipeline.arrays import Floats, Ints
 from pipeline.kernels import entry_kernel, kernel
+from pipeline.scaling.solvers.downey import Codes, refusal
 from pipeline.scaling.solvers.downey_rows import NO_INSTANCE, OK, downey
 from pipeline.scaling.solvers.envelope import A_FROM, A_TO, BOTH, HIGH, LOW, contains, derive, most_boxes
-from pipeline.scaling.solvers.exact import Codes, refusal
 
 N_FIRST = 100_000
 """Values of A that the first pass tries where the scale is pinned."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeline.arrays import Floats
 from pipeline.kernels import kernel
-from pipeline.scaling.fit_status import STATUS_CODE, FitStatus
+from pipeline.scaling.solvers.series import STATUS_CODE, FitStatus
 from pipeline.scaling.solvers.sums import HIGHEST, P1, P2, P3, SAME, F, N, Workspace
 
 

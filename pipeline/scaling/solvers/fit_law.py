@@ -4,15 +4,24 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.arrays import Bools, Floats
+from pipeline.arrays import Bools, Floats, Ints
+from pipeline.kernels import entry_kernel, kernel
 from pipeline.laws import LAWS
 from pipeline.laws.law import Law, Parameter, Solver
-from pipeline.scaling.fit_status import STATUS_CODE, FitStatus
-from pipeline.scaling.solvers import exact, one_shape, overhead
-from pipeline.scaling.solvers.downey_rows import OK
-from pipeline.scaling.solvers.series import OUT_COLUMNS, BatchFit, SeriesBatch, batch_fit, empty_out
+from pipeline.scaling.solvers import downey, overhead
+from pipeline.scaling.solvers.downey import Codes, checked, refusal
+from pipeline.scaling.solvers.downey_rows import A_, AT_BOUND, EXPONENT, OK, T1, TINF, WSSRE
+from pipeline.scaling.solvers.series import (
+    OUT_COLUMNS,
+    STATUS_CODE,
+    BatchFit,
+    FitStatus,
+    SeriesBatch,
+    batch_fit,
+    empty_out,
+)
 
-STARTS = 4
+FOLLOWED = 4
 """Points of the grid that are followed."""
 
 CLOSE = 1e-5
@@ -26,7 +35,7 @@ def fit_generic(law: Law, batch: SeriesBatch) -> BatchFit:
     """The weighted relative least squares of every series; at_bound where a parameter is on a bound."""
     out, status = empty_out(batch.n_series)
     # The constant's fit says which series hold values that nothing can be fitted to.
-    exact.exact_batch(batch.offsets, batch.procs, batch.runtime_s, batch.weights, out, status, exact.CONSTANT)
+    downey.exact_batch(batch.offsets, batch.procs, batch.runtime_s, batch.weights, out, status, downey.CONSTANT)
     out[:] = np.nan
     status[(status == OK) & (batch.n_points < law.n_parameters)] = STATUS_CODE[FitStatus.TOO_FEW_POINTS]
     for i in np.flatnonzero(status == OK):
@@ -72,7 +81,7 @@ class _Problem:
             return np.empty(0)
         axes = np.meshgrid(*[_starts(one) for one in self.law.parameters], indexing="ij")
         grid = np.array([axis.ravel() for axis in axes])
-        first = np.argsort(self.squares(grid), kind="stable")[:STARTS]
+        first = np.argsort(self.squares(grid), kind="stable")[:FOLLOWED]
         found = np.column_stack([grid[:, first], *[self._followed(grid[:, place]) for place in first]])
         return self._on_bounds(found[:, self.squares(found).argmin()])
 
@@ -106,17 +115,107 @@ def _starts(one: Parameter) -> Floats:
     return values[inside]
 
 
+POWER, GEOMETRIC = 0, 1
+GOLDEN = 0.6180339887498949
+STARTS = 257
+STEPS = 60
+SMALLEST = 1e-9
+"""1/A below it is linear speedup: no size distinguishes them."""
+
+
+@kernel
+def shape_of(place: float, kind: int) -> float:
+    """The exponent at a place in [0, 1]; 1/A, even in its logarithm, 0 at the end."""
+    if kind == POWER:
+        return place
+    return SMALLEST**place if place < 1.0 else 0.0
+
+
+@kernel
+def relative_runtime(n: float, shape: float, kind: int) -> float:
+    """T(n)/T(1)."""
+    if kind == POWER:
+        return float(n**-shape)
+    if shape == 0.0:
+        return 1.0 / n
+    return shape / -np.expm1(n * np.log1p(-shape)) if shape < 1.0 else 1.0
+
+
+@kernel
+def _scale(shape: float, kind: int, n: Floats, t: Floats, w: Floats) -> float:
+    """T(1) in units of the first runtime, by least squares."""
+    zx, vxx = 0.0, 0.0
+    for i in range(len(n)):
+        x = relative_runtime(n[i], shape, kind) * t[0] / t[i]
+        zx += w[i] * x
+        vxx += w[i] * x * x
+    return zx / vxx
+
+
+@kernel
+def _left(place: float, kind: int, n: Floats, t: Floats, w: Floats) -> float:
+    """The squares left at one shape, from residuals."""
+    shape, total = shape_of(place, kind), 0.0
+    scale = _scale(shape, kind, n, t, w)
+    for i in range(len(n)):
+        error = 1.0 - scale * relative_runtime(n[i], shape, kind) * t[0] / t[i]
+        total += w[i] * error * error
+    return total
+
+
+@entry_kernel
+def one_shape_batch(
+    offsets: Ints, procs: Floats, runtime_s: Floats, weights: Floats, out: Floats, codes: Codes, kind: int
+) -> None:
+    """The power law or Smirni's, 2 parameters; at_bound where it is constant or linear."""
+    for i in range(len(offsets) - 1):
+        part = slice(offsets[i], offsets[i + 1])
+        n, t, w = procs[part], runtime_s[part], weights[part]
+        codes[i] = refusal(n, t, w, 2)
+        if codes[i] == OK:
+            place = _best_place(kind, n, t, w)
+            shape = shape_of(place, kind)
+            out[i, T1], out[i, WSSRE] = _scale(shape, kind, n, t, w) * t[0], _left(place, kind, n, t, w)
+            if kind == POWER:
+                out[i, EXPONENT] = shape
+            else:
+                out[i, A_], out[i, TINF] = 1.0 / shape, out[i, T1] * shape
+            codes[i] = checked(out[i], OK if 0.0 < place < 1.0 else AT_BOUND)
+
+
+@kernel
+def _best_place(kind: int, n: Floats, t: Floats, w: Floats) -> float:
+    """A grid over the whole range, then golden section between the best's neighbours."""
+    best, least = 0, np.inf
+    for k in range(STARTS):
+        left = _left(k / (STARTS - 1.0), kind, n, t, w)
+        if left < least:
+            best, least = k, left
+    place = best / (STARTS - 1.0)
+    lo, hi = max(best - 1, 0) / (STARTS - 1.0), min(best + 1, STARTS - 1) / (STARTS - 1.0)
+    for _ in range(STEPS):
+        one, other = hi - GOLDEN * (hi - lo), lo + GOLDEN * (hi - lo)
+        left_one, left_other = _left(one, kind, n, t, w), _left(other, kind, n, t, w)
+        if left_one <= left_other:
+            hi = other
+        else:
+            lo = one
+        if min(left_one, left_other) < least:
+            least, place = min(left_one, left_other), one if left_one <= left_other else other
+    return place
+
+
 _KERNELS: dict[Solver, tuple[Any, int]] = {
-    Solver.CONSTANT: (exact.exact_batch, exact.CONSTANT),
-    Solver.AMDAHL: (exact.exact_batch, exact.AMDAHL),
-    Solver.DOWNEY_LOW: (exact.exact_batch, exact.DOWNEY_LOW),
-    Solver.DOWNEY_HIGH: (exact.exact_batch, exact.DOWNEY_HIGH),
+    Solver.CONSTANT: (downey.exact_batch, downey.CONSTANT),
+    Solver.AMDAHL: (downey.exact_batch, downey.AMDAHL),
+    Solver.DOWNEY_LOW: (downey.exact_batch, downey.DOWNEY_LOW),
+    Solver.DOWNEY_HIGH: (downey.exact_batch, downey.DOWNEY_HIGH),
     Solver.AMDAHL_LINEAR: (overhead.amdahl_overhead_batch, overhead.LINEAR),
     Solver.AMDAHL_LOG: (overhead.amdahl_overhead_batch, overhead.LOGARITHMIC),
     Solver.DOWNEY_LINEAR: (overhead.downey_overhead_batch, overhead.LINEAR),
     Solver.DOWNEY_LOG: (overhead.downey_overhead_batch, overhead.LOGARITHMIC),
-    Solver.GEOMETRIC: (one_shape.one_shape_batch, one_shape.GEOMETRIC),
-    Solver.POWER: (one_shape.one_shape_batch, one_shape.POWER),
+    Solver.GEOMETRIC: (one_shape_batch, GEOMETRIC),
+    Solver.POWER: (one_shape_batch, POWER),
 }
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.scaling.across import SizePair, across, guiding_points, ratio_at_common
-from pipeline.scaling.problem_sizes import predict_across
+from pipeline.scaling.problem_sizes import SizePair, across, guiding_points, predict_across, ratio_at_common
 from pipeline.scaling.scaling_rules import AcrossRules
 from pipeline.tables import ACROSS, GROUPS, OBSERVATIONS
 

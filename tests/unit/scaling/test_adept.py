@@ -5,8 +5,7 @@ import pytest
 from numba import njit
 
 from pipeline.laws import LAWS
-from pipeline.scaling.prediction_task import PredictionTask
-from pipeline.scaling.predictors import PREDICTORS
+from pipeline.scaling.predictors import PREDICTORS, PredictionTask
 from pipeline.scaling.scaling_rules import AdeptRules, FitRules
 from pipeline.scaling.solvers import adept, adept_search, envelope
 from pipeline.scaling.solvers.envelope import A_FROM, A_TO, BOTH, HIGH, IS_HIGH, LOW, SIGMA_FROM, SIGMA_TO

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.choose_average import Constants, left_out, log_medians, problem
-from pipeline.scaling.prediction_task import PredictionTask
-from pipeline.scaling.predictors import PREDICTORS
+from pipeline.scaling.predictors import PREDICTORS, PredictionTask
 
 
 def test_the_defaults_give_what_walltime_predicts() -> None:

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from pipeline.laws import LAWS
-from pipeline.scaling.fit_status import STATUS_CODE, STATUSES, FitStatus
 from pipeline.scaling.solvers.fit_law import fit_law
-from pipeline.scaling.solvers.series import SeriesBatch
+from pipeline.scaling.solvers.series import STATUS_CODE, STATUSES, FitStatus, SeriesBatch
 from tests.fitters.unit_scale import fit_high_unit, fit_low_unit
 
 POWERS = 2.0 ** np.arange(9)
