@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+from pipeline.dataclass_reader import read_dataclass
 from pipeline.errors import ConservationError
 
 Fact = int | float | str | None
@@ -52,15 +53,7 @@ class Report:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """The inverse of `as_dict`."""
-        tallies = {reason: Tally(**tally) for reason, tally in plain["set_aside"].items()}
-        rest = {name: plain[name] for name in ("stage", "unit", "facts")}
-        return cls(
-            **rest,
-            seen=Tally(**plain["seen"]),
-            kept=Tally(**plain["kept"]),
-            set_aside=tallies,
-            notes=tuple(plain["notes"]),
-        )
+        return read_dataclass(cls, plain)
 
 
 def total(tallies: Iterable[Tally]) -> Tally:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pipeline.publish.contract import contract_of
+from pipeline.publish.checks import contract_of
 from pipeline.tables import TABLES
 from pipeline.version import RELEASE
 

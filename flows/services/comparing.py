@@ -21,7 +21,7 @@ from pipeline.estimate.walltime import estimate
 from pipeline.evaluate.later_scores import Scored, figures
 from pipeline.group import assign_groups, with_chosen
 from pipeline.publish import Manifest
-from pipeline.publish.version_store import reading_version, stored_versions
+from pipeline.publish.version_store import reading, stored_versions
 from pipeline.schedule.workload import Shakes
 from pipeline.settings import GroupSettings
 from pipeline.storage import read_table
@@ -45,7 +45,7 @@ def compare_versions(output_dir: Path, first: str, second: str, replays: Replays
     Later jobs are kept ones of the version on disk whose log ends last, submitted after all that the two versions know.
     With `replays` also the slowdowns that the estimates of both would have given, with those that cleaning set aside.
     """
-    with reading_version(output_dir, first) as one, reading_version(output_dir, second) as other:
+    with reading(output_dir, name=first) as one, reading(output_dir, name=second) as other:
         return _compared(output_dir, [one, other], replays)
 
 

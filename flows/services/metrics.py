@@ -15,8 +15,7 @@ from typing import Any
 from flows.services.run.last_run import LastRun, Reason, RunState, read_last_run
 from pipeline.errors import InputError, printable
 from pipeline.publish import Manifest
-from pipeline.publish.blocked import blocked_versions
-from pipeline.publish.checks import LEVELS
+from pipeline.publish.checks import LEVELS, blocked_versions
 from pipeline.publish.manifest import read_manifest
 from pipeline.publish.version_store import stored_versions
 

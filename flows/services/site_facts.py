@@ -12,7 +12,7 @@ from flows.services.quantities import instant
 from flows.services.run.last_run import read_last_run
 from pipeline.evaluate.weekly_coverage import weekly_coverage
 from pipeline.publish import Manifest
-from pipeline.publish.blocked import blocked_versions
+from pipeline.publish.checks import blocked_versions
 from pipeline.publish.version_store import stored_versions
 from pipeline.schema import Flag
 from pipeline.tables import GROUPS, JOBS, OBSERVATIONS, PREDICTIONS

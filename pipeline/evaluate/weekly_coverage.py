@@ -20,7 +20,7 @@ from pipeline.estimate.history import History, history
 from pipeline.estimate.nightly.table import look_up
 from pipeline.estimate.score import scores
 from pipeline.publish import Manifest
-from pipeline.publish.version_store import reading_version
+from pipeline.publish.version_store import reading
 from pipeline.storage import read_batches, read_table
 from pipeline.tables import ESTIMATES, JOBS
 
@@ -65,7 +65,7 @@ def _tables_since(output_dir: Path, versions: Sequence[Manifest], since_s: int) 
     found = []
     for end_s, folder in dated[first:]:
         # A version may be removed meanwhile. A table also knows jobs that cleaning sets aside, which may end later.
-        with suppress(InputError, OSError), reading_version(output_dir, folder) as version:
+        with suppress(InputError, OSError), reading(output_dir, name=folder) as version:
             ends = read_table(version.path(ESTIMATES.name), ESTIMATES).column("newest_end_s")
             found.append(_Table(folder, max(end_s, pc.max(ends).as_py() or 0)))
     return sorted(found, key=lambda one: (one.known_s, one.folder))
@@ -89,7 +89,7 @@ def _looked_up(output_dir: Path, past: History, older: Sequence[_Table]) -> Floa
     found = np.full((len(past), 6), np.nan)
     place = np.searchsorted([one.known_s for one in older], past.submit_s, side="left") - 1
     for number in np.unique(place[place >= 0]):
-        with suppress(InputError, OSError), reading_version(output_dir, older[number].folder) as version:
+        with suppress(InputError, OSError), reading(output_dir, name=older[number].folder) as version:
             chosen = np.flatnonzero(place == number)
             table = read_table(version.path(ESTIMATES.name), ESTIMATES)
             found[chosen] = look_up(_columns(table), past.take(chosen))

@@ -1,8 +1,7 @@
 """Publishes complete versions of the tables under one manifest, which is replaced in one step."""
 
 from pipeline.publish.manifest import Manifest, RunFacts, load_manifest
-from pipeline.publish.retention import Retention
 from pipeline.publish.version_store import reading
-from pipeline.publish.versions import publish
+from pipeline.publish.versions import Retention, publish
 
 __all__ = ["Manifest", "Retention", "RunFacts", "load_manifest", "publish", "reading"]

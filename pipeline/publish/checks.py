@@ -1,17 +1,29 @@
 """Checks of a version before it is published: one function each, in a registry. A check yields a finding for everything
 that it rejects. Checks that compare need a version that was published before; on the first night they are skipped.
+
+The contract of the published tables is their columns, types, units, nullability and keys, as plain values. A release
+may add tables and nullable columns. Everything else breaks a reader of the release before. The contracts of the
+releases are in `contracts/`; `python -m tools.table_contract` prints that of the code.
+
+A version that a check blocks is a whole published folder of its own, below `blocked/`, that any command reads. Nothing
+of it is published. The newest few stay on disk.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from pipeline.errors import InputError, printable
-from pipeline.publish.contract import breaches, contract_of, contract_of_entries
-from pipeline.publish.manifest import Manifest, TableEntry, load_version
+from pipeline.publish.folders import drop_folder, locked, remove_leftovers
+from pipeline.publish.manifest import Manifest, RunFacts, TableEntry, load_manifest, load_version
 from pipeline.publish.table_facts import has_other_template, newest_kept_end_s, out_of_range
+from pipeline.publish.versions import Retention, publish
+from pipeline.report import Report
+from pipeline.schema import TableKind
 from pipeline.settings import CheckSettings, Mode
+from pipeline.storage import write_text
 from pipeline.tables import ESTIMATES, JOBS, PREDICTIONS, SET_LATER, TABLES, TEMPLATES
 from pipeline.version import code_version
 
@@ -42,6 +54,63 @@ LEVELS: dict[str, tuple[tuple[str, float], ...]] = {
 """Per stage the facts that are shares of later jobs, with their nominal levels."""
 
 SCORED = {"later": "past_jobs", "learn": "n_scored"}
+
+
+Contract = Mapping[str, Any]
+"""Per table `key`, a list of names, and `columns`: per name `type`, `unit` and `nullable`."""
+
+
+def contract_of(kinds: Iterable[TableKind]) -> dict[str, Any]:
+    """The contract that some tables declare; types are those on disk."""
+    return {
+        kind.name: _table_contract(
+            kind.key, ((c.name, str(c.field(on_disk=True).type), c.unit, not c.is_required) for c in kind.columns)
+        )
+        for kind in kinds
+    }
+
+
+def contract_of_entries(tables: Mapping[str, TableEntry]) -> dict[str, Any]:
+    """The contract that some files keep."""
+    return {
+        name: _table_contract(table.key, ((c.name, c.type, c.unit, c.nullable) for c in table.columns))
+        for name, table in tables.items()
+    }
+
+
+def _table_contract(key: Sequence[str], columns: Iterable[tuple[str, str, str | None, bool]]) -> dict[str, Any]:
+    facts = {name: {"type": kind, "unit": unit, "nullable": nullable} for name, kind, unit, nullable in columns}
+    return {"key": list(key), "columns": facts}
+
+
+def breaches(before: Contract, after: Contract) -> list[str]:
+    """Every way in which readers of `before` could fail on `after`, a sentence each; added tables and nullable columns
+    are none."""
+    found = [f"table {_shown(name)} is gone" for name in before if name not in after]
+    for name in before:
+        if name in after:
+            found += [f"table {_shown(name)}: {what}" for what in _table_breaches(before[name], after[name])]
+    return found
+
+
+def _table_breaches(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    if list(before["key"]) != list(after["key"]):
+        yield f"the key ({_shown(*before['key'])}) has become ({_shown(*after['key'])})"
+    old, new = before["columns"], after["columns"]
+    for name in old:
+        if name not in new:
+            yield f"column {_shown(name)} is gone"
+            continue
+        for fact in ("type", "unit", "nullable"):
+            if old[name][fact] != new[name][fact]:
+                yield f"column {_shown(name)}: {fact} {_shown(old[name][fact])} has become {_shown(new[name][fact])}"
+    for name in new:
+        if name not in old and not new[name]["nullable"]:
+            yield f"column {_shown(name)} was added and is not nullable"
+
+
+def _shown(*values: object) -> str:
+    return ", ".join(printable(str(value), 100) for value in values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,16 +235,14 @@ def contract(night: Night, _: CheckRules) -> Iterator[Finding]:
 def fewer_rows(night: Night, rules: CheckRules) -> Iterator[Finding]:
     """Tables that have lost more than a share of their rows, and the jobs that cleaning kept likewise."""
     for name, before, now in _row_counts(night):
-        least = (1 - rules.rows_gone) * before
-        if now < least:
+        if now < (least := (1 - rules.rows_gone) * before):
             yield Finding(name, f"{now:,} rows", f"at least {least:,.0f}, as the version before has {before:,}")
 
 
 def more_rows(night: Night, rules: CheckRules) -> Iterator[Finding]:
     """Tables that have grown by more than a factor."""
     for name, before, now in _row_counts(night):
-        most = rules.growth * before
-        if before >= FEW_ROWS and now > most:
+        if before >= FEW_ROWS and now > (most := rules.growth * before):
             yield Finding(name, f"{now:,} rows", f"at most {most:,.0f}, as the version before has {before:,}")
 
 
@@ -266,3 +333,65 @@ COMPARING = ("fewer_rows", "more_rows", "null_shares")
 def failed(results: Sequence[CheckResult], *, blocking: bool) -> list[CheckResult]:
     """The failed checks that block, or those that only warn."""
     return [result for result in results if result.state == "failed" and result.blocks == blocking]
+
+
+BLOCKED = "blocked"
+CHECKS_FILE = "checks.json"
+KEPT_BLOCKED = 3
+"""Blocked versions that stay on disk: enough to see whether a fault is new, and each takes the bytes of a version."""
+
+
+def keep_blocked(
+    staged: Mapping[str, Path],
+    reports: Sequence[Report],
+    facts: RunFacts,
+    results: Sequence[CheckResult],
+    *,
+    output_dir: Path,
+    created_s: int,
+    tables: Mapping[str, TableEntry],
+) -> Path:
+    """Store the staged tables as a blocked version with the results of its checks; returns its folder."""
+    parent = output_dir / BLOCKED
+    folder = parent / facts.run_id
+    with locked(parent):
+        remove_leftovers(parent)
+        publish(
+            staged, reports, facts, output_dir=folder, created_s=created_s, retention=Retention(newest=2), tables=tables
+        )
+        write_text(folder / CHECKS_FILE, json.dumps({"checks": plain_results(results)}, indent=1) + "\n")
+        others = sorted((one for one in _blocked_folders(parent) if one != folder), key=_age, reverse=True)
+        for old in others[KEPT_BLOCKED - 1 :]:
+            drop_folder(old)
+    return folder
+
+
+def plain_results(results: Sequence[CheckResult]) -> list[dict[str, object]]:
+    """The results of checks in plain values for JSON."""
+    return [
+        {
+            "check": result.name,
+            "mode": result.mode,
+            "state": result.state,
+            "reason": result.reason,
+            "findings": [asdict(finding) for finding in result.findings],
+        }
+        for result in results
+    ]
+
+
+def blocked_versions(output_dir: Path) -> list[tuple[int, str]]:
+    """The blocked versions on disk: when each was made (UTC epoch seconds; 0: unknown), and its folder's name."""
+    return sorted(_age(folder) for folder in _blocked_folders(output_dir / BLOCKED))
+
+
+def _blocked_folders(parent: Path) -> list[Path]:
+    """Folders that hold the results of checks; others below `blocked/` are not ours to remove."""
+    return [path.parent for path in parent.glob(f"*/{CHECKS_FILE}")]
+
+
+def _age(folder: Path) -> tuple[int, str]:
+    try:
+        return load_manifest(folder).created_s, folder.name
+    except InputError:
+        return 0, folder.name

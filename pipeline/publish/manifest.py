@@ -8,13 +8,14 @@ version is never a link. Whoever may write in the store while it is read can sti
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pipeline.dataclass_reader import FieldError, read_dataclass
 from pipeline.errors import InputError, did_you_mean, printable
-from pipeline.publish.dataclass_reader import FieldError, read_dataclass
 
 _TABLE = re.compile(r"[a-z][a-z0-9_]*")
 _DO = "use these tables only after you know who changed them; a run publishes new ones"
@@ -28,18 +29,6 @@ OWN_MANIFEST = "version.json"
 def is_plain_name(name: str) -> bool:
     """Whether a text names an entry of a folder: no separator, no hidden file, not empty."""
     return bool(name) and not name.startswith(".") and not set(name) & {"/", "\\", "\0"}
-
-
-def check_names(where: str, folders: Iterable[str], tables: Mapping[str, str], own: str) -> None:
-    """InputError unless `folders` are plain names, and each table's path is its own file in `own`, a relative path."""
-    for name in folders:
-        if not is_plain_name(name):
-            found = f"a version named {printable(name) or '(an empty name)'}"
-            raise InputError(where, found, "the name of a folder", _DO)
-    for table, path in tables.items():
-        expected = f"{own}/{table}.parquet"
-        if not _TABLE.fullmatch(table) or path != expected:
-            raise InputError(where, f"table {printable(table)} at {printable(path)}", printable(expected, 400), _DO)
 
 
 def check_inside(root: Path, path: Path) -> None:
@@ -211,53 +200,48 @@ def load_version(output_dir: Path, folder: str) -> Manifest:
 
 def _check_files(manifest: Manifest) -> None:
     for name, entry in manifest.tables.items():
-        check_inside(manifest.root, manifest.path(name))
-        _check_file(manifest.path(name), entry)
+        path = manifest.path(name)
+        check_inside(manifest.root, path)
+        size = None
+        with suppress(FileNotFoundError, NotADirectoryError):
+            size = path.stat().st_size
+        if size != entry.bytes:
+            found = "no such file" if size is None else f"{size} bytes"
+            raise InputError(printable(str(path)), found, f"{entry.bytes} bytes as in the manifest", "run again")
 
 
 def _read(path: Path, output_dir: Path) -> Manifest:
-    where = printable(str(path))
+    where, expected, again = printable(str(path)), "the manifest of published tables", "run again to publish it anew"
     try:
         plain = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(plain, dict):
+            raise InputError(where, f"a JSON {type(plain).__name__}", expected, again)
+        version = plain.get("format_version")
+        if version != FORMAT_VERSION:
+            do = "install a newer Walltime" if isinstance(version, int) and version > FORMAT_VERSION else again
+            raise InputError(where, f"format version {printable(str(version))}", str(FORMAT_VERSION), do)
+        manifest = read_dataclass(Manifest, plain | {"root": output_dir})
     except (FileNotFoundError, NotADirectoryError):
-        raise InputError(
-            where, "no such file", "the manifest of published tables", "give the folder a run has written"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise _corrupt(where, f"a file that is not valid JSON ({error})") from None
-    return _parsed(plain, where, output_dir)
-
-
-def _parsed(plain: object, where: str, root: Path) -> Manifest:
-    if not isinstance(plain, dict):
-        raise _corrupt(where, f"a JSON {type(plain).__name__}")
-    version = plain.get("format_version")
-    if version != FORMAT_VERSION:
-        is_newer = isinstance(version, int) and version > FORMAT_VERSION
-        do = "install a newer Walltime" if is_newer else "run again to publish it anew"
-        raise InputError(where, f"format version {printable(str(version))}", str(FORMAT_VERSION), do)
-    try:
-        manifest = read_dataclass(Manifest, plain | {"root": root})
+        raise InputError(where, "no such file", expected, "give the folder a run has written") from None
     except FieldError as error:
-        raise _corrupt(where, str(error)) from None
-    folders = [manifest.folder, *(entry.folder for entry in manifest.previous)]
-    paths = {name: entry.path for name, entry in manifest.tables.items()}
-    check_names(where, folders, paths, f"{VERSIONS}/{manifest.folder}")
+        raise InputError(where, str(error), expected, again) from None
+    except (OSError, ValueError) as error:
+        raise InputError(where, f"a file that is not valid JSON ({error})", expected, again) from None
+    _check_names(manifest, where)
     return manifest
 
 
-def _corrupt(where: str, found: str) -> InputError:
-    return InputError(where, found, "the manifest of published tables", "run again to publish it anew")
-
-
-def _check_file(path: Path, entry: TableEntry) -> None:
-    try:
-        size = path.stat().st_size
-    except (FileNotFoundError, NotADirectoryError):
-        size = None
-    if size != entry.bytes:
-        found = "no such file" if size is None else f"{size} bytes"
-        raise InputError(printable(str(path)), found, f"{entry.bytes} bytes as in the manifest", "run again")
+def _check_names(manifest: Manifest, where: str) -> None:
+    """InputError unless folders have plain names, and each table's path is its own file in the version's folder."""
+    for name in (manifest.folder, *(entry.folder for entry in manifest.previous)):
+        if not is_plain_name(name):
+            found = f"a version named {printable(name) or '(an empty name)'}"
+            raise InputError(where, found, "the name of a folder", _DO)
+    for table, entry in manifest.tables.items():
+        expected = f"{VERSIONS}/{manifest.folder}/{table}.parquet"
+        if not _TABLE.fullmatch(table) or entry.path != expected:
+            found = f"table {printable(table)} at {printable(entry.path)}"
+            raise InputError(where, found, printable(expected, 400), _DO)
 
 
 def finite(value: Any) -> Any:

@@ -1,15 +1,16 @@
-"""Facts of staged tables, which their manifest holds, and the rows whose values are out of the declared ranges."""
+"""Facts of staged tables, which their manifest holds, and the rows whose values are out of the declared ranges.
 
-from collections.abc import Callable, Iterator, Mapping
+Filters on a table are counted by Arrow's scanner, which passes over row groups whose statistics decide.
+"""
+
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from pipeline.columns import ASCENDING
 from pipeline.errors import InputError, printable
@@ -18,7 +19,9 @@ from pipeline.schema import TableKind
 from pipeline.storage import file_sha256
 from pipeline.tables import JOBS, TABLES
 
-BATCH_ROWS = 20_000
+if TYPE_CHECKING:
+    from pyarrow.dataset import Dataset
+
 LEAST_OF_KEPT_JOBS = {"runtime_s": 0, "procs": 1}
 """Least values of JOBS in rows without a flag: a job that contradicts itself keeps its numbers and has one."""
 
@@ -30,125 +33,77 @@ def entries_of(files: Mapping[str, Path]) -> dict[str, TableEntry]:
 
 def table_entry(path: Path, kind: TableKind) -> TableEntry:
     """What a manifest says of a Parquet file; the key is the declared one, because a file has none."""
-    with _opened(path) as file:
-        schema, nulls = file.schema_arrow, _nulls(file)
-        columns = tuple(
-            ColumnEntry(f.name, str(f.type), _fact(f, b"unit"), _fact(f, b"meaning") or "", f.nullable, nulls[f.name])
-            for f in schema
-        )
-        rows = file.metadata.num_rows
-    return TableEntry(f"{kind.name}.parquet", rows, path.stat().st_size, file_sha256(path), kind.key, columns)
+    with _opened(path) as rows:
+        columns = tuple(_column_entry(field, rows) for field in rows.schema)
+        n_rows = rows.count_rows()
+    return TableEntry(f"{kind.name}.parquet", n_rows, path.stat().st_size, file_sha256(path), kind.key, columns)
+
+
+def _column_entry(field: pa.Field, rows: "Dataset") -> ColumnEntry:
+    facts = {name.decode(): text.decode("utf-8", "replace") for name, text in (field.metadata or {}).items()}
+    nulls = rows.count_rows(filter=pc.field(field.name).is_null())
+    return ColumnEntry(field.name, str(field.type), facts.get("unit"), facts.get("meaning", ""), field.nullable, nulls)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """The file; InputError where it is no Parquet table, or lacks a column that is read."""
+def _opened(path: Path) -> Iterator["Dataset"]:
+    """The rows of a file; InputError where it is no Parquet table, or lacks a column that is read."""
+    from pyarrow.dataset import dataset  # noqa: PLC0415  (a query does without it)
+    from pyarrow.fs import LocalFileSystem  # noqa: PLC0415
+
     try:
-        with pq.ParquetFile(path) as file:
-            yield file
+        yield dataset(str(path), format="parquet", filesystem=LocalFileSystem())
     except (pa.ArrowInvalid, OSError, KeyError) as error:
         found = f"a file that cannot be read ({printable(str(error))})"
         raise InputError(printable(str(path)), found, "a published table", "run again") from None
 
 
-def _fact(field: pa.Field, name: bytes) -> str | None:
-    text = (field.metadata or {}).get(name)
-    return None if text is None else text.decode("utf-8", "replace")
+class Condition(NamedTuple):
+    """What every row of a table keeps: a sentence, the columns it names, and which rows contradict it.
 
-
-def _nulls(file: pq.ParquetFile) -> dict[str, int]:
-    """The nulls of every column; those of texts and lists are counted, a batch of rows in memory at a time."""
-    found = _nulls_in_footer(file.metadata)
-    names = [name for name in file.schema_arrow.names if name not in found]
-    found |= dict.fromkeys(names, 0)
-    for batch in file.iter_batches(BATCH_ROWS, columns=names) if names else ():
-        for name in names:
-            found[name] += batch.column(name).null_count
-    return found
-
-
-def _nulls_in_footer(metadata: pq.FileMetaData) -> dict[str, int]:
-    """The nulls of the columns for which every row group has statistics; texts and lists have none."""
-    groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
-    counts: dict[str, int] = {}
-    for place in range(metadata.num_columns):
-        chunks = [group.column(place) for group in groups]
-        name = metadata.schema.column(place).path
-        is_flat = metadata.schema.column(place).max_repetition_level == 0
-        if is_flat and all(c.is_stats_set and c.statistics.has_null_count for c in chunks):
-            counts[name] = sum(c.statistics.null_count for c in chunks)
-    return counts
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """What every row of a table keeps: a sentence, the columns it names, and which rows of a batch contradict it."""
+    A row with a null in one of the columns contradicts nothing.
+    """
 
     text: str
     columns: tuple[str, ...]
-    is_broken: Callable[[pa.RecordBatch], pa.Array]
-    """bool[rows]; null, which counts as kept, where a value is null."""
+    broken: pc.Expression
 
 
 def conditions_of(kind: TableKind) -> Iterator[Condition]:
     """The conditions that the declarations of a table's columns make: least values, and columns that ascend."""
-    names = [column.name for column in kind.columns]
     if kind.name == JOBS.name:
         for name, least in LEAST_OF_KEPT_JOBS.items():
-            yield Condition(f"{name} >= {least} or a flag", (name, "flag"), partial(_below_without_flag, name, least))
+            broken = (pc.field(name) < least) & pc.field("flag").is_null()
+            yield Condition(f"{name} >= {least} or a flag", (name, "flag"), broken)
         return
     for column in kind.columns:
         if column.is_positive:
-            yield Condition(f"{column.name} > 0", (column.name,), partial(_not_positive, column.name))
+            yield Condition(f"{column.name} > 0", (column.name,), pc.field(column.name) <= 0)
         elif column.minimum is not None:
-            text = f"{column.name} >= {column.minimum:g}"
-            yield Condition(text, (column.name,), partial(_below, column.name, column.minimum))
+            text, broken = f"{column.name} >= {column.minimum:g}", pc.field(column.name) < column.minimum
+            yield Condition(text, (column.name,), broken)
+    names = {column.name for column in kind.columns}
     for low, high in (pair for chain in ASCENDING for pair in pairwise(one for one in chain if one in names)):
-        yield Condition(f"{low} <= {high}", (low, high), partial(_descends, low, high))
-
-
-def _below(name: str, least: float, batch: pa.RecordBatch) -> pa.Array:
-    return pc.less(batch.column(name), least)
-
-
-def _not_positive(name: str, batch: pa.RecordBatch) -> pa.Array:
-    return pc.less_equal(batch.column(name), 0)
-
-
-def _descends(low: str, high: str, batch: pa.RecordBatch) -> pa.Array:
-    return pc.greater(batch.column(low), batch.column(high))
-
-
-def _below_without_flag(name: str, least: float, batch: pa.RecordBatch) -> pa.Array:
-    return pc.and_(_below(name, least, batch), pc.is_null(batch.column("flag")))
+        yield Condition(f"{low} <= {high}", (low, high), pc.field(low) > pc.field(high))
 
 
 def out_of_range(kind: TableKind, path: Path) -> dict[str, int]:
     """Per condition of the table's columns the number of rows of the file that contradict it."""
-    with _opened(path) as file:
-        there = set(file.schema_arrow.names)
-        conditions = [one for one in conditions_of(kind) if there.issuperset(one.columns)]
-        counts = {one.text: 0 for one in conditions}
-        names = sorted({name for one in conditions for name in one.columns})
-        for batch in file.iter_batches(BATCH_ROWS, columns=names) if names else ():
-            for one in conditions:
-                counts[one.text] += pc.sum(one.is_broken(batch)).as_py() or 0
-    return counts
+    with _opened(path) as rows:
+        conditions = [one for one in conditions_of(kind) if set(rows.schema.names).issuperset(one.columns)]
+        return {one.text: rows.count_rows(filter=one.broken) for one in conditions}
 
 
 def newest_kept_end_s(jobs: Path) -> float | None:
     """The latest end of a job without a flag, s since 1970; None where no such job has an end."""
-    newest: list[int] = []
-    with _opened(jobs) as file:
-        for batch in file.iter_batches(BATCH_ROWS, columns=["end_s", "flag"]):
-            found = pc.max(batch.column("end_s").filter(pc.is_null(batch.column("flag")))).as_py()
-            newest += [] if found is None else [found]
-    return max(newest, default=None)
+    with _opened(jobs) as rows:
+        ends = rows.scanner(columns=["end_s"], filter=pc.field("flag").is_null()).to_batches()
+        newest = [pc.max(batch.column("end_s")).as_py() for batch in ends]
+    return max((end_s for end_s in newest if end_s is not None), default=None)
 
 
 def has_other_template(templates: Path) -> bool:
     """Whether the template that was chosen is another than that of the previous run; False where none is known."""
-    with _opened(templates) as file:
-        rows = file.read(columns=["is_previous", "is_chosen"]).to_pylist()
-    previous = [row["is_chosen"] for row in rows if row["is_previous"]]
+    with _opened(templates) as rows:
+        previous = rows.to_table(columns=["is_chosen"], filter=pc.field("is_previous"))["is_chosen"].to_pylist()
     return bool(previous) and not any(previous)

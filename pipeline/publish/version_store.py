@@ -7,8 +7,8 @@ reader that dies.
 
 import fcntl
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -151,8 +151,9 @@ def find_version(output_dir: Path, text: str) -> StoredVersion:
     raise InputError(printable(str(output_dir)), found, f"one of {listed}", "`walltime versions list` lists them")
 
 
-def readable_manifest(output_dir: Path, found: StoredVersion) -> Manifest:
-    """The manifest of a version; InputError where it has none, or where a table is damaged."""
+def named_manifest(output_dir: Path, text: str) -> Manifest:
+    """The manifest of the version that a name means; InputError where it has none, or where a table is damaged."""
+    found = find_version(output_dir, text)
     return found.manifest or load_version(output_dir, found.folder)
 
 
@@ -210,43 +211,26 @@ class _RemovedError(Exception):
 
 
 @contextmanager
-def reading(output_dir: Path, as_of_s: int | None = None) -> Iterator[Manifest]:
+def reading(output_dir: Path, as_of_s: int | None = None, name: str | None = None) -> Iterator[Manifest]:
     """The published version, or the newest one made by `as_of_s`, with its manifest; it stays on disk meanwhile.
 
-    InputError where there is no such version. On a file system without locks the grace period of the retention protects
-    the reader.
+    With a `name` the version that it means, published or not (`find_version`). InputError where there is no such
+    version. On a file system without locks the grace period of the retention protects the reader.
     """
-    with _reading(output_dir, lambda: version_as_of(output_dir, as_of_s)) as manifest:
-        yield manifest
-
-
-@contextmanager
-def reading_version(output_dir: Path, text: str) -> Iterator[Manifest]:
-    """The same of the version that a name means, published or not."""
-    with _reading(output_dir, lambda: readable_manifest(output_dir, find_version(output_dir, text))) as manifest:
-        yield manifest
-
-
-@contextmanager
-def _reading(output_dir: Path, find: Callable[[], Manifest]) -> Iterator[Manifest]:
     for _ in range(_TRIES):
         stamp = _stamp(output_dir)
         try:
-            manifest = find()
+            manifest = version_as_of(output_dir, as_of_s) if name is None else named_manifest(output_dir, name)
+            handle = _shared(output_dir / VERSIONS / manifest.folder)
+        except _RemovedError:
+            continue
         except InputError:
             # Its files may have been removed after the manifest was read; then another manifest is there by now.
             if _stamp(output_dir) == stamp:
                 raise
             continue
-        try:
-            handle = _shared(output_dir / VERSIONS / manifest.folder)
-        except _RemovedError:
-            continue
-        try:
+        with handle or nullcontext():
             yield manifest
-        finally:
-            if handle is not None:
-                handle.close()
         return
     found = "versions that are removed faster than they are opened"
     raise InputError(printable(str(output_dir)), found, "a version to read", "try again")
@@ -271,16 +255,16 @@ def _shared(folder: Path) -> BinaryIO | None:
         raise _RemovedError from None
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        is_removed = not is_same_file(handle, folder / LOCK)
     except BlockingIOError:
-        handle.close()
-        raise _RemovedError from None
+        is_removed = True
     except OSError:
         handle.close()
         return None
-    if is_same_file(handle, folder / LOCK):
-        return handle
-    handle.close()
-    raise _RemovedError
+    if is_removed:
+        handle.close()
+        raise _RemovedError
+    return handle
 
 
 def drop_unused(folder: Path) -> bool:

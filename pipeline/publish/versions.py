@@ -4,11 +4,13 @@ A reader that starts from the manifest sees one complete version, during a publi
 files of a version never change. A `current` symlink would not suffice, because a reader opens several files.
 
 A version is named by the time at which it was made and the start of its run's id, so that names sort by time.
+
+Versions stay on disk by age: all at first, then the newest of each day, then the newest of each week.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,17 +31,16 @@ from pipeline.publish.manifest import (
     VersionEntry,
     check_no_link,
 )
-from pipeline.publish.retention import Retention, expired
 from pipeline.publish.table_facts import entries_of
 from pipeline.publish.version_store import (
+    StoredVersion,
     drop_unused,
-    find_version,
     history_of,
     is_version,
     locked_versions,
+    named_manifest,
     own_manifest,
     published_version,
-    readable_manifest,
     stored_versions,
 )
 from pipeline.report import Report
@@ -49,6 +50,67 @@ from pipeline.tables import OBSERVATIONS
 ID_CHARS = 8
 _RUN_ID = re.compile(r"\w[\w-]*")
 _GIVEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+DAY_S = 86_400
+_FIRST_MONDAY = 3
+"""Days from a Monday to 1970-01-01, a Thursday."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long versions stay. `newest`: so many stay whatever their age, the published one included."""
+
+    newest: int
+    all_days: float = 0.0
+    daily_days: float = 0.0
+    weekly_weeks: float = 0.0
+    named_days: float = 0.0
+    """Days that a version with a name stays which was never published."""
+
+    grace_s: float = 0.0
+    """Seconds that a version stays after another one was published, for readers that hold no lock."""
+
+
+RETENTION = Retention(newest=7, all_days=7, daily_days=7, weekly_weeks=520, named_days=28, grace_s=3600)
+"""What a site has unless it sets another `newest` or `daily_days`: the weeks of ten years are one version each."""
+
+
+def expired(versions: Sequence[StoredVersion], retention: Retention, now_s: int) -> set[str]:
+    """The folders of the versions that may go. The published version and pinned versions always stay.
+
+    A version without a name that was never published is what a killed run left: it goes. One that was never published
+    and whose manifest cannot be read stays: nobody knows what it is.
+    """
+    published = [one for one in versions if one.place is not None and not one.is_withdrawn]
+    days = _newest_of_each(published, 1)
+    weeks = _newest_of_each(published, 7)
+    return {one.folder for one in versions if not _stays(one, retention, now_s, days, weeks)}
+
+
+def _stays(one: StoredVersion, retention: Retention, now_s: int, days: set[str], weeks: set[str]) -> bool:
+    # A time ahead of a clock that went back counts as now.
+    age_days = max(now_s - (one.created_s or 0), 0) / DAY_S
+    if one.is_pinned or one.place == 0:
+        return True
+    if one.place is None:
+        return one.manifest is None or (bool(one.name) and age_days < retention.named_days)
+    until_s = one.entry.until_s if one.entry else None
+    is_recent = until_s is not None and max(now_s - until_s, 0) < retention.grace_s
+    if is_recent or one.place < retention.newest or age_days < retention.all_days:
+        return True
+    daily_until = retention.all_days + retention.daily_days
+    if one.folder in days and age_days < daily_until:
+        return True
+    return one.folder in weeks and age_days < daily_until + 7 * retention.weekly_weeks
+
+
+def _newest_of_each(versions: Iterable[StoredVersion], n_days: int) -> set[str]:
+    """The folder of the newest version of every day (UTC), or of every week from Monday on."""
+    newest: dict[int, StoredVersion] = {}
+    for one in sorted(versions, key=lambda one: (one.created_s or 0, one.folder)):
+        newest[((one.created_s or 0) // DAY_S + _FIRST_MONDAY) // n_days] = one
+    return {one.folder for one in newest.values()}
 
 
 def version_name(created_s: int, run_id: str) -> str:
@@ -116,7 +178,7 @@ def promote(output_dir: Path, text: str, now_s: int) -> Manifest:
     """Publish a version that is on disk; its tables are compared with their digests first."""
     with locked_versions(output_dir):
         before = _tidied(output_dir)
-        own = readable_manifest(output_dir, find_version(output_dir, text))
+        own = named_manifest(output_dir, text)
         return _published_again(output_dir, own, before, now_s)
 
 
@@ -129,7 +191,7 @@ def rollback(output_dir: Path, now_s: int) -> Manifest:
         if before is None or not earlier:
             where = printable(str(output_dir))
             raise InputError(where, "no version that was published before", "one to go back to")
-        own = readable_manifest(output_dir, earlier[0])
+        own = named_manifest(output_dir, earlier[0].folder)
         return _published_again(output_dir, own, before, now_s, withdraws=True)
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from flows.services.run.publishing import BlockedVersionError
 from flows.services.run.run_lock import RunInProgressError, holder_of, is_held
 from flows.services.run.work_folder import WORK
+from pipeline.dataclass_reader import read_dataclass
 from pipeline.errors import ConfigError, WalltimeError
-from pipeline.publish.dataclass_reader import read_dataclass
 from pipeline.publish.folders import remove_drafts_of
 from pipeline.storage import write_text
 

@@ -9,11 +9,19 @@ from flows.services.progress import StageEvent, notify
 from pipeline.config_file import parse_settings
 from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.publish import Manifest, Retention, RunFacts, load_manifest, publish, reading
-from pipeline.publish.blocked import keep_blocked, plain_results
-from pipeline.publish.checks import CheckResult, Night, check_night, failed, report_facts, version_before
+from pipeline.publish.checks import (
+    CheckResult,
+    Night,
+    check_night,
+    failed,
+    keep_blocked,
+    plain_results,
+    report_facts,
+    version_before,
+)
 from pipeline.publish.manifest import TableEntry
-from pipeline.publish.retention import RETENTION
 from pipeline.publish.table_facts import entries_of
+from pipeline.publish.versions import RETENTION
 from pipeline.report import Report, Tally
 from pipeline.run import PUBLISHED, STEPS, Run
 from pipeline.settings import CheckSettings, PublishSettings, RunSettings

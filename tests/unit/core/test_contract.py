@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from pipeline.errors import TableError
-from pipeline.publish.contract import breaches, contract_of
+from pipeline.publish.checks import breaches, contract_of
 from pipeline.schema import TableKind, number
 from pipeline.tables import ESTIMATES, GROUPS, OBSERVATIONS, TABLES
 from pipeline.version import RELEASE

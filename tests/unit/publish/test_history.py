@@ -9,9 +9,8 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.publish import Retention, load_manifest, reading
-from pipeline.publish.retention import DAY_S
-from pipeline.publish.version_store import find_version, pin, reading_version, stored_versions, unpin, version_as_of
-from pipeline.publish.versions import promote, rollback, version_name
+from pipeline.publish.version_store import find_version, pin, stored_versions, unpin, version_as_of
+from pipeline.publish.versions import DAY_S, promote, rollback, version_name
 from tests.unit.publish.numbered_versions import NOON, Clock, die_in_step, numbers
 
 FORK = multiprocessing.get_context("forkserver")
@@ -84,7 +83,7 @@ def test_a_rerun_is_not_published_until_it_is_promoted(clock: Clock) -> None:
     assert load_manifest(clock.out).folder == night
     assert [one.place for one in stored_versions(clock.out)] == [0, None]
     assert version_as_of(clock.out, NOON + DAY_S).folder == night
-    with reading_version(clock.out, "try-7") as manifest:
+    with reading(clock.out, name="try-7") as manifest:
         assert (manifest.folder, manifest.from_s, manifest.to_s) == (tried, 1, 2)
     assert promote(clock.out, "try-7", NOON + 120).name == "try-7"
     assert numbers(clock.out) == {7.0}

@@ -9,8 +9,8 @@ import pytest
 
 from pipeline.publish import Retention
 from pipeline.publish.manifest import VersionEntry
-from pipeline.publish.retention import DAY_S, expired
 from pipeline.publish.version_store import StoredVersion
+from pipeline.publish.versions import DAY_S, expired
 from tests.unit.publish.numbered_versions import NOON
 
 

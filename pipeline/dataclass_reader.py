@@ -1,4 +1,4 @@
-"""Builds frozen dataclasses from parsed JSON: checks types and ignores undeclared keys."""
+"""The one reader of declared dataclasses from parsed JSON: it checks types and ignores undeclared keys."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -23,7 +23,7 @@ def read_dataclass(kind: type[T], plain: Mapping[str, Any], where: str = "") -> 
     for field in fields(kind):  # type: ignore[arg-type]
         name = f"{where}.{field.name}" if where else field.name
         if field.name not in plain:
-            if field.default is not MISSING:
+            if field.default is not MISSING or field.default_factory is not MISSING:
                 continue
             raise FieldError(f"{name}: a value is missing")
         values[field.name] = _value(hints[field.name], plain[field.name], name)
@@ -36,10 +36,12 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         return read_dataclass(hint, value, where)
     if origin is tuple and isinstance(value, list | tuple):
         return tuple(_value(arguments[0], one, f"{where}.{place}") for place, one in enumerate(value))
-    if origin is dict and isinstance(value, Mapping):
+    if origin in (dict, Mapping) and isinstance(value, Mapping):
         return {str(name): _value(arguments[1], one, f"{where}.{printable(str(name))}") for name, one in value.items()}
     if hint is Any or (origin is UnionType and type(value) in arguments) or type(value) is hint:
         return value
+    if hint is float and type(value) is int:
+        return float(value)
     if isinstance(hint, type) and origin is None and not isinstance(value, bool) and isinstance(value, hint):
         return value
     raise FieldError(f"{where}: {printable(repr(value), 60)} is not of type {_type_name(hint)}")
