@@ -20,7 +20,7 @@ def main() -> None:
     from pipeline.errors import WalltimeError
     from pipeline.settings import ExecutionSettings
 
-    run, _ = prepare(Path(sys.argv[1]))
+    run = prepare(Path(sys.argv[1]))
     with tempfile.TemporaryDirectory(prefix="walltime-kernels-") as folder, showing_activity("setup") as activity:
         try:
             with step_executor(ExecutionSettings(processes=2)) as submit:

@@ -7,8 +7,8 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 
 from flows.pages.markdown import report_markdown
+from flows.prefect.session import artifact_key
 from flows.services.backtesting import Task, backtest_tasks, run_backtest, save_result
-from flows.services.run.run_names import artifact_key
 from pipeline.errors import printable
 
 

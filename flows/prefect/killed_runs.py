@@ -1,12 +1,11 @@
 """Records of flow runs in progress, by which the next run reports those that were killed to Prefect as Crashed.
 
 A process that is killed, or a machine that stops, leaves its flow run in the state Running for ever, and the temporary
-server that Prefect started for it goes on. Each run therefore keeps a file in the work folder, named by its flow run's
-id, and holds a lock on it; the file names the server's process. The lock ends with the process. A record without a lock
-is that of a killed run.
+server that Prefect started for it goes on. Each run therefore keeps a file in the work folder while it holds the lock
+of that folder: the name has the flow run's id, the text names the server's process. A record that is there when another
+run takes the lock is that of a killed run.
 """
 
-import fcntl
 import json
 import os
 import signal
@@ -18,16 +17,13 @@ from uuid import UUID
 
 import httpx
 from prefect import get_run_logger
-from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.orchestration import get_client
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.runtime import flow_run
 from prefect.settings import PREFECT_API_URL
 from prefect.states import Crashed
 
-from pipeline.publish.folders import is_same_file
-
 PREFIX = "flow_run-"
-_DRAFT = ".draft-flow_run-"
 _KEPT_S = 30 * 86_400
 """How long a record is kept whose flow run this API does not know: the next run may use the API that does."""
 
@@ -37,39 +33,27 @@ _MESSAGE = "The process ended without reporting a state; the next run of the sit
 @contextmanager
 def recorded_flow_run(work: Path) -> Iterator[None]:
     """Mark killed runs of this work folder as Crashed, and keep a record of the current flow run meanwhile."""
-    own = flow_run.id
-    if own is None:
+    if flow_run.id is None:
         yield
         return
     mark_killed_runs(work)
-    path, draft = work / f"{PREFIX}{own}", work / f"{_DRAFT}{own}"
+    record = work / f"{PREFIX}{flow_run.id}"
     try:
-        with draft.open("w") as handle:
-            handle.write(json.dumps(_server_process()))
-            handle.flush()
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            # Only a locked file gets the record's name, so that no other run takes this one for killed.
-            draft.rename(path)
-            try:
-                yield
-            finally:
-                path.unlink(missing_ok=True)
+        record.write_text(json.dumps(_server_process()), encoding="utf-8")
+        yield
     finally:
-        draft.unlink(missing_ok=True)
+        record.unlink(missing_ok=True)
 
 
 def mark_killed_runs(work: Path) -> list[str]:
-    """Report the killed runs that have a record in `work`; returns the ids of those that are Crashed from now on."""
+    """Report the runs that have a record in `work` as Crashed; returns the ids of those that were in progress.
+
+    The caller holds the lock of `work`, so that all these runs are over.
+    """
     marked: list[str] = []
     for path in sorted(work.glob(f"{PREFIX}*")):
-        try:
-            with path.open("rb") as handle:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # A run removes its record before it releases the lock.
-                if is_same_file(handle, path) and _is_settled(path, marked):
-                    path.unlink(missing_ok=True)
-        except (FileNotFoundError, BlockingIOError):
-            continue
+        if _is_settled(path, marked):
+            path.unlink(missing_ok=True)
     return marked
 
 
@@ -82,7 +66,8 @@ def _is_settled(path: Path, marked: list[str]) -> bool:
     _end_server(path.read_bytes())
     try:
         with get_client(sync_client=True) as client:
-            if _is_in_progress(client, run_id):
+            state = client.read_flow_run(run_id).state
+            if state is not None and not state.is_final():
                 client.set_flow_run_state(run_id, Crashed(message=_MESSAGE))
                 marked.append(str(run_id))
                 get_run_logger().warning("flow run %s was killed: it is marked as Crashed", run_id)
@@ -92,11 +77,6 @@ def _is_settled(path: Path, marked: list[str]) -> bool:
         get_run_logger().warning("flow run %s was killed, but cannot be marked: %s", run_id, error)
         return False
     return True
-
-
-def _is_in_progress(client: SyncPrefectClient, run_id: UUID) -> bool:
-    state = client.read_flow_run(run_id).state
-    return state is not None and not state.is_final()
 
 
 def _server_process() -> tuple[int, str]:

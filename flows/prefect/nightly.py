@@ -5,12 +5,12 @@ result lies in the step's folder, so that both are there or neither. A run makes
 server stalls at thousands. No server is needed: without PREFECT_API_URL Prefect starts a temporary one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from prefect import flow, get_run_logger, tags, task
 from prefect.artifacts import create_markdown_artifact
@@ -23,13 +23,12 @@ from prefect.tasks import Task
 
 from flows.pages.markdown import facts_markdown, report_markdown
 from flows.prefect.killed_runs import recorded_flow_run
-from flows.prefect.session import connect
+from flows.prefect.session import artifact_key, connect, nightly_run_name, site_tags
 from flows.services.files.os_errors import os_failure
 from flows.services.files.process_guards import deny_world_writing
 from flows.services.progress import listening
 from flows.services.run.executor import STEPS_BY_NAME, Results, compute_step, run_steps
 from flows.services.run.publishing import BlockedVersionError
-from flows.services.run.run_names import artifact_key, nightly_run_name, site_tags
 from flows.services.run.running import Runner, run_and_publish
 from flows.services.run.work_folder import find_step, read_step
 from flows.services.versions.rerunning import rerun_and_keep
@@ -37,7 +36,8 @@ from pipeline.errors import ConfigError, InputError, WalltimeError, printable
 from pipeline.publish import Manifest, load_manifest
 from pipeline.report import Report
 from pipeline.run import Run, StepResult, finished
-from pipeline.settings import RunSettings
+
+T = TypeVar("T")
 
 _RECORD = "prefect.json"
 """Prefect's record of a step's result, in the folder of the step."""
@@ -61,12 +61,7 @@ def nightly(config: str, logs: list[str] | None = None, site: str | None = None,
     `config` is the path of a TOML file; `logs` (paths or globs), `site` and `output_dir` override it. An expected
     failure, as of a bad config, is a Failed run whose message is one sentence.
     """
-    # A worker starts the flow without the command line.
-    deny_world_writing()
-    try:
-        return run_and_publish(config, logs, site, output_dir, TaskRunner())
-    except (WalltimeError, OSError) as error:
-        return _failed_run(error)
+    return _ended(lambda: _published(run_and_publish(config, logs, site, output_dir, TaskRunner())))
 
 
 @flow(name="rerun", flow_run_name=_rerun_name, retries=0, persist_result=False)
@@ -85,14 +80,36 @@ def rerun(
     `changes` are settings as in group.template=user; `begin` and `end` are months, days or instants. The other
     arguments are those of the nightly flow. An expected failure is a Failed run whose message is one sentence.
     """
+    asked = (Path(config), name, changes or (), begin, end, logs or (), site, output_dir, TaskRunner())
+    return _ended(lambda: _kept(rerun_and_keep(*asked), name))
+
+
+def _ended(call: Callable[[], str]) -> str:
+    """What a flow returns: the result of the call, or after an expected failure a Failed run with one sentence.
+
+    Prefect would log the traceback of an exception. It takes a returned state as the run's, and raises its data.
+    """
+    # A worker starts the flow without the command line.
     deny_world_writing()
     try:
-        found = rerun_and_keep(
-            Path(config), name, changes or (), begin, end, logs or (), site, output_dir, TaskRunner()
-        )
+        return call()
     except (WalltimeError, OSError) as error:
-        return _failed_run(error)
-    return found.folder
+        if isinstance(error, BlockedVersionError):
+            _show_checks(error.report, error.site)
+        failure = os_failure(error) if isinstance(error, OSError) else error
+        return cast("str", Failed(message=str(failure), data=failure))
+
+
+def _published(path: str) -> str:
+    manifest = load_manifest(Path(path).parent)
+    _show_checks(Report.from_dict(manifest.reports[-1]), manifest.site)
+    _show_tables(manifest, "summary", "Published", {"run": manifest.run_id})
+    return path
+
+
+def _kept(manifest: Manifest, name: str) -> str:
+    _show_tables(manifest, "rerun", "Kept, not published", {"version": manifest.folder, "name": name})
+    return manifest.folder
 
 
 def run_flow(called: Any, arguments: Mapping[str, Any], site: str) -> str:
@@ -102,15 +119,6 @@ def run_flow(called: Any, arguments: Mapping[str, Any], site: str) -> str:
         return str(called(**arguments))
 
 
-def _failed_run(error: WalltimeError | OSError) -> str:
-    """What a flow returns after an expected failure: the state of a Failed run whose message is one sentence.
-
-    Prefect would log the traceback of an exception. It takes a returned state as the run's, and raises its data.
-    """
-    failure = os_failure(error) if isinstance(error, OSError) else error
-    return cast("str", Failed(message=str(failure), data=failure))
-
-
 class TaskRunner(Runner):
     """Does the parts of a run as tasks, with an artifact for each report."""
 
@@ -118,9 +126,14 @@ class TaskRunner(Runner):
         """Keep a record of the flow run, by which the next run knows that this one was killed."""
         return recorded_flow_run(work)
 
-    def ask_sacct(self, settings: RunSettings) -> Path:
-        """The path of the table of sacct's jobs, from a task that is tried again."""
-        return Path(read_sacct(settings))
+    def part(self, name: str, call: Callable[[], T]) -> T:
+        """The result of a task of this name; only sacct is asked again where it fails."""
+        pauses_s = SACCT_PAUSES_S if name == "sacct" else ()
+        named = task(
+            name=name, task_run_name=name, persist_result=False, cache_policy=NO_CACHE, retries=len(pauses_s),
+            retry_delay_seconds=list(pauses_s), retry_condition_fn=_may_pass,
+        )  # fmt: skip
+        return named(call)()
 
     def compute(self, run: Run, work: Path) -> Results:
         """The results of all steps, with one task and one artifact each.
@@ -134,16 +147,6 @@ class TaskRunner(Runner):
         with listening(None) if is_elsewhere else nullcontext():
             return run_steps(run, work, _as_task)
 
-    def publish(self, run: Run, tables: Mapping[str, Path], reports: Sequence[Report], folder: Path) -> Path:
-        """Publish the tables in a task; returns the path of the manifest."""
-        return Path(publish_tables(run, tables, reports, folder))
-
-    def keep(
-        self, run: Run, name: str, tables: Mapping[str, Path], reports: Sequence[Report], folder: Path
-    ) -> Manifest:
-        """Keep the tables in a task; returns the manifest of their version."""
-        return keep_tables(run, name, tables, reports, folder)
-
     def say(self, sentence: str) -> None:
         """Write the sentence to the log of the flow run."""
         get_run_logger().info("%s", printable(sentence, 2000))
@@ -153,15 +156,6 @@ def _may_pass(_: Task[..., Any], __: TaskRun, state: State[Any]) -> bool:
     """Whether asking sacct again may help: not where a setting is wrong, or a disk full."""
     error = state.result(raise_on_failure=False)
     return isinstance(error, InputError) and not isinstance(error, ConfigError)
-
-
-@task(
-    name="sacct", task_run_name="sacct", persist_result=False, cache_policy=NO_CACHE,
-    retries=len(SACCT_PAUSES_S), retry_delay_seconds=list(SACCT_PAUSES_S), retry_condition_fn=_may_pass,
-)  # fmt: skip
-def read_sacct(settings: RunSettings) -> str:
-    """Add sacct's new records to the table of jobs, and return its path; the only task that is tried again."""
-    return str(Runner().ask_sacct(settings))
 
 
 def _cache_key(_: TaskRunContext, parameters: dict[str, Any]) -> str:
@@ -189,31 +183,6 @@ def _as_task(name: str, run: Run, reads: Mapping[str, Path], folder: Path) -> Fu
         Path(cast("Any", state.data).metadata.storage_key).unlink(missing_ok=True)
     is_reused = bool(state.result()) or state.name == "Cached"
     return finished(replace(read_step(folder, STEPS_BY_NAME[name]), is_reused=is_reused))
-
-
-@task(name="publish", task_run_name="publish", retries=0, persist_result=False, cache_policy=NO_CACHE)
-def publish_tables(run: Run, tables: Mapping[str, Path], reports: Sequence[Report], folder: Path) -> str:
-    """Publish the tables of a run; returns the path of the manifest."""
-    site = run.settings.site.name
-    try:
-        path = Runner().publish(run, tables, reports, folder)
-    except BlockedVersionError as blocked:
-        _show_checks(blocked.report, site)
-        raise
-    manifest = load_manifest(path.parent)
-    _show_checks(Report.from_dict(manifest.reports[-1]), site)
-    _show_tables(manifest, "summary", "Published", {"run": manifest.run_id})
-    return str(path)
-
-
-@task(name="keep", task_run_name="keep", retries=0, persist_result=False, cache_policy=NO_CACHE)
-def keep_tables(
-    run: Run, name: str, tables: Mapping[str, Path], reports: Sequence[Report], folder: Path
-) -> Manifest:
-    """Keep the tables as a version of this name; returns its manifest."""
-    manifest = Runner().keep(run, name, tables, reports, folder)
-    _show_tables(manifest, "rerun", "Kept, not published", {"version": manifest.folder, "name": name})
-    return manifest
 
 
 def _show_checks(report: Report, site: str) -> None:

@@ -13,7 +13,8 @@ from prefect.types.entrypoint import EntrypointType
 from pydantic import ValidationError
 
 from flows.prefect.nightly import nightly
-from flows.services.run.run_names import site_slug, site_tags
+from flows.prefect.session import site_tags
+from flows.services.initialising import site_slug
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
 from pipeline.settings import RunSettings
 
@@ -34,27 +35,6 @@ class Served:
     api: str
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long to wait for a server that is being started, in seconds, and what to call once before waiting."""
-
-    seconds: float = 0.0
-    announce: Callable[[str], None] = lambda _: None
-
-    def wait_for(self, address: str) -> bool:
-        """Whether the server answers in time."""
-        if answers(address):
-            return True
-        ends = time.monotonic() + self.seconds
-        if self.seconds > 0:
-            self.announce(f"Waiting up to {self.seconds:.0f} s for a Prefect server at {printable(address)}; {_START}.")
-        while time.monotonic() < ends:
-            time.sleep(_PAUSE_S)
-            if answers(address):
-                return True
-        return False
-
-
 def answers(address: str) -> bool:
     """Whether a Prefect server answers there."""
     with temporary_settings({PREFECT_API_URL: address}), get_client(sync_client=True) as client:
@@ -62,16 +42,27 @@ def answers(address: str) -> bool:
 
 
 def prepare_serving(
-    settings: RunSettings, cron: str, timezone: str | None, patience: Patience = Patience()
+    settings: RunSettings,
+    cron: str,
+    timezone: str | None,
+    wait_s: float = 0.0,
+    announce: Callable[[str], None] = lambda _: None,
 ) -> Served:
     """What will be served; InputError or ConfigError for a bad schedule, WalltimeError where no server answers in time.
 
-    Where the user has configured no server, that of this machine at Prefect's usual address is taken.
+    Where the user has configured no server, that of this machine at Prefect's usual address is taken. One that is being
+    started is waited for; `announce` is called once before.
     """
     zone = timezone or settings.site.timezone
     _check_schedule(cron, zone)
-    address = str(PREFECT_API_URL.value() or _HERE)
-    if not patience.wait_for(address):
+    address, ends = str(PREFECT_API_URL.value() or _HERE), time.monotonic() + wait_s
+    is_there = answers(address)
+    if not is_there and wait_s > 0:
+        announce(f"Waiting up to {wait_s:.0f} s for a Prefect server at {printable(address)}; {_START}.")
+    while not is_there and time.monotonic() < ends:
+        time.sleep(_PAUSE_S)
+        is_there = answers(address)
+    if not is_there:
         raise WalltimeError(f"Prefect: no server answers at {printable(address)}; {_START}.")
     return Served(site_slug(settings.site.name), cron, zone, address)
 
@@ -97,11 +88,10 @@ def serve_nightly(served: Served, config: Path, site: str) -> None:
 
 
 def _check_schedule(cron: str, zone: str) -> None:
-    try:
-        CronSchedule(cron=cron)
-    except ValidationError:
-        raise InputError(f"--cron {printable(cron)}", "no cron schedule", 'five fields as in "15 2 * * *"') from None
-    try:
-        CronSchedule(cron=cron, timezone=zone)
-    except ValidationError:
-        raise ConfigError(f"--timezone {printable(zone)}", "no time zone", "an IANA zone as in Europe/Oslo") from None
+    no_cron = InputError(f"--cron {printable(cron)}", "no cron schedule", 'five fields as in "15 2 * * *"')
+    no_zone = ConfigError(f"--timezone {printable(zone)}", "no time zone", "an IANA zone as in Europe/Oslo")
+    for schedule, error in (({"cron": cron}, no_cron), ({"cron": cron, "timezone": zone}, no_zone)):
+        try:
+            CronSchedule.model_validate(schedule)
+        except ValidationError:
+            raise error from None

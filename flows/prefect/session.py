@@ -1,15 +1,23 @@
-"""Prefect on the command line: its settings, made before it is first imported, and its failures in one sentence."""
+"""What is ready before Prefect is imported: its settings, its failures in one sentence, and the names that it shows.
+
+Two sites never share a name of a run, a tag or a key of an artifact.
+"""
 
 import os
 import re
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
 
+from flows.services.initialising import site_slug
+from flows.services.run.prepare import run_settings
 from flows.services.run.work_folder import WORK
-from pipeline.errors import WalltimeError
+from pipeline.errors import WalltimeError, printable
 
 _HOME = "PREFECT_HOME"
 _DEFAULTS = {
@@ -74,3 +82,27 @@ def _is_writable_home() -> bool:
             return True
     except (OSError, RuntimeError):  # RuntimeError: the user has no home
         return False
+
+
+def artifact_key(site: str, name: str) -> str:
+    """The key of one of a site's artifacts; Prefect accepts lowercase letters, digits and dashes."""
+    return f"walltime-{site_slug(site)}-{name.replace('_', '-')}"
+
+
+def site_tags(site: str) -> list[str]:
+    """The tags of a site's deployment and of its runs."""
+    return ["walltime", f"site:{printable(site)}"]
+
+
+def nightly_run_name(parameters: Mapping[str, Any], scheduled: datetime) -> str:
+    """The site and the time of a run, as in `riverbend 2026-11-22 02:15`: the site's time at the scheduled start.
+
+    A config that cannot be read gives its file's name and the time in UTC; the run itself reports the fault.
+    """
+    config = Path(str(parameters.get("config", "")))
+    try:
+        settings = run_settings(config, parameters.get("site"))
+        name, zone = settings.site.name, settings.site.timezone
+    except (WalltimeError, OSError, ValueError):
+        name, zone = config.stem, "UTC"
+    return f"{printable(name)} {scheduled.astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M}"

@@ -237,7 +237,7 @@ def past_jobs(given: Path) -> History:
 def _history(given: Path) -> History:
     if given.suffix == ".parquet":
         return past_of(jobs_of_table(given), RunSettings())
-    run, _ = prepare(given)
+    run = prepare(given)
     jobs = next(tables["jobs_flagged"] for step, tables, _ in run_plain(run) if step.name == "clean")
     return past_of(jobs, run.settings)
 

@@ -1,5 +1,6 @@
 """Writes a first config with comments, and units of systemd for it; no file that exists is replaced."""
 
+import hashlib
 import json
 import os
 import re
@@ -11,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flows.services.machine import Machine, look
-from flows.services.run.run_names import site_slug
 from pipeline.config_file import parse_settings
 from pipeline.errors import InputError, printable
 from pipeline.settings import RunSettings
@@ -189,6 +189,15 @@ def initialise(
     read_back(text, printable(str(out)))
     _write_new({out: text})
     return Initialised(machine, out)
+
+
+def site_slug(site: str) -> str:
+    """The site's name in lowercase letters, digits and dashes; a digest ends it where it had to be changed."""
+    slug = re.sub("[^a-z0-9]+", "-", site.lower()).strip("-")[:40].strip("-")
+    if slug == site:
+        return slug
+    mark = hashlib.sha256(site.encode("utf-8", "surrogatepass")).hexdigest()[:6]
+    return f"{slug}-{mark}".strip("-")
 
 
 def write_units(

@@ -322,5 +322,5 @@ def test_kill_9_leaves_nothing_that_the_next_run_keeps(config: Path, tmp_path: P
     left = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert left == ["last_run.json", "manifest.json", "versions", "work"]
     kept = {path.name.partition("-")[0] for path in (tmp_path / "out/work").iterdir()}
-    assert kept == {".lock", "states", "recent.json", *(step.name for step in STEPS)}
+    assert kept == {".lock", "states", *(step.name for step in STEPS)}
     assert len(list((tmp_path / "out/work").glob("ingest-*"))) == 1

@@ -60,9 +60,9 @@ def test_the_config_of_sacct_is_what_a_run_reads(tmp_path: Path, monkeypatch: py
     Sacct(tmp_path / "bin", [job(n) for n in range(8)])
     text = done.config.read_text()
     done.config.write_text(text.replace('since = "90d"', 'since = "2026-01-01"'))
-    run, folder = prepare(done.config)
+    run = prepare(done.config)
     assert [Path(label).suffix for label in run.log_labels] == [".parquet"]
-    assert folder == tmp_path / "a-tables"
+    assert Path(run.settings.output_dir) == tmp_path / "a-tables"
 
 
 def test_a_silent_sacct_gives_way_to_the_accounting_folder(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_silent_sacct_gives_way_to_the_accounting_folder(tmp_path: Path) -> No
     for name in ("20260101", "20260102", "tmp"):
         shutil.copy(SAMPLES / "traps.swf", folder / name)
     done = initialise(tmp_path / "a.toml", None, "oxbow", environment_of(tmp_path / "bin"), root)
-    run, _ = prepare(done.config)
+    run = prepare(done.config)
     assert [Path(label).name for label in run.log_labels] == ["20260101", "20260102"]
     assert "accounting storage is disabled" in done.config.read_text()
 

@@ -28,7 +28,7 @@ def test_the_schedule_is_in_the_sites_zone_under_a_name_of_its_own() -> None:
     from prefect.settings import PREFECT_API_URL
 
     from flows.prefect.serving import prepare_serving
-    from flows.services.run.run_names import site_slug
+    from flows.services.initialising import site_slug
 
     found = prepare_serving(SETTINGS, "15 2 * * *", None)
     assert (found.name, found.timezone) == (site_slug("Oxbow"), "Europe/Oslo")
@@ -66,7 +66,7 @@ def test_a_server_that_is_being_started_is_waited_for_and_told_once(monkeypatch:
     monkeypatch.setattr(serving, "answers", lambda _: next(found))
     monkeypatch.setattr(serving, "_PAUSE_S", 0.0)
     with temporary_settings(restore_defaults={PREFECT_API_URL}):
-        serving.prepare_serving(SETTINGS, "15 2 * * *", None, serving.Patience(60.0, told.append))
+        serving.prepare_serving(SETTINGS, "15 2 * * *", None, 60.0, told.append)
     assert len(told) == 1 and told[0].startswith("Waiting up to 60 s for a Prefect server at http://127.0.0.1:4200/api")
 
 

@@ -204,7 +204,7 @@ def test_a_run_over_sacct_publishes_and_a_second_one_is_the_same_run(
     assert walltime("run", config, "--plain", "--quiet").err == ""
     first = load_manifest(tmp_path / "out")
     assert first.tables["jobs"].rows == 8
-    run, _ = prepare(config)
+    run = prepare(config)
     assert run.run_id == first.run_id
     assert walltime("ingest", "--live", "--config", config, "--out", tmp_path / "jobs.parquet").code == 0
     assert sacct.windows[-1][0] == "2026-01-01T00:00:00"

@@ -56,7 +56,7 @@ def run(
 
     began = time.monotonic()
     chosen = _run_log(config, log_format, quiet=quiet, verbose=verbose)
-    with _failures_in(chosen), waiting_for_other_runs(wait, chosen.waiting):
+    with _failures_in(chosen), waiting_for_other_runs(chosen.waiting if wait else None):
         is_quiet = quiet or chosen.is_json
         manifest, is_new = _call(config, log or [], site, out, plain=plain, quiet=is_quiet, verbose=verbose)
     if quiet and not json:

@@ -103,13 +103,12 @@ def serve(config: Config, cron: Cron, timezone: Timezone = None, json: Json = Fa
 
     from flows.pages.terminal.json_out import print_json_lines
     from flows.pages.terminal.render_doctor import print_served
-    from flows.prefect.serving import Patience, prepare_serving, serve_nightly
+    from flows.prefect.serving import prepare_serving, serve_nightly
     from flows.services.run.prepare import listed_paths, run_settings
 
     settings = run_settings(config)
     listed_paths(settings, config)
-    patience = Patience(WAIT_S, lambda text: typer.echo(text, err=True))
-    served = prepare_serving(settings, cron, timezone, patience)
+    served = prepare_serving(settings, cron, timezone, WAIT_S, lambda text: typer.echo(text, err=True))
     if json:
         print_json_lines([{"site": settings.site.name, **asdict(served)}])
     else:

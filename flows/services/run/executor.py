@@ -5,12 +5,13 @@ A task of Prefect, a process of a pool and a worker of Dask call the same `compu
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from flows.services.progress import StageEvent, notify
 from flows.services.run.work_folder import find_step, keep_step
@@ -60,7 +61,11 @@ def compute_step(name: str, run: Run, reads: Mapping[str, Path], folder: Path) -
     step = STEPS_BY_NAME[name]
     if found := find_step(folder, step):
         return found
-    inputs = [_opened(table, reads[table]) for table in step.reads]
+    kinds = {table: STEP_TABLES[table] for table in step.reads}
+    inputs = [
+        StoredTable(reads[table], kind) if table in ON_DISK else read_table(reads[table], kind)
+        for table, kind in kinds.items()
+    ]
 
     def compute(draft: Path) -> tuple[Mapping[str, LargeTable], Report]:
         with using_threads(STEP_THREADS):
@@ -73,51 +78,35 @@ def compute_step(name: str, run: Run, reads: Mapping[str, Path], folder: Path) -
     return result
 
 
-def _opened(name: str, path: Path) -> LargeTable:
-    kind = STEP_TABLES[name]
-    return StoredTable(path, kind) if name in ON_DISK else read_table(path, kind)
-
-
-def in_this_process(name: str, run: Run, reads: Mapping[str, Path], folder: Path) -> Future[StepResult[Path]]:
-    """Compute a step now."""
-    return finished(compute_step(name, run, reads, folder))
-
-
 @contextmanager
 def step_executor(settings: ExecutionSettings) -> Iterator[Submit]:
-    """Where the steps are computed as the settings say; `in_this_process` is one after another."""
+    """Where the steps are computed as the settings say: by default in this process, one after another."""
     if settings.dask:
-        with _dask_executor(settings.dask) as executor:
-            yield _submitting(executor)
+        with _dask_client(settings.dask) as client:
+            executor = client.get_executor(pure=False, retries=DASK_RETRIES)
+            yield lambda *arguments: executor.submit(compute_step, *arguments)
     elif settings.processes > 1:
         # A forked process would inherit locks of threads that it does not have.
-        with ProcessPoolExecutor(settings.processes, mp_context=get_context("spawn")) as executor:
+        with ProcessPoolExecutor(settings.processes, mp_context=get_context("spawn")) as pool:
             try:
-                yield _submitting(executor)
+                yield lambda *arguments: pool.submit(compute_step, *arguments)
             except BrokenProcessPool:
                 raise InputError(
                     "a process of the run", "that it was killed", "processes that live as long as the run",
                     "see that there is enough memory, or set run.processes to 1",
                 ) from None  # fmt: skip
     else:
-        yield in_this_process
+        yield lambda *arguments: finished(compute_step(*arguments))
 
 
-def _submitting(executor: Executor) -> Submit:
-    return lambda *arguments: executor.submit(compute_step, *arguments)
-
-
-@contextmanager
-def _dask_executor(address: str) -> Iterator[Executor]:
+def _dask_client(address: str) -> Any:
     try:
         from distributed import Client  # noqa: PLC0415  (an extra)
     except ImportError:
         found, do = "no package distributed", "install it with pip install 'walltime[dask]'"
         raise ConfigError("run.dask", found, "the extra dask", do) from None
     try:
-        client = Client(address, timeout=_CONNECT_S)
+        return Client(address, timeout=_CONNECT_S)
     except (OSError, TimeoutError, ValueError) as error:
         found = f"no answer at {printable(address)} ({printable(str(error), 200)})"
         raise InputError("run.dask", found, "the address of a Dask scheduler", "start it, or remove run.dask") from None
-    with client:
-        yield client.get_executor(pure=False, retries=DASK_RETRIES)

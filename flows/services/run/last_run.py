@@ -98,18 +98,8 @@ def ending_of(error: BaseException | None) -> tuple[RunState, Reason, int | None
     return RunState.FAILED, reason, code
 
 
-def write_last_run(folder: Path, run: LastRun) -> None:
-    """Write the record of a run that has ended; nothing where the folder is gone or cannot be written."""
-    if folder.is_dir():
-        _write(folder / LAST_RUN, run)
-
-
-def write_running(work: Path, run: LastRun) -> None:
-    """Write the record of a run in progress; nothing where the disk is full. The caller holds the lock of `work`."""
-    _write(work / RUNNING, run)
-
-
-def _write(path: Path, run: LastRun) -> None:
+def write_run(path: Path, run: LastRun) -> None:
+    """Write the record of a run as LAST_RUN or RUNNING; nothing where its folder is gone or cannot be written."""
     with suppress(OSError):
         # A run that was killed while it wrote has left a draft.
         remove_drafts_of(path)

@@ -17,12 +17,9 @@ from pipeline.storage import file_sha256, read_table
 from pipeline.tables import TEMPLATES
 
 
-def prepare(
-    config: Path, logs: Sequence[str] = (), site: str | None = None, out: str | None = None
-) -> tuple[Run, Path]:
-    """The run that a config describes, and its output folder; the other arguments override the config."""
-    settings, paths = resolve(config, logs, site, out)
-    return prepare_run(settings, paths), Path(settings.output_dir)
+def prepare(config: Path, logs: Sequence[str] = (), site: str | None = None, out: str | None = None) -> Run:
+    """The run that a config describes; the other arguments override the config."""
+    return prepare_run(*resolve(config, logs, site, out))
 
 
 def prepare_run(settings: RunSettings, paths: Sequence[Path]) -> Run:
@@ -63,13 +60,8 @@ def resolve(
 ) -> tuple[RunSettings, list[Path]]:
     """The settings and logs of a run: the given logs, or those of the config's source; only sacct's are read here."""
     settings = run_settings(config, site, out)
-    return settings, resolve_paths(settings, config, logs)
-
-
-def resolve_paths(settings: RunSettings, config: Path, logs: Sequence[str] = ()) -> list[Path]:
-    """The given logs, or those of the config's source; only sacct's are read here."""
     paths = listed_paths(settings, config, logs)
-    return [sacct_table(settings)] if paths is None else paths
+    return settings, [sacct_table(settings)] if paths is None else paths
 
 
 def sacct_table(settings: RunSettings) -> Path:
@@ -79,7 +71,15 @@ def sacct_table(settings: RunSettings) -> Path:
 
 def run_settings(config: Path, site: str | None = None, out: str | None = None) -> RunSettings:
     """The settings of a config; the other arguments override them."""
-    return _overridden(config_settings(config), site, out)
+    settings = config_settings(config)
+    if site == "":
+        raise ConfigError("--site", "an empty name", "the cluster's name")
+    if out == "":
+        raise ConfigError("--out", "an empty path", "the folder that tables go to")
+    changes: dict[str, object] = {"output_dir": out} if out else {}
+    if site:
+        changes["site"] = settings.site.model_copy(update={"name": site})
+    return settings.model_copy(update=changes)
 
 
 def listed_paths(settings: RunSettings, config: Path, logs: Sequence[str] = ()) -> list[Path] | None:
@@ -104,17 +104,6 @@ def listed_paths(settings: RunSettings, config: Path, logs: Sequence[str] = ()) 
         do = "set logs or [source], or give --log PATH"
         raise ConfigError(where, found, "at least one path or glob", do)
     return find_logs(settings.logs, config.parent)
-
-
-def _overridden(settings: RunSettings, site: str | None, out: str | None) -> RunSettings:
-    if site == "":
-        raise ConfigError("--site", "an empty name", "the cluster's name")
-    if out == "":
-        raise ConfigError("--out", "an empty path", "the folder that tables go to")
-    changes: dict[str, object] = {"output_dir": out} if out else {}
-    if site:
-        changes["site"] = settings.site.model_copy(update={"name": site})
-    return settings.model_copy(update=changes)
 
 
 def find_logs(patterns: Sequence[str], base: Path) -> list[Path]:

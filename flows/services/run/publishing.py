@@ -1,6 +1,7 @@
 """What stands between a run's steps and its tables: are they published already, the checks, and the publication."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from flows.services.progress import StageEvent, notify
 from pipeline.config_file import parse_settings
 from pipeline.errors import InputError, WalltimeError, printable
-from pipeline.publish import Manifest, Retention, RunFacts, load_manifest, publish, reading
+from pipeline.publish import Manifest, RunFacts, load_manifest, publish, reading
 from pipeline.publish.checks import (
     CheckResult,
     Night,
@@ -24,7 +25,7 @@ from pipeline.publish.table_facts import entries_of
 from pipeline.publish.versions import RETENTION
 from pipeline.report import Report, Tally
 from pipeline.run import PUBLISHED, STEPS, Run
-from pipeline.settings import CheckSettings, PublishSettings, RunSettings
+from pipeline.settings import CheckSettings
 from pipeline.storage import file_sha256
 from pipeline.tables import TABLES
 from pipeline.version import code_version
@@ -38,8 +39,8 @@ class BlockedVersionError(WalltimeError):
 
     exit_code = BLOCKED_EXIT_CODE
 
-    def __init__(self, results: Sequence[CheckResult], folder: Path, report: Report) -> None:
-        self.report = report
+    def __init__(self, results: Sequence[CheckResult], folder: Path, report: Report, site: str) -> None:
+        self.report, self.site = report, site
         names = [result.name for result in failed(results, blocking=True)]
         how = f'set checks.{names[0]}.mode to "warn"' if len(names) == 1 else "set their modes under [checks] to warn"
         super().__init__(
@@ -69,13 +70,12 @@ def checked_reports(
     night = Night(facts.code, staged, tables, report_facts(plain), created_s, before.tables if before else None, reason)
     results = check_night(night, settings)
     everything = [*reports, checks_report(results)]
-    if not failed(results, blocking=True):
-        return everything
-    folder = keep_blocked(
-        staged, everything, facts, results,
-        output_dir=output_dir, created_s=created_s, tables=tables,
-    )  # fmt: skip
-    raise BlockedVersionError(results, folder, everything[-1])
+    if failed(results, blocking=True):
+        folder = keep_blocked(
+            staged, everything, facts, results, output_dir=output_dir, created_s=created_s, tables=tables
+        )
+        raise BlockedVersionError(results, folder, everything[-1], facts.site)
+    return everything
 
 
 def check_published(folder: Path, now_s: float) -> dict[str, Any]:
@@ -88,7 +88,9 @@ def check_published(folder: Path, now_s: float) -> dict[str, Any]:
         files = {name: manifest.path(name) for name in manifest.tables if name in TABLES}
         found = report_facts(manifest.reports)
         night = Night(manifest.code, files, entries_of(files), found, now_s, before.tables if before else None, reason)
-        results = check_night(night, _settings_of(manifest))
+        # A run of a release without checks has recorded no settings of them.
+        settings = parse_settings({"checks": manifest.settings.get("checks", {})}, printable(str(manifest.root)))
+        results = check_night(night, settings.checks)
     return {
         "run_id": manifest.run_id,
         "site": manifest.site,
@@ -122,18 +124,9 @@ def _findings_text(results: Sequence[CheckResult]) -> str:
 
 
 def _manifest_or_none(output_dir: Path) -> Manifest | None:
-    try:
+    with suppress(InputError):
         return load_manifest(output_dir)
-    except InputError:
-        return None
-
-
-def _settings_of(manifest: Manifest) -> CheckSettings:
-    """The settings of checks that a run recorded; the defaults where it is of a release without checks."""
-    plain = manifest.settings.get("checks")
-    if plain is None:
-        return RunSettings().checks
-    return parse_settings({"checks": plain}, printable(str(manifest.root))).checks
+    return None
 
 
 def publish_run(
@@ -141,23 +134,13 @@ def publish_run(
 ) -> Path:
     """Check and publish a run's staged tables; returns the manifest's path, or raises BlockedVersionError."""
     facts, settings, tables = run_facts(run), run.settings.publish, entries_of(staged)
+    retention = replace(RETENTION, newest=settings.keep_versions, daily_days=settings.daily_days)
     reports = checked_reports(
         staged, reports, facts, run.settings.checks, output_dir=output_dir, created_s=created_s, tables=tables
     )
     return publish(
-        staged,
-        reports,
-        facts,
-        output_dir=output_dir,
-        created_s=created_s,
-        retention=retention_of(settings),
-        tables=tables,
+        staged, reports, facts, output_dir=output_dir, created_s=created_s, retention=retention, tables=tables
     )
-
-
-def retention_of(settings: PublishSettings) -> Retention:
-    """Which versions stay on disk, as the settings say."""
-    return replace(RETENTION, newest=settings.keep_versions, daily_days=settings.daily_days)
 
 
 def run_facts(run: Run, name: str = "") -> RunFacts:
@@ -178,16 +161,14 @@ def published_run(run: Run, folder: Path) -> tuple[dict[str, Path], list[Report]
 
     The steps count as reused then. Publication and its checks come as usual, because some depend on the time.
     """
-    try:
-        manifest = load_manifest(folder)
-    except InputError:
+    manifest = _manifest_or_none(folder)
+    if manifest is None or manifest.run_id != run.run_id:
         return None
-    is_complete = not set(PUBLISHED) - set(manifest.tables) and len(manifest.reports) >= len(STEPS)
-    if manifest.run_id != run.run_id or not is_complete:
+    # The reports of the steps come first and in their order; that of the checks is made again.
+    reports = [Report.from_dict(plain) for plain in manifest.reports[: len(STEPS)]]
+    if set(PUBLISHED) - set(manifest.tables) or len(reports) < len(STEPS):
         return None
     tables = {name: manifest.path(name) for name in PUBLISHED}
-    # Those of the steps come first and in their order; that of the checks is made again.
-    reports = [Report.from_dict(plain) for plain in manifest.reports[: len(STEPS)]]
     try:
         is_intact = all(file_sha256(path) == manifest.tables[name].sha256 for name, path in tables.items())
     except OSError:

@@ -9,7 +9,6 @@ import getpass
 import json
 import os
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pipeline.errors import InputError, printable
+from pipeline.publish.dataclass_reader import read_dataclass
 from pipeline.publish.folders import LOCK, acquire
 
 BUSY_EXIT = 75
@@ -53,27 +53,20 @@ class Holder:
 
 Announce = Callable[[str], None]
 
-
-def _to_stderr(sentence: str) -> None:
-    sys.stderr.write(f"walltime: {sentence}\n")
-
-
-_waits: ContextVar[bool] = ContextVar("waits", default=False)
-_says: ContextVar[Announce] = ContextVar("says", default=_to_stderr)
+_announce: ContextVar[Announce | None] = ContextVar("announce", default=None)
 
 
 @contextmanager
-def waiting_for_other_runs(wait: bool, announce: Announce = _to_stderr) -> Iterator[None]:
-    """Whether the runs inside wait for a run that publishes to the same folder, instead of ending at once.
+def waiting_for_other_runs(announce: Announce | None) -> Iterator[None]:
+    """Let the runs inside wait for a run that publishes to the same folder, instead of ending at once.
 
-    `announce` is called with a sentence before a run waits.
+    `announce` is called with a sentence before a run waits; None: no run waits.
     """
-    tokens = _waits.set(wait), _says.set(announce)
+    token = _announce.set(announce)
     try:
         yield
     finally:
-        _waits.reset(tokens[0])
-        _says.reset(tokens[1])
+        _announce.reset(token)
 
 
 def take_run_lock(work: Path) -> BinaryIO:
@@ -84,9 +77,7 @@ def take_run_lock(work: Path) -> BinaryIO:
             return _signed(handle)
         # `is_held` of another process holds the lock for an instant.
         time.sleep(_PAUSE_S)
-    if not _waits.get():
-        raise _in_progress(work)
-    _announce(work)
+    _announce_or_refuse(work)
     handle = acquire(work, fcntl.LOCK_EX)
     assert handle is not None  # nosec B101 # for the type checker
     return _signed(handle)
@@ -94,17 +85,19 @@ def take_run_lock(work: Path) -> BinaryIO:
 
 def check_no_other_run(work: Path) -> None:
     """Return when no other run holds the lock; RunInProgressError unless this run is to wait. Nothing is created."""
-    if not is_held(work):
-        return
-    if not _waits.get():
-        raise _in_progress(work)
-    _announce(work)
-    with suppress(OSError), (work / LOCK).open("rb") as handle:
-        fcntl.flock(handle, fcntl.LOCK_SH)
+    if is_held(work):
+        _announce_or_refuse(work)
+        with suppress(OSError), (work / LOCK).open("rb") as handle:
+            fcntl.flock(handle, fcntl.LOCK_SH)
 
 
-def _announce(work: Path) -> None:
-    _says.get()(f"waiting for {holder_name(holder_of(work))}, which publishes to the same folder.")
+def _announce_or_refuse(work: Path) -> None:
+    announce, holder = _announce.get(), holder_name(holder_of(work))
+    if announce is None:
+        found = f"another run that publishes here ({holder})"
+        where, do = printable(str(work.parent), 1000), "try again later, or wait for it with --wait"
+        raise RunInProgressError(where, found, "one run at a time", do)
+    announce(f"waiting for {holder}, which publishes to the same folder.")
 
 
 def is_held(work: Path) -> bool:
@@ -128,16 +121,9 @@ def holder_of(work: Path) -> Holder | None:
     """Who wrote the lock file last; None where nobody has, or where it cannot be read."""
     try:
         with (work / LOCK).open("rb") as file:
-            plain = json.loads(file.read(_HOLDER_BYTES))
-        return Holder(int(plain["pid"]), str(plain["host"]), str(plain["user"]), int(plain["since_s"]))
-    except (OSError, ValueError, KeyError, TypeError):
+            return read_dataclass(Holder, json.loads(file.read(_HOLDER_BYTES)))
+    except (OSError, ValueError, TypeError):
         return None
-
-
-def _in_progress(work: Path) -> RunInProgressError:
-    where = printable(str(work.parent), 1000)
-    found = f"another run that publishes here ({holder_name(holder_of(work))})"
-    return RunInProgressError(where, found, "one run at a time", "try again later, or wait for it with --wait")
 
 
 def holder_name(holder: Holder | None) -> str:
@@ -147,7 +133,11 @@ def holder_name(holder: Holder | None) -> str:
 
 def _signed(handle: BinaryIO) -> BinaryIO:
     """The handle, after this process has written who it is; closed where that fails, as on a full disk."""
-    me = Holder(os.getpid(), socket.gethostname(), _user(), int(time.time()))
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a user id without a name
+        user = str(os.getuid())
+    me = Holder(os.getpid(), socket.gethostname(), user, int(time.time()))
     try:
         os.ftruncate(handle.fileno(), 0)
         os.write(handle.fileno(), json.dumps(asdict(me)).encode())
@@ -155,10 +145,3 @@ def _signed(handle: BinaryIO) -> BinaryIO:
         handle.close()
         raise
     return handle
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a user id without a name
-        return str(os.getuid())

@@ -19,16 +19,7 @@ from typing import Any, Literal, TextIO
 from flows.services.files.os_errors import naming_path, os_failure
 from flows.services.metrics import metric_families, openmetrics_text
 from flows.services.progress import StageEvent, also_listening
-from flows.services.run.last_run import (
-    RUNNING,
-    LastRun,
-    Reason,
-    RunState,
-    StepFacts,
-    ending_of,
-    write_last_run,
-    write_running,
-)
+from flows.services.run.last_run import LAST_RUN, RUNNING, LastRun, Reason, RunState, StepFacts, ending_of, write_run
 from flows.services.run.run_lock import RunInProgressError
 from pipeline.errors import WalltimeError, printable
 from pipeline.settings import RunSettings
@@ -120,17 +111,12 @@ _log: ContextVar[RunLog | None] = ContextVar("run_log", default=None)
 
 @contextmanager
 def logging_to(log: RunLog) -> Iterator[RunLog]:
-    """The runs inside write their events to this log."""
+    """The runs inside write their events to this log, which a command has chosen; else a run chooses by its config."""
     token = _log.set(log)
     try:
         yield log
     finally:
         _log.reset(token)
-
-
-def current_log() -> RunLog | None:
-    """The log that a command has chosen; None where a run chooses by its config."""
-    return _log.get()
 
 
 @dataclass(slots=True)
@@ -145,7 +131,7 @@ class RecordedRun:
     def running(self, work: Path, run_id: str) -> Iterator[None]:
         """The steps of the run, with a record in its work folder for as long as they run."""
         self.run, self.log.run_id = replace(self.run, run_id=run_id), run_id
-        write_running(work, self.run)
+        write_run(work / RUNNING, self.run)
         self.log.started()
         try:
             yield
@@ -167,7 +153,7 @@ def recorded_run(settings: RunSettings) -> Iterator[RecordedRun]:
 
     A run that does not begin because another one is in progress leaves the other one's record alone.
     """
-    log = current_log() or RunLog(sys.stderr, settings.run.log_format)
+    log = _log.get() or RunLog(sys.stderr, settings.run.log_format)
     log.site, log.is_anonymous = settings.site.name, settings.site.anonymise
     now_s = float(time.time())
     started = LastRun(settings.site.name, "", RunState.RUNNING, Reason.NONE, None, now_s, None, os.getpid(), {})
@@ -182,7 +168,7 @@ def recorded_run(settings: RunSettings) -> Iterator[RecordedRun]:
     finally:
         if not isinstance(failure, RunInProgressError):
             ended = found.run.with_end(failure, float(time.time()), found.steps)
-            write_last_run(Path(settings.output_dir), ended)
+            write_run(Path(settings.output_dir) / LAST_RUN, ended)
             _write_metrics(settings, ended, log)
         log.ended(time.monotonic() - began, failure)
 

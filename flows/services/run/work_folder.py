@@ -1,24 +1,37 @@
-"""The folder of intermediate results: one folder per step, named by a digest of its inputs, complete or absent."""
+"""The work folder: a folder for each finished step, named by a digest of its inputs, and the States of earlier nights.
 
+A folder of a step is complete or absent. What is kept here saves time; a damaged or missing file changes no byte of
+what is published.
+"""
+
+import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from flows.services.files.os_errors import naming_path
 from flows.services.run.run_lock import take_run_lock
-from pipeline.errors import WalltimeError
+from pipeline.errors import InputError, WalltimeError
+from pipeline.estimate.checkpoints import Checkpoint
+from pipeline.estimate.estimate_rules import ESTIMATE_RULES, rules_text
 from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.publish.folders import LOCK, digests, drafted, drop_folder, remove_leftovers
 from pipeline.report import Report
-from pipeline.run import STEP_TABLES, STEPS, Step, StepResult
-from pipeline.storage import file_sha256, write_table, write_text
+from pipeline.run import STEP_TABLES, STEPS, Run, Step, StepResult
+from pipeline.storage import file_sha256, read_table, write_table, write_text
+from pipeline.tables import STATE
 from pipeline.version import code_version
 
 WORK = "work"
 _REPORT = "report.json"
-_RECENT = "recent.json"
+_STATES = "states"
 
 
 @contextmanager
@@ -30,62 +43,35 @@ def work_folder(output_dir: Path) -> Iterator[Path]:
     """
     created = [folder for folder in (output_dir, *output_dir.parents) if not folder.exists()]
     work = output_dir / WORK
-    is_done = False
     try:
         with naming_path(output_dir), take_run_lock(work):
             try:
                 remove_leftovers(work)
                 yield work
-                is_done = True
             finally:
-                _tidy(work, prune=is_done)
+                remove_leftovers(work)
+                with suppress(OSError):
+                    if [path.name for path in work.iterdir()] == [LOCK]:
+                        (work / LOCK).unlink()
+                        work.rmdir()
     finally:
         for folder in created:
             with suppress(OSError):
                 folder.rmdir()
 
 
-def _tidy(work: Path, *, prune: bool) -> None:
-    """Remove the drafts of this run, and the folder if nothing else is in it; the caller holds the lock.
-
-    Only a successful run prunes, so that the next run can reuse the finished steps of a failed one.
-    """
-    remove_leftovers(work)
-    if prune:
-        _prune(work)
-    with suppress(OSError):
-        if [path.name for path in work.iterdir()] == [LOCK]:
-            (work / LOCK).unlink()
-            work.rmdir()
+def step_folders(work: Path) -> set[str]:
+    """The names of the folders of finished steps."""
+    return {path.name for path in work.iterdir() if is_step_folder(path)}
 
 
-def record_run(work: Path, run_id: str, results: Sequence[StepResult[Path]]) -> None:
-    """Record the step folders of a run; those of the last two runs are kept."""
-    others = [entry for entry in _recent(work) if entry["run_id"] != run_id]
-    entry = {"run_id": run_id, "folders": sorted({path.parent.name for one in results for path in one.tables.values()})}
-    write_text(work / _RECENT, json.dumps([entry, *others[:1]], indent=1) + "\n")
+def keep_steps(work: Path, names: Collection[str]) -> None:
+    """Remove the folders of all other steps. A failed run removes none, so that the next one goes on from them."""
+    for name in sorted(step_folders(work) - set(names)):
+        drop_folder(work / name)
 
 
-def _recent(work: Path) -> list[dict[str, Any]]:
-    try:
-        entries = json.loads((work / _RECENT).read_text(encoding="utf-8"))
-        return [{"run_id": str(e["run_id"]), "folders": [str(f) for f in e["folders"]]} for e in entries]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-
-
-def _prune(work: Path) -> None:
-    """Remove step folders that neither of the last two runs used; none if no run is recorded."""
-    recent = _recent(work)
-    used = {name for entry in recent for name in entry["folders"]}
-    for folder in sorted(work.iterdir()):
-        if recent and folder.is_dir() and folder.name not in used and (folder / _REPORT).exists():
-            drop_folder(folder)
-
-
-def keep_step(
-    folder: Path, compute: Callable[[Path], tuple[Mapping[str, LargeTable], Report]]
-) -> StepResult[Path]:
+def keep_step(folder: Path, compute: Callable[[Path], tuple[Mapping[str, LargeTable], Report]]) -> StepResult[Path]:
     """Write a step's folder atomically; the caller holds the lock of the work folder, and no such folder is there.
 
     `compute` gives the tables and the report; it writes large tables into the folder that it is called with. The bytes
@@ -143,3 +129,54 @@ def is_step_intact(folder: Path) -> bool:
 def _stored(folder: Path) -> dict[str, Any]:
     stored: dict[str, Any] = json.loads((folder / _REPORT).read_text(encoding="utf-8"))
     return stored
+
+
+@dataclass(frozen=True, slots=True)
+class KeptStates:
+    """The States of one site, settings and code at earlier times, so that the next night learns only what is new.
+
+    The name of a file has the time, the digest of the jobs and that of its own bytes.
+    """
+
+    folder: Path
+
+    def earlier(self) -> list[Checkpoint]:
+        """The checkpoints of earlier nights; a damaged one is found when it is read."""
+        return [Checkpoint(*key, partial(_intact_state, path)) for key, path in self._files().items()]
+
+    def keep(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Keep these checkpoints, and remove all other States of the work folder."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        there = self._files()
+        kept = {there.get((one.as_of_s, one.digest)) or self._write(one) for one in checkpoints}
+        for path in set(self.folder.iterdir()) - kept:
+            path.unlink(missing_ok=True)
+        for other in set(self.folder.parent.iterdir()) - {self.folder}:
+            shutil.rmtree(other, ignore_errors=True)
+
+    def _write(self, checkpoint: Checkpoint) -> Path:
+        path = write_table(self.folder / "new.parquet", checkpoint.read(), STATE, {"code": code_version()})
+        name = f"{checkpoint.as_of_s!r}_{checkpoint.digest}_{file_sha256(path)}.parquet"
+        return path.rename(self.folder / name)
+
+    def _files(self) -> dict[tuple[float, str], Path]:
+        found = {}
+        for path in self.folder.glob("*_*_*.parquet"):
+            with suppress(ValueError):
+                as_of_s, digest, _ = path.stem.split("_")
+                found[float(as_of_s), digest] = path
+        return found
+
+
+def kept_states(work: Path, run: Run) -> KeptStates:
+    """The checkpoints that fit a run's site, settings and code, in its work folder."""
+    site = run.settings.site
+    parts = [site.name, site.timezone, run.names, rules_text(ESTIMATE_RULES), code_version()]
+    return KeptStates(work / _STATES / hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24])
+
+
+def _intact_state(path: Path) -> pa.Table | None:
+    try:
+        return read_table(path, STATE) if file_sha256(path) == path.stem.rpartition("_")[2] else None
+    except (OSError, InputError):
+        return None

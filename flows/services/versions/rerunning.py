@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.services.quantities import period_s
-from flows.services.run.prepare import listed_paths, run_settings
+from flows.services.run.prepare import listed_paths, run_settings, sacct_table
 from flows.services.run.running import Runner, run_and_keep
 from pipeline.config_file import parse_settings
 from pipeline.errors import ConfigError, InputError, printable
@@ -77,7 +77,9 @@ def rerun_of(
     # Changed settings must not enter the table of jobs that the nightly runs continue.
     settings, folder = run_settings(config, site, output_dir), Path(changed.output_dir)
     paths = listed_paths(settings, config, logs)
-    run = start_run(changed, [runner.ask_sacct(settings)] if paths is None else paths)
+    if paths is None:
+        paths = [runner.part("sacct", lambda: sacct_table(settings))]
+    run = start_run(changed, paths)
     run = replace(run, window_s=window_of(begin, end, changed.site.timezone))
     check_name_free(folder, name, run.run_id)
     return run, folder

@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as textfile
 
 from flows.services.metrics import Family, Sample, metric_families, openmetrics_text
-from flows.services.run.last_run import LastRun, RunState, StepFacts, read_last_run, write_last_run, write_running
+from flows.services.run.last_run import LAST_RUN, RUNNING, LastRun, RunState, StepFacts, read_last_run, write_run
 from flows.services.run.work_folder import WORK, work_folder
 from pipeline.errors import ConfigError, InputError, printable
 from pipeline.publish import Retention, RunFacts, publish
@@ -85,7 +85,7 @@ def test_tables_cleaning_and_coverage(tmp_path: Path) -> None:
 def test_the_last_run_and_its_steps(tmp_path: Path) -> None:
     put(tmp_path / "out")
     steps = {"ingest": StepFacts(2.5, 10, False), "publish": StepFacts(0.5, None, False)}
-    write_last_run(tmp_path / "out", RUN.with_end(ConfigError("a", "b", "c"), 130.0, steps))
+    write_run(tmp_path / "out" / LAST_RUN, RUN.with_end(ConfigError("a", "b", "c"), 130.0, steps))
     found = values(tmp_path / "out")
     assert {row["state"] for row, n in found["walltime_last_run_state"] if n} == {"failed"}
     assert {row["reason"] for row, n in found["walltime_last_run_exit_reason"] if n} == {"config"}
@@ -97,10 +97,10 @@ def test_the_last_run_and_its_steps(tmp_path: Path) -> None:
 
 def test_a_run_in_progress_and_a_killed_one_are_told_apart(tmp_path: Path) -> None:
     with work_folder(tmp_path / "out") as work:
-        write_running(work, replace(RUN, pid=__import__("os").getpid()))
+        write_run(work / RUNNING, replace(RUN, pid=__import__("os").getpid()))
         assert read_last_run(tmp_path / "out").state == "running"
         # A rerun may hold the lock where a run was killed before.
-        write_running(work, RUN)
+        write_run(work / RUNNING, RUN)
         assert read_last_run(tmp_path / "out").state == "killed"
     found = values(tmp_path / "out")
     assert {row["state"] for row, n in found["walltime_last_run_state"] if n} == {"killed"}
@@ -109,11 +109,11 @@ def test_a_run_in_progress_and_a_killed_one_are_told_apart(tmp_path: Path) -> No
 
 def test_the_draft_of_a_killed_writer_goes_and_a_folder_that_cannot_be_written_is_left(tmp_path: Path) -> None:
     (tmp_path / ".last_run.json.7.draft").touch()
-    write_last_run(tmp_path, RUN)
+    write_run(tmp_path / LAST_RUN, RUN)
     assert [path.name for path in tmp_path.iterdir()] == ["last_run.json"] and read_last_run(tmp_path) == RUN
     (tmp_path / "taken" / "last_run.json" / "x").mkdir(parents=True)
-    write_last_run(tmp_path / "taken", RUN)
-    write_last_run(tmp_path / "none", RUN)
+    write_run(tmp_path / "taken" / LAST_RUN, RUN)
+    write_run(tmp_path / "none" / LAST_RUN, RUN)
     assert read_last_run(tmp_path / "taken") is None and not (tmp_path / "none").exists()
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.services.run.run_names import artifact_key, nightly_run_name, site_slug, site_tags
+from flows.prefect.session import artifact_key, nightly_run_name, site_tags
+from flows.services.initialising import site_slug
 
 NIGHT = datetime(2026, 11, 21, 23, 30, tzinfo=UTC)
 SITES = ["riverbend", "River Bend", "river-bend", "river bend", "Ångström", "ång", "-", "x" * 90, "x" * 91, "a/b\n%"]

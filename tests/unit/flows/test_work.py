@@ -16,9 +16,9 @@ from flows.services.run.run_lock import (
     is_held,
     waiting_for_other_runs,
 )
-from flows.services.run.work_folder import find_step, keep_step, record_run, work_folder
+from flows.services.run.work_folder import find_step, keep_step, keep_steps, step_folders, work_folder
 from pipeline.report import Report, Tally
-from pipeline.run import STEPS, StepResult
+from pipeline.run import STEPS
 from pipeline.tables import FITS
 
 FIT = next(step for step in STEPS if step.name == "fit")
@@ -68,27 +68,20 @@ def test_a_failed_first_run_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_failed_run_leaves_its_finished_steps_and_success_prunes(tmp_path: Path) -> None:
-    def run(run_id: str, *names: str) -> None:
+    def run(name: str, *, fails: bool = False) -> set[str]:
         with work_folder(tmp_path / "out") as work:
-            for name in names:
-                if not (work / name).exists():
-                    keep(work / name)
-            if run_id == "failed":
+            keep(work / name)
+            if fails:
                 raise RuntimeError
-            record_run(work, run_id, [StepResult({"fits": work / name / "fits.parquet"}, REPORT) for name in names])
+            keep_steps(work, {name})
+            return step_folders(work)
 
-    def there() -> set[str]:
-        return {path.name for path in (tmp_path / "out/work").iterdir() if path.is_dir()}
-
-    run("r1", "fit-1")
+    assert run("fit-1") == {"fit-1"}
     with pytest.raises(RuntimeError):
-        run("failed", "fit-f")
-    assert there() == {"fit-1", "fit-f"}
-    run("r2", "fit-2")
-    assert there() == {"fit-1", "fit-2"}
-    run("r2", "fit-2")
-    run("r3", "fit-3")
-    assert there() == {"fit-2", "fit-3"}
+        run("fit-f", fails=True)
+    assert step_folders(tmp_path / "out/work") == {"fit-1", "fit-f"}
+    (tmp_path / "out/work/notes").mkdir()
+    assert run("fit-2") == {"fit-2"} and (tmp_path / "out/work/notes").exists()
 
 
 def test_a_second_run_is_refused_with_the_holder_s_name_and_leaves_the_first_alone(tmp_path: Path) -> None:
@@ -113,7 +106,7 @@ def test_a_run_that_waits_begins_when_the_first_one_dies(tmp_path: Path) -> None
     assert holder is not None and holder.pid == first.pid and is_held(work)
     killer = threading.Timer(0.5, first.kill)
     killer.start()
-    with waiting_for_other_runs(True), work_folder(tmp_path / "out"):
+    with waiting_for_other_runs(lambda _: None), work_folder(tmp_path / "out"):
         assert first.wait(10) == -signal.SIGKILL
         assert not (work / ".draft-x-1").exists()
         mine = holder_of(work)
