@@ -31,8 +31,7 @@ from pipeline.schedule.engine import (  # noqa: E402
     replay,
 )
 from pipeline.schedule.figures import bounded_slowdown  # noqa: E402
-from pipeline.schedule.replay_cases import PLANNED_SHARE, Estimates, aged, answers, cases, expected, plan  # noqa: E402
-from pipeline.schedule.what_if import Subject, what_if  # noqa: E402
+from pipeline.schedule.what_if import PLANNED_SHARE, Estimates, Subject, aged, answers, cases, expected, plan, what_if  # noqa: E402  # noqa: E402
 from pipeline.schedule.workload import (  # noqa: E402
     Shakes,
     Workload,

@@ -17,8 +17,8 @@ Where do I go to ...
     see which versions stay on disk?            publish/retention.py
     answer for one job?                         estimate/walltime.py (flows/services/query/answers.py asks)
     hand estimates to a scheduler?              export/, and a line in flows/services/exporting.py
-    see how good estimates are?                 evaluate/ (backtest.py, and leaks.py against looking ahead)
-    replay a log under a policy?                schedule/engine.py (compared: what_if.py, replay_cases.py)
+    see how good estimates are?                 evaluate/ (backtest.py, and methods.py against looking ahead)
+    replay a log under a policy?                schedule/engine.py (compared: what_if.py)
     predict a run on another machine?           phases/ (from a trace of its MPI calls)
     learn runtimes over a run's inputs?         inputs/: one file, one line in methods.py
     run it under Prefect?                       flows/prefect/nightly.py

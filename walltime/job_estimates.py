@@ -18,7 +18,7 @@ from pipeline.estimate.state import State
 from pipeline.estimate.walltime import estimate as estimate_from
 from pipeline.estimate.walltime import learn
 from pipeline.evaluate import backtest as backtest_log
-from pipeline.evaluate.estimation_methods import METHODS, method_with_settings
+from pipeline.evaluate.methods import METHODS, method_with_settings
 from pipeline.settings import RunSettings
 from pipeline.tables import BACKTEST, JOBS
 from walltime.frames import arrow_of, frame_of, plain, with_column

@@ -18,8 +18,8 @@ from pipeline.errors import InputError, WalltimeError, did_you_mean, printable
 from pipeline.estimate.history import History
 from pipeline.evaluate import backtest, check_no_look_ahead
 from pipeline.evaluate.backtest import TRAIN_SHARE, Estimator, Way, past_of
-from pipeline.evaluate.estimation_methods import METHODS, STALE_METHODS, method_with_settings
 from pipeline.evaluate.later_scores import Scored, figures, later_scores, trade_off
+from pipeline.evaluate.methods import METHODS, STALE_METHODS, method_with_settings
 from pipeline.ingest.sources import find_sources
 from pipeline.report import Report
 from pipeline.run import run_plain

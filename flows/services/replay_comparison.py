@@ -19,8 +19,7 @@ from pipeline.estimate.history import history
 from pipeline.estimate.walltime import estimate
 from pipeline.publish import Manifest
 from pipeline.schedule.engine import Policy
-from pipeline.schedule.replay_cases import METHODS, Case, Estimates
-from pipeline.schedule.what_if import Subject, what_if
+from pipeline.schedule.what_if import METHODS, Case, Estimates, Subject, what_if
 from pipeline.schedule.workload import Convention, Shakes, has_waits, workload_of_jobs
 
 CASE = Case(Policy.EASY_SJBF, Estimates.WALLTIME)

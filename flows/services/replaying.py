@@ -16,12 +16,11 @@ from pipeline.errors import InputError, did_you_mean, printable
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History
 from pipeline.evaluate.backtest import Way, past_of
-from pipeline.evaluate.estimation_methods import method_with_settings
+from pipeline.evaluate.methods import method_with_settings
 from pipeline.schedule.engine import Correction, Policy
 from pipeline.schedule.figures import Score
-from pipeline.schedule.replay_cases import METHODS, Case, Estimates, cases, policy_name
 from pipeline.schedule.verdict import ReplayResult
-from pipeline.schedule.what_if import Subject, what_if
+from pipeline.schedule.what_if import METHODS, Case, Estimates, Subject, cases, policy_name, what_if
 from pipeline.schedule.workload import Convention, Shakes, Workload, has_waits, workload_of_jobs
 from pipeline.settings import RunSettings
 

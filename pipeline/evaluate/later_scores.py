@@ -29,7 +29,6 @@ from pipeline.scaling.screens.patterns import find_patterns, level, unlevel
 from pipeline.scaling.stage import fit
 from pipeline.settings import RunSettings
 
-NEAR = 0.25
 THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
 NUMBERS = ("runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95", "near_share")
@@ -183,13 +182,19 @@ def _laws(known: pa.Table, settings: RunSettings) -> tuple[pa.Table, pa.Table]:
     """PREDICTIONS by law and FITS, as a run makes them of these grouped jobs."""
     groups, _ = describe_groups(known, settings.group)
     observed, _ = observe(known)
+    return predictions_of(observed, settings, "later", application=groups_by_application(groups))
+
+
+def predictions_of(
+    observed: pa.Table, settings: RunSettings, run_id: str, **of_predict: Any
+) -> tuple[pa.Table, pa.Table]:
+    """PREDICTIONS by law and FITS of OBSERVATIONS, through the steps of a run; `of_predict` goes to `predict`."""
     patterns, _ = find_patterns(observed, PATTERN_RULES, ANOMALY_RULES.noise)
     screened, _ = screen(observed, patterns, ANOMALY_RULES)
     levelled, _ = level(screened, patterns)
     fits, _ = fit(levelled, fit_rules(settings.scaling))
-    names = groups_by_application(groups)
     rules = predict_rules(settings.horizon_days)
-    predicted, _ = predict(levelled, fits, rules, settings.site, "later", application=names)
+    predicted, _ = predict(levelled, fits, rules, settings.site, run_id, patterns=patterns, **of_predict)
     return unlevel(predicted, patterns)[0], fits
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.schedule.replay_cases import TODAY, Estimates, policy_name
+from pipeline.schedule.what_if import TODAY, Estimates, policy_name
 
 Row = Mapping[str, Any]
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow.csv
 import pytest
 
-from pipeline.evaluate import estimation_methods as methods
-from pipeline.evaluate.estimation_methods import METHODS
+from pipeline.evaluate import methods
+from pipeline.evaluate.methods import METHODS
 from pipeline.storage import read_table
 from pipeline.tables import BACKTEST
 from tests.flows.support import SAMPLES, Outcome

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.templates.templates_toml import read_templates
-from pipeline.evaluate import estimation_methods
+from pipeline.evaluate import methods
 from tests.flows.support import Outcome
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data_samples" / "traps.swf"
@@ -52,8 +52,8 @@ def test_what_was_found_can_be_tried(
     found = tmp_path / "found.toml"
     found.write_text("[[template]]\nattributes = []\nstatistic = 'mean'\n")
     built_in = errors()
-    monkeypatch.setattr(estimation_methods, "ESTIMATE_RULES", EstimateRules(templates_file=str(found)))
+    monkeypatch.setattr(methods, "ESTIMATE_RULES", EstimateRules(templates_file=str(found)))
     assert errors() != built_in
-    monkeypatch.setattr(estimation_methods, "ESTIMATE_RULES", EstimateRules(templates_file="none.toml"))
+    monkeypatch.setattr(methods, "ESTIMATE_RULES", EstimateRules(templates_file="none.toml"))
     refused = walltime("backtest", config, "--methods", "smith", "--plain")
     assert refused.code == 2 and refused.err.count("\n") == 1 and "none.toml" in refused.err

@@ -11,7 +11,7 @@ from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History, history
 from pipeline.estimate.registry import ESTIMATORS
 from pipeline.evaluate import check_no_look_ahead
-from pipeline.evaluate.leaks import LookAheadError
+from pipeline.evaluate.methods import LookAheadError
 from tests.unit.evaluate.estimators import log
 
 # Often refitted, so that a short log has several fits on either side of a time.

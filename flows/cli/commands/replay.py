@@ -209,8 +209,8 @@ def _replay_moldable(
     from flows.pages.terminal.render_replay import moldable_page, print_moldable
     from flows.services.moldable_replays import read_moldable_log, study, true_curves, write_study
     from pipeline.errors import InputError
+    from pipeline.schedule.figures import summary
     from pipeline.schedule.moldable import assumptions
-    from pipeline.schedule.moldable_figures import summary
 
     if len(given) != 1:
         raise InputError("the command line", f"{len(given)} logs", "one log, whose jobs are moldable")

@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
+from pipeline.dataclass_reader import read_dataclass
 from pipeline.errors import InputError, printable
-from pipeline.publish.dataclass_reader import read_dataclass
 from pipeline.publish.folders import LOCK, acquire
 
 BUSY_EXIT = 75

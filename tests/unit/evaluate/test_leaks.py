@@ -9,7 +9,7 @@ from pipeline.arrays import Floats
 from pipeline.estimate.history import History
 from pipeline.evaluate import check_no_look_ahead
 from pipeline.evaluate.backtest import Estimator, past_of
-from pipeline.evaluate.leaks import LookAheadError, with_another_future
+from pipeline.evaluate.methods import LookAheadError, with_another_future
 from pipeline.settings import RunSettings
 from tests.unit.evaluate.estimators import last_two, log, nobody, oracle, request
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from pipeline.schedule.engine import replay_moldable
+from pipeline.schedule.figures import LEAST_JOBS, moldable_figures, user_means
 from pipeline.schedule.moldable import allowed_counts, amdahl_fractions, amdahl_growth
-from pipeline.schedule.moldable_figures import LEAST_JOBS, moldable_figures, user_means
 from tests.unit.evaluate.plain_moldable import rigid_choices
 from tests.unit.evaluate.test_replay import random_jobs
 

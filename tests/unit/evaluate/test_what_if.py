@@ -8,8 +8,7 @@ import pytest
 from pipeline.estimate.score import QUANTILES
 from pipeline.schedule.engine import EASY_PLUS_PLUS, Correction, Policy, replay
 from pipeline.schedule.figures import Score, bounded_slowdown, scored
-from pipeline.schedule.replay_cases import AGEING_S, TODAY, Case, Estimates, aged, cases, expected, plan
-from pipeline.schedule.what_if import Subject, what_if
+from pipeline.schedule.what_if import AGEING_S, TODAY, Case, Estimates, Subject, aged, cases, expected, plan, what_if
 from pipeline.schedule.workload import Shakes, Workload, shaken, workload
 from pipeline.tables import REPLAY
 
