@@ -92,11 +92,14 @@ def check_is_text(source: Source, start: bytes) -> None:
         raise InputError(where, f"nothing but zero bytes in its first {len(start)}", "a log", do)
 
 
-def line_blocks(source: Source, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+def line_blocks(
+    source: Source, block_bytes: int = BLOCK_BYTES, end_of_whole: Callable[[bytes], int] | None = None
+) -> Iterator[Block]:
     """A source's decompressed bytes in blocks that end with a line, however the reads fell; a UTF-8 mark is dropped.
 
-    A line longer than MAX_LINE_BYTES keeps just over that many bytes. InputError, with the line reached, where the
-    compressed data is cut off or damaged.
+    end_of_whole: where the whole records of some bytes end, by default after the last line; what comes behind them goes
+    to the next block, up to MAX_LINE_BYTES. A line longer than MAX_LINE_BYTES keeps just over that many bytes.
+    InputError, with the line reached, where the compressed data is cut off or damaged.
     """
     line, offset, carry, dropped = 1, 0, b"", 0
     for fresh in _without_mark(_fresh_bytes(source, block_bytes)):
@@ -110,7 +113,9 @@ def line_blocks(source: Source, block_bytes: int = BLOCK_BYTES) -> Iterator[Bloc
             line, offset = line + 1, offset + len(carry) + dropped + end
             carry, dropped, data = b"", 0, fresh[end:]
         data = carry + data if carry else data
-        cut = data.rfind(b"\n") + 1
+        cut = end_of_whole(data) if end_of_whole else 0
+        if not end_of_whole or len(data) - cut > MAX_LINE_BYTES:
+            cut = data.rfind(b"\n") + 1
         if cut:
             whole = data if cut == len(data) else data[:cut]
             n_lines = whole.count(b"\n")
@@ -119,7 +124,7 @@ def line_blocks(source: Source, block_bytes: int = BLOCK_BYTES) -> Iterator[Bloc
         carry = data[cut : cut + MAX_LINE_BYTES + 1]
         dropped = len(data) - cut - len(carry)
     if carry:
-        yield Block(carry, line, offset, 1, dropped)
+        yield Block(carry, line, offset, carry.count(b"\n") + (not carry.endswith(b"\n")), dropped)
 
 
 def byte_blocks(source: Source, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:

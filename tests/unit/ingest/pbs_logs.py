@@ -51,7 +51,7 @@ def read_paths(
         IngestSettings.model_validate({"strict": strict, "last_line": last_line}),
     )
     chunks = []
-    with patch.object(pbs, "line_blocks", lambda source, _: line_blocks(source, block_bytes)):
+    with patch.object(pbs, "line_blocks", lambda source, _, end: line_blocks(source, block_bytes, end)):
         for source in find_sources(paths):
             chunks += PBS.read(source, site, settings)
     parts = pa.concat_tables([chunk.parts for chunk in chunks])

@@ -18,11 +18,11 @@ hosts of exec_host. A project stands in for an account that is missing, unless i
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import numpy as np
 
 from pipeline.arrays import Ints
-from pipeline.ingest.formats.pbs.fields import PARTS, typed
-from pipeline.ingest.formats.pbs.find_values import KEYS
+from pipeline.ingest.formats.pbs.fields import KEYS, PARTS, typed
 from pipeline.ingest.formats.pbs.fold import fold, pruned
 from pipeline.ingest.formats.pbs.scan import REASONS, scan
 from pipeline.ingest.reader import (
@@ -37,7 +37,7 @@ from pipeline.ingest.reader import (
     unreadable_row,
     unreadable_table,
 )
-from pipeline.ingest.sources import MAX_LINE_BYTES, Source, line_blocks
+from pipeline.ingest.sources import Block, Source, line_blocks
 from pipeline.ingest.spans import decoded
 from pipeline.settings import IngestSettings, SiteSettings
 
@@ -49,22 +49,6 @@ _DATED = re.compile(rb"[ \t\r]*\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;")
 _KEY = re.compile(rb"(?:^|[ ;])([A-Za-z_]+(?:\.[A-Za-z_]+)?)=", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """Whole records, how their bytes and lines lie in the source: from `split` on they come from the next block."""
-
-    data: memoryview
-    line: int
-    n_lines: int
-    offset: int
-    split: int
-    next_offset: int
-
-    def offset_of(self, at: int) -> int:
-        """Where a byte stands in the decompressed source."""
-        return self.offset + at if at < self.split else self.next_offset + at - self.split
-
-
 def looks_right(head: bytes) -> bool:
     """Whether one of the first lines is a record; the server's own log has a longer type there."""
     return _RECORD.search(head) is not None
@@ -73,12 +57,13 @@ def looks_right(head: bytes) -> bool:
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
     """A file's records as `parts`; InputError where it is no accounting file, or damaged, or `strict` and a line is."""
     trial = Trial(source, settings.strict, EXPECTS)
-    for piece in _pieces(source):
-        scanned = scan(piece.data, piece.n_lines)
-        takes_last = settings.last_line == "take"
-        records = typed(scanned, source.label, piece.line, site.timezone, takes_last=takes_last)
-        unreadable = [*_rows(source, piece, scanned.bad), *_rows(source, piece, records.bad)]
-        unreadable.sort(key=lambda row: int(str(row["source_line"])))
+    for block in line_blocks(source, BLOCK_BYTES, _last_record):
+        scanned = scan(block.data)
+        records = typed(
+            scanned, source.label, block.line, site.timezone, takes_last=settings.last_line == "take"
+        )  # fmt: skip
+        bad = np.concatenate([scanned.bad, records.bad])
+        unreadable = _rows(source, block, bad[np.argsort(bad[:, 0], kind="stable")])
         records.remarks["no_line_end"] += sum(row["reason"] == "no_line_end" for row in unreadable)
         records.remarks["joined"] += scanned.n_joined
         others = sum(n for name, n in scanned.lines.items() if name != "blank")
@@ -88,37 +73,12 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
             jobs_table(0),
             unreadable_table(unreadable),
             {**scanned.lines, **told_elsewhere},
-            piece.n_lines + scanned.n_joined,
-            len(piece.data),
+            block.n_lines + scanned.n_joined,
+            len(block.data),
             records.remarks,
             parts=parts,
         )
     trial.end()
-
-
-def _pieces(source: Source) -> Iterator[_Piece]:
-    """The source in pieces that end with a record, so that its continuation lines stay with it."""
-    carry, line, offset, n_carried = b"", 1, 0, 0
-    for block in line_blocks(source, BLOCK_BYTES):
-        data = carry + block.data
-        split = len(carry)
-        if not carry:
-            line, offset = block.line, block.offset
-        cut = _last_record(data)
-        if len(data) - cut > MAX_LINE_BYTES:
-            cut = len(data)
-        if cut:
-            # Lines are counted once: the block knows its own, and what is carried over is short.
-            n_kept = data.count(b"\n", cut) + (cut < len(data) and not data.endswith(b"\n"))
-            n_lines = n_carried + block.n_lines - n_kept
-            piece = _Piece(memoryview(data)[:cut], line, n_lines, offset, split, block.offset)
-            yield piece
-            line, offset, n_carried = line + n_lines, piece.offset_of(cut), n_kept
-        else:
-            n_carried += block.n_lines
-        carry = data[cut:]
-    if carry:
-        yield _Piece(memoryview(carry), line, n_carried, offset, len(carry), offset)
 
 
 def _last_record(data: bytes) -> int:
@@ -132,11 +92,11 @@ def _last_record(data: bytes) -> int:
             return at + 1
 
 
-def _rows(source: Source, piece: _Piece, bad: Ints) -> list[dict[str, object]]:
+def _rows(source: Source, block: Block, bad: Ints) -> list[dict[str, object]]:
     return [
         unreadable_row(
-            source, piece.line + line, piece.offset_of(start), REASONS[reason - 1],
-            bytes(piece.data[start : min(end, start + 4 * RAW_CHARACTERS)]).rstrip(b"\r"),
+            source, block.line + line, block.offset + start, REASONS[reason - 1],
+            block.data[start : min(end, start + 4 * RAW_CHARACTERS)].rstrip(b"\r"),
         )
         for line, start, end, reason in bad.tolist()
     ]  # fmt: skip

@@ -1,7 +1,8 @@
-"""PBS records as typed columns: what each value means, and which of two ways to say a thing counts."""
+"""PBS records as typed columns: which key fills which column, and which of two ways to say a thing counts."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,31 +11,109 @@ import pyarrow.compute as pc
 from pipeline.arrays import Bools, Floats, Ints, arrow
 from pipeline.ingest import spans
 from pipeline.ingest.formats.pbs import records
-from pipeline.ingest.formats.pbs.records import OFF_S, Times, damage_of, record_dates
-from pipeline.ingest.formats.pbs.scan import DATE_BYTES, KINDS, REASONS, Scanned
+from pipeline.ingest.formats.pbs.find_values import value_spans
+from pipeline.ingest.formats.pbs.resources import Counts, chunks, hosts, size_kib, vnodes
+from pipeline.ingest.formats.pbs.scan import DATE_BYTES, REASONS, Scanned
 from pipeline.ingest.reader import JOB, NODE, Remarks, constant, requested_memory
-from pipeline.ingest.spans.kernels import INVALID, OK, Bytes
+from pipeline.ingest.spans import Typed
+from pipeline.ingest.spans.kernels import Bytes
 from pipeline.tables import JOBS
 
-_FILLED = (
-    "job_id", "user", "user_group", "account", "queue", "job_name", "submit_s", "eligible_s", "start_s", "end_s",
-    "procs", "nodes", "gpus", "runtime_s", "requested_procs", "requested_nodes", "requested_s", "requested_mem_kib",
-    "requested_memory", "used_mem_kib", "cpu_s", "state", "exit_code", "array_id", "source_file", "source_line",
-)  # fmt: skip
-PARTS = pa.schema(
-    [pa.field("kind", pa.int8()), pa.field("record_s", pa.int64()), *(JOBS.schema().field(name) for name in _FILLED)]
-)
-"""One record a row. kind: its type, an index into pbs_scan.KINDS; record_s: when it was written, by its own date."""
-
-DEFAULT_PROJECT = "_pbs_project_default"
 _FIRST_S, _LAST_S = 662_688_000, 1 << 33
 """PBS was first written in 1991: an instant before it has lost digits."""
-_PBS_ONLY = ("exec_vnode", "project", "run_count", "Resource_List.select")
-_SUBJOB = r"^(\d+)\[\d+\]"
+
+
+def _instant_s(data: Bytes, start: Ints, end: Ints) -> Typed:
+    """Epoch seconds; 0 is PBS's word for not yet."""
+    found = spans.integers(data, start, end)
+    is_outside = (found.values < _FIRST_S) | (found.values >= _LAST_S)
+    invalid = found.invalid | (~found.missing & is_outside & (found.values != 0))
+    return Typed(found.values, found.missing | invalid | (found.values <= 0), invalid)
+
+
+def _duration_s(data: Bytes, start: Ints, end: Ints) -> Typed:
+    found = spans.duration_s(data, start, end)
+    is_negative = ~found.missing & (found.values < 0)
+    return Typed(found.values, found.missing | is_negative, found.invalid | is_negative)
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
+class Key:
+    """read: makes typed values of its texts; column: of JOBS that takes them as they are, where no other key counts."""
+
+    read: Callable[[Bytes, Ints, Ints], Any] | None = None
+    column: str | None = None
+
+
+KEYS: Mapping[str, Key] = {
+    "user": Key(spans.category, "user"),
+    "group": Key(spans.category, "user_group"),
+    "queue": Key(spans.category, "queue"),
+    "jobname": Key(spans.texts, "job_name"),
+    "ctime": Key(_instant_s, "submit_s"),
+    "etime": Key(_instant_s, "eligible_s"),
+    "start": Key(_instant_s, "start_s"),
+    "end": Key(_instant_s, "end_s"),
+    "Exit_status": Key(spans.integers, "exit_code"),
+    "Resource_List.walltime": Key(_duration_s, "requested_s"),
+    "resources_used.walltime": Key(_duration_s, "runtime_s"),
+    "exec_host": Key(hosts),
+    "exec_vnode": Key(vnodes),
+    "exec_gpus": Key(hosts),
+    "resource_assigned.ncpus": Key(spans.integers),
+    "Resource_List.ncpus": Key(spans.integers),
+    "Resource_List.nodect": Key(spans.integers),
+    "Resource_List.procs": Key(spans.integers),
+    "Resource_List.ngpus": Key(spans.integers),
+    "Resource_List.nodes": Key(chunks),
+    "Resource_List.select": Key(chunks),
+    "Resource_List.mem": Key(size_kib),
+    "Resource_List.pmem": Key(size_kib),
+    "Resource_List.vmem": Key(size_kib),
+    "Resource_List.pvmem": Key(size_kib),
+    "resources_used.mem": Key(size_kib),
+    "resources_used.cput": Key(_duration_s),
+    **dict.fromkeys(("account", "project", "run_count"), Key()),
+    # not read, but met often, or after a text that may hold blanks
+    **dict.fromkeys(
+        (
+            "qtime", "owner", "session", "array_indices", "depend", "eligible_time", "Resource_List.place",
+            "Resource_List.neednodes", "Resource_List.mpiprocs", "resource_assigned.mem", "resources_used.cpupercent",
+            "resources_used.ncpus", "resources_used.vmem",
+        ),
+        Key(),
+    ),
+}  # fmt: skip
+
+_DECIDED = (
+    "job_id", "array_id", "account", "procs", "nodes", "gpus", "requested_procs", "requested_nodes",
+    "requested_mem_kib", "requested_memory", "used_mem_kib", "cpu_s", "source_file", "source_line",
+)  # fmt: skip
+"""Columns of JOBS that several keys have a say in, or none."""
+
+PARTS = pa.schema(
+    [
+        pa.field("kind", pa.int8()),
+        pa.field("record_s", pa.int64()),
+        pa.field("state_code", pa.int8()),
+        *(JOBS.schema().field(name) for name in (*(key.column for key in KEYS.values() if key.column), *_DECIDED)),
+    ]
+)
+"""One record a row. kind: its type, an index into scan.KINDS; record_s: when it was written, by its own date;
+state_code: an index into records.STATES."""
+
+DEFAULT_PROJECT = "_pbs_project_default"
+_NEEDED = ("ctime", "start", "end", "Exit_status")
+"""A record in which one of these is no number is unreadable; any other odd value is unknown."""
+
+_UNCOUNTED = (*_NEEDED, "exec_vnode", "exec_gpus")
+_PBS_ONLY = ("exec_vnode", "project", "run_count", "Resource_List.select")
+_SUBJOB = r"^(\d+)\[\d+\]"
+Arrays = dict[str, pa.Array]
+
+
+@dataclass(frozen=True, slots=True)
+class TypedRecords:
     """parts: the records that can be read. bad: the others, (n, 4): line, start, end, reason (1 + index into REASONS).
 
     remarks: values left unknown, records whose date is not their instant (by a quarter of an hour and more).
@@ -45,231 +124,134 @@ class Typed:
     remarks: Remarks
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """Numbers, and where there is one."""
-
-    values: Ints | Floats
-    has: Bools
-    is_odd: Bools
-
-    def arrow(self) -> pa.Array:
-        return arrow(self.values, ~self.has)
-
-    def times(self) -> Times:
-        return Times(self.values.astype(np.int64), ~self.has, np.zeros(len(self.values), np.int64))
-
-    def with_values(self, values: Ints) -> "_Known":
-        return _Known(values, self.has, self.is_odd)
-
-
-def typed(scanned: Scanned, label: str, first_line: int, timezone: str, *, takes_last: bool = True) -> Typed:
+def typed(scanned: Scanned, label: str, first_line: int, timezone: str, *, takes_last: bool = True) -> TypedRecords:
     """A block's records as PARTS. ConfigError for a zone that is not known.
 
     takes_last: whether a last record whose line has no end is read.
     """
+    said = _Said(scanned)
     written = spans.instants_s(scanned.data, scanned.start, scanned.start + DATE_BYTES, timezone)
-    instants = {name: _instant(scanned, name) for name in ("ctime", "etime", "start", "end")}
-    status = _integer(scanned, "Exit_status")
-    is_bad = np.logical_or.reduce([instants[name].is_odd for name in ("ctime", "start", "end")]) | status.is_odd
-    is_closed = instants["end"].has & status.has
-    damage = damage_of(scanned, is_bad, instants["start"].has, is_closed, takes_last=takes_last)
-    reason = np.where(written.invalid, REASONS.index("bad_date") + 1, damage)
+    reason = records.damage_of(scanned, said.values, said.span, _NEEDED, takes_last=takes_last)
+    reason[written.invalid] = REASONS.index("bad_date") + 1
     is_bad = reason > 0
-    fields = _Fields(scanned)
-    dates_s, remarks = record_dates(
-        written, scanned.kind, {name: known.times() for name, known in instants.items()}, fields.used_s(), ~is_bad
-    )
+    dates_s, remarks = records.record_dates(written, scanned.kind, said.values, ~is_bad)
     n_rows = len(scanned.line)
     columns = {
         "kind": arrow(scanned.kind.astype(np.int8)),
         "record_s": arrow(dates_s),
-        "submit_s": instants["ctime"].arrow(),
-        "eligible_s": instants["etime"].arrow(),
-        "start_s": instants["start"].arrow(),
-        "end_s": instants["end"].arrow(),
-        "exit_code": status.arrow(),
+        "state_code": arrow(records.state_codes(scanned.kind, said.values, said.is_torque())),
         "source_file": constant(label, n_rows),
         "source_line": arrow(scanned.line + first_line),
-        **fields.words(),
-        **fields.numbers(),
+        **said.columns(),
     }
-    code = status.values.astype(np.int64)
-    state = records.state_codes(scanned.kind, code, status.has, fields.is_torque(), fields.is_over())
-    columns["state"] = records.state_categories(state)
     parts = pa.table([columns[name] for name in PARTS.names], schema=PARTS)
-    remarks += _remarks(scanned, dates_s, instants, ~is_bad)
-    remarks["odd_values"] += fields.n_odd + int(np.count_nonzero(instants["etime"].is_odd))
+    remarks += records.record_remarks(scanned.kind, dates_s, said.values, ~is_bad)
+    remarks["odd_values"] += said.n_odd()
     bad = np.column_stack([scanned.line, scanned.start, scanned.end, reason])[is_bad]
-    return Typed(parts.filter(arrow(~is_bad)) if is_bad.any() else parts, bad, remarks)
+    return TypedRecords(parts.filter(arrow(~is_bad)) if is_bad.any() else parts, bad, remarks)
 
 
-class _Fields:
-    """The values of a block's records, asked for by meaning; n_odd grows by those that are no value of their kind."""
+class _Said:
+    """What a block's records say. values: by key, an Arrow array of texts, or Typed numbers."""
 
     def __init__(self, scanned: Scanned) -> None:
-        self.n_odd = 0
         self._scanned = scanned
-        self._used_s = self._duration("resources_used.walltime")
-        self._asked_s = self._duration("Resource_List.walltime")
+        self._spans: dict[str, Ints] = dict(zip(KEYS, value_spans(scanned, list(KEYS)), strict=True))
+        self.values: dict[str, Any] = {
+            name: key.read(scanned.data, *self._spans[name]) for name, key in KEYS.items() if key.read
+        }
+
+    def span(self, key: str) -> Ints:
+        """Start and end of a key's values; equal where there is none."""
+        return self._spans[key]
 
     def is_torque(self) -> Bools:
         """Whether a record has none of the keys that only PBS Pro and OpenPBS write."""
         is_pbs: Bools = np.logical_or.reduce([self._is_there(key) for key in _PBS_ONLY])
         return ~is_pbs
 
-    def is_over(self) -> Bools:
-        """Whether a record has more walltime used than requested."""
-        over: Bools = self._used_s.has & self._asked_s.has & (self._used_s.values > self._asked_s.values)
-        return over
+    def n_odd(self) -> int:
+        """How many values are in no form that is known, and left unknown."""
+        numbers = (value for key, value in self.values.items() if isinstance(value, Typed) and key not in _UNCOUNTED)
+        return sum(int(np.count_nonzero(value.invalid)) for value in numbers)
 
-    def used_s(self) -> Floats:
-        """Seconds of walltime used; NaN where a record has none."""
-        return np.where(self._used_s.has, self._used_s.values, np.nan)
+    def columns(self) -> Arrays:
+        """Columns of PARTS, but for those of the record as a whole."""
+        plain = {key.column: self.values[name] for name, key in KEYS.items() if key.column}
+        found = {name: value.arrow() if isinstance(value, Typed) else value for name, value in plain.items()}
+        return found | self._names() | self._sizes() | {"requested_memory": self._typed_memory()}
 
-    def words(self) -> dict[str, pa.Array]:
-        """Ids and names. An account is the one charged, else the project where it is not PBS's default."""
+    def _names(self) -> Arrays:
+        """Ids, and the account charged: where there is none the project, unless it is PBS's default."""
         data = self._scanned.data
         job_id = spans.texts(data, self._scanned.id_start, self._scanned.id_end)
-        account, project = self._scanned.span("account"), self._scanned.span("project")
-        has_account = self._is_there("account")
-        charged = [np.where(has_account, own, other) for own, other in zip(account, project, strict=True)]
-        return {
-            "job_id": job_id,
-            "array_id": _array_ids(job_id),
-            "user": self._category("user"),
-            "user_group": self._category("group"),
-            "queue": self._category("queue"),
-            "account": _without(spans.category(data, *charged), DEFAULT_PROJECT),
-            "job_name": spans.texts(data, *self._scanned.span("jobname")),
-        }
+        charged = np.where(self._is_there("account"), self.span("account"), self.span("project"))
+        account = _without(spans.category(data, *charged), DEFAULT_PROJECT)
+        return {"job_id": job_id, "array_id": _array_ids(job_id), "account": account}
 
-    def numbers(self) -> dict[str, pa.Array]:
-        """Counts, durations and memory; what is per job in the log is shared out over its processors."""
-        procs, nodes, gpus, requested, n_chunks = self._counts()
-        cpu = self._duration("resources_used.cput")
-        sizes = {name: self._size(f"Resource_List.{name}") for name in ("mem", "pmem", "vmem", "pvmem")}
-        mem, used = _mem_per_processor(sizes, requested), self._size("resources_used.mem")
-        n_nodes = self._number("Resource_List.nodect")
-        return {
-            "procs": procs.arrow(),
-            "nodes": nodes.arrow(),
-            "gpus": gpus.arrow(),
-            "requested_procs": requested.arrow(),
-            "requested_nodes": _first(n_nodes, n_chunks).arrow(),
-            "requested_s": self._asked_s.arrow(),
-            "requested_mem_kib": mem.arrow(),
-            "requested_memory": self._typed_mem(sizes),
-            "runtime_s": self._used_s.arrow(),
-            "cpu_s": _shared(cpu, _first(procs, requested)).arrow(),
-            "used_mem_kib": _shared(used, _first(procs, requested)).arrow(),
-        }
-
-    def _counts(self) -> tuple[_Known, _Known, _Known, _Known, _Known]:
-        """Processors, nodes and GPUs a job has; processors and chunks it asks for."""
-        read = self._scanned.values
-        host_procs, host_nodes, kinds = read.hosts("exec_host")
-        on_hosts = self._known(host_procs, kinds, "exec_host")
-        vnode_procs, vnode_gpus, vnodes, kinds = read.chunks("exec_vnode")
-        on_vnodes = _Known(vnode_procs, kinds == OK, np.zeros(len(kinds), np.bool_))
-        select_procs, select_gpus, n_select, kinds = read.chunks("Resource_List.select")
-        select = self._known(select_procs, kinds, "Resource_List.select")
-        node_procs, node_gpus, n_nodes, kinds = read.chunks("Resource_List.nodes")
-        by_nodes = self._known(node_procs, kinds, "Resource_List.nodes")
-        procs = _first(on_vnodes, on_hosts, self._number("resource_assigned.ncpus"))
-        requested = _first(select, by_nodes, self._number("Resource_List.procs"), self._number("Resource_List.ncpus"))
-        cards, _, kinds = read.hosts("exec_gpus")
+    def _sizes(self) -> Arrays:
+        """Counts and memory; what is per job in the log is shared out over its processors."""
+        said = self.values
+        on_hosts, on_vnodes, select, by_nodes = (
+            said[key] for key in ("exec_host", "exec_vnode", "Resource_List.select", "Resource_List.nodes")
+        )
+        procs = _first(on_vnodes, on_hosts, said["resource_assigned.ncpus"])
+        requested = _first(select, by_nodes, said["Resource_List.procs"], said["Resource_List.ncpus"])
+        asked = _first(said["Resource_List.ngpus"], select.of_gpus(), by_nodes.of_gpus())
         is_placed = self._is_there("exec_host") | self._is_there("exec_vnode")
-        asked = _first(
-            self._number("Resource_List.ngpus"), _positive(select_gpus, select.has), _positive(node_gpus, by_nodes.has)
-        )
-        gpus = _first(
-            _positive(vnode_gpus, on_vnodes.has),
-            _positive(cards, kinds == OK),
-            _Known(asked.values, asked.has & is_placed, asked.is_odd),
-        )
-        nodes = _first(on_hosts.with_values(host_nodes), on_vnodes.with_values(vnodes))
-        n_chunks = _first(select.with_values(n_select), by_nodes.with_values(n_nodes))
-        return procs, nodes, gpus, requested, n_chunks
+        given = Typed(asked.values, asked.missing | ~is_placed, asked.invalid)
+        cards = _positive(said["exec_gpus"])
+        mem, vmem = (_shared(said[f"Resource_List.{name}"], requested) for name in ("mem", "vmem"))
+        has_procs = _first(procs, requested)
+        found = {
+            "procs": procs,
+            "nodes": _first(on_hosts.of_nodes(), on_vnodes.of_nodes()),
+            "gpus": _first(on_vnodes.of_gpus(), cards, given),
+            "requested_procs": requested,
+            "requested_nodes": _first(said["Resource_List.nodect"], select.of_nodes(), by_nodes.of_nodes()),
+            "requested_mem_kib": _first(mem, said["Resource_List.pmem"], vmem, said["Resource_List.pvmem"]),
+            "used_mem_kib": _shared(said["resources_used.mem"], has_procs),
+            "cpu_s": _shared(said["resources_used.cput"], has_procs),
+        }
+        return {name: value.arrow() for name, value in found.items()}
 
-    def _typed_mem(self, sizes: Mapping[str, _Known]) -> pa.DictionaryArray:
+    def _typed_memory(self) -> pa.DictionaryArray:
         """Memory as typed: of a process, of a chunk where chunks were selected, else of the job.
 
         OpenPBS adds up the memory of a selection's chunks; divided by their number it is what was typed for each.
         """
-        *_, n_chunks, kinds = self._scanned.values.chunks("Resource_List.select")
-        chunked = (kinds == OK) & (n_chunks > 0)
-        of_job = np.where(chunked, NODE, JOB)
-        by_name = {"mem": of_job, "pmem": np.zeros_like(of_job), "vmem": of_job, "pvmem": np.zeros_like(of_job)}
-        kib, per = np.full(len(kinds), np.nan), np.zeros(len(kinds), np.int8)
-        for name, size in sizes.items():
-            first = size.has & np.isnan(kib)
-            kib[first], per[first] = size.values[first], by_name[name][first]
-        return requested_memory(np.where(per == NODE, kib / np.maximum(n_chunks, 1), kib), per)
+        select: Counts = self.values["Resource_List.select"]
+        of_job = np.where(~select.missing & (select.nodes > 0), NODE, JOB)
+        kib, per = np.full(len(of_job), np.nan), np.zeros(len(of_job), np.int8)
+        for name in ("mem", "pmem", "vmem", "pvmem"):
+            size: Typed = self.values[f"Resource_List.{name}"]
+            first = ~size.missing & np.isnan(kib)
+            kib[first], per[first] = size.values[first], 0 if name.startswith("p") else of_job[first]
+        return requested_memory(np.where(per == NODE, kib / np.maximum(select.nodes, 1), kib), per)
 
     def _is_there(self, key: str) -> Bools:
-        low, high = self._scanned.span(key)
+        low, high = self._spans[key]
         there: Bools = high > low
         return there
 
-    def _category(self, key: str) -> pa.DictionaryArray:
-        return spans.category(self._scanned.data, *self._scanned.span(key))
 
-    def _known(self, values: Ints | Floats, kinds: Bytes, key: str) -> _Known:
-        has = kinds == OK
-        is_odd = self._is_there(key) & ~has
-        self.n_odd += int(np.count_nonzero(is_odd))
-        return _Known(values, has, is_odd)
-
-    def _number(self, key: str) -> _Known:
-        found = _integer(self._scanned, key)
-        self.n_odd += int(np.count_nonzero(found.is_odd))
-        return found
-
-    def _duration(self, key: str) -> _Known:
-        values, kinds = self._scanned.values.durations_s(key)
-        is_odd = (kinds == INVALID) | ((kinds == OK) & (values < 0))
-        self.n_odd += int(np.count_nonzero(is_odd))
-        return _Known(values, (kinds == OK) & ~is_odd, is_odd)
-
-    def _size(self, key: str) -> _Known:
-        return self._known(*self._scanned.values.sizes_kib(key), key)
-
-
-def _integer(scanned: Scanned, key: str) -> _Known:
-    values, kinds = scanned.values.integers(key)
-    return _Known(values, kinds == OK, kinds == INVALID)
-
-
-def _instant(scanned: Scanned, key: str) -> _Known:
-    """Epoch seconds; 0 is PBS's word for not yet."""
-    found = _integer(scanned, key)
-    is_outside = (found.values < _FIRST_S) | (found.values >= _LAST_S)
-    is_odd = found.is_odd | (found.has & is_outside & (found.values != 0))
-    return _Known(found.values, found.has & ~is_odd & (found.values > 0), is_odd)
-
-
-def _first(*known: _Known) -> _Known:
+def _first(*known: Typed) -> Typed:
     """Of several ways to say one thing the first that a record has."""
-    values, has = known[0].values, known[0].has
+    values, missing = known[0].values, known[0].missing
     for other in known[1:]:
-        values, has = np.where(has, values, other.values), has | other.has
-    return _Known(values, has, np.zeros(len(has), np.bool_))
+        values, missing = np.where(missing, other.values, values), missing & other.missing
+    return Typed(values, missing, np.zeros(len(missing), np.bool_))
 
 
-def _positive(values: Ints, has: Bools) -> _Known:
-    return _Known(values, has & (values > 0), np.zeros(len(has), np.bool_))
+def _positive(known: Typed) -> Typed:
+    return Typed(known.values, known.missing | (known.values <= 0), known.invalid)
 
 
-def _mem_per_processor(sizes: Mapping[str, _Known], procs: _Known) -> _Known:
-    """KiB per processor: of the job's memory, else of a process, else of virtual memory in the same order."""
-    return _first(_shared(sizes["mem"], procs), sizes["pmem"], _shared(sizes["vmem"], procs), sizes["pvmem"])
-
-
-def _shared(whole: _Known, procs: _Known) -> _Known:
+def _shared(whole: Typed, procs: Typed) -> Typed:
     """A job's amount per processor; unknown where the processors are."""
-    has = whole.has & procs.has & (procs.values > 0)
-    return _Known(whole.values / np.where(has, procs.values, 1), has, whole.is_odd)
+    missing: Bools = whole.missing | procs.missing | (procs.values <= 0)
+    values: Floats = whole.values / np.where(missing, 1, procs.values)
+    return Typed(values, missing, whole.invalid)
 
 
 def _array_ids(job_id: pa.StringArray) -> pa.Array:
@@ -283,18 +265,8 @@ def _array_ids(job_id: pa.StringArray) -> pa.Array:
 
 def _without(column: pa.DictionaryArray, word: str) -> pa.DictionaryArray:
     """The categories with one of them made null."""
-    if not len(column.dictionary) or word not in column.dictionary.to_pylist():
+    words = column.dictionary.to_pylist()
+    if word not in words:
         return column
-    place = column.dictionary.to_pylist().index(word)
-    indices = pc.if_else(pc.equal(column.indices, place), pa.scalar(None, pa.int32()), column.indices)
+    indices = pc.if_else(pc.equal(column.indices, words.index(word)), pa.scalar(None, pa.int32()), column.indices)
     return pa.DictionaryArray.from_arrays(indices, column.dictionary)
-
-
-def _remarks(scanned: Scanned, written: Ints, instants: dict[str, _Known], good: Bools) -> Remarks:
-    """How many records there are of each type, and how many of those with an instant have another date."""
-    event = _first(instants["end"], instants["start"])
-    dated = good & event.has & np.isin(scanned.kind, [KINDS.index("S"), KINDS.index("E")])
-    off = dated & (np.abs(written - event.values) >= OFF_S)
-    counts = np.bincount(scanned.kind[good], minlength=len(KINDS))
-    remarks = Remarks({f"records_{letter}": int(n) for letter, n in zip(KINDS, counts, strict=True)})
-    return remarks + Remarks(dated=int(np.count_nonzero(dated)), dated_off=int(np.count_nonzero(off)))

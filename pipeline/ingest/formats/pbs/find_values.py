@@ -7,27 +7,16 @@ The functions call one another for every key, and counting the references to the
 times as long as what they do; they make no array, so nothing is to be counted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from pipeline.arrays import Bools, Ints
-from pipeline.ingest.spans import as_bytes
-from pipeline.ingest.spans.kernels import Bytes, Codes
+from pipeline.ingest.formats.pbs.scan import KINDS, Scanned
+from pipeline.ingest.spans.kernels import Bytes
 from pipeline.kernels import F, cached
-
-KEYS = (
-    "user", "group", "account", "project", "jobname", "queue", "ctime", "qtime", "etime", "start", "end", "exec_host",
-    "exec_vnode", "exec_gpus", "Exit_status", "run_count", "owner", "session", "resource_assigned.ncpus",
-    "Resource_List.ncpus", "Resource_List.nodect", "Resource_List.nodes", "Resource_List.procs", "Resource_List.select",
-    "Resource_List.walltime", "Resource_List.mem", "Resource_List.pmem", "Resource_List.pvmem", "Resource_List.vmem",
-    "Resource_List.ngpus", "resources_used.walltime", "resources_used.cput", "resources_used.mem",
-    # not read, but met often, or after a text that may hold blanks
-    "array_indices", "depend", "eligible_time", "Resource_List.place", "Resource_List.neednodes",
-    "Resource_List.mpiprocs", "resource_assigned.mem", "resources_used.cpupercent", "resources_used.ncpus",
-    "resources_used.vmem",
-)  # fmt: skip
 
 FREE_TEXT = ("account", "project", "jobname")
 """Values people choose: they may hold blanks, quotes and `=`, which PBS writes as they are."""
@@ -35,68 +24,39 @@ FREE_TEXT = ("account", "project", "jobname")
 BEFORE_FREE_TEXT = ("user", "group", *FREE_TEXT)
 """Written before a free text can end, so the first of each is PBS's own; of the other keys the last is."""
 
-INTEGERS = (
-    "ctime", "etime", "start", "end", "Exit_status", "resource_assigned.ncpus", "Resource_List.ncpus",
-    "Resource_List.nodect", "Resource_List.procs", "Resource_List.ngpus",
-)  # fmt: skip
-DURATIONS = ("Resource_List.walltime", "resources_used.walltime", "resources_used.cput")
-SIZES = (
-    "Resource_List.mem", "Resource_List.pmem", "Resource_List.vmem", "Resource_List.pvmem", "resources_used.mem",
-)  # fmt: skip
-HOSTS = ("exec_host", "exec_gpus")
-CHUNKS = ("Resource_List.select", "Resource_List.nodes")
-VNODES = ("exec_vnode",)
-
-PLACE: Mapping[str, int] = {key: place for place, key in enumerate(KEYS)}
-TABLE_SIZE = 256
-
-
-def _slot(size: int, first: int, last: int, middle: int, late: int) -> int:
-    """Where in the table a key is looked for first, by its length and four of its bytes, as ints."""
-    return int(5 * size + 7 * first + 31 * last + 97 * middle + 139 * late) % TABLE_SIZE
-
-
-key_slot = cached(_slot)
-
-
-def _table() -> Codes:
-    """Slot -> key, -1 where free; a key whose slot is taken has the next free one."""
-    table = np.full(TABLE_SIZE, -1, np.int32)
-    for place, key in enumerate(KEYS):
-        word, size = key.encode(), len(key)
-        slot = _slot(size, word[0], word[-1], word[size // 2], word[size - 1 - size // 4])
-        while table[slot] >= 0:
-            slot = (slot + 1) % TABLE_SIZE
-        table[slot] = place
-    return table
-
-
-def _words() -> npt.NDArray[np.uint64]:
-    """By key, the words of `key=`, its first byte in the lowest bits, and the bits of them that count."""
-    longest = -(-(max(map(len, KEYS)) + 1) // 8)
-    words = np.zeros((len(KEYS), 2, longest), np.uint64)
-    for place, key in enumerate(KEYS):
-        for which, text in enumerate((key.encode() + b"=", b"\xff" * (len(key) + 1))):
-            words[place, which] = np.frombuffer(text.ljust(8 * longest, b"\0"), "<u8")
-    return words
-
-
-def _flags(names: tuple[str, ...]) -> Bools:
-    return np.array([key in names for key in KEYS])
-
-
-KEY_BYTES: Bytes = as_bytes("".join(KEYS).encode())
-KEY_WORDS: npt.NDArray[np.uint64] = _words()
-KEY_BOUNDS: Ints = np.cumsum([0, *map(len, KEYS)], dtype=np.int64)
-KEY_TABLE: Codes = _table()
-IS_FREE: Bools = _flags(FREE_TEXT)
-FIRST_WINS: Bools = _flags(BEFORE_FREE_TEXT)
-
-
 Words = npt.NDArray[np.uint64]
+_N_WITH_KEYS = KINDS.index("E") + 1
 _SPACES = np.uint64(0x2121212121212121)
 _TOPS = np.uint64(0x8080808080808080)
 _ONES = np.uint64(0x0101010101010101)
+
+
+def value_spans(scanned: Scanned, names: Sequence[str]) -> Ints:
+    """Start and end of each key's value in each record, int64 (keys, 2, records); equal where there is none."""
+    words, sizes, is_free, first_wins = _keys(tuple(names))
+    # Pages of keys that no record has are never written, so they cost nothing.
+    spans = np.zeros((len(names), 2, len(scanned.line)), np.int64)
+    follower = np.full((_N_WITH_KEYS, len(names) + 1), -1, np.int64)
+    data = scanned.data
+    text = data[: data.size & ~7].view(np.uint64)
+    _find(
+        data, text, scanned.message, scanned.end, scanned.kind, words, sizes, is_free, first_wins, follower, spans
+    )  # fmt: skip
+    return spans
+
+
+@lru_cache(maxsize=1)
+def _keys(names: tuple[str, ...]) -> tuple[Words, Ints, Bools, Bools]:
+    """By key: the words of `key=`, its first byte in the lowest bits, and the bits of them that count; the bytes of
+    `key=`; whether the value is free text; whether the first one counts.
+    """
+    longest = -(-(max(map(len, names)) + 1) // 8)
+    words = np.zeros((len(names), 2, longest), np.uint64)
+    for place, name in enumerate(names):
+        for which, text in enumerate((name.encode() + b"=", b"\xff" * (len(name) + 1))):
+            words[place, which] = np.frombuffer(text.ljust(8 * longest, b"\0"), "<u8")
+    sizes = np.array([len(name) + 1 for name in names], np.int64)
+    return words, sizes, np.isin(names, FREE_TEXT), np.isin(names, BEFORE_FREE_TEXT)
 
 
 def _bare(function: F) -> F:
@@ -105,26 +65,23 @@ def _bare(function: F) -> F:
 
 
 @_bare
-def find_values(
+def _find(
     data: Bytes,
-    words: Words,
+    text: Words,
     message: Ints,
     end: Ints,
     kind: Ints,
-    key_bytes: Bytes,
-    key_words: Words,
-    bounds: Ints,
-    table: Codes,
+    words: Words,
+    sizes: Ints,
     is_free: Bools,
     first_wins: Bools,
     follower: Ints,
     spans: Ints,
 ) -> None:
-    """Fills spans (keys, 2, records) with start and end of every record's known values.
+    """Fills spans; kinds below follower's first axis have `key=value` pairs, from message to end.
 
-    words: the data eight bytes at a time, the first in the lowest bits. message, end: where a record's `key=value` part
-    lies; kinds below follower's first axis have one. follower: by kind and key + 1, the key that followed it last, or
-    -1. The other arrays are those of keys.py.
+    text: the data eight bytes at a time, the first in the lowest bits. follower: by kind and key + 1, the key that
+    followed it last, or -1. The other arrays are those of `_keys`.
     """
     # Records of one type write their keys in one order: what followed a key before is looked for first.
     for row in range(message.size):
@@ -139,11 +96,10 @@ def find_values(
             while at < stop and data[at] <= 32:
                 at += 1
             found = follower[kind[row], before]
-            value = _value_of(words, at, stop, key_words, bounds, found)
-            if value > 0:
-                after = _blank(data, words, value, stop)
-            else:
-                found, value, after = _token(data, words, at, stop, key_bytes, bounds, table)
+            value = _value_of(data, text, at, stop, words, sizes, found)
+            if value == 0:
+                found, value = _token(data, text, at, stop, words, sizes)
+            after = _blank(data, text, max(at, value), stop)
             if found >= 0:
                 follower[kind[row], before] = found
                 before = found + 1
@@ -152,7 +108,7 @@ def find_values(
                 key, low, high = found, value, after
                 closing = 0
                 if key >= 0 and is_free[key] and spans[key, 1, row] == 0:
-                    closing = _closing_quote(data, words, value, stop, key_bytes, bounds, table)
+                    closing = _closing_quote(data, text, value, stop, words, sizes)
                 if closing:
                     _keep(spans, row, key, value + 1, closing, first_wins)
                     key, after = -1, closing + 1
@@ -169,25 +125,25 @@ def _keep(spans: Ints, row: int, key: int, low: int, high: int, first_wins: Bool
 
 
 @_bare
-def _token(
-    data: Bytes, words: Words, at: int, stop: int, key_bytes: Bytes, bounds: Ints, table: Codes
-) -> tuple[int, int, int]:
-    """The key a token starts with (-1: none known), where its value starts (0: it has no key), the token's end."""
-    start, found, value = at, -1, 0
+def _token(data: Bytes, text: Words, at: int, stop: int, words: Words, sizes: Ints) -> tuple[int, int]:
+    """The key a token starts with (-1: none known), and where its value starts (0: it has no key)."""
+    start = at
     while at < stop and data[at] > 32 and data[at] != 61 and data[at] != 34:
         at += 1
-    if start < at < stop and data[at] == 61:
-        found = _known(data, start, at, key_bytes, bounds, table)
-        value = at + 1
-    return found, value, _blank(data, words, at, stop)
+    if not start < at < stop or data[at] != 61:
+        return -1, 0
+    for key in range(sizes.size):
+        if sizes[key] == at + 1 - start and _value_of(data, text, start, stop, words, sizes, key) > 0:
+            return key, at + 1
+    return -1, at + 1
 
 
 @_bare
-def _blank(data: Bytes, words: Words, at: int, stop: int) -> int:
+def _blank(data: Bytes, text: Words, at: int, stop: int) -> int:
     """The next blank or control byte, or the end."""
-    last = min(stop, 8 * words.size - 16)
+    last = min(stop, 8 * text.size - 16)
     while at <= last:
-        word = _word(words, at)
+        word = _word(text, at)
         found = (word - _SPACES) & ~word & _TOPS
         if found:
             # The lowest bit found is the top of the first such byte; those below it are counted.
@@ -201,47 +157,30 @@ def _blank(data: Bytes, words: Words, at: int, stop: int) -> int:
 
 
 @_bare
-def _word(words: Words, at: int) -> np.uint64:
+def _word(text: Words, at: int) -> np.uint64:
     """The eight bytes from here on, the first in the lowest bits; the two words they lie in must be there."""
     place, shift = at >> 3, np.uint64(8 * (at & 7))
-    word: np.uint64 = words[place]
+    word: np.uint64 = text[place]
     if shift:
-        word = (word >> shift) | (words[place + 1] << (np.uint64(64) - shift))
+        word = (word >> shift) | (text[place + 1] << (np.uint64(64) - shift))
     return word
 
 
 @_bare
-def _value_of(words: Words, at: int, stop: int, key_words: Words, bounds: Ints, key: int) -> int:
+def _value_of(data: Bytes, text: Words, at: int, stop: int, words: Words, sizes: Ints, key: int) -> int:
     """Where the value starts if this key and = stand here; else 0."""
-    if key < 0:
+    if key < 0 or at + sizes[key] > stop:
         return 0
-    size = bounds[key + 1] - bounds[key] + 1
-    if at + size > stop or at + size + 16 > 8 * words.size:
-        return 0
-    place = at
-    for k in range(0, (size + 7) >> 3):
-        if (_word(words, place) ^ key_words[key, 0, k]) & key_words[key, 1, k]:
+    size = sizes[key]
+    if at + size + 16 > 8 * text.size:
+        for k in range(size):
+            if np.uint64(data[at + k]) != (words[key, 0, k >> 3] >> np.uint64(8 * (k & 7))) & np.uint64(255):
+                return 0
+        return int(at + size)
+    for k in range((size + 7) >> 3):
+        if (_word(text, at + 8 * k) ^ words[key, 0, k]) & words[key, 1, k]:
             return 0
-        place += 8
     return int(at + size)
-
-
-@_bare
-def _known(data: Bytes, start: int, end: int, key_bytes: Bytes, bounds: Ints, table: Codes) -> int:
-    """The key that stands here; -1 where it is none of them."""
-    size = end - start
-    slot = key_slot(size, data[start], data[end - 1], data[start + size // 2], data[end - 1 - size // 4])
-    while table[slot] >= 0:
-        key = table[slot]
-        low = bounds[key]
-        if bounds[key + 1] - low == size:
-            k = 0
-            while k < size and data[start + k] == key_bytes[low + k]:
-                k += 1
-            if k == size:
-                return int(key)
-        slot = (slot + 1) % table.size
-    return -1
 
 
 @_bare
@@ -257,7 +196,7 @@ def _is_resource(data: Bytes, at: int, stop: int) -> bool:
 
 
 @_bare
-def _closing_quote(data: Bytes, words: Words, at: int, stop: int, key_bytes: Bytes, bounds: Ints, table: Codes) -> int:
+def _closing_quote(data: Bytes, text: Words, at: int, stop: int, words: Words, sizes: Ints) -> int:
     """Where a quoted text ends: at a quote that the record's end or a known key follows; 0: it is not quoted."""
     if at >= stop or data[at] != 34:
         return 0
@@ -267,10 +206,6 @@ def _closing_quote(data: Bytes, words: Words, at: int, stop: int, key_bytes: Byt
         after = k + 1
         while after < stop and data[after] <= 32:
             after += 1
-        if after == stop:
+        if after == stop or (after > k + 1 and _token(data, text, after, stop, words, sizes)[0] >= 0):
             return k
-        if after > k + 1:
-            found, _, _ = _token(data, words, after, stop, key_bytes, bounds, table)
-            if found >= 0:
-                return k
     return 0

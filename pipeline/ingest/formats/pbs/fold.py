@@ -11,19 +11,22 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from pipeline.arrays import CATEGORY, Bools, Floats, Ints, arrow, floats_of, integers, nulls, texts
-from pipeline.ingest.formats.pbs import records
-from pipeline.ingest.formats.pbs.records import CODE
+from pipeline.arrays import Bools, Ints, arrow, floats_of, integers, nulls, texts
+from pipeline.ingest.combine import ranked
+from pipeline.ingest.derive import in_one_piece
+from pipeline.ingest.formats.pbs.records import CODE, STATES
 from pipeline.ingest.formats.pbs.scan import KINDS
-from pipeline.ingest.reader import Folded, constant
+from pipeline.ingest.reader import Folded, constant, jobs_table
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.tables import JOBS
 
 _Q, _S, _R, _E, _D, _A, _Z = range(len(KINDS))
 _POSITION = ("source_file", "source_line")
-_ID_SHIFT = 34
+_OF_ITSELF = ("kind", "record_s", "state_code", *_POSITION)
+"""Columns that two records of one attempt do not share."""
+
+_SHIFT = 34
 """Instants are below 2^33, so that a job is one number: id << 34 | ctime."""
 
 
@@ -63,23 +66,28 @@ def fold(jobs: pa.Table, parts: pa.Table, site: SiteSettings, settings: IngestSe
     order = _ordered(parts, [job, key, kind, record_s])
     rows = _rows(order, kind, key, has_no_start, job, n_jobs)
     events = _Events(_spans(kind, (_D, _A), record_s, job, n_jobs), _spans(kind, (_Z,), record_s, job, n_jobs))
-    table = _values(parts, rows, _times(parts, rows, events), site)
     made = np.bincount(kind[rows.best], minlength=len(KINDS))
     left = np.bincount(kind, minlength=len(KINDS)) - made
-    return Folded(table, {f"event_{letter}": int(n) for letter, n in zip(KINDS, left, strict=True) if n})
+    lines = {f"event_{letter}": int(n) for letter, n in zip(KINDS, left, strict=True) if n}
+    n_rows = len(rows.best)
+    own = [name for name in parts.column_names if name in JOBS.schema().names]
+    columns = {name: _filled(parts[name], rows) for name in own} | _times(parts, rows, events)
+    columns |= {"site": constant(site.name, n_rows), "restart": arrow(np.zeros(n_rows, np.int64))}
+    return Folded(jobs_table(n_rows, **columns), lines)
 
 
 def _jobs(parts: pa.Table, record_s: Ints) -> tuple[Ints, int]:
     """Each record's job as a number, and how many numbers there are."""
-    ids = integers(_one(parts["job_id"]).dictionary_encode().indices)[0]
+    ids = integers(in_one_piece(parts["job_id"]).dictionary_encode().indices)[0]
     created, has_none = integers(parts["submit_s"])
-    known = np.unique((ids << _ID_SHIFT) + created if not has_none.any() else ((ids << _ID_SHIFT) + created)[~has_none])
-    job = np.searchsorted(known, (ids << _ID_SHIFT) + np.where(has_none, 0, created))
+    known = np.sort(((ids << _SHIFT) + created)[~has_none])
+    known = known[np.diff(known, prepend=-1) != 0]
+    job = np.searchsorted(known, (ids << _SHIFT) + np.where(has_none, 0, created))
     lost = np.flatnonzero(has_none)
     if len(lost):
-        bound = (1 << (_ID_SHIFT - 1)) - 1
-        before = np.searchsorted(known, (ids[lost] << _ID_SHIFT) + np.clip(record_s[lost], 0, bound), side="right") - 1
-        id_of = np.append(known >> _ID_SHIFT, -1)
+        bound = (1 << (_SHIFT - 1)) - 1
+        before = np.searchsorted(known, (ids[lost] << _SHIFT) + np.clip(record_s[lost], 0, bound), side="right") - 1
+        id_of = np.append(known >> _SHIFT, -1)
         after = before + 1
         job[lost] = np.where(
             id_of[before] == ids[lost], before, np.where(id_of[after] == ids[lost], after, len(known) + ids[lost])
@@ -97,10 +105,9 @@ def _ordered(parts: pa.Table, keys: list[Ints]) -> Ints:
     if not same.any():
         return order
     tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
-    rows = parts.take(arrow(order[tied]))
-    content = [name for name in parts.column_names if name not in _POSITION and rows[name].null_count < len(tied)]
-    said = [*(key[order[tied]] for key in keys), *(_rank(rows[name]) for name in content)]
-    place = np.lexsort([*(_rank(rows[name]) for name in _POSITION[::-1]), *said[::-1]])
+    ranks = ranked(parts.take(arrow(order[tied])))
+    said = [*(key[order[tied]] for key in keys), *(rank for name, rank in ranks.items() if name not in _POSITION)]
+    place = np.lexsort([*(ranks[name] for name in _POSITION[::-1]), *said[::-1]])
     order[tied] = order[tied][place]
     said_again = np.logical_and.reduce([values[place[1:]] == values[place[:-1]] for values in said])
     return np.delete(order, tied[:-1][said_again])
@@ -126,13 +133,9 @@ def _rows(order: Ints, kind: Ints, key: Ints, has_no_start: Bools, job: Ints, n_
     alone[job[best]] = -1
     lone_jobs = np.flatnonzero(alone >= 0)
     lone = np.where(queued[lone_jobs] >= 0, queued[lone_jobs], alone[lone_jobs])
+    is_last = np.append(np.diff(job[best]) != 0, np.ones(len(lone) + min(len(best), 1), np.bool_))
     jobs = np.concatenate([job[best], lone_jobs])
-    return _Rows(
-        np.concatenate([best, lone]),
-        np.concatenate([second, np.full(len(lone), -1, np.int64)]),
-        jobs,
-        np.concatenate([np.append(job[best][1:] != job[best][:-1], True)[: len(best)], np.ones(len(lone), np.bool_)]),
-    )
+    return _Rows(np.append(best, lone), np.append(second, np.full(len(lone), -1, np.int64)), jobs, is_last)
 
 
 def _spans(kind: Ints, kinds: tuple[int, ...], record_s: Ints, job: Ints, n_jobs: int) -> tuple[Ints, Ints]:
@@ -186,79 +189,31 @@ def _is_inside(span: tuple[Ints, Ints], job: Ints, start: Ints, end: Ints) -> Bo
 
 def _states(parts: pa.Table, rows: _Rows, kind: Ints, is_cancelled: Bools, was_deleted: Bools) -> pa.Array:
     """A job that is deleted in its run is CANCELLED whatever its exit status, unless that tells of a limit."""
-    state_words = _one(parts["state"]).take(arrow(rows.best)).cast(pa.string())
-    words = pc.index_in(state_words, texts(records.STATES))
-    state, unknown = integers(words)
-    state = np.where(unknown, np.int64(records.UNKNOWN), state)
+    state = integers(parts["state_code"])[0][rows.best].astype(np.int32)
     state[is_cancelled | (was_deleted & (state != CODE["TIMEOUT"]))] = CODE["CANCELLED"]
     state[(kind == _S) & ~rows.is_last] = CODE["REQUEUED"]
-    return records.state_categories(state.astype(np.int32))
-
-
-def _values(parts: pa.Table, rows: _Rows, given: dict[str, pa.Array], site: SiteSettings) -> pa.Table:
-    """A JOBS table of the rows: the columns of `given`, else the values of the rows' records."""
-    n_rows = len(rows.best)
-    given = given | {"site": constant(site.name, n_rows), "restart": arrow(np.zeros(n_rows, np.int64))}
-    schema = JOBS.schema()
-    columns = []
-    for field in schema:
-        if field.name in given:
-            columns.append(given[field.name])
-        elif field.name in parts.column_names:
-            columns.append(_filled(parts[field.name], rows))
-        else:
-            columns.append(pa.nulls(n_rows, field.type))
-    return pa.table(columns, schema=schema)
+    return pa.DictionaryArray.from_arrays(arrow(np.maximum(state, 0), state < 0), texts(STATES))
 
 
 def _filled(column: pa.ChunkedArray, rows: _Rows) -> pa.Array:
     """The rows' values: of the best record, and where it has none of the second."""
-    array = _one(column)
-    if array.null_count == 0 or array.null_count == len(array):
-        return array.take(arrow(rows.best))
-    has = np.append(~nulls(array), False)
-    source = rows.best
-    source = np.where(~has[source] & has[rows.second], rows.second, source)
+    array, source = in_one_piece(column), rows.best
+    if 0 < array.null_count < len(array):
+        has = np.append(~nulls(array), False)
+        source = np.where(~has[source] & has[rows.second], rows.second, source)
     return array.take(arrow(source))
-
-
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-def _rank(column: pa.ChunkedArray) -> Ints | Floats:
-    """Numbers that sort as the column does; null first."""
-    array = _one(column)
-    if pa.types.is_floating(array.type):
-        return np.nan_to_num(floats_of(array), nan=-1.0)
-    if pa.types.is_integer(array.type):
-        values, is_null = integers(array)
-        return np.where(is_null, np.iinfo(np.int64).min, values)
-    encoded = array if array.type == CATEGORY else array.dictionary_encode()
-    place = np.empty(len(encoded.dictionary) + 1, np.int64)
-    place[integers(pc.array_sort_indices(encoded.dictionary))[0]] = np.arange(len(place) - 1)
-    place[-1] = -1
-    codes, is_null = integers(encoded.indices)
-    return place[np.where(is_null, -1, codes)]
-
-
-_SHIFT = 34
-_OF_ITSELF = ("kind", "record_s", "state", "source_file", "source_line")
 
 
 def pruned(parts: pa.Table) -> tuple[pa.Table, dict[str, int]]:
     """The records that a fold needs, in their order; how many were taken out, by the names `fold` counts them under."""
     if not parts.num_rows:
         return parts, {}
-    parts = parts.combine_chunks()
     kind = integers(parts["kind"])[0]
     created, has_none = integers(parts["submit_s"])
-    ids = integers(parts["job_id"].chunk(0).dictionary_encode().indices)[0]
+    ids = integers(in_one_piece(parts["job_id"]).dictionary_encode().indices)[0]
     job = np.unique(np.where(has_none, -1, (ids << _SHIFT) + created), return_inverse=True)[1]
-    is_run = np.isin(kind, (_S, _R, _E)) & ~has_none
-    has_run = np.zeros(int(job.max()) + 1, np.bool_)
-    has_run[job[is_run]] = True
-    is_idle = (kind == _Q) & ~has_none & has_run[job]
+    runs = job[np.isin(kind, (_S, _R, _E)) & ~has_none]
+    is_idle = (kind == _Q) & ~has_none & np.isin(job, runs)
     is_told = _told_elsewhere(parts, kind, job, has_none)
     lines = {"event_Q": int(np.count_nonzero(is_idle)), "event_S": int(np.count_nonzero(is_told))}
     kept = parts.filter(arrow(~(is_idle | is_told)))

@@ -1,61 +1,62 @@
 """What a PBS record is as a whole: whether it is damaged, when it was written, and what its type and status mean."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from pipeline.arrays import Bools, Floats, Ints, arrow, texts
-from pipeline.ingest.formats.pbs.find_values import DURATIONS
+from pipeline.arrays import Bools, Ints
 from pipeline.ingest.formats.pbs.scan import KINDS, REASONS, Scanned
 from pipeline.ingest.reader import Remarks
-from pipeline.ingest.spans import Instants
+from pipeline.ingest.spans import Instants, Typed
 from pipeline.ingest.spans.instants import settled
 
 _CUT_SHORT, _BAD_NUMBER, _NUL_BYTES, _NO_LINE_END = (
     REASONS.index(name) + 1 for name in ("cut_short", "bad_number", "nul_bytes", "no_line_end")
 )
+_DURATIONS = ("Resource_List.walltime", "resources_used.walltime", "resources_used.cput")
 _CLOCK_BYTES = len("0:00:00")
-_COLON = 58
+_S, _R, _E = (KINDS.index(letter) for letter in "SRE")
+
+OFF_S = 900.0
+"""A record is written when its event happens, give or take the time that a job's epilogue takes."""
+
+Said = Mapping[str, Typed]
+"""Each key's values."""
 
 
-def damage_of(scanned: Scanned, has_bad_number: Bools, has_start: Bools, is_closed: Bools, *, takes_last: bool) -> Ints:
+def damage_of(
+    scanned: Scanned, said: Said, span_of: Callable[[str], Ints], needed: Sequence[str], *, takes_last: bool
+) -> Ints:
     """1 + index into REASONS of each record that is not whole, else 0.
 
     A record without a line end may be cut anywhere, so that no value of it can be relied on. One that has an end is cut
     where it lacks what its type always tells (S: start; E: end and Exit_status), or ends within a time as in 00:1.
-    has_bad_number: records with an instant or exit status that is none; has_start: with a start; is_closed: with an end
-    and an exit status.
+    needed: keys whose values must be numbers.
     """
     damage = np.zeros(len(scanned.line), np.int64)
-    kind = scanned.kind
-    is_cut = ((kind == KINDS.index("E")) & ~is_closed) | ((kind == KINDS.index("S")) & ~has_start)
-    damage[is_cut | _ends_within_a_time(scanned)] = _CUT_SHORT
-    damage[has_bad_number] = _BAD_NUMBER
+    is_cut = (scanned.kind == _E) & (said["end"].missing | said["Exit_status"].missing)
+    is_cut |= (scanned.kind == _S) & said["start"].missing
+    for key in _DURATIONS:
+        is_cut |= _ends_within_a_time(scanned, *span_of(key))
+    damage[is_cut] = _CUT_SHORT
+    damage[np.logical_or.reduce([said[key].invalid for key in needed])] = _BAD_NUMBER
     damage[_has_zeros(scanned)] = _NUL_BYTES
     if not takes_last and len(scanned.data) and scanned.data[-1] != ord("\n"):
         damage[scanned.end == len(scanned.data)] = _NO_LINE_END
     return damage
 
 
-def _ends_within_a_time(scanned: Scanned) -> Bools:
-    """Whether a record's last value is a time that is not hours:minutes:seconds, and no plain number of seconds."""
-    is_cut = np.zeros(len(scanned.line), np.bool_)
-    for key in DURATIONS:
-        low, high = scanned.span(key)
-        rows = np.flatnonzero((high > low) & (high == scanned.end))
-        for row in rows[~_is_clock(scanned, low[rows], high[rows])].tolist():
-            is_cut[row] = b":" in scanned.data[low[row] : high[row]].tobytes()
+def _ends_within_a_time(scanned: Scanned, low: Ints, high: Ints) -> Bools:
+    """Whether a record's last value is this time, and no hours:minutes:seconds, and no plain number of seconds."""
+    is_cut = np.zeros(len(low), np.bool_)
+    rows = np.flatnonzero((high > low) & (high == scanned.end))
+    seconds, minutes = (scanned.data[np.maximum(high[rows] - places, 0)] == ord(":") for places in (3, 6))
+    is_clock = seconds & minutes & (high[rows] - low[rows] >= _CLOCK_BYTES)
+    for row in rows[~is_clock].tolist():
+        is_cut[row] = b":" in scanned.data[low[row] : high[row]].tobytes()
     return is_cut
-
-
-def _is_clock(scanned: Scanned, low: Ints, high: Ints) -> Bools:
-    """Whether colons stand where those of hours:minutes:seconds do."""
-    seconds, minutes = (scanned.data[np.maximum(high - places, 0)] == _COLON for places in (3, 6))
-    is_clock: Bools = seconds & minutes & (high - low >= _CLOCK_BYTES)
-    return is_clock
 
 
 def _has_zeros(scanned: Scanned) -> Bools:
@@ -68,14 +69,8 @@ def _has_zeros(scanned: Scanned) -> Bools:
     return has
 
 
-OFF_S = 900.0
-"""A record is written when its event happens, give or take the time that a job's epilogue takes."""
-
-_Q, _S, _R, _E = (KINDS.index(letter) for letter in "QSRE")
-
-
 @dataclass(frozen=True, slots=True)
-class Times:
+class _Times:
     """Seconds, and where there are none; a time that is no local time never came twice."""
 
     values: Ints
@@ -83,63 +78,63 @@ class Times:
     repeat_s: Ints
 
 
-def record_dates(
-    written: Instants, kind: Ints, instants: dict[str, Times], used_s: Floats, good: Bools
-) -> tuple[Ints, Remarks]:
+def record_dates(written: Instants, kind: Ints, said: Said, good: Bools) -> tuple[Ints, Remarks]:
     """UTC seconds of each record's date, and how many doubtful ones stand for an instant that the record lacks.
 
     A date that came twice is the reading within OFF_S of the record's own instant. The rerun of a job without
-    an end is the reading that is the walltime used (`used_s`, NaN: unknown) after its start.
+    an end is the reading that is the walltime used after its start.
     """
-    ends, runs = np.isin(kind, [_E, _R]), np.isin(kind, [_S, _E, _R])
-    sources = [(ends, "end"), (kind == _S, "start"), (~runs, "ctime")]
-    event_s, lacks = np.zeros(len(kind), np.int64), np.ones(len(kind), np.bool_)
-    for is_kind, name in sources:
-        has = is_kind & ~instants[name].missing
-        event_s[has], lacks[has] = instants[name].values[has], False
-    start = instants["start"]
+    ends = np.isin(kind, [_E, _R])
+    start, end, created, used = (said[key] for key in ("start", "end", "ctime", "resources_used.walltime"))
+    event_s = np.select([ends, kind == _S], [end.values, start.values], created.values)
+    lacks = np.select([ends, kind == _S], [end.missing, start.missing], created.missing)
     by_walltime = lacks & ends & ~start.missing
-    base_s = np.where(by_walltime, start.values, event_s)
-    base = Times(base_s, lacks & ~by_walltime, np.zeros_like(base_s))
+    base = _Times(np.where(by_walltime, start.values, event_s), lacks & ~by_walltime, np.zeros_like(event_s))
+    used_s = np.where(used.missing, np.nan, used.values)
     _, dates_s, is_settled = settled(base, written, np.where(by_walltime, used_s, 0.0), OFF_S)
     is_doubtful = good & lacks & (written.repeat_s > 0)
     n_settled, n_doubtful = (int(np.count_nonzero(is_doubtful & own)) for own in (is_settled, ~is_settled))
     return dates_s, Remarks(settled_times=n_settled, ambiguous_times=n_doubtful)
 
 
+def record_remarks(kind: Ints, dates_s: Ints, said: Said, good: Bools) -> Remarks:
+    """How many records there are of each type, and how many of those with an instant have another date."""
+    start, end = said["start"], said["end"]
+    event_s = np.where(end.missing, start.values, end.values)
+    dated = good & ~(end.missing & start.missing) & np.isin(kind, [_S, _E])
+    off = dated & (np.abs(dates_s - event_s) >= OFF_S)
+    counts = np.bincount(kind[good], minlength=len(KINDS))
+    remarks = Remarks({f"records_{letter}": int(n) for letter, n in zip(KINDS, counts, strict=True)})
+    return remarks + Remarks(dated=int(np.count_nonzero(dated)), dated_off=int(np.count_nonzero(off)))
+
+
 STATES = (
     "CANCELLED", "COMPLETED", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PENDING", "REQUEUED", "RUNNING", "SUSPENDED",
     "TIMEOUT",
 )  # fmt: skip
-CODE = {name: np.int32(place) for place, name in enumerate(STATES)}
-UNKNOWN = np.int32(-1)
+CODE = {name: np.int8(place) for place, name in enumerate(STATES)}
+UNKNOWN = np.int8(-1)
 _OF_KIND = {
     "Q": "PENDING", "S": "RUNNING", "R": "REQUEUED", "D": "CANCELLED", "A": "CANCELLED", "z": "SUSPENDED",
 }  # fmt: skip
 _BOTH = {-4: "NODE_FAIL", -5: "NODE_FAIL", -6: "NODE_FAIL"}
 _PBS_ONLY = {-29: "TIMEOUT", -26: "OUT_OF_MEMORY", -27: "OUT_OF_MEMORY", -20: "NODE_FAIL"}
 _TORQUE_ONLY = {-11: "TIMEOUT", -10: "OUT_OF_MEMORY"}
-
 _OVERLIMIT = -10
 
-Codes = npt.NDArray[np.int32]
 
-
-def state_codes(kind: Ints, status: Ints, has_status: Bools, is_torque: Bools, is_over: Bools) -> Codes:
+def state_codes(kind: Ints, said: Said, is_torque: Bools) -> npt.NDArray[np.int8]:
     """Index into STATES of each record's state, -1 where an E record has no exit status.
 
-    is_over: whether the record's walltime used is more than the one asked for.
+    TORQUE's status for a broken limit is that of time where more walltime was used than asked for.
     """
-    state = np.array([CODE[_OF_KIND[letter]] if letter in _OF_KIND else UNKNOWN for letter in KINDS], np.int32)[kind]
-    ended = (kind == KINDS.index("E")) & has_status
-    state[ended] = np.where(status[ended] == 0, CODE["COMPLETED"], CODE["FAILED"])
+    status, used, asked = (said[key] for key in ("Exit_status", "resources_used.walltime", "Resource_List.walltime"))
+    state = np.array([CODE[_OF_KIND[letter]] if letter in _OF_KIND else UNKNOWN for letter in KINDS])[kind]
+    ended = (kind == _E) & ~status.missing
+    state[ended] = np.where(status.values[ended] == 0, CODE["COMPLETED"], CODE["FAILED"])
     for known, where in ((_BOTH, ended), (_PBS_ONLY, ended & ~is_torque), (_TORQUE_ONLY, ended & is_torque)):
         for number, name in known.items():
-            state[where & (status == number)] = CODE[name]
-    state[ended & is_torque & (status == _OVERLIMIT) & is_over] = CODE["TIMEOUT"]
+            state[where & (status.values == number)] = CODE[name]
+    is_over = ~used.missing & ~asked.missing & (used.values > asked.values)
+    state[ended & is_torque & (status.values == _OVERLIMIT) & is_over] = CODE["TIMEOUT"]
     return state
-
-
-def state_categories(state: Codes, names: Sequence[str] = STATES) -> pa.DictionaryArray:
-    """The states as categories."""
-    return pa.DictionaryArray.from_arrays(arrow(np.maximum(state, 0), state < 0), texts(names))

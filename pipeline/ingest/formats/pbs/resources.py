@@ -1,53 +1,98 @@
-"""Compiled loops over PBS's ways to write resources: where a job ran, what it asked for, sizes in bytes or words.
+"""PBS's ways to write resources: where a job ran, what it asked for, sizes in bytes or words.
 
 Source: PBS Professional 2024.1 Reference Guide, formats of exec_host, exec_vnode, select and size; TORQUE 6.1
-Administrator Guide, "Requesting resources" (nodes, ppn, gpus) and pbs_resources(7) (size).
+Administrator Guide, "Requesting resources" (nodes, ppn, gpus) and pbs_resources(7) (size). As in spans, a function
+takes (data, start, end) and gives one value a span.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from pipeline.arrays import Floats, Ints
+from pipeline.ingest.spans import Typed
 from pipeline.ingest.spans.kernels import INVALID, NULL, OK, Bytes, number
 from pipeline.kernels import cached
 
-Hashes = npt.NDArray[np.uint64]
 _MOST = 1_000_000_000
 """No count of processors is larger; what is larger is no count."""
 
-
-@cached
-def new_table(n_bytes: int) -> tuple[Hashes, Ints]:
-    """An empty table for the hosts of a value of so many bytes: their hashes, and the stamp of who put each there."""
-    size = 1024
-    while size < n_bytes:
-        size *= 2
-    return np.zeros(size, np.uint64), np.full(size, -1, np.int64)
+_LEAST_SLOTS = 1024
+_NCPUS, _PPN = (int.from_bytes(name, "big") for name in (b"ncpus", b"ppn"))
+_NGPUS, _GPUS, _GPU = (int.from_bytes(name, "big") for name in (b"ngpus", b"gpus", b"gpu"))
+_LONGEST_NAME = 5
 
 
-@cached
-def parse_hosts(
-    data: Bytes,
-    start: Ints,
-    end: Ints,
-    first: int,
-    seen: Hashes,
-    stamp: Ints,
-    procs: Ints,
-    nodes: Ints,
-    kinds: Bytes,
-) -> None:
-    """Processors and distinct hosts of exec_host values; NULL, OK or INVALID of each.
+@dataclass(frozen=True, slots=True)
+class Counts(Typed):
+    """Processors; nodes: hosts, virtual nodes or chunks; gpus: GPUs, 0 where the text has none."""
 
-    `n1/0*4` is 4 processors, `n1/0-3` 4, `n1/0,2-3` 3, `n1/7` and `n1` 1; `+` joins them. first: the first row's stamp
-    in a table that is as long as the longest value.
+    nodes: Ints
+    gpus: Ints
+
+    def of_nodes(self) -> Typed:
+        """The number of nodes."""
+        return Typed(self.nodes, self.missing, self.invalid)
+
+    def of_gpus(self) -> Typed:
+        """The number of GPUs; missing where there is none."""
+        return Typed(self.gpus, self.missing | (self.gpus <= 0), self.invalid)
+
+
+def hosts(data: Bytes, start: Ints, end: Ints) -> Counts:
+    """Processors and distinct hosts: `n1/0*4` is 4 processors, `n1/0-3` 4, `n1/0,2-3` 3, `n1/7` and `n1` 1; + joins."""
+    counts, kinds = np.zeros((3, len(start)), np.int64), np.empty(len(start), np.uint8)
+    longest = int((end - start).max(initial=0))
+    n_slots = max(_LEAST_SLOTS, 1 << longest.bit_length())
+    seen, stamp = np.zeros(n_slots, np.uint64), np.full(n_slots, -1, np.int64)
+    _hosts(data, start, end, seen, stamp, counts, kinds)
+    return _counted(counts, kinds)
+
+
+def chunks(data: Bytes, start: Ints, end: Ints) -> Counts:
+    """Processors, chunks and GPUs of select and nodes.
+
+    `2:ncpus=16+1:ncpus=4` is 36 processors in 3 chunks, `2:ppn=4:gpus=1+host:ppn=2` 10 with 2 GPUs; a chunk without a
+    number is 1, and without ncpus or ppn 1 processor.
     """
+    return _chunked(data, start, end, False)
+
+
+def vnodes(data: Bytes, start: Ints, end: Ints) -> Counts:
+    """The same of exec_vnode, where a chunk starts with a name, and has as many processors as it says, or none.
+
+    Invalid where no chunk says.
+    """
+    return _chunked(data, start, end, True)
+
+
+def size_kib(data: Bytes, start: Ints, end: Ints) -> Typed:
+    """KiB: 4gb, 512mb, 1024 (bytes), 2kw (words of 8 bytes)."""
+    values, kinds = np.full(len(start), np.nan), np.empty(len(start), np.uint8)
+    _sizes(data, start, end, values, kinds)
+    return Typed(values, kinds != OK, kinds == INVALID)
+
+
+def _chunked(data: Bytes, start: Ints, end: Ints, is_vnode: bool) -> Counts:
+    counts, kinds = np.zeros((3, len(start)), np.int64), np.empty(len(start), np.uint8)
+    _chunks(data, start, end, is_vnode, counts, kinds)
+    return _counted(counts, kinds)
+
+
+def _counted(counts: Ints, kinds: Bytes) -> Counts:
+    procs, nodes, gpus = counts
+    return Counts(procs, kinds != OK, kinds == INVALID, nodes, gpus)
+
+
+@cached
+def _hosts(
+    data: Bytes, start: Ints, end: Ints, seen: npt.NDArray[np.uint64], stamp: Ints, counts: Ints, kinds: Bytes
+) -> None:
+    """Processors and distinct hosts of each span; seen, stamp: as many slots as the longest span has bytes, or more."""
     for row in range(start.size):
         at, stop = start[row], end[row]
-        if at >= stop:
-            kinds[row] = NULL
-            continue
-        kinds[row] = OK
+        kinds[row] = OK if at < stop else NULL
         n_procs, n_nodes, before = 0, 0, np.uint64(0)
         while at < stop:
             name, mixed = at, np.uint64(14695981039346656037)
@@ -57,7 +102,7 @@ def parse_hosts(
             if at == name:
                 kinds[row] = INVALID
             if mixed != before:
-                n_nodes += _is_new(mixed, first + row, seen, stamp)
+                n_nodes += _is_new(mixed, row, seen, stamp)
             before = mixed
             n = 1
             if at < stop and data[at] == 47:
@@ -67,11 +112,11 @@ def parse_hosts(
                 break
             n_procs = min(n_procs + n, _MOST)
             at += 1
-        procs[row], nodes[row] = n_procs, n_nodes
+        counts[0, row], counts[1, row] = n_procs, n_nodes
 
 
 @cached
-def _is_new(mixed: np.uint64, own: int, seen: Hashes, stamp: Ints) -> bool:
+def _is_new(mixed: np.uint64, own: int, seen: npt.NDArray[np.uint64], stamp: Ints) -> bool:
     """Whether this row has not shown the hash before; stamps say whose a slot is, so that no row clears the table."""
     slot = np.int64((mixed ^ (mixed >> np.uint64(29))) & np.uint64(seen.size - 1))
     while stamp[slot] == own:
@@ -89,12 +134,10 @@ def _indices(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     while True:
         first, n_digits, at = _count(data, at, stop)
         n = 1
-        if at < stop and data[at] == 42:
-            n, more, at = _count(data, at + 1, stop)
-            n_digits = min(n_digits, more)
-        elif at < stop and data[at] == 45:
+        if at < stop and (data[at] == 42 or data[at] == 45):
+            mark = data[at]
             last, more, at = _count(data, at + 1, stop)
-            n = last - first + 1
+            n = last if mark == 42 else last - first + 1
             n_digits = min(n_digits, more)
         if n_digits == 0 or n < 0:
             return -1, at
@@ -116,15 +159,8 @@ def _count(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
 
 
 @cached
-def parse_chunks(
-    data: Bytes, start: Ints, end: Ints, is_vnode: bool, procs: Ints, gpus: Ints, count: Ints, kinds: Bytes
-) -> None:
-    """Processors, GPUs and chunks of select, nodes or exec_vnode values; NULL, OK or INVALID of each.
-
-    `2:ncpus=16+1:ncpus=4` is 36 processors in 3 chunks, `2:ppn=4:gpus=1+host:ppn=2` 10 with 2 GPUs; a chunk without a
-    number is 1, and without ncpus or ppn 1 processor. With is_vnode a chunk starts with a name, and has as many
-    processors as it says, or none; INVALID where no chunk says.
-    """
+def _chunks(data: Bytes, start: Ints, end: Ints, is_vnode: bool, counts: Ints, kinds: Bytes) -> None:
+    """Processors, chunks and GPUs of each span."""
     for row in range(start.size):
         at, stop = start[row], end[row]
         if at >= stop:
@@ -148,7 +184,7 @@ def parse_chunks(
             n_chunks = min(n_chunks + n, _MOST)
         if n_chunks == 0 or (is_vnode and not has_cpus):
             kinds[row] = INVALID
-        procs[row], gpus[row], count[row] = n_procs, n_gpus, n_chunks
+        counts[0, row], counts[1, row], counts[2, row] = n_procs, n_chunks, n_gpus
 
 
 @cached
@@ -161,15 +197,16 @@ def _chunk(data: Bytes, at: int, stop: int, is_vnode: bool) -> tuple[int, int, i
             if data[at] == 61 and equals < 0:
                 equals = at
             at += 1
-        what = _resource(data, low, equals) if equals >= 0 else 0
-        if what or (is_first and equals < 0 and not is_vnode):
+        name = _name(data, low, equals)
+        is_cpus, is_gpus = name in (_NCPUS, _PPN), name in (_NGPUS, _GPUS, _GPU)
+        if is_cpus or is_gpus or (is_first and equals < 0 and not is_vnode):
             value, n_digits, after = _count(data, max(low, equals + 1), at)
             is_number = n_digits > 0 and (after == at or data[after] == 35)
-            if what and not is_number:
+            if (is_cpus or is_gpus) and not is_number:
                 return -1, 0, 0, at
-            if what == 1:
+            if is_cpus:
                 cpus = value
-            elif what == 2:
+            elif is_gpus:
                 cards = value
             elif is_number:
                 n = value
@@ -180,26 +217,17 @@ def _chunk(data: Bytes, at: int, stop: int, is_vnode: bool) -> tuple[int, int, i
 
 
 @cached
-def _resource(data: Bytes, low: int, high: int) -> int:
-    """1: processors (ncpus, ppn); 2: GPUs (ngpus, gpus, gpu); 0: anything else."""
-    size = high - low
-    if size == 3 and data[low] == 112 and data[low + 1] == 112 and data[low + 2] == 110:
-        return 1
-    if size == 3 and data[low] == 103 and data[low + 1] == 112 and data[low + 2] == 117:
-        return 2
-    if size != 5 and size != 4:  # noqa: PLR1714
-        return 0
-    if size == 5 and data[low] != 110:
-        return 0
-    word = low if size == 4 else low + 1
-    is_gpu = data[word] == 103 and data[word + 1] == 112 and data[word + 2] == 117 and data[word + 3] == 115
-    is_cpu = data[word] == 99 and data[word + 1] == 112 and data[word + 2] == 117 and data[word + 3] == 115
-    return 2 if is_gpu else (1 if is_cpu and size == 5 else 0)
+def _name(data: Bytes, low: int, high: int) -> int:
+    """A resource's name as a number, its last byte in the lowest bits; 0 where it is longer than those read."""
+    name = 0
+    if high - low <= _LONGEST_NAME:
+        for k in range(low, high):
+            name = name * 256 + data[k]
+    return name
 
 
 @cached
-def parse_sizes(data: Bytes, start: Ints, end: Ints, values: Floats, kinds: Bytes) -> None:
-    """KiB of sizes; NULL, OK or INVALID of each: 4gb, 512mb, 1024 (bytes), 2kw (words of 8 bytes)."""
+def _sizes(data: Bytes, start: Ints, end: Ints, values: Floats, kinds: Bytes) -> None:
     for row in range(start.size):
         at, stop = start[row], end[row]
         if at >= stop:
