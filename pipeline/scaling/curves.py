@@ -7,7 +7,6 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from scipy.special import stdtrit
 
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
@@ -23,6 +22,7 @@ from pipeline.scaling.calibration import (
     run_log_sd,
 )
 from pipeline.scaling.scaling_rules import PredictRules
+from pipeline.scaling.screens.points import ended_jobs, fitted_points
 
 _NUMBERS = (
     "t1_s",
@@ -111,26 +111,26 @@ class ObservedSeries:
     calibration: Calibration
 
     @classmethod
-    def of(cls, chosen: Curves, observations: pa.Table, application: Mapping[str, str], settings: PredictRules) -> Self:
+    def of(cls, chosen: Curves, observations: pa.Table, application: Mapping[str, str], rules: PredictRules) -> Self:
         """The groups of `chosen`; `application` names the application of a group, where it is known."""
         offsets, rows = _series(chosen, observations)
-        n_runs = np.maximum(floats(rows, "n_jobs") - np.nan_to_num(floats(rows, "n_censored")), 1.0)
+        n_runs = ended_jobs(rows)
         weights = np.nan_to_num(floats(rows, "fit_weight"), nan=1.0)
-        run_sd = _run_sd(offsets, n_runs, chosen["core_log_sd"], settings)
+        run_sd = _run_sd(offsets, n_runs, chosen["core_log_sd"], rules)
         columns = (floats(rows, "procs"), floats(rows, "runtime_s_median"), n_runs, weights)
-        return cls.build(offsets, *columns, run_sd, _codes(chosen, application), settings)
+        return cls.build(offsets, *columns, run_sd, _codes(chosen, application), rules)
 
     @classmethod
     def build(
         cls, offsets: Ints, procs: Floats, runtime_s: Floats, n_runs: Floats, weights: Floats,
-        run_sd: Floats, application: Ints, settings: PredictRules,
+        run_sd: Floats, application: Ints, rules: PredictRules,
     ) -> Self:  # fmt: skip
         """From columns: per size its median runtime (s), its number of runs, and a weight (1: normal)."""
         n_series = offsets.size - 1
         series = np.repeat(np.arange(n_series), np.diff(offsets))
-        variance = median_variance(run_sd[series], n_runs, settings.measured_log_sd) / weights
-        sizes = Sizes(offsets, procs, runtime_s, variance, np.full(n_series, settings.drift_log_sd**2))
-        calibration = calibrated(sizes, variance, settings.drift_log_sd)
+        variance = median_variance(run_sd[series], n_runs, rules.measured_log_sd) / weights
+        sizes = Sizes(offsets, procs, runtime_s, variance, np.full(n_series, rules.drift_log_sd**2))
+        calibration = calibrated(sizes, variance, rules.drift_log_sd)
         sizes = sizes.drifting(calibration.drift_log_sd)
         return cls(sizes, Kin.of(sizes, application), run_sd, calibration)
 
@@ -155,11 +155,7 @@ class ObservedSeries:
 
 def _series(chosen: Curves, observations: pa.Table) -> tuple[Ints, pa.Table]:
     """Offsets per group of `chosen`, and its observations with a positive weight, by rising procs."""
-    counts = pc.and_(
-        pc.is_valid(observations.column("runtime_s_median")),
-        pc.fill_null(pc.not_equal(observations.column("fit_weight"), 0.0), True),
-    )
-    kept = observations.filter(counts)
+    kept = fitted_points(observations)
     codes, ids = category_codes(kept, "group_id")
     place = {group: row for row, group in enumerate(chosen.group_id)}
     group = np.array([place.get(name, -1) for name in ids], np.int64)[codes] if ids else np.empty(0, np.int64)
@@ -168,13 +164,13 @@ def _series(chosen: Curves, observations: pa.Table) -> tuple[Ints, pa.Table]:
     return np.searchsorted(group[order], np.arange(len(chosen) + 1)).astype(np.int64), kept.take(pa.array(order))
 
 
-def _run_sd(offsets: Ints, n_runs: Floats, core_log_sd: Floats, settings: PredictRules) -> Floats:
+def _run_sd(offsets: Ints, n_runs: Floats, core_log_sd: Floats, rules: PredictRules) -> Floats:
     freedom = np.where(np.isnan(core_log_sd), 0.0, repeats(offsets, n_runs))
-    run_sd = run_log_sd(freedom, core_log_sd, log_wide_sd(freedom, core_log_sd, settings.run_log_sd))
+    run_sd = run_log_sd(freedom, core_log_sd, log_wide_sd(freedom, core_log_sd, rules.run_log_sd))
     if has_noise(freedom, core_log_sd):
         return run_sd
     # Neither one size without repeats nor any other group of this log shows the spread of runs.
-    return np.where((freedom == 0) & (np.diff(offsets) == 1), settings.default_log_sd, run_sd)
+    return np.where((freedom == 0) & (np.diff(offsets) == 1), rules.default_log_sd, run_sd)
 
 
 def _codes(chosen: Curves, application: Mapping[str, str]) -> Ints:

@@ -38,7 +38,7 @@ def fit_and_predict(
     the fits and restored in the predictions. Without it the table of patterns is empty. `groups` names the application
     and problem size of each series; with it, problem sizes of one application are predicted from one another (ACROSS).
     """
-    settings, patterns = PredictRules(), PATTERNS.empty()
+    rules, patterns = PredictRules(), PATTERNS.empty()
     if is_screened:
         patterns, report = find_patterns(observations, PatternRules(), AnomalyRules().noise)
         report.check()
@@ -50,7 +50,7 @@ def fit_and_predict(
     tables = {OBSERVATIONS.name: observations, PATTERNS.name: patterns, FITS.name: fits}
     named = applications(observations)
     machine = max_procs, named, procs_per_node
-    tables[SCALABILITY.name], report = scalability(levelled, fits, settings, RUN_ID, *machine, patterns)
+    tables[SCALABILITY.name], report = scalability(levelled, fits, rules, RUN_ID, *machine, patterns)
     report.check()
     if groups is not None:
         tables[GROUPS.name] = groups

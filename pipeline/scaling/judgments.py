@@ -13,6 +13,7 @@ from pipeline.scaling.calibration import median_variance
 from pipeline.scaling.curves import Curves, ObservedSeries, doublings_beyond
 from pipeline.scaling.next_run import NONE_FAVOURED, Favoured, NextRun, next_runs
 from pipeline.scaling.scaling_rules import PredictRules
+from pipeline.scaling.screens.points import ended_jobs
 from pipeline.scaling.solvers.series import FitStatus
 
 FEW_SIZES = 4
@@ -41,7 +42,7 @@ class Case:
     rival_hi: Floats
     is_missed: Bools
     next_run: NextRun
-    settings: PredictRules
+    rules: PredictRules
     max_procs: int | None
 
     @property
@@ -124,7 +125,7 @@ JUDGMENTS: dict[str, Judgment] = {
         lambda case, row: f"{_run_next(case, row)}: one size says nothing about another.",
     ),
     "wide_group": Judgment(
-        lambda case: case.curves["core_log_sd"] > case.settings.wide_log_sd,
+        lambda case: case.curves["core_log_sd"] > case.rules.wide_log_sd,
         lambda case, row: (
             f"Repeats differ by a factor of {np.exp(case.curves['core_log_sd'][row]):.1f}: the group "
             "mixes different work; narrow the template or name the problem size."
@@ -145,7 +146,7 @@ JUDGMENTS: dict[str, Judgment] = {
         lambda case, row: f"The law misses what ran on {case.procs[row]:.0f} processors; what ran there counts.",
     ),
     "high_error": Judgment(
-        lambda case: case.curves["loo_log_rmse"] > case.settings.high_log_error,
+        lambda case: case.curves["loo_log_rmse"] > case.rules.high_log_error,
         lambda case, row: (
             f"No law comes close (leave-one-out error {case.curves['loo_log_rmse'][row]:.0%}): look at the runs."
         ),
@@ -223,7 +224,7 @@ MISSED_ERRORS = 3
 
 def case_of(
     fits: Curves, chosen: Curves, observed: ObservedSeries, rows: Ints, procs: Floats, observations: pa.Table,
-    settings: PredictRules, max_procs: int | None, procs_per_node: int | None = None,
+    rules: PredictRules, max_procs: int | None, procs_per_node: int | None = None,
     patterns: pa.Table | None = None,
 ) -> Case:  # fmt: skip
     """A row per prediction: row of `chosen`, processor count. Suggested runs keep to counts that `patterns` favours."""
@@ -240,20 +241,20 @@ def case_of(
         is_open=is_open[rows],
         rival_lo=low[rows],
         rival_hi=high[rows],
-        is_missed=_missed(curves, procs, observed.run_sd[rows], observations, settings),
+        is_missed=_missed(curves, procs, observed.run_sd[rows], observations, rules),
         next_run=next_runs(observed, groups, max_procs, procs_per_node, favoured).rows(places),
-        settings=settings,
+        rules=rules,
         max_procs=max_procs,
     )
 
 
-def _missed(curves: Curves, procs: Floats, run_sd: Floats, observations: pa.Table, settings: PredictRules) -> Bools:
+def _missed(curves: Curves, procs: Floats, run_sd: Floats, observations: pa.Table, rules: PredictRules) -> Bools:
     """Rows whose median of repeats is further from the law than MISSED_ERRORS standard errors and than a high error."""
     median_s, n_jobs = _seen_at(curves, procs, observations)
-    error = np.sqrt(median_variance(run_sd, n_jobs, settings.measured_log_sd))
+    error = np.sqrt(median_variance(run_sd, n_jobs, rules.measured_log_sd))
     with np.errstate(divide="ignore", invalid="ignore"):
         distance = np.abs(np.log(median_s / curves.runtime_s(procs)))
-    missed: Bools = (n_jobs > 1) & (distance > np.maximum(MISSED_ERRORS * error, settings.high_log_error))
+    missed: Bools = (n_jobs > 1) & (distance > np.maximum(MISSED_ERRORS * error, rules.high_log_error))
     return missed
 
 
@@ -268,7 +269,6 @@ def _seen_at(curves: Curves, procs: Floats, observations: pa.Table) -> tuple[Flo
     found = np.searchsorted(keys[order], wanted * span + procs)
     rows = order[np.minimum(found, len(order) - 1)] if len(order) else np.zeros(0, np.int64)
     is_seen = keys[rows] == wanted * span + procs
-    n_ended = np.maximum(floats(observations, "n_jobs") - np.nan_to_num(floats(observations, "n_censored")), 1.0)
-    columns = (floats(observations, "runtime_s_median")[rows], n_ended[rows])
+    columns = (floats(observations, "runtime_s_median")[rows], ended_jobs(observations)[rows])
     median_s, n_jobs = (np.where(is_seen, values, np.nan) for values in columns)
     return median_s, n_jobs

@@ -7,12 +7,13 @@ import numpy.typing as npt
 import pyarrow as pa
 from scipy.special import stdtrit
 
-from pipeline.arrays import Floats, Ints, category_codes, floats
+from pipeline.arrays import Floats, Ints, floats
 from pipeline.report import Report, Tally
 from pipeline.scaling.average.average import FREEDOM, Averaged
 from pipeline.scaling.curves import Curves, ObservedSeries, doublings_beyond
 from pipeline.scaling.judgments import case_of, judged
 from pipeline.scaling.scaling_rules import PredictRules
+from pipeline.scaling.screens.points import series_of
 from pipeline.settings import SiteSettings
 from pipeline.tables import PREDICTIONS
 
@@ -29,7 +30,7 @@ _COLUMNS = {"runtime_s_lo95": 0, "runtime_s_lo80": 1, "runtime_s_hi80": 3, "runt
 _SHARES = {"80": 0.9, "95": 0.975}
 
 
-def intervals(curves: Curves, curve: Averaged, run_sd: Floats, settings: PredictRules) -> dict[str, Floats]:
+def intervals(curves: Curves, curve: Averaged, run_sd: Floats, rules: PredictRules) -> dict[str, Floats]:
     """Ends (s) of the central 80% and 95% intervals of one new run, by column name of PREDICTIONS.
 
     The log distance of an end from the median adds, in squares, how far the curve itself may lie that way and how far
@@ -37,7 +38,7 @@ def intervals(curves: Curves, curve: Averaged, run_sd: Floats, settings: Predict
     """
     middle = curve.log_s[:, 2]
     freedom = PRIOR_FREEDOM + np.maximum(curves["n_jobs"] - curves["n_points"], 0.0)
-    run_log_sd = np.hypot(run_sd, settings.measured_log_sd)
+    run_log_sd = np.hypot(run_sd, rules.measured_log_sd)
     # A group of one size has no curve to be unsure of: its median is as sure as its repeats make it.
     is_alone = curves["n_points"] == 1
     ends = {}
@@ -113,7 +114,7 @@ def _grid(observed: Ints, reach: float, max_procs: int, at: Sequence[int] | None
 def predict(
     observations: pa.Table,
     fits: pa.Table,
-    settings: PredictRules,
+    rules: PredictRules,
     site: SiteSettings,
     run_id: str,
     at: Sequence[int] | None = None,
@@ -132,7 +133,7 @@ def predict(
         OBSERVATIONS: median runtimes in s by group and processors.
     fits : pa.Table
         FITS of these observations.
-    settings : PredictRules
+    rules : PredictRules
         Settings of the predictions.
     site : SiteSettings
         The machine's size and processors per node.
@@ -154,7 +155,7 @@ def predict(
 
     Examples
     --------
-    >>> table, _ = predict(tables["levelled"], tables["fits"], PredictRules(), settings.site, "r1", at=[64])
+    >>> table, _ = predict(tables["levelled"], tables["fits"], PredictRules(), rules.site, "r1", at=[64])
     >>> set(table.column("procs").to_pylist())
     {64}
     """
@@ -162,14 +163,14 @@ def predict(
     chosen = every.take(fits.column("is_chosen").to_numpy())
     sizes = _sizes_by_group(observations)
     max_procs = site.max_procs or max((int(grid[-1]) for grid in sizes.values()), default=1)
-    rows, procs = prediction_grid(chosen, sizes, settings.reach, max_procs, at)
-    observed = ObservedSeries.of(chosen, observations, application or {}, settings)
+    rows, procs = prediction_grid(chosen, sizes, rules.reach, max_procs, at)
+    observed = ObservedSeries.of(chosen, observations, application or {}, rules)
     curves, curve = chosen.take(rows), observed.curve(rows, procs)
     runtime_s = np.exp(curve.log_s[:, 2])
     machine = site.max_procs, site.procs_per_node
-    case = case_of(every, chosen, observed, rows, procs, observations, settings, *machine, patterns)
+    case = case_of(every, chosen, observed, rows, procs, observations, rules, *machine, patterns)
     reliability, advice = judged(case)
-    ends = intervals(curves, curve, observed.run_sd[rows], settings)
+    ends = intervals(curves, curve, observed.run_sd[rows], rules)
     ends = within_log(ends, runtime_s, curves, procs, observations)
     reliability, advice = without_bound(ends, reliability, advice)
     speedup = _speedup(observed, rows, runtime_s, curves["n_points"] == 1)
@@ -227,11 +228,9 @@ def _methods(observed: ObservedSeries, chosen: Curves) -> npt.NDArray[np.object_
 
 
 def _sizes_by_group(observations: pa.Table) -> dict[str, Ints]:
-    codes, ids = category_codes(observations, "group_id")
-    procs = observations.column("procs").to_numpy()
-    order = np.lexsort((procs, codes))
-    cuts = np.searchsorted(codes[order], np.arange(1, len(ids)))
-    return dict(zip(ids, np.split(procs[order], cuts), strict=True)) if ids else {}
+    ids, offsets, rows = series_of(observations)
+    procs = observations.column("procs").to_numpy()[rows]
+    return dict(zip(ids, np.split(procs, offsets[1:-1]), strict=True)) if ids else {}
 
 
 def _report(sizes: dict[str, Ints], table: pa.Table, observed: ObservedSeries) -> Report:

@@ -72,11 +72,11 @@ def _walltime(asked: PredictionTask) -> Floats:
 
 
 def _median(asked: PredictionTask, application: Ints) -> Floats:
-    settings = PredictRules()
+    rules = PredictRules()
     freedom, spread = repeats(asked.offsets, asked.n_runs), pooled_log_sd(asked.offsets, asked.n_runs, asked.log_sd)
-    run_sd = run_log_sd(freedom, spread, log_wide_sd(freedom, spread, settings.run_log_sd))
+    run_sd = run_log_sd(freedom, spread, log_wide_sd(freedom, spread, rules.run_log_sd))
     columns = (asked.offsets, asked.procs, asked.runtime_s, asked.n_runs, np.ones(asked.procs.size))
-    observed = ObservedSeries.build(*columns, run_sd, application, settings)
+    observed = ObservedSeries.build(*columns, run_sd, application, rules)
     return np.exp(observed.curve(asked.target_series, asked.target_procs).log_s[:, 2])
 
 

@@ -19,9 +19,9 @@ from pipeline.arrays import Bools, Floats, category_codes, floats
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.report import Report, Tally
 from pipeline.scaling.average.average import QUANTILES
-from pipeline.scaling.average.student_mixture import quantiles
 from pipeline.scaling.predictors import PREDICTORS, PredictionTask
 from pipeline.scaling.scaling_rules import AcrossRules
+from pipeline.scaling.screens.points import fitted_points, series_of
 from pipeline.scaling.screens.shapes import shapes_up_to
 from pipeline.tables import ACROSS
 
@@ -45,17 +45,17 @@ def own_runtime(target_procs: Floats, target_s: Floats, procs: Floats) -> Floats
     return PREDICTORS["average"](asked)
 
 
-def borrows(ratio: float, same: float, settings: AcrossRules) -> bool:
+def borrows(ratio: float, same: float, rules: AcrossRules) -> bool:
     """Whether the target borrows from the base; `ratio` is the target's runtime over the base's.
 
     It does not borrow from another application, nor from a problem larger by more than noise. On counts where the
     larger problem still scales its overhead is hidden, so the joint fit cannot estimate the smaller target's overhead.
     """
-    is_larger_base = settings.is_guarded and np.log(ratio) < -LARGER * settings.run_log_sd
-    return bool(same >= settings.apart and not is_larger_base)
+    is_larger_base = rules.is_guarded and np.log(ratio) < -LARGER * rules.run_log_sd
+    return bool(same >= rules.apart and not is_larger_base)
 
 
-def guarded(joint: Floats, own: Floats, base_shaped: Floats, largest_s: float, settings: AcrossRules) -> Floats:
+def guarded(joint: Floats, own: Floats, base_shaped: Floats, largest_s: float, rules: AcrossRules) -> Floats:
     """Log runtimes to publish where the target borrows, per count, from three predictions of log runtime.
 
     The result is a weighted mean in logs of the joint fit and the own prediction, which weighs `own_share`. No series
@@ -63,9 +63,9 @@ def guarded(joint: Floats, own: Floats, base_shaped: Floats, largest_s: float, s
     joint fit is faster than the own prediction. There the faster of the own prediction and the base's shape replaces
     it.
     """
-    is_unsupported = settings.is_guarded & (base_shaped >= np.log(largest_s)) & (joint < own)
+    is_unsupported = rules.is_guarded & (base_shaped >= np.log(largest_s)) & (joint < own)
     joint = np.where(is_unsupported, np.minimum(own, base_shaped), joint)
-    pooled: Floats = (1 - settings.own_share) * joint + settings.own_share * own
+    pooled: Floats = (1 - rules.own_share) * joint + rules.own_share * own
     return pooled
 
 
@@ -157,6 +157,60 @@ def weights(log_prior: Floats, log_shape: Floats, log_t: Floats, log_sd: float) 
     return share
 
 
+N_BINS = 128
+"""Terms of a mixture that end close together count as one."""
+
+CLOSE = 1e-5
+"""How far a quantile may be off (log s)."""
+
+
+def quantiles(share: Floats, where: Floats, spread: Floats, freedom: int, asked: Floats) -> Floats:
+    """Quantiles of mixtures of Student-t, whose terms share their degrees of freedom, float64[len(asked), columns].
+
+    A mixture per column of `where`, a term per row, with its share and spread. Quantiles are found by bisection.
+    """
+    weight, mean, sd = _gathered(share, where, spread)
+    is_used = weight > 0
+    far = 60.0 * sd.max(axis=0, initial=0.0, where=is_used)
+    low = mean.min(axis=0, initial=np.inf, where=is_used) - far
+    highest = mean.max(axis=0, initial=-np.inf, where=is_used) + far
+    found = np.empty((len(asked), where.shape[1]))
+    for k, wanted in enumerate(asked):
+        high = highest
+        while (is_wide := high - low > CLOSE).any():
+            middle = 0.5 * (low + high)
+            is_below = (weight * _student_below((middle - mean) / sd, freedom)).sum(axis=0) < wanted
+            low, high = np.where(is_wide & is_below, middle, low), np.where(is_wide & ~is_below, middle, high)
+        found[k] = 0.5 * (low + high)
+        low = found[k] - CLOSE
+    return found
+
+
+def _gathered(share: Floats, where: Floats, spread: Floats) -> tuple[Floats, Floats, Floats]:
+    """Weights, means and spreads, float64[N_BINS, columns], in equal steps of `where`; means 0, spreads 1 where empty."""
+    n_columns = where.shape[1]
+    step = np.maximum((where.max(axis=0) - where.min(axis=0)) / N_BINS, 1e-14)
+    place = np.minimum(((where - where.min(axis=0)) / step).astype(np.int64), N_BINS - 1)
+    places = (place * n_columns + np.arange(n_columns)).ravel()
+    w = np.broadcast_to(share[:, None], where.shape)
+    terms = (w, w * where, w * spread[:, None])
+    sums = [np.bincount(places, one.ravel(), N_BINS * n_columns).reshape(N_BINS, n_columns) for one in terms]
+    used = np.where(sums[0] > 0, sums[0], 1.0)
+    return sums[0] / sums[0].sum(axis=0), sums[1] / used, np.where(sums[0] > 0, sums[2] / used, 1.0)
+
+
+def _student_below(z: Floats, freedom: int) -> Floats:
+    """P(T <= z), by the finite sums that whole degrees of freedom allow."""
+    hypotenuse = np.sqrt(freedom + z * z)
+    sine, cosine, odd = z / hypotenuse, np.sqrt(freedom) / hypotenuse, freedom % 2
+    term, total = (cosine if odd else np.ones_like(z)), np.zeros_like(z)
+    for k in range(1 + odd, freedom, 2):
+        total = total + term
+        term = term * (cosine * cosine * k / (k + 1.0))
+    inside: Floats = 2.0 / np.pi * (np.arcsin(sine) + sine * total) if odd else sine * total
+    return 0.5 + 0.5 * inside
+
+
 MIN_BASE_POINTS, MIN_TARGET_POINTS = 4, 2
 
 GAMMA = 5.0
@@ -194,24 +248,24 @@ class Across:
     power: float
     ratio: float
 
-    def status(self, settings: AcrossRules) -> str:
+    def status(self, rules: AcrossRules) -> str:
         """same_shape, shape_moves (a constant ratio misleads), larger_base, two_applications or too_few_points.
 
         With larger_base and two_applications the target's own prediction is published; it borrows nothing.
         """
         if np.isnan(self.same):
             return "too_few_points"
-        if self.same < settings.apart:
+        if self.same < rules.apart:
             return "two_applications"
-        if not borrows(self.ratio, self.same, settings):
+        if not borrows(self.ratio, self.same, rules):
             return "larger_base"
         off = np.abs(np.log(self.ratio_s / self.runtime_s))
-        return "shape_moves" if np.median(off) > settings.ratio_log_error else "same_shape"
+        return "shape_moves" if np.median(off) > rules.ratio_log_error else "same_shape"
 
 
-def across(pairs: Sequence[SizePair], procs: Sequence[Floats], settings: AcrossRules) -> list[Across]:
+def across(pairs: Sequence[SizePair], procs: Sequence[Floats], rules: AcrossRules) -> list[Across]:
     """One prediction a pair, each at its own sizes."""
-    return [_one(pair, at, settings) for pair, at in zip(pairs, procs, strict=True)]
+    return [_one(pair, at, rules) for pair, at in zip(pairs, procs, strict=True)]
 
 
 def ratio_at_common(pair: SizePair, log_sd: float) -> float:
@@ -236,11 +290,11 @@ def guiding_points(pair: SizePair, is_odd: Bools, log_sd: float) -> tuple[Floats
     return procs[order], runtime_s[order], weights[order]
 
 
-def _one(pair: SizePair, procs: Floats, settings: AcrossRules) -> Across:
+def _one(pair: SizePair, procs: Floats, rules: AcrossRules) -> Across:
     if len(pair.base_procs) < MIN_BASE_POINTS or len(pair.target_procs) < MIN_TARGET_POINTS:
         nothing = np.full(len(procs), np.nan)
         return Across(nothing, nothing, nothing, nothing, nothing, nothing, nothing, np.nan, np.nan, np.nan)
-    log_sd = settings.run_log_sd
+    log_sd = rules.run_log_sd
     log_t, n_target = np.log(pair.target_s), len(pair.target_procs)
     everywhere = np.concatenate([pair.target_procs, procs])
     ratio = ratio_at_common(pair, log_sd)
@@ -249,9 +303,9 @@ def _one(pair: SizePair, procs: Floats, settings: AcrossRules) -> Across:
     shapes = shapes_up_to(int(np.ceil(np.log2(max(x.max(), 2.0)) - 1e-9)))
     curves = np.concatenate([shapes.at(x), rescaled.log_shape])
     is_rescaled = np.arange(len(curves)) >= len(shapes.prior)
-    variance = log_sd**2 + np.where(is_rescaled, settings.size_log_sd**2, 0.0)
+    variance = log_sd**2 + np.where(is_rescaled, rules.size_log_sd**2, 0.0)
     prior = np.concatenate(
-        [np.log(shapes.prior) + np.log(1 - settings.same_prior), rescaled.log_prior + np.log(settings.same_prior)]
+        [np.log(shapes.prior) + np.log(1 - rules.same_prior), rescaled.log_prior + np.log(rules.same_prior)]
     )
     share, scale, spread = _posterior(prior, curves, log_t, variance)
     same = float(share[is_rescaled].sum())
@@ -263,11 +317,11 @@ def _one(pair: SizePair, procs: Floats, settings: AcrossRules) -> Across:
     power = 1 + theta / np.log(ratio) if abs(np.log(ratio)) > 0.1 else np.nan
     own_s, centre = own_runtime(pair.target_procs, pair.target_s, procs), ends[2]
     published = np.log(own_s)
-    if borrows(ratio, same, settings):
+    if borrows(ratio, same, rules):
         # A mixture of all shapes holds far more than its share where the curve borrowed is right.
-        ends = centre + (1 - settings.agreement * same) * (ends - centre)
+        ends = centre + (1 - rules.agreement * same) * (ends - centre)
         shaped = _base_shaped(pair, procs, log_sd)
-        published = guarded(centre, published, shaped, pair.target_s[-1], settings)
+        published = guarded(centre, published, shaped, pair.target_s[-1], rules)
     lo95_s, lo80_s, runtime_s, hi80_s, hi95_s = np.exp(ends + (published - centre))
     return Across(runtime_s, lo80_s, hi80_s, lo95_s, hi95_s, base * ratio, own_s, same, power, ratio)
 
@@ -298,7 +352,7 @@ Series = dict[str, tuple[Floats, Floats]]
 
 
 def predict_across(
-    groups: pa.Table, observations: pa.Table, settings: AcrossRules, at: Sequence[int] = ()
+    groups: pa.Table, observations: pa.Table, rules: AcrossRules, at: Sequence[int] = ()
 ) -> tuple[pa.Table, Report]:
     """ACROSS: predictions of groups with a known problem size that ran on fewer counts than their base.
 
@@ -312,7 +366,7 @@ def predict_across(
         GROUPS.
     observations : pa.Table
         OBSERVATIONS of these groups.
-    settings : AcrossRules
+    rules : AcrossRules
         Settings of the joint fit.
     at : sequence of int
         More processor counts to predict.
@@ -345,21 +399,18 @@ def predict_across(
     given = [SizePair(*series[base], *series[target]) for base, target in pairs]
     asked = np.array(at, np.float64)
     procs = [np.union1d(np.union1d(pair.base_procs, pair.target_procs), asked) for pair in given]
-    found = across(given, procs, settings)
+    found = across(given, procs, rules)
     whole, done = Tally(len(named)), Tally(len(pairs))
     aside = {"no_base": Tally(len(named) - len(pairs))} if len(named) > len(pairs) else {}
-    statuses = [one.status(settings) for one in found]
+    statuses = [one.status(rules) for one in found]
     facts = _facts(statuses)
     return _table(pairs, procs, found, statuses), Report("across", "group", whole, done, aside, facts).check()
 
 
 def _series(observations: pa.Table) -> Series:
-    kept = (floats(observations, "runtime_s_median") > 0) & ~(floats(observations, "fit_weight") == 0)
-    own = observations.filter(pa.array(kept))
-    codes, ids = category_codes(own, "group_id")
-    order = np.lexsort((floats(own, "procs"), codes))
-    cuts = np.searchsorted(codes[order], np.arange(1, len(ids)))
-    columns = (np.split(floats(own, name)[order], cuts) for name in ("procs", "runtime_s_median"))
+    own = fitted_points(observations)
+    ids, offsets, rows = series_of(own)
+    columns = (np.split(floats(own, name)[rows], offsets[1:-1]) for name in ("procs", "runtime_s_median"))
     return dict(zip(ids, zip(*columns, strict=True), strict=True)) if ids else {}
 
 

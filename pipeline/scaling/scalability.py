@@ -72,7 +72,7 @@ _COARSE = np.unique(np.geomspace(1, 2**20, 1200).astype(np.int64)).astype(np.flo
 def scalability(
     observations: pa.Table,
     fits: pa.Table,
-    settings: PredictRules,
+    rules: PredictRules,
     run_id: str,
     max_procs: int | None = None,
     application: Mapping[str, str] | None = None,
@@ -92,7 +92,7 @@ def scalability(
         OBSERVATIONS.
     fits : pa.Table
         FITS of these observations.
-    settings : PredictRules
+    rules : PredictRules
         Settings of the predictions.
     run_id : str
         Id of the run, written to every row.
@@ -122,12 +122,12 @@ def scalability(
     chosen = every.take(fits.column("is_chosen").to_numpy())
     rows = np.flatnonzero(chosen.law != "constant")
     scaling = chosen.take(rows)
-    observed = ObservedSeries.of(chosen, observations, application or {}, settings)
+    observed = ObservedSeries.of(chosen, observations, application or {}, rules)
     largest, working = scaling.largest_useful_procs(), working_set_procs(scaling)
     speedup = scaling.runtime_s(np.ones(len(scaling))) / scaling.runtime_s(np.fmax(working, 1.0))
     speedup = np.where(np.isnan(working), np.nan, speedup)
     beyond = np.fmax(np.where(np.isfinite(largest), largest, 2 * scaling["procs_max"]), 1.0)
-    case = case_of(every, chosen, observed, rows, beyond, observations, settings, max_procs, procs_per_node, patterns)
+    case = case_of(every, chosen, observed, rows, beyond, observations, rules, max_procs, procs_per_node, patterns)
     reliability, advice = judged(case)
     table = SCALABILITY.build(
         group_id=scaling.group_id,
@@ -139,7 +139,7 @@ def scalability(
         working_set_procs=working,
         working_set_speedup=speedup,
         working_set_efficiency=speedup / working,
-        **recommended_procs(observed, rows, scaling, settings.reach, max_procs),
+        **recommended_procs(observed, rows, scaling, rules.reach, max_procs),
         reliability=reliability,
         advice=advice,
         run_id=[run_id] * len(scaling),

@@ -6,13 +6,12 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
 from pipeline.laws import LAWS
 from pipeline.report import Fact, Report, Tally
 from pipeline.scaling.scaling_rules import AdeptRules, FitRules
-from pipeline.scaling.screens.points import ended_jobs, precision_weights, repeat_spread
+from pipeline.scaling.screens.points import ended_jobs, fitted_points, precision_weights, repeat_spread, series_of
 from pipeline.scaling.solvers.adept import MODES, fit_adept
 from pipeline.scaling.solvers.fit_law import fit_law
 from pipeline.scaling.solvers.series import OUT_COLUMNS, STATUS_CODE, STATUSES, BatchFit, FitStatus, SeriesBatch
@@ -27,7 +26,7 @@ ROUNDS = 8
 def fit_batch(law: str, batch: SeriesBatch, loss: Loss, search: AdeptRules | None = None) -> BatchFit:
     """One law fitted to every series; wssre is in the batch's own weights whatever the loss.
 
-    Given ADEPT's settings, Downey's laws are fitted by its search of relative errors.
+    Given ADEPT's rules, Downey's laws are fitted by its search of relative errors.
     """
     if search and law in MODES:
         return fit_adept(law, batch, search)
@@ -125,7 +124,7 @@ def choose(
     batch: SeriesBatch,
     n_jobs: Floats,
     core_log_sd: Floats,
-    settings: FitRules,
+    rules: FitRules,
 ) -> dict[str, Bools]:
     """Per law, whether it answers for each series; at most one law does.
 
@@ -134,16 +133,16 @@ def choose(
     unless two sizes with repeats differ by more than noise explains and by no more than processors do.
     """
     names = sorted(fits, key=lambda name: LAWS[name].n_parameters)
-    misfits = {name: misfit(name, fits[name], batch, settings.loss) for name in names}
+    misfits = {name: misfit(name, fits[name], batch, rules.loss) for name in names}
     usable = np.column_stack(
         [~np.isin(fits[name].status, _UNUSABLE) & _best_of_family(name, misfits) for name in names]
     )
     errors = np.where(usable, np.column_stack([loo[name] for name in names]), np.nan)
     errors = np.where(np.isnan(errors), np.inf, errors)
-    near = errors <= errors.min(axis=1, keepdims=True) * (1 + settings.choice_margin)
+    near = errors <= errors.min(axis=1, keepdims=True) * (1 + rules.choice_margin)
     near &= np.isfinite(errors)
     few = ~near.any(axis=1)
-    near[few] = (usable & _simple_enough(names, batch, n_jobs, core_log_sd, settings))[few]
+    near[few] = (usable & _simple_enough(names, batch, n_jobs, core_log_sd, rules))[few]
     first = near.argmax(axis=1)
     return {name: near.any(axis=1) & (first == place) for place, name in enumerate(names)}
 
@@ -158,24 +157,22 @@ def _best_of_family(name: str, misfits: Mapping[str, Floats]) -> Bools:
     return best
 
 
-def _simple_enough(
-    names: list[str], batch: SeriesBatch, n_jobs: Floats, core_log_sd: Floats, settings: FitRules
-) -> Bools:
+def _simple_enough(names: list[str], batch: SeriesBatch, n_jobs: Floats, core_log_sd: Floats, rules: FitRules) -> Bools:
     """Laws allowed where leave-one-out cannot judge: two parameters only where two sizes with repeats clearly scale."""
     if not batch.n_series:
         return np.empty((0, len(names)), np.bool_)
     first, last = batch.offsets[:-1], batch.offsets[1:] - 1
     with np.errstate(divide="ignore", invalid="ignore"):
         fall = np.log(batch.runtime_s[first] / batch.runtime_s[last])
-    noise = 2 * np.sqrt(2) * np.fmax(core_log_sd, settings.noise_floor)
+    noise = 2 * np.sqrt(2) * np.fmax(core_log_sd, rules.noise_floor)
     linear = np.log(batch.procs[last] / batch.procs[first])
     repeated = np.minimum(n_jobs[first], n_jobs[last]) > 1
     scales = (batch.n_points == 2) & repeated & (fall > noise) & (fall < linear + noise)
     return np.column_stack([~scales if LAWS[name].n_parameters == 1 else scales for name in names])
 
 
-def fit(observations: pa.Table, settings: FitRules) -> tuple[pa.Table, Report]:
-    """FITS in order of group and of the laws in settings; the Report counts groups by the status of their chosen law.
+def fit(observations: pa.Table, rules: FitRules) -> tuple[pa.Table, Report]:
+    """FITS in order of group and of the laws in the rules; the Report counts groups by the status of their chosen law.
 
     Sizes are weighted by precision (weights.py), times fit_weight where OBSERVATIONS calls one odd (anomalies.py):
     at 0 it is left out, and counted as a fact. The choice is by leave-one-out (law_choice.py). A size without a median
@@ -185,8 +182,8 @@ def fit(observations: pa.Table, settings: FitRules) -> tuple[pa.Table, Report]:
     ----------
     observations : pa.Table
         OBSERVATIONS: median runtimes in s by group and processors.
-    settings : FitRules
-        Laws to fit, and settings of the choice.
+    rules : FitRules
+        Laws to fit, and rules of the choice.
 
     Returns
     -------
@@ -201,27 +198,21 @@ def fit(observations: pa.Table, settings: FitRules) -> tuple[pa.Table, Report]:
     >>> table.equals(tables["fits"])
     True
     """
-    codes, ids, observed = _sorted_series(observations.filter(_is_point(observations)))
-    offsets = np.flatnonzero(np.diff(codes, prepend=-1, append=len(ids)))
+    points = fitted_points(observations)
+    ids, offsets, rows = series_of(points)
+    observed = points.take(pa.array(rows))
     spread, n_ended = repeat_spread(offsets, observed), ended_jobs(observed)
-    weights = precision_weights(offsets, n_ended, spread["core_log_sd"], settings.noise_floor)
+    weights = precision_weights(offsets, n_ended, spread["core_log_sd"], rules.noise_floor)
     weights = weights * np.nan_to_num(floats(observed, "fit_weight"), nan=1.0)
     batch = SeriesBatch(offsets, floats(observed, "procs"), floats(observed, "runtime_s_median"), weights)
-    fits: dict[str, BatchFit] = {name: fit_batch(name, batch, settings.loss, settings.search) for name in settings.laws}
-    loo: dict[str, Floats] = {
-        name: leave_one_out(name, batch, settings.loss, settings.search) for name in settings.laws
-    }
-    chosen = choose(fits, loo, batch, n_ended, spread["core_log_sd"], settings)
+    fits: dict[str, BatchFit] = {name: fit_batch(name, batch, rules.loss, rules.search) for name in rules.laws}
+    loo: dict[str, Floats] = {name: leave_one_out(name, batch, rules.loss, rules.search) for name in rules.laws}
+    chosen = choose(fits, loo, batch, n_ended, spread["core_log_sd"], rules)
     table = _table(ids, fits, loo, chosen, _series_facts(batch, observed) | spread)
-    without = _without_medians(observations, settings.laws)
+    without = _without_medians(observations, rules.laws)
     return _in_order(table, without), _report(
-        len(ids) + without.num_rows // len(settings.laws), fits, chosen, _sizes_left_out(observations)
+        len(ids) + without.num_rows // len(rules.laws), fits, chosen, _sizes_left_out(observations)
     )
-
-
-def _is_point(observations: pa.Table) -> pa.ChunkedArray:
-    is_kept = pc.fill_null(pc.not_equal(observations.column("fit_weight"), 0.0), True)
-    return pc.and_(pc.is_valid(observations.column("runtime_s_median")), is_kept)
 
 
 def _without_medians(observations: pa.Table, laws: Sequence[str]) -> pa.Table:
@@ -247,12 +238,6 @@ def _in_order(fitted: pa.Table, others: pa.Table) -> pa.Table:
         return fitted
     both = pa.concat_tables([fitted, others])
     return FITS.check(both.take(pa.array(np.argsort(category_codes(both, "group_id")[0], kind="stable"))))
-
-
-def _sorted_series(observations: pa.Table) -> tuple[Ints, list[str], pa.Table]:
-    codes, ids = category_codes(observations, "group_id")
-    order = np.lexsort((observations.column("procs").to_numpy(), codes))
-    return codes[order], ids, observations.take(pa.array(order))
 
 
 def _series_facts(batch: SeriesBatch, observed: pa.Table) -> dict[str, Array]:

@@ -33,7 +33,7 @@ _ENDS = ("runtime_s_lo95", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_hi95")
 
 
 def later(
-    predictions: pa.Table, jobs: LargeTable, fits: pa.Table, settings: PredictRules, now_s: float | None = None,
+    predictions: pa.Table, jobs: LargeTable, fits: pa.Table, rules: PredictRules, now_s: float | None = None,
     grouped: LargeTable | None = None,
 ) -> tuple[pa.Table, Report]:  # fmt: skip
     """PREDICTIONS with medians, intervals and reliability for jobs submitted within `horizon_days` of `now_s`, the
@@ -52,8 +52,8 @@ def later(
         Grouped JOBS.
     fits : pa.Table
         FITS of the groups.
-    settings : PredictRules
-        Horizon in days, number of past windows, and other settings.
+    rules : PredictRules
+        Horizon in days, number of past windows, and other rules.
     now_s : float, optional
         Time of the predictions, s since 1970; by default the latest end.
     grouped : pa.Table or StoredTable, optional
@@ -74,13 +74,13 @@ def later(
     True
     """
     whole = Tally(predictions.num_rows)
-    newest, older = newest_jobs(jobs, CELL_COLUMNS, settings.calibrate_jobs)
+    newest, older = newest_jobs(jobs, CELL_COLUMNS, rules.calibrate_jobs)
     cells = Cells.of(newest, now_s)
     del newest
     if not predictions.num_rows or not len(cells):
         return predictions, Report("later", "prediction", whole, whole).check()
     chosen = Curves.of(fits.filter(fits.column("is_chosen")))
-    past = _Calibration.of(predictions, cells, chosen, settings)
+    past = _Calibration.of(predictions, cells, chosen, rules)
     if not older.rows:
         parts: Iterable[Cells] = [cells]
     elif grouped is None:
@@ -97,17 +97,17 @@ class _Calibration:
     """Past windows of the newest jobs, and what they say of interval ends and of the record of each cell."""
 
     cells: Cells
-    settings: PredictRules
+    rules: PredictRules
     windows: list[Window]
     past: PastWindows
     record: Record
 
     @classmethod
-    def of(cls, predictions: pa.Table, cells: Cells, chosen: Curves, settings: PredictRules) -> Self:
+    def of(cls, predictions: pa.Table, cells: Cells, chosen: Curves, rules: PredictRules) -> Self:
         _, level, _ = target_rows(predictions.take(pa.array(_rows_of(predictions, cells))), cells, chosen)
-        windows = windows_at(cells, level, settings, past_cuts(cells, cells.now_s, settings))
-        past = PastWindows.of(windows, cells, cells.now_s, settings.past_windows)
-        return cls(cells, settings, windows, past, Record.of(past, len(cells), settings.horizon_days))
+        windows = windows_at(cells, level, rules, past_cuts(cells, cells.now_s, rules))
+        past = PastWindows.of(windows, cells, cells.now_s, rules.past_windows)
+        return cls(cells, rules, windows, past, Record.of(past, len(cells), rules.horizon_days))
 
     def record_of(self, cells: Cells) -> Record:
         """The record of other cells of the same log."""
@@ -119,7 +119,7 @@ class _Calibration:
 
     def facts(self) -> dict[str, Fact]:
         """Number of past windows and jobs, and the share of later jobs inside the intervals."""
-        shares = later_coverage(self.windows, self.cells, self.cells.now_s, self.settings)
+        shares = later_coverage(self.windows, self.cells, self.cells.now_s, self.rules)
         held = [None if np.isnan(share) else share for share in shares]
         return {
             "past_windows": self.past.n_windows, "past_jobs": int(self.past.below.size), "in_80_later": held[0],
@@ -194,14 +194,14 @@ def with_law(log_s: Floats, predictions: pa.Table, is_law: Bools) -> Floats:
 def _table(
     predictions: pa.Table, cells: Cells, targets: TargetRows, level: Floats, scales: Bools, calibration: _Calibration
 ) -> pa.Table:
-    settings, record = calibration.settings, calibration.record_of(cells)
-    answers = answers_at(cells, level, targets, cells.now_s, calibration.past, settings)
+    rules, record = calibration.rules, calibration.record_of(cells)
+    answers = answers_at(cells, level, targets, cells.now_s, calibration.past, rules)
     answered, half_iqr = scales[targets.group], answers.half_iqr
     log_s = with_law(answers.log_s, predictions, answered & (targets.cell < 0))
     sound = pc.equal(predictions.column("reliability").cast(pa.string()), "ok").to_numpy(zero_copy_only=False)
     believed = believed_rows(record, targets, half_iqr, scales, sound)
     runtime_s = np.exp(log_s)
-    until_s = cells.now_s + min(settings.horizon_days, HOLDS_DAYS) * DAY_S
+    until_s = cells.now_s + min(rules.horizon_days, HOLDS_DAYS) * DAY_S
     words, advice = reliability_texts(predictions, believed, record, targets, half_iqr)
     old = {name: predictions.column(name) for name in predictions.column_names}
     speedup = _speedup(floats(predictions, "speedup"), targets, log_s[:, 2], answered)

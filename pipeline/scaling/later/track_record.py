@@ -110,16 +110,16 @@ class Answers:
 
 
 def answers_at(
-    cells: Cells, level: Floats, targets: TargetRows, now_s: float, past: PastWindows, settings: PredictRules
+    cells: Cells, level: Floats, targets: TargetRows, now_s: float, past: PastWindows, rules: PredictRules
 ) -> Answers:
     """The published quantiles of each target row at `now_s`; interval ends are calibrated on past windows."""
-    shares = calibrated_shares(past, settings.horizon_days)
+    shares = calibrated_shares(past, rules.horizon_days)
     log_s, spread = np.empty((targets.group.size, 5)), np.empty(targets.group.size)
     is_known = np.empty(targets.group.size, bool)
     for first in range(0, targets.group.size, CHUNK):
         part = slice(first, first + CHUNK)
         rows = TargetRows(targets.group[part], targets.procs[part], targets.cell[part], targets.level[part])
-        found = predictive(cells, level, rows, now_s, past.residuals, settings.jump_mass)
+        found = predictive(cells, level, rows, now_s, past.residuals, rules.jump_mass)
         spread[part], is_known[part] = half_iqr(found), found.is_known
         own = np.sort(shares[spread_class(spread[part], found.is_seen)], axis=1)
         ends = [found.mixtures.at(np.arange(rows.group.size), own[:, end]) for end in range(4)]

@@ -103,9 +103,9 @@ def step_days(horizon_days: float) -> float:
     return min(horizon_days, float(max(round(horizon_days / 4), 1)))
 
 
-def past_cuts(cells: Cells, now_s: float, settings: PredictRules) -> list[float]:
+def past_cuts(cells: Cells, now_s: float, rules: PredictRules) -> list[float]:
     """Beginnings of the latest windows before `now_s` in which jobs were submitted, the oldest first."""
-    step_s, length_s = step_days(settings.horizon_days) * DAY_S, settings.horizon_days * DAY_S
+    step_s, length_s = step_days(rules.horizon_days) * DAY_S, rules.horizon_days * DAY_S
     submit_s, ends = np.sort(cells.submit_s), np.sort(cells.end_s)
     if ends.size <= MIN_RUNS:
         return []
@@ -114,18 +114,18 @@ def past_cuts(cells: Cells, now_s: float, settings: PredictRules) -> list[float]
     n_jobs = np.searchsorted(submit_s, np.minimum(cuts + length_s, now_s), "right")
     n_jobs -= np.searchsorted(submit_s, cuts, "right")
     found = cuts[n_jobs > 0]
-    return [float(cut_s) for cut_s in found[max(found.size - settings.past_windows, 0) :]]
+    return [float(cut_s) for cut_s in found[max(found.size - rules.past_windows, 0) :]]
 
 
-def windows_at(cells: Cells, level: Floats, settings: PredictRules, cuts_s: Sequence[float]) -> list[Window]:
+def windows_at(cells: Cells, level: Floats, rules: PredictRules, cuts_s: Sequence[float]) -> list[Window]:
     """A window for each cut with jobs of known groups, predicted from the runs that had ended when it began."""
     of_run, order = cells.of_run, np.argsort(cells.submit_s, kind="stable")
     submit_s, found = cells.submit_s[order], list[Window]()
     for cut_s in cuts_s:
-        first, last = np.searchsorted(submit_s, [cut_s, cut_s + settings.horizon_days * DAY_S], "right")
+        first, last = np.searchsorted(submit_s, [cut_s, cut_s + rules.horizon_days * DAY_S], "right")
         runs = np.sort(order[first:last])
         residuals = Residuals.joined([window.residuals for window in found]).at(cut_s)
-        window = _window(cells, level, runs, of_run[runs], cut_s, residuals, settings.jump_mass)
+        window = _window(cells, level, runs, of_run[runs], cut_s, residuals, rules.jump_mass)
         found += [] if window is None else [window]
     return found
 
@@ -238,28 +238,26 @@ def calibrated_shares(past: PastWindows, horizon_days: float) -> Floats:
     return np.array(rows)
 
 
-def later_coverage(
-    windows: Sequence[Window], cells: Cells, now_s: float, settings: PredictRules
-) -> tuple[float, float]:
+def later_coverage(windows: Sequence[Window], cells: Cells, now_s: float, rules: PredictRules) -> tuple[float, float]:
     """Shares of the jobs of the newer half of the windows inside 80% and 95%; NaN for fewer than MIN_WINDOWS.
 
     That half is split into BLOCKS parts. Each is calibrated with what was known when its first window began.
     """
-    known = [window for window in windows[-settings.past_windows :] if (cells.end_s[window.run] <= now_s).any()]
-    if len(known) < MIN_WINDOWS or not settings.past_windows:
+    known = [window for window in windows[-rules.past_windows :] if (cells.end_s[window.run] <= now_s).any()]
+    if len(known) < MIN_WINDOWS or not rules.past_windows:
         return float("nan"), float("nan")
     newer = np.array_split(np.arange(len(known) // 2, len(known)), BLOCKS)
     blocks = [[known[place] for place in part] for part in newer if part.size]
-    inside = np.concatenate([_inside(windows, block, cells, now_s, settings) for block in blocks], axis=1)
+    inside = np.concatenate([_inside(windows, block, cells, now_s, rules) for block in blocks], axis=1)
     return float(inside[0].mean()), float(inside[1].mean())
 
 
 def _inside(
-    windows: Sequence[Window], block: Sequence[Window], cells: Cells, now_s: float, settings: PredictRules
+    windows: Sequence[Window], block: Sequence[Window], cells: Cells, now_s: float, rules: PredictRules
 ) -> Bools:
     """Whether each job [80% and 95%, job] of a block of windows lies inside, as calibrated when the block began."""
-    then = PastWindows.of(windows, cells, block[0].cut_s, settings.past_windows)
-    every = calibrated_shares(then, settings.horizon_days)
+    then = PastWindows.of(windows, cells, block[0].cut_s, rules.past_windows)
+    every = calibrated_shares(then, rules.horizon_days)
     found = []
     for window in block:
         ended = cells.end_s[window.run] <= now_s

@@ -54,7 +54,7 @@ FLAT_ERRORS = 2.0
 """Standard errors within which two neighbouring sizes run equally long."""
 
 
-def screen(observations: pa.Table, patterns: pa.Table, settings: AnomalyRules) -> tuple[pa.Table, Report]:
+def screen(observations: pa.Table, patterns: pa.Table, rules: AnomalyRules) -> tuple[pa.Table, Report]:
     """OBSERVATIONS with `odd` (slow or fast), `deviation`, `expected_s` and `fit_weight` set; the Report counts sizes.
 
     A size that is odd is no point of its group's series, or counts less; whatever reads the table can see it and why. A
@@ -66,7 +66,7 @@ def screen(observations: pa.Table, patterns: pa.Table, settings: AnomalyRules) -
         OBSERVATIONS.
     patterns : pa.Table
         PATTERNS of these observations.
-    settings : AnomalyRules
+    rules : AnomalyRules
         Thresholds of odd sizes.
 
     Returns
@@ -82,18 +82,18 @@ def screen(observations: pa.Table, patterns: pa.Table, settings: AnomalyRules) -
     >>> table.equals(tables["observations"])
     True
     """
-    points = Points.of(observations, *settings.noise)
+    points = Points.of(observations, *rules.noise)
     factor = levels(patterns, points.group_ids, points.series.procs)
     points = points.over(1.0 / factor)
     found = _Found.nothing(len(factor))
-    if settings.method == "leave_one_out":
-        _by_leave_one_out(points.series, settings, found)
-    elif settings.method == "r_metric":
-        _by_r_metric(points, settings, found)
+    if rules.method == "leave_one_out":
+        _by_leave_one_out(points.series, rules, found)
+    elif rules.method == "r_metric":
+        _by_r_metric(points, rules, found)
     found.expected_s[:] /= factor
     table = _marked(observations, points.row, found)
     slow, fast = (int((found.is_odd & (sign * found.deviation > 0)).sum()) for sign in (1, -1))
-    screened = int(_is_screened(points.series, settings).sum()) if settings.method != "off" else 0
+    screened = int(_is_screened(points.series, rules).sum()) if rules.method != "off" else 0
     return table, Report(
         "screen",
         "observation",
@@ -129,33 +129,33 @@ class _Found:
         return cls(np.zeros(n_points, bool), *(np.full(n_points, np.nan) for _ in range(3)))
 
 
-def _by_leave_one_out(series: Evidence, settings: AnomalyRules, found: _Found) -> None:
+def _by_leave_one_out(series: Evidence, rules: AnomalyRules, found: _Found) -> None:
     """The size furthest beyond the threshold goes first; what is left is screened again, up to max_share."""
     n_points, first = series.n_points, series.offsets[:-1]
     n_odd = np.zeros(len(series), np.int64)
     ends = _where_scaling_ends(series)
-    pending = np.flatnonzero(_is_screened(series, settings))
+    pending = np.flatnonzero(_is_screened(series, rules))
     while len(pending):
         z, expected_s = held_out(series, pending, ~found.is_odd)
         found.deviation[:] = np.where(np.isnan(z), found.deviation, z)
         off = np.abs(np.log(series.runtime_s / expected_s))
-        far = np.where(np.nan_to_num(off, nan=-1.0) >= settings.least_departure, np.abs(z), -1.0)
+        far = np.where(np.nan_to_num(off, nan=-1.0) >= rules.least_departure, np.abs(z), -1.0)
         far[ends] = -1.0
         furthest = np.maximum.reduceat(far, first)
         # The first of equals, so that a series reads the same wherever it stands.
         at_furthest = np.where(far == np.repeat(furthest, n_points), np.arange(len(far)), len(far))
         worst = np.minimum.reduceat(at_furthest, first)
-        limit = thresholds(settings.false_alarms, n_points[pending] - n_odd[pending], series.freedom)
+        limit = thresholds(rules.false_alarms, n_points[pending] - n_odd[pending], series.freedom)
         hit = pending[furthest[pending] > limit]
         places = worst[hit]
         found.is_odd[places], found.expected_s[places], found.fit_weight[places] = True, expected_s[places], 0.0
         n_odd[hit] += 1
-        may_go_on = (n_odd + 1 <= settings.max_share * n_points) & (n_points - n_odd >= settings.min_points)
+        may_go_on = (n_odd + 1 <= rules.max_share * n_points) & (n_points - n_odd >= rules.min_points)
         pending = hit[may_go_on[hit]]
 
 
-def _is_screened(series: Evidence, settings: AnomalyRules) -> Bools:
-    is_enough: Bools = (series.n_points >= settings.min_points) & (series.log_sd <= settings.wide_log_sd)
+def _is_screened(series: Evidence, rules: AnomalyRules) -> Bools:
+    is_enough: Bools = (series.n_points >= rules.min_points) & (series.log_sd <= rules.wide_log_sd)
     return is_enough
 
 
@@ -178,13 +178,13 @@ def thresholds(false_alarms: float, n_points: Ints, freedom: float) -> Floats:
     return limits
 
 
-def _by_r_metric(points: Points, settings: AnomalyRules, found: _Found) -> None:
+def _by_r_metric(points: Points, rules: AnomalyRules, found: _Found) -> None:
     series = points.series
-    for places in points.by_length(_is_screened(series, settings)):
-        deviation = r_deviation(series.procs[places], series.runtime_s[places], settings.epsilon)
+    for places in points.by_length(_is_screened(series, rules)):
+        deviation = r_deviation(series.procs[places], series.runtime_s[places], rules.epsilon)
         found.deviation[places] = deviation
         found.is_odd[places] = deviation != 0
-        weights = deviation_weights(deviation, settings.theta, settings.weight_cap)
+        weights = deviation_weights(deviation, rules.theta, rules.weight_cap)
         found.fit_weight[places] = np.where(deviation == 0, np.nan, weights)
 
 

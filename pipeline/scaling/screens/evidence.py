@@ -7,12 +7,47 @@ Bayesian Data Analysis, chapters 3 and 7).
 
 import dataclasses
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from pipeline.arrays import Array, Bools, Floats, Ints
 from pipeline.kernels import entry_kernel, kernel
-from pipeline.scaling.screens.shapes import ROWS_PER_DOUBLING, fine_shapes_up_to, shapes_up_to
+from pipeline.scaling.screens.shapes import ROWS_PER_DOUBLING, Shapes, fine_shapes_up_to, shapes_up_to
+
+
+class Columns(NamedTuple):
+    """Series end to end as the kernels read them; see Evidence."""
+
+    offsets: Ints
+    procs: Floats
+    log_t: Floats
+    weights: Floats
+    log_sd: Floats
+    freedom: float
+
+
+NEGLIGIBLE_LOG = 7.0
+"""A shape e^7 (a thousand) times less likely than the best takes no part in an average."""
+
+TURN_LOG = 0.02
+"""A curve that rises less than this after its least runtime is flat, not declining (log s)."""
+
+
+class Compared(NamedTuple):
+    """One series against every shape.
+
+    `known` is what the noise counts before any size is seen, and `half` half the degrees of freedom; `errors` by size
+    and shape, `mean` and `squares` by shape. Arrays over shapes are innermost, because those loops vectorise.
+    """
+
+    weight: Floats
+    total: float
+    known: float
+    half: float
+    errors: Array
+    mean: Array
+    squares: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +80,10 @@ class Evidence:
         doublings = np.maximum(np.ceil(np.log2(last / first) - 1e-9), 1).astype(np.int64)
         return [(int(span), chosen[doublings == span]) for span in np.unique(doublings)]
 
+    def columns(self) -> Columns:
+        """The columns with log runtimes."""
+        return Columns(self.offsets, self.procs, np.log(self.runtime_s), self.weights, self.log_sd, self.freedom)
+
 
 def held_out(series: Evidence, chosen: Ints, is_kept: Bools) -> tuple[Floats, Floats]:
     """Each kept size of the chosen series predicted from the other kept ones: how far it is off, and the runtime (s).
@@ -53,41 +92,28 @@ def held_out(series: Evidence, chosen: Ints, is_kept: Bools) -> tuple[Floats, Fl
     holds and m sizes are kept. NaN at other sizes. A chosen series needs two kept sizes.
     """
     z, expected_log = np.full(len(series.procs), np.nan), np.full(len(series.procs), np.nan)
-    columns = (series.offsets, series.procs, np.log(series.runtime_s), series.weights, series.log_sd, series.freedom)
+    columns = series.columns()
     for span, some in series.by_span(chosen):
-        grid = shapes_up_to(span)
-        _held_out(some, is_kept, *columns, grid.log_runtime, grid.prior, z, expected_log)
+        _held_out(some, is_kept, columns, shapes_up_to(span), z, expected_log)
     return z, np.exp(expected_log)
 
 
 @entry_kernel
-def _held_out(
-    chosen: Ints,
-    is_kept: Bools,
-    offsets: Ints,
-    procs: Floats,
-    log_t: Floats,
-    weights: Floats,
-    log_sd: Floats,
-    freedom: float,
-    table: Array,
-    prior: Floats,
-    z: Floats,
-    expected: Floats,
-) -> None:
-    longest, n_shapes = np.diff(offsets).max(), table.shape[1]
-    errors, kept = np.empty((longest, n_shapes), np.float32), np.empty(n_shapes, np.int64)
+def _held_out(chosen: Ints, is_kept: Bools, series: Columns, shapes: Shapes, z: Floats, expected: Floats) -> None:
+    offsets, n_shapes = series.offsets, shapes.prior.size
+    errors, kept = np.empty((np.diff(offsets).max(), n_shapes), np.float32), np.empty(n_shapes, np.int64)
     mean, squares, left = np.empty((3, n_shapes), np.float32)
     for i in chosen:
         places = offsets[i] + np.flatnonzero(is_kept[offsets[i] : offsets[i + 1]])
-        y, w = log_t[places], weights[places]
-        total = compare(np.log2(procs[places] / procs[offsets[i]]), y, w, table, errors, mean, squares)
-        known, degrees = freedom * log_sd[i] ** 2, freedom + places.size - 2
-        n_kept = worth_keeping(w, total, known, 0.5 * degrees, errors, mean, squares, left, kept)
+        y, w = series.log_t[places], series.weights[places]
+        log2_x = np.log2(series.procs[places] / series.procs[offsets[i]])
+        total = compare(log2_x, y, w, shapes.log_runtime, errors, mean, squares)
+        known, half = series.freedom * series.log_sd[i] ** 2, 0.5 * (series.freedom + places.size - 2)
+        n_kept = worth_keeping(Compared(w, total, known, half, errors, mean, squares), left, kept)
         some = kept[:n_kept]
-        common = (mean[some], squares[some], prior[some], left[:n_kept])
+        one = Compared(w, total, known, half, errors, mean[some], squares[some])
         for j in range(places.size):
-            found, off = held_out_one(errors[j][some], w[j], total, known, degrees, *common)
+            found, off = held_out_one(errors[j][some], w[j], one, shapes.prior[some], left[:n_kept])
             z[places[j]], expected[places[j]] = found, y[j] + off
 
 
@@ -119,14 +145,9 @@ class Departures:
 
 
 def departures(
-    series: Evidence,
-    chosen: Ints,
-    in_class: Bools,
-    departure_log_sd: float,
-    least_phase: int,
-    least_class: int,
+    series: Evidence, chosen: Ints, in_class: Bools, departure_log_sd: float, least_phase: int, least_class: int,
     is_fine: bool = False,
-) -> Departures:
+) -> Departures:  # fmt: skip
     """What the chosen series show; `in_class` is bool[c, n]: whether each size belongs to each class.
 
     A phase needs `least_phase` sizes on either side of the step, a class `least_class` inside it and outside. With
@@ -134,57 +155,40 @@ def departures(
     """
     k, c = len(series), len(in_class)
     found, gains, place = np.full((k, 4 + c), np.nan), np.full((k, 1 + c), np.nan), np.full(k, -1, np.int64)
-    columns = (series.offsets, series.procs, np.log(series.runtime_s), series.weights, series.log_sd, series.freedom)
+    columns = series.columns()
     for span, some in series.by_span(chosen):
-        grid = fine_shapes_up_to(span) if is_fine else shapes_up_to(span)
-        tables = (*columns, grid.log_runtime, grid.prior)
-        _departures(some, in_class, departure_log_sd, least_phase, least_class, *tables, found, gains, place)
+        shapes = fine_shapes_up_to(span) if is_fine else shapes_up_to(span)
+        _departures(some, in_class, departure_log_sd, least_phase, least_class, columns, shapes, found, gains, place)
     odd_size, step, decline, least_procs = found[:, :4].T
     return Departures(odd_size, step, gains[:, 0], place, found[:, 4:], gains[:, 1:], decline, least_procs)
 
 
 @entry_kernel
 def _departures(
-    chosen: Ints,
-    in_class: Bools,
-    departure_log_sd: float,
-    least_phase: int,
-    least_class: int,
-    offsets: Ints,
-    procs: Floats,
-    log_t: Floats,
-    weights: Floats,
-    log_sd: Floats,
-    freedom: float,
-    table: Array,
-    prior: Floats,
-    found: Floats,
-    gains: Floats,
-    step_place: Ints,
-) -> None:
-    longest, n_shapes = np.diff(offsets).max(), table.shape[1]
-    errors = np.empty((longest, n_shapes), np.float32)
+    chosen: Ints, in_class: Bools, departure_log_sd: float, least_phase: int, least_class: int, series: Columns,
+    shapes: Shapes, found: Floats, gains: Floats, step_place: Ints,
+) -> None:  # fmt: skip
+    offsets, prior, n_shapes = series.offsets, shapes.prior, shapes.prior.size
+    errors = np.empty((np.diff(offsets).max(), n_shapes), np.float32)
     mean, squares, left, gain = np.empty((4, n_shapes), np.float32)
     bent = np.empty(n_shapes)
     for i in chosen:
         own = slice(offsets[i], offsets[i + 1])
-        n, y, w = procs[own], log_t[own], weights[own]
-        m, sd = n.size, log_sd[i]
-        total = compare(np.log2(n / n[0]), y, w, table, errors, mean, squares)
-        known, half = freedom * sd**2, 0.5 * (freedom + m - 1)
-        plain, _ = log_evidence(known, half, squares, prior)
-        common = (w, total, known, half, departure_log_sd / sd, errors, mean, squares, prior, gain, left, plain)
-        part = np.zeros(m, np.bool_)
-        whole = 1.0
+        n, y, w = series.procs[own], series.log_t[own], series.weights[own]
+        m, sd = n.size, series.log_sd[i]
+        total = compare(np.log2(n / n[0]), y, w, shapes.log_runtime, errors, mean, squares)
+        one = Compared(w, total, series.freedom * sd**2, 0.5 * (series.freedom + m - 1), errors, mean, squares)
+        plain, _ = log_evidence(one.known, one.half, squares, prior)
+        departure, part, whole = departure_log_sd / sd, np.zeros(m, np.bool_), 1.0
         for j in range(m):
             part[:] = False
             part[j] = True
-            whole += np.exp(min(part_odds(part, *common)[0], 600.0)) / m
+            whole += np.exp(min(part_odds(part, one, departure, prior, gain, left, plain)[0], 600.0)) / m
         found[i, 0] = np.log(whole)
         n_splits, best, whole = m - 2 * least_phase + 1, -np.inf, 0.0
         for j in range(least_phase, m - least_phase + 1):
             part[:] = np.arange(m) >= j
-            odds, mean_gain = part_odds(part, *common)
+            odds, mean_gain = part_odds(part, one, departure, prior, gain, left, plain)
             whole += np.exp(min(odds, 600.0)) / n_splits
             if odds > best:
                 best, gains[i, 0], step_place[i] = odds, mean_gain, offsets[i] + j
@@ -193,17 +197,16 @@ def _departures(
         for c in range(in_class.shape[0]):
             part[:] = ~in_class[c, own]
             if least_class <= part.sum() <= m - least_class:
-                found[i, 4 + c], gains[i, 1 + c] = part_odds(part, *common)
-        found[i, 2], at = decline_odds(y, known, half, errors, squares, prior, bent)
+                found[i, 4 + c], gains[i, 1 + c] = part_odds(part, one, departure, prior, gain, left, plain)
+        found[i, 2], at = decline_odds(y, one, prior, bent)
         found[i, 3] = n[at]
 
 
-NEGLIGIBLE_LOG = 7.0
-"""A shape e^7 (a thousand) times less likely than the best takes no part in an average."""
-
-
-TURN_LOG = 0.02
-"""A curve that rises less than this after its least runtime is flat, not declining (log s)."""
+@kernel
+def beyond_notice(one: Compared, best: float) -> float:
+    """Squares from which a shape takes no part beside one that leaves `best`."""
+    cut: float = (one.known + best) * np.exp(NEGLIGIBLE_LOG / one.half) - one.known
+    return cut
 
 
 @kernel
@@ -235,27 +238,16 @@ def compare(
 
 
 @kernel
-def worth_keeping(
-    weight: Floats,
-    total: float,
-    known: float,
-    half: float,
-    errors: Array,
-    mean: Array,
-    squares: Array,
-    most: Array,
-    kept: Ints,
-) -> int:
+def worth_keeping(one: Compared, most: Array, kept: Ints) -> int:
     """Fills `kept` with the shapes that may count once any one size is left out; returns how many."""
+    mean, squares = one.mean, one.squares
     most[:] = 0.0
-    for j in range(weight.size):
-        factor, error = np.float32(total * weight[j] / (total - weight[j])), errors[j]
+    for j in range(one.weight.size):
+        factor, error = np.float32(one.total * one.weight[j] / (one.total - one.weight[j])), one.errors[j]
         for g in range(mean.size):
             d = error[g] - mean[g]
             most[g] = max(most[g], factor * d * d)
-    best = squares.min()
-    cut = (known + best) * np.exp(NEGLIGIBLE_LOG / half) - known
-    n_kept = 0
+    cut, n_kept = beyond_notice(one, squares.min()), 0
     for g in range(mean.size):
         if squares[g] - most[g] <= cut:
             kept[n_kept] = g
@@ -264,31 +256,19 @@ def worth_keeping(
 
 
 @kernel
-def held_out_one(
-    error: Array,
-    w: float,
-    total: float,
-    known: float,
-    freedom: float,
-    mean: Array,
-    squares: Array,
-    prior: Floats,
-    left: Array,
-) -> tuple[float, float]:
+def held_out_one(error: Array, w: float, one: Compared, prior: Floats, left: Array) -> tuple[float, float]:
     """One size from the others: distance in predictive standard deviations, and predicted minus seen log runtime.
 
-    `freedom` counts noise and the sizes left, less one for the scale; `error` is per shape, `left` scratch.
+    Degrees of freedom count noise and the sizes left, less one for the scale; `error` is per shape, `left` scratch.
     """
-    rest = total - w
-    best = np.inf
+    mean, squares, total, known, half = one.mean, one.squares, one.total, one.known, one.half
+    rest, best = total - w, np.inf
     for g in range(mean.size):
         d = error[g] - mean[g]
         left[g] = max(squares[g] - total * w / rest * d * d, 0.0)
         best = min(best, left[g])
-    half = 0.5 * freedom
-    cut = (known + best) * np.exp(NEGLIGIBLE_LOG / half) - known
-    whole, first, second = 0.0, 0.0, 0.0
-    spread = (1.0 / w + 1.0 / rest) / freedom
+    cut, whole, first, second = beyond_notice(one, best), 0.0, 0.0, 0.0
+    spread = (1.0 / w + 1.0 / rest) / (2.0 * half)
     for g in range(mean.size):
         if left[g] <= cut:
             p = prior[g] * ((known + left[g]) / (known + best)) ** -half
@@ -317,31 +297,20 @@ def log_evidence(known: float, half: float, squares: Array, prior: Array) -> tup
 
 @kernel
 def part_odds(
-    part: Bools,
-    weight: Floats,
-    total: float,
-    known: float,
-    half: float,
-    departure: float,
-    errors: Array,
-    mean: Array,
-    squares: Array,
-    prior: Floats,
-    gain: Array,
-    left: Array,
-    plain: float,
+    part: Bools, one: Compared, departure: float, prior: Floats, gain: Array, left: Array, plain: float
 ) -> tuple[float, float]:
     """Log odds that the sizes in `part` (0 or 1 each) share a factor, against `plain` evidence; its mean in logs.
 
     The factor's log is normal about 0; `departure` is its standard deviation over that of a run's noise.
     """
+    mean, squares, total, known, half = one.mean, one.squares, one.total, one.known, one.half
     inside = 0.0
     gain[:] = 0.0
     for j in range(part.size):
         if part[j]:
-            inside += weight[j]
+            inside += one.weight[j]
             for g in range(mean.size):
-                gain[g] += weight[j] * (errors[j, g] - mean[g])
+                gain[g] += one.weight[j] * (one.errors[j, g] - mean[g])
     precision = inside * (total - inside) / total
     prior_share = departure * departure * precision
     shrunk = prior_share / (1.0 + prior_share)
@@ -349,8 +318,7 @@ def part_odds(
         gain[g] *= total / (inside * (total - inside))
         left[g] = max(squares[g] - precision * shrunk * gain[g] * gain[g], 0.0)
     best = left.min()
-    cut = (known + best) * np.exp(NEGLIGIBLE_LOG / half) - known
-    whole, first = 0.0, 0.0
+    cut, whole, first = beyond_notice(one, best), 0.0, 0.0
     for g in range(mean.size):
         if left[g] <= cut:
             p = prior[g] * ((known + left[g]) / (known + best)) ** -half
@@ -361,13 +329,10 @@ def part_odds(
 
 
 @kernel
-def decline_odds(
-    log_t: Floats, known: float, half: float, errors: Array, squares: Array, prior: Floats, bent: Array
-) -> tuple[float, int]:
+def decline_odds(log_t: Floats, one: Compared, prior: Floats, bent: Array) -> tuple[float, int]:
     """Log odds that runtime rises again between two sizes seen; the place where most of the posterior weight turns."""
-    last, votes = log_t.size - 1, np.zeros(log_t.size)
-    share = 0.0
-    turn = np.zeros(prior.size, np.int64)
+    last, votes, errors, squares = log_t.size - 1, np.zeros(log_t.size), one.errors, one.squares
+    share, turn = 0.0, np.zeros(prior.size, np.int64)
     for g in range(prior.size):
         at = 0
         for j in range(1, last + 1):
@@ -379,8 +344,8 @@ def decline_odds(
         share += bent[g]
     if share == 0.0:
         return -np.inf, last
-    turning, best = log_evidence(known, half, squares, bent / share)
-    other, _ = log_evidence(known, half, squares, np.where(bent > 0.0, 0.0, prior) / (1.0 - share))
+    turning, best = log_evidence(one.known, one.half, squares, bent / share)
+    other, _ = log_evidence(one.known, one.half, squares, np.where(bent > 0.0, 0.0, prior) / (1.0 - share))
     for g in range(prior.size):
-        votes[turn[g]] += bent[g] * ((known + squares[g]) / (known + best)) ** -half
+        votes[turn[g]] += bent[g] * ((one.known + squares[g]) / (one.known + best)) ** -one.half
     return turning - other, int(np.argmax(votes))

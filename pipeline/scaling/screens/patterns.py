@@ -75,9 +75,7 @@ Where the coarse grid has no curve like the series, a step explains what its gap
 """
 
 
-def find_patterns(
-    observations: pa.Table, settings: PatternRules, noise: tuple[float, float]
-) -> tuple[pa.Table, Report]:
+def find_patterns(observations: pa.Table, rules: PatternRules, noise: tuple[float, float]) -> tuple[pa.Table, Report]:
     """PATTERNS in order of group and pattern; `noise` is the least and the default log sd of a run.
 
     status: found; weaker (another pattern explains more); not_found; too_few_points; wide_group (its repeats spread
@@ -88,7 +86,7 @@ def find_patterns(
     ----------
     observations : pa.Table
         OBSERVATIONS.
-    settings : PatternRules
+    rules : PatternRules
         Thresholds of the patterns.
     noise : tuple of float
         Least and default log standard deviation of a run.
@@ -107,17 +105,17 @@ def find_patterns(
     True
     """
     points = Points.of(observations, *noise)
-    names = [STEPWISE, *class_names(settings.node_procs), DECLINING]
-    is_wide = points.series.log_sd > settings.wide_log_sd
+    names = [STEPWISE, *class_names(rules.node_procs), DECLINING]
+    is_wide = points.series.log_sd > rules.wide_log_sd
     asked = np.flatnonzero((points.series.n_points >= MIN_DECLINE_POINTS) & ~is_wide)
-    rows = _Rows.first(points, names, asked, settings)
+    rows = _Rows.first(points, names, asked, rules)
     rows.status[is_wide] = "wide_group"
     tables = [rows]
     while len(rows.series):
-        rows = _further_steps(points, tables, settings)
+        rows = _further_steps(points, tables, rules)
         tables.append(rows)
-    _adjust_together(points, tables, settings)
-    table = _table(points, tables, settings)
+    _adjust_together(points, tables, rules)
+    table = _table(points, tables, rules)
     return table, _report(points, tables[0])
 
 
@@ -133,16 +131,16 @@ class _Rows:
     status: npt.NDArray[np.object_]
 
     @classmethod
-    def first(cls, points: Points, names: Sequence[str], asked: Ints, settings: PatternRules) -> "_Rows":
-        shown, inside = _shown(points, asked, settings)
+    def first(cls, points: Points, names: Sequence[str], asked: Ints, rules: PatternRules) -> "_Rows":
+        shown, inside = _shown(points, asked, rules)
         shape = (len(points.ids), len(names))
         odds, factor, start = np.full((3, *shape), np.nan)
         rows = cls(np.arange(shape[0]), names, odds, factor, start, np.full(shape, "", object))
         rows._put(STEPWISE, shown.step - shown.odd_size, shown.step_gain, _procs_at(points, shown.step_place))
-        for column, name in enumerate(class_names(settings.node_procs)):
+        for column, name in enumerate(class_names(rules.node_procs)):
             rows._put(name, shown.classes[:, column] - shown.odd_size, shown.class_gain[:, column])
         rows._put(DECLINING, shown.decline, from_procs=shown.least_procs)
-        rows._decide(_one_class_only(points, asked, inside), settings, points.series.freedom)
+        rows._decide(_one_class_only(points, asked, inside), rules, points.series.freedom)
         return rows
 
     def stepped(self) -> Ints:
@@ -158,16 +156,16 @@ class _Rows:
         if from_procs is not None:
             self.from_procs[:, column] = from_procs
 
-    def _decide(self, one_class_only: Bools, settings: PatternRules, freedom: float) -> None:
+    def _decide(self, one_class_only: Bools, rules: PatternRules, freedom: float) -> None:
         """found where the odds reach the setting's; of steps and classes only the likeliest, and none that gains."""
         self.status[:] = np.where(np.isnan(self.log_odds), "too_few_points", "not_found")
-        enough = np.full(self.log_odds.shape, settings.odds)
+        enough = np.full(self.log_odds.shape, rules.odds)
         step = self.names.index(STEPWISE)
-        enough[:, step] = _step_odds(self.factor[:, step], settings, freedom)
+        enough[:, step] = _step_odds(self.factor[:, step], rules, freedom)
         reached = np.nan_to_num(self.log_odds, nan=-np.inf) >= np.log(enough)
         declining, is_class = self.names.index(DECLINING), slice(1, len(self.names) - 1)
         jumps = np.nan_to_num(np.abs(np.log(self.factor[:, :declining])))
-        reached[:, :declining] &= jumps >= settings.least_departure
+        reached[:, :declining] &= jumps >= rules.least_departure
         # A class whose sizes take longer than the others is no favoured one.
         reached[:, is_class] &= ~(self.factor[:, is_class] < 1)
         rivals = np.where(reached, self.log_odds, -np.inf)
@@ -178,20 +176,20 @@ class _Rows:
         self.status[:, is_class][one_class_only] = "one_class_only"
 
 
-def _shown(points: Points, asked: Ints, settings: PatternRules) -> tuple[Departures, Bools]:
-    names = class_names(settings.node_procs)
-    inside = np.array([in_class(name, points.series.procs, settings.node_procs) for name in names])
-    limits = (settings.departure_log_sd, settings.min_phase_points, settings.min_class_points)
+def _shown(points: Points, asked: Ints, rules: PatternRules) -> tuple[Departures, Bools]:
+    names = class_names(rules.node_procs)
+    inside = np.array([in_class(name, points.series.procs, rules.node_procs) for name in names])
+    limits = (rules.departure_log_sd, rules.min_phase_points, rules.min_class_points)
     shown = departures(points.series, asked, inside, *limits)
     odds = np.fmax(shown.step - shown.odd_size, shown.decline)[asked]
     doubted = asked[odds > DOUBTED_LOG_ODDS]
     return shown.with_rows(doubted, departures(points.series, doubted, inside, *limits, is_fine=True)), inside
 
 
-def _step_odds(factor: Floats, settings: PatternRules, freedom: float) -> Floats:
+def _step_odds(factor: Floats, rules: PatternRules, freedom: float) -> Floats:
     """The odds a step needs: fewer where it gains, which no law does so suddenly, and repeats show the noise."""
     has_repeats = freedom >= FREEDOM_WITH_REPEATS
-    return np.where(has_repeats & (factor < 1), settings.gain_odds, settings.odds)
+    return np.where(has_repeats & (factor < 1), rules.gain_odds, rules.odds)
 
 
 def _procs_at(points: Points, place: Ints) -> Floats:
@@ -207,27 +205,27 @@ def _one_class_only(points: Points, asked: Ints, inside: Bools) -> Bools:
     return found
 
 
-def _further_steps(points: Points, before: Sequence[_Rows], settings: PatternRules) -> _Rows:
+def _further_steps(points: Points, before: Sequence[_Rows], rules: PatternRules) -> _Rows:
     """Steps of the series whose last look found one, with those found before taken out; each its own phase of sizes."""
     asked = before[-1].stepped()
-    factor, is_free = _steps_out(points, before, settings.min_phase_points)
-    shown, _ = _shown(points.over(factor), asked, settings)
+    factor, is_free = _steps_out(points, before, rules.min_phase_points)
+    shown, _ = _shown(points.over(factor), asked, rules)
     odds, place = (shown.step - shown.odd_size)[asked], shown.step_place[asked]
-    enough = np.log(_step_odds(np.exp(shown.step_gain[asked]), settings, points.series.freedom))
+    enough = np.log(_step_odds(np.exp(shown.step_gain[asked]), rules, points.series.freedom))
     found = (np.nan_to_num(odds, nan=-np.inf) >= enough) & is_free[place]
-    found &= np.abs(shown.step_gain[asked]) >= settings.least_departure
+    found &= np.abs(shown.step_gain[asked]) >= rules.least_departure
     chosen = asked[found]
     gain, start = np.exp(shown.step_gain[chosen]), _procs_at(points, shown.step_place)[chosen]
     log_odds, factor, from_procs = (values[:, None] for values in (odds[found], gain, start))
     return _Rows(chosen, [STEPWISE], log_odds, factor, from_procs, np.full((len(chosen), 1), "found", object))
 
 
-def _adjust_together(points: Points, looks: Sequence[_Rows], settings: PatternRules) -> None:
+def _adjust_together(points: Points, looks: Sequence[_Rows], rules: PatternRules) -> None:
     """Of series with several steps, each factor again with the other steps out: the first took some of theirs."""
     several = np.concatenate([np.empty(0, np.int64), *(rows.series for rows in looks[1:])])
     for rows in [*looks, *looks] if len(several) else []:
         factor, _ = _steps_out(points, [other for other in looks if other is not rows], 1)
-        shown, _ = _shown(points.over(factor), np.unique(several), settings)
+        shown, _ = _shown(points.over(factor), np.unique(several), rules)
         at = rows.names.index(STEPWISE)
         again = np.isin(rows.series, several) & (
             _procs_at(points, shown.step_place)[rows.series] == rows.from_procs[:, at]
@@ -249,7 +247,7 @@ def _steps_out(points: Points, looks: Sequence[_Rows], margin: int) -> tuple[Flo
     return factor, is_free
 
 
-def _table(points: Points, looks: Sequence[_Rows], settings: PatternRules) -> pa.Table:
+def _table(points: Points, looks: Sequence[_Rows], rules: PatternRules) -> pa.Table:
     parts: dict[str, list[npt.NDArray[np.object_]]] = {}
     for step, rows in enumerate(looks, start=1):
         n_names, size = len(rows.names), rows.status.size
@@ -267,11 +265,11 @@ def _table(points: Points, looks: Sequence[_Rows], settings: PatternRules) -> pa
     flat = {name: values[order] for name, values in flat.items()}
     series, start = flat.pop("series"), flat.pop("from_procs").astype(np.float64)
     flat.pop("name")
-    node = np.where(flat["pattern"] == "node_multiples", float(settings.node_procs or 0), np.nan)
+    node = np.where(flat["pattern"] == "node_multiples", float(rules.node_procs or 0), np.nan)
     offsets = points.series.offsets
     words = [
         pattern_words(
-            pattern, status, points.series.procs[offsets[i] : offsets[i + 1]], factor, first, settings.node_procs
+            pattern, status, points.series.procs[offsets[i] : offsets[i + 1]], factor, first, rules.node_procs
         )
         for i, pattern, status, factor, first in zip(
             series, flat["pattern"], flat["status"], flat["factor"], start, strict=True

@@ -7,10 +7,25 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from scipy.special import ndtri
 
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
 from pipeline.scaling.screens.evidence import Evidence
+
+
+def series_of(observations: pa.Table) -> tuple[list[str], Ints, Ints]:
+    """Group ids in order; series i is rows[offsets[i]:offsets[i + 1]] of OBSERVATIONS, by rising procs."""
+    codes, ids = category_codes(observations, "group_id")
+    rows = np.lexsort((floats(observations, "procs"), codes))
+    return ids, np.searchsorted(codes[rows], np.arange(len(ids) + 1)).astype(np.int64), rows
+
+
+def fitted_points(observations: pa.Table) -> pa.Table:
+    """The sizes that laws are fitted to: those with a median, and not called odd with a weight of 0."""
+    is_kept = pc.fill_null(pc.not_equal(observations.column("fit_weight"), 0.0), True)
+    return observations.filter(pc.and_(pc.is_valid(observations.column("runtime_s_median")), is_kept))
+
 
 MIN_CORE_JOBS = 5
 """Below it the 10% and 90% quantiles are the extremes themselves."""
@@ -94,11 +109,9 @@ class Points:
         else the default.
         """
         known = np.flatnonzero(floats(observations, "runtime_s_median") > 0)
-        codes, ids = category_codes(observations.take(pa.array(known)), "group_id")
-        order = np.lexsort((floats(observations, "procs")[known], codes))
-        row = known[order]
+        ids, offsets, rows = series_of(observations.take(pa.array(known)))
+        row = known[rows]
         observed = observations.take(pa.array(row))
-        offsets = np.searchsorted(codes[order], np.arange(len(ids) + 1))
         own = repeat_spread(offsets, observed)["core_log_sd"]
         has_repeats = bool(np.isfinite(own).any())
         typical = float(np.nanmedian(own)) if has_repeats else default_log_sd

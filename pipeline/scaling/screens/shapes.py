@@ -7,6 +7,7 @@ Sizes count in multiples of the series' smallest, so that 1, 2, 4 and 64, 128, 2
 
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +28,7 @@ ROWS_PER_DOUBLING = 16
 """Between rows log T is interpolated, less than 0.0002 off where the law is smooth and 0.01 at its sharpest bend."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shapes:
+class Shapes(NamedTuple):
     """g shapes: `log_runtime[row, g]`, log T(x)/T(1) at x = 2^(row/16), as float32; prior weights that sum to 1."""
 
     log_runtime: npt.NDArray[np.float32]

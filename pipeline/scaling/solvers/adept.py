@@ -44,16 +44,16 @@ class Instances:
         return np.where(self.is_high, curves[1], curves[0])
 
 
-def find(batch: SeriesBatch, series: Ints, targets: Floats, settings: AdeptRules, modes: int = BOTH) -> Instances:
+def find(batch: SeriesBatch, series: Ints, targets: Floats, rules: AdeptRules, modes: int = BOTH) -> Instances:
     """The instance for each target, of one mode or the better of both."""
     out, codes = np.full((len(series), 5), np.nan), np.zeros(len(series), np.int8)
-    reach = settings.reach if settings.scale == "free" else 0.0
-    searched = (settings.q, settings.delta, reach, settings.scale_step, modes)
+    reach = rules.reach if rules.scale == "free" else 0.0
+    searched = (rules.q, rules.delta, reach, rules.scale_step, modes)
     search_batch(batch.offsets, batch.procs, batch.runtime_s, batch.weights, series, targets, *searched, out, codes)
     return Instances(out[:, TAU], out[:, AVG], out[:, SIGMA], out[:, HIGH_MODE] == 1.0, codes)
 
 
-def fit_adept(law: str, batch: SeriesBatch, settings: AdeptRules) -> BatchFit:
+def fit_adept(law: str, batch: SeriesBatch, rules: AdeptRules) -> BatchFit:
     """One mode fitted to every series as for a target at its largest size, where every extrapolation starts.
 
     As fit_law, but the parameters are those of ADEPT's instance; no_instance where its search ends without
@@ -61,7 +61,7 @@ def fit_adept(law: str, batch: SeriesBatch, settings: AdeptRules) -> BatchFit:
     """
     ends = np.maximum(batch.offsets[1:] - 1, 0)
     last = np.where(batch.n_points > 0, batch.procs[ends], 1.0) if batch.procs.size else np.ones(batch.n_series)
-    found = find(batch, np.arange(batch.n_series), last, settings, MODES[law])
+    found = find(batch, np.arange(batch.n_series), last, rules, MODES[law])
     out, _ = empty_out(batch.n_series)
     parameters = found.parameters()
     out[:, T1], out[:, A_], out[:, SIGMA_] = (parameters[name] for name in ("t1_s", "avg_parallelism", "sigma"))

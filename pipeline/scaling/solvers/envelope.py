@@ -188,18 +188,18 @@ class Outline:
     delta: float
 
 
-def outline(procs: Floats, runtime_s: Floats, at: Floats, settings: AdeptRules | None = None) -> Outline | None:
+def outline(procs: Floats, runtime_s: Floats, at: Floats, rules: AdeptRules | None = None) -> Outline | None:
     """Of one series, by rising procs; None where it has too few sizes, or no curve comes within half of every one."""
-    settings = settings or AdeptRules()
+    rules = rules or AdeptRules()
     if len(procs) < MIN_POINTS:
         return None
     lo_s, hi_s = np.full(len(at), np.inf), np.zeros(len(at))
     paired = np.unique(np.linspace(0, len(procs) - 1, MOST_PAIRED).astype(np.int64))
-    for delta in settings.delta * np.arange(1, int(np.ceil(0.5 / settings.delta)) + 1):
+    for delta in rules.delta * np.arange(1, int(np.ceil(0.5 / rules.delta)) + 1):
         # Fine enough that an edge is off by an eighth of delta.
         step = 1.0 + delta / 4.0
-        n_scales = 1 + int(np.log(2.0 * settings.reach) / np.log(step)) if settings.scale == "free" else 1
-        highest = 2.0 * float(runtime_s.min()) if settings.scale == "free" else 1.0
+        n_scales = 1 + int(np.log(2.0 * rules.reach) / np.log(step)) if rules.scale == "free" else 1
+        highest = 2.0 * float(runtime_s.min()) if rules.scale == "free" else 1.0
         if spanned(procs, runtime_s, paired, float(delta), highest, n_scales, step, at, lo_s, hi_s):
             return Outline(lo_s, hi_s, float(delta))
     return None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from pipeline.scaling.average.student_mixture import quantiles
+from pipeline.scaling.problem_sizes import quantiles
 
 ASKED = np.array([0.025, 0.1, 0.5, 0.9, 0.975])
 
