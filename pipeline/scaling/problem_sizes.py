@@ -187,7 +187,7 @@ def quantiles(share: Floats, where: Floats, spread: Floats, freedom: int, asked:
 
 
 def _gathered(share: Floats, where: Floats, spread: Floats) -> tuple[Floats, Floats, Floats]:
-    """Weights, means and spreads, float64[N_BINS, columns], in equal steps of `where`; means 0, spreads 1 where empty."""
+    """Weights, means and spreads, float64[N_BINS, columns], in equal steps of `where`; 0, 0 and 1 where empty."""
     n_columns = where.shape[1]
     step = np.maximum((where.max(axis=0) - where.min(axis=0)) / N_BINS, 1e-14)
     place = np.minimum(((where - where.min(axis=0)) / step).astype(np.int64), N_BINS - 1)

@@ -145,7 +145,8 @@ def test_every_solver_is_one_that_a_law_of_ours_or_a_new_one_uses() -> None:
 
 @pytest.mark.parametrize("law", ["downey_low", "downey_high"])
 def test_the_kernels_formula_is_the_declared_one(law: str) -> None:
-    from pipeline.scaling.solvers.downey_rows import downey, low_value
+    from pipeline.scaling.solvers.downey import low_value
+    from pipeline.scaling.solvers.envelope import downey
 
     is_high = law == "downey_high"
     for A, sigma in ((1.0, 1.0), (7.3, 1.0), (12.0, 0.3 if not is_high else 2.5)):

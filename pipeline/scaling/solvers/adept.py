@@ -1,24 +1,26 @@
 """ADEPT as A. Deshmeh's thesis has it (University of Windsor 2013, chapter 3 and Appendix A), to reproduce and compare.
 
-Per target: weights by distance to it, the envelope of what the observations allow (envelope.py), the pass through the
-fixed point and the one around its best instance (adept_search.py). The thesis's runtimes come in units of tau; with the
-scale free, which is ours, the envelope is derived for a ladder of scales, and every instance of the second pass takes
-the scale that suits it best. Faster and never above: the exact fit (exact.py).
+Per target: weights by distance to it, the envelope of what the observations allow (envelope.py), and two passes over
+Downey instances inside it. The first goes through a fixed point: for each A, sigma is what takes the curve through one
+observation, by up to four branches. The second looks at every instance of a grid about the best of them. What both make
+small is the WSSRE. The thesis's runtimes come in units of tau; with the scale free, which is ours, the envelope is
+derived for a ladder of scales, and every instance of the second pass takes the scale that suits it best. Faster and
+never above: the exact fit (downey.py).
 """
 
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import truediv
 
 import numpy as np
-import numpy.typing as npt
 
-from pipeline.arrays import Floats, Ints
+from pipeline.arrays import Bools, Floats, Ints
+from pipeline.kernels import entry_kernel, kernel
 from pipeline.laws import LAWS
 from pipeline.scaling.scaling_rules import AdeptRules
-from pipeline.scaling.solvers.adept_search import AVG, HIGH_MODE, SIGMA, TAU, search_batch
-from pipeline.scaling.solvers.downey_rows import A_, A_HI, A_LO, APART, OK, T1, TAIL_UNIDENTIFIED, TINF, WSSRE
-from pipeline.scaling.solvers.downey_rows import SIGMA as SIGMA_
-from pipeline.scaling.solvers.envelope import BOTH, HIGH, LOW
-from pipeline.scaling.solvers.series import BatchFit, SeriesBatch, batch_fit, empty_out
+from pipeline.scaling.solvers.downey_rows import APART, OK, TAIL_UNIDENTIFIED
+from pipeline.scaling.solvers.envelope import A_FROM, A_TO, BOTH, HIGH, LOW, contains, derive, downey, most_boxes
+from pipeline.scaling.solvers.series import STATUS_CODE, BatchFit, Codes, FitStatus, SeriesBatch, batch_fit, refusals
 
 MODES = {"downey_low": LOW, "downey_high": HIGH}
 
@@ -30,8 +32,8 @@ class Instances:
     tau_s: Floats
     avg_parallelism: Floats
     sigma: Floats
-    is_high: npt.NDArray[np.bool_]
-    status: npt.NDArray[np.int8]
+    is_high: Bools
+    status: Codes
 
     def parameters(self) -> dict[str, Floats]:
         """Those the laws read."""
@@ -44,13 +46,189 @@ class Instances:
         return np.where(self.is_high, curves[1], curves[0])
 
 
+N_FIRST = 100_000
+"""Values of A that the first pass tries where the scale is pinned."""
+N_PER_SCALE = 200
+"""... and at each of the scales where it is free."""
+GRID = 501
+"""Values of A, and of sigma, in the second: 250,000 instances, as the thesis has."""
+WINDOW = 0.15
+"""Share of A and sigma to either side that the second pass covers; absolute where sigma is 0."""
+N_COARSE = 100
+"""Values of A per scale in the look ahead that excludes deltas that cannot hold."""
+N_BRANCHES = 4
+ERROR, TAU, AVG, SIGMA, HIGH_MODE = range(5)
+
+
+@kernel
+def wssre(n: Floats, t: Floats, w: Floats, tau: float, A: float, sigma: float, is_high: bool, most: float) -> float:
+    """Sum of w (1 - T/t)^2; infinite once it passes most."""
+    total = 0.0
+    for i in range(len(n)):
+        error = 1.0 - tau * downey(n[i], A, sigma, is_high) / t[i]
+        total += w[i] * error * error
+        if total >= most:
+            return np.inf
+    return total
+
+
+@kernel
+def branch_sigma(branch: int, n: float, t: float, A: float) -> float:
+    """sigma of the curve of this A through (n, t), by the piece the point lies on; NaN where it does not lie there."""
+    if branch == 0:
+        sigma = 2.0 * (n * t - A) / (n - 1.0) if n <= A and n > 1.0 else np.nan
+    elif branch == 1:
+        width = A - 0.5 - 0.5 * n
+        sigma = n * (t - 1.0) / width if n > A and width > 0.0 else np.nan
+    elif branch == 2:
+        sigma = (n * t - A) / (n + A - 1.0)
+        return sigma if n <= A + A * sigma - sigma else np.nan
+    else:
+        sigma = t - 1.0
+        return sigma if n >= A + A * sigma - sigma else np.nan
+    return sigma
+
+
+@entry_kernel
+def first_pass(
+    n: Floats, t: Floats, w: Floats, tau: float, delta: float, modes: int, n_values: int, boxes: Floats, best: Floats
+) -> None:
+    """Improve best by the curves through each observation in turn that the envelope of this scale holds.
+
+    Every observation serves as the fixed point in turn: one on the low mode's plateau does not determine sigma.
+    """
+    scaled = t / tau
+    most = (n * scaled * (1.0 + delta)).max()
+    count = derive(n, scaled, delta, modes, boxes)
+    if count == 0:
+        return
+    lo, hi = boxes[:count, A_FROM].min(), min(boxes[:count, A_TO].max(), most)
+    for k in range(n_values if lo <= hi else 0):
+        A = lo * (hi / lo) ** (k / (n_values - 1.0))
+        for fixed in range(len(n)):
+            for branch in range(N_BRANCHES):
+                is_high = branch >= 2
+                sigma = branch_sigma(branch, n[fixed], scaled[fixed], A)
+                if not contains(boxes, count, A, sigma, is_high):
+                    continue
+                error = wssre(n, t, w, tau, A, sigma, is_high, best[ERROR])
+                if error < best[ERROR]:
+                    best[ERROR], best[TAU], best[AVG], best[SIGMA] = error, tau, A, sigma
+                    best[HIGH_MODE] = 1.0 if is_high else 0.0
+
+
+@entry_kernel
+def hopeless_delta(n: Floats, t: Floats, fixed: int, tau: float, n_scales: int, scale_step: float, modes: int) -> float:
+    """A quarter of the least of the largest relative errors over a coarse grid of curves through the fixed point.
+
+    A delta below it cannot hold and need not be tried. Whether a larger one holds is found by the search.
+    """
+    least = np.inf
+    for _ in range(n_scales):
+        for k in range(N_COARSE):
+            A = (n.max() * t.max() / tau) ** (k / (N_COARSE - 1.0))
+            for branch in range(N_BRANCHES):
+                is_high = branch >= 2
+                sigma = branch_sigma(branch, n[fixed], t[fixed] / tau, A)
+                if not (modes & (HIGH if is_high else LOW) and (sigma >= 1.0 if is_high else 0.0 <= sigma <= 1.0)):
+                    continue
+                most = 0.0
+                for i in range(len(n)):
+                    most = max(most, abs(1.0 - tau * downey(n[i], A, sigma, is_high) / t[i]))
+                    if most >= least:
+                        break
+                least = min(least, most)
+        tau /= scale_step
+    return 0.25 * least
+
+
+def _curve(n: float | Floats, A: Floats | float, sigma: Floats | float, is_high: Bools | bool) -> Floats:
+    """T(n) in units of tau; as envelope.downey, over arrays."""
+    plateau = A + A * sigma - sigma
+    high = np.where(n < plateau, sigma + plateau / n, sigma + 1.0)
+    bending = np.where(n < 2.0 * A - 1.0, sigma * (A - 0.5) / n + 1.0 - 0.5 * sigma, 1.0)
+    return np.where(is_high, high, np.where(n <= A, (A - 0.5 * sigma) / n + 0.5 * sigma, bending))
+
+
+def second_pass(n: Floats, t: Floats, w: Floats, is_unit: bool, modes: int, best: Floats) -> None:
+    """Improve best by a grid about it: 15% to either side, sigma by 0.15 where it is 0.
+
+    With a free scale every instance takes the tau of weighted least squares of relative errors.
+    """
+    A1, sigma1 = best[AVG], best[SIGMA]
+    steps = 2.0 * np.arange(GRID) / (GRID - 1.0) - 1.0
+    A = np.maximum(A1 * (1.0 + WINDOW * steps), 1.0)[:, None]
+    sigma = np.maximum(sigma1 + (WINDOW * sigma1 if sigma1 > 0.0 else WINDOW) * steps, 0.0)[None, :]
+    is_high = sigma > 1.0 if modes == BOTH else np.full(sigma.shape, modes == HIGH)
+    sigma = np.where(is_high, np.maximum(sigma, 1.0), np.minimum(sigma, 1.0))
+    tau, zx, xx = np.full((GRID, GRID), best[TAU]), np.zeros((GRID, GRID)), np.zeros((GRID, GRID))
+    if not is_unit:
+        for size, runtime_s, weight in zip(n, t, w, strict=True):
+            x = _curve(size, A, sigma, is_high) / runtime_s
+            zx, xx = zx + weight * x, xx + weight * x * x
+        tau = zx / xx
+    left = np.zeros((GRID, GRID))
+    for size, runtime_s, weight in zip(n, t, w, strict=True):
+        error = 1.0 - tau * _curve(size, A, sigma, is_high) / runtime_s
+        left = left + weight * error * error
+    k, j = np.unravel_index(left.argmin(), left.shape)
+    if left[k, j] < best[ERROR]:
+        best[:] = left[k, j], tau[k, j], A[k, 0], sigma[0, j], is_high[0, j]
+
+
+def largest_error(n: Floats, t: Floats, best: Floats) -> float:
+    """Largest relative error of the best instance."""
+    curve = _curve(n, best[AVG], best[SIGMA], bool(best[HIGH_MODE] == 1.0))
+    return float(np.abs(1.0 - best[TAU] * curve / t).max())
+
+
+def distance_weights(n: Floats, given: Floats, target: float, q: float) -> Floats:
+    """The weights given times q max|d| - |d|, d an observation's distance to the target; times 1 where all are 0."""
+    apart = np.abs(n - target)
+    near = q * apart.max() - apart
+    weights: Floats = given * (near if near.max() > 0.0 else 1.0)
+    return weights
+
+
+def search(n: Floats, t: Floats, given: Floats, target: float, rules: AdeptRules, modes: int) -> Floats | None:
+    """The instance that ADEPT finds for one target: the WSSRE, tau, A, sigma, mode; None where there is none.
+
+    delta grows by its step until no observation is further from the best instance than delta.
+    """
+    w, boxes = distance_weights(n, given, target, rules.q), np.empty((most_boxes(len(n)), 5))
+    is_unit, scales = rules.scale == "unit", [1.0]
+    if not is_unit:
+        n_scales = 1 + int(np.log(2.0 * rules.reach) / np.log(rules.scale_step))
+        scales = list(accumulate([2.0 * t.min(), *[rules.scale_step] * (n_scales - 1)], truediv))
+    n_values, delta = N_FIRST if is_unit else N_PER_SCALE, rules.delta
+    known = scales[0], len(scales), rules.scale_step, modes
+    hopeless = min(1.0, *(hopeless_delta(n, t, fixed, *known) for fixed in range(len(n))))
+    while delta < hopeless:
+        delta += rules.delta
+    while delta < 1.0:
+        best = np.full(5, np.inf)
+        for tau in scales:
+            first_pass(n, t, w, tau, delta, modes, n_values, boxes, best)
+        if np.isfinite(best[ERROR]) and largest_error(n, t, best) <= delta:
+            second_pass(n, t, w, is_unit, modes, best)
+            if largest_error(n, t, best) <= delta:
+                return best
+        delta += rules.delta
+    return None
+
+
 def find(batch: SeriesBatch, series: Ints, targets: Floats, rules: AdeptRules, modes: int = BOTH) -> Instances:
-    """The instance for each target, of one mode or the better of both."""
-    out, codes = np.full((len(series), 5), np.nan), np.zeros(len(series), np.int8)
-    reach = rules.reach if rules.scale == "free" else 0.0
-    searched = (rules.q, rules.delta, reach, rules.scale_step, modes)
-    search_batch(batch.offsets, batch.procs, batch.runtime_s, batch.weights, series, targets, *searched, out, codes)
-    return Instances(out[:, TAU], out[:, AVG], out[:, SIGMA], out[:, HIGH_MODE] == 1.0, codes)
+    """The instance for each target, of one mode or the better of both; 3 sizes are needed, 2 where tau = 1."""
+    status = refusals(batch, 2 if rules.scale == "unit" else 3)[series]
+    found = np.full((len(series), 5), np.nan)
+    for k in np.flatnonzero(status == OK):
+        part = slice(batch.offsets[series[k]], batch.offsets[series[k] + 1])
+        best = search(batch.procs[part], batch.runtime_s[part], batch.weights[part], targets[k], rules, modes)
+        if best is None:
+            status[k] = STATUS_CODE[FitStatus.NO_INSTANCE]
+        else:
+            found[k] = best
+    return Instances(found[:, TAU], found[:, AVG], found[:, SIGMA], found[:, HIGH_MODE] == 1.0, status)
 
 
 def fit_adept(law: str, batch: SeriesBatch, rules: AdeptRules) -> BatchFit:
@@ -62,15 +240,17 @@ def fit_adept(law: str, batch: SeriesBatch, rules: AdeptRules) -> BatchFit:
     ends = np.maximum(batch.offsets[1:] - 1, 0)
     last = np.where(batch.n_points > 0, batch.procs[ends], 1.0) if batch.procs.size else np.ones(batch.n_series)
     found = find(batch, np.arange(batch.n_series), last, rules, MODES[law])
-    out, _ = empty_out(batch.n_series)
     parameters = found.parameters()
-    out[:, T1], out[:, A_], out[:, SIGMA_] = (parameters[name] for name in ("t1_s", "avg_parallelism", "sigma"))
-    out[:, TINF] = out[:, T1] / out[:, A_]
-    out[:, WSSRE] = _squares(law, parameters, batch)
     lo, hi = _open_tail(found, last)
     is_open = (found.status == OK) & (hi > lo * (1.0 + APART))
-    out[is_open, A_LO], out[is_open, A_HI] = lo[is_open], hi[is_open]
-    return batch_fit(out, np.where(is_open, np.int8(TAIL_UNIDENTIFIED), found.status))
+    columns = parameters | {
+        "tinf_s": parameters["t1_s"] / parameters["avg_parallelism"],
+        "wssre": _squares(law, parameters, batch),
+        "avg_parallelism_lo": np.where(is_open, lo, np.nan),
+        "avg_parallelism_hi": np.where(is_open, hi, np.nan),
+    }
+    status = np.where(is_open, np.int8(TAIL_UNIDENTIFIED), found.status)
+    return batch_fit(batch.n_series, np.arange(batch.n_series), columns, status)
 
 
 def _squares(law: str, parameters: dict[str, Floats], batch: SeriesBatch) -> Floats:

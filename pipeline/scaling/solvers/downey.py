@@ -1,30 +1,15 @@
 """Exact least relative squares of the constant, Amdahl's law and Downey's two modes (exact-fit.md, L0 to L5, H0 to H4).
 
-One series and many take the same path: the entry point fills a row of OUT_COLUMNS and a status code per series.
+One series and many take the same path: the entry point fills a row of optima per series; downey_rows.py reads them.
 
 Low mode: with s = tau sigma/2 and A fixed, T = tau x + s y is linear; A is searched interval by interval between the
 sizes n and (n + 1)/2 at which a point changes its piece.
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from pipeline.arrays import Floats, Ints
 from pipeline.kernels import entry_kernel, kernel
-from pipeline.scaling.solvers.downey_rows import (
-    A_,
-    AT_BOUND,
-    BAD_VALUES,
-    OK,
-    SERIAL,
-    T1,
-    TINF,
-    TOO_FEW_POINTS,
-    WSSRE,
-    low_value,
-    read_high,
-    read_low,
-)
 from pipeline.scaling.solvers.rational import (
     Gram,
     determinant_along,
@@ -62,10 +47,8 @@ from pipeline.scaling.solvers.sums import (
     Workspace,
     X,
     Z,
-    are_usable,
     hyperbola,
     least_error,
-    longest_series,
     prepare,
     solve,
     unit_variance_ray,
@@ -74,6 +57,16 @@ from pipeline.scaling.solvers.sums import (
 
 # Share of G11 G22 the determinant must keep for N and D to be trusted beyond the screening tolerance.
 SOUND = 1e-5
+
+
+@kernel
+def low_value(n: float, x: float, tau: float, s: float, A: float) -> float:
+    """T(n) in low mode, x = 1/n."""
+    if n <= A:
+        return tau * A * x + s * (1.0 - x)
+    if n < 2.0 * A - 1.0:
+        return tau + s * ((2.0 * A - 1.0) * x - 1.0)
+    return tau
 
 
 @kernel
@@ -321,75 +314,43 @@ def _offer_bend_at(k: int, m: int, work: Workspace) -> None:
 
 
 @kernel
-def fit_constant(m: int, work: Workspace, scale: float, row: Floats) -> int:
-    """T = sum z / sum v; status ok."""
+def search_constant(m: int, work: Workspace) -> None:
+    """T = sum z / sum v."""
     v0, z0 = work.suffix[0, FLAT_V], work.suffix[0, FLAT_Z]
     offer_high(m, work, z0 * z0 / v0, z0 / v0, 0.0, 1.0)
-    row[T1], row[TINF], row[A_], row[WSSRE] = work.best[P1] * scale, work.best[P1] * scale, 1.0, work.best[F]
-    return OK
 
 
 @kernel
-def fit_amdahl(m: int, work: Workspace, scale: float, row: Floats) -> int:
-    """T = a + b/n with a, b >= 0; at_bound where one of them is zero."""
+def search_amdahl(m: int, work: Workspace) -> None:
+    """T = a + b/n with a, b >= 0."""
     v0, z0, zx, xx = work.suffix[0, FLAT_V], work.suffix[0, FLAT_Z], work.prefix[m, ZX], work.prefix[m, XX]
-    bend = 2.0 * work.points[m - 1, 0]
+    bend = 2.0 * work.points[m - 1, N]
     offer_high(m, work, z0 * z0 / v0, z0 / v0, 0.0, bend)
     offer_high(m, work, zx * zx / xx, 0.0, zx / xx, bend)
     P, a, gain, is_determined = hyperbola(work.prefix, m)
     if is_determined and 0.0 <= a <= P:
         offer_high(m, work, gain, a, P - a, bend)
-    a, b = work.best[P1] * scale, work.best[P2] * scale
-    row[T1], row[TINF], row[A_], row[SERIAL], row[WSSRE] = a + b, a, (a + b) / a, a / (a + b), work.best[F]
-    return OK if a > 0.0 and b > 0.0 else AT_BOUND
 
-
-Codes = npt.NDArray[np.int8]
 
 CONSTANT, AMDAHL, DOWNEY_LOW, DOWNEY_HIGH = range(4)
 
 
-@kernel
-def refusal(n: Floats, t: Floats, w: Floats, n_parameters: int) -> int:
-    """The status that keeps a series from being fitted; OK where nothing does."""
-    if not are_usable(n, t, w):
-        return BAD_VALUES
-    return TOO_FEW_POINTS if len(n) < n_parameters else OK
-
-
-@kernel
-def checked(row: Floats, status: int) -> int:
-    """The status, or BAD_VALUES with an empty row where runtimes or weights were too extreme for arithmetic."""
-    if np.isfinite(row[WSSRE]) and np.isfinite(row[0]):
-        return status
-    row[:] = np.nan
-    return BAD_VALUES
-
-
 @entry_kernel
 def exact_batch(
-    offsets: Ints, procs: Floats, runtime_s: Floats, weights: Floats, out: Floats, codes: Codes, law: int
+    chosen: Ints, offsets: Ints, procs: Floats, runtime_s: Floats, weights: Floats, found: Floats, law: int
 ) -> None:
-    """The constant (1 parameter), Amdahl's law (2), or Downey's of low or of high variance (3)."""
-    work = workspace(longest_series(offsets))
-    for i in range(len(offsets) - 1):
+    """Objective, three parameters and the highest A that ties, of the chosen series; runtimes in units of the first."""
+    work = workspace(np.diff(offsets).max())
+    for i in chosen:
         part = slice(offsets[i], offsets[i + 1])
-        n, t, w = procs[part], runtime_s[part], weights[part]
-        codes[i] = refusal(n, t, w, min(law + 1, 3))
-        if codes[i] == OK:
-            scale = prepare(n, t, w, work)
-            codes[i] = checked(out[i], _fitted(law, len(n), work, scale, out[i]))
-
-
-@kernel
-def _fitted(law: int, m: int, work: Workspace, scale: float, row: Floats) -> int:
-    """Fill a row with the law's optimum for the prepared series; the status's code."""
-    if law == CONSTANT:
-        return fit_constant(m, work, scale, row)
-    if law == AMDAHL:
-        return fit_amdahl(m, work, scale, row)
-    if law == DOWNEY_LOW:
-        search_low(m, work)
-        return read_low(m, work, scale, row)
-    search_high(m, work)
-    return read_high(m, work, scale, row)
+        m = offsets[i + 1] - offsets[i]
+        prepare(procs[part], runtime_s[part], weights[part], work)
+        if law == CONSTANT:
+            search_constant(m, work)
+        elif law == AMDAHL:
+            search_amdahl(m, work)
+        elif law == DOWNEY_LOW:
+            search_low(m, work)
+        else:
+            search_high(m, work)
+        found[i, : HIGHEST + 1] = work.best[: HIGHEST + 1]

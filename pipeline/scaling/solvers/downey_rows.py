@@ -5,179 +5,171 @@ to rounding, and an unidentified answer must never pass for a determined one. Of
 is reported; derivations in each case are in terms of exact-fit.md, L1 and H1.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
-from pipeline.arrays import Floats
-from pipeline.kernels import kernel
-from pipeline.scaling.solvers.series import STATUS_CODE, FitStatus
-from pipeline.scaling.solvers.sums import HIGHEST, P1, P2, P3, SAME, F, N, Workspace
-
-
-@kernel
-def downey(n: float, A: float, sigma: float, is_high: bool) -> float:
-    """T(n) in units of tau."""
-    if is_high:
-        plateau = A + A * sigma - sigma
-        return sigma + plateau / n if n < plateau else sigma + 1.0
-    if n <= A:
-        return (A - 0.5 * sigma) / n + 0.5 * sigma
-    if n < 2.0 * A - 1.0:
-        return sigma * (A - 0.5) / n + 1.0 - 0.5 * sigma
-    return 1.0
-
-
-@kernel
-def low_value(n: float, x: float, tau: float, s: float, A: float) -> float:
-    """T(n) in low mode, x = 1/n."""
-    if n <= A:
-        return tau * A * x + s * (1.0 - x)
-    if n < 2.0 * A - 1.0:
-        return tau + s * ((2.0 * A - 1.0) * x - 1.0)
-    return tau
-
+from pipeline.arrays import Bools, Floats
+from pipeline.scaling.solvers.series import STATUS_CODE, Codes, FitStatus
+from pipeline.scaling.solvers.sums import HIGHEST, P1, P2, P3, SAME, F
 
 OK = STATUS_CODE[FitStatus.OK]
-TOO_FEW_POINTS = STATUS_CODE[FitStatus.TOO_FEW_POINTS]
 TAIL_UNIDENTIFIED = STATUS_CODE[FitStatus.TAIL_UNIDENTIFIED]
 HEAD_UNIDENTIFIED = STATUS_CODE[FitStatus.HEAD_UNIDENTIFIED]
 AT_BOUND = STATUS_CODE[FitStatus.AT_BOUND]
-BAD_VALUES = STATUS_CODE[FitStatus.BAD_VALUES]
 RUNNER_UP = STATUS_CODE[FitStatus.RUNNER_UP]
-NO_INSTANCE = STATUS_CODE[FitStatus.NO_INSTANCE]
 
 # How far apart, relatively, two A that fit equally well make two curves.
 APART = 1e-6
 
-T1, TINF, A_, A_LO, A_HI, SIGMA, SERIAL, WSSRE, OVERHEAD, EXPONENT = range(10)
+Row = tuple[dict[str, Floats], Codes]
+"""Columns of FITS by name, and status codes, of the series that were fitted."""
 
 
-@kernel
-def reaches(value: float, limit: float) -> bool:
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Of each series the first two sizes and the last, the same where it has one only; the first runtime (s)."""
+
+    first: Floats
+    second: Floats
+    last: Floats
+    scale_s: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """Where it holds: status, T(1) in s, the A reported, sigma; the highest A that fits as well where A is open."""
+
+    holds: Bools
+    status: int
+    t1_s: Floats
+    A: Floats | float
+    sigma: Floats | float
+    highest: Floats | float = np.nan
+
+
+def _row(wssre: Floats, cases: Sequence[_Case]) -> Row:
+    """The columns of the first case that holds, series by series."""
+    t1_s, A, sigma, highest = np.full((4, wssre.size), np.nan)
+    status = np.full(wssre.size, OK, np.int8)
+    for case in reversed(cases):
+        np.copyto(t1_s, case.t1_s, where=case.holds)
+        np.copyto(A, case.A, where=case.holds)
+        np.copyto(sigma, case.sigma, where=case.holds)
+        np.copyto(highest, case.highest, where=case.holds)
+        status[case.holds] = case.status
+    columns = {
+        "wssre": wssre, "t1_s": t1_s, "tinf_s": t1_s / A, "avg_parallelism": A, "sigma": sigma,
+        "avg_parallelism_lo": np.where(np.isnan(highest), np.nan, A), "avg_parallelism_hi": np.maximum(A, highest),
+    }  # fmt: skip
+    return columns, status
+
+
+def _reaches(value: Floats | float, limit: Floats | float) -> Bools:
     """value >= limit, up to rounding."""
-    return value >= limit * (1.0 - SAME)
+    found: Bools = np.asarray(value >= limit * (1.0 - SAME))
+    return found
 
 
-@kernel
-def write(row: Floats, t1: float, A: float, sigma: float) -> None:
-    """The three parameters of a Downey law and T(inf) = T(1)/A."""
-    row[T1], row[TINF], row[A_], row[SIGMA] = t1, t1 / A, A, sigma
+def _flat(holds: Bools, t_s: Floats, ends: Ends, highest: Floats, sigma: float) -> list[_Case]:
+    """A constant: A = 1, or anything up to `highest` where one processor was not observed."""
+    return [
+        _Case(holds & _reaches(1.0, ends.first), AT_BOUND, t_s, 1.0, sigma),
+        _Case(holds, HEAD_UNIDENTIFIED, t_s, 1.0, sigma, highest),
+    ]
 
 
-@kernel
-def write_open(row: Floats, status: int, t1: float, lo: float, hi: float, sigma: float) -> int:
-    """The same at the lowest A of a range, with the range; the status given."""
-    write(row, t1, lo, sigma)
-    row[A_LO], row[A_HI] = lo, max(lo, hi)
-    return status
+def low_row(best: Floats, ends: Ends) -> Row:
+    """From (tau, s, A) of search_low."""
+    tau, s, A = best[:, P1] * ends.scale_s, best[:, P2] * ends.scale_s, best[:, P3]
+    first, second, last = ends.first, ends.second, ends.last
+    with np.errstate(all="ignore"):
+        s = np.where(s <= SAME * SAME * tau, 0.0, s)
+        sigma = np.minimum(2.0 * s / tau, 1.0)
+        useful = np.where(s == 0.0, A, 2.0 * A - 1.0)
+        # L1: T(1) and s are determined, A is not: from n_M to T(1)/2s, where sigma = 1.
+        t1_s, is_tail = tau * A, _reaches(A, last)
+        tail_highest = np.where(s > 0.0, t1_s / (2.0 * s), np.inf)
+        # One size off the plateau: with r = T(n_1)/T(inf), A falls as sigma rises; n_1 r - (n_1 - 1)/2 at sigma = 1.
+        ratio = _low_curve(first, tau, s, A) / tau
+        lone = first * ratio - 0.5 * (first - 1.0)
+        lone_highest = np.where(_reaches(second, first * ratio), first * ratio, 0.5 * (second + 1.0))
+        has_one = _reaches(second, useful)
+        # Every size in piece 2, T = level + b/n with level = tau - s, b = s (2A - 1): two numbers, three unknowns.
+        level, b = tau - s, s * (2.0 * A - 1.0)
+        bent = np.maximum(0.5 * (last + 1.0), 0.5 * (b / level + 1.0))
+        s_bent = b / (2.0 * bent - 1.0)
+        tau_bent = level + s_bent
+        bends = ~has_one & _reaches(first, A) & _reaches(2.0 * A - 1.0, last) & ~_reaches(bent, first)
+        sigma_bent = np.minimum(2.0 * s_bent / tau_bent, 1.0)
+        is_bound = (sigma <= SAME) | _reaches(sigma, 1.0)
+        return _row(
+            best[:, F],
+            [
+                *_flat(_reaches(first, useful), tau, ends, first, 0.0),
+                _Case(is_tail & _reaches(last, tail_highest), AT_BOUND, t1_s, A, 1.0),
+                _Case(is_tail, TAIL_UNIDENTIFIED, t1_s, last, 2.0 * s * last / t1_s, tail_highest),
+                _Case(has_one & _reaches(second, 2.0 * lone - 1.0), HEAD_UNIDENTIFIED, tau * lone, lone, 1.0,
+                      lone_highest),
+                _Case(bends, HEAD_UNIDENTIFIED, tau_bent * bent, bent, sigma_bent, first),
+                _Case(best[:, HIGHEST] > A * (1.0 + APART), RUNNER_UP, t1_s, A, sigma, best[:, HIGHEST]),
+                _Case(is_bound, AT_BOUND, t1_s, A, sigma),
+                _Case(~is_bound, OK, t1_s, A, sigma),
+            ],
+        )  # fmt: skip
 
 
-@kernel
-def write_flat(row: Floats, t: float, first: float, hi: float, sigma: float) -> int:
-    """A constant: A = 1, or anything up to hi where one processor was not observed."""
-    if reaches(1.0, first):
-        write(row, t, 1.0, sigma)
-        return AT_BOUND
-    return write_open(row, HEAD_UNIDENTIFIED, t, 1.0, hi, sigma)
+def _low_curve(n: Floats, tau: Floats, s: Floats, A: Floats) -> Floats:
+    """T(n) in low mode."""
+    x = 1.0 / n
+    bending = np.where(n < 2.0 * A - 1.0, tau + s * ((2.0 * A - 1.0) * x - 1.0), tau)
+    return np.where(n <= A, tau * A * x + s * (1.0 - x), bending)
 
 
-@kernel
-def read_low(m: int, work: Workspace, scale: float, row: Floats) -> int:
-    """Fill a row from (tau, s, A) of search_low; the status's code."""
-    tau, s, A = work.best[P1] * scale, work.best[P2] * scale, work.best[P3]
-    row[WSSRE] = work.best[F]
-    if s <= SAME * SAME * tau:
-        s = 0.0
-    sigma = min(2.0 * s / tau, 1.0)
-    first, second, last = work.points[0, N], work.points[1, N], work.points[m - 1, N]
-    useful = A if s == 0.0 else 2.0 * A - 1.0
-    if reaches(first, useful):
-        return write_flat(row, tau, first, first, 0.0)
-    if reaches(A, last):
-        return _low_open_tail(tau * A, s, A, last, row)
-    if reaches(second, useful):
-        status = _low_one_before_plateau(tau, s, A, first, second, row)
-    elif reaches(first, A) and reaches(2.0 * A - 1.0, last):
-        status = _low_only_bending(tau, s, A, first, last, row)
-    else:
-        status = OK
-    if status != OK:
-        return status
-    if work.best[HIGHEST] > A * (1.0 + APART):
-        return write_open(row, RUNNER_UP, tau * A, A, work.best[HIGHEST], sigma)
-    write(row, tau * A, A, sigma)
-    return AT_BOUND if sigma <= SAME or reaches(sigma, 1.0) else OK
+def high_row(best: Floats, ends: Ends) -> Row:
+    """From (a, b, N*) of search_high."""
+    a, b, plateau = best[:, P1] * ends.scale_s, best[:, P2] * ends.scale_s, best[:, P3]
+    first, second, last = ends.first, ends.second, ends.last
+    with np.errstate(all="ignore"):
+        flat = a + b / plateau
+        # H1: a and b are determined, N* is not: from the larger of n_M and b/a (sigma = 1) to infinity, Amdahl's law.
+        is_tail, earliest = _reaches(plateau, last), np.maximum(last, b / a)
+        sigma_tail = np.maximum(a * earliest / b, 1.0)
+        # One size off the plateau: any N* from n_1 (2r - 1), where sigma = 1, to n_2, with r = T(n_1)/T(inf).
+        ratio = (a + b / first) / flat
+        has_one = _reaches(second, plateau) & ~_reaches(first * (2.0 * ratio - 1.0), second)
+        step = flat * (ratio - 1.0) / (second / first - 1.0)
+        t1_s = flat + step * (second - 1.0)
+        lone_highest = first * ratio - 0.5 * (first - 1.0)
+        sigma = np.maximum(a * plateau / b, 1.0)
+        is_bound = _reaches(1.0, sigma)
+        return _row(
+            best[:, F],
+            [
+                *_flat((b <= SAME * SAME * a) | _reaches(first, plateau), flat, ends, 0.5 * (first + 1.0), 1.0),
+                _Case(is_tail & (a <= SAME * SAME * b), TAIL_UNIDENTIFIED, a + b, np.inf, 1.0, np.inf),
+                _Case(is_tail, TAIL_UNIDENTIFIED, a + b, (a + b) / (a + b / earliest), sigma_tail, (a + b) / a),
+                _Case(has_one, HEAD_UNIDENTIFIED, t1_s, t1_s / flat, (flat - step) / step, lone_highest),
+                _Case(is_bound, AT_BOUND, a + b, (a + b) / flat, sigma),
+                _Case(~is_bound, OK, a + b, (a + b) / flat, sigma),
+            ],
+        )
 
 
-@kernel
-def _low_open_tail(t1: float, s: float, A: float, last: float, row: Floats) -> int:
-    """L1: T(1) and s are determined, A is not: from n_M to T(1)/2s, where sigma = 1."""
-    hi = t1 / (2.0 * s) if s > 0.0 else np.inf
-    if reaches(last, hi):
-        write(row, t1, A, 1.0)
-        return AT_BOUND
-    return write_open(row, TAIL_UNIDENTIFIED, t1, last, hi, 2.0 * s * last / t1)
+def constant_row(best: Floats, ends: Ends) -> Row:
+    """From T of search_constant."""
+    t_s = best[:, P1] * ends.scale_s
+    columns = {"wssre": best[:, F], "t1_s": t_s, "tinf_s": t_s, "avg_parallelism": np.ones_like(t_s)}
+    return columns, np.full(t_s.size, OK, np.int8)
 
 
-@kernel
-def _low_one_before_plateau(tau: float, s: float, A: float, first: float, second: float, row: Floats) -> int:
-    """One size off the plateau: with r = T(n_1)/T(inf), A falls as sigma rises; n_1 r - (n_1 - 1)/2 at sigma = 1."""
-    ratio = low_value(first, 1.0 / first, tau, s, A) / tau
-    lo = first * ratio - 0.5 * (first - 1.0)
-    if not reaches(second, 2.0 * lo - 1.0):
-        return OK
-    hi = first * ratio if reaches(second, first * ratio) else 0.5 * (second + 1.0)
-    return write_open(row, HEAD_UNIDENTIFIED, tau * lo, lo, hi, 1.0)
-
-
-@kernel
-def _low_only_bending(tau: float, s: float, A: float, first: float, last: float, row: Floats) -> int:
-    """Every size in piece 2, T = level + b/n with level = tau - s, b = s (2A - 1): two numbers for three unknowns."""
-    level, b = tau - s, s * (2.0 * A - 1.0)
-    lo = max(0.5 * (last + 1.0), 0.5 * (b / level + 1.0))
-    if reaches(lo, first):
-        return OK
-    s_lo = b / (2.0 * lo - 1.0)
-    tau_lo = level + s_lo
-    return write_open(row, HEAD_UNIDENTIFIED, tau_lo * lo, lo, first, min(2.0 * s_lo / tau_lo, 1.0))
-
-
-@kernel
-def read_high(m: int, work: Workspace, scale: float, row: Floats) -> int:
-    """Fill a row from (a, b, N*) of search_high; the status's code."""
-    a, b, plateau = work.best[P1] * scale, work.best[P2] * scale, work.best[P3]
-    row[WSSRE] = work.best[F]
-    first, second, last = work.points[0, N], work.points[1, N], work.points[m - 1, N]
-    if b <= SAME * SAME * a or reaches(first, plateau):
-        return write_flat(row, a + b / plateau, first, 0.5 * (first + 1.0), 1.0)
-    if reaches(plateau, last):
-        return _high_open_tail(a, b, last, row)
-    if reaches(second, plateau):
-        status = _high_one_before_plateau(a, b, plateau, first, second, row)
-        if status != OK:
-            return status
-    sigma = max(a * plateau / b, 1.0)
-    write(row, a + b, (a + b) / (a + b / plateau), sigma)
-    return AT_BOUND if reaches(1.0, sigma) else OK
-
-
-@kernel
-def _high_open_tail(a: float, b: float, last: float, row: Floats) -> int:
-    """H1: a and b are determined, N* is not: from the larger of n_M and b/a (sigma = 1) to infinity, Amdahl's law."""
-    if a <= SAME * SAME * b:
-        return write_open(row, TAIL_UNIDENTIFIED, a + b, np.inf, np.inf, 1.0)
-    plateau = max(last, b / a)
-    lo, hi = (a + b) / (a + b / plateau), (a + b) / a
-    return write_open(row, TAIL_UNIDENTIFIED, a + b, lo, hi, max(a * plateau / b, 1.0))
-
-
-@kernel
-def _high_one_before_plateau(a: float, b: float, plateau: float, first: float, second: float, row: Floats) -> int:
-    """One size off the plateau: any N* from n_1 (2r - 1), where sigma = 1, to n_2, with r = T(n_1)/T(inf)."""
-    flat = a + b / plateau
-    ratio = (a + b / first) / flat
-    if reaches(first * (2.0 * ratio - 1.0), second):
-        return OK
-    step = flat * (ratio - 1.0) / (second / first - 1.0)
-    t1 = flat + step * (second - 1.0)
-    hi = first * ratio - 0.5 * (first - 1.0)
-    return write_open(row, HEAD_UNIDENTIFIED, t1, t1 / flat, hi, (flat - step) / step)
+def amdahl_row(best: Floats, ends: Ends) -> Row:
+    """From (a, b) of search_amdahl; at_bound where one of them is zero."""
+    a, b = best[:, P1] * ends.scale_s, best[:, P2] * ends.scale_s
+    with np.errstate(all="ignore"):
+        columns = {
+            "wssre": best[:, F], "t1_s": a + b, "tinf_s": a, "avg_parallelism": (a + b) / a,
+            "serial_fraction": a / (a + b),
+        }  # fmt: skip
+    return columns, np.where((a > 0.0) & (b > 0.0), OK, AT_BOUND).astype(np.int8)

@@ -13,7 +13,6 @@ import numpy as np
 from pipeline.arrays import Floats, Ints
 from pipeline.kernels import entry_kernel, kernel
 from pipeline.scaling.scaling_rules import AdeptRules
-from pipeline.scaling.solvers.downey_rows import downey
 
 LOW, HIGH, BOTH = 1, 2, 3
 """Modes, as bits."""
@@ -25,6 +24,18 @@ LARGEST_SIGMA = 1e9
 
 
 @kernel
+def downey(n: float, A: float, sigma: float, is_high: bool) -> float:
+    """T(n) in units of tau."""
+    if is_high:
+        plateau = A + A * sigma - sigma
+        return sigma + plateau / n if n < plateau else sigma + 1.0
+    if n <= A:
+        return (A - 0.5 * sigma) / n + 0.5 * sigma
+    if n < 2.0 * A - 1.0:
+        return sigma * (A - 0.5) / n + 1.0 - 0.5 * sigma
+    return 1.0
+
+
 def most_boxes(m: int) -> int:
     """How many boxes m observations give at most: case 2 gives two for its two roots."""
     return m * (m - 1) // 2 * (N_CASES + 1)
@@ -75,19 +86,14 @@ def _add_case(
 @kernel
 def _sigma(case: int, root: int, ni: float, nj: float, ti: float, tj: float) -> float:
     """sigma of the curve through both points in this case."""
-    if case == SLOPE_BEND:
-        return _root(root, ni, nj, ti, tj)
     if case == HIGH_SLOPE_FLAT:
         return tj - 1.0
     if case == BEND_BEND:
         return 2.0 * (ni * (ti - 1.0) - nj * (tj - 1.0)) / (nj - ni)
-    slope: float = (nj * tj - ni * ti) / (nj - ni)
-    return 2.0 * slope if case == SLOPE_SLOPE else slope
-
-
-@kernel
-def _root(root: int, ni: float, nj: float, ti: float, tj: float) -> float:
-    """A root of (n_i - 1)/2 sigma^2 - (n_i t_i - (n_j + 1)/2) sigma + n_j (t_j - 1)."""
+    if case != SLOPE_BEND:
+        slope: float = (nj * tj - ni * ti) / (nj - ni)
+        return 2.0 * slope if case == SLOPE_SLOPE else slope
+    # A root of (n_i - 1)/2 sigma^2 - (n_i t_i - (n_j + 1)/2) sigma + n_j (t_j - 1)
     square, linear, level = 0.5 * (ni - 1.0), ni * ti - 0.5 * (nj + 1.0), nj * (tj - 1.0)
     # Where the roots are not real, no sigma meets both points of this corner; the nearest is where they part.
     spread = np.sqrt(max(linear * linear - 4.0 * square * level, 0.0))
@@ -140,33 +146,20 @@ def _parallelism(case: int, n: float, t: float, sigma: float) -> float:
 @kernel
 def _without_redundant(boxes: Floats, count: int) -> int:
     """Boxes inside another one dropped; of equal ones the first stays."""
+    is_kept = np.ones(count, np.bool_)
+    for k in range(count):
+        for j in range(count):
+            one, other = boxes[k], boxes[j]
+            is_within = one[IS_HIGH] == other[IS_HIGH] and one[A_FROM] >= other[A_FROM] and one[A_TO] <= other[A_TO]
+            is_within = is_within and one[SIGMA_FROM] >= other[SIGMA_FROM] and one[SIGMA_TO] <= other[SIGMA_TO]
+            if is_within and (j < k or (one != other).any()):
+                is_kept[k] = False
     kept = 0
     for k in range(count):
-        is_inside = False
-        for j in range(count):
-            is_inside = is_inside or (j != k and _is_within(boxes, k, j))
-        # Those dropped are marked by an empty range, so that the others are still compared with them
-        boxes[k, IS_HIGH] += 2.0 if is_inside else 0.0
-    for k in range(count):
-        if boxes[k, IS_HIGH] < 2.0:
-            for c in range(N_CASES):
-                boxes[kept, c] = boxes[k, c]
+        if is_kept[k]:
+            boxes[kept] = boxes[k]
             kept += 1
     return kept
-
-
-@kernel
-def _is_within(boxes: Floats, k: int, j: int) -> bool:
-    one, other = boxes[k], boxes[j]
-    if (one[IS_HIGH] % 2.0) != (other[IS_HIGH] % 2.0):
-        return False
-    if one[A_FROM] < other[A_FROM] or one[A_TO] > other[A_TO]:
-        return False
-    if one[SIGMA_FROM] < other[SIGMA_FROM] or one[SIGMA_TO] > other[SIGMA_TO]:
-        return False
-    is_equal = one[A_FROM] == other[A_FROM] and one[A_TO] == other[A_TO]
-    is_equal = is_equal and one[SIGMA_FROM] == other[SIGMA_FROM] and one[SIGMA_TO] == other[SIGMA_TO]
-    return not is_equal or j < k
 
 
 MIN_POINTS = 3
@@ -195,40 +188,24 @@ def outline(procs: Floats, runtime_s: Floats, at: Floats, rules: AdeptRules | No
         return None
     lo_s, hi_s = np.full(len(at), np.inf), np.zeros(len(at))
     paired = np.unique(np.linspace(0, len(procs) - 1, MOST_PAIRED).astype(np.int64))
+    boxes = np.empty((most_boxes(len(paired)), 5))
     for delta in rules.delta * np.arange(1, int(np.ceil(0.5 / rules.delta)) + 1):
         # Fine enough that an edge is off by an eighth of delta.
         step = 1.0 + delta / 4.0
         n_scales = 1 + int(np.log(2.0 * rules.reach) / np.log(step)) if rules.scale == "free" else 1
         highest = 2.0 * float(runtime_s.min()) if rules.scale == "free" else 1.0
-        if spanned(procs, runtime_s, paired, float(delta), highest, n_scales, step, at, lo_s, hi_s):
+        if spanned(procs, runtime_s, paired, float(delta), highest, n_scales, step, at, lo_s, hi_s, boxes):
             return Outline(lo_s, hi_s, float(delta))
     return None
-
-
-@kernel
-def holds(n: Floats, t: Floats, delta: float, tau: float, A: float, sigma: float, is_high: bool) -> bool:
-    """Whether the curve is off by no more than delta anywhere."""
-    p = 0
-    while p < len(n) and abs(1.0 - tau * downey(n[p], A, sigma, is_high) / t[p]) <= delta:
-        p += 1
-    return p == len(n)
-
-
-@kernel
-def widen(at: Floats, tau: float, A: float, sigma: float, is_high: bool, lo_s: Floats, hi_s: Floats) -> None:
-    """Make lo_s and hi_s hold one curve more."""
-    for p in range(len(at)):
-        curve_s = tau * downey(at[p], A, sigma, is_high)
-        lo_s[p], hi_s[p] = min(lo_s[p], curve_s), max(hi_s[p], curve_s)
 
 
 @entry_kernel
 def spanned(
     n: Floats, t: Floats, paired: Ints, delta: float, highest: float, n_scales: int, scale_step: float, at: Floats,
-    lo_s: Floats, hi_s: Floats,
+    lo_s: Floats, hi_s: Floats, boxes: Floats,
 ) -> bool:  # fmt: skip
     """Widen lo_s and hi_s to every curve of the envelope's boxes, at every scale, that holds; whether one does."""
-    boxes, is_found, tau = np.empty((most_boxes(len(paired)), 5)), False, highest
+    is_found, tau = False, highest
     for _ in range(n_scales):
         count = derive(n[paired], t[paired] / tau, delta, BOTH, boxes)
         for k in range(count):
@@ -238,8 +215,14 @@ def spanned(
                 A = lo * (hi / lo) ** (i // PER_SIDE / (PER_SIDE - 1.0))
                 share = i % PER_SIDE / (PER_SIDE - 1.0)
                 sigma = boxes[k, SIGMA_FROM] * (1.0 - share) + boxes[k, SIGMA_TO] * share
-                if holds(n, t, delta, tau, A, sigma, is_high):
-                    is_found = True
-                    widen(at, tau, A, sigma, is_high, lo_s, hi_s)
+                p = 0
+                while p < len(n) and abs(1.0 - tau * downey(n[p], A, sigma, is_high) / t[p]) <= delta:
+                    p += 1
+                if p < len(n):
+                    continue
+                is_found = True
+                for p in range(len(at)):
+                    curve_s = tau * downey(at[p], A, sigma, is_high)
+                    lo_s[p], hi_s[p] = min(lo_s[p], curve_s), max(hi_s[p], curve_s)
         tau /= scale_step
     return is_found

@@ -1,5 +1,6 @@
 """A law fitted to a batch of series, by the solver that the law declares."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,17 +10,26 @@ from pipeline.kernels import entry_kernel, kernel
 from pipeline.laws import LAWS
 from pipeline.laws.law import Law, Parameter, Solver
 from pipeline.scaling.solvers import downey, overhead
-from pipeline.scaling.solvers.downey import Codes, checked, refusal
-from pipeline.scaling.solvers.downey_rows import A_, AT_BOUND, EXPONENT, OK, T1, TINF, WSSRE
+from pipeline.scaling.solvers.downey_rows import (
+    AT_BOUND,
+    OK,
+    Ends,
+    Row,
+    amdahl_row,
+    constant_row,
+    high_row,
+    low_row,
+)  # fmt: skip
 from pipeline.scaling.solvers.series import (
     OUT_COLUMNS,
     STATUS_CODE,
     BatchFit,
+    Codes,
     FitStatus,
     SeriesBatch,
     batch_fit,
-    empty_out,
-)
+    refusals,
+)  # fmt: skip
 
 FOLLOWED = 4
 """Points of the grid that are followed."""
@@ -33,12 +43,11 @@ TIE = 1e-9
 
 def fit_generic(law: Law, batch: SeriesBatch) -> BatchFit:
     """The weighted relative least squares of every series; at_bound where a parameter is on a bound."""
-    out, status = empty_out(batch.n_series)
     # The constant's fit says which series hold values that nothing can be fitted to.
-    downey.exact_batch(batch.offsets, batch.procs, batch.runtime_s, batch.weights, out, status, downey.CONSTANT)
-    out[:] = np.nan
+    status = fit_law("constant", batch).status.copy()
     status[(status == OK) & (batch.n_points < law.n_parameters)] = STATUS_CODE[FitStatus.TOO_FEW_POINTS]
-    for i in np.flatnonzero(status == OK):
+    columns, chosen = {name: np.full(batch.n_series, np.nan) for name in OUT_COLUMNS}, np.flatnonzero(status == OK)
+    for i in chosen:
         own = slice(batch.offsets[i], batch.offsets[i + 1])
         problem = _Problem(law, batch.procs[own], batch.runtime_s[own], batch.weights[own])
         shape = problem.best()
@@ -47,10 +56,10 @@ def fit_generic(law: Law, batch: SeriesBatch) -> BatchFit:
         if "overhead_s" in values:
             values["overhead_s"] *= t1_s[0]
         for name, value in values.items():
-            out[i, OUT_COLUMNS.index(name)] = value
+            columns[name][i] = value
         on_bound = [value in (one.low, one.high) for one, value in zip(law.parameters, shape, strict=True)]
-        status[i] = STATUS_CODE[FitStatus.AT_BOUND] if any(on_bound) else OK
-    return batch_fit(out, status)
+        status[i] = AT_BOUND if any(on_bound) else OK
+    return BatchFit(**columns, status=status)
 
 
 class _Problem:
@@ -165,22 +174,16 @@ def _left(place: float, kind: int, n: Floats, t: Floats, w: Floats) -> float:
 
 @entry_kernel
 def one_shape_batch(
-    offsets: Ints, procs: Floats, runtime_s: Floats, weights: Floats, out: Floats, codes: Codes, kind: int
+    chosen: Ints, offsets: Ints, procs: Floats, runtime_s: Floats, weights: Floats, found: Floats, kind: int
 ) -> None:
-    """The power law or Smirni's, 2 parameters; at_bound where it is constant or linear."""
-    for i in range(len(offsets) - 1):
+    """The power law or Smirni's: the squares left, T(1) (s), the shape, and its place, of the chosen series."""
+    for i in chosen:
         part = slice(offsets[i], offsets[i + 1])
         n, t, w = procs[part], runtime_s[part], weights[part]
-        codes[i] = refusal(n, t, w, 2)
-        if codes[i] == OK:
-            place = _best_place(kind, n, t, w)
-            shape = shape_of(place, kind)
-            out[i, T1], out[i, WSSRE] = _scale(shape, kind, n, t, w) * t[0], _left(place, kind, n, t, w)
-            if kind == POWER:
-                out[i, EXPONENT] = shape
-            else:
-                out[i, A_], out[i, TINF] = 1.0 / shape, out[i, T1] * shape
-            codes[i] = checked(out[i], OK if 0.0 < place < 1.0 else AT_BOUND)
+        place = _best_place(kind, n, t, w)
+        shape = shape_of(place, kind)
+        found[i, 0], found[i, 1] = _left(place, kind, n, t, w), _scale(shape, kind, n, t, w) * t[0]
+        found[i, 2], found[i, 3] = shape, place
 
 
 @kernel
@@ -205,18 +208,38 @@ def _best_place(kind: int, n: Floats, t: Floats, w: Floats) -> float:
     return place
 
 
-_KERNELS: dict[Solver, tuple[Any, int]] = {
-    Solver.CONSTANT: (downey.exact_batch, downey.CONSTANT),
-    Solver.AMDAHL: (downey.exact_batch, downey.AMDAHL),
-    Solver.DOWNEY_LOW: (downey.exact_batch, downey.DOWNEY_LOW),
-    Solver.DOWNEY_HIGH: (downey.exact_batch, downey.DOWNEY_HIGH),
-    Solver.AMDAHL_LINEAR: (overhead.amdahl_overhead_batch, overhead.LINEAR),
-    Solver.AMDAHL_LOG: (overhead.amdahl_overhead_batch, overhead.LOGARITHMIC),
-    Solver.DOWNEY_LINEAR: (overhead.downey_overhead_batch, overhead.LINEAR),
-    Solver.DOWNEY_LOG: (overhead.downey_overhead_batch, overhead.LOGARITHMIC),
-    Solver.GEOMETRIC: (one_shape_batch, GEOMETRIC),
-    Solver.POWER: (one_shape_batch, POWER),
+def _power_row(found: Floats, _: Ends) -> Row:
+    return {"wssre": found[:, 0], "t1_s": found[:, 1], "exponent": found[:, 2]}, _is_inside(found[:, 3])
+
+
+def _geometric_row(found: Floats, _: Ends) -> Row:
+    t1_s, shape = found[:, 1], found[:, 2]
+    with np.errstate(divide="ignore"):
+        columns = {"wssre": found[:, 0], "t1_s": t1_s, "tinf_s": t1_s * shape, "avg_parallelism": 1.0 / shape}
+    return columns, _is_inside(found[:, 3])
+
+
+def _is_inside(place: Floats) -> Codes:
+    """at_bound where the law is constant or linear."""
+    return np.where((place > 0.0) & (place < 1.0), OK, AT_BOUND).astype(np.int8)
+
+
+_SOLVERS: dict[Solver, tuple[Any, int, Callable[[Floats, Ends], Row]]] = {
+    Solver.CONSTANT: (downey.exact_batch, downey.CONSTANT, constant_row),
+    Solver.AMDAHL: (downey.exact_batch, downey.AMDAHL, amdahl_row),
+    Solver.DOWNEY_LOW: (downey.exact_batch, downey.DOWNEY_LOW, low_row),
+    Solver.DOWNEY_HIGH: (downey.exact_batch, downey.DOWNEY_HIGH, high_row),
+    Solver.AMDAHL_LINEAR: (overhead.amdahl_overhead_batch, overhead.LINEAR, overhead.amdahl_overhead_row),
+    Solver.AMDAHL_LOG: (overhead.amdahl_overhead_batch, overhead.LOGARITHMIC, overhead.amdahl_overhead_row),
+    Solver.DOWNEY_LINEAR: (overhead.downey_overhead_batch, overhead.LINEAR, overhead.downey_overhead_row),
+    Solver.DOWNEY_LOG: (overhead.downey_overhead_batch, overhead.LOGARITHMIC, overhead.downey_overhead_row),
+    Solver.GEOMETRIC: (one_shape_batch, GEOMETRIC, _geometric_row),
+    Solver.POWER: (one_shape_batch, POWER, _power_row),
 }
+"""The kernel that fills optima, its form, and what reads them."""
+
+N_FOUND = 6
+"""Columns of optima that a kernel may fill."""
 
 
 def fit_law(name: str, batch: SeriesBatch) -> BatchFit:
@@ -224,7 +247,18 @@ def fit_law(name: str, batch: SeriesBatch) -> BatchFit:
     law = LAWS[name]
     if law.solver is None or law.solver == Solver.GENERIC:
         return fit_generic(law, batch)
-    fill, form = _KERNELS[law.solver]
-    out, status = empty_out(batch.n_series)
-    fill(batch.offsets, batch.procs, batch.runtime_s, batch.weights, out, status, form)
-    return batch_fit(out, status)
+    fill, form, read = _SOLVERS[law.solver]
+    status = refusals(batch, law.n_parameters)
+    chosen, found = np.flatnonzero(status == OK), np.full((batch.n_series, N_FOUND), np.nan)
+    if not chosen.size:
+        return batch_fit(batch.n_series, chosen, {}, status)
+    fill(chosen, batch.offsets, batch.procs, batch.runtime_s, batch.weights, found, form)
+    first, last = batch.offsets[chosen], batch.offsets[chosen + 1] - 1
+    second, n = np.minimum(first + 1, last), batch.procs
+    ends = Ends(n[first], n[second], n[last], batch.runtime_s[first])
+    columns, status[chosen] = read(found[chosen], ends)
+    # Runtimes or weights were too extreme for arithmetic.
+    is_sound = np.isfinite(columns["wssre"]) & np.isfinite(columns["t1_s"])
+    status[chosen[~is_sound]] = STATUS_CODE[FitStatus.BAD_VALUES]
+    sound = {name: values[is_sound] for name, values in columns.items()}
+    return batch_fit(batch.n_series, chosen[is_sound], sound, status)

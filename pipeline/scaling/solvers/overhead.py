@@ -15,8 +15,7 @@ import numpy as np
 
 from pipeline.arrays import Floats, Ints
 from pipeline.kernels import called_kernel, entry_kernel, kernel
-from pipeline.scaling.solvers.downey import Codes, checked, refusal
-from pipeline.scaling.solvers.downey_rows import A_, AT_BOUND, OK, OVERHEAD, SERIAL, SIGMA, T1, TINF, WSSRE
+from pipeline.scaling.solvers.downey_rows import AT_BOUND, OK, Ends, Row
 from pipeline.scaling.solvers.rational import (
     Gram,
     determinant_along,
@@ -27,7 +26,7 @@ from pipeline.scaling.solvers.rational import (
     stays_below,
     to_bernstein,
 )
-from pipeline.scaling.solvers.sums import DEPTH, MOST, SCREENING_LOSS, TARGET, best_support, longest_series
+from pipeline.scaling.solvers.sums import DEPTH, MOST, SCREENING_LOSS, TARGET, best_support
 
 FAR = 1e6
 """Times the largest size: a plateau there is none."""
@@ -258,65 +257,62 @@ def overhead(n: float, kind: int) -> float:
 
 @entry_kernel
 def amdahl_overhead_batch(
-    offsets: Ints, procs: Floats, runtime_s: Floats, weights: Floats, out: Floats, codes: Codes, kind: int
+    chosen: Ints, offsets: Ints, procs: Floats, runtime_s: Floats, weights: Floats, found: Floats, kind: int
 ) -> None:
-    """T = a/n + b + c g(n) with a, b, c >= 0, 3 parameters; at_bound where one of them is zero."""
-    longest = longest_series(offsets)
+    """T = a/n + b + c g(n) with a, b, c >= 0: the squares left, a, b and c of the chosen series."""
+    longest = np.diff(offsets).max()
     rows, q, r = np.zeros((longest, MOST + 1)), np.zeros((longest, MOST + 1)), np.zeros((MOST, MOST + 1))
-    x, best = np.zeros(MOST), np.zeros(MOST)
-    for i in range(len(offsets) - 1):
+    x = np.zeros(MOST)
+    for i in chosen:
         part = slice(offsets[i], offsets[i + 1])
         n, t, w = procs[part], runtime_s[part], weights[part]
-        codes[i] = refusal(n, t, w, 3)
-        if codes[i] != OK:
-            continue
         for k in range(len(n)):
             # Three functions over the runtime, weighted.
             ratio, root = t[k] / t[0], np.sqrt(w[k])
             rows[k, 0], rows[k, 1] = 1.0 / n[k] * root / ratio, 1.0 * root / ratio
             rows[k, 2], rows[k, TARGET] = overhead(n[k], kind) * root / ratio, root
-        row = out[i]
-        row[WSSRE] = best_support(rows, len(n), MOST, q, r, x, best)
-        a, b, c = best[0] * t[0], best[1] * t[0], best[2] * t[0]
-        row[T1], row[OVERHEAD] = a + b, c
-        row[SERIAL] = b / (a + b) if a + b > 0.0 else 1.0
-        codes[i] = checked(row, OK if a > 0.0 and b > 0.0 and c > 0.0 else AT_BOUND)
+        found[i, 0] = best_support(rows, len(n), MOST, q, r, x, found[i, 1 : MOST + 1])
 
 
 @entry_kernel
 def downey_overhead_batch(
-    offsets: Ints, procs: Floats, runtime_s: Floats, weights: Floats, out: Floats, codes: Codes, kind: int
+    chosen: Ints, offsets: Ints, procs: Floats, runtime_s: Floats, weights: Floats, found: Floats, kind: int
 ) -> None:
-    """Downey's law of either mode with an overhead, 4 parameters; at_bound where the overhead or sigma is."""
-    work = overhead_workspace(longest_series(offsets))
-    for i in range(len(offsets) - 1):
+    """Downey's law of either mode with an overhead: the squares left, the three coefficients, A, and the mode."""
+    work = overhead_workspace(np.diff(offsets).max())
+    for i in chosen:
         part = slice(offsets[i], offsets[i + 1])
         n, t, w = procs[part], runtime_s[part], weights[part]
-        codes[i] = refusal(n, t, w, 4)
-        if codes[i] != OK:
-            continue
-        m = len(n)
-        for k in range(m):
+        for k in range(len(n)):
             fill_point(k, n[k], t[k] / t[0], w[k], overhead(n[k], kind), work)
-        search(m, work)
+        search(len(n), work)
         A, is_high = work.found[BEST_A], work.found[IS_HIGH] > 0.0
-        out[i, WSSRE] = left_at(A, is_high, m, work)
-        codes[i] = checked(out[i], _read(A, is_high, work.answer, t[0], out[i]))
+        found[i, 0] = left_at(A, is_high, len(n), work)
+        found[i, 1 : MOST + 1] = work.answer
+        found[i, MOST + 1], found[i, MOST + 2] = A, work.found[IS_HIGH]
 
 
-@kernel
-def _read(A: float, is_high: bool, answer: Floats, scale: float, row: Floats) -> int:
-    p, s, c = answer[0] * scale, answer[1] * scale, answer[2] * scale
-    row[OVERHEAD] = c
-    if p + s <= 0.0:
-        row[T1], row[A_], row[SIGMA] = 0.0, 1.0, 0.0
-        return AT_BOUND
-    if not is_high:
-        row[T1] = p * A + s * A
-        row[A_], row[SIGMA] = A, s / (p + s)
-    else:
-        flat = p + s
-        row[T1], row[A_] = p + s * A, (p + s * A) / flat
-        row[SIGMA] = 1.0 + 2.0 * p / s if s > 0.0 else 1.0
-    row[TINF] = np.nan if c > 0.0 else row[T1] / row[A_]
-    return OK if c > 0.0 and s > 0.0 and p > 0.0 and A > 1.0 else AT_BOUND
+def amdahl_overhead_row(found: Floats, ends: Ends) -> Row:
+    """From a, b and c; at_bound where one of them is zero."""
+    a, b, c = found[:, 1:4].T * ends.scale_s
+    with np.errstate(invalid="ignore"):
+        serial = np.where(a + b > 0.0, b / (a + b), 1.0)
+    columns = {"wssre": found[:, 0], "t1_s": a + b, "serial_fraction": serial, "overhead_s": c}
+    return columns, np.where((a > 0.0) & (b > 0.0) & (c > 0.0), OK, AT_BOUND).astype(np.int8)
+
+
+def downey_overhead_row(found: Floats, ends: Ends) -> Row:
+    """From p, s and c, A and the mode; at_bound where the overhead or sigma is."""
+    p, s, c = found[:, 1:4].T * ends.scale_s
+    A, is_high, is_nothing = found[:, 4], found[:, 5] > 0.0, p + s <= 0.0
+    with np.errstate(all="ignore"):
+        t1_s = np.where(is_high, p + s * A, p * A + s * A)
+        parallelism = np.where(is_high, t1_s / (p + s), A)
+        sigma = np.where(is_high, np.where(s > 0.0, 1.0 + 2.0 * p / s, 1.0), s / (p + s))
+        tinf_s = np.where(is_nothing | (c > 0.0), np.nan, t1_s / parallelism)
+    columns = {
+        "wssre": found[:, 0], "t1_s": np.where(is_nothing, 0.0, t1_s), "tinf_s": tinf_s, "overhead_s": c,
+        "avg_parallelism": np.where(is_nothing, 1.0, parallelism), "sigma": np.where(is_nothing, 0.0, sigma),
+    }  # fmt: skip
+    is_ok = ~is_nothing & (c > 0.0) & (s > 0.0) & (p > 0.0) & (A > 1.0)
+    return columns, np.where(is_ok, OK, AT_BOUND).astype(np.int8)

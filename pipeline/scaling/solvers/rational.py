@@ -1,7 +1,7 @@
 """The objective of Downey's law along one interval of A, as the rational function W - N(u)/D(u) (exact-fit.md, L5).
 
 A = lo + h u. G11 and G22 are quadratic in u, g1 and g2 linear, and G12 is linear too, or quadratic where an overhead is
-projected out (overhead_search.py); N and D are of degree 4. Minima lie where
+projected out (overhead.py); N and D are of degree 4. Minima lie where
 p = N'D - ND', of degree 6, falls through zero.
 """
 

@@ -1,5 +1,6 @@
 """Scalability series in a batch, what every fitter reads, and fits of a law to them, with a status each."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
@@ -110,6 +111,26 @@ def _sums(values: Floats, starts: Ints) -> Floats:
     return np.add.reduceat(values, starts) if starts.size else np.empty(0)
 
 
+Codes = npt.NDArray[np.int8]
+
+
+def refusals(batch: SeriesBatch, n_parameters: int) -> Codes:
+    """The status that keeps each series from being fitted; ok where nothing does.
+
+    Sizes rise strictly from at least 1, runtimes and weights are finite and positive.
+    """
+    n, t, w = batch.procs, batch.runtime_s, batch.weights
+    n_points = batch.n_points
+    is_usable = (n >= 1.0) & (n < np.inf) & (t > 0.0) & (t < np.inf) & (w > 0.0) & (w < np.inf)
+    is_rising = np.append(True, n[1:] > n[:-1])[: n.size]
+    is_rising[batch.offsets[:-1][n_points > 0]] = True
+    few, bad = STATUS_CODE[FitStatus.TOO_FEW_POINTS], STATUS_CODE[FitStatus.BAD_VALUES]
+    codes = np.where(n_points < n_parameters, few, STATUS_CODE[FitStatus.OK]).astype(np.int8)
+    at_fault = np.flatnonzero(~(is_usable & is_rising))
+    codes[np.searchsorted(batch.offsets, at_fault, "right") - 1] = bad
+    return codes
+
+
 PARAMETERS = ("t1_s", "tinf_s", *COLUMNS)
 """Columns of FITS that laws read."""
 
@@ -134,7 +155,7 @@ class BatchFit:
     wssre: Floats
     overhead_s: Floats
     exponent: Floats
-    status: npt.NDArray[np.int8]
+    status: Codes
 
     @property
     def statuses(self) -> list[FitStatus]:
@@ -154,12 +175,9 @@ class BatchFit:
 OUT_COLUMNS = tuple(field.name for field in fields(BatchFit) if field.name != "status")
 
 
-def empty_out(n_series: int) -> tuple[Floats, npt.NDArray[np.int8]]:
-    """What a kernel fills: float64[k, 10] of NaN, a row per series in OUT_COLUMNS' order, and int8[k] status codes."""
-    return np.full((n_series, len(OUT_COLUMNS)), np.nan), np.zeros(n_series, np.int8)
-
-
-def batch_fit(out: Floats, status: npt.NDArray[np.int8]) -> BatchFit:
-    """The filled arrays as a BatchFit."""
-    columns = dict(zip(OUT_COLUMNS, np.ascontiguousarray(out.T), strict=True))
-    return BatchFit(**columns, status=status)
+def batch_fit(n_series: int, chosen: Ints, columns: Mapping[str, Floats], status: Codes) -> BatchFit:
+    """A BatchFit with these columns of the chosen series; `status` holds the codes of all."""
+    whole = {name: np.full(n_series, np.nan) for name in OUT_COLUMNS}
+    for name, values in columns.items():
+        whole[name][chosen] = values
+    return BatchFit(**whole, status=status)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import Floats, Ints
+from pipeline.arrays import Floats
 from pipeline.kernels import called_kernel, kernel
 
 # columns of Workspace.points
@@ -57,27 +57,6 @@ def workspace(longest: int) -> Workspace:
 
 
 @kernel
-def longest_series(offsets: Ints) -> int:
-    """Sizes in the longest series of a batch."""
-    longest = 0
-    for i in range(len(offsets) - 1):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    return longest
-
-
-@kernel
-def are_usable(n: Floats, t: Floats, w: Floats) -> bool:
-    """Whether sizes rise strictly from at least 1, and runtimes and weights are finite and positive."""
-    below = 0.0
-    for i in range(len(n)):
-        rises = n[i] >= 1.0 and n[i] > below and np.isfinite(n[i])
-        if not (rises and t[i] > 0.0 and np.isfinite(t[i]) and w[i] > 0.0 and np.isfinite(w[i])):
-            return False
-        below = n[i]
-    return True
-
-
-@kernel
 def solve(g11: float, g12: float, g22: float, g1: float, g2: float) -> tuple[float, float, float, bool]:
     """Least squares in two unknowns: both, the squares they explain, and whether they are determined.
 
@@ -101,11 +80,10 @@ def hyperbola(prefix: Floats, k: int) -> tuple[float, float, float, bool]:
 
 
 @kernel
-def prepare(n: Floats, t: Floats, w: Floats, work: Workspace) -> float:
-    """Fill the points and sums of a usable series; the scale in seconds that its runtimes were divided by."""
-    scale: float = t[0]
+def prepare(n: Floats, t: Floats, w: Floats, work: Workspace) -> None:
+    """Fill the points and sums of a usable series, its runtimes divided by the first."""
     for i in range(len(n)):
-        rate = scale / t[i]
+        rate = t[0] / t[i]
         work.points[i, N] = n[i]
         work.points[i, X] = 1.0 / n[i]
         work.points[i, RATE] = rate
@@ -116,7 +94,6 @@ def prepare(n: Floats, t: Floats, w: Floats, work: Workspace) -> float:
     _fill_suffix(len(n), work.points, work.suffix)
     total = work.prefix[len(n), SW]
     work.best[F], work.best[TOLERANCE], work.best[ROUNDING] = 2.0 * total, SCREENING_LOSS * total, TIE_SHARE * total
-    return scale
 
 
 @kernel

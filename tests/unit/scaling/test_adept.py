@@ -7,7 +7,7 @@ from numba import njit
 from pipeline.laws import LAWS
 from pipeline.scaling.predictors import PREDICTORS, PredictionTask
 from pipeline.scaling.scaling_rules import AdeptRules, FitRules
-from pipeline.scaling.solvers import adept, adept_search, envelope
+from pipeline.scaling.solvers import adept, envelope
 from pipeline.scaling.solvers.envelope import A_FROM, A_TO, BOTH, HIGH, IS_HIGH, LOW, SIGMA_FROM, SIGMA_TO
 from pipeline.scaling.solvers.fit_law import fit_law
 from pipeline.scaling.solvers.series import SeriesBatch
@@ -22,11 +22,6 @@ def derive(n, t, delta, modes, boxes):
     return envelope.derive(n, t, delta, modes, boxes)
 
 
-@njit
-def weights(n, given, target, q, w):
-    adept_search.fill_weights(n, given, target, q, w)
-
-
 def curve(law, n, A, sigma):
     """In units of tau."""
     t1 = A if law == "downey_low" else A * (1 + sigma)
@@ -34,7 +29,7 @@ def curve(law, n, A, sigma):
 
 
 def boxes_of(n, t, delta, modes=BOTH):
-    found = np.empty((envelope.most_boxes.py_func(len(n)), 5))
+    found = np.empty((envelope.most_boxes(len(n)), 5))
     return found[: derive(np.asarray(n, float), np.asarray(t, float), delta, modes, found)]
 
 
@@ -93,11 +88,9 @@ def test_sigma_is_clipped_to_its_mode_and_no_box_lies_inside_another():
 
 
 def test_weights_fall_with_distance_to_the_target_and_are_1_where_there_is_none():
-    w = np.empty(3)
-    weights(np.array([1.0, 4, 8]), np.array([1.0, 1, 10]), 16.0, 2.0, w)
+    w = adept.distance_weights(np.array([1.0, 4, 8]), np.array([1.0, 1, 10]), 16.0, 2.0)
     assert w.tolist() == [15.0, 18.0, 220.0]
-    weights(np.array([4.0]), np.ones(1), 4.0, 2.0, w)
-    assert w[0] == 1.0
+    assert adept.distance_weights(np.array([4.0]), np.ones(1), 4.0, 2.0).tolist() == [1.0]
 
 
 @pytest.mark.parametrize("law", ["downey_low", "downey_high"])
