@@ -38,8 +38,8 @@ from pipeline.inputs import (  # noqa: E402
     predict,
     suggest,
 )
-from pipeline.inputs.encoding import encoding_of, raw_inputs  # noqa: E402
-from pipeline.inputs.learning import training_rows  # noqa: E402
+from pipeline.inputs.encoding import raw_inputs  # noqa: E402
+from pipeline.inputs.learning import usable_runs  # noqa: E402
 from pipeline.inputs.methods import METHODS  # noqa: E402
 from pipeline.inputs.suggestions import far_apart  # noqa: E402
 from pipeline.inputs.training import Training  # noqa: E402
@@ -107,10 +107,8 @@ def _encoded(
     runs: RunSet, known: np.ndarray, later: np.ndarray, settings: LearnRules
 ) -> tuple[Training, np.ndarray]:
     """The runs as `learn` encodes them, and the points, without the tests that leave values out."""
-    rows = training_rows(runs.table(known), runs.declaration, settings)
-    encoding = encoding_of(rows.raw, rows.types)
-    training = Training(encoding.encode(rows.raw), rows.y, rows.fold, rows.batch, encoding, settings)
-    return training, encoding.encode(raw_inputs(runs.table(later), runs.declaration))
+    training = usable_runs(runs.table(known), runs.declaration, settings).training
+    return training, training.encoding.encode(raw_inputs(runs.table(later), runs.declaration))
 
 
 def _ours(runs: RunSet, known: np.ndarray, later: np.ndarray, settings: LearnRules) -> np.ndarray:

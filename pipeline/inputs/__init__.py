@@ -10,11 +10,11 @@ study_model(model, runs)               -> what a page shows: errors by size, eff
 log_estimates, log_models              -> models of a log's jobs, judged as of each submit, and published
 inferred_inputs(runs, names)           -> a type for every column that the caller declares no type of
 
-A new method is a file like boosted_trees.py and a name in methods.py.
+A new method is a file like network.py and a name in methods.py.
 """
 
 from pipeline.inputs.answers import predict
-from pipeline.inputs.declaration import Declaration, DerivedInput, Input, InputType, LearnRules, ScalingPrior
+from pipeline.inputs.declaration import Declaration, DerivedInput, Input, InputType, LearnRules
 from pipeline.inputs.encoding import inferred_inputs
 from pipeline.inputs.input_model import Cost, CostUnit, InputModel, SuggestRule, load, save
 from pipeline.inputs.learning import learn
@@ -23,5 +23,5 @@ from pipeline.inputs.validation import ErrorEstimate
 
 __all__ = [
     "Cost", "CostUnit", "Declaration", "DerivedInput", "ErrorEstimate", "Input", "InputModel", "InputType",
-    "LearnRules", "ScalingPrior", "SuggestRule", "inferred_inputs", "learn", "load", "predict", "save", "suggest",
+    "LearnRules", "SuggestRule", "inferred_inputs", "learn", "load", "predict", "save", "suggest",
 ]  # fmt: skip

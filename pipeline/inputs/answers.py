@@ -1,6 +1,7 @@
 """predict: a model and points to runtimes with intervals, or to the reason why there is none; and their quantiles."""
 
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -8,11 +9,11 @@ import pyarrow as pa
 from pipeline.arrays import Array, Bools, Floats
 from pipeline.errors import printable
 from pipeline.inputs.declaration import InputType
-from pipeline.inputs.encoding import Encoding, Feature, is_complete, numbers_of, raw_inputs
+from pipeline.inputs.encoding import Encoding, Feature, is_complete, raw_inputs
 from pipeline.inputs.input_model import ANSWERS, AnswerStatus, InputModel
 from pipeline.inputs.methods import METHODS
-from pipeline.inputs.training import on_one_thread, prior_log_s
-from pipeline.inputs.validation import leverage, places_outside
+from pipeline.inputs.training import on_one_thread
+from pipeline.inputs.validation import LEVELS, Test, leverage
 
 Z80, Z90, Z95, Z975, Z99 = 0.8416212, 1.2815516, 1.6448536, 1.9599640, 2.3263479
 """Quantiles of the normal distribution, by which log runtimes are interpolated between the ends of intervals."""
@@ -26,14 +27,12 @@ ROUNDING = 1e-9
 class Places:
     """Where points lie, against the runs: statuses, reasons, and what tests on the runs say of such places.
 
-    `factor80`, `factor95`: least scores of the intervals; `error_pct`: least error to announce.
+    `least` are the least scores of the intervals ("80", "95") and the least error to announce ("error_pct").
     """
 
     status: list[AnswerStatus]
     reason: list[str | None]
-    factor80: Floats
-    factor95: Floats
-    error_pct: Floats
+    least: dict[str, Floats]
 
     def say(self, where: Bools, status: AnswerStatus, reason: list[str]) -> None:
         """Enter a status at some points; a refusal is never replaced, the first reason stays."""
@@ -41,11 +40,10 @@ class Places:
             if self.status[i] == AnswerStatus.OK or (status in REFUSED and self.status[i] not in REFUSED):
                 self.status[i], self.reason[i] = status, reason[i]
 
-    def widen(self, where: Bools, test: dict[str, float]) -> None:
+    def widen(self, where: Bools, test: Test) -> None:
         """Take the scores and the error of a test at some points."""
-        self.factor80[where] = np.maximum(self.factor80[where], test["80"])
-        self.factor95[where] = np.maximum(self.factor95[where], test["95"])
-        self.error_pct[where] = np.maximum(self.error_pct[where], test["error_pct"])
+        for name, values in self.least.items():
+            values[where] = np.maximum(values[where], test[name])
 
 
 @on_one_thread
@@ -57,7 +55,7 @@ def predict(model: InputModel, points: pa.Table) -> pa.Table:
     model : InputModel
         What `learn` or `load` gave.
     points : pa.Table
-        The inputs' columns, and the column of processors where the model has a scalability law.
+        The inputs' columns.
 
     Returns
     -------
@@ -79,87 +77,64 @@ def predict(model: InputModel, points: pa.Table) -> pa.Table:
     """
     encoding = Encoding.from_dict(model.facts["encoding"])
     raw = raw_inputs(points, model.declaration)
-    complete = is_complete(raw, encoding.types)
-    prior = model.declaration.prior
-    procs = (
-        numbers_of(points, model.declaration.procs) if prior and model.declaration.procs else np.ones(points.num_rows)
-    )
-    complete &= procs >= 1
     x = encoding.encode(raw)
-    complete &= np.isfinite(x).all(axis=1)
+    complete = is_complete(raw, encoding.types) & np.isfinite(x).all(axis=1)
     x = np.where(complete[:, None], x, 0.0)
     places = _places(model, encoding, raw, x, complete)
     mean, sd = METHODS[model.method].predict(model.arrays, model.facts["method"], x)
-    mean = mean + prior_log_s(prior, np.where(complete, procs, 1.0))
     return _answers(model, places, mean, sd)
 
 
 def _places(model: InputModel, encoding: Encoding, raw: dict[str, Array], x: Floats, complete: Bools) -> Places:
-    n = len(x)
-    found = model.facts["quantiles"]
-    places = Places(
-        [AnswerStatus.OK] * n, [None] * n, np.full(n, found["80"]), np.full(n, found["95"]), np.zeros(n)
-    )  # fmt: skip
+    n, found = len(x), model.facts["quantiles"]
+    least = {"80": np.full(n, found["80"]), "95": np.full(n, found["95"]), "error_pct": np.zeros(n)}
+    places = Places([AnswerStatus.OK] * n, [None] * n, least)
     places.say(~complete, AnswerStatus.MISSING_INPUT, ["an input is unknown, undefined or not positive"] * n)
-    _check_constants(places, encoding, raw, complete)
+    for name, value in encoding.constant.items():
+        reason = [f"{printable(name)} = {one}, and all runs have {value:g}" for one in raw[name]]
+        places.say(complete & (raw[name] != value), AnswerStatus.REFUSED_OUTSIDE, reason)
     for name, levels in encoding.levels.items():
         _check_levels(places, model, raw[name], name, levels)
-    for _, one, side, beyond in places_outside(encoding, x):
-        if one.type != InputType.BOOLEAN:
-            _check_range(places, model, raw[one.name], one, side, beyond)
-    _check_leverage(places, model, x)
+    for j, one in enumerate(encoding.features):
+        if one.type in (InputType.NUMBER, InputType.LOG_NUMBER):
+            _check_range(places, model, raw[one.name], one, x[:, j])
+    ratio = leverage(x, model.arrays["scatter"]) / max(model.facts["largest_leverage"], np.finfo(float).tiny)
+    reason = ["no run has a combination of inputs this far from the mean"] * n
+    _judge(places, model, ratio > 1.0 + ROUNDING, ratio, model.facts["left_out"]["combinations"], reason)
     return places
-
-
-def _check_constants(places: Places, encoding: Encoding, raw: dict[str, Array], complete: Bools) -> None:
-    for name, value in encoding.constant.items():
-        other = complete & (raw[name] != value)
-        reason = [f"{printable(name)} = {one}, and all runs have {value:g}" for one in raw[name]]
-        places.say(other, AnswerStatus.REFUSED_OUTSIDE, reason)
 
 
 def _check_levels(places: Places, model: InputModel, values: Array, name: str, levels: tuple[str, ...]) -> None:
     new = np.array([value is not None and value not in levels for value in values], bool)
-    if not new.any():
-        return
     test = model.facts["left_out"]["categories"].get(name)
-    passes = test is not None and test["error_pct"] <= 100.0 * model.rules.largest_error
     reason = [f"{printable(name)} = {printable(str(one), 40)} is in no run" for one in values]
-    places.say(new, AnswerStatus.NEW_CATEGORY if passes else AnswerStatus.REFUSED_CATEGORY, reason)
-    if test is not None and passes:
+    if _is_small(test, model):
+        places.say(new, AnswerStatus.NEW_CATEGORY, reason)
         places.widen(new, test)
+    else:
+        places.say(new, AnswerStatus.REFUSED_CATEGORY, reason)
 
 
-def _check_range(places: Places, model: InputModel, values: Array, one: Feature, side: str, beyond: Floats) -> None:
-    outside = beyond > ROUNDING
-    if not outside.any():
-        return
-    where = "below all runs, which begin" if side == "low" else "above all runs, which end"
-    reason = [f"{printable(one.name)} = {value:g} is {where} at {one.bound(side):.6g}" for value in values]
-    test = model.facts["left_out"]["ranges"].get(one.name, {}).get(side)
-    _judge(places, model, outside, beyond, test, reason)
+def _check_range(places: Places, model: InputModel, values: Array, one: Feature, x: Floats) -> None:
+    tests = model.facts["left_out"]["ranges"].get(one.name, {})
+    for side, beyond, where in (
+        ("low", one.low - x, "below all runs, which begin"), ("high", x - one.high, "above all runs, which end"),
+    ):  # fmt: skip
+        reason = [f"{printable(one.name)} = {value:g} is {where} at {one.bound(side):.6g}" for value in values]
+        _judge(places, model, beyond > ROUNDING, beyond, tests.get(side), reason)
 
 
-def _check_leverage(places: Places, model: InputModel, x: Floats) -> None:
-    ratio = leverage(x, model.arrays["scatter"]) / max(model.facts["largest_leverage"], np.finfo(float).tiny)
-    far = ratio > 1.0 + ROUNDING
-    test = model.facts["left_out"]["combinations"]
-    _judge(places, model, far, ratio, test, ["no run has a combination of inputs this far from the mean"] * len(x))
+def _is_small(test: Test | None, model: InputModel) -> TypeGuard[Test]:
+    """Whether there is a test, and its error is one that the rules allow."""
+    return test is not None and test["error_pct"] <= 100.0 * model.rules.largest_error
 
 
 def _judge(
-    places: Places,
-    model: InputModel,
-    outside: Bools,
-    distance: Floats,
-    test: dict[str, float] | None,
-    reason: list[str],
+    places: Places, model: InputModel, outside: Bools, distance: Floats, test: Test | None, reason: list[str]
 ) -> None:
     """Enter points outside as answered or refused, by the rules and by the test of such places, and say why."""
-    mode, answered = model.rules.outside, np.zeros(len(outside), bool)
-    if mode == "predict":
-        answered = outside
-    elif mode == "evidence" and test is not None and test["error_pct"] <= 100.0 * model.rules.largest_error:
+    answered = outside & (model.rules.outside == "predict")
+    if model.rules.outside == "evidence" and _is_small(test, model):
         answered = outside & (distance <= test["distance"])
     why_not = _why_not(model, test)
     places.say(outside & ~answered, AnswerStatus.REFUSED_OUTSIDE, [f"{one}; {why_not}" for one in reason])
@@ -168,7 +143,7 @@ def _judge(
         places.widen(answered, test)
 
 
-def _why_not(model: InputModel, test: dict[str, float] | None) -> str:
+def _why_not(model: InputModel, test: Test | None) -> str:
     """Why a point outside is refused, in words."""
     allowed = 100.0 * model.rules.largest_error
     if model.rules.outside == "refuse":
@@ -183,12 +158,12 @@ def _why_not(model: InputModel, test: dict[str, float] | None) -> str:
 def _answers(model: InputModel, places: Places, mean: Floats, sd: Floats) -> pa.Table:
     refused = np.array([status in REFUSED for status in places.status], bool)
     with np.errstate(over="ignore"):
-        columns = {
-            "median_s": np.exp(mean),
-            "low80_s": np.exp(mean - places.factor80 * sd), "high80_s": np.exp(mean + places.factor80 * sd),
-            "low95_s": np.exp(mean - places.factor95 * sd), "high95_s": np.exp(mean + places.factor95 * sd),
-            "error_pct": np.maximum(100.0 * np.expm1(model.facts["mean_score"] * sd), places.error_pct),
-        }  # fmt: skip
+        columns = {"median_s": np.exp(mean)}
+        for level in LEVELS:
+            columns[f"low{level}_s"] = np.exp(mean - places.least[level] * sd)
+            columns[f"high{level}_s"] = np.exp(mean + places.least[level] * sd)
+        announced = 100.0 * np.expm1(model.facts["mean_score"] * sd)
+        columns["error_pct"] = np.maximum(announced, places.least["error_pct"])
     shown = {
         name: rounded(np.where(refused | ~np.isfinite(values), np.nan, values)) for name, values in columns.items()
     }

@@ -1,7 +1,7 @@
 """What to learn, and how: the inputs of a run with types, columns with a role of their own, and a model's rules."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, Self
 
@@ -40,17 +40,6 @@ class DerivedInput:
 
 
 @dataclass(frozen=True, slots=True)
-class ScalingPrior:
-    """The scalability law of the runs' group: a model with one learns how runs differ from it.
-
-    `law` is a name in pipeline.laws.LAWS, `parameters` are t1_s and the law's parameters, as columns of FITS.
-    """
-
-    law: str
-    parameters: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
 class Declaration:
     """What to learn from a table of runs. Names are columns of the table.
 
@@ -63,14 +52,13 @@ class Declaration:
     target: str = "time_s"
     """Column of runtimes, s."""
     procs: str | None = None
-    """Column of processors: for costs and the law; usually also an input."""
+    """Column of processors, for costs; usually also an input."""
     batch: str | None = None
     """Column that says which runs were made together."""
     time: str | None = None
     """Column of instants or of the order of runs."""
     censored: str | None = None
     """Boolean column: true where the runtime is only a lower bound."""
-    prior: ScalingPrior | None = None
 
     def __post_init__(self) -> None:
         names = [one.name for one in self.inputs] + [one.name for one in self.derived]
@@ -82,20 +70,13 @@ class Declaration:
         if self.target in names:
             found = f"the target {printable(self.target)} among the inputs"
             raise InputError("the declaration", found, "other columns")
-        if self.prior and not self.procs:
-            raise InputError("the declaration", "a scalability law without a column of processors", "`procs`")
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self)
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """The inverse of `as_dict`; KeyError, TypeError or ValueError where it is damaged."""
+        """The inverse of dataclasses.asdict; KeyError, TypeError or ValueError where it is damaged."""
         nested = {
             "inputs": tuple(Input(**one) for one in plain["inputs"]),
             "derived": tuple(DerivedInput(**one) for one in plain["derived"]),
-            "prior": ScalingPrior(**plain["prior"]) if plain["prior"] else None,
         }
         return cls(**{**plain, **nested})
 

@@ -6,7 +6,7 @@ and one column for each value of a category.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -173,13 +173,9 @@ class Encoding:
             values[:, is_log] = np.exp(values[:, is_log]) - [one.shift for one in self.features if one.type == LOG]
         return values
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """The inverse of `as_dict`."""
+        """The inverse of dataclasses.asdict."""
         features = tuple(Feature(**one) for one in plain["features"])
         levels = {name: tuple(values) for name, values in plain["levels"].items()}
         return cls(features, levels, dict(plain["constant"]), dict(plain["types"]))

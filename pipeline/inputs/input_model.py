@@ -191,7 +191,7 @@ def packed_model(model: InputModel) -> tuple[dict[str, Any], Floats]:
     # Fortran order in an array of LAPACK would otherwise be lost in the values.
     arrays = {name: np.ascontiguousarray(model.arrays[name], np.float64) for name in sorted(model.arrays)}
     plain = {
-        "format": FORMAT, "method": model.method, "declaration": model.declaration.as_dict(),
+        "format": FORMAT, "method": model.method, "declaration": asdict(model.declaration),
         "settings": asdict(model.rules), "error": asdict(model.error), "report": model.report.as_dict(),
         "facts": model.facts, "shapes": {name: list(values.shape) for name, values in arrays.items()},
     }  # fmt: skip

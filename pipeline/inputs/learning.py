@@ -4,7 +4,7 @@ Runs are complete, have folds, and stand in an order that does not depend on the
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import fsum
 from typing import Any
 
@@ -13,11 +13,20 @@ import pyarrow as pa
 
 from pipeline.arrays import Array, Bools, Floats, Ints
 from pipeline.errors import InputError
-from pipeline.inputs.declaration import Declaration, LearnRules
-from pipeline.inputs.encoding import encoding_of, input_types, is_complete, numbers_of, raw_inputs, texts_of, truths_of
+from pipeline.inputs.declaration import Declaration, LearnRules, MethodName
+from pipeline.inputs.encoding import (
+    Encoding,
+    encoding_of,
+    input_types,
+    is_complete,
+    numbers_of,
+    raw_inputs,
+    texts_of,
+    truths_of,
+)
 from pipeline.inputs.input_model import InputModel
 from pipeline.inputs.methods import METHODS, chosen_method
-from pipeline.inputs.training import Training, on_one_thread, prior_log_s
+from pipeline.inputs.training import Fitted, Training, on_one_thread
 from pipeline.inputs.validation import (
     error_estimate,
     fit_with_bounds,
@@ -35,68 +44,69 @@ LEAST_RUNS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingRows:
-    """Complete runs in their total order: raw inputs, log runtimes over the law's, censoring, batches, folds."""
+class UsableRuns:
+    """The runs that can be learnt from, in their total order: encoded, with runtimes (s) and which are lower bounds."""
 
-    raw: Mapping[str, Array]
-    types: Mapping[str, str]
-    y: Floats
+    training: Training
     seconds: Floats
     censored: Bools
-    batch: Ints | None
-    fold: Ints
     folds_by: str
     report: Report
 
     @property
     def group(self) -> Ints:
         """The runs that were made together, as one number; each run is its own group where no batches are known."""
-        by_batch = self.batch is not None and self.folds_by == "batch"
-        return self.batch if by_batch and self.batch is not None else np.arange(len(self.y))
+        batch = self.training.batch
+        return batch if batch is not None and self.folds_by == "batch" else np.arange(len(self.seconds))
+
+    def fitted(self) -> tuple[MethodName, Training, Fitted]:
+        """The method that the rules name, the runs with lower bounds replaced, and what it learnt from them."""
+        name = chosen_method(self.training.rules, len(self.seconds))
+        return name, *fit_with_bounds(METHODS[name], self.training, self.censored)
 
 
-def training_rows(runs: pa.Table, declaration: Declaration, rules: LearnRules) -> TrainingRows:
-    """The runs that can be learnt from, and a Report of those that cannot; InputError where fewer than 10 are left."""
-    raw = raw_inputs(runs, declaration)
-    seconds, procs = numbers_of(runs, declaration.target), _procs(runs, declaration)
+def usable_runs(runs: pa.Table, declaration: Declaration, rules: LearnRules) -> UsableRuns:
+    """The runs that can be learnt from, and a Report of those that cannot.
+
+    InputError where fewer than 10 are left, no input varies, or too few runtimes are known.
+    """
+    raw, n = raw_inputs(runs, declaration), runs.num_rows
+    seconds = numbers_of(runs, declaration.target)
+    procs = numbers_of(runs, declaration.procs) if declaration.procs else np.ones(n)
     types = input_types(raw, declaration)
-    reasons = _reasons(raw, types, seconds, procs if declaration.prior else None)
+    reasons = _reasons(raw, types, seconds)
     kept = np.flatnonzero(np.logical_not(np.logical_or.reduce(list(reasons.values()))))
     report = _report(reasons, kept, seconds, procs)
     if len(kept) < LEAST_RUNS:
-        found = f"{len(kept)} of {runs.num_rows} runs with a positive {declaration.target} and every input known"
+        found = f"{len(kept)} of {n} runs with a positive {declaration.target} and every input known"
         raise InputError("runs", found, f"at least {LEAST_RUNS}", "give more runs or fewer inputs")
     batches = texts_of(runs, declaration.batch) if declaration.batch else None
     times = numbers_of(runs, declaration.time) if declaration.time else None
-    censored = _censored(runs, declaration)
+    censored = np.nan_to_num(truths_of(runs, declaration.censored)) if declaration.censored else np.zeros(n)
     order = kept[_total_order(raw, kept, [seconds, censored, procs, times], batches)]
     raw = {name: values[order] for name, values in raw.items()}
-    fold, folds_by = _folds(raw, _at(batches, order), _at(times, order), rules)
-    y = np.log(seconds[order]) - prior_log_s(declaration.prior, procs[order])
-    batch = None if batches is None else _codes(batches[order])
-    return TrainingRows(raw, types, y, seconds[order], censored[order] > 0, batch, fold, folds_by, report)
+    batches, times = (None if values is None else values[order] for values in (batches, times))
+    fold, folds_by = _folds(raw, batches, times, rules)
+    encoding, is_bound = encoding_of(raw, types), censored[order] > 0
+    _check_learnable(encoding, is_bound, fold)
+    batch = None if batches is None else _codes(batches)
+    training = Training(encoding.encode(raw), np.log(seconds[order]), fold, batch, encoding, rules)
+    return UsableRuns(training, seconds[order], is_bound, folds_by, report)
 
 
-def _procs(runs: pa.Table, declaration: Declaration) -> Floats:
-    return numbers_of(runs, declaration.procs) if declaration.procs else np.ones(runs.num_rows)
+def _check_learnable(encoding: Encoding, is_bound: Bools, fold: Ints) -> None:
+    if not encoding.features:
+        raise InputError("inputs", "the same values in all runs", "an input that varies", "declare other inputs")
+    if is_bound.mean() > 0.5 or (~is_bound).sum() < np.unique(fold).size:
+        found = f"{int(is_bound.sum())} of {len(fold)} runtimes that are lower bounds"
+        raise InputError("runs", found, "at most half", "give more runs that ended by themselves")
 
 
-def _censored(runs: pa.Table, declaration: Declaration) -> Floats:
-    return np.nan_to_num(truths_of(runs, declaration.censored)) if declaration.censored else np.zeros(runs.num_rows)
-
-
-def _at(values: Array | None, order: Ints) -> Array | None:
-    return None if values is None else values[order]
-
-
-def _reasons(
-    raw: Mapping[str, Array], types: Mapping[str, str], seconds: Floats, procs: Floats | None
-) -> dict[str, Bools]:
+def _reasons(raw: Mapping[str, Array], types: Mapping[str, str], seconds: Floats) -> dict[str, Bools]:
     """Why runs are set aside; each run counts under the first reason that applies."""
     no_target = np.isnan(seconds)
     not_positive = ~no_target & ~((seconds > 0) & np.isfinite(seconds))
-    known_procs = np.ones(len(seconds), bool) if procs is None else procs >= 1
-    incomplete = ~(is_complete(raw, types) & known_procs) & ~no_target & ~not_positive
+    incomplete = ~is_complete(raw, types) & ~no_target & ~not_positive
     return {"no_target": no_target, "target_not_positive": not_positive, "missing_input": incomplete}
 
 
@@ -122,9 +132,7 @@ def _codes(values: Array) -> Ints:
     return np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
-def _folds(
-    raw: Mapping[str, Array], batches: Array | None, times: Array | None, rules: LearnRules
-) -> tuple[Ints, str]:
+def _folds(raw: Mapping[str, Array], batches: Array | None, times: Array | None, rules: LearnRules) -> tuple[Ints, str]:
     """The fold of each run, and what the folds follow; too few batches or instants fall back to random folds."""
     rng = np.random.default_rng([rules.seed, 0])
     if batches is not None and len(set(batches)) >= 3:
@@ -170,29 +178,16 @@ def learn(runs: pa.Table, declaration: Declaration, rules: LearnRules) -> InputM
     >>> model.method, model.error.n_runs, model.error.mean_pct < 5
     ('gp', 30, True)
     """
-    rows = training_rows(runs, declaration, rules)
-    training = training_of(rows, rules)
-    name = chosen_method(rules, len(rows.y))
-    training, fitted = fit_with_bounds(METHODS[name], training, rows.censored)
-    known = ~rows.censored
+    usable = usable_runs(runs, declaration, rules)
+    name, training, fitted = usable.fitted()
+    known, group = ~usable.censored, usable.group
     found = scores(training.y, fitted)[known]
-    error = error_estimate(training.y, fitted, rows.fold, rows.group, known, rows.folds_by)
+    error = error_estimate(training.y, fitted, training.fold, group, known, usable.folds_by)
     scatter, largest = leverage_of(training.x)
     facts: dict[str, Any] = {
-        "encoding": training.encoding.as_dict(), "method": dict(fitted.facts),
-        "quantiles": quantiles(found, rows.group[known]), "mean_score": float(found.mean()),
+        "encoding": asdict(training.encoding), "method": dict(fitted.facts),
+        "quantiles": quantiles(found, group[known]), "mean_score": float(found.mean()),
         "largest_leverage": largest,
-        "left_out": left_out_tests(METHODS[name], training, fitted, rows.group, known),
+        "left_out": left_out_tests(METHODS[name], training, fitted, group, known),
     }  # fmt: skip
-    return InputModel(declaration, rules, name, error, rows.report, {**fitted.arrays, "scatter": scatter}, facts)
-
-
-def training_of(rows: TrainingRows, rules: LearnRules) -> Training:
-    """The rows encoded; InputError where no input varies, or too few runtimes are known."""
-    encoding = encoding_of(rows.raw, rows.types)
-    if not encoding.features:
-        raise InputError("inputs", "the same values in all runs", "an input that varies", "declare other inputs")
-    if rows.censored.mean() > 0.5 or (~rows.censored).sum() < np.unique(rows.fold).size:
-        found = f"{int(rows.censored.sum())} of {len(rows.y)} runtimes that are lower bounds"
-        raise InputError("runs", found, "at most half", "give more runs that ended by themselves")
-    return Training(encoding.encode(rows.raw), rows.y, rows.fold, rows.batch, encoding, rules)
+    return InputModel(declaration, rules, name, error, usable.report, {**fitted.arrays, "scatter": scatter}, facts)

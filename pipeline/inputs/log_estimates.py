@@ -171,9 +171,7 @@ def application_models(
     return [_of_application(group, runs, rules) for group in application_runs(runs, settings, rules)]
 
 
-def as_of_quantiles(
-    runs: SubmittedRuns, settings: LogInputSettings, rules: LogModelRules = LOG_MODEL_RULES
-) -> Floats:
+def as_of_quantiles(runs: SubmittedRuns, settings: LogInputSettings, rules: LogModelRules = LOG_MODEL_RULES) -> Floats:
     """(jobs, 6) quantiles, s, as of each submit; NaN where no published model answered."""
     found = np.full((len(runs.submit_s), 6), np.nan)
     for one in application_models(runs, settings, rules):

@@ -12,9 +12,8 @@ from pipeline.errors import InputError
 from pipeline.inputs.answers import predict
 from pipeline.inputs.declaration import Declaration, InputType, LearnRules
 from pipeline.inputs.input_model import InputModel
-from pipeline.inputs.learning import learn, training_of, training_rows
-from pipeline.inputs.methods import METHODS, chosen_method
-from pipeline.inputs.validation import fit_with_bounds, scores
+from pipeline.inputs.learning import learn, usable_runs
+from pipeline.inputs.validation import scores
 
 MOST_VALUES, MOST_RUNS = 12, 60
 """Values of an input and runs that its effect is averaged over."""
@@ -133,14 +132,12 @@ def held_runs(runs: pa.Table, declaration: Declaration, rules: LearnRules) -> tu
     Lower bounds are left out. A rank is the share of the other folds' scaled errors that are smaller: uniform where
     intervals hold what they say. InputError as in `learn`.
     """
-    rows = training_rows(runs, declaration, rules)
-    method = METHODS[chosen_method(rules, len(rows.y))]
-    training, fitted = fit_with_bounds(method, training_of(rows, rules), rows.censored)
-    known = ~rows.censored
-    # What the scalability law says was taken from the log runtimes, and is in both.
+    usable = usable_runs(runs, declaration, rules)
+    _, training, fitted = usable.fitted()
+    known = ~usable.censored
     ratio = np.exp(fitted.held_mean - training.y)[known]
-    rank = ranks(scores(training.y, fitted)[known], rows.fold[known])
-    actual_s = rows.seconds[known]
+    rank = ranks(scores(training.y, fitted)[known], training.fold[known])
+    actual_s = usable.seconds[known]
     return actual_s, actual_s * ratio, rank
 
 

@@ -14,7 +14,6 @@ from pipeline.errors import InputError
 from pipeline.inputs import gaussian_process as process
 from pipeline.inputs.answers import REFUSED, predict, rounded
 from pipeline.inputs.encoding import Encoding, numbers_of, raw_inputs
-from pipeline.inputs.gp import curves_of
 from pipeline.inputs.input_model import SUGGESTIONS, Cost, CostUnit, InputModel, SuggestRule
 from pipeline.inputs.methods import METHODS
 from pipeline.inputs.training import on_one_thread
@@ -103,7 +102,7 @@ class _Spread:
 
     def __init__(self, model: InputModel, x: Floats) -> None:
         theta, lower = model.arrays["theta"][0], model.arrays["lower"]
-        curves = curves_of(model.arrays)
+        curves = process.curves_of(theta, model.arrays["x"])
         taken = process.reduction(lower, process.covariance(theta, curves, model.arrays["x"], x))
         self.covariance = process.covariance(theta, curves, x, x) - taken.T @ taken
         self.noise = process.noise_variance(theta)

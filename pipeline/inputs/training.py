@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import numpy as np
 
 from pipeline.arrays import Array, Floats, Ints
-from pipeline.errors import InputError
-from pipeline.inputs.declaration import LearnRules, ScalingPrior
+from pipeline.inputs.declaration import LearnRules
 from pipeline.inputs.encoding import Encoding
-from pipeline.laws import LAWS
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -106,16 +104,6 @@ def method_of_means(
         return means(training, x), np.full(len(x), fitted.facts["sd"])
 
     return Method(name, fit, predict, members, once)
-
-
-def prior_log_s(prior: ScalingPrior | None, procs: Floats) -> Floats:
-    """(rows,) the law's log runtimes at processor counts; zeros without a law; InputError for an unknown law."""
-    if prior is None:
-        return np.zeros(len(procs))
-    if prior.law not in LAWS:
-        raise InputError("scalability law", prior.law, f"one of {', '.join(LAWS)}")
-    parameters = {name: np.asarray(value) for name, value in prior.parameters.items()}
-    return np.log(LAWS[prior.law].runtime_s(parameters, procs))
 
 
 def on_one_thread(function: Callable[P, R]) -> Callable[P, R]:

@@ -16,7 +16,6 @@ from scipy.special import erfcx
 
 from pipeline.arrays import Array, Bools, Floats, Ints
 from pipeline.inputs.declaration import InputType
-from pipeline.inputs.encoding import Encoding, Feature
 from pipeline.inputs.training import Fitted, Method, Training
 
 
@@ -49,6 +48,8 @@ def same_inputs(x: Array) -> Ints:
 
 
 LEVELS = {"80": 0.80, "95": 0.95}
+Test = dict[str, float]
+"""What a test outside the runs says: error_pct, the scores 80 and 95 that intervals need there, and the distance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +198,7 @@ def _some(training: Training) -> Training:
     return training.rows(np.sort(training.rng(4).choice(n, min(n, TESTED_ROWS), replace=False)))
 
 
-def _test_levels(method: Method, training: Training, fitted: Fitted, name: str) -> dict[str, float] | None:
+def _test_levels(method: Method, training: Training, fitted: Fitted, name: str) -> Test | None:
     tests = [_test(method, training, fitted, out) for out in _levels_out(training, name)]
     if len(tests) < LEAST_LEVELS:
         return None
@@ -213,7 +214,7 @@ def _levels_out(training: Training, name: str) -> Iterator[Bools]:
                 yield out
 
 
-def _test_ends(method: Method, training: Training, fitted: Fitted, feature: int) -> dict[str, dict[str, float]]:
+def _test_ends(method: Method, training: Training, fitted: Fitted, feature: int) -> dict[str, Test]:
     found = {}
     for side, sign in (("low", -1.0), ("high", 1.0)):
         values = sign * training.x[:, feature]
@@ -234,7 +235,7 @@ def _edge(values: Floats) -> float | None:
     return float(distinct[enough[-1]])
 
 
-def _test(method: Method, training: Training, fitted: Fitted, out: Bools) -> dict[str, float]:
+def _test(method: Method, training: Training, fitted: Fitted, out: Bools) -> Test:
     """The mean error of the runs left out, and the quantiles of their scores."""
     assert method.once is not None  # nosec B101 # for the type checker
     chosen: Ints = np.flatnonzero(~out)
@@ -245,7 +246,7 @@ def _test(method: Method, training: Training, fitted: Fitted, out: Bools) -> dic
     return {"error_pct": percent, **quantiles(np.abs(error) / sd, np.arange(len(sd)))}
 
 
-def _test_combinations(training: Training, fitted: Fitted, group: Ints, known: Bools) -> dict[str, float] | None:
+def _test_combinations(training: Training, fitted: Fitted, group: Ints, known: Bools) -> Test | None:
     """Errors on held folds of the runs of higher leverage than any run of the other folds.
 
     With batches each must have been predicted well, as each value of a category; the worst counts. Otherwise all runs
@@ -283,11 +284,3 @@ def leverage_of(x: Floats) -> tuple[Floats, float]:
     """
     scatter = np.asarray(np.linalg.pinv(x.T @ x, rcond=1e-8, hermitian=True), np.float64)
     return scatter, float(leverage(x, scatter).max())
-
-
-def places_outside(encoding: Encoding, x: Floats) -> Iterator[tuple[int, Feature, str, Floats]]:
-    """For each numeric feature and side: the feature, the side, and how far each point lies beyond the runs."""
-    for j, one in enumerate(encoding.features):
-        if one.level is None:
-            yield j, one, "low", one.low - x[:, j]
-            yield j, one, "high", x[:, j] - one.high

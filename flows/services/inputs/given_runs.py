@@ -103,8 +103,6 @@ def asked_points(model: InputModel, at: Sequence[str], path: Path | None) -> pa.
 def points_at(declaration: Declaration, texts: Sequence[str]) -> pa.Table:
     """One row for each text NAME=VALUE,NAME=VALUE; values have the declared types, unknown ones are null."""
     kinds = {one.name: one.type for one in declaration.inputs}
-    if declaration.procs and declaration.procs not in kinds:
-        kinds |= {declaration.procs: InputType.LOG_NUMBER} if declaration.prior else {}
     rows = [_values(text, kinds) for text in texts]
     return pa.table({name: _column(kind, [row[name] for row in rows]) for name, kind in kinds.items()})
 

@@ -14,7 +14,6 @@ from pipeline.inputs import (
     Input,
     InputType,
     LearnRules,
-    ScalingPrior,
     inferred_inputs,
     learn,
     load,
@@ -137,15 +136,6 @@ def test_folds_by_time_are_blocks() -> None:
     assert np.bincount(fold).tolist() == [10] * 5
 
 
-def test_procs_of_the_law_count_in_the_order_of_the_runs(tmp_path: Path) -> None:
-    prior = ScalingPrior(law="amdahl", parameters={"t1_s": 1.0, "serial_fraction": 0.0})
-    declaration = Declaration(inputs=NUMBER.inputs, procs="p", prior=prior)
-    runs = pa.table({"n": [2.0**k for k in range(12)] * 2, "p": [1.0] * 12 + [2.0] * 12, "time_s": [3.0] * 24})
-    save(learnt(runs, declaration), tmp_path / "a")
-    save(learnt(runs.take(pa.array(range(23, -1, -1))), declaration), tmp_path / "b")
-    assert (tmp_path / "a" / "arrays.parquet").read_bytes() == (tmp_path / "b" / "arrays.parquet").read_bytes()
-
-
 def test_lower_bounds_are_not_taken_for_runtimes() -> None:
     rng = np.random.default_rng(5)
     n = np.exp(rng.uniform(2, 6, 150))
@@ -230,16 +220,6 @@ def test_derived_inputs_help_where_the_inputs_meet_in_them() -> None:
     assert second < 0.2 * first
 
 
-def test_a_scalability_law_is_where_the_model_begins() -> None:
-    runs = solver_runs(12, noise=0.01)
-    prior = ScalingPrior(law="amdahl", parameters={"t1_s": 1.0, "serial_fraction": 0.0})
-    with_law = Declaration(inputs=NUMBER.inputs, procs="p", prior=prior)
-    without = Declaration(inputs=NUMBER.inputs, procs="p")
-    assert learnt(runs, with_law).error.mean_pct < 0.5 * learnt(runs, without).error.mean_pct
-    answers = predict(learnt(runs, with_law), pa.table({"n": [1e3, 1e3], "p": [1.0, None]}))
-    assert answers.column("status").to_pylist() == ["ok", "missing_input"]
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -248,7 +228,6 @@ def test_a_scalability_law_is_where_the_model_begins() -> None:
         ({"inputs": (Input(name="solver", type=InputType.BOOLEAN),)}, "expected true, false"),
         ({"derived": (DerivedInput(name="d", formula="n*q"),)}, "no q"),
         ({"derived": (DerivedInput(name="d", formula="n*solver"),)}, "which is a category"),
-        ({"prior": ScalingPrior(law="moore", parameters={})}, "found moore"),
     ],
 )
 def test_a_wrong_declaration_is_one_sentence(change: dict, message: str) -> None:

@@ -9,7 +9,9 @@ from scipy.optimize import check_grad
 
 from pipeline.inputs import Declaration, Input, InputType, LearnRules, predict
 from pipeline.inputs import gaussian_process as process
+from pipeline.inputs.encoding import Encoding
 from pipeline.inputs.methods import METHODS, chosen_method
+from pipeline.inputs.training import Training
 from tests.unit.inputs.simulated_runs import learnt, solver_runs
 
 RUNS, LATER = solver_runs(150), solver_runs(400, seed=1)
@@ -66,7 +68,8 @@ def test_the_gradient_of_the_density_is_its_slope(has_batches: bool, is_fixed: b
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=(25, 3)), rng.normal(size=25)
     x[:, 2] = x[:, 2] > 0
-    problem = process.Problem(x, y, np.arange(25) // 5 if has_batches else None)
+    fold, encoding = np.arange(25) % 3, Encoding((), {}, {}, {})
+    problem = Training(x, y, fold, np.arange(25) // 5 if has_batches else None, encoding, LearnRules())
     curves = process.Curves(np.array([0, 1]), np.array([0.3, -0.2])) if is_fixed else None
     density = process.Posterior(problem, curves)
     theta = process.start(3, kernel) + rng.normal(0, 0.3, 8)
