@@ -35,9 +35,12 @@ from pipeline.phases import mpi_phases  # noqa: E402
 from pipeline.phases import otf2_traces as otf2  # noqa: E402
 from pipeline.phases.call_traces import read_csv_trace  # noqa: E402
 from pipeline.phases.mpi_phases import find_phases  # noqa: E402
-from pipeline.phases.occurrences import Occurrences, status_of  # noqa: E402
+from pipeline.phases.occurrences import (  # noqa: E402
+    Occurrences,
+    make_plan,
+    status_of,
+)
 from pipeline.phases.phase_input import Extracted, TargetTimes  # noqa: E402
-from pipeline.phases.phase_plan import make_plan  # noqa: E402
 from pipeline.phases.phase_rules import LITERAL, PhaseRules, PlanRules  # noqa: E402
 from pipeline.phases.platform_prediction import predict_runtime  # noqa: E402
 from pipeline.phases.platform_times import planned_times  # noqa: E402

@@ -7,8 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from scipy.special import comb
 
-from pipeline.phases.occurrences import evenly_spaced
-from pipeline.phases.phase_plan import make_plan
+from pipeline.phases.occurrences import evenly_spaced, make_plan
 from pipeline.phases.phase_rules import ExpansionRules, PlanRules
 from pipeline.phases.platform_prediction import Expansion, expand
 from pipeline.phases.platform_times import planned_times

@@ -10,7 +10,7 @@ Where do I go to ...
     see how phases are found?                mpi_phases.py: events and logical clock (logical_trace.py), growth,
                                              similarity and levels (similar_phases.py)
     change what the paper says?              phase_rules.py, one constant a deviation
-    choose what is timed?                    phase_plan.py
+    choose what is timed?                    occurrences.py
     know when it does not pay?               occurrences.py
     get a runtime with an interval?          platform_prediction.py
     find phases in another kind of input?    a PhaseInput (phase_input.py), and a line in INPUTS below

@@ -43,13 +43,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def folder(runs: Path) -> Path:
     """A model of the runs, learnt with the services that the command calls."""
-    from flows.services.inputs.declared_inputs import InputOptions
-    from flows.services.inputs.model_folder import learn_from_csv, write_model
+    from flows.services.inputs.model_folder import InputOptions, learn_from_csv, write_model
     from pipeline.inputs import LearnRules
 
     options = InputOptions("time_s", "n,p,q,kind", derived=("p*q",), procs="p*q")
-    learnt = learn_from_csv(runs, options, LearnRules(folds=3))
-    write_model(learnt.model, learnt.runs, runs.parent / "model")
+    write_model(*learn_from_csv(runs, options, LearnRules(folds=3)), runs.parent / "model")
     return runs.parent / "model"
 
 

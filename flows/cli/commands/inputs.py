@@ -124,25 +124,24 @@ def learn(
     from flows.pages.terminal.json_out import print_json
     from flows.pages.terminal.render_models import print_model
     from flows.services.files.table_files import write_page
-    from flows.services.inputs.declared_inputs import InputOptions
-    from flows.services.inputs.model_folder import learn_from_csv, model_summary, write_model
+    from flows.services.inputs.model_folder import InputOptions, learn_from_csv, model_summary, write_model
     from pipeline.inputs import LearnRules
 
     options = InputOptions(target, inputs, types or (), derive or (), procs, batch, time, censored)
-    learnt = learn_from_csv(runs, options, LearnRules(method=method, seed=seed))
-    page = _page(runs.stem, learnt) if report else None
-    written = write_model(learnt.model, learnt.runs, out)
+    model, table = learn_from_csv(runs, options, LearnRules(method=method, seed=seed))
+    page = _page(runs.stem, model, table) if report else None
+    written = write_model(model, table, out)
     written += [write_page(report, page)] if report and page else []
-    summary = model_summary(learnt.model, written)
+    summary = model_summary(model, written)
     print_json(summary) if json else print_model(summary)
 
 
-def _page(title: str, learnt: Any) -> str:
+def _page(title: str, model: Any, runs: Any) -> str:
     from flows.pages.html.inputs_page import inputs_page
     from flows.services.inputs.model_folder import model_summary
     from pipeline.inputs.model_study import study_model
 
-    return inputs_page(title, model_summary(learnt.model), study_model(learnt.model, learnt.runs))
+    return inputs_page(title, model_summary(model), study_model(model, runs))
 
 
 def predict_points(

@@ -116,7 +116,7 @@ def _answer_platform(
     published: Path, platform: str, application: str | None, procs: int | None, *, as_json: bool
 ) -> None:
     from flows.pages.terminal.json_out import print_json
-    from flows.services.phases.platforms import platform_answer
+    from flows.services.phases.phase_folder import platform_answer
 
     answered = platform_answer(published, platform, application, procs)
     if as_json:

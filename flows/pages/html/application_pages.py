@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flows.pages.html.drawing import FILTERS, render_template
-from flows.pages.html.series_page import index_page, series_page
+from flows.pages.html.series_page import series_page
 from flows.services.files.os_errors import naming_path
 from flows.services.files.table_files import write_page
 from flows.services.published.advice import cost_of_run
@@ -24,22 +24,11 @@ from pipeline.scaling.advice import CostSettings, weak_of, with_published_answer
 from pipeline.scaling.fitted_series import series_as_dicts
 from pipeline.storage import read_table
 from pipeline.tables import FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
+from pipeline.version import code_version
 
-
-def application_views(
-    rows: Sequence[Mapping[str, Any]], page_of: Callable[[str | None], str | None] = lambda _: None
-) -> dict[str, Any]:
-    """What `applications.html` shows of `application_rows`; `page_of` gives the relative path of an application's page.
-
-    The name is None for jobs of no known application. A path of None means that there is no page.
-    """
-    shown = [dict(row) | {"link": _link(page_of(row["name"]))} for row in rows[:LISTED]]
-    return {"applications": shown, "n_hidden": len(rows) - len(shown)}
-
-
-def _link(path: str | None) -> str | None:
-    return None if path is None else quote(path)
-
+Rows = Sequence[Mapping[str, Any]]
+PageOf = Callable[[str | None], str | None]
+"""From the name of an application, None for jobs of no known one, to the path of its page; None where it has none."""
 
 SERIES_A_PAGE = 50
 MIN_SIZES = 2
@@ -80,14 +69,20 @@ def write_pages(manifest: Manifest, folder: Path, cost: CostSettings | None = No
         count_done("pages")
     index = folder / "index.html"
     files = {name: path.name for name, path in pages.items()}
-    listed = application_views(application_rows(manifest), lambda name: files.get(name or UNNAMED))
-    write_page(index, index_page(manifest.site, listed, _others(folder), compared_templates(manifest), doubt))
+    others = [(name, file) for file, name in OTHER_PAGES.items() if file == SITE_PAGE or (folder / file).is_file()]
+    page = render_template(
+        "index.html", FILTERS, title=manifest.site, others=others, templates=compared_templates(manifest), doubt=doubt,
+        version=code_version(), **_listed(application_rows(manifest), lambda name: files.get(name or UNNAMED)),
+    )  # fmt: skip
+    write_page(index, page)
     return [index, *pages.values()]
 
 
-def _others(folder: Path) -> list[tuple[str, str]]:
-    """Pages of other commands in the folder: name and file."""
-    return [(name, file) for file, name in OTHER_PAGES.items() if file == SITE_PAGE or (folder / file).is_file()]
+def _listed(rows: Rows, page_of: PageOf) -> dict[str, Any]:
+    """What `applications.html` shows of `application_rows`; `page_of` gives the relative path of each page, or None."""
+    paths = [page_of(row["name"]) for row in rows[:LISTED]]
+    shown = [dict(row) | {"link": path and quote(path)} for row, path in zip(rows, paths, strict=False)]
+    return {"applications": shown, "n_hidden": len(rows) - len(shown)}
 
 
 def _by_application(manifest: Manifest, gaining: set[str]) -> dict[str, list[dict[str, Any]]]:
@@ -113,9 +108,7 @@ def page_name(application: str) -> str:
     return f"{plain or 'application'}-{digest}.html"
 
 
-def _shown(
-    groups: Sequence[Mapping[str, Any]], tables: Mapping[str, pa.Table], cost: CostSettings
-) -> list[dict[str, Any]]:
+def _shown(groups: Rows, tables: Mapping[str, pa.Table], cost: CostSettings) -> list[dict[str, Any]]:
     labels = {group["group_id"]: group["label"] for group in groups[:SERIES_A_PAGE]}
     chosen = {name: table.filter(_is_in(table, list(labels))) for name, table in tables.items()}
     series = {one["series"]: one for one in series_as_dicts(chosen)}
@@ -126,13 +119,12 @@ def _shown(
     ]
 
 
-def _weak(groups: Sequence[Mapping[str, Any]], observations: pa.Table) -> list[dict[str, Any]]:
+def _weak(groups: Rows, observations: pa.Table) -> list[dict[str, Any]]:
     """Weak-scaling series of an application: its groups that differ only in problem size."""
-    sized = [group for group in groups if group["problem_size"] is not None]
+    sized = {group["group_id"]: (group["label"], group["problem_size"]) for group in groups}
     named = {
-        group["group_id"]: (group["label"].replace(f"problem_size={group['problem_size']}", "").strip(),
-                            group["problem_size"])
-        for group in sized
+        group: (label.replace(f"problem_size={size}", "").strip(), size)
+        for group, (label, size) in sized.items() if size is not None
     }  # fmt: skip
     return weak_of(named, observations.filter(_is_in(observations, list(named))).to_pylist())
 
@@ -141,9 +133,9 @@ def _is_in(table: pa.Table, names: list[str]) -> pa.ChunkedArray:
     return pc.is_in(table.column("group_id").cast(pa.string()), pa.array(names, pa.string()))
 
 
-def site_page(facts: Mapping[str, Any], page_of: Callable[[str | None], str | None] = lambda _: None) -> str:
+def site_page(facts: Mapping[str, Any], page_of: PageOf = lambda _: None) -> str:
     """The page of `site_facts`; `page_of` gives the relative path of an application's own page, where there is one."""
-    content = {**facts, **application_views(facts["applications"], page_of)}
+    content = {**facts, **_listed(facts["applications"], page_of)}
     return render_template("site.html", {**FILTERS, "change": _change}, **content)
 
 

@@ -3,102 +3,157 @@
 Importing matplotlib is slow, so this module is imported only to draw.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import pyarrow as pa
+from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path as Outline
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from flows.pages.html.clean_figures import KEPT, NAMED, OTHER, SUSPECT, Figures, Lane
-from flows.pages.html.drawing import COLOURS, WIDTH_IN, panel, short, styled, to_svg
-from pipeline.arrays import Floats
+from flows.pages.html.drawing import COLOURS, WIDTH_IN, named_ticks, panel, short, styled, to_svg
+from flows.services.logs.cleaning import Cleaned
+from pipeline.arrays import Bools, Floats, Ints, category_codes, floats, job_procs
+from pipeline.clean.job_arrays import JobArrays
+from pipeline.clean.occupancy import mean_busy, occupancy_of, sizes_at
 from pipeline.errors import printable
 
 DAY_S = 86_400
-BY_OUTCOME = {
-    KEPT: "kept", SUSPECT: "suspect", NAMED["flurry"]: "flurry", NAMED["probe"]: "probe", NAMED["cron"]: "cron",
-    NAMED["site_drop"]: "site", OTHER: "other",
-}  # fmt: skip
+LATEST_S = 253_370_000_000
+"""The end of the year 9999, where calendars end; later jobs are in the tables only."""
+MAX_DAYS_DRAWN = 800
+LANES, LANE_BINS, INTERVALS = 40, 400, 400
+
+OUTCOMES = {
+    "kept": "kept",
+    "kept, in a suspect burst": "suspect",
+    "set aside: flurry": "flurry",
+    "set aside: probe": "probe",
+    "set aside: timer": "cron",
+    "set aside: by the site's rule": "site",
+    "set aside: not usable, or for another reason": "other",
+}
+"""What becomes of jobs, with the colour of each."""
+_BY_FLAG = {"flurry": 2, "probe": 3, "cron": 4, "site_drop": 5}
+"""The place in OUTCOMES of jobs with a flag; other flags have the last one."""
 BY_SCREEN = {"flurry": "flurry", "slow": "flurry", "probe": "probe", "cron": "cron"}
+BY_RULE = {
+    "suspect": "suspect", "kept by rule": "kept", "kept in part": "kept", "dropped by rule": "site",
+    "dropped in part": "site",
+}  # fmt: skip
 
-
-def plots(figures: Figures, timezone: str) -> dict[str, str]:
-    """SVG by name: daily, lanes, spread, busy; an empty text where there is nothing to draw."""
-    zone = ZoneInfo(timezone)
-    drawers: dict[str, Callable[[], str] | None] = {
-        "daily": (lambda: _daily(figures, zone)) if figures.daily else None,
-        "lanes": (lambda: _lanes(figures, zone)) if figures.lanes else None,
-        "spread": (lambda: _spread(figures)) if len(figures.runtimes_s[0]) + len(figures.procs[0]) else None,
-        "busy": (lambda: _busy(figures, zone)) if len(figures.edges_s) else None,
-    }
-    with styled():
-        return {name: draw() if draw else "" for name, draw in drawers.items()}
+Rows = Sequence[Mapping[str, Any]]
+Span = tuple[float, float]
 
 
 def colour_of(burst: Mapping[str, Any]) -> str:
     """The name of a burst's colour: that of its outcome, or of its screen if its jobs are set aside."""
-    by_outcome = {
-        "suspect": "suspect", "kept by rule": "kept", "kept in part": "kept", "dropped by rule": "site",
-        "dropped in part": "site",
-    }  # fmt: skip
-    return by_outcome.get(burst["outcome"]) or BY_SCREEN.get(burst["screen"], "other")
+    return BY_RULE.get(burst["outcome"]) or BY_SCREEN.get(burst["screen"], "other")
 
 
-def _daily(figures: Figures, zone: ZoneInfo) -> str:
-    daily = figures.daily
-    assert daily is not None  # nosec B101 # for the type checker
+def submits(cleaned: Cleaned) -> tuple[Floats, Span | None]:
+    """(jobs,) submit times (s since 1970), NaN where there is none to draw, and the first and the last; None: none."""
+    submit_s = floats(cleaned.jobs, "submit_s")
+    submit_s = np.where((submit_s >= 0) & (submit_s < LATEST_S), submit_s, np.nan)
+    known = submit_s[~np.isnan(submit_s)]
+    return submit_s, (float(known.min()), float(known.max())) if len(known) else None
+
+
+def plots(cleaned: Cleaned, bursts: Rows) -> dict[str, Any]:
+    """SVG by name, empty where there is nothing to draw, and what the captions say: days, outcomes, machine."""
+    jobs, zone = cleaned.jobs, ZoneInfo(cleaned.settings.site.timezone)
+    submit_s, span_s = submits(cleaned)
+    kept = jobs.column("flag").is_null().to_numpy()
+    both = floats(jobs, "runtime_s"), job_procs(jobs)
+    ran, procs = ((values[values > 0], values[(values > 0) & kept]) for values in both)
+    found: dict[str, Any] = {"daily": "", "outcomes": [], "lanes": "", "spread": ""}
+    with styled():
+        if span_s:
+            found |= _daily(jobs, submit_s, span_s, zone, bursts)
+        if bursts:
+            found["lanes"] = _lanes(jobs, submit_s, span_s or (0.0, 0.0), zone, bursts[:LANES])
+        if len(ran[0]) + len(procs[0]):
+            found["spread"] = _spread(ran, procs)
+        return found | _busy(cleaned, kept, zone)
+
+
+def _daily(jobs: pa.Table, submit_s: Floats, span_s: Span, zone: ZoneInfo, bursts: Rows) -> dict[str, Any]:
+    """Jobs submitted per so many days by outcome, from the midnight of the site's clock before the first."""
+    local = datetime.fromtimestamp(int(span_s[0]), zone)
+    midnight_s = span_s[0] - (local.hour * 3600 + local.minute * 60 + local.second)
+    days = int(np.ceil((span_s[1] - midnight_s + 1) / DAY_S / MAX_DAYS_DRAWN))
+    n_bins = int((span_s[1] - midnight_s) // (days * DAY_S)) + 1
+    place = np.floor((submit_s - midnight_s) / (days * DAY_S))
+    drawn = ~np.isnan(place)
+    outcomes = _outcomes(jobs, {burst["burst_id"] for burst in bursts if burst["tier"] == "suspect"})
+    cells = outcomes[drawn] * n_bins + place[drawn].astype(np.int64)
+    counts = np.bincount(cells, minlength=len(OUTCOMES) * n_bins).reshape(len(OUTCOMES), n_bins)
     figure, axes = panel(2.7)
-    edges = np.repeat(daily.begins_s / DAY_S, 2)[1:-1]
-    floor = np.zeros(len(edges))
-    for outcome, counts in daily.counts.items():
-        if counts.any():
-            top = floor + np.repeat(counts, 2)
-            colour = COLOURS[BY_OUTCOME[outcome]]
-            hatched = {"hatch": "/////", "facecolor": "none", "edgecolor": colour, "linewidth": 0.4}
-            plain = {"facecolor": colour, "edgecolor": "none"}
-            axes.fill_between(edges, floor, top, where=top > floor, **(hatched if outcome == SUSPECT else plain))
+    begins_s = (midnight_s + np.arange(n_bins + 1) * float(days * DAY_S)).astype(np.float64)
+    edges = np.repeat(begins_s / DAY_S, 2)[1:-1]
+    floor, named = np.zeros(len(edges)), []
+    for (outcome, colour), own in zip(OUTCOMES.items(), counts, strict=True):
+        if own.any():
+            top, ink = floor + np.repeat(own, 2), COLOURS[colour]
+            style: dict[str, Any] = {"facecolor": ink, "edgecolor": "none"}
+            if colour == "suspect":
+                style = {"hatch": "/////", "facecolor": "none", "edgecolor": ink, "linewidth": 0.4}
+            axes.fill_between(edges, floor, top, where=top > floor, **style)
             floor = top
-    _time_axis(axes, figures.span_s, zone)
+            named.append({"name": outcome, "colour": colour, "n": int(own.sum())})
+    _time_axis(axes, span_s, zone)
     _count_axis(axes)
     axes.set_ylabel("jobs submitted")
-    parts = ", ".join(f"{outcome} {int(counts.sum()):,}" for outcome, counts in daily.counts.items() if counts.any())
-    return to_svg(figure, f"Jobs submitted over time, by what became of them: {parts}.")
+    parts = ", ".join(f"{one['name']} {one['n']:,}" for one in named)
+    svg = to_svg(figure, f"Jobs submitted over time, by what became of them: {parts}.")
+    return {"daily": svg, "days": days, "outcomes": named}
 
 
-def _lanes(figures: Figures, zone: ZoneInfo) -> str:
-    n = len(figures.lanes)
+def _outcomes(jobs: pa.Table, suspects: set[str]) -> Ints:
+    """The outcome of each job, as a place in OUTCOMES."""
+    flag_codes, flag_names = category_codes(jobs, "flag")
+    burst_codes, burst_names = category_codes(jobs, "burst_id")
+    by_flag = np.array([*(_BY_FLAG.get(flag, len(OUTCOMES) - 1) for flag in flag_names), 0])
+    is_suspect = np.array([*(name in suspects for name in burst_names), False])
+    outcomes = by_flag[flag_codes]
+    outcomes[(outcomes == 0) & is_suspect[burst_codes]] = 1
+    return outcomes
+
+
+def _lanes(jobs: pa.Table, submit_s: Floats, span_s: Span, zone: ZoneInfo, bursts: Rows) -> Markup:
+    """A lane for each burst: its submitted jobs in equal parts of the log's span."""
+    codes, names = category_codes(jobs, "burst_id")
+    n, place_of = len(bursts), {burst["burst_id"]: place for place, burst in enumerate(bursts)}
+    places = np.array([*(place_of.get(name, -1) for name in names), -1])[codes]
+    own = np.flatnonzero((places >= 0) & ~np.isnan(submit_s))
+    width_s = max(span_s[1] - span_s[0], 1.0) / LANE_BINS
+    bins = np.minimum((submit_s[own] - span_s[0]) // width_s, LANE_BINS - 1).astype(np.int64)
+    counts = np.bincount(places[own] * LANE_BINS + bins, minlength=n * LANE_BINS).reshape(-1, LANE_BINS)
     figure, axes = panel(0.5 + 0.27 * n, left=0.2, right=0.932)
-    begin_s, end_s = figures.span_s
-    titles = {}
-    for place, lane in enumerate(figures.lanes):
-        gid = f"lane-{place}"
-        titles[gid] = str(lane.burst["why"])
-        _lane(axes, lane, n - 1 - place, figures.span_s, gid)
-    axes.set_ylim(-0.25, n)
-    axes.set_yticks([])
+    for place, (burst, one) in enumerate(zip(bursts, counts, strict=True)):
+        _lane(axes, burst, one, n - 1 - place, span_s, f"lane-{place}")
+    axes.set(ylim=(-0.25, n), yticks=[])
     axes.grid(visible=False)
-    _time_axis(axes, (begin_s, end_s), zone)
+    _time_axis(axes, span_s, zone)
+    titles = {f"lane-{place}": str(burst["why"]) for place, burst in enumerate(bursts)}
     return to_svg(figure, f"{n} bursts over time, a lane each; the table below has the same bursts.", titles)
 
 
-def _lane(axes: Axes, lane: Lane, base: int, span_s: tuple[float, float], gid: str) -> None:
-    burst = lane.burst
+def _lane(axes: Axes, burst: Mapping[str, Any], counts: Ints, base: int, span_s: Span, gid: str) -> None:
     colour = COLOURS[colour_of(burst)]
-    width = max(span_s[1] - span_s[0], 1.0) / len(lane.counts) / DAY_S
+    width = max(span_s[1] - span_s[0], 1.0) / len(counts) / DAY_S
     axes.axhline(base, color=COLOURS["line"], linewidth=0.6)
     first, last = burst["first_submit_s"] / DAY_S, burst["last_submit_s"] / DAY_S
-    axes.add_patch(
-        Rectangle(
-            (first, base), max(last - first, width), 0.78, facecolor=colour, edgecolor="none", alpha=0.16, gid=gid
-        )
-    )
-    outline = _steps(lane.counts / max(lane.counts.max(), 1) * 0.78, span_s[0] / DAY_S, width, base)
+    style: dict[str, Any] = {"facecolor": colour, "edgecolor": "none", "alpha": 0.16, "gid": gid}
+    axes.add_patch(Rectangle((first, base), max(last - first, width), 0.78, **style))
+    outline = _steps(counts / max(counts.max(), 1) * 0.78, span_s[0] / DAY_S, width, base)
     axes.add_patch(PathPatch(outline, facecolor=colour, edgecolor=colour, linewidth=0.5, gid=f"{gid}-jobs"))
     beside: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 7.5}
     axes.text(-0.273, base + 0.36, str(burst["burst_id"]), ha="left", color=COLOURS["ink"], **beside)
@@ -118,32 +173,33 @@ def _steps(heights: Floats, begin: float, width: float, base: float) -> Outline:
     return Outline.make_compound_path(*outlines) if outlines else Outline(np.empty((0, 2)))
 
 
-def _spread(figures: Figures) -> str:
-    figure = Figure(figsize=(WIDTH_IN, 2.6))
-    left, right = figure.subplots(1, 2)
-    figure.subplots_adjust(left=0.07, right=0.985, top=0.9, bottom=0.2, wspace=0.14)
-    _before_and_after(left, figures.runtimes_s, 10 ** (1 / 8))
-    _before_and_after(right, figures.procs, 2.0)
-    _ticks(left, _DURATIONS)
-    _ticks(right, {4.0**k: f"{4**k:,}" for k in range(26)})
-    left.set_title("Runtime", loc="left", fontsize=8.5)
-    right.set_title("Processors", loc="left", fontsize=8.5)
-    left.set(xlabel="runtime", ylabel="jobs")
-    right.set_xlabel("processors")
-    n_all, n_kept = (f"{len(part):,}" for part in figures.runtimes_s)
-    return to_svg(figure, f"Runtimes and sizes of all jobs and of those kept: {n_all} and {n_kept} runtimes.")
-
-
 _DURATIONS = {
     0.001: "1 ms", 0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 6 * 3600: "6 h",
     DAY_S: "1 d", 7 * DAY_S: "7 d", 60 * DAY_S: "60 d", 730 * DAY_S: "2 years", 36525 * DAY_S: "100 years",
 }  # fmt: skip
+_SIZES = {4.0**k: f"{4**k:,}" for k in range(26)}
+
+
+def _spread(runtimes_s: tuple[Floats, Floats], procs: tuple[Floats, Floats]) -> Markup:
+    """Histograms of all jobs and of those kept, by runtime and by processors."""
+    figure = Figure(figsize=(WIDTH_IN, 2.6))
+    both = figure.subplots(1, 2)
+    figure.subplots_adjust(left=0.07, right=0.985, top=0.9, bottom=0.2, wspace=0.14)
+    kinds = ((runtimes_s, 10 ** (1 / 8), _DURATIONS, "Runtime"), (procs, 2.0, _SIZES, "Processors"))
+    for axes, (values, ratio, named, title) in zip(both, kinds, strict=True):
+        axes.set_xscale("log")
+        if len(values[0]):
+            _before_and_after(axes, values, ratio)
+        low, high = axes.get_xlim()
+        named_ticks(axes.xaxis, {value: text for value, text in named.items() if low <= value <= high})
+        axes.set_title(title, loc="left", fontsize=8.5)
+        axes.set_xlabel(title.lower())
+    both[0].set_ylabel("jobs")
+    n_all, n_kept = (f"{len(part):,}" for part in runtimes_s)
+    return to_svg(figure, f"Runtimes and sizes of all jobs and of those kept: {n_all} and {n_kept} runtimes.")
 
 
 def _before_and_after(axes: Axes, values: tuple[Floats, Floats], ratio: float) -> None:
-    axes.set_xscale("log")
-    if not len(values[0]):
-        return
     bins = [np.rint(np.log(part) / np.log(ratio)).astype(np.int64) for part in values]
     low, high = int(bins[0].min()), int(bins[0].max())
     edges = ratio ** (np.arange(low, high + 2) - 0.5)
@@ -154,32 +210,33 @@ def _before_and_after(axes: Axes, values: tuple[Floats, Floats], ratio: float) -
     _count_axis(axes)
 
 
-def _ticks(axes: Axes, named: Mapping[float, str]) -> None:
-    low, high = axes.get_xlim()
-    shown = [value for value in named if low <= value <= high]
-    axes.xaxis.set_major_locator(FixedLocator(shown))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: named.get(value, "")))
-    axes.xaxis.set_minor_locator(NullLocator())
-
-
-def _busy(figures: Figures, zone: ZoneInfo) -> str:
+def _busy(cleaned: Cleaned, kept: Bools, zone: ZoneInfo) -> dict[str, Any]:
+    """Mean busy processors in equal intervals, of all jobs and of kept jobs, beside those of the machine if known."""
+    arrays = JobArrays(cleaned.jobs, cleaned.settings.site, settings=cleaned.settings.clean)
+    steps = occupancy_of(arrays)
+    if not len(steps.busy):
+        return {"busy": "", "machine_size": "", "n_intervals": 0}
+    edges_s = np.linspace(steps.times_s[0], steps.times_s[-1], INTERVALS + 1)
+    of_all, of_kept = (np.repeat(mean_busy(one, edges_s), 2) for one in (steps, occupancy_of(arrays, kept)))
     figure, axes = panel(2.4)
-    edges = np.repeat(figures.edges_s / DAY_S, 2)[1:-1]
-    of_all, of_kept = (np.repeat(part, 2) for part in figures.busy)
+    edges = np.repeat(edges_s / DAY_S, 2)[1:-1]
     axes.fill_between(edges, 0, of_kept, facecolor=COLOURS["kept"], edgecolor="none")
     axes.plot(edges, of_all, color=COLOURS["ink"], linewidth=0.7)
-    if figures.machine_size:
-        size = np.repeat(figures.machine, 2)
-        axes.plot(edges, size, color=COLOURS["flurry"], linewidth=0.9, linestyle=(0, (5, 3)))
-        axes.set_ylim(0, max(np.nanmax(size), of_all.max()) * 1.06)
-    _time_axis(axes, (figures.edges_s[0], figures.edges_s[-1]), zone)
+    machine = sizes_at(arrays, edges_s[:-1])
+    sizes = np.unique(machine[~np.isnan(machine)])
+    if len(sizes):
+        axes.plot(edges, np.repeat(machine, 2), color=COLOURS["flurry"], linewidth=0.9, linestyle=(0, (5, 3)))
+        axes.set_ylim(0, max(sizes[-1], of_all.max()) * 1.06)
+    _time_axis(axes, (edges_s[0], edges_s[-1]), zone)
     _count_axis(axes)
     axes.set_ylabel("busy processors")
     peak = f"{np.nanmax(of_all):,.0f}"
-    return to_svg(figure, f"Busy processors over time, of all jobs and of those kept; at most {peak}.")
+    svg = to_svg(figure, f"Busy processors over time, of all jobs and of those kept; at most {peak}.")
+    ends = dict.fromkeys(f"{size:,.0f}" for size in (sizes[0], sizes[-1])) if len(sizes) else ()
+    return {"busy": svg, "machine_size": " to ".join(ends), "n_intervals": INTERVALS}
 
 
-def _time_axis(axes: Axes, span_s: tuple[float, float], zone: ZoneInfo) -> None:
+def _time_axis(axes: Axes, span_s: Span, zone: ZoneInfo) -> None:
     axes.set_xlabel(f"time ({zone.key})")
     begin, end = (instant_s / DAY_S for instant_s in span_s)
     # A log with a single time still needs an axis of some length.

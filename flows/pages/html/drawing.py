@@ -12,9 +12,12 @@ from typing import Any
 
 import matplotlib as mpl
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import escape
+from markupsafe import Markup, escape
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator, PercentFormatter
+from numpy.typing import ArrayLike
 
 from flows.pages.terminal.render import number
 from pipeline.errors import printable
@@ -74,12 +77,35 @@ def panel(height_in: float, left: float = 0.07, right: float = 0.985) -> tuple[F
     return figure, axes
 
 
+def curve(axes: Axes, x: ArrayLike, y: ArrayLike, *, colour: str = "best", **style: Any) -> None:
+    """Draw a line with a disc at each point."""
+    discs: dict[str, Any] = {"marker": "o", "markersize": 4}
+    axes.plot(x, y, color=COLOURS[colour], **discs | style)
+
+
+def rule(draw: Callable[..., Any], at: float, **style: Any) -> None:
+    """Draw a thin line across a plot, with `axhline` or `axvline` of its axes."""
+    draw(at, color=COLOURS["ink"], linewidth=0.8, **style)
+
+
+def named_ticks(axis: Axis, named: Mapping[float, str]) -> None:
+    """Ticks at some values alone, with a text each."""
+    axis.set_major_locator(FixedLocator(list(named)))
+    axis.set_major_formatter(FixedFormatter(list(named.values())))
+    axis.set_minor_locator(NullLocator())
+
+
+def per_cent(axis: Axis, decimals: int | None = 0) -> None:
+    """Label the shares of an axis in per cent."""
+    axis.set_major_formatter(PercentFormatter(1.0, decimals=decimals))
+
+
 def short(value: float, _: object) -> str:
     """The label of a count on an axis."""
     return f"{value / 1e6:,g} M" if value >= 1e7 else f"{value:,.0f}"
 
 
-def to_svg(figure: Figure, alt: str, titles: Mapping[str, str] | None = None) -> str:
+def to_svg(figure: Figure, alt: str, titles: Mapping[str, str] | None = None) -> Markup:
     """The figure as SVG to embed in HTML; `alt` says what it shows, and `titles` are tooltips by group id."""
     drawn = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
@@ -92,7 +118,8 @@ def to_svg(figure: Figure, alt: str, titles: Mapping[str, str] | None = None) ->
     for gid, title in (titles or {}).items():
         tooltip = f"<title>{escape(printable(title, 500))}</title>"
         svg = re.sub(rf'(<g id="{gid}(?:-jobs)?">)', rf"\g<1>{_literal(tooltip)}", svg)
-    return re.sub(r'<g id="[^"]*"', "<g", svg)
+    # matplotlib escapes the texts that it draws, and titles are escaped above.
+    return Markup(re.sub(r'<g id="[^"]*"', "<g", svg))  # noqa: S704 # nosec B704
 
 
 def _literal(text: str) -> str:

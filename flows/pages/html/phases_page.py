@@ -1,22 +1,19 @@
 """The phases of a run as one page of HTML without network access; every text from a trace is escaped."""
 
-from collections.abc import Callable, Sequence
-from itertools import pairwise
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator
 
-from flows.pages.html.drawing import COLOURS, panel, render_template, styled, to_svg
+from flows.pages.html.drawing import COLOURS, curve, panel, per_cent, render_template, styled, to_svg
 from flows.pages.terminal.render import number
+from pipeline.arrays import Floats, Ints
 from pipeline.errors import InputError
-from pipeline.phases.occurrences import Occurrences
-from pipeline.phases.phase_plan import kept_shares, standard_errors
+from pipeline.phases.occurrences import Occurrences, kept_shares, standard_errors
 
 DRAWN = 8
 """Number of phases with a colour of their own; the others share one."""
@@ -29,27 +26,7 @@ def colour_of(place: int) -> str:
     return "best" if place == 0 else f"m{place}" if place < DRAWN else "line"
 
 
-def plots(phases: pa.Table, points: pa.Table, order: Sequence[int]) -> dict[str, str]:
-    """SVG by name; `order` are the phases by share, largest first."""
-    found = Occurrences.of(points)
-    place = {phase: at for at, phase in enumerate(order)}
-    places = np.array([place[phase] for phase in found.phase.tolist()])
-    with styled():
-        return {
-            "whole": _whole(found, places),
-            "lanes": _lanes(points, found, places),
-            "kept": _kept(phases),
-            "errors": _errors(phases, points),
-        }
-
-
-def drawn_occurrences(found: Occurrences) -> int:
-    """How many occurrences the lanes show, from the start of the run."""
-    n_lanes = min(int(found.rows.shape[1]), MOST_RANKS)
-    return min(len(found), max(MOST_SEGMENTS // n_lanes, 1))
-
-
-def _whole(found: Occurrences, places: npt.NDArray[np.int64]) -> str:
+def _whole(found: Occurrences, places: Ints) -> Markup:
     """One lane for the whole run: in each part of it the phase with most of the time."""
     ends_s = np.cumsum(found.time_s)
     edges_s = np.linspace(0, ends_s[-1], N_BINS + 1)
@@ -61,62 +38,52 @@ def _whole(found: Occurrences, places: npt.NDArray[np.int64]) -> str:
         spans = np.minimum(ends_s[inside], edges_s[one + 1]) - np.maximum(begins_s[inside], edges_s[one])
         best.append(int(np.bincount(places[inside], np.maximum(spans, 0.0)).argmax()))
     figure, axes = panel(0.9)
-    segments = [[(a, 0.0), (b, 0.0)] for a, b in pairwise(edges_s.tolist())]
-    _draw(axes, segments, [COLOURS[colour_of(one)] for one in best], 12)
-    axes.set_yticks([])
-    axes.set_xlim(0, ends_s[-1])
-    axes.set_xlabel("time, s")
+    _draw(axes, edges_s[:-1], edges_s[1:], np.zeros(N_BINS), best, 12)
+    axes.set(yticks=[], xlim=(0, ends_s[-1]), xlabel="time, s")
     return to_svg(figure, f"The phase with most of the time in each part of a run of {ends_s[-1]:,.4g} s.")
 
 
-def _lanes(points: pa.Table, found: Occurrences, places: npt.NDArray[np.int64]) -> str:
-    """A lane per rank, for the first occurrences."""
-    n, n_ranks = drawn_occurrences(found), min(found.rows.shape[1], MOST_RANKS)
-    begins_s, ends_s = (points.column(name).to_numpy()[found.rows[:n, :n_ranks]] for name in ("t_start_s", "t_end_s"))
+def _lanes(points: pa.Table, found: Occurrences, places: Ints, n: int) -> Markup:
+    """A lane per rank, for the first n occurrences."""
+    n_ranks = min(found.rows.shape[1], MOST_RANKS)
+    begins_s, ends_s = (points.column(name).to_numpy()[found.rows[:n, :n_ranks].T] for name in ("t_start_s", "t_end_s"))
     figure, axes = panel(min(0.9 + 0.14 * n_ranks, 8.0))
-    segments = [
-        [(begins_s[at, rank], float(rank)), (ends_s[at, rank], float(rank))]
-        for rank in range(n_ranks)
-        for at in range(n)
-    ]
-    colours = [COLOURS[colour_of(int(places[at]))] for _ in range(n_ranks) for at in range(n)]
-    _draw(axes, segments, colours, 6)
-    axes.set_ylim(n_ranks - 0.5, -0.5)
-    axes.set_xlim(float(begins_s.min()), float(ends_s.max()))
+    rank = np.repeat(np.arange(float(n_ranks)), n)
+    _draw(axes, begins_s.ravel(), ends_s.ravel(), rank, places[:n].tolist() * n_ranks, 6)
+    axes.set(ylim=(n_ranks - 0.5, -0.5), xlim=(float(begins_s.min()), float(ends_s.max())), ylabel="rank")
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_ylabel("rank")
     axes.set_xlabel("time, s")
     return to_svg(figure, f"The first {n:,} occurrences of phases over time, a lane for each of {n_ranks:,} ranks.")
 
 
-def _draw(axes: Axes, segments: list[list[tuple[float, float]]], colours: list[str], width: float) -> None:
+def _draw(axes: Axes, begins_s: Floats, ends_s: Floats, lanes: Floats, places: Sequence[int], width: float) -> None:
+    """Draw a segment for each occurrence, on its lane and in the colour of its phase."""
+    ends = zip(begins_s.tolist(), ends_s.tolist(), lanes.tolist(), strict=True)
+    segments = [[(begin_s, lane), (end_s, lane)] for begin_s, end_s, lane in ends]
+    colours = [COLOURS[colour_of(place)] for place in places]
     axes.add_collection(LineCollection(segments, colors=colours, linewidths=width, capstyle="butt"))
     axes.grid(visible=False)
 
 
-def _kept(phases: pa.Table) -> str:
+def _kept(phases: pa.Table) -> Markup:
     shares = kept_shares(phases)
     figure, axes = panel(2.2)
-    axes.plot(np.arange(1, len(shares) + 1), shares, marker="o", markersize=3, color=COLOURS["best"])
-    axes.set_ylim(0, 1.02)
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    curve(axes, np.arange(1, len(shares) + 1), shares, markersize=3)
+    axes.set(ylim=(0, 1.02), ylabel="share of the time", xlabel="phases measured, largest first")
+    per_cent(axes.yaxis, None)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_ylabel("share of the time")
-    axes.set_xlabel("phases measured, largest first")
     return to_svg(figure, f"Share of the time in the largest phases: {shares[0]:.0%} in the first of {len(shares):,}.")
 
 
-def _errors(phases: pa.Table, points: pa.Table) -> str:
+def _errors(phases: pa.Table, points: pa.Table) -> Markup:
     errors = standard_errors(phases, points, list(SAMPLES))
     figure, axes = panel(2.2)
-    axes.plot(SAMPLES, errors, marker="o", markersize=3, color=COLOURS["best"])
+    curve(axes, SAMPLES, errors, markersize=3)
     axes.set_xscale("log")
     axes.set_xticks(SAMPLES, [str(n) for n in SAMPLES])
     axes.minorticks_off()
-    axes.set_ylim(bottom=0)
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=1))
-    axes.set_ylabel("standard error")
-    axes.set_xlabel("occurrences timed per phase")
+    per_cent(axes.yaxis, 1)
+    axes.set(ylim=(0, None), ylabel="standard error", xlabel="occurrences timed per phase")
     ends = f"{errors[0]:.2%} with {SAMPLES[0]} and {errors[-1]:.2%} with {SAMPLES[-1]:,}"
     return to_svg(figure, f"Standard error by the number of occurrences timed per phase: {ends}.")
 
@@ -126,22 +93,21 @@ def phases_page(phases: pa.Table, points: pa.Table, status: str) -> str:
 
     InputError where the reference run was not timed: the page has nothing else to draw.
     """
-    rows = sorted(phases.to_pylist(), key=lambda row: (-row["share"], row["phase_id"]))
     found = Occurrences.of(points)
     if not found.is_timed:
         raise InputError("--report", "intervals without times", "measured times of them", "give --times CSV too")
-    svgs = plots(phases, points, [row["phase_id"] for row in rows])
-    filters: dict[str, Callable[..., Any]] = {"number": number, "percent": lambda value: f"{100 * value:.3g}%"}
+    rows = sorted(phases.to_pylist(), key=lambda row: (-row["share"], row["phase_id"]))
+    place = {row["phase_id"]: at for at, row in enumerate(rows)}
+    places = np.array([place[phase] for phase in found.phase.tolist()])
+    n_ranks = found.rows.shape[1]
+    n_drawn = min(len(found), max(MOST_SEGMENTS // min(n_ranks, MOST_RANKS), 1))
+    with styled():
+        plots = {
+            "whole": _whole(found, places), "lanes": _lanes(points, found, places, n_drawn),
+            "kept": _kept(phases), "errors": _errors(phases, points),
+        }  # fmt: skip
     return render_template(
-        "phases.html",
-        filters,
-        trace=rows[0]["trace_id"],
-        status="not repetitive, run it whole" if status == "not_repetitive" else "repetitive",
-        runtime_s=float(found.time_s.sum()),
-        rows=[row | {"colour": colour_of(place)} for place, row in enumerate(rows)],
-        n_ranks=found.rows.shape[1],
-        n_drawn=drawn_occurrences(found),
-        n_occurrences=len(found),
-        most_ranks=MOST_RANKS,
-        plots={name: Markup(svg) for name, svg in svgs.items()},  # noqa: S704 # nosec B704 # escaped by phases_plots
-    )
+        "phases.html", {"number": number, "percent": lambda value: f"{100 * value:.3g}%", "colour": colour_of},
+        trace=rows[0]["trace_id"], status=status, runtime_s=float(found.time_s.sum()), rows=rows, n_ranks=n_ranks,
+        n_drawn=n_drawn, n_occurrences=len(found), most_ranks=MOST_RANKS, plots=plots,
+    )  # fmt: skip

@@ -24,7 +24,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 def series_plot(
     observations: Rows, predictions: Rows, law: tuple[Floats, Floats] | None, envelope: Outline | None = None
-) -> str:
+) -> Markup | str:
     """SVG; empty where nothing has a runtime. `law`: processor counts and runtimes (s) of the chosen law's curve.
 
     `envelope` has runtimes on the processor counts of the predictions.
@@ -151,86 +151,53 @@ _FIGURES = {
 
 
 def series_page(
-    title: str,
-    series: Sequence[Mapping[str, Any]],
-    n_all: int | None = None,
-    weak: Sequence[Mapping[str, Any]] = (),
-    doubt: str = "",
-) -> str:
+    title: str, series: Rows, n_all: int | None = None, weak: Rows = (), doubt: str = ""
+) -> str:  # fmt: skip
     """The page of some series, as series_as_dicts gives them; the same series give the same bytes.
 
     The optional `curve` of a series holds predictions dense enough to draw; without it its predictions are drawn.
     `n_all`: number of series, where the page shows only some. `weak`: weak-scaling series.
     `doubt`: a sentence on the whole run.
     """
-    views = [_view(one) for one in series]
-    n_hidden = max(0, (n_all or 0) - len(views))
-    weak_views = [(one, weak_scaling_sentences(one)) for one in weak]
-    return _rendered("series.html", title=title, views=views, n_hidden=n_hidden, weak=weak_views, doubt=doubt)
-
-
-def index_page(
-    title: str,
-    applications: Mapping[str, Any],
-    others: Sequence[tuple[str, str]] = (),
-    templates: Sequence[Mapping[str, Any]] = (),
-    doubt: str = "",
-) -> str:
-    """The index of a run's pages: its applications, as `application_views` gives them; and the rows of TEMPLATES.
-
-    `others`: name and file of further pages beside it.
-    """
-    content = {"title": title, "others": others, "templates": templates, "doubt": doubt, "version": code_version()}
-    return render_template("index.html", FILTERS, **applications, **content)
-
-
-def _rendered(template: str, **values: Any) -> str:
-    return render_template(template, {"number": _number}, version=code_version(), **values)
+    return render_template(
+        "series.html", {**FILTERS, "kept": _kept}, title=title, views=[_view(one) for one in series],
+        n_hidden=max(0, (n_all or 0) - len(series)), weak=[(one, weak_scaling_sentences(one)) for one in weak],
+        doubt=doubt, figures=_FIGURES, version=code_version(),
+    )  # fmt: skip
 
 
 def _view(one: Mapping[str, Any]) -> dict[str, Any]:
+    """A series with its plot, and what the page says beside it."""
     observed, chosen = one["observations"], next((row for row in one["laws"] if row["is_chosen"]), None)
     curve = one.get("curve") or one["predictions"]
-    excluded = [row for row in observed if row["fit_weight"] == 0]
-    n_jobs = sum(row["n_jobs"] for row in observed)
     law = _law_curve(chosen, curve) if chosen and curve else None
     envelope = _envelope(one, curve) if curve else None
-    plot = series_plot(observed, curve, law, envelope) if len(observed) > 1 else ""
-    return {
-        "name": one["series"],
-        "summary": f"{n_jobs:,} runs at {len(observed)} sizes, {len(excluded)} of them left out of the fit.",
-        "advice": _advice(one["predictions"] or curve),
-        "patterns": [row["words"] for row in one["patterns"] if row["words"]],
-        "figures": [(_whole((one["scalability"] or {}).get(name)), words) for name, words in _FIGURES.items()],
-        "plot": Markup(plot),  # noqa: S704 # nosec B704 # drawn and escaped by series_plots
+    shown = {
+        "plot": series_plot(observed, curve, law, envelope) if len(observed) > 1 else "",
         "law": chosen["law"] if chosen else None,
-        "envelope": f"{envelope.delta:.0%}" if envelope else None,
-        "n_excluded": len(excluded),
-        "observations": [dict(row) | {"kept": _kept(row)} for row in observed],
+        "envelope": envelope.delta if envelope else None,
+        "advice": _advice(one["predictions"] or curve),
         "predictions": [row if "nodes" in row else priced(row, CostSettings()) for row in one["predictions"]],
-        "across": one.get("across", []),
-        "answer": one.get("answer", []),
-        "energy": one.get("energy", []),
-        "laws": one["laws"],
+        "scalability": one["scalability"] or dict.fromkeys(_FIGURES),
     }
+    return {"across": [], "answer": [], "energy": [], **one, **shown}
 
 
-def _law_curve(chosen: Mapping[str, Any], curve: Sequence[Mapping[str, Any]]) -> tuple[Floats, Floats]:
-    procs = np.array([row["procs"] for row in curve], np.float64)
+def _law_curve(chosen: Mapping[str, Any], curve: Rows) -> tuple[Floats, Floats]:
+    procs = _column(curve, "procs")
     given = {name: np.array(value, np.float64) for name, value in chosen.items() if isinstance(value, float)}
     return procs, LAWS[chosen["law"]].runtime_s(given, procs)
 
 
-def _envelope(one: Mapping[str, Any], curve: Sequence[Mapping[str, Any]]) -> Outline | None:
+def _envelope(one: Mapping[str, Any], curve: Rows) -> Outline | None:
     """ADEPT's envelope of the fitted sizes at the curve's counts; None where a pattern was removed before the fit."""
     if any(row["status"] == "found" and row["factor"] for row in one["patterns"]):
         return None
     rows = [row for row in one["observations"] if row["fit_weight"] != 0 and row["runtime_s_median"]]
-    procs, runtime_s = (np.array([row[name] for row in rows], np.float64) for name in ("procs", "runtime_s_median"))
-    return outline(procs, runtime_s, np.array([row["procs"] for row in curve], np.float64))
+    return outline(_column(rows, "procs"), _column(rows, "runtime_s_median"), _column(curve, "procs"))
 
 
-def _advice(predictions: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+def _advice(predictions: Rows) -> list[tuple[str, str]]:
     """Each sentence of advice once, in order of processor counts, with the reliability of its first row."""
     found: dict[str, str] = {}
     for row in predictions:
@@ -240,18 +207,10 @@ def _advice(predictions: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _kept(row: Mapping[str, Any]) -> str:
+    """Whether the laws are fitted to a size, in words."""
     if row["fit_weight"] == 0:
-        expected = f"; the other sizes predict {_number(row['expected_s'])} s" if row["expected_s"] else ""
+        expected = f"; the other sizes predict {number(row['expected_s'])} s" if row["expected_s"] else ""
         return f"left out: {row['odd'] or 'odd'}{expected}"
     if row["runtime_s_median"] is None:
         return "no: most runs were cut off"
     return "yes" if row["fit_weight"] in (None, 1.0) else f"at {row['fit_weight']:.2g} of its weight"
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else number(value)
-
-
-def _whole(procs: float | None) -> str:
-    """A whole number of processors as text."""
-    return _number(None if procs is None else int(procs))

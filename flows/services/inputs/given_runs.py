@@ -15,6 +15,7 @@ from pipeline.inputs.formula import evaluate, names_in, parse
 
 UNKNOWN = ("", "na", "nan", "null", "none")
 """Cells that say that a value is unknown, in lower case."""
+NUMBERS = (InputType.NUMBER, InputType.LOG_NUMBER)
 
 
 def read_runs(path: Path) -> pa.Table:
@@ -39,17 +40,13 @@ def read_runs(path: Path) -> pa.Table:
     return pa.table({name: column_of_cells([row[place] for _, row in rows[1:]]) for place, name in enumerate(names)})
 
 
-def known_cells(cells: Sequence[str]) -> list[str | None]:
-    """The cells, with None for those that say that a value is unknown."""
-    return [None if cell.lower() in UNKNOWN else cell for cell in cells]
-
-
-def column_of_cells(cells: Sequence[str]) -> pa.Array:
-    """Numbers as float64 where every known cell is one, else texts; unknown cells are null."""
-    known = known_cells(cells)
+def column_of_cells(cells: Sequence[str], is_number: bool | None = None) -> pa.Array:
+    """Numbers as float64, or texts; None: numbers where every known cell is one. Unknown cells are null."""
+    known = [None if cell.lower() in UNKNOWN else cell for cell in cells]
     numbers = [None if cell is None else number_of(cell) for cell in known]
-    is_text = any(cell is not None and number is None for cell, number in zip(known, numbers, strict=True))
-    return pa.array(known, pa.string()) if is_text else pa.array(numbers, pa.float64())
+    if is_number is None:
+        is_number = all(cell is None or number is not None for cell, number in zip(known, numbers, strict=True))
+    return pa.array(numbers, pa.float64()) if is_number else pa.array(known, pa.string())
 
 
 def number_of(cell: str) -> float | None:
@@ -104,7 +101,9 @@ def points_at(declaration: Declaration, texts: Sequence[str]) -> pa.Table:
     """One row for each text NAME=VALUE,NAME=VALUE; values have the declared types, unknown ones are null."""
     kinds = {one.name: one.type for one in declaration.inputs}
     rows = [_values(text, kinds) for text in texts]
-    return pa.table({name: _column(kind, [row[name] for row in rows]) for name, kind in kinds.items()})
+    return pa.table(
+        {name: column_of_cells([row[name] for row in rows], kind in NUMBERS) for name, kind in kinds.items()}
+    )
 
 
 def _values(text: str, kinds: dict[str, InputType]) -> dict[str, str]:
@@ -119,17 +118,9 @@ def _values(text: str, kinds: dict[str, InputType]) -> dict[str, str]:
             raise InputError(where, f"no input {printable(name, 40)}", known, did_you_mean(name, kinds))
         if name in found:
             raise InputError(where, f"{printable(name, 40)} twice", "one value of each input")
-        is_number = kinds[name] in (InputType.NUMBER, InputType.LOG_NUMBER)
-        if is_number and value.lower() not in UNKNOWN and number_of(value) is None:
+        if kinds[name] in NUMBERS and value.lower() not in UNKNOWN and number_of(value) is None:
             raise InputError(where, f"{printable(name, 40)} = {printable(value, 40)}", "a number")
         found[name] = value
     if lacking := [name for name in kinds if name not in found]:
         raise InputError(where, f"no {printable(lacking[0], 60)}", f"a value of each of {', '.join(kinds)}")
     return found
-
-
-def _column(kind: InputType, cells: list[str]) -> pa.Array:
-    known = known_cells(cells)
-    if kind in (InputType.NUMBER, InputType.LOG_NUMBER):
-        return pa.array([None if cell is None else number_of(cell) for cell in known], pa.float64())
-    return pa.array(known, pa.string())

@@ -1,6 +1,8 @@
-"""What the commands on inputs do with a model's folder: model.json, arrays.parquet, and the runs in runs.parquet."""
+"""What the commands on inputs do: options to a declaration, and a model's folder with model.json, arrays.parquet, and
+the runs in runs.parquet."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -9,22 +11,106 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.services.files.os_errors import naming_path
-from flows.services.inputs.declared_inputs import InputOptions, declaration_of
 from flows.services.inputs.given_runs import read_runs, with_processors
-from pipeline.errors import InputError, printable
-from pipeline.inputs import Cost, InputModel, LearnRules, SuggestRule, learn, load, predict, save, suggest
+from pipeline.errors import InputError, did_you_mean, printable
+from pipeline.inputs import (
+    Cost,
+    Declaration,
+    DerivedInput,
+    Input,
+    InputModel,
+    InputType,
+    LearnRules,
+    SuggestRule,
+    inferred_inputs,
+    learn,
+    load,
+    predict,
+    save,
+    suggest,
+)
 from pipeline.inputs.suggestions import new_combinations
 from pipeline.storage import write_atomically
 
 RUNS_FILE = "runs.parquet"
+_NAMED_FORMULA = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=(.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class InputOptions:
+    """What a person said about the columns of a table of runs; None or nothing where the options were not given."""
+
+    target: str
+    inputs: str | None = None
+    types: Sequence[str] = ()
+    derived: Sequence[str] = ()
+    procs: str | None = None
+    batch: str | None = None
+    time: str | None = None
+    censored: str | None = None
+
+
+def declaration_of(runs: pa.Table, options: InputOptions) -> Declaration:
+    """The declaration; without `inputs` every column without another role is an input. InputError for an unknown name.
+
+    A type that is not given is inferred from the column's values.
+    """
+    given = [
+        (f"--{role}", getattr(options, role)) for role in ("target", "batch", "time", "censored")
+        if getattr(options, role) is not None
+    ]  # fmt: skip
+    roles = {name for _, name in given}
+    if options.inputs is None:
+        names = [name for name in runs.column_names if name not in roles]
+    else:
+        names = list(dict.fromkeys(name.strip() for name in options.inputs.split(",") if name.strip()))
+    for option, name in (*given, *(("--inputs", name) for name in names)):
+        _check_known(f"{option} {printable(name, 60)}", "no such column", name, runs.column_names)
+    if not names:
+        raise InputError("--inputs", "no column", "at least one input besides the target", "name columns of the file")
+    types = _types(options.types, names)
+    inferred = inferred_inputs(runs, names)
+    inputs = tuple(Input(one.name, types.get(one.name, one.type)) for one in inferred)
+    derived = tuple(_derived(text) for text in options.derived)
+    return Declaration(inputs, derived, options.target, options.procs, options.batch, options.time, options.censored)
+
+
+def _check_known(where: str, found: str, name: str, known: Sequence[str], expected: str = "one of ") -> None:
+    if name not in known:
+        raise InputError(where, found, f"{expected}{printable(', '.join(known), 300)}", did_you_mean(name, known))
+
+
+def _types(texts: Sequence[str], names: Sequence[str]) -> Mapping[str, InputType]:
+    found: dict[str, InputType] = {}
+    for text in texts:
+        name, _, kind = (part.strip() for part in text.rpartition("="))
+        where = f"--type {printable(text, 60)}"
+        _check_known(where, f"no type {printable(kind, 40)}", kind, list(InputType), "NAME=TYPE with one of ")
+        _check_known(where, f"no input {printable(name, 40)}", name, names)
+        found[name] = InputType(kind)
+    return found
+
+
+def _derived(text: str) -> DerivedInput:
+    """`name=formula`, or a formula that is its own name."""
+    named = _NAMED_FORMULA.fullmatch(text)
+    name, formula = (named[1], named[2].strip()) if named else (text.strip(), text.strip())
+    if not formula:
+        raise InputError(f"--derive {printable(text, 60)}", "no formula", "one as in P*Q or local=N/P")
+    return DerivedInput(name, formula)
 
 
 def write_model(model: InputModel, runs: pa.Table, folder: Path) -> list[Path]:
     """Write the three files; the same runs in any order give the same bytes. Returns their paths.
 
+    Of the runs, the columns that the declaration names are kept.
+
     The model comes last, so that a folder with a model has its runs.
     """
-    ordered = runs.select(needed_columns(model, runs)).combine_chunks()
+    declared = model.declaration
+    roles = (declared.target, declared.procs, declared.batch, declared.time, declared.censored)
+    named = {*roles, *(one.name for one in declared.inputs)}
+    ordered = runs.select(sorted(name for name in runs.column_names if name in named)).combine_chunks()
     # Sorted under plain names: Arrow reads a name such as ".x" as a path.
     plain = ordered.rename_columns([f"c{place}" for place in range(ordered.num_columns)])
     plain = plain.sort_by([(name, "ascending") for name in plain.column_names])
@@ -34,14 +120,6 @@ def write_model(model: InputModel, runs: pa.Table, folder: Path) -> list[Path]:
         write_atomically(folder / RUNS_FILE, lambda sink: pq.write_table(ordered, sink))
         save(model, folder)
     return [folder / name for name in ("model.json", "arrays.parquet", RUNS_FILE)]
-
-
-def needed_columns(model: InputModel, runs: pa.Table) -> list[str]:
-    """The columns that the declaration names, sorted."""
-    declared = model.declaration
-    names = {one.name for one in declared.inputs} | {declared.target}
-    names |= {name for name in (declared.procs, declared.batch, declared.time, declared.censored) if name}
-    return sorted(name for name in names if name in runs.column_names)
 
 
 def read_model(folder: Path) -> InputModel:
@@ -64,33 +142,21 @@ def read_learnt_runs(folder: Path) -> pa.Table:
 
 def model_summary(model: InputModel, files: Sequence[Path] = ()) -> dict[str, Any]:
     """Plain values of a model: method, inputs with types, errors, and the runs that were set aside."""
-    declared = model.declaration
+    declared = asdict(model.declaration)
     return {
-        "method": model.method,
-        "target": declared.target,
-        "inputs": [{"name": one.name, "type": str(one.type)} for one in declared.inputs],
-        "derived": [asdict(one) for one in declared.derived],
-        "procs": declared.procs,
+        "method": model.method, **{name: declared[name] for name in ("target", "inputs", "derived", "procs")},
         "error": asdict(model.error),
         "set_aside": {name: tally.rows for name, tally in model.report.set_aside.items()},
         "files": [str(path) for path in files],
     }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class LearntModel:
-    """A model and the runs it learnt from."""
-
-    model: InputModel
-    runs: pa.Table
-
-
-def learn_from_csv(path: Path, options: InputOptions, rules: LearnRules) -> LearntModel:
-    """A model of the runs of a CSV file; InputError where the file or an option cannot be used."""
+def learn_from_csv(path: Path, options: InputOptions, rules: LearnRules) -> tuple[InputModel, pa.Table]:
+    """A model of the runs of a CSV file, and these runs; InputError where the file or an option cannot be used."""
     runs = read_runs(path)
     declaration = declaration_of(runs, options)
     runs = with_processors(runs, declaration)
-    return LearntModel(learn(runs, declaration, rules), runs)
+    return learn(runs, declaration, rules), runs
 
 
 def answered_points(model: InputModel, points: pa.Table) -> tuple[pa.Table, list[dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""The folder of one run's phases: its tables, and what they were made from."""
+"""The folder of one run's phases: its tables, what they were made from, and predictions for other platforms."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -15,7 +15,7 @@ from pipeline.schema import TableKind
 from pipeline.storage import read_metadata, read_table, write_table, write_text
 
 KINDS = {kind.name: kind for kind in PHASE_TABLES}
-DESCRIPTION = "phase_run.json"
+DESCRIPTION, FILE = "phase_run.json", f"{PLATFORM_PREDICTIONS.name}.parquet"
 _TRUE_RUNTIME = "measured_s"
 
 
@@ -103,3 +103,35 @@ def check_platform(platform: str) -> str:
         expected = "letters, digits, dots, hyphens and underscores"
         raise InputError(f"--platform {printable(platform, 60) or 'empty'}", "an unusable name", expected)
     return platform
+
+
+def put_prediction(folder: Path, row: pa.Table) -> Path:
+    """Add a prediction to a folder, in place of an older one of the same run and platform; sorted by both."""
+    path = folder / FILE
+    if path.exists():
+        before = read_table(path, PLATFORM_PREDICTIONS)
+        rows = {(one["trace_id"], one["platform"]): one for one in (*before.to_pylist(), *row.to_pylist())}
+        row = pa.Table.from_pylist([rows[key] for key in sorted(rows)], PLATFORM_PREDICTIONS.schema())
+    with naming_path(path):
+        return write_table(path, PLATFORM_PREDICTIONS.check(row), PLATFORM_PREDICTIONS)
+
+
+def platform_answer(
+    folder: Path, platform: str, application: str | None = None, procs: int | None = None
+) -> dict[str, Any]:
+    """The predictions for a platform, of an application and processors where they are given, in plain values.
+
+    InputError where the folder has none.
+    """
+    path = folder / FILE
+    if not path.exists():
+        do = "run walltime phases predict, with --publish for a folder of a run"
+        raise InputError(printable(str(folder)), "no predictions for other platforms", f"a file {FILE}", do)
+    rows = read_table(path, PLATFORM_PREDICTIONS).to_pylist()
+    wanted = {"platform": platform, "application": application, "procs": procs}
+    found = [row for row in rows if all(value is None or row[name] == value for name, value in wanted.items())]
+    if not found:
+        asked = ", ".join(f"{name} {printable(str(value), 60)}" for name, value in wanted.items() if value is not None)
+        known = sorted({printable(row["platform"], 60) for row in rows})
+        raise InputError(printable(str(path)), f"no prediction for {asked}", f"one of the platforms {', '.join(known)}")
+    return {"platform": platform, "predictions": found}

@@ -4,13 +4,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from flows.services.phases.phase_folder import DESCRIPTION, KINDS, PhaseFolder, check_platform, describe, open_folder
-from flows.services.phases.platforms import put_prediction
+from flows.services.phases.phase_folder import (
+    DESCRIPTION,
+    KINDS,
+    PhaseFolder,
+    check_platform,
+    describe,
+    open_folder,
+    put_prediction,
+)
 from pipeline.errors import InputError, printable
 from pipeline.phase_tables import PHASE_PLAN, PHASE_POINTS, PHASES
 from pipeline.phases import input_named, input_of
-from pipeline.phases.occurrences import status_of
-from pipeline.phases.phase_plan import make_plan
+from pipeline.phases.occurrences import make_plan, status_of
 from pipeline.phases.phase_rules import LITERAL, ExpansionRules, PhaseRules
 from pipeline.phases.platform_prediction import predict_runtime
 from pipeline.phases.platform_times import planned_times, read_measured_times

@@ -10,12 +10,14 @@ from pipeline.phases.occurrences import (
     NOT_REPETITIVE,
     OK,
     Occurrences,
+    allocate,
     evenly_spaced,
+    make_plan,
     relevant,
     sampled_share,
     status_of,
+    warmup_places,
 )
-from pipeline.phases.phase_plan import allocate, make_plan, warmup_places
 from pipeline.phases.phase_rules import PhaseRules, PlanRules
 from pipeline.phases.platform_times import planned_places
 from tests.simulation.mpi_steps import HERE, simulated_run

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.phases.probe_formulas import (
+from tests.unit.phases.probe_formulas import (
     cluster_performance,
     expanded_runtime,
     instrumentation_factor,

@@ -9,17 +9,18 @@ from scipy.stats import multivariate_normal
 
 from benchmarks.probe_figures import adjusted_rand_index, predicted
 from pipeline.errors import InputError
-from pipeline.phases.block_clusters import (
+from pipeline.phases.block_phases import (
     Clustering,
     choose,
     cluster,
     cluster_intervals,
     clusterings,
+    find_probe_phases,
     last_is_shorter,
     project,
+    removal_curve,
     spherical_bic,
 )
-from pipeline.phases.block_phases import find_probe_phases, removal_curve
 from pipeline.phases.block_vectors import FrequencyVectors
 from pipeline.phases.phase_rules import PhaseRules, ProbeRules
 
