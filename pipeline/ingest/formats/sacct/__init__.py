@@ -13,33 +13,17 @@ source is no such dump, and InputError says so, where none of its first 100 reco
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
-from pipeline.arrays import Bools, Ints, arrow
+from pipeline.arrays import Bools, Ints
 from pipeline.errors import printable
-from pipeline.ingest import spans
-from pipeline.ingest.formats.sacct.fields import Fields, typed_jobs, typed_times
-from pipeline.ingest.formats.sacct.fold import fold, fold_beside
-from pipeline.ingest.formats.sacct.irregular_lines import REASONS
+from pipeline.ingest.formats.sacct.fold import fold
 from pipeline.ingest.formats.sacct.layout import EXPECTS, Layout, find_layout, inspected_columns, looks_right
-from pipeline.ingest.formats.sacct.notes import missing_columns, notes
-from pipeline.ingest.formats.sacct.scan import Rows, Scanned, last_start, scan_block
-from pipeline.ingest.formats.sacct.scan_kernels import BATCH_STEP, INVALID_ID, JOB, STEP, classify, owners
-from pipeline.ingest.reader import (
-    STEPS,
-    Chunk,
-    Reader,
-    Remarks,
-    Trial,
-    as_whole,
-    constant,
-    jobs_table,
-    unreadable_row,
-    unreadable_table,
-)
+from pipeline.ingest.formats.sacct.records import CODE, REASONS, Context, missing_columns, notes, typed_records
+from pipeline.ingest.formats.sacct.scan import Scanned, Unreadable, last_start, scan_block
+from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, Trial, as_whole, unreadable_row, unreadable_table
 from pipeline.ingest.sources import HEAD_BYTES, Block, Source, line_blocks
 from pipeline.ingest.spans.kernels import Bytes
 from pipeline.settings import IngestSettings, SiteSettings
@@ -49,15 +33,6 @@ BLOCK_BYTES = 1 << 22
 
 MAX_HELD_BYTES = 1 << 22
 """How much of a block waits for the next one, so that a record that goes on there is read whole."""
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What every piece of one source is read with."""
-
-    source: Source
-    site: SiteSettings
-    settings: IngestSettings
 
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
@@ -121,32 +96,20 @@ def _chunks(block: Block | None, layout: Layout, context: Context) -> Iterator[t
 def _chunk(scanned: Scanned, block: Block, context: Context) -> Chunk:
     """A block's records typed, its steps folded where their job is beside them, and the account of its lines."""
     rows, remarks = scanned.rows, Remarks()
-    kinds, job_end, array_end, het_end = _classified(rows)
-    jobs_at, steps_at = np.flatnonzero(kinds == JOB), np.flatnonzero(kinds >= STEP)
     bad = np.zeros(len(rows), np.uint8)
-    bad[kinds == INVALID_ID] = REASONS.index("no_job_id") + 1
-    bad[_may_be_cut(block, context, rows.line, rows.n_lines)] = REASONS.index("cut_off") + 1
-    jobs = _jobs(rows, jobs_at, (job_end, array_end, het_end), block, context, remarks, bad)
-    steps = _steps(rows, steps_at, job_end, kinds, context, bad)
-    kinds[bad > 0] = INVALID_ID
-    owner = np.empty(len(rows), np.int64)
-    owners(rows.data, rows.span("id")[0], job_end, kinds, owner)
-    place = np.cumsum(kinds == JOB) - 1
-    owner = np.where(owner >= 0, place[owner], -1)[kinds >= STEP] if len(rows) else owner
-    jobs, parts = fold_beside(jobs, steps, owner)
+    bad[_may_be_cut(block, context, rows.line, rows.n_lines)] = CODE["cut_off"]
+    jobs, parts, n_folded = typed_records(replace(rows, line=rows.line + block.line), context, remarks, bad)
     unreadable = _unreadable_rows(scanned, bad, block, context)
-    n_continued = int(rows.n_lines.sum()) - len(rows) + sum(n - 1 for _, _, _, n, _ in scanned.unreadable)
     remarks.update(missing_columns(rows.slot, jobs.num_rows))
     remarks["put_together"] += scanned.n_put_together
     lines = {
-        "step": steps.num_rows - parts.num_rows,
+        "step": n_folded,
         "header": scanned.n_headers,
         "blank": scanned.n_blank,
-        "continued": n_continued,
+        "continued": int(rows.n_lines.sum()) - len(rows) + sum(own.n_lines - 1 for own in scanned.unreadable),
     }
     said = {name: n for name, n in lines.items() if n}
-    table = unreadable_table(unreadable)
-    return Chunk(jobs, table, said, block.n_lines, len(block.data), remarks, parts=parts)
+    return Chunk(jobs, unreadable_table(unreadable), said, block.n_lines, len(block.data), remarks, parts=parts)
 
 
 def _may_be_cut(block: Block, context: Context, line: Ints, n_lines: Ints) -> Bools:
@@ -160,88 +123,23 @@ def _may_be_cut(block: Block, context: Context, line: Ints, n_lines: Ints) -> Bo
     return may_be_cut
 
 
-def _classified(rows: Rows) -> tuple[Bytes, Ints, Ints, Ints]:
-    """What each record's id names, and where its job's part, its array's and its heterogeneous job's end."""
-    kinds = np.empty(len(rows), np.uint8)
-    job_end, array_end, het_end = np.empty((3, len(rows)), np.int64)
-    classify(rows.data, *rows.span("id"), kinds, job_end, array_end, het_end)
-    return kinds, job_end, array_end, het_end
-
-
-def _jobs(
-    rows: Rows,
-    chosen: Ints,
-    ends: tuple[Ints, Ints, Ints],
-    block: Block,
-    context: Context,
-    remarks: Remarks,
-    bad: Bytes,
-) -> pa.Table:
-    """The chosen records as JOBS with EXTRAS, without those that cannot be typed, which are marked in `bad`."""
-    fields = Fields.of(rows, chosen, context.site.timezone, context.settings, remarks, bad)
-    columns = typed_jobs(fields, _wanted(context.settings)) | typed_times(fields)
-    start, _ = fields.span("id")
-    job_end, array_end, het_end = (end[chosen] for end in ends)
-    columns |= {
-        "site": constant(context.site.name, len(chosen)),
-        "job_id": spans.texts(rows.data, start, job_end),
-        "restart": arrow(np.zeros(len(chosen), np.int64)),
-        "array_id": spans.category(rows.data, start, np.where(array_end < 0, start, array_end)),
-        "het_id": spans.category(rows.data, start, np.where(het_end < 0, start, het_end)),
-        "source_file": constant(context.source.label, len(chosen)),
-        "source_line": arrow(rows.line[chosen] + block.line),
-    }
-    bad[chosen] = fields.bad
-    table = jobs_table(len(chosen), **columns)
-    return table.filter(arrow(fields.bad == 0)) if fields.bad.any() else table
-
-
-def _wanted(settings: IngestSettings) -> list[str]:
-    """The raw texts that rules, tokens and hashes will ask for."""
-    rules = (*settings.application_rules, *settings.problem_size_rules)
-    asked = {"work_dir", *(rule.text for rule in rules), *(rule.text for rule in settings.input_rules)}
-    asked |= {"submit_line"} if settings.keep_submit_line else set()
-    return [name for name in ("comment", "submit_line", "work_dir") if name in asked]
-
-
-def _steps(rows: Rows, chosen: Ints, job_end: Ints, kinds: Bytes, context: Context, bad: Bytes) -> pa.Table:
-    """The chosen records as STEPS, without those that cannot be typed, which are marked in `bad`.
-
-    The exit code of .batch and .extern is the job's own and not one of its steps'.
-    """
-    fields = Fields.of(rows, chosen, context.site.timezone, context.settings, Remarks(), bad)
-    code, no_code = fields.exit_code("exit_code")
-    rss, energy_j, began = fields.memory("max_rss", 1 / 1024), fields.energy_j(), fields.instants("start_s")
-    columns = {
-        "job_id": spans.texts(rows.data, fields.span("id")[0], job_end[chosen]),
-        "attempt_key": arrow(*fields.count("attempt_key")),
-        "start_s": began.arrow(),
-        "max_rss_kib": arrow(rss.values, rss.missing),
-        "energy_j": arrow(energy_j, np.isnan(energy_j)),
-        "derived_exit_code": arrow(code, no_code | (kinds[chosen] == BATCH_STEP)),
-    }
-    bad[chosen] = fields.bad
-    table = pa.table(columns, schema=STEPS)
-    return table.filter(arrow(fields.bad == 0)) if fields.bad.any() else table
-
-
 def _unreadable_rows(scanned: Scanned, bad: Bytes, block: Block, context: Context) -> list[dict[str, object]]:
     """UNREADABLE rows of what was no record, and of records with a value that cannot be read."""
-    loose = np.array([(line, n_lines) for line, _, _, n_lines, _ in scanned.unreadable], np.int64).reshape(-1, 2)
+    loose = np.array([(own.line, own.n_lines) for own in scanned.unreadable], np.int64).reshape(-1, 2)
     is_cut = _may_be_cut(block, context, loose[:, 0], loose[:, 1])
     found = [
-        (line, start, end, "cut_off" if cut and reason != "line_too_long" else reason)
-        for (line, start, end, _, reason), cut in zip(scanned.unreadable, is_cut.tolist(), strict=True)
+        own._replace(reason="cut_off") if cut and own.reason != "line_too_long" else own
+        for own, cut in zip(scanned.unreadable, is_cut.tolist(), strict=True)
     ]
     rows = scanned.rows
     for row in np.flatnonzero(bad).tolist():
-        start = int(rows.at[row])
-        found.append(
-            (int(rows.line[row]), start, _end(block.data, start, int(rows.n_lines[row])), REASONS[bad[row] - 1])
-        )
+        line, start, n_lines = int(rows.line[row]), int(rows.at[row]), int(rows.n_lines[row])
+        found.append(Unreadable(line, start, _end(block.data, start, n_lines), n_lines, REASONS[bad[row] - 1]))
     return [
-        unreadable_row(context.source, block.line + line, block.offset + start, reason, block.data[start:end])
-        for line, start, end, reason in sorted(found)
+        unreadable_row(
+            context.source, block.line + own.line, block.offset + own.start, own.reason, block.data[own.start : own.end]
+        )
+        for own in sorted(found)
     ]
 
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from pipeline.ingest.formats.sacct.layout import Kind, Layout
+from pipeline.ingest.formats.sacct.columns import REASONS, Kind
+from pipeline.ingest.formats.sacct.layout import Layout, column_name
 from pipeline.ingest.sources import MAX_LINE_BYTES
 
 MAX_SURPLUS = 100
@@ -22,16 +23,7 @@ OPTIONAL = ("work_dir", "comment", "admin_comment", "submit_line", "energy")
 """What may stay unknown in a record that is read."""
 
 Cells = list[bytes | None]
-_PATTERNS = {kind: re.compile(kind.value.encode()) for kind in Kind}
 _SUBMIT_LINE = re.compile(rb"|(?:\S*/)?(?:sbatch|srun|salloc|scrontab)(?:\s[\s\S]*)?")
-_REASONS = {
-    Kind.ID: "no_job_id", Kind.TIME: "not_a_time", Kind.DURATION: "not_a_duration", Kind.COUNT: "not_a_number",
-    Kind.MEMORY: "not_a_memory_size", Kind.STATE: "no_state", Kind.EXIT: "not_an_exit_code",
-}  # fmt: skip
-REASONS = (
-    "too_few_fields", "too_many_fields", "ambiguous_fields", *_REASONS.values(), "time_without_date", "not_a_record",
-    "line_too_long", "cut_off",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +31,7 @@ class Ambiguous:
     """More than one way to lay a text out."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Resolved:
     """What a run of lines holds: records as (first line, last line, cells), places in the run; and the other lines."""
 
@@ -52,20 +44,20 @@ class Resolved:
 def resolve(lines: Sequence[bytes], layout: Layout) -> Resolved:
     """The records of a run of lines (without their ends), the lines that are none, headers and blanks."""
     run, found, at = _Run(lines, layout), Resolved(), 0
-    n_headers = n_blank = 0
     while at < len(lines):
+        last = at
         if not lines[at].strip():
-            n_blank, at = n_blank + 1, at + 1
+            found.n_blank += 1
         elif run.is_header(at):
-            n_headers, at = n_headers + 1, at + 1
+            found.n_headers += 1
         else:
             last, outcome = run.record(at)
             if isinstance(outcome, str):
                 found.unreadable.append((at, last, outcome))
             else:
                 found.records.append((at, last, outcome))
-            at = last + 1
-    return Resolved(found.records, found.unreadable, n_headers, n_blank)
+        at = last + 1
+    return found
 
 
 class _Run:
@@ -78,13 +70,10 @@ class _Run:
 
     def is_header(self, at: int) -> bool:
         """Whether a line names the layout's columns once more."""
-        line = self._lines[at]
+        line, names = self._lines[at], self._layout.names
         if self._counts[at] != self._layout.n_delimiters or b"job" not in line.lower():
             return False
-        names = [re.sub(rb"%-?\d+$", b"", c.strip().strip(b'"')).lower() for c in line.split(self._layout.delimiter)]
-        return (
-            tuple(n.decode("utf-8", "backslashreplace") for n in names[: len(self._layout.names)]) == self._layout.names
-        )
+        return tuple(map(column_name, line.split(self._layout.delimiter)[: len(names)])) == names
 
     def record(self, at: int) -> tuple[int, Cells | str]:
         """The last line of the record that starts here, and its cells or why it is unreadable."""
@@ -125,7 +114,7 @@ class _Run:
 
     def _find(self, at: int) -> tuple[int, Cells | Ambiguous] | None:
         first = self._lines[at].split(self._layout.delimiter, 1)[0]
-        if not _fits(self._layout.kinds[0], first.strip(b'"') if self._layout.is_quoted else first):
+        if not self._layout.kinds[0].fits(first.strip(b'"') if self._layout.is_quoted else first):
             return None
         n, size = 0, 0
         for last in range(at, min(at + MAX_LINES, len(self._lines))):
@@ -151,30 +140,21 @@ def solve(text: bytes, layout: Layout) -> Cells | Ambiguous | None:
     tokens = text.split(layout.delimiter)
     if layout.is_trailing and tokens.pop():
         return None
-    if len(tokens) == len(layout.names):
-        # Without surplus each column takes its own token, or nothing fits.
-        return [*tokens] if _holds_all(tokens, layout) else None
-    return _laid_out(tokens, layout) if 0 < len(tokens) - len(layout.names) <= MAX_SURPLUS else None
+    return _laid_out(tokens, layout) if 0 <= len(tokens) - len(layout.names) <= MAX_SURPLUS else None
 
 
 def _laid_out(tokens: list[bytes], layout: Layout) -> Cells | Ambiguous | None:
-    """The cells of a record with surplus delimiters in its texts, as `solve` gives them."""
-    ways = _ways(tokens, layout, _PATTERNS[Kind.FREE])
+    """The cells of a record, maybe with surplus delimiters in its texts, as `solve` gives them."""
+    ways = _ways(tokens, layout, Kind.FREE.pattern)
     if ways is None:
         return None
     if any(len(way) > 1 for way in ways):
         ways = _ways(tokens, layout, _SUBMIT_LINE) or ways
-    may_miss = {layout.sources[what] for what in OPTIONAL if what in layout.sources}
-    needed = set(layout.sources.values()) - may_miss
+    needed = {column for what, column in layout.sources.items() if what not in OPTIONAL}
     if any(len(ways[column]) > 1 for column in needed):
         return Ambiguous()
     joined = layout.delimiter.join
     return [joined(tokens[way[0][0] : way[0][1]]) if len(way) == 1 else None for way in ways]
-
-
-def _holds_all(tokens: list[bytes], layout: Layout) -> bool:
-    fits = _fits_of(layout, _PATTERNS[Kind.FREE])
-    return all(fits[column](tokens, column, column + 1) for column in range(len(tokens)))
 
 
 def _ways(tokens: list[bytes], layout: Layout, submit_line: re.Pattern[bytes]) -> list[list[tuple[int, int]]] | None:
@@ -221,12 +201,13 @@ def _fit_of(kind: Kind, first: re.Pattern[bytes] | None, may_be_empty: bool) -> 
         return lambda tokens, low, _: first is None or first.fullmatch(tokens[low]) is not None
     if kind is Kind.FOLDER:
         return lambda tokens, low, high: tokens[low].startswith(b"/") or (high == low + 1 and not tokens[low])
-    match, is_optional = _PATTERNS[kind].fullmatch, may_be_empty and kind is Kind.ID
+    match, is_optional = kind.pattern.fullmatch, may_be_empty and kind is Kind.ID
     return lambda tokens, low, _: match(tokens[low]) is not None or (is_optional and not tokens[low])
 
 
-def _fits(kind: Kind, token: bytes) -> bool:
-    return _PATTERNS[kind].fullmatch(token) is not None
+def _fits(kind: Kind, cell: bytes) -> bool:
+    """Whether the bytes may stand in a column of this kind; a second id may be missing."""
+    return kind.fits(cell) or (kind is Kind.ID and not cell)
 
 
 def is_broken(line: bytes, layout: Layout) -> bool:
@@ -240,7 +221,7 @@ def is_broken(line: bytes, layout: Layout) -> bool:
 def _tells(kinds: Sequence[Kind], cells: Sequence[bytes]) -> bool:
     pairs = list(zip(kinds, cells, strict=False))
     tells = any(cell and not kind.is_text for kind, cell in pairs)
-    return tells and all(_fits(kind, cell) or (kind is Kind.ID and not cell) for kind, cell in pairs)
+    return tells and all(_fits(kind, cell) for kind, cell in pairs)
 
 
 def why_not(line: bytes, layout: Layout) -> str:
@@ -249,8 +230,8 @@ def why_not(line: bytes, layout: Layout) -> str:
     if n != layout.n_delimiters:
         return "too_few_fields" if n < layout.n_delimiters else "too_many_fields"
     for kind, cell in zip(layout.kinds, line.split(layout.delimiter), strict=False):
-        if not _fits(kind, cell) and (cell or kind is not Kind.ID):
-            return _REASONS.get(kind, "not_a_record")
+        if not _fits(kind, cell):
+            return REASONS.get(kind, "not_a_record")
     return "not_a_record" if line.split(layout.delimiter)[layout.id_column] else "no_job_id"
 
 
@@ -266,5 +247,5 @@ def _quoted(text: bytes, layout: Layout) -> Cells | None:
     if len(rows) != 1 or len(rows[0]) != len(layout.names) + layout.is_trailing:
         return None
     cells = [cell.encode("latin-1") for cell in rows[0]][: len(layout.names)]
-    fits = all(_fits(k, c) or (k is Kind.ID and not c) or k.is_text for k, c in zip(layout.kinds, cells, strict=True))
+    fits = all(kind.is_text or _fits(kind, cell) for kind, cell in zip(layout.kinds, cells, strict=True))
     return [*cells] if fits and cells[layout.id_column] else None

@@ -1,76 +1,249 @@
 """Reads `sacct --json`, in the forms Slurm has written since 21.08 (openapi/dbv0.0.37 to data_parser/v0.0.4x).
 
-The values are those the text reader gives for the same records, as far as the JSON holds them: Slurm up to 22.05 writes
-return code 0 for every process that exited, whatever its code. There the code of a FAILED job is null (DEADLINE and the
-like too), and its derived code where one of its steps FAILED.
+A job and its steps become records of the same named texts that a text dump has, and are typed as such. From v0.0.39 on
+a number that may be unset is an object {"set", "infinite", "number"}, a state a list of words, a status too. Slurm up
+to 22.05 writes return code 0 for every process that exited, whatever its code. There the code of a FAILED job is null
+(DEADLINE and the like too), and its derived code where one of its steps FAILED.
 
 The report counts records instead of lines, because a document may be a single line: an element of "jobs" is one, a step
 in it another. `source_line` is the line the element starts in. An element that is no JSON, or no job, is set aside, and
 the elements behind it are read; a document that ends in the middle is said to.
 """
 
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from pipeline.arrays import arrow
-from pipeline.ingest.formats.sacct import json_fields as fields
+from pipeline.ingest.formats.sacct import records
+from pipeline.ingest.formats.sacct.columns import COLUMNS, Kind
 from pipeline.ingest.formats.sacct.json_elements import ARRAY, CUT_OFF, NOT_JSON, TOO_LONG, Element, Progress, elements
-from pipeline.ingest.formats.sacct.layout import STATES
-from pipeline.ingest.formats.sacct.notes import notes as dialect_notes
-from pipeline.ingest.live import asked_s_of
-from pipeline.ingest.reader import (
-    RAW,
-    Chunk,
-    Layout,
-    Reader,
-    Remarks,
-    Trial,
-    as_whole,
-    constant,
-    jobs_table,
-    unreadable_row,
-    unreadable_table,
-)
+from pipeline.ingest.formats.sacct.records import Context, typed_records
+from pipeline.ingest.formats.sacct.scan import Rows, end_to_end
+from pipeline.ingest.reader import Chunk, Layout, Reader, Remarks, Trial, as_whole, unreadable_row, unreadable_table
 from pipeline.ingest.sources import Source, byte_blocks
-from pipeline.schema import as_array
+from pipeline.ingest.spans import as_bytes
 from pipeline.settings import IngestSettings, SiteSettings
-from pipeline.tables import JOBS
 
 EXPECTS = 'sacct --json: an object with a list "jobs", each with job_id, state and time'
 NOT_A_JOB, BAD_VALUE = "no_job_of_sacct", "value_of_wrong_kind"
-REASONS = (NOT_JSON, CUT_OFF, TOO_LONG, NOT_A_JOB, BAD_VALUE)
-CHUNK_JOBS = 20_000
+REASONS = tuple(dict.fromkeys((NOT_JSON, CUT_OFF, TOO_LONG, NOT_A_JOB, BAD_VALUE, *records.REASONS)))
+CHUNK_JOBS = 10_000
 BLOCK_BYTES = 1 << 23
+NO_VAL = 0xFFFFFFFE
+"""From here up to 2^32, and from 2^64 - 2 on, a number is Slurm's mark for unset or infinite (slurm.h: NO_VAL)."""
 
-_RELEASE = re.compile(rb'"release"\s*:\s*"([\w.-]{1,30})"')
-_DECLARED: Mapping[str, tuple[str, Callable[[object], object]]] = {
-    "user": ("user", fields.text), "user_group": ("group", fields.text), "account": ("account", fields.text),
-    "queue": ("partition", fields.text), "qos": ("qos", fields.text), "job_name": ("name", fields.text),
-    "comment": ("comment.job", fields.text), "submit_line": ("submit_line", fields.text),
-    "work_dir": ("working_directory", fields.text), "submit_s": ("time.submission", fields.instant_s),
-    "eligible_s": ("time.eligible", fields.instant_s), "start_s": ("time.start", fields.instant_s),
-    "end_s": ("time.end", fields.instant_s), "runtime_s": ("time.elapsed", fields.number),
-    "suspended_s": ("time.suspended", fields.number), "array_id": ("array.job_id", fields.id_text),
-    "het_id": ("het.job_id", fields.id_text),
-}  # fmt: skip
-"""Column, where its value stands in a job, and what reads it; the columns made of several values are read below."""
+_NO_VAL64 = 0xFFFFFFFFFFFFFFFE
+_LATE_STATES = ("COMPLETING",)
+"""State flags that say how an end is carried out, not what it is."""
 
-_OTHERS = (
-    "job_id", "association.user", "time.limit", "state.current", "exit_code",
-    "derived_exit_code", "required.CPUs", "tres.allocated", "tres.requested", "array.task_id", "het.job_offset",
-    "steps",
-)  # fmt: skip
-_PATHS = (*(path for path, _ in _DECLARED.values()), *_OTHERS)
+_SLURMS_STEPS = ("batch", "extern", "interactive")
+"""Steps that Slurm makes of the script, and around it."""
+
 _CODED = {"FAILED", "DEADLINE", "BOOT_FAIL", "OUT_OF_MEMORY"}
 """States of jobs that Slurm gives another code than 0."""
 
+_RELEASE = re.compile(rb'"release"\s*:\s*"([\w.-]{1,30})"')
+_PATHS = (
+    *(column.path for column in COLUMNS.values() if column.path), "job_id", "association.user", "array.job_id",
+    "array.task_id", "het.job_id", "het.job_offset", "steps",
+)  # fmt: skip
 _LOSES_CODES = "exit_codes_lost"
 _CUT = "cut_documents"
+
+Json = Mapping[str, Any]
+Cells = dict[str, str]
+"""The texts of one record, by what they tell (COLUMNS); empty where it is unknown."""
+
+
+class BadValueError(ValueError):
+    """A field that holds another kind of value than any form of `sacct --json` gives it."""
+
+
+def number(value: object) -> float | int | None:
+    """A plain or wrapped number; None where unset, infinite or a mark for either. BadValueError for anything else."""
+    if isinstance(value, dict):
+        if value.get("infinite") or value.get("set") is False:
+            return None
+        value = value.get("number")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        raise BadValueError(f"{value!r} is no number")
+    is_mark = NO_VAL <= value <= NO_VAL + 1 or value >= _NO_VAL64 or value < 0
+    return None if is_mark else value
+
+
+def part(job: Json, path: str) -> Any:
+    """What stands at a path of keys; None where a key is missing. BadValueError where an object was expected."""
+    found: Any = job
+    for key in path.split("."):
+        if found is None:
+            return None
+        if not isinstance(found, dict):
+            raise BadValueError(f"{key} in no object")
+        found = found.get(key)
+    return found
+
+
+def text(value: object) -> str:
+    """A text; BadValueError for what is none."""
+    if not isinstance(value, str | None):
+        raise BadValueError(f"{value!r} is no text")
+    return value or ""
+
+
+def state_word(value: object) -> str:
+    """The state as sacct's text names it: the flag, where one stands beside the base state (REQUEUED, say)."""
+    words = [value] if isinstance(value, str) else value or []
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise BadValueError("a state that is no word")
+    telling: list[str] = [word for word in words if word not in _LATE_STATES] or words or [""]
+    return telling[-1]
+
+
+def exit_code(value: object) -> str:
+    """An exit code object as `code:signal`; empty where the process has not ended."""
+    job = {"exit_code": value}
+    signal = part(job, "exit_code.signal")
+    if isinstance(signal, dict):
+        signal = signal.get("id") if signal.get("id") is not None else signal.get("signal_id")
+    code, signal = _whole(part(job, "exit_code.return_code")), _whole(signal)
+    return f"{code or 0}:{signal or 0}" if signal or code is not None else ""
+
+
+def job_id(job: Json) -> str:
+    """The id as JobID has it: 12, 12_3 (an array's task), 12_[4-9%2] (tasks not split off yet), 12+1 (a het part)."""
+    plain = _whole(job.get("job_id"))
+    if not plain:
+        raise BadValueError("no job id")
+    array, task = _whole(part(job, "array.job_id")), _whole(part(job, "array.task_id"))
+    het, offset = _whole(part(job, "het.job_id")), _whole(part(job, "het.job_offset"))
+    if array and task is not None:
+        return f"{array}_{task}"
+    if array and (tasks := text(part(job, "array.task"))):
+        return f"{array}_[{tasks}]"
+    return f"{het}+{offset}" if het and offset is not None else str(plain)
+
+
+def _whole(value: object) -> int | None:
+    found = number(value)
+    return None if found is None else int(found)
+
+
+def _said(value: float | int | None) -> str:
+    return "" if value is None else str(value)
+
+
+def _objects(value: object) -> Sequence[Json]:
+    """A list of objects; none where it is missing."""
+    if not isinstance(value, list | None) or not all(isinstance(item, dict) for item in value or ()):
+        raise BadValueError("no list of objects")
+    return value or ()
+
+
+def _tres(value: object) -> dict[str, int]:
+    """Counts by type, or by type/name: cpu, mem (MiB in a job, bytes in a step's use), node, gres/gpu."""
+    found: dict[str, int] = {}
+    for item in _objects(value):
+        kind, name, count = text(item.get("type")), text(item.get("name")), _whole(item.get("count"))
+        if kind and count is not None:
+            found[f"{kind}/{name}" if name else kind] = count
+    return found
+
+
+_TEXT_OF: Mapping[Kind, Callable[[object], str]] = {
+    Kind.NAME: text,
+    Kind.FREE: text,
+    Kind.FOLDER: text,
+    Kind.TIME: lambda value: _said(_whole(value) or None),
+    Kind.DURATION: lambda value: _said(number(value)),
+    Kind.COUNT: lambda value: _said(_whole(value)),
+    Kind.STATE: state_word,
+    Kind.EXIT: exit_code,
+    Kind.TRES: lambda value: ",".join(f"{name}={count}" for name, count in _tres(value).items()),
+}
+"""How a value of the JSON is written as the text of a column."""
+
+
+def _flattened(job: Json, key: int, remarks: Remarks) -> list[Cells]:
+    """A job and its steps as records of a text dump; key: an own number, by which the steps are the job's."""
+    steps = _objects(job.get("steps"))
+    cells = {what: _TEXT_OF[own.kind](part(job, own.path)) for what, own in COLUMNS.items() if own.path}
+    cells |= {"id": job_id(job), "attempt_key": str(key)} | _sizes(job, steps)
+    cells["user"] = cells["user"] or text(part(job, "association.user"))
+    found = [cells, *(_step(step, f"{cells['id']}.{place}", key) for place, step in enumerate(steps))]
+    if isinstance(part(job, "exit_code.status"), str):
+        remarks[_LOSES_CODES] += _without_lost_codes(found)
+    return found
+
+
+def _step(step: Json, name: str, key: int) -> Cells:
+    is_slurms = str(part(step, "step.id")).endswith(_SLURMS_STEPS)
+    return {
+        "id": name,
+        "attempt_key": str(key),
+        "max_rss": _said(_tres(part(step, "tres.requested.max")).get("mem")),
+        "energy": _said(number(part(step, "statistics.energy.consumed"))),
+        "exit_code": "" if is_slurms else exit_code(step.get("exit_code")),
+        "state": "" if is_slurms else state_word(step.get("state")),
+    }
+
+
+def _without_lost_codes(found: Sequence[Cells]) -> bool:
+    """Whether a job or a step of it has lost its exit code; the code is then taken out."""
+    job, steps = found[0], found[1:]
+    told = {job["derived_exit_code"], *(step["exit_code"] for step in steps)}
+    is_lost = job["state"] in _CODED and job["exit_code"] == "0:0"
+    is_derived_lost = any(step["state"] == "FAILED" for step in steps) and told - {""} == {"0:0"}
+    if is_lost:
+        job["exit_code"] = ""
+    if is_derived_lost:
+        job["derived_exit_code"] = ""
+        for step in steps:
+            step["exit_code"] = ""
+    return is_lost or is_derived_lost
+
+
+def _sizes(job: Json, steps: Sequence[Json]) -> Cells:
+    allocated, requested = _tres(part(job, "tres.allocated")), _tres(part(job, "tres.requested"))
+    asked = _whole(part(job, "required.CPUs")) or requested.get("cpu")
+    totals = [part(step, "time.total") or {} for step in steps]
+    seconds, micros = (sum(_whole(part(own, unit)) or 0 for own in totals) for unit in ("seconds", "microseconds"))
+    # As sacct's AllocCPUS and NNodes say it: of a job that never started, what it asked for.
+    sizes = {
+        "procs": allocated.get("cpu", asked),
+        "nodes": allocated.get("node", requested.get("node")),
+        "requested_procs": asked,
+        "requested_nodes": requested.get("node"),
+        "energy": allocated.get("energy"),
+    }
+    # Cut to the millisecond, as in sacct's TotalCPU.
+    cpu = f"{seconds + micros // 1_000_000}.{micros // 1000 % 1000:03d}"
+    return {name: _said(size) for name, size in sizes.items()} | _memory(job, requested, asked) | {"total_cpu": cpu}
+
+
+def _memory(job: Json, requested: Mapping[str, int], procs: int | None) -> Cells:
+    """Memory asked for, and as typed: required.memory_per_cpu or _per_node, else told from the job's total.
+
+    Slurm up to 22.05 writes the amount typed in required.memory, and no submit line: it is per processor where it makes
+    the total times the processors, per node where times the nodes, and unknown where both hold or neither.
+    """
+    total, nodes = requested.get("mem"), requested.get("node")
+    per_cpu, per_node, typed = (number(part(job, f"required.memory{of}")) for of in ("_per_cpu", "_per_node", ""))
+    by_fields = f"{per_cpu}Mc" if per_cpu else f"{per_node}Mn" if per_node else ""
+    fits = [mark for mark, n in (("c", procs), ("n", nodes)) if typed and n and typed * n == total]
+    by_total = f"{total}M" if text(job.get("submit_line")) else f"{typed}M{fits[0]}" if len(fits) == 1 else ""
+    if total is not None:
+        asked = f"{total}M"
+    elif per_cpu is not None:
+        asked = f"{per_cpu}Mc"
+    else:
+        asked = "" if per_node is None else f"{per_node * (nodes or 1)}M"
+    return {"requested_mem": asked, "typed_mem": by_fields or (by_total if total is not None else "")}
 
 
 def looks_right(head: bytes) -> bool:
@@ -81,148 +254,86 @@ def looks_right(head: bytes) -> bool:
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
     """A document's chunks, CHUNK_JOBS jobs each; InputError where the source holds no job of sacct, or is damaged."""
-    progress, batch, n_bytes = Progress(), _Batch(source, site), 0
-    trial = Trial(source, settings.strict, EXPECTS)
+    context, progress, n_bytes = Context(source, site, settings), Progress(), 0
+    batch, trial = _Batch(context), Trial(source, settings.strict, EXPECTS)
+
+    def judged() -> Chunk:
+        chunk = batch.chunk(progress.n_bytes - n_bytes)
+        trial.judge(chunk.unreadable.slice(0, 1).to_pylist(), chunk.jobs.num_rows, 0)
+        return chunk
+
     for element in elements(byte_blocks(source, BLOCK_BYTES), progress):
         batch.add(element)
-        if len(batch.rows) >= CHUNK_JOBS or (settings.strict and batch.unreadable):
-            trial.judge(batch.unreadable, len(batch.rows), 0)
-            yield batch.chunk(progress.n_bytes - n_bytes)
-            n_bytes, batch = progress.n_bytes, _Batch(source, site)
-    if progress.n_bytes:
-        trial.judge(batch.unreadable, len(batch.rows), 0)
+        if batch.n_jobs >= CHUNK_JOBS or (settings.strict and batch.unreadable):
+            yield judged()
+            n_bytes, batch = progress.n_bytes, _Batch(context)
+    batch.remarks.update({"files": 1, _CUT: progress.is_cut})
+    chunk = judged() if progress.n_bytes else batch.chunk(0)
     trial.end()
-    batch.remarks["files"] += 1
-    batch.remarks[_CUT] += progress.is_cut
-    yield batch.chunk(progress.n_bytes - n_bytes)
+    yield chunk
 
 
 @dataclass(slots=True)
 class _Batch:
-    """Jobs, steps and unreadable elements on their way into a chunk."""
+    """Jobs, steps and unreadable elements on their way into a chunk; the element of each record."""
 
-    source: Source
-    site: SiteSettings
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    context: Context
+    n_jobs: int = 0
+    cells: list[Cells] = field(default_factory=list)
+    element_of: list[Element] = field(default_factory=list)
     unreadable: list[dict[str, Any]] = field(default_factory=list)
-    n_steps: int = 0
     remarks: Remarks = field(default_factory=Remarks)
 
     def add(self, element: Element) -> None:
         """Take in one element, which may be unreadable."""
+        job = element.value
+        if not isinstance(job, dict) or not {"job_id", "state", "time"} <= job.keys():
+            self._set_aside(element, element.reason or NOT_A_JOB)
+            return
         try:
-            row, n_steps = _row(element, self.remarks)
-        except fields.BadValueError:
-            self._set_aside(element, BAD_VALUE if _is_job(element.value) else NOT_A_JOB)
-        except _UnparsedError:
-            self._set_aside(element, element.reason or NOT_JSON)
+            found = _flattened(job, self.n_jobs, self.remarks)
+        except BadValueError:
+            self._set_aside(element, BAD_VALUE)
         else:
-            self.rows.append(row)
-            self.n_steps += n_steps
+            self.n_jobs += 1
+            self.cells += found
+            # Its value would double a chunk's memory.
+            self.element_of += [replace(element, value=None)] * len(found)
 
     def _set_aside(self, element: Element, reason: str) -> None:
-        self.unreadable.append(unreadable_row(self.source, element.line, element.offset, reason, element.raw))
+        row = unreadable_row(self.context.source, element.line, element.offset, reason, element.raw)
+        self.unreadable.append(row)
 
     def chunk(self, n_bytes: int) -> Chunk:
         """What has been taken in, as tables."""
-        n_records = len(self.rows) + self.n_steps + len(self.unreadable)
-        jobs = _table(self.rows, self.source, self.site)
-        lines = {"step": self.n_steps}
-        return Chunk(jobs, unreadable_table(self.unreadable), lines, n_records, n_bytes, self.remarks)
+        bad = np.zeros(len(self.cells), np.uint8)
+        jobs, _, n_steps = typed_records(self._rows(), self.context, self.remarks, bad)
+        for row in np.flatnonzero(bad).tolist():
+            self._set_aside(self.element_of[row], records.REASONS[bad[row] - 1])
+        self.unreadable.sort(key=lambda row: float(row["byte_offset"]))
+        unreadable = unreadable_table(self.unreadable)
+        n_records = jobs.num_rows + n_steps + unreadable.num_rows
+        return Chunk(jobs, unreadable, {"step": n_steps}, n_records, n_bytes, self.remarks)
+
+    def _rows(self) -> Rows:
+        slot = {what: place for place, what in enumerate(COLUMNS)}
+        cells = [[_encoded(own.get(what, "")) for own in self.cells] for what in COLUMNS]
+        data, start, end = end_to_end(cells, 0)
+        line = np.array([element.line for element in self.element_of], np.int64)
+        return Rows(as_bytes(data), slot, start, end, np.arange(len(line)), line, line, np.ones_like(line))
 
 
-class _UnparsedError(ValueError):
-    """An element that is no JSON."""
-
-
-def _is_job(value: object) -> bool:
-    return isinstance(value, dict) and {"job_id", "state", "time"} <= value.keys()
-
-
-def _row(element: Element, remarks: Remarks) -> tuple[dict[str, Any], int]:
-    """An element's JOBS values by column, and how many steps are folded into it."""
-    if element.reason:
-        raise _UnparsedError
-    job = element.value
-    if not isinstance(job, dict) or not _is_job(job):
-        raise fields.BadValueError
-    steps = fields.objects(job.get("steps"))
-    row = _named_and_timed(job) | _sized(job, steps) | _ended(job, steps, remarks)
-    return row | {"source_line": element.line}, len(steps)
-
-
-def _named_and_timed(job: fields.Json) -> dict[str, Any]:
-    row = {column: typer(fields.part(job, *path.split("."))) for column, (path, typer) in _DECLARED.items()}
-    limit_min = fields.number(fields.part(job, "time", "limit"))
-    asked_s = asked_s_of(fields.text(fields.part(job, "comment", "administrator")) or "")
-    return row | {
-        "job_id": fields.job_id(job),
-        "user": row["user"] or fields.text(fields.part(job, "association", "user")),
-        "requested_s": asked_s or (None if limit_min is None else limit_min * 60.0),
-    }
-
-
-def _sized(job: fields.Json, steps: Any) -> dict[str, Any]:
-    allocated = fields.tres(fields.part(job, "tres", "allocated"))
-    requested = fields.tres(fields.part(job, "tres", "requested"))
-    requested_procs = fields.whole(fields.part(job, "required", "CPUs")) or requested.get("cpu")
-    # As sacct's AllocCPUS and NNodes say it: of a job that never started, what it asked for.
-    procs, nodes = allocated.get("cpu", requested_procs), allocated.get("node", requested.get("node"))
-    return {
-        "procs": procs,
-        "nodes": nodes,
-        "gpus": fields.gpus(allocated, requested),
-        "requested_procs": requested_procs,
-        "requested_nodes": requested.get("node"),
-        "requested_mem_kib": fields.requested_mem_kib(job, requested, requested_procs),
-        "requested_memory": fields.requested_memory(job, requested, requested_procs),
-        "max_rss_kib": fields.max_rss_kib(steps),
-        "cpu_s": fields.cpu_s(steps) / procs if procs else None,
-        "energy_j": fields.energy_j(allocated, steps),
-    }
-
-
-def _ended(job: fields.Json, steps: Any, remarks: Remarks) -> dict[str, Any]:
-    state = fields.state_word(fields.part(job, "state", "current"))
-    code, derived = fields.exit_code(job.get("exit_code")), _highest_code(job, steps)
-    if _loses_codes(job.get("exit_code")):
-        step_states = [fields.state_word(step.get("state")) for step in fields.own_steps(steps)]
-        is_lost, is_derived_lost = state in _CODED and code == 0, "FAILED" in step_states and derived == 0
-        code, derived = None if is_lost else code, None if is_derived_lost else derived
-        remarks[_LOSES_CODES] += is_lost or is_derived_lost
-    if state and state not in STATES:
-        remarks[f"state {state}"] += 1
-    return {"state": state, "exit_code": code, "derived_exit_code": derived}
-
-
-def _highest_code(job: fields.Json, steps: Any) -> int | None:
-    """The highest exit code the job itself tells of and its own steps do; None where none is told."""
-    told = [job.get("derived_exit_code"), *(step.get("exit_code") for step in fields.own_steps(steps))]
-    return max((code for code in map(fields.exit_code, told) if code is not None), default=None)
-
-
-def _loses_codes(exit_code: object) -> bool:
-    """Whether this is the form of Slurm up to 22.05, which writes return code 0 whatever it was."""
-    return isinstance(exit_code, dict) and isinstance(exit_code.get("status"), str)
-
-
-def _table(rows: list[dict[str, Any]], source: Source, site: SiteSettings) -> pa.Table:
-    if not rows:
-        return jobs_table(0)
-    types = {column.name: column.type for column in JOBS.columns} | {raw.name: raw.type for raw in RAW}
-    values = {name: as_array([row[name] for row in rows], types[name]) for name in rows[0]}
-    return jobs_table(
-        len(rows),
-        **values,
-        site=constant(site.name, len(rows)),
-        restart=arrow(np.zeros(len(rows), np.int64)),
-        source_file=constant(source.label, len(rows)),
-    )
+def _encoded(text: str) -> bytes:
+    """UTF-8; bytes of the document that were none come back as they were."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace")
 
 
 def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
     """What a reader should know of the documents, beside what it should of any dump of sacct."""
-    said = dialect_notes(remarks, settings)
+    said = records.notes(remarks, settings)
     if cut := remarks[_CUT]:
         said.append(f"{cut} of {remarks['files']} documents end in the middle: export them again for what is missing")
     if lost := remarks[_LOSES_CODES]:
@@ -238,21 +349,11 @@ def layout(head: bytes, _site: SiteSettings, _settings: IngestSettings) -> Layou
     return Layout(tuple(present), tuple(path for path in _PATHS if path not in present), (), tuple(said))
 
 
-def _has(job: fields.Json, path: str) -> bool:
+def _has(job: Json, path: str) -> bool:
     try:
-        return fields.part(job, *path.split(".")) is not None
-    except fields.BadValueError:
+        return part(job, path) is not None
+    except BadValueError:
         return False
 
 
-SACCT_JSON = Reader(
-    "sacct_json",
-    EXPECTS,
-    REASONS,
-    ("submit_s",),
-    looks_right,
-    read,
-    as_whole,
-    notes,
-    layout=layout,
-)
+SACCT_JSON = Reader("sacct_json", EXPECTS, REASONS, ("submit_s",), looks_right, read, as_whole, notes, layout=layout)

@@ -1,146 +1,21 @@
-"""Which columns a dump of sacct has: their names, what may stand in them, and what separates them."""
+"""Which columns a dump of sacct has, and what separates them."""
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 
 from pipeline.errors import InputError, printable
+from pipeline.ingest.formats.sacct.columns import COLUMNS, XDMOD, Kind, kind_of
 from pipeline.ingest.reader import Layout as Columns
 from pipeline.settings import IngestSettings, SiteSettings
-
-SOURCES: Mapping[str, tuple[str, ...]] = {
-    "id": ("jobid", "job_id", "jobidraw", "job_id_raw"),
-    "job_name": ("jobname", "job_name", "name"),
-    "user": ("user", "user_name", "username", "user_id", "uid"),
-    "user_group": ("group", "user_group", "group_name", "gid"),
-    "account": ("account", "account_name", "project"),
-    "queue": ("partition", "queue"),
-    "qos": ("qos", "qosraw"),
-    "submit_s": ("submit", "submit_time", "submittime", "time_submit"),
-    "eligible_s": ("eligible", "eligible_time", "eligibletime", "time_eligible"),
-    "start_s": ("start", "start_time", "starttime", "time_start"),
-    "end_s": ("end", "end_time", "endtime", "time_end"),
-    "runtime_s": ("elapsedraw", "elapsed", "run_time", "runtime", "walltime", "wallclock_used"),
-    "limit_min": ("timelimitraw",),
-    "requested_s": ("timelimit", "time_limit", "wallclock_req", "walltime_req"),
-    "suspended_s": ("suspended",),
-    "procs": ("alloccpus", "ncpus", "processors_used", "processors", "alloc_cpus"),
-    "requested_procs": ("reqcpus", "req_cpus", "processors_req", "cpus_req"),
-    "nodes": ("nnodes", "allocnodes", "nodes_used", "alloc_nodes"),
-    "requested_nodes": ("reqnodes", "nodes_req", "req_nodes"),
-    "requested_mem": ("reqmem",),
-    "max_rss": ("maxrss",),
-    "total_cpu": ("totalcpu",),
-    "energy": ("consumedenergyraw", "consumedenergy"),
-    "state": ("state", "job_state"),
-    "exit_code": ("exitcode", "exit_code"),
-    "derived_exit_code": ("derivedexitcode", "derived_exit_code"),
-    "alloc_tres": ("alloctres", "tresalloc", "allocgres"),
-    "req_tres": ("reqtres", "reqgres", "gpus_req"),
-    "attempt_key": ("dbindex", "db_index"),
-    "work_dir": ("workdir", "work_dir", "workingdirectory"),
-    "comment": ("comment",),
-    "admin_comment": ("admincomment", "admin_comment"),
-    "submit_line": ("submitline", "submit_line"),
-}
-"""Which field tells what, the better one first."""
-
-
-class Kind(Enum):
-    """What may stand in a column; wide ones may hold the delimiter, and FREE ones a line's end."""
-
-    ID = r"\d+(?:_(?:\d+|\[[^\]|]*\]?))?(?:\+\d+)?(?:\.[\w+.-]+)?"
-    TIME = r"|Unknown|None|N/A|None assigned|[\d:/T +.Z-]+(?: ?[AaPp][Mm])?(?: ?[A-Z]{3,5})?"
-    DURATION = r"|-?[\d:.-]+|UNLIMITED|Partition_Limit|INVALID|Unknown"
-    COUNT = r"|-?\d+(?:\.\d+)?[KMGTP]?|Unknown|N/A"
-    MEMORY = r"|[\d.?]+[KMGTPE]?(?:i?B)?[nc]?|UNLIMITED|N/A"
-    STATE = r"[A-Za-z_]+(?: by \d+)?\+?"
-    EXIT = r"|\d+:\d+|-?\d+"
-    NAME = r"[^\s]*"
-    TRES = r"|\d+|[^\s=]+=[^\s]*|[\w/]+(?::[\w.]+)*(?:\(S:[\d,-]*\))?(?:,.*)?"
-    HOSTS = r"|None assigned|[^\s]*"
-    OTHER = r"[^\n]*"
-    FREE = r"[\s\S]*"
-    FOLDER = r"|/[\s\S]*"
-
-    @property
-    def is_wide(self) -> bool:
-        """Whether a value may hold the delimiter."""
-        return self in (Kind.FREE, Kind.FOLDER)
-
-    @property
-    def is_text(self) -> bool:
-        """Whether values are anybody's text, which tells nothing about where a record's columns lie."""
-        return self in (Kind.FREE, Kind.FOLDER, Kind.OTHER, Kind.NAME, Kind.HOSTS)
-
-
-_NAMES = {
-    Kind.ID: "jobid jobidraw job_id job_id_raw",
-    Kind.TIME: "submit eligible start end submit_time eligible_time start_time end_time submittime eligibletime "
-    "starttime endtime time_submit time_eligible time_start time_end",
-    Kind.DURATION: "elapsed elapsedraw timelimit timelimitraw suspended totalcpu usercpu systemcpu cputime cputimeraw "
-    "reserved planned resvcpu resvcpuraw plannedcpu plannedcpuraw mincpu avecpu run_time runtime walltime "
-    "wallclock_req wallclock_used time_limit walltime_req",
-    Kind.COUNT: "alloccpus ncpus reqcpus nnodes allocnodes reqnodes ntasks uid gid priority associd dbindex db_index "
-    "qosraw reservationid wckeyid consumedenergyraw consumedenergy maxpages avepages processors_used processors_req "
-    "processors nodes_used nodes_req cpus_req req_cpus alloc_cpus alloc_nodes req_nodes restarts",
-    Kind.MEMORY: "reqmem maxrss averss maxvmsize avevmsize maxdiskread maxdiskwrite avediskread avediskwrite mem_req",
-    Kind.STATE: "state job_state",
-    Kind.EXIT: "exitcode derivedexitcode exit_code derived_exit_code",
-    Kind.NAME: "user group account partition qos cluster user_name group_name account_name layout blockid mcslabel "
-    "maxrssnode maxvmsizenode maxpagesnode mincpunode maxdiskreadnode maxdiskwritenode",
-    Kind.TRES: "alloctres reqtres reqgres allocgres tresalloc tresreqraw tresallocraw tresusageintot tresusageinmax "
-    "tresusageinave tresusageinmin tresusageouttot tresusageoutmax tresusageoutave tresusageoutmin gpus_req "
-    "tresusageinmaxnode tresusageinmaxtask tresusageinminnode tresusageinmintask tresusageoutmaxnode "
-    "tresusageoutmaxtask tresusageoutminnode tresusageoutmintask",
-    Kind.HOSTS: "nodelist node_list",
-    Kind.FREE: "jobname job_name name comment admincomment admin_comment systemcomment submitline submit_line "
-    "constraints extra container reason reservation wckey stdin stdout stderr licenses failednode",
-    Kind.FOLDER: "workdir work_dir workingdirectory",
-}  # fmt: skip
-KINDS: Mapping[str, Kind] = {name: kind for kind, names in _NAMES.items() for name in names.split()}
-
-XDMOD = (
-    "JobID", "JobIDRaw", "Cluster", "Partition", "QOS", "Account", "Group", "GID", "User", "UID", "Submit", "Eligible",
-    "Start", "End", "Elapsed", "ExitCode", "State", "NNodes", "NCPUS", "ReqCPUS", "ReqMem", "ReqTRES", "AllocTRES",
-    "Timelimit", "NodeList", "JobName",
-)  # fmt: skip
-"""The columns of dumps made for Open XDMoD (its xdmod-slurm-helper), which have no header."""
-
-STATES = (
-    "BOOT_FAIL", "CANCELLED", "COMPLETED", "CONFIGURING", "COMPLETING", "DEADLINE", "FAILED", "LAUNCH_FAILED",
-    "NODE_FAIL", "OUT_OF_MEMORY", "PENDING", "POWER_UP_NODE", "PREEMPTED", "RECONFIG_FAIL", "REQUEUED", "REQUEUE_FED",
-    "REQUEUE_HOLD", "RESIZING", "RESV_DEL_HOLD", "REVOKED", "RUNNING", "SIGNALING", "SPECIAL_EXIT", "STAGE_OUT",
-    "STOPPED", "SUSPENDED", "TIMEOUT", "UPDATE_DB",
-)  # fmt: skip
-"""man sacct, "Job state codes" and "Job state flags"."""
-
-_BY = re.compile(r" by \S+$")
-
-
-def kind_of(name: str) -> Kind:
-    """What may stand in the column of this name (small letters)."""
-    return KINDS.get(name, Kind.TRES if name.startswith("tresusage") else Kind.OTHER)
-
-
-def state_name(text: str) -> str:
-    """A state as one word: without who cancelled, a cut one (`OUT_OF_ME+`) written out where only one fits."""
-    word = _BY.sub("", text.strip())
-    if not word.endswith("+"):
-        return word
-    stem = word.rstrip("+")
-    fitting = [state for state in STATES if state.startswith(stem)]
-    return fitting[0] if len(fitting) == 1 else stem
-
 
 EXPECTS = "sacct: columns named in a first line as by `sacct -P`, or in ingest.fields"
 _NAME = re.compile(rb"[A-Za-z]\w*(?:%-?\d+)?")
 _WIDTH = re.compile(r"%-?\d+$")
 _DELIMITERS = (b"|", b"\x1f", b"^|^", b"\t", b";", b",")
-_IDS = SOURCES["id"]
+_IDS = COLUMNS["id"].names
 _TELLING = re.compile(rb"(?:^|[^\w])(?:JobID(?:Raw)?|job_id)(?:[^\w]|$)", re.IGNORECASE)
 
 
@@ -166,8 +41,8 @@ class Layout:
     def sources(self) -> dict[str, int]:
         """The column that tells each thing, for what some column tells."""
         place = {name: column for column, name in reversed(list(enumerate(self.names)))}
-        found = {what: [place[name] for name in names if name in place] for what, names in SOURCES.items()}
-        return {what: columns[0] for what, columns in found.items() if columns}
+        found = {what: [place[name] for name in column.names if name in place] for what, column in COLUMNS.items()}
+        return {what: places[0] for what, places in found.items() if places}
 
     @property
     def id_column(self) -> int:
@@ -215,7 +90,7 @@ def inspected_columns(start: bytes, _site: SiteSettings, settings: IngestSetting
     given_by = "the first line" if layout.has_header else "ingest.fields or a known layout"
     return Columns(
         tuple(name for name in layout.names if name in used),
-        tuple(names[0] for what, names in SOURCES.items() if what not in layout.sources),
+        tuple(column.names[0] for what, column in COLUMNS.items() if column.names and what not in layout.sources),
         tuple(name for name in layout.names if name not in used),
         (f"delimiter {delimiter}", f"columns told by {given_by}"),
     )
@@ -231,8 +106,8 @@ def header_layout(line: bytes, delimiter: bytes | None = None) -> Layout | None:
         return None
     is_trailing = line.endswith(between)
     cells = line.removesuffix(between).split(between)
-    said = tuple(_clean(cell) for cell in cells)
-    n_known = sum(name in KINDS for name in said)
+    said = tuple(column_name(cell) for cell in cells)
+    n_known = _n_known(said)
     if n_known < 2 or (2 * n_known < len(said) and not _has_core(said)) or not any(name in _IDS for name in said):
         return None
     return Layout(said, between, is_trailing, has_quotes=line.lstrip().startswith(b'"'))
@@ -241,8 +116,12 @@ def header_layout(line: bytes, delimiter: bytes | None = None) -> Layout | None:
 def _names_no_id(line: bytes) -> bool:
     """Whether a line names columns of an accounting dump, and no job id among them."""
     names = [name.decode().lower() for name in _NAME.findall(line)]
-    n_known = sum(_WIDTH.sub("", name) in KINDS for name in names)
+    n_known = _n_known([_WIDTH.sub("", name) for name in names])
     return not _TELLING.search(line) and len(names) > 2 and 2 * n_known > len(names) and _has_core(names)
+
+
+def _n_known(names: Sequence[str]) -> int:
+    return sum(kind_of(name) is not Kind.OTHER for name in names)
 
 
 def looks_right(head: bytes) -> bool:
@@ -260,15 +139,15 @@ def first_line(head: bytes) -> bytes:
     return next((line.rstrip(b"\r") for line in head.split(b"\n") if line.strip()), b"").lstrip(b" ")
 
 
-def _clean(cell: bytes) -> str:
+def column_name(cell: bytes) -> str:
+    """The name in a header's cell, in small letters, without quotes and width."""
     return _WIDTH.sub("", cell.decode("utf-8", "backslashreplace").strip().strip('"')).lower()
 
 
 def _has_core(names: Sequence[str]) -> bool:
     """Whether a mostly unknown set of columns still is an accounting dump's."""
-    return (
-        sum(any(name in names for name in SOURCES[what]) for what in ("state", "submit_s", "runtime_s", "end_s")) >= 2
-    )
+    core = ("state", "submit_s", "runtime_s", "end_s")
+    return sum(any(name in names for name in COLUMNS[what].names) for what in core) >= 2
 
 
 def _between(line: bytes) -> bytes | None:
@@ -312,16 +191,16 @@ def _whole_lines(head: bytes) -> list[bytes]:
 def _fits_xdmod(line: bytes) -> bool:
     """Whether a line holds the columns of XDMOD, telling kinds of values where they belong."""
     cells = line.split(b"|", len(XDMOD) - 1)
-    text = [cell.decode("utf-8", "backslashreplace") for cell in cells]
     kinds = [kind_of(name.lower()) for name in XDMOD]
-    return len(cells) == len(XDMOD) and all(re.fullmatch(k.value, t) for k, t in zip(kinds, text, strict=True))
+    return len(cells) == len(XDMOD) and all(kind.fits(cell) for kind, cell in zip(kinds, cells, strict=True))
+
+
+_STATE = re.compile(rb"[A-Z_]{4,}(?: by \d+)?")
+_CLOCK = re.compile(rb"(?:\d+-)?\d+:\d\d(?::\d\d)?(?:\.\d+)?|\d{4}-\d\d-\d\d[T ][\d:]+")
 
 
 def _is_record(line: bytes) -> bool:
     """Whether a delimited line has the look of a job: an id, a state, and a time or duration."""
     delimiter = next((d for d in _DELIMITERS if line.count(d) >= 3), None)
-    cells = [cell.decode("utf-8", "backslashreplace") for cell in line.split(delimiter)] if delimiter else []
-    has_id = any(re.fullmatch(Kind.ID.value, cell) for cell in cells)
-    has_state = any(re.fullmatch(r"[A-Z_]{4,}(?: by \d+)?", cell) for cell in cells)
-    has_clock = any(re.fullmatch(r"(?:\d+-)?\d+:\d\d(?::\d\d)?(?:\.\d+)?|\d{4}-\d\d-\d\d[T ][\d:]+", c) for c in cells)
-    return has_id and has_state and has_clock
+    cells = line.split(delimiter) if delimiter else []
+    return all(any(map(matches, cells)) for matches in (Kind.ID.fits, _STATE.fullmatch, _CLOCK.fullmatch))

@@ -6,12 +6,14 @@ it puts together is appended to the buffer, so that the rest of the reader sees 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from pipeline.arrays import Bools, Ints
+from pipeline.ingest.formats.sacct.columns import Kind
 from pipeline.ingest.formats.sacct.irregular_lines import Cells, resolve, solve
-from pipeline.ingest.formats.sacct.layout import Kind, Layout, header_layout
+from pipeline.ingest.formats.sacct.layout import Layout, header_layout
 from pipeline.ingest.formats.sacct.scan_kernels import EMPTY, Matrix, scan
 from pipeline.ingest.spans import as_bytes
 from pipeline.ingest.spans.kernels import Bytes
@@ -19,19 +21,20 @@ from pipeline.ingest.spans.kernels import Bytes
 _FIRST = {
     Kind.ID: b"0123456789", Kind.TIME: b"0123456789UNun:", Kind.DURATION: b"0123456789-:.UPIupi",
     Kind.COUNT: b"0123456789-UNun", Kind.MEMORY: b"0123456789.?UNun", Kind.EXIT: b"0123456789-",
+    Kind.STATE: bytes(range(65, 91)) + bytes(range(97, 123)) + b"_",
 }  # fmt: skip
+"""What a value may begin with."""
+
 MAX_LOOSE = 8
 """Unreadable lines before a whole one that are tried as the beginning of its record."""
-
-_LETTERS = bytes(range(65, 91)) + bytes(range(97, 123)) + b"_"
 
 
 @dataclass(slots=True)
 class Rows:
     """Records of a block in order of line.
 
-    data: the block's bytes and those of records put together; start, end: a row for each of the layout's sources, a
-    column for each line taken as it stands and each record put together; place: the columns of the records, in order;
+    data: the block's bytes and those of records put together; start, end: a row for each of `slot`, what columns tell,
+    a column for each line taken as it stands and each record put together; place: the columns of the records, in order;
     line: where the record's first line is in the block; at, n_lines: its first byte, and how many lines it takes.
     """
 
@@ -48,35 +51,42 @@ class Rows:
         return len(self.line)
 
     def span(self, what: str) -> tuple[Ints, Ints]:
-        """Where the records' values of one source start and end."""
+        """Where the records' values of one column start and end; empty ones where no column tells it."""
+        if what not in self.slot:
+            nothing = np.zeros(len(self), np.int64)
+            return nothing, nothing
         slot = self.slot[what]
         return self.start[slot][self.place], self.end[slot][self.place]
+
+    def take(self, rows: Ints) -> "Rows":
+        """Some of the records."""
+        chosen = (self.place[rows], self.line[rows], self.at[rows], self.n_lines[rows])
+        return Rows(self.data, self.slot, self.start, self.end, *chosen)
+
+
+class Unreadable(NamedTuple):
+    """Lines that are no record: the first one, its first byte, the end, how many, and why."""
+
+    line: int
+    start: int
+    end: int
+    n_lines: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """Records; unreadable lines as (line, first byte, end, lines, reason); how many headers, blanks, odd records.
+    """Records, unreadable lines, and how many headers, blanks and records put together.
 
     cut: line and byte of a header that names other columns, if there is one: nothing from it on has been read.
     """
 
     rows: Rows
-    unreadable: list[tuple[int, int, int, int, str]]
-    n_headers: int
-    n_blank: int
+    unreadable: list[Unreadable]
+    n_headers: int = 0
+    n_blank: int = 0
     n_put_together: int = 0
     cut: tuple[int, int, Layout] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Plain:
-    """What the compiled pass found; start and end have room for all records that can be put together of odd lines."""
-
-    start: Matrix
-    end: Matrix
-    line: Ints
-    at: Ints
-    odd: Matrix
 
 
 def last_start(data: bytes, layout: Layout) -> int:
@@ -85,64 +95,51 @@ def last_start(data: bytes, layout: Layout) -> int:
     for _ in range(64):
         before = data.rfind(b"\n", 0, max(at - 1, 0)) + 1
         line = data[before:at]
-        is_whole = line.count(layout.delimiter) == layout.n_delimiters and len(_plain(line, layout).line) == 1
+        is_whole = line.count(layout.delimiter) == layout.n_delimiters and len(_plain(line, layout)[0]) == 1
         if is_whole and follows:
             return follows
         follows = before if is_whole else 0
         at = before
         if not at:
             return 0
-    plain = _plain(data, layout)
-    after = np.flatnonzero(np.diff(plain.line) == 1)
-    return int(plain.at[after[-1] + 1]) if len(after) else 0
+    rows, _ = _plain(data, layout)
+    after = np.flatnonzero(np.diff(rows.line) == 1)
+    return int(rows.at[after[-1] + 1]) if len(after) else 0
 
 
 def scan_block(data: bytes, layout: Layout, n_lines: int | None = None) -> Scanned:
     """The records of some lines (so many, where it is known), the last of which may lack its end."""
-    plain = _plain(data, layout, n_lines)
-    slot = {what: row for row, what in enumerate(layout.sources)}
-    n = len(plain.line)
-    ones = np.ones(n, np.int64)
-    rows = Rows(as_bytes(data), slot, plain.start, plain.end, np.arange(n), plain.line, plain.at, ones)
-    if not len(plain.odd):
-        return Scanned(rows, [], 0, 0)
-    cut = _other_header(data, plain.odd, layout)
+    rows, odd = _plain(data, layout, n_lines)
+    cut = _other_header(data, odd, layout)
     if cut is not None:
-        line, at, other = cut
-        done = scan_block(data[:at], layout)
-        return replace(done, cut=(line, at, other))
-    return _with_odd(data, layout, rows, plain.odd)
+        return replace(scan_block(data[: cut[1]], layout), cut=cut)
+    return _with_odd(data, layout, rows, odd) if len(odd) else Scanned(rows, [])
 
 
-def _plain(data: bytes, layout: Layout, n_lines: int | None = None) -> _Plain:
-    n_cells = len(layout.names) + layout.is_trailing
+def _plain(data: bytes, layout: Layout, n_lines: int | None = None) -> tuple[Rows, Matrix]:
+    """The lines that are a record as they stand, with room for all that can be put together of the others; those."""
     # A record put together takes an odd line at least, so it finds room too. More room than lines would cost: large
     # arrays come in huge pages, which are cleared whole where only a row's beginning is written.
     most = (data.count(b"\n") if n_lines is None else n_lines) + 1
-    n_slots = len(layout.sources)
-    start, end = np.empty((n_slots, most), np.int64), np.empty((n_slots, most), np.int64)
-    line, at = np.empty(most, np.int64), np.empty(most, np.int64)
-    odd = np.empty((most, 4), np.int64)
+    slot = {what: row for row, what in enumerate(layout.sources)}
+    start, end = np.empty((len(slot), most), np.int64), np.empty((len(slot), most), np.int64)
+    line, at, odd = np.empty(most, np.int64), np.empty(most, np.int64), np.empty((most, 4), np.int64)
     slots = np.full(len(layout.names) + 1, -1, np.int64)
-    for row, column in enumerate(layout.sources.values()):
-        slots[column] = row
-    quote = ord('"') if layout.is_quoted else -1
-    delimiter = as_bytes(layout.delimiter)
-    n_rows, n_odd = scan(
-        as_bytes(data), delimiter, n_cells, layout.is_trailing, layout.id_column, quote, slots, _starts_well(layout),
-        start, end, line, at, odd,
+    slots[list(layout.sources.values())] = np.arange(len(slot))
+    n, n_odd = scan(
+        as_bytes(data), as_bytes(layout.delimiter), len(layout.names) + layout.is_trailing, layout.is_trailing,
+        layout.id_column, ord('"') if layout.is_quoted else -1, slots, _starts_well(layout), start, end, line, at, odd,
     )  # fmt: skip
-    return _Plain(start, end, line[:n_rows], at[:n_rows], odd[:n_odd])
+    return Rows(as_bytes(data), slot, start, end, np.arange(n), line[:n], at[:n], np.ones(n, np.int64)), odd[:n_odd]
 
 
 def _starts_well(layout: Layout) -> Bytes:
     """Which first bytes a value of each column may have; row EMPTY: whether it may have none."""
     table = np.ones((EMPTY + 1, len(layout.names)), np.uint8)
     for column, kind in enumerate(layout.kinds):
-        allowed = _LETTERS if kind is Kind.STATE else _FIRST.get(kind)
-        if allowed is not None:
+        if kind in _FIRST:
             table[:EMPTY, column] = 0
-            table[np.frombuffer(allowed, np.uint8), column] = 1
+            table[np.frombuffer(_FIRST[kind], np.uint8), column] = 1
             table[EMPTY, column] = kind is not Kind.STATE and column != layout.id_column
     return table
 
@@ -162,54 +159,50 @@ def _with_odd(data: bytes, layout: Layout, rows: Rows, odd: Matrix) -> Scanned:
     """The rows, with those that odd lines make, and without those that odd lines go on with."""
     is_kept = np.ones(len(rows), np.bool_)
     records: list[tuple[int, int, int, Cells]] = []
-    unreadable: list[tuple[int, int, int, int, str]] = []
+    unreadable: list[Unreadable] = []
     n_headers = n_blank = 0
-    splits = np.flatnonzero(np.diff(odd[:, 3])) + 1
-    for run in np.split(odd, splits):
-        before = int(run[0, 3]) - 1
-        spans = [(int(line), int(start), int(end)) for line, start, end, _ in run]
-        leads = before >= 0 and layout.kinds[-1].is_wide and bool(is_kept[before])
+    for run in np.split(odd, np.flatnonzero(np.diff(odd[:, 3])) + 1):
+        after = int(run[0, 3])
+        lines = [(line, start, end) for line, start, end, _ in run.tolist()]
+        leads = after > 0 and layout.kinds[-1].is_wide and bool(is_kept[after - 1])
         if leads:
-            first = int(rows.at[before])
-            spans.insert(0, (int(rows.line[before]), first, _line_end(data, first)))
-        found = resolve([data[start:end] for _, start, end in spans], layout)
+            first_byte = int(rows.at[after - 1])
+            lines.insert(0, (int(rows.line[after - 1]), first_byte, _line_end(data, first_byte)))
+        found = resolve([data[start:end] for _, start, end in lines], layout)
+        made = [(first, last, cells) for first, last, cells in found.records if not (leads and first == last == 0)]
+        if leads and any(first == 0 for first, *_ in (*made, *found.unreadable)):
+            is_kept[after - 1] = False
+        loose = [
+            Unreadable(*lines[first][:2], lines[last][2], last - first + 1, reason)
+            for first, last, reason in found.unreadable
+        ]
         n_headers, n_blank = n_headers + found.n_headers, n_blank + found.n_blank
-        for first, last, cells in found.records:
-            if leads and first == last == 0:
-                continue
-            if leads and first == 0:
-                is_kept[before] = False
-            records.append((spans[first][0], spans[first][1], last - first + 1, cells))
-        for first, last, reason in found.unreadable:
-            if leads and first == 0:
-                is_kept[before] = False
-            unreadable.append((*spans[first][:2], spans[last][2], last - first + 1, reason))
-        if found.unreadable and before + 1 < len(rows):
-            at = int(rows.at[before + 1])
-            begun = _begun(found.unreadable, spans, data, at, layout)
-            if begun < len(found.unreadable):
+        if loose and after < len(rows):
+            at = int(rows.at[after])
+            begun = _begun(found.unreadable, lines, data, at, layout)
+            if begun < len(loose):
                 # These lines and the next record may also be one record with a line's end in a text.
-                is_kept[before + 1] = False
-                begins = found.unreadable[begun:]
-                del unreadable[len(unreadable) - len(begins) :]
-                n_blank -= len(spans) - begins[0][0] - sum(last - first + 1 for first, last, _ in begins)
-                line, start, _ = spans[begins[0][0]]
-                n_lines = int(rows.line[before + 1]) - line + 1
-                unreadable.append((line, start, _line_end(data, at), n_lines, "ambiguous_fields"))
-    joined = _joined(data, layout, rows, is_kept, records)
-    return Scanned(joined, unreadable, n_headers, n_blank, len(records))
+                is_kept[after] = False
+                first, n_taken = found.unreadable[begun][0], sum(own.n_lines for own in loose[begun:])
+                n_blank -= len(lines) - first - n_taken
+                line, start, _ = lines[first]
+                n_lines = int(rows.line[after]) - line + 1
+                loose[begun:] = [Unreadable(line, start, _line_end(data, at), n_lines, "ambiguous_fields")]
+        records += [(*lines[first][:2], last - first + 1, cells) for first, last, cells in made]
+        unreadable += loose
+    return Scanned(_joined(data, layout, rows, is_kept, records), unreadable, n_headers, n_blank, len(records))
 
 
 def _begun(
-    loose: Sequence[tuple[int, int, str]], spans: Sequence[tuple[int, int, int]], data: bytes, at: int, layout: Layout
+    loose: Sequence[tuple[int, int, str]], lines: Sequence[tuple[int, int, int]], data: bytes, at: int, layout: Layout
 ) -> int:
     """The first of a run's last unreadable lines that, with all up to the whole line at a byte, could be a record.
 
     Blank lines between them belong to it: a text may hold them too.
     """
-    first, at_line = len(loose), len(spans) - 1
+    first, at_line = len(loose), len(lines) - 1
     while first and len(loose) - first < MAX_LOOSE:
-        while at_line > loose[first - 1][1] and not data[spans[at_line][1] : spans[at_line][2]].strip():
+        while at_line > loose[first - 1][1] and not data[lines[at_line][1] : lines[at_line][2]].strip():
             at_line -= 1
         if loose[first - 1][1] != at_line:
             break
@@ -217,7 +210,7 @@ def _begun(
         at_line = loose[first][0] - 1
     stop = _line_end(data, at)
     for k in range(first, len(loose)):
-        if loose[k][2] == "too_few_fields" and solve(data[spans[loose[k][0]][1] : stop], layout) is not None:
+        if loose[k][2] == "too_few_fields" and solve(data[lines[loose[k][0]][1] : stop], layout) is not None:
             return k
     return len(loose)
 
@@ -228,26 +221,24 @@ def _joined(
     """The kept rows and the records put together, in order of line."""
     if not records and is_kept.all():
         return rows
-    n, columns = len(rows), list(layout.sources.values())
-    cells = [[record[3][column] or b"" for record in records] for column in columns]
-    size = np.array([[len(cell) for cell in column] for column in cells], np.int64).reshape(len(columns), len(records))
-    added = b"".join(b"".join(column) for column in cells)
-    stop = np.cumsum(size.ravel()).reshape(size.shape) + len(data)
-    rows.start[:, n : n + len(records)], rows.end[:, n : n + len(records)] = stop - size, stop
+    cells = [[record[3][column] or b"" for record in records] for column in layout.sources.values()]
+    added, start, end = end_to_end(cells, len(data))
+    own = slice(len(rows), len(rows) + len(records))
+    rows.start[:, own], rows.end[:, own] = start, end
     facts = np.array([record[:3] for record in records], np.int64).reshape(len(records), 3)
     line = np.concatenate([rows.line, facts[:, 0]])
     place = np.flatnonzero(np.concatenate([is_kept, np.ones(len(records), np.bool_)]))
     place = place[np.argsort(line[place], kind="stable")]
-    return Rows(
-        as_bytes(data + added),
-        rows.slot,
-        rows.start,
-        rows.end,
-        place,
-        line[place],
-        np.concatenate([rows.at, facts[:, 1]])[place],
-        np.concatenate([rows.n_lines, facts[:, 2]])[place],
-    )
+    at, n_lines = np.concatenate([rows.at, facts[:, 1]]), np.concatenate([rows.n_lines, facts[:, 2]])
+    whole = as_bytes(data + added)
+    return Rows(whole, rows.slot, rows.start, rows.end, place, line[place], at[place], n_lines[place])
+
+
+def end_to_end(cells: Sequence[Sequence[bytes]], at: int) -> tuple[bytes, Matrix, Matrix]:
+    """The bytes of rows of cells, one after the other, and where each starts and ends if the first is at a byte."""
+    size = np.array([[len(cell) for cell in row] for row in cells], np.int64).reshape(len(cells), -1)
+    end = np.cumsum(size.ravel()).reshape(size.shape) + at
+    return b"".join(map(b"".join, cells)), end - size, end
 
 
 def _line_end(data: bytes, at: int) -> int:

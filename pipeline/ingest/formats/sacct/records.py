@@ -1,0 +1,454 @@
+"""Types records of sacct, from text or JSON: what Slurm's numbers mean in the columns of JOBS, and notes on a dump."""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.arrays import CATEGORY, Bools, Floats, Ints, arrow, integers, nulls, texts
+from pipeline.errors import printable
+from pipeline.ingest import spans
+from pipeline.ingest.formats.sacct import columns
+from pipeline.ingest.formats.sacct.columns import COLUMNS, STATES, Kind
+from pipeline.ingest.formats.sacct.fold import fold_beside
+from pipeline.ingest.formats.sacct.scan import Rows
+from pipeline.ingest.formats.sacct.scan_kernels import BATCH_STEP, INVALID_ID, JOB, STEP, Matrix, identify
+from pipeline.ingest.live import asked_s_of
+from pipeline.ingest.reader import JOB as WHOLE_JOB
+from pipeline.ingest.reader import NODE, PROCESSOR, STEPS, Remarks, constant, jobs_table, requested_memory
+from pipeline.ingest.sources import Source
+from pipeline.ingest.spans.instants import seconds_between, settled
+from pipeline.ingest.spans.kernels import Bytes
+from pipeline.settings import IngestSettings, SiteSettings
+
+REASONS = (
+    "too_few_fields", "too_many_fields", "ambiguous_fields", *columns.REASONS.values(), "time_without_date",
+    "not_a_record", "line_too_long", "cut_off",
+)  # fmt: skip
+CODE = {reason: code for code, reason in enumerate(REASONS, 1)}
+"""A reason as a number; 0: the record is good so far."""
+
+_MOST = 2.0**40
+"""More of anything countable is an error in the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What every piece of one source is read with."""
+
+    source: Source
+    site: SiteSettings
+    settings: IngestSettings
+
+
+@dataclass(slots=True)
+class Fields:
+    """Some records, asked for by what a column tells; a value that cannot be read marks its record in `bad`.
+
+    bad: 0, or the code of the first reason met.
+    """
+
+    rows: Rows
+    context: Context
+    remarks: Remarks
+    bad: Bytes
+
+    def has(self, what: str) -> bool:
+        """Whether the dump has a column that tells this."""
+        return what in self.rows.slot
+
+    def category(self, what: str) -> pa.Array:
+        """A category."""
+        rows = self.rows
+        return spans.category(rows.data, *rows.span(what)) if self.has(what) else pa.nulls(len(rows), CATEGORY)
+
+    def text(self, what: str) -> pa.Array:
+        """A string."""
+        rows = self.rows
+        return spans.texts(rows.data, *rows.span(what)) if self.has(what) else pa.nulls(len(rows), pa.string())
+
+    def by_word(self, what: str, value_of: Callable[[str], float | None]) -> Floats:
+        """A function's value of each text, which it sees once; NaN where there is no text, or None."""
+        words = self.category(what)
+        values = np.array([*map(value_of, words.dictionary.to_pylist()), None], np.float64)
+        return values[np.where(nulls(words), -1, integers(words.indices)[0])]
+
+    def instants(self, what: str) -> spans.Instants:
+        """UTC epoch seconds; those that came twice are not tallied yet."""
+        zone, day_first = self.context.site.timezone, self.context.settings.day_first
+        typed = spans.instants_s(self.rows.data, *self.rows.span(what), zone, day_first=day_first)
+        self._mark(typed.has_no_date, "time_without_date")
+        self._mark(typed.invalid, "not_a_time")
+        self.remarks["skipped_times"] += typed.n_skipped
+        self.remarks["slashed_times"] += typed.n_slashed
+        self.remarks[f"{_ZONE}{zone}"] += typed.n_local
+        return typed
+
+    def duration(self, what: str) -> Floats:
+        """Seconds, NaN where there are none."""
+        if not self.has(what):
+            return np.full(len(self.rows), np.nan)
+        typed = spans.duration_s(self.rows.data, *self.rows.span(what))
+        self._mark(typed.invalid, "not_a_duration")
+        return np.where(typed.missing, np.nan, typed.values)
+
+    def count(self, what: str) -> tuple[Ints, Bools]:
+        """A whole number (1.50K is 1536, 10.0 is 10), and where there is none."""
+        if not self.has(what):
+            return np.zeros(len(self.rows), np.int64), np.ones(len(self.rows), np.bool_)
+        start, end = self.rows.span(what)
+        typed = spans.integers(self.rows.data, start, end)
+        values, missing = typed.values, typed.missing
+        if typed.invalid.any():
+            odd = np.flatnonzero(typed.invalid)
+            scaled = spans.memory_kib(self.rows.data, start[odd], end[odd])
+            is_wrong = scaled.invalid | (scaled.values > _MOST)
+            values[odd] = np.where(scaled.missing | is_wrong, 0.0, scaled.values * 1024).astype(np.int64)
+            missing[odd] = scaled.missing
+            self._mark(np.isin(np.arange(len(values)), odd[is_wrong]), "not_a_number")
+        return values, missing
+
+    def memory(self, what: str, plain_kib: float) -> tuple[Floats, Bytes]:
+        """KiB, NaN where there are none, and what they are counted per."""
+        typed = spans.memory_kib(self.rows.data, *self.rows.span(what), plain_kib)
+        self._mark(typed.invalid, "not_a_memory_size")
+        return np.where(typed.missing, np.nan, typed.values), typed.per
+
+    def energy_j(self) -> Floats:
+        """Joules, NaN where none were measured; a text that is no energy is tallied, and its record stays."""
+        if not self.has("energy"):
+            return np.full(len(self.rows), np.nan)
+        typed = spans.energy_j(self.rows.data, *self.rows.span("energy"))
+        self.remarks["odd_energies"] += int(np.count_nonzero(typed.invalid))
+        return np.where(typed.missing, np.nan, typed.values)
+
+    def exit_code(self, what: str) -> Floats:
+        """The code, 128 + signal where one ended it, NaN where there is none."""
+        code, (start, end) = self.by_word(what, _exit_code), self.rows.span(what)
+        self._mark(np.isnan(code) & (end > start), "not_an_exit_code")
+        return code
+
+    def _mark(self, invalid: Bools, reason: str) -> None:
+        if invalid.any():
+            self.bad[invalid & (self.bad == 0)] = CODE[reason]
+
+
+_TYPERS: Mapping[Kind, Callable[[Fields, str], pa.Array]] = {
+    Kind.NAME: Fields.category,
+    Kind.FREE: Fields.text,
+    Kind.FOLDER: Fields.text,
+    Kind.EXIT: lambda fields, what: _whole(fields.exit_code(what)),
+    Kind.COUNT: lambda fields, what: arrow(*fields.count(what)),
+}
+_AS_THEY_ARE = (
+    "user", "user_group", "account", "queue", "qos", "job_name", "exit_code", "derived_exit_code", "attempt_key",
+)  # fmt: skip
+"""Columns of JOBS and EXTRAS that hold what one column of sacct does."""
+
+
+def typed_records(rows: Rows, context: Context, remarks: Remarks, bad: Bytes) -> tuple[pa.Table, pa.Table, int]:
+    """Jobs, with what the steps beside them tell; the STEPS that are then left; how many are not.
+
+    Jobs have the columns of JOBS and EXTRAS. Records that cannot be typed are in neither table, and marked in `bad`.
+    """
+    n = len(rows)
+    kinds, owner, ends = np.empty(n, np.uint8), np.empty(n, np.int64), np.empty((3, n), np.int64)
+    identify(rows.data, *rows.span("id"), kinds, ends, owner)
+    bad[(kinds == INVALID_ID) & (bad == 0)] = CODE["no_job_id"]
+    tables = []
+    for rows_of_kind, typed, said in ((kinds == JOB, _jobs, remarks), (kinds >= STEP, _steps, Remarks())):
+        chosen = np.flatnonzero(rows_of_kind)
+        fields = Fields(rows.take(chosen), context, said, bad[chosen])
+        table = typed(fields, ends[:, chosen], kinds[chosen])
+        tables.append(table.filter(arrow(fields.bad == 0)) if fields.bad.any() else table)
+        bad[chosen] = fields.bad
+    is_job, is_step = (kinds == JOB) & (bad == 0), (kinds >= STEP) & (bad == 0)
+    owner = np.where((owner >= 0) & is_job[owner], np.cumsum(is_job)[owner] - 1, -1) if n else owner
+    jobs, steps = tables
+    jobs, left = fold_beside(jobs, steps, owner[is_step])
+    return jobs, left, steps.num_rows - left.num_rows
+
+
+def _jobs(fields: Fields, ends: Matrix, _kinds: Bytes) -> pa.Table:
+    """JOBS and EXTRAS of records of jobs."""
+    n, context, start = len(fields.rows), fields.context, fields.rows.span("id")[0]
+    job_end, array_end, het_end = ends
+    typed = {what: _TYPERS[COLUMNS[what].kind](fields, what) for what in (*_AS_THEY_ARE, *_asked_texts(context))}
+    typed |= _times(fields) | _sizes(fields)
+    typed |= {
+        "site": constant(context.site.name, n),
+        "job_id": spans.texts(fields.rows.data, start, job_end),
+        "restart": arrow(np.zeros(n, np.int64)),
+        "array_id": spans.category(fields.rows.data, start, np.where(array_end < 0, start, array_end)),
+        "het_id": spans.category(fields.rows.data, start, np.where(het_end < 0, start, het_end)),
+        "state": _states(fields),
+        "requested_s": _real(_requested_s(fields)),
+        "source_file": constant(context.source.label, n),
+        "source_line": arrow(fields.rows.line),
+    }
+    return jobs_table(n, **typed)
+
+
+def _asked_texts(context: Context) -> list[str]:
+    """The raw texts that rules, tokens and hashes will ask for."""
+    settings = context.settings
+    rules = (*settings.application_rules, *settings.problem_size_rules)
+    asked = {"work_dir", *(rule.text for rule in rules), *(rule.text for rule in settings.input_rules)}
+    asked |= {"submit_line"} if settings.keep_submit_line else set()
+    return [name for name in ("comment", "submit_line", "work_dir") if name in asked]
+
+
+def _steps(fields: Fields, ends: Matrix, kinds: Bytes) -> pa.Table:
+    """STEPS. The exit code of .batch and .extern is the job's own and not one of its steps'."""
+    code = fields.exit_code("exit_code")
+    found = {
+        "job_id": spans.texts(fields.rows.data, fields.rows.span("id")[0], ends[0]),
+        "attempt_key": arrow(*fields.count("attempt_key")),
+        "start_s": fields.instants("start_s").arrow(),
+        "max_rss_kib": _real(fields.memory("max_rss", 1 / 1024)[0]),
+        "energy_j": _real(fields.energy_j()),
+        "derived_exit_code": _whole(np.where(kinds == BATCH_STEP, np.nan, code)),
+    }
+    return pa.table(found, schema=STEPS)
+
+
+def _real(values: Floats) -> pa.Array:
+    return arrow(values, np.isnan(values))
+
+
+def _whole(values: Floats) -> pa.Array:
+    return arrow(np.nan_to_num(values).astype(np.int64), np.isnan(values))
+
+
+def _positive(values: Floats) -> Floats:
+    return np.where(values > 0, values, np.nan)
+
+
+_CODE_AND_SIGNAL = re.compile(r"([0-9]{1,10})(?::([0-9]{0,9}))?")
+
+
+def _exit_code(text: str) -> float | None:
+    """`code:signal` as one number: the code, or 128 + signal where a signal ended it; a bare number is a code."""
+    found = _CODE_AND_SIGNAL.fullmatch(text)
+    if found is None:
+        return None
+    signal = int(found[2] or 0)
+    return 128 + signal if signal else int(found[1])
+
+
+_GPU = re.compile(r"(gres[/:])?gpu(?:([=:])([^(]*).*)?", re.DOTALL)
+_LAST_NUMBER = re.compile(r"(?:.*[=:])?([0-9]{1,9})", re.DOTALL)
+
+
+def _gpus(text: str) -> float:
+    """GPUs of a TRES or GRES string: gres/gpu=4, or gpu:2, gpu:a100:2, gres/gpu:v100=2 summed where no total is.
+
+    A bare number is the count.
+    """
+    if "gpu" not in text:
+        return int(text) if re.fullmatch("[0-9]{1,9}", text) else 0
+    total, parts = None, 0
+    for found in map(_GPU.fullmatch, text.split(",")):
+        if found is None:
+            continue
+        number, is_tres = _LAST_NUMBER.fullmatch(found[3] or ""), found[1] == "gres/"
+        if is_tres and found[2] == "=":
+            total = int(number[1]) if number else 0
+        elif number or not is_tres:
+            parts += int(number[1]) if number else 1
+    return parts if total is None else total
+
+
+_NODES = re.compile(r"(?:^|,)node=([0-9]{1,9})(?:,|\Z)")
+
+
+def _nodes(text: str) -> float | None:
+    """The nodes of a TRES string."""
+    found = _NODES.search(text)
+    return int(found[1]) if found else None
+
+
+def _sizes(fields: Fields) -> dict[str, pa.Array]:
+    """Processors, nodes, and what is counted per processor; a job that was given no processor was given no node."""
+    counts = {name: fields.count(name) for name in ("procs", "nodes", "requested_procs", "requested_nodes")}
+    number = {name: np.where(missing, np.nan, values) for name, (values, missing) in counts.items()}
+    typed = {name: arrow(*count) for name, count in counts.items()}
+    number["nodes"] *= np.where(number["procs"] == 0, 0.0, 1.0)
+    typed["nodes"] = _whole(number["nodes"])
+    if fields.has("req_tres") and not fields.has("requested_nodes"):
+        number["requested_nodes"] = fields.by_word("req_tres", _nodes)
+        typed["requested_nodes"] = _whole(number["requested_nodes"])
+    given, placed, asked, asked_nodes = map(_positive, number.values())
+    kib, per = fields.memory("requested_mem", 1024.0)
+    procs = np.where(np.isnan(asked), given, asked)
+    per_node = np.where(np.isnan(placed), asked_nodes, placed) / np.where(np.isnan(given), asked, given)
+    whole = kib / procs
+    if fields.has("typed_mem"):
+        typed_kib, typed_per = fields.memory("typed_mem", 1024.0)
+    else:
+        # Tables hold the product's last bits so far.
+        whole, procs, typed_kib, typed_per = kib * (1.0 / procs), 1.0 / (1.0 / procs), kib, per
+    listed = fields.by_word("alloc_tres", _gpus)
+    return typed | {
+        "gpus": _whole(np.where(np.isnan(listed), fields.by_word("req_tres", _gpus), listed)),
+        "requested_mem_kib": _real(
+            np.select([per == spans.PER_CPU, per == spans.PER_NODE], [kib, kib * per_node], whole)
+        ),
+        "requested_memory": _typed_memory(
+            fields, typed_kib, typed_per, np.where(np.isnan(asked_nodes), placed, asked_nodes), procs
+        ),
+        "max_rss_kib": _real(fields.memory("max_rss", 1 / 1024)[0]),
+        "cpu_s": _real(fields.duration("total_cpu") / given),
+        "energy_j": _real(fields.energy_j()),
+    }
+
+
+def _typed_memory(fields: Fields, kib: Floats, said_per: Bytes, nodes: Floats, procs: Floats) -> pa.Array:
+    """Memory as typed. Slurm 21.08 and later write the job's total, for --mem as for --mem-per-cpu.
+
+    Such a total is divided by processors where the submit line has --mem-per-cpu, else by the nodes asked for, as if
+    it had --mem; where these are unknown it stays a job's. A cluster's default per processor reads as --mem too: the
+    comparison of templates has requested_mem_kib, which is per processor, as another reading.
+    """
+    is_total = (said_per != spans.PER_CPU) & (said_per != spans.PER_NODE)
+    per = np.where(is_total & np.isnan(nodes), WHOLE_JOB, NODE).astype(np.int8)
+    per[said_per == spans.PER_CPU] = PROCESSOR
+    if is_total.any() and fields.has("submit_line"):
+        is_per_cpu = pc.fill_null(pc.match_substring(fields.text("submit_line"), "--mem-per-cpu"), False)
+        per[is_total & is_per_cpu.to_numpy(zero_copy_only=False) & ~np.isnan(procs)] = PROCESSOR
+    divisor = np.where(per == PROCESSOR, procs, np.where(per == NODE, nodes, 1.0))
+    return requested_memory(np.where(is_total, kib / divisor, kib), per)
+
+
+def _requested_s(fields: Fields) -> Floats:
+    """The limit in seconds; where we lowered it, the limit that the user asked for."""
+    limit_s = fields.duration("limit_min") * 60.0 if fields.has("limit_min") else fields.duration("requested_s")
+    asked_s = fields.by_word("admin_comment", asked_s_of)
+    return np.where(np.isnan(asked_s), limit_s, asked_s)
+
+
+_BY = re.compile(r" by \S+$")
+
+
+def _state_name(text: str) -> str:
+    """A state as one word: without who cancelled, a cut one (`OUT_OF_ME+`) written out where only one fits."""
+    word = _BY.sub("", text.strip())
+    if not word.endswith("+"):
+        return word
+    stem = word.rstrip("+")
+    fitting = [state for state in STATES if state.startswith(stem)]
+    return fitting[0] if len(fitting) == 1 else stem
+
+
+def _states(fields: Fields) -> pa.Array:
+    """States as one word each; those Slurm does not name are tallied."""
+    encoded = fields.category("state")
+    if encoded.null_count == len(encoded):
+        return encoded
+    names = [_state_name(word) for word in encoded.dictionary.to_pylist()]
+    ranked = sorted(set(names))
+    lookup = arrow(np.array([ranked.index(name) for name in names], np.int32))
+    merged = pa.DictionaryArray.from_arrays(pc.take(lookup, encoded.indices), texts(ranked))
+    for place, name in enumerate(ranked):
+        if name not in STATES:
+            fields.remarks[f"{_STATE}{name}"] += pc.sum(pc.equal(merged.indices, place)).as_py() or 0
+    return merged
+
+
+_INSTANTS = ("submit_s", "eligible_s", "start_s", "end_s")
+_CLOCK_S = 1.0
+"""Slurm's Elapsed is End - Start - Suspended to the second."""
+
+
+def _times(fields: Fields) -> dict[str, pa.Array]:
+    """Instants, runtime_s and suspended_s.
+
+    runtime_s is Elapsed; in a dump without that column it is End - Start - Suspended. A start or end that came twice
+    when clocks went back is the one that agrees with Elapsed; the first where both do, or none.
+    """
+    times = {name: fields.instants(name) for name in _INSTANTS}
+    suspended_s, elapsed_s = fields.duration("suspended_s"), fields.duration("runtime_s")
+    start, end = times["start_s"], times["end_s"]
+    start_s, end_s, is_settled = settled(start, end, elapsed_s + np.nan_to_num(suspended_s), _CLOCK_S)
+    for name, instants in times.items():
+        is_doubtful = (instants.repeat_s > 0) & ~instants.missing
+        by_elapsed = is_doubtful & is_settled & (name in ("start_s", "end_s"))
+        fields.remarks["settled_times"] += int(np.count_nonzero(by_elapsed))
+        fields.remarks["ambiguous_times"] += int(np.count_nonzero(is_doubtful & ~by_elapsed))
+    if not fields.has("runtime_s"):
+        elapsed_s = seconds_between(start_s, end_s, start.missing | end.missing) - np.nan_to_num(suspended_s)
+        elapsed_s[elapsed_s < 0] = np.nan
+    read = {name: arrow(instants.values, instants.missing) for name, instants in times.items()}
+    read |= {"start_s": arrow(start_s, start.missing), "end_s": arrow(end_s, end.missing)}
+    return read | {"runtime_s": _real(elapsed_s), "suspended_s": _real(suspended_s)}
+
+
+_ZONE, _STATE, _MISSING = "zone ", "state ", "missing "
+"""What remarks on a zone, an unknown state and a missing column begin with; its name follows."""
+
+_COSTS = {
+    "submit_s": ("Submit", "cleaning sets them aside (impossible_times)"),
+    "start_s": ("Start", "when they ran and how long they waited is unknown"),
+    "end_s": ("End", "when they ended is unknown"),
+    "elapsed": ("Elapsed", "their runtime is End - Start, less Suspended where that is known"),
+    "runtime_s": ("Elapsed", "their runtime is unknown, and cleaning sets them aside (never_ran)"),
+    "state": ("State", "which of them failed or were cancelled is unknown"),
+    "procs": ("AllocCPUS", "their processors are unknown, and cleaning sets them aside (no_procs)"),
+    "limit": ("Timelimit", "the time they requested is unknown"),
+    "user": ("User", "jobs of different users are not told apart"),
+}
+"""What a missing column costs, by what it tells; `elapsed` is a runtime that start and end stand in for."""
+
+_SENTENCES = {
+    "ambiguous_times": "{n} local time{s} came twice when clocks went back: each is read as the first (export with "
+    "TZ=UTC to tell)",
+    "settled_times": "{n} local time{s} came twice when clocks went back and could be settled by Elapsed",
+    "skipped_times": "{n} local times never were, because clocks went forward: each is read as the time after (is "
+    "site.timezone right?)",
+    "slashed_times": "{n} dates are written with slashes and read {order} first (ingest.day_first)",
+    "put_together": "{n} records hold the delimiter or a line's end in a text and were put together by where their "
+    "columns fit",
+    "odd_energies": "{n} energies are no number of joules, as in 101630 or 4.58M: each is unknown (ConsumedEnergyRaw, "
+    "ConsumedEnergy)",
+}
+
+
+def missing_columns(sources: Collection[str], n_jobs: int) -> Remarks:
+    """How many jobs lack each column that costs something, where a dump's columns tell only `sources`."""
+    has_span = {"start_s", "end_s"} <= set(sources)
+    stand_ins = {
+        "procs": "requested_procs" in sources,
+        "elapsed": "runtime_s" in sources or not has_span,
+        "runtime_s": has_span,
+        "limit": bool({"limit_min", "requested_s"} & set(sources)),
+    }
+    return Remarks({f"{_MISSING}{what}": n_jobs for what in _COSTS if what not in sources and not stand_ins.get(what)})
+
+
+def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
+    """One sentence for each thing a person should know before trusting times, states and sizes."""
+
+    def named(prefix: str) -> dict[str, int]:
+        return {name.removeprefix(prefix): n for name, n in sorted(remarks.items()) if name.startswith(prefix) and n}
+
+    order = "day" if settings.day_first else "month"
+    found = [
+        sentence.format(n=remarks[name], s=_plural(remarks[name]), order=order)
+        for name, sentence in _SENTENCES.items()
+        if remarks[name]
+    ]
+    for what, (column, cost) in _COSTS.items():
+        if n := remarks[f"{_MISSING}{what}"]:
+            found.append(f"{n} job{_plural(n)} come from a dump with no {column} column: {cost}")
+    found += [f"times without a zone are read as of {printable(zone, 60)} (site.timezone)" for zone in named(_ZONE)]
+    if strange := named(_STATE):
+        listed = ", ".join(f"{printable(name, 30)} ({n})" for name, n in list(strange.items())[:8])
+        found.append(f"states that Slurm's manual does not name are kept as they are: {listed}")
+    return found
+
+
+def _plural(n: int) -> str:
+    return "" if n == 1 else "s"
