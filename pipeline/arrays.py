@@ -209,9 +209,15 @@ def proc_seconds(jobs: pa.Table) -> Floats:
     return work_s(job_procs(jobs), floats(jobs, "runtime_s"))
 
 
+def tally(proc_s: Floats, chosen: Bools | Ints | None = None) -> Tally:
+    """How many of these jobs are chosen (all by default), and their processor-seconds."""
+    own = proc_s if chosen is None else proc_s[chosen]
+    return Tally(len(own), float(own.sum()))
+
+
 def tally_of(jobs: pa.Table) -> Tally:
     """How many jobs, and their processor-seconds."""
-    return Tally(jobs.num_rows, float(proc_seconds(jobs).sum()))
+    return tally(proc_seconds(jobs))
 
 
 LARGEST_WORK_S = 1e290
@@ -279,22 +285,7 @@ def _same(column: pa.ChunkedArray, value: Value) -> Bools:
     """Where a column holds a value; false everywhere where one is text and the other a number."""
     if value is None:
         return nulls(column)
-    plain = column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
-    if isinstance(value, str) != pa.types.is_string(plain.type):
+    if isinstance(value, str) == (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         return np.zeros(len(column), np.bool_)
-    if isinstance(value, str):
-        array = plain.combine_chunks() if plain.num_chunks != 1 else plain.chunk(0)
-        return _same_text(array, value) & ~nulls(array)
-    numbers = floats_of(plain) if plain.type == pa.float64() else integers(plain)[0]
-    same: Bools = (numbers == value) & ~nulls(plain)
-    return same
-
-
-def _same_text(array: pa.Array, text: str) -> Bools:
-    """Where a string array holds a text, undefined where it is null; only texts of the same length are compared."""
-    raw, ends = words_of(array)
-    wanted = np.frombuffer(text.encode("utf-8", "backslashreplace"), np.uint8)
-    same: Bools = np.diff(ends) == len(wanted)
-    long_enough = np.flatnonzero(same)
-    same[long_enough] = (raw[ends[long_enough, None] + np.arange(len(wanted))] == wanted).all(axis=1)
+    same: Bools = pc.fill_null(pc.equal(column, value), False).to_numpy()
     return same

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.arrays import category_codes, floats, proc_seconds, tally_of
+from pipeline.arrays import category_codes, floats, proc_seconds, tally, tally_of
 from pipeline.report import Fact, Report, Tally, total
 from pipeline.schema import TableKind
 from pipeline.storage import expecting_table, without_empty_columns, write_batches
@@ -173,8 +173,7 @@ def newest_jobs(
     if n_older <= 0:
         return jobs.select(list(columns)), Tally()
     is_older = submit_s < np.partition(counted, n_older)[n_older]
-    older = Tally(int(is_older.sum()), float(proc_seconds(jobs)[is_older].sum()))
-    return jobs.select(list(columns)).filter(pa.array(~is_older)), older
+    return jobs.select(list(columns)).filter(pa.array(~is_older)), tally(proc_seconds(jobs), is_older)
 
 
 def _n_older(n_counted: int, least_jobs: int) -> int:

@@ -48,25 +48,7 @@ from pipeline.scaling.screens.patterns import find_patterns, level, unlevel
 from pipeline.scaling.stage import fit
 from pipeline.schema import TableKind
 from pipeline.settings import RunSettings
-from pipeline.tables import (
-    ACROSS,
-    BURSTS,
-    EFFECT,
-    ESTIMATES,
-    FITS,
-    GROUPED_JOBS,
-    GROUPS,
-    INPUT_MODELS,
-    JOBS,
-    OBSERVATIONS,
-    PATTERNS,
-    PREDICTIONS,
-    RUNTIME_CLASSES,
-    SCALABILITY,
-    STATE,
-    TEMPLATES,
-    UNREADABLE,
-)
+from pipeline.tables import GROUPED_JOBS, JOBS, OBSERVATIONS, PREDICTIONS, TABLES
 from pipeline.version import code_version
 
 T = TypeVar("T")
@@ -231,35 +213,16 @@ STEPS = (
 ON_DISK = frozenset({"jobs_read", "jobs_flagged", "jobs", "grouped_jobs"})
 """The tables that have a row for each job, which a run with a folder keeps on disk."""
 
-STEP_TABLES: dict[str, TableKind] = {
-    "jobs_read": JOBS, "unreadable": UNREADABLE, "jobs_flagged": JOBS, "bursts": BURSTS,
-    "effect": EFFECT, "templates": TEMPLATES, "jobs": JOBS, "grouped_jobs": GROUPED_JOBS, "groups": GROUPS,
-    "observed": OBSERVATIONS, "observations": OBSERVATIONS, "levelled": OBSERVATIONS, "patterns": PATTERNS,
-    "runtime_classes": RUNTIME_CLASSES, "across": ACROSS,
-    "fits": FITS, "predicted": PREDICTIONS, "unlevelled": PREDICTIONS,
-    "later_predictions": PREDICTIONS, "predictions": PREDICTIONS,
-    "scalability": SCALABILITY, "estimates": ESTIMATES, "state": STATE,
-    "input_models": INPUT_MODELS,
-}  # fmt: skip
-
 PUBLISHED = (
-    "jobs",
-    "unreadable",
-    "bursts",
-    "effect",
-    "templates",
-    "groups",
-    "observations",
-    "patterns",
-    "runtime_classes",
-    "across",
-    "fits",
-    "predictions",
-    "scalability",
-    "estimates",
-    "state",
-    "input_models",
-)
+    "jobs", "unreadable", "bursts", "effect", "templates", "groups", "observations", "patterns", "runtime_classes",
+    "across", "fits", "predictions", "scalability", "estimates", "state", "input_models",
+)  # fmt: skip
+
+STEP_TABLES: dict[str, TableKind] = {
+    "jobs_read": JOBS, "jobs_flagged": JOBS, "grouped_jobs": GROUPED_JOBS, "observed": OBSERVATIONS,
+    "levelled": OBSERVATIONS, "predicted": PREDICTIONS, "unlevelled": PREDICTIONS, "later_predictions": PREDICTIONS,
+    **{name: TABLES[name] for name in PUBLISHED},
+}  # fmt: skip
 
 
 def start_run(settings: RunSettings, logs: Sequence[Path]) -> Run:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import CATEGORY, Array, Bools, Floats, Ints, floats
+from pipeline.arrays import CATEGORY, Array, Bools, Floats, Ints, floats, tally
 from pipeline.clean import duplicates, log_windows, occupancy, record_masks, runtimes
 from pipeline.clean.bursts import BURST_RULES, BurstRules, Screen, Tier, find_bursts
 from pipeline.clean.effect import EffectCounts, joined_facts
@@ -289,9 +289,5 @@ def _notes(facts: dict[str, Fact], named: list[tuple[str, SiteRule, int]]) -> It
 
 
 def _tallies(proc_s: Floats, places: Ints, active: list[Flag]) -> _Tallies:
-
-    def tally(chosen: Bools) -> Tally:
-        return Tally(int(chosen.sum()), float(proc_s[chosen].sum()))
-
-    aside = {str(flag): tally(places == place) for place, flag in enumerate(active)}
-    return _Tallies(Tally(len(places), float(proc_s.sum())), tally(places < 0), aside)
+    aside = {str(flag): tally(proc_s, places == place) for place, flag in enumerate(active)}
+    return _Tallies(tally(proc_s), tally(proc_s, places < 0), aside)

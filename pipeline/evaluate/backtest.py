@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Bools, Floats, Ints, proc_seconds
+from pipeline.arrays import Bools, Floats, Ints, proc_seconds, tally
 from pipeline.estimate.history import History, history
 from pipeline.estimate.score import QUANTILES, scores
 from pipeline.kernels import entry_kernel
-from pipeline.report import Fact, Report, Tally
+from pipeline.report import Fact, Report
 from pipeline.settings import RunSettings
 from pipeline.tables import BACKTEST
 
@@ -142,17 +142,12 @@ def _filled(quantiles_s: Floats, instead: Floats, scored: Bools) -> Scored:
 
 def _report(jobs: pa.Table, past: History, scored: Bools, facts: Mapping[str, Fact]) -> Report:
     proc_s = proc_seconds(jobs)
-
-    def tally(rows: Ints) -> Tally:
-        return Tally(len(rows), float(proc_s[rows].sum()))
-
     other = np.setdiff1d(np.arange(jobs.num_rows), past.row)
     set_aside = {
-        "no_runtime_to_score": tally(np.append(other, past.row[~past.has_run])),
-        "learnt_from": tally(past.row[~scored & past.has_run]),
+        "no_runtime_to_score": tally(proc_s, np.append(other, past.row[~past.has_run])),
+        "learnt_from": tally(proc_s, past.row[~scored & past.has_run]),
     }
-    whole = Tally(jobs.num_rows, float(proc_s.sum()))
-    return Report("backtest", "job", whole, tally(past.row[scored]), set_aside, facts).check()
+    return Report("backtest", "job", tally(proc_s), tally(proc_s, past.row[scored]), set_aside, facts).check()
 
 
 def rows_of(past: History, found: Scored) -> Iterator[dict[str, Any]]:

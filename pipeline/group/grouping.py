@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline import large_tables
-from pipeline.arrays import Bools, Floats, Ints, category_codes, grouped_jobs, proc_seconds, tally_of
+from pipeline.arrays import Bools, Floats, Ints, category_codes, grouped_jobs, proc_seconds, tally, tally_of
 from pipeline.columns import COLUMNS, TEMPLATE_COLUMNS
 from pipeline.group.observations import SPAN, first_and_last_s, observed_procs
 from pipeline.group.templates import JobCodes
@@ -91,13 +91,10 @@ class Assigned:
         return jobs.set_column(jobs.column_names.index("group_id"), JOBS.schema().field("group_id"), column)
 
     def _count(self, proc_s: Floats, grouped: Bools, reasons: dict[str, Bools]) -> None:
-        def tally(chosen: Bools) -> Tally:
-            return Tally(int(chosen.sum()), float(proc_s[chosen].sum()))
-
-        self._seen += Tally(len(proc_s), float(proc_s.sum()))
-        self._kept += tally(grouped)
+        self._seen += tally(proc_s)
+        self._kept += tally(proc_s, grouped)
         for reason, chosen in reasons.items():
-            self._aside[reason] = self._aside.get(reason, Tally()) + tally(chosen)
+            self._aside[reason] = self._aside.get(reason, Tally()) + tally(proc_s, chosen)
 
     def report(self) -> Report:
         """Jobs with and without a group; a note on columns of the template that have no values."""
