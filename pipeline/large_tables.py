@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.arrays import category_codes, floats, proc_seconds, tally, tally_of
-from pipeline.report import Fact, Report, Tally, total
+from pipeline.report import Report, Tally, joined_report, total
 from pipeline.schema import TableKind
 from pipeline.storage import expecting_table, without_empty_columns, write_batches
 from pipeline.tables import GROUPED_JOBS
@@ -116,18 +116,6 @@ def each_part(grouped: LargeTable, stage: Stage) -> tuple[pa.Table, Report]:
         return done[0]
     table = pa.concat_tables([table for table, _ in done]).unify_dictionaries()
     return table, joined_report([report for _, report in done])
-
-
-def joined_report(reports: Sequence[Report]) -> Report:
-    """The report of a stage on all groups from those on parts of them: all numbers are sums."""
-    reasons = dict.fromkeys(reason for report in reports for reason in report.set_aside)
-    aside = {reason: total(r.set_aside[reason] for r in reports if reason in r.set_aside) for reason in reasons}
-    facts: dict[str, Fact] = {}
-    for name in dict.fromkeys(name for report in reports for name in report.facts):
-        facts[name] = sum(value for r in reports if isinstance(value := r.facts.get(name), int | float))
-    first, notes = reports[0], tuple(dict.fromkeys(note for report in reports for note in report.notes))
-    seen, kept = total(r.seen for r in reports), total(r.kept for r in reports)
-    return Report(first.stage, first.unit, seen, kept, aside, facts, notes).check()
 
 
 def _first_of_last_group(part: pa.Table) -> int:

@@ -1,7 +1,7 @@
 """Counts and processor-seconds of a stage: input = kept + set aside."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
@@ -59,6 +59,23 @@ class Report:
 def total(tallies: Iterable[Tally]) -> Tally:
     """The sum of some tallies."""
     return sum(tallies, Tally())
+
+
+def joined_report(reports: Sequence[Report], largest: Collection[str] = ()) -> Report:
+    """The report of a stage from those on parts of its table, in order.
+
+    Tallies and facts are summed; of the facts named in `largest` the largest counts, and of texts the last one.
+    """
+    reasons = dict.fromkeys(reason for report in reports for reason in report.set_aside)
+    aside = {reason: total(r.set_aside[reason] for r in reports if reason in r.set_aside) for reason in reasons}
+    facts: dict[str, Fact] = {}
+    for name in dict.fromkeys(name for report in reports for name in report.facts):
+        values = [report.facts[name] for report in reports if name in report.facts]
+        numbers = [value for value in values if isinstance(value, int | float)]
+        facts[name] = values[-1] if len(numbers) < len(values) else (max if name in largest else sum)(numbers)
+    first, notes = reports[0], tuple(dict.fromkeys(note for report in reports for note in report.notes))
+    seen, kept = total(r.seen for r in reports), total(r.kept for r in reports)
+    return Report(first.stage, first.unit, seen, kept, aside, facts, notes).check()
 
 
 Counter = Callable[[str, int], None]

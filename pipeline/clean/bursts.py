@@ -5,21 +5,114 @@ burst that contains it. The rest of a later burst is listed if it is still large
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Container, Iterator
+from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import DAY_S, Floats, Ints
+from pipeline.arrays import DAY_S, Floats, Ints, row_codes
 from pipeline.clean.flurries import FLURRY_RULES, FlurryRules, find_segments
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.clean.routine import PROBE_RULES, ProbeRules, find_probes, find_timers
 from pipeline.errors import printable
 from pipeline.tables import BURSTS
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRules:
+    """Probes: many short jobs throughout the log with which staff or a monitor test whether the machine responds.
+
+    Each threshold, halved or raised by half, finds the same probes in NASA's log (docs/decisions/cleaning-bursts.md).
+    """
+
+    # Least number of jobs of one user, size and application.
+    min_jobs: int = 500
+    # Least share in the jobs of the log.
+    log_share: float = 0.1
+    # Least share of the days of its span on which such a job was submitted.
+    active_days: float = 0.5
+    # Least number of days from its first to its last job.
+    min_span_days: float = 14.0
+    # Largest 75% quantile of its runtimes (s).
+    max_runtime_s: float = 60.0
+    # Largest ratio of its share of processor-seconds to its share of jobs.
+    work_share: float = 0.1
+
+
+PROBE_RULES = ProbeRules()
+
+# Least number of jobs of one user in one hour of local time.
+TIMER_MIN_JOBS = 500
+
+# Least share of the user's jobs in that hour.
+TIMER_HOUR_SHARE = 0.8
+
+# Least share of the days of a timer's span on which such a job was submitted.
+TIMER_ACTIVE_DAYS = 0.5
+
+# Least number of days from a timer's first to its last job.
+TIMER_MIN_SPAN_DAYS = 14.0
+
+
+def find_probes(arrays: JobArrays, rules: ProbeRules) -> list[Ints]:
+    """Rows of each class (user, processors, application) that is a probe, each in order of submit."""
+    needed = max(rules.min_jobs, rules.log_share * arrays.jobs.num_rows)
+    rows = arrays.by_submit
+    # A class has at most as many jobs as its user, so most users are excluded before sorting.
+    rows = rows[(np.diff(arrays.user_starts) >= needed)[arrays.users[0][rows]]]
+    work = arrays.proc_s.sum()
+    return [one for one in _classes(rows, _codes(arrays, rows), needed) if _is_probe(arrays, one, rules, work)]
+
+
+def find_timers(arrays: JobArrays) -> list[Ints]:
+    """Rows of each user and hour of local time that hold nearly all jobs of the user, as a timer submits them."""
+    rows, per_user = arrays.by_submit, np.diff(arrays.user_starts)
+    codes = arrays.users[0][rows] * 24 + arrays.local_s[rows] // 3600 % 24
+    needed = np.maximum(TIMER_MIN_JOBS, TIMER_HOUR_SHARE * np.repeat(per_user, 24))
+    is_timed = (np.bincount(codes, minlength=len(needed)) >= needed)[codes]
+    found = _classes(rows[is_timed], codes[is_timed], TIMER_MIN_JOBS)
+    return [one for one in found if _is_routine(arrays, one, TIMER_ACTIVE_DAYS, TIMER_MIN_SPAN_DAYS)]
+
+
+def active_days(times_s: Ints) -> float:
+    """Share of days with at least one of the ascending times, from the first to the last day."""
+    days = np.unique(times_s // DAY_S)
+    return float(len(days) / (days[-1] - days[0] + 1))
+
+
+def _codes(arrays: JobArrays, rows: Ints) -> Ints:
+    """One code per (user, processors, application); an unknown size or application is a value of its own."""
+    return row_codes(arrays.users[0][rows], np.nan_to_num(arrays.procs[rows]), arrays.applications[0][rows])
+
+
+def _classes(rows: Ints, codes: Ints, needed: float) -> list[Ints]:
+    """The rows of each code with at least `needed` rows; classes in order of their first row."""
+    _, place, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    large = np.flatnonzero(counts[place] >= needed)
+    order = large[np.argsort(place[large], kind="stable")]
+    found = np.split(order, np.flatnonzero(np.diff(place[order])) + 1) if len(order) else []
+    return [rows[places] for places in sorted(found, key=lambda places: int(places[0]))]
+
+
+def _is_routine(arrays: JobArrays, rows: Ints, days_share: float, min_span_days: float) -> bool:
+    span_s = arrays.submit_s[rows[-1]] - arrays.submit_s[rows[0]]
+    return bool(span_s >= min_span_days * DAY_S) and active_days(arrays.local_s[rows]) >= days_share
+
+
+def _is_probe(arrays: JobArrays, rows: Ints, rules: ProbeRules, work: float) -> bool:
+    runtimes_s = arrays.runtime_s[rows]
+    runtimes_s = runtimes_s[~np.isnan(runtimes_s)]
+    return bool(
+        len(runtimes_s)
+        and np.quantile(runtimes_s, 0.75) <= rules.max_runtime_s
+        and arrays.proc_s[rows].sum() <= rules.work_share * len(rows) / arrays.jobs.num_rows * work
+        and _is_routine(arrays, rows, rules.active_days, rules.min_span_days)
+    )
+
 
 # Share of a burst's jobs with a known runtime, below which the spread of runtimes is unknown.
 MIN_KNOWN_SHARE = 0.5
@@ -51,33 +144,9 @@ class Burst:
     share: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BurstRow:
-    """A row of BURSTS."""
-
-    burst_id: str
-    tier: str
-    screen: str
-    user: str
-    n_jobs: int
-    first_submit_s: int
-    last_submit_s: int
-    span_days: float
-    share_of_span: float | None
-    machine_weeks: float | None
-    alike_procs: float | None
-    alike_application: float | None
-    runtime_spread: float | None
-    runtime_s_q25: float | None
-    runtime_s_median: float | None
-    runtime_s_q75: float | None
-    proc_hours: float
-    why: str
-
-
 def describe_burst(
     arrays: JobArrays, rules: FlurryRules, burst: Burst, rows: Ints, taken: Container[str]
-) -> BurstRow:
+) -> dict[str, Any]:
     """The row of BURSTS for a burst's own jobs (at least one, in order of submit), with an id that is not `taken`."""
     user = arrays.users[1][arrays.users[0][rows[0]]]
     first_s, last_s = int(arrays.submit_s[rows[0]]), int(arrays.submit_s[rows[-1]])
@@ -88,26 +157,26 @@ def describe_burst(
     keep_reason = _reason_to_keep(burst, alike_procs, alike_application, spread, rules)
     quartiles = _quartiles(arrays.runtime_s[rows])
     why = _submitted(arrays, user, rows) + _why(burst, quartiles[2], spread)
-    return BurstRow(
-        burst_id=_burst_id(burst.screen, user, first_s, taken),
-        tier=str(Tier.SUSPECT if keep_reason else Tier.REMOVE),
-        screen=str(burst.screen),
-        user=user,
-        n_jobs=len(rows),
-        first_submit_s=first_s,
-        last_submit_s=last_s,
-        span_days=(last_s - first_s) / DAY_S,
-        share_of_span=burst.share,
-        machine_weeks=burst.machine_weeks,
-        alike_procs=alike_procs,
-        alike_application=alike_application,
-        runtime_spread=spread,
-        runtime_s_q25=quartiles[0],
-        runtime_s_median=quartiles[1],
-        runtime_s_q75=quartiles[2],
-        proc_hours=float(arrays.proc_s[rows].sum() / 3600),
-        why=why + (f" The jobs are kept: {keep_reason}." if keep_reason else ""),
-    )
+    return {
+        "burst_id": _burst_id(burst.screen, user, first_s, taken),
+        "tier": str(Tier.SUSPECT if keep_reason else Tier.REMOVE),
+        "screen": str(burst.screen),
+        "user": user,
+        "n_jobs": len(rows),
+        "first_submit_s": first_s,
+        "last_submit_s": last_s,
+        "span_days": (last_s - first_s) / DAY_S,
+        "share_of_span": burst.share,
+        "machine_weeks": burst.machine_weeks,
+        "alike_procs": alike_procs,
+        "alike_application": alike_application,
+        "runtime_spread": spread,
+        "runtime_s_q25": quartiles[0],
+        "runtime_s_median": quartiles[1],
+        "runtime_s_q75": quartiles[2],
+        "proc_hours": float(arrays.proc_s[rows].sum() / 3600),
+        "why": why + (f" The jobs are kept: {keep_reason}." if keep_reason else ""),
+    }
 
 
 def _alike(values: Floats) -> float | None:
@@ -201,41 +270,26 @@ BURST_RULES = BurstRules()
 def find_bursts(arrays: JobArrays, rules: BurstRules, taken: Collection[str] = ()) -> tuple[pa.Table, Ints]:
     """BURSTS with ids that are not `taken`, and for each job the row of its burst there (-1: none)."""
     place = np.full(arrays.jobs.num_rows, -1, np.int64)
-    rows: dict[str, BurstRow] = {}
-    for burst in (one for screen in SCREENS.values() for one in screen(arrays, rules)):
+    rows: dict[str, dict[str, Any]] = {}
+    for burst in _found(arrays, rules):
         own = burst.rows[place[burst.rows] < 0]
         # Without the jobs of earlier bursts this one may be too small.
         if len(own) < min(rules.flurry.min_jobs, len(burst.rows)):
             continue
         place[own] = len(rows)
         one = describe_burst(arrays, rules.flurry, burst, own, taken={*taken, *rows})
-        rows[one.burst_id] = one
-    columns = {column.name: [getattr(one, column.name) for one in rows.values()] for column in BURSTS.columns}
+        rows[one["burst_id"]] = one
+    columns = {column.name: [one[column.name] for one in rows.values()] for column in BURSTS.columns}
     return BURSTS.build(**columns), place
 
 
-def _probes(arrays: JobArrays, rules: BurstRules) -> Iterator[Burst]:
-    return (Burst(Screen.PROBE, rows) for rows in find_probes(arrays, rules.probe))
-
-
-def _timers(arrays: JobArrays, _rules: BurstRules) -> Iterator[Burst]:
-    return (Burst(Screen.CRON, rows) for rows in find_timers(arrays))
-
-
-def _flurries(arrays: JobArrays, rules: BurstRules) -> Iterator[Burst]:
-    return _segments(arrays, rules.flurry, Screen.FLURRY, 1.0, rules.flurry.suspect_weeks)
-
-
-def _slow(arrays: JobArrays, rules: BurstRules) -> Iterator[Burst]:
-    return _segments(arrays, rules.flurry, Screen.SLOW, rules.flurry.slow_pace, rules.flurry.slow_weeks)
-
-
-SCREENS: dict[Screen, Callable[[JobArrays, BurstRules], Iterator[Burst]]] = {
-    Screen.PROBE: _probes,
-    Screen.CRON: _timers,
-    Screen.FLURRY: _flurries,
-    Screen.SLOW: _slow,
-}
+def _found(arrays: JobArrays, rules: BurstRules) -> Iterator[Burst]:
+    """What each screen finds, in the order of the screens."""
+    flurry = rules.flurry
+    yield from (Burst(Screen.PROBE, rows) for rows in find_probes(arrays, rules.probe))
+    yield from (Burst(Screen.CRON, rows) for rows in find_timers(arrays))
+    yield from _segments(arrays, flurry, Screen.FLURRY, 1.0, flurry.suspect_weeks)
+    yield from _segments(arrays, flurry, Screen.SLOW, flurry.slow_pace, flurry.slow_weeks)
 
 
 def _segments(arrays: JobArrays, rules: FlurryRules, screen: Screen, pace: float, weeks: float) -> Iterator[Burst]:

@@ -4,7 +4,7 @@ A long log is counted a block at a time. Equal values are counted, so that media
 with the number of jobs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,15 +12,11 @@ import pyarrow as pa
 
 from pipeline.arrays import DAY_S, Bools, Floats, Ints
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.report import Fact
 from pipeline.schema import Flag
 from pipeline.settings import SiteSettings
 from pipeline.tables import EFFECT
 
 BEFORE, AFTER = "before", "after"
-
-# Facts of blocks of which the largest one is that of the log; other numbers are summed, of texts the newest stays.
-_LARGEST = frozenset({"smallest_burst_jobs", "busy_procs_peak", "peak_over_size", "over_size_share"})
 
 
 @dataclass(slots=True)
@@ -118,16 +114,3 @@ def _row(name: str, counted: SelectionCounts, span: tuple[int, int], site: SiteS
         "jobs_per_day_median": float(np.median(per_day)),
         "load": counted.work_s / machine_s if machine_s else None,
     }
-
-
-def joined_facts(parts: Sequence[Mapping[str, Fact]]) -> dict[str, Fact]:
-    """The facts of a log from those of its blocks, oldest first."""
-    names = dict.fromkeys(name for part in parts for name in part)
-    return {name: _joined(name, [part[name] for part in parts if name in part]) for name in names}
-
-
-def _joined(name: str, values: Sequence[Fact]) -> Fact:
-    numbers = [value for value in values if isinstance(value, int | float)]
-    if len(numbers) < len(values):
-        return values[-1]
-    return max(numbers) if name in _LARGEST else sum(numbers)

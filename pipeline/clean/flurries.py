@@ -8,7 +8,6 @@ lead in machine-weeks.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -22,19 +21,7 @@ WEEK_S = 7 * DAY_S
 SHORT_LOG_WEEKS = 8
 
 
-class Submits(Protocol):
-    """Jobs of a log in any order: their submits, s since 1970 (NaN: unknown), and their users (code -1: unknown)."""
-
-    @property
-    def submit_s(self) -> Floats:
-        """Submit time of each job."""
-
-    @property
-    def users(self) -> tuple[Ints, list[str]]:
-        """Code of each job's user, and the users' names."""
-
-
-def submit_rates(blocks: Iterable[Submits], min_jobs: int) -> dict[str, float]:
+def submit_rates(blocks: Iterable[JobArrays], min_jobs: int) -> dict[str, float]:
     """By user with `min_jobs` jobs, the jobs that all other such users submit in a median week; empty for one user.
 
     The blocks of the log are iterated twice.
@@ -51,14 +38,14 @@ def submit_rates(blocks: Iterable[Submits], min_jobs: int) -> dict[str, float]:
     return dict(zip(active, (typical * WEEK_S / unit_s).tolist(), strict=True))
 
 
-def _known(block: Submits) -> tuple[Ints, Floats]:
+def _known(block: JobArrays) -> tuple[Ints, Floats]:
     """Users and submits of the jobs that have both."""
     codes, submit_s = block.users[0], block.submit_s
     known = (codes >= 0) & ~np.isnan(submit_s)
     return codes[known], submit_s[known]
 
 
-def _active_users(blocks: Iterable[Submits], min_jobs: int) -> tuple[list[str], tuple[float, float]]:
+def _active_users(blocks: Iterable[JobArrays], min_jobs: int) -> tuple[list[str], tuple[float, float]]:
     """The users with enough jobs, in order of name; first and last submit of any of these, s since 1970."""
     n_jobs: dict[str, int] = {}
     spans_s: dict[str, tuple[float, float]] = {}
@@ -77,7 +64,7 @@ def _active_users(blocks: Iterable[Submits], min_jobs: int) -> tuple[list[str], 
     return active, (min((low for low, _ in spans), default=np.nan), max((high for _, high in spans), default=np.nan))
 
 
-def _counts(blocks: Iterable[Submits], active: list[str], ends_s: tuple[float, float]) -> tuple[Ints, int]:
+def _counts(blocks: Iterable[JobArrays], active: list[str], ends_s: tuple[float, float]) -> tuple[Ints, int]:
     """Jobs per active user and week (day in a short log), from the first such job on; the length of the unit, s."""
     first_s, last_s = ends_s
     unit_s = WEEK_S if last_s - first_s >= SHORT_LOG_WEEKS * WEEK_S else DAY_S

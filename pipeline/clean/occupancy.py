@@ -100,15 +100,6 @@ SUSTAINED = 0.99
 DOUBT_SHARE = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class Overlap:
-    """Periods, in order, in which more processors were busy than the machine had; their peak over the size."""
-
-    since_s: Floats
-    until_s: Floats
-    peak_over_size: Floats
-
-
 def over_capacity(arrays: JobArrays) -> Bools:
     """True for a job larger than the machine was when it started (or was submitted, where no start is known)."""
     larger = _larger(arrays)
@@ -121,12 +112,6 @@ def sizes_at(arrays: JobArrays, times_s: Floats) -> Floats:
     sizes = np.array([arrays.site.max_procs or np.nan, *(procs for _, procs in changes)], np.float64)
     found: Floats = sizes[np.searchsorted([since_s for since_s, _ in changes], times_s, side="right")]
     return found
-
-
-def overlaps(arrays: JobArrays) -> Overlap:
-    """The periods in which more processors were busy than the stated size; empty where no size is stated."""
-    steps = occupancy_of(arrays)
-    return _overlaps(steps, _ratio(steps, arrays))
 
 
 def sustained_procs(steps: OccupancySteps) -> float:
@@ -154,11 +139,11 @@ def capacity_facts(arrays: JobArrays) -> dict[str, Fact]:
     if not _is_plausible(larger):
         facts["machine_size_in_doubt"] = int(larger.sum())
     ratio = _ratio(steps, arrays)
-    over, busy_s = _overlaps(steps, ratio), steps.lasting_s[steps.busy > 0].sum()
+    over, busy_s = ratio > 1, steps.lasting_s[steps.busy > 0].sum()
     return facts | {
         "peak_over_size": float(np.max(ratio, where=~np.isnan(ratio), initial=0.0)),
-        "over_size_share": float((over.until_s - over.since_s).sum() / busy_s),
-        "over_size_stretches": len(over.since_s),
+        "over_size_share": float(steps.lasting_s[over].sum() / busy_s),
+        "over_size_stretches": int((over & ~np.append(False, over[:-1])).sum()),
     }
 
 
@@ -170,15 +155,6 @@ def mean_busy(steps: OccupancySteps, edges_s: Floats) -> Floats:
     # The cumulative work grows linearly between two steps.
     mean: Floats = np.diff(np.interp(edges_s, steps.times_s, work)) / np.diff(edges_s)
     return mean
-
-
-def _maxima(values: Floats, first: Ints, until: Ints) -> Floats:
-    """The maximum of `values[first:until]`, for each pair."""
-    # reduceat also reduces the ranges between two pairs, and accepts no index after the last value.
-    places = np.column_stack([first, until]).ravel()
-    is_open = len(places) > 0 and places[-1] == len(values)
-    maxima: Floats = np.maximum.reduceat(values, places[:-1] if is_open else places)[::2]
-    return maxima
 
 
 def _larger(arrays: JobArrays) -> Bools:
@@ -195,15 +171,6 @@ def _ratio(steps: OccupancySteps, arrays: JobArrays) -> Floats:
     if not arrays.settings.capacity.sizes:
         return steps.busy / (arrays.site.max_procs or np.nan)
     return steps.busy / sizes_at(arrays, steps.times_s.astype(np.float64))
-
-
-def _overlaps(steps: OccupancySteps, ratio: Floats) -> Overlap:
-    over = np.concatenate([[False], ratio > 1, [False]])
-    begins, ends = np.flatnonzero(over[1:] & ~over[:-1]), np.flatnonzero(over[:-1] & ~over[1:])
-    if not len(begins):
-        return Overlap(np.empty(0), np.empty(0), np.empty(0))
-    since_s, until_s = (steps.times_s[places].astype(np.float64) for places in (begins, ends))
-    return Overlap(since_s, until_s, _maxima(ratio, begins, ends))
 
 
 def _whole(level: float) -> str:

@@ -129,21 +129,6 @@ CLOCK_S = 2.0
 SUSPENDED_SHARE = 0.1
 
 
-def node_failure(arrays: JobArrays) -> Bools:
-    """True where the state says that a node, its boot or the launch on it failed."""
-    return arrays.state_is("NODE_FAIL", "BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL")
-
-
-def out_of_memory(arrays: JobArrays) -> Bools:
-    """True where the state says that the job ran out of memory."""
-    return arrays.state_is("OUT_OF_MEMORY")
-
-
-def preempted(arrays: JobArrays) -> Bools:
-    """True where the state says that the job was stopped to make room for another."""
-    return arrays.state_is("PREEMPTED")
-
-
 def suspended(arrays: JobArrays) -> Bools:
     """True where suspension that the log counts as runtime exceeds SUSPENDED_SHARE of the runtime.
 

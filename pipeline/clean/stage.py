@@ -5,22 +5,22 @@ number of jobs, so that few bursts are cut. New jobs at the end of the log do no
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import CATEGORY, Array, Bools, Floats, Ints, floats, tally
+from pipeline.arrays import CATEGORY, Array, Bools, Ints, floats, tally
 from pipeline.clean import duplicates, log_windows, occupancy, record_masks, runtimes
 from pipeline.clean.bursts import BURST_RULES, BurstRules, Screen, Tier, find_bursts
-from pipeline.clean.effect import EffectCounts, joined_facts
+from pipeline.clean.effect import EffectCounts
 from pipeline.clean.flurries import smallest_burst_jobs, submit_rates
 from pipeline.clean.job_arrays import JobArrays
 from pipeline.errors import printable
 from pipeline.large_tables import LargeTable, rows_of, stored
-from pipeline.report import Fact, Report, Tally, total
+from pipeline.report import Fact, Report, joined_report
 from pipeline.schema import Flag
 from pipeline.settings import CleanSettings, SiteRule, SiteSettings
 from pipeline.tables import BURSTS, JOBS
@@ -39,9 +39,9 @@ RULES: dict[Flag, Callable[[JobArrays], Bools]] = {
     Flag.OVER_CAPACITY: occupancy.over_capacity,
     Flag.LOG_EDGE: log_windows.log_edge,
     Flag.DEDICATED_TIME: log_windows.dedicated_time,
-    Flag.NODE_FAILURE: record_masks.node_failure,
-    Flag.OUT_OF_MEMORY: record_masks.out_of_memory,
-    Flag.PREEMPTED: record_masks.preempted,
+    Flag.NODE_FAILURE: lambda jobs: jobs.state_is("NODE_FAIL", "BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL"),
+    Flag.OUT_OF_MEMORY: lambda jobs: jobs.state_is("OUT_OF_MEMORY"),
+    Flag.PREEMPTED: lambda jobs: jobs.state_is("PREEMPTED"),
     Flag.SUSPENDED: record_masks.suspended,
     Flag.FAILED_START: runtimes.failed_start,
     Flag.HANG: runtimes.hang,
@@ -61,6 +61,9 @@ BLOCK_JOBS = 1_000_000
 
 # Share of a block's jobs among which the longest gap is looked for.
 NEAR_SHARE = 0.05
+
+# Facts of which the largest one among the blocks is that of the log; other numbers are summed.
+_LARGEST = frozenset({"smallest_burst_jobs", "busy_procs_peak", "peak_over_size", "over_size_share"})
 
 BURST_FLAGS = {Screen.PROBE: Flag.PROBE, Screen.CRON: Flag.CRON, Screen.FLURRY: Flag.FLURRY, Screen.SLOW: Flag.FLURRY}
 
@@ -150,15 +153,6 @@ class SubmitBlocks:
             yield JobArrays(rows_of(self.jobs, first, after, ["user", "submit_s"]), self.site)
 
 
-@dataclass(frozen=True, slots=True)
-class _Tallies:
-    """The jobs of a block, those that are kept, and those that are set aside by flag."""
-
-    seen: Tally
-    kept: Tally
-    aside: dict[str, Tally]
-
-
 @dataclass(slots=True)
 class Cleaned:
     """What cleaning has found in the blocks of a log so far."""
@@ -169,8 +163,7 @@ class Cleaned:
     _bursts: list[pa.Table] = field(default_factory=list)
     _ids: set[str] = field(default_factory=set)
     _effect: EffectCounts = field(default_factory=EffectCounts)
-    _tallies: list[_Tallies] = field(default_factory=list)
-    _facts: list[dict[str, Fact]] = field(default_factory=list)
+    _reports: list[Report] = field(default_factory=list)
     _named: list[list[int]] = field(default_factory=list)
 
     def blocks(self, jobs: LargeTable) -> Iterator[pa.Table]:
@@ -197,8 +190,7 @@ class Cleaned:
         self._ids.update(bursts.column("burst_id").to_pylist())
         self._named.append([int(mask.sum()) for mask in (*kept, *dropped)])
         self._effect.add(arrays, flag_places, flags)
-        self._tallies.append(_tallies(arrays.proc_s, flag_places, flags))
-        self._facts.append(_facts(arrays, self.rules, bursts))
+        self._reports.append(_report(arrays, flag_places, flags, self.rules, bursts))
         return _with_columns(arrays.jobs, columns)
 
     def bursts(self) -> pa.Table:
@@ -214,11 +206,10 @@ class Cleaned:
         rules = [("keep", rule) for rule in self.settings.keep] + [("drop", rule) for rule in self.settings.drop]
         counts = [sum(block) for block in zip(*self._named, strict=True)]
         named = [(word, rule, n) for (word, rule), n in zip(rules, counts, strict=True)]
-        facts = joined_facts(self._facts) | {f"site_{w}: {printable(rule.reason)}": n for w, rule, n in named}
-        seen, kept = total(one.seen for one in self._tallies), total(one.kept for one in self._tallies)
-        aside = {str(f): total(one.aside.get(str(f), Tally()) for one in self._tallies) for f in Flag}
-        aside = {reason: tally for reason, tally in aside.items() if tally.rows}
-        return Report("clean", "job", seen, kept, aside, facts, tuple(_notes(facts, named))).check()
+        whole = joined_report(self._reports, _LARGEST)
+        facts = {**whole.facts, **{f"site_{w}: {printable(rule.reason)}": n for w, rule, n in named}}
+        aside = {str(flag): whole.set_aside[flag] for flag in Flag if flag in whole.set_aside}
+        return replace(whole, set_aside=aside, facts=facts, notes=tuple(_notes(facts, named)))
 
 
 def _flagged(
@@ -288,6 +279,10 @@ def _notes(facts: dict[str, Fact], named: list[tuple[str, SiteRule, int]]) -> It
         )
 
 
-def _tallies(proc_s: Floats, places: Ints, active: list[Flag]) -> _Tallies:
+def _report(arrays: JobArrays, places: Ints, active: list[Flag], rules: BurstRules, bursts: pa.Table) -> Report:
+    """The report of a block."""
+    proc_s = arrays.proc_s
     aside = {str(flag): tally(proc_s, places == place) for place, flag in enumerate(active)}
-    return _Tallies(tally(proc_s), tally(proc_s, places < 0), aside)
+    aside = {flag: own for flag, own in aside.items() if own.rows}
+    facts = _facts(arrays, rules, bursts)
+    return Report("clean", "job", tally(proc_s), tally(proc_s, places < 0), aside, facts)

@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline import large_tables
-from pipeline.arrays import Bools, Floats, Ints, category_codes, grouped_jobs, proc_seconds, tally, tally_of
+from pipeline.arrays import Bools, Ints, category_codes, grouped_jobs, proc_seconds, tally, tally_of
 from pipeline.columns import COLUMNS, TEMPLATE_COLUMNS
 from pipeline.group.observations import SPAN, first_and_last_s, observed_procs
 from pipeline.group.templates import JobCodes
 from pipeline.large_tables import LargeTable, parts_of, stored
-from pipeline.report import Report, Tally, total
+from pipeline.report import Report, Tally, joined_report, total
 from pipeline.settings import GroupSettings
 from pipeline.storage import widened
 from pipeline.tables import GROUPED_JOBS, GROUPS, JOBS
@@ -73,9 +73,7 @@ class Assigned:
     settings: GroupSettings
     _ids: set[str] = field(default_factory=set)
     _filled: set[str] = field(default_factory=set)
-    _seen: Tally = field(default_factory=Tally)
-    _kept: Tally = field(default_factory=Tally)
-    _aside: dict[str, Tally] = field(default_factory=dict)
+    _reports: list[Report] = field(default_factory=list)
 
     def part(self, jobs: pa.Table) -> pa.Table:
         """A part of JOBS with `group_id` set."""
@@ -87,21 +85,18 @@ class Assigned:
         column = _compacted(pa.array(codes.astype(np.int32), mask=~grouped), pa.array(ids, pa.string()))
         self._ids.update(column.dictionary.to_pylist())
         self._filled.update(name for name in template if jobs.column(name).null_count < jobs.num_rows)
-        self._count(proc_seconds(jobs), grouped, {"flagged": ~kept, "no_template_values": kept & ~grouped})
+        proc_s, reasons = proc_seconds(jobs), {"flagged": ~kept, "no_template_values": kept & ~grouped}
+        aside = {reason: tally(proc_s, chosen) for reason, chosen in reasons.items()}
+        self._reports.append(Report("group", "job", tally(proc_s), tally(proc_s, grouped), aside))
         return jobs.set_column(jobs.column_names.index("group_id"), JOBS.schema().field("group_id"), column)
-
-    def _count(self, proc_s: Floats, grouped: Bools, reasons: dict[str, Bools]) -> None:
-        self._seen += tally(proc_s)
-        self._kept += tally(proc_s, grouped)
-        for reason, chosen in reasons.items():
-            self._aside[reason] = self._aside.get(reason, Tally()) + tally(proc_s, chosen)
 
     def report(self) -> Report:
         """Jobs with and without a group; a note on columns of the template that have no values."""
-        aside = {reason: tally for reason, tally in self._aside.items() if tally.rows}
+        whole = joined_report(self._reports)
+        aside = {reason: own for reason, own in whole.set_aside.items() if own.rows}
         empty = tuple(name for name in self.settings.columns if name not in self._filled)
         notes = _empty_note(self.settings, empty)
-        return Report("group", "job", self._seen, self._kept, aside, {"groups": len(self._ids)}, notes).check()
+        return replace(whole, set_aside=aside, facts={"groups": len(self._ids)}, notes=notes)
 
 
 def describe_groups(jobs: pa.Table, settings: GroupSettings) -> tuple[pa.Table, Report]:

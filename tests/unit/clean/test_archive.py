@@ -10,8 +10,7 @@ import pytest
 
 from benchmarks.curated_removals import figures
 from pipeline.clean import clean
-from pipeline.clean.bursts import BURST_RULES, BurstRules
-from pipeline.clean.routine import PROBE_RULES
+from pipeline.clean.bursts import BURST_RULES, PROBE_RULES, BurstRules
 from pipeline.ingest import ingest
 from pipeline.schema import Flag
 from pipeline.settings import CleanSettings, IngestSettings, SiteSettings

@@ -6,10 +6,10 @@ import pyarrow.compute as pc
 import pytest
 
 from pipeline.clean import clean, stage
-from pipeline.clean.effect import joined_facts
 from pipeline.clean.flurries import FLURRY_RULES, submit_rates
 from pipeline.clean.job_arrays import JobArrays
 from pipeline.clean.stage import Cleaned, blocks_of
+from pipeline.report import Report, Tally, joined_report
 from pipeline.settings import CleanSettings, SiteSettings
 from pipeline.tables import JOBS
 
@@ -153,4 +153,6 @@ def test_the_effect_is_that_of_the_whole_log() -> None:
 
 def test_counts_of_blocks_are_summed_levels_are_the_largest_and_texts_the_newest() -> None:
     parts = [{"jobs": 3, "busy_procs_peak": 9, "share": "a"}, {"jobs": 4, "busy_procs_peak": 7, "share": "b", "new": 1}]
-    assert joined_facts(parts) == {"jobs": 7, "busy_procs_peak": 9, "share": "b", "new": 1}
+    reports = [Report("clean", "job", Tally(), Tally(), facts=facts) for facts in parts]
+    joined = joined_report(reports, {"busy_procs_peak"})
+    assert joined.facts == {"jobs": 7, "busy_procs_peak": 9, "share": "b", "new": 1}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pipeline.clean.job_arrays import JobArrays
-from pipeline.clean.occupancy import capacity_facts, mean_busy, occupancy_of, over_capacity, overlaps, sustained_procs
+from pipeline.clean.occupancy import capacity_facts, mean_busy, occupancy_of, over_capacity, sustained_procs
 from pipeline.settings import CapacitySettings, CleanSettings, MachineSize, SiteSettings
 from tests.rows import jobs_of
 
@@ -44,9 +44,8 @@ def test_the_sweep_counts_as_second_by_second_does(seed: int) -> None:
     facts = capacity_facts(arrays)
     assert facts["busy_procs_peak"] == by_hand.max()
     assert facts["over_size_share"] == pytest.approx((by_hand > 20).sum() / (by_hand > 0).sum())
-    over = overlaps(arrays)
-    assert (over.until_s - over.since_s).sum() == (by_hand > 20).sum()
-    assert over.peak_over_size.max() == pytest.approx(by_hand.max() / 20)
+    assert facts["peak_over_size"] == pytest.approx(by_hand.max() / 20)
+    assert facts["over_size_stretches"] == (np.diff(np.append(0, by_hand > 20)) == 1).sum()
 
 
 def test_what_ends_at_a_second_frees_its_processors_for_what_starts_then() -> None:
