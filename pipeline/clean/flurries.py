@@ -6,7 +6,7 @@ are the periods in which the user alone was faster, at any time scale, found in 
 lead in machine-weeks.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,15 +21,15 @@ WEEK_S = 7 * DAY_S
 SHORT_LOG_WEEKS = 8
 
 
-def submit_rates(blocks: Iterable[JobArrays], min_jobs: int) -> dict[str, float]:
+def submit_rates(blocks: Callable[[], Iterable[JobArrays]], min_jobs: int) -> dict[str, float]:
     """By user with `min_jobs` jobs, the jobs that all other such users submit in a median week; empty for one user.
 
-    The blocks of the log are iterated twice.
+    `blocks` gives the jobs of the log, block by block; it is called twice.
     """
-    active, ends_s = _active_users(blocks, min_jobs)
+    active, ends_s = _active_users(blocks(), min_jobs)
     if len(active) < 2:
         return {}
-    own, unit_s = _counts(blocks, active, ends_s)
+    own, unit_s = _counts(blocks(), active, ends_s)
     totals = own.sum(axis=0)
     # Weeks without any job do not count: the machine was down, or the log holds a stray date.
     others = (totals - own)[:, totals > 0]
@@ -195,7 +195,7 @@ def rest_per_week(arrays: JobArrays, min_jobs: int) -> Floats:
     """
     rest = arrays.rest_per_week
     if rest is None:
-        rest = arrays.once(("rates", min_jobs), lambda: submit_rates([arrays], min_jobs))
+        rest = arrays.once(("rates", min_jobs), lambda: submit_rates(lambda: [arrays], min_jobs))
     return np.array([rest.get(name, 0.0) for name in arrays.users[1]])
 
 

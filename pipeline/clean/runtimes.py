@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.arrays import Bools, Floats, Ints
+from pipeline.arrays import Bools, Floats, Ints, row_codes
 from pipeline.clean.job_arrays import JobArrays
 from pipeline.clean.record_masks import lower_bounds, reached_limit
 from pipeline.kernels import entry_kernel, kernel
@@ -49,70 +49,18 @@ class SimilarJobs:
 
 
 def similar_jobs(arrays: JobArrays) -> SimilarJobs:
-    """The groups of a log's jobs."""
-    return arrays.once("similar", lambda: find_similar_jobs(
-        arrays.by_user, arrays.user_starts, arrays.runtime_s, arrays.procs, arrays.applications[0], arrays.is_typical
-    ))  # fmt: skip
+    """The groups of the jobs whose user, size and positive runtime are known; unknown is an application of its own."""
+    return arrays.once("similar", lambda: _similar_jobs(arrays))
 
 
-def find_similar_jobs(
-    by_user: Ints, user_starts: Ints, runtime_s: Floats, procs: Floats, applications: Ints, is_typical: Bools
-) -> SimilarJobs:
-    """Groups of the jobs whose user, size and positive runtime are known; an unknown application is a value of its own.
-
-    `by_user` holds rows in order of user. `user_starts` holds where each user's rows start, and the end of the last.
-    """
-    group = np.full(len(runtime_s), -1, np.int32)
-    n_groups = _group(by_user, user_starts, runtime_s, procs, applications, group)
-    n_jobs = np.bincount(group[group >= 0], minlength=n_groups)
-    shape = np.full((4, n_groups), np.nan)
-    n_typical = np.zeros(n_groups, np.int64)
-    ends = np.cumsum(n_jobs)
-    _describe(group, runtime_s, is_typical, ends, n_jobs, n_typical, shape)
+def _similar_jobs(arrays: JobArrays) -> SimilarJobs:
+    rows = arrays.by_user[(arrays.runtime_s[arrays.by_user] > 0) & (arrays.procs[arrays.by_user] > 0)]
+    group = np.full(len(arrays.runtime_s), -1, np.int32)
+    group[rows] = row_codes(arrays.users[0][rows], arrays.procs[rows], arrays.applications[0][rows])
+    n_jobs = np.bincount(group[rows])
+    n_typical, shape = np.zeros(len(n_jobs), np.int64), np.full((4, len(n_jobs)), np.nan)
+    _describe(group, arrays.runtime_s, arrays.is_typical, np.cumsum(n_jobs), n_jobs, n_typical, shape)
     return SimilarJobs(group, n_jobs, n_typical, shape[0], shape[1] * NORMAL_MAD, shape[2], shape[3])
-
-
-@kernel
-def _slot(table: Narrow, mask: int, procs: float, application: int, held: Any, rows: Any) -> Any:
-    """The place of this size and application in an open-addressing hash table, or the free place to insert them."""
-    place = (np.int64(procs) * 0x9E3779B1 + application * 0x85EBCA6B) & mask
-    while table[place] >= 0:
-        row = rows[table[place]]
-        if held[0][row] == procs and held[1][row] == application:
-            return place
-        place = (place + 1) & mask
-    return place
-
-
-@entry_kernel
-def _group(
-    by_user: Ints, user_starts: Ints, runtime_s: Floats, procs: Floats, applications: Ints, group: Narrow
-) -> int:
-    longest = 1
-    for user in range(len(user_starts) - 1):
-        longest = max(longest, user_starts[user + 1] - user_starts[user])
-    capacity = 2
-    while capacity < 2 * longest:
-        capacity *= 2
-    table, first_rows = np.full(capacity, -1, np.int32), np.empty(len(by_user), np.int64)
-    n_groups, held = 0, (procs, applications)
-    for user in range(len(user_starts) - 1):
-        begin, end = user_starts[user], user_starts[user + 1]
-        # Each user uses and clears only as much of the table as needed, so that it stays in the cache.
-        size = 2
-        while size < 2 * (end - begin):
-            size *= 2
-        table[:size] = -1
-        for i in range(begin, end):
-            row = by_user[i]
-            if not (runtime_s[row] > 0 and procs[row] > 0):
-                continue
-            place = _slot(table, size - 1, procs[row], applications[row], held, first_rows)
-            if table[place] < 0:
-                table[place], first_rows[n_groups] = n_groups, row
-                n_groups += 1
-            group[row] = table[place]
-    return n_groups
 
 
 @entry_kernel

@@ -139,20 +139,6 @@ def _cut(jobs: LargeTable, wanted: int, block_jobs: int) -> int:
     return int(jobs.num_rows)
 
 
-@dataclass(frozen=True, slots=True)
-class SubmitBlocks:
-    """The users and submits of the jobs, block by block, as often as they are iterated."""
-
-    jobs: LargeTable
-    bounds: list[tuple[int, int]]
-    site: SiteSettings
-
-    def __iter__(self) -> Iterator[JobArrays]:
-        """The arrays of each block."""
-        for first, after in self.bounds:
-            yield JobArrays(rows_of(self.jobs, first, after, ["user", "submit_s"]), self.site)
-
-
 @dataclass(slots=True)
 class Cleaned:
     """What cleaning has found in the blocks of a log so far."""
@@ -169,8 +155,12 @@ class Cleaned:
     def blocks(self, jobs: LargeTable) -> Iterator[pa.Table]:
         """The flagged jobs, block by block; what else is found is complete when the last one has been taken."""
         bounds = list(blocks_of(jobs, BLOCK_JOBS))
+
+        def submits() -> Iterator[JobArrays]:
+            for first, after in bounds:
+                yield JobArrays(rows_of(jobs, first, after, ["user", "submit_s"]), self.site)
+
         # With one block its own arrays give the rates, once a screen needs them.
-        submits = SubmitBlocks(jobs, bounds, self.site)
         rates = submit_rates(submits, self.rules.flurry.min_jobs) if len(bounds) > 1 else None
         for first, after in bounds:
             block = rows_of(jobs, first, after)
