@@ -35,7 +35,7 @@ from pipeline.estimate.similar_jobs import similar_jobs_quantiles
 from pipeline.estimate.templates.smith import smith_default
 from pipeline.estimate.trees import boosted_at, no_forest, unit_s
 from pipeline.estimate.walltime import walltime
-from pipeline.submitted_runs import SubmittedRuns
+from pipeline.tables import SubmittedRuns
 
 
 def from_similar_jobs(history: History, settings: EstimateRules) -> Floats:

@@ -21,7 +21,7 @@ from pipeline.inputs.declaration import Declaration, Input, InputType, LearnRule
 from pipeline.inputs.input_model import InputModel
 from pipeline.inputs.learning import learn
 from pipeline.settings import LogInputSettings
-from pipeline.submitted_runs import SubmittedRuns
+from pipeline.tables import SubmittedRuns
 
 TARGET, ORDER, STOPPED = "runtime_s", "order", "is_lower_bound"
 PROCS, USER = "procs", "user"

@@ -21,8 +21,7 @@ from pipeline.inputs.log_estimates import (
 )
 from pipeline.report import Report, Tally
 from pipeline.settings import LogInputSettings
-from pipeline.submitted_runs import SubmittedRuns
-from pipeline.tables import INPUT_MODELS, PREDICTIONS
+from pipeline.tables import INPUT_MODELS, PREDICTIONS, SubmittedRuns
 
 
 def publish_models(

@@ -119,7 +119,8 @@ def test_a_job_without_user_or_submit_counts_in_no_rate() -> None:
     for name in ("user", "submit_s"):
         field = JOBS.schema().field(name)
         lacking = without.set_column(without.column_names.index(name), field, pa.nulls(200, field.type))
-        assert submit_rates(lambda: [JobArrays(lacking, SiteSettings()), JobArrays(jobs, SiteSettings())], 50) == rates
+        blocks = [JobArrays(lacking, SiteSettings()), JobArrays(jobs, SiteSettings())]
+        assert submit_rates(blocks.copy, 50) == rates
 
 
 def test_only_the_ends_of_the_log_are_edges() -> None:
