@@ -207,7 +207,7 @@ class Flag(StrEnum):
 
     meaning: str
 
-    def __new__(cls, value: str, meaning: str) -> "Flag":
+    def __new__(cls, value: str, meaning: str = "") -> "Flag":
         """The flag of this value."""
         member = str.__new__(cls, value)
         member._value_, member.meaning = value, meaning
