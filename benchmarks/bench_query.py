@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.services.files.row_lookup import read_columns
+from flows.services.published.published_folder import read_columns
 from flows.services.query import answers as query
 from flows.services.query.answers import LoadedState, answers, load_state
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES

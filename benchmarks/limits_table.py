@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.backtest_table import line, short
-from flows.services.limit_advice import limit_log, score
+from flows.services.limits import limit_log, score
 
 PROMISE = 0.97
 RULE, STRETCHED = "MetaCentrum's rule", "the rule, stretched"

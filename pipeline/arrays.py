@@ -252,12 +252,6 @@ def _looked_up(units: Ints, unit_s: int, clock: ZoneInfo) -> Ints:
 Value = str | float | int | None
 
 
-def first_place(table: pa.Table, wanted: Mapping[str, Value]) -> int:
-    """The first row whose named columns hold these values (None: null); -1 where there is none."""
-    places = matching_places(table, wanted)
-    return int(places[0]) if len(places) else -1
-
-
 def matching_places(table: pa.Table, wanted: Mapping[str, Value]) -> Ints:
     """All rows whose named columns hold these values (None: null)."""
     found = np.ones(table.num_rows, np.bool_)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flows.services.backtesting import chosen_methods
+from flows.services.quantities import chosen_names
 from pipeline.arrays import Floats
 from pipeline.errors import InputError
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
@@ -157,7 +157,7 @@ def backtest(
     """
     settings = settings_for(config, site)
     given = log_of(log, "backtest", settings)
-    names = chosen_methods([methods] if isinstance(methods, str) else methods or (), METHODS)
+    names = chosen_names([methods] if isinstance(methods, str) else methods or (), METHODS, "--methods")
     estimators = {name: method_with_settings(name, settings) for name in names}
     table, _ = backtest_log(flagged(given, settings), settings, estimators)
     return frame_of(plain(table, BACKTEST), given.kind)

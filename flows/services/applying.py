@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flows.services.openpbs_jobs import OPENPBS
-from flows.services.pending_jobs import PROGRAM_TIMEOUT_S, Change, PendingJob, Scheduler
 from flows.services.query.answers import LoadedState, answers, load_state
-from flows.services.slurm_jobs import SLURM
+from flows.services.schedulers import PROGRAM_TIMEOUT_S, SLURM, Change, PendingJob, Scheduler
 from pipeline.errors import ConfigError, InputError, printable
 from pipeline.export.slurm import LIMIT_RULES
 from pipeline.ingest.live import run
 from pipeline.settings import ExportSettings, RunSettings
 
-SCHEDULERS = {scheduler.name: scheduler for scheduler in (SLURM, OPENPBS)}
 _DAY_S = 86_400
 LEAST_ENDED_JOBS = 10
 """Ended jobs of a submitter from which on his or her jobs are changed; like the next one chosen for caution."""
@@ -69,7 +66,10 @@ def apply_estimates(
         raise ConfigError("export.mode", "priority", "another mode: apply changes limits", "or leave out --yes")
     jobs = scheduler.pending(environment)
     loaded = load_state(Path(settings.output_dir), len(jobs))
-    _check_age(loaded, now_s, is_dry_run=is_dry_run)
+    age_days = (now_s - loaded.state.as_of_s) / _DAY_S
+    if age_days > MOST_STATE_AGE_DAYS and not is_dry_run:
+        expected = f"one of at most {MOST_STATE_AGE_DAYS:g} days"
+        raise InputError(loaded.where, f"a State {age_days:.0f} days old", expected, "run walltime run first")
     left: Counter[str] = Counter()
     able = [job for job in jobs if not _is_left(job, settings.export, left)]
     changes = _changes(able, loaded, settings, scheduler, now_s, left)
@@ -78,13 +78,6 @@ def apply_estimates(
         scheduler, changes, failures, dict(sorted(left.items())), len(jobs), is_dry_run, int(loaded.state.as_of_s),
         loaded.manifest.run_id,
     )  # fmt: skip
-
-
-def _check_age(loaded: LoadedState, now_s: float, *, is_dry_run: bool) -> None:
-    age_days = (now_s - loaded.state.as_of_s) / _DAY_S
-    if age_days > MOST_STATE_AGE_DAYS and not is_dry_run:
-        expected = f"one of at most {MOST_STATE_AGE_DAYS:g} days"
-        raise InputError(loaded.where, f"a State {age_days:.0f} days old", expected, "run walltime run first")
 
 
 def _is_left(job: PendingJob, export: ExportSettings, left: Counter[str]) -> bool:

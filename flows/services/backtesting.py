@@ -1,6 +1,5 @@
 """What `walltime backtest` does: logs in, a table BACKTEST of every method and log out."""
 
-import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,10 +10,10 @@ import pyarrow as pa
 
 from flows.services.logs.flagged_jobs import flagged_jobs, jobs_of_table
 from flows.services.progress import running_stage
-from flows.services.quantities import seconds
+from flows.services.quantities import chosen_names, seconds
 from flows.services.run.prepare import prepare, resolve
 from pipeline.arrays import Floats
-from pipeline.errors import InputError, WalltimeError, did_you_mean, printable
+from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.estimate.history import History
 from pipeline.evaluate import backtest, check_no_look_ahead
 from pipeline.evaluate.backtest import TRAIN_SHARE, Estimator, Way, past_of
@@ -24,7 +23,6 @@ from pipeline.ingest.sources import find_sources
 from pipeline.report import Report
 from pipeline.run import run_plain
 from pipeline.settings import RunSettings
-from pipeline.storage import read_table, write_table, write_text
 from pipeline.tables import BACKTEST
 
 
@@ -38,6 +36,12 @@ class Task:
     methods: tuple[str, ...]
     checks_leaks: bool
     ways: tuple[Way, ...] = (Way(),)
+
+    @property
+    def n_stages(self) -> int:
+        """Stages that a backtest announces."""
+        n_checked = len(self.methods) if self.checks_leaks else 0
+        return 1 + n_checked + sum(len(self.methods_for(way)) for way in self.ways)
 
     def methods_for(self, way: Way) -> tuple[str, ...]:
         """The methods that support this way."""
@@ -114,21 +118,12 @@ def backtest_tasks(
 ) -> list[Task]:
     """One task for the config's logs together, or one for each of `logs`; InputError for an unknown method or log."""
     settings, paths = resolve(config, logs)
-    names = chosen_methods(methods, METHODS)
+    names = chosen_names(methods, METHODS, "--methods")
     chosen = ways(staleness, compare_cleaning=compare_cleaning)
     if not logs:
         return [Task(settings.site.name, tuple(paths), settings, names, check_leaks, chosen)]
     labels = [(source.label, source.path) for source in find_sources(paths)]
     return [Task(label, (path,), settings, names, check_leaks, chosen) for label, path in labels]
-
-
-def chosen_methods(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    """These methods, each once, or all known ones; InputError for an unknown name."""
-    for name in names:
-        if name not in known:
-            hint = did_you_mean(name, known)
-            raise InputError("--methods", f"no method {printable(name)}", f"one of {', '.join(known)}", hint)
-    return tuple(dict.fromkeys(names or known))
 
 
 def run_backtest(task: Task) -> BacktestResult:
@@ -168,20 +163,6 @@ def _check_leaks(jobs: pa.Table, task: Task, estimators: Mapping[str, Estimator]
                 check_no_look_ahead(call, past)
             except WalltimeError as error:
                 raise type(error)(f"{method}: {error}") from None
-
-
-def save_result(result: BacktestResult, path: Path) -> Path:
-    """Write a result: the table at `path`, the rest as JSON beside it; returns the path."""
-    beside = {"log": result.log, "report": result.report.as_dict(), "cpu_s": dict(result.cpu_s)}
-    write_text(path.with_suffix(".json"), json.dumps(beside))
-    return write_table(path, result.table, BACKTEST)
-
-
-def load_result(path: Path) -> BacktestResult:
-    """The result that `save_result` wrote."""
-    beside = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-    report = Report.from_dict(beside["report"])
-    return BacktestResult(beside["log"], read_table(path, BACKTEST), report, beside["cpu_s"])
 
 
 def joined_tables(results: Sequence[BacktestResult]) -> pa.Table:

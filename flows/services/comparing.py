@@ -1,34 +1,39 @@
-"""Groups and fits of two versions beside one another, and their errors on the jobs that came after both."""
+"""Groups and fits of two versions beside one another, and their errors on the jobs that came after both.
 
-from collections.abc import Mapping
+A replay of the same later jobs says what slowdown the estimates of each would have given. Every later job is planned
+with what a version's State says from what it knew at its own end. A night of newer knowledge does not help it, so that
+the two versions are compared, and not what came after them. The jobs before are replayed with their requests and are
+not scored: a queue that began a week before the scored jobs was not yet like the real one.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from flows.services.published.run_notes import compared_templates
+from flows.services.published.published_folder import compared_templates
 from flows.services.published.summary import fits_by_law_and_status
 from flows.services.quantities import instant
 from flows.services.query.answers import LoadedState, state_of
-from flows.services.replay_comparison import replayed
-from pipeline.arrays import Bools, Floats, floats, lower_bounds
+from flows.services.replaying import machine_size
+from pipeline.arrays import Floats, Ints, category_codes, floats
+from pipeline.errors import InputError
 from pipeline.estimate.history import history
-from pipeline.estimate.score import scores
 from pipeline.estimate.walltime import estimate
-from pipeline.evaluate.later_scores import Scored, figures
-from pipeline.group import assign_groups, with_chosen
-from pipeline.publish import Manifest
-from pipeline.publish.version_store import reading, stored_versions
-from pipeline.schedule.workload import Shakes
-from pipeline.settings import GroupSettings
+from pipeline.evaluate.later_jobs import estimate_figures, later_jobs, prediction_figures
+from pipeline.publish import Manifest, reading
+from pipeline.publish.version_store import stored_versions
+from pipeline.schedule.engine import Policy
+from pipeline.schedule.what_if import METHODS, Case, Estimates, Subject, what_if
+from pipeline.schedule.workload import Convention, Shakes, has_waits, workload_of_jobs
 from pipeline.storage import read_table
-from pipeline.tables import FITS, GROUPS, JOBS, PREDICTIONS, TEMPLATES
+from pipeline.tables import FITS, GROUPS, JOBS
 
-_ENDS = ("runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95")
-_ESTIMATE_FIGURES = ("mae_s", "mae_over_mean", "median_abs_pct", "share_under", "coverage_80", "coverage_q95")
+CASE = Case(Policy.EASY_SJBF, Estimates.WALLTIME)
+FIGURES = ("slowdown_mean", "slowdown_change", "wait_mean_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +60,7 @@ def _compared(output_dir: Path, pair: list[Manifest], replays: Replays | None) -
     after_s = max([after_s, *(float(own.data_newest_end_s) for own in pair if own.data_newest_end_s is not None)])
     source = _longest(output_dir, pair)
     every = read_table(source.path(JOBS.name), JOBS)
-    jobs = _later_jobs(every, after_s)
-    replay = replays and replayed(states, source, every, after_s, replays.procs, replays.shakes)
+    jobs = later_jobs(every, after_s)
     return {
         "versions": [_facts(manifest) for manifest in pair],
         "groups": _groups(pair),
@@ -64,9 +68,9 @@ def _compared(output_dir: Path, pair: list[Manifest], replays: Replays | None) -
         "after": instant(int(after_s)),
         "jobs_from": source.folder,
         "later_jobs": jobs.num_rows,
-        "predictions": _predictions(pair, jobs),
-        "estimates": _estimates(states, jobs),
-        "replay": replay,
+        "predictions": prediction_figures(pair, jobs),
+        "estimates": estimate_figures([(loaded.state, loaded.settings) for loaded in states], jobs),
+        "replay": replays and _replayed(states, source, every, after_s, replays),
     }
 
 
@@ -105,71 +109,53 @@ def _longest(output_dir: Path, pair: list[Manifest]) -> Manifest:
     return max(known or pair, key=lambda own: (own.data_newest_end_s or 0, own.folder))
 
 
-def _later_jobs(jobs: pa.Table, after_s: float) -> pa.Table:
-    """Kept jobs that were submitted after a time and ran to their end."""
-    is_kept = pc.is_null(jobs.column("flag")).to_numpy()
-    runtime_s = floats(jobs, "runtime_s")
-    chosen = is_kept & (floats(jobs, "submit_s") > after_s) & (runtime_s > 0) & ~lower_bounds(jobs)
-    return jobs.filter(pa.array(chosen))
+def _replayed(
+    states: Sequence[LoadedState], source: Manifest, jobs: pa.Table, after_s: float, how: Replays
+) -> dict[str, Any]:
+    """Medians and quartiles over shaken replays under EASY-SJBF with each version's estimates, and EASY with requests.
+
+    `jobs`: JOBS of `source`, of which those submitted after `after_s` are scored. InputError where the size of the
+    machine is unknown, or no job has a request.
+    """
+    header = (source.report("ingest") or {}).get("facts", {}).get("max_procs")
+    capacity, capacity_from = machine_size(
+        how.procs, source.settings.get("site", {}).get("max_procs"), header, "--replay"
+    )
+    later = np.flatnonzero(floats(jobs, "submit_s") > after_s)
+    about = {"policy": str(CASE.name), "capacity": capacity, "capacity_from": capacity_from, "shakes": how.shakes.n}
+    if not later.size:
+        return {"jobs": 0, **about, "today": {}, "each": [{} for _ in states]}
+    work = workload_of_jobs(jobs, capacity, own_rows=history(jobs).row)
+    users = category_codes(jobs, "user")[1]
+    rows = []
+    for loaded in states:
+        quantiles_s = {METHODS[CASE.estimates]: _planned_s(loaded, jobs, later)}
+        subject = Subject("", work, quantiles_s, users, Convention.NATURAL, since_s=after_s)
+        rows.append(_figures(subject, how.shakes))
+    whole = rows[0]["today"]
+    return {
+        "jobs": int(whole["n_jobs"]), **about, "has_waits": has_waits(jobs),
+        "today": {name: whole[name] for name in FIGURES}, "each": [row["version"] for row in rows],
+    }  # fmt: skip
 
 
-def _predictions(pair: list[Manifest], jobs: pa.Table) -> dict[str, Any]:
-    """Per version the number of later jobs that a row of PREDICTIONS answers; figures on those that both answer."""
-    found = [_matched(own, jobs) for own in pair]
-    answered = [np.isfinite(columns["runtime_s"]) for columns in found]
-    both = answered[0] & answered[1]
-    actual_s = floats(jobs, "runtime_s")[both]
-    each = [
-        {"answered": int(one.sum())} | _later_figures(actual_s, {name: v[both] for name, v in columns.items()})
-        for one, columns in zip(answered, found, strict=True)
-    ]
-    return {"in_both": int(both.sum()), "each": each}
+def _planned_s(loaded: LoadedState, jobs: pa.Table, later: Ints) -> Floats:
+    """(rows, 6) quantiles, s: what a version says of the later jobs; NaN, for which the request stands, elsewhere."""
+    past = history(jobs.take(later), loaded.state.site["timezone"])
+    answered = estimate(loaded.state, past.as_submitted(), loaded.settings)
+    quantiles_s: Floats = np.full((jobs.num_rows, answered.shape[1]), np.nan)
+    quantiles_s[later[past.row]] = answered
+    return quantiles_s
 
 
-def _later_figures(actual_s: Floats, columns: Mapping[str, Floats]) -> dict[str, Any]:
-    unknown = np.full(actual_s.size, np.nan)
-    never = np.zeros(actual_s.size, np.bool_)
-    # An open interval has no upper end: it holds every longer runtime.
-    ends = {name: columns[name] if "hi" not in name else _open(columns[name]) for name in _ENDS}
-    scored = Scored(actual_s, ends | {"near_share": unknown}, columns["is_ok"] > 0, never, unknown)
-    wanted = ("in_80", "in_95", "width_80", "median_error", "ok_share")
-    return {name: value for name, value in figures(scored).items() if name in wanted}
-
-
-def _open(upper: Floats) -> Floats:
-    return np.where(np.isnan(upper), np.inf, upper)
-
-
-def _matched(own: Manifest, jobs: pa.Table) -> dict[str, Floats]:
-    """Columns of the version's predictions for each job, NaN where it has no row for the job's group and processors."""
-    settings = GroupSettings.model_validate(own.settings["group"])
-    chosen = with_chosen(settings, read_table(own.path(TEMPLATES.name), TEMPLATES))
-    grouped, _ = assign_groups(jobs, chosen)
-    table = read_table(own.path(PREDICTIONS.name), PREDICTIONS)
-    keys = zip(table.column("group_id").to_pylist(), table.column("procs").to_pylist(), strict=True)
-    rows = {key: row for row, key in enumerate(keys)}
-    wanted = zip(grouped.column("group_id").to_pylist(), grouped.column("procs").to_pylist(), strict=True)
-    place = np.array([rows.get(key, -1) for key in wanted], np.int64)
-    is_ok = pc.equal(table.column("reliability").cast(pa.string()), "ok").to_numpy(zero_copy_only=False)
-    columns = {name: floats(table, name) for name in _ENDS} | {"is_ok": is_ok.astype(np.float64)}
-    return {name: _taken(values, place) for name, values in columns.items()}
-
-
-def _taken(values: Floats, place: Any) -> Floats:
-    padded = np.append(values, np.nan)
-    found: Floats = padded[np.where(place < 0, len(values), place)]
-    return found
-
-
-def _estimates(states: list[LoadedState], jobs: pa.Table) -> dict[str, Any]:
-    """The errors and coverage of what `walltime query` would have answered from each State; none without later jobs."""
-    if not jobs.num_rows:
-        return {"jobs": 0, "each": [{} for _ in states]}
-    past = history(jobs, states[0].state.site["timezone"])
-    questions = past.as_submitted()
-    found = [estimate(loaded.state, questions, loaded.settings) for loaded in states]
-    answered: Bools = ~np.isnan(found[0][:, 1]) & ~np.isnan(found[1][:, 1])
-    if not answered.any():
-        return {"jobs": 0, "each": [{} for _ in states]}
-    each = [scores(past.runtime_s, quantiles_s, answered) for quantiles_s in found]
-    return {"jobs": int(answered.sum()), "each": [{name: one[name] for name in _ESTIMATE_FIGURES} for one in each]}
+def _figures(subject: Subject, shakes: Shakes) -> dict[str, Any]:
+    """The rows of all scored jobs: EASY with requests, and the version's estimates with quartiles of their change."""
+    rows = [row for row in what_if(subject, [CASE], shakes).to_pylist() if row["part"] == "all"]
+    if not rows:
+        raise InputError("--replay", "no job to score", "later jobs with a runtime after the first 1% of the replay")
+    own = {row["statistic"]: row for row in rows if row["estimates"] == CASE.estimates}
+    today = {row["statistic"]: row for row in rows if row["estimates"] == Estimates.REQUEST}
+    middle = "median" if "median" in own else "single"
+    change = {name: own.get(name, own[middle])["slowdown_change"] for name in ("q25", "q75")}
+    version = {name: own[middle][name] for name in FIGURES} | {f"slowdown_change_{q}": v for q, v in change.items()}
+    return {"today": today[middle], "version": version}

@@ -1,17 +1,75 @@
-"""Runs all checks over a store, named by its folder or by the config that publishes to it."""
+"""What `walltime doctor` does: it checks a store, named by its folder or by the config that publishes to it.
 
-from collections.abc import Mapping
+Each check takes a Store and yields findings; nothing is changed.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import IntEnum
+from itertools import pairwise
 from pathlib import Path
-from types import MappingProxyType
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from flows.services.files.config import config_settings
-from flows.services.store_checks import CHECKS, DEEP_CHECKS, Check, Finding, Level, Store, of_error
+from flows.services.machine import program_failure
+from flows.services.run.prepare import listed_paths
+from flows.services.run.run_lock import holder_name, holder_of, is_held
+from flows.services.run.work_folder import WORK, is_step_folder, is_step_intact
 from pipeline.errors import InputError, printable
-from pipeline.publish.manifest import MANIFEST, Manifest, read_manifest
+from pipeline.ingest.sources import Source, compression_of
+from pipeline.publish import Manifest
+from pipeline.publish.folders import drafts_of, leftovers
+from pipeline.publish.manifest import MANIFEST, VERSIONS, TableEntry, read_manifest
+from pipeline.publish.version_store import stored_versions
+from pipeline.settings import RunSettings
+from pipeline.storage import file_sha256
 
+HELD_TOO_LONG_S = 24 * 3600
+"""A run that takes longer than the time between two nights stands in the way of the next one."""
+SPARE_VERSIONS = 3
+"""A run needs room for its work folder and its version; each takes about the bytes of the published version."""
+_CLOCK_SLACK_S = 300
 _TRIES = 3
-_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class Level(IntEnum):
+    """How bad a finding is. A note needs nothing to be done."""
+
+    NOTE = 0
+    WARNING = 1
+    ERROR = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding: where, what was found, and what to do; the texts are escaped. `check` is set by `diagnose`."""
+
+    level: Level
+    where: str
+    found: str
+    do: str
+    check: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """What the checks look at: a folder of published tables, its manifest, its config, the clock, the environment."""
+
+    root: Path
+    now_s: int
+    max_age_s: int
+    environment: Mapping[str, str]
+    config: Path | None
+    settings: RunSettings | None
+    manifest: Manifest | None = None
+    manifest_error: InputError | None = None
+
+
+Check = Callable[[Store], Iterator[Finding]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +87,7 @@ class Diagnosis:
 
 
 def diagnose(
-    target: Path, now_s: int, max_age_s: int, environment: Mapping[str, str] = _NOTHING, *, is_deep: bool = False
+    target: Path, now_s: int, max_age_s: int, environment: Mapping[str, str] | None = None, *, is_deep: bool = False
 ) -> Diagnosis:
     """Check the store of `target`, a folder of published tables or a config; nothing is changed.
 
@@ -39,17 +97,16 @@ def diagnose(
     if not target.exists():
         where = printable(str(target), 1000)
         raise InputError(where, "no such file or folder", "a folder of published tables, or a config", "check the path")
-    settings = None
+    root, config, settings = target, None, None
     if not target.is_dir():
         try:
-            settings = config_settings(target)
+            config, settings = target, config_settings(target)
         except InputError as error:
-            return Diagnosis(None, ("config",), (of_error("config", Level.ERROR, error),))
-    root = target if settings is None else Path(settings.output_dir)
-    config = None if settings is None else target
-    store = Store(root, now_s, None, None, config, settings, max_age_s, environment)
+            return Diagnosis(None, ("config",), (replace(of_error(error), check="config"),))
+        root = Path(settings.output_dir)
     checks = {**CHECKS, **(DEEP_CHECKS if is_deep else {})}
-    return Diagnosis(root, tuple(checks) if settings is None else ("config", *checks), _findings(store, checks))
+    findings = _findings(Store(root, now_s, max_age_s, environment or {}, config, settings), checks)
+    return Diagnosis(root, tuple(checks) if config is None else ("config", *checks), findings)
 
 
 def _findings(store: Store, checks: Mapping[str, Check]) -> tuple[Finding, ...]:
@@ -57,19 +114,14 @@ def _findings(store: Store, checks: Mapping[str, Check]) -> tuple[Finding, ...]:
     findings: tuple[Finding, ...] = ()
     for _ in range(_TRIES):
         before = _bytes(store.root / MANIFEST)
-        manifest, error = _manifest(store.root)
-        seen = replace(store, manifest=manifest, manifest_error=error)
-        findings = tuple(finding for check in checks.values() for finding in check(seen))
+        try:
+            seen = replace(store, manifest=read_manifest(store.root))
+        except InputError as error:
+            seen = replace(store, manifest_error=error)
+        findings = tuple(replace(one, check=name) for name, check in checks.items() for one in check(seen))
         if _bytes(store.root / MANIFEST) == before:
             break
     return findings
-
-
-def _manifest(root: Path) -> tuple[Manifest | None, InputError | None]:
-    try:
-        return read_manifest(root), None
-    except InputError as error:
-        return None, error
 
 
 def _bytes(path: Path) -> bytes | None:
@@ -77,3 +129,241 @@ def _bytes(path: Path) -> bytes | None:
         return path.read_bytes()
     except OSError:
         return None
+
+
+def finding(level: Level, path: Path, found: str, do: str) -> Finding:
+    """A finding on a path."""
+    return Finding(level, printable(str(path), 1000), found, do)
+
+
+def of_error(error: InputError) -> Finding:
+    """A finding made of an error's parts."""
+    found = f"{error.found}, expected {error.expected}" if error.expected else error.found
+    return Finding(Level.ERROR, error.where, found, error.do or "see the sentence")
+
+
+def duration(seconds: int) -> str:
+    """A duration in days and hours, hours and minutes, or minutes, rounded down."""
+    days, hours, minutes = seconds // 86_400, seconds % 86_400 // 3600, seconds % 3600 // 60
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def check_logs(store: Store) -> Iterator[Finding]:
+    """The logs, the folder or the table that the config names can be opened."""
+    if store.settings is None or store.config is None:
+        return
+    if store.settings.source.kind == "logs" and not store.settings.logs:
+        do = "set logs in the config, or give --log to each run"
+        yield finding(Level.NOTE, store.config, "no logs in the config", do)
+        return
+    try:
+        for path in listed_paths(store.settings, store.config) or ():
+            compression_of(Source(path, str(path)))
+            if not path.stat().st_size:
+                do = "see that the export of the log works"
+                yield finding(Level.WARNING, path, "an empty file", do)
+    except InputError as error:
+        yield of_error(error)
+
+
+def check_sacct(store: Store) -> Iterator[Finding]:
+    """Where the config's source is sacct: the program is there, and answers a question that needs no accounting."""
+    if store.settings is None or store.config is None or store.settings.source.kind != "sacct":
+        return
+    named = store.settings.ingest.sacct_command
+    found = shutil.which(named, path=store.environment.get("PATH"))
+    if found is None:
+        seen, do = f"no program {printable(named)}", "install Slurm's commands, or set ingest.sacct_command to its path"
+    else:
+        failure = program_failure([found, "--version"], store.environment)
+        seen = f"{printable(found)} --version does not answer ({failure})" if failure else ""
+        do = "call it in a terminal, and correct Slurm's installation"
+    if seen:
+        yield finding(Level.ERROR, store.config, seen, do)
+
+
+def check_manifest(store: Store) -> Iterator[Finding]:
+    """There is a manifest, and it can be read."""
+    path = store.root / MANIFEST
+    if store.manifest_error is None:
+        return
+    if path.exists():
+        yield of_error(store.manifest_error)
+    else:
+        yield finding(Level.ERROR, path, "no published tables", "run `walltime run` with this folder")
+
+
+def check_tables(store: Store) -> Iterator[Finding]:
+    """Every table that the manifest names has its bytes, its hash and its rows."""
+    if store.manifest is None:
+        return
+    do = "run `walltime run` again: it publishes an intact version; then look for a failing disk"
+    yield from _damaged(store.manifest, Level.ERROR, do)
+
+
+def _damaged(manifest: Manifest, level: Level, do: str) -> Iterator[Finding]:
+    """A finding for each table of a version that is not as its manifest says."""
+    for name, entry in manifest.tables.items():
+        if problem := _problem(manifest.path(name), entry):
+            yield finding(level, manifest.path(name), problem, do)
+
+
+def _problem(path: Path, entry: TableEntry) -> str:
+    try:
+        size = path.stat().st_size
+        if size != entry.bytes:
+            return f"{size:,} bytes, where the manifest says {entry.bytes:,}"
+        if file_sha256(path) != entry.sha256:
+            return "other content than the manifest's hash says"
+        rows = pq.read_metadata(path).num_rows
+    except (FileNotFoundError, NotADirectoryError):
+        return "no such file, and the manifest names it"
+    except (OSError, pa.ArrowInvalid) as error:
+        return f"a file that cannot be read ({printable(str(error), 160)})"
+    return "" if rows == entry.rows else f"{rows:,} rows, where the manifest says {entry.rows:,}"
+
+
+def check_versions(store: Store) -> Iterator[Finding]:
+    """Earlier versions are there and are Parquet; version folders that the manifest does not name are reported."""
+    if store.manifest is None:
+        return
+    versions = store.root / VERSIONS
+    for entry in store.manifest.previous:
+        folder = versions / entry.folder
+        bad = [path for path in sorted(folder.glob("*.parquet")) if not _is_parquet(path)]
+        do = "do not return to this version; the next runs remove it"
+        if not folder.is_dir():
+            yield finding(Level.WARNING, folder, "no such folder, and the manifest names it", do)
+        for path in bad:
+            yield finding(Level.WARNING, path, "a file that is not a Parquet table", do)
+    for one in stored_versions(store.root):
+        # A rerun has a name, and is never published unless somebody promotes it.
+        if one.place is None and not one.name and not one.is_pinned:
+            found = "a version that the manifest does not name"
+            yield finding(Level.NOTE, versions / one.folder, found, "remove it if nobody reads it")
+
+
+def _is_parquet(path: Path) -> bool:
+    try:
+        pq.read_metadata(path)
+    except (OSError, pa.ArrowInvalid):
+        return False
+    return True
+
+
+def check_hashes(store: Store) -> Iterator[Finding]:
+    """Every table of every version on disk has its hash; the published version's tables have a check of their own."""
+    do = "do not return to this version; see whether other files of this disk are damaged too"
+    for one in stored_versions(store.root):
+        if one.manifest is not None and one.place != 0:
+            yield from _damaged(one.manifest, Level.WARNING, do)
+
+
+def check_leftovers(store: Store) -> Iterator[Finding]:
+    """Drafts of runs that were killed; while a run is active they may be its own."""
+    work = store.root / WORK
+    if is_held(work) or is_held(store.root / VERSIONS) or not store.root.is_dir():
+        return
+    for path in [*leftovers(work), *leftovers(store.root / VERSIONS), *drafts_of(store.root / MANIFEST)]:
+        found = "a leftover of a run that was killed"
+        yield finding(Level.NOTE, path, found, "nothing: the next run removes it")
+
+
+def check_work(store: Store) -> Iterator[Finding]:
+    """The finished steps in the work folder have the hashes that were written with them."""
+    work = store.root / WORK
+    if is_held(work) or not work.is_dir():
+        return
+    for folder in sorted(work.iterdir()):
+        if is_step_folder(folder) and not is_step_intact(folder):
+            found = "a finished step whose files are damaged"
+            yield finding(Level.NOTE, folder, found, "nothing: the next run computes it again")
+
+
+def check_lock(store: Store) -> Iterator[Finding]:
+    """Whether a run is active, who it is, and whether it takes too long."""
+    work = store.root / WORK
+    if not is_held(work):
+        return
+    holder = holder_of(work)
+    age_s = store.now_s - holder.since_s if holder else 0
+    named = holder_name(holder)
+    if holder and age_s > HELD_TOO_LONG_S:
+        do = f"look at process {holder.pid} on {printable(holder.host)}, and end it if it hangs: the lock ends with it"
+        yield finding(Level.WARNING, work, f"a run for {duration(age_s)}: {named}", do)
+    else:
+        yield finding(Level.NOTE, work, f"a run in progress: {named}", "wait for its end")
+
+
+def check_space(store: Store) -> Iterator[Finding]:
+    """The disk has room for the next run."""
+    if not store.root.is_dir():
+        return
+    free = shutil.disk_usage(store.root).free
+    size = sum(entry.bytes for entry in store.manifest.tables.values()) if store.manifest else 0
+    needed = SPARE_VERSIONS * size
+    if free < needed or free == 0:
+        level = Level.ERROR if free < size or free == 0 else Level.WARNING
+        found = f"{free / 2**20:,.1f} MiB free; the next run may need {needed / 2**20:,.1f} MiB"
+        do = "free some space, or lower publish.keep_versions"
+        yield finding(level, store.root, found, do)
+
+
+def check_permissions(store: Store) -> Iterator[Finding]:
+    """The folders of the store can be written, and the manifest can be read."""
+    folders = [path for path in (store.root, store.root / VERSIONS, store.root / WORK) if path.is_dir()]
+    for folder in folders:
+        if os.statvfs(folder).f_flag & os.ST_RDONLY:
+            do = "make the disk writable, or choose another output_dir"
+            yield finding(Level.ERROR, folder, "a read-only disk", do)
+            return
+        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+            found = f"a folder that this user (id {os.getuid()}) may not write"
+            do = "run as the user that publishes, or change the folder's owner or mode"
+            yield finding(Level.ERROR, folder, found, do)
+
+
+def check_age(store: Store) -> Iterator[Finding]:
+    """The published version is not too old, is not dated in the future, and later versions have later dates."""
+    manifest = store.manifest
+    if manifest is None:
+        return
+    path, age_s = store.root / MANIFEST, store.now_s - manifest.created_s
+    if age_s > store.max_age_s:
+        found = f"tables made {duration(age_s)} ago; at most {duration(store.max_age_s)} is expected"
+        do = "see why the last runs failed or did not start, and run again"
+        yield finding(Level.WARNING, path, found, do)
+    if age_s < -_CLOCK_SLACK_S:
+        found = f"tables dated {duration(-age_s)} in the future"
+        yield finding(Level.WARNING, path, found, "correct the clock of this machine; the tables are intact")
+    if _went_back(manifest):
+        found = "a version published before the one that it replaced: the clock went backwards"
+        yield finding(Level.NOTE, path, found, "nothing: versions are kept in the order of publication")
+
+
+def _went_back(manifest: Manifest) -> bool:
+    """Whether a publication is dated before an earlier one, or before the making of the version that it replaced.
+
+    When a version was made says nothing by itself: one of the same logs is published again as it is.
+    """
+    entries = manifest.previous
+    ends = [entry.until_s or entry.created_s for entry in entries]
+    published_s = manifest.published_s or manifest.created_s
+    return any(entry.created_s > end_s for entry, end_s in zip(entries, ends, strict=True)) or any(
+        later < earlier for later, earlier in pairwise([published_s, *ends])
+    )
+
+
+CHECKS: Mapping[str, Check] = {
+    check.__name__.removeprefix("check_"): check
+    for check in (
+        check_logs, check_sacct, check_manifest, check_tables, check_versions, check_leftovers, check_work, check_lock,
+        check_space, check_permissions, check_age,
+    )
+}  # fmt: skip
+"""Every check by its name, in the order in which findings are listed."""
+
+DEEP_CHECKS: Mapping[str, Check] = {"hashes": check_hashes}
+"""Checks that read whole files of all versions, which may take minutes."""

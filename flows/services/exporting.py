@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 
 from flows.services.files.config import config_settings
 from flows.services.files.os_errors import naming_path
-from flows.services.files.row_lookup import read_columns
+from flows.services.published.published_folder import read_columns
 from pipeline.export.openpbs import openpbs_files
-from pipeline.export.published_tables import Files, PublishedTables, Writer, csv_files, known_applications
+from pipeline.export.published_tables import INSTALL_FILE, Files, PublishedTables, Writer, csv_files, known_applications
 from pipeline.export.slurm import slurm_files
 from pipeline.publish import Manifest, reading
 from pipeline.settings import ExportSettings
@@ -20,8 +20,6 @@ from pipeline.tables import ESTIMATES, JOBS
 
 WRITERS: Mapping[str, Writer] = {"csv": csv_files, "pbs": openpbs_files, "slurm": slurm_files}
 """The schedulers and programs that exports are written for. A new one is a file in pipeline/export and a word here."""
-
-INSTALL_FILE = "INSTALL.txt"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,9 @@ import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 
 from flows.services.machine import Machine, look
 from pipeline.config_file import parse_settings
@@ -21,82 +23,33 @@ _SOURCE_COMMENTS = {
     "since": "How far back the first run reads; later runs read what is new.",
     "folder": "The folder of the accounting files, and which of its files are logs.",
 }
-_REST = """
-# Processors of the machine and of a node: predictions and advice stay within them. Fill them in.
-# max_procs = 512
-# procs_per_node = 24
-# true: users, accounts, groups, job names and folders become keyed hashes before anything is written; the key is a file
-# that only its owner may read.
-anonymise = false
-# key_file = "walltime.key"
-
-[ingest]
-# "auto" finds the format by content; `walltime ingest --dry-run` shows what it is taken for.
-format = "auto"
-# Without a rule an application is the job's name without its numbers and suffix: solver_n16.sh is solver. The first
-# rule that matches wins; `find` is a regular expression.
-# application_rules = [{ text = "job_name", find = "^vasp", gives = "vasp" }]
-
-[publish]
-# This many of the newest versions stay whatever their age; others stay for a week, and then one of each day and week.
-keep_versions = 7
-"""
-
-_CHECK = """
-# The scheduler writes these logs all day. A night whose newest job ended longer ago than this (days) is reported:
-# "warn", or "block" to keep the tables that were published before.
-[checks.newest_job]
-mode = "warn"
-threshold = 2.0
-"""
 _CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The PATH that systemd gives a service."""
-_SERVICE = """# Written by walltime init. One nightly run; a failed one leaves the tables of the night before.
-[Unit]
-Description=Walltime's nightly run of {site}
-Documentation=man:systemd.timer(5)
-After=network-online.target time-sync.target
-Wants=network-online.target
 
-[Service]
-Type=oneshot
-WorkingDirectory={folder}
-{environment}ExecStart={command}
-UMask=0027
-Nice=10
-NoNewPrivileges=yes
-ProtectSystem=full
-# The user whose sacct or accounting files show every job; the user needs to write the tables.
-# User=walltime
-"""
-_TIMER = """# Written by walltime init. A night that was missed because the machine was off is run at the next start.
-[Unit]
-Description=Walltime's nightly run of {site}
 
-[Timer]
-OnCalendar=*-*-* {at}:00 {zone}
-Persistent=true
-
-[Install]
-WantedBy=timers.target
-"""
+def template(file: str, **values: str) -> str:
+    """The text of a file of `templates/` with these values."""
+    return Template(files("flows.services").joinpath("templates", f"{file}.txt").read_text("utf-8")).substitute(values)
 
 
 def config_text(machine: Machine, tables: Path) -> str:
     """The config of a machine, which publishes to `tables`; InputError for a path or name that TOML cannot hold."""
-    seen = "".join(f"# Found here: {printable(line, 500)}.\n" for line in machine.seen)
-    text = (
-        f"# Written by walltime init. Every other setting has a default; configs/all.toml lists them all.\n{seen}\n"
-        f"{_log_lines(machine)}"
-        f"# Where tables are published.\noutput_dir = {quoted(str(tables))}\n\n"
-        f"{_source_lines(machine)}"
-        "[site]\n# The cluster's name, as it stands in every table.\n"
-        f"name = {quoted(machine.name)}\n"
-        "# The cluster's zone: logs write local times, and the nightly schedule follows it.\n"
-        f"timezone = {quoted(machine.timezone)}\n"
+    logs = "# Logs to read: paths, folders or globs, relative to this file's folder."
+    source = ["[source]"]
+    for key, value in machine.keys.items():
+        source += [f"# {_SOURCE_COMMENTS[key]}"] if key in _SOURCE_COMMENTS else []
+        source.append(f"{key} = {quoted(value)}")
+    text = template(
+        "site.toml",
+        seen="".join(f"# Found here: {printable(line, 500)}.\n" for line in machine.seen),
+        logs=f"{logs}\nlogs = [{quoted(machine.log)}]\n\n" if machine.log else "",
+        tables=quoted(str(tables)),
+        source="\n".join(source) + "\n\n" if machine.keys else "",
+        name=quoted(machine.name),
+        timezone=quoted(machine.timezone),
     )
-    return text + _REST.removeprefix("\n") + (_CHECK if machine.keys else "")
+    return text + (template("checks.toml") if machine.keys else "")
 
 
 def quoted(text: str) -> str:
@@ -104,28 +57,6 @@ def quoted(text: str) -> str:
     if not text.isprintable():
         raise InputError(printable(text), "a character that cannot be shown", "a printable path or name")
     return json.dumps(text, ensure_ascii=False)
-
-
-def read_back(text: str, where: str) -> RunSettings:
-    """The settings that a text of a config gives, as `walltime run` would read them."""
-    return parse_settings(tomllib.loads(text), where)
-
-
-def _log_lines(machine: Machine) -> str:
-    if not machine.log:
-        return ""
-    comment = "# Logs to read: paths, folders or globs, relative to this file's folder."
-    return f"{comment}\nlogs = [{quoted(machine.log)}]\n\n"
-
-
-def _source_lines(machine: Machine) -> str:
-    if not machine.keys:
-        return ""
-    lines = ["[source]"]
-    for key, value in machine.keys.items():
-        lines += [f"# {_SOURCE_COMMENTS[key]}"] if key in _SOURCE_COMMENTS else []
-        lines.append(f"{key} = {quoted(value)}")
-    return "\n".join(lines) + "\n\n"
 
 
 def slurm_environment(environment: Mapping[str, str], sacct: str) -> dict[str, str]:
@@ -144,11 +75,10 @@ def unit_texts(
         raise InputError(f"--at {printable(at)}", "no time of day", "a time as in 02:15")
     command = " ".join(unit_word(word) for word in [*program, "run", str(config), "--quiet"])
     given = "".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in environment.items())
-    service = _SERVICE.format(site=_plain(site), folder=_plain(str(config.parent)), command=command, environment=given)
-    return {
-        f"walltime-{slug}.service": service,
-        f"walltime-{slug}.timer": _TIMER.format(site=_plain(site), at=at, zone=zone),
-    }
+    named, folder = _plain(site), _plain(str(config.parent))
+    service = template("nightly.service", site=named, folder=folder, command=command, environment=given)
+    timer = template("nightly.timer", site=named, at=at, zone=zone)
+    return {f"walltime-{slug}.service": service, f"walltime-{slug}.timer": timer}
 
 
 def unit_word(text: str) -> str:
@@ -186,7 +116,7 @@ def initialise(
     found = look(log, environment, root)
     machine = replace(found, name=site) if site else found
     text = config_text(machine, out.absolute().parent / f"{out.stem}-tables")
-    read_back(text, printable(str(out)))
+    parse_settings(tomllib.loads(text), printable(str(out)))
     _write_new({out: text})
     return Initialised(machine, out)
 

@@ -1,10 +1,12 @@
 """Parses durations, sizes, counts and instants from command lines and files; an ambiguous text is refused."""
 
+import math
 import re
+from collections.abc import Collection, Sequence
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from pipeline.errors import ConfigError, InputError, printable
+from pipeline.errors import ConfigError, InputError, did_you_mean, printable
 
 _UNIT_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
 _PARTS = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
@@ -35,26 +37,42 @@ def kibibytes(text: str, option: str) -> float:
     return float(found[1]) * _UNIT_KIB[found[2]]
 
 
-def share(text: str, option: str) -> float:
-    """The share of 5% or .05, above 0 and at most 1; InputError otherwise."""
+def share(text: str, option: str, least: float = 0.0, most: float = 1.0) -> float:
+    """The share of 5% or .05, above 0, at least `least` and at most `most`; InputError otherwise."""
     plain = text.strip()
     try:
         found = float(plain.removesuffix("%")) / (100 if plain.endswith("%") else 1)
     except ValueError:
         found = 0.0
-    if not 0 < found <= 1:
-        raise InputError(f"{option} {printable(text)}", "no share above 0 and up to 100%", "a share as in 5% or .05")
+    if not found > 0 or not least <= found <= most:
+        above = f"from {100 * least:g}%" if least else "above 0%"
+        expected = f"a share {above} to {100 * most:g}%, as in 97% or .97"
+        raise InputError(f"{option} {printable(text)}", "no such share", expected)
     return found
+
+
+def words(text: str | None) -> list[str]:
+    """The words of a text that are joined by commas, without blanks around them."""
+    return [word.strip() for word in (text or "").split(",") if word.strip()]
+
+
+def chosen_names(names: Sequence[str], known: Collection[str], option: str) -> tuple[str, ...]:
+    """These names, each once, or all known ones where none is given; InputError for an unknown name."""
+    for name in names:
+        if name not in known:
+            found = f"no {option.lstrip('-').removesuffix('s')} {printable(name)}"
+            raise InputError(option, found, f"one of {', '.join(known)}", did_you_mean(name, known))
+    return tuple(dict.fromkeys(names or known))
 
 
 def processor_counts(text: str | None, option: str) -> list[int]:
     """Processor counts of a text as in 64,128, each once in rising order, none for None; InputError otherwise."""
-    words = [word.strip() for word in (text or "").split(",") if word.strip()]
-    wrong = [word for word in words if not word.isascii() or not word.isdigit() or not 1 <= int(word[:20]) <= 2**40]
-    if wrong or (text is not None and not words):
+    given = words(text)
+    wrong = [word for word in given if not word.isascii() or not word.isdigit() or not 1 <= int(word[:20]) <= 2**40]
+    if wrong or (text is not None and not given):
         found = printable(wrong[0]) if wrong else "nothing"
         raise InputError(option, found, "processor counts of 1 or more, joined by commas, as in 64,128")
-    return sorted({int(word) for word in words})
+    return sorted({int(word) for word in given})
 
 
 def instant_s(option: str, text: str, timezone: str) -> int:
@@ -114,3 +132,9 @@ def iso_time(seconds: int) -> str:
     """A UTC time as in 2024-01-08T00:00:59Z; the number itself beyond the calendar's range."""
     text = instant(seconds) or ""
     return text.replace(" ", "T").replace("+00:00", "Z")
+
+
+def clock(seconds: float) -> str:
+    """A duration as hours:minutes:seconds, rounded up to a second."""
+    whole = math.ceil(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"

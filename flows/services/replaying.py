@@ -1,30 +1,53 @@
-"""What `walltime replay` does: a log or a config in, a table REPLAY of every policy with every estimates out."""
+"""What `walltime replay` does: a log or a config in, a table REPLAY of every policy with every estimates out.
 
-from collections.abc import Callable, Collection, Sequence
+With true curves the table is MOLDABLE: every share of moldable jobs under every chooser.
+"""
+
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from flows.services.logs.flagged_jobs import flagged_jobs
-from flows.services.logs.ingesting import settings_of
+from flows.services.files.os_errors import read_text
+from flows.services.logs.flagged_jobs import flagged_jobs, ingested_jobs
 from flows.services.progress import running_stage
-from flows.services.run.prepare import find_logs, resolve
+from flows.services.quantities import chosen_names, words
+from flows.services.run.prepare import settings_and_logs
+from flows.services.series_files import read_series_and_applications
 from pipeline.arrays import Floats, category_codes
-from pipeline.errors import InputError, did_you_mean, printable
+from pipeline.clean import clean
+from pipeline.errors import InputError, printable
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History
 from pipeline.evaluate.backtest import Way, past_of
 from pipeline.evaluate.methods import method_with_settings
+from pipeline.group import assign_groups, choose_template, with_chosen
 from pipeline.schedule.engine import Correction, Policy
 from pipeline.schedule.figures import Score
+from pipeline.schedule.moldable import StudySettings, one_seed
+from pipeline.schedule.true_curves import (
+    HISTORY_SHARE,
+    TRUTH_FILE,
+    MeasuredSeries,
+    MoldableLog,
+    SimulatedLaws,
+    TrueCurves,
+    measured_series_of,
+    moldable_log,
+    simulated_laws_of,
+)
 from pipeline.schedule.verdict import ReplayResult
 from pipeline.schedule.what_if import METHODS, Case, Estimates, Subject, cases, policy_name, what_if
 from pipeline.schedule.workload import Convention, Shakes, Workload, has_waits, workload_of_jobs
 from pipeline.settings import RunSettings
+from pipeline.tables import MOLDABLE
 
 DAY_S = 86_400.0
+
 
 @dataclass(frozen=True, slots=True)
 class ReplayTask:
@@ -60,27 +83,16 @@ Estimate = Callable[[History, ReplayTask, int], dict[str, Floats]]
 def chosen_cases(policies: str, estimates: str, correction: str | None, guard: bool | None) -> tuple[Case, ...]:
     """The cases of the command's options; InputError for an unknown name."""
     named = {policy_name(policy): policy for policy in Policy}
-    chosen = [named[name] for name in _listed(policies, "--policy", named)]
-    what = [Estimates(name) for name in _listed(estimates, "--estimates", [str(one) for one in Estimates])]
+    chosen = [named[name] for name in chosen_names(words(policies) or [policies], named, "--policy")]
+    known = [str(one) for one in Estimates]
+    what = [Estimates(name) for name in chosen_names(words(estimates) or [estimates], known, "--estimates")]
     return cases(chosen, what, None if correction is None else Correction[correction.upper()], guard)
 
 
-def _listed(text: str, option: str, known: Collection[str]) -> list[str]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    for name in names or [text]:
-        if name not in known:
-            hint = did_you_mean(name, known)
-            raise InputError(option, printable(name) or "nothing", f"one or more of {', '.join(known)}", hint)
-    return names
-
-
-def replay_task(given: Path, settings: RunSettings | None = None, **how: object) -> ReplayTask:
+def replay_task(given: Path, **how: Any) -> ReplayTask:
     """The task of a config (.toml) or of a log; `how` are the task's other fields. InputError for neither."""
-    if given.suffix == ".toml":
-        found, paths = resolve(given)
-        return ReplayTask(found.site.name, tuple(paths), found, **how)  # type: ignore[arg-type]
-    paths = find_logs([str(given)], Path())
-    return ReplayTask(given.name, tuple(paths), settings or settings_of(None), **how)  # type: ignore[arg-type]
+    name, settings, paths = settings_and_logs(given)
+    return ReplayTask(name, tuple(paths), settings, **how)
 
 
 def with_distinct_names(tasks: Sequence[ReplayTask]) -> list[ReplayTask]:
@@ -134,9 +146,8 @@ def subject_of_jobs(
     per_node = site.procs_per_node if task.whole_nodes else None
     work = workload_of_jobs(flagged, capacity, task.convention, per_node, past.row)
     if not len(work):
-        raise InputError(
-            name, f"{flagged.num_rows} jobs, none to replay", "jobs with a submit, a runtime and processors"
-        )
+        found = f"{flagged.num_rows} jobs, none to replay"
+        raise InputError(name, found, "jobs with a submit, a runtime and processors")
     score = Score.AVEBSLD if task.convention is Convention.PYSS else Score.NATURAL
     estimates_s = (estimate or quantiles)(past, task, flagged.num_rows)
     subject = Subject(
@@ -172,6 +183,64 @@ def _since_s(task: ReplayTask, work: Workload) -> float:
     return -np.inf if task.days is None else float(work.submit_s[-1]) - DAY_S * task.days
 
 
-def joined(results: Sequence[ReplayResult]) -> pa.Table:
-    """REPLAY of all logs."""
-    return pa.concat_tables([result.table for result in results], promote_options="default")
+def read_moldable_log(given: Path, max_procs: int | None = None) -> MoldableLog:
+    """A log, or the logs of a config; InputError where the size of the machine is unknown or jobs are too few.
+
+    The template of the groups is chosen on the first third of the jobs. Flags are those of the whole log.
+    """
+    _, settings, paths = settings_and_logs(given)
+    read, report = ingested_jobs(paths, settings)
+    header = report.facts.get("max_procs")
+    capacity, _ = machine_size(max_procs, settings.site.max_procs, header, printable(str(given)))
+    settings = settings.model_copy(update={"site": settings.site.model_copy(update={"max_procs": capacity})})
+    with running_stage("clean and group"):
+        flagged, *_ = clean(read, settings.clean, settings.site)
+        early = flagged.slice(0, max(1, int(flagged.num_rows * HISTORY_SHARE)))
+        templates, _ = choose_template(early, settings.group)
+        chosen = with_chosen(settings.group, templates)
+        grouped, _ = assign_groups(flagged, chosen)
+    return moldable_log(given.name, grouped, capacity, "+".join(chosen.template), settings)
+
+
+def true_curves(series: Path | None, laws: Path | None) -> TrueCurves:
+    """The curves of the one source given; InputError for none or both."""
+    if (series is None) == (laws is None):
+        found = "neither --series nor --laws" if series is None else "--series and --laws"
+        raise InputError("walltime replay --series", found, "one source of true curves", "give --series FILE.csv")
+    return measured_series(series) if series else simulated_laws(laws)  # type: ignore[arg-type]
+
+
+def measured_series(path: Path) -> MeasuredSeries:
+    """The series of a CSV that have sizes enough; InputError where none has."""
+    return measured_series_of(path, *read_series_and_applications(path))
+
+
+def simulated_laws(path: Path) -> SimulatedLaws:
+    """The laws of a truth file; InputError where it states none."""
+    try:
+        stated = json.loads(read_text(path, TRUTH_FILE))
+    except ValueError:
+        stated = None
+    return simulated_laws_of(path, stated)
+
+
+def study(log: MoldableLog, curves: TrueCurves, settings: StudySettings) -> pa.Table:
+    """MOLDABLE: the figures of every share, chooser and seed. The same arguments give the same table."""
+    rows: list[dict[str, Any]] = []
+    for seed in range(settings.seeds):
+        with running_stage(f"seed {seed + 1} of {settings.seeds}"):
+            rows += one_seed(log, curves, settings, seed)
+    names = list(rows[0])
+    return MOLDABLE.build(log=[log.name] * len(rows), **{name: [row[name] for row in rows] for name in names})
+
+
+def shares(text: str) -> tuple[float, ...]:
+    """Shares from 0 to 1 of a text of percentages, each once in ascending order; InputError for others."""
+    try:
+        found = sorted({float(word.removesuffix("%")) / 100 for word in words(text)})
+    except ValueError:
+        found = []
+    if not found or not all(0 <= share <= 1 for share in found):
+        where = f"--share {printable(text, 60)}"
+        raise InputError(where, "no list of percentages", "numbers from 0 to 100, as in 0,20,50")
+    return tuple(found)

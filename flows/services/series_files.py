@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from flows.services.files.os_errors import read_text
 from flows.services.files.table_files import write_any
+from flows.services.quantities import chosen_names
 from pipeline.arrays import Floats
 from pipeline.errors import InputError, nearest_name, printable
 from pipeline.evaluate import evaluate_scaling
@@ -164,23 +165,15 @@ def _labels(path: Path, frame: pd.DataFrame) -> np.ndarray:
 
 
 def evaluate_files(paths: Sequence[Path], names: Sequence[str]) -> tuple[pa.Table, Report]:
-    """SCALING_ERRORS of these predictors over the series of all files, and the report on the series."""
+    """SCALING_ERRORS of these predictors (none: all) over the series of all files, and the report on the series."""
+    predictors = {name: PREDICTORS[name] for name in chosen_names(names, PREDICTORS, "--predictor")}
     observations, applications = read_all(paths)
-    predictors = {name: PREDICTORS[name] for name in names}
     table, report = evaluate_scaling(observations, applications, predictors)
     if not any(table.column("n_targets").to_pylist()):
         found = f"{len(applications)} series, none of them with a size to predict"
         expected = "a series of at least four sizes, as three are given and the others predicted"
         raise InputError(", ".join(printable(str(path)) for path in paths), found, expected)
     return table, report
-
-
-def known_predictors(names: Sequence[str] | None) -> list[str]:
-    """These predictors, each once, or all of them; InputError for an unknown name."""
-    for name in names or ():
-        if name not in PREDICTORS:
-            raise InputError("--predictor", printable(name), f"one of {', '.join(PREDICTORS)}")
-    return list(dict.fromkeys(names or PREDICTORS))
 
 
 def read_all(paths: Sequence[Path]) -> tuple[pa.Table, dict[str, str]]:

@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 
 from flows.services.published.advice import advice_of_groups, cost_of_run
-from flows.services.published.run_notes import compared_templates, template_sentences, unreliability_note
+from flows.services.published.published_folder import compared_templates, template_sentences, unreliability_note
 from flows.services.quantities import instant
 from flows.services.run.last_run import read_last_run
 from pipeline.evaluate.weekly_coverage import weekly_coverage

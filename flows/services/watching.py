@@ -1,20 +1,21 @@
 """What following a source does, round by round: the newest records, a State that knows them, and the pending jobs."""
 
 import fcntl
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.services.applying import SCHEDULERS, Applied, apply_estimates
+from flows.services.applying import Applied, apply_estimates
 from flows.services.files.os_errors import naming_path, os_failure
 from flows.services.logs.accumulated_jobs import accumulated_jobs
-from flows.services.published.live_state import CONTINUES, continued, live_path, live_state
+from flows.services.published.published_folder import CONTINUES, continued, live_path, live_state
 from flows.services.run.prepare import listed_paths
+from flows.services.schedulers import SCHEDULERS
 from pipeline.clean import clean
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
 from pipeline.estimate.stage import update_state
@@ -31,55 +32,9 @@ LOOK_BACK_S = 14 * 86_400
 """How long before the State's time a job may have been submitted; longer ones wait for the nightly run."""
 
 FOLLOWED = ("sacct", "folder")
+"""Kinds of sources that grow."""
 LONGEST_WAIT_S = 3_600.0
 """Longest wait after failures, unless the interval itself is longer."""
-
-
-@dataclass(slots=True)
-class Follower:
-    """Follows a source: gives its recent jobs where it has changed since the reading before."""
-
-    settings: RunSettings
-    config: Path
-    _seen: object = field(default=None)
-
-    def __post_init__(self) -> None:
-        kind = self.settings.source.kind
-        if kind not in FOLLOWED:
-            where, expected = printable(str(self.config)), f"source.kind = {' or '.join(FOLLOWED)}"
-            raise ConfigError(where, f"source.kind = {kind}", expected, "name a source that grows")
-
-    def forget(self) -> None:
-        """What was read last has come to nothing: the next reading gives it again."""
-        self._seen = None
-
-    def recent_jobs(self, since_s: float, now_s: int, *, is_forced: bool) -> pa.Table | None:
-        """JOBS submitted within LOOK_BACK_S before `since_s` or later; None where nothing has changed.
-
-        `is_forced` gives them also where nothing has changed. InputError where the source cannot be read.
-        """
-        first_s = int(since_s) - LOOK_BACK_S
-        if self.settings.source.kind == "sacct":
-            table = accumulated_jobs(self.settings, now_s).table
-            is_new, self._seen = table != self._seen, table
-            return _later(table, first_s) if is_new or is_forced else None
-        paths = _changed_since(listed_paths(self.settings, self.config) or [], first_s)
-        # A file that grows has another size, whatever its clock says.
-        marks = [(path, path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
-        is_new, self._seen = marks != self._seen, marks
-        if not paths or not (is_new or is_forced):
-            return None
-        jobs, _, _ = ingest(paths, self.settings.site, self.settings.ingest)
-        return jobs.filter(pc.greater_equal(jobs["submit_s"], first_s))
-
-
-def _later(table: Path, first_s: int) -> pa.Table:
-    batches = [batch.filter(pc.greater_equal(batch["submit_s"], first_s)) for batch in read_batches(table, JOBS)]
-    return pa.concat_tables([JOBS.empty(), *batches]).unify_dictionaries()
-
-
-def _changed_since(paths: Sequence[Path], first_s: int) -> list[Path]:
-    return [path for path in paths if path.stat().st_mtime >= first_s]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +65,8 @@ class Watch:
     scheduler: str
     environment: Mapping[str, str]
     is_dry_run: bool
-    _follower: Follower = field(init=False)
+    _seen: object = None
+    """What the source held when it was read last."""
     _state: pa.Table | None = None
     _of_version: str = ""
     _number: int = 0
@@ -120,7 +76,10 @@ class Watch:
     """Whether jobs are being changed now."""
 
     def __post_init__(self) -> None:
-        self._follower = Follower(self.settings, self.config)
+        kind = self.settings.source.kind
+        if kind not in FOLLOWED:
+            where, expected = printable(str(self.config)), f"source.kind = {' or '.join(FOLLOWED)}"
+            raise ConfigError(where, f"source.kind = {kind}", expected, "name a source that grows")
         load_manifest(Path(self.settings.output_dir))
 
     def run_round(self, now_s: int) -> Round:
@@ -130,7 +89,8 @@ class Watch:
             found = self._round(now_s)
         except (WalltimeError, OSError) as error:
             self.n_failures += 1
-            self._follower.forget()
+            # What was read has come to nothing: the next round reads it again.
+            self._seen = None
             sentence = str(os_failure(error) if isinstance(error, OSError) else error)
             return Round(self._number, 0, 0, 0, self._of_version.partition(" ")[0], None, sentence)
         self.n_failures = 0
@@ -141,20 +101,15 @@ class Watch:
         return min(every_s * 2.0 ** min(self.n_failures, 30), max(every_s, LONGEST_WAIT_S))
 
     def _round(self, now_s: int) -> Round:
-        is_rebased = self._take_version()
-        assert self._state is not None  # nosec B101 # for the type checker
-        facts = self._update(now_s, is_forced=is_rebased)
-        applied = self._apply(now_s)
-        run_id = self._of_version.partition(" ")[0]
-        return Round(self._number, facts["n_new"], facts["n_open"], facts["as_of_s"], run_id, applied)
-
-    def _apply(self, now_s: int) -> Applied:
+        facts = self._update(now_s, is_forced=self._take_version())
         self.is_applying = not self.is_dry_run
         try:
             chosen = SCHEDULERS[self.scheduler]
-            return apply_estimates(self.settings, chosen, now_s, self.environment, is_dry_run=self.is_dry_run)
+            applied = apply_estimates(self.settings, chosen, now_s, self.environment, is_dry_run=self.is_dry_run)
         finally:
             self.is_applying = False
+        run_id = self._of_version.partition(" ")[0]
+        return Round(self._number, facts["n_new"], facts["n_open"], facts["as_of_s"], run_id, applied)
 
     def _take_version(self) -> bool:
         """Continue from the published version where it is another one, or from the live State that continues it."""
@@ -168,10 +123,29 @@ class Watch:
             loaded_state(self._state, printable(str(path)))
         return True
 
+    def _recent_jobs(self, first_s: int, now_s: int, *, is_forced: bool) -> pa.Table | None:
+        """JOBS of the source submitted at `first_s` or later; None where nothing has changed, unless forced.
+
+        InputError where the source cannot be read.
+        """
+        before, settings = self._seen, self.settings
+        if settings.source.kind == "sacct":
+            table = self._seen = accumulated_jobs(settings, now_s).table
+            return _later(table, first_s) if is_forced or table != before else None
+        listed = listed_paths(settings, self.config) or []
+        paths = [path for path in listed if path.stat().st_mtime >= first_s]
+        # A file that grows has another size, whatever its clock says.
+        marks = self._seen = [(path, path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
+        if not paths or not (is_forced or marks != before):
+            return None
+        jobs, _, _ = ingest(paths, settings.site, settings.ingest)
+        return jobs.filter(pc.greater_equal(jobs["submit_s"], first_s))
+
     def _update(self, now_s: int, *, is_forced: bool) -> dict[str, int]:
         assert self._state is not None  # nosec B101 # for the type checker
-        as_of_s = _as_of_s(self._state)
-        jobs = self._follower.recent_jobs(as_of_s, now_s, is_forced=is_forced)
+        row = self._state.column("array").to_pylist().index("as_of_s")
+        as_of_s = float(self._state.column("floats")[row].as_py()[0])
+        jobs = self._recent_jobs(int(as_of_s) - LOOK_BACK_S, now_s, is_forced=is_forced)
         if jobs is None or not jobs.num_rows:
             return {"n_new": 0, "n_open": 0, "as_of_s": int(as_of_s)}
         flagged, *_ = clean(jobs, self.settings.clean, self.settings.site)
@@ -182,9 +156,9 @@ class Watch:
         return {name: int(report.facts[name] or 0) for name in ("n_new", "n_open", "as_of_s")}
 
 
-def _as_of_s(state: pa.Table) -> float:
-    row = state.column("array").to_pylist().index("as_of_s")
-    return float(state.column("floats")[row].as_py()[0])
+def _later(table: Path, first_s: int) -> pa.Table:
+    batches = [batch.filter(pc.greater_equal(batch["submit_s"], first_s)) for batch in read_batches(table, JOBS)]
+    return pa.concat_tables([JOBS.empty(), *batches]).unify_dictionaries()
 
 
 @contextmanager

@@ -11,19 +11,21 @@ from typing import Any
 
 from pipeline.application_names import MAX_CHARACTERS, RULES
 from pipeline.export.lookup_file import lookup_file
-from pipeline.export.published_tables import Files, PublishedTables, refuse_hashed_names
+from pipeline.export.published_tables import (
+    INSTALL_FILE,
+    LOOKUP_FILE,
+    Files,
+    PublishedTables,
+    plugin_bytes,
+    refuse_hashed_names,
+)
 from pipeline.settings import ExportSettings
 
 HOOK = Path(__file__).with_name("openpbs_hook.py")
 
-LOOKUP_FILE = "walltime.lookup"
 HOOK_FILE = "walltime_hook.py"
 CONFIG_FILE = "walltime_hook.json"
 QMGR_FILE = "walltime_hook.qmgr"
-INSTALL_FILE = "INSTALL.txt"
-
-ALARM_S = 5
-"""OpenPBS interrupts a hook that runs longer; the hook then leaves the job as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,43 +41,6 @@ class SoftRules:
 
 
 SOFT_RULES = SoftRules()
-
-QMGR = f"""\
-# Read by qmgr, as root, in the folder of these files. The first line fails harmlessly where the hook exists.
-create hook walltime
-set hook walltime enabled = false
-set hook walltime event = "queuejob,modifyjob,runjob"
-set hook walltime alarm = {ALARM_S}
-set hook walltime fail_action = none
-import hook walltime application/x-python default {HOOK_FILE}
-import hook walltime application/x-config default {CONFIG_FILE}
-set hook walltime enabled = true
-"""
-
-INSTALL = f"""\
-Run these commands as root on the host of pbs_server, in the folder of these files. PBS_HOME stands in /etc/pbs.conf.
-
-Install, or install anew after a change of settings:
-
-    install -m 600 {LOOKUP_FILE} "$PBS_HOME/server_priv/{LOOKUP_FILE}"
-    qmgr < {QMGR_FILE}
-
-Every night after `walltime export`. The second command replaces the look-up in one step; the hook reads it anew for
-every job:
-
-    install -m 600 {LOOKUP_FILE} "$PBS_HOME/server_priv/{LOOKUP_FILE}.new"
-    mv "$PBS_HOME/server_priv/{LOOKUP_FILE}.new" "$PBS_HOME/server_priv/{LOOKUP_FILE}"
-
-See what it does (lines that begin with "walltime:"), switch it off, remove it:
-
-    grep walltime: "$PBS_HOME"/server_logs/*
-    qmgr -c "set hook walltime enabled = false"
-    qmgr -c "delete hook walltime"
-
-soft_walltime is the runtime the scheduler plans with. No job is killed for it: a job that runs longer is prolonged up
-to its walltime. Backfilling needs top jobs (strict_ordering in sched_config, or another order, and backfill_depth).
-Where queues are opted out, name their routing queues too: a job is in its routing queue when it is submitted.
-"""
 
 
 def openpbs_files(tables: PublishedTables, settings: ExportSettings, rules: SoftRules = SOFT_RULES) -> Files:
@@ -100,8 +65,8 @@ def openpbs_files(tables: PublishedTables, settings: ExportSettings, rules: Soft
         LOOKUP_FILE: lookup_file(tables.estimates, tables.applications),
         HOOK_FILE: HOOK.read_bytes(),
         CONFIG_FILE: (json.dumps(hook_settings(tables, settings, rules), indent=1) + "\n").encode("ascii"),
-        QMGR_FILE: QMGR.encode("ascii"),
-        INSTALL_FILE: INSTALL.encode("ascii"),
+        QMGR_FILE: plugin_bytes(QMGR_FILE),
+        INSTALL_FILE: plugin_bytes("INSTALL-openpbs.txt"),
     }
 
 

@@ -5,6 +5,7 @@ import io
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 
 import pyarrow as pa
 
@@ -73,6 +74,13 @@ def known_applications(jobs: pa.Table) -> dict[str, str]:
 
 
 CSV_FILE = "walltime.csv"
+LOOKUP_FILE = "walltime.lookup"
+INSTALL_FILE = "INSTALL.txt"
+
+
+def plugin_bytes(name: str) -> bytes:
+    """The bytes of a file of `plugins/`, the parts of plug-ins that are the same for every site."""
+    return files("pipeline.export").joinpath("plugins", name).read_bytes()
 
 
 def csv_files(tables: PublishedTables, settings: ExportSettings) -> Files:  # noqa: ARG001

@@ -1,17 +1,21 @@
 """Slurm's job_submit plug-in in Lua, with the settings of the site, and the look-up file that it reads."""
 
 from dataclasses import dataclass
-from importlib.resources import files
 
 from pipeline.application_names import RULES
 from pipeline.export.lookup_file import QUANTILE_NAMES, lookup_file
 from pipeline.export.lua import Plain, lua, rule_trees
-from pipeline.export.published_tables import Files, PublishedTables, refuse_hashed_names
+from pipeline.export.published_tables import (
+    INSTALL_FILE,
+    LOOKUP_FILE,
+    Files,
+    PublishedTables,
+    plugin_bytes,
+    refuse_hashed_names,
+)
 from pipeline.settings import ExportSettings
 
-LOOKUP_FILE = "walltime.lookup"
 PLUGIN_FILE = "job_submit.lua"
-INSTALL_FILE = "INSTALL.txt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,23 +30,6 @@ class LimitRules:
 
 LIMIT_RULES = LimitRules()
 
-INSTALL = """\
-To install in the folder of slurm.conf, here /etc/slurm, as root on the machine of slurmctld, from this folder:
-
-  1. The look-up, now and after each run. It names users, and only slurmctld's user needs to read it.
-       install -o slurm -m 600 walltime.lookup /etc/slurm/.walltime.lookup.new
-       mv /etc/slurm/.walltime.lookup.new /etc/slurm/walltime.lookup
-  2. The plug-in, once and after each change of [export]:
-       install -m 644 job_submit.lua /etc/slurm/job_submit.lua
-     A site that has a job_submit.lua installs this one as walltime_submit.lua. The first lines of the plug-in say how
-     to call it.
-  3. In slurm.conf, once:
-       JobSubmitPlugins=lua
-     then: scontrol reconfigure
-
-slurmctld reads a new plug-in at the next submit, and a new look-up too. It logs the stamp of each new look-up.
-"""
-
 
 def slurm_files(tables: PublishedTables, settings: ExportSettings) -> Files:
     """walltime.lookup, job_submit.lua and INSTALL.txt; InputError where names are hashed."""
@@ -50,7 +37,7 @@ def slurm_files(tables: PublishedTables, settings: ExportSettings) -> Files:
     return {
         LOOKUP_FILE: lookup_file(tables.estimates, tables.applications),
         PLUGIN_FILE: plugin(settings, tables.has_own_name_rules).encode("ascii"),
-        INSTALL_FILE: INSTALL.encode("ascii"),
+        INSTALL_FILE: plugin_bytes("INSTALL-slurm.txt"),
     }
 
 
@@ -58,7 +45,7 @@ def plugin(
     settings: ExportSettings, has_own_name_rules: bool, path: str | None = None, rules: LimitRules = LIMIT_RULES
 ) -> str:
     """The text of job_submit.lua; `path`: of the look-up, where it is not beside slurm.conf."""
-    template = files("pipeline.export").joinpath("plugins", PLUGIN_FILE).read_text("ascii")
+    template = plugin_bytes(PLUGIN_FILE).decode("ascii")
     values = {
         "SETTINGS": lua(_settings(settings, has_own_name_rules, path, rules)),
         "RULES": lua(rule_trees([(rule.find, rule.gives) for rule in RULES])),

@@ -3,6 +3,10 @@
 A store's own files may be hostile: the names and paths that they give stay inside the store. The folder of the
 published tables may be a symbolic link, because its owner chose it. Below it a link leads nowhere outside, and a
 version is never a link. Whoever may write in the store while it is read can still exchange its files.
+
+Beside the tables of a version stands `datapackage.json`, a Data Package (version 2.0, datapackage.org) of what they
+hold: each file with bytes, SHA-256, rows, columns, units and key, and what the tables were made from (the logs with
+their SHA-256, the settings and the code). All of it comes from the version's manifest.
 """
 
 import json
@@ -11,11 +15,13 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pipeline.dataclass_reader import FieldError, read_dataclass
 from pipeline.errors import InputError, did_you_mean, printable
+from pipeline.tables import TABLES
 
 _TABLE = re.compile(r"[a-z][a-z0-9_]*")
 _DO = "use these tables only after you know who changed them; a run publishes new ones"
@@ -251,3 +257,69 @@ def finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [finite(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+DATAPACKAGE = "datapackage.json"
+_PROFILES = "https://datapackage.org/profiles/2.0"
+_TYPES = {"string": "string", "int64": "integer", "double": "number", "bool": "boolean"}
+_TEXT_CHARS = 4_000
+
+
+def package_text(manifest: Manifest) -> str:
+    """The descriptor of a version's tables as ASCII JSON."""
+    package = {
+        "$schema": f"{_PROFILES}/datapackage.json",
+        "title": f"Runtimes of the jobs of {printable(manifest.site)}",
+        "description": "Tables that Walltime made from a cluster's accounting log.",
+        "created": datetime.fromtimestamp(manifest.created_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "sources": [{"title": printable(log.name, _TEXT_CHARS), "sha256": log.sha256} for log in manifest.logs],
+        "walltime": {
+            "site": printable(manifest.site, _TEXT_CHARS),
+            "run_id": manifest.run_id,
+            "created_s": manifest.created_s,
+            "code": manifest.code,
+            "settings": _printable_texts(finite(manifest.settings)),
+        },
+        "resources": [_resource(name, entry) for name, entry in manifest.tables.items()],
+    }
+    return json.dumps(package, indent=1) + "\n"
+
+
+def _resource(name: str, entry: TableEntry) -> dict[str, Any]:
+    """A table of the package. A key with nullable columns is a unique key, because a primary key has none."""
+    nullable = {column.name for column in entry.columns if column.nullable}
+    key = {"uniqueKeys": [list(entry.key)]} if nullable & set(entry.key) else {"primaryKey": list(entry.key)}
+    return {
+        "$schema": f"{_PROFILES}/dataresource.json",
+        "name": name,
+        "type": "table",
+        "path": f"{name}.parquet",
+        "format": "parquet",
+        "mediatype": "application/vnd.apache.parquet",
+        "description": TABLES[name].meaning,
+        "bytes": entry.bytes,
+        "hash": f"sha256:{entry.sha256}",
+        "rows": entry.rows,
+        "schema": {"$schema": f"{_PROFILES}/tableschema.json", "fields": [_field(c) for c in entry.columns], **key},
+    }
+
+
+def _field(column: ColumnEntry) -> dict[str, Any]:
+    return {
+        "name": column.name,
+        "type": "array" if column.type.startswith("list") else _TYPES.get(column.type, "any"),
+        "description": column.meaning,
+        "constraints": {"required": not column.nullable},
+        "unit": column.unit,
+        "arrowType": column.type,
+        "nulls": column.nulls,
+    }
+
+
+def _printable_texts(value: Any) -> Any:
+    """Plain values whose texts have no control, format or surrogate characters."""
+    if isinstance(value, Mapping):
+        return {printable(str(name)): _printable_texts(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_printable_texts(one) for one in value]
+    return printable(value, _TEXT_CHARS) if isinstance(value, str) else value

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pipeline.errors import InputError, printable
-from pipeline.publish.datapackage import DATAPACKAGE
 from pipeline.publish.folders import LOCK, drop_folder, is_same_file, locked
 from pipeline.publish.manifest import (
+    DATAPACKAGE,
     MANIFEST,
     OWN_MANIFEST,
     VERSIONS,

@@ -17,9 +17,9 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from pipeline.errors import InputError, printable
-from pipeline.publish.datapackage import DATAPACKAGE, package_text
 from pipeline.publish.folders import LOCK, copy_durably, digests, drafted, locked, remove_drafts_of, remove_leftovers
 from pipeline.publish.manifest import (
+    DATAPACKAGE,
     FORMAT_VERSION,
     MANIFEST,
     OWN_MANIFEST,
@@ -30,6 +30,7 @@ from pipeline.publish.manifest import (
     TableEntry,
     VersionEntry,
     check_no_link,
+    package_text,
 )
 from pipeline.publish.table_facts import entries_of
 from pipeline.publish.version_store import (

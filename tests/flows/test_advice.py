@@ -13,7 +13,7 @@ import pytest
 from flows.pages.html.application_pages import _weak
 from flows.pages.html.series_page import series_page
 from flows.pages.terminal.render_run import print_summary
-from flows.services.published.run_notes import template_sentences, unreliability_note
+from flows.services.published.published_folder import template_sentences, unreliability_note
 from flows.services.published.summary import summarize
 from flows.services.run.running import run_and_publish
 from pipeline.publish import load_manifest

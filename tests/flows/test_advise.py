@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.services.letters import as_csv, clock, letter
-from flows.services.limit_advice import plain_quantile, promise_of
+from flows.services.limits import as_csv, letter, promise_of
+from flows.services.quantities import clock
 from pipeline.errors import InputError
+from pipeline.evaluate.limit_advice import plain_quantile
 from pipeline.storage import write_table
 from pipeline.tables import JOBS, UNREADABLE
 from tests.flows.support import SAMPLES, Outcome

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from flows.services import applying
-from flows.services.openpbs_jobs import pending_jobs as pbs_jobs
-from flows.services.slurm_jobs import pending_jobs as slurm_jobs
+from flows.services.schedulers import OPENPBS, SLURM
 from pipeline.errors import InputError
 from pipeline.estimate.stage import learn_state
 from pipeline.ingest.live import asked_s_of
@@ -160,7 +159,7 @@ def test_what_was_asked_for_is_read_from_the_comment(
     site: Site, limit_min: object, comment: str, asked_s: float | None
 ) -> None:
     site.pending(slurm_job(7, time_limit=limit_min, admin_comment=comment))
-    (job,) = slurm_jobs(os.environ)
+    (job,) = SLURM.pending(os.environ)
     assert job.asked_s == job.values["requested_s"] == asked_s
 
 
@@ -182,7 +181,7 @@ def test_a_comment_of_others_stays(walltime: Walltime, site: Site) -> None:
 )
 def test_an_id_names_pending_tasks_alone(site: Site, changes: dict[str, Any], job_id: str, fault: str) -> None:
     site.pending(slurm_job(7, **changes))
-    (job,) = slurm_jobs({**os.environ, "SQUEUE_STATES": "RUNNING"})
+    (job,) = SLURM.pending({**os.environ, "SQUEUE_STATES": "RUNNING"})
     assert (job.job_id, job.fault) == (job_id, fault)
 
 
@@ -293,7 +292,7 @@ def test_a_project_is_the_account_of_a_job_without_one_and_ranges_of_walltimes_a
         "4.pbs": pbs_job(asked={"min_walltime": "00:10:00"}),
     }
     (site.folder / "qstat.said").write_text(json.dumps({"pbs_version": "23.06", "Jobs": jobs}))
-    found = pbs_jobs(os.environ)
+    found = OPENPBS.pending(os.environ)
     assert [job.values["account"] for job in found] == ["own", None, "phys", "phys"]
     assert [bool(job.fault) for job in found] == [False, False, False, True]
 
@@ -314,7 +313,7 @@ def as_qstat(jobs: dict[str, Any]) -> str:
 def test_a_name_that_breaks_the_json_hides_no_job(site: Site, written: str, name: str) -> None:
     text = as_qstat({"1.pbs": pbs_job(Job_Name="@"), "2.pbs": pbs_job()})
     (site.folder / "qstat.said").write_text(text.replace('"@"', written))
-    one, two = pbs_jobs(os.environ)
+    one, two = OPENPBS.pending(os.environ)
     assert (one.job_id, two.job_id, one.asked_s, one.values["job_name"]) == ("1.pbs", "2.pbs", 4 * HOUR_S, name)
     assert (one.values["user"], one.values["requested_mem_kib"]) == ("ada", 1024.0**2)
 
@@ -325,7 +324,7 @@ def test_a_name_that_breaks_the_json_hides_no_job(site: Site, written: str, name
 def test_a_variable_adds_no_job_and_changes_no_owner(site: Site, line: str) -> None:
     text = as_qstat({"1.pbs": pbs_job(Variable_List={"HOME": "@"}), "2.pbs": pbs_job()})
     (site.folder / "qstat.said").write_text(text.replace('"HOME":"@"', line))
-    jobs = pbs_jobs(os.environ)
+    jobs = OPENPBS.pending(os.environ)
     assert [(job.job_id, job.values["user"]) for job in jobs] == [("1.pbs", "ada"), ("2.pbs", "ada")]
 
 
@@ -342,8 +341,8 @@ def test_another_layout_is_read_as_json_and_no_job_is_no_error(site: Site) -> No
     with_tabs = json.dumps({"pbs_version": "9", "Jobs": {"1.pbs": pbs_job()}}, indent="\t")
     for said, n in ((with_tabs, 1), (as_qstat({}), 0)):
         (site.folder / "qstat.said").write_text(said)
-        assert len(pbs_jobs(os.environ)) == n
+        assert len(OPENPBS.pending(os.environ)) == n
     for said in ("", "[]", "{}", '{"pbs_version": 1, "Jobs": [1]}'):
         (site.folder / "qstat.said").write_text(said)
         with pytest.raises(InputError, match="no list of jobs"):
-            pbs_jobs(os.environ)
+            OPENPBS.pending(os.environ)

@@ -28,7 +28,7 @@ def config(tmp_path: Path) -> Path:
 
 def test_figures_on_the_terminal_as_parquet_and_as_a_page(config: Path, tmp_path: Path, walltime: Walltime) -> None:
     out, page = tmp_path / "figures.parquet", tmp_path / "page.html"
-    shown = walltime("backtest", config, *REQUEST, "--plain", "--by", "size", "--out", out, "--report", page)
+    shown = walltime("backtest", config, *REQUEST, "--by", "size", "--out", out, "--report", page)
     assert shown.code == 0, shown.err
     for words in ("riverbend: ", "jobs scored", "request *", "by size", "5-8", str(out), str(page)):
         assert words in shown.out, words
@@ -38,19 +38,8 @@ def test_figures_on_the_terminal_as_parquet_and_as_a_page(config: Path, tmp_path
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.usefixtures("prefect")
-def test_prefect_and_plain_find_the_same(config: Path, walltime: Walltime) -> None:
-    from prefect.client.orchestration import get_client
-
-    flow, plain = (json.loads(walltime("backtest", config, *REQUEST, "--json", *how).out) for how in ((), ("--plain",)))
-    asked = {"artifacts": {"key": {"like_": "%backtest%"}}}
-    with get_client(sync_client=True) as client:
-        artifacts = client.request("POST", "/artifacts/filter", json=asked).json()
-    assert {artifact["key"] for artifact in artifacts} == {"walltime-riverbend-backtest"}
-    for found in (flow, plain):
-        del found["logs"][0]["cpu_s"]
-    assert flow == plain
-    (one,) = plain["logs"]
+def test_json_has_the_report_and_the_best_method(config: Path, walltime: Walltime) -> None:
+    (one,) = json.loads(walltime("backtest", config, *REQUEST, "--json").out)["logs"]
     report = one["report"]
     assert one["best"] == "request" and one["log"] == "riverbend"
     learnt, kept = report["set_aside"]["learnt_from"]["rows"], report["kept"]["rows"]
@@ -63,7 +52,7 @@ def test_each_log_given_is_tried_by_itself(config: Path, tmp_path: Path, walltim
         b"%d %d 5 100 4 -1 -1 4 200 -1 1 1 1 1 1 1 -1 -1\n" % (n, 1000 * n) for n in range(1, 30)
     ))  # fmt: skip
     out = tmp_path / "figures.csv"
-    shown = walltime("backtest", config, *REQUEST, "--plain", "--log", LOG, "--log", other, "--out", out)
+    shown = walltime("backtest", config, *REQUEST, "--log", LOG, "--log", other, "--out", out)
     assert shown.code == 0, shown.err
     assert "riverbend.swf.gz: " in shown.out and "\\x1b[31m.swf: 20 jobs scored" in shown.out
     assert "\x1b[31m" not in shown.out + shown.err
@@ -71,7 +60,7 @@ def test_each_log_given_is_tried_by_itself(config: Path, tmp_path: Path, walltim
 
 
 def test_what_cleaning_changes_stands_beside_both_at_every_age(config: Path, walltime: Walltime) -> None:
-    asked = ("--plain", "--methods", "last_two", "--staleness", "live,1d", "--compare-cleaning")
+    asked = ("--methods", "last_two", "--staleness", "live,1d", "--compare-cleaning")
     shown = walltime("backtest", config, *asked)
     assert shown.code == 0, shown.err
     found = json.loads(walltime("backtest", config, *asked, "--json").out)["logs"][0]["rows"]
@@ -92,7 +81,7 @@ def test_no_method_of_the_registry_looks_ahead(config: Path, tmp_path: Path, wal
         for n in range(1, 400)
     )  # fmt: skip
     log.write_bytes(b"; MaxProcs: 64\n" + lines)
-    asked = ("--plain", "--log", log, "--methods", ",".join(METHODS), "--check-leaks", "--json")
+    asked = ("--log", log, "--methods", ",".join(METHODS), "--check-leaks", "--json")
     found = json.loads(walltime("backtest", config, *asked).out)
     assert set(found["logs"][0]["cpu_s"]) == set(METHODS)
 
@@ -101,7 +90,7 @@ def test_a_method_that_looks_ahead_is_one_sentence(
     config: Path, walltime: Walltime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(methods.ESTIMATORS, "request", lambda past, _: _own(past))
-    shown = walltime("backtest", config, *REQUEST, "--plain", "--check-leaks")
+    shown = walltime("backtest", config, *REQUEST, "--check-leaks")
     assert (shown.code, shown.out) == (2, "") and "request: it looks ahead" in shown.err
     assert shown.err.count("walltime:") == 1 and "Traceback" not in shown.err
 
@@ -124,7 +113,7 @@ def test_what_cannot_be_used_is_one_sentence(config: Path, tmp_path: Path, wallt
         ("--by", "week"): "Invalid value",
     }
     for arguments, sentence in refused.items():
-        shown = walltime("backtest", config, "--plain", *arguments)
+        shown = walltime("backtest", config, *arguments)
         assert shown.code == 2 and sentence in shown.err and "Traceback" not in shown.err, shown
         assert "\x1b[31m" not in shown.err
 
@@ -153,7 +142,7 @@ def test_predictions_are_scored_on_later_jobs(config: Path, tmp_path: Path, wall
     log = tmp_path / "small.swf"
     log.write_text(f"; MaxProcs: 8\n{lines}")
     asked = ("backtest", config, "--predictions", "--log", log)
-    found = json.loads(walltime(*asked, "--json", "--plain").out)
+    found = json.loads(walltime(*asked, "--json").out)
     (one,) = found["logs"]
     assert one["log"] == "small.swf" and [row["days"] for row in one["rows"]] == [1.0, 7.0, 30.0]
     day = one["rows"][0]

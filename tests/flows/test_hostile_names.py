@@ -77,10 +77,10 @@ COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "advise": (("limits", "JOBS", "--out", "TMP/advice"), ("terminal.render_scheduler",)),
     "backtest": (
-        ("backtest", "CONFIG", "--log", "JOBS", "--methods", "last_two", "--report", "TMP/backtest.html", "--plain"),
+        ("backtest", "CONFIG", "--log", "JOBS", "--methods", "last_two", "--report", "TMP/backtest.html"),
         ("html.backtest_page", "terminal.render_backtest"),
     ),
-    "later": (("backtest", "CONFIG", "--log", "JOBS", "--predictions", "--plain"), ("terminal.render_backtest",)),
+    "later": (("backtest", "CONFIG", "--log", "JOBS", "--predictions"), ("terminal.render_backtest",)),
     "export": (("export", "--for", "csv", "TMP/csv", "--from", "OUT"), ("terminal.render_scheduler",)),
     "inspect": (("ingest", "--dry-run", "DUMP"), ("terminal.render_jobs",)),
     "ingest": (("ingest", "DUMP", "--out", "TMP/jobs.csv"), ("terminal.render_jobs",)),

@@ -112,7 +112,7 @@ def test_a_batch_says_which_method_answered_each_job(walltime: Walltime, publish
 
 
 def test_the_backtest_has_the_method_and_it_is_better_than_the_last_two(walltime: Walltime, config: Path) -> None:
-    done = walltime("backtest", config, "--methods", "inputs,last_two", "--plain", "--json")
+    done = walltime("backtest", config, "--methods", "inputs,last_two", "--json")
     rows = json.loads(done.out)
     text = json.dumps(rows)
     assert '"inputs"' in text

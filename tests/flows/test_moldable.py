@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from flows.services.moldable_replays import measured_series, read_moldable_log, simulated_laws, study
+from flows.services.replaying import measured_series, read_moldable_log, simulated_laws, study
 from pipeline.schedule.engine import ReplayOptions, replay, replay_moldable
 from pipeline.schedule.moldable import StudySettings, candidates_of, choices_of
 from pipeline.schedule.true_curves import MoldableLog

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.pages.terminal.render import span
-from flows.services.files.row_lookup import find_row, read_columns
+from flows.services.published.published_folder import find_rows, read_columns
 from flows.services.quantities import kibibytes, seconds
 from flows.services.query.answers import answers, load_state
 from pipeline.errors import InputError
@@ -250,9 +250,9 @@ def test_a_run_publishes_the_state_and_the_fit_stands_beside_the_answer(tmp_path
     for row in tables["predictions"].to_pylist()[::50]:
         wanted = {name: row[name] for name in ("group_id", "procs")}
         path = load_manifest(published).path("predictions")
-        assert find_row(path, PREDICTIONS, wanted, ["runtime_s"]) == {"runtime_s": row["runtime_s"]}
+        assert find_rows(path, PREDICTIONS, wanted, ["runtime_s"]) == [{"runtime_s": row["runtime_s"]}]
     with pytest.raises(InputError, match="no column"):
-        find_row(path, GROUPS, {}, ["n_jobs"])
+        find_rows(path, GROUPS, {}, ["n_jobs"])
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_hostile_names_are_escaped(tmp_path: Path, walltime: Walltime) -> None:
         (("--policy", "easy-sjfb"), ("--policy", "easy-sjfb", "did you mean easy-sjbf?")),
         (("--estimates", "walltimes"), ("--estimates", "walltimes", "did you mean walltime?")),
         (("--whole-nodes",), ("--whole-nodes", "procs_per_node")),
-        (("--policy", ","), ("--policy", "found ,,")),
+        (("--policy", ","), ("--policy", "no policy ,")),
     ],
 )
 def test_wrong_options_are_one_sentence(

@@ -45,7 +45,7 @@ def test_what_was_found_can_be_tried(
     tmp_path: Path, config: Path, walltime: Walltime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def errors() -> list[float]:
-        shown = walltime("backtest", config, "--methods", "smith", "--plain", "--json")
+        shown = walltime("backtest", config, "--methods", "smith", "--json")
         assert shown.code == 0, shown.err
         return [row["mae_s"] for row in json.loads(shown.out)["logs"][0]["rows"] if row["part"] == "all"]
 
@@ -55,5 +55,5 @@ def test_what_was_found_can_be_tried(
     monkeypatch.setattr(methods, "ESTIMATE_RULES", EstimateRules(templates_file=str(found)))
     assert errors() != built_in
     monkeypatch.setattr(methods, "ESTIMATE_RULES", EstimateRules(templates_file="none.toml"))
-    refused = walltime("backtest", config, "--methods", "smith", "--plain")
+    refused = walltime("backtest", config, "--methods", "smith")
     assert refused.code == 2 and refused.err.count("\n") == 1 and "none.toml" in refused.err

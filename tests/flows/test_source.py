@@ -61,7 +61,7 @@ def test_a_cleaned_table_is_read_as_it_was_ingested(walltime: Walltime, config: 
 
 def backtested(walltime: Walltime, config: Path, log: Path) -> list[dict[str, object]]:
     """The figures of two methods on a log, without its name."""
-    shown = walltime("backtest", config, "--plain", "--json", "--methods", "request,last_two", "--log", log)
+    shown = walltime("backtest", config, "--json", "--methods", "request,last_two", "--log", log)
     return [row | {"log": ""} for row in json.loads(shown.out)["logs"][0]["rows"]]
 
 

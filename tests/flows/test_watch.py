@@ -17,7 +17,7 @@ import pytest
 
 from flows.services import applying
 from flows.services.logs import accumulated_jobs
-from flows.services.published.live_state import live_path, live_state
+from flows.services.published.published_folder import live_path, live_state
 from flows.services.query.answers import load_state
 from flows.services.run.prepare import run_settings
 from flows.services.run.running import run_and_publish

@@ -59,7 +59,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _walltime("ingest", ROOT / "data_samples" / "traps.swf", "--out", "jobs.parquet", "--quiet", cwd=folder)
     _walltime("clean", "jobs.parquet", "--out", "flagged.parquet", "--report", "pages/clean.html", cwd=folder)
     _walltime(
-        "backtest", config, "--methods", "last_two,request", "--plain", "--report", "pages/backtest.html", "--quiet",
+        "backtest", config, "--methods", "last_two,request", "--report", "pages/backtest.html", "--quiet",
         cwd=folder,
     )  # fmt: skip
     _walltime(

@@ -1,13 +1,12 @@
 """`walltime backtest`: errors of every method's estimates on a log's own past, and the templates that suit it best."""
 
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from flows.cli.options import Json, OutFile, PageFile, Plain, Seed, ShowPrefect, check_mode
+from flows.cli.options import Json, OutFile, PageFile, Seed, check_mode
 
 if TYPE_CHECKING:
     from pipeline.estimate.templates.search import SearchSettings
@@ -26,9 +25,7 @@ Logs = Annotated[
         help="A log or a table of jobs instead of the config's; each is scored by itself; repeatable.",
     ),
 ]
-Methods = Annotated[
-    str | None, typer.Option("--methods", metavar="A,B", help="Methods to score; default: all.")
-]
+Methods = Annotated[str | None, typer.Option("--methods", metavar="A,B", help="Methods to score; default: all.")]
 By = Annotated[
     Literal["month", "size"] | None,
     typer.Option("--by", help="Also list the errors by month of submit, or by processors."),
@@ -53,7 +50,7 @@ Predictions = Annotated[
     bool,
     typer.Option(
         "--predictions",
-        help="Score published predictions instead, on jobs 1, 7 and 30 days later; with --log, --json, --plain only.",
+        help="Score published predictions instead, on jobs 1, 7 and 30 days later; with --log and --json only.",
     ),
 ]
 Templates = Annotated[
@@ -101,7 +98,6 @@ def backtest(
     staleness: Staleness = None,
     compare_cleaning: Cleaning = False,
     predictions: Predictions = False,
-    plain: Plain = False,
     templates: Templates = None,
     share: Share = 1.0,
     search: Search = "both",
@@ -109,7 +105,6 @@ def backtest(
     workers: Workers = None,
     minutes: Minutes = None,
     json: Json = False,
-    verbose: ShowPrefect = False,
 ) -> None:
     """Replay logs in order of submit, and score each method's estimates from the jobs that had ended by then.
 
@@ -119,57 +114,44 @@ def backtest(
     \b
     Examples:
       walltime backtest my-site.toml --by month --report page.html --out figures.parquet
-      walltime backtest my-site.toml --methods walltime,last_two --staleness live,1d --plain
+      walltime backtest my-site.toml --methods walltime,last_two --staleness live,1d
       walltime backtest my-site.toml --templates templates.toml --share 0.33 --minutes 10
     """
     searching = ("--share", "--search", "--seed", "--workers", "--minutes")
     check_mode(ctx, "--templates", is_on=templates is not None, own=searching, shared=())
-    check_mode(ctx, "--predictions", is_on=predictions, own=(), shared=("--log", "--plain"))
+    check_mode(ctx, "--predictions", is_on=predictions, own=(), shared=("--log",))
     if templates is not None:
         from pipeline.estimate.templates.search import SearchSettings
 
         _search_templates(given, templates, share, SearchSettings(method=search), seed, workers, minutes, as_json=json)
         return
-    from flows.services.backtesting import backtest_tasks
+    from flows.pages.terminal.render_backtest import print_backtest, print_backtest_json
+    from flows.services.backtesting import backtest_tasks, joined_tables
+    from flows.services.quantities import words
 
     _check_paths(out, report)
-    choices: dict[str, Any] = {
-        "logs": log or [], "methods": _listed(methods), "check_leaks": check_leaks, "staleness": _listed(staleness),
-        "compare_cleaning": compare_cleaning,
-    }  # fmt: skip
-    tasks = backtest_tasks(given, **choices)
+    tasks = backtest_tasks(
+        given, log or [], words(methods), check_leaks=check_leaks, staleness=words(staleness),
+        compare_cleaning=compare_cleaning,
+    )  # fmt: skip
     if predictions:
         _score_predictions(tasks, as_json=json)
         return
-    found = _score(tasks, {"config": str(given)} | choices, plain=plain, verbose=verbose)
-    _show(found, by, out, report, as_json=json, checks_leaks=check_leaks)
+    written, found = {}, _score(tasks)
+    if out is not None or report is not None:
+        written = _write(joined_tables(found), out, report)
+    if json:
+        print_backtest_json(found, written)
+    else:
+        print_backtest(found, by, written, checks_leaks=check_leaks)
 
 
-def _score(tasks: list[Any], arguments: dict[str, Any], *, plain: bool, verbose: bool) -> list[Any]:
+def _score(tasks: list[Any]) -> list[Any]:
     from flows.pages.terminal.activity import showing_stages
+    from flows.services.backtesting import run_backtest
 
-    n_checked = arguments["check_leaks"]
-    n_stages = sum(
-        1 + len(task.methods) * n_checked + sum(len(task.methods_for(way)) for way in task.ways) for task in tasks
-    )
-    with showing_stages(n_stages):
-        return _results(tasks, arguments, plain=plain, verbose=verbose)
-
-
-def _show(
-    found: list[Any],
-    by: str | None,
-    out: Path | None,
-    report: Path | None,
-    *,
-    as_json: bool,
-    checks_leaks: bool,
-) -> None:
-    from flows.pages.terminal.render_backtest import print_backtest, print_backtest_json
-    from flows.services.backtesting import joined_tables
-
-    written = _write(joined_tables(found), out, report)
-    print_backtest_json(found, written) if as_json else print_backtest(found, by, written, checks_leaks=checks_leaks)
+    with showing_stages(sum(task.n_stages for task in tasks)):
+        return [run_backtest(task) for task in tasks]
 
 
 def _score_predictions(tasks: list[Any], *, as_json: bool) -> None:
@@ -183,25 +165,6 @@ def _score_predictions(tasks: list[Any], *, as_json: bool) -> None:
         return
     for log, scores in found.items():
         print_later(log, [(days, subsets_of(scored)) for days, scored in scores.items()])
-
-
-def _listed(text: str | None) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()] if text else []
-
-
-def _results(tasks: list[Any], arguments: dict[str, Any], *, plain: bool, verbose: bool) -> list[Any]:
-    from flows.prefect.session import connect, prefect_session
-    from flows.services.backtesting import load_result, run_backtest
-
-    if plain:
-        return [run_backtest(task) for task in tasks]
-    output_dir = Path(tasks[0].settings.output_dir)
-    scratch = tempfile.TemporaryDirectory(prefix="walltime-backtest-")
-    with scratch as folder, prefect_session(output_dir, verbose=verbose):
-        from flows.prefect.backtest_flow import backtest_logs
-
-        connect()
-        return [load_result(Path(path)) for path in backtest_logs(**arguments, folder=folder)]
 
 
 def _check_paths(out: Path | None, report: Path | None) -> None:

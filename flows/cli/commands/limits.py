@@ -44,9 +44,8 @@ def limits(
     """
     from flows.pages.terminal.json_out import print_json
     from flows.pages.terminal.render_scheduler import print_limit_scores, print_limits
-    from flows.services.letters import check_folder, write_advice
-    from flows.services.limit_advice import advise, limit_log, promise_of
-    from flows.services.limit_advice import score as scored
+    from flows.services.limits import advise, check_folder, limit_log, promise_of, write_advice
+    from flows.services.limits import score as scored
 
     share = promise_of(promise)
     check_folder(out, score=score)

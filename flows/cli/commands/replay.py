@@ -103,7 +103,7 @@ Out = Annotated[
 LAST_DAYS = 30.0
 """Days of a config's log that are scored, its newest."""
 
-MOLDABLE = ("--series", "--laws", "--share", "--seeds", "--reach", "--quantile")
+MOLDABLE_OPTIONS = ("--series", "--laws", "--share", "--seeds", "--reach", "--quantile")
 
 
 def replay(
@@ -143,9 +143,9 @@ def replay(
     """
     is_moldable = series is not None or laws is not None
     named = "--laws" if laws is not None and series is None else "--series"
-    check_mode(ctx, named, is_on=is_moldable, own=MOLDABLE, shared=("--max-procs", "--out"))
+    check_mode(ctx, named, is_on=is_moldable, own=MOLDABLE_OPTIONS, shared=("--max-procs", "--out"))
     if is_moldable:
-        from flows.services.moldable_replays import shares as read_shares
+        from flows.services.replaying import shares as read_shares
         from pipeline.schedule.moldable import StudySettings
 
         how = StudySettings(read_shares(share), seeds, reach, quantile)
@@ -167,31 +167,25 @@ def replay(
 def _replay(given: list[Path], days: float | None, out: Path | None, *, as_json: bool, **how: Any) -> None:
     from flows.pages.terminal.activity import showing_stages
     from flows.pages.terminal.render_replay import print_replay, print_replay_json
+    from flows.services.files.table_files import write_with_page
     from flows.services.replaying import replay_task, run_replay, with_distinct_names
+    from pipeline.tables import REPLAY
 
     tasks = with_distinct_names([replay_task(one, days=_days(one, days), **how) for one in dict.fromkeys(given)])
     with showing_stages(sum(task.n_stages for task in tasks)):
         found = [run_replay(task) for task in tasks]
-    written = _write(found, out) if out is not None else {}
+    written = {}
+    if out is not None:
+        from flows.pages.html.replay_page import replay_page
+
+        paths = write_with_page(out, [one.table for one in found], REPLAY, replay_page(found), ".html")
+        written = dict(zip(("table", "page"), paths, strict=True))
     print_replay_json(found, written) if as_json else print_replay(found, written)
 
 
 def _days(given: Path, days: float | None) -> float | None:
     usual = LAST_DAYS if given.suffix == ".toml" else None
     return usual if days is None else days or None
-
-
-def _write(found: list[Any], out: Path) -> dict[str, Path]:
-    from flows.pages.html.replay_page import replay_page
-    from flows.services.files.os_errors import naming_path
-    from flows.services.files.table_files import write_any, write_page
-    from flows.services.replaying import joined
-    from pipeline.tables import REPLAY
-
-    with naming_path(out):
-        out.mkdir(parents=True, exist_ok=True)
-    table = write_any(out / "replay.parquet", joined(found), REPLAY)
-    return {"table": table, "page": write_page(out / "replay.html", replay_page(found))}
 
 
 def _replay_moldable(
@@ -207,10 +201,12 @@ def _replay_moldable(
     from flows.pages.terminal.json_out import print_json
     from flows.pages.terminal.render import print_written
     from flows.pages.terminal.render_replay import moldable_page, print_moldable
-    from flows.services.moldable_replays import read_moldable_log, study, true_curves, write_study
+    from flows.services.files.table_files import write_with_page
+    from flows.services.replaying import read_moldable_log, study, true_curves
     from pipeline.errors import InputError
     from pipeline.schedule.figures import summary
     from pipeline.schedule.moldable import assumptions
+    from pipeline.tables import MOLDABLE
 
     if len(given) != 1:
         raise InputError("the command line", f"{len(given)} logs", "one log, whose jobs are moldable")
@@ -218,7 +214,10 @@ def _replay_moldable(
     log = read_moldable_log(given[0], max_procs)
     table = study(log, curves, how)
     rows, said = summary(table.to_pylist()), assumptions(log, curves, how)
-    written = write_study(out, table, moldable_page(log.name, rows, said)) if out else {}
+    written = {}
+    if out is not None:
+        paths = write_with_page(out, [table], MOLDABLE, moldable_page(log.name, rows, said), ".md")
+        written = dict(zip((MOLDABLE.name, "page"), map(str, paths), strict=True))
     if as_json:
         print_json({"log": log.name, "curves": curves.name, "summary": rows, "assumptions": said, "tables": written})
         return

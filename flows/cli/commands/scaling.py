@@ -142,12 +142,12 @@ def evaluate_predictors(files: SeveralSeries, predictor: Names = None, json: Jso
     from flows.pages.terminal.render import print_written
     from flows.pages.terminal.render_series import print_scaling
     from flows.services.files.table_files import check_suffix, write_any
-    from flows.services.series_files import evaluate_files, known_predictors
+    from flows.services.series_files import evaluate_files
     from pipeline.tables import SCALING_ERRORS
 
     if out:
         check_suffix(out)
-    table, report = evaluate_files(files, known_predictors(predictor))
+    table, report = evaluate_files(files, predictor or ())
     written = {SCALING_ERRORS.name: str(write_any(out, table, SCALING_ERRORS))} if out else {}
     if json:
         print_json({"errors": table.to_pylist(), "report": report.as_dict(), "tables": written})

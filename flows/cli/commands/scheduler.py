@@ -86,8 +86,9 @@ def apply(
       walltime apply my-site.toml --yes --for pbs
       walltime apply my-site.toml --yes --every 5m
     """
-    from flows.services.applying import SCHEDULERS, apply_estimates
+    from flows.services.applying import apply_estimates
     from flows.services.run.prepare import run_settings
+    from flows.services.schedulers import SCHEDULERS
     from pipeline.errors import InputError
 
     if dry_run == yes:

@@ -153,9 +153,8 @@ def doctor(
 def _diagnose(target: Path, max_age: str, *, is_deep: bool, as_json: bool) -> None:
     from flows.pages.terminal.json_out import print_json
     from flows.pages.terminal.render_doctor import plain_diagnosis, print_diagnosis
-    from flows.services.doctor import diagnose
+    from flows.services.doctor import Level, diagnose
     from flows.services.quantities import seconds
-    from flows.services.store_checks import Level
 
     found = diagnose(target, int(time.time()), int(seconds(max_age, "--max-age")), os.environ, is_deep=is_deep)
     print_json(plain_diagnosis(found)) if as_json else print_diagnosis(found)

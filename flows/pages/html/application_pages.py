@@ -15,7 +15,7 @@ from flows.pages.html.series_page import series_page
 from flows.services.files.os_errors import naming_path
 from flows.services.files.table_files import write_page
 from flows.services.published.advice import cost_of_run
-from flows.services.published.run_notes import compared_templates, unreliability_note
+from flows.services.published.published_folder import compared_templates, unreliability_note
 from flows.services.site_facts import LISTED, application_rows
 from pipeline.errors import printable
 from pipeline.publish import Manifest

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.pages.terminal.render import console, grid, number, say
-from flows.services.published.run_notes import template_sentences
+from flows.services.published.published_folder import template_sentences
 
 PATTERN_ROWS = 5
 """Number of patterns in the summary; the table has all."""

@@ -8,8 +8,7 @@ from typing import Any
 from flows.pages.terminal.render import console, grid, number, percent, say, span
 from flows.services.applying import Applied
 from flows.services.exporting import Exported
-from flows.services.letters import clock
-from flows.services.quantities import instant
+from flows.services.quantities import clock, instant
 from flows.services.watching import Round
 from pipeline.errors import printable
 

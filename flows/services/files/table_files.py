@@ -1,7 +1,7 @@
 """Writes tables to paths that a user names: Parquet or CSV, by suffix."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -53,6 +53,17 @@ def write_page(path: Path, page: str) -> Path:
     """Write a page, whole or not at all; returns the path."""
     with naming_path(path):
         return write_text(path, page)
+
+
+def write_with_page(
+    folder: Path, tables: Sequence[pa.Table], kind: TableKind, page: str, suffix: str
+) -> tuple[Path, Path]:
+    """Write tables of one kind as one, and their page, into a folder, which is made; returns both paths."""
+    with naming_path(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    paths = folder / f"{kind.name}.parquet", folder / f"{kind.name}{suffix}"
+    table = pa.concat_tables(tables, promote_options="default")
+    return write_any(paths[0], table, kind), write_page(paths[1], page)
 
 
 def _cells(column: pa.ChunkedArray) -> pa.ChunkedArray:

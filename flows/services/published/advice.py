@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.services.published.run_notes import unreliability_note
+from flows.services.published.published_folder import unreliability_note
 from flows.services.query.answers import state_of
 from flows.services.query.job_names import as_ingested
 from pipeline.errors import InputError, printable

@@ -1,12 +1,31 @@
-"""Where commands look for published tables: the folder that is given, that of a given config, or the default one."""
+"""Reads a folder of published tables: where it is, its live State, single rows without checks, and notes on its run.
 
+The live State is the one that `walltime apply --every` continues from a published one; it stands beside the versions. A
+version has all tables of a run, and seven are kept: one every few minutes would push out those of the nights. The live
+State is a single file, replaced in one step. It counts only while the version it continues is the current one.
+"""
+
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.arrays import Value, matching_places
 from pipeline.errors import InputError, printable
+from pipeline.publish import Manifest
 from pipeline.publish.manifest import MANIFEST
+from pipeline.schema import TableKind
+from pipeline.storage import expecting_table, read_metadata, read_table
+from pipeline.tables import TEMPLATES
 
 DEFAULT_FOLDER = Path("out")
 """The folder that is meant where none is given: the default of `output_dir` in a config."""
+
+LIVE_FOLDER = "live"
+CONTINUES = "continues"
+"""The metadata of a live State: the run id and the code of the version that it continues."""
 
 
 def published_folder(given: Path | None) -> Path:
@@ -15,20 +34,123 @@ def published_folder(given: Path | None) -> Path:
     A config (.toml) stands for its output_dir. Without a path it is DEFAULT_FOLDER, or the only folder in it that holds
     published tables, as `out/sample` after `make run`; InputError where there are several.
     """
-    if given is None:
-        return _default_folder()
-    if given.suffix == ".toml" and given.is_file():
+    if given is not None and given.suffix == ".toml" and given.is_file():
         from flows.services.files.config import config_settings  # noqa: PLC0415  (a query without a config starts faster)
 
         return Path(config_settings(given).output_dir)
-    return given
-
-
-def _default_folder() -> Path:
-    if (DEFAULT_FOLDER / MANIFEST).exists():
-        return DEFAULT_FOLDER
+    if given is not None or (DEFAULT_FOLDER / MANIFEST).exists():
+        return given or DEFAULT_FOLDER
     below = sorted(path.parent for path in DEFAULT_FOLDER.glob(f"*/{MANIFEST}"))
     if len(below) > 1:
         folders = ", ".join(printable(str(folder)) for folder in below)
         raise InputError("the command line", f"no DIR, and published tables in {folders}", "one of these folders")
     return below[0] if below else DEFAULT_FOLDER
+
+
+def live_path(output_dir: Path) -> Path:
+    """The path of the live State."""
+    return output_dir / LIVE_FOLDER / "state.parquet"
+
+
+def continued(manifest: Manifest) -> str:
+    """What the metadata of a State says that continues this version."""
+    return f"{manifest.run_id} {manifest.code}"
+
+
+def live_state(manifest: Manifest) -> Path | None:
+    """The live State of this version; None where there is none, or it cannot be read."""
+    path = live_path(manifest.root)
+    try:
+        return path if path.exists() and read_metadata(path).get(CONTINUES) == continued(manifest) else None
+    except (OSError, ValueError):
+        return None
+
+
+def read_columns(path: Path, kind: TableKind, names: Sequence[str] | None = None) -> pa.Table:
+    """The table (or the named columns) with plain strings and unchecked values, which is faster than `read_table`.
+
+    InputError where columns are missing.
+    """
+    with _opened(path, kind) as file:
+        return file.read(columns=list(names or (column.name for column in kind.columns)), use_threads=False)
+
+
+def find_rows(
+    path: Path, kind: TableKind, wanted: Mapping[str, Value], names: Sequence[str], most: int = 1
+) -> list[dict[str, Any]]:
+    """The named columns of the first rows with these values, at most `most`.
+
+    Row groups whose statistics exclude a value are skipped, so that a table sorted by a column is read in part.
+    """
+    found: list[dict[str, Any]] = []
+    with _opened(path, kind) as file:
+        for number in range(file.num_row_groups):
+            if len(found) < most and _may_hold(file.metadata.row_group(number), wanted):
+                places = matching_places(file.read_row_group(number, list(wanted), use_threads=False), wanted)
+                if len(places):
+                    rows = file.read_row_group(number, list(names), use_threads=False)
+                    found += rows.take(places[: most - len(found)]).to_pylist()
+    return found
+
+
+def filled_columns(path: Path, kind: TableKind, names: Sequence[str]) -> list[str]:
+    """The named columns that hold any value, by the statistics in the file."""
+    with _opened(path, kind) as file:
+        groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
+    filled = {c.path_in_schema for c in chunks if c.statistics is None or c.statistics.num_values}
+    return [name for name in names if name in filled]
+
+
+def _may_hold(group: pq.RowGroupMetaData, wanted: Mapping[str, Value]) -> bool:
+    """Whether the statistics of a row group allow the wanted texts."""
+    for place in range(group.num_columns):
+        column = group.column(place)
+        value, bounds = wanted.get(column.path_in_schema), column.statistics
+        is_known = isinstance(value, str) and bounds is not None and bounds.has_min_max and isinstance(bounds.min, str)
+        if is_known and not bounds.min <= value <= bounds.max:
+            return False
+    return True
+
+
+def _opened(path: Path, kind: TableKind) -> pq.ParquetFile:
+    with expecting_table(path, kind):
+        file = pq.ParquetFile(path, memory_map=True)
+    missing = [column.name for column in kind.columns if column.name not in file.schema_arrow.names]
+    if missing:
+        file.close()
+        found, expected = f"no column {', '.join(missing)}", f"a {kind.name} table"
+        raise InputError(printable(str(path)), found, expected, "run again to publish it anew")
+    return file
+
+
+def unreliability_note(manifest: Manifest) -> str:
+    """Why no prediction of the run is ok, and what would change it; empty where some are ok."""
+    later = manifest.report("later")
+    if later is None or later.get("facts", {}).get("predictions_ok") != 0:
+        return ""
+    return " ".join(str(note) for note in later.get("notes", ()))
+
+
+def compared_templates(manifest: Manifest) -> list[dict[str, Any]]:
+    """The rows of table TEMPLATES, best first; none where it was not published."""
+    if TEMPLATES.name not in manifest.tables:
+        return []
+    rows: list[dict[str, Any]] = read_table(manifest.path(TEMPLATES.name), TEMPLATES).to_pylist()
+    return rows
+
+
+def template_sentences(rows: list[dict[str, Any]]) -> str:
+    """The chosen template, the reason, and the runner-up where one was scored; empty where no template is known."""
+    chosen = next((row for row in rows if row["is_chosen"]), None)
+    if chosen is None:
+        return ""
+    other = next((row for row in rows if not row["is_chosen"] and row["score"] is not None), None)
+    sentence = f"Jobs are grouped by {chosen['template']}{_error(chosen)}: {chosen['why']}."
+    return f"{sentence} The runner-up is {other['template']}{_error(other)}." if other else sentence
+
+
+def _error(row: dict[str, Any]) -> str:
+    if row["error_later"] is None:
+        return ""
+    return f" (error on later jobs {row['error_later']:.3g} log s, {row['n_scaling_groups']:,} series)"

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.services.published.run_notes import compared_templates
+from flows.services.published.published_folder import compared_templates
 from pipeline.publish import Manifest, load_manifest
 from pipeline.report import Report, Tally, total
 from pipeline.storage import read_table

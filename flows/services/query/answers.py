@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flows.services.files.row_lookup import read_columns
-from flows.services.published.live_state import live_state
-from flows.services.published.run_notes import unreliability_note
+from flows.services.published.published_folder import live_state, read_columns, unreliability_note
 from flows.services.quantities import instant, instant_s
 from flows.services.query.group_fit import fit_of
 from flows.services.query.input_answers import INPUTS, model_answers
@@ -64,9 +62,7 @@ def state_of(manifest: Manifest, n_questions: int = 1, live: Path | None = None)
     """Load the State of a version, or the given live one; InputError where there is none, or it knows no job."""
     path = live or manifest.path(STATE.name)
     # Compiled kernels need writable arrays, and copying them takes longer than answering a few questions.
-    state, settings = loaded_state(
-        read_columns(path, STATE), str(path), goes_on=n_questions > FEW
-    )
+    state, settings = loaded_state(read_columns(path, STATE), str(path), goes_on=n_questions > FEW)
     if not len(state.record.runtime_s):
         do = "run over a log with jobs that ended"
         raise InputError(str(path), "a state that has learnt from no job", "one that has learnt from a job", do)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from flows.services.files.row_lookup import filled_columns, find_only_row, find_row
+from flows.services.published.published_folder import filled_columns, find_rows
 from pipeline.arrays import Value
 from pipeline.publish import Manifest
 from pipeline.tables import GROUPS, PREDICTIONS
@@ -21,14 +21,14 @@ def fit_of(manifest: Manifest, job: Mapping[str, Value]) -> dict[str, Any] | Non
     if job.get("procs") is None or not {GROUPS.name, PREDICTIONS.name} <= set(manifest.tables):
         return None
     path = manifest.path(GROUPS.name)
-    described = find_row(path, GROUPS, {}, ("template",)) or {"template": ""}
-    template = filled_columns(path, GROUPS, str(described["template"]).split("+"))
+    described = find_rows(path, GROUPS, {}, ("template",))
+    template = filled_columns(path, GROUPS, str(described[0]["template"]).split("+") if described else [])
     group = _group(manifest, {name: _template_value(job, name) for name in template})
     if group is None:
         return None
     at = {"group_id": group.pop("group_id"), "procs": job["procs"]}
-    fit = find_row(manifest.path(PREDICTIONS.name), PREDICTIONS, at, _FIT)
-    return None if fit is None else {"template": "+".join(template), **fit, **group}
+    fits = find_rows(manifest.path(PREDICTIONS.name), PREDICTIONS, at, _FIT)
+    return {"template": "+".join(template), **fits[0], **group} if fits else None
 
 
 def _template_value(job: Mapping[str, Value], name: str) -> Value:
@@ -46,5 +46,7 @@ def _group(manifest: Manifest, held: Mapping[str, Value]) -> dict[str, Any] | No
     known = {name: value for name, value in held.items() if value is not None}
     if not known:
         return None
-    group = find_row(path, GROUPS, held, names)
-    return find_only_row(path, GROUPS, known, names) if group is None and len(known) < len(held) else group
+    groups = find_rows(path, GROUPS, held, names)
+    if not groups and len(known) < len(held):
+        groups = find_rows(path, GROUPS, known, names, most=2)
+    return groups[0] if len(groups) == 1 else None

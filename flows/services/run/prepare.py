@@ -64,6 +64,14 @@ def resolve(
     return settings, [sacct_table(settings)] if paths is None else paths
 
 
+def settings_and_logs(given: Path) -> tuple[str, RunSettings, list[Path]]:
+    """Name, settings and logs of a config (.toml), or of a log, which is read with the default settings."""
+    if given.suffix == ".toml":
+        settings, paths = resolve(given)
+        return settings.site.name, settings, paths
+    return given.name, RunSettings(), find_logs([str(given)], Path())
+
+
 def sacct_table(settings: RunSettings) -> Path:
     """The table of all jobs that sacct has recorded so far; the records since the last reading are added to it."""
     return accumulated_jobs(settings, int(time.time())).table

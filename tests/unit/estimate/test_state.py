@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from flows.services.files.row_lookup import read_columns
+from flows.services.published.published_folder import read_columns
 from pipeline.arrays import list_values, lists
 from pipeline.errors import InputError
 from pipeline.estimate.chains import SHARE

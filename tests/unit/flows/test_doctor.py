@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.services.doctor import Diagnosis, diagnose
+from flows.services.doctor import CHECKS, Diagnosis, Level, diagnose
 from flows.services.run.work_folder import keep_step, work_folder
-from flows.services.store_checks import CHECKS, Level
 from pipeline.errors import InputError
 from pipeline.publish import Retention, RunFacts, load_manifest, publish
 from pipeline.report import Report, Tally

@@ -10,9 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.publish import Retention, RunFacts, load_manifest, publish, table_facts
-from pipeline.publish.datapackage import DATAPACKAGE
 from pipeline.publish.folders import digests
-from pipeline.publish.manifest import load_version
+from pipeline.publish.manifest import DATAPACKAGE, load_version
 from pipeline.publish.table_facts import table_entry
 from pipeline.schema import TableKind
 from pipeline.storage import file_sha256

@@ -1,16 +1,27 @@
-"""The texts for users, and the tables for a site; names come from logs and are escaped. Nothing is sent."""
+"""What `walltime limits` does: a log in, figures, and the texts for users and tables for a site. Nothing is sent.
+
+Names come from logs and are escaped.
+"""
 
 import csv
 import io
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from flows.services.files.os_errors import naming_path
-from flows.services.quantities import instant
+from flows.services.logs.flagged_jobs import flagged_jobs, jobs_of_table
+from flows.services.progress import running_stage
+from flows.services.quantities import clock, instant, share
+from flows.services.run.prepare import settings_and_logs
 from pipeline.errors import InputError, printable, spreadsheet_text
+from pipeline.estimate.history import History
+from pipeline.evaluate.backtest import past_of
+from pipeline.evaluate.limit_advice import figures_of_rules, recommended_limits
+from pipeline.evaluate.limit_figures import MANY_JOBS
+from pipeline.settings import RunSettings
 from pipeline.storage import write_text
 
 PEOPLE = (
@@ -18,6 +29,47 @@ PEOPLE = (
     "share_within",
 )  # fmt: skip
 LIMITS = ("name", "requested_s", "procs", "n_jobs", "limit_s")
+LEAST_PROMISE, MOST_PROMISE = 0.5, 0.999
+
+
+@dataclass(frozen=True, slots=True)
+class LimitLog:
+    """A log whose limits are recommended: its name and its jobs in order of submit."""
+
+    name: str
+    past: History
+
+
+def promise_of(text: str) -> float:
+    """The promised share of jobs within their limits, from a text as 97% or .97; InputError for any other."""
+    return share(text, "--promise", LEAST_PROMISE, MOST_PROMISE)
+
+
+def limit_log(given: Path) -> LimitLog:
+    """The jobs of a config's logs, a log or a table of jobs; InputError where none has a request and a runtime."""
+    if given.suffix == ".parquet":
+        name, settings, jobs = given.name, RunSettings(), jobs_of_table(given)
+    else:
+        name, settings, paths = settings_and_logs(given)
+        jobs, _ = flagged_jobs(paths, settings)
+    past = past_of(jobs, settings)
+    if not (past.has_run & (past.requested_s > 0)).any():
+        expected = "jobs with a runtime and a requested time"
+        raise InputError(printable(str(given)), f"{jobs.num_rows} jobs, none with both", expected)
+    return LimitLog(name, past)
+
+
+def advise(log: LimitLog, by: str, promise: float) -> dict[str, Any]:
+    """The figures of the log's later half, and per user or account its unused hours and recommended limits."""
+    with running_stage("recommend limits"):
+        return {"log": log.name} | recommended_limits(log.past, by, promise)
+
+
+def score(log: LimitLog, promise: float) -> dict[str, Any]:
+    """The figures of the recommended limits and of other rules on the log's later half, by name of the rule."""
+    with running_stage("recommend limits"):
+        rules = figures_of_rules(log.past, promise)
+    return {"log": log.name, "promise": promise, "many_jobs": MANY_JOBS, "rules": rules}
 
 
 def check_folder(folder: Path | None, *, score: bool) -> None:
@@ -92,9 +144,3 @@ def _limits(row: Mapping[str, Any]) -> list[str]:
         f"{clock(one['requested_s']):>14} {one['procs']:>10,.0f} {one['n_jobs']:>8,} {clock(one['limit_s']):>14}"
         for one in row["limits"]
     ]
-
-
-def clock(seconds: float) -> str:
-    """A duration as hours:minutes:seconds, rounded up to a second."""
-    whole = math.ceil(seconds)
-    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"

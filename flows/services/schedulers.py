@@ -1,0 +1,308 @@
+"""The pending jobs of Slurm and OpenPBS, and the programs that change their times.
+
+Slurm: `squeue --json`, and time limits by `scontrol update`. The limit that the user asked for stands in the
+AdminComment of our own changes (and of the plug-in's), so that a second change starts from it and not from the limit
+that the first one has set. Source: man squeue, man scontrol, and the JSON of Slurm 22.05 to 24.11, which writes numbers
+as such or as objects with `set`, `infinite` and `number`.
+
+OpenPBS: `qstat -f -F json`, and soft_walltime by `qalter`. The scheduler plans with soft_walltime; no job is killed for
+it, and walltime, which the user asked for, stays what it is. Source: PBS Professional 2024.1 Reference Guide,
+qstat(1B), qalter(1B) and "Job Attributes".
+
+A user's variables can make qstat's JSON invalid or misleading. OpenPBS 23.06 (pbs_json.c) neither escapes a key nor
+every backslash, and writes a value that strtod accepts without quotes. So `qsub -v 'A":""}},"9.pbs":{"job_state":"Q'`
+adds a job to the JSON, and a backslash in a variable makes all of it invalid. But each key stands on a line of its own,
+with an indentation that says where it belongs, and no value has a newline. A variable's name might have one and add
+lines, so that a job described twice is to be left alone. Other releases, with another layout, escape properly: their
+output is read as JSON.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flows.services.quantities import kibibytes
+from pipeline.arrays import Value
+from pipeline.errors import InputError, printable
+from pipeline.export.openpbs import SOFT_RULES
+from pipeline.ingest.live import limit_comment, run
+from pipeline.settings import ExportSettings
+
+PROGRAM_TIMEOUT_S = 60.0
+"""Longest wait for the next output of a scheduler's program: they answer within seconds, or hang."""
+
+_DO = "check that it works in a terminal"
+_KIB_PER_MIB = 1024.0
+
+
+@dataclass(frozen=True, slots=True)
+class PendingJob:
+    """A job that waits: its id as the scheduler's programs take it, and its values under the names of JOBS columns."""
+
+    job_id: str
+    values: Mapping[str, Value]
+    submit_s: float | None
+    asked_s: float | None
+    """The time that the user asked for (s); None: unknown or unlimited."""
+    planned_s: float | None
+    """The time that the scheduler plans with now (s)."""
+    comment: str = ""
+    """Slurm's AdminComment."""
+    fault: str = ""
+    """Why the job cannot be changed; empty where it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A job's time from and to (s), and the reason."""
+
+    job: PendingJob
+    to_s: float
+    why: str
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """How the jobs of a scheduler are read and changed; the times it takes are whole multiples of `step_s`."""
+
+    name: str
+    what: str
+    """What is changed, as its users know it."""
+    step_s: float
+    share_and_margin: Callable[[ExportSettings], tuple[float, float]]
+    ask: Sequence[str]
+    """The program and its arguments that list jobs as JSON."""
+    jobs_of: Callable[[str], list[PendingJob]]
+    """The pending jobs in its output; ValueError, KeyError, TypeError or AttributeError for any other output."""
+    command: Callable[[Change], Sequence[str]]
+    """The program and its arguments that make a change; no shell reads them."""
+
+    def pending(self, environment: Mapping[str, str]) -> list[PendingJob]:
+        """The pending jobs of all users; InputError where the scheduler's program fails or writes no list of jobs."""
+        # Filters of the caller's environment must not hide jobs, and no id may be shortened.
+        known = {name: value for name, value in environment.items() if not name.startswith("SQUEUE_")}
+        known |= {"SLURM_BITSTR_LEN": "0", "LC_ALL": "C.UTF-8"}
+        said = run(self.ask, known, PROGRAM_TIMEOUT_S, _DO).decode("utf-8", "replace")
+        try:
+            return self.jobs_of(said)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            found = f"no list of jobs ('{printable(said[:60])}')"
+            raise InputError(self.ask[0], found, "JSON with a list of jobs", _DO) from None
+
+
+def _text(value: Any) -> str | None:
+    """A text; numbers too, because a name may be one."""
+    return None if value is None or isinstance(value, Mapping | list | bool) else str(value) or None
+
+
+_OURS = re.compile(r"walltime mode=[a-z_]+ [^;]*\blimit_min=(\w+) asked_min=(\w+)[^;]*")
+_TASKS = re.compile(r"[0-9][0-9,:-]*")
+
+
+def _slurm_jobs(said: str) -> list[PendingJob]:
+    jobs = json.loads(said, strict=False)["jobs"]
+    return [_slurm_job(job) for job in jobs if "PENDING" in _listed(job.get("job_state"))]
+
+
+def _slurm_job(job: Mapping[str, Any]) -> PendingJob:
+    job_id, fault = _slurm_id(job)
+    limit_min, comment = _number(job.get("time_limit")), _text(job.get("admin_comment")) or ""
+    asked_min = _asked_min(limit_min, comment)
+    procs = _number(job.get("cpus"))
+    asked_s, planned_s = (None if minutes is None else 60.0 * minutes for minutes in (asked_min, limit_min))
+    values = {
+        "user": _text(job.get("user_name")), "user_group": _text(job.get("group_name")),
+        "account": _text(job.get("account")), "queue": _text(job.get("partition")), "qos": _text(job.get("qos")),
+        "job_name": _text(job.get("name")), "procs": None if procs is None else int(procs) or None,
+        "requested_s": asked_s, "requested_mem_kib": _slurm_memory_kib(job, procs),
+    }  # fmt: skip
+    return PendingJob(job_id, values, _number(job.get("submit_time")), asked_s, planned_s, comment, fault)
+
+
+def _slurm_id(job: Mapping[str, Any]) -> tuple[str, str]:
+    """The id that scontrol takes, of pending tasks alone where the job is an array; and why there is none."""
+    number = int(_number(job.get("job_id")) or 0)
+    tasks = (_text(job.get("array_task_string")) or "").partition("%")[0]
+    het = int(_number(job.get("het_job_id")) or 0)
+    if tasks:
+        name = f"{int(_number(job.get('array_job_id')) or number)}_[{tasks}]"
+        return name, "" if _TASKS.fullmatch(tasks) else "its list of tasks is cut"
+    if het:
+        return f"{het}+{int(_number(job.get('het_job_offset')) or 0)}", ""
+    return str(number), "" if number else "it has no number"
+
+
+def _asked_min(limit_min: float | None, comment: str) -> float | None:
+    """The limit asked for: that of our comment, unless somebody has changed the limit since."""
+    found = _OURS.search(comment)
+    if found and limit_min is not None and found[2].isdecimal():
+        asked_min = float(found[2])
+        ours = {asked_min, float(found[1]) if found[1].isdecimal() else asked_min}
+        return asked_min if limit_min in ours else limit_min
+    return limit_min
+
+
+def _slurm_memory_kib(job: Mapping[str, Any], procs: float | None) -> float | None:
+    per_cpu, per_node = _number(job.get("memory_per_cpu")), _number(job.get("memory_per_node"))
+    if per_cpu:
+        return per_cpu * _KIB_PER_MIB
+    nodes = _number(job.get("node_count"))
+    return per_node * _KIB_PER_MIB * (nodes or 1.0) / procs if per_node and procs else None
+
+
+def _number(value: Any) -> float | None:
+    """A number of Slurm's JSON; None where it is not set or infinite."""
+    if isinstance(value, Mapping):
+        is_known = value.get("set", True) and not value.get("infinite", False)
+        return _number(value.get("number")) if is_known else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _listed(value: Any) -> Sequence[str]:
+    return [value] if isinstance(value, str) else value or []
+
+
+def _update_command(change: Change) -> Sequence[str]:
+    """scontrol with a limit in minutes, and the comment that keeps what the user asked for."""
+    limit_min, asked_min = round(change.to_s / 60), round((change.job.asked_s or 0) / 60)
+    ours = limit_comment("limit", f"apply run={change.run_id}", limit_min, asked_min)
+    before = change.job.comment
+    found = _OURS.search(before)
+    added = f"{before}; {ours}" if before else ours
+    comment = before[: found.start()] + ours + before[found.end() :] if found else added
+    job = f"JobId={change.job.job_id}"
+    return ("scontrol", "update", job, f"TimeLimit={limit_min}", f"AdminComment={comment}")
+
+
+_STEP = 4
+_JOBS = '    "Jobs":{'
+_LINE = re.compile(r'( *)"(.*?)":(.*?),?')
+_STATES = ("Q", "H", "W")
+_NO_PROJECT = "_pbs_project_default"
+_PBS_ID = re.compile(r"\d+(\[\d*\])?(\.[A-Za-z0-9][A-Za-z0-9._-]*)?")
+
+
+def _pbs_jobs(said: str) -> list[PendingJob]:
+    """The jobs that wait or are held, arrays without a started task included."""
+    jobs = list(_described(said))
+    times = Counter(name for name, _ in jobs)
+    return [_pbs_job(name, job, times[name]) for name, job in jobs if job.get("job_state") in _STATES]
+
+
+def _described(said: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Job ids with attributes, numbers as texts, of nested ones Resource_List alone; ValueError for other output."""
+    lines = said.split("\n")
+    if _JOBS in lines:
+        yield from _described_by_lines(lines[lines.index(_JOBS) + 1 :])
+        return
+    whole = json.loads(said, parse_int=str, parse_float=str, parse_constant=str)
+    if not isinstance(whole, dict) or "pbs_version" not in whole:
+        raise ValueError("no output of qstat")
+    yield from whole.get("Jobs", {}).items()
+
+
+def _described_by_lines(lines: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    job: dict[str, Any] = {}
+    inner = ""
+    for line in lines:
+        found = _LINE.fullmatch(line)
+        if found is None:
+            continue
+        depth, key, value = len(found[1]) // _STEP, found[2], found[3]
+        if depth == 1:
+            return
+        if depth == 2:
+            job = {}
+            yield key, job
+        elif depth == 3:
+            inner = key if value == "{" else ""
+            job[key] = {} if inner else _unquoted(value)
+        elif depth == 4 and inner == "Resource_List":
+            job[inner][key] = _unquoted(value)
+
+
+def _unquoted(value: str) -> str:
+    """The value without its quotes and escapes; as it stands where these are wrong."""
+    if len(value) < 2 or value[0] != '"' or value[-1] != '"':
+        return value
+    try:
+        return str(json.loads(value, strict=False))
+    except ValueError:
+        return value[1:-1]
+
+
+def _pbs_job(name: str, job: Mapping[str, Any], times: int) -> PendingJob:
+    asked: Mapping[str, Any] = job.get("Resource_List") or {}
+    walltime_s, soft_s = _time_s(asked.get("walltime")), _time_s(asked.get("soft_walltime"))
+    procs = int(asked["ncpus"]) if str(asked.get("ncpus", "")).isdecimal() else None
+    memory_kib, project = _pbs_memory_kib(asked.get("mem")), _text(job.get("project"))
+    values = {
+        "user": _text(job.get("euser")) or (_text(job.get("Job_Owner")) or "").partition("@")[0] or None,
+        "user_group": _text(job.get("egroup")),
+        # The account charged, else the project, as in JOBS.
+        "account": _text(job.get("Account_Name")) or (None if project == _NO_PROJECT else project),
+        "queue": _text(job.get("queue")), "job_name": _text(job.get("Job_Name")), "procs": procs or None,
+        "requested_s": walltime_s, "requested_mem_kib": memory_kib / procs if memory_kib and procs else None,
+    }  # fmt: skip
+    planned_s = walltime_s if soft_s is None else soft_s
+    return PendingJob(name, values, None, walltime_s, planned_s, fault=_pbs_fault(name, asked, times))
+
+
+def _pbs_fault(name: str, asked: Mapping[str, Any], times: int) -> str:
+    if not _PBS_ID.fullmatch(name):
+        return "its id is none"
+    if times > 1:
+        return "it is described twice"
+    # OpenPBS refuses a soft_walltime for such a job.
+    return "a range of walltimes" if "min_walltime" in asked or "max_walltime" in asked else ""
+
+
+def _time_s(value: Any) -> float | None:
+    """Seconds of HH:MM:SS, MM:SS or a number."""
+    parts = str(value).split(":")
+    if not all(part.isdecimal() and part.isascii() for part in parts) or len(parts) > 3:
+        return None
+    found = 0.0
+    for part in parts:
+        found = 60.0 * found + int(part)
+    return found
+
+
+def _pbs_memory_kib(value: Any) -> float | None:
+    try:
+        return kibibytes(str(value), "mem")
+    except InputError:
+        return None
+
+
+def _alter_command(change: Change) -> Sequence[str]:
+    """qalter with a soft_walltime in whole seconds."""
+    minutes, second = divmod(round(change.to_s), 60)
+    clock = f"{minutes // 60:02}:{minutes % 60:02}:{second:02}"
+    return ("qalter", "-l", f"soft_walltime={clock}", change.job.job_id)
+
+
+SLURM = Scheduler(
+    name="slurm",
+    what="TimeLimit",
+    step_s=60.0,
+    share_and_margin=lambda export: (export.promise, export.margin_s),
+    ask=("squeue", "--all", "--states=PENDING", "--json"),
+    jobs_of=_slurm_jobs,
+    command=_update_command,
+)
+OPENPBS = Scheduler(
+    name="pbs",
+    what="soft_walltime",
+    step_s=1.0,
+    share_and_margin=lambda _: (SOFT_RULES.quantile, SOFT_RULES.margin_s),
+    ask=("qstat", "-f", "-F", "json"),
+    jobs_of=_pbs_jobs,
+    command=_alter_command,
+)
+SCHEDULERS = {scheduler.name: scheduler for scheduler in (SLURM, OPENPBS)}
+"""Every scheduler by its name in the settings."""
