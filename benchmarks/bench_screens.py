@@ -42,7 +42,6 @@ def main() -> None:
     args = parser.parse_args()
     one_core_warm_up()
     rows = [odd_sizes(args.series, *one) for one in ((6, 0.02), (8, 0.02), (10, 0.02), (8, 0.05))]
-    rows += [odd_sizes(args.series, 8, 0.02, "r_metric")]
     for name, procs in (("powers_of_two", MIXED), ("squares", SQUARE), ("node_multiples", NODES)):
         rows += [favoured(args.series, name, procs, noise, 1.2) for noise in (0.02, 0.05)]
     rows += [steps(args.series, noise, gain) for noise in (0.02, 0.05) for gain in (1.2, 1.4, 2.0)]
@@ -69,19 +68,19 @@ def noisy(
     return clean_s * np.exp(noise * rng.standard_normal(clean_s.shape)), clean_s, rng
 
 
-def odd_sizes(n_series: int, n_sizes: int, noise: float, method: Any = "leave_one_out") -> dict[str, Any]:
+def odd_sizes(n_series: int, n_sizes: int, noise: float) -> dict[str, Any]:
     """Recall and precision of one 20% odd size, false alarms on clean series, series screened a second."""
     procs = 2.0 ** np.arange(n_sizes)
     runtime_s, _, rng = noisy(4, n_series, procs, noise)
     place, sign, rows = rng.integers(0, n_sizes, n_series), rng.choice([-1, 1], n_series), np.arange(n_series)
     spoilt_s = runtime_s.copy()
     spoilt_s[rows, place] *= 1.2**sign
-    clean, seconds = _odd(procs, runtime_s, noise, method)
-    spoilt, _ = _odd(procs, spoilt_s, noise, method)
+    clean, seconds = _odd(procs, runtime_s, noise)
+    spoilt, _ = _odd(procs, spoilt_s, noise)
     right = spoilt[rows, place] == np.where(sign > 0, "slow", "fast")
     is_odd = spoilt != None  # noqa: E711 - elementwise
     return {
-        "what": f"odd size, {method}",
+        "what": "odd size",
         "sizes": n_sizes,
         "noise": noise,
         "recall": float(right.mean()),
@@ -91,8 +90,8 @@ def odd_sizes(n_series: int, n_sizes: int, noise: float, method: Any = "leave_on
     }
 
 
-def _odd(procs: np.ndarray, runtime_s: np.ndarray, noise: float, method: Any) -> tuple[np.ndarray, float]:
-    settings = AnomalyRules(method=method)
+def _odd(procs: np.ndarray, runtime_s: np.ndarray, noise: float) -> tuple[np.ndarray, float]:
+    settings = AnomalyRules()
     observed = as_observations(procs, runtime_s, noise)
     patterns, _ = find_patterns(observed, PatternRules(), settings.noise)
     start = time.process_time()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AdeptRules:
-    """How ADEPT (Deshmeh 2013) searches, where `method` of the fit is "adept"."""
+    """How ADEPT (Deshmeh 2013) searches."""
 
     # Scale of runtimes; "unit": in units where T(inf) = 1 (low mode), as in the thesis.
     scale: Literal["free", "unit"] = "free"
@@ -35,20 +35,12 @@ class FitRules:
 
     # The laws that are fitted to each group, by the names on the page of laws.
     laws: tuple[str, ...] = ("constant", "amdahl", "downey_low", "downey_high")
-    # How Downey's laws are fitted; adept: the search of the thesis, which ignores `loss`.
-    method: Literal["exact", "adept"] = "exact"
-    adept: AdeptRules = AdeptRules()
     # Errors whose squares are summed: log errors, or relative errors as in ADEPT's WSSRE.
     loss: Literal["log", "relative"] = "log"
     # Lower bound of a size's error, however many jobs it has (log s).
     noise_floor: float = 0.05
     # A simpler law is chosen if its leave-one-out error is larger by at most this share.
     choice_margin: float = 0.1
-
-    @property
-    def search(self) -> AdeptRules | None:
-        """ADEPT's settings if `method` is "adept", else None."""
-        return self.adept if self.method == "adept" else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +78,7 @@ class PredictRules:
 class AnomalyRules:
     """Which sizes of a series are left out of its fit because the others contradict them."""
 
-    # How odd sizes are found; r_metric: ADEPT's method, by jumps of efficiency.
-    method: Literal["leave_one_out", "r_metric", "off"] = "leave_one_out"
-    # Rate of false alarms: share of clean series in which a size is called odd (leave_one_out).
+    # Rate of false alarms: share of clean series in which a size is called odd.
     false_alarms: float = 0.05
     # Least number of sizes of a series in which a size can be odd.
     min_points: int = 5
@@ -102,12 +92,6 @@ class AnomalyRules:
     least_log_sd: float = 0.01
     # Spread of repeats where the log has no repeats (log s).
     default_log_sd: float = 0.05
-    # Largest rise of the step efficiency R that r_metric accepts (share).
-    epsilon: float = 0.1
-    # The weight of an odd size is divided by theta times its rise over epsilon (r_metric).
-    theta: float = 5.0
-    # Largest such divisor of a weight (r_metric).
-    weight_cap: float = 10.0
 
     @property
     def noise(self) -> tuple[float, float]:

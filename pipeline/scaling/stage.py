@@ -10,9 +10,8 @@ import pyarrow as pa
 from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
 from pipeline.laws import LAWS
 from pipeline.report import Fact, Report, Tally
-from pipeline.scaling.scaling_rules import AdeptRules, FitRules
+from pipeline.scaling.scaling_rules import FitRules
 from pipeline.scaling.screens.points import ended_jobs, fitted_points, precision_weights, repeat_spread, series_of
-from pipeline.scaling.solvers.adept import MODES, fit_adept
 from pipeline.scaling.solvers.fit_law import fit_law
 from pipeline.scaling.solvers.series import OUT_COLUMNS, STATUS_CODE, STATUSES, BatchFit, FitStatus, SeriesBatch
 from pipeline.tables import FITS
@@ -23,13 +22,8 @@ ROUNDS = 8
 """Reweightings; each series keeps its best, so one too many costs time only."""
 
 
-def fit_batch(law: str, batch: SeriesBatch, loss: Loss, search: AdeptRules | None = None) -> BatchFit:
-    """One law fitted to every series; wssre is in the batch's own weights whatever the loss.
-
-    Given ADEPT's rules, Downey's laws are fitted by its search of relative errors.
-    """
-    if search and law in MODES:
-        return fit_adept(law, batch, search)
+def fit_batch(law: str, batch: SeriesBatch, loss: Loss) -> BatchFit:
+    """One law fitted to every series; wssre is in the batch's own weights whatever the loss."""
     best = fit_law(law, batch)
     if loss == "relative" or not batch.n_series:
         return best
@@ -88,7 +82,7 @@ MIN_POINTS = 3
 _UNUSABLE = (STATUS_CODE[FitStatus.TOO_FEW_POINTS], STATUS_CODE[FitStatus.BAD_VALUES])
 
 
-def leave_one_out(law: str, batch: SeriesBatch, loss: Loss, search: AdeptRules | None = None) -> Floats:
+def leave_one_out(law: str, batch: SeriesBatch, loss: Loss) -> Floats:
     """Per series, the weighted root mean square of log errors at each size predicted from the others (log s).
 
     NaN where the series has fewer than three sizes, or the others are too few for the law.
@@ -98,13 +92,13 @@ def leave_one_out(law: str, batch: SeriesBatch, loss: Loss, search: AdeptRules |
     for count in np.unique(n_points[n_points >= max(MIN_POINTS, LAWS[law].n_parameters + 1)]):
         series = np.flatnonzero(n_points == count)
         rows = batch.offsets[series][:, None] + np.arange(count)
-        error = _held_out_log_error(law, batch, rows, loss, search)
+        error = _held_out_log_error(law, batch, rows, loss)
         mean_square[series] = (batch.weights[rows] * error**2).mean(axis=1)
     root: Floats = np.sqrt(mean_square)
     return root
 
 
-def _held_out_log_error(law: str, batch: SeriesBatch, rows: Ints, loss: Loss, search: AdeptRules | None) -> Floats:
+def _held_out_log_error(law: str, batch: SeriesBatch, rows: Ints, loss: Loss) -> Floats:
     """log(predicted/observed) with the shape of rows (series, sizes), each size predicted from the rest of its row."""
     n_series, count = rows.shape
     others = np.array([[k for k in range(count) if k != held] for held in range(count)])
@@ -112,7 +106,7 @@ def _held_out_log_error(law: str, batch: SeriesBatch, rows: Ints, loss: Loss, se
     offsets = np.arange(0, n_series * count * (count - 1) + 1, count - 1)
     held = rows.reshape(-1)
     part = SeriesBatch(offsets, batch.procs[kept], batch.runtime_s[kept], batch.weights[kept])
-    predicted_s = LAWS[law].runtime_s(fit_batch(law, part, loss, search).parameters, batch.procs[held])
+    predicted_s = LAWS[law].runtime_s(fit_batch(law, part, loss).parameters, batch.procs[held])
     with np.errstate(divide="ignore", invalid="ignore"):
         error: Floats = np.log(predicted_s / batch.runtime_s[held]).reshape(rows.shape)
     return error
@@ -205,8 +199,8 @@ def fit(observations: pa.Table, rules: FitRules) -> tuple[pa.Table, Report]:
     weights = precision_weights(offsets, n_ended, spread["core_log_sd"], rules.noise_floor)
     weights = weights * np.nan_to_num(floats(observed, "fit_weight"), nan=1.0)
     batch = SeriesBatch(offsets, floats(observed, "procs"), floats(observed, "runtime_s_median"), weights)
-    fits: dict[str, BatchFit] = {name: fit_batch(name, batch, rules.loss, rules.search) for name in rules.laws}
-    loo: dict[str, Floats] = {name: leave_one_out(name, batch, rules.loss, rules.search) for name in rules.laws}
+    fits: dict[str, BatchFit] = {name: fit_batch(name, batch, rules.loss) for name in rules.laws}
+    loo: dict[str, Floats] = {name: leave_one_out(name, batch, rules.loss) for name in rules.laws}
     chosen = choose(fits, loo, batch, n_ended, spread["core_log_sd"], rules)
     table = _table(ids, fits, loo, chosen, _series_facts(batch, observed) | spread)
     without = _without_medians(observations, rules.laws)
@@ -279,9 +273,8 @@ def _table(
 
 
 def _sizes_left_out(observations: pa.Table) -> dict[str, Fact]:
-    weight = floats(observations, "fit_weight")
-    counts = {"sizes_left_out": int((weight == 0).sum()), "sizes_weighed_down": int((weight > 0).sum())}
-    return {name: count for name, count in counts.items() if count}
+    count = int((floats(observations, "fit_weight") == 0).sum())
+    return {"sizes_left_out": count} if count else {}
 
 
 def _report(

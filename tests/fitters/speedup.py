@@ -67,5 +67,5 @@ def _start(law: str, procs: Floats, speedup: Floats) -> Floats:
     w[0] = T1_WEIGHT * procs.size
     fit = fit_law(law, SeriesBatch(np.array([0, n.size]), n, t, w))
     if not np.isfinite(fit.avg_parallelism[0] + fit.sigma[0]):
-        raise ValueError(f"found {fit.statuses[0].meaning}, expected a speedup curve that bends")
+        raise ValueError(f"found {fit.statuses[0]}, expected a speedup curve that bends")
     return np.array([fit.avg_parallelism[0], fit.sigma[0]])

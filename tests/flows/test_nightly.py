@@ -12,10 +12,7 @@ import pytest
 from flows.services.progress import StageEvent, listening
 from pipeline.publish import load_manifest
 from pipeline.run import PUBLISHED, STEP_TABLES, STEPS
-from pipeline.scaling import scaling_rules
-from pipeline.scaling.scaling_rules import FitRules
 from pipeline.storage import read_metadata, read_table
-from pipeline.tables import FITS
 from tests.flows.support import SAMPLES, Outcome
 
 pytestmark = pytest.mark.usefixtures("prefect")
@@ -44,31 +41,6 @@ def test_flow_and_plain_give_the_same_bytes(config: Path, tmp_path: Path, wallti
     assert left == ["last_run.json", "manifest.json", "versions", "work"]
     kept = [{path.name for path in (tmp_path / name / "work").iterdir()} for name in ("flow", "plain")]
     assert kept[0] == kept[1] > {".lock", "states"}
-
-
-def test_a_run_by_adepts_own_search_publishes_fits_never_better_than_the_exact_ones(
-    config: Path, tmp_path: Path, walltime: Walltime, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, method, more in (
-        ("exact", "exact", ["--plain"]),
-        ("adept", "adept", []),
-        ("plain", "adept", ["--plain"]),
-    ):
-        monkeypatch.setattr(scaling_rules, "FIT_RULES", FitRules(loss="relative", method=method))
-        assert walltime("run", config, "--out", tmp_path / name, "--quiet", *more) == Outcome(0, "", "")
-    assert published(tmp_path / "adept") == published(tmp_path / "plain")
-    exact, adept = (
-        {
-            (row["group_id"], row["law"]): row
-            for row in read_table(load_manifest(tmp_path / name).path("fits"), FITS).to_pylist()
-        }
-        for name in ("exact", "adept")
-    )
-    downey = [key for key, row in adept.items() if key[1].startswith("downey") and row["wssre"] is not None]
-    assert len(downey) > 1 and set(adept) == set(exact)
-    assert all(row["wssre"] == exact[key]["wssre"] for key, row in adept.items() if key[1] in ("constant", "amdahl"))
-    assert all(adept[key]["wssre"] >= exact[key]["wssre"] * (1 - 1e-9) - 1e-12 for key in downey)
-    assert any(adept[key]["avg_parallelism"] != exact[key]["avg_parallelism"] for key in downey)
 
 
 def test_the_second_run_does_no_work_again(config: Path, tmp_path: Path) -> None:

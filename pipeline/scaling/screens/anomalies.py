@@ -1,7 +1,7 @@
 """Sizes whose runtime the others contradict: found, said, left out of the fit or counting less; never dropped.
 
-Two ways. "leave_one_out", the default: each size is predicted from the others by an average over a grid of shapes; it
-is odd where it lies further off than the log's own noise explains. "r_metric" is ADEPT's (Deshmeh 2013, 3.9).
+Each size is predicted from the others by an average over a grid of shapes; it is odd where it lies further off than the
+log's own noise explains.
 """
 
 from dataclasses import dataclass
@@ -18,37 +18,6 @@ from pipeline.scaling.screens.evidence import Evidence, held_out
 from pipeline.scaling.screens.patterns import levels
 from pipeline.scaling.screens.points import Points
 from pipeline.tables import OBSERVATIONS
-
-
-def r_values(procs: Floats, runtime_s: Floats) -> Floats:
-    """R between neighbours, float64[k, m - 1]; 1 is linear speedup."""
-    ratio: Floats = (runtime_s[:, :-1] / runtime_s[:, 1:]) / (procs[:, 1:] / procs[:, :-1])
-    return ratio
-
-
-def r_deviation(procs: Floats, runtime_s: Floats, epsilon: float) -> Floats:
-    """Jump of R over epsilon at each suspect size, positive where it is the slow one, float64[k, m]; 0 elsewhere.
-
-    Of the two that a jump makes suspect, both are reported: the first as slow, the second as fast.
-    """
-    deviation = np.zeros(procs.shape)
-    if procs.shape[1] < 3:
-        return deviation
-    jump = np.diff(r_values(procs, runtime_s), axis=1)
-    over = np.where(jump > epsilon, jump / epsilon, 0.0)
-    slow, fast = np.zeros(procs.shape), np.zeros(procs.shape)
-    slow[:, 1:-1], fast[:, 2:] = over, over
-    return np.where(slow >= fast, slow, -fast)
-
-
-def deviation_weights(deviation: Floats, theta: float, cap: float) -> Floats:
-    """What a suspect size counts, 1 for the others: 1/(theta D), with theta D no more than the cap.
-
-    D is the jump in epsilons that made the size suspect (the thesis: "D_I", 3.9.2).
-    """
-    weights: Floats = 1.0 / np.clip(theta * np.abs(deviation), 1.0, cap)
-    return weights
-
 
 FLAT_ERRORS = 2.0
 """Standard errors within which two neighbouring sizes run equally long."""
@@ -86,14 +55,11 @@ def screen(observations: pa.Table, patterns: pa.Table, rules: AnomalyRules) -> t
     factor = levels(patterns, points.group_ids, points.series.procs)
     points = points.over(1.0 / factor)
     found = _Found.nothing(len(factor))
-    if rules.method == "leave_one_out":
-        _by_leave_one_out(points.series, rules, found)
-    elif rules.method == "r_metric":
-        _by_r_metric(points, rules, found)
+    _by_leave_one_out(points.series, rules, found)
     found.expected_s[:] /= factor
     table = _marked(observations, points.row, found)
     slow, fast = (int((found.is_odd & (sign * found.deviation > 0)).sum()) for sign in (1, -1))
-    screened = int(_is_screened(points.series, rules).sum()) if rules.method != "off" else 0
+    screened = int(_is_screened(points.series, rules).sum())
     return table, Report(
         "screen",
         "observation",
@@ -176,16 +142,6 @@ def thresholds(false_alarms: float, n_points: Ints, freedom: float) -> Floats:
     # Bonferroni over the sizes of the series.
     limits: Floats = stdtrit(freedom + n_points - 2, 1 - false_alarms / (2 * n_points))
     return limits
-
-
-def _by_r_metric(points: Points, rules: AnomalyRules, found: _Found) -> None:
-    series = points.series
-    for places in points.by_length(_is_screened(series, rules)):
-        deviation = r_deviation(series.procs[places], series.runtime_s[places], rules.epsilon)
-        found.deviation[places] = deviation
-        found.is_odd[places] = deviation != 0
-        weights = deviation_weights(deviation, rules.theta, rules.weight_cap)
-        found.fit_weight[places] = np.where(deviation == 0, np.nan, weights)
 
 
 def _marked(observations: pa.Table, row: Ints, found: _Found) -> pa.Table:

@@ -1,7 +1,6 @@
 """The series of a table as the screens and the fits read them: how repeats scatter, and what each size is worth."""
 
 import dataclasses
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.special import ndtri
 
-from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
+from pipeline.arrays import Floats, Ints, category_codes, floats
 from pipeline.scaling.screens.evidence import Evidence
 
 
@@ -133,9 +132,3 @@ class Points:
         return dataclasses.replace(
             self, series=dataclasses.replace(self.series, runtime_s=self.series.runtime_s / factor)
         )
-
-    def by_length(self, is_in: Bools) -> Iterator[Ints]:
-        """Places of the sizes of the series asked for, int64[k, m], series of equal length together."""
-        counts = self.series.n_points
-        for count in np.unique(counts[is_in]):
-            yield self.series.offsets[:-1][is_in & (counts == count)][:, None] + np.arange(count)

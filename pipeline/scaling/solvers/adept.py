@@ -18,11 +18,9 @@ from pipeline.arrays import Bools, Floats, Ints
 from pipeline.kernels import entry_kernel, kernel
 from pipeline.laws import LAWS
 from pipeline.scaling.scaling_rules import AdeptRules
-from pipeline.scaling.solvers.downey_rows import APART, OK, TAIL_UNIDENTIFIED
+from pipeline.scaling.solvers.downey_rows import OK
 from pipeline.scaling.solvers.envelope import A_FROM, A_TO, BOTH, HIGH, LOW, contains, derive, downey, most_boxes
-from pipeline.scaling.solvers.series import STATUS_CODE, BatchFit, Codes, FitStatus, SeriesBatch, batch_fit, refusals
-
-MODES = {"downey_low": LOW, "downey_high": HIGH}
+from pipeline.scaling.solvers.series import SeriesBatch, refusals
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,6 @@ class Instances:
     avg_parallelism: Floats
     sigma: Floats
     is_high: Bools
-    status: Codes
 
     def parameters(self) -> dict[str, Floats]:
         """Those the laws read."""
@@ -219,57 +216,10 @@ def search(n: Floats, t: Floats, given: Floats, target: float, rules: AdeptRules
 
 def find(batch: SeriesBatch, series: Ints, targets: Floats, rules: AdeptRules, modes: int = BOTH) -> Instances:
     """The instance for each target, of one mode or the better of both; 3 sizes are needed, 2 where tau = 1."""
-    status = refusals(batch, 2 if rules.scale == "unit" else 3)[series]
+    is_usable = refusals(batch, 2 if rules.scale == "unit" else 3)[series] == OK
     found = np.full((len(series), 5), np.nan)
-    for k in np.flatnonzero(status == OK):
+    for k in np.flatnonzero(is_usable):
         part = slice(batch.offsets[series[k]], batch.offsets[series[k] + 1])
         best = search(batch.procs[part], batch.runtime_s[part], batch.weights[part], targets[k], rules, modes)
-        if best is None:
-            status[k] = STATUS_CODE[FitStatus.NO_INSTANCE]
-        else:
-            found[k] = best
-    return Instances(found[:, TAU], found[:, AVG], found[:, SIGMA], found[:, HIGH_MODE] == 1.0, status)
-
-
-def fit_adept(law: str, batch: SeriesBatch, rules: AdeptRules) -> BatchFit:
-    """One mode fitted to every series as for a target at its largest size, where every extrapolation starts.
-
-    As fit_law, but the parameters are those of ADEPT's instance; no_instance where its search ends without
-    one. Where every size lies on the slope, the range of A is that of the curves that agree on the sizes observed.
-    """
-    ends = np.maximum(batch.offsets[1:] - 1, 0)
-    last = np.where(batch.n_points > 0, batch.procs[ends], 1.0) if batch.procs.size else np.ones(batch.n_series)
-    found = find(batch, np.arange(batch.n_series), last, rules, MODES[law])
-    parameters = found.parameters()
-    lo, hi = _open_tail(found, last)
-    is_open = (found.status == OK) & (hi > lo * (1.0 + APART))
-    columns = parameters | {
-        "tinf_s": parameters["t1_s"] / parameters["avg_parallelism"],
-        "wssre": _squares(law, parameters, batch),
-        "avg_parallelism_lo": np.where(is_open, lo, np.nan),
-        "avg_parallelism_hi": np.where(is_open, hi, np.nan),
-    }
-    status = np.where(is_open, np.int8(TAIL_UNIDENTIFIED), found.status)
-    return batch_fit(batch.n_series, np.arange(batch.n_series), columns, status)
-
-
-def _squares(law: str, parameters: dict[str, Floats], batch: SeriesBatch) -> Floats:
-    series = np.repeat(np.arange(batch.n_series), batch.n_points)
-    curve_s = LAWS[law].runtime_s({name: values[series] for name, values in parameters.items()}, batch.procs.clip(1.0))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        squares = batch.weights * (1.0 - curve_s / batch.runtime_s) ** 2
-    return np.where(np.isnan(parameters["t1_s"]), np.nan, np.bincount(series, squares, batch.n_series))
-
-
-def _open_tail(found: Instances, last: Floats) -> tuple[Floats, Floats]:
-    """The least and largest A of curves that agree with each instance up to the last size (exact-fit's L1 and H1)."""
-    A, sigma = found.avg_parallelism, found.sigma
-    plateau = A + A * sigma - sigma
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # High mode: T = a + b/n up to N*, here in units of tau
-        a, b = sigma, plateau
-        high = (a + b) / (a + b / np.maximum(last, b / a)), (a + b) / a
-        low = last, A / sigma
-    is_open = np.where(found.is_high, plateau >= last, last <= A)
-    lo, hi = (np.where(found.is_high, one, other) for one, other in zip(high, low, strict=True))
-    return np.where(is_open, lo, np.nan), np.where(is_open, hi, np.nan)
+        found[k] = np.nan if best is None else best
+    return Instances(found[:, TAU], found[:, AVG], found[:, SIGMA], found[:, HIGH_MODE] == 1.0)

@@ -6,13 +6,11 @@ from numba import njit
 
 from pipeline.laws import LAWS
 from pipeline.scaling.predictors import PREDICTORS, PredictionTask
-from pipeline.scaling.scaling_rules import AdeptRules, FitRules
+from pipeline.scaling.scaling_rules import AdeptRules
 from pipeline.scaling.solvers import adept, envelope
 from pipeline.scaling.solvers.envelope import A_FROM, A_TO, BOTH, HIGH, IS_HIGH, LOW, SIGMA_FROM, SIGMA_TO
 from pipeline.scaling.solvers.fit_law import fit_law
 from pipeline.scaling.solvers.series import SeriesBatch
-from pipeline.scaling.stage import fit
-from pipeline.tables import OBSERVATIONS
 
 UNIT, FREE = AdeptRules(scale="unit"), AdeptRules()
 
@@ -99,7 +97,7 @@ def test_the_search_is_never_below_the_exact_fit_and_close_to_it(law):
     for _ in range(5):
         t = curve(law, n, rng.uniform(5, 30), rng.uniform(0.1, 0.9) + (law == "downey_high"))
         batch = one(n, 100 * t * np.exp(rng.normal(0, 0.03, n.size)))
-        found = adept.find(batch, np.zeros(1, np.int64), np.array([64.0]), FREE, adept.MODES[law])
+        found = adept.find(batch, np.zeros(1, np.int64), np.array([64.0]), FREE, LOW if law == "downey_low" else HIGH)
         w = FREE.q * 63 - (64 - n)
         exact = fit_law(law, SeriesBatch(batch.offsets, batch.procs, batch.runtime_s, w)).wssre[0]
         reached = (w * (1 - found.runtime_s(n) / batch.runtime_s) ** 2).sum()
@@ -128,41 +126,14 @@ def test_seconds_of_any_scale_give_the_same_curve():
     assert A[1] == pytest.approx(A[0], rel=1e-3)
 
 
-def test_what_cannot_be_fitted_says_so():
+def test_what_cannot_be_found_is_nan():
     n = np.array([1.0, 2, 4])
-    few = adept.fit_adept("downey_low", one(n[:2], [4.0, 2.0]), FREE)
-    assert few.statuses == ["too_few_points"]
-    assert adept.fit_adept("downey_low", one(n, [4.0, np.nan, 2.0]), FREE).statuses == ["bad_values"]
-    rising = adept.fit_adept("downey_high", one(n, [1.0, 30.0, 900.0]), FREE)
-    assert rising.statuses == ["no_instance"]
-    assert np.isnan([rising.t1_s[0], rising.wssre[0]]).all()
-    gaps = adept.fit_adept("downey_low", SeriesBatch(np.array([0, 0, 3]), n, 12 / n, np.ones(3)), FREE)
-    assert gaps.statuses[0] == "too_few_points" and np.isfinite(gaps.wssre[1])
-    nothing = adept.fit_adept("downey_low", SeriesBatch(np.array([0]), *(np.empty(0) for _ in range(3))), FREE)
-    assert nothing.t1_s.shape == (0,)
-
-
-def test_sizes_that_all_lie_on_the_slope_leave_the_parallelism_open():
-    n = np.array([1.0, 2, 4, 8])
-    row = adept.fit_adept("downey_low", one(n, 60 / n + 2), FREE)
-    assert row.statuses == ["tail_unidentified"]
-    assert row.avg_parallelism_hi[0] == pytest.approx(62 / 4, rel=0.01)
-    assert row.avg_parallelism_lo[0] == 8.0 <= row.avg_parallelism[0] <= row.avg_parallelism_hi[0] * (1 + 1e-9)
-
-
-def test_a_whole_fit_stage_takes_adept_where_the_settings_say_so():
-    n = np.array([1, 2, 4, 8, 16, 32])
-    t = 50 * curve("downey_low", n, 6.0, 0.5) * np.exp([0.02, -0.01, 0.03, -0.02, 0.01, 0.0])
-    observed = OBSERVATIONS.build(group_id=["g"] * 6, procs=n, n_jobs=np.ones(6, np.int64), runtime_s_median=t)
-    laws = ("downey_low", "downey_high")
-    rows = {
-        method: fit(observed, FitRules(method=method, laws=laws, loss="relative"))[0].to_pylist()
-        for method in ("exact", "adept")
-    }
-    assert sum(row["is_chosen"] for row in rows["adept"]) == 1
-    for exact, found in zip(rows["exact"], rows["adept"], strict=True):
-        assert exact["wssre"] * (1 - 1e-9) <= found["wssre"] < exact["wssre"] + 0.05
-        assert exact["avg_parallelism"] != found["avg_parallelism"]
+    for t in ([4.0, 2.0], [4.0, np.nan, 2.0], [1.0, 30.0, 900.0]):
+        batch = one(n[: len(t)], t)
+        assert np.isnan(adept.find(batch, np.zeros(1, np.int64), np.array([4.0]), FREE, HIGH).runtime_s(n[:1])).all()
+    gaps = SeriesBatch(np.array([0, 0, 3]), n, 12 / n, np.ones(3))
+    found = adept.find(gaps, np.arange(2), np.array([1.0, 4.0]), FREE, LOW).runtime_s(np.array([1.0, 4.0]))
+    assert np.isnan(found[0]) and np.isfinite(found[1])
 
 
 def test_every_law_is_a_predictor_and_follows_its_own_curve():

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.scaling.scaling_rules import AnomalyRules, FitRules, PatternRules
-from pipeline.scaling.screens.anomalies import deviation_weights, r_deviation, screen
+from pipeline.scaling.screens.anomalies import screen
 from pipeline.scaling.screens.patterns import find_patterns
 from pipeline.scaling.stage import fit
 from pipeline.tables import OBSERVATIONS, PATTERNS
@@ -99,28 +99,8 @@ def test_a_curve_that_turns_flat_at_its_last_size_is_not_odd() -> None:
     assert odd_words(screened(runtime_s), runtime_s.shape).tolist() == [[None] * 8]
 
 
-def test_short_series_and_the_method_off_find_nothing() -> None:
+def test_short_series_find_nothing() -> None:
     _, spoilt_s, _, _ = made(20, seed=4)
-    assert set(screened(spoilt_s, AnomalyRules(method="off")).column("odd").to_pylist()) == {None}
     short = screened(spoilt_s[:, :4], procs=PROCS[:4])
     assert set(short.column("odd").to_pylist()) == {None}
     assert screen(OBSERVATIONS.empty(), PATTERNS.empty(), AnomalyRules())[0].num_rows == 0
-
-
-def test_r_metric_weighs_down_both_sizes_of_a_jump() -> None:
-    """Sizes 1, 2, 4, 8 with t = 100, 50, 40, 12.5: R = 1, .625, 1.6; the jump of .975 is 9.75 epsilons."""
-    procs, runtime_s = np.array([[1.0, 2, 4, 8]]), np.array([[100.0, 50, 40, 12.5]])
-    deviation = r_deviation(procs, runtime_s, 0.1)
-    np.testing.assert_allclose(deviation, [[0, 0, 9.75, -9.75]])
-    np.testing.assert_allclose(deviation_weights(deviation, 5.0, 10.0), [[1, 1, 0.1, 0.1]])
-    np.testing.assert_allclose(deviation_weights(deviation / 9.75 * 1.2, 5.0, 10.0), [[1, 1, 1 / 6, 1 / 6]])
-
-
-def test_r_metric_reaches_the_table_as_a_weight() -> None:
-    runtime_s = 1000 * (0.02 + 0.98 / PROCS)[None, :]
-    runtime_s[0, 3] *= 1.5
-    own = screened(runtime_s, AnomalyRules(method="r_metric")).slice(0, 8)
-    assert own.column("odd").to_pylist() == [None] * 3 + ["slow", "fast"] + [None] * 3
-    assert own.column("fit_weight").to_pylist()[3:5] == [0.1, 0.1]
-    fits, _ = fit(own, FitRules(laws=("amdahl",)))
-    assert fits.column("n_points").to_pylist() == [8]

@@ -236,6 +236,5 @@ def test_the_pinned_scale_is_the_best_of_its_kind():
     assert fit_low_unit(one([1.0, 2.0], [5.0, np.nan])).statuses == ["bad_values"]
 
 
-def test_status_codes_are_the_declared_order_and_every_status_says_what_it_means():
+def test_status_codes_are_the_declared_order():
     assert [STATUS_CODE[status] for status in STATUSES] == list(range(len(FitStatus)))
-    assert all(status.meaning and "\n" not in status.meaning for status in FitStatus)
