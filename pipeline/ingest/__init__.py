@@ -3,14 +3,13 @@
 sources.py finds the logs and log_files.py opens them; formats/ holds one folder a log format, which turns bytes into
 typed rows with spans/; privacy.py hashes what names a person.
 
-    paths -> read_sources.py (each chunk: derive.py, privacy.py; rows kept by spill.py)
-          -> the reader's own fold; combine.py, update.py, merge.py
-          -> JOBS, UNREADABLE and the report of both (ingest_report.py)
+    paths -> sources.py -> read_sources.py -> JOBS, UNREADABLE and the report of both
+          tables of jobs -> jobs_tables.py -> the same
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import overload
@@ -18,24 +17,18 @@ from typing import overload
 import pyarrow as pa
 
 from pipeline.errors import InputError
-from pipeline.ingest.combine import with_sorted_categories
 from pipeline.ingest.jobs_tables import OnDisk, is_table, read_jobs_tables
 from pipeline.ingest.privacy import check_same_names, discreet, hasher_of
-from pipeline.ingest.read_sources import assemble_jobs, read_all
+from pipeline.ingest.read_sources import read_logs
 from pipeline.ingest.reader import Chunk, Reader
 from pipeline.ingest.registry import READERS
 from pipeline.ingest.sources import Source, find_sources
-from pipeline.ingest.update import Fates
 from pipeline.ingest.window import OPEN, Window, within_window
-from pipeline.large_tables import LargeTable, StoredTable
+from pipeline.large_tables import LargeTable
 from pipeline.report import Report
 from pipeline.settings import IngestSettings, SiteSettings
-from pipeline.storage import row_groups
-from pipeline.tables import JOBS, UNREADABLE
 
 __all__ = ["READERS", "Chunk", "OnDisk", "Reader", "Source", "ingest"]
-
-_LINES = UNREADABLE.schema()
 
 
 @overload
@@ -98,52 +91,24 @@ def ingest(
     >>> jobs.num_rows == report.kept.rows, unreadable.num_rows == tables["unreadable"].num_rows
     (True, True)
     """
-    with _discreet(site), _scratch_of(to) as scratch:
+    with _discreet(site), _with_scratch(to) as place:
         sources = find_sources(paths)
         if any(map(is_table, sources)) and not earlier:
-            found = read_jobs_tables(sources, site, to)
+            found = read_jobs_tables(sources, site, place)
         else:
-            found = _read_logs(sources, site, settings, earlier, to, scratch)
+            if earlier:
+                check_same_names(earlier, hasher_of(site))
+            found = read_logs(sources, READERS, site, settings, earlier, place)
         return within_window(*found, window_s, to.jobs if to else None)
 
 
-def _read_logs(
-    sources: Sequence[Source],
-    site: SiteSettings,
-    settings: IngestSettings,
-    earlier: Path | None,
-    to: OnDisk | None,
-    scratch: Path | None,
-) -> tuple[LargeTable, LargeTable, Report]:
-    if earlier:
-        check_same_names(earlier, hasher_of(site))
-    rows = read_all(sources, READERS, site, settings, scratch=scratch, earlier=earlier, room=to.room if to else None)
-    fates = Fates(site.name) if earlier else None
-    tables = assemble_jobs(rows, site, settings, scratch, fates)
-    first = next(tables)
-    # Before anything is written: where there is no job this is an error.
-    report = rows.report(site, settings, fates)
-    if to is None or to.unreadable is None:
-        unreadable = UNREADABLE.check(pa.concat_tables([*rows.unreadable.tables(_LINES), UNREADABLE.empty()]))
-    elif rows.account.unreadable:
-        lines = map(UNREADABLE.check, row_groups(rows.unreadable.tables(_LINES)))
-        unreadable = StoredTable(to.write(to.unreadable, lines, UNREADABLE, {}), UNREADABLE)
-    else:
-        to.unreadable.unlink(missing_ok=True)
-        unreadable = UNREADABLE.empty()
-    if to is None:
-        return with_sorted_categories(first), unreadable, report
-    jobs = StoredTable(to.write(to.jobs, chain([first], tables), JOBS, hasher_of(site).mark), JOBS)
-    return jobs, unreadable, rows.report(site, settings, fates)
-
-
 @contextmanager
-def _scratch_of(to: OnDisk | None) -> Iterator[Path | None]:
+def _with_scratch(to: OnDisk | None) -> Iterator[OnDisk | None]:
     if to is None or to.scratch is not None:
-        yield to.scratch if to else None
+        yield to
         return
     with TemporaryDirectory(prefix=".spill.", dir=to.jobs.parent) as scratch:
-        yield Path(scratch)
+        yield replace(to, scratch=Path(scratch))
 
 
 @contextmanager

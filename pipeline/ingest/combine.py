@@ -3,6 +3,7 @@
 The bytes of the table depend neither on the order of the records nor on how they were split.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -33,6 +34,7 @@ What tells how a job went (times, size, state) is the kept record's alone, null 
 
 _POSITION = ("source_file", "source_line")
 _NATURAL = r"^(?P<n1>-?\d{0,18})(?P<t1>\D*)(?P<n2>\d{0,18})"
+_ENDING = re.compile(r"^-?[0-9]*")
 _LAST = np.iinfo(np.int64).max
 _TOO_LONG = 10**18
 _POWERS = 10 ** np.arange(1, 18, dtype=np.int64)
@@ -85,7 +87,15 @@ def _repeated(codes: Ints) -> Bools:
 
 
 def as_integers(ids: pa.ChunkedArray) -> Ints | None:
-    """Ids as int64, where all are integers of up to 18 digits without a needless zero or sign; else None."""
+    """Ids as int64, where all are integers of up to 18 digits without a needless zero or sign; else None.
+
+    All may have one ending behind the number, as the name of PBS's server.
+    """
+    ending = _ENDING.sub("", ids[0].as_py()) if len(ids) else ""
+    if ending:
+        if not pc.all(pc.ends_with(ids, ending)).as_py():
+            return None
+        ids = pc.utf8_slice_codeunits(ids, 0, -len(ending))
     try:
         numbers = ids.cast(pa.int64())
     except pa.ArrowInvalid:

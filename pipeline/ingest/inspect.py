@@ -12,10 +12,11 @@ import pyarrow as pa
 from pipeline.errors import InputError, printable
 from pipeline.ingest.jobs_tables import OWN_TABLE, is_table
 from pipeline.ingest.privacy import unquoted
-from pipeline.ingest.read_sources import assemble_jobs, read_all, reader_of
+from pipeline.ingest.read_sources import read_logs, reader_of
 from pipeline.ingest.reader import Layout, Reader
 from pipeline.ingest.registry import READERS
 from pipeline.ingest.sources import Source, byte_blocks, compression_of, find_sources, head
+from pipeline.large_tables import rows_of
 from pipeline.report import Report
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.tables import JOBS, SET_LATER, UNREADABLE
@@ -77,12 +78,11 @@ def _inspected(
         assert reader is not None  # nosec B101 # for the type checker
         shown, is_whole = (source, True) if is_all else _bounded(source)
         seen = replace(seen, format=reader.name, is_whole=is_whole, layout=_layout(reader, source, site, settings))
-        taken = read_all([shown], {reader.name: reader}, site, _only(settings, reader), scratch=None, earlier=None)
-        (jobs,) = assemble_jobs(taken, site, settings, None, None)
-        lines = pa.concat_tables([*taken.unreadable.tables(UNREADABLE.schema()), UNREADABLE.empty()])
+        jobs, unreadable, report = read_logs([shown], {reader.name: reader}, site, _only(settings, reader), None, None)
+        lines = rows_of(unreadable)
         if not is_whole:
             lines = lines.filter(pa.array([r not in CUT_BY_BOUND for r in lines["reason"].to_pylist()], pa.bool_()))
-        return replace(seen, jobs=jobs, unreadable=lines, report=taken.report(site, settings))
+        return replace(seen, jobs=rows_of(jobs), unreadable=lines, report=report)
     except InputError as error:
         return replace(seen, error=unquoted(str(error)) if site.anonymise else str(error))
 

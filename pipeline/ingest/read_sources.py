@@ -1,7 +1,13 @@
-"""Reads every source of a run once: keeps the jobs, the partial records and the unreadable lines, and counts them."""
+"""Reads every log of a run once, and makes one table of jobs of them: the one way that a line of a log walks.
+
+each chunk of a reader -> derive.py, privacy.py -> rows by job id (spill.py)
+each partition of rows -> the reader's fold and settle -> combine.py -> update.py
+all partitions in order (merge.py) -> JOBS, UNREADABLE and the report of both (ingest_report.py)
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -9,88 +15,187 @@ import pyarrow as pa
 
 from pipeline.arrays import arrow
 from pipeline.errors import ConservationError, InputError, printable
-from pipeline.ingest.combine import FORMAT, combine
+from pipeline.ingest.combine import FORMAT, combine, with_sorted_categories
 from pipeline.ingest.derive import ColumnDeriver, finished_schema
 from pipeline.ingest.ingest_report import Account, report
+from pipeline.ingest.jobs_tables import OnDisk
 from pipeline.ingest.merge import joined, merged, write_run
 from pipeline.ingest.reader import EXTRAS, PART, Chunk, Reader, Remarks
-from pipeline.ingest.sources import Source, check_is_text, find_sources, head
+from pipeline.ingest.sources import Source, check_is_text, head
 from pipeline.ingest.spill import PartitionedRows, Room, SpooledTables, id_keys, partitions_for
 from pipeline.ingest.update import FATE, EarlierTable, Fates, updated
+from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.report import Report, count_done
 from pipeline.settings import IngestSettings, SiteSettings
-from pipeline.tables import JOBS
+from pipeline.storage import row_groups
+from pipeline.tables import JOBS, UNREADABLE
 
 EARLIER = "earlier"
+_LINES = UNREADABLE.schema()
 
 
-@dataclass(frozen=True, slots=True)
-class SourceRows:
-    """What was read: the readers used, the rows by partition, the unreadable lines, and the counts of both."""
-
-    readers: tuple[Reader, ...]
-    rows: PartitionedRows
-    unreadable: SpooledTables
-    account: Account
-    earlier: EarlierTable | None = None
-    """The table to bring up to date; `rows` holds those of its rows that the logs may change."""
-
-    def report(self, site: SiteSettings, settings: IngestSettings, fates: Fates | None = None) -> Report:
-        """The report, after assemble_jobs has run; InputError where there is no job."""
-        if not self.account.n_jobs:
-            where = ", ".join(printable(label) for label in sorted(self.account.labels)[:3])
-            expected = "; or ".join(reader.expects for reader in self.readers)
-            found = f"no job in {self.account.n_lines} lines"
-            is_open = any(reason == "no_line_end" for _, reason in self.account.unreadable)
-            do = "check that the export ran"
-            if is_open:
-                found += ", and a last line without a line end"
-                do = 'read the log again when it is whole, or set ingest.last_line = "take" if it is'
-            raise InputError(where, found, expected, do)
-        return report(self.account, site, settings, fates)
-
-
-def read_all(
-    paths: Sequence[Path | Source],
+def read_logs(
+    sources: Sequence[Source],
     readers: Mapping[str, Reader],
     site: SiteSettings,
     settings: IngestSettings,
-    *,
-    scratch: Path | None,
     earlier: Path | None,
-    room: Room | None = None,
-) -> SourceRows:
-    """Read every source. Rows stay in memory without `scratch`, else they go there when they are many."""
-    deriver = ColumnDeriver(site, settings)
-    account = Account(site.anonymise)
-    known = with_readers(find_sources(paths), readers, settings, account)
-    names = {reader.name for _, reader in known}
-    used = tuple(readers[name] for name in readers if name in names)
-    account.readers |= {reader.name: reader for reader in used}
-    n_bytes = sum(_size(source.path) for source, _ in known)
-    rows = PartitionedRows(scratch / "jobs" if scratch else None, room=room or Room())
-    unreadable = SpooledTables(scratch / "unreadable.arrow" if scratch else None)
-    for reader in used:
-        rows.declare(jobs_kind(reader), finished_schema(pa.schema([*JOBS.schema(), *EXTRAS])))
-        if reader.parts is not None:
-            rows.declare(parts_kind(reader), finished_schema(reader.parts))
-    ids = [np.empty(0, np.uint64)]
-    for source, reader in known:
-        for chunk in reader.read(source, site, settings):
-            if not rows.is_spilled and account.n_bytes:
-                # Rows so far tell how many are to come.
-                rows.n_partitions = partitions_for(rows.n_rows * max(1.0, n_bytes / account.n_bytes), rows.room)
-            tables = _add(chunk, source, reader, deriver, rows, unreadable, account)
-            ids += [np.unique(id_keys(table["job_id"])) for table in tables if earlier]
-    table = EarlierTable.of(earlier, np.unique(np.concatenate(ids)), site.name) if earlier else None
-    if table:
-        rows.declare(EARLIER, JOBS.schema())
-        account.earlier_lacks = table.lacks
-        for changing, staying in table.split():
-            account.n_earlier += changing.num_rows + staying.jobs.num_rows
-            account.settle(staying)
-            rows.add(EARLIER, changing)
-    return SourceRows(used, rows, unreadable, account, table)
+    to: OnDisk | None,
+) -> tuple[LargeTable, LargeTable, Report]:
+    """JOBS, UNREADABLE and the report of some logs, as `ingest` gives them; to: with a scratch folder."""
+    logs = _Logs.read(sources, readers, site, settings, earlier, to)
+    tables = logs.jobs(to.scratch if to else None)
+    first = next(tables)
+    # Before anything is written: where there is no job this is an error.
+    found = logs.report()
+    lines = logs.unreadable.tables(_LINES)
+    if to is None:
+        return with_sorted_categories(first), _all_lines(lines), found
+    if to.unreadable is None or not logs.account.unreadable:
+        unreadable = _all_lines(lines)
+        if to.unreadable:
+            to.unreadable.unlink(missing_ok=True)
+    else:
+        written = to.write(to.unreadable, map(UNREADABLE.check, row_groups(lines)), UNREADABLE, {})
+        unreadable = StoredTable(written, UNREADABLE)
+    jobs = StoredTable(to.write(to.jobs, chain([first], tables), JOBS, logs.deriver.hasher.mark), JOBS)
+    return jobs, unreadable, logs.report()
+
+
+def _all_lines(lines: Iterator[pa.Table]) -> LargeTable:
+    return UNREADABLE.check(pa.concat_tables([*lines, UNREADABLE.empty()]))
+
+
+@dataclass(slots=True)
+class _Logs:
+    """What was read: the rows by partition, the unreadable lines, and the counts of both.
+
+    earlier: the table to bring up to date; `rows` holds those of its rows that the logs may change.
+    """
+
+    readers: tuple[Reader, ...]
+    site: SiteSettings
+    settings: IngestSettings
+    rows: PartitionedRows
+    unreadable: SpooledTables
+    account: Account
+    deriver: ColumnDeriver
+    earlier: EarlierTable | None = None
+    fates: Fates | None = None
+    ids: list[np.ndarray[tuple[int], np.dtype[np.uint64]]] = field(default_factory=lambda: [np.empty(0, np.uint64)])
+
+    @classmethod
+    def read(
+        cls, sources: Sequence[Source], readers: Mapping[str, Reader], site: SiteSettings, settings: IngestSettings,
+        earlier: Path | None, to: OnDisk | None,
+    ) -> "_Logs":  # fmt: skip
+        """Read every source. Rows stay in memory without `to`, else many of them go to its scratch folder."""
+        account = Account(site.anonymise)
+        known = with_readers(sources, readers, settings, account)
+        names = {reader.name for _, reader in known}
+        used = tuple(readers[name] for name in readers if name in names)
+        account.readers |= {reader.name: reader for reader in used}
+        scratch = to.scratch if to else None
+        rows = PartitionedRows(scratch and scratch / "jobs", room=to.room if to else Room())
+        unreadable = SpooledTables(scratch and scratch / "unreadable.arrow")
+        logs = cls(used, site, settings, rows, unreadable, account, ColumnDeriver(site, settings))
+        for reader in used:
+            rows.declare(jobs_kind(reader), finished_schema(pa.schema([*JOBS.schema(), *EXTRAS])))
+            if reader.parts is not None:
+                rows.declare(parts_kind(reader), finished_schema(reader.parts))
+        n_bytes = sum(_size(source.path) for source, _ in known)
+        for source, reader in known:
+            for chunk in reader.read(source, site, settings):
+                if not rows.is_spilled and account.n_bytes:
+                    # Rows so far tell how many are to come.
+                    rows.n_partitions = partitions_for(rows.n_rows * max(1.0, n_bytes / account.n_bytes), rows.room)
+                logs._add(chunk, source, reader, keeps_ids=earlier is not None)
+        if earlier:
+            logs._add_earlier(earlier)
+        return logs
+
+    def _add(self, chunk: Chunk, source: Source, reader: Reader, *, keeps_ids: bool) -> None:
+        bad = self.deriver.unreadable(chunk.unreadable)
+        self.account.add(source, reader, chunk, bad)
+        count_done("lines", chunk.n_lines)
+        self.unreadable.add(bad)
+        for kind, table in ((jobs_kind(reader), chunk.jobs), (parts_kind(reader), chunk.parts)):
+            if table is not None:
+                self.rows.add(kind, self.deriver.table(table))
+                self.ids += [np.unique(id_keys(table["job_id"]))] if keeps_ids else []
+
+    def _add_earlier(self, path: Path) -> None:
+        self.fates = Fates(self.site.name)
+        self.earlier = EarlierTable.of(path, np.unique(np.concatenate(self.ids)), self.site.name)
+        self.rows.declare(EARLIER, JOBS.schema())
+        self.account.earlier_lacks = self.earlier.lacks
+        for changing, staying in self.earlier.split():
+            self.account.n_earlier += changing.num_rows + staying.jobs.num_rows
+            self.account.settle(staying)
+            self.rows.add(EARLIER, changing)
+
+    def report(self) -> Report:
+        """The report, after `jobs` has begun; InputError where there is no job."""
+        account = self.account
+        if not account.n_jobs:
+            where = ", ".join(printable(label) for label in sorted(account.labels)[:3])
+            found, do = f"no job in {account.n_lines} lines", "check that the export ran"
+            if any(reason == "no_line_end" for _, reason in account.unreadable):
+                found += ", and a last line without a line end"
+                do = 'read the log again when it is whole, or set ingest.last_line = "take" if it is'
+            raise InputError(where, found, "; or ".join(reader.expects for reader in self.readers), do)
+        return report(account, self.site, self.settings, self.fates)
+
+    def jobs(self, scratch: Path | None) -> Iterator[pa.Table]:
+        """Yields the final JOBS in order, checked, in one or more tables; the account is complete before the first."""
+        remarks = {name: Remarks(of_format) for name, of_format in self.account.remarks.items()}
+        schema = pa.schema([*JOBS.schema(), FATE]) if self.fates else JOBS.schema()
+        rows, runs = self.rows, list[Path]()
+        alone = pa.table([pa.nulls(0, f.type) for f in schema], schema=schema)
+        for tables in rows.partitions():
+            jobs = self._combined(tables, remarks)
+            if not rows.is_spilled or scratch is None:
+                alone = jobs
+            elif jobs.num_rows:
+                runs.append(scratch / "runs" / f"{len(runs)}.arrow")
+                write_run(runs[-1], jobs, rows.n_partitions, rows.room)
+        found = merged(runs, schema, rows.room) if runs else iter([alone])
+        if self.earlier and self.earlier.is_in_order:
+            found = joined([found, self.earlier.unchanged()], schema, rows.room)
+        for jobs in found:
+            if self.fates:
+                self.fates.count(jobs)
+            yield JOBS.check(jobs.select(JOBS.schema().names))
+
+    def _combined(self, tables: dict[str, pa.Table], remarks: dict[str, Remarks]) -> pa.Table:
+        """One partition's jobs, in order."""
+        settled = []
+        for place, reader in enumerate(self.readers):
+            jobs = reader.settle(self._folded(tables, reader), remarks[reader.name], self.settings)
+            jobs = jobs.select([*JOBS.schema().names, PART.name])
+            if len(self.readers) > 1:
+                jobs = jobs.append_column(FORMAT, arrow(np.full(jobs.num_rows, place, np.int32)))
+            settled.append(jobs)
+        same_record = [reader.same_record for reader in self.readers]
+        together = settled[0] if len(settled) == 1 else pa.concat_tables(settled).unify_dictionaries()
+        combined = combine(together, *same_record)
+        if self.fates:
+            self.fates.count_new(combined.jobs)
+            combined = updated(combined, tables[EARLIER], self.site.name, same_record)
+        self.account.settle(combined)
+        return combined.jobs.drop_columns([name for name in (FORMAT.name,) if name in combined.jobs.column_names])
+
+    def _folded(self, tables: dict[str, pa.Table], reader: Reader) -> pa.Table:
+        jobs = tables[jobs_kind(reader)]
+        if reader.fold is None or reader.parts is None:
+            return jobs.select(JOBS.schema().names)
+        parts = tables[parts_kind(reader)]
+        folded = reader.fold(jobs, parts, self.site, self.settings)
+        n_in, n_out = jobs.num_rows + parts.num_rows, folded.jobs.num_rows + sum(folded.lines.values())
+        if n_in != n_out:
+            raise ConservationError(f"reader {reader.name}: found {n_out} records after folding, expected {n_in}.")
+        self.account.fold(reader, folded)
+        return folded.jobs.select(JOBS.schema().names)
 
 
 def jobs_kind(reader: Reader) -> str:
@@ -139,21 +244,6 @@ def reader_of(source: Source, candidates: Mapping[str, Reader]) -> Reader | None
     return reader
 
 
-def _add(
-    chunk: Chunk, source: Source, reader: Reader, deriver: ColumnDeriver, rows: PartitionedRows,
-    unreadable: SpooledTables, account: Account,
-) -> list[pa.Table]:  # fmt: skip
-    """Take in a chunk; its jobs and its partial records."""
-    bad = deriver.unreadable(chunk.unreadable)
-    account.add(source, reader, chunk, bad)
-    count_done("lines", chunk.n_lines)
-    unreadable.add(bad)
-    tables = [deriver.table(chunk.jobs), *([] if chunk.parts is None else [deriver.table(chunk.parts)])]
-    for kind, table in zip((jobs_kind(reader), parts_kind(reader)), tables, strict=False):
-        rows.add(kind, table)
-    return tables
-
-
 def _expected(candidates: Mapping[str, Reader]) -> str:
     return "; or ".join(reader.expects for reader in candidates.values())
 
@@ -167,68 +257,3 @@ def _size(path: Path) -> int:
     except OSError:
         return 0
     return 8 * size if is_packed else size
-
-
-def assemble_jobs(
-    taken: SourceRows, site: SiteSettings, settings: IngestSettings, scratch: Path | None, fates: Fates | None
-) -> Iterator[pa.Table]:
-    """Yields the final JOBS in order, checked, in one or more tables; the account is complete before the first."""
-    at_first = {name: Remarks(remarks) for name, remarks in taken.account.remarks.items()}
-    schema = pa.schema([*JOBS.schema(), FATE]) if fates else JOBS.schema()
-    runs: list[Path] = []
-    alone = pa.table([pa.nulls(0, f.type) for f in schema], schema=schema)
-    for tables in taken.rows.partitions():
-        jobs = _combined(tables, taken, at_first, site, settings, fates)
-        if not taken.rows.is_spilled or scratch is None:
-            alone = jobs
-        elif jobs.num_rows:
-            runs.append(scratch / "runs" / f"{len(runs)}.arrow")
-            write_run(runs[-1], jobs, taken.rows.n_partitions, taken.rows.room)
-    found = merged(runs, schema, taken.rows.room) if runs else iter([alone])
-    if taken.earlier and taken.earlier.is_in_order:
-        found = joined([found, taken.earlier.unchanged()], schema, taken.rows.room)
-    for jobs in found:
-        if fates:
-            fates.count(jobs)
-        yield JOBS.check(jobs.select(JOBS.schema().names))
-
-
-def _combined(
-    tables: dict[str, pa.Table],
-    taken: SourceRows,
-    remarks: dict[str, Remarks],
-    site: SiteSettings,
-    settings: IngestSettings,
-    fates: Fates | None,
-) -> pa.Table:
-    """One partition's jobs, in order."""
-    settled = []
-    for place, reader in enumerate(taken.readers):
-        jobs = _folded(tables, reader, taken.account, site, settings)
-        jobs = reader.settle(jobs, remarks[reader.name], settings).select([*JOBS.schema().names, PART.name])
-        if len(taken.readers) > 1:
-            jobs = jobs.append_column(FORMAT, arrow(np.full(jobs.num_rows, place, np.int32)))
-        settled.append(jobs)
-    same_record = [reader.same_record for reader in taken.readers]
-    together = settled[0] if len(settled) == 1 else pa.concat_tables(settled).unify_dictionaries()
-    combined = combine(together, *same_record)
-    if fates:
-        fates.count_new(combined.jobs)
-        combined = updated(combined, tables[EARLIER], site.name, same_record)
-    taken.account.settle(combined)
-    return combined.jobs.drop_columns([n for n in (FORMAT.name,) if n in combined.jobs.column_names])
-
-
-def _folded(
-    tables: dict[str, pa.Table], reader: Reader, account: Account, site: SiteSettings, settings: IngestSettings
-) -> pa.Table:
-    jobs = tables[jobs_kind(reader)]
-    if reader.fold is None or reader.parts is None:
-        return jobs.select(JOBS.schema().names)
-    parts = tables[parts_kind(reader)]
-    folded = reader.fold(jobs, parts, site, settings)
-    n_in, n_out = jobs.num_rows + parts.num_rows, folded.jobs.num_rows + sum(folded.lines.values())
-    if n_in != n_out:
-        raise ConservationError(f"reader {reader.name}: found {n_out} records after folding, expected {n_in}.")
-    account.fold(reader, folded)
-    return folded.jobs.select(JOBS.schema().names)

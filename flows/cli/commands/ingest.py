@@ -73,7 +73,7 @@ def ingest(
       walltime ingest dump.txt --timezone Europe/Oslo --out jobs.parquet
       walltime ingest --live --since 2026-01-01 --out jobs.parquet --update
     """
-    from flows.services.logs.ingesting import settings_of
+    from flows.services.logs.ingesting import log_sources, settings_of, write_jobs
 
     shared = ("--config", "--format", "--site", "--timezone", "--key-file")
     check_mode(ctx, "--dry-run", is_on=dry_run, own=("--all", "--rows"), shared=shared)
@@ -83,8 +83,7 @@ def ingest(
         return
     if out is None:
         raise typer.BadParameter("Missing: the table to write, or --dry-run.", ctx, param_hint="--out")
-    from flows.services.logs.ingesting import write_jobs
-    from flows.services.logs.sacct_window import log_sources
+    from flows.services.logs.ingesting import log_sources, write_jobs
 
     with log_sources(paths or [], live, since, until, settings) as (logs, of_site, how):
         report, written = write_jobs(logs, of_site, how, out, is_update=update)
@@ -101,7 +100,7 @@ def ingest(
 def _inspect(paths: list[str], settings: Any, rows: int, *, is_all: bool, as_json: bool) -> None:
     from flows.pages.terminal.json_out import print_json
     from flows.pages.terminal.render_jobs import print_inspection
-    from flows.services.logs.inspecting import all_unknown, inspection_as_dict
+    from flows.services.logs.ingesting import all_unknown, inspection_as_dict
     from pipeline.errors import InputError
     from pipeline.ingest.inspect import inspect
 

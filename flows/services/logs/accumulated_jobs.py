@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.services.files.os_errors import naming_path
-from flows.services.logs.ingesting import write_updated
-from flows.services.logs.sacct_window import sacct_records, time_window
+from flows.services.logs.ingesting import sacct_records, time_window, write_updated
 from pipeline.ingest.live import Window
 from pipeline.ingest.privacy import hasher_of
 from pipeline.publish.folders import LOCK, locked, remove_drafts_of

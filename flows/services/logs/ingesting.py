@@ -1,21 +1,86 @@
-"""What `walltime ingest` does: logs in, tables JOBS and UNREADABLE out."""
+"""What `walltime ingest` does: logs, or sacct's records of a time window, in; tables JOBS and UNREADABLE out."""
 
-from collections.abc import Sequence
-from contextlib import suppress
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from flows.services.files.config import config_settings
 from flows.services.files.os_errors import naming_path
 from flows.services.files.process_guards import unwinding_on_signals
 from flows.services.files.table_files import check_suffix, write_any_batches
+from flows.services.quantities import instant_s, seconds
 from pipeline.config_file import parse_settings
 from pipeline.errors import InputError, printable
 from pipeline.ingest import OnDisk, Source, ingest
+from pipeline.ingest.inspect import CUT_BY_BOUND, Inspection
 from pipeline.ingest.jobs_tables import is_table
+from pipeline.ingest.live import Window, live
 from pipeline.ingest.sources import find_sources
 from pipeline.publish.folders import spill_folder
 from pipeline.report import Report
 from pipeline.settings import IngestSettings, RunSettings, SiteSettings
+
+_UNREADABLE_SHOWN = 5
+LIVE_DAYS = 7
+"""Days back from its end that a window begins, where neither --since nor source.since says."""
+
+_DAY_S = 86_400
+_TOKEN_BYTES = 4
+
+Reading = tuple[Sequence[Path | Source], SiteSettings, IngestSettings]
+
+
+@contextmanager
+def log_sources(
+    paths: Sequence[str], is_live: bool, since: str | None, until: str | None, settings: RunSettings
+) -> Iterator[Reading]:
+    """The logs to read, and their settings: the given paths, or sacct's records of the window, but not both."""
+    if not is_live:
+        if since or until:
+            raise InputError("--since and --until", "no --live", "--live beside them", "files are read whole")
+        if not paths:
+            raise InputError("the command line", "no log", "PATH... or --live")
+        yield [Path(path) for path in paths], settings.site, settings.ingest
+        return
+    if paths:
+        raise InputError("the command line", f"--live and {printable(paths[0])}", "one of the two")
+    with sacct_records(settings, time_window(since, until, settings, int(time.time()))) as reading:
+        yield reading
+
+
+@contextmanager
+def sacct_records(settings: RunSettings, window: Window) -> Iterator[Reading]:
+    """sacct's records of a window, with the settings under which ingest reads them."""
+    token, cluster = os.urandom(_TOKEN_BYTES), settings.source.cluster
+    with live(settings.site, settings.ingest, window, os.environ, token, cluster) as found:
+        yield [found.source], found.site, found.settings
+
+
+def time_window(since: str | None, until: str | None, settings: RunSettings, now_s: int) -> Window:
+    """The window from `since` (default: the source's, else some days before its end) to `until` (default: now).
+
+    Texts are ISO dates or instants, in the site's zone where they name none; the source's `since` may be a duration.
+    UTC epoch seconds; ConfigError or InputError for a text that is neither.
+    """
+    zone = settings.site.timezone
+    until_s = instant_s("--until", until, zone) if until else now_s
+    if since:
+        return Window(instant_s("--since", since, zone), until_s)
+    return Window(_first_s(settings, until_s), until_s)
+
+
+def _first_s(settings: RunSettings, until_s: int) -> int:
+    since = settings.source.since
+    if since is None:
+        return until_s - LIVE_DAYS * _DAY_S
+    try:
+        return until_s - int(seconds(since, "source.since"))
+    except InputError:
+        return instant_s("source.since", since, settings.site.timezone)
 
 
 def settings_of(
@@ -62,3 +127,36 @@ def write_updated(
             with suppress(OSError):
                 folder.rmdir()
     return report, {"jobs": out} | ({"unreadable": beside} if beside.exists() else {})
+
+
+def inspection_as_dict(found: Inspection, n_rows: int) -> dict[str, Any]:
+    """The inspection in plain values for JSON, with the first `n_rows` jobs and the first few unreadable lines."""
+    reasons = Counter(found.unreadable.column("reason").to_pylist())
+    # If only the beginning was read, the last record is cut by that bound and not by the log.
+    hidden = {*reasons, *(() if found.is_whole else CUT_BY_BOUND)}
+    set_aside = {name: tally.rows for name, tally in found.report.set_aside.items()} if found.report else {}
+    return {
+        "log": found.label,
+        "format": found.format,
+        "compression": found.compression,
+        "read": "all" if found.is_whole else "the beginning",
+        "timezone": found.timezone,
+        "error": found.error,
+        "log_columns": list(found.layout.found),
+        "log_columns_missing": list(found.layout.missing),
+        "log_columns_ignored": list(found.layout.ignored),
+        "columns": found.filled,
+        "columns_empty": found.empty if found.format else [],
+        "lines": found.report.seen.rows if found.report else 0,
+        "n_jobs": found.jobs.num_rows,
+        "set_aside": {name: n for name, n in set_aside.items() if n and name not in hidden},
+        "quarantined": dict(sorted(reasons.items())),
+        "notes": [*found.layout.said, *(found.report.notes if found.report else ())],
+        "jobs": found.jobs.slice(0, n_rows).to_pylist(),
+        "unreadable": found.unreadable.slice(0, _UNREADABLE_SHOWN).to_pylist(),
+    }
+
+
+def all_unknown(inspections: Sequence[dict[str, Any]]) -> bool:
+    """Whether none of the inspected logs can be read."""
+    return all(one["error"] for one in inspections)

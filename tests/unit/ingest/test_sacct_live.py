@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.services.logs.sacct_window import log_sources, time_window
+from flows.services.logs.ingesting import log_sources, time_window
 from pipeline.errors import ConfigError, InputError
 from pipeline.ingest import READERS, ingest
 from pipeline.ingest.live import FIELDS, Output, Window, live, run
