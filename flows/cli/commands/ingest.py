@@ -83,7 +83,6 @@ def ingest(
         return
     if out is None:
         raise typer.BadParameter("Missing: the table to write, or --dry-run.", ctx, param_hint="--out")
-    from flows.services.logs.ingesting import log_sources, write_jobs
 
     with log_sources(paths or [], live, since, until, settings) as (logs, of_site, how):
         report, written = write_jobs(logs, of_site, how, out, is_update=update)
