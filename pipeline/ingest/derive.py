@@ -17,12 +17,11 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.application_names import application_of
-from pipeline.arrays import CATEGORY, arrow, integers, nulls, texts
+from pipeline.arrays import CATEGORY
 from pipeline.columns import COLUMNS
 from pipeline.errors import ConfigError, printable
 from pipeline.ingest.privacy import Hasher, hasher_of
@@ -55,15 +54,10 @@ def inputs_of(texts: Mapping[str, str], rules: Sequence[InputRule], *, only_numb
 
 
 def _by_rule(column: pa.ChunkedArray, rule: InputRule, *, only_numbers: bool) -> pa.Array:
-    encoded = column.cast(pa.string()).combine_chunks().dictionary_encode()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks() if encoded.num_chunks else pa.array([], pa.string()).dictionary_encode()
+    encoded = in_one_piece(column.cast(pa.string())).dictionary_encode()
     words = pc.utf8_slice_codeunits(encoded.dictionary, 0, MAX_INPUT_CHARACTERS)
     matches = pc.extract_regex(words, whole_text_pattern(rule.find)).to_pylist()
-    values = pa.array([_json(match, only_numbers) for match in matches], pa.string())
-    places = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)
-    return values.take(pa.array(np.where(places < 0, 0, places), mask=places < 0)) if len(values) else pa.nulls(
-        len(encoded), pa.string())  # fmt: skip
+    return pa.array([_json(match, only_numbers) for match in matches], pa.string()).take(encoded.indices)
 
 
 def _json(match: dict[str, str] | None, only_numbers: bool) -> str | None:
@@ -76,7 +70,7 @@ def _json(match: dict[str, str] | None, only_numbers: bool) -> str | None:
     return json.dumps(known, sort_keys=True, ensure_ascii=False, separators=(",", ":")) if known else None
 
 
-PERSONAL = ("user", "user_group", "account", "job_name", "application")
+PERSONAL = ("user", "user_group", "account", "job_name")
 _TEXTS = {"job_name", "comment", "submit_line"}
 _LONGEST_LINE = 4_096
 _LONGEST_TOKENS = 1_024
@@ -100,12 +94,7 @@ class PerText:
         # Texts that hardly repeat are not worth remembering.
         is_repeating = len(distinct) < len(array) // 2
         found = [self._value(word) if is_repeating else self.of(word) for word in distinct]
-        words = sorted({word for word in found if word is not None})
-        place = {word: rank for rank, word in enumerate(words)}
-        codes = np.array([place.get(word, 0) if word is not None else -1 for word in found], np.int32)
-        indices = codes[np.where(nulls(encoded.indices), 0, integers(encoded.indices)[0])]
-        missing = (indices < 0) | nulls(encoded.indices)
-        return pa.DictionaryArray.from_arrays(arrow(np.maximum(indices, 0), missing), texts(words))
+        return pa.array(found, pa.string()).dictionary_encode().take(encoded.indices)
 
     def _value(self, text: str) -> str | None:
         if text not in self._known:
@@ -137,36 +126,36 @@ class ColumnDeriver:
     hasher: Hasher = field(init=False)
     _applications: Rules = field(init=False)
     _sizes: Rules = field(init=False)
-    _names: PerText = field(init=False)
-    _tokens: PerText = field(init=False)
+    _names: PerText = field(default_factory=lambda: PerText(application_of))
+    _tokens: PerText = field(default_factory=lambda: PerText(tokens_of))
 
     def __post_init__(self) -> None:
         self.hasher = hasher_of(self.site)
         self._applications = rules_of(self.settings.application_rules, "ingest.application_rules")
         self._sizes = rules_of(self.settings.problem_size_rules, "ingest.problem_size_rules")
-        self._names = PerText(application_of)
-        self._tokens = PerText(tokens_of)
 
     def table(self, table: pa.Table) -> pa.Table:
         """The finished table; one without a job's text (steps) stays as it is."""
-        by_rule = self._applications.column(table)
-        sizes = self._sizes.column(table)
-        inputs = inputs_column(table, self.settings.input_rules, only_numbers=self.site.anonymise)
-        given, names = _known(table, "application"), _known(table, "job_name")
-        named = self._names.column(names) if names is not None else None
-        done = table
+        made, names = {}, _known(table, "job_name")
+        told = [_known(table, "application"), self._names.column(names) if names is not None else None]
         if self.site.anonymise:
-            named = self._hashed("application", named)
-            given = self._hashed("application", given)
-            done = self._without_persons(done)
-        found = [column for column in (by_rule, given, named) if column is not None]
-        if found:
-            done = _put(done, "application", first_known(found))
-        if sizes is not None:
-            done = _put(done, "problem_size", sizes)
-        if inputs is not None:
-            done = _put(done, "inputs", inputs)
-        return self._without_raw(done)
+            told = [self.hasher.column("application", column) if column is not None else None for column in told]
+            for name in PERSONAL:
+                column = _known(table, name)
+                made[name] = self.hasher.column(name, column) if column is not None else None
+        by_rule = self._applications.column(table)
+        told = [column for column in (by_rule, *told) if column is not None]
+        made["application"] = first_known(told) if told else None
+        made["problem_size"] = self._sizes.column(table)
+        made["inputs"] = inputs_column(table, self.settings.input_rules, only_numbers=self.site.anonymise)
+        folder, line = _known(table, "work_dir"), _known(table, "submit_line")
+        if folder is not None:
+            made["work_dir_hash"] = self.hasher.column("work_dir", folder)
+        if line is not None and self.settings.keep_submit_line and not self.site.anonymise:
+            made["submit_tokens"] = self._tokens.column(line)
+        for name, column in made.items():
+            table = table if column is None else _put(table, name, column)
+        return table.drop_columns([raw.name for raw in RAW if raw.name in table.column_names])
 
     def unreadable(self, table: pa.Table) -> pa.Table:
         """UNREADABLE, its raw text replaced by length and hash where the site anonymises."""
@@ -178,24 +167,6 @@ class ColumnDeriver:
         ]
         place = table.column_names.index("raw")
         return table.set_column(place, table.schema.field("raw"), pa.array(shown, pa.string()))
-
-    def _hashed(self, name: str, values: pa.Array | None) -> pa.Array | None:
-        return None if values is None else self.hasher.column(name, values)
-
-    def _without_persons(self, table: pa.Table) -> pa.Table:
-        for name in PERSONAL:
-            hashed = self._hashed(name, _known(table, name))
-            if hashed is not None:
-                table = _put(table, name, hashed)
-        return table
-
-    def _without_raw(self, table: pa.Table) -> pa.Table:
-        folder, line = _known(table, "work_dir"), _known(table, "submit_line")
-        if folder is not None:
-            table = _put(table, "work_dir_hash", self.hasher.column("work_dir", folder))
-        if line is not None and self.settings.keep_submit_line and not self.site.anonymise:
-            table = _put(table, "submit_tokens", self._tokens.column(line))
-        return table.drop_columns([raw.name for raw in RAW if raw.name in table.column_names])
 
 
 def tokens_of(line: str) -> str | None:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Floats, integers, proc_seconds
+from pipeline.arrays import Floats, proc_seconds
 from pipeline.errors import printable
 from pipeline.ingest.combine import Combined
 from pipeline.ingest.privacy import unquoted
@@ -62,8 +62,7 @@ class Account:
         self.n_bytes += chunk.n_bytes
         for name, value in chunk.header.items():
             self._add_header(name, value)
-        if unreadable.num_rows:
-            self._add_unreadable(reader, unreadable)
+        self._add_unreadable(reader, unreadable)
 
     def fold(self, reader: Reader, folded: Folded) -> None:
         """Take in what became of one partition's partial records."""
@@ -78,17 +77,16 @@ class Account:
         self.n_indistinct += _indistinct(combined)
         self.proc_s += exact_sum(proc_seconds(combined.jobs))
         self.superseded_proc_s += exact_sum(proc_seconds(combined.superseded))
-        first, last = span(combined.jobs["submit_s"])
-        self.first_submit_s = min((t for t in (first, self.first_submit_s) if t is not None), default=None)
-        self.last_submit_s = max((t for t in (last, self.last_submit_s) if t is not None), default=None)
+        known = [t for t in (self.first_submit_s, self.last_submit_s) if t is not None]
+        known += [t for t in pc.min_max(combined.jobs["submit_s"]).as_py().values() if t is not None]
+        self.first_submit_s, self.last_submit_s = min(known, default=None), max(known, default=None)
 
     def _add_unreadable(self, reader: Reader, unreadable: pa.Table) -> None:
-        reasons = unreadable.column("reason").cast(pa.string()).to_pylist()
-        for row, reason in enumerate(reasons):
+        for row, reason in enumerate(unreadable.column("reason").cast(pa.string()).to_pylist()):
             key = (reader.name, reason)
-            if key not in self.first_unreadable:
+            if key not in self.unreadable:
                 self.first_unreadable[key] = unreadable.slice(row, 1).to_pylist()[0]
-        self.unreadable.update((reader.name, reason) for reason in reasons)
+            self.unreadable[key] += 1
 
     def _add_header(self, name: str, value: str) -> None:
         """The largest of a size, and of anything else the first said."""
@@ -123,8 +121,9 @@ def _reasons(account: Account) -> list[tuple[str, str]]:
 
 
 def _facts(account: Account, site: SiteSettings) -> dict[str, Fact]:
-    said: dict[str, Fact] = {k: v for k, v in sorted(account.header.items()) if k not in _COUNTED}
-    counted: dict[str, Fact] = {k: int(v) for k, v in sorted(account.header.items()) if k in _COUNTED}
+    header = dict(sorted(account.header.items()))
+    said: dict[str, Fact] = {name: value for name, value in header.items() if name not in _COUNTED}
+    counted: dict[str, Fact] = {name: int(value) for name, value in header.items() if name in _COUNTED}
     if site.max_procs is not None:
         counted["max_procs"] = site.max_procs
     return {
@@ -144,19 +143,17 @@ def _notes(account: Account, settings: IngestSettings, fates: Fates | None) -> S
     said = [note for name, reader in account.readers.items() for note in reader.notes(account.remarks[name], settings)]
     return (
         *(_unreadable_note(account, key) for key in _reasons(account)),
-        *_record_notes(account.n_superseded, account.n_reused_ids, account.n_indistinct),
+        *_record_notes(account),
         *(map(unquoted, said) if account.is_discreet else said),
         *account.passed_over,
-        *_earlier_notes(account.earlier_lacks),
+        *([_earlier_note(account.earlier_lacks)] if account.earlier_lacks else ()),
         *(fates.notes() if fates else ()),
     )
 
 
-def _earlier_notes(lacking: Sequence[str]) -> list[str]:
-    if not lacking:
-        return []
+def _earlier_note(lacking: Sequence[str]) -> str:
     columns = f"column{'s' if len(lacking) > 1 else ''} {', '.join(lacking)}"
-    return [f"the earlier table lacks {columns}: unknown for its jobs that are not in these logs"]
+    return f"the earlier table lacks {columns}: unknown for its jobs that are not in these logs"
 
 
 def _unreadable_note(account: Account, key: tuple[str, str]) -> str:
@@ -188,25 +185,16 @@ def _indistinct(combined: Combined) -> int:
     return sum(jobs_of[record["job_id"], record["submit_s"]] > 1 for record in records)
 
 
-def _record_notes(n_superseded: int, n_reused_ids: int, n_indistinct: int) -> list[str]:
-    notes = []
-    if n_superseded:
-        notes.append(f"{n_superseded} records were read before (overlapping logs): the later-ending of each is kept")
-    if n_reused_ids:
-        notes.append(f"{n_reused_ids} job ids stand for several jobs or executions, told apart by restart")
-    if n_indistinct:
-        notes.append(
-            f"{n_indistinct} of them bear an id that several jobs share, and cannot be told from one of these: if no "
-            "log was read twice, they are tasks of arrays; export JobID, which tells tasks apart"
+def _record_notes(account: Account) -> Iterator[str]:
+    if n := account.n_superseded:
+        yield f"{n} records were read before (overlapping logs): the later-ending of each is kept"
+    if n := account.n_reused_ids:
+        yield f"{n} job ids stand for several jobs or executions, told apart by restart"
+    if n := account.n_indistinct:
+        yield (
+            f"{n} of them bear an id that several jobs share, and cannot be told from one of these: if no log was read "
+            "twice, they are tasks of arrays; export JobID, which tells tasks apart"
         )
-    return notes
-
-
-def span(instants: pa.ChunkedArray) -> tuple[int | None, int | None]:
-    """Least and largest known value."""
-    values, is_unknown = integers(instants)
-    known = values[~is_unknown]
-    return (int(known.min()), int(known.max())) if len(known) else (None, None)
 
 
 def exact_sum(values: Floats) -> Fraction:

@@ -42,8 +42,7 @@ _HELP_TIMEOUT_S = 60.0
 _UNSET = ("SACCT_FORMAT", "SLURM_BITSTR_LEN")
 _PINNED = {"TZ": "UTC", "LC_ALL": "C.UTF-8", "SLURM_TIME_FORMAT": "standard"}
 _DO = (
-    "check that it works in a terminal, and that PATH and SLURM_CONF are the same there "
-    "(ingest.sacct_command names it)"
+    "check that it works in a terminal, and that PATH and SLURM_CONF are the same there (ingest.sacct_command names it)"
 )
 _PIPE_BYTES = 1 << 18
 _SAID_BYTES = 2000
@@ -200,7 +199,9 @@ class Output:
             for key, _ in ready:
                 data = os.read(key.fd, min(max(size, 1), _PIPE_BYTES))
                 if key.data == "err":
-                    self._hear(key.fileobj, data)
+                    self._said = (self._said + data)[:_SAID_BYTES]
+                    if not data:
+                        self._selector.unregister(key.fileobj)
                 elif data:
                     parts.append(data)
                     size -= len(data)
@@ -208,12 +209,6 @@ class Output:
                     self._check_end(process)
                     self._is_over = True
         return b"".join(parts)
-
-    def _hear(self, pipe: Any, data: bytes) -> None:
-        """Keep the start of what the program complains of."""
-        self._said = (self._said + data)[:_SAID_BYTES]
-        if not data:
-            self._selector.unregister(pipe)
 
     def _start(self) -> "subprocess.Popen[bytes]":
         # A list of arguments and no shell: what runs is the command the site has set.
@@ -259,22 +254,15 @@ class View(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def read(self, size: int = -1) -> bytes:
-        """Up to `size` bytes, fewer only at the end."""
-        if size < 0:
-            return self.readall()
-        data = self._output.bytes_at(self._place, size)
+    def readinto(self, buffer: Any) -> int:
+        """Fills the buffer but for the end; how many bytes."""
+        data = self._output.bytes_at(self._place, len(buffer))
         if data is None:
             self._output = self._output.anew(self._place)
-            data = self._output.bytes_at(self._place, size) or b""
+            data = self._output.bytes_at(self._place, len(buffer)) or b""
+        buffer[: len(data)] = data
         self._place += len(data)
-        return data
-
-    def readall(self) -> bytes:
-        parts = []
-        while data := self.read(1 << 20):
-            parts.append(data)
-        return b"".join(parts)
+        return len(data)
 
 
 _ASKED = re.compile(r"(?:^|; )walltime mode=[a-z_]+ [^;]*\basked_min=(\d{1,9})(?!\d)")

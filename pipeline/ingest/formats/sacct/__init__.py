@@ -12,7 +12,7 @@ last line without a line end, which may have been cut, unless `last_line` says t
 source is no such dump, and InputError says so, where none of its first 100 records can be read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from pipeline.arrays import Bools, Ints
 from pipeline.errors import printable
 from pipeline.ingest.formats.sacct.fold import fold
 from pipeline.ingest.formats.sacct.layout import EXPECTS, Layout, find_layout, inspected_columns, looks_right
-from pipeline.ingest.formats.sacct.records import CODE, REASONS, Context, missing_columns, notes, typed_records
+from pipeline.ingest.formats.sacct.records import CODE, REASONS, STATE, ZONE, Context, typed_records
 from pipeline.ingest.formats.sacct.scan import Scanned, Unreadable, last_start, scan_block
 from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, Trial, as_whole, unreadable_row, unreadable_table
 from pipeline.ingest.sources import HEAD_BYTES, Block, Source, line_blocks
@@ -151,6 +151,72 @@ def _end(data: bytes, at: int, n_lines: int) -> int:
             return len(data)
         at = stop + 1
     return stop
+
+
+_MISSING = "missing "
+_COSTS = {
+    "submit_s": ("Submit", "cleaning sets them aside (impossible_times)"),
+    "start_s": ("Start", "when they ran and how long they waited is unknown"),
+    "end_s": ("End", "when they ended is unknown"),
+    "elapsed": ("Elapsed", "their runtime is End - Start, less Suspended where that is known"),
+    "runtime_s": ("Elapsed", "their runtime is unknown, and cleaning sets them aside (never_ran)"),
+    "state": ("State", "which of them failed or were cancelled is unknown"),
+    "procs": ("AllocCPUS", "their processors are unknown, and cleaning sets them aside (no_procs)"),
+    "limit": ("Timelimit", "the time they requested is unknown"),
+    "user": ("User", "jobs of different users are not told apart"),
+}
+"""What a missing column costs, by what it tells; `elapsed` is a runtime that start and end stand in for."""
+
+_SENTENCES = {
+    "ambiguous_times": "{n} local time{s} came twice when clocks went back: each is read as the first (export with "
+    "TZ=UTC to tell)",
+    "settled_times": "{n} local time{s} came twice when clocks went back and could be settled by Elapsed",
+    "skipped_times": "{n} local times never were, because clocks went forward: each is read as the time after (is "
+    "site.timezone right?)",
+    "slashed_times": "{n} dates are written with slashes and read {order} first (ingest.day_first)",
+    "put_together": "{n} records hold the delimiter or a line's end in a text and were put together by where their "
+    "columns fit",
+    "odd_energies": "{n} energies are no number of joules, as in 101630 or 4.58M: each is unknown (ConsumedEnergyRaw, "
+    "ConsumedEnergy)",
+}
+
+
+def missing_columns(sources: Collection[str], n_jobs: int) -> Remarks:
+    """How many jobs lack each column that costs something, where a dump's columns tell only `sources`."""
+    has_span = {"start_s", "end_s"} <= set(sources)
+    stand_ins = {
+        "procs": "requested_procs" in sources,
+        "elapsed": "runtime_s" in sources or not has_span,
+        "runtime_s": has_span,
+        "limit": bool({"limit_min", "requested_s"} & set(sources)),
+    }
+    return Remarks({f"{_MISSING}{what}": n_jobs for what in _COSTS if what not in sources and not stand_ins.get(what)})
+
+
+def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
+    """One sentence for each thing a person should know before trusting times, states and sizes."""
+
+    def named(prefix: str) -> dict[str, int]:
+        return {name.removeprefix(prefix): n for name, n in sorted(remarks.items()) if name.startswith(prefix) and n}
+
+    order = "day" if settings.day_first else "month"
+    found = [
+        sentence.format(n=remarks[name], s=_plural(remarks[name]), order=order)
+        for name, sentence in _SENTENCES.items()
+        if remarks[name]
+    ]
+    for what, (column, cost) in _COSTS.items():
+        if n := remarks[f"{_MISSING}{what}"]:
+            found.append(f"{n} job{_plural(n)} come from a dump with no {column} column: {cost}")
+    found += [f"times without a zone are read as of {printable(zone, 60)} (site.timezone)" for zone in named(ZONE)]
+    if strange := named(STATE):
+        listed = ", ".join(f"{printable(name, 30)} ({n})" for name, n in list(strange.items())[:8])
+        found.append(f"states that Slurm's manual does not name are kept as they are: {listed}")
+    return found
+
+
+def _plural(n: int) -> str:
+    return "" if n == 1 else "s"
 
 
 _ADVICE = {

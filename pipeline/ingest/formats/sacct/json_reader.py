@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.ingest.formats.sacct import notes as notes_on_records
 from pipeline.ingest.formats.sacct import records
 from pipeline.ingest.formats.sacct.columns import COLUMNS, Kind
 from pipeline.ingest.formats.sacct.json_elements import ARRAY, CUT_OFF, NOT_JSON, TOO_LONG, Element, Progress, elements
@@ -333,7 +334,7 @@ def _encoded(text: str) -> bytes:
 
 def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
     """What a reader should know of the documents, beside what it should of any dump of sacct."""
-    said = records.notes(remarks, settings)
+    said = notes_on_records(remarks, settings)
     if cut := remarks[_CUT]:
         said.append(f"{cut} of {remarks['files']} documents end in the middle: export them again for what is missing")
     if lost := remarks[_LOSES_CODES]:

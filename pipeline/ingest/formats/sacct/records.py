@@ -1,7 +1,7 @@
-"""Types records of sacct, from text or JSON: what Slurm's numbers mean in the columns of JOBS, and notes on a dump."""
+"""Types records of sacct, from text or JSON: what Slurm's numbers mean in the columns of JOBS."""
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.arrays import CATEGORY, Bools, Floats, Ints, arrow, integers, nulls, texts
-from pipeline.errors import printable
 from pipeline.ingest import spans
 from pipeline.ingest.formats.sacct import columns
 from pipeline.ingest.formats.sacct.columns import COLUMNS, STATES, Kind
@@ -30,6 +29,9 @@ REASONS = (
 )  # fmt: skip
 CODE = {reason: code for code, reason in enumerate(REASONS, 1)}
 """A reason as a number; 0: the record is good so far."""
+
+ZONE, STATE = "zone ", "state "
+"""What remarks on the zone of local times and on an unknown state begin with; its name follows."""
 
 _MOST = 2.0**40
 """More of anything countable is an error in the log."""
@@ -84,7 +86,7 @@ class Fields:
         self._mark(typed.invalid, "not_a_time")
         self.remarks["skipped_times"] += typed.n_skipped
         self.remarks["slashed_times"] += typed.n_slashed
-        self.remarks[f"{_ZONE}{zone}"] += typed.n_local
+        self.remarks[f"{ZONE}{zone}"] += typed.n_local
         return typed
 
     def duration(self, what: str) -> Floats:
@@ -354,7 +356,7 @@ def _states(fields: Fields) -> pa.Array:
     merged = pa.DictionaryArray.from_arrays(pc.take(lookup, encoded.indices), texts(ranked))
     for place, name in enumerate(ranked):
         if name not in STATES:
-            fields.remarks[f"{_STATE}{name}"] += pc.sum(pc.equal(merged.indices, place)).as_py() or 0
+            fields.remarks[f"{STATE}{name}"] += pc.sum(pc.equal(merged.indices, place)).as_py() or 0
     return merged
 
 
@@ -384,71 +386,3 @@ def _times(fields: Fields) -> dict[str, pa.Array]:
     read = {name: arrow(instants.values, instants.missing) for name, instants in times.items()}
     read |= {"start_s": arrow(start_s, start.missing), "end_s": arrow(end_s, end.missing)}
     return read | {"runtime_s": _real(elapsed_s), "suspended_s": _real(suspended_s)}
-
-
-_ZONE, _STATE, _MISSING = "zone ", "state ", "missing "
-"""What remarks on a zone, an unknown state and a missing column begin with; its name follows."""
-
-_COSTS = {
-    "submit_s": ("Submit", "cleaning sets them aside (impossible_times)"),
-    "start_s": ("Start", "when they ran and how long they waited is unknown"),
-    "end_s": ("End", "when they ended is unknown"),
-    "elapsed": ("Elapsed", "their runtime is End - Start, less Suspended where that is known"),
-    "runtime_s": ("Elapsed", "their runtime is unknown, and cleaning sets them aside (never_ran)"),
-    "state": ("State", "which of them failed or were cancelled is unknown"),
-    "procs": ("AllocCPUS", "their processors are unknown, and cleaning sets them aside (no_procs)"),
-    "limit": ("Timelimit", "the time they requested is unknown"),
-    "user": ("User", "jobs of different users are not told apart"),
-}
-"""What a missing column costs, by what it tells; `elapsed` is a runtime that start and end stand in for."""
-
-_SENTENCES = {
-    "ambiguous_times": "{n} local time{s} came twice when clocks went back: each is read as the first (export with "
-    "TZ=UTC to tell)",
-    "settled_times": "{n} local time{s} came twice when clocks went back and could be settled by Elapsed",
-    "skipped_times": "{n} local times never were, because clocks went forward: each is read as the time after (is "
-    "site.timezone right?)",
-    "slashed_times": "{n} dates are written with slashes and read {order} first (ingest.day_first)",
-    "put_together": "{n} records hold the delimiter or a line's end in a text and were put together by where their "
-    "columns fit",
-    "odd_energies": "{n} energies are no number of joules, as in 101630 or 4.58M: each is unknown (ConsumedEnergyRaw, "
-    "ConsumedEnergy)",
-}
-
-
-def missing_columns(sources: Collection[str], n_jobs: int) -> Remarks:
-    """How many jobs lack each column that costs something, where a dump's columns tell only `sources`."""
-    has_span = {"start_s", "end_s"} <= set(sources)
-    stand_ins = {
-        "procs": "requested_procs" in sources,
-        "elapsed": "runtime_s" in sources or not has_span,
-        "runtime_s": has_span,
-        "limit": bool({"limit_min", "requested_s"} & set(sources)),
-    }
-    return Remarks({f"{_MISSING}{what}": n_jobs for what in _COSTS if what not in sources and not stand_ins.get(what)})
-
-
-def notes(remarks: Remarks, settings: IngestSettings) -> list[str]:
-    """One sentence for each thing a person should know before trusting times, states and sizes."""
-
-    def named(prefix: str) -> dict[str, int]:
-        return {name.removeprefix(prefix): n for name, n in sorted(remarks.items()) if name.startswith(prefix) and n}
-
-    order = "day" if settings.day_first else "month"
-    found = [
-        sentence.format(n=remarks[name], s=_plural(remarks[name]), order=order)
-        for name, sentence in _SENTENCES.items()
-        if remarks[name]
-    ]
-    for what, (column, cost) in _COSTS.items():
-        if n := remarks[f"{_MISSING}{what}"]:
-            found.append(f"{n} job{_plural(n)} come from a dump with no {column} column: {cost}")
-    found += [f"times without a zone are read as of {printable(zone, 60)} (site.timezone)" for zone in named(_ZONE)]
-    if strange := named(_STATE):
-        listed = ", ".join(f"{printable(name, 30)} ({n})" for name, n in list(strange.items())[:8])
-        found.append(f"states that Slurm's manual does not name are kept as they are: {listed}")
-    return found
-
-
-def _plural(n: int) -> str:
-    return "" if n == 1 else "s"
