@@ -40,8 +40,7 @@ from pipeline.phases.occurrences import (  # noqa: E402
     make_plan,
     status_of,
 )
-from pipeline.phases.phase_input import Extracted, TargetTimes  # noqa: E402
-from pipeline.phases.phase_rules import LITERAL, PhaseRules, PlanRules  # noqa: E402
+from pipeline.phases.phase_input import LITERAL, Extracted, PhaseRules, PlanRules, TargetTimes  # noqa: E402  # noqa: E402
 from pipeline.phases.platform_prediction import predict_runtime  # noqa: E402
 from pipeline.phases.platform_times import planned_times  # noqa: E402
 from pipeline.storage import read_table, write_table  # noqa: E402

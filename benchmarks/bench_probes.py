@@ -19,7 +19,7 @@ from benchmarks.backtest_table import line
 from benchmarks.probe_figures import Scored, adjusted_rand_index, one_each, predicted
 from pipeline.phases.block_phases import N_PHASES, ProbePhases, cluster_intervals, find_probe_phases, removal_curve
 from pipeline.phases.block_vectors import FrequencyVectors, read_frequency_vectors
-from pipeline.phases.phase_rules import PhaseRules, ProbeRules
+from pipeline.phases.phase_input import PhaseRules, ProbeRules
 from pipeline.phases.platform_times import read_interval_times
 
 SAMPLES = (1, 3, 5, 10)

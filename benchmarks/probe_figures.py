@@ -8,7 +8,7 @@ import pyarrow as pa
 from scipy.special import comb
 
 from pipeline.phases.occurrences import evenly_spaced, make_plan
-from pipeline.phases.phase_rules import ExpansionRules, PlanRules
+from pipeline.phases.phase_input import ExpansionRules, PlanRules
 from pipeline.phases.platform_prediction import Expansion, expand
 from pipeline.phases.platform_times import planned_times
 

@@ -49,7 +49,7 @@ class LogModelRules:
     learning: LearnRules = FIVE_FOLDS
 
 
-LOG_MODEL_RULES = LogModelRules()
+LOG_RULES = LogModelRules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class ApplicationRuns:
 
 
 def application_runs(
-    runs: SubmittedRuns, settings: LogInputSettings, rules: LogModelRules = LOG_MODEL_RULES
+    runs: SubmittedRuns, settings: LogInputSettings, rules: LogModelRules = LOG_RULES
 ) -> list[ApplicationRuns]:
     """The applications with inputs and enough jobs, in the order in which they had them; later jobs change none."""
     if not settings.rules:
@@ -139,39 +139,30 @@ GROWTH = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Rivalry:
-    """Mean absolute errors (s) of a model and its rivals on the jobs that the model could answer; null: no such job."""
-
-    n_scored: int
-    model_s: float | None = None
-    last_two_s: float | None = None
-    request_s: float | None = None
-    usual_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ApplicationModel:
     """An application's model for the next job after the log, its error against the rivals', and whether it won.
 
-    `quantiles_s` (jobs, 6): what the models said at each submit, s; `is_used` (jobs,): where they were the answer.
+    `rivalry` are n_scored, the jobs that the model could answer, and the mean absolute errors (s) of the model and its
+    rivals on them, as columns of INPUT_MODELS; null: no such job. `quantiles_s` (jobs, 6): what the models said at each
+    submit, s; `is_used` (jobs,): where they were the answer.
     """
 
     group: ApplicationRuns
     model: InputModel | None
-    rivalry: Rivalry
+    rivalry: Mapping[str, float | None]
     is_published: bool
     quantiles_s: Floats
     is_used: Bools
 
 
 def application_models(
-    runs: SubmittedRuns, settings: LogInputSettings, rules: LogModelRules = LOG_MODEL_RULES
+    runs: SubmittedRuns, settings: LogInputSettings, rules: LogModelRules = LOG_RULES
 ) -> list[ApplicationModel]:
     """Every application's model as of the end of the log, with the estimates on the way."""
     return [_of_application(group, runs, rules) for group in application_runs(runs, settings, rules)]
 
 
-def as_of_quantiles(runs: SubmittedRuns, settings: LogInputSettings, rules: LogModelRules = LOG_MODEL_RULES) -> Floats:
+def as_of_quantiles(runs: SubmittedRuns, settings: LogInputSettings, rules: LogModelRules = LOG_RULES) -> Floats:
     """(jobs, 6) quantiles, s, as of each submit; NaN where no published model answered."""
     found = np.full((len(runs.submit_s), 6), np.nan)
     for one in application_models(runs, settings, rules):
@@ -232,23 +223,20 @@ def _learnt(group: ApplicationRuns, known: Ints, rules: LogModelRules) -> InputM
         return None
 
 
-def rivalry_of(places: Ints, runs: SubmittedRuns, quantiles_s: Floats, jobs: Ints) -> Rivalry:
+def rivalry_of(places: Ints, runs: SubmittedRuns, quantiles_s: Floats, jobs: Ints) -> dict[str, float | None]:
     """The errors of models and rivals on those of these jobs that a model answered."""
     scored = jobs[~np.isnan(quantiles_s[jobs, 1])]
-    if not len(scored):
-        return Rivalry(0)
-    runtime_s = runs.runtime_s[places][scored]
-    rivals = [rival_s[scored] for rival_s in rivals_of(places, runs)]
-    means = [
-        float(np.nanmean(np.abs(values - runtime_s))) if not np.isnan(values).all() else None
-        for values in (quantiles_s[scored, 1], *rivals)
-    ]
-    return Rivalry(len(scored), *means)
+    found: dict[str, float | None] = {"n_scored": len(scored)}
+    for name, estimate_s in ({"model": quantiles_s[:, 1]} | rivals_of(places, runs)).items():
+        error_s = np.abs(estimate_s[scored] - runs.runtime_s[places][scored])
+        found[f"{name}_mae_s"] = None if np.isnan(error_s).all() else float(np.nanmean(error_s))
+    return found
 
 
-def rivals_of(places: Ints, runs: SubmittedRuns) -> tuple[Floats, Floats, Floats]:
+def rivals_of(places: Ints, runs: SubmittedRuns) -> dict[str, Floats]:
     """(jobs,) each, s: the user's last two jobs, the request, and the estimator that answers without a model."""
-    return runs.last_two_s[places], runs.requested_s[places], runs.usual_s[places]
+    rivals = {"last_two": runs.last_two_s, "request": runs.requested_s, "walltime": runs.usual_s}
+    return {name: values[places] for name, values in rivals.items()}
 
 
 def wins_after(places: Ints, runs: SubmittedRuns, quantiles_s: Floats, by_end: Ints, least_scored: int) -> Bools:
@@ -260,7 +248,7 @@ def wins_after(places: Ints, runs: SubmittedRuns, quantiles_s: Floats, by_end: I
     runtime_s = runs.runtime_s[places][by_end]
     error_s = np.abs(quantiles_s[by_end, 1] - runtime_s)
     wins = _up_to((~np.isnan(error_s)).astype(np.float64)) >= least_scored
-    for rival_s in rivals_of(places, runs):
+    for rival_s in rivals_of(places, runs).values():
         gain_s = np.abs(rival_s[by_end] - runtime_s) - error_s
         known = ~np.isnan(gain_s)
         n = _up_to(known.astype(np.float64))

@@ -12,20 +12,14 @@ from pipeline.arrays import Floats
 from pipeline.errors import InputError
 from pipeline.inputs.answers import predict, quantiles_of
 from pipeline.inputs.input_model import InputModel, packed_model, unpacked_model
-from pipeline.inputs.log_estimates import (
-    LOG_MODEL_RULES,
-    ApplicationModel,
-    LogModelRules,
-    application_models,
-    points_table,
-)
+from pipeline.inputs.log_estimates import LOG_RULES, ApplicationModel, LogModelRules, application_models, points_table
 from pipeline.report import Report, Tally
 from pipeline.settings import LogInputSettings
 from pipeline.tables import INPUT_MODELS, PREDICTIONS, SubmittedRuns
 
 
 def publish_models(
-    runs: SubmittedRuns, settings: LogInputSettings, site: str, run_id: str, rules: LogModelRules = LOG_MODEL_RULES
+    runs: SubmittedRuns, settings: LogInputSettings, site: str, run_id: str, rules: LogModelRules = LOG_RULES
 ) -> tuple[pa.Table, Report]:
     """INPUT_MODELS, a row for each application with enough jobs whose texts name inputs; models that lost are null.
 
@@ -50,31 +44,30 @@ def publish_models(
         Jobs with inputs, and those of applications without a model.
     """
     found = application_models(runs, settings, rules)
-    rows = [_row(one) for one in found]
-    names = ("application", "input_names", "n_jobs", "n_scored", "model_mae_s", "last_two_mae_s", "request_mae_s",
-             "walltime_mae_s", "is_published", "model", "model_arrays")  # fmt: skip
-    columns = {name: [row[name] for row in rows] for name in names}
-    columns["model_arrays"] = pa.array(columns["model_arrays"], pa.list_(pa.field("element", pa.float64())))
-    table = INPUT_MODELS.build(site=[site] * len(rows), run_id=[run_id] * len(rows), **columns)
-    n_named = int((runs.inputs >= 0).sum())
+    rows = [_row(one) | {"site": site, "run_id": run_id} for one in found]
+    table = INPUT_MODELS.check(pa.Table.from_pylist(rows, INPUT_MODELS.schema()))
+    n, n_named = len(runs.inputs), int((runs.inputs >= 0).sum())
     n_modelled = sum(len(one.group.places) for one in found)
-    set_aside = {"no_inputs": Tally(len(runs.inputs) - n_named), "too_few_runs": Tally(n_named - n_modelled)}
+    reasons = {"no_inputs": n - n_named, "too_few_runs": n_named - n_modelled}
     n_published = sum(one.is_published for one in found)
     facts = {"models_published": n_published, "models_that_lost": len(found) - n_published}
-    left = {name: tally for name, tally in set_aside.items() if tally.rows}
-    return table, Report("inputs", "job", Tally(len(runs.inputs)), Tally(n_modelled), left, facts).check()
+    left = {name: Tally(n_left) for name, n_left in reasons.items() if n_left}
+    return table, Report("inputs", "job", Tally(n), Tally(n_modelled), left, facts).check()
 
 
-def _row(one: ApplicationModel) -> dict[str, object]:
-    published = one.model if one.is_published else None
-    plain, values = (None, None) if published is None else packed_model(published)
-    return {
+def _row(one: ApplicationModel) -> dict[str, Any]:
+    row = {
         "application": one.group.application, "input_names": "+".join(one.group.names), "n_jobs": len(one.group.places),
-        "n_scored": one.rivalry.n_scored, "model_mae_s": one.rivalry.model_s, "last_two_mae_s": one.rivalry.last_two_s,
-        "request_mae_s": one.rivalry.request_s, "walltime_mae_s": one.rivalry.usual_s, "is_published": one.is_published,
-        "model": None if plain is None else json.dumps(plain, sort_keys=True, ensure_ascii=False),
-        "model_arrays": values,
+        **one.rivalry, "is_published": one.is_published,
     }  # fmt: skip
+    if one.model is None or not one.is_published:
+        return row
+    plain, values = packed_model(one.model)
+    return row | {"model": json.dumps(plain, sort_keys=True, ensure_ascii=False), "model_arrays": values}
+
+
+Key = tuple[str, str]
+"""What a model belongs to: an application, and the names of its inputs, joined by +."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +81,7 @@ class Question:
     requested_s: float
 
     @property
-    def key(self) -> tuple[str, str]:
+    def key(self) -> Key:
         """The key of the model's row."""
         return self.application, "+".join(sorted(self.inputs))
 
@@ -96,36 +89,25 @@ class Question:
 def answer_questions(models: pa.Table, questions: Sequence[Question], settings: LogInputSettings) -> Floats:
     """(questions, 6) quantiles, s, of the published models; NaN where there is none or it refuses to answer."""
     found = np.full((len(questions), 6), np.nan)
-    for places, answers in _answers(models, questions, settings):
+    for places, answers in _answers(_published(models), questions, settings):
         found[places] = quantiles_of(answers, np.array([questions[place].requested_s for place in places]))
     return found
 
 
-def answered_questions(
-    models: pa.Table, questions: Sequence[Question], settings: LogInputSettings
-) -> list[dict[str, Any] | None]:
-    """For each question its row of ANSWERS; None where no model is published. Refused answers have nulls."""
-    found: list[dict[str, Any] | None] = [None] * len(questions)
-    for places, answers in _answers(models, questions, settings):
-        for place, row in zip(places, answers.to_pylist(), strict=True):
-            found[place] = row
-    return found
+def _published(models: pa.Table) -> dict[Key, Mapping[str, Any]]:
+    return {(row["application"], row["input_names"]): row for row in models.to_pylist() if row["is_published"]}
 
 
 def _answers(
-    models: pa.Table, questions: Sequence[Question], settings: LogInputSettings
+    published: Mapping[Key, Mapping[str, Any]], questions: Sequence[Question], settings: LogInputSettings
 ) -> Iterator[tuple[list[int], pa.Table]]:
     """The places of each published model's questions, and its ANSWERS to them."""
-    by_key = {(row["application"], row["input_names"]): row for row in models.to_pylist() if row["is_published"]}
-    for key in dict.fromkeys(one.key for one in questions):
-        if key not in by_key:
-            continue
+    for key in dict.fromkeys(one.key for one in questions if one.key in published):
         places = [place for place, one in enumerate(questions) if one.key == key]
         own = [questions[place] for place in places]
-        names = tuple(sorted(own[0].inputs))
         texts, procs, users = [q.inputs for q in own], [q.procs for q in own], [q.user for q in own]
-        points = points_table(names, texts, procs, users, settings.types)
-        yield places, predict(_model(by_key[key]), points)
+        points = points_table(sorted(own[0].inputs), texts, procs, users, settings.types)
+        yield places, predict(_model(published[key]), points)
 
 
 def _model(row: Mapping[str, Any]) -> InputModel:
@@ -173,7 +155,7 @@ def with_model_rows(
     n_changed : int
         Rows with `method = inputs`.
     """
-    published = {(row["application"], row["input_names"]): row for row in models.to_pylist() if row["is_published"]}
+    published = _published(models)
     asked = _group_questions(runs, groups.to_pylist(), published) if published else {}
     rows = predictions.to_pylist() if asked else []
     places = [place for place, row in enumerate(rows) if row["group_id"] in asked and row["reliability"] != "ok"]
@@ -181,21 +163,22 @@ def with_model_rows(
         return predictions, 0
     # The answers on one processor follow those on the rows' own counts, for the speedups.
     counts = [rows[place]["procs"] for place in places] + [1] * len(places)
-    questions = [
-        replace(asked[rows[place]["group_id"]], procs=float(procs))
-        for place, procs in zip(places * 2, counts, strict=True)
-    ]
-    found = answered_questions(models, questions, settings)
+    own = [asked[rows[place]["group_id"]] for place in places] * 2
+    questions = [replace(one, procs=float(procs)) for one, procs in zip(own, counts, strict=True)]
+    found: dict[int, Mapping[str, Any]] = {}
+    for answered, answers in _answers(published, questions, settings):
+        found |= dict(zip(answered, answers.to_pylist(), strict=True))
     n_changed = 0
-    for place, own, alone in zip(places, found, found[len(places) :], strict=False):
-        if own is not None and all(own[name] is not None for name in RUNTIMES.values()):
-            rows[place] |= _changed(rows[place], own, alone, published[asked[rows[place]["group_id"]].key])
+    for nth, place in enumerate(places):
+        if all(found[nth][name] is not None for name in RUNTIMES.values()):
+            alone = found[len(places) + nth]["median_s"]
+            rows[place] |= _changed(rows[place], found[nth], alone, published[questions[nth].key])
             n_changed += 1
     return PREDICTIONS.build(**{name: [row[name] for row in rows] for name in predictions.column_names}), n_changed
 
 
 def _group_questions(
-    runs: SubmittedRuns, groups: Sequence[str | None], published: Mapping[tuple[str, str], Any]
+    runs: SubmittedRuns, groups: Sequence[str | None], published: Mapping[Key, Any]
 ) -> dict[str, Question]:
     """By group the question that all its jobs ask; those whose jobs differ, or have no published model, have none."""
     kinds: dict[str, set[tuple[int, int, int]]] = {}
@@ -216,10 +199,9 @@ def _group_questions(
 
 
 def _changed(
-    row: Mapping[str, Any], own: Mapping[str, Any], alone: Mapping[str, Any] | None, model: Mapping[str, Any]
+    row: Mapping[str, Any], own: Mapping[str, Any], on_one_s: float | None, model: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The values of a row that a model answers."""
-    on_one_s = None if alone is None else alone["median_s"]
     speedup = None if on_one_s is None else on_one_s / own["median_s"]
     names = model["input_names"].replace("+", ", ")
     return {name: own[answer] for name, answer in RUNTIMES.items()} | {

@@ -9,7 +9,7 @@ Where do I go to ...
     learn which calls are events?            mpi_calls.py
     see how phases are found?                mpi_phases.py: events and logical clock (logical_trace.py), growth,
                                              similarity and levels (similar_phases.py)
-    change what the paper says?              phase_rules.py, one constant a deviation
+    change what the paper says?              phase_input.py, one constant a deviation
     choose what is timed?                    occurrences.py
     know when it does not pay?               occurrences.py
     get a runtime with an interval?          platform_prediction.py

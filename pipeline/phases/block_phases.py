@@ -21,8 +21,7 @@ from pipeline.errors import InputError
 from pipeline.phases.block_vectors import FrequencyVectors, looks_like_vectors, read_frequency_vectors
 from pipeline.phases.mpi_calls import by_first_appearance
 from pipeline.phases.occurrences import phases_table, points_table
-from pipeline.phases.phase_input import Extracted, PhaseInput, Tables, TargetTimes
-from pipeline.phases.phase_rules import PhaseRules, ProbeRules
+from pipeline.phases.phase_input import Extracted, PhaseInput, PhaseRules, ProbeRules, Tables, TargetTimes
 from pipeline.phases.platform_times import read_interval_times
 from pipeline.report import Fact, Report, Tally
 

@@ -19,7 +19,7 @@ from pipeline.phases.mpi_calls import (
     packed,
     pair_in_order,
 )
-from pipeline.phases.phase_rules import Pas2pRules
+from pipeline.phases.phase_input import Pas2pRules
 
 SEND, RECEIVE, COLLECTIVE = 0, 1, 2
 

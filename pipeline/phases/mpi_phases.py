@@ -17,8 +17,7 @@ from pipeline.phases.call_traces import is_mpi_trace, read_trace
 from pipeline.phases.logical_trace import Events, LogicalTrace, find_events, grown_phases, logical_trace
 from pipeline.phases.mpi_calls import numbers_of_calls
 from pipeline.phases.occurrences import Occurrences, phases_table, points_table, sampled_share
-from pipeline.phases.phase_input import Extracted, PhaseInput, Tables, TargetTimes
-from pipeline.phases.phase_rules import Pas2pRules, PhaseRules, PlanRules
+from pipeline.phases.phase_input import Extracted, Pas2pRules, PhaseInput, PhaseRules, PlanRules, Tables, TargetTimes
 from pipeline.phases.similar_phases import Sequence, joined, name_phases, search_each_tick
 from pipeline.report import Report, Tally
 

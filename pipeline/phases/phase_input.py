@@ -1,16 +1,130 @@
-"""What a kind of input has to give, so that the same commands find phases in it and predict from them."""
+"""What a kind of input has to give, so that the same commands find phases in it and predict from them.
+
+Also the constants by which phases are found, timed and expanded; each that departs from its paper says why.
+"""
 
 import gzip
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, Self
 
 import pyarrow as pa
 
 from pipeline.arrays import Floats
-from pipeline.phases.phase_rules import PhaseRules
 from pipeline.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Pas2pRules:
+    """PAS2P (Wong, Rexachs and Luque 2014) with our departures; `LITERAL_PAS2P` follows the paper's words.
+
+    Shares and ratios are from 0 to 1.
+    """
+
+    program_order: bool = True
+    """A receive is also later than its rank's last event; the paper's LT + 1 alone breaks that order."""
+    sign_and_count_type: bool = False
+    """An event's type is only its direction and its number of ranks; phases then differ by machine."""
+    search_each_tick: bool = False
+    """A known phase is searched for at every tick; short phases then cut longer ones that hold them."""
+    similar_share: float = 0.8
+    """Least share of events alike in two similar phases."""
+    compute_similarity: float = 0.0
+    """Least ratio of the computation before two alike events; noise makes hundreds of phases. 0: off."""
+    silence_is_alike: bool = False
+    """No event of a rank is alike to any event; different phases of a few ranks would be merged."""
+    max_level: int = 2
+    """How often phases may be joined to longer ones that repeat."""
+    most_phases: int = 25
+    """Phases are joined while there are more than this: the most in the paper's Table 8."""
+    relevant_share: float = 0.01
+    """Least share of the time of a relevant phase (Section 3.3, step 6)."""
+    least_coverage: float = 0.95
+    """Share of the time that relevant phases cover; smaller ones are added. 0: off."""
+
+
+LITERAL_PAS2P = Pas2pRules(
+    program_order=False, sign_and_count_type=True, search_each_tick=True, compute_similarity=0.85,
+    silence_is_alike=True, max_level=0, least_coverage=0.0,
+)  # fmt: skip
+"""The paper's own words."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRules:
+    """The clustering of basic-block vectors, with the published defaults of SimPoint 3.2."""
+
+    dimensions: int = 15
+    """Dimensions of the random projection."""
+    max_phases: int = 15
+    """Largest number of phases that is tried."""
+    restarts: int = 5
+    """Runs of k-means from other first centres, for each number."""
+    max_steps: int = 100
+    """Largest number of steps of one run of k-means."""
+    bic_share: float = 0.9
+    """The least number of phases is taken whose BIC is this share of the way from worst to best."""
+    seed: int = 0
+    """Seed of the projection and of the first centres."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRules:
+    """Which occurrences are timed, and when timing them does not pay."""
+
+    budget: float = 0.05
+    """Share of the run's time to spend, warm-up included."""
+    least_samples: int = 3
+    """Least number of occurrences timed per phase; fewer tell nothing about their spread."""
+    warmup: int = 1
+    """Occurrences before each timed one that only warm up caches."""
+    repetition_samples: int = 10
+    """Occurrences of each phase whose timing has to save time in a repetitive run."""
+    most_share: float = 0.9
+    """A run is not repetitive if timing these takes more than this share of its events."""
+
+    @property
+    def repetitions(self) -> int:
+        """Occurrences of a phase that timing takes, warm-up included: a phase that saves time occurs more often."""
+        return self.repetition_samples * (1 + self.warmup)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpansionRules:
+    """How the times of some occurrences become the runtime."""
+
+    form: Literal["regression", "ratio", "count"] = "regression"
+    """count: occurrences by their mean time; ratio: the reference time by the ratio of timed to reference;
+    regression: between the two, by the slope of the times on those of the reference."""
+    divide_by_coverage: bool = True
+    """Whether phases that are not timed count as the others do."""
+
+
+LITERAL_EXPANSION = ExpansionRules(form="count", divide_by_coverage=False)
+"""Equation (1) of the paper."""
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRules:
+    """All constants of the room that tests and research vary."""
+
+    pas2p: Pas2pRules = Pas2pRules()
+    probes: ProbeRules = ProbeRules()
+    plan: PlanRules = PlanRules()
+    expansion: ExpansionRules = ExpansionRules()
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
+        """The inverse of dataclasses.asdict; KeyError or TypeError where a name is missing or unknown."""
+        return cls(
+            Pas2pRules(**plain["pas2p"]), ProbeRules(**plain["probes"]), PlanRules(**plain["plan"]),
+            ExpansionRules(**plain["expansion"]),
+        )  # fmt: skip
+
+
+LITERAL = PhaseRules(pas2p=LITERAL_PAS2P, expansion=LITERAL_EXPANSION)
+
 
 Tables = Mapping[str, pa.Table]
 

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 from scipy.special import stdtrit
 
-from pipeline.arrays import Bools, Floats, Ints, integers
+from pipeline.arrays import Floats, integers
 from pipeline.phase_tables import PLATFORM_PREDICTIONS
 from pipeline.phases.occurrences import NOT_REPETITIVE, status_of
-from pipeline.phases.phase_rules import ExpansionRules, PhaseRules
+from pipeline.phases.phase_input import ExpansionRules, PhaseRules
 from pipeline.report import Report, Tally
 
 
@@ -47,44 +47,33 @@ def expand(phases: pa.Table, times: pa.Table, rules: ExpansionRules) -> Expansio
     Regression form: the mean there, moved along the slope of the times there on those here to the mean of the whole
     phase here. Ratio form: the reference time by the ratio of the sums. Count form: equation (1) of Wong et al. 2014.
     """
-    columns = _columns(times)
-    is_relevant = phases.column("is_relevant").to_numpy(zero_copy_only=False)
+    there_s, here_s = (times.column(name).to_numpy() for name in ("time_s", "reference_s"))
+    is_warmup, is_control = (times.column(name).to_numpy(zero_copy_only=False) for name in ("is_warmup", "is_control"))
+    is_timed, phase = ~is_warmup & ~is_control, integers(times.column("phase_id"))[0]
     ids, counts = (integers(phases.column(name))[0] for name in ("phase_id", "n_occurrences"))
     reference_s, shares = (phases.column(name).to_numpy() for name in ("time_s", "share"))
     parts, coverage = [], 0.0
-    for row in np.flatnonzero(is_relevant):
-        mine = columns.is_timed & (columns.phase == ids[row])
+    for row in np.flatnonzero(phases.column("is_relevant").to_numpy(zero_copy_only=False)):
+        mine = is_timed & (phase == ids[row])
         if mine.any():
             coverage += float(shares[row])
-            sample = columns.time_s[mine], columns.reference_s[mine]
-            parts.append(_part(*sample, int(counts[row]), float(reference_s[row]), rules))
+            parts.append(_part(there_s[mine], here_s[mine], int(counts[row]), float(reference_s[row]), rules))
     whole_s = float(reference_s.sum())
-    set_s = float(columns.time_s[~columns.is_control].sum())
-    controls = _control(columns, whole_s, int(counts.sum())), _by_factor(columns, columns.is_timed, whole_s)
+    set_s = float(there_s[~is_control].sum())
+    factor_s = _by_factor(there_s[is_timed], here_s[is_timed], whole_s)
+    control_s = _by_factor(there_s[is_control], here_s[is_control], whole_s)
+    if np.isnan(whole_s) and is_control.any():
+        # The reference run was not timed.
+        control_s = int(counts.sum()) * float(there_s[is_control].mean())
+    controls = control_s, factor_s
     if not parts:
         return Expansion(None, None, None, 0.0, set_s, *controls)
     divisor = coverage if rules.divide_by_coverage else 1.0
     runtime_s = sum(part.time_s for part in parts) / divisor
     spread = _spread(parts, divisor, runtime_s, coverage if rules.divide_by_coverage else 1.0)
-    measured_s = float(columns.time_s[columns.is_timed].sum())
+    measured_s = float(there_s[is_timed].sum())
     intervals = [_interval(runtime_s, spread, share, measured_s) for share in (0.8, 0.95)]
     return Expansion(runtime_s, intervals[0], intervals[1], min(coverage, 1.0), set_s, *controls)
-
-
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    phase: Ints
-    time_s: Floats
-    reference_s: Floats
-    is_timed: Bools
-    is_control: Bools
-
-
-def _columns(times: pa.Table) -> _Columns:
-    is_warmup, is_control = (times.column(name).to_numpy(zero_copy_only=False) for name in ("is_warmup", "is_control"))
-    time_s, reference_s = (times.column(name).to_numpy() for name in ("time_s", "reference_s"))
-    is_timed = ~is_warmup & ~is_control
-    return _Columns(integers(times.column("phase_id"))[0], time_s, reference_s, is_timed, is_control)
 
 
 def _part(timed_s: Floats, here_s: Floats, count: int, reference_s: float, rules: ExpansionRules) -> _Part:
@@ -152,17 +141,9 @@ def _interval(
     return max(runtime_s - width_s, min(least_s, runtime_s)), runtime_s + width_s
 
 
-def _control(columns: _Columns, whole_s: float, n_occurrences: int) -> float | None:
-    """From occurrences without phases: by one factor, or by their mean where the reference run was not timed."""
-    if not np.isnan(whole_s) or not columns.is_control.any():
-        return _by_factor(columns, columns.is_control, whole_s)
-    return n_occurrences * float(columns.time_s[columns.is_control].mean())
-
-
-def _by_factor(columns: _Columns, chosen: Bools, whole_s: float) -> float | None:
-    """The whole reference time, scaled by one factor of some samples."""
-    here_s = float(columns.reference_s[chosen].sum())
-    return whole_s * float(columns.time_s[chosen].sum()) / here_s if here_s > 0 else None
+def _by_factor(there_s: Floats, here_s: Floats, whole_s: float) -> float | None:
+    """The whole reference time, scaled by the one factor of some samples."""
+    return whole_s * float(there_s.sum()) / float(here_s.sum()) if here_s.sum() > 0 else None
 
 
 RUN_IT_WHOLE = "The run is not repetitive: run it whole. Timing its phases takes almost as long as the run."
@@ -181,15 +162,13 @@ def predict_runtime(
     status = status_of(phases, rules.plan)
     lo80, hi80 = found.interval80_s or (None, None)
     lo95, hi95 = found.interval95_s or (None, None)
-    is_known = found.runtime_s is not None and measured_s
-    row = {
+    names = ("runtime_s", "coverage", "set_s", "control_s", "control_factor_s")
+    row = {name: getattr(found, name) for name in names} | {
         "trace_id": phases.column("trace_id")[0].as_py(), "platform": times.column("platform")[0].as_py(),
-        "application": application, "procs": procs, "runtime_s": found.runtime_s,
+        "application": application, "procs": procs, "status": status, "measured_s": measured_s,
         "runtime_s_lo80": lo80, "runtime_s_hi80": hi80, "runtime_s_lo95": lo95, "runtime_s_hi95": hi95,
-        "coverage": found.coverage, "set_s": found.set_s,
-        "set_share": found.set_s / found.runtime_s if found.runtime_s else None, "status": status,
-        "control_s": found.control_s, "control_factor_s": found.control_factor_s, "measured_s": measured_s,
-        "error": (found.runtime_s or 0.0) / measured_s - 1 if is_known and measured_s else None,
+        "set_share": found.set_s / found.runtime_s if found.runtime_s else None,
+        "error": found.runtime_s / measured_s - 1 if found.runtime_s is not None and measured_s else None,
     }  # fmt: skip
     seen = Tally(times.num_rows)
     notes = (RUN_IT_WHOLE,) if status == NOT_REPETITIVE else ()

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from pipeline.arrays import Floats, Ints
 from pipeline.phases.logical_trace import LogicalTrace, grown_phases
 from pipeline.phases.mpi_calls import by_first_appearance
-from pipeline.phases.phase_rules import Pas2pRules
+from pipeline.phases.phase_input import Pas2pRules
 
 Digests = npt.NDArray[np.uint64]
 

@@ -26,14 +26,8 @@ TIMES = "2026-01-01T00:00:00|2026-01-01T00:01:00|2026-01-01T00:02:00"
 
 SHOWN_ELSEWHERE = {
     "markdown": "tests/unit/flows/test_markdown.py",
-    "html.backtest_plots": "tests/unit/flows/test_backtest_page.py",
-    "html.clean_figures": "tests/flows/test_clean.py",
     "html.clean_plots": "tests/flows/test_clean.py",
     "html.drawing": "tests/flows/test_clean.py",
-    "html.html_template": "tests/flows/test_clean.py",
-    "html.phases_plots": "tests/unit/flows/test_phases_page.py",
-    "html.replay_plots": "tests/flows/test_replay.py",
-    "html.series_plots": "tests/flows/test_fit_series.py",
     "terminal.json_out": "tests/unit/flows/test_render.py",
     "terminal.render": "tests/unit/flows/test_render.py",
     "terminal.render_scheduler": "tests/flows/test_apply.py",

@@ -10,7 +10,7 @@ import pyarrow as pa
 from flows.services.files.os_errors import naming_path
 from pipeline.errors import InputError, printable
 from pipeline.phase_tables import PHASE_PLAN, PHASE_POINTS, PHASE_TABLES, PHASE_TIMES, PHASES, PLATFORM_PREDICTIONS
-from pipeline.phases.phase_rules import PhaseRules
+from pipeline.phases.phase_input import PhaseRules
 from pipeline.schema import TableKind
 from pipeline.storage import read_metadata, read_table, write_table, write_text
 

@@ -17,7 +17,7 @@ from pipeline.errors import InputError, printable
 from pipeline.phase_tables import PHASE_PLAN, PHASE_POINTS, PHASES
 from pipeline.phases import input_named, input_of
 from pipeline.phases.occurrences import make_plan, status_of
-from pipeline.phases.phase_rules import LITERAL, ExpansionRules, PhaseRules
+from pipeline.phases.phase_input import LITERAL, ExpansionRules, PhaseRules
 from pipeline.phases.platform_prediction import predict_runtime
 from pipeline.phases.platform_times import planned_times, read_measured_times
 

@@ -4,7 +4,7 @@ import pyarrow as pa
 
 from flows.pages.html.phases_page import phases_page
 from pipeline.phases.mpi_phases import find_phases
-from pipeline.phases.phase_rules import PhaseRules
+from pipeline.phases.phase_input import PhaseRules
 from tests.simulation.mpi_steps import HERE, simulated_run
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m"

@@ -126,7 +126,7 @@ def test_a_model_that_loses_to_the_last_two_is_not_published_and_answers_nothing
     runs = submitted_runs(drifting, ESTIMATE_RULES)
     found = application_models(runs, SETTINGS.inputs, RULES)
     assert found and not any(one.is_published for one in found)
-    assert all(one.rivalry.n_scored >= RULES.least_scored for one in found)
+    assert all(one.rivalry["n_scored"] >= RULES.least_scored for one in found)
     assert not any(one.is_used.any() for one in found)
     models, _ = publish_models(runs, SETTINGS.inputs, "here", "r", RULES)
     assert models.column("model").null_count == models.num_rows == len(found)
@@ -142,7 +142,7 @@ def test_a_model_that_loses_to_the_estimator_is_not_published_and_answers_nothin
     knowing = replace(runs, usual_s=np.where(np.isnan(runs.runtime_s), 60.0, runs.runtime_s))
     found = application_models(knowing, SETTINGS.inputs, RULES)
     assert found and not any(one.is_published or one.is_used.any() for one in found)
-    assert all(one.rivalry.usual_s == 0.0 for one in found)
+    assert all(one.rivalry["walltime_mae_s"] == 0.0 for one in found)
 
 
 def test_the_estimator_is_computed_once_where_the_caller_has_it() -> None:
@@ -157,7 +157,7 @@ def test_jobs_that_were_all_submitted_before_the_first_ended_have_no_model() -> 
     log = past()
     at_once = replace(log, end_s=log.submit_s[-1] + log.runtime_s)
     found = application_models(submitted_runs(at_once, ESTIMATE_RULES), SETTINGS.inputs, RULES)
-    assert [one.rivalry.n_scored for one in found] == [0, 0]
+    assert [one.rivalry["n_scored"] for one in found] == [0, 0]
     assert not any(one.is_published for one in found)
 
 

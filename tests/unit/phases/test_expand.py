@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.phase_tables import PHASE_TIMES, PHASES
 from pipeline.phases.occurrences import NOT_REPETITIVE
-from pipeline.phases.phase_rules import ExpansionRules, PhaseRules
+from pipeline.phases.phase_input import ExpansionRules, PhaseRules
 from pipeline.phases.platform_prediction import RUN_IT_WHOLE, expand, predict_runtime
 
 RATIO, REGRESSION = ExpansionRules(form="ratio"), ExpansionRules()

@@ -11,7 +11,7 @@ from pipeline.phases import input_of
 from pipeline.phases import otf2_traces as otf2
 from pipeline.phases.mpi_phases import find_phases
 from pipeline.phases.otf2_traces import RankRecords
-from pipeline.phases.phase_rules import PhaseRules
+from pipeline.phases.phase_input import PhaseRules
 from tests.simulation.mpi_steps import HERE, simulated_run
 
 pytest.importorskip("otf2", reason="OTF2 NOT TESTED: the extra walltime[otf2] is not installed")

@@ -13,7 +13,7 @@ from pipeline.errors import InputError
 from pipeline.phases.call_traces import read_csv_trace
 from pipeline.phases.logical_trace import find_events, grown_phases, logical_trace
 from pipeline.phases.mpi_phases import find_phases
-from pipeline.phases.phase_rules import LITERAL_PAS2P, Pas2pRules, PhaseRules
+from pipeline.phases.phase_input import LITERAL_PAS2P, Pas2pRules, PhaseRules
 from tests.simulation.mpi_steps import CHECKPOINT, COARSE, HERE, STEP, THERE, simulated_run
 from tests.unit.phases.trace_csv import HEADER, write_csv
 

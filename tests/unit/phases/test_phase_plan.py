@@ -18,7 +18,7 @@ from pipeline.phases.occurrences import (
     status_of,
     warmup_places,
 )
-from pipeline.phases.phase_rules import PhaseRules, PlanRules
+from pipeline.phases.phase_input import PhaseRules, PlanRules
 from pipeline.phases.platform_times import planned_places
 from tests.simulation.mpi_steps import HERE, simulated_run
 

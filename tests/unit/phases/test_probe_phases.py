@@ -22,7 +22,7 @@ from pipeline.phases.block_phases import (
     spherical_bic,
 )
 from pipeline.phases.block_vectors import FrequencyVectors
-from pipeline.phases.phase_rules import PhaseRules, ProbeRules
+from pipeline.phases.phase_input import PhaseRules, ProbeRules
 
 SIZE = 10_000
 
