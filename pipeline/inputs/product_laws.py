@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.arrays import Bools, Floats, Ints
+from pipeline.arrays import Floats, Ints
 from pipeline.inputs.training import Arrays, Facts, Training, method_of_means
 
 POWERS = (
@@ -141,11 +141,9 @@ def _next_term(terms: Sequence[Sequence[Factor]], values: Floats, seconds: Float
     factors = _factors(values, logged)
     for _ in range(MOST_FACTORS):
         free = np.array([one[0] not in [used[0] for used in term] for one, _ in factors], bool)
-        gains = (
-            _gains(column[:, None] * np.stack([one for _, one in factors], axis=1), basis, left) if free.any() else None
-        )
-        if gains is None:
+        if not free.any():
             break
+        gains = _gains(column[:, None] * np.stack([one for _, one in factors], axis=1), basis, left)
         best = int(np.argmax(np.where(free, gains, -1.0)))
         if not free[best] or gains[best] <= gain + LEAST_GAIN * (left @ left - gain):
             break
@@ -161,13 +159,9 @@ def _factors(values: Floats, logged: Ints) -> list[tuple[Factor, Floats]]:
             for log_power in LOGS:
                 factor = (int(feature), power, log_power)
                 column = _factor(values, factor)
-                if (power or log_power) and _is_sound(column):
+                if (power or log_power) and np.isfinite(column).all() and column.max() > 0:
                     found.append((factor, column))
     return found
-
-
-def _is_sound(column: Floats) -> Bools | bool:
-    return bool(np.isfinite(column).all() and column.max() > 0)
 
 
 def _gains(columns: Floats, basis: Floats, left: Floats) -> Floats:

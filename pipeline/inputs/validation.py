@@ -7,7 +7,7 @@ number of runs of L. Kish, "Survey Sampling", Wiley 1965, section 5.4. Runs that
 "Linear regression with censored data", Biometrika 66, 1979.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -199,19 +199,13 @@ def _some(training: Training) -> Training:
 
 
 def _test_levels(method: Method, training: Training, fitted: Fitted, name: str) -> Test | None:
-    tests = [_test(method, training, fitted, out) for out in _levels_out(training, name)]
+    columns = [j for j, one in enumerate(training.encoding.features) if one.name == name and one.level is not None]
+    outs = [training.x[:, j] > 0 for j in columns]
+    tests = [_test(method, training, fitted, out) for out in outs if out.any() and (~out).sum() >= LEAST_LEFT]
     if len(tests) < LEAST_LEVELS:
         return None
     worst = {key: max(test[key] for test in tests) for key in ("error_pct", "80", "95")}
     return {**worst, "error_pct": LEVEL_MARGIN * worst["error_pct"], "n_values": float(len(tests))}
-
-
-def _levels_out(training: Training, name: str) -> Iterator[Bools]:
-    for j, one in enumerate(training.encoding.features):
-        if one.name == name and one.level is not None:
-            out: Bools = training.x[:, j] > 0
-            if out.any() and (~out).sum() >= LEAST_LEFT:
-                yield out
 
 
 def _test_ends(method: Method, training: Training, fitted: Fitted, feature: int) -> dict[str, Test]:

@@ -7,7 +7,6 @@ that a wait completes, and for MPI_Sendrecv. Times are seconds. Gzip is known by
 
 import csv
 import io
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,7 +19,7 @@ from pipeline.errors import InputError, printable
 from pipeline.phase_tables import MPI_CALLS
 from pipeline.phases.mpi_calls import AGAIN, CallColumns, calls_table
 from pipeline.phases.otf2_traces import is_archive, read_otf2_trace
-from pipeline.phases.phase_input import open_plain
+from pipeline.phases.phase_input import UNREADABLE, header_of, open_plain
 from pipeline.report import Report, Tally
 from pipeline.storage import read_metadata, read_table
 
@@ -49,20 +48,15 @@ TYPES = {
     "t_start": pa.float64(), "t_end": pa.float64(), "communicator": CATEGORY,
 }  # fmt: skip
 NEEDED = ("rank", "seq", "op", "peer", "tag", "bytes", "t_start", "t_end")
-_PARSED: dict[str, Callable[[str], object]] = {
-    "rank": int, "seq": int, "tag": int, "bytes": int, "t_start": float, "t_end": float,
-}  # fmt: skip
+_PARSED: dict[str, Callable[[str], Any]] = {
+    name: int if kind == pa.int64() else float for name, kind in TYPES.items() if kind != CATEGORY
+}
 _EMPTY_ALLOWED = ("tag", "bytes")
 
 
 def is_trace(path: Path) -> bool:
     """Whether the file's first line names the columns of a trace."""
-    try:
-        with open_plain(path) as source:
-            names = source.readline(4096).decode("utf-8-sig", "replace").strip().split(",")
-    except (OSError, EOFError, zlib.error):
-        return False
-    return {"rank", "seq", "op"} <= set(names)
+    return {"rank", "seq", "op"} <= set(header_of(path))
 
 
 def read_csv_trace(path: Path) -> tuple[pa.Table, Report]:
@@ -71,7 +65,7 @@ def read_csv_trace(path: Path) -> tuple[pa.Table, Report]:
     try:
         with open_plain(path) as source:
             table = _parsed(source, where)
-    except (pa.ArrowInvalid, OSError, EOFError, zlib.error) as error:
+    except (pa.ArrowInvalid, *UNREADABLE) as error:
         raise _damage(path, where, error) from None
     return calls_table(CallColumns.of_csv(where, table))
 
@@ -133,7 +127,7 @@ def _damage(path: Path, where: str, error: Exception) -> InputError:
                 if wrong:
                     return InputError(place, f"{wrong} {printable(row[wrong], 60) or 'empty'}", "a number", AGAIN)
                 last = row
-    except (OSError, EOFError, zlib.error) as cut:
+    except UNREADABLE as cut:
         error = cut
     place = f"{where}, after rank {printable(last['rank'], 20)}, event {printable(last['seq'], 20)}"
     return InputError(place, f"an unreadable file ({printable(str(error), 100)})", "a complete trace", AGAIN)

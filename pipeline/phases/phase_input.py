@@ -4,6 +4,7 @@ Also the constants by which phases are found, timed and expanded; each that depa
 """
 
 import gzip
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -167,6 +168,20 @@ class PhaseInput:
     extract: Callable[[Path, str, PhaseRules, Path | None], Extracted]
     times_of: Callable[[pa.Table, Tables, Path], TargetTimes]
     expansion: Literal["regression", "ratio", "count"] = "regression"
+
+
+UNREADABLE = (OSError, EOFError, zlib.error)
+"""What reading a file raises that is missing, cut off or damaged."""
+
+
+def header_of(path: Path) -> list[str]:
+    """The names in the first line of a CSV; none where it cannot be read."""
+    try:
+        with open_plain(path) as source:
+            line = source.readline(4096).decode("utf-8-sig", "replace")
+    except UNREADABLE:
+        return []
+    return [name.strip() for name in line.split(",")]
 
 
 def open_plain(path: Path) -> BinaryIO:

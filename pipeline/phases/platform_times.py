@@ -3,7 +3,6 @@
 import csv
 import io
 import math
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,11 +13,10 @@ from pipeline.arrays import Bools, Floats, Ints, arrow, integers
 from pipeline.errors import InputError, printable
 from pipeline.phase_tables import PHASE_TIMES
 from pipeline.phases.occurrences import Occurrences, evenly_spaced
-from pipeline.phases.phase_input import open_plain
+from pipeline.phases.phase_input import UNREADABLE, header_of, open_plain
 from pipeline.schema import as_array
 
 NEEDED = ("phase_id", "occurrence", "time_s")
-DAMAGED = (OSError, EOFError, zlib.error, UnicodeDecodeError)
 _TRUE, _FALSE = {"1", "true", "yes"}, {"0", "false", "no", ""}
 
 
@@ -78,7 +76,7 @@ def read_measured_times(path: Path, points: pa.Table, trace_id: str, platform: s
 
     InputError with the line of a wrong row.
     """
-    if not path.is_file() or not set(NEEDED) <= set(_header(path)):
+    if not path.is_file() or not set(NEEDED) <= set(header_of(path)):
         return None
     found = Occurrences.of(points)
     pairs = zip(found.phase.tolist(), found.occurrence.tolist(), strict=True)
@@ -114,23 +112,13 @@ def read_interval_times(path: Path, n_intervals: int, column: str = "time_s") ->
     return times_s
 
 
-def _header(path: Path) -> list[str]:
-    """The names in the first line; none where it cannot be read."""
-    try:
-        with open_plain(path) as source:
-            line = source.readline(4096).decode("utf-8-sig", "replace")
-    except DAMAGED:
-        return []
-    return [name.strip() for name in line.split(",")]
-
-
 def _rows(path: Path, needed: tuple[str, ...]) -> Iterator[tuple[str, dict[str, str]]]:
     """The place of each row in words, and its cells by column; InputError where the file or a column is missing."""
     label, expected = printable(path.name), f"a CSV with the columns {', '.join(needed)}"
     try:
         with open_plain(path) as source:
             text = source.read().decode("utf-8-sig")
-    except DAMAGED as error:
+    except (*UNREADABLE, UnicodeDecodeError) as error:
         said = printable(str(error).partition("\n")[0])
         raise InputError(label, f"a file that cannot be read ({said})", expected) from error
     reader = csv.DictReader(io.StringIO(text), restval="")

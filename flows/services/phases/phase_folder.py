@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from flows.services.files.os_errors import naming_path
 from pipeline.errors import InputError, printable
-from pipeline.phase_tables import PHASE_PLAN, PHASE_POINTS, PHASE_TABLES, PHASE_TIMES, PHASES, PLATFORM_PREDICTIONS
+from pipeline.phase_tables import MPI_CALLS, PHASE_PLAN, PHASE_TABLES, PHASE_TIMES, PLATFORM_PREDICTIONS
 from pipeline.phases.phase_input import PhaseRules
 from pipeline.schema import TableKind
 from pipeline.storage import read_metadata, read_table, write_table, write_text
@@ -35,10 +35,9 @@ class PhaseFolder:
         return read_table(self.path / f"{kind.name}.parquet", kind)
 
     def kept(self) -> dict[str, pa.Table]:
-        """The tables that belong to the kind of input alone."""
-        common = {kind.name for kind in (PHASES, PHASE_POINTS, PHASE_PLAN, PHASE_TIMES, PLATFORM_PREDICTIONS)}
-        names = [name for name in KINDS if name not in common and (self.path / f"{name}.parquet").exists()]
-        return {name: self.read(KINDS[name]) for name in names}
+        """The tables that belong to the kind of input alone: the calls of a trace."""
+        has_calls = (self.path / f"{MPI_CALLS.name}.parquet").exists()
+        return {MPI_CALLS.name: self.read(MPI_CALLS)} if has_calls else {}
 
     def plan(self) -> pa.Table:
         """The plan; InputError where none was made."""
