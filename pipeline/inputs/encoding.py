@@ -27,14 +27,14 @@ def raw_inputs(table: pa.Table, declaration: Declaration) -> dict[str, Array]:
     """
     found: dict[str, Array] = {one.name: _read(table, one) for one in declaration.inputs}
     for one in declaration.derived:
-        node = formula.parse(one.formula)
-        for name in sorted(formula.names_in(node)):
+        parsed = formula.parse(one.formula)
+        for name in sorted(parsed.names):
             if name not in found:
                 raise _unknown(f"formula {printable(one.formula, 80)}", name, found)
             if found[name].dtype.kind != "f":
                 where = f"formula {printable(one.formula, 80)}"
                 raise InputError(where, f"{printable(name)}, which is a category", "inputs that are numbers")
-        found[one.name] = formula.evaluate(node, found, table.num_rows)
+        found[one.name] = parsed.evaluate(found, table.num_rows)
     return found
 
 

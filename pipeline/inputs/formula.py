@@ -5,7 +5,8 @@ Python parses a formula and nothing runs it: a part of any other kind is refused
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,8 +22,25 @@ _ALL = _ONE | _MANY
 _PARTS = f"numbers, names, + - * / {' '.join((*_ONE, *_MANY))} and parentheses"
 
 
-def parse(text: str) -> ast.expr:
-    """The formula as Python's tree; InputError with the place of the first part that is not allowed."""
+Values = Mapping[str, Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """The names of the inputs that a formula reads, and the function from their values to its own."""
+
+    names: frozenset[str]
+    function: Callable[[Values], Floats]
+
+    def evaluate(self, values: Values, n_rows: int) -> Floats:
+        """(n_rows,) values; NaN where an input is NaN or the result is undefined or infinite."""
+        with np.errstate(all="ignore"):
+            found = np.broadcast_to(self.function(values), (n_rows,)).astype(np.float64)
+        return np.where(np.isfinite(found), found, np.nan)
+
+
+def parse(text: str) -> Formula:
+    """The formula; InputError with the place of the first part that is not allowed."""
     if len(text) > MAX_CHARACTERS:
         found, expected = f"{len(text)} characters", f"at most {MAX_CHARACTERS}"
         raise InputError("formula", found, expected, "split it into derived inputs")
@@ -36,62 +54,40 @@ def parse(text: str) -> ast.expr:
     except SyntaxError as error:
         place = min((error.offset or 1) - 1, len(text))
         raise _error(text, place, printable(text[place : place + 20], 40) or "the end", _PARTS) from None
-    _check(node, text)
-    return node
+    names: set[str] = set()
+    function = _function_of(node, text, names)
+    return Formula(frozenset(names), function)
 
 
-def names_in(node: ast.expr) -> set[str]:
-    """The names of the inputs that a formula reads."""
-    functions = {id(one.func) for one in ast.walk(node) if isinstance(one, ast.Call)}
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and id(one) not in functions}
-
-
-def evaluate(node: ast.expr, values: Mapping[str, Floats], n_rows: int) -> Floats:
-    """(n_rows,) values of a formula; NaN where an input is NaN or the result is undefined or infinite."""
-    with np.errstate(all="ignore"):
-        found = np.broadcast_to(_value(node, values), (n_rows,)).astype(np.float64)
-    return np.where(np.isfinite(found), found, np.nan)
-
-
-def _check(node: ast.expr, text: str) -> None:
-    """InputError for a part of a kind that formulas do not have."""
+def _function_of(node: ast.expr, text: str, names: set[str]) -> Callable[[Values], Floats]:
+    """What a part computes, with its names added to `names`; InputError for a kind that formulas do not have."""
+    own = text[node.col_offset : node.end_col_offset]
     match node:
-        case ast.Constant(value=int() | float()) if _NUMBER.fullmatch(text[node.col_offset : node.end_col_offset]):
-            parts: list[ast.expr] = []
-        case ast.Name():
-            parts = []
+        case ast.Constant(value=int() | float() as number) if _NUMBER.fullmatch(own):
+            # By its text, because a long whole number is infinite as others are.
+            constant = np.asarray(float(str(number)))
+            return lambda _: constant
+        case ast.Name(id=name):
+            names.add(name)
+            return lambda values: values[name]
         case ast.UnaryOp(op=ast.USub(), operand=part) if not _is_sign_after_sign(text, node):
-            parts = [part]
+            of = _function_of(part, text, names)
+            return lambda values: np.negative(of(values))
         case ast.BinOp() if type(node.op) in _OPERATORS:
-            parts = [node.left, node.right]
+            operator = _OPERATORS[type(node.op)]
+            left, right = (_function_of(part, text, names) for part in (node.left, node.right))
+            return lambda values: operator(left(values), right(values))
         case ast.Call(func=ast.Name(id=name), args=[_, *others], keywords=[]) if name in (_MANY if others else _ALL):
-            parts = node.args
-        case _:
-            raise _error(text, node.col_offset, printable(text[node.col_offset : node.end_col_offset], 40), _PARTS)
-    for part in parts:
-        _check(part, text)
+            parts = [_function_of(part, text, names) for part in node.args]
+            if name in _ONE:
+                return lambda values: _ONE[name](parts[0](values))
+            return lambda values: _MANY[name].reduce(np.broadcast_arrays(*(one(values) for one in parts)))
+    raise _error(text, node.col_offset, printable(own, 40), _PARTS)
 
 
 def _is_sign_after_sign(text: str, node: ast.UnaryOp) -> bool:
     is_bare = "(" not in text[node.col_offset : node.operand.col_offset]
     return isinstance(node.operand, ast.UnaryOp) and is_bare
-
-
-def _value(node: ast.expr, values: Mapping[str, Floats]) -> Floats:
-    match node:
-        case ast.Constant(value=int() | float() as number):
-            # By its text, because a long whole number is infinite as others are.
-            return np.asarray(float(str(number)))
-        case ast.Name(id=name):
-            return values[name]
-        case ast.UnaryOp(operand=part):
-            return np.negative(_value(part, values))
-        case ast.BinOp(left=left, op=op, right=right):
-            return _OPERATORS[type(op)](_value(left, values), _value(right, values))
-        case ast.Call(func=ast.Name(id=name), args=args):
-            parts = [_value(part, values) for part in args]
-            return _ONE[name](parts[0]) if name in _ONE else _MANY[name].reduce(np.broadcast_arrays(*parts))
-    raise TypeError(ast.dump(node))
 
 
 def _depth(text: str) -> int:

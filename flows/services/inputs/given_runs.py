@@ -11,7 +11,7 @@ from flows.services.files.os_errors import read_text
 from pipeline.errors import InputError, did_you_mean, printable
 from pipeline.inputs import Declaration, InputModel, InputType
 from pipeline.inputs.encoding import numbers_of
-from pipeline.inputs.formula import evaluate, names_in, parse
+from pipeline.inputs.formula import parse
 
 UNKNOWN = ("", "na", "nan", "null", "none")
 """Cells that say that a value is unknown, in lower case."""
@@ -74,12 +74,12 @@ def with_processors(table: pa.Table, declaration: Declaration) -> pa.Table:
     wanted = declaration.procs
     if wanted is None or wanted in table.column_names:
         return table
-    node = parse(wanted)
-    missing = sorted(names_in(node) - set(table.column_names))
+    formula = parse(wanted)
+    missing = sorted(formula.names - set(table.column_names))
     if missing:
         found = f"no column {printable(missing[0], 60)}"
         raise InputError(f"processors {printable(wanted, 60)}", found, f"columns as {', '.join(table.column_names)}")
-    values = evaluate(node, {name: numbers_of(table, name) for name in names_in(node)}, table.num_rows)
+    values = formula.evaluate({name: numbers_of(table, name) for name in formula.names}, table.num_rows)
     return table.append_column(wanted, pa.array(values, pa.float64(), from_pandas=True))
 
 
