@@ -14,36 +14,7 @@ reservation, if waiting until the reservation for its best choice costs more. A 
 """
 
 from pipeline.schedule.compiled import kernel
-from pipeline.schedule.replay_state import (  # fmt: skip
-    ASKED,
-    BACKFILLED,
-    END,
-    EXTRA,
-    FIRST_CHOICE,
-    FREE,
-    GUARD,
-    HEAD,
-    HELD,
-    IS_LATE,
-    IS_MOLDABLE,
-    IS_SETTLED,
-    LAST_CHOICE,
-    LEARNS,
-    N_LINE,
-    N_RUNNING,
-    N_WAITING,
-    PLANNED,
-    POLICY,
-    PROCS,
-    PROMISE,
-    REQUEST,
-    RUN,
-    SHADOW,
-    START,
-    Replay,
-    freed_by,
-    start,
-)
+from pipeline.schedule.replay_state import ASKED, END, HELD, Replay, freed_by, start
 
 FCFS, EASY, EASY_SJBF = 0, 1, 2
 """As in engine.Policy."""
@@ -51,133 +22,130 @@ FCFS, EASY, EASY_SJBF = 0, 1, 2
 LINE_PROCS, LINE_JOB, LINE_PLANNED = 0, 1, 2
 """Rows of the line of candidates, which also has jobs that have started, until it is shortened."""
 
-CHOICE_PROCS, CHOICE_RUN, CHOICE_PLANNED = 0, 1, 2
-"""Columns of the choices."""
-
 
 @kernel
 def join(job: int, time: int, r: Replay) -> bool:
     """Adds a submitted job to the line, after those with the same key; whether a pass could start any job."""
     key = 0.0
-    if r.state[POLICY] == EASY_SJBF:
-        key = float(r.jobs[job, PLANNED]) if r.state[LEARNS] == 1 else r.order[job]
-    place = r.state[N_LINE]
+    if r.state.policy == EASY_SJBF:
+        key = float(r.jobs[job].planned) if r.state.learns == 1 else r.order[job]
+    place = r.state.n_line
     while place > 0 and r.keys[place - 1] > key:
         r.keys[place] = r.keys[place - 1]
         for row in range(3):
             r.line[row, place] = r.line[row, place - 1]
         place -= 1
     r.keys[place] = key
-    r.line[LINE_PROCS, place] = r.jobs[job, PROCS]
+    r.line[LINE_PROCS, place] = r.jobs[job].procs
     r.line[LINE_JOB, place] = job
-    r.line[LINE_PLANNED, place] = r.jobs[job, PLANNED]
-    r.state[N_LINE] += 1
-    could_start = r.state[N_WAITING] == 1 or r.state[IS_SETTLED] == 0
+    r.line[LINE_PLANNED, place] = r.jobs[job].planned
+    r.state.n_line += 1
+    could_start = r.state.n_waiting == 1 or r.state.is_settled == 0
     if not could_start:
-        is_late = r.state[GUARD] == 1 and time > r.jobs[r.state[HEAD], PROMISE]
-        ends_now = r.state[N_RUNNING] > 0 and r.ends[END, 0] <= time
+        is_late = r.state.guard == 1 and time > r.jobs[r.state.head].promise
+        ends_now = r.state.n_running > 0 and r.ends[END, 0] <= time
         # Else nothing has changed since the last pass but the time, which lets no job start that could not start then.
-        procs, duration = r.jobs[job, PROCS], r.jobs[job, REQUEST] if is_late else r.jobs[job, PLANNED]
-        fits = procs <= r.state[FREE] and (time + duration <= r.state[SHADOW] or procs <= r.state[EXTRA])
-        could_start = ends_now or is_late != (r.state[IS_LATE] == 1) or fits
+        procs, duration = r.jobs[job].procs, r.jobs[job].request if is_late else r.jobs[job].planned
+        fits = procs <= r.state.free and (time + duration <= r.state.shadow or procs <= r.state.extra)
+        could_start = ends_now or is_late != (r.state.is_late == 1) or fits
     return bool(could_start)
 
 
 @kernel
 def start_all(time: int, r: Replay) -> None:
     """Starts every job that the policy lets start now."""
-    ending = freed_by(r.ends, r.state[N_RUNNING], time)
+    ending = freed_by(r.ends, r.state.n_running, time)
     fits = True
-    while fits and r.state[N_WAITING] > 0:
-        while r.jobs[r.state[HEAD], START] >= 0:
-            r.state[HEAD] += 1
-        if r.state[IS_MOLDABLE] == 1:
+    while fits and r.state.n_waiting > 0:
+        while r.jobs[r.state.head].start >= 0:
+            r.state.head += 1
+        if r.state.is_moldable == 1:
             choose_for_head(time, ending, r)
-        fits = r.jobs[r.state[HEAD], PROCS] <= r.state[FREE] + ending
+        fits = r.jobs[r.state.head].procs <= r.state.free + ending
         if fits:
-            start(r.state[HEAD], time, r)
+            start(r.state.head, time, r)
     shorten(r)
-    if r.state[N_WAITING] > 0 and r.state[GUARD] == 1:
+    if r.state.n_waiting > 0 and r.state.guard == 1:
         note_promise(time, r)
-    if r.state[N_WAITING] > 1 and r.state[POLICY] != FCFS:
-        plan_head(ASKED if r.state[IS_LATE] == 1 else 0, r)
+    if r.state.n_waiting > 1 and r.state.policy != FCFS:
+        plan_head(ASKED if r.state.is_late == 1 else 0, r)
         fill(time, ending, r)
 
 
 @kernel
 def fill(time: int, ending: int, r: Replay) -> None:
     """Starts the candidates that do not delay the head. `ending`: processors of jobs planned to end now."""
-    for place in range(r.state[N_LINE]):
-        free = r.state[FREE] + ending
+    for place in range(r.state.n_line):
+        free = r.state.free + ending
         if free == 0:
             break
         procs = r.line[LINE_PROCS, place]
         if procs > free:
             continue
         job = r.line[LINE_JOB, place]
-        duration = r.jobs[job, REQUEST] if r.state[IS_LATE] == 1 else r.line[LINE_PLANNED, place]
+        duration = r.jobs[job].request if r.state.is_late == 1 else r.line[LINE_PLANNED, place]
         # A head with one choice does not fit, so that it is never taken here.
-        may_start = r.jobs[job, START] < 0
-        if r.state[IS_MOLDABLE] == 1 and may_start:
-            may_start = job != r.state[HEAD] and choose_beside_head(job, time, free, r)
-            procs, duration = r.jobs[job, PROCS], r.jobs[job, PLANNED]
-        ends_in_time = time + duration <= r.state[SHADOW]
-        if may_start and (ends_in_time or procs <= r.state[EXTRA]):
+        may_start = r.jobs[job].start < 0
+        if r.state.is_moldable == 1 and may_start:
+            may_start = job != r.state.head and choose_beside_head(job, time, free, r)
+            procs, duration = r.jobs[job].procs, r.jobs[job].planned
+        ends_in_time = time + duration <= r.state.shadow
+        if may_start and (ends_in_time or procs <= r.state.extra):
             start(job, time, r)
-            r.jobs[job, BACKFILLED] = 1
-            r.state[EXTRA] -= 0 if ends_in_time else procs
+            r.jobs[job].backfilled = 1
+            r.state.extra -= 0 if ends_in_time else procs
     # Costs of choices change with every job that waits.
-    r.state[IS_SETTLED] = 1 - r.state[IS_MOLDABLE]
+    r.state.is_settled = 1 - r.state.is_moldable
 
 
 @kernel
 def shorten(r: Replay) -> None:
     """Removes the started jobs from the line, where they are most of it."""
-    if r.state[N_LINE] > 2 * r.state[N_WAITING] + 16 * (r.state[N_WAITING] > 0):
+    if r.state.n_line > 2 * r.state.n_waiting + 16 * (r.state.n_waiting > 0):
         kept = 0
-        for place in range(r.state[N_LINE]):
-            if r.jobs[r.line[LINE_JOB, place], START] < 0:
+        for place in range(r.state.n_line):
+            if r.jobs[r.line[LINE_JOB, place]].start < 0:
                 r.keys[kept] = r.keys[place]
                 for row in range(3):
                     r.line[row, kept] = r.line[row, place]
                 kept += 1
-        r.state[N_LINE] = kept
+        r.state.n_line = kept
 
 
 @kernel
 def note_promise(time: int, r: Replay) -> None:
     """Notes a new head's first promised start, and whether the head is past its own."""
-    head = r.state[HEAD]
-    if r.jobs[head, PROMISE] < 0:
+    head = r.state.head
+    if r.jobs[head].promise < 0:
         plan_head(ASKED, r)
-        r.jobs[head, PROMISE] = r.state[SHADOW]
-    r.state[IS_LATE] = 1 if time > r.jobs[head, PROMISE] else 0
+        r.jobs[head].promise = r.state.shadow
+    r.state.is_late = 1 if time > r.jobs[head].promise else 0
 
 
 @kernel
 def plan_head(base: int, r: Replay) -> None:
     """The first time at which the head fits, if jobs end as the rows from `base` on say, and what is to spare then."""
-    needed, free, place = r.jobs[r.state[HEAD], PROCS], r.state[FREE], 0
+    needed, free, place = r.jobs[r.state.head].procs, r.state.free, 0
     while free < needed:
         free += r.ends[base + HELD, place]
         place += 1
-    r.state[SHADOW] = r.ends[base + END, place - 1]
-    while place < r.state[N_RUNNING] and r.ends[base + END, place] == r.state[SHADOW]:
+    r.state.shadow = r.ends[base + END, place - 1]
+    while place < r.state.n_running and r.ends[base + END, place] == r.state.shadow:
         free += r.ends[base + HELD, place]
         place += 1
-    r.state[EXTRA] = free - needed
+    r.state.extra = free - needed
 
 
 @kernel
 def choose_for_head(time: int, ending: int, r: Replay) -> None:
     """Gives the head its cheapest choice."""
-    head, free, place, found, least = r.state[HEAD], r.state[FREE], 0, 0, 1e300
-    for choice in range(r.jobs[head, FIRST_CHOICE], r.jobs[head, LAST_CHOICE] + 1):
-        procs, begin = r.choices[choice, CHOICE_PROCS], time
+    head, free, place, found, least = r.state.head, r.state.free, 0, 0, 1e300
+    for choice in range(r.jobs[head].first_choice, r.jobs[head].last_choice + 1):
+        procs, begin = r.choices[choice].procs, time
         while free < procs:
             free += r.ends[HELD, place]
             place += 1
-        if procs > r.state[FREE] + ending:
+        if procs > r.state.free + ending:
             begin = r.ends[END, place - 1]
         cost = begin - time + held_cost(choice, r)
         if cost < least:
@@ -189,12 +157,12 @@ def choose_for_head(time: int, ending: int, r: Replay) -> None:
 def choose_beside_head(job: int, time: int, free: int, r: Replay) -> bool:
     """Gives a job its cheapest choice that delays no reservation; whether that is cheaper than to wait for the head."""
     found, least, later = -1, 1e300, 1e300
-    for choice in range(r.jobs[job, FIRST_CHOICE], r.jobs[job, LAST_CHOICE] + 1):
-        procs = r.choices[choice, CHOICE_PROCS]
+    for choice in range(r.jobs[job].first_choice, r.jobs[job].last_choice + 1):
+        procs = r.choices[choice].procs
         cost = held_cost(choice, r)
-        later = min(later, cost + (r.state[SHADOW] - time))
-        ends_in_time = time + r.choices[choice, CHOICE_PLANNED] <= r.state[SHADOW]
-        if procs <= free and (ends_in_time or procs <= r.state[EXTRA]) and cost < least:
+        later = min(later, cost + (r.state.shadow - time))
+        ends_in_time = time + r.choices[choice].planned <= r.state.shadow
+        if procs <= free and (ends_in_time or procs <= r.state.extra) and cost < least:
             found, least = choice, cost
     is_cheaper = found >= 0 and least <= later
     if is_cheaper:
@@ -205,13 +173,13 @@ def choose_beside_head(job: int, time: int, free: int, r: Replay) -> bool:
 @kernel
 def held_cost(choice: int, r: Replay) -> float:
     """The planned runtime, and the delay of the others that wait for the processors held, s."""
-    n_others = r.state[N_WAITING] - 1 + r.weights[1]
-    return float(r.choices[choice, CHOICE_PLANNED] * (1.0 + r.weights[0] * n_others * r.choices[choice, CHOICE_PROCS]))
+    n_others = r.state.n_waiting - 1 + r.weights[1]
+    return float(r.choices[choice].planned * (1.0 + r.weights[0] * n_others * r.choices[choice].procs))
 
 
 @kernel
 def take_choice(job: int, choice: int, r: Replay) -> None:
     """Makes a choice the job's size, runtime and prediction."""
-    r.jobs[job, PROCS] = r.choices[choice, CHOICE_PROCS]
-    r.jobs[job, RUN] = r.choices[choice, CHOICE_RUN]
-    r.jobs[job, PLANNED] = r.choices[choice, CHOICE_PLANNED]
+    r.jobs[job].procs = r.choices[choice].procs
+    r.jobs[job].run = r.choices[choice].run
+    r.jobs[job].planned = r.choices[choice].planned

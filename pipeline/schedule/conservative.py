@@ -4,30 +4,15 @@ A planned start is found at the job's submit. Where a job ends early, planned st
 never back. Where a passed prediction is corrected and the job's longer stay leaves too few processors for a planned
 start, all are planned anew in order of submit.
 
-The profile has the free processors over future time as a step function: rows TIME and FREE, one column a step. The last
-step lasts for ever, and all processors are free in it.
+The profile has the free processors over future time as a step function: rows STEP_TIME and STEP_FREE, one column a
+step. The last step lasts for ever, and all processors are free in it.
 """
+
+from typing import Any
 
 from pipeline.arrays import Ints
 from pipeline.schedule.compiled import kernel
-from pipeline.schedule.replay_state import (  # fmt: skip
-    BACKFILLED,
-    END,
-    FREE,
-    HELD,
-    IS_BROKEN,
-    N_LINE,
-    N_RUNNING,
-    N_STEPS,
-    NEVER,
-    NEXT_START,
-    PLANNED,
-    PROCS,
-    START,
-    Replay,
-    freed_by,
-    start,
-)
+from pipeline.schedule.replay_state import END, HELD, NEVER, Replay, freed_by, start
 
 CONSERVATIVE = 3
 """As in engine.Policy."""
@@ -42,10 +27,10 @@ STEP_TIME, STEP_FREE = 0, 1
 @kernel
 def reserve_submitted(job: int, time: int, r: Replay) -> None:
     """Gives a submitted job its planned start."""
-    place = r.state[N_LINE]
+    place = r.state.n_line
     r.line[LINE_JOB, place] = job
-    r.state[N_LINE] = place + 1
-    if r.state[IS_BROKEN] == 0:
+    r.state.n_line = place + 1
+    if r.state.is_broken == 0:
         reserve(place, time, r)
 
 
@@ -53,33 +38,33 @@ def reserve_submitted(job: int, time: int, r: Replay) -> None:
 def reserve(place: int, time: int, r: Replay) -> None:
     """Takes a waiting job's processors from the first time at which they are free for its prediction."""
     job = r.line[LINE_JOB, place]
-    begin = earliest(r.profile, time, r.jobs[job, PLANNED], r.jobs[job, PROCS], NEVER, r.state)
+    begin = earliest(r.profile, time, r.jobs[job].planned, r.jobs[job].procs, NEVER, r.state)
     r.line[LINE_START, place] = begin
-    take(r.profile, begin, begin + r.jobs[job, PLANNED], r.jobs[job, PROCS], r.state)
+    take(r.profile, begin, begin + r.jobs[job].planned, r.jobs[job].procs, r.state)
 
 
 @kernel
 def hold_longer(job: int, end: int, r: Replay) -> None:
     """Takes a running job's processors from its planned end on until the later one of a corrected prediction."""
-    later = r.jobs[job, START] + r.jobs[job, PLANNED]
-    if r.state[IS_BROKEN] == 0 and least_free(r.profile, end, later, r.state) >= r.jobs[job, PROCS]:
-        take(r.profile, end, later, r.jobs[job, PROCS], r.state)
+    later = r.jobs[job].start + r.jobs[job].planned
+    if r.state.is_broken == 0 and least_free(r.profile, end, later, r.state) >= r.jobs[job].procs:
+        take(r.profile, end, later, r.jobs[job].procs, r.state)
     else:
-        r.state[IS_BROKEN] = 1
+        r.state.is_broken = 1
 
 
 @kernel
 def move_forward(job: int, time: int, r: Replay) -> None:
     """Moves planned starts forward, where a job has ended before its planned end."""
-    end = r.jobs[job, START] + r.jobs[job, PLANNED]
-    if end > time and r.state[IS_BROKEN] == 0:
-        take(r.profile, time, end, -r.jobs[job, PROCS], r.state)
-        for place in range(r.state[N_LINE]):
+    end = r.jobs[job].start + r.jobs[job].planned
+    if end > time and r.state.is_broken == 0:
+        take(r.profile, time, end, -r.jobs[job].procs, r.state)
+        for place in range(r.state.n_line):
             waiting, old = r.line[LINE_JOB, place], r.line[LINE_START, place]
-            procs, duration = r.jobs[waiting, PROCS], r.jobs[waiting, PLANNED]
+            procs, duration = r.jobs[waiting].procs, r.jobs[waiting].planned
             begin = earliest(r.profile, time, duration, procs, old, r.state)
             if begin < old:
-                if r.state[N_STEPS] + 4 > r.profile.shape[1]:
+                if r.state.n_steps + 4 > r.profile.shape[1]:
                     merge(r.profile, time, r.state)
                 take(r.profile, old, old + duration, -procs, r.state)
                 take(r.profile, begin, begin + duration, procs, r.state)
@@ -89,21 +74,21 @@ def move_forward(job: int, time: int, r: Replay) -> None:
 @kernel
 def start_planned(time: int, r: Replay) -> None:
     """Starts the jobs whose planned start has come, and notes the next one."""
-    if r.state[IS_BROKEN] == 1:
+    if r.state.is_broken == 1:
         plan_anew(time, r)
     kept = 0
-    r.state[NEXT_START] = NEVER
-    for place in range(r.state[N_LINE]):
+    r.state.next_start = NEVER
+    for place in range(r.state.n_line):
         job = r.line[LINE_JOB, place]
         if r.line[LINE_START, place] > time:
             r.line[LINE_JOB, kept] = job
             r.line[LINE_START, kept] = r.line[LINE_START, place]
-            r.state[NEXT_START] = min(r.state[NEXT_START], r.line[LINE_START, kept])
+            r.state.next_start = min(r.state.next_start, r.line[LINE_START, kept])
             kept += 1
         else:
             start(job, time, r)
-            r.jobs[job, BACKFILLED] = kept > 0
-    r.state[N_LINE] = kept
+            r.jobs[job].backfilled = kept > 0
+    r.state.n_line = kept
     merge(r.profile, time, r.state)
 
 
@@ -111,9 +96,9 @@ def start_planned(time: int, r: Replay) -> None:
 def plan_anew(time: int, r: Replay) -> None:
     """Plans all waiting jobs again, in order of submit, around the running ones."""
     r.profile[STEP_TIME, 0] = time
-    r.profile[STEP_FREE, 0] = r.state[FREE] + freed_by(r.ends, r.state[N_RUNNING], time)
+    r.profile[STEP_FREE, 0] = r.state.free + freed_by(r.ends, r.state.n_running, time)
     n = 1
-    for place in range(r.state[N_RUNNING]):
+    for place in range(r.state.n_running):
         end = r.ends[END, place]
         if end > r.profile[STEP_TIME, n - 1]:
             r.profile[STEP_TIME, n] = end
@@ -121,10 +106,10 @@ def plan_anew(time: int, r: Replay) -> None:
             n += 1
         if end > time:
             r.profile[STEP_FREE, n - 1] += r.ends[HELD, place]
-    r.state[N_STEPS] = n
-    for place in range(r.state[N_LINE]):
+    r.state.n_steps = n
+    for place in range(r.state.n_line):
         reserve(place, time, r)
-    r.state[IS_BROKEN] = 0
+    r.state.is_broken = 0
 
 
 @kernel
@@ -141,22 +126,22 @@ def step_at(profile: Ints, n: int, time: int) -> int:
 
 
 @kernel
-def split(profile: Ints, time: int, state: Ints) -> int:
+def split(profile: Ints, time: int, state: Any) -> int:
     """The step that begins at a time, which is made where there is none."""
-    at = step_at(profile, state[N_STEPS], time)
+    at = step_at(profile, state.n_steps, time)
     if profile[STEP_TIME, at] != time:
-        for place in range(state[N_STEPS], at + 1, -1):
+        for place in range(state.n_steps, at + 1, -1):
             profile[STEP_TIME, place] = profile[STEP_TIME, place - 1]
             profile[STEP_FREE, place] = profile[STEP_FREE, place - 1]
         profile[STEP_TIME, at + 1] = time
         profile[STEP_FREE, at + 1] = profile[STEP_FREE, at]
-        state[N_STEPS] += 1
+        state.n_steps += 1
         at += 1
     return at
 
 
 @kernel
-def take(profile: Ints, begin: int, end: int, procs: int, state: Ints) -> None:
+def take(profile: Ints, begin: int, end: int, procs: int, state: Any) -> None:
     """Takes processors from `begin` until `end`; a negative number gives them back."""
     first = split(profile, begin, state)
     for place in range(first, split(profile, end, state)):
@@ -164,25 +149,25 @@ def take(profile: Ints, begin: int, end: int, procs: int, state: Ints) -> None:
 
 
 @kernel
-def least_free(profile: Ints, begin: int, end: int, state: Ints) -> int:
+def least_free(profile: Ints, begin: int, end: int, state: Any) -> int:
     """The smallest number of free processors from `begin` until `end`."""
-    place = step_at(profile, state[N_STEPS], begin)
+    place = step_at(profile, state.n_steps, begin)
     least = profile[STEP_FREE, place]
-    while place + 1 < state[N_STEPS] and profile[STEP_TIME, place + 1] < end:
+    while place + 1 < state.n_steps and profile[STEP_TIME, place + 1] < end:
         place += 1
         least = min(least, profile[STEP_FREE, place])
     return int(least)
 
 
 @kernel
-def earliest(profile: Ints, time: int, duration: int, procs: int, latest: int, state: Ints) -> int:
+def earliest(profile: Ints, time: int, duration: int, procs: int, latest: int, state: Any) -> int:
     """The first time from `time` on at which so many processors are free for so long; `latest` if none is earlier.
 
     A job that holds processors from `latest` on for `duration` finds its own earlier start so: what overlaps its own
     hold is free for it, so that only the time before `latest` needs to be looked at.
     """
     begin = time
-    n = state[N_STEPS]
+    n = state.n_steps
     for place in range(step_at(profile, n, time), n):
         if profile[STEP_TIME, place] >= latest:
             break
@@ -194,13 +179,13 @@ def earliest(profile: Ints, time: int, duration: int, procs: int, latest: int, s
 
 
 @kernel
-def merge(profile: Ints, time: int, state: Ints) -> None:
+def merge(profile: Ints, time: int, state: Any) -> None:
     """Removes the steps that ended by a time, and joins neighbours of the same height."""
-    first = step_at(profile, state[N_STEPS], time)
+    first = step_at(profile, state.n_steps, time)
     kept = 0
-    for place in range(first, state[N_STEPS]):
+    for place in range(first, state.n_steps):
         if kept == 0 or profile[STEP_FREE, place] != profile[STEP_FREE, kept - 1]:
             profile[STEP_TIME, kept] = profile[STEP_TIME, place]
             profile[STEP_FREE, kept] = profile[STEP_FREE, place]
             kept += 1
-    state[N_STEPS] = kept
+    state.n_steps = kept

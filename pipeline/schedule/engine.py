@@ -6,25 +6,22 @@ planned starts come; a scheduling pass follows each submit and each end. The ord
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
 from pipeline.arrays import Array, Bools, Ints
-from pipeline.schedule import replay_state as machine
 from pipeline.schedule.backfilling import join, start_all
 from pipeline.schedule.compiled import entry_kernel, kernel
 from pipeline.schedule.conservative import CONSERVATIVE, hold_longer, move_forward, reserve_submitted, start_planned
-from pipeline.schedule.replay_state import (  # fmt: skip
+from pipeline.schedule.replay_state import (
+    CHOICES,
     END,
     JOB,
-    N_ENDED,
-    N_RUNNING,
-    N_SUBMITTED,
-    N_WAITING,
+    JOBS,
+    N_ENDS_ROWS,
     NEVER,
-    NEXT_START,
-    POLICY,
-    SUBMIT,
+    STATE,
     Replay,
     end_next,
     is_passed,
@@ -149,7 +146,7 @@ def replay(
     _check(work, reservation_s=planned, order=keys)
     r = _arrays(work, options, planned)._replace(order=np.nan_to_num(keys, nan=np.inf))
     run_events(r)
-    return _schedule(work, r, r.jobs[:, machine.FIRST])
+    return _schedule(work, r, r.jobs["first"])
 
 
 def replay_moldable(
@@ -187,41 +184,41 @@ def replay_moldable(
     # The line of candidates is sought for jobs whose least count fits. No request bounds how long a job is planned for.
     least = replace(work, procs=choices.procs[first], request_s=np.full(len(work), NEVER // 2))
     r = _arrays(least, ReplayOptions(correction=Correction.DOUBLING), choices.planned_s[first])
-    r.jobs[:, machine.FIRST_CHOICE], r.jobs[:, machine.LAST_CHOICE] = first, last
-    r.state[machine.IS_MOLDABLE] = 1
-    table = np.stack([choices.procs, choices.run_s, choices.planned_s], axis=1).astype(np.int64)
+    r.jobs["first_choice"], r.jobs["last_choice"] = first, last
+    r.state["is_moldable"] = 1
+    table = _records(CHOICES, len(choices.procs), procs=choices.procs, run=choices.run_s, planned=choices.planned_s)
     r = r._replace(choices=table, weights=np.array([waiting_weight / work.capacity, n_ahead]))
     run_events(r)
-    procs, run_s = r.jobs[:, machine.PROCS].copy(), r.jobs[:, machine.RUN].copy()
+    procs, run_s = r.jobs["procs"].copy(), r.jobs["run"].copy()
     ran = replace(work, procs=procs, run_s=run_s, request_s=np.maximum(work.request_s, run_s))
-    return ran, _schedule(ran, r, r.jobs[:, machine.PLANNED])
+    return ran, _schedule(ran, r, r.jobs["planned"])
 
 
 @entry_kernel
 def run_events(r: Replay) -> None:
-    """Fills the jobs' columns from START on, and `ended`; the other arrays are work space."""
+    """Fills the jobs' fields from `start` on, and `ended`; the other arrays are work space."""
     n = len(r.jobs)
-    while r.state[N_ENDED] < n:
-        next_end = r.heap[0] // n if r.state[N_RUNNING] else NEVER
-        arriving = r.state[N_SUBMITTED]
-        next_submit = r.jobs[arriving, SUBMIT] if arriving < n else NEVER
-        time = min(next_end, next_submit, r.state[NEXT_START])
+    while r.state.n_ended < n:
+        next_end = r.heap[0] // n if r.state.n_running else NEVER
+        arriving = r.state.n_submitted
+        next_submit = r.jobs[arriving].submit if arriving < n else NEVER
+        time = min(next_end, next_submit, r.state.next_start)
         correct_passed(time, r)
         needs_pass = False
         if next_submit == time:
             predict(arriving, r)
-            r.state[N_SUBMITTED] += 1
-            r.state[N_WAITING] += 1
-            if r.state[POLICY] == CONSERVATIVE:
+            r.state.n_submitted += 1
+            r.state.n_waiting += 1
+            if r.state.policy == CONSERVATIVE:
                 reserve_submitted(arriving, time, r)
             else:
                 needs_pass = join(arriving, time, r)
         elif next_end == time:
             job = end_next(r)
-            needs_pass = r.state[N_WAITING] > 0
-            if r.state[POLICY] == CONSERVATIVE:
+            needs_pass = r.state.n_waiting > 0
+            if r.state.policy == CONSERVATIVE:
                 move_forward(job, time, r)
-        if r.state[POLICY] == CONSERVATIVE:
+        if r.state.policy == CONSERVATIVE:
             start_planned(time, r)
         elif needs_pass:
             start_all(time, r)
@@ -231,11 +228,11 @@ def run_events(r: Replay) -> None:
 def correct_passed(time: int, r: Replay) -> None:
     """Corrects the predictions passed by this time. No pass follows, so that the order among them does not matter."""
     place = 0
-    while place < r.state[N_RUNNING] and r.ends[END, place] <= time:
+    while place < r.state.n_running and r.ends[END, place] <= time:
         job, end = r.ends[JOB, place], r.ends[END, place]
         if is_passed(job, time, r):
             predict_longer(job, time, r)
-            if r.state[POLICY] == CONSERVATIVE:
+            if r.state.policy == CONSERVATIVE:
                 hold_longer(job, end, r)
         else:
             place += 1  # it ends at this very second
@@ -252,28 +249,32 @@ def predictions(work: Workload, given_s: Array | None) -> Ints:
 
 def _arrays(work: Workload, options: ReplayOptions, planned: Ints) -> Replay:
     n, capacity = len(work), work.capacity
-    jobs = np.full((n, machine.N_COLUMNS), -1)
-    jobs[:, [machine.CORRECTIONS, machine.BACKFILLED]] = 0
-    jobs[:, SUBMIT] = work.submit_s - _zero_s(work)
-    for column, values in {
-        machine.RUN: work.run_s, machine.REQUEST: work.request_s, machine.PROCS: work.procs, machine.USER: work.user,
-        machine.PLANNED: planned,
-    }.items():  # fmt: skip
-        jobs[:, column] = values
-    state = np.zeros(machine.N_STATE, np.int64)
-    state[[POLICY, machine.CORRECTION, machine.GUARD, machine.LEARNS]] = (
-        options.policy, options.correction, options.guard and options.policy in GUARDED, options.learns_last_two,
+    jobs = _records(
+        JOBS, n, submit=work.submit_s - _zero_s(work), run=work.run_s, request=work.request_s, procs=work.procs,
+        user=work.user, planned=planned, start=-1, promise=-1,
     )  # fmt: skip
-    state[[machine.FREE, machine.N_STEPS, NEXT_START]] = capacity, 1, NEVER
+    is_guarded = options.guard and options.policy in GUARDED
+    state = _records(
+        STATE, 1, policy=options.policy, correction=options.correction, guard=is_guarded,
+        learns=options.learns_last_two, free=capacity, n_steps=1, next_start=NEVER,
+    )[0]  # fmt: skip
     # At one second the jobs that end may still be there when as many have started.
     n_running = min(n, 2 * capacity) + 1
     profile = _ints(2, 4 * n + 16 if options.policy is Policy.CONSERVATIVE else 1)
     profile[:, 0] = 0, capacity
     return Replay(
-        jobs=jobs, ends=_ints(machine.N_ENDS_ROWS, n_running), heap=_ints(n_running), started=_ints(n), ended=_ints(n),
+        jobs=jobs, ends=_ints(N_ENDS_ROWS, n_running), heap=_ints(n_running), started=_ints(n), ended=_ints(n),
         line=_ints(3, n), keys=np.empty(n), order=np.empty(0), last_two=np.full((work.user.max(initial=-1) + 1, 2), -1),
-        choices=_ints(0, 3), weights=np.zeros(2), profile=profile, state=state,
+        choices=_records(CHOICES, 0), weights=np.zeros(2), profile=profile, state=state,
     )  # fmt: skip
+
+
+def _records(kind: np.dtype[Any], n: int, **values: Any) -> Any:
+    """Records with these values of their fields, 0 in the others."""
+    made = np.zeros(n, kind)
+    for name, value in values.items():
+        made[name] = value
+    return made
 
 
 def _ints(*shape: int) -> Ints:
@@ -285,15 +286,15 @@ def _zero_s(work: Workload) -> int:
 
 
 def _schedule(work: Workload, r: Replay, prediction_s: Ints) -> Schedule:
-    zero_s, promised = _zero_s(work), r.jobs[:, machine.PROMISE]
-    start_s = r.jobs[:, machine.START] + zero_s
+    zero_s, promised = _zero_s(work), r.jobs["promise"]
+    start_s = r.jobs["start"] + zero_s
     return Schedule(
         start_s=start_s,
         end_s=start_s + work.run_s,
         by_end=r.ended,
-        is_backfilled=r.jobs[:, machine.BACKFILLED] == 1,
+        is_backfilled=r.jobs["backfilled"] == 1,
         prediction_s=prediction_s.copy(),
-        n_corrections=r.jobs[:, machine.CORRECTIONS].copy(),
+        n_corrections=r.jobs["corrections"].copy(),
         promised_s=np.where(promised < 0, -1, promised + zero_s),
     )
 

@@ -1,9 +1,11 @@
 """The machine of a replay: how a job starts on it, outlives its prediction and ends.
 
-All numbers of a replay are in the arrays of one `Replay`, which compiled functions hand on.
+All numbers of a replay are in the arrays and records of one `Replay`, which compiled functions hand on.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from pipeline.arrays import Floats, Ints
 from pipeline.schedule.compiled import kernel
@@ -11,29 +13,31 @@ from pipeline.schedule.compiled import kernel
 NEVER = 2**62
 """A time in s after every event."""
 
-# Columns of the jobs, which are in order of submit. PLANNED: the prediction in force, s; USER: a code, -1: unknown.
-SUBMIT, RUN, REQUEST, PROCS, USER, PLANNED = 0, 1, 2, 3, 4, 5
-# What became of them: start, first prediction, number of corrections, first promised start as the head (-1: none), and
-# whether a job submitted before was still waiting.
-START, FIRST, CORRECTIONS, PROMISE, BACKFILLED = 6, 7, 8, 9, 10
-# Of moldable jobs the first and the last row among the choices.
-FIRST_CHOICE, LAST_CHOICE = 11, 12
-N_COLUMNS = 13
+JOBS = np.dtype([(name, np.int64) for name in (
+    # In order of submit; `planned`: the prediction in force, s; `user`: a code, -1: unknown.
+    "submit", "run", "request", "procs", "user", "planned",
+    # What became of a job: start, first prediction, number of corrections, first promised start as the head (-1: none),
+    # and whether a job submitted before was still waiting.
+    "start", "first", "corrections", "promise", "backfilled",
+    # Of a moldable job the first and the last row among the choices.
+    "first_choice", "last_choice",
+)])  # fmt: skip
+CHOICES = np.dtype([(name, np.int64) for name in ("procs", "run", "planned")])
+STATE = np.dtype([(name, np.int64) for name in (
+    # What the replay was asked for (constant).
+    "policy", "correction", "guard", "learns", "is_moldable",
+    # Free processors, numbers of jobs, and the first waiting job.
+    "free", "n_running", "n_started", "n_ended", "n_submitted", "n_waiting", "head",
+    # The head's planned start, the processors to spare then, whether both still hold, and whether they use requests.
+    "shadow", "extra", "is_settled", "is_late",
+    # Jobs in the line of candidates; under CONSERVATIVE steps of the profile, whether too few processors are free for
+    # the planned starts, and the next planned start.
+    "n_line", "n_steps", "is_broken", "next_start",
+)])  # fmt: skip
 
 # Rows of the running jobs in order of their planned ends; from row ASKED on the same by the ends that requests say.
 END, JOB, HELD = 0, 1, 2
 ASKED, N_ENDS_ROWS = 3, 6
-
-# The state: what the replay was asked for (constant), ...
-POLICY, CORRECTION, GUARD, LEARNS, IS_MOLDABLE = 0, 1, 2, 3, 4
-# ... free processors, numbers of jobs, the first waiting job, ...
-FREE, N_RUNNING, N_STARTED, N_ENDED, N_SUBMITTED, N_WAITING, HEAD = 5, 6, 7, 8, 9, 10, 11
-# ... the head's planned start, the processors to spare then, whether both still hold, whether they use requests, ...
-SHADOW, EXTRA, IS_SETTLED, IS_LATE = 12, 13, 14, 15
-# ... jobs in the line of candidates; under CONSERVATIVE steps of the profile, whether too few processors are free for
-# the planned starts, and the next planned start.
-N_LINE, N_STEPS, IS_BROKEN, NEXT_START = 16, 17, 18, 19
-N_STATE = 20
 
 REQUEST_AT_ONCE, INCREMENTS, DOUBLING = 0, 1, 2
 """As in engine.Correction."""
@@ -43,9 +47,10 @@ STEPS_S = (60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 72_000, 180_000, 360_
 
 
 class Replay(NamedTuple):
-    """The arrays of a replay; the numbers above are their columns, rows and places."""
+    """The arrays and records of a replay."""
 
-    jobs: Ints
+    jobs: Any
+    """(jobs,) records JOBS."""
     ends: Ints
     heap: Ints
     """Ends of running jobs as end * jobs + number of the start, the earliest first; `started` has that start's job."""
@@ -60,85 +65,86 @@ class Replay(NamedTuple):
     """(jobs,): the keys under EASY-SJBF."""
     last_two: Ints
     """(users, 2): runtimes of the last jobs that ended, -1: none."""
-    choices: Ints
-    """Of moldable jobs the rows PROCS, RUN and PLANNED; see backfilling."""
+    choices: Any
+    """Of moldable jobs: records CHOICES; see backfilling."""
     weights: Floats
     """Of moldable jobs the weight of others' delay, over the capacity, and the jobs that are expected to come."""
     profile: Ints
     """Under CONSERVATIVE free processors over time."""
-    state: Ints
+    state: Any
+    """A record STATE."""
 
 
 @kernel
 def start(job: int, time: int, r: Replay) -> None:
     """Starts a job. Ends at one second come in the order of the starts."""
-    n, procs = r.state[N_RUNNING], r.jobs[job, PROCS]
-    r.jobs[job, START] = time
-    insert(r.ends, 0, n, time + r.jobs[job, PLANNED], job, procs)
-    if r.state[GUARD] == 1:
-        insert(r.ends, ASKED, n, time + r.jobs[job, REQUEST], job, procs)
-    r.started[r.state[N_STARTED]] = job
-    push(r.heap, n, (time + r.jobs[job, RUN]) * len(r.jobs) + r.state[N_STARTED])
-    r.state[N_STARTED] += 1
-    r.state[N_RUNNING] = n + 1
-    r.state[FREE] -= procs
-    r.state[N_WAITING] -= 1
+    n, procs = r.state.n_running, r.jobs[job].procs
+    r.jobs[job].start = time
+    insert(r.ends, 0, n, time + r.jobs[job].planned, job, procs)
+    if r.state.guard == 1:
+        insert(r.ends, ASKED, n, time + r.jobs[job].request, job, procs)
+    r.started[r.state.n_started] = job
+    push(r.heap, n, (time + r.jobs[job].run) * len(r.jobs) + r.state.n_started)
+    r.state.n_started += 1
+    r.state.n_running = n + 1
+    r.state.free -= procs
+    r.state.n_waiting -= 1
 
 
 @kernel
 def end_next(r: Replay) -> int:
     """Ends the job that ends first, which is returned, and frees its processors."""
-    n = r.state[N_RUNNING]
+    n = r.state.n_running
     job = r.started[pop(r.heap, n) % len(r.jobs)]
-    remove(r.ends, 0, n, r.jobs[job, START] + r.jobs[job, PLANNED], job)
-    if r.state[GUARD] == 1:
-        remove(r.ends, ASKED, n, r.jobs[job, START] + r.jobs[job, REQUEST], job)
-    r.state[N_RUNNING] = n - 1
-    r.state[FREE] += r.jobs[job, PROCS]
-    r.ended[r.state[N_ENDED]] = job
-    r.state[N_ENDED] += 1
-    r.state[IS_SETTLED] = 0
-    user = r.jobs[job, USER]
+    remove(r.ends, 0, n, r.jobs[job].start + r.jobs[job].planned, job)
+    if r.state.guard == 1:
+        remove(r.ends, ASKED, n, r.jobs[job].start + r.jobs[job].request, job)
+    r.state.n_running = n - 1
+    r.state.free += r.jobs[job].procs
+    r.ended[r.state.n_ended] = job
+    r.state.n_ended += 1
+    r.state.is_settled = 0
+    user = r.jobs[job].user
     if user >= 0:
         r.last_two[user, 1] = r.last_two[user, 0]
-        r.last_two[user, 0] = r.jobs[job, RUN]
+        r.last_two[user, 0] = r.jobs[job].run
     return int(job)
 
 
 @kernel
 def predict(job: int, r: Replay) -> None:
     """Notes a submitted job's first prediction: the one given, or what EASY++ has learnt."""
-    user = r.jobs[job, USER]
-    if r.state[LEARNS] == 1:
-        r.jobs[job, PLANNED] = r.jobs[job, REQUEST]
+    user = r.jobs[job].user
+    if r.state.learns == 1:
+        r.jobs[job].planned = r.jobs[job].request
         if user >= 0 and r.last_two[user, 1] >= 0:
             mean = (r.last_two[user, 0] + r.last_two[user, 1]) // 2
-            r.jobs[job, PLANNED] = min(max(mean, 1), r.jobs[job, REQUEST])
-    r.jobs[job, FIRST] = r.jobs[job, PLANNED]
+            r.jobs[job].planned = min(max(mean, 1), r.jobs[job].request)
+    r.jobs[job].first = r.jobs[job].planned
 
 
 @kernel
 def is_passed(job: int, time: int, r: Replay) -> bool:
     """Whether a running job's prediction ends by this time, and the job after its prediction."""
-    planned = r.jobs[job, PLANNED]
-    return bool(planned < r.jobs[job, RUN] and r.jobs[job, START] + planned <= time)
+    planned = r.jobs[job].planned
+    return bool(planned < r.jobs[job].run and r.jobs[job].start + planned <= time)
 
 
 @kernel
 def predict_longer(job: int, time: int, r: Replay) -> None:
     """Corrects a running job's prediction, never above the request, until it is not passed."""
-    n, request = r.state[N_RUNNING], r.jobs[job, REQUEST]
-    remove(r.ends, 0, n, r.jobs[job, START] + r.jobs[job, PLANNED], job)
+    n, request = r.state.n_running, r.jobs[job].request
+    remove(r.ends, 0, n, r.jobs[job].start + r.jobs[job].planned, job)
     while is_passed(job, time, r):
-        nth, longer = r.jobs[job, CORRECTIONS], request
-        if r.state[CORRECTION] == INCREMENTS and nth < len(STEPS_S):
-            longer = r.jobs[job, FIRST] + STEPS_S[nth]
-        elif r.state[CORRECTION] == DOUBLING:
-            longer = 2 * r.jobs[job, PLANNED]
-        r.jobs[job, PLANNED] = min(longer, request)
-        r.jobs[job, CORRECTIONS] = nth + 1
-    insert(r.ends, 0, n - 1, r.jobs[job, START] + r.jobs[job, PLANNED], job, r.jobs[job, PROCS])
-    r.state[IS_SETTLED] = 0
+        nth, longer = r.jobs[job].corrections, request
+        if r.state.correction == INCREMENTS and nth < len(STEPS_S):
+            longer = r.jobs[job].first + STEPS_S[nth]
+        elif r.state.correction == DOUBLING:
+            longer = 2 * r.jobs[job].planned
+        r.jobs[job].planned = min(longer, request)
+        r.jobs[job].corrections = nth + 1
+    insert(r.ends, 0, n - 1, r.jobs[job].start + r.jobs[job].planned, job, r.jobs[job].procs)
+    r.state.is_settled = 0
 
 
 @kernel
