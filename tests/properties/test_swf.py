@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pipeline.errors import InputError
 from pipeline.ingest import ingest
 from pipeline.ingest.formats import swf
-from pipeline.ingest.formats.swf.scan import Scanned, scan, scan_lines, scan_regular, shows_rows
+from pipeline.ingest.formats.swf.scan import Scanned, scan, scan_lines, shows_rows
 from pipeline.ingest.sources import Source, line_blocks
 from pipeline.report import Report
 from pipeline.settings import IngestSettings, SiteSettings
@@ -181,9 +181,7 @@ def regular_line(parts: tuple[str, list[str], list[str], str, str, str]) -> str:
 def test_the_quick_parser_says_what_the_careful_one_says(parts, comments: bytes, slice_bytes: int) -> None:
     data = comments + "\n".join(map(regular_line, parts)).encode() + b"\n"
     with patch("pipeline.ingest.formats.swf.scan._CACHE_BYTES", slice_bytes):
-        quick = scan_regular(data, 0, REALS)
-    if quick is not None:
-        agree(quick, scan_lines(data, 0))
+        agree(scan(data, 0, REALS), scan_lines(data, 0))
 
 
 any_line = st.one_of(
@@ -219,8 +217,8 @@ def test_the_quick_parser_does_read_a_regular_log() -> None:
     data = (
         b"; a\n" + b"   1  2 -1 4.25 5 6 7 8 9 10 1 12 13 14 15 16 -1 -1 \n 2 2 3 4 5 6 7 8 9 10 1 12 13 14 15 16 -1 -1"
     )
-    quick = scan_regular(data, 0, REALS)
-    assert quick is not None
+    with patch("pipeline.ingest.formats.swf.scan._row", None):
+        quick = scan(data, 0, REALS)
     agree(quick, scan_lines(data, 0))
     assert quick.real[3].tolist() == [4.25, 0.0]
 
@@ -240,6 +238,4 @@ def test_the_quick_parser_takes_no_odd_byte_for_another(slice_bytes: int) -> Non
             line = b"  12 34 -1 4.25 5 6 7 8 9 10 1 12 13 14 15 16 -1 -1\n"
             data = line + line[:place] + bytes([byte]) + line[place:]
             with patch("pipeline.ingest.formats.swf.scan._CACHE_BYTES", slice_bytes):
-                quick = scan_regular(data, 0, REALS)
-            if quick is not None:
-                agree(quick, scan_lines(data, 0))
+                agree(scan(data, 0, REALS), scan_lines(data, 0))

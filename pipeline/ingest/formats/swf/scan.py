@@ -78,7 +78,14 @@ def scan(data: bytes, width: int = 0, reals: Collection[int] = ()) -> Scanned:
     reals: the fields (from 1) read as fractions, a hint for speed. A line with fewer fields than `width`, the first
     job's of its file (at most 18, at least 5), has been cut short and is unreadable.
     """
-    return scan_regular(data, width, reals) or _sorted_out(data, width, reals) or scan_lines(data, width)
+    text = np.frombuffer(data, np.uint8)
+    starts, ends = _line_bounds(text)
+    regular = np.arange(_n_leading(data, starts, ends), len(starts))
+    found = _with_regular(data, starts, ends, regular, width, reals)
+    if found is None:
+        # Looking at every byte takes longer than reading them, and few logs have odd lines.
+        found = _with_regular(data, starts, ends, _regular_lines(text, starts, ends, width), width, reals)
+    return found or scan_lines(data, width)
 
 
 def shows_rows(data: bytes) -> bool:
@@ -87,28 +94,48 @@ def shows_rows(data: bytes) -> bool:
     return not said or any(_row(line, 0)[0] == 0 for line in said)
 
 
-def _sorted_out(data: bytes, width: int, reals: Collection[int]) -> Scanned | None:
-    """The same, odd lines one at a time and the others at once; None where the others are not regular all the same."""
-    text = np.frombuffer(data, np.uint8)
-    starts, ends = _line_bounds(text)
+def _n_leading(data: bytes, starts: Ints, ends: Ints) -> int:
+    """How many comments and blank lines stand above the first row."""
+    for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+        said = data[start : min(end, start + MAX_LINE_BYTES)].lstrip(_BLANKS)
+        if said and said[:1] != b";":
+            return number
+    return len(starts)
+
+
+def _regular_lines(text: Bytes, starts: Ints, ends: Ints, width: int) -> Ints:
+    """The lines of plain numbers that are as many as in most of these lines."""
     is_blank = _IS_BLANK[text]
     begins = ~is_blank
     begins[1:] &= is_blank[:-1]
     n_fields = np.add.reduceat(begins, starts, dtype=np.int64)
     is_odd = (np.add.reduceat(_IS_STRANGE[text], starts, dtype=np.int64) > 0) | (n_fields < max(width, MIN_FIELDS))
-    if is_odd.all():
+    if not is_odd.all():
+        is_odd |= (n_fields != np.bincount(n_fields[~is_odd]).argmax()) | (ends - starts > MAX_LINE_BYTES)
+    return np.flatnonzero(~is_odd)
+
+
+def _with_regular(
+    data: bytes, starts: Ints, ends: Ints, regular: Ints, width: int, reals: Collection[int]
+) -> Scanned | None:
+    """The block, these lines at once and the others one at a time; None where these are not regular all the same."""
+    if not len(regular) or (ends - starts)[regular].max() > MAX_LINE_BYTES:
         return None
-    is_odd |= (n_fields != np.bincount(n_fields[~is_odd]).argmax()) | (ends - starts > MAX_LINE_BYTES)
-    odd, others = np.flatnonzero(is_odd), np.flatnonzero(~is_odd)
-    # Before the first of the others, an odd line may be the file's first job.
-    n_early = int(np.searchsorted(odd, others[0]))
+    is_odd = np.ones(len(starts), np.bool_)
+    is_odd[regular] = False
+    odd = np.flatnonzero(is_odd)
+    # Before the first of the regular lines, an odd one may be the file's first job.
+    n_early = int(regular[0])
     early = _one_by_one(data, odd[:n_early], starts, ends, width)
-    width = early.width or min(int(n_fields[others[0]]), N_FIELDS)
-    rest = scan_regular(text[np.repeat(~is_odd, np.diff(starts, append=len(text)))].tobytes(), width, reals)
+    if n_early == len(odd):
+        together = data[starts[n_early] :] if n_early else data
+    else:
+        text = np.frombuffer(data, np.uint8)
+        together = text[np.repeat(~is_odd, np.diff(starts, append=len(text)))].tobytes()
+    rest = _at_once(together, regular, early.width, reals)
     if rest is None:
         return None
-    late = _one_by_one(data, odd[n_early:], starts, ends, width)
-    return _together([early, replace(rest, line=others), late])
+    return _together([early, rest, _one_by_one(data, odd[n_early:], starts, ends, rest.width)])
 
 
 def _line_bounds(text: Bytes) -> tuple[Ints, Ints]:
@@ -121,6 +148,20 @@ def _line_bounds(text: Bytes) -> tuple[Ints, Ints]:
 
 def _together(parts: Sequence[Scanned]) -> Scanned:
     """Parts of one block, of which each has its own lines, in order of line."""
+    filled = [part for part in parts if len(part.line)]
+    rows = filled[0] if len(filled) == 1 else _rows_together(filled)
+    comments = np.concatenate([part.comments for part in parts])
+    comments[:, 0] = np.searchsorted(rows.line, comments[:, 1])
+    n_blank, n_long, n_short = (
+        sum(counts) for counts in zip(*((p.n_blank, p.n_long, p.n_short) for p in parts), strict=True)
+    )
+    bad, width = np.concatenate([part.bad for part in parts]), parts[-1].width
+    return replace(
+        rows, bad=bad, comments=comments, width=width, n_blank=n_blank, n_long=n_long, n_short=n_short
+    )  # fmt: skip
+
+
+def _rows_together(parts: Sequence[Scanned]) -> Scanned:
     line = np.concatenate([part.line for part in parts])
     order = np.argsort(line, kind="stable")
     fractional: Bools = np.logical_or.reduce([part.fractional for part in parts])
@@ -129,13 +170,8 @@ def _together(parts: Sequence[Scanned]) -> Scanned:
         if fractional[k] else np.empty(0)
         for k in range(N_FIELDS)
     ]  # fmt: skip
-    comments = np.concatenate([part.comments for part in parts])
-    comments[:, 0] = np.searchsorted(line[order], comments[:, 1])
-    return Scanned(
-        [np.concatenate([part.whole[k] for part in parts])[order] for k in range(N_FIELDS)], real, fractional,
-        line[order], np.concatenate([part.bad for part in parts]), comments, parts[-1].width,
-        *(sum(counts) for counts in zip(*((p.n_blank, p.n_long, p.n_short) for p in parts), strict=True)),
-    )  # fmt: skip
+    whole = [np.concatenate([part.whole[k] for part in parts])[order] for k in range(N_FIELDS)]
+    return replace(parts[0], whole=whole, real=real, fractional=fractional, line=line[order])
 
 
 def scan_lines(data: bytes, width: int) -> Scanned:
@@ -204,60 +240,34 @@ def _number(token: bytes) -> tuple[int, int, float]:
     return 0, floored, value
 
 
-def scan_regular(data: bytes, width: int, reals: Collection[int]) -> Scanned | None:
-    """The same of regular lines; None where any line is not (a number beyond what both ways give alike included)."""
-    comments, n_blank, start = _leading(data)
-    if start == len(data) or data[data.rfind(b"\n") + 1 :].isspace() or _may_be_too_long(data):
-        return None
-    n_fields = len(data[start : start + 1024].split(b"\n", 1)[0].split())
-    text = _single_spaced(data, start) if max(width, MIN_FIELDS) <= n_fields else None
+def _at_once(data: bytes, line: Ints, width: int, reals: Collection[int]) -> Scanned | None:
+    """Regular lines, given by their places in the block and all their text; None where any is not regular.
+
+    A number beyond what both ways of reading give alike is not.
+    """
+    n_fields = len(data[:1024].split(b"\n", 1)[0].split())
+    text = _single_spaced(data) if max(width, MIN_FIELDS) <= n_fields else None
     columns = _columns(text, n_fields, reals) if text is not None else None
     if columns is None and text is not None:
         # Blanks at the end of a line look like one field more. They are rare, so looking for them first does not pay.
         tidy = _without_loose_ends(text)
         columns = _columns(tidy, n_fields, reals) if len(tidy) < len(text) else None
         columns = columns or _columns(tidy, n_fields, _ALL)
-    if columns is None or (columns[0][0] == -1).any():
+    if columns is None or len(columns[0][0]) != len(line) or (columns[0][0] == -1).any():
         return None
-    n_rows, n_more = len(columns[0][0]), max(N_FIELDS - n_fields, 0)
-    line = np.arange(n_rows, dtype=np.int64) + (len(comments) + n_blank)
+    n_rows, n_more = len(line), max(N_FIELDS - n_fields, 0)
     whole = [*columns[0], *([np.full(n_rows, -1, np.int64)] * n_more)]
     real, fractional = [*columns[1], *([np.empty(0)] * n_more)], np.append(columns[2], np.zeros(n_more, np.bool_))
-    places = np.array(comments, np.int64).reshape(-1, 4)
     n_long, n_short = n_rows * (n_fields > N_FIELDS), n_rows * (n_fields < N_FIELDS)
     nothing, width = np.empty((0, 4), np.int64), width or min(n_fields, N_FIELDS)
-    return Scanned(whole, real, fractional, line, nothing, places, width, n_blank, n_long, n_short)
+    return Scanned(whole, real, fractional, line, nothing, nothing, width, 0, n_long, n_short)
 
 
-def _leading(data: bytes) -> tuple[list[tuple[int, int, int, int]], int, int]:
-    """Comments and blank lines above the first row: the comments, how many blanks, where the rows start."""
-    comments: list[tuple[int, int, int, int]] = []
-    n_blank, at = 0, 0
-    while at < len(data):
-        end = data.find(b"\n", at)
-        end = len(data) if end < 0 else end
-        said = data[at : min(end, at + MAX_LINE_BYTES)].lstrip(_BLANKS)
-        if said[:1] == b";":
-            comments.append((0, len(comments) + n_blank, at, end))
-        elif said:
-            break
-        else:
-            n_blank += 1
-        at = min(end + 1, len(data))
-    return comments, n_blank, at
-
-
-def _may_be_too_long(data: bytes) -> bool:
-    """Whether half a line's greatest length goes by without a newline, as it must in a line that is too long."""
-    step = MAX_LINE_BYTES // 2
-    return any(data.find(b"\n", at, at + step) < 0 for at in range(0, len(data) - step, step))
-
-
-def _single_spaced(data: bytes, start: int) -> Bytes | None:
-    """The bytes from `start` with one space between fields and none at a line's start; None if one is strange."""
+def _single_spaced(data: bytes) -> Bytes | None:
+    """The bytes with one space between fields and none at a line's start; None if one is strange."""
     parts, before = [], b"\n"
     # A slice at a time, so that a slice stays in the processor's cache through all its passes.
-    for at in range(start, len(data), _CACHE_BYTES):
+    for at in range(0, len(data), _CACHE_BYTES):
         part = data[at : at + _CACHE_BYTES]
         if any(byte in part for byte in _NOT_SPACES):
             part = part.translate(_PLAIN)
