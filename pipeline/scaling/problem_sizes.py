@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Floats, category_codes, floats
+from pipeline.arrays import Floats, category_codes, floats
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.report import Report, Tally
 from pipeline.scaling.average.average import QUANTILES
@@ -213,9 +213,6 @@ def _student_below(z: Floats, freedom: int) -> Floats:
 
 MIN_BASE_POINTS, MIN_TARGET_POINTS = 4, 2
 
-GAMMA = 5.0
-"""An odd size of the base counts a fifth as a guiding point (prediction.md, decision 11)."""
-
 
 @dataclass(frozen=True, slots=True)
 class SizePair:
@@ -274,20 +271,6 @@ def ratio_at_common(pair: SizePair, log_sd: float) -> float:
     at = common[:1] if len(common) else pair.target_procs[:1]
     base = base_log_runtime(pair.base_procs, pair.base_s, at, log_sd)
     return float(pair.target_s[pair.target_procs == at][0] / np.exp(base[0]))
-
-
-def guiding_points(pair: SizePair, is_odd: Bools, log_sd: float) -> tuple[Floats, Floats, Floats]:
-    """Sizes of the base, runtimes (s) they would have at the target's size by the ratio, and weights.
-
-    Where the target itself ran its own runtime stands, with weight 1; an odd size of the base weighs 1/GAMMA.
-    """
-    guided_s, weights = pair.base_s * ratio_at_common(pair, log_sd), np.where(is_odd, 1 / GAMMA, 1.0)
-    is_guide = ~np.isin(pair.base_procs, pair.target_procs)
-    procs = np.concatenate([pair.base_procs[is_guide], pair.target_procs])
-    order = np.argsort(procs)
-    runtime_s = np.concatenate([guided_s[is_guide], pair.target_s])
-    weights = np.concatenate([weights[is_guide], np.ones(len(pair.target_procs))])
-    return procs[order], runtime_s[order], weights[order]
 
 
 def _one(pair: SizePair, procs: Floats, rules: AcrossRules) -> Across:

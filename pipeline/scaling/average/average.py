@@ -9,7 +9,7 @@ from scipy.special import logit
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.kernels import entry_kernel
-from pipeline.scaling.average.mixtures import Columns, Targets, add_posteriors, mixtures
+from pipeline.scaling.average.mixtures import Columns, Targets, add_posteriors, empty_workspace, mixtures
 from pipeline.scaling.average.posterior import Kindred, shape_grid
 from pipeline.scaling.average.quantiles import student_table
 
@@ -87,7 +87,8 @@ class Kin:
         n_applications = int(application.max(initial=-1)) + 1
         posterior_sums = np.zeros((n_applications, shape_grid().prior.size))
         is_informative = (application >= 0) & (np.diff(sizes.offsets) >= LEAST_SIZES)
-        add_posteriors(sizes.columns(), shape_grid().shapes(), application, is_informative, FREEDOM, posterior_sums)
+        add_posteriors(sizes.columns(), shape_grid().shapes(), application, is_informative, FREEDOM, posterior_sums,
+                       empty_workspace(sizes.offsets, shape_grid().prior.size))  # fmt: skip
         n_informative = np.bincount(application[is_informative], minlength=n_applications).astype(float)
         return cls(application, is_informative, posterior_sums, n_informative)
 
@@ -174,7 +175,7 @@ def average(sizes: Sizes, series: Ints, procs: Floats, new_variance: Floats, kin
     )
     targets = Targets(starts, at, new_variance[order])
     mixtures(sizes.columns(), shape_grid().shapes(), kindred, targets, logit(QUANTILES), FREEDOM, _student(),
-             log_s, split, log_bayes)  # fmt: skip
+             log_s, split, log_bayes, empty_workspace(sizes.offsets, shape_grid().prior.size))  # fmt: skip
     back = np.empty(series.size, np.int64)
     back[order] = np.arange(series.size)
     return Averaged(_exact_where_known(log_s[back], sizes, series, procs), split[back], log_bayes)

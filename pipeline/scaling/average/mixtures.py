@@ -22,7 +22,6 @@ from pipeline.scaling.average.quantiles import (
     N_BINS,
     Bins,
     binned,
-    empty_bins,
     gathered,
     mixture_quantiles,
 )
@@ -82,24 +81,15 @@ class Workspace(NamedTuple):
     bins: Bins
 
 
-@kernel
 def empty_workspace(offsets: Ints, n_shapes: int) -> Workspace:
     """Workspace for the longest series."""
-    most, n = (max(1, np.diff(offsets).max()) if offsets.size > 1 else 1), 2 * n_shapes
+    most, n = int(np.diff(offsets).max(initial=1)), 2 * n_shapes
+    bins = Bins(*(np.empty(2 * N_BINS) for _ in range(4)))
     return Workspace(
         np.empty((most, n_shapes)), np.empty(n), np.empty(n), np.empty(n), np.empty(n_shapes), np.empty((2, most)),
         np.empty((most, n)), np.empty((most, n)), np.empty((2, most)), np.empty((2, most)), np.empty(n, np.uint64),
-        np.empty(n), np.empty(n), np.empty(n), np.empty((LANES, N_BINS, 4)), empty_bins(),
+        np.empty(n), np.empty(n), np.empty(n), np.empty((LANES, N_BINS, 4)), bins,
     )  # fmt: skip
-
-
-@kernel
-def fill_gaps(log2_x: Floats, rate: float, gap: Floats) -> None:
-    """Fills gap[hypothesis, step], the drift's variance between one size and the next."""
-    for j in range(log2_x.size - 1):
-        gap[:, j] = rate * (log2_x[j + 1] - log2_x[j])
-    if log2_x.size > 1:
-        gap[1, log2_x.size - 2] += JUMP_LOG_SD**2
 
 
 # Not inlined: both kernels below call it once a series, and either would compile it again.
@@ -111,7 +101,11 @@ def weighed(i: int, series: Columns, shapes: Shapes, freedom0: int, work: Worksp
     """
     a, b, n = series.offsets[i], series.offsets[i + 1], shapes.prior.size
     x, y, v = series.log2_x[a:b], series.log_t[a:b], series.variance[a:b]
-    fill_gaps(x, series.rate[i], work.gap)
+    # The drift's variance between one size and the next, by hypothesis.
+    for j in range(x.size - 1):
+        work.gap[:, j] = series.rate[i] * (x[j + 1] - x[j])
+    if x.size > 1:
+        work.gap[1, x.size - 2] += JUMP_LOG_SD**2
     filtered(x, y, v, work.gap[0], shapes, work.level, work.misfit[:n], work.ahead_spread[0])
     m = b - a
     doublings = x[m - 1] - x[m - 2] if m >= JUMP_LEAST_SIZES else 0.0
@@ -216,11 +210,11 @@ def smoothed_levels(at: float, log2_x: Floats, rate: float, h: int, first: int, 
 
 @entry_kernel
 def add_posteriors(
-    series: Columns, shapes: Shapes, application: Ints, is_informative: Bools, freedom0: int, sums: Floats
-) -> None:
+    series: Columns, shapes: Shapes, application: Ints, is_informative: Bools, freedom0: int, sums: Floats,
+    work: Workspace,
+) -> None:  # fmt: skip
     """Adds to sums[application, shape] the posterior of each informative series over the shapes, by itself."""
     n = shapes.prior.size
-    work = empty_workspace(series.offsets, n)
     for i in range(series.offsets.size - 1):
         if is_informative[i]:
             weighed(i, series, shapes, freedom0, work)
@@ -257,11 +251,10 @@ def predicted(
 @entry_kernel
 def mixtures(
     series: Columns, shapes: Shapes, kin: Kindred, targets: Targets, logits: Floats, freedom0: int, cdfs: Floats,
-    log_s: Floats, split: Floats, log_bayes: Floats,
+    log_s: Floats, split: Floats, log_bayes: Floats, work: Workspace,
 ) -> None:  # fmt: skip
     """Fills log_s[target, quantile], split[target] and log_bayes[series]; see average.Averaged."""
     n_shapes = shapes.prior.size
-    work = empty_workspace(series.offsets, n_shapes)
     for i in range(series.offsets.size - 1):
         m, first, last = series.offsets[i + 1] - series.offsets[i], targets.offsets[i], targets.offsets[i + 1]
         if m == 0 or first == last:

@@ -37,12 +37,6 @@ def student_table() -> Floats:
 
 
 @kernel
-def empty_bins() -> Bins:
-    """Room for the terms of two mixtures."""
-    return Bins(np.empty(2 * N_BINS), np.empty(2 * N_BINS), np.empty(2 * N_BINS), np.empty(2 * N_BINS))
-
-
-@kernel
 def logit_below(at: float, n: int, bins: Bins, cdf: Floats, freedom: int) -> float:
     """Logit of the share of a mixture of Student-t below `at`."""
     weight, place, per_scale, step = bins

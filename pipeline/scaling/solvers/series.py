@@ -7,7 +7,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.arrays import Bools, Floats, Ints
+from pipeline.arrays import Floats, Ints
 from pipeline.laws.law import COLUMNS
 
 
@@ -65,40 +65,6 @@ class SeriesBatch:
     def n_points(self) -> Ints:
         """Distinct sizes per series, int64[k]."""
         return np.diff(self.offsets)
-
-
-def merged_series(
-    n_series: int, series: Ints, procs: Floats, runtime_s: Floats, weights: Floats
-) -> tuple[SeriesBatch, Floats]:
-    """Loose runs as a batch of n_series series, repeats at one size merged exactly; float64[n_series] of lost squares.
-
-    `series` names the series (0 to n_series - 1) of every run, in any order. With c1 = sum w/t and c2 = sum w/t^2 over
-    the repeats, t = c1/c2 and w = c1^2/c2 stand for them: the objective of the runs is that of the batch plus the
-    constant sum w - c1^2/c2 returned, whatever the curve (exact-fit.md, "The problem"). A size with a runtime or
-    weight that is not finite and positive gets runtime NaN.
-    """
-    usable = np.isfinite(runtime_s) & (runtime_s > 0) & np.isfinite(weights) & (weights > 0)
-    order = np.lexsort((weights, runtime_s, procs, series))
-    starts = np.flatnonzero(_first_of_each(series[order], procs[order]))
-    ratio = np.where(usable, weights / np.where(usable, runtime_s, 1.0), np.nan)[order]
-    c1, c2 = _sums(ratio, starts), _sums(ratio / runtime_s[order], starts)
-    first = order[starts]
-    offsets = np.searchsorted(series[first], np.arange(n_series + 1)).astype(np.int64)
-    single = np.diff(np.append(starts, series.size)) == 1
-    t_eff, w_eff = np.where(single, runtime_s[first], c1 / c2), np.where(single, weights[first], c1 * c1 / c2)
-    lost = np.where(single, 0.0, np.maximum(_sums(weights[order], starts) - w_eff, 0.0))
-    per_series = np.bincount(series[first], lost, n_series).astype(np.float64)
-    return SeriesBatch(offsets, procs[first], t_eff, w_eff), per_series
-
-
-def _first_of_each(series: Ints, procs: Floats) -> Bools:
-    first = np.ones(series.size, np.bool_)
-    first[1:] = (np.diff(series) != 0) | (procs[1:] != procs[:-1])
-    return first
-
-
-def _sums(values: Floats, starts: Ints) -> Floats:
-    return np.add.reduceat(values, starts) if starts.size else np.empty(0)
 
 
 Codes = npt.NDArray[np.int8]

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.scaling.problem_sizes import SizePair, across, guiding_points, predict_across, ratio_at_common
+from pipeline.scaling.problem_sizes import SizePair, across, predict_across, ratio_at_common
 from pipeline.scaling.scaling_rules import AcrossRules
 from pipeline.tables import ACROSS, GROUPS, OBSERVATIONS
 
@@ -116,13 +116,9 @@ def test_units_of_time_and_order_of_pairs_do_not_matter() -> None:
         np.testing.assert_allclose(minutes.runtime_s * 60, one.runtime_s, rtol=1e-6)
 
 
-def test_guiding_points_are_the_base_times_the_ratio_and_odd_ones_count_a_fifth() -> None:
+def test_the_ratio_is_that_at_the_smallest_common_count() -> None:
     given = SizePair(PROCS, curve(100.0, 4.0), PROCS[1:3], 2 * curve(100.0, 4.0)[1:3])
     assert ratio_at_common(given, 0.07) == pytest.approx(2.0)
-    procs, runtime_s, weights = guiding_points(given, PROCS == 16, 0.07)
-    np.testing.assert_array_equal(procs, PROCS)
-    np.testing.assert_allclose(runtime_s, 2 * curve(100.0, 4.0))
-    np.testing.assert_array_equal(weights, np.where(PROCS == 16, 0.2, 1.0))
 
 
 def test_groups_that_differ_in_problem_size_alone_are_paired() -> None:
