@@ -1,35 +1,98 @@
-"""How kernels are compiled: inner functions at need, entry points cached on disk under their sources' digest."""
+"""How kernels run: compiled at need and cached on disk under their sources' digest, or as Python for a few rows."""
 
 import hashlib
 import re
 import sys
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, wraps
 from pathlib import Path
+from types import FunctionType
 from typing import Any, TypeVar, cast
+
+import numpy as np
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _ROOT = Path(__file__).parents[1]
 _COMPILER = Path(__file__).with_name("kernel_compiler.py")
 _IMPORT = re.compile(r"^ *(?:from|import) +([\w.]+)", re.MULTILINE)
-_KERNEL = re.compile(r"\bkernels import\b|\bcompiled import\b|\bimport kernels\b|^def kernel\b", re.MULTILINE)
+_KERNEL = re.compile(r"\bkernels import\b|\bimport kernels\b|^def kernel\b", re.MULTILINE)
 # Any other numba compiles kernels in its own way: slower, with the same results.
 _TESTED_NUMBA = "0.68."
 # Nothing in C calls a kernel: without the function that numba adds for it, Downey's fit compiles in 7 % less.
 _NOT_FROM_C: dict[str, Any] = {"no_cfunc_wrapper": True}
+_INNER: dict[Any, dict[str, Any]] = {}
+"""By function that only kernels call: numba's options."""
+_ENTRIES: dict[Any, Any] = {}
+"""By entry kernel: the function it was made of."""
+
+
+_IS_INTERPRETED = ContextVar("is_interpreted", default=False)
 
 
 def kernel(function: F) -> F:
-    """A function compiled into the kernels that call it; division by zero gives inf or NaN, as in numpy."""
+    """The function itself, which is compiled into the kernels that call it; there a division by zero gives inf or NaN,
+    as in numpy."""
     # Inlined, because a call that passes arrays counts references: 1.9 microseconds a fit instead of 0.2 in high mode.
-    return _inner(function, forceinline=True)
+    _INNER[function] = {"forceinline": True}
+    return function
 
 
 def called_kernel(function: F) -> F:
     """A kernel of the same arithmetic that others call and do not take in: the larger a function, the slower its
     compilation, and the fewer of its loops work on several numbers at a time. Worth its call from a microsecond on."""
-    return _inner(function)
+    _INNER[function] = {}
+    return function
+
+
+def entry_kernel(function: F) -> F:
+    """A kernel that Python calls, of the same arithmetic: compiled at its first call, or interpreted; see cached."""
+
+    @wraps(function)
+    def call(*arguments: Any) -> Any:
+        return (function if _IS_INTERPRETED.get() else compiled(call))(*arguments)
+
+    _ENTRIES[call] = function
+    return cast(F, call)
+
+
+@contextmanager
+def interpreted() -> Iterator[None]:
+    """Within it entry kernels run as plain Python, for a few rows: loading numba and compiled kernels takes a second.
+
+    Both ways give the same bits where kernels call the C library's functions on single numbers of 64 bits (module math)
+    and add in loops.
+    """
+    token = _IS_INTERPRETED.set(True)
+    try:
+        # In compiled kernels a division by zero gives inf or NaN without a warning.
+        with np.errstate(all="ignore"):
+            yield
+    finally:
+        _IS_INTERPRETED.reset(token)
+
+
+@cache
+def compiled(function: Any) -> Any:
+    """numba's dispatcher of a kernel, of whichever kind."""
+    if function in _INNER:
+        return _inner(_calling_compiled(function), **_INNER[function])
+    if function in _ENTRIES:
+        return cached(_calling_compiled(_ENTRIES[function]), error_model="numpy")
+    return function
+
+
+def _calling_compiled(function: Any) -> Any:
+    """A copy of the function that calls the compiled versions of the kernels that it names."""
+    found = function.__globals__
+    # Not every global of a module is hashable; functions are.
+    used = {name: found[name] for name in function.__code__.co_names if isinstance(found.get(name), FunctionType)}
+    inner = {name: compiled(value) for name, value in used.items() if value in _INNER or value in _ENTRIES}
+    clone = FunctionType(function.__code__, found | inner, function.__name__, function.__defaults__)
+    clone.__qualname__ = function.__qualname__
+    return clone
 
 
 def _inner(function: F, **options: Any) -> F:
@@ -40,18 +103,7 @@ def _inner(function: F, **options: Any) -> F:
         return cast(F, njit(**options)(function))
     from pipeline.kernel_compiler import without_literals  # noqa: PLC0415
 
-    inner: Any = njit(**options | {"no_cpython_wrapper": True})(function)
-    # Kernels call it, and Python does in tests only. Without numba's wrapper for Python such a call ends the process,
-    # so it goes to a version of its own, compiled at need.
-    for_python = njit(**options)(function)
-    inner._compile_for_args = lambda *_args, **_kws: for_python
-    inner.add_overload = lambda made: inner.overloads.__setitem__(tuple(made.signature.args), made)
-    return cast(F, without_literals(inner))
-
-
-def entry_kernel(function: F) -> F:
-    """A kernel that Python calls, of the same arithmetic; see cached."""
-    return cached(function, error_model="numpy")
+    return cast(F, without_literals(njit(**options | {"no_cpython_wrapper": True})(function)))
 
 
 def cached(function: F, **options: Any) -> F:

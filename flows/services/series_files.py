@@ -18,6 +18,7 @@ from pipeline.errors import InputError, nearest_name, printable
 from pipeline.evaluate import evaluate_scaling
 from pipeline.group.observations import aggregate
 from pipeline.report import Report
+from pipeline.scaling.fitted_series import compiling_for_many
 from pipeline.scaling.predictors import PREDICTORS
 from pipeline.tables import ACROSS, FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
 
@@ -50,7 +51,9 @@ def read_series_and_applications(path: Path) -> tuple[pa.Table, dict[str, str]]:
     names, codes = np.unique(_labels(path, frame), return_inverse=True)
     unknown = np.full(len(frame), np.nan)
     energy_j = _energy_j(path, frame)
-    columns = aggregate(codes.astype(np.int64), procs.astype(np.int64), runtime_s, unknown, unknown, energy_j=energy_j)
+    series = codes.astype(np.int64), procs.astype(np.int64)
+    with compiling_for_many(len(frame)):
+        columns = aggregate(*series, runtime_s, unknown, unknown, energy_j=energy_j)
     table = OBSERVATIONS.build(group_id=[str(names[code]) for code in columns.pop("group_code")], **columns)
     words = frame["application"] if "application" in frame.columns else np.full(len(frame), path.stem, object)
     return table, {str(names[code]): str(word) for code, word in zip(codes, words, strict=True)}

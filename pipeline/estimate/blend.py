@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import Floats, Ints
-from pipeline.estimate.interpretable import entry_kernel, kernel
 from pipeline.estimate.submits import Events, Jobs
+from pipeline.kernels import entry_kernel, kernel
 
 STEEPEST = 1.0
 """Gradients are clipped to this, so that one large error moves a weight by at most one step."""

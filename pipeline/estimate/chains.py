@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import Floats, Ints
-from pipeline.estimate.interpretable import entry_kernel, kernel
 from pipeline.estimate.keys import Keys, grown, mixed, no_keys, numbers, with_new
 from pipeline.estimate.submits import Events, Jobs, capped
+from pipeline.kernels import entry_kernel, kernel
 
 MEAN, MAX, QUANTILE, SHARE = range(4)
 """SHARE: the largest runtime over its request, times the request."""

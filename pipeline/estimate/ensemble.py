@@ -12,12 +12,12 @@ from pipeline.arrays import Floats, Ints, median
 from pipeline.estimate import job_classes, submitter_features
 from pipeline.estimate.blend import Answers, Pace, Pair, blend, favour
 from pipeline.estimate.chains import CROWD, MEAN, OWN, QUANTILE, ChainQuery, latest_of
-from pipeline.estimate.interpretable import entry_kernel, kernel
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.similar_jobs import similar_jobs_quantiles
 from pipeline.estimate.state import Outputs, State, no_outputs
 from pipeline.estimate.submits import Events, Jobs, capped
 from pipeline.estimate.trees import Forest, boosted_at, unit_s
+from pipeline.kernels import entry_kernel, kernel
 from pipeline.workers import together
 
 if TYPE_CHECKING:

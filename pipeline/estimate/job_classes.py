@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import Floats, Ints
-from pipeline.estimate.interpretable import entry_kernel, kernel
 from pipeline.estimate.keys import mixed
 from pipeline.estimate.submits import Events, Jobs
+from pipeline.kernels import entry_kernel, kernel
 
 (
     LATEST, ONE_BEFORE, SMOOTH, N_ENDED, N_RUNNING, N_QUEUED, SINCE_END, SINCE_SUBMIT, LONGEST_RUNNING,

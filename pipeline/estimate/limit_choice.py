@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints
-from pipeline.estimate.interpretable import entry_kernel, kernel
 from pipeline.estimate.score import QUANTILES
+from pipeline.kernels import entry_kernel, kernel
 
 USER_TIMES = 3.0
 """No user's share of jobs beyond their limits shall be more than this many times the share of all jobs."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints
-from pipeline.estimate.interpretable import entry_kernel, kernel
 from pipeline.estimate.keys import grown
 from pipeline.estimate.submits import Events, Jobs
+from pipeline.kernels import entry_kernel, kernel
 
 if TYPE_CHECKING:
     from pipeline.estimate.estimate_rules import EstimateRules

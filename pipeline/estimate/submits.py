@@ -6,7 +6,7 @@ import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.history import History
-from pipeline.estimate.interpretable import entry_kernel
+from pipeline.kernels import entry_kernel
 
 
 class Jobs(NamedTuple):

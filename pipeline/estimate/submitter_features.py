@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import Floats, Ints
-from pipeline.estimate.interpretable import entry_kernel, kernel
 from pipeline.estimate.submits import Events, Jobs
+from pipeline.kernels import entry_kernel, kernel
 
 LAST = 3
 """Runtimes of the submitter's latest ended jobs that are features of their own."""

@@ -1,11 +1,13 @@
 """What `walltime scaling fit` does: series from a CSV through the stages fit, scalability and predict."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
+from pipeline.kernels import interpreted
 from pipeline.scaling.predictions import predict
 from pipeline.scaling.problem_sizes import predict_across
 from pipeline.scaling.scalability import scalability
@@ -19,6 +21,17 @@ from pipeline.tables import ACROSS, FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDIC
 Loss = Literal["log", "relative"]
 RUN_ID = "fit-series"
 CURVE_POINTS = 60
+FEW_ROWS = 16
+"""Interpreted, a row takes .3 CPU-seconds; compiling the kernels takes 28, and loading them 1."""
+
+
+def compiling_for_many(n_rows: int) -> AbstractContextManager[None]:
+    """Within it, kernels are interpreted where few sizes were measured.
+
+    It depends on the rows alone: the average's screens add 32-bit numbers, and interpreted they differ in the ninth
+    digit, so that a second call could give other bytes than the first.
+    """
+    return interpreted() if n_rows <= FEW_ROWS else nullcontext()
 
 
 def fit_and_predict(

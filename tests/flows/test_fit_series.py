@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from flows.pages.html.application_pages import page_name
 from flows.pages.html.series_page import series_page
+from pipeline.kernels import interpreted
 from pipeline.scaling.fitted_series import fit_and_predict, series_as_dicts, with_curves
 from pipeline.storage import read_table
 from pipeline.tables import FITS, OBSERVATIONS, PREDICTIONS, SCALABILITY
@@ -145,6 +148,28 @@ def test_the_page_says_what_to_run_next_and_marks_what_was_left_out(tmp_path: Pa
     assert "Run on 16 processors next" in page
     (found,) = (row for row in tables["predictions"].to_pylist())
     assert found["runtime_s"] < 17.0, "the size left out does not count"
+
+
+def test_a_few_rows_are_fitted_without_numba(tmp_path: Path) -> None:
+    """Compiling the kernels takes half a minute, which a newcomer's first eight rows need not."""
+    (tmp_path / "lu.csv").write_text(LAN_LU)
+    script = "import sys; from flows.cli import main; sys.argv[1:] = ['scaling', 'fit', sys.argv[1], '--quiet']; "
+    check = "import atexit; atexit.register(lambda: print('numba' in sys.modules)); main()"
+    command = [sys.executable, "-c", script + check, tmp_path / "lu.csv"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "False", done.stderr
+
+
+def test_interpreted_kernels_agree_with_compiled_ones() -> None:
+    runtimes_s = {1: 100.0, 2: 52.0, 4: 29.0, 8: 17.0, 16: 12.5, 32: 11.0}
+    compiled = fit_and_predict(observations_of({"a": runtimes_s}), [64], None)
+    with interpreted():
+        found = fit_and_predict(observations_of({"a": runtimes_s}), [64], None)
+    assert {name: table for name, table in found.items() if name != "observations"} == {
+        name: table for name, table in compiled.items() if name != "observations"
+    }
+    deviations = [tables["observations"].column("deviation").to_pylist() for tables in (found, compiled)]
+    assert deviations[0] == pytest.approx(deviations[1], rel=1e-6), "sums of 32-bit numbers"
 
 
 def test_a_page_per_application_of_a_published_run(tmp_path: Path, walltime: Walltime) -> None:

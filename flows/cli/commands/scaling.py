@@ -96,21 +96,23 @@ def fit_series(
     from flows.services.quantities import processor_counts
     from flows.services.series_files import read_series_and_groups, write_series
     from pipeline.scaling.advice import CostSettings, weak_series, with_answers
-    from pipeline.scaling.fitted_series import fit_and_predict, series_as_dicts
+    from pipeline.scaling.fitted_series import compiling_for_many, fit_and_predict, series_as_dicts
 
     at = processor_counts(predict, "--predict")
     if out:
         check_suffix(out)
     observations, groups = read_series_and_groups(file)
-    tables = fit_and_predict(
-        observations, at, max_procs, loss, is_screened=screen, groups=groups, procs_per_node=procs_per_node
-    )
-    cost = CostSettings(procs_per_node, rate)
-    series = with_answers(series_as_dicts(tables), tables, max_procs, cost)
-    weak = weak_series(tables, at)
+    with compiling_for_many(observations.num_rows):
+        tables = fit_and_predict(
+            observations, at, max_procs, loss, is_screened=screen, groups=groups, procs_per_node=procs_per_node
+        )
+        cost = CostSettings(procs_per_node, rate)
+        series = with_answers(series_as_dicts(tables), tables, max_procs, cost)
+        weak = weak_series(tables, at)
+        page = _page(file, series, weak, tables) if report else ""
     # The page comes first: if it cannot be written, no table is.
     if report:
-        write_page(report, _page(file, series, weak, tables))
+        write_page(report, page)
     written = (write_series(out, tables) if out else {}) | ({"page": report} if report else {})
     files = {name: str(path) for name, path in written.items()}
     if json:

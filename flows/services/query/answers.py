@@ -19,12 +19,12 @@ from flows.services.query.job_names import as_ingested
 from pipeline.arrays import Floats, Value
 from pipeline.errors import InputError
 from pipeline.estimate.history import History
-from pipeline.estimate.interpretable import interpreted
 from pipeline.estimate.questions import Basis, basis_of, questions_of, score_of, usual_procs
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import State
 from pipeline.estimate.state_table import loaded_state
 from pipeline.estimate.walltime import estimate
+from pipeline.kernels import interpreted
 from pipeline.publish import Manifest, reading
 from pipeline.tables import STATE
 

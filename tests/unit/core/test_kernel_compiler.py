@@ -5,7 +5,7 @@ import pytest
 from numba.core.caching import NullCache
 
 from pipeline.kernel_compiler import LinkedLibrary
-from pipeline.kernels import called_kernel, entry_kernel, kernel
+from pipeline.kernels import called_kernel, compiled, entry_kernel, interpreted, kernel
 
 
 @kernel
@@ -30,18 +30,19 @@ def _assign(values: np.ndarray, others: np.ndarray) -> None:
 
 def test_an_entry_kernel_links_what_it_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     # A kernel from the cache compiles nothing.
-    monkeypatch.setattr(_entry, "_cache", NullCache())
+    monkeypatch.setattr(compiled(_entry), "_cache", NullCache())
     values = np.array([1.0, 2.0])
     assert _entry(values, 4) == 0.25 + 0.5 + 9.0
     for inner in (_inlined, _called):
-        (made,) = inner.overloads.values()  # type: ignore[attr-defined]  (one, of whatever constants it is called with)
+        (made,) = compiled(inner).overloads.values()  # one, of whatever constants it is called with
         assert isinstance(made._asdict()["library"], LinkedLibrary)
 
 
-def test_python_may_call_what_kernels_call() -> None:
+def test_interpreted_kernels_give_what_compiled_ones_give() -> None:
     values = np.array([1.0, 2.0])
     assert _entry(values, 4) == 9.75
-    assert [_inlined(values, 2), _called(values, 2), _inlined(values, 0)] == [0.5, 6.0, np.inf]
+    with interpreted():
+        assert [_entry(values, 4), _inlined(values, 2), _called(values, 2)] == [9.75, 0.5, 6.0]
 
 
 def test_slices_of_different_lengths_are_refused() -> None:

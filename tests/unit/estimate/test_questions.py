@@ -7,9 +7,9 @@ import pytest
 
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import history
-from pipeline.estimate.interpretable import interpreted
 from pipeline.estimate.walltime import estimate, learn
 from pipeline.ingest import ingest
+from pipeline.kernels import interpreted
 from pipeline.settings import IngestSettings, SiteSettings
 from tests.unit.estimate.states import SETTINGS, busy_log, learnt, questions, same_bits
 

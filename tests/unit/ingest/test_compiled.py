@@ -16,7 +16,8 @@ ENTRY = "{decorator}from inner import step\n@kernel\ndef go(n: int) -> int:\n   
 
 def ran(folder: Path) -> str:
     """What a fresh process finds: the entry's answer for 1, and how many kernels it took from disk."""
-    script = "from entry import go; print(go(1), sum(go.stats.cache_hits.values()))"
+    hits = "sum(compiled(go).stats.cache_hits.values())"
+    script = f"from entry import go; from pipeline.kernels import compiled; print(go(1), {hits})"
     # Bytecode is told apart by size and second only; numba's own files lie beside it all the same.
     found = {"PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)]), "PYTHONDONTWRITEBYTECODE": "1"}
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"} | found
