@@ -77,8 +77,10 @@ def _inspected(
         reader = reader_of(replace(source, is_named=True), candidates)
         assert reader is not None  # nosec B101 # for the type checker
         shown, is_whole = (source, True) if is_all else _bounded(source)
-        seen = replace(seen, format=reader.name, is_whole=is_whole, layout=_layout(reader, source, site, settings))
-        jobs, unreadable, report = read_logs([shown], {reader.name: reader}, site, _only(settings, reader), None, None)
+        layout = reader.layout(head(source), site, settings) if reader.layout else Layout()
+        seen = replace(seen, format=reader.name, is_whole=is_whole, layout=layout)
+        alone = settings.model_copy(update={"format": reader.name})
+        jobs, unreadable, report = read_logs([shown], {reader.name: reader}, site, alone, None, None)
         lines = rows_of(unreadable)
         if not is_whole:
             lines = lines.filter(pa.array([r not in CUT_BY_BOUND for r in lines["reason"].to_pylist()], pa.bool_()))
@@ -87,19 +89,10 @@ def _inspected(
         return replace(seen, error=unquoted(str(error)) if site.anonymise else str(error))
 
 
-def _layout(reader: Reader, source: Source, site: SiteSettings, settings: IngestSettings) -> Layout:
-    return reader.layout(head(source), site, settings) if reader.layout else Layout()
-
-
-def _only(settings: IngestSettings, reader: Reader) -> IngestSettings:
-    return settings.model_copy(update={"format": reader.name})
-
-
 def _bounded(source: Source) -> tuple[Source, bool]:
     """The source's first bytes, up to the end of a line, as a source; whether they are all."""
     blocks = list(islice(byte_blocks(source, BOUND_BYTES), 2))
     first = blocks[0] if blocks else b""
-    if len(blocks) < 2:
-        return replace(source, opened=lambda: cast(BinaryIO, io.BytesIO(first))), True
-    whole = first[: first.rfind(b"\n") + 1] or first
-    return replace(source, opened=lambda: cast(BinaryIO, io.BytesIO(whole))), False
+    is_whole = len(blocks) < 2
+    shown = first if is_whole else first[: first.rfind(b"\n") + 1] or first
+    return replace(source, opened=lambda: cast(BinaryIO, io.BytesIO(shown))), is_whole

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Bools, Floats, Ints, arrow, floats, integers
+from pipeline.arrays import Bools, Floats, Ints, arrow, dense_codes, floats, integers
 from pipeline.ingest.reader import Folded
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.tables import JOBS
@@ -78,7 +78,8 @@ def fold(jobs: pa.Table, steps: pa.Table, site: SiteSettings, settings: IngestSe
     jobs: JOBS with attempt_key, all records of some job ids; steps: the STEPS of those ids.
     """
     del site, settings
-    ids = _codes(jobs["job_id"], steps["job_id"])
+    together = pa.chunked_array([*jobs["job_id"].chunks, *steps["job_id"].chunks], pa.string())
+    ids = dense_codes(together.combine_chunks())
     job_ids, step_ids = ids[: jobs.num_rows], ids[jobs.num_rows :]
     step, job = _pairs(job_ids, step_ids)
     attempts, at = Attempts.of(jobs), Attempts.of(steps)
@@ -89,12 +90,6 @@ def fold(jobs: pa.Table, steps: pa.Table, site: SiteSettings, settings: IngestSe
     n_found = len(np.unique(of_steps))
     lines = {"step": n_found, "orphan_step": steps.num_rows - n_found}
     return Folded(told.select(JOBS.schema().names), {name: n for name, n in lines.items() if n})
-
-
-def _codes(jobs: pa.ChunkedArray, steps: pa.ChunkedArray) -> Ints:
-    """Equal numbers for equal ids, of jobs and then of steps."""
-    together = pa.chunked_array([*jobs.chunks, *steps.chunks], pa.string()).combine_chunks()
-    return integers(together.dictionary_encode().indices)[0]
 
 
 def _pairs(job_ids: Ints, step_ids: Ints) -> tuple[Ints, Ints]:

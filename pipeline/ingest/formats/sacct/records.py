@@ -291,7 +291,7 @@ def _sizes(fields: Fields) -> dict[str, pa.Array]:
     if fields.has("typed_mem"):
         typed_kib, typed_per = fields.memory("typed_mem", 1024.0)
     else:
-        # Tables hold the product's last bits so far.
+        # The text reader has always multiplied by 1 / procs, and what is published keeps its last bits.
         whole, procs, typed_kib, typed_per = kib * (1.0 / procs), 1.0 / (1.0 / procs), kib, per
     listed = fields.by_word("alloc_tres", _gpus)
     return typed | {
