@@ -19,8 +19,7 @@ from flows.services.run.prepare import settings_and_logs
 from pipeline.errors import InputError, printable, spreadsheet_text
 from pipeline.estimate.history import History
 from pipeline.evaluate.backtest import past_of
-from pipeline.evaluate.limit_advice import figures_of_rules, recommended_limits
-from pipeline.evaluate.limit_figures import MANY_JOBS
+from pipeline.evaluate.limit_advice import MANY_JOBS, figures_of_rules, recommended_limits
 from pipeline.settings import RunSettings
 from pipeline.storage import write_text
 

@@ -34,7 +34,7 @@ DOCUMENTED = {
     "pipeline.estimate.templates.smith": ("smith",),
     "pipeline.estimate.templates.search": ("search",),
     "pipeline.evaluate": ("backtest", "check_no_look_ahead", "evaluate_scaling"),
-    "pipeline.evaluate.limit_figures": ("limit_figures",),
+    "pipeline.evaluate.limit_advice": ("limit_figures",),
     "pipeline.inputs": ("learn", "load", "predict", "save", "suggest"),
     "pipeline.publish": ("load_manifest",),
     "pipeline.storage": ("read_table",),

@@ -12,7 +12,7 @@ from pipeline.estimate.limit_choice import SHARES, LimitSettings, exceedance
 from pipeline.estimate.limits import chosen_limits, limits, recommend
 from pipeline.estimate.score import QUANTILES
 from pipeline.evaluate import check_no_look_ahead
-from pipeline.evaluate.limit_figures import limit_figures, outcomes, second_half
+from pipeline.evaluate.limit_advice import limit_figures, outcomes, second_half
 from tests.rows import jobs_of
 
 SETTINGS = EstimateRules(refit_jobs=500, trees=8)
