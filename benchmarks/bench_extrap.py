@@ -86,7 +86,8 @@ def main() -> int:
         return 0
     from functools import partial  # noqa: PLC0415
 
-    from flows.pages.terminal.render_series import print_scaling  # noqa: PLC0415
+    from flows.pages.terminal.render import print_blocks  # noqa: PLC0415
+    from flows.pages.terminal.view_scaling import view_errors  # noqa: PLC0415
     from flows.services.series_files import read_all  # noqa: PLC0415
     from pipeline.evaluate import evaluate_scaling  # noqa: PLC0415
 
@@ -104,7 +105,7 @@ def main() -> int:
     if options.json:
         print(json.dumps(table.to_pylist(), indent=1))
     else:
-        print_scaling(table.to_pylist(), report)
+        print_blocks(view_errors(table.to_pylist(), report))
     return 0
 
 

@@ -7,9 +7,8 @@ import sys
 import warnings
 from typing import NoReturn
 
-from flows.cli.exits import exit_silently, fail, flush, missing_extra
+from flows.cli.exits import exit_after
 from flows.services.files.process_guards import deny_world_writing
-from pipeline.errors import WalltimeError
 
 SHORT_COMMANDS = ("query", "ingest")
 """Commands that run for seconds at most and do no linear algebra."""
@@ -19,31 +18,14 @@ def main() -> NoReturn:
     """Run the command line. An expected failure is one sentence on stderr and exit code 2, never a traceback."""
     arguments = sys.argv[1:]
     deny_world_writing()
-    if arguments[:1] == ["run"] or (arguments[:1] and arguments[0] in SHORT_COMMANDS):
+    is_short = bool(arguments) and arguments[0] in SHORT_COMMANDS
+    if is_short or arguments[:1] == ["run"]:
         _collect_rarely()
-    if arguments[:1] and arguments[0] in SHORT_COMMANDS:
+    if is_short:
         _set_libraries()
     if not sys.warnoptions:
         warnings.simplefilter("ignore", FutureWarning)
-    try:
-        from flows.cli.typer_app import call
-
-        call(arguments)
-    except WalltimeError as error:
-        fail(str(error), error.exit_code)
-    except ModuleNotFoundError as error:
-        if (sentence := missing_extra(error)) is None:
-            raise
-        fail(sentence, 2)
-    except BrokenPipeError:
-        exit_silently()
-    except OSError as error:
-        from flows.services.files.os_errors import os_failure
-
-        fail(str(os_failure(error)), 2)
-    except SystemExit:
-        flush()
-        raise
+    exit_after(arguments)
 
 
 def _collect_rarely() -> None:

@@ -3,9 +3,11 @@
 import os
 import sys
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from pipeline.errors import printable
+import typer
+
+from pipeline.errors import WalltimeError, printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,10 @@ EXTRAS = {"matplotlib": "pages", "otf2": "otf2", "distributed": "dask", "xlsxwri
 """Packages that only some commands need, by import name, and the extra of `pip install` that brings each."""
 
 
+_USAGE_ERROR: Any = typer.BadParameter.__base__
+"""The base class of typer's usage errors, which typer does not export."""
+
+
 def missing_extra(error: ModuleNotFoundError) -> str | None:
     """The sentence on a package of an extra that is not installed; None for any other package."""
     package = (error.name or "").split(".")[0]
@@ -49,21 +55,57 @@ def missing_extra(error: ModuleNotFoundError) -> str | None:
     return f"this needs the package {package}, which is not installed: pip install 'walltime[{EXTRAS[package]}]'."
 
 
-def fail(sentence: str, code: int) -> NoReturn:
+def exit_after(arguments: list[str]) -> NoReturn:
+    """Run the command that the arguments name, and exit; errors become codes and one sentence here and nowhere else."""
+    try:
+        from flows.cli.typer_app import app
+
+        sys.exit(app(arguments, prog_name="walltime", standalone_mode=False))
+    except WalltimeError as error:
+        _fail(str(error), error.exit_code)
+    except ModuleNotFoundError as error:
+        if (sentence := missing_extra(error)) is None:
+            raise
+        _fail(sentence, 2)
+    except BrokenPipeError:
+        _exit_silently()
+    except OSError as error:
+        from flows.services.files.os_errors import os_failure
+
+        _fail(str(os_failure(error)), 2)
+    except SystemExit:
+        _flush()
+        raise
+    except _USAGE_ERROR as error:
+        _misused(error)
+
+
+def _misused(error: Any) -> NoReturn:
+    """Exit with one sentence on the wrong option and a pointer to --help; without arguments, with the whole help."""
+    if not error.ctx or "NoArgs" in type(error).__name__:
+        error.show()
+        sys.exit(error.exit_code)
+    sentence = error.format_message().rstrip(".")
+    # A question is an end of its own, as in "Did you mean 'show'?".
+    end = "" if sentence.endswith("?") else ";"
+    _fail(f"{sentence}{end} {error.ctx.command_path} --help explains.", error.exit_code)
+
+
+def _fail(sentence: str, code: int) -> NoReturn:
     """Exit with the code after one sentence on stderr."""
     sys.stderr.write(f"walltime: {printable(sentence, 2000)}\n")
     sys.exit(code)
 
 
-def flush() -> None:
+def _flush() -> None:
     """Write buffered output; a closed pipe is not reported."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        exit_silently()
+        _exit_silently()
 
 
-def exit_silently() -> NoReturn:
+def _exit_silently() -> NoReturn:
     """Exit with code 1 and no message, because the reader of stdout has gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(1)

@@ -1,10 +1,22 @@
-"""Options and arguments that several commands share: each is spelled and explained once."""
+"""How options are declared, and those that several commands share: each is spelled and explained once."""
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import typer
+
+
+def option(spelled: str, told: str, default: Any = None, **more: Any) -> Any:
+    """The default of a parameter that is an option `--name METAVAR`; the default `...` makes the option needed."""
+    flags, _, metavar = spelled.partition(" ")
+    shown = {"help": told, "metavar": metavar or None, "readable": False}
+    return typer.Option(default, flags, **(shown | more))
+
+
+def argument(metavar: str, told: str, default: Any = ..., **more: Any) -> Any:
+    """The default of a parameter that is an argument."""
+    return typer.Argument(default, metavar=metavar, help=told, readable=False, **more)
 
 
 def _print_version(value: bool) -> None:
@@ -28,89 +40,37 @@ def complete_table(incomplete: str) -> list[str]:
     return [name for name in TABLES if name.startswith(incomplete)]
 
 
-Version = Annotated[
-    bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")]
-Config = Annotated[
-    Path, typer.Argument(metavar="CONFIG", readable=False, help="A TOML file; configs/swf.toml is an example.")
-]
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="CONFIG", readable=False, help="A TOML file, for its settings."),
-]
-From = Annotated[
-    Path,
-    typer.Option(
-        "--from",
-        metavar="DIR",
-        readable=False,
-        callback=_published,
-        default_factory=lambda: _published(None),
-        show_default=False,
-        help="The folder to which a run has published, or its config (.toml); default: out, or the only one in it.",
-    ),
-]
-AsOf = Annotated[
-    str | None,
-    typer.Option(
-        "--as-of",
-        metavar="TIME",
-        help="Read the newest version made by then instead of the current one: a day or an instant (UTC).",
-    ),
-]
-Logs = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--log", metavar="PATH", help="A log, a glob or a table of jobs, instead of the config's source; repeatable."
-    ),
-]
-Site = Annotated[
-    str | None, typer.Option("--site", metavar="NAME", help="The cluster's name, instead of the found one.")
-]
-Timezone = Annotated[
-    str | None, typer.Option("--timezone", metavar="ZONE", help="Zone of times without a zone, as in Europe/Oslo.")
-]
-KeyFile = Annotated[
-    Path | None,
-    typer.Option("--key-file", metavar="FILE", readable=False, help="The key with which names of persons are hashed."),
-]
-OutFile = Annotated[
-    Path | None, typer.Option("--out", metavar="PATH", help="Also write the figures as a table, .parquet or .csv.")
-]
-PageFile = Annotated[
-    Path | None, typer.Option("--report", metavar="PAGE.html", help="Also draw the result on one page.")
-]
-Plain = Annotated[bool, typer.Option("--plain", help="Run without Prefect: the same tables.")]
-ShowPrefect = Annotated[bool, typer.Option("--verbose", help="Also show Prefect's own log.")]
-MaxProcs = Annotated[
-    int | None, typer.Option("--max-procs", min=1, help="Processors of the machine, instead of the known number.")
-]
-Node = Annotated[
-    int | None, typer.Option("--procs-per-node", min=1, help="Processors per node; whole nodes are charged.")
-]
-Rate = Annotated[float | None, typer.Option("--rate", min=0, help="Price of a processor-hour, in any currency.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Random seed; the same seed gives the same result.")]
-User = Annotated[str | None, typer.Option("--user", help="Who submits the job.")]
-Account = Annotated[str | None, typer.Option("--account", help="The account charged.")]
-UserGroup = Annotated[str | None, typer.Option("--user-group", help="The submitter's Unix group.")]
-Application = Annotated[
-    str | None, typer.Option("--application", help="The application, as named in the tables, or its script's name.")
-]
-JobName = Annotated[str | None, typer.Option("--job-name", help="The job's name, as given to the scheduler.")]
-Queue = Annotated[str | None, typer.Option("--queue", help="The queue, or partition.")]
-ProblemSize = Annotated[str | None, typer.Option("--problem-size", help="The problem size.")]
-
-
-def given_options(ctx: typer.Context) -> list[str]:
-    """The options that stand on the command line, as in `--rows`."""
-    return [
-        one.opts[0]
-        for one in ctx.command.params
-        if one.param_type_name == "option"
-        and (source := ctx.get_parameter_source(str(one.name))) is not None
-        and source.name == "COMMANDLINE"
-    ]
+VERSION = option("--version", "Print the version and exit.", False, callback=_print_version, is_eager=True)
+JSON = option("--json", "Print one JSON document on stdout, and nothing else there.", False)
+CONFIG = argument("CONFIG", "A TOML file; configs/swf.toml is an example.")
+CONFIG_OPTION = option("--config CONFIG", "A TOML file, for its settings.")
+FOLDER_MEANT = "The folder to which a run has published, or its config (.toml); default: out, or the only one in it."
+FROM = option(
+    "--from DIR", FOLDER_MEANT, ..., callback=_published, default_factory=lambda: _published(None), show_default=False
+)
+AS_OF = option(
+    "--as-of TIME", "Read the newest version made by then instead of the current one: a day or an instant (UTC)."
+)
+LOGS = option("--log PATH", "A log, a glob or a table of jobs, instead of the config's source; repeatable.")
+SITE = option("--site NAME", "The cluster's name, instead of the found one.")
+TIMEZONE = option("--timezone ZONE", "Zone of times without a zone, as in Europe/Oslo.")
+KEY_FILE = option("--key-file FILE", "The key with which names of persons are hashed.")
+OUT_FILE = option("--out PATH", "Also write the figures as a table, .parquet or .csv.")
+PAGE_FILE = option("--report PAGE.html", "Also draw the result on one page.")
+PLAIN = option("--plain", "Run without Prefect: the same tables.", False)
+SHOW_PREFECT = option("--verbose", "Also show Prefect's own log.", False)
+MAX_PROCS = option("--max-procs", "Processors of the machine, instead of the known number.", min=1)
+NODE = option("--procs-per-node", "Processors per node; whole nodes are charged.", min=1)
+RATE = option("--rate", "Price of a processor-hour, in any currency.", min=0)
+SEED_MEANS = "Random seed; the same seed gives the same result."
+SEED = option("--seed", SEED_MEANS, 0, min=0)
+USER = option("--user", "Who submits the job.")
+ACCOUNT = option("--account", "The account charged.")
+USER_GROUP = option("--user-group", "The submitter's Unix group.")
+APPLICATION = option("--application", "The application, as named in the tables, or its script's name.")
+JOB_NAME = option("--job-name", "The job's name, as given to the scheduler.")
+QUEUE = option("--queue", "The queue, or partition.")
+PROBLEM_SIZE = option("--problem-size", "The problem size.")
 
 
 def check_mode(ctx: typer.Context, mode: str, *, is_on: bool, own: Collection[str], shared: Collection[str]) -> None:
@@ -121,10 +81,18 @@ def check_mode(ctx: typer.Context, mode: str, *, is_on: bool, own: Collection[st
     from pipeline.errors import InputError
 
     both = {mode, *shared, "--json", "--quiet", "--verbose"}
-    given = given_options(ctx)
+    given = _given_options(ctx)
     wrong = [name for name in given if (name not in both and name not in own if is_on else name in own)]
     if wrong and is_on:
         allowed = ", ".join(sorted({*own, *shared, "--json"}))
         raise InputError(mode, f"{', '.join(wrong)} beside it", f"{allowed} at most")
     if wrong:
         raise InputError(wrong[0], f"no {mode} beside it", "both")
+
+
+def _given_options(ctx: typer.Context) -> list[str]:
+    """The options that stand on the command line, as in `--rows`."""
+    sources = {one.opts[0]: ctx.get_parameter_source(str(one.name)) for one in ctx.command.params}
+    return [
+        name for name, source in sources.items() if name.startswith("-") and source and source.name == "COMMANDLINE"
+    ]

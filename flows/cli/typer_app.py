@@ -1,33 +1,36 @@
 """The typer application. Each command imports its services when it is called, so that --help starts fast."""
 
+import inspect
+import resource
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from flows.cli.commands.backtest import backtest
-from flows.cli.commands.clean import clean
-from flows.cli.commands.ingest import ingest
 from flows.cli.commands.inputs import learn, predict_points, suggest
-from flows.cli.commands.limits import limits
+from flows.cli.commands.jobs import clean, ingest
 from flows.cli.commands.phases import find_phases, plan_phases, predict_phases, time_phases
+from flows.cli.commands.published import compare, list_versions, pin, promote, report, rollback, show, unpin
 from flows.cli.commands.query import query
 from flows.cli.commands.replay import replay
-from flows.cli.commands.report import report
-from flows.cli.commands.rerun import rerun
-from flows.cli.commands.run import run
+from flows.cli.commands.run import rerun, run
 from flows.cli.commands.scaling import advise_procs, evaluate_predictors, fit_series
-from flows.cli.commands.scheduler import apply, export
-from flows.cli.commands.show import show
+from flows.cli.commands.scheduler import apply, export, limits
 from flows.cli.commands.standing import doctor, init, serve
-from flows.cli.commands.versions import compare, list_versions, pin, promote, rollback, unpin
-from flows.cli.exits import fail
-from flows.cli.options import Version
-from flows.cli.verbosity_options import with_verbosity
+from flows.cli.options import JSON, VERSION, option
+from flows.pages.terminal.activity import showing_activity
+from flows.pages.terminal.output import Answer, print_answer
+from flows.pages.terminal.verbosity import Verbosity, printing
+from pipeline.errors import InputError, WalltimeError
 
-Commands = Mapping[str, Callable[..., None]]
+Commands = Mapping[str, Callable[..., Answer | None]]
 
 PANELS: Mapping[str, Commands] = {
     "Every night": {"run": run, "rerun": rerun, "serve": serve, "init": init, "doctor": doctor},
@@ -59,6 +62,22 @@ GROUPS: Mapping[str, tuple[str, Commands]] = {
 }  # fmt: skip
 """The groups of commands with their help."""
 
+ACTING_COMMANDS = frozenset({
+    "run", "rerun", "init", "doctor", "ingest", "clean", "report", "export", "apply", "versions promote",
+    "versions rollback", "versions pin", "versions unpin",
+})  # fmt: skip
+"""Commands that write files, change something or answer by their exit code: with --quiet they print errors only."""
+
+LASTING_COMMANDS = frozenset({"serve"})
+"""Commands that go on until a signal ends them: they have no progress."""
+
+STEPPING_COMMANDS = frozenset({"run", "rerun"})
+"""Commands that show their steps, or one line of JSON for each event."""
+
+QUIET = option("--quiet", "Print errors and what was asked for only: no progress.", False)
+QUIET_ACT = option("--quiet", "Print errors only, and with --json the answer.", False)
+VERBOSE = option("--verbose", "Also print time and memory, and for a failure where it arose.", False)
+
 
 class PanelGroup(TyperGroup):
     """Lists commands by their panels without rich, whose import would take longer than the rest of --help."""
@@ -76,6 +95,62 @@ class PanelGroup(TyperGroup):
                 formatter.write_dl(rows)
 
 
+def as_command(command: Callable[..., Answer | None], name: str) -> Callable[..., None]:
+    """The command with --json, --quiet and --verbose, as far as it has none of its own; it prints its answer."""
+    own = inspect.signature(command).parameters
+    offered = {"json": JSON, "quiet": QUIET_ACT if name in ACTING_COMMANDS else QUIET, "verbose": VERBOSE}
+    added = [
+        inspect.Parameter(one, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=bool)
+        for one, default in offered.items()
+        if one not in own
+    ]
+
+    @wraps(command)
+    def call(**options: Any) -> None:
+        # What a command's own --verbose shows, as Prefect's log, is up to the command.
+        is_verbose = options["verbose"] and "verbose" not in own
+        chosen = _verbosity(name, quiet=options["quiet"], verbose=is_verbose)
+        with printing(chosen), _surrounded(name, chosen):
+            answer = command(**{one: options[one] for one in own})
+            if answer is not None:
+                print_answer(answer, as_json=options["json"])
+        if answer is not None and answer.exit_code:
+            raise typer.Exit(answer.exit_code)
+
+    call.__signature__ = inspect.Signature([*own.values(), *added])  # type: ignore[attr-defined]
+    call.__annotations__ = command.__annotations__ | {one.name: bool for one in added}
+    return call
+
+
+def _verbosity(name: str, *, quiet: bool, verbose: bool) -> Verbosity:
+    if quiet and verbose:
+        raise InputError("the command line", "both --quiet and --verbose", "one of the two")
+    if quiet:
+        return Verbosity.SILENT if name in ACTING_COMMANDS else Verbosity.QUIET
+    return Verbosity.VERBOSE if verbose else Verbosity.NORMAL
+
+
+@contextmanager
+def _surrounded(name: str, chosen: Verbosity) -> Iterator[None]:
+    """Show progress while the command runs; where it is verbose, its time, its memory and the place of a failure."""
+    began = time.monotonic()
+    is_shown = name not in LASTING_COMMANDS and chosen in (Verbosity.NORMAL, Verbosity.VERBOSE)
+    try:
+        if is_shown:
+            with showing_activity(name, has_line=name not in STEPPING_COMMANDS):
+                yield
+        else:
+            yield
+    except (WalltimeError, OSError):
+        if chosen is Verbosity.VERBOSE:
+            traceback.print_exc()
+        raise
+    finally:
+        if chosen is Verbosity.VERBOSE:
+            peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            sys.stderr.write(f"walltime {name}: {time.monotonic() - began:.1f} s, {peak_mib:.0f} MiB at most\n")
+
+
 def _application(name: str, help_text: str) -> typer.Typer:
     return typer.Typer(
         name=name,
@@ -91,36 +166,14 @@ def _application(name: str, help_text: str) -> typer.Typer:
 app = _application("walltime", "Predicts job runtimes, with intervals, from a cluster's accounting log.")
 for panel, commands in PANELS.items():
     for name, command in commands.items():
-        app.command(name, rich_help_panel=panel)(with_verbosity(command, name))
+        app.command(name, rich_help_panel=panel)(as_command(command, name))
 for group, (help_text, commands) in GROUPS.items():
     added = _application(group, help_text)
     for name, command in commands.items():
-        added.command(name)(with_verbosity(command, f"{group} {name}"))
+        added.command(name)(as_command(command, f"{group} {name}"))
     app.add_typer(added, rich_help_panel="Groups of commands")
-
-# The base class of typer's usage errors, which typer does not export.
-_UsageError: Any = typer.BadParameter.__base__
 
 
 @app.callback()
-def _common(version: Version = False) -> None:
+def _common(version: bool = VERSION) -> None:
     """Predicts job runtimes, with intervals, from a cluster's accounting log."""
-
-
-def call(arguments: list[str]) -> NoReturn:
-    """Run the command that the arguments name, and exit; errors that the command raises pass through."""
-    try:
-        sys.exit(app(arguments, prog_name="walltime", standalone_mode=False))
-    except _UsageError as error:
-        _misused(error)
-
-
-def _misused(error: Any) -> NoReturn:
-    """Exit with one sentence on the wrong option and a pointer to --help; without arguments, with the whole help."""
-    if not error.ctx or "NoArgs" in type(error).__name__:
-        error.show()
-        sys.exit(error.exit_code)
-    sentence = error.format_message().rstrip(".")
-    # A question is an end of its own, as in "Did you mean 'show'?".
-    end = "" if sentence.endswith("?") else ";"
-    fail(f"{sentence}{end} {error.ctx.command_path} --help explains.", error.exit_code)

@@ -11,7 +11,8 @@ import pandas  # noqa: F401
 from numba.core.dispatcher import Dispatcher
 
 import flows.cli.typer_app
-import flows.pages.terminal.render_run
+import flows.pages.terminal.render
+import flows.pages.terminal.view_run
 import flows.prefect.nightly
 import flows.services.run.running  # noqa: F401
 

@@ -12,7 +12,8 @@ import pytest
 
 from flows.pages.html.application_pages import _weak
 from flows.pages.html.series_page import series_page
-from flows.pages.terminal.render_run import print_summary
+from flows.pages.terminal.render import print_blocks
+from flows.pages.terminal.view_run import view_summary
 from flows.services.published.published_folder import template_sentences, unreliability_note
 from flows.services.published.summary import summarize
 from flows.services.run.running import run_and_publish
@@ -182,7 +183,8 @@ def test_the_summary_says_which_template_why_and_which_came_second(
     published: Path, capfd: pytest.CaptureFixture[str], walltime: Walltime
 ) -> None:
     summary = summarize(published / "manifest.json")
-    print_summary(summary | {"seconds": 1.0, "peak_mib": 1.0, "output_dir": "out", "folder": "x", "config": "x"})
+    facts = {"seconds": 1.0, "peak_mib": 1.0, "output_dir": "out", "folder": "x", "config": "x"}
+    print_blocks(view_summary(summary | facts))
     shown, rows = capfd.readouterr().out, summary["templates"]
     chosen = next(row["template"] for row in rows if row["is_chosen"])
     why = "there are fewer than 200 later jobs to compare templates on, so the default is used"

@@ -16,8 +16,7 @@ import pyarrow as pa
 import pytest
 import typer
 
-from flows.cli.typer_app import PANELS, app
-from flows.cli.verbosity_options import ACTING_COMMANDS, LASTING_COMMANDS, STEPPING_COMMANDS
+from flows.cli.typer_app import ACTING_COMMANDS, LASTING_COMMANDS, PANELS, STEPPING_COMMANDS, app
 from flows.services.published.published_folder import DEFAULT_FOLDER, published_folder
 from pipeline.publish import Retention, RunFacts, publish
 from pipeline.settings import RunSettings

@@ -25,16 +25,18 @@ DAY_S = 86_400
 TIMES = "2026-01-01T00:00:00|2026-01-01T00:01:00|2026-01-01T00:02:00"
 
 SHOWN_ELSEWHERE = {
+    "formats": "tests/unit/flows/test_render.py",
     "markdown": "tests/unit/flows/test_markdown.py",
     "html.clean_plots": "tests/flows/test_clean.py",
     "html.drawing": "tests/flows/test_clean.py",
-    "terminal.json_out": "tests/unit/flows/test_render.py",
+    "terminal.blocks": "tests/unit/flows/test_render.py",
+    "terminal.output": "tests/unit/flows/test_render.py",
     "terminal.render": "tests/unit/flows/test_render.py",
-    "terminal.render_scheduler": "tests/flows/test_apply.py",
+    "terminal.view_scheduler": "tests/flows/test_apply.py",
     "html.replay_page": "tests/flows/test_replay.py",
-    "terminal.render_replay": "tests/flows/test_replay.py",
-    "terminal.render_backtest": "tests/flows/test_search_templates.py",
-    "terminal.render_run": "tests/flows/test_commands.py",
+    "terminal.view_replay": "tests/flows/test_replay.py",
+    "terminal.view_backtest": "tests/flows/test_search_templates.py",
+    "terminal.view_run": "tests/flows/test_commands.py",
 }
 """The tests of pages that no command below prints, by page."""
 
@@ -42,52 +44,52 @@ WITHOUT_NAMES = {"terminal.activity", "terminal.verbosity"}
 """Pages that print nothing of a log: stages and counts."""
 
 COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "show": (("show", "--from", "OUT"), ("terminal.render_published",)),
-    "rows": (("show", "--from", "OUT", "jobs", "--limit", "3"), ("terminal.render_published",)),
-    "groups": (("show", "--from", "OUT", "groups"), ("terminal.render_published",)),
-    "versions": (("versions", "list", "--from", "OUT"), ("terminal.render_published",)),
+    "show": (("show", "--from", "OUT"), ("terminal.view_published",)),
+    "rows": (("show", "--from", "OUT", "jobs", "--limit", "3"), ("terminal.view_published",)),
+    "groups": (("show", "--from", "OUT", "groups"), ("terminal.view_published",)),
+    "versions": (("versions", "list", "--from", "OUT"), ("terminal.view_published",)),
     "hold": (("versions", "pin", "--from", "OUT", "NOTHERE"), ()),
-    "compare": (("versions", "compare", "--from", "OUT", "try-1", "try-1"), ("terminal.render_published",)),
-    "check": (("doctor", "--checks", "--from", "OUT"), ("terminal.render_doctor",)),
-    "doctor": (("doctor", "--from", "OUT"), ("terminal.render_doctor",)),
-    "advice": (("scaling", "advise", "--from", "OUT", "--application", HOSTILE), ("terminal.render_series",)),
+    "compare": (("versions", "compare", "--from", "OUT", "try-1", "try-1"), ("terminal.view_published",)),
+    "check": (("doctor", "--checks", "--from", "OUT"), ("terminal.view_doctor",)),
+    "doctor": (("doctor", "--from", "OUT"), ("terminal.view_doctor",)),
+    "advice": (("scaling", "advise", "--from", "OUT", "--application", HOSTILE), ("terminal.view_scaling",)),
     "query": (
         ("query", "--from", "OUT", "--user", HOSTILE, "--application", HOSTILE, "--procs", "4"),
-        ("terminal.render_query",),
+        ("terminal.view_query",),
     ),
     "report": (("report", "--from", "OUT", "--out", "TMP/pages"), ("html.application_pages", "html.series_page")),
     "metrics": (("doctor", "--metrics", "-", "--from", "OUT"), ()),
     "phases": (
         ("phases", "find", "TRACE", "--application", HOSTILE, "--out", "TMP/phases", "--report", "TMP/phases.html"),
-        ("html.phases_page", "terminal.render_models"),
+        ("html.phases_page", "terminal.view_models"),
     ),
     "learn": (
         ("inputs", "learn", "RUNS", "--target", "time_s", "--out", "TMP/model", "--report", "TMP/model.html"),
-        ("html.inputs_page", "html.inputs_plots", "terminal.render_models"),
+        ("html.inputs_page", "html.inputs_plots", "terminal.view_models"),
     ),
     "clean": (
         ("clean", "JOBS", "--out", "TMP/flagged.parquet", "--report", "TMP/clean.html"),
-        ("html.clean_page", "terminal.render_jobs"),
+        ("html.clean_page", "terminal.view_jobs"),
     ),
-    "advise": (("limits", "JOBS", "--out", "TMP/advice"), ("terminal.render_scheduler",)),
+    "advise": (("limits", "JOBS", "--out", "TMP/advice"), ("terminal.view_scheduler",)),
     "backtest": (
         ("backtest", "CONFIG", "--log", "JOBS", "--methods", "last_two", "--report", "TMP/backtest.html"),
-        ("html.backtest_page", "terminal.render_backtest"),
+        ("html.backtest_page", "terminal.view_backtest"),
     ),
-    "later": (("backtest", "CONFIG", "--log", "JOBS", "--predictions"), ("terminal.render_backtest",)),
-    "export": (("export", "--for", "csv", "TMP/csv", "--from", "OUT"), ("terminal.render_scheduler",)),
-    "inspect": (("ingest", "--dry-run", "DUMP"), ("terminal.render_jobs",)),
-    "ingest": (("ingest", "DUMP", "--out", "TMP/jobs.csv"), ("terminal.render_jobs",)),
-    "ingest twice": (("ingest", "DUMP", "--out", "DUMP.parquet"), ("terminal.render_jobs",)),
-    "quarantine": (("show", "unreadable", "--from", "DUMP.unreadable.parquet"), ("terminal.render_published",)),
-    "init": (("init", "--log", "DUMP", "--out", "TMP/init.toml"), ("terminal.render_doctor",)),
+    "later": (("backtest", "CONFIG", "--log", "JOBS", "--predictions"), ("terminal.view_backtest",)),
+    "export": (("export", "--for", "csv", "TMP/csv", "--from", "OUT"), ("terminal.view_scheduler",)),
+    "inspect": (("ingest", "--dry-run", "DUMP"), ("terminal.view_jobs",)),
+    "ingest": (("ingest", "DUMP", "--out", "TMP/jobs.csv"), ("terminal.view_jobs",)),
+    "ingest twice": (("ingest", "DUMP", "--out", "DUMP.parquet"), ("terminal.view_jobs",)),
+    "quarantine": (("show", "unreadable", "--from", "DUMP.unreadable.parquet"), ("terminal.view_published",)),
+    "init": (("init", "--log", "DUMP", "--out", "TMP/init.toml"), ("terminal.view_doctor",)),
     "fit-series": (
         ("scaling", "fit", "SERIES", "--predict", "64", "--report", "TMP/series.html"),
-        ("html.series_page", "terminal.render_series"),
+        ("html.series_page", "terminal.view_scaling"),
     ),
     "moldable": (
         ("replay", "OTHER", "--series", "SERIES", "--max-procs", "64", "--seeds", "1", "--out", "TMP/moldable"),
-        ("terminal.render_replay",),
+        ("terminal.view_replay",),
     ),
 }
 """Command lines, and the pages that they print or write."""

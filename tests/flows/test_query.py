@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from flows.pages.terminal.render import span
+from flows.pages.formats import span
 from flows.services.published.published_folder import find_rows, read_columns
 from flows.services.quantities import kibibytes, seconds
 from flows.services.query.answers import answers, load_state

@@ -1,111 +1,63 @@
 """`walltime backtest`: errors of every method's estimates on a log's own past, and the templates that suit it best."""
 
 import os
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Any, Literal
 
 import typer
 
-from flows.cli.options import Json, OutFile, PageFile, Seed, check_mode
+from flows.cli.options import OUT_FILE, PAGE_FILE, SEED, argument, check_mode, option
+from flows.pages.terminal.output import Answer
 
-if TYPE_CHECKING:
-    from pipeline.estimate.templates.search import SearchSettings
-
-Given = Annotated[
-    Path,
-    typer.Argument(
-        metavar="CONFIG", readable=False, help="A TOML file, as for walltime run; for --templates also a table of jobs."
-    ),
-]
-Logs = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--log",
-        metavar="PATH",
-        help="A log or a table of jobs instead of the config's; each is scored by itself; repeatable.",
-    ),
-]
-Methods = Annotated[str | None, typer.Option("--methods", metavar="A,B", help="Methods to score; default: all.")]
-By = Annotated[
-    Literal["month", "size"] | None,
-    typer.Option("--by", help="Also list the errors by month of submit, or by processors."),
-]
-Leaks = Annotated[bool, typer.Option("--check-leaks", help="First check that no method uses what was not yet known.")]
-Staleness = Annotated[
-    str | None,
-    typer.Option(
-        "--staleness",
-        metavar="AGE,...",
-        help="Estimate from what was known at the last midnight (UTC) that is at least this long before the submit, "
-        "as in 0,1d,7d; live: from all that was known at the submit. Default: live.",
-    ),
-]
-Cleaning = Annotated[
-    bool,
-    typer.Option(
-        "--compare-cleaning", help="Also score estimates that do not learn from the jobs that cleaning sets aside."
-    ),
-]
-Predictions = Annotated[
-    bool,
-    typer.Option(
-        "--predictions",
-        help="Score published predictions instead, on jobs 1, 7 and 30 days later; with --log and --json only.",
-    ),
-]
-Templates = Annotated[
-    Path | None,
-    typer.Option(
-        "--templates",
-        metavar="FILE.toml",
-        help="Instead: search the templates of similar jobs that predict the log's runtimes best, into a file.",
-    ),
-]
-Share = Annotated[
-    float,
-    typer.Option(
-        "--share", min=0.001, max=1.0, help="With --templates: share of the jobs, from the first, to learn from."
-    ),
-]
-Search = Annotated[
-    Literal["greedy", "genetic", "both"],
-    typer.Option("--search", help="With --templates: both: the genetic search starts with the greedy result."),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(
-        "--workers",
-        min=1,
-        max=1024,
-        help="With --templates: threads; default: one per processor. The result does not depend on it.",
-    ),
-]
-Minutes = Annotated[
-    float | None,
-    typer.Option("--minutes", min=0, help="With --templates: stop after about this time with the best result so far."),
-]
+SEARCH_OPTIONS = ("--share", "--search", "--seed", "--workers", "--minutes")
 
 
 def backtest(
     ctx: typer.Context,
-    given: Given,
-    log: Logs = None,
-    methods: Methods = None,
-    by: By = None,
-    out: OutFile = None,
-    report: PageFile = None,
-    check_leaks: Leaks = False,
-    staleness: Staleness = None,
-    compare_cleaning: Cleaning = False,
-    predictions: Predictions = False,
-    templates: Templates = None,
-    share: Share = 1.0,
-    search: Search = "both",
-    seed: Seed = 0,
-    workers: Workers = None,
-    minutes: Minutes = None,
-    json: Json = False,
-) -> None:
+    given: Path = argument("CONFIG", "A TOML file, as for walltime run; for --templates also a table of jobs."),
+    log: list[str] | None = option(
+        "--log PATH", "A log or a table of jobs instead of the config's; each is scored by itself; repeatable."
+    ),
+    methods: str | None = option("--methods A,B", "Methods to score; default: all."),
+    by: Literal["month", "size"] | None = option("--by", "Also list the errors by month of submit, or by processors."),
+    out: Path | None = OUT_FILE,
+    report: Path | None = PAGE_FILE,
+    check_leaks: bool = option("--check-leaks", "First check that no method uses what was not yet known.", False),
+    staleness: str | None = option(
+        "--staleness AGE,...",
+        "Estimate from what was known at the last midnight (UTC) that is at least this long before the submit, "
+        "as in 0,1d,7d; live: from all that was known at the submit. Default: live.",
+    ),
+    compare_cleaning: bool = option(
+        "--compare-cleaning", "Also score estimates that do not learn from the jobs that cleaning sets aside.", False
+    ),
+    predictions: bool = option(
+        "--predictions",
+        "Score published predictions instead, on jobs 1, 7 and 30 days later; with --log and --json only.",
+        False,
+    ),
+    templates: Path | None = option(
+        "--templates FILE.toml",
+        "Instead: search the templates of similar jobs that predict the log's runtimes best, into a file.",
+    ),
+    share: float = option(
+        "--share", "With --templates: share of the jobs, from the first, to learn from.", 1.0, min=0.001, max=1.0
+    ),
+    search: Literal["greedy", "genetic", "both"] = option(
+        "--search", "With --templates: both: the genetic search starts with the greedy result.", "both"
+    ),
+    seed: int = SEED,
+    workers: int | None = option(
+        "--workers",
+        "With --templates: threads; default: one per processor. The result does not depend on it.",
+        min=1,
+        max=1024,
+    ),
+    minutes: float | None = option(
+        "--minutes", "With --templates: stop after about this time with the best result so far.", min=0
+    ),
+) -> Answer:
     """Replay logs in order of submit, and score each method's estimates from the jobs that had ended by then.
 
     With --templates it searches for the templates that group similar jobs best, and writes them to a file that can be
@@ -117,16 +69,13 @@ def backtest(
       walltime backtest my-site.toml --methods walltime,last_two --staleness live,1d
       walltime backtest my-site.toml --templates templates.toml --share 0.33 --minutes 10
     """
-    searching = ("--share", "--search", "--seed", "--workers", "--minutes")
-    check_mode(ctx, "--templates", is_on=templates is not None, own=searching, shared=())
+    check_mode(ctx, "--templates", is_on=templates is not None, own=SEARCH_OPTIONS, shared=())
     check_mode(ctx, "--predictions", is_on=predictions, own=(), shared=("--log",))
     if templates is not None:
-        from pipeline.estimate.templates.search import SearchSettings
-
-        _search_templates(given, templates, share, SearchSettings(method=search), seed, workers, minutes, as_json=json)
-        return
-    from flows.pages.terminal.render_backtest import print_backtest, print_backtest_json
-    from flows.services.backtesting import backtest_tasks, joined_tables
+        return _search_templates(given, templates, share, search, seed, workers, minutes)
+    from flows.pages.terminal.activity import showing_stages
+    from flows.pages.terminal.view_backtest import backtest_facts, view_backtest
+    from flows.services.backtesting import backtest_tasks, run_backtest
     from flows.services.quantities import words
 
     _check_paths(out, report)
@@ -135,36 +84,21 @@ def backtest(
         compare_cleaning=compare_cleaning,
     )  # fmt: skip
     if predictions:
-        _score_predictions(tasks, as_json=json)
-        return
-    written, found = {}, _score(tasks)
-    if out is not None or report is not None:
-        written = _write(joined_tables(found), out, report)
-    if json:
-        print_backtest_json(found, written)
-    else:
-        print_backtest(found, by, written, checks_leaks=check_leaks)
-
-
-def _score(tasks: list[Any]) -> list[Any]:
-    from flows.pages.terminal.activity import showing_stages
-    from flows.services.backtesting import run_backtest
-
+        return _score_predictions(tasks)
     with showing_stages(sum(task.n_stages for task in tasks)):
-        return [run_backtest(task) for task in tasks]
+        found = [run_backtest(task) for task in tasks]
+    written = _write(found, out, report)
+    return Answer(backtest_facts(found, written), view_backtest(found, by, written, checks_leaks=check_leaks))
 
 
-def _score_predictions(tasks: list[Any], *, as_json: bool) -> None:
-    from flows.pages.terminal.json_out import print_json
-    from flows.pages.terminal.render_backtest import print_later
+def _score_predictions(tasks: list[Any]) -> Answer:
+    from flows.pages.terminal.view_backtest import view_later
     from flows.services.backtesting import score_predictions, scores_as_dicts, subsets_of
 
     found = {task.log: score_predictions(task) for task in tasks}
-    if as_json:
-        print_json({"logs": [{"log": log, "rows": scores_as_dicts(one)} for log, one in found.items()]})
-        return
-    for log, scores in found.items():
-        print_later(log, [(days, subsets_of(scored)) for days, scored in scores.items()])
+    parts = {log: {days: subsets_of(one) for days, one in scores.items()} for log, scores in found.items()}
+    facts = [{"log": log, "rows": scores_as_dicts(scores)} for log, scores in found.items()]
+    return Answer({"logs": facts}, view_later(parts))
 
 
 def _check_paths(out: Path | None, report: Path | None) -> None:
@@ -178,11 +112,12 @@ def _check_paths(out: Path | None, report: Path | None) -> None:
         raise InputError(f"--report {printable(str(report))}", found, "a path of its own, as in page.html")
 
 
-def _write(table: Any, out: Path | None, report: Path | None) -> dict[str, Path]:
+def _write(found: list[Any], out: Path | None, report: Path | None) -> dict[str, Path]:
+    from flows.services.backtesting import joined_tables
     from flows.services.files.table_files import write_any, write_page
     from pipeline.tables import BACKTEST
 
-    written = {}
+    table, written = joined_tables(found) if out or report else None, {}
     if out is not None:
         written["figures"] = write_any(out, table, BACKTEST)
     if report is not None:
@@ -193,35 +128,33 @@ def _write(table: Any, out: Path | None, report: Path | None) -> dict[str, Path]
 
 
 def _search_templates(
-    given: Path,
-    out: Path,
-    share: float,
-    how: "SearchSettings",
-    seed: int,
-    workers: int | None,
-    minutes: float | None,
-    *,
-    as_json: bool,
-) -> None:
-    from flows.pages.terminal.json_out import print_json
-    from flows.pages.terminal.render_backtest import print_templates, showing_search
+    given: Path, out: Path, share: float, how: Any, seed: int, workers: int | None, minutes: float | None
+) -> Answer:
+    from flows.pages.terminal.activity import show_progress
+    from flows.pages.terminal.view_backtest import view_templates
     from flows.services.backtesting import end_of_share_s, past_jobs
     from flows.services.files.os_errors import naming_path
     from pipeline.errors import InputError, printable
-    from pipeline.estimate.templates.search import search
+    from pipeline.estimate.templates.search import SearchSettings, search
     from pipeline.estimate.templates.templates_toml import write_templates
 
     if out.suffix != ".toml" or out.is_dir():
         raise InputError(f"--templates {printable(str(out))}", "no name of a TOML file", "a path that ends in .toml")
     history = past_jobs(given)
-    until_s = end_of_share_s(history, share)
-    with showing_search(minutes) as show:
-        n_workers = workers or len(os.sched_getaffinity(0))
-        found = search(history, until_s, how, seed, n_workers, show)
+    stop_s = float("inf") if minutes is None else time.monotonic() + 60 * minutes
+
+    def goes_on(found: Any) -> bool:
+        is_over = time.monotonic() >= stop_s
+        is_due = is_over or found.done % 10 == 0 or found.done == found.total
+        show_progress(f"{found.stage}: error {found.error_s:,.0f} s ({found.done}/{found.total})", is_due=is_due)
+        return not is_over
+
+    until_s, n_workers = end_of_share_s(history, share), workers or len(os.sched_getaffinity(0))
+    found = search(history, until_s, SearchSettings(method=how), seed, n_workers, goes_on)
     with naming_path(out):
         write_templates(out, found, given.name)
-    if as_json:
-        facts = {"error_s": found.error_s, "n_jobs": found.n_jobs, "until_s": found.until_s, "file": str(out)}
-        print_json(facts | {"templates": [template.model_dump() for template in found.templates]})
-    else:
-        print_templates(found.templates, found.error_s, found.n_jobs, out)
+    facts = {"error_s": found.error_s, "n_jobs": found.n_jobs, "until_s": until_s, "file": str(out)}
+    return Answer(
+        facts | {"templates": [template.model_dump() for template in found.templates]},
+        view_templates(found.templates, found.error_s, found.n_jobs, out),
+    )

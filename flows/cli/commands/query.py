@@ -2,89 +2,60 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from flows.cli.options import (
-    Account,
-    Application,
-    AsOf,
-    From,
-    JobName,
-    Json,
-    KeyFile,
-    ProblemSize,
-    Queue,
-    User,
-    UserGroup,
+    ACCOUNT,
+    APPLICATION,
+    AS_OF,
+    FROM,
+    JOB_NAME,
+    JSON,
+    KEY_FILE,
+    PROBLEM_SIZE,
+    QUEUE,
+    USER,
+    USER_GROUP,
     check_mode,
+    option,
 )
-
-Comment = Annotated[str | None, typer.Option("--comment", help="The job's comment, for [[inputs.rules]] that read it.")]
-SubmitLine = Annotated[
-    str | None, typer.Option("--submit-line", help="The line that submits the job, for [[inputs.rules]] that read it.")
-]
-Partition = Annotated[str | None, typer.Option("--partition", help="The partition (Slurm's name for a queue).")]
-Qos = Annotated[str | None, typer.Option("--qos", help="The quality of service.")]
-Procs = Annotated[int | None, typer.Option("--procs", min=1, max=2**53, help="Processors requested.")]
-Requested = Annotated[
-    str | None, typer.Option("--requested", metavar="TIME", help="Time requested, as in 4h, 1h30m or 1-04:00:00.")
-]
-Memory = Annotated[
-    str | None, typer.Option("--memory", metavar="SIZE", help="Memory requested for the whole job, as in 4G.")
-]
-PerProcessor = Annotated[
-    str | None,
-    typer.Option("--mem-per-cpu", metavar="SIZE", help="Memory requested per processor, instead of --memory."),
-]
-At = Annotated[str | None, typer.Option("--at", metavar="TIME", help="Submit time (ISO); default: the end of the log.")]
-Batch = Annotated[
-    Path | None,
-    typer.Option(
-        "--batch",
-        metavar="FILE.csv",
-        readable=False,
-        help="A file of jobs, one per line; its columns are named like the options.",
-    ),
-]
-Out = Annotated[Path | None, typer.Option("--out", help="Write the answers to a batch, as .csv or .parquet.")]
-Platform = Annotated[
-    str | None,
-    typer.Option(
-        "--platform",
-        metavar="NAME",
-        help="Instead: what walltime phases predict says of another machine, of --application and --procs if given.",
-    ),
-]
+from flows.pages.terminal.output import Answer
 
 
 def query(
     ctx: typer.Context,
-    published: From,
-    user: User = None,
-    account: Account = None,
-    user_group: UserGroup = None,
-    application: Application = None,
-    job_name: JobName = None,
-    comment: Comment = None,
-    submit_line: SubmitLine = None,
-    queue: Queue = None,
-    partition: Partition = None,
-    qos: Qos = None,
-    problem_size: ProblemSize = None,
-    procs: Procs = None,
-    requested: Requested = None,
-    memory: Memory = None,
-    mem_per_cpu: PerProcessor = None,
-    at: At = None,
-    batch: Batch = None,
-    out: Out = None,
-    key_file: KeyFile = None,
-    as_of: AsOf = None,
-    platform: Platform = None,
-    json: Json = False,
-) -> None:
+    published: Path = FROM,
+    user: str | None = USER,
+    account: str | None = ACCOUNT,
+    user_group: str | None = USER_GROUP,
+    application: str | None = APPLICATION,
+    job_name: str | None = JOB_NAME,
+    comment: str | None = option("--comment", "The job's comment, for [[inputs.rules]] that read it."),
+    submit_line: str | None = option(
+        "--submit-line", "The line that submits the job, for [[inputs.rules]] that read it."
+    ),
+    queue: str | None = QUEUE,
+    partition: str | None = option("--partition", "The partition (Slurm's name for a queue)."),
+    qos: str | None = option("--qos", "The quality of service."),
+    problem_size: str | None = PROBLEM_SIZE,
+    procs: int | None = option("--procs", "Processors requested.", min=1, max=2**53),
+    requested: str | None = option("--requested TIME", "Time requested, as in 4h, 1h30m or 1-04:00:00."),
+    memory: str | None = option("--memory SIZE", "Memory requested for the whole job, as in 4G."),
+    mem_per_cpu: str | None = option("--mem-per-cpu SIZE", "Memory requested per processor, instead of --memory."),
+    at: str | None = option("--at TIME", "Submit time (ISO); default: the end of the log."),
+    batch: Path | None = option(
+        "--batch FILE.csv", "A file of jobs, one per line; its columns are named like the options."
+    ),
+    out: Path | None = option("--out", "Write the answers to a batch, as .csv or .parquet."),
+    key_file: Path | None = KEY_FILE,
+    as_of: str | None = AS_OF,
+    platform: str | None = option(
+        "--platform NAME",
+        "Instead: what walltime phases predict says of another machine, of --application and --procs if given.",
+    ),
+    json: bool = JSON,
+) -> Answer | None:
     """Estimate how long a job will run, with quantiles and the past jobs they rest on. A missing option is unknown.
 
     \b
@@ -92,63 +63,43 @@ def query(
       walltime query --from my-tables --user u17 --application solver_n16.sh --procs 64 --requested 4h
       walltime query --from my-tables --batch jobs.csv --out answers.parquet
     """
+    from flows.pages.terminal.view_query import view_answer
+    from flows.services.quantities import as_of_seconds
+    from flows.services.query.answers import answer
+    from flows.services.query.batch import job_of
     from pipeline.errors import InputError
 
     check_mode(ctx, "--platform", is_on=platform is not None, own=(), shared=("--from", "--application", "--procs"))
     check_mode(ctx, "--batch", is_on=batch is not None, own=("--out",), shared=("--from", "--key-file", "--as-of"))
     if platform is not None:
-        _answer_platform(published, platform, application, procs, as_json=json)
-    elif batch is not None:
-        _answer_batch(published, batch, out, key_file, as_of, as_json=json)
-    else:
-        if memory is not None and mem_per_cpu is not None:
-            raise InputError("--memory", "--mem-per-cpu beside it", "one of the two")
-        given = {
-            "user": user, "account": account, "user_group": user_group, "application": application,
-            "job_name": job_name, "comment": comment, "submit_line": submit_line, "queue": queue,
-            "partition": partition, "qos": qos, "problem_size": problem_size, "requested": requested,
-            "memory": memory, "mem_per_cpu": mem_per_cpu, "at": at, "procs": None if procs is None else str(procs),
-        }  # fmt: skip
-        _answer_one(published, given, key_file, as_of, as_json=json)
-
-
-def _answer_platform(
-    published: Path, platform: str, application: str | None, procs: int | None, *, as_json: bool
-) -> None:
-    from flows.pages.terminal.json_out import print_json
-    from flows.services.phases.phase_folder import platform_answer
-
-    answered = platform_answer(published, platform, application, procs)
-    if as_json:
-        print_json(answered)
-        return
-    from flows.pages.terminal.render_models import print_platform_answer
-
-    print_platform_answer(answered)
-
-
-def _answer_one(
-    published: Path, given: dict[str, str | None], key_file: Path | None, as_of: str | None, *, as_json: bool
-) -> None:
-    from flows.pages.terminal.json_out import print_json
-    from flows.services.quantities import as_of_seconds
-    from flows.services.query.answers import answer
-    from flows.services.query.batch import job_of
-
+        return _of_platform(published, platform, application, procs)
+    if batch is not None:
+        return _of_batch(published, batch, out, key_file, as_of, as_json=json)
+    if memory is not None and mem_per_cpu is not None:
+        raise InputError("--memory", "--mem-per-cpu beside it", "one of the two")
+    given = {
+        "user": user, "account": account, "user_group": user_group, "application": application,
+        "job_name": job_name, "comment": comment, "submit_line": submit_line, "queue": queue,
+        "partition": partition, "qos": qos, "problem_size": problem_size, "requested": requested,
+        "memory": memory, "mem_per_cpu": mem_per_cpu, "at": at, "procs": None if procs is None else str(procs),
+    }  # fmt: skip
     job = job_of({name: text for name, text in given.items() if text is not None})
     found = answer(published, job, key_file, as_of_seconds(as_of))
-    if as_json:
-        print_json(found)
-        return
-    from flows.pages.terminal.render_query import print_answer
-
-    print_answer(found)
+    return Answer(found, view_answer(found))
 
 
-def _answer_batch(
+def _of_platform(published: Path, platform: str, application: str | None, procs: int | None) -> Answer:
+    from flows.pages.terminal.view_models import view_prediction
+    from flows.services.phases.phase_folder import platform_answer
+
+    found = platform_answer(published, platform, application, procs)
+    return Answer(found, (block for one in found["predictions"] for block in view_prediction(one)))
+
+
+def _of_batch(
     published: Path, path: Path, out: Path | None, key_file: Path | None, as_of: str | None, *, as_json: bool
-) -> None:
-    from flows.pages.terminal.json_out import print_json_lines
+) -> Answer | None:
+    from flows.pages.terminal.view_query import view_batch
     from flows.services.files.table_files import check_suffix
     from flows.services.quantities import as_of_seconds
     from flows.services.query.answer_file import write_rows
@@ -170,9 +121,6 @@ def _answer_batch(
         # With --json stdout holds nothing but the answers.
         stream = sys.stderr if as_json else sys.stdout
         print(f"Wrote the answers to {described} to {printable(str(out), 1000)}", file=stream)
-    if as_json:
-        print_json_lines(rows)
-    elif out is None:
-        from flows.pages.terminal.render_query import print_rows
-
-        print_rows(rows, facts_of(loaded), described)
+        if not as_json:
+            return None
+    return Answer(rows, view_batch(rows, facts_of(loaded), described), is_lines=True)

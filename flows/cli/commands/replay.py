@@ -1,104 +1,12 @@
 """`walltime replay`: what other policies, estimates and processor counts would have done to a log's jobs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Any, Literal
 
 import typer
 
-from flows.cli.options import Json, MaxProcs, Seed, check_mode
-
-if TYPE_CHECKING:
-    from pipeline.schedule.moldable import StudySettings
-
-Given = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="CONFIG|LOG...", readable=False, help="A TOML file, as for walltime run, or logs, each by itself."
-    ),
-]
-Policies = Annotated[
-    str,
-    typer.Option(
-        "--policy", metavar="A,B", help="fcfs, easy, easy-sjbf, conservative, each compared with EASY with requests."
-    ),
-]
-Estimates = Annotated[
-    str,
-    typer.Option(
-        "--estimates",
-        metavar="A,B",
-        help="What is planned with: walltime, table, request, perfect, last2, cesnet, or control (a tenth of the "
-        "request).",
-    ),
-]
-Convention = Annotated[
-    Literal["natural", "pyss"],
-    typer.Option("--convention", help="natural: runtimes end at the request; pyss: as that simulator, also its score."),
-]
-Correction = Annotated[
-    Literal["request", "increments", "doubling"] | None,
-    typer.Option("--correction", help="What a passed prediction becomes; default: the request, for EASY++ increments."),
-]
-Guard = Annotated[
-    bool | None,
-    typer.Option(
-        "--guard/--no-guard",
-        help="Plan with requests once the first waiting job is past its first promised start; default: except EASY++.",
-    ),
-]
-Shakes = Annotated[
-    int, typer.Option("--shakes", min=0, max=10_000, help="Replays with shaken arrivals; 0: one of the log as it is.")
-]
-Jitter = Annotated[float, typer.Option("--jitter", min=0, max=1e5, metavar="MIN", help="Largest shift of a submit.")]
-Days = Annotated[
-    float | None,
-    typer.Option(
-        "--days", min=0, help="Score the jobs of this many last days; default: 30 for a config, all for a log; 0: all."
-    ),
-]
-Nodes = Annotated[
-    bool, typer.Option("--whole-nodes", help="Jobs have nodes of site.procs_per_node processors to themselves.")
-]
-Series = Annotated[
-    Path | None,
-    typer.Option(
-        "--series",
-        metavar="FILE.csv",
-        help="Instead: jobs that may start on several processor counts, which the scheduler chooses. Every group of "
-        "similar jobs follows a drawn one of these measured series (procs, runtime_s, application ...).",
-    ),
-]
-Laws = Annotated[
-    Path | None,
-    typer.Option(
-        "--laws", metavar="TRUTH.json", help="The same with the laws of a simulated log, as its truth file has them."
-    ),
-]
-Shares = Annotated[
-    str, typer.Option("--share", metavar="0,20,50,100", help="With --series or --laws: shares of moldable jobs, %.")
-]
-Seeds = Annotated[
-    int, typer.Option("--seeds", min=1, max=1000, help="With --series or --laws: replays of each share and chooser.")
-]
-Reach = Annotated[
-    int,
-    typer.Option(
-        "--reach", min=0, max=10, help="With --series or --laws: doublings up and down from the user's own count."
-    ),
-]
-Quantile = Annotated[
-    Literal["median", "hi80", "hi95"],
-    typer.Option(
-        "--quantile",
-        help="With --series or --laws: what fitted curves are judged by, the median or the upper end of an interval.",
-    ),
-]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out", metavar="DIR", help="Also write replay.parquet and replay.html there, or moldable.parquet and .md."
-    ),
-]
+from flows.cli.options import MAX_PROCS, SEED_MEANS, argument, check_mode, option
+from flows.pages.terminal.output import Answer
 
 LAST_DAYS = 30.0
 """Days of a config's log that are scored, its newest."""
@@ -108,27 +16,59 @@ MOLDABLE_OPTIONS = ("--series", "--laws", "--share", "--seeds", "--reach", "--qu
 
 def replay(
     ctx: typer.Context,
-    given: Given,
-    policy: Policies = "easy-sjbf",
-    estimates: Estimates = "request,last2,cesnet,table,walltime,control,perfect",
-    convention: Convention = "natural",
-    correction: Correction = None,
-    guard: Guard = None,
-    shakes: Shakes = 20,
-    jitter: Jitter = 10.0,
-    seed: Seed = 1,
-    max_procs: MaxProcs = None,
-    days: Days = None,
-    whole_nodes: Nodes = False,
-    series: Series = None,
-    laws: Laws = None,
-    share: Shares = "0,20,50,100",
-    seeds: Seeds = 10,
-    reach: Reach = 2,
-    quantile: Quantile = "hi80",
-    out: Out = None,
-    json: Json = False,
-) -> None:
+    given: list[Path] = argument("CONFIG|LOG...", "A TOML file, as for walltime run, or logs, each by itself."),
+    policy: str = option(
+        "--policy A,B", "fcfs, easy, easy-sjbf, conservative, each compared with EASY with requests.", "easy-sjbf"
+    ),
+    estimates: str = option(
+        "--estimates A,B",
+        "What is planned with: walltime, table, request, perfect, last2, cesnet, or control (a tenth of the request).",
+        "request,last2,cesnet,table,walltime,control,perfect",
+    ),
+    convention: Literal["natural", "pyss"] = option(
+        "--convention", "natural: runtimes end at the request; pyss: as that simulator, also its score.", "natural"
+    ),
+    correction: Literal["request", "increments", "doubling"] | None = option(
+        "--correction", "What a passed prediction becomes; default: the request, for EASY++ increments."
+    ),
+    guard: bool | None = option(
+        "--guard/--no-guard",
+        "Plan with requests once the first waiting job is past its first promised start; default: except EASY++.",
+    ),
+    shakes: int = option(
+        "--shakes", "Replays with shaken arrivals; 0: one of the log as it is.", 20, min=0, max=10_000
+    ),
+    jitter: float = option("--jitter MIN", "Largest shift of a submit.", 10.0, min=0, max=1e5),
+    seed: int = option("--seed", SEED_MEANS, 1, min=0),
+    max_procs: int | None = MAX_PROCS,
+    days: float | None = option(
+        "--days", "Score the jobs of this many last days; default: 30 for a config, all for a log; 0: all.", min=0
+    ),
+    whole_nodes: bool = option(
+        "--whole-nodes", "Jobs have nodes of site.procs_per_node processors to themselves.", False
+    ),
+    series: Path | None = option(
+        "--series FILE.csv",
+        "Instead: jobs that may start on several processor counts, which the scheduler chooses. Every group of "
+        "similar jobs follows a drawn one of these measured series (procs, runtime_s, application ...).",
+    ),
+    laws: Path | None = option(
+        "--laws TRUTH.json", "The same with the laws of a simulated log, as its truth file has them."
+    ),
+    share: str = option("--share 0,20,50,100", "With --series or --laws: shares of moldable jobs, %.", "0,20,50,100"),
+    seeds: int = option("--seeds", "With --series or --laws: replays of each share and chooser.", 10, min=1, max=1000),
+    reach: int = option(
+        "--reach", "With --series or --laws: doublings up and down from the user's own count.", 2, min=0, max=10
+    ),
+    quantile: Literal["median", "hi80", "hi95"] = option(
+        "--quantile",
+        "With --series or --laws: what fitted curves are judged by, the median or the upper end of an interval.",
+        "hi80",
+    ),
+    out: Path | None = option(
+        "--out DIR", "Also write replay.parquet and replay.html there, or moldable.parquet and .md."
+    ),
+) -> Answer:
     """Replay logs under other policies and estimates: what the jobs would have gained, and who would have lost.
 
     With --series or --laws the scheduler chooses the processors of some jobs instead. It knows each job's runtimes on
@@ -149,24 +89,22 @@ def replay(
         from pipeline.schedule.moldable import StudySettings
 
         how = StudySettings(read_shares(share), seeds, reach, quantile)
-        _replay_moldable(given, series, laws, how, max_procs, out, as_json=json)
-        return
+        return _replay_moldable(given, series, laws, how, max_procs, out)
     from flows.services.replaying import chosen_cases
-    from pipeline.schedule.workload import Convention as Conventions
-    from pipeline.schedule.workload import Shakes as ShakeSettings
+    from pipeline.schedule.workload import Convention, Shakes
 
-    _replay(given, days, out, as_json=json, **{
+    return _replay(given, days, out, {
         "cases": chosen_cases(policy, estimates, correction, guard),
-        "shakes": ShakeSettings(shakes, seed, round(60 * jitter)),
-        "convention": Conventions(convention),
+        "shakes": Shakes(shakes, seed, round(60 * jitter)),
+        "convention": Convention(convention),
         "capacity": max_procs,
         "whole_nodes": whole_nodes,
     })  # fmt: skip
 
 
-def _replay(given: list[Path], days: float | None, out: Path | None, *, as_json: bool, **how: Any) -> None:
+def _replay(given: list[Path], days: float | None, out: Path | None, how: dict[str, Any]) -> Answer:
     from flows.pages.terminal.activity import showing_stages
-    from flows.pages.terminal.render_replay import print_replay, print_replay_json
+    from flows.pages.terminal.view_replay import replay_facts, view_replay
     from flows.services.files.table_files import write_with_page
     from flows.services.replaying import replay_task, run_replay, with_distinct_names
     from pipeline.tables import REPLAY
@@ -180,7 +118,7 @@ def _replay(given: list[Path], days: float | None, out: Path | None, *, as_json:
 
         paths = write_with_page(out, [one.table for one in found], REPLAY, replay_page(found), ".html")
         written = dict(zip(("table", "page"), paths, strict=True))
-    print_replay_json(found, written) if as_json else print_replay(found, written)
+    return Answer(replay_facts(found, written), view_replay(found, written))
 
 
 def _days(given: Path, days: float | None) -> float | None:
@@ -189,18 +127,9 @@ def _days(given: Path, days: float | None) -> float | None:
 
 
 def _replay_moldable(
-    given: list[Path],
-    series: Path | None,
-    laws: Path | None,
-    how: "StudySettings",
-    max_procs: int | None,
-    out: Path | None,
-    *,
-    as_json: bool,
-) -> None:
-    from flows.pages.terminal.json_out import print_json
-    from flows.pages.terminal.render import print_written
-    from flows.pages.terminal.render_replay import moldable_page, print_moldable
+    given: list[Path], series: Path | None, laws: Path | None, how: Any, max_procs: int | None, out: Path | None
+) -> Answer:
+    from flows.pages.terminal.view_replay import moldable_page, view_moldable
     from flows.services.files.table_files import write_with_page
     from flows.services.replaying import read_moldable_log, study, true_curves
     from pipeline.errors import InputError
@@ -217,9 +146,6 @@ def _replay_moldable(
     written = {}
     if out is not None:
         paths = write_with_page(out, [table], MOLDABLE, moldable_page(log.name, rows, said), ".md")
-        written = dict(zip((MOLDABLE.name, "page"), map(str, paths), strict=True))
-    if as_json:
-        print_json({"log": log.name, "curves": curves.name, "summary": rows, "assumptions": said, "tables": written})
-        return
-    print_moldable(log.name, rows, said)
-    print_written(written)
+        written = dict(zip((MOLDABLE.name, "page"), paths, strict=True))
+    facts = {"log": log.name, "curves": curves.name, "summary": rows, "assumptions": said, "tables": written}
+    return Answer(facts, view_moldable(log.name, rows, said, written))

@@ -1,47 +1,40 @@
-"""`walltime run`: all steps from logs to published tables."""
+"""`walltime run` and `walltime rerun`: all steps from logs to tables that are published, or to a version of its own."""
 
 import resource
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import typer
-
-from flows.cli.options import Config, Json, Logs, Plain, ShowPrefect, Site
+from flows.cli.options import CONFIG, JSON, LOGS, PLAIN, SHOW_PREFECT, SITE, option
+from flows.pages.terminal.output import Answer
+from flows.pages.terminal.verbosity import is_quiet
 
 if TYPE_CHECKING:
     from flows.services.progress import StageEvent
     from flows.services.run.run_log import RunLog
+    from pipeline.settings import RunSettings
 
-Out = Annotated[
-    str | None, typer.Option("--out", metavar="DIR", help="The folder to publish to, instead of the config's.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print only errors.")]
-Wait = Annotated[
-    bool,
-    typer.Option("--wait", help="Wait where another run publishes to the same folder; default: end with exit code 75."),
-]
-LogFormat = Annotated[
-    Literal["text", "json"] | None,
-    typer.Option("--log-format", help="json: each event is one line of JSON on stderr; default: the config's."),
-]
+OUT = option("--out DIR", "The folder to publish to, instead of the config's.")
 
 
 def run(
-    config: Config,
-    log: Logs = None,
-    site: Site = None,
-    out: Out = None,
-    plain: Plain = False,
-    json: Json = False,
-    quiet: Quiet = False,
-    verbose: ShowPrefect = False,
-    wait: Wait = False,
-    log_format: LogFormat = None,
-) -> None:
+    config: Path = CONFIG,
+    log: list[str] | None = LOGS,
+    site: str | None = SITE,
+    out: str | None = OUT,
+    plain: bool = PLAIN,
+    verbose: bool = SHOW_PREFECT,
+    wait: bool = option(
+        "--wait", "Wait where another run publishes to the same folder; default: end with exit code 75.", False
+    ),
+    log_format: Literal["text", "json"] | None = option(
+        "--log-format", "json: each event is one line of JSON on stderr; default: the config's."
+    ),
+    json: bool = JSON,
+) -> Answer | None:
     """Read logs, fit, predict, and publish the tables as Parquet.
 
     \b
@@ -50,27 +43,58 @@ def run(
       walltime run my-site.toml --log /var/log/my-log.swf.gz --site my-cluster --out my-tables
       walltime run my-site.toml --plain --json
     """
-    from flows.pages.terminal.json_out import print_json
-    from flows.pages.terminal.render_run import print_nothing_new, print_summary
+    from flows.pages.terminal.view_run import view_nothing_new, view_summary
+    from flows.services.progress import also_listening
     from flows.services.run.run_lock import waiting_for_other_runs
 
     began = time.monotonic()
-    chosen = _run_log(config, log_format, quiet=quiet, verbose=verbose)
-    with _failures_in(chosen), waiting_for_other_runs(chosen.waiting if wait else None):
-        is_quiet = quiet or chosen.is_json
-        manifest, is_new = _call(config, log or [], site, out, plain=plain, quiet=is_quiet, verbose=verbose)
-    if quiet and not json:
-        return
+    chosen = _run_log(config, log_format, verbose=verbose)
+    arguments: dict[str, Any] = {"config": str(config), "logs": log or [], "site": site, "output_dir": out}
+    done: list[StageEvent] = []
+    with (
+        _failures_in(chosen),
+        waiting_for_other_runs(chosen.waiting if wait else None),
+        _showing_steps(is_shown=not chosen.is_json),
+        also_listening(done.append),
+    ):
+        manifest = Path(_run(arguments, plain=plain, verbose=verbose))
+    if is_quiet() and not json:
+        return None
+    # Where no step was done, nothing is new.
+    is_new = any(event.state == "done" and event.stage != "publish" for event in done)
     summary = _summary(manifest, began) | {"config": str(config), "nothing_new": not is_new}
-    if json:
-        print_json(summary)
-    elif is_new:
-        print_summary(summary)
-    else:
-        print_nothing_new(summary)
+    return Answer(summary, view_summary(summary) if is_new else view_nothing_new(summary))
 
 
-def _run_log(config: Path, log_format: str | None, *, quiet: bool, verbose: bool) -> "RunLog":
+def _run(arguments: dict[str, Any], *, plain: bool, verbose: bool) -> str:
+    from flows.services.run.prepare import listed_paths, run_settings
+    from flows.services.run.running import run_and_publish
+
+    if plain:
+        return str(run_and_publish(**arguments))
+    config = Path(arguments["config"])
+    settings = run_settings(config, arguments["site"], arguments["output_dir"])
+    # This fails before Prefect's API is there, without asking sacct.
+    listed_paths(settings, config, arguments["logs"])
+    return _run_flow("run", settings, arguments, verbose=verbose)
+
+
+def _run_flow(command: str, settings: "RunSettings", arguments: dict[str, Any], *, verbose: bool) -> str:
+    """Call the flow of a command under Prefect; returns its path."""
+    from flows.prefect.session import prefect_session
+    from flows.services.run.run_lock import check_no_other_run
+    from flows.services.run.work_folder import WORK
+
+    folder = Path(settings.output_dir)
+    # A second run would start an API on the same database.
+    check_no_other_run(folder / WORK)
+    with prefect_session(folder, verbose=verbose, instead=f"`walltime {command} --plain`"):
+        from flows.prefect.nightly import nightly, rerun, run_flow
+
+        return str(run_flow({"run": nightly, "rerun": rerun}[command], arguments, settings.site.name))
+
+
+def _run_log(config: Path, log_format: str | None, *, verbose: bool) -> "RunLog":
     """The log of the run; where the config cannot be read, the run reports that."""
     from flows.services.files.config import config_settings
     from flows.services.run.run_log import RunLog
@@ -81,7 +105,7 @@ def _run_log(config: Path, log_format: str | None, *, quiet: bool, verbose: bool
         settings = config_settings(config)
     except (InputError, OSError):
         settings = RunSettings()
-    log = RunLog(sys.stderr, "json" if (log_format or settings.run.log_format) == "json" else "text", quiet)
+    log = RunLog(sys.stderr, "json" if (log_format or settings.run.log_format) == "json" else "text", is_quiet())
     log.is_anonymous = settings.site.anonymise
     if log.is_json and verbose:
         found, expected = "also --log-format json", "one of them, because Prefect's log is plain text"
@@ -106,63 +130,13 @@ def _failures_in(log: "RunLog") -> Iterator[None]:
             sys.exit(error.exit_code if isinstance(error, WalltimeError) else WalltimeError.exit_code)
 
 
-def _call(
-    config: Path, logs: list[str], site: str | None, out: str | None, *, plain: bool, quiet: bool, verbose: bool
-) -> tuple[Path, bool]:
-    """The path of the manifest, and whether any step was done: where none was, nothing is new."""
-    arguments: dict[str, Any] = {"config": str(config), "logs": logs, "site": site, "output_dir": out}
-    if plain:
-        from flows.services.run.running import run_and_publish
-
-        with showing_steps(quiet=quiet), _noting_steps() as done:
-            return Path(run_and_publish(**arguments)), _is_new(done)
-    return _run_flow(arguments, quiet=quiet, verbose=verbose)
-
-
-def _run_flow(arguments: dict[str, Any], *, quiet: bool, verbose: bool) -> tuple[Path, bool]:
-    from flows.prefect.session import prefect_session
-    from flows.services.files.config import config_settings
-    from flows.services.run.run_lock import check_no_other_run
-    from flows.services.run.work_folder import WORK
-
-    config = Path(arguments["config"])
-    output_dir = Path(arguments["output_dir"] or config_settings(config).output_dir)
-    # A second run would start an API on the same database.
-    check_no_other_run(output_dir / WORK)
-    with prefect_session(output_dir, verbose=verbose, instead="`walltime run --plain`"):
-        from flows.services.run.prepare import listed_paths, run_settings
-
-        settings = run_settings(config, arguments["site"], arguments["output_dir"])
-        listed_paths(settings, config, arguments["logs"])  # fails before the API is there, without asking sacct
-        with showing_steps(quiet=quiet), _noting_steps() as done:
-            from flows.prefect.nightly import nightly, run_flow
-
-            return Path(run_flow(nightly, arguments, settings.site.name)), _is_new(done)
-
-
 @contextmanager
-def _noting_steps() -> Iterator[list["StageEvent"]]:
-    from flows.services.progress import also_listening
-
-    events: list[StageEvent] = []
-    with also_listening(events.append):
-        yield events
-
-
-def _is_new(done: list["StageEvent"]) -> bool:
-    return any(event.state == "done" and event.stage != "publish" for event in done)
-
-
-@contextmanager
-def showing_steps(*, quiet: bool) -> Iterator[None]:
-    """Show the steps of a run as they end, unless `quiet`."""
-    if quiet:
-        yield
-        return
+def _showing_steps(*, is_shown: bool = True) -> Iterator[None]:
+    """Show the steps of a run as they end."""
     from flows.pages.terminal.activity import showing_stages
     from pipeline.run import STEPS
 
-    with showing_stages(len(STEPS) + 1):
+    with showing_stages(len(STEPS) + 1) if is_shown else nullcontext():
         yield
 
 
@@ -179,3 +153,46 @@ def _summary(manifest: Path, began: float) -> dict[str, Any]:
         "seconds": time.monotonic() - began,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
+
+
+def rerun(
+    config: Path = CONFIG,
+    name: str = option("--name", "The name of the version, as in try-7.", ...),
+    begin: str | None = option("--since TIME", "Use jobs submitted from this month, day or instant on."),
+    end: str | None = option("--until TIME", "Use jobs that had ended by then; a month or day is included."),
+    change: list[str] | None = option("--set KEY=VALUE", "A setting to change, as in group.template=user; repeatable."),
+    log: list[str] | None = LOGS,
+    site: str | None = SITE,
+    out: str | None = OUT,
+    plain: bool = PLAIN,
+    verbose: bool = SHOW_PREFECT,
+) -> Answer:
+    """Run over the jobs of a window with changed settings, into a version of its own that is not published.
+
+    `walltime versions compare` scores it beside another version, `walltime versions promote` publishes it. The template
+    is chosen from the jobs of the window alone.
+
+    \b
+    Examples:
+      walltime rerun my-site.toml --since 2023-01 --until 2023-06 --set group.template=user --name try-7
+    """
+    from flows.pages.terminal.view_run import view_rerun
+    from flows.services.published.summary import summarize_version
+    from flows.services.versions.rerunning import check_rerun, rerun_and_keep
+    from pipeline.publish.manifest import load_version
+
+    began = time.monotonic()
+    arguments: dict[str, Any] = {
+        "name": name, "changes": change or [], "begin": begin, "end": end, "logs": log or [], "site": site,
+        "output_dir": out,
+    }  # fmt: skip
+    with _showing_steps():
+        if plain:
+            manifest = rerun_and_keep(config, **arguments)
+        else:
+            settings = check_rerun(config, **arguments)
+            version = _run_flow("rerun", settings, {"config": str(config)} | arguments, verbose=verbose)
+            manifest = load_version(Path(settings.output_dir), version)
+    summary: dict[str, Any] = summarize_version(manifest)
+    facts = {"version": manifest.folder, "name": name, "seconds": time.monotonic() - began}
+    return Answer(summary | facts, view_rerun(manifest, summary))

@@ -1,84 +1,53 @@
 """`walltime scaling`: laws fitted to measured runtimes, errors of the predictors, and processor counts to request."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-import typer
+from typing import Literal
 
 from flows.cli.options import (
-    Account,
-    Application,
-    AsOf,
-    From,
-    JobName,
-    Json,
-    KeyFile,
-    MaxProcs,
-    Node,
-    OutFile,
-    PageFile,
-    ProblemSize,
-    Queue,
-    Rate,
-    User,
-    UserGroup,
+    ACCOUNT,
+    APPLICATION,
+    AS_OF,
+    FROM,
+    JOB_NAME,
+    KEY_FILE,
+    MAX_PROCS,
+    NODE,
+    OUT_FILE,
+    PAGE_FILE,
+    PROBLEM_SIZE,
+    QUEUE,
+    RATE,
+    USER,
+    USER_GROUP,
+    argument,
+    option,
 )
-
-Series = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FILE.csv",
-        readable=False,
-        help="Columns procs, runtime_s, optionally application, problem_size, series, energy_j.",
-    ),
-]
-SeveralSeries = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="FILE.csv...",
-        readable=False,
-        help="Columns procs, runtime_s, optionally application, problem_size, series.",
-    ),
-]
-Predict = Annotated[str | None, typer.Option("--predict", metavar="64,128", help="Processor counts to predict.")]
-Loss = Annotated[
-    Literal["log", "relative"],
-    typer.Option("--loss", help="What a fit minimises: relative errors (ADEPT's WSSRE), or errors of log runtime."),
-]
-Screen = Annotated[
-    bool,
-    typer.Option(
-        "--screen/--no-screen",
-        help="Find odd sizes and leave them out of the fits; find steps and favoured processor counts.",
-    ),
-]
-OutFits = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        metavar="PATH",
-        help="Write the fits (.parquet or .csv), and beside them <out>.observations, .patterns, .scalability, "
-        ".predictions, .across.",
-    ),
-]
-Names = Annotated[
-    list[str] | None, typer.Option("--predictor", metavar="NAME", help="Only this predictor; repeatable.")
-]
-Group = Annotated[str | None, typer.Option("--group", metavar="ID", help="A group_id from table groups.")]
+from flows.pages.terminal.output import Answer
 
 
 def fit_series(
-    file: Series,
-    predict: Predict = None,
-    max_procs: MaxProcs = None,
-    procs_per_node: Node = None,
-    rate: Rate = None,
-    loss: Loss = "relative",
-    screen: Screen = True,
-    json: Json = False,
-    out: OutFits = None,
-    report: PageFile = None,
-) -> None:
+    file: Path = argument(
+        "FILE.csv", "Columns procs, runtime_s, optionally application, problem_size, series, energy_j."
+    ),
+    predict: str | None = option("--predict 64,128", "Processor counts to predict."),
+    max_procs: int | None = MAX_PROCS,
+    procs_per_node: int | None = NODE,
+    rate: float | None = RATE,
+    loss: Literal["log", "relative"] = option(
+        "--loss", "What a fit minimises: relative errors (ADEPT's WSSRE), or errors of log runtime.", "relative"
+    ),
+    screen: bool = option(
+        "--screen/--no-screen",
+        "Find odd sizes and leave them out of the fits; find steps and favoured processor counts.",
+        True,
+    ),
+    out: Path | None = option(
+        "--out PATH",
+        "Write the fits (.parquet or .csv), and beside them <out>.observations, .patterns, .scalability, "
+        ".predictions, .across.",
+    ),
+    report: Path | None = PAGE_FILE,
+) -> Answer:
     """Fit the default laws to measured runtimes, and predict other processor counts.
 
     Rows with the same procs are repeated runs. Rows that differ in application, problem_size or series
@@ -89,14 +58,13 @@ def fit_series(
       walltime scaling fit runs.csv --predict 64,128
       walltime scaling fit runs.csv --report runs.html --procs-per-node 24 --rate 0.02
     """
-    from flows.pages.terminal.json_out import print_json
-    from flows.pages.terminal.render import print_written
-    from flows.pages.terminal.render_series import print_series, print_weak
+    from flows.pages.terminal.blocks import wrote
+    from flows.pages.terminal.view_scaling import view_series, view_weak
     from flows.services.files.table_files import check_suffix, write_page
     from flows.services.quantities import processor_counts
     from flows.services.series_files import read_series_and_groups, write_series
     from pipeline.scaling.advice import CostSettings, weak_series, with_answers
-    from pipeline.scaling.fitted_series import compiling_for_many, fit_and_predict, series_as_dicts
+    from pipeline.scaling.fitted_series import compiling_for_many, fit_and_predict, series_as_dicts, with_curves
 
     at = processor_counts(predict, "--predict")
     if out:
@@ -106,31 +74,25 @@ def fit_series(
         tables = fit_and_predict(
             observations, at, max_procs, loss, is_screened=screen, groups=groups, procs_per_node=procs_per_node
         )
-        cost = CostSettings(procs_per_node, rate)
-        series = with_answers(series_as_dicts(tables), tables, max_procs, cost)
-        weak = weak_series(tables, at)
-        page = _page(file, series, weak, tables) if report else ""
+        series = with_answers(series_as_dicts(tables), tables, max_procs, CostSettings(procs_per_node, rate))
+        weak, curves = weak_series(tables, at), with_curves(series, tables) if report else []
     # The page comes first: if it cannot be written, no table is.
     if report:
-        write_page(report, page)
+        from flows.pages.html.series_page import series_page
+
+        write_page(report, series_page(file.stem, curves, weak=weak))
     written = (write_series(out, tables) if out else {}) | ({"page": report} if report else {})
-    files = {name: str(path) for name, path in written.items()}
-    if json:
-        print_json({"series": series, "weak_scaling": weak, "tables": files})
-        return
-    print_series(series, is_screened=screen, requested=at)
-    print_weak(weak)
-    print_written(files)
+    shown = (*view_series(series, is_screened=screen, requested=at), *view_weak(weak), *wrote(written))
+    return Answer({"series": series, "weak_scaling": weak, "tables": written}, shown)
 
 
-def _page(file: Path, series: list[dict[str, Any]], weak: list[dict[str, Any]], tables: dict[str, Any]) -> str:
-    from flows.pages.html.series_page import series_page
-    from pipeline.scaling.fitted_series import with_curves
-
-    return series_page(file.stem, with_curves(series, tables), weak=weak)
-
-
-def evaluate_predictors(files: SeveralSeries, predictor: Names = None, json: Json = False, out: OutFile = None) -> None:
+def evaluate_predictors(
+    files: list[Path] = argument(
+        "FILE.csv...", "Columns procs, runtime_s, optionally application, problem_size, series."
+    ),
+    predictor: list[str] | None = option("--predictor NAME", "Only this predictor; repeatable."),
+    out: Path | None = OUT_FILE,
+) -> Answer:
     """Predict measured runtimes from 3 to 5 sizes of their series, with every law, ADEPT and Walltime's predictors.
 
     The given sizes are first the smallest ones, then ones spread over the series. All other sizes are predicted.
@@ -140,9 +102,8 @@ def evaluate_predictors(files: SeveralSeries, predictor: Names = None, json: Jso
       walltime scaling evaluate runs.csv
       walltime scaling evaluate a.csv b.csv --out errors.csv
     """
-    from flows.pages.terminal.json_out import print_json
-    from flows.pages.terminal.render import print_written
-    from flows.pages.terminal.render_series import print_scaling
+    from flows.pages.terminal.blocks import wrote
+    from flows.pages.terminal.view_scaling import view_errors
     from flows.services.files.table_files import check_suffix, write_any
     from flows.services.series_files import evaluate_files
     from pipeline.tables import SCALING_ERRORS
@@ -150,30 +111,27 @@ def evaluate_predictors(files: SeveralSeries, predictor: Names = None, json: Jso
     if out:
         check_suffix(out)
     table, report = evaluate_files(files, predictor or ())
-    written = {SCALING_ERRORS.name: str(write_any(out, table, SCALING_ERRORS))} if out else {}
-    if json:
-        print_json({"errors": table.to_pylist(), "report": report.as_dict(), "tables": written})
-        return
-    print_scaling(table.to_pylist(), report)
-    print_written(written)
+    written = {SCALING_ERRORS.name: write_any(out, table, SCALING_ERRORS)} if out else {}
+    rows = table.to_pylist()
+    facts = {"errors": rows, "report": report.as_dict(), "tables": written}
+    return Answer(facts, (*view_errors(rows, report), *wrote(written)))
 
 
 def advise_procs(
-    published: From,
-    application: Application = None,
-    user: User = None,
-    account: Account = None,
-    user_group: UserGroup = None,
-    job_name: JobName = None,
-    queue: Queue = None,
-    problem_size: ProblemSize = None,
-    group: Group = None,
-    procs_per_node: Node = None,
-    rate: Rate = None,
-    key_file: KeyFile = None,
-    as_of: AsOf = None,
-    json: Json = False,
-) -> None:
+    published: Path = FROM,
+    application: str | None = APPLICATION,
+    user: str | None = USER,
+    account: str | None = ACCOUNT,
+    user_group: str | None = USER_GROUP,
+    job_name: str | None = JOB_NAME,
+    queue: str | None = QUEUE,
+    problem_size: str | None = PROBLEM_SIZE,
+    group: str | None = option("--group ID", "A group_id from table groups."),
+    procs_per_node: int | None = NODE,
+    rate: float | None = RATE,
+    key_file: Path | None = KEY_FILE,
+    as_of: str | None = AS_OF,
+) -> Answer:
     """Recommend processor counts: the best trade-off, the cheapest and the fastest, with the cost of each.
 
     Each count is listed with its runtime and 80% interval, processor-hours and efficiency. Nodes and price are listed
@@ -185,8 +143,7 @@ def advise_procs(
       walltime scaling advise --from my-tables
       walltime scaling advise --application solver --user u17 --rate 0.02
     """
-    from flows.pages.terminal.json_out import print_json
-    from flows.pages.terminal.render_series import print_advice
+    from flows.pages.terminal.view_scaling import view_advice
     from flows.services.published.advice import advised_groups, cost_of_run
     from flows.services.quantities import as_of_seconds
     from pipeline.publish import reading
@@ -198,4 +155,4 @@ def advise_procs(
     wanted = {name: text for name, text in texts.items() if text is not None}
     with reading(published, as_of_seconds(as_of)) as manifest:
         found = advised_groups(manifest, wanted, cost_of_run(manifest, procs_per_node, rate), key_file)
-    print_json(found) if json else print_advice(found)
+    return Answer(found, view_advice(found))

@@ -1,4 +1,4 @@
-"""`walltime export` and `walltime apply`: the published estimates for a scheduler, as files or as times of its jobs."""
+"""`walltime export`, `apply` and `limits`: estimates and time limits for a scheduler, as files, times or advice."""
 
 import os
 import signal
@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from flows.cli.options import Config, ConfigOption, From, Json
+from flows.cli.options import CONFIG, CONFIG_OPTION, FROM, JSON, argument, option
+from flows.pages.terminal.output import Answer, print_json_lines
 
 if TYPE_CHECKING:
     from flows.services.watching import Round
@@ -20,31 +21,17 @@ if TYPE_CHECKING:
 FAILED = 1
 """The exit code where the scheduler refused some of the changes, or the only round failed."""
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", readable=False, help="The folder to write into.")]
-Kind = Annotated[
-    Literal["slurm", "pbs", "csv"],
-    typer.Option("--for", help="slurm: job_submit.lua and its look-up; pbs: a hook and its look-up; csv: one table."),
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be changed, and change nothing.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Make the changes.")]
-Scheduler = Annotated[
-    Literal["slurm", "pbs"] | None,
-    typer.Option("--for", help="The scheduler: slurm (TimeLimit) or pbs (soft_walltime); default: the config's."),
-]
-Every = Annotated[
-    str | None,
-    typer.Option(
-        "--every",
-        metavar="TIME",
-        help="Go on, and at this interval (5m, 90s) first read what the accounting has new; for a [source] of kind "
-        "sacct or folder.",
-    ),
-]
-Once = Annotated[bool, typer.Option("--once", help="One such round, for cron; exit code 1 where it fails.")]
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def export(folder: Folder, scheduler: Kind, published: From, config: ConfigOption = None, json: Json = False) -> None:
+def export(
+    folder: Path = argument("DIR", "The folder to write into."),
+    scheduler: Literal["slurm", "pbs", "csv"] = option(
+        "--for", "slurm: job_submit.lua and its look-up; pbs: a hook and its look-up; csv: one table.", ...
+    ),
+    published: Path = FROM,
+    config: Path | None = CONFIG_OPTION,
+) -> Answer:
     """Write the published estimates for a scheduler that looks them up at each submit, or as a table.
 
     The settings are those of the run, or of --config. Each file is put in place in one step. Nothing is installed:
@@ -57,23 +44,60 @@ def export(folder: Folder, scheduler: Kind, published: From, config: ConfigOptio
     """
     from dataclasses import asdict
 
-    from flows.pages.terminal.json_out import print_json
-    from flows.pages.terminal.render_scheduler import print_exported
+    from flows.pages.terminal.view_scheduler import view_exported
     from flows.services.exporting import export as write
 
     exported = write(published, scheduler, folder, config)
-    print_json(asdict(exported)) if json else print_exported(exported)
+    return Answer(asdict(exported), view_exported(exported))
+
+
+def limits(
+    given: Path = argument("CONFIG|LOG", "A config, a log, or a table of jobs (.parquet)."),
+    by: Literal["user", "account"] = option("--by", "Whose jobs are listed together.", "user"),
+    promise: str = option("--promise SHARE", "Share of all jobs that shall end within their limit.", "97%"),
+    out: Path | None = option("--out DIR", "Also write tables (.csv) and one mail text per user; nothing is sent."),
+    score: bool = option("--score", "Only compare the limits with other rules on the log's later half.", False),
+) -> Answer:
+    """Recommend runtime limits that keep a promise, with unused hours, per user or account.
+
+    Each job gets a limit as of its submit. The later half of the log measures what the limits would have done: the
+    share of jobs within them, the over-requested processor-hours removed, and the used ones lost.
+
+    \b
+    Examples:
+      walltime limits my-site.toml --by account --out letters
+      walltime limits jobs.parquet --score
+    """
+    from flows.pages.terminal.view_scheduler import view_limit_scores, view_limits
+    from flows.services.limits import advise, check_folder, limit_log, promise_of, write_advice
+    from flows.services.limits import score as scored
+
+    share = promise_of(promise)
+    check_folder(out, score=score)
+    log = limit_log(given)
+    if score:
+        found = scored(log, share)
+        return Answer(found, view_limit_scores(found))
+    found = advise(log, by, share)
+    written = {} if out is None else write_advice(out, found)
+    return Answer(found | {"written": written}, view_limits(found, written))
 
 
 def apply(
-    config: Config,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    scheduler: Scheduler = None,
-    every: Every = None,
-    once: Once = False,
-    json: Json = False,
-) -> None:
+    config: Path = CONFIG,
+    dry_run: bool = option("--dry-run", "Print what would be changed, and change nothing.", False),
+    yes: bool = option("--yes", "Make the changes.", False),
+    scheduler: Literal["slurm", "pbs"] | None = option(
+        "--for", "The scheduler: slurm (TimeLimit) or pbs (soft_walltime); default: the config's."
+    ),
+    every: str | None = option(
+        "--every TIME",
+        "Go on, and at this interval (5m, 90s) first read what the accounting has new; for a [source] of kind "
+        "sacct or folder.",
+    ),
+    once: bool = option("--once", "One such round, for cron; exit code 1 where it fails.", False),
+    json: bool = JSON,
+) -> Answer | None:
     """Lower the time limits of Slurm's pending jobs, or set OpenPBS's soft_walltime, to their expected runtimes.
 
     No job's time is set above what its user asked for. Exit code 1: the scheduler refused some of the changes. With
@@ -86,6 +110,7 @@ def apply(
       walltime apply my-site.toml --yes --for pbs
       walltime apply my-site.toml --yes --every 5m
     """
+    from flows.pages.terminal.view_scheduler import view_applied
     from flows.services.applying import apply_estimates
     from flows.services.run.prepare import run_settings
     from flows.services.schedulers import SCHEDULERS
@@ -95,20 +120,11 @@ def apply(
         raise InputError("the command line", "both" if yes else "neither", "either --dry-run or --yes")
     if every is not None or once:
         _follow(config, every or "5m", scheduler, is_dry_run=dry_run, once=once, as_json=json)
-        return
+        return None
     settings = run_settings(config)
     chosen = SCHEDULERS[scheduler or settings.apply.scheduler]
     applied = apply_estimates(settings, chosen, time.time(), os.environ, is_dry_run=dry_run)
-    if json:
-        from flows.pages.terminal.json_out import print_json
-
-        print_json(applied.as_dict())
-    else:
-        from flows.pages.terminal.render_scheduler import print_applied
-
-        print_applied(applied)
-    if applied.failures:
-        raise typer.Exit(FAILED)
+    return Answer(applied.as_dict(), view_applied(applied), exit_code=FAILED if applied.failures else 0)
 
 
 class _StoppedError(BaseException):
@@ -138,8 +154,7 @@ def _follow(config: Path, every: str, scheduler: str | None, *, is_dry_run: bool
 
 
 def _print_round(found: "Round", wait_s: float, *, as_json: bool) -> None:
-    from flows.pages.terminal.json_out import print_json_lines
-    from flows.pages.terminal.render_scheduler import print_failure, print_round
+    from flows.pages.terminal.view_scheduler import print_failure, print_round
 
     if found.failure:
         print_failure(found, wait_s)

@@ -4,11 +4,11 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from flows.cli.options import Config, Json, Site, Timezone, check_mode
+from flows.cli.options import CONFIG, JSON, SITE, TIMEZONE, check_mode, option
+from flows.pages.terminal.output import Answer, print_answer, print_json_lines
 
 WAIT_S = 120.0
 """A server that is started at the same time, as after a reboot, takes half a minute on a busy machine."""
@@ -16,55 +16,17 @@ WAIT_S = 120.0
 WARNING_EXIT = 3
 ERROR_EXIT = 4
 
-OutConfig = Annotated[Path, typer.Option("--out", metavar="FILE", help="The config to write; an existing file stays.")]
-Log = Annotated[
-    str | None,
-    typer.Option("--log", metavar="PATH", help="A log, folder or table to read, instead of looking for one."),
-]
-Systemd = Annotated[
-    Path | None,
-    typer.Option(
-        "--systemd", metavar="DIR", help="Write a service and a timer there too; for an existing config, only these."
-    ),
-]
-At = Annotated[str, typer.Option("--at", metavar="HH:MM", help="The timer's time of day, in the site's time zone.")]
-Cron = Annotated[str, typer.Option("--cron", metavar="CRON", help='When to run, as in "15 2 * * *": at 02:15 daily.')]
-Target = Annotated[
-    Path | None,
-    typer.Option(
-        "--from",
-        metavar="DIR",
-        readable=False,
-        help="The folder to which a run has published; or its config (.toml), whose logs are checked too; default: "
-        "out, or the only one in it.",
-    ),
-]
-MaxAge = Annotated[
-    str, typer.Option("--max-age", metavar="TIME", help="The age at which tables count as old, as in 36h or 2d.")
-]
-Deep = Annotated[bool, typer.Option("--deep", help="Also compare every table of every version on disk with its hash.")]
-Checks = Annotated[
-    bool, typer.Option("--checks", help="Instead: check the published tables as a run does before it publishes.")
-]
-Metrics = Annotated[
-    Path | None,
-    typer.Option(
-        "--metrics",
-        metavar="FILE.prom",
-        help="Instead: write age, rows, coverage and the last run as OpenMetrics, as for node_exporter's textfile "
-        "collector; -: to stdout.",
-    ),
-]
-
 
 def init(
-    out: OutConfig = Path("my-site.toml"),
-    log: Log = None,
-    site: Site = None,
-    systemd: Systemd = None,
-    at: At = "02:15",
-    json: Json = False,
-) -> None:
+    out: Path = option("--out FILE", "The config to write; an existing file stays.", Path("my-site.toml")),
+    log: str | None = option("--log PATH", "A log, folder or table to read, instead of looking for one."),
+    site: str | None = SITE,
+    systemd: Path | None = option(
+        "--systemd DIR", "Write a service and a timer there too; for an existing config, only these."
+    ),
+    at: str = option("--at HH:MM", "The timer's time of day, in the site's time zone.", "02:15"),
+    json: bool = JSON,
+) -> Answer:
     """Write a commented config for this machine: its sacct, its PBS accounting folder, or a log that you give.
 
     \b
@@ -72,23 +34,26 @@ def init(
       walltime init --out my-site.toml
       walltime init --log /var/log/my-log.swf.gz --systemd units
     """
-    from flows.pages.terminal.json_out import print_json
-    from flows.pages.terminal.render_doctor import print_config, print_units
+    from flows.pages.terminal.view_doctor import view_config, view_units
     from flows.services.files.config import config_settings
     from flows.services.initialising import initialise, write_units
 
     done = initialise(out, log, site, os.environ) if systemd is None or not out.exists() else None
     if done and not json:
-        print_config(done)
+        # The config is there even if the units cannot be written.
+        print_answer(Answer(None, view_config(done)), as_json=False)
     units = write_units(config_settings(out), out, systemd, at, os.environ) if systemd is not None else ()
-    if json:
-        name, seen = (done.machine.name, done.machine.seen) if done else (None, ())
-        print_json({"config": out, "is_new": done is not None, "site": name, "seen": list(seen), "units": list(units)})
-    elif units:
-        print_units(units)
+    name, seen = (done.machine.name, done.machine.seen) if done else (None, ())
+    facts = {"config": out, "is_new": done is not None, "site": name, "seen": seen, "units": units}
+    return Answer(facts, view_units(units) if units else ())
 
 
-def serve(config: Config, cron: Cron, timezone: Timezone = None, json: Json = False) -> None:
+def serve(
+    config: Path = CONFIG,
+    cron: str = option("--cron CRON", 'When to run, as in "15 2 * * *": at 02:15 daily.', ...),
+    timezone: str | None = TIMEZONE,
+    json: bool = JSON,
+) -> None:
     """Run a config on a schedule, as a deployment of a Prefect server; goes on until Ctrl-C or SIGTERM.
 
     Needs a server, as of `prefect server start`, and waits two minutes for one; PREFECT_API_URL names one elsewhere.
@@ -101,30 +66,39 @@ def serve(config: Config, cron: Cron, timezone: Timezone = None, json: Json = Fa
     """
     from dataclasses import asdict
 
-    from flows.pages.terminal.json_out import print_json_lines
-    from flows.pages.terminal.render_doctor import print_served
+    from flows.pages.terminal.blocks import Exact
     from flows.prefect.serving import prepare_serving, serve_nightly
     from flows.services.run.prepare import listed_paths, run_settings
 
     settings = run_settings(config)
     listed_paths(settings, config)
     served = prepare_serving(settings, cron, timezone, WAIT_S, lambda text: typer.echo(text, err=True))
+    site = settings.site.name
     if json:
-        print_json_lines([{"site": settings.site.name, **asdict(served)}])
+        print_json_lines([{"site": site, **asdict(served)}])
     else:
-        print_served(settings.site.name, served.name, f"{served.cron} ({served.timezone})", served.api)
-    serve_nightly(served, config, settings.site.name)
+        schedule = f"{served.cron} ({served.timezone}), known to {served.api}"
+        said = [Exact(f"Serving nightly/{served.name} for the site {site}: {schedule}")]
+        print_answer(Answer(None, said), as_json=False)
+    serve_nightly(served, config, site)
 
 
 def doctor(
     ctx: typer.Context,
-    target: Target = None,
-    max_age: MaxAge = "48h",
-    deep: Deep = False,
-    checks: Checks = False,
-    metrics: Metrics = None,
-    json: Json = False,
-) -> None:
+    target: Path | None = option(
+        "--from DIR",
+        "The folder to which a run has published; or its config (.toml), whose logs are checked too; default: out, or "
+        "the only one in it.",
+    ),
+    max_age: str = option("--max-age TIME", "The age at which tables count as old, as in 36h or 2d.", "48h"),
+    deep: bool = option("--deep", "Also compare every table of every version on disk with its hash.", False),
+    checks: bool = option("--checks", "Instead: check the published tables as a run does before it publishes.", False),
+    metrics: Path | None = option(
+        "--metrics FILE.prom",
+        "Instead: write age, rows, coverage and the last run as OpenMetrics, as for node_exporter's textfile "
+        "collector; -: to stdout.",
+    ),
+) -> Answer | None:
     """Check the manifest, the tables, leftovers, the lock, the disk and the age of published tables; change nothing.
 
     With a config also its logs, or its sacct. --deep reads every table of the earlier versions too.
@@ -143,33 +117,32 @@ def doctor(
     check_mode(ctx, "--checks", is_on=checks, own=(), shared=("--from",))
     check_mode(ctx, "--metrics", is_on=metrics is not None, own=(), shared=("--from",))
     if checks:
-        _check(published_folder(target), as_json=json)
-    elif metrics is not None:
+        return _check(published_folder(target))
+    if metrics is not None:
         _write_metrics(published_folder(target), metrics)
-    else:
-        _diagnose(target or published_folder(None), max_age, is_deep=deep, as_json=json)
+        return None
+    return _diagnose(target or published_folder(None), max_age, is_deep=deep)
 
 
-def _diagnose(target: Path, max_age: str, *, is_deep: bool, as_json: bool) -> None:
-    from flows.pages.terminal.json_out import print_json
-    from flows.pages.terminal.render_doctor import plain_diagnosis, print_diagnosis
+def _diagnose(target: Path, max_age: str, *, is_deep: bool) -> Answer:
+    from flows.pages.terminal.view_doctor import diagnosis_facts, view_diagnosis
     from flows.services.doctor import Level, diagnose
     from flows.services.quantities import seconds
 
     found = diagnose(target, int(time.time()), int(seconds(max_age, "--max-age")), os.environ, is_deep=is_deep)
-    print_json(plain_diagnosis(found)) if as_json else print_diagnosis(found)
-    if found.worst is not None and found.worst > Level.NOTE:
-        sys.exit(ERROR_EXIT if found.worst is Level.ERROR else WARNING_EXIT)
+    return Answer(
+        diagnosis_facts(found),
+        view_diagnosis(found),
+        exit_code=ERROR_EXIT if found.worst is Level.ERROR else WARNING_EXIT if found.worst is Level.WARNING else 0,
+    )
 
 
-def _check(published: Path, *, as_json: bool) -> None:
-    from flows.pages.terminal.json_out import print_json
-    from flows.pages.terminal.render_doctor import print_checks
+def _check(published: Path) -> Answer:
+    from flows.pages.terminal.view_doctor import view_checks
     from flows.services.run.publishing import BLOCKED_EXIT_CODE, check_published
 
     found = check_published(published, time.time())
-    print_json(found) if as_json else print_checks(found)
-    sys.exit(0 if found["passed"] else BLOCKED_EXIT_CODE)
+    return Answer(found, view_checks(found), exit_code=0 if found["passed"] else BLOCKED_EXIT_CODE)
 
 
 def _write_metrics(published: Path, file: Path) -> None:

@@ -9,8 +9,8 @@ import pyarrow as pa
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
+from flows.pages.formats import fixed, percent
 from flows.pages.html.drawing import COLOURS, curve, named_ticks, panel, per_cent, render_template, rule, styled, to_svg
-from flows.pages.terminal.render import fixed, percent
 from flows.services.backtesting import ranked, way_of, ways_of
 from pipeline.evaluate.backtest import TRAIN_SHARE
 

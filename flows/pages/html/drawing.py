@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator, PercentFormatter
 from numpy.typing import ArrayLike
 
-from flows.pages.terminal.render import number
+from flows.pages.formats import number
 from pipeline.errors import printable
 
 WIDTH_IN = 10.4

@@ -5,9 +5,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from flows.pages.formats import number
 from flows.pages.html.drawing import COLOURS, curve, named_ticks, panel, per_cent, render_template, styled, to_svg
-from flows.pages.terminal.render import number
-from flows.pages.terminal.render_models import error_sentence
+from flows.pages.terminal.view_models import error_sentence
 from pipeline.errors import printable
 from pipeline.inputs.model_study import MORE_RUNS, ModelStudy
 

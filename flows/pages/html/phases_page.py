@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator
 
+from flows.pages.formats import number
 from flows.pages.html.drawing import COLOURS, curve, panel, per_cent, render_template, styled, to_svg
-from flows.pages.terminal.render import number
 from pipeline.arrays import Floats, Ints
 from pipeline.errors import InputError
 from pipeline.phases.occurrences import Occurrences, kept_shares, standard_errors

@@ -5,8 +5,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from flows.pages.formats import percent
 from flows.pages.html.drawing import COLOURS, curve, named_ticks, panel, per_cent, render_template, rule, styled, to_svg
-from flows.pages.terminal.render import percent
 from pipeline.schedule.verdict import ReplayResult, average_changes, best_case, medians, sentences, whole
 
 

@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from flows.pages.formats import number
 from flows.pages.html.drawing import COLOURS, FILTERS, WIDTH_IN, render_template, short, styled, to_svg
-from flows.pages.terminal.render import number
-from flows.pages.terminal.render_series import weak_scaling_sentences
+from flows.pages.terminal.view_scaling import weak_scaling_sentences
 from pipeline.arrays import Floats
 from pipeline.laws import LAWS
 from pipeline.scaling.advice import CostSettings, priced

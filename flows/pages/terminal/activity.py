@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from importlib import import_module
 from typing import Any
 
 from flows.pages.terminal.verbosity import is_quiet
@@ -95,17 +94,15 @@ class Activity:
     def _listen_to_numba(self) -> None:
         # A command that compiles nothing does not wait for numba's import.
         if self._listener is None and "numba" in sys.modules:
-            events: Any = import_module("numba.core.event")
-            self._listener = events.TimingListener()
+            self._listener = _numba_events().TimingListener()
             self._listener.on_end = lambda _: self.count(COMPILED, 1)
-            events.register("numba:compile", self._listener)
+            _numba_events().register("numba:compile", self._listener)
 
     def close(self) -> None:
         """Show no line any more, and count no longer."""
         self.end_line()
         if self._listener is not None:
-            events: Any = import_module("numba.core.event")
-            events.unregister("numba:compile", self._listener)
+            _numba_events().unregister("numba:compile", self._listener)
 
     def _write_line(self) -> None:
         done = f"{self.n_done} of {self.n_stages} stages" if self.n_stages else ""
@@ -117,6 +114,12 @@ class Activity:
         else:
             sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
+
+
+def _numba_events() -> Any:
+    from numba.core import event  # noqa: PLC0415  (most commands compile nothing)
+
+    return event
 
 
 def _rate(unit: str, n: int, seconds: float) -> str:
@@ -174,8 +177,21 @@ def _print_stage(event: StageEvent) -> None:
     sys.stderr.flush()
 
 
+def show_progress(text: str, *, is_due: bool) -> None:
+    """Show how far a computation has come: on a terminal in the line of the command, in a log a line if one is due."""
+    activity = _current.get()
+    if is_quiet() or activity is None:
+        return
+    if activity.is_terminal:
+        activity.stages = [text]
+        activity.start()
+    elif is_due:
+        activity.end_line()
+        sys.stderr.write(f"{text}\n")
+
+
 def end_activity_line() -> None:
-    """Make room for an answer or a progress bar."""
+    """Make room for an answer."""
     activity = _current.get()
     if activity is not None:
         activity.end_line()

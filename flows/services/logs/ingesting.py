@@ -16,7 +16,7 @@ from flows.services.quantities import instant_s, seconds
 from pipeline.config_file import parse_settings
 from pipeline.errors import InputError, printable
 from pipeline.ingest import OnDisk, Source, ingest
-from pipeline.ingest.inspect import CUT_BY_BOUND, Inspection
+from pipeline.ingest.inspect import CUT_BY_BOUND, Inspection, inspect
 from pipeline.ingest.jobs_tables import is_table
 from pipeline.ingest.live import Window, live
 from pipeline.ingest.sources import find_sources
@@ -129,7 +129,15 @@ def write_updated(
     return report, {"jobs": out} | ({"unreadable": beside} if beside.exists() else {})
 
 
-def inspection_as_dict(found: Inspection, n_rows: int) -> dict[str, Any]:
+def inspected(logs: Sequence[str], settings: RunSettings, n_rows: int, *, is_all: bool) -> list[dict[str, Any]]:
+    """What is found in each log, in plain values, with its first `n_rows` jobs; InputError where no log is named."""
+    if not logs:
+        raise InputError("the command line", "no log", "one or more to look at")
+    found = inspect([Path(log) for log in logs], settings.site, settings.ingest, is_all=is_all)
+    return [_plain_inspection(one, n_rows) for one in found]
+
+
+def _plain_inspection(found: Inspection, n_rows: int) -> dict[str, Any]:
     """The inspection in plain values for JSON, with the first `n_rows` jobs and the first few unreadable lines."""
     reasons = Counter(found.unreadable.column("reason").to_pylist())
     # If only the beginning was read, the last record is cut by that bound and not by the log.

@@ -3,7 +3,8 @@
 import pyarrow as pa
 
 from flows.pages.html.backtest_page import backtest_page
-from flows.pages.terminal.render_backtest import print_backtest
+from flows.pages.terminal.render import print_blocks
+from flows.pages.terminal.view_backtest import view_backtest
 from flows.services.backtesting import BacktestResult
 from pipeline.evaluate import backtest
 from pipeline.settings import RunSettings
@@ -45,6 +46,6 @@ def test_a_log_of_two_jobs_has_a_page_too() -> None:
 
 
 def test_what_is_printed_of_a_hostile_log_steers_no_terminal(capsys: object) -> None:
-    print_backtest([tried(HOSTILE)], "size", {})
+    print_blocks(view_backtest([tried(HOSTILE)], "size", {}))
     shown = capsys.readouterr().out  # type: ignore[attr-defined]
     assert "\x1b[31m" not in shown and "\\x1b[31m" in shown and "last_two *" in shown

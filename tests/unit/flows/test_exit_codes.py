@@ -15,7 +15,8 @@ from pipeline.errors import WalltimeError
 ROOT = Path(__file__).resolve().parents[3]
 LISTED = {one.code for one in EXIT_CODES}
 PASSED_ON = {
-    "code", "error.exit_code", "_SIGNAL_EXIT + number", "app(arguments, prog_name='walltime', standalone_mode=False)",
+    "code", "error.exit_code", "answer.exit_code", "_SIGNAL_EXIT + number",
+    "app(arguments, prog_name='walltime', standalone_mode=False)",
 }  # fmt: skip
 """Expressions that pass on a code which another place decides; each of those places is looked at too."""
 
@@ -28,15 +29,17 @@ def sources() -> list[Path]:
 
 
 def exits_of(tree: ast.AST) -> Iterator[ast.expr]:
-    """The codes of calls that end the process: sys.exit(x), SystemExit(x), typer.Exit(x), fail(sentence, x)."""
+    """The codes of calls that end the process: sys.exit(x), typer.Exit(x), _fail(sentence, x), Answer(exit_code=x)."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
         name = ast.unparse(node.func)
         if name in ("sys.exit", "SystemExit", "typer.Exit", "os._exit") and node.args:
             yield node.args[0]
-        elif name == "fail" and len(node.args) == 2:
+        elif name == "_fail" and len(node.args) == 2:
             yield node.args[1]
+        elif name == "Answer":
+            yield from (one.value for one in node.keywords if one.arg == "exit_code")
 
 
 def codes_of(code: ast.expr, module: str) -> Iterator[int]:

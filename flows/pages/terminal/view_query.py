@@ -1,35 +1,37 @@
 """What `walltime query` prints."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flows.pages.terminal.render import console, grid, number, percent, plain_number, say, span
+from flows.pages.formats import any_value, percent, span
+from flows.pages.terminal.blocks import Block, Column, Grid, Lead, text
 from flows.services.quantities import instant
 
 PERCENT = (10, 50, 80, 90, 95, 99)
+QUANTILES = (
+    text("jobs done by then", "percent", "{}%".format),
+    Column("s", "runtime_s"),
+    Column("", "runtime_s", span),
+    Column("kept so far", "held", percent),
+)
 
 
-def print_answer(found: Mapping[str, Any]) -> None:
-    """Print the estimate, its quantiles, the past jobs they rest on, and the errors on this log."""
-    out = console()
-    out.print(f"[bold]{span(found['runtime_s'])}[/bold] is the expected runtime of such a job (median).")
-    rows = [
-        (f"{q}%", number(found[f"runtime_s_q{q}"]), say(span(found[f"runtime_s_q{q}"])), percent(found[f"held_q{q}"]))
-        for q in PERCENT
+def view_answer(found: Mapping[str, Any]) -> Iterator[Block]:
+    """The estimate, its quantiles, the past jobs they rest on, and the errors on this log."""
+    yield Lead(span(found["runtime_s"]), " is the expected runtime of such a job (median).")
+    rows = [{"percent": q, "runtime_s": found[f"runtime_s_q{q}"], "held": found[f"held_q{q}"]} for q in PERCENT]
+    yield Grid("", QUANTILES, rows)
+    yield from explanation(found)
+
+
+def view_batch(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], described: str) -> Iterator[Block]:
+    """The answers to a batch as a table, a description of the batch, and the errors on this log."""
+    columns = [
+        Column(name, form=any_value, is_text=not name.startswith(("runtime_s", "n_", "is_known")), limit=60)
+        for name in (rows[0] if rows else ())
     ]
-    out.print(grid("", ("jobs done by then", "s", "", "kept so far"), rows))
-    for sentence in explanation(found):
-        out.print(say(sentence, 500))
-
-
-def print_rows(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], account: str) -> None:
-    """Print the answers to a batch as a table, a description of the batch, and the errors on this log."""
-    out = console()
-    names = list(rows[0]) if rows else []
-    texts = sum(not name.startswith(("runtime_s", "n_", "is_known")) for name in names)
-    cells = [[plain_number(row[name]) for name in names] for row in rows]
-    out.print(grid("", names, cells, texts=texts))
-    out.print(say(f"{account}. {accuracy(facts)}", 2000))
+    yield Grid("", columns, rows)
+    yield f"{described}. {accuracy(facts)}"
 
 
 def explanation(found: Mapping[str, Any]) -> list[str]:

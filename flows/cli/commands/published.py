@@ -1,0 +1,255 @@
+"""Commands on published tables: `walltime show`, `walltime report`, and the versions that are on disk."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from flows.cli.options import (
+    AS_OF,
+    FOLDER_MEANT,
+    FROM,
+    JSON,
+    MAX_PROCS,
+    NODE,
+    RATE,
+    argument,
+    check_mode,
+    complete_table,
+    option,
+)
+from flows.pages.terminal.output import Answer
+
+ROWS_SHOWN = 20
+
+VERSION = argument("VERSION", "A version: its name, its run id, or the start of its folder's name.")
+
+
+def show(
+    ctx: typer.Context,
+    table: str | None = argument(
+        "[TABLE]", "The table to show; default: the list of tables.", None, autocompletion=complete_table
+    ),
+    given: Path | None = option("--from DIR", f"{FOLDER_MEANT} Or a table that walltime ingest wrote (.parquet)."),
+    where: str | None = option("--where SQL", 'A condition on the columns, as in "procs > 64".'),
+    select: str | None = option("--select A,B", "Only these columns; default: all."),
+    limit: int | None = option("--limit", f"Number of rows; default: {ROWS_SHOWN}, with --csv and --xlsx all.", min=1),
+    as_of: str | None = AS_OF,
+    epoch: bool = option("--epoch", "Print times as seconds since 1970 UTC, as the tables hold them.", False),
+    columns: bool = option(
+        "--columns", "Instead: the columns with type, unit and meaning; of all tables without one.", False
+    ),
+    csv: bool = option("--csv", "Print the rows as CSV on stdout.", False),
+    xlsx: Path | None = option("--xlsx FILE.xlsx", "Write the rows as a workbook."),
+    json: bool = JSON,
+) -> Answer | None:
+    """Show what a run has published: its manifest, or the rows of a table.
+
+    Times are printed as UTC, as in 2026-01-31T08:00:00Z; with --epoch, --csv, --xlsx and --json they are seconds since
+    1970. Table unreadable has the records that could not be read, and is headed by their number for each reason.
+
+    \b
+    Examples:
+      walltime show
+      walltime show predictions --columns
+      walltime show jobs --from my-tables --where "procs > 64" --select job_id,runtime_s --limit 5
+      walltime show unreadable --from jobs.parquet --where "reason = 'no_line_end'"
+      walltime show groups --csv
+    """
+    from flows.pages.terminal.view_published import view_columns
+    from flows.services.published.browse import described_tables
+    from pipeline.errors import InputError
+
+    check_mode(ctx, "--columns", is_on=columns, own=(), shared=("--from",))
+    if columns:
+        described = described_tables(table)
+        return Answer(described, view_columns(described))
+    rowwise = {"--where": where, "--select": select, "--csv": csv or None, "--xlsx": xlsx}
+    asked = [name for name, value in rowwise.items() if value is not None]
+    if table is None and given is not None and given.suffix == ".parquet":
+        raise InputError("show", "no table beside --from FILE.parquet", "jobs or unreadable")
+    if table is None and asked:
+        raise InputError(asked[0], "no table beside it", f"a table to look in, as in jobs {asked[0]} ...")
+    if sum((json, csv, xlsx is not None)) > 1:
+        raise InputError("the command line", "several of --json, --csv and --xlsx", "one of them")
+    return _shown(table, given, as_of, xlsx, is_epoch=epoch, as_csv=csv, where=where, select=select, limit=limit)
+
+
+def _shown(
+    name: str | None,
+    given: Path | None,
+    as_of: str | None,
+    xlsx: Path | None,
+    *,
+    is_epoch: bool,
+    as_csv: bool,
+    limit: int | None,
+    **rows: str | None,
+) -> Answer | None:
+    from flows.pages.terminal.blocks import wrote
+    from flows.pages.terminal.view_published import print_csv, view_manifest, view_rows
+    from flows.services.published.browse import file_or_version, manifest_facts, selected_rows, table_rows, write_xlsx
+    from flows.services.quantities import as_of_seconds
+
+    with file_or_version(given, as_of_seconds(as_of)) as source:
+        if name is None:
+            facts = manifest_facts(source.manifest)
+            return Answer(facts, view_manifest(facts))
+        shown = source.table(name)
+        if shown is None:
+            return Answer({"table": name, "rows": 0, "shown": []}, ["Every record could be read."])
+        if as_csv:
+            with selected_rows(shown, **rows, limit=limit) as (names, found):
+                print_csv(names, found)
+            return None
+        if xlsx is not None:
+            with selected_rows(shown, **rows, limit=limit) as (names, found):
+                return Answer(None, wrote({shown.name: write_xlsx(xlsx, names, found)}))
+        facts = table_rows(shown, **rows, limit=limit or ROWS_SHOWN)
+    return Answer(facts, view_rows(facts, frozenset() if is_epoch else shown.instants))
+
+
+def report(
+    published: Path = FROM,
+    out: Path = option("--out PAGES", "The folder for index.html and the pages.", ...),
+    procs_per_node: int | None = NODE,
+    rate: float | None = RATE,
+    as_of: str | None = AS_OF,
+) -> Answer:
+    """Draw a page per application: its runs, predicted curves with intervals, recommended counts and next runs.
+
+    Also site.html, on the whole site: its applications with advice, cleaning, coverage by week, and what nights
+    changed.
+
+    \b
+    Examples:
+      walltime report --from my-tables --out pages
+      walltime report --out pages --rate 0.02
+    """
+    from flows.pages.html.application_pages import SITE_PAGE, UNNAMED, page_name, site_page, write_pages
+    from flows.pages.terminal.blocks import Exact
+    from flows.services.files.table_files import write_page
+    from flows.services.published.advice import cost_of_run
+    from flows.services.quantities import as_of_seconds
+    from flows.services.site_facts import site_facts
+    from pipeline.publish import reading
+
+    def page_of(name: str | None) -> str | None:
+        found = page_name(name or UNNAMED)
+        return found if (out / found).is_file() else None
+
+    with reading(published, as_of_seconds(as_of)) as manifest:
+        facts = site_facts(published, manifest)
+        pages = write_pages(manifest, out, cost_of_run(manifest, procs_per_node, rate))
+    site = write_page(out / SITE_PAGE, site_page(facts, page_of))
+    said = [Exact(f"Wrote {len(pages) - 1} pages, listed in {pages[0]}"), Exact(f"Wrote {site}")]
+    return Answer({"index": pages[0], "pages": pages[1:], "site_page": site, **facts}, said)
+
+
+def list_versions(published: Path = FROM) -> Answer:
+    """List the versions of the tables on disk, the published one first, then those published before it.
+
+    \b
+    Examples:
+      walltime versions list
+      walltime versions list --from my-tables --json
+    """
+    from flows.pages.terminal.blocks import Grid
+    from flows.pages.terminal.view_published import VERSIONS
+    from flows.services.version_rows import version_rows
+
+    rows = version_rows(published)
+    return Answer({"versions": rows}, [Grid("Versions on disk", VERSIONS, rows)])
+
+
+def promote(version: str = VERSION, published: Path = FROM) -> Answer:
+    """Publish a version that is on disk, as a rerun or an earlier night; its tables are checked first.
+
+    \b
+    Examples:
+      walltime versions promote try-7
+      walltime versions promote 2026-11-22T0310Z-0a1b2c3d --from my-tables
+    """
+    from pipeline.publish.versions import promote as publish_version
+
+    return _now_published(publish_version(published, version, int(time.time())))
+
+
+def rollback(published: Path = FROM) -> Answer:
+    """Publish the version again that was published before, and withdraw the current one; once more goes further back.
+
+    A withdrawn version stays on disk for some days, and --as-of passes over it. `promote` publishes it again.
+
+    \b
+    Examples:
+      walltime versions rollback
+      walltime versions rollback --from my-tables
+    """
+    from pipeline.publish.versions import rollback as publish_previous
+
+    return _now_published(publish_previous(published, int(time.time())))
+
+
+def _now_published(manifest: Any) -> Answer:
+    from flows.pages.terminal.view_run import named_version
+
+    facts = {"published": manifest.folder, "name": manifest.name}
+    return Answer(facts, [f"Version {named_version(manifest)} is published now."])
+
+
+def pin(version: str = VERSION, published: Path = FROM) -> Answer:
+    """Keep a version on disk whatever its age, until `unpin`.
+
+    \b
+    Examples:
+      walltime versions pin try-7
+      walltime versions pin 2026-11-22T0310Z-0a1b2c3d --from my-tables
+    """
+    from pipeline.publish.version_store import pin as keep
+
+    found = keep(published, version, int(time.time()))
+    said = [f"Version {found.folder} is pinned and stays on disk."]
+    return Answer({"pinned": found.folder, "name": found.name}, said)
+
+
+def unpin(version: str = VERSION, published: Path = FROM) -> Answer:
+    """End the pin of a version; the settings under [publish] then say how long it stays.
+
+    \b
+    Examples:
+      walltime versions unpin try-7
+      walltime versions unpin 2026-11-22T0310Z-0a1b2c3d --from my-tables
+    """
+    from pipeline.publish.version_store import unpin as release
+
+    found = release(published, version)
+    return Answer({"unpinned": found.folder, "name": found.name}, [f"Version {found.folder} is no longer pinned."])
+
+
+def compare(
+    first: str = argument("A", "A version, as in `walltime versions list`."),
+    second: str = argument("B", "The version to compare it with."),
+    published: Path = FROM,
+    replay: bool = option("--replay", "Also replay the later jobs with the estimates of each, under EASY-SJBF.", False),
+    max_procs: int | None = MAX_PROCS,
+) -> Answer:
+    """Compare the groups and fits of two versions, and score both on the same jobs, which came after both.
+
+    The later jobs are those of the version on disk whose log ends last, so a night later there are more. --replay adds
+    the slowdown that these jobs would have had with the estimates of each version.
+
+    \b
+    Examples:
+      walltime versions compare try-7 try-8
+      walltime versions compare try-7 try-8 --from my-tables --json
+    """
+    from flows.pages.terminal.view_published import view_comparison
+    from flows.services.comparing import Replays, compare_versions
+    from pipeline.errors import InputError
+    from pipeline.schedule.workload import Shakes
+
+    if max_procs is not None and not replay:
+        raise InputError("--max-procs", "no --replay beside it", "both", "the processors are those of the replay")
+    found = compare_versions(published, first, second, Replays(max_procs, Shakes()) if replay else None)
+    return Answer(found, view_comparison(found))

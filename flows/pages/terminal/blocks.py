@@ -1,0 +1,110 @@
+"""What commands print, as data: sentences, facts, and tables of declared columns. `render` prints them.
+
+Texts are plain: `render` spells out control characters and reads no markup.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flows.pages.formats import number, plain
+from pipeline.errors import printable
+from pipeline.report import Report
+
+
+class Exact(str):
+    """A line that somebody copies, such as a path or a command: a terminal does not wrap it at words."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """A line that begins in bold type."""
+
+    bold: str
+    rest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: its heading, where a row has its value, and how that is written."""
+
+    heading: str
+    value: str | int | Callable[[Any], object] = ""
+    """The key of the value in a row, or a function of the row; empty: the heading is the key."""
+    form: Callable[[Any], str] = number
+    is_text: bool = False
+    """Texts are left-aligned, and on a narrow terminal wrapped before numbers are."""
+    limit: int = 200
+    """Characters of a cell, the rest is cut."""
+    least_width: int = 0
+    """A terminal narrower than this leaves the column out."""
+
+    def cell(self, row: Any) -> str:
+        """What the table shows of a row."""
+        value = self.value(row) if callable(self.value) else row[self.heading if self.value == "" else self.value]
+        return printable(self.form(value), self.limit)
+
+
+def text(
+    heading: str,
+    value: str | int | Callable[[Any], object] = "",
+    form: Callable[[Any], str] = plain,
+    limit: int = 200,
+) -> Column:
+    """A column of texts."""
+    return Column(heading, value, form, is_text=True, limit=limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table of rows, below its title if it has one."""
+
+    title: str
+    columns: Sequence[Column]
+    rows: Iterable[Any]
+    n_bold: int = 0
+    """The number of rows in bold type, from the first."""
+    has_header: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A table of names and values."""
+
+    title: str
+    facts: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Rows of any columns: a table where it fits the terminal, else each row as a list of its known values."""
+
+    title: str
+    rows: Sequence[Mapping[str, Any]]
+
+
+Block = str | Lead | Grid | Facts | Listing
+
+
+def wrote(files: Mapping[str, object]) -> list[Block]:
+    """Which files were written, by what they hold."""
+    return [Exact(f"Wrote {name} to {path}") for name, path in files.items()]
+
+
+def notes(sentences: Iterable[str]) -> list[Block]:
+    """Notes of a report."""
+    return [f"Note: {sentence}" for sentence in sentences]
+
+
+def report_grid(report: Report) -> Grid:
+    """What a stage has seen, kept and set aside."""
+    tallies = {"seen": report.seen, "kept": report.kept} | {f"set aside: {k}": v for k, v in report.set_aside.items()}
+    rows = [(name, tally.rows, tally.proc_s / 3600) for name, tally in tallies.items()]
+    return Grid(report.stage, (text("", 0), Column(f"{report.unit}s", 1), Column("processor-hours", 2)), rows)
+
+
+def side_by_side(title: str, names: Sequence[str], rows: Iterable[Sequence[object]]) -> Grid:
+    """A table of rows that begin with their name; the other columns have these names."""
+    return Grid(title, (text("", 0), *(Column(name, place) for place, name in enumerate(names, 1))), rows)

@@ -1,0 +1,188 @@
+"""What `walltime backtest` prints: errors of methods, of published predictions, and the templates found."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flows.pages.formats import fixed, number, percent, points, signed
+from flows.pages.terminal.blocks import Block, Column, Exact, Grid, text, wrote
+from flows.services.backtesting import BacktestResult, ranked
+from pipeline.evaluate.later_scores import Scored, figures, trade_off
+
+Row = Mapping[str, Any]
+
+METHODS_SHOWN = 6
+"""Methods shown by month or size, as more do not fit a terminal; --out has all."""
+
+
+def _whole(value: float | None) -> str:
+    return fixed(value, 0)
+
+
+METHODS = (
+    text("method", "estimator"),
+    Column("error s", "mae_s"),
+    Column("over mean", "mae_over_mean", fixed),
+    Column("median %", "median_abs_pct", _whole),
+    Column("too short", "share_under", percent),
+    Column("in 80%", "coverage_80", percent),
+    Column("under q95", "coverage_q95", percent),
+    Column("q95/request", "q95_over_request", fixed),
+    Column("fell back", lambda row: row["n_fallback"] / row["n_jobs"], percent),
+    Column("jobs/CPU s", "pace", least_width=100),
+)
+OTHER_WAYS = tuple(
+    column
+    for column in METHODS
+    if column.heading in ("method", "error s", "over mean", "in 80%", "under q95", "fell back")
+)
+CHANGES = (
+    text("method", "estimator"),
+    Column("error s", "mae_s", lambda value: signed(value, 1)),
+    Column("over mean", "mae_over_mean", lambda value: signed(value, 3)),
+    Column("in 80%, points", "coverage_80", points),
+    Column("under q95, points", "coverage_q95", points),
+)
+
+
+def _percent(heading: str, name: str) -> Column:
+    return Column(heading, name, lambda share: f"{100 * share:.1f}")
+
+
+LATER = (
+    text("days", form="{:g}".format),
+    Column("rows"),
+    Column("jobs"),
+    _percent("in 80%", "in_80"),
+    _percent("in 95%", "in_95"),
+    Column("width 80%", "width_80"),
+    _percent("median %", "median_error"),
+    _percent("kernel %", "kernel_error"),
+    _percent("ok %", "ok_share"),
+)
+TRADE_OFF = (text("near share", "near_share", number), _percent("jobs %", "jobs"), _percent("median %", "median_error"))
+
+
+def backtest_facts(found: Sequence[BacktestResult], written: Mapping[str, Path]) -> dict[str, Any]:
+    """Per log the report, CPU seconds by method, every row, and the method of least mean absolute error."""
+    logs = [
+        {
+            "log": result.log,
+            "best": result.ranked[0]["estimator"],
+            "report": result.report.as_dict(),
+            "cpu_s": result.cpu_s,
+            "rows": result.table.to_pylist(),
+        }
+        for result in found
+    ]
+    return {"logs": logs, "written": written}
+
+
+def view_backtest(
+    found: Sequence[BacktestResult], by: str | None, written: Mapping[str, Path], *, checks_leaks: bool = False
+) -> Iterator[Block]:
+    """A table per log, the best method first and marked; also by month or size if `by` is given."""
+    for result in found:
+        yield _methods(result)
+        yield from _worst(result)
+        for way in result.ways[1:]:
+            yield from ("", Grid(f"{result.log}, {knowledge(way)}", OTHER_WAYS, ranked(result.rows("all", way))))
+            yield from _change(result, way)
+        if by:
+            yield from ("", _parts(result, by))
+        yield ""
+    if checks_leaks:
+        yield "No method used what was not yet known."
+    yield from wrote(written)
+
+
+def _methods(result: BacktestResult) -> Grid:
+    n_learnt = result.report.set_aside["learnt_from"].rows
+    title = f"{result.log}: {result.report.kept.rows:,} jobs scored, the {n_learnt:,} before them learnt from"
+    if result.ways[0]["stale_days"] is not None:
+        title += f"; {knowledge(result.ways[0])}"
+    n_estimated = result.report.kept.rows + n_learnt
+    paces = {name: round(n_estimated / cpu_s) for name, cpu_s in result.cpu_s.items() if cpu_s}
+    rows = [{**row, "pace": paces.get(row["estimator"])} for row in result.ranked]
+    rows[0]["estimator"] += " *"
+    return Grid(title, METHODS, rows, n_bold=1)
+
+
+def _change(result: BacktestResult, way: Row) -> Iterator[Block]:
+    """The change from leaving out flagged jobs; nothing where the way includes them or has no counterpart."""
+    known = {**way, "learnt_from": "all"}
+    before = {row["estimator"]: row for row in result.rows("all", known)}
+    if way["learnt_from"] == "all" or not before:
+        return
+    names = [str(column.value) for column in CHANGES[1:]]
+    rows = [
+        {"estimator": row["estimator"]}
+        | {name: _difference(row[name], before[row["estimator"]][name]) for name in names}
+        for row in ranked(result.rows("all", way))
+    ]
+    title = f"{result.log}, {knowledge(known)}: changes without learning from the jobs that cleaning sets aside"
+    yield from ("", Grid(title, CHANGES, rows))
+
+
+def _difference(value: float | None, before: float | None) -> float | None:
+    return None if value is None or before is None else value - before
+
+
+def knowledge(way: Row) -> str:
+    """What the estimates of a way knew, in words."""
+    days = way["stale_days"]
+    known = "known at the submit" if days is None else f"known at the last midnight at least {days:g} days before"
+    return known + ("" if way["learnt_from"] == "all" else ", not learnt from the jobs that cleaning sets aside")
+
+
+def _worst(result: BacktestResult) -> list[str]:
+    best = result.ranked[0]["estimator"]
+    held = {"fortnight_80": ("coverage_80", "80% interval"), "fortnight_q95": ("coverage_q95", "95% quantile")}
+    return [
+        f"* Worst fortnight of {best}: from {row['part_value']} on its {held[part][1]} held "
+        f"{percent(row[held[part][0]])} of {row['n_jobs']:,} jobs."
+        for part in held
+        for row in result.rows(part)
+        if row["estimator"] == best
+    ]
+
+
+def _parts(result: BacktestResult, by: str) -> Grid:
+    """A row per month or size: error over mean runtime of the best methods, and coverage of the best one."""
+    methods = [row["estimator"] for row in result.ranked][:METHODS_SHOWN]
+    parts: dict[str, dict[str, Row]] = {}
+    for row in result.rows(by):
+        parts.setdefault(row["part_value"], {})[row["estimator"]] = row
+
+    def of(method: str, name: str) -> Any:
+        return lambda part: part[1][method][name]
+
+    best = methods[0]
+    columns = [
+        text(by, 0),
+        Column("jobs", of(best, "n_jobs")),
+        *(Column(method, of(method, "mae_over_mean"), fixed) for method in methods),
+        Column("in 80%", of(best, "coverage_80"), percent),
+        Column("under q95", of(best, "coverage_q95"), percent),
+    ]
+    return Grid(f"{result.log} by {by}: error over mean runtime; coverage of {best}", columns, parts.items())
+
+
+def view_later(found: Mapping[str, Mapping[float, Mapping[str, Scored]]]) -> Iterator[Block]:
+    """Per log coverage, width and error by days ahead and subset of jobs; then the trade-off of `ok`."""
+    for log, scores in found.items():
+        rows = [
+            {"days": days, "rows": name} | figures(part)
+            for days, subsets in scores.items()
+            for name, part in subsets.items()
+        ]
+        yield Grid(f"{log}: predictions on later jobs", LATER, [row for row in rows if row["jobs"]])
+        for days, subsets in scores.items():
+            yield Grid(f"Rows by least track record, {days:g} days", TRADE_OFF, trade_off(subsets["all"]))
+
+
+def view_templates(templates: Sequence[object], error_s: float, n_jobs: int, file: Path) -> Iterator[Block]:
+    """The error of the templates, each template, and where they are written."""
+    yield f"Mean absolute error {error_s:,.0f} s over {n_jobs:,} jobs, by narrowest interval of"
+    yield from (Exact(f"  {template}") for template in templates)
+    yield from wrote({"templates": file})

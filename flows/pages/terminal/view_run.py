@@ -1,0 +1,160 @@
+"""What `walltime run` and `walltime rerun` show at their ends: a summary, or that nothing is new."""
+
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from flows.pages.formats import between, number
+from flows.pages.terminal.blocks import Block, Column, Exact, Grid, notes, text
+from flows.services.published.published_folder import template_sentences
+from pipeline.publish import Manifest
+
+PATTERN_ROWS = 5
+"""Number of patterns in the summary; the table has all."""
+
+COUNTS = (text("", 0), Column("", 1), text("", 2, limit=4_000))
+SET_ASIDE = (text("reason", 0), Column("jobs", lambda row: row[1]["jobs"]),
+             Column("processor-hours", lambda row: row[1]["processor_hours"]))  # fmt: skip
+PATTERNS = (text("group", "label"), text("what to do", "words", limit=2_000))
+SAMPLE = (
+    Column("procs"),
+    Column("jobs", lambda row: row["n_jobs"] or None),
+    Column("observed s", "observed_s"),
+    Column("predicted s", "runtime_s"),
+    Column("80% of runs", lambda row: between(row["runtime_s_lo80"], row["runtime_s_hi80"])),
+    Column("speedup"),
+    Column("efficiency"),
+    Column("reliability"),
+)
+
+
+def view_summary(summary: Mapping[str, Any]) -> Iterator[Block]:
+    """The run in a few tables, a sample of its predictions, and commands to try next."""
+    yield Grid(f"Run {summary['run_id']} of site {summary['site']}", COUNTS, _counts(summary), has_header=False)
+    if summary["templates"]:
+        yield template_sentences(summary["templates"])
+    if summary["set_aside"]:
+        yield Grid("Set aside, by the first reason that holds", SET_ASIDE, summary["set_aside"].items())
+    yield _fits(summary["fits"])
+    if patterns := summary["patterns"]:
+        more = f", the surest {PATTERN_ROWS} of {len(patterns)}" if len(patterns) > PATTERN_ROWS else ""
+        yield Grid(f"Patterns that no smooth law describes{more}", PATTERNS, patterns[:PATTERN_ROWS])
+    if sample := summary["sample"]:
+        title = f"Sample: {sample['label']} (law {sample['law']}, {number(sample['n_points'])} sizes observed)"
+        yield Grid(title, SAMPLE, sample["predictions"])
+    yield from notes(summary["notes"])
+    yield from _next(summary)
+
+
+def view_nothing_new(summary: Mapping[str, Any]) -> Iterator[Block]:
+    """The published tables are those that this run would have made; since when they are there."""
+    made = f"{datetime.fromtimestamp(summary['created_s'], UTC):%Y-%m-%d %H:%MZ}"
+    yield Exact(
+        f"Nothing new since {made}: logs, settings and code are those of run {summary['run_id']}. Its tables in "
+        f"{summary['folder']} stay."
+    )
+    yield from notes(summary["notes"])
+
+
+def view_rerun(manifest: Manifest, summary: Mapping[str, Any]) -> Iterator[Block]:
+    """What a rerun made, and what to do with it."""
+    yield (
+        f"Version {named_version(manifest)} holds {summary['jobs']:,} jobs, {summary['groups']:,} groups and "
+        f"{summary['predictions']:,} predictions, {summary['predictions_ok']:,} of them reliable."
+    )
+    yield (
+        f"It is not published. `walltime versions compare` scores it beside another version, and "
+        f"`walltime versions promote {manifest.name}` publishes it."
+    )
+
+
+def named_version(manifest: Manifest) -> str:
+    """A version by its folder, with its name if it has one."""
+    return f"{manifest.folder} ({manifest.name})" if manifest.name else manifest.folder
+
+
+def _counts(summary: Mapping[str, Any]) -> list[tuple[str, object, str]]:
+    set_aside, kept = summary["set_aside_total"], summary["kept"]
+    hours = set_aside["processor_hours"]
+    others = ", ".join(f"{number(rows)} {reason}" for reason, rows in summary["no_jobs"].items())
+    return [
+        ("lines read", summary["lines_read"], f"of {', '.join(summary['logs'])}{others and f'; no jobs: {others}'}"),
+        ("unreadable", summary["unreadable"], "see table unreadable"),
+        ("jobs", summary["jobs"], f"{number(kept['processor_hours'] + hours)} processor-hours"),
+        ("set aside", set_aside["jobs"], f"{number(hours)} processor-hours, by reason below"),
+        ("groups", summary["groups"], "of similar jobs"),
+        ("series", summary["series_3_sizes"], "groups that ran on three or more processor counts"),
+        ("predictions", summary["predictions"], "a runtime with intervals per group and processor count"),
+        ("reliable", summary["predictions_ok"], _reliable_counts(summary)),
+        ("held later", *_held(summary)),
+        ("estimates", summary["estimates"], "rows of runtimes to look up, for the scheduler"),
+        ("seconds", summary["seconds"], "wall-clock time"),
+        ("peak MiB", summary["peak_mib"], "memory of this process"),
+    ]
+
+
+def _reliable_counts(summary: Mapping[str, Any]) -> str:
+    """The shares of ok predictions, and of kept jobs in their groups at their counts."""
+    n_all, n_kept = summary["predictions"], summary["kept"]["jobs"]
+    share = summary["predictions_ok"] / n_all if n_all else 0.0
+    jobs_share = summary["predictions_ok_jobs"] / n_kept if n_kept else 0.0
+    return (
+        f"predictions with reliability ok: {share:.1%} of all; {jobs_share:.1%} of kept jobs have their group and count"
+    )
+
+
+def _held(summary: Mapping[str, Any]) -> tuple[str, str]:
+    """The shares of later jobs inside the intervals, and what they mean or why there are none."""
+    shares = [summary[f"predictions_{name}"] for name in ("in_80_later", "in_95_later")]
+    if None in shares:
+        return "", "fewer than 4 past windows with jobs to try predictions on"
+    means = "share of later jobs inside 80% and 95% intervals, in the newer half of the past windows"
+    return " / ".join(f"{share:.0%}" for share in shares), means
+
+
+def _count(law: tuple[str, Mapping[str, int]], status: str) -> int:
+    return law[1].get(status, 0)
+
+
+def _fits(fits: Mapping[str, Mapping[str, int]]) -> Grid:
+    statuses = sorted({status for counts in fits.values() for status in counts}, key=lambda s: (s != "ok", s))
+    columns = [
+        text("law", 0),
+        *(Column(status, partial(_count, status=status)) for status in statuses),
+        Column("all", lambda row: sum(row[1].values())),
+    ]
+    return Grid("Groups by the law that answers for them and its status", columns, fits.items())
+
+
+def _next(summary: Mapping[str, Any]) -> Iterator[Block]:
+    walltime, folder = (shlex.quote(path) for path in (_command(), summary["output_dir"]))
+    steps = {
+        f"show --from {folder}": "the published tables",
+        f"show predictions --from {folder}": "the rows of a table",
+        "show predictions --columns": "what its columns mean",
+    }
+    if _is_example(Path(summary["config"])):
+        steps["init --log LOG --out my-site.toml"] = "a config for your own log"
+    width = max(map(len, steps))
+    yield Exact(f"The tables are in {summary['folder']}; {summary['manifest']} always names the current ones.")
+    yield "Next:"
+    yield from (Exact(f"  {walltime} {arguments:<{width}}  {what}") for arguments, what in steps.items())
+
+
+def _is_example(config: Path) -> bool:
+    """Whether a config is one of Walltime's examples."""
+    return config.absolute().parent == Path(__file__).absolute().parents[3] / "configs"
+
+
+def _command() -> str:
+    """The command that calls Walltime from the current folder."""
+    beside = Path(sys.executable).with_name("walltime")
+    if shutil.which("walltime") or not beside.exists():
+        return "walltime"
+    here = Path.cwd()
+    return str(beside.relative_to(here) if beside.is_relative_to(here) else beside)

@@ -1,0 +1,127 @@
+"""What `walltime export`, `walltime apply` and `walltime limits` print."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from flows.pages.formats import percent, span
+from flows.pages.terminal.blocks import Block, Column, Exact, Grid, text, wrote
+from flows.services.applying import Applied
+from flows.services.exporting import Exported
+from flows.services.quantities import clock, instant
+from flows.services.watching import Round
+from pipeline.errors import printable
+
+MOST_ROWS = 20
+
+CHANGES = (
+    text("job", lambda change: change.job.job_id),
+    text("user", lambda change: change.job.values.get("user") or "?"),
+    text("why", lambda change: change.why),
+    Column("asked for", lambda change: change.job.asked_s or 0, span),
+    Column("from", lambda change: change.job.planned_s or 0, span),
+    Column("to", lambda change: change.to_s, span),
+)
+
+
+def view_exported(exported: Exported) -> Iterator[Block]:
+    """What was written, from which run, and how to install it."""
+    names = f", {exported.n_names:,} job names" if exported.n_names else ""
+    yield f"Run {exported.run_id} of site {exported.site}: {exported.n_estimates:,} estimates{names}"
+    yield from (Exact(f"Wrote {path} ({n_bytes:,} bytes)") for path, n_bytes in exported.files.items())
+    if exported.install:
+        yield ""
+        yield from map(Exact, exported.install.split("\n"))
+
+
+def view_applied(applied: Applied) -> Iterator[Block]:
+    """Each change with from, to and why, the jobs left alone by reason, and the changes that were refused."""
+    if applied.changes:
+        yield Grid(f"{applied.scheduler.what} of pending jobs", CHANGES, applied.changes)
+    done, n = "would change" if applied.is_dry_run else "changed", len(applied.changes) - len(applied.failures)
+    yield f"{applied.n_pending:,} pending jobs: {n:,} {done}, from the State of {instant(applied.as_of_s)}."
+    yield from (f"{count:,} left alone: {reason}." for reason, count in applied.left.items())
+    yield from (f"Refused: job {job_id}: {sentence}." for job_id, sentence in applied.failures.items())
+    if applied.is_dry_run and applied.changes:
+        yield "Nothing was changed; --yes makes the changes."
+
+
+def print_round(found: Round, now_s: int) -> None:
+    """Print plain lines, for a log: they are never wrapped."""
+    applied = found.applied
+    n = len(applied.changes) - len(applied.failures) if applied else 0
+    done = "would change" if applied and applied.is_dry_run else "changed"
+    said = f"{found.n_new} new jobs, {found.n_open} brought up to date; {applied.n_pending if applied else 0} pending"
+    lines = [f"{instant(now_s)} round {found.number}: {said}, {n} {done}; known until {instant(found.as_of_s)}"]
+    for change in applied.changes if applied else ():
+        user, what = change.job.values.get("user"), applied.scheduler.what if applied else ""
+        times = f"{span(change.job.planned_s)} -> {span(change.to_s)}"
+        refused = applied.failures.get(change.job.job_id) if applied else None
+        end = f"; refused: {refused}" if refused else ""
+        lines.append(f"  {change.job.job_id} ({user}): {what} {times}: {change.why}{end}")
+    sys.stdout.writelines(printable(line, 2000) + "\n" for line in lines)
+    sys.stdout.flush()
+
+
+def print_failure(found: Round, wait_s: float) -> None:
+    """Print one sentence on stderr, with the time until the next round where there is one."""
+    again = f" Trying again in {span(wait_s)}." if wait_s else ""
+    sys.stderr.write(f"walltime: {printable(found.failure, 2000)}{again}\n")
+    sys.stderr.flush()
+
+
+def _recommended(row: Mapping[str, Any]) -> str:
+    first = next(iter(row["limits"]), None)
+    return f"{clock(first['limit_s'])} for {clock(first['requested_s'])}" if first else ""
+
+
+def view_limits(found: Mapping[str, Any], written: Mapping[str, Path]) -> Iterator[Block]:
+    """The promise and whether it was kept, then the users or accounts with most unused hours."""
+    yield from _promise(found, found["figures"])
+    columns = (
+        text(found["by"], "name", limit=60),
+        text("recommended limit", _recommended),
+        Column("jobs", "n_jobs"),
+        Column("processor-hours requested", "requested_hours"),
+        Column("unused", "unused_hours"),
+        Column("removed", "removed_hours"),
+        Column("within", "share_within", percent),
+    )
+    yield Grid("", columns, found["rows"][:MOST_ROWS])
+    if len(found["rows"]) > MOST_ROWS:
+        yield f"{len(found['rows']) - MOST_ROWS:,} more; --json or --out lists all of them."
+    yield from wrote(written)
+
+
+def _promise(found: Mapping[str, Any], figures: Mapping[str, Any]) -> Iterator[Block]:
+    """What the limits would have done, and how the submitters with many jobs fared."""
+    yield (
+        f"{found['log']}: limits within which {found['promise']:.1%} of all jobs shall end. Of the later "
+        f"{figures['n_jobs']:,} jobs {percent(1.0 - figures['share_beyond'])} did."
+    )
+    yield (
+        f"The limits would have removed {percent(figures['removed_share'])} of the over-requested processor-hours; "
+        f"jobs beyond them would have lost {percent(figures['lost_share'])} of the used ones."
+    )
+    if figures["worst_share"] is not None:
+        yield (
+            f"{percent(figures['worst_share'])} of the jobs of one submitter were beyond, the most among the "
+            f"{figures['n_submitters']:,} with at least {found['many_jobs']:,} jobs; the bound is "
+            f"{percent(found['bound'])}."
+        )
+
+
+def view_limit_scores(found: Mapping[str, Any]) -> Iterator[Block]:
+    """The figures of every rule side by side."""
+    columns = (
+        text("rule"),
+        Column("jobs", "n_jobs"),
+        Column("beyond", "share_beyond", percent),
+        Column("over-requested hours removed", "removed_share", percent),
+        Column("used hours lost", "lost_share", percent),
+        Column(f"submitters with {found['many_jobs']}+ jobs", "n_submitters"),
+        Column("worst of them", "worst_share", percent),
+    )
+    rows = [{"rule": name, **one} for name, one in found["rules"].items()]
+    yield Grid(f"{found['log']}, later half, promise {found['promise']:.1%}", columns, rows)
