@@ -11,6 +11,7 @@ import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.scaling.average.average import Averaged, Sizes, average
+from pipeline.scaling.later.cells import ranges
 
 DRIFTS = (0.02, 0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.3, 0.5)
 """What may be chosen (log s per root of a doubling)."""
@@ -121,11 +122,11 @@ def held_out(sizes: Sizes, chosen: Ints) -> HeldOut:
     parts = [(count, chosen[np.diff(sizes.offsets)[chosen] > count]) for count in KEPT_SIZES]
     series = np.concatenate([own for _, own in parts])
     count = np.repeat([count for count, _ in parts], [own.size for _, own in parts])
-    first, after = sizes.offsets[series], sizes.offsets[series] + count
-    offsets, kept = _ranges(first, after)
-    beyond, rows = _ranges(after, sizes.offsets[series + 1])
-    place = np.repeat(np.arange(series.size), np.diff(beyond))
+    after = sizes.offsets[series] + count
+    kept, _ = ranges(sizes.offsets[series], after)
+    rows, place = ranges(after, sizes.offsets[series + 1])
     near: Bools = sizes.procs[rows] <= REACH * sizes.procs[after - 1][place]
+    offsets = np.append(0, np.cumsum(count))
     part = Sizes(offsets, sizes.procs[kept], sizes.runtime_s[kept], sizes.variance[kept], sizes.drift[series])
     return HeldOut(part, rows[near], place[near], series)
 
@@ -154,13 +155,6 @@ def _stretch(found: Averaged, log_s: Floats, held: HeldOut) -> tuple[float, floa
         factor = needed[order][min(int(place), needed.size - 1)]
         factors.append(float(np.clip(factor, 1.0 / MOST_STRETCH, MOST_STRETCH)))
     return factors[0], factors[1]
-
-
-def _ranges(first: Ints, after: Ints) -> tuple[Ints, Ints]:
-    """Rows first[i] to after[i] - 1 of every i end to end, and where each begins."""
-    counts = after - first
-    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return offsets, np.arange(offsets[-1]) - np.repeat(offsets[:-1] - first, counts)
 
 
 PRIOR_REPEATS = 3.0
