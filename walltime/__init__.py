@@ -15,33 +15,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pipeline.errors import WalltimeError as WalltimeError
+    from pipeline.errors import WalltimeError
     from pipeline.version import RELEASE as __version__  # noqa: N811
-    from walltime.job_estimates import backtest as backtest
-    from walltime.job_estimates import estimate as estimate
-    from walltime.log_jobs import UnreadableLinesWarning as UnreadableLinesWarning
-    from walltime.log_jobs import clean as clean
-    from walltime.log_jobs import read as read
-    from walltime.policy_replay import replay as replay
-    from walltime.scaling_model import ScalingModel as ScalingModel
-    from walltime.scaling_model import fit as fit
-    from walltime.scaling_model import observe as observe
-    from walltime.scaling_model import predict as predict
+    from walltime.job_estimates import backtest, estimate
+    from walltime.log_jobs import UnreadableLinesWarning, clean, read
+    from walltime.policy_replay import replay
+    from walltime.scaling_model import ScalingModel, fit, observe, predict
 
-_PLACES = {
-    "read": "walltime.log_jobs:read",
-    "clean": "walltime.log_jobs:clean",
-    "observe": "walltime.scaling_model:observe",
-    "fit": "walltime.scaling_model:fit",
-    "predict": "walltime.scaling_model:predict",
-    "estimate": "walltime.job_estimates:estimate",
-    "backtest": "walltime.job_estimates:backtest",
-    "replay": "walltime.policy_replay:replay",
-    "ScalingModel": "walltime.scaling_model:ScalingModel",
-    "WalltimeError": "pipeline.errors:WalltimeError",
-    "UnreadableLinesWarning": "walltime.log_jobs:UnreadableLinesWarning",
-    "__version__": "pipeline.version:RELEASE",
+_MODULES = {
+    "walltime.log_jobs": ("read", "clean", "UnreadableLinesWarning"),
+    "walltime.scaling_model": ("observe", "fit", "predict", "ScalingModel"),
+    "walltime.job_estimates": ("estimate", "backtest"),
+    "walltime.policy_replay": ("replay",),
+    "pipeline.errors": ("WalltimeError",),
 }
+_PLACES = {name: (module, name) for module, names in _MODULES.items() for name in names}
+_PLACES["__version__"] = ("pipeline.version", "RELEASE")
 
 __all__ = [
     "ScalingModel",
@@ -63,7 +52,7 @@ def __getattr__(name: str) -> Any:
     """A public name, imported at its first use."""
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, _, attribute = _PLACES[name].partition(":")
+    module, attribute = _PLACES[name]
     found = globals()[name] = getattr(import_module(module), attribute)
     return found
 

@@ -1,6 +1,6 @@
 """Estimated runtimes of jobs that have not run, and the errors of every method on a log."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from flows.services.quantities import chosen_names
 from pipeline.arrays import Floats
 from pipeline.errors import InputError
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
-from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, History, history, newest_s
+from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, history, newest_s
 from pipeline.estimate.questions import questions_of, usual_procs
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import State
@@ -84,20 +84,17 @@ def _answers(state: State, table: pa.Table, settings: RunSettings) -> Floats:
     """Quantiles (jobs, 6) in s, in the order of the rows."""
     submit_s = _submit_s(table, state.as_of_s)
     order = np.argsort(submit_s, kind="stable")
-    rows = _rows(table)
-    questions = questions_of([rows[place] for place in order], submit_s[order], settings.site.timezone)
-    questions = _with_procs(state, questions)
-    found = np.empty((len(rows), len(QUANTILES)))
-    found[order] = estimate_from(state, questions, ESTIMATE_RULES)
-    return found
-
-
-def _rows(table: pa.Table) -> list[Mapping[str, Any]]:
     names = [name for name in ASKED if name in table.column_names]
     if not names:
         raise InputError("estimate, jobs", "no column that a submit states", f"one or more of {', '.join(ASKED)}")
-    columns = converted(table, JOBS, names, "estimate, jobs")
-    return list(pa.table(columns).to_pylist())
+    rows = pa.table(converted(table, JOBS, names, "estimate, jobs")).to_pylist()
+    questions = questions_of([rows[place] for place in order], submit_s[order], settings.site.timezone)
+    unknown = np.isnan(questions.procs)
+    if unknown.any():
+        questions.procs[unknown] = usual_procs(state, questions)[unknown]
+    found = np.empty((len(rows), len(QUANTILES)))
+    found[order] = estimate_from(state, questions, ESTIMATE_RULES)
+    return found
 
 
 def _submit_s(table: pa.Table, as_of_s: float) -> Floats:
@@ -110,13 +107,6 @@ def _submit_s(table: pa.Table, as_of_s: float) -> Floats:
         do = "give the log as it was at that time, or leave submit_s out"
         raise InputError("estimate, jobs", found, f"none before the newest time of the log, {as_of_s:.0f} s", do)
     return submit_s
-
-
-def _with_procs(state: State, questions: History) -> History:
-    unknown = np.isnan(questions.procs)
-    if unknown.any():
-        questions.procs[unknown] = usual_procs(state, questions)[unknown]
-    return questions
 
 
 def backtest(

@@ -69,13 +69,17 @@ def replay(
     """
     settings = settings_for(config, site)
     given = log_of(log, "replay", settings)
+    capacity = procs if procs is not None else settings.site.max_procs
+    if capacity is None or capacity < 1:
+        found = "no size of the machine" if capacity is None else f"procs = {capacity}"
+        raise InputError("replay", found, "processors", 'give procs=, or site={"max_procs": ...}')
     task = ReplayTask(
         settings.site.name,
         (),
         settings,
         chosen_cases(_joined(policies), _joined(estimates), None, None),
         Shakes(shakes, seed),
-        capacity=_machine(procs, settings.site.max_procs),
+        capacity=capacity,
         days=days,
     )
     subject, _ = subject_of_jobs(task, flagged(given, settings))
@@ -83,14 +87,6 @@ def replay(
     if not table.num_rows:
         raise InputError("replay", "no job to score", "jobs after the first 1%, submitted in the days asked for")
     return frame_of(plain(table, REPLAY), given.kind)
-
-
-def _machine(procs: int | None, max_procs: int | None) -> int:
-    found = procs if procs is not None else max_procs
-    if found is None or found < 1:
-        do = 'give procs=, or site={"max_procs": ...}'
-        raise InputError("replay", "no size of the machine" if found is None else f"procs = {found}", "processors", do)
-    return found
 
 
 def _joined(names: Sequence[str]) -> str:

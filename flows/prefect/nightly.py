@@ -27,11 +27,11 @@ from flows.prefect.session import artifact_key, connect, nightly_run_name, site_
 from flows.services.files.os_errors import os_failure
 from flows.services.files.process_guards import deny_world_writing
 from flows.services.progress import listening
+from flows.services.rerunning import rerun_and_keep
 from flows.services.run.executor import STEPS_BY_NAME, Results, compute_step, run_steps
 from flows.services.run.publishing import BlockedVersionError
 from flows.services.run.running import Runner, run_and_publish
 from flows.services.run.work_folder import find_step, read_step
-from flows.services.versions.rerunning import rerun_and_keep
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
 from pipeline.publish import Manifest, load_manifest
 from pipeline.report import Report

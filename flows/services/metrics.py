@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,85 +102,86 @@ def metric_families(folder: Path, now_s: float, last: LastRun | None = None) -> 
     return [*found, *_of_store(folder, labels)]
 
 
-def _one(name: str, text: str, value: float | None, labels: Labels, unit: str = "") -> Family:
-    return Family(name, text, [Sample(value, labels)], unit)
+def _gauge(
+    site: Labels, name: str, text: str, values: Iterable[tuple[Labels, float | None]] | float | None, unit: str = ""
+) -> Family:
+    """A metric of the site: of one value, or of several with labels of their own. Its unit ends its name."""
+    several = values if isinstance(values, Iterable) else [({}, values)]
+    samples = [Sample(value, {**site, **labels}) for labels, value in several]
+    return Family(f"walltime_{name}_{unit}" if unit else f"walltime_{name}", text, samples, unit)
 
 
-def _of_tables(manifest: Manifest, labels: Labels, now_s: float) -> Iterator[Family]:
-    yield _one(
-        "walltime_published", "1 for the published version, with its run and the code that made it.", 1,
-        {**labels, "version": manifest.folder, "run_id": manifest.run_id, "code": manifest.code},
-    )  # fmt: skip
+def _of_tables(manifest: Manifest, site: Labels, now_s: float) -> Iterator[Family]:
+    gauge = partial(_gauge, site)
+    code = {"version": manifest.folder, "run_id": manifest.run_id, "code": manifest.code}
+    yield gauge("published", "1 for the published version, with its run and the code that made it.", [(code, 1)])
     made = "When the published tables were made, UTC epoch."
-    yield _one("walltime_tables_created_timestamp_seconds", made, manifest.created_s, labels, "seconds")
+    yield gauge("tables_created_timestamp", made, manifest.created_s, "seconds")
     age = "Age of the published tables when this text was written; an alert should use when they were made."
-    yield _one("walltime_tables_age_seconds", age, int(now_s) - manifest.created_s, labels, "seconds")
+    yield gauge("tables_age", age, int(now_s) - manifest.created_s, "seconds")
     newest = "Latest end of a job that the tables know, UTC epoch."
-    yield _one("walltime_newest_job_timestamp_seconds", newest, manifest.data_newest_end_s, labels, "seconds")
-    entries = sorted(manifest.tables.items())
-    rows = [Sample(entry.rows, {**labels, "table": name}) for name, entry in entries]
-    yield Family("walltime_table_rows", "Rows of a published table.", rows)
-    sizes = [Sample(entry.bytes, {**labels, "table": name}) for name, entry in entries]
-    yield Family("walltime_table_size_bytes", "Bytes of a published table's file.", sizes, "bytes")
+    yield gauge("newest_job_timestamp", newest, manifest.data_newest_end_s, "seconds")
+    entries = [({"table": name}, entry) for name, entry in sorted(manifest.tables.items())]
+    yield gauge("table_rows", "Rows of a published table.", [(own, entry.rows) for own, entry in entries])
+    sizes = [(own, entry.bytes) for own, entry in entries]
+    yield gauge("table_size", "Bytes of a published table's file.", sizes, "bytes")
 
 
-def _of_cleaning(manifest: Manifest, labels: Labels) -> Iterator[Family]:
+def _of_cleaning(manifest: Manifest, site: Labels) -> Iterator[Family]:
     """Jobs and processor-seconds that cleaning kept and set aside; none for a version without its report."""
-    report = manifest.report("clean")
+    report, gauge = manifest.report("clean"), partial(_gauge, site)
     if report is None:
         return
-    tallies: list[tuple[dict[str, str], Mapping[str, Any]]] = [({"kept": "true", "reason": ""}, report["kept"])]
+    tallies: list[tuple[Labels, Mapping[str, Any]]] = [({"kept": "true", "reason": ""}, report["kept"])]
     tallies += [({"kept": "false", "reason": reason}, one) for reason, one in report["set_aside"].items()]
-    jobs = [Sample(one["rows"], {**labels, **own}) for own, one in tallies]
-    yield Family("walltime_jobs", "Jobs kept (no reason), and set aside by the first reason that holds.", jobs)
-    work = [Sample(one["proc_s"], {**labels, **own}) for own, one in tallies]
-    yield Family("walltime_jobs_processor_seconds", "Processor-seconds of the same jobs.", work, "seconds")
-    ingest = manifest.report("ingest")
-    lines = ingest["set_aside"].items() if ingest else ()
-    read = [Sample(one["rows"], {**labels, "reason": reason}) for reason, one in lines]
-    yield Family("walltime_lines_set_aside", "Lines of the logs that gave no job, by reason.", read)
+    text = "Jobs kept (no reason), and set aside by the first reason that holds."
+    yield gauge("jobs", text, [(own, one["rows"]) for own, one in tallies])
+    work = [(own, one["proc_s"]) for own, one in tallies]
+    yield gauge("jobs_processor", "Processor-seconds of the same jobs.", work, "seconds")
+    lines = (manifest.report("ingest") or {"set_aside": {}})["set_aside"].items()
+    read = [({"reason": reason}, one["rows"]) for reason, one in lines]
+    yield gauge("lines_set_aside", "Lines of the logs that gave no job, by reason.", read)
 
 
-def _of_coverage(manifest: Manifest, labels: Labels) -> Iterator[Family]:
+def _of_coverage(manifest: Manifest, site: Labels) -> Iterator[Family]:
     """Shares of later jobs that intervals and quantiles held, each beside the share that it promises."""
-    held, promised = [], []
+    held: list[tuple[Labels, float | None]] = []
+    promised: list[tuple[Labels, float | None]] = []
     for stage, levels in LEVELS.items():
         facts = (manifest.report(stage) or {}).get("facts", {})
         for name, level in levels:
-            own = {**labels, "of": "predictions" if stage == "later" else "estimates", "figure": name}
-            held.append(Sample(facts.get(name), own))
-            promised.append(Sample(level if facts.get(name) is not None else None, own))
+            own = {"of": "predictions" if stage == "later" else "estimates", "figure": name}
+            held.append((own, facts.get(name)))
+            promised.append((own, level if facts.get(name) is not None else None))
     text = "Share of later jobs that an interval or a quantile held."
-    yield Family("walltime_coverage_ratio", text, held, "ratio")
-    yield Family("walltime_coverage_nominal_ratio", "Share that the same figure promises.", promised, "ratio")
+    yield _gauge(site, "coverage", text, held, "ratio")
+    yield _gauge(site, "coverage_nominal", "Share that the same figure promises.", promised, "ratio")
 
 
-def _of_run(last: LastRun, labels: Labels) -> Iterator[Family]:
-    states = [Sample(int(state == last.state), {**labels, "state": state}) for state in RunState]
-    yield Family("walltime_last_run_state", "1 for the state of the last run, 0 for the others.", states)
-    reasons = [Sample(int(one == last.reason), {**labels, "reason": one}) for one in Reason]
-    yield Family("walltime_last_run_exit_reason", "1 for why the last run ended, 0 for the others.", reasons)
+def _of_run(last: LastRun, site: Labels) -> Iterator[Family]:
+    gauge = partial(_gauge, site)
+    states = [({"state": str(state)}, int(state == last.state)) for state in RunState]
+    yield gauge("last_run_state", "1 for the state of the last run, 0 for the others.", states)
+    reasons = [({"reason": str(one)}, int(one == last.reason)) for one in Reason]
+    yield gauge("last_run_exit_reason", "1 for why the last run ended, 0 for the others.", reasons)
     code = "Exit code of the last run; absent while it runs, and where a signal ended it."
-    yield _one("walltime_last_run_exit_code", code, last.exit_code, labels)
-    began = "Begin of the last run, UTC epoch."
-    yield _one("walltime_last_run_began_timestamp_seconds", began, last.began_s, labels, "seconds")
-    ended = "End of the last run, UTC epoch."
-    yield _one("walltime_last_run_ended_timestamp_seconds", ended, last.ended_s, labels, "seconds")
+    yield gauge("last_run_exit_code", code, last.exit_code)
+    yield gauge("last_run_began_timestamp", "Begin of the last run, UTC epoch.", last.began_s, "seconds")
+    yield gauge("last_run_ended_timestamp", "End of the last run, UTC epoch.", last.ended_s, "seconds")
     took = None if last.ended_s is None else max(0.0, last.ended_s - last.began_s)
-    yield _one("walltime_last_run_duration_seconds", "Wall-clock time of the last run.", took, labels, "seconds")
-    steps = [(step, {**labels, "step": name}) for name, step in last.steps.items()]
+    yield gauge("last_run_duration", "Wall-clock time of the last run.", took, "seconds")
+    steps = [({"step": name}, step) for name, step in last.steps.items()]
     text = "Wall-clock time of a step of the last run."
-    yield Family("walltime_step_duration_seconds", text, [Sample(one.seconds, own) for one, own in steps], "seconds")
-    rows = [Sample(one.rows, own) for one, own in steps]
-    yield Family("walltime_step_rows", "Rows that a step of the last run saw.", rows)
-    reused = [Sample(int(one.is_reused), own) for one, own in steps]
-    yield Family("walltime_step_reused", "1 where the step's result of an earlier run was used.", reused)
+    yield gauge("step_duration", text, [(own, step.seconds) for own, step in steps], "seconds")
+    yield gauge("step_rows", "Rows that a step of the last run saw.", [(own, step.rows) for own, step in steps])
+    reused = [(own, int(step.is_reused)) for own, step in steps]
+    yield gauge("step_reused", "1 where the step's result of an earlier run was used.", reused)
 
 
-def _of_store(folder: Path, labels: Labels) -> Iterator[Family]:
+def _of_store(folder: Path, site: Labels) -> Iterator[Family]:
     blocked = blocked_versions(folder)
-    yield _one("walltime_blocked_versions", "Versions on disk that a check blocked.", len(blocked), labels)
+    yield _gauge(site, "blocked_versions", "Versions on disk that a check blocked.", len(blocked))
     newest = max((created_s for created_s, _ in blocked), default=None)
     text = "When the newest blocked version was made, UTC epoch."
-    yield _one("walltime_blocked_newest_timestamp_seconds", text, newest, labels, "seconds")
-    yield _one("walltime_versions", "Versions of the tables on disk.", len(stored_versions(folder)), labels)
+    yield _gauge(site, "blocked_newest_timestamp", text, newest, "seconds")
+    yield _gauge(site, "versions", "Versions of the tables on disk.", len(stored_versions(folder)))

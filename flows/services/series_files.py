@@ -1,17 +1,14 @@
 """Reads measured runtimes from CSV: procs, runtime_s; optionally application, problem_size, series, energy_j."""
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from flows.services.files.os_errors import read_text
-from flows.services.files.table_files import write_any
+from flows.services.files.table_files import csv_rows, write_any
 from flows.services.quantities import chosen_names
 from pipeline.arrays import Floats
 from pipeline.errors import InputError, nearest_name, printable
@@ -55,7 +52,7 @@ def read_series_and_applications(path: Path) -> tuple[pa.Table, dict[str, str]]:
     with compiling_for_many(len(frame)):
         columns = aggregate(*series, runtime_s, unknown, unknown, energy_j=energy_j)
     table = OBSERVATIONS.build(group_id=[str(names[code]) for code in columns.pop("group_code")], **columns)
-    words = frame["application"] if "application" in frame.columns else np.full(len(frame), path.stem, object)
+    words = _applications(path, frame)
     return table, {str(names[code]): str(word) for code, word in zip(codes, words, strict=True)}
 
 
@@ -67,7 +64,7 @@ def read_series_and_groups(path: Path) -> tuple[pa.Table, pa.Table | None]:
     frame, table = _read(path), read_series(path)
     if "problem_size" not in frame.columns:
         return table, None
-    words = frame["application"] if "application" in frame.columns else np.full(len(frame), path.stem, object)
+    words = _applications(path, frame)
     if "series" in frame.columns:
         words = words + " series=" + frame["series"]
     named = dict(zip(_labels(path, frame), zip(words, frame["problem_size"], strict=True), strict=True))
@@ -87,6 +84,11 @@ def read_series_and_groups(path: Path) -> tuple[pa.Table, pa.Table | None]:
     return table, groups
 
 
+def _applications(path: Path, frame: pd.DataFrame) -> Any:
+    """The application of each row: the file's name where none is given."""
+    return frame["application"] if "application" in frame.columns else np.full(len(frame), path.stem, object)
+
+
 def _energy_j(path: Path, frame: pd.DataFrame) -> np.ndarray:
     """Energy of each row, J; NaN where the cell is empty or the file has no such column."""
     if ENERGY not in frame.columns:
@@ -100,20 +102,12 @@ def _energy_j(path: Path, frame: pd.DataFrame) -> np.ndarray:
 def _read(path: Path) -> pd.DataFrame:
     """The rows as text, indexed by line number; blank lines are left out."""
     where, expected = printable(str(path)), f"a CSV with the columns {', '.join(REQUIRED)}"
-    text = read_text(path, f"{expected}, in UTF-8")
-    if not text.strip():
+    read = csv_rows(path, expected)
+    if not any(any(row) for _, row in read):
         raise InputError(where, "an empty file", expected)
-    reader = csv.reader(io.StringIO(text))
-    try:
-        rows = [(reader.line_num, [value.strip() for value in row]) for row in reader]
-    except csv.Error as error:
-        raise InputError(f"{where}, line {reader.line_num}", f"text that is no CSV ({error})", expected) from None
-    names = [name.lower() for name in rows[0][1]]
+    names = [name.lower() for name in read[0][1]]
     _check_columns(where, names)
-    return _frame(where, names, [(line, row) for line, row in rows[1:] if any(row)])
-
-
-def _frame(where: str, names: list[str], rows: list[tuple[int, list[str]]]) -> pd.DataFrame:
+    rows = [(line, row) for line, row in read[1:] if any(row)]
     for line, row in rows:
         if any(row[len(names) :]):
             raise InputError(f"{where}, line {line}", f"{len(row)} values", f"{len(names)}, as line 1 has columns")
@@ -150,11 +144,9 @@ def _numbers(path: Path, frame: pd.DataFrame, name: str, expected: str) -> np.nd
 
 def _check(path: Path, frame: pd.DataFrame, name: str, is_good: np.ndarray, expected: str) -> None:
     if not is_good.all():
-        _refuse(path, int(frame.index[np.argmin(is_good)]), name, frame[name].iloc[np.argmin(is_good)], expected)
-
-
-def _refuse(path: Path, line: int, name: str, found: str, expected: str) -> NoReturn:
-    raise InputError(f"{printable(str(path))}, line {line}", f"{name} = {printable(found, 60)!r}", expected)
+        place = int(np.argmin(is_good))
+        where, found = f"{printable(str(path))}, line {frame.index[place]}", printable(frame[name].iloc[place], 60)
+        raise InputError(where, f"{name} = {found!r}", expected)
 
 
 def _labels(path: Path, frame: pd.DataFrame) -> np.ndarray:

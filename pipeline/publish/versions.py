@@ -147,7 +147,8 @@ def publish(
     """
     with locked(check_no_link(output_dir / VERSIONS)):
         before = _tidied(output_dir)
-        own = _placed(staged, reports, facts, output_dir, created_s, tables or entries_of(staged))
+        made = _manifest(staged, reports, facts, output_dir, created_s, tables or entries_of(staged))
+        own = _placed(staged, made)
         # Without a manifest before, nobody knows which versions were published: none is removed.
         _make_current(output_dir, own, before, created_s, retention=retention if before is not None else None)
     return output_dir / MANIFEST
@@ -163,7 +164,7 @@ def keep_unpublished(
     with locked(check_no_link(output_dir / VERSIONS)):
         _tidied(output_dir)
         check_name_free(output_dir, facts.name, facts.run_id)
-        return _placed(staged, reports, facts, output_dir, created_s, entries_of(staged))
+        return _placed(staged, _manifest(staged, reports, facts, output_dir, created_s, entries_of(staged)))
 
 
 def check_name_free(output_dir: Path, name: str, run_id: str) -> None:
@@ -254,28 +255,21 @@ def _history(
     return tuple(e for e in entries if e.folder != current and (output_dir / VERSIONS / e.folder).is_dir())
 
 
-def _placed(
-    staged: Mapping[str, Path],
-    reports: Sequence[Report],
-    facts: RunFacts,
-    output_dir: Path,
-    created_s: int,
-    tables: Mapping[str, TableEntry],
-) -> Manifest:
+def _placed(staged: Mapping[str, Path], made: Manifest) -> Manifest:
     """The manifest of the version: of an existing one of this run with these bytes, else of a new one."""
-    wanted_name = version_name(created_s, facts.run_id)
-    versions = output_dir / VERSIONS
-    shas = {name: entry.sha256 for name, entry in tables.items()}
+    wanted_name, versions = version_name(made.created_s, made.run_id), made.root / VERSIONS
+    shas = {name: entry.sha256 for name, entry in made.tables.items()}
     for folder in sorted(versions.iterdir()):
-        own = own_manifest(folder) if facts.run_id[:ID_CHARS] in folder.name and is_version(folder) else None
-        if own is not None and (own.run_id, own.name) == (facts.run_id, facts.name) and _has_bytes(folder, shas):
+        own = own_manifest(folder) if made.run_id[:ID_CHARS] in folder.name and is_version(folder) else None
+        if own is not None and (own.run_id, own.name) == (made.run_id, made.name) and _has_bytes(folder, shas):
             return own
     names = (wanted_name if n == 1 else f"{wanted_name}-{n}" for n in range(1, 1_000_000))
     folder = next(folder for name in names if not (folder := versions / name).exists())
+    tables = {name: replace(one, path=f"{VERSIONS}/{folder.name}/{one.path}") for name, one in made.tables.items()}
+    manifest = replace(made, folder=folder.name, tables=tables)
     with drafted(folder) as draft:
         for name, source in staged.items():
             copy_durably(source, draft / f"{name}.parquet")
-        manifest = _manifest(folder, tables, _newest_end_s(staged), reports, facts, created_s)
         write_text(draft / DATAPACKAGE, package_text(manifest))
         (draft / LOCK).touch()
         write_text(draft / OWN_MANIFEST, manifest.to_json())
@@ -288,28 +282,28 @@ def _has_bytes(folder: Path, shas: Mapping[str, str]) -> bool:
 
 
 def _manifest(
-    folder: Path,
-    tables: Mapping[str, TableEntry],
-    newest_end_s: int | None,
+    staged: Mapping[str, Path],
     reports: Sequence[Report],
     facts: RunFacts,
+    output_dir: Path,
     created_s: int,
+    tables: Mapping[str, TableEntry],
 ) -> Manifest:
-    """The manifest of the version that will stand in `folder`."""
+    """The manifest of the staged tables, before they have a folder."""
     return Manifest(
         format_version=FORMAT_VERSION,
         run_id=facts.run_id,
-        folder=folder.name,
+        folder="",
         created_s=created_s,
-        data_newest_end_s=newest_end_s,
+        data_newest_end_s=_newest_end_s(staged),
         site=facts.site,
         code=facts.code,
         settings=dict(facts.settings),
         logs=tuple(LogEntry(name=name, sha256=sha) for name, sha in facts.logs),
-        tables={name: replace(one, path=f"{VERSIONS}/{folder.name}/{one.path}") for name, one in tables.items()},
+        tables=dict(tables),
         reports=tuple(report.as_dict() for report in reports),
         previous=(),
-        root=folder.parents[1],
+        root=output_dir,
         name=facts.name,
         from_s=facts.window_s[0],
         to_s=facts.window_s[1],

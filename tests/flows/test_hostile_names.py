@@ -140,8 +140,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def published(place: Path) -> Path:
+    from flows.services.rerunning import rerun_and_keep
     from flows.services.run.running import run_and_publish
-    from flows.services.versions.rerunning import rerun_and_keep
 
     out, jobs = place / "out", str(place / "jobs.parquet")
     run_and_publish(str(place / "site.toml"), [jobs], None, str(out))

@@ -89,14 +89,16 @@ def _shown(
 ) -> Answer | None:
     from flows.pages.terminal.blocks import wrote
     from flows.pages.terminal.view_published import print_csv, view_manifest, view_rows
-    from flows.services.published.browse import file_or_version, manifest_facts, selected_rows, table_rows, write_xlsx
+    from flows.services.published.browse import manifest_facts, selected_rows, shown_table, table_rows, write_xlsx
+    from flows.services.published.published_folder import published_folder
     from flows.services.quantities import as_of_seconds
+    from pipeline.publish import reading
 
-    with file_or_version(given, as_of_seconds(as_of)) as source:
-        if name is None:
-            facts = manifest_facts(source.manifest)
-            return Answer(facts, view_manifest(facts))
-        shown = source.table(name)
+    if name is None:
+        with reading(published_folder(given), as_of_seconds(as_of)) as manifest:
+            facts = manifest_facts(manifest)
+        return Answer(facts, view_manifest(facts))
+    with shown_table(given, as_of_seconds(as_of), name) as shown:
         if shown is None:
             return Answer({"table": name, "rows": 0, "shown": []}, ["Every record could be read."])
         if as_csv:
@@ -157,7 +159,7 @@ def list_versions(published: Path = FROM) -> Answer:
     """
     from flows.pages.terminal.blocks import Grid
     from flows.pages.terminal.view_published import VERSIONS
-    from flows.services.version_rows import version_rows
+    from flows.services.published.browse import version_rows
 
     rows = version_rows(published)
     return Answer({"versions": rows}, [Grid("Versions on disk", VERSIONS, rows)])

@@ -100,9 +100,8 @@ def _of_batch(
     published: Path, path: Path, out: Path | None, key_file: Path | None, as_of: str | None, *, as_json: bool
 ) -> Answer | None:
     from flows.pages.terminal.view_query import view_batch
-    from flows.services.files.table_files import check_suffix
+    from flows.services.files.table_files import check_suffix, write_rows
     from flows.services.quantities import as_of_seconds
-    from flows.services.query.answer_file import write_rows
     from flows.services.query.answers import answering_state, answers, facts_of
     from flows.services.query.batch import answer_rows, describe_batch, read_batch
     from pipeline.errors import printable

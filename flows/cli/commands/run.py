@@ -178,7 +178,7 @@ def rerun(
     """
     from flows.pages.terminal.view_run import view_rerun
     from flows.services.published.summary import summarize_version
-    from flows.services.versions.rerunning import check_rerun, rerun_and_keep
+    from flows.services.rerunning import check_rerun, rerun_and_keep
     from pipeline.publish.manifest import load_version
 
     began = time.monotonic()

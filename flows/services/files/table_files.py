@@ -1,15 +1,18 @@
-"""Writes tables to paths that a user names: Parquet or CSV, by suffix."""
+"""Writes tables to paths that a user names, Parquet or CSV by suffix, and reads the rows of a user's CSV."""
 
+import csv
+import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+import pyarrow.parquet as pq
 
-from flows.services.files.os_errors import naming_path
+from flows.services.files.os_errors import naming_path, read_text
 from pipeline.errors import FORMULA_STARTS, InputError, printable
 from pipeline.schema import TableKind
 from pipeline.storage import write_atomically, write_batches, write_text
@@ -47,6 +50,24 @@ def write_any_batches(
             if path.suffix == ".parquet"
             else _write_csv(path, batches, kind)
         )
+
+
+def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows of plain values as a table, .csv or .parquet, whole or not at all."""
+    table = pa.Table.from_pylist([dict(row) for row in rows])
+    write = pq.write_table if path.suffix == ".parquet" else pa.csv.write_csv
+    with naming_path(path):
+        write_atomically(path, lambda sink: write(table, sink))
+
+
+def csv_rows(path: Path, expected: str) -> list[tuple[int, list[str]]]:
+    """Line number and cells of each row of a CSV in UTF-8, without blanks around them; InputError for another file."""
+    reader = csv.reader(io.StringIO(read_text(path, f"{expected}, in UTF-8")))
+    try:
+        return [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
+    except csv.Error as error:
+        where = f"{printable(str(path))}, line {reader.line_num}"
+        raise InputError(where, f"text that is no CSV ({error})", expected) from None
 
 
 def write_page(path: Path, page: str) -> Path:

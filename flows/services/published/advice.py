@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.services.published.published_folder import unreliability_note
+from flows.services.published.published_folder import rows_of_groups, unreliability_note
 from flows.services.query.answers import state_of
 from flows.services.query.job_names import as_ingested
 from pipeline.errors import InputError, printable
@@ -41,47 +41,31 @@ def advised_groups(
     `wanted` holds values by column of GROUPS, as stored there or as a user writes them. InputError where no group
     matches.
     """
-    groups = read_table(manifest.path(GROUPS.name), GROUPS)
-    found = _matching(manifest, groups, wanted, key_file)
+    found = _matching(manifest, read_table(manifest.path(GROUPS.name), GROUPS), wanted, key_file)
     order = np.argsort(-found.column("n_jobs").to_numpy(), kind="stable")
-    shown = found.take(pa.array(order[:MOST_GROUPS]))
-    rows = {kind.name: _rows(manifest, kind, shown) for kind in (OBSERVATIONS, PATTERNS, PREDICTIONS)}
+    shown = found.column("group_id").take(pa.array(order[:MOST_GROUPS])).to_pylist()
+    advised = advice_of_groups(manifest, shown, cost)
     return {
         "site": manifest.site,
         "run_id": manifest.run_id,
         "procs_per_node": cost.procs_per_node,
         "rate": cost.rate,
         "n_groups": found.num_rows,
-        "groups": [_recommended(group, rows, cost) for group in shown.select(list(_SHOWN)).to_pylist()],
+        "groups": [advised[group] for group in shown],
         "notes": [sentence for sentence in (unreliability_note(manifest),) if sentence],
     }
 
 
 def advice_of_groups(manifest: Manifest, group_ids: Sequence[str], cost: CostSettings) -> dict[str, dict[str, Any]]:
     """Recommended counts by group id, as `advised_groups` gives them."""
-    groups = read_table(manifest.path(GROUPS.name), GROUPS)
-    chosen = groups.filter(pc.is_in(groups.column("group_id").cast(pa.string()), pa.array(group_ids, pa.string())))
-    rows = {kind.name: _rows(manifest, kind, chosen) for kind in (OBSERVATIONS, PATTERNS, PREDICTIONS)}
-    return {group["group_id"]: _recommended(group, rows, cost) for group in chosen.select(list(_SHOWN)).to_pylist()}
-
-
-def _recommended(
-    group: Mapping[str, Any], rows: Mapping[str, Mapping[str, list[dict[str, Any]]]], cost: CostSettings
-) -> dict[str, Any]:
-    own = {name: found.get(group["group_id"], []) for name, found in rows.items()}
-    answered = with_published_answer(own, cost)
-    return dict(group) | {name: answered[name] for name in ("answer", "choices", "energy")}
-
-
-def _rows(manifest: Manifest, kind: Any, groups: pa.Table) -> dict[str, list[dict[str, Any]]]:
-    """Rows of a table by group, of these groups, in order of procs where the table has them."""
-    table = read_table(manifest.path(kind.name), kind)
-    ids = groups.column("group_id").cast(pa.string()).combine_chunks()
-    grouped: dict[str, list[dict[str, Any]]] = {}
-    found = table.filter(pc.is_in(table.column("group_id").cast(pa.string()), ids)).to_pylist()
-    for row in sorted(found, key=lambda row: row.get("procs", 0)):
-        grouped.setdefault(row["group_id"], []).append(row)
-    return grouped
+    groups = rows_of_groups(manifest, GROUPS, group_ids)
+    tables = {kind.name: rows_of_groups(manifest, kind, group_ids) for kind in (OBSERVATIONS, PATTERNS, PREDICTIONS)}
+    found = {}
+    for group, (described,) in groups.items():
+        answered = with_published_answer({name: rows.get(group, []) for name, rows in tables.items()}, cost)
+        facts = {name: described[name] for name in _SHOWN}
+        found[group] = facts | {name: answered[name] for name in ("answer", "choices", "energy")}
+    return found
 
 
 def _matching(manifest: Manifest, groups: pa.Table, wanted: Mapping[str, str], key_file: Path | None) -> pa.Table:

@@ -1,4 +1,4 @@
-"""What `walltime show` reads: the facts of a manifest, the rows of a table that match a condition, its columns."""
+"""What `walltime show` and `walltime versions list` read: manifests, the rows of a table that match, its columns."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,6 +14,7 @@ from flows.services.published.published_folder import published_folder
 from flows.services.quantities import instant
 from pipeline.errors import InputError, did_you_mean, printable
 from pipeline.publish import Manifest, reading
+from pipeline.publish.version_store import StoredVersion, stored_versions
 from pipeline.schema import INSTANT_UNIT
 from pipeline.storage import read_metadata, write_atomically
 from pipeline.tables import JOBS, TABLES, UNREADABLE
@@ -38,51 +39,31 @@ class ShownTable:
         return frozenset(name for name, unit in self.units.items() if unit == INSTANT_UNIT)
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
-    """The tables of a published version."""
-
-    manifest: Manifest
-
-    def table(self, name: str) -> ShownTable:
-        """The table of this name; InputError where the version has none."""
-        path = self.manifest.path(name)
-        return ShownTable(name, path, {one.name: one.unit for one in self.manifest.tables[name].columns})
-
-
-@dataclass(frozen=True, slots=True)
-class IngestedFile:
-    """A table that `walltime ingest` wrote, with that of the unreadable records beside it."""
-
-    path: Path
-
-    @property
-    def manifest(self) -> Manifest:
-        """InputError: a file has none."""
-        raise InputError(printable(str(self.path)), "a file", "the name of a table, jobs or unreadable")
-
-    def table(self, name: str) -> ShownTable | None:
-        """JOBS or UNREADABLE; None for the latter where every record could be read. InputError for another table."""
-        beside = self.path.with_name(f"{self.path.stem}.{UNREADABLE.name}{self.path.suffix}")
-        own = read_metadata(self.path).get("table")
-        path = beside if own == JOBS.name and name == UNREADABLE.name else self.path
-        if not path.exists():
-            return None
-        if name != own and path == self.path:
-            found = f"table {printable(str(own))}"
-            raise InputError(printable(str(self.path)), found, f"table {printable(name)}")
-        return ShownTable(name, path, {one.name: one.unit for one in TABLES[name].columns})
-
-
 @contextmanager
-def file_or_version(given: Path | None, as_of_s: int | None) -> Iterator[Version | IngestedFile]:
-    """The tables that a command line means: of a published folder, as `reading` finds its version, or of a file."""
+def shown_table(given: Path | None, as_of_s: int | None, name: str) -> Iterator[ShownTable | None]:
+    """The table that a command line means: of a published folder, as `reading` finds its version, or of a file.
+
+    A file is a table that `walltime ingest` wrote, with that of the unreadable records beside it; None for the latter
+    where every record could be read. InputError where there is no such table.
+    """
     if given is not None and given.suffix == ".parquet":
         with naming_path(given):
-            yield IngestedFile(given)
+            yield _ingested_table(given, name)
     else:
         with reading(published_folder(given), as_of_s) as manifest:
-            yield Version(manifest)
+            path = manifest.path(name)
+            yield ShownTable(name, path, {one.name: one.unit for one in manifest.tables[name].columns})
+
+
+def _ingested_table(path: Path, name: str) -> ShownTable | None:
+    own = read_metadata(path).get("table")
+    if own == JOBS.name and name == UNREADABLE.name:
+        path, own = path.with_name(f"{path.stem}.{UNREADABLE.name}{path.suffix}"), name
+        if not path.exists():
+            return None
+    if name != own:
+        raise InputError(printable(str(path)), f"table {printable(str(own))}", f"table {printable(name)}")
+    return ShownTable(name, path, {one.name: one.unit for one in TABLES[name].columns})
 
 
 def manifest_facts(manifest: Manifest) -> dict[str, Any]:
@@ -109,6 +90,36 @@ def manifest_facts(manifest: Manifest) -> dict[str, Any]:
     }
 
 
+def version_rows(output_dir: Path) -> list[dict[str, Any]]:
+    """The versions in a folder in plain values, the published one first; InputError where there is none."""
+    rows = [_version_row(one) for one in stored_versions(output_dir)]
+    if not rows:
+        where, do = printable(str(output_dir)), "give the folder to which a run has published"
+        raise InputError(where, "no versions", "published tables", do)
+    return rows
+
+
+def _version_row(one: StoredVersion) -> dict[str, Any]:
+    """One version; what nothing on disk says is null."""
+    own = one.manifest
+    return {
+        "version": one.folder,
+        "name": one.name,
+        "run_id": one.run_id or None,
+        "made": instant(one.created_s),
+        "site": own.site if own else None,
+        "logs": [log.name for log in own.logs] if own else None,
+        "newest_job": instant(own.data_newest_end_s) if own else None,
+        "from": instant(own.from_s) if own else None,
+        "to": instant(own.to_s) if own else None,
+        "is_published": one.place == 0,
+        "is_pinned": one.is_pinned,
+        "is_withdrawn": one.is_withdrawn,
+        "was_published": one.place is not None,
+        "bytes": one.bytes,
+    }
+
+
 def table_rows(table: ShownTable, where: str | None, select: str | None, limit: int) -> dict[str, Any]:
     """The first rows of a table that satisfy an SQL condition, and the number of all that do.
 
@@ -116,23 +127,15 @@ def table_rows(table: ShownTable, where: str | None, select: str | None, limit: 
     """
     with _database(table) as database:
         view = _view(table, where, select)
-        matching = database.execute(f"SELECT count(*) FROM ({view})").fetchone()  # noqa: S608 # nosec B608 # checked
-        n_rows = database.execute("SELECT count(*) FROM t").fetchone()
+        counts = [database.execute(f"SELECT count(*) FROM ({one})").fetchone()[0] for one in ("FROM t", view)]  # noqa: S608 # nosec B608 # checked
         cursor = database.execute(f"{view} LIMIT {int(limit)}")
         names = [column[0] for column in cursor.description or ()]
-        rows = cursor.fetchall()
-        reasons = (
-            database.execute("SELECT reason, count(*) FROM t GROUP BY ALL ORDER BY count(*) DESC, reason").fetchall()
-            if table.name == UNREADABLE.name
-            else None
-        )
-    found = {
-        "table": table.name,
-        "rows": n_rows[0] if n_rows else 0,
-        "matching": matching[0] if matching else 0,
-        "shown": [dict(zip(names, row, strict=True)) for row in rows],
-    }
-    return found if reasons is None else found | {"reasons": dict(reasons)}
+        shown = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        found = {"table": table.name, "rows": counts[0], "matching": counts[1], "shown": shown}
+        if table.name == UNREADABLE.name:
+            by_reason = "SELECT reason, count(*) FROM t GROUP BY ALL ORDER BY count(*) DESC, reason"
+            found["reasons"] = dict(database.execute(by_reason).fetchall())
+    return found
 
 
 @contextmanager

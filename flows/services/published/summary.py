@@ -1,5 +1,6 @@
 """The summary of a finished run in plain values, from its manifest and its published tables."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.services.published.published_folder import compared_templates
+from flows.services.published.published_folder import compared_templates, rows_of_groups
 from pipeline.publish import Manifest, load_manifest
 from pipeline.report import Report, Tally, total
 from pipeline.storage import read_table
@@ -38,7 +39,7 @@ def summarize_version(manifest: Manifest) -> dict[str, Any]:
         "set_aside": {reason: _tally(tally) for reason, tally in reports["clean"].set_aside.items()},
         "set_aside_total": _tally(total(reports["clean"].set_aside.values())),
         "groups": manifest.tables["groups"].rows,
-        "series_3_sizes": _series_with_three(fits),
+        "series_3_sizes": len(fits.filter(pc.greater_equal(fits.column("n_points"), 3)).column("group_id").unique()),
         "fits": fits_by_law_and_status(fits),
         "patterns": _patterns(manifest),
         "predictions": manifest.tables["predictions"].rows,
@@ -54,20 +55,13 @@ def summarize_version(manifest: Manifest) -> dict[str, Any]:
 
 def _reliable_counts(manifest: Manifest) -> dict[str, int]:
     """The number of `ok` predictions, and of kept jobs in their groups on the same numbers of processors."""
-    predictions = read_table(manifest.path(PREDICTIONS.name), PREDICTIONS).select(["group_id", "procs", "reliability"])
+    predictions = read_table(manifest.path(PREDICTIONS.name), PREDICTIONS)
     ok = predictions.filter(pc.equal(predictions.column("reliability").cast(pa.string()), "ok"))
-    observed = read_table(manifest.path(OBSERVATIONS.name), OBSERVATIONS).select(["group_id", "procs", "n_jobs"])
-    stood_for = _plain_keys(observed).join(_plain_keys(ok), ["group_id", "procs"], join_type="inner")
-    return {
-        "predictions_ok": ok.num_rows,
-        "predictions_ok_jobs": pc.sum(stood_for.column("n_jobs")).as_py() or 0,
-    }
-
-
-def _plain_keys(table: pa.Table) -> pa.Table:
-    """The table with plain strings as keys: Arrow cannot join dictionaries."""
-    place = table.column_names.index("group_id")
-    return table.set_column(place, "group_id", table.column("group_id").cast(pa.string()))
+    keys = set(zip(ok.column("group_id").to_pylist(), ok.column("procs").to_pylist(), strict=True))
+    observed = read_table(manifest.path(OBSERVATIONS.name), OBSERVATIONS)
+    rows = zip(*(observed.column(name).to_pylist() for name in ("group_id", "procs", "n_jobs")), strict=True)
+    n_jobs = sum(n_jobs for group, procs, n_jobs in rows if (group, procs) in keys)
+    return {"predictions_ok": ok.num_rows, "predictions_ok_jobs": n_jobs}
 
 
 def _patterns(manifest: Manifest) -> list[dict[str, Any]]:
@@ -86,23 +80,14 @@ def _tally(tally: Tally) -> dict[str, float]:
     return {"jobs": tally.rows, "processor_hours": tally.proc_s / 3600}
 
 
-def _series_with_three(fits: pa.Table) -> int:
-    points = fits.filter(pc.greater_equal(fits.column("n_points"), 3)).column("group_id")
-    return len(points.unique())
-
-
 def fits_by_law_and_status(fits: pa.Table) -> dict[str, dict[str, int]]:
     """How many groups a law answers for, by law and status."""
     chosen = fits.filter(fits.column("is_chosen"))
+    pairs = zip(*(map(str, chosen.column(name).to_pylist()) for name in ("law", "status")), strict=True)
     counted: dict[str, dict[str, int]] = {}
-    for law, status in sorted(zip(_words(chosen, "law"), _words(chosen, "status"), strict=True)):
-        by_status = counted.setdefault(law, {})
-        by_status[status] = by_status.get(status, 0) + 1
+    for (law, status), n_groups in sorted(Counter(pairs).items()):
+        counted.setdefault(law, {})[status] = n_groups
     return counted
-
-
-def _words(table: pa.Table, name: str) -> list[str]:
-    return [str(word) for word in table.column(name).to_pylist()]
 
 
 def _sample(manifest: Manifest, fits: pa.Table) -> dict[str, Any] | None:
@@ -119,23 +104,15 @@ def _sample(manifest: Manifest, fits: pa.Table) -> dict[str, Any] | None:
 
     best = max(chosen, key=merit)
     group_id = best["group_id"]
-    label = _rows_of(manifest, "groups", group_id)[0]["label"]
-    observed = {row["procs"]: row for row in _rows_of(manifest, "observations", group_id)}
-    rows = _thinned(_rows_of(manifest, "predictions", group_id))
+    tables = (GROUPS, OBSERVATIONS, PREDICTIONS)
+    own = {kind.name: rows_of_groups(manifest, kind, [group_id]).get(group_id, []) for kind in tables}
+    observed = {row["procs"]: row for row in own[OBSERVATIONS.name]}
+    rows = _thinned(own[PREDICTIONS.name])
     for row in rows:
         found = observed.get(row["procs"], {})
         row |= {"n_jobs": found.get("n_jobs", 0), "observed_s": found.get("runtime_s_median")}
     facts = {name: best[name] for name in ("law", "status", "t1_s", "avg_parallelism", "sigma", "n_points", "n_jobs")}
-    return {"group_id": group_id, "label": label, **facts, "predictions": rows}
-
-
-def _rows_of(manifest: Manifest, name: str, group_id: str) -> list[dict[str, Any]]:
-    kind = {kind.name: kind for kind in (GROUPS, OBSERVATIONS, PREDICTIONS)}[name]
-    table = read_table(manifest.path(name), kind)
-    rows: list[dict[str, Any]] = table.filter(
-        pc.equal(table.column("group_id").cast(pa.string()), group_id)
-    ).to_pylist()
-    return rows
+    return {"group_id": group_id, "label": own[GROUPS.name][0]["label"], **facts, "predictions": rows}
 
 
 def _thinned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

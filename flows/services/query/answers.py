@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -11,10 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flows.services.published.published_folder import live_state, read_columns, unreliability_note
+from flows.services.published.published_folder import (
+    filled_columns,
+    find_rows,
+    live_state,
+    read_columns,
+    unreliability_note,
+)
 from flows.services.quantities import instant, instant_s
-from flows.services.query.group_fit import fit_of
-from flows.services.query.input_answers import INPUTS, model_answers
 from flows.services.query.job_names import as_ingested
 from pipeline.arrays import Floats, Value
 from pipeline.errors import InputError
@@ -26,12 +31,14 @@ from pipeline.estimate.state_table import loaded_state
 from pipeline.estimate.walltime import estimate
 from pipeline.kernels import interpreted
 from pipeline.publish import Manifest, reading
-from pipeline.tables import STATE
+from pipeline.tables import GROUPS, INPUT_MODELS, PREDICTIONS, STATE
 
 if TYPE_CHECKING:
     from pipeline.estimate.estimate_rules import EstimateRules
 
 METHOD = "walltime"
+INPUTS = "inputs"
+"""What says that a model over inputs answered."""
 
 FEW = 300
 """Up to this many questions, interpreted code is faster than loading compiled kernels."""
@@ -142,3 +149,95 @@ def _submit_s(loaded: LoadedState, at: Value) -> float:
         known = instant(int(loaded.state.as_of_s))
         raise InputError("--at", f"{instant(int(found))}", f"{known} or later, where the known log ends")
     return found
+
+
+_FIT = (
+    "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95", "reliability", "method",
+)  # fmt: skip
+
+
+def fit_of(manifest: Manifest, job: Mapping[str, Value]) -> dict[str, Any] | None:
+    """The prediction of the job's group at its processors; None where there is no such group or count.
+
+    Where values of a group are not given, the group is the only one with the given values.
+    """
+    if job.get("procs") is None or not {GROUPS.name, PREDICTIONS.name} <= set(manifest.tables):
+        return None
+    path = manifest.path(GROUPS.name)
+    described = find_rows(path, GROUPS, {}, ("template",))
+    template = filled_columns(path, GROUPS, str(described[0]["template"]).split("+") if described else [])
+    group = _group(manifest, {name: _template_value(job, name) for name in template})
+    if group is None:
+        return None
+    at = {"group_id": group.pop("group_id"), "procs": job["procs"]}
+    fits = find_rows(manifest.path(PREDICTIONS.name), PREDICTIONS, at, _FIT)
+    return {"template": "+".join(template), **fits[0], **group} if fits else None
+
+
+def _template_value(job: Mapping[str, Value], name: str) -> Value:
+    """The job's value of a template column; memory is per processor unless given otherwise."""
+    kib = job.get("requested_mem_kib")
+    if name == "requested_memory" and job.get(name) is None and kib is not None:
+        from pipeline.ingest.reader import PROCESSOR, memory_text  # noqa: PLC0415  (takes 0.1 s, needed for memory only)
+
+        return memory_text(float(kib), PROCESSOR)
+    return job.get(name)
+
+
+def _group(manifest: Manifest, held: Mapping[str, Value]) -> dict[str, Any] | None:
+    names, path = ("group_id", "n_jobs", "n_sizes"), manifest.path(GROUPS.name)
+    known = {name: value for name, value in held.items() if value is not None}
+    if not known:
+        return None
+    groups = find_rows(path, GROUPS, held, names)
+    if not groups and len(known) < len(held):
+        groups = find_rows(path, GROUPS, known, names, most=2)
+    return groups[0] if len(groups) == 1 else None
+
+
+def model_answers(
+    manifest: Manifest, jobs: Sequence[Mapping[str, Value]], questions: History
+) -> list[list[float] | None]:
+    """For each job six quantiles (s), or None where no published model answers: the site has none, or it refuses.
+
+    The rules read the job's name, comment and submit line, as far as they are given.
+    """
+    plain = manifest.settings.get("inputs", {})
+    if not plain.get("rules") or INPUT_MODELS.name not in manifest.tables:
+        return [None] * len(jobs)
+    return _answers(manifest, plain, jobs, questions)
+
+
+def _answers(
+    manifest: Manifest, plain: Mapping[str, Any], jobs: Sequence[Mapping[str, Value]], questions: History
+) -> list[list[float] | None]:
+    # Only sites with rules wait for these imports.
+    from pipeline.ingest.derive import inputs_of  # noqa: PLC0415
+    from pipeline.inputs.log_models import Question, answer_questions  # noqa: PLC0415
+    from pipeline.settings import INPUT_TEXTS, LogInputSettings  # noqa: PLC0415
+    from pipeline.storage import read_table  # noqa: PLC0415
+
+    settings = LogInputSettings.model_validate({"rules": plain["rules"]})
+    # Ingest leaves other values out where it anonymises; a query must find the same inputs.
+    only_numbers = bool(manifest.settings.get("site", {}).get("anonymise"))
+    asked: dict[int, Question] = {}
+    for place, job in enumerate(jobs):
+        texts = {name: str(job[name]) for name in INPUT_TEXTS if job.get(name) is not None}
+        text = inputs_of(texts, settings.rules, only_numbers=only_numbers) if texts else None
+        if text is not None:
+            asked[place] = Question(
+                _named(questions, "what", place) or "", json.loads(text), float(questions.procs[place]),
+                _named(questions, "who", place), float(questions.requested_s[place]),
+            )  # fmt: skip
+    found: list[list[float] | None] = [None] * len(jobs)
+    if asked:
+        models = read_table(manifest.path(INPUT_MODELS.name), INPUT_MODELS)
+        quantiles_s = answer_questions(models, list(asked.values()), settings)
+        for place, row in zip(asked, quantiles_s.tolist(), strict=True):
+            found[place] = row if row[1] == row[1] else None
+    return found
+
+
+def _named(questions: History, attribute: str, place: int) -> str | None:
+    code = int(questions.codes[attribute][place])
+    return questions.names[attribute][code] if code >= 0 else None

@@ -1,14 +1,12 @@
 """Reads a batch of jobs from a CSV file, and makes their answers rows of a table."""
 
-import csv
-import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flows.services.files.os_errors import read_text
+from flows.services.files.table_files import csv_rows
 from flows.services.quantities import kibibytes, seconds
 from pipeline.arrays import Value
 from pipeline.errors import InputError, printable
@@ -65,21 +63,16 @@ class Batch:
 
 def read_batch(path: Path) -> Batch:
     """One job per row, as `job_of` makes it; InputError names the wrong line, or the unknown columns."""
-    text = read_text(path, "a CSV of jobs, in UTF-8")
-    reader = csv.reader(io.StringIO(text))
-    try:
-        read = [(reader.line_num, row) for row in reader]
-    except csv.Error as error:
-        raise _wrong(path, reader.line_num, f"text that is no CSV ({error})", "one job a line") from None
-    rows = [(line, row) for line, row in read if len(row) > 1 or any(cell.strip() for cell in row)]
+    read = csv_rows(path, "a CSV of jobs")
+    rows = [(line, row) for line, row in read if len(row) > 1 or any(row)]
     if not rows:
         raise InputError(printable(str(path)), "an empty file", "a line of column names, and a job a line")
     header, listed = rows[0][1], rows[1:]
     names = _column_names(path, header)
     place = next((names.index(name) for name in IDS if name in names), None)
     jobs = [_read(path, line, names, row) for line, row in listed]
-    ids = range(1, len(jobs) + 1) if place is None else [row[place].strip() or None for _, row in listed]
-    id_name = "row" if place is None else header[place].strip()
+    ids = range(1, len(jobs) + 1) if place is None else [row[place] or None for _, row in listed]
+    id_name = "row" if place is None else header[place]
     return Batch(id_name, ids, jobs, len(read) - len(rows), sum(not any(job.values()) for job in jobs))
 
 
@@ -118,7 +111,7 @@ def describe_batch(batch: Batch) -> str:
 
 
 def _column_names(path: Path, header: Sequence[str]) -> list[str]:
-    names = [name.strip().lower().lstrip("-").replace("-", "_") for name in header]
+    names = [name.lower().lstrip("-").replace("-", "_") for name in header]
     unknown = [name for name in names if name not in JOB_FIELDS and name not in IDS]
     if unknown:
         found = f"columns {', '.join(printable(name) for name in unknown)}"
@@ -132,7 +125,7 @@ def _read(path: Path, line: int, names: Sequence[str], row: Sequence[str]) -> di
     if len(row) != len(names):
         raise _wrong(path, line, f"{len(row)} values", f"{len(names)}, one a column")
     try:
-        return job_of({name: cell.strip() for name, cell in zip(names, row, strict=True) if name in JOB_FIELDS})
+        return job_of({name: cell for name, cell in zip(names, row, strict=True) if name in JOB_FIELDS})
     except InputError as error:
         raise _wrong(path, line, f"{error.where}: {error.found}", error.expected) from None
 

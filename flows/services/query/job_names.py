@@ -7,6 +7,7 @@ from typing import Any
 
 from pipeline.application_names import application_of
 from pipeline.arrays import Value
+from pipeline.errors import InputError
 from pipeline.estimate.state import State
 
 SYNONYMS = {"queue": "partition", "partition": "queue"}
@@ -62,21 +63,33 @@ def _is_known(state: State, column: str, text: str) -> bool:
 
 
 def _hasher(state: State, settings: Mapping[str, Any], key_file: Path | None) -> Callable[[str, str], str]:
-    """A function that hashes a text of a column; the key is read at first use."""
+    """A function that hashes a text of a column; the key is read at first use. InputError without the tables' key."""
 
     @cache
     def hasher() -> Any:
-        from flows.services.query.ingest_rules import hasher_for  # noqa: PLC0415  (takes 0.1 s, needed for hashed names only)
+        # These imports take 0.1 s, and are needed for hashed names only.
+        from pipeline.ingest.privacy import ANONYMISED, hasher_of  # noqa: PLC0415
+        from pipeline.settings import SiteSettings  # noqa: PLC0415
 
         path = key_file or settings.get("site", {}).get("key_file")
-        return hasher_for(None if path is None else str(path), state.site["names"])
+        if path is None:
+            found = "a name, but the tables hold hashed names"
+            raise InputError("the query", found, "their key", "give --key-file")
+        own = hasher_of(SiteSettings(anonymise=True, key_file=str(path)))
+        if own.mark[ANONYMISED] != state.site["names"]:
+            raise InputError("--key-file", "another key", "the one with which the tables' names are hashed")
+        return own
 
     return lambda column, text: str(hasher().of(column, text))
 
 
 def _rules(plain: Sequence[Mapping[str, Any]]) -> Callable[[str], str | None]:
+    """A function from a job's name to its application by the site's own rules; the first match wins."""
     if not plain:
         return lambda _: None
-    from flows.services.query.ingest_rules import application_by_rules  # noqa: PLC0415  (the same)
+    from pipeline.ingest.derive import rules_of  # noqa: PLC0415  (the same)
+    from pipeline.settings import TextRule  # noqa: PLC0415
 
-    return application_by_rules(plain)
+    rules = rules_of([TextRule.model_validate(rule) for rule in plain], "ingest.application_rules")
+    own = [rule.of for name, rule in rules.tried if name == "job_name"]
+    return lambda text: next((value for of in own if (value := of(text))), None)

@@ -115,7 +115,7 @@ def test_ctrl_c_ends_with_its_code_and_no_traceback(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("flows.services.version_rows.version_rows", stop)
+    monkeypatch.setattr("flows.services.published.browse.version_rows", stop)
     monkeypatch.setattr("sys.argv", ["walltime", "versions", "list", "--from", "."])
     with pytest.raises(SystemExit) as ended:
         main()

@@ -1,1 +1,0 @@
-"""Versions of the published tables: listed, compared, and made again."""
