@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _ROOT = Path(__file__).parents[1]
 _COMPILER = Path(__file__).with_name("kernel_compiler.py")
 _IMPORT = re.compile(r"^ *(?:from|import) +([\w.]+)", re.MULTILINE)
-_KERNEL = re.compile(r"\bkernels import\b|\bimport kernels\b|^def kernel\b", re.MULTILINE)
+_KERNEL = re.compile(r"\bkernels import\b|\bcompiled import\b|\bimport kernels\b|^def kernel\b", re.MULTILINE)
 # Any other numba compiles kernels in its own way: slower, with the same results.
 _TESTED_NUMBA = "0.68."
 # Nothing in C calls a kernel: without the function that numba adds for it, Downey's fit compiles in 7 % less.
