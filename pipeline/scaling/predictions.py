@@ -155,7 +155,7 @@ def predict(
 
     Examples
     --------
-    >>> table, _ = predict(tables["levelled"], tables["fits"], PredictRules(), rules.site, "r1", at=[64])
+    >>> table, _ = predict(tables["levelled"], tables["fits"], PredictRules(), settings.site, "r1", at=[64])
     >>> set(table.column("procs").to_pylist())
     {64}
     """
