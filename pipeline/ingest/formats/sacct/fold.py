@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Bools, Floats, Ints, arrow, dense_codes, floats, integers
+from pipeline.arrays import Bools, Floats, Ints, arrow, floats, integers
 from pipeline.ingest.reader import Folded
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.tables import JOBS
@@ -79,7 +79,7 @@ def fold(jobs: pa.Table, steps: pa.Table, site: SiteSettings, settings: IngestSe
     """
     del site, settings
     together = pa.chunked_array([*jobs["job_id"].chunks, *steps["job_id"].chunks], pa.string())
-    ids = dense_codes(together.combine_chunks())
+    ids = integers(together.combine_chunks().dictionary_encode().indices)[0]
     job_ids, step_ids = ids[: jobs.num_rows], ids[jobs.num_rows :]
     step, job = _pairs(job_ids, step_ids)
     attempts, at = Attempts.of(jobs), Attempts.of(steps)
