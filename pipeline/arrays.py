@@ -59,9 +59,24 @@ def lists(rows: Sequence[Numbers | None], element: pa.DataType) -> pa.Array:
 def list_values(column: pa.Array | pa.ChunkedArray) -> list[Numbers | None]:
     """The rows of a column of lists, the inverse of `lists`; numbers are read-only views."""
     array = _one(column)
-    ends, missing = array.offsets.to_numpy().tolist(), nulls(array)
-    values = array.values.to_numpy(zero_copy_only=False)
+    if not len(array):
+        return []
+    ends = np.frombuffer(array.buffers()[1], np.int32, count=array.offset + len(array) + 1)[array.offset :].tolist()
+    values = _flat(array.values)
+    missing = nulls(array)
     return [None if missing[row] else values[ends[row] : ends[row + 1]] for row in range(len(array))]
+
+
+def _flat(values: pa.Array) -> Numbers:
+    """Values without nulls. Arrow's own `to_numpy` would load pandas, which a query does without."""
+    if values.type == pa.string():
+        found = np.empty(len(values), object)
+        found[:] = values.to_pylist()
+        return found
+    if values.type == pa.bool_():
+        bits = np.frombuffer(values.buffers()[1] or b"", np.uint8)
+        return np.unpackbits(bits, count=values.offset + len(values), bitorder="little")[values.offset :].view(np.bool_)
+    return _data(values, np.dtype(_NUMPY[values.type]))
 
 
 def integers(column: pa.Array | pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], Bools]:
