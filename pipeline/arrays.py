@@ -31,11 +31,12 @@ def arrow(values: Numbers, missing: Bools | None = None) -> pa.Array:
     return pa.Array.from_buffers(kind, len(values), [valid, data], n_missing)
 
 
-def texts(words: Sequence[str]) -> pa.Array:
-    """Texts as an Arrow string array."""
-    encoded = [word.encode("utf-8", "backslashreplace") for word in words]
+def texts(words: Sequence[str | None]) -> pa.Array:
+    """Texts as an Arrow string array, null where None; pa.array would import pandas to see whether it is given one."""
+    encoded = [b"" if word is None else word.encode("utf-8", "backslashreplace") for word in words]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
-    return pa.Array.from_buffers(pa.string(), len(words), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))])
+    valid = _bits(np.array([word is not None for word in words])) if None in words else None
+    return pa.Array.from_buffers(pa.string(), len(words), [valid, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))])
 
 
 def words_of(array: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:

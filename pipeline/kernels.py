@@ -117,6 +117,12 @@ def cached(function: F, **options: Any) -> F:
         return _entry(function, **options)
 
 
+def uncounted(function: F) -> F:
+    """The same of a function that makes no array, and neither do those it calls: references to arrays are not counted,
+    which takes longer than what is done with a few bytes of them."""
+    return cached(function, _nrt=False)
+
+
 def _entry(function: F, **options: Any) -> F:
     from numba import njit  # noqa: PLC0415
 

@@ -17,12 +17,11 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.application_names import application_of
-from pipeline.arrays import CATEGORY, arrow, texts
+from pipeline.arrays import CATEGORY, texts
 from pipeline.columns import COLUMNS
 from pipeline.errors import ConfigError, printable
 from pipeline.ingest.privacy import Hasher, hasher_of
@@ -48,9 +47,9 @@ def inputs_column(table: pa.Table, rules: Sequence[InputRule], *, only_numbers: 
     return found
 
 
-def inputs_of(texts: Mapping[str, str], rules: Sequence[InputRule], *, only_numbers: bool = False) -> str | None:
+def inputs_of(said: Mapping[str, str], rules: Sequence[InputRule], *, only_numbers: bool = False) -> str | None:
     """What the rules read from one job's texts, given by column of the log; rules of texts not given are not asked."""
-    found = inputs_column(pa.table({name: [text] for name, text in texts.items()}), rules, only_numbers=only_numbers)
+    found = inputs_column(pa.table({name: [text] for name, text in said.items()}), rules, only_numbers=only_numbers)
     return None if found is None else found[0].as_py()
 
 
@@ -58,7 +57,7 @@ def _by_rule(column: pa.ChunkedArray, rule: InputRule, *, only_numbers: bool) ->
     encoded = in_one_piece(column.cast(pa.string())).dictionary_encode()
     words = pc.utf8_slice_codeunits(encoded.dictionary, 0, MAX_INPUT_CHARACTERS)
     matches = pc.extract_regex(words, whole_text_pattern(rule.find)).to_pylist()
-    return pa.array([_json(match, only_numbers) for match in matches], pa.string()).take(encoded.indices)
+    return texts([_json(match, only_numbers) for match in matches]).take(encoded.indices)
 
 
 def _json(match: dict[str, str] | None, only_numbers: bool) -> str | None:
@@ -95,12 +94,7 @@ class PerText:
         # Texts that hardly repeat are not worth remembering.
         is_repeating = len(distinct) < len(array) // 2
         found = [self._value(word) if is_repeating else self.of(word) for word in distinct]
-        words = sorted({word for word in found if word is not None})
-        place = {word: rank for rank, word in enumerate(words)}
-        # Arrow imports pandas, a fifth of a second, where it is given a list.
-        codes = np.array([place.get(word, -1) if word is not None else -1 for word in found], np.int32)
-        own = pa.DictionaryArray.from_arrays(arrow(np.maximum(codes, 0), codes < 0), texts(words))
-        return own.take(encoded.indices)
+        return texts(found).dictionary_encode().take(encoded.indices)
 
     def _value(self, text: str) -> str | None:
         if text not in self._known:
@@ -172,7 +166,7 @@ class ColumnDeriver:
             for raw in table.column("raw").to_pylist()
         ]
         place = table.column_names.index("raw")
-        return table.set_column(place, table.schema.field("raw"), pa.array(shown, pa.string()))
+        return table.set_column(place, table.schema.field("raw"), texts(shown))
 
 
 def tokens_of(line: str) -> str | None:

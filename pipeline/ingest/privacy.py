@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from pipeline.arrays import texts
 from pipeline.errors import ConfigError, InputError, printable
 from pipeline.settings import SiteSettings
 from pipeline.storage import read_metadata
@@ -48,15 +49,15 @@ class Hasher:
         encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
         return pa.DictionaryArray.from_arrays(encoded.indices, self._distinct(column, encoded.dictionary))
 
-    def _distinct(self, column: str, texts: pa.Array) -> pa.Array:
+    def _distinct(self, column: str, words: pa.Array) -> pa.Array:
         # A copy of a started hash has the key's block and the column's name in it already: half the time of a new one.
         started = self._started(column)
         digests = []
-        for raw in texts.cast(pa.binary()).to_pylist():
+        for raw in words.cast(pa.binary()).to_pylist():
             digest = started.copy()
             digest.update(raw)
             digests.append(digest.hexdigest())
-        return pa.array(digests, pa.string())
+        return texts(digests)
 
     def _started(self, column: str) -> hashlib.blake2b:
         return hashlib.blake2b(digest_size=HASH_BYTES, key=self.key, person=column.encode()[:16])

@@ -9,7 +9,7 @@ import numpy as np
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.errors import ConfigError, printable
 from pipeline.ingest.spans.kernels import INVALID, NULL, OK, Bytes
-from pipeline.kernels import cached
+from pipeline.kernels import uncounted
 
 LOCAL, TIME_ONLY, SLASHED = 3, 4, 5
 """Beside NULL, OK (UTC already) and INVALID: local time, a time without a date, local time from a date with slashes."""
@@ -18,7 +18,7 @@ _DAY_S = 86_400
 _FIRST_YEAR, _LAST_YEAR = 1970, 2200
 
 
-@cached
+@uncounted
 def parse_instants(data: Bytes, start: Ints, end: Ints, day_first: bool, values: Ints, kinds: Bytes) -> None:
     """Seconds since 1970-01-01 of each span's clock, and how to read them; words are left INVALID."""
     before = -1
@@ -41,7 +41,7 @@ def parse_instants(data: Bytes, start: Ints, end: Ints, day_first: bool, values:
         before = row
 
 
-@cached
+@uncounted
 def _slurms_own(data: Bytes, at: int) -> tuple[int, int]:
     """2024-01-31T23:59:59, which nearly all times are; anything else is INVALID here."""
     if data[at + 4] != 45 or data[at + 7] != 45 or data[at + 10] != 84 or data[at + 13] != 58 or data[at + 16] != 58:
@@ -56,14 +56,14 @@ def _slurms_own(data: Bytes, at: int) -> tuple[int, int]:
     return _days(year, month, day) * 86400 + hour * 3600 + minute * 60 + second, LOCAL
 
 
-@cached
+@uncounted
 def _pair(data: Bytes, at: int) -> int:
     """A number of two digits; far below zero where there is none."""
     tens, ones = data[at], data[at + 1]
     return tens * 10 + ones - 528 if 48 <= tens <= 57 and 48 <= ones <= 57 else -100_000
 
 
-@cached
+@uncounted
 def _instant(data: Bytes, at: int, stop: int, day_first: bool) -> tuple[int, int]:
     first, n, at = _digits(data, at, stop)
     if at == stop:
@@ -86,7 +86,7 @@ def _instant(data: Bytes, at: int, stop: int, day_first: bool) -> tuple[int, int
     return (total - offset, OK) if at == stop else (0, INVALID)
 
 
-@cached
+@uncounted
 def _date(data: Bytes, first: int, n: int, at: int, stop: int, day_first: bool) -> tuple[int, int]:
     """Days since 1970-01-01 of a date whose first number is read already; the place after it, -1 where it is none."""
     mark = data[at]
@@ -103,7 +103,7 @@ def _date(data: Bytes, first: int, n: int, at: int, stop: int, day_first: bool) 
     return (_days(year, month, day), at) if _is_date(year, month, day) else (0, -1)
 
 
-@cached
+@uncounted
 def _digits(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
     value, n = 0, 0
     while at < stop and 48 <= data[at] <= 57 and n < 13:
@@ -113,7 +113,7 @@ def _digits(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
     return value, n, at
 
 
-@cached
+@uncounted
 def _clock(data: Bytes, at: int, stop: int) -> tuple[int, int, bool]:
     """HH:MM[:SS[.fraction]][ AM|PM] in seconds (the fraction is dropped), the place after it, whether it is a time."""
     hour, n1, at = _digits(data, at, stop)
@@ -140,7 +140,7 @@ def _clock(data: Bytes, at: int, stop: int) -> tuple[int, int, bool]:
     return hour * 3600 + minute * 60 + second, at, True
 
 
-@cached
+@uncounted
 def _offset(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     """Z, UTC, +HH, +HHMM or +HH:MM, a blank before it or not, in seconds; the place after it, -1 where it is none."""
     if data[at] == 32:
@@ -167,7 +167,7 @@ def _offset(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     return (sign * value * 60, at) if value <= 1080 else (0, -1)
 
 
-@cached
+@uncounted
 def _is_date(year: int, month: int, day: int) -> bool:
     if not 1970 <= year < 2200 or not 1 <= month <= 12 or day < 1:
         return False
@@ -177,7 +177,7 @@ def _is_date(year: int, month: int, day: int) -> bool:
     return day <= (30 if (month < 8 and month % 2 == 0) or (month > 8 and month % 2) else 31)
 
 
-@cached
+@uncounted
 def _days(year: int, month: int, day: int) -> int:
     """Days from 1970-01-01 in the Gregorian calendar (Hinnant, chrono-compatible low-level date algorithms)."""
     y = year - 1 if month <= 2 else year

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.arrays import Floats, Ints
-from pipeline.kernels import cached
+from pipeline.kernels import uncounted
 
 Bytes = npt.NDArray[np.uint8]
 Codes = npt.NDArray[np.int32]
@@ -12,7 +12,7 @@ NULL, OK, INVALID = 0, 1, 2
 NO_DIVISOR, PER_NODE, PER_CPU = 0, 1, 2
 
 
-@cached
+@uncounted
 def unique(data: Bytes, start: Ints, end: Ints, codes: Codes, table: Codes, first: Ints) -> int:
     """Codes in order of first sight, -1 where empty; `first` gets the row of each; how many there are.
 
@@ -49,7 +49,7 @@ def unique(data: Bytes, start: Ints, end: Ints, codes: Codes, table: Codes, firs
     return n
 
 
-@cached
+@uncounted
 def _same(data: Bytes, one: int, other: int, size: int, other_size: int) -> bool:
     if size != other_size:
         return False
@@ -59,7 +59,7 @@ def _same(data: Bytes, one: int, other: int, size: int, other_size: int) -> bool
     return True
 
 
-@cached
+@uncounted
 def gather(data: Bytes, start: Ints, end: Ints, offsets: Codes, out: Bytes) -> bool:
     """The spans' bytes end to end, and where each begins; whether all are ASCII."""
     place, mixed = 0, np.uint8(0)
@@ -73,7 +73,7 @@ def gather(data: Bytes, start: Ints, end: Ints, offsets: Codes, out: Bytes) -> b
     return bool(mixed < 128)
 
 
-@cached
+@uncounted
 def parse_integers(data: Bytes, start: Ints, end: Ints, values: Ints, kinds: Bytes) -> None:
     """Optional sign and up to 18 digits; empty is null."""
     for row in range(start.size):
@@ -94,7 +94,7 @@ def parse_integers(data: Bytes, start: Ints, end: Ints, values: Ints, kinds: Byt
         values[row] = -value if negative else value
 
 
-@cached
+@uncounted
 def number(data: Bytes, at: int, stop: int) -> tuple[float, int]:
     """An unsigned decimal number, and the place after it; NaN where there is no digit, or more than 18."""
     digits, seen, divisor = 0, 0, 1.0
@@ -113,7 +113,7 @@ def number(data: Bytes, at: int, stop: int) -> tuple[float, int]:
     return (digits / divisor if 0 < seen < 19 else np.nan), at
 
 
-@cached
+@uncounted
 def parse_durations(data: Bytes, start: Ints, end: Ints, values: Floats, kinds: Bytes) -> None:
     """[days-][[hours:]minutes:]seconds[.fraction], or a number of seconds, maybe after a minus; words are INVALID."""
     for row in range(start.size):
@@ -149,7 +149,7 @@ def parse_durations(data: Bytes, start: Ints, end: Ints, values: Floats, kinds: 
             kinds[row] = OK
 
 
-@cached
+@uncounted
 def parse_memory(
     data: Bytes, start: Ints, end: Ints, plain_kib: float, values: Floats, per: Bytes, kinds: Bytes
 ) -> None:
@@ -188,7 +188,7 @@ def parse_memory(
         kinds[row] = OK
 
 
-@cached
+@uncounted
 def _scale(letter: int) -> float:
     """KiB in a unit, by its small letter (k m g t p e); 0: no unit."""
     size = 1.0
@@ -199,7 +199,7 @@ def _scale(letter: int) -> float:
     return 0.0
 
 
-@cached
+@uncounted
 def matches(data: Bytes, start: Ints, end: Ints, rows: Ints, words: Bytes, bounds: Ints, found: Bytes) -> None:
     """Sets found[k] where the span of rows[k] is one of the words (small letters, bounds between), either case."""
     for k in range(rows.size):

@@ -2,9 +2,6 @@
 
 A key that is known, or is a resource, ends any value. One that is not ends a value that cannot hold blanks, and is part
 of one that can: of `jobname=a x=1 queue=q` the name is `a x=1`.
-
-The functions call one another for every key, and counting the references to their arrays each time would take six
-times as long as what they do; they make no array, so nothing is to be counted.
 """
 
 from collections.abc import Sequence
@@ -16,7 +13,7 @@ import numpy.typing as npt
 from pipeline.arrays import Bools, Ints
 from pipeline.ingest.formats.pbs.scan import KINDS, Scanned
 from pipeline.ingest.spans.kernels import Bytes
-from pipeline.kernels import F, cached
+from pipeline.kernels import uncounted
 
 FREE_TEXT = ("account", "project", "jobname")
 """Values people choose: they may hold blanks, quotes and `=`, which PBS writes as they are."""
@@ -59,12 +56,7 @@ def _keys(names: tuple[str, ...]) -> tuple[Words, Ints, Bools, Bools]:
     return words, sizes, np.isin(names, FREE_TEXT), np.isin(names, BEFORE_FREE_TEXT)
 
 
-def _bare(function: F) -> F:
-    """The function compiled without the counting of references."""
-    return cached(function, _nrt=False)
-
-
-@_bare
+@uncounted
 def _find(
     data: Bytes,
     text: Words,
@@ -118,13 +110,13 @@ def _find(
         _keep(spans, row, key, low, high, first_wins)
 
 
-@_bare
+@uncounted
 def _keep(spans: Ints, row: int, key: int, low: int, high: int, first_wins: Bools) -> None:
     if key >= 0 and not (first_wins[key] and spans[key, 1, row] > 0):
         spans[key, 0, row], spans[key, 1, row] = low, high
 
 
-@_bare
+@uncounted
 def _token(data: Bytes, text: Words, at: int, stop: int, words: Words, sizes: Ints) -> tuple[int, int]:
     """The key a token starts with (-1: none known), and where its value starts (0: it has no key)."""
     start = at
@@ -138,7 +130,7 @@ def _token(data: Bytes, text: Words, at: int, stop: int, words: Words, sizes: In
     return -1, at + 1
 
 
-@_bare
+@uncounted
 def _blank(data: Bytes, text: Words, at: int, stop: int) -> int:
     """The next blank or control byte, or the end."""
     last = min(stop, 8 * text.size - 16)
@@ -156,7 +148,7 @@ def _blank(data: Bytes, text: Words, at: int, stop: int) -> int:
     return min(at, stop)
 
 
-@_bare
+@uncounted
 def _word(text: Words, at: int) -> np.uint64:
     """The eight bytes from here on, the first in the lowest bits; the two words they lie in must be there."""
     place, shift = at >> 3, np.uint64(8 * (at & 7))
@@ -166,7 +158,7 @@ def _word(text: Words, at: int) -> np.uint64:
     return word
 
 
-@_bare
+@uncounted
 def _value_of(data: Bytes, text: Words, at: int, stop: int, words: Words, sizes: Ints, key: int) -> int:
     """Where the value starts if this key and = stand here; else 0."""
     if key < 0 or at + sizes[key] > stop:
@@ -183,7 +175,7 @@ def _value_of(data: Bytes, text: Words, at: int, stop: int, words: Words, sizes:
     return int(at + size)
 
 
-@_bare
+@uncounted
 def _is_resource(data: Bytes, at: int, stop: int) -> bool:
     """Whether the token starts with `esource` after one letter: Resource_List., resources_used., resource_assigned."""
     word = (101, 115, 111, 117, 114, 99, 101)
@@ -195,7 +187,7 @@ def _is_resource(data: Bytes, at: int, stop: int) -> bool:
     return True
 
 
-@_bare
+@uncounted
 def _closing_quote(data: Bytes, text: Words, at: int, stop: int, words: Words, sizes: Ints) -> int:
     """Where a quoted text ends: at a quote that the record's end or a known key follows; 0: it is not quoted."""
     if at >= stop or data[at] != 34:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pipeline.arrays import Floats, Ints
 from pipeline.ingest.spans import Typed
 from pipeline.ingest.spans.kernels import INVALID, NULL, OK, Bytes, number
-from pipeline.kernels import cached
+from pipeline.kernels import uncounted
 
 _MOST = 1_000_000_000
 """No count of processors is larger; what is larger is no count."""
@@ -85,7 +85,7 @@ def _counted(counts: Ints, kinds: Bytes) -> Counts:
     return Counts(procs, kinds != OK, kinds == INVALID, nodes, gpus)
 
 
-@cached
+@uncounted
 def _hosts(
     data: Bytes, start: Ints, end: Ints, seen: npt.NDArray[np.uint64], stamp: Ints, counts: Ints, kinds: Bytes
 ) -> None:
@@ -115,7 +115,7 @@ def _hosts(
         counts[0, row], counts[1, row] = n_procs, n_nodes
 
 
-@cached
+@uncounted
 def _is_new(mixed: np.uint64, own: int, seen: npt.NDArray[np.uint64], stamp: Ints) -> bool:
     """Whether this row has not shown the hash before; stamps say whose a slot is, so that no row clears the table."""
     slot = np.int64((mixed ^ (mixed >> np.uint64(29))) & np.uint64(seen.size - 1))
@@ -127,7 +127,7 @@ def _is_new(mixed: np.uint64, own: int, seen: npt.NDArray[np.uint64], stamp: Int
     return True
 
 
-@cached
+@uncounted
 def _indices(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     """How many processors `0`, `0*4`, `0-3` or `0,2-3` are, -1 where it is none of them; the place after it."""
     total = 0
@@ -147,7 +147,7 @@ def _indices(data: Bytes, at: int, stop: int) -> tuple[int, int]:
         at += 1
 
 
-@cached
+@uncounted
 def _count(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
     """A number (0 where it is larger than any count), its digits, the place after it."""
     value, n = 0, 0
@@ -158,7 +158,7 @@ def _count(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
     return (value, n, at) if value <= _MOST else (0, 0, at)
 
 
-@cached
+@uncounted
 def _chunks(data: Bytes, start: Ints, end: Ints, is_vnode: bool, counts: Ints, kinds: Bytes) -> None:
     """Processors, chunks and GPUs of each span."""
     for row in range(start.size):
@@ -187,7 +187,7 @@ def _chunks(data: Bytes, start: Ints, end: Ints, is_vnode: bool, counts: Ints, k
         counts[0, row], counts[1, row], counts[2, row] = n_procs, n_chunks, n_gpus
 
 
-@cached
+@uncounted
 def _chunk(data: Bytes, at: int, stop: int, is_vnode: bool) -> tuple[int, int, int, int]:
     """How often it is asked for (-1: it is no chunk), its processors (-1: it does not say), GPUs, the place after."""
     n, cpus, cards, is_first = 1, -1, 0, True
@@ -216,7 +216,7 @@ def _chunk(data: Bytes, at: int, stop: int, is_vnode: bool) -> tuple[int, int, i
     return n, cpus, cards, at
 
 
-@cached
+@uncounted
 def _name(data: Bytes, low: int, high: int) -> int:
     """A resource's name as a number, its last byte in the lowest bits; 0 where it is longer than those read."""
     name = 0
@@ -226,7 +226,7 @@ def _name(data: Bytes, low: int, high: int) -> int:
     return name
 
 
-@cached
+@uncounted
 def _sizes(data: Bytes, start: Ints, end: Ints, values: Floats, kinds: Bytes) -> None:
     for row in range(start.size):
         at, stop = start[row], end[row]

@@ -12,7 +12,7 @@ from pipeline.arrays import Ints
 from pipeline.ingest.sources import MAX_LINE_BYTES
 from pipeline.ingest.spans import as_bytes
 from pipeline.ingest.spans.kernels import Bytes
-from pipeline.kernels import cached
+from pipeline.kernels import uncounted
 
 REASONS = (
     "not_a_record", "no_record_type", "no_job_id", "cut_short", "bad_date", "bad_number", "line_too_long", "nul_bytes",
@@ -72,7 +72,7 @@ def scan(data: bytes) -> Scanned:
     return Scanned(text, line, start, end, kind, id_start, id_end, message, bad[:n_bad], named, joined)
 
 
-@cached
+@uncounted
 def _lines(
     data: Bytes, marks: Ints, limit: int, kind_of: Ints, rows: Ints, bad: Ints, counts: Ints, others: Ints
 ) -> tuple[int, int]:
@@ -124,7 +124,7 @@ def _lines(
     return n_rows, n_bad
 
 
-@cached
+@uncounted
 def _line_end(data: Bytes, low: int, marks: Ints, mark: int) -> tuple[int, int, int]:
     """Where the line ends; where in it a second record begins (0: nowhere); the first mark of the next of both."""
     first = mark
@@ -139,14 +139,14 @@ def _line_end(data: Bytes, low: int, marks: Ints, mark: int) -> tuple[int, int, 
     return stop, joined, mark
 
 
-@cached
+@uncounted
 def _after_blanks(data: Bytes, at: int, stop: int) -> int:
     while at < stop and data[at] <= 32:
         at += 1
     return at
 
 
-@cached
+@uncounted
 def _joined_record(data: Bytes, low: int, stop: int) -> int:
     """Where in a line another record begins than the first; 0: nowhere."""
     for at in range(_after_blanks(data, low, stop) + 1, stop - DATE_BYTES - 2):
@@ -155,7 +155,7 @@ def _joined_record(data: Bytes, low: int, stop: int) -> int:
     return 0
 
 
-@cached
+@uncounted
 def _is_dated(data: Bytes, at: int, stop: int) -> bool:
     """Whether `dd/dd/dddd dd:dd:dd;` stands here."""
     if stop - at < _DATE.size:
@@ -167,7 +167,7 @@ def _is_dated(data: Bytes, at: int, stop: int) -> bool:
     return True
 
 
-@cached
+@uncounted
 def _head(data: Bytes, first: int, stop: int, kind_of: Ints) -> tuple[int, int, int, int]:
     """Reason or 0, kind (-1: of no job that is read), the id's span."""
     letter = first + DATE_BYTES + 1
@@ -189,7 +189,7 @@ def _head(data: Bytes, first: int, stop: int, kind_of: Ints) -> tuple[int, int, 
     return 0, kind, start, end
 
 
-@cached
+@uncounted
 def _is_parent(data: Bytes, at: int, end: int) -> bool:
     """Whether the id is an array's own, as in 170[].server."""
     for k in range(at, end - 1):  # noqa: SIM110
@@ -198,7 +198,7 @@ def _is_parent(data: Bytes, at: int, end: int) -> bool:
     return False
 
 
-@cached
+@uncounted
 def _continues(data: Bytes, first: int, stop: int) -> bool:
     """Whether a line goes on with `key=value`, and is no record whose date has been damaged (`;E;` near its start)."""
     for k in range(first, min(stop - 2, first + 40)):
