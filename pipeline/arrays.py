@@ -280,7 +280,23 @@ def _same(column: pa.ChunkedArray, value: Value) -> Bools:
     """Where a column holds a value; false everywhere where one is text and the other a number."""
     if value is None:
         return nulls(column)
-    if isinstance(value, str) == (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+    plain = column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
+    if isinstance(value, str) != pa.types.is_string(plain.type):
         return np.zeros(len(column), np.bool_)
-    same: Bools = pc.fill_null(pc.equal(column, value), False).to_numpy()
+    if isinstance(value, str):
+        array = plain.combine_chunks() if plain.num_chunks != 1 else plain.chunk(0)
+        return _same_text(array, value) & ~nulls(array)
+    numbers = floats_of(plain) if plain.type == pa.float64() else integers(plain)[0]
+    same: Bools = (numbers == value) & ~nulls(plain)
+    return same
+
+
+def _same_text(array: pa.Array, text: str) -> Bools:
+    """Where a string array holds a text, undefined where it is null; only texts of the same length are compared."""
+    # Arrow's comparison with a value would load pandas, which a query does without.
+    raw, ends = words_of(array)
+    wanted = np.frombuffer(text.encode("utf-8", "backslashreplace"), np.uint8)
+    same: Bools = np.diff(ends) == len(wanted)
+    long_enough = np.flatnonzero(same)
+    same[long_enough] = (raw[ends[long_enough, None] + np.arange(len(wanted))] == wanted).all(axis=1)
     return same

@@ -5,8 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from pipeline.estimate.stage import learn_state
 from pipeline.settings import RunSettings, SiteSettings
+from pipeline.tables import FITS
 from pipeline.version import code_version
 from tests.flows.support import put_out
 from tests.unit.estimate.states import SETTINGS, busy_log
@@ -50,3 +54,22 @@ finally:
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert '"method": "walltime"' in done.stdout
     assert done.stdout.splitlines()[-1] == "loaded:"
+
+
+def test_rows_are_found_without_pandas(tmp_path: Path) -> None:
+    """A query looks up the fit of its group; Arrow's own `take` and comparison with a value load pandas."""
+    rows = {"group_id": ["a", "b"], "law": ["amdahl", "power"], "n_jobs": [2, 3]}
+    columns = {column.name: rows.get(column.name, [None, None]) for column in FITS.columns}
+    types = {field.name: field.type for field in FITS.empty().schema}
+    table = pa.table({name: pa.array(values, types[name]) for name, values in columns.items()})
+    pq.write_table(table, tmp_path / "fits.parquet")
+    script = f"""
+import sys
+from pathlib import Path
+from flows.services.published.published_folder import find_rows
+from pipeline.tables import FITS
+print(find_rows(Path({str(tmp_path / "fits.parquet")!r}), FITS, {{"group_id": "b", "n_jobs": 3}}, ["law"]))
+print("loaded:", *(name for name in {SPARED!r} if name in sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[{'law': 'power'}]", "loaded:"]
