@@ -58,7 +58,7 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
     """A file's records as `parts`; InputError where it is no accounting file, or damaged, or `strict` and a line is."""
     trial = Trial(source, settings.strict, EXPECTS)
     for block in line_blocks(source, BLOCK_BYTES, _last_record):
-        scanned = scan(block.data)
+        scanned = scan(block.data, block.n_lines)
         records = typed(
             scanned, source.label, block.line, site.timezone, takes_last=settings.last_line == "take"
         )  # fmt: skip

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from pipeline.arrays import Bools, Ints
-from pipeline.ingest.formats.pbs.scan import KINDS, Scanned
+from pipeline.ingest.formats.pbs.scan import KINDS, ONES, TOPS, Scanned, Words
 from pipeline.ingest.spans.kernels import Bytes
 from pipeline.kernels import uncounted
 
@@ -21,11 +20,8 @@ FREE_TEXT = ("account", "project", "jobname")
 BEFORE_FREE_TEXT = ("user", "group", *FREE_TEXT)
 """Written before a free text can end, so the first of each is PBS's own; of the other keys the last is."""
 
-Words = npt.NDArray[np.uint64]
 _N_WITH_KEYS = KINDS.index("E") + 1
 _SPACES = np.uint64(0x2121212121212121)
-_TOPS = np.uint64(0x8080808080808080)
-_ONES = np.uint64(0x0101010101010101)
 
 
 def value_spans(scanned: Scanned, names: Sequence[str]) -> Ints:
@@ -136,11 +132,11 @@ def _blank(data: Bytes, text: Words, at: int, stop: int) -> int:
     last = min(stop, 8 * text.size - 16)
     while at <= last:
         word = _word(text, at)
-        found = (word - _SPACES) & ~word & _TOPS
+        found = (word - _SPACES) & ~word & TOPS
         if found:
             # The lowest bit found is the top of the first such byte; those below it are counted.
-            below = ((found & (~found + np.uint64(1))) - np.uint64(1)) & _ONES
-            blank = int(at + np.int64((below * _ONES) >> np.uint64(56)) - 1)
+            below = ((found & (~found + np.uint64(1))) - np.uint64(1)) & ONES
+            blank = int(at + np.int64((below * ONES) >> np.uint64(56)) - 1)
             return min(stop, blank)
         at += 8
     while at < stop and data[at] > 32:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from pipeline.arrays import Ints
 from pipeline.ingest.sources import MAX_LINE_BYTES
@@ -28,6 +29,9 @@ _BLANK, _CONTINUED, _PARENT, _JOINED = range(4)
 _KIND_OF = np.full(256, -1, np.int64)
 _KIND_OF[[ord(letter) for letter in KINDS]] = range(len(KINDS))
 _CLOSED, _OPEN = -2, -1
+Words = npt.NDArray[np.uint64]
+ONES, TOPS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+_NEWLINES, _SEMICOLONS = np.uint64(10) * ONES, np.uint64(59) * ONES
 _MARKS = 3
 """Semicolons of a record; a line with more may hold two."""
 
@@ -56,14 +60,15 @@ class Scanned:
     n_joined: int = 0
 
 
-def scan(data: bytes) -> Scanned:
-    """The records and unreadable lines of a block of whole records (the last may lack its newline)."""
+def scan(data: bytes, n_lines: int) -> Scanned:
+    """The records and unreadable lines of a block of n_lines lines, whole records (the last may lack its newline)."""
     text = as_bytes(data)
-    marks = np.append(np.flatnonzero((text == ord("\n")) | (text == ord(";"))), len(text))
+    most = n_lines + len(text) // _DATE.size
     # Pages of these arrays that are never written are never allocated.
-    rows, bad = np.empty((7, len(marks)), np.int64), np.empty((len(marks), 4), np.int64)
+    rows, bad = np.empty((7, most), np.int64), np.empty((most, 4), np.int64)
     counts, others = np.zeros(4, np.int64), np.zeros(256, np.int64)
-    n_rows, n_bad = _lines(text, marks, MAX_LINE_BYTES, _KIND_OF, rows, bad, counts, others)
+    words = text[: text.size & ~7].view(np.uint64)
+    n_rows, n_bad = _lines(text, words, MAX_LINE_BYTES, _KIND_OF, rows, bad, counts, others)
     lines = {"blank": counts[_BLANK], "continued": counts[_CONTINUED], "array_parent": counts[_PARENT]}
     lines |= {f"other_{chr(letter)}": others[letter] for letter in np.flatnonzero(others).tolist()}
     named = {name: int(n) for name, n in lines.items() if n}
@@ -74,16 +79,16 @@ def scan(data: bytes) -> Scanned:
 
 @uncounted
 def _lines(
-    data: Bytes, marks: Ints, limit: int, kind_of: Ints, rows: Ints, bad: Ints, counts: Ints, others: Ints
+    data: Bytes, words: Words, limit: int, kind_of: Ints, rows: Ints, bad: Ints, counts: Ints, others: Ints
 ) -> tuple[int, int]:
     """Rows of line, start, end, kind, id start, id end, message start; how many of them, and of bad lines.
 
-    marks: where newlines and semicolons stand, and the end of the data.
+    words: the data eight bytes at a time.
     """
-    at, mark, number, n_rows, n_bad, is_open, begun = 0, 0, 0, 0, 0, _CLOSED, 0
+    at, number, n_rows, n_bad, is_open, begun = 0, 0, 0, 0, _CLOSED, 0
     while at < data.size:
         low, reason = at, 0
-        stop, joined, mark = _line_end(data, at, marks, mark)
+        stop, joined = _line_end(data, words, at)
         if joined:
             bad[n_bad, 0], bad[n_bad, 1], bad[n_bad, 2], bad[n_bad, 3] = number, low, joined, _CUT_SHORT
             n_bad += 1
@@ -125,18 +130,25 @@ def _lines(
 
 
 @uncounted
-def _line_end(data: Bytes, low: int, marks: Ints, mark: int) -> tuple[int, int, int]:
-    """Where the line ends; where in it a second record begins (0: nowhere); the first mark of the next of both."""
-    first = mark
-    while marks[mark] < data.size and data[marks[mark]] == 59:
-        mark += 1
-    stop = marks[mark]
-    joined = _joined_record(data, low, stop) if mark - first > _MARKS else 0
-    if not joined:
-        return stop, 0, mark + 1
-    while mark > first and marks[mark - 1] >= joined:
-        mark -= 1
-    return stop, joined, mark
+def _line_end(data: Bytes, words: Words, low: int) -> tuple[int, int]:
+    """Where the line ends; where in it a second record begins (0: nowhere)."""
+    stop, n_marks = low, 0
+    while stop < data.size:
+        if stop & 7 == 0 and stop >> 3 < words.size and not _has_mark(words[stop >> 3]):
+            stop += 8
+            continue
+        if data[stop] == 10:
+            break
+        n_marks += data[stop] == 59
+        stop += 1
+    return stop, _joined_record(data, low, stop) if n_marks > _MARKS else 0
+
+
+@uncounted
+def _has_mark(word: np.uint64) -> bool:
+    """Whether a newline or a semicolon is among eight bytes: a byte that is 0 after the exclusive or sets its top."""
+    lines, marks = word ^ _NEWLINES, word ^ _SEMICOLONS
+    return bool(((lines - ONES) & ~lines | (marks - ONES) & ~marks) & TOPS)
 
 
 @uncounted
