@@ -108,7 +108,7 @@ def test_run_ends_with_a_summary(config: Path, tmp_path: Path, walltime: Walltim
 def test_what_is_piped_is_whole_and_bare(config: Path, tmp_path: Path, walltime: Walltime) -> None:
     out = tmp_path / "two words"
     shown = walltime("run", config, "--plain", "--out", out).out
-    assert f"show '{out}' predictions" in shown and "swf.toml" not in shown
+    assert f"show predictions --from '{out}'" in shown and "swf.toml" not in shown
     assert "Groups by the law that answers for them and its status\n" in shown
     advice = walltime("show", "--from", out, "predictions").out
     assert "one size says nothing about another." in advice and "…" not in advice

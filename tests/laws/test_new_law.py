@@ -153,6 +153,6 @@ def test_the_kernels_formula_is_the_declared_one(law: str) -> None:
         t1 = A * (1.0 + sigma) if is_high else A
         for n in (1.0, 3.0, 7.0, 12.5, 20.0, 60.0):
             declared = float(LAWS[law].runtime_s({"t1_s": t1, "avg_parallelism": A, "sigma": sigma}, n))
-            assert downey.py_func(n, A, sigma, is_high) == pytest.approx(declared, rel=1e-12)
+            assert downey(n, A, sigma, is_high) == pytest.approx(declared, rel=1e-12)
             if not is_high:
-                assert low_value.py_func(n, 1 / n, 1.0, 0.5 * sigma, A) == pytest.approx(declared, rel=1e-12)
+                assert low_value(n, 1 / n, 1.0, 0.5 * sigma, A) == pytest.approx(declared, rel=1e-12)

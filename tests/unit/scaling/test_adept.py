@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from numba import njit
 
 from pipeline.laws import LAWS
 from pipeline.scaling.predictors import PREDICTORS, PredictionTask
@@ -15,11 +14,6 @@ from pipeline.scaling.solvers.series import SeriesBatch
 UNIT, FREE = AdeptRules(scale="unit"), AdeptRules()
 
 
-@njit
-def derive(n, t, delta, modes, boxes):
-    return envelope.derive(n, t, delta, modes, boxes)
-
-
 def curve(law, n, A, sigma):
     """In units of tau."""
     t1 = A if law == "downey_low" else A * (1 + sigma)
@@ -28,7 +22,7 @@ def curve(law, n, A, sigma):
 
 def boxes_of(n, t, delta, modes=BOTH):
     found = np.empty((envelope.most_boxes(len(n)), 5))
-    return found[: derive(np.asarray(n, float), np.asarray(t, float), delta, modes, found)]
+    return found[: envelope.derive(np.asarray(n, float), np.asarray(t, float), delta, modes, found)]
 
 
 def one(n, t):
