@@ -12,7 +12,7 @@ from pipeline.arrays import Floats
 from pipeline.errors import InputError
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import ATTRIBUTES, WHAT, WHO, history, newest_s
-from pipeline.estimate.questions import questions_of, usual_procs
+from pipeline.estimate.questions import questions_of, usual_memory_kib, usual_procs
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import State
 from pipeline.estimate.walltime import estimate as estimate_from
@@ -92,6 +92,8 @@ def _answers(state: State, table: pa.Table, settings: RunSettings) -> Floats:
     unknown = np.isnan(questions.procs)
     if unknown.any():
         questions.procs[unknown] = usual_procs(state, questions)[unknown]
+    unknown = np.isnan(questions.requested_mem_kib)
+    questions.requested_mem_kib[unknown] = usual_memory_kib(state, questions)[unknown]
     found = np.empty((len(rows), len(QUANTILES)))
     found[order] = estimate_from(state, questions, ESTIMATE_RULES)
     return found

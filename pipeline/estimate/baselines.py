@@ -70,7 +70,7 @@ def or_request(estimate_s: Floats, history: History) -> Floats:
 
 def codes_by(jobs: Jobs) -> Ints:
     """What neighbours share: (3, jobs) codes of what they run, of the group and of the queue."""
-    return np.stack([jobs.what, jobs.group, jobs.queue])
+    return np.ascontiguousarray(jobs.traits[:, :3].T)
 
 
 def request(history: History, _settings: EstimateRules) -> Floats:

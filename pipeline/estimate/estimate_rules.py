@@ -70,6 +70,16 @@ class TableRules:
 
 
 @dataclass(frozen=True, slots=True)
+class LongRules:
+    """The weights of the second estimate from similar jobs, which remembers longer."""
+
+    rank_power: float = 0.5
+    age_days: float = 800.0
+    in_session: float = 1.5
+    others: float = 1.5
+
+
+@dataclass(frozen=True, slots=True)
 class EstimateRules:
     """How the runtime of a job is estimated at its submit."""
 
@@ -106,6 +116,10 @@ class EstimateRules:
     """Weight of a job of another group."""
     other_queue: float = 0.36
     """Weight of a job of another queue."""
+    other_memory: float = 0.5
+    """Weight of a job with another requested memory."""
+    other_trait: float = 0.95
+    """Weight of a job of another account, partition, quality of service or job name; pairs of jobs adjust the five."""
     place_power: float = 0.1
     """Power of the ratio of the positions in their bursts, in the weight of a job."""
     hour_decay: float = 0.015
@@ -116,42 +130,17 @@ class EstimateRules:
     """Factor on the weight of a job of the same session."""
     running: float = 0.6
     """Weight of a running job, whose time so far is a lower bound."""
-    scaling: float = 1.0
-    """Power of the ratio of the requests with which runtimes are scaled."""
     others: float = 0.5
     """Weight of all users' jobs together; the user's latest job has 1."""
     others_scale: float = 140.0
     """Number of later jobs of all users after which a job counts 1/e."""
     burst_jobs: int = 4
     """Number of jobs remembered of one burst."""
-    refit_jobs: int = 4000
-    """Boosting: number of ended jobs between two fits (fewer at first)."""
-    window_jobs: int = 10_000
-    """Boosting: number of latest ended jobs in a fit."""
-    trees: int = 40
-    """Boosting: number of trees of a fit."""
-    leaves: int = 15
-    """Boosting: number of leaves of a tree."""
-    step_all: float = 0.02
-    """Combination: learning rate of the log weights of all users."""
-    step_user: float = 0.1
-    """Combination: learning rate of the log weights of the job's user."""
-    step_user_quick: float = 0.3
-    """Combination: the same in the second, faster blend."""
-    half_life_all_days: float = 90.0
-    """Combination: half-life of the log weights of all users (days)."""
-    half_life_user_days: float = 365.0
-    """Combination: half-life of a user's log weights (days)."""
-    half_life_lead_days: float = 60.0
-    """Combination: half-life of the lead of `alike` over the combination (days)."""
-    lead_errors: float = 5.0
-    """Combination: lead of `alike` (standard errors) at which it answers alone; in part below."""
     coverage_step: float = 0.005
     """Step of a quantile's calibration per job, in steps of neighbouring quantiles."""
     grace_min: float = 5.0
     """Time past its request within which a job is stopped (min)."""
-    seed: int = 1
-    """Seed of the random samples of boosting."""
+    long: LongRules = LongRules()
     table: TableRules = TableRules()
 
 
@@ -168,7 +157,8 @@ def rules_of(text: str, where: str) -> EstimateRules:
     """The rules of a JSON text; InputError, which names the STATE as `where`, if this version has others."""
     try:
         plain = json.loads(text)
-        rules: EstimateRules = _read(EstimateRules, plain | {"table": _read(TableRules, plain["table"])})
+        nested = {name: _read(kind, plain[name]) for name, kind in (("long", LongRules), ("table", TableRules))}
+        rules: EstimateRules = _read(EstimateRules, plain | nested)
     except (ValueError, TypeError, KeyError) as error:
         found = printable(f"settings that do not fit ({error})")
         raise InputError(where, found, "settings of this version", AGAIN) from None

@@ -219,7 +219,7 @@ def _codes(jobs: pa.Table, rows: Ints) -> tuple[dict[str, Ints], dict[str, list[
     read = {name: category_codes(jobs, name) for name in dict.fromkeys((*ATTRIBUTES, "inputs", *WHO, *WHAT))}
     read = {name: (codes[rows], names) for name, (codes, names) in read.items()}
     read["who"], read["what"] = _first_known(read, WHO), _first_known(read, WHAT)
-    coded = {name: in_order_of_use(*read[name]) for name in (*ATTRIBUTES, "inputs", "who", "what")}
+    coded = {name: in_order_of_use(*read[name]) for name in (*ATTRIBUTES, "job_name", "inputs", "who", "what")}
     return {name: codes for name, (codes, _) in coded.items()}, {name: names for name, (_, names) in coded.items()}
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.arrays import Floats, Ints
-from pipeline.estimate import chains, job_classes
-from pipeline.estimate.ensemble import FIRST_LOG, FIRST_RUNGS, MEMORIES, N_SEEN, answered
+from pipeline.estimate import chains
+from pipeline.estimate.ensemble import FIRST_RUNGS, METHODS, answered
 from pipeline.estimate.history import History
 from pipeline.estimate.keys import mixed, numbers, with_new
 from pipeline.estimate.score import QUANTILES
@@ -29,7 +29,16 @@ from pipeline.estimate.state import (
     progressed,
     with_rows,
 )
-from pipeline.estimate.submits import Events, Jobs, events_of, jobs_of, joined, with_sessions
+from pipeline.estimate.submits import (
+    MEMORY,
+    Events,
+    Jobs,
+    events_of,
+    jobs_of,
+    joined,
+    with_meant_requests,
+    with_sessions,
+)
 
 if TYPE_CHECKING:
     from pipeline.estimate.estimate_rules import EstimateRules
@@ -40,7 +49,7 @@ RECORD_JOBS = 20_000
 
 def empty() -> State:
     """The State of no log."""
-    return no_state(MEMORIES, FIRST_LOG, FIRST_RUNGS, N_SEEN, len(QUANTILES))
+    return no_state(len(METHODS), FIRST_RUNGS)
 
 
 def with_new_names(history: History, names: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
@@ -88,31 +97,30 @@ def _extended(
 ) -> tuple[Outputs, State]:
     """The outputs for the submits, and the State after all events until a time."""
     jobs, first = jobs_of(history), len(state.jobs.who)
-    requests = with_new(state.requests, request_digests(jobs))
-    jobs = jobs._replace(request=numbers(requests, request_digests(jobs)))
-    class_keys = with_new(state.class_keys, job_classes.digests_of(jobs))
-    state = with_rows(state, requests, class_keys, state.chain)
+    state = replace(
+        state, requests=with_new(state.requests, request_digests(jobs)),
+        groups=with_new(state.groups, group_digests(jobs)), sizes=with_new(state.sizes, size_digests(jobs)),
+    )  # fmt: skip
+    state = with_rows(state, first + len(ids))
+    jobs = with_numbers(jobs, state)
     jobs = with_sessions(jobs, state.last_submits, state.n_submits, gaps_s(settings), registers=True)
     past = joined(state.jobs, jobs)
     progress = np.concatenate([state.progress, np.full(len(ids), QUEUED, np.int64)])
     events = events_of(past, first, history.known_s, until_s, progress == OVER, progress >= RUNNING)
+    jobs = with_meant_requests(jobs, past, events, state.use)
+    past = joined(state.jobs, jobs)
     digests = chains.digests_of(past)
     digests[:, progress == OVER] = -1
     n_entries = len(state.chain.latest.before)
     room = len(chains.LOOK_BACK) * len(events.by_end)
     chain = chains.with_keys(state.chain, digests, past.session, room)
     codes = chains.numbered(chain, digests)
-    job_class = numbers(class_keys, job_classes.digests_of(past))
-    more = no_outputs(len(ids), N_SEEN, len(FIRST_LOG), len(QUANTILES))
+    more = no_outputs(len(ids), len(METHODS), len(QUANTILES))
     past_outputs = Outputs(*(np.concatenate(both) for both in zip(state.outputs, more, strict=True)))
     state = replace(state, chain=chain, ids=[*state.ids, *ids], progress=progress, jobs=past, outputs=past_outputs)
-    new = slice(first, None)
-    outputs, forest = answered(
-        state, jobs, past, events, (codes[:, new].copy(), codes), (job_class[new].copy(), job_class), past_outputs,
-        settings,
-    )  # fmt: skip
+    outputs = answered(state, jobs, past, events, (codes[:, first:].copy(), codes), past_outputs, settings)
     state = replace(
-        state, forest=forest, progress=progressed(state, events), n_submits=state.n_submits + len(ids),
+        state, progress=progressed(state, events), n_submits=state.n_submits + len(ids),
         record=_recorded(state.record, past, events, past_outputs), as_of_s=max(until_s, state.as_of_s),
     )  # fmt: skip
     used = n_entries + int((codes[:, events.by_end[past.is_learnt[events.by_end]]] >= 0).sum())
@@ -129,6 +137,22 @@ def _recorded(record: Record, past: Jobs, events: Events, outputs: Outputs) -> R
 
 def request_digests(jobs: Jobs) -> Ints:
     return np.where(jobs.requested_s > 0, mixed(jobs.requested_s), -1)
+
+
+def group_digests(jobs: Jobs) -> Ints:
+    return mixed(jobs.who, jobs.what, jobs.traits[:, MEMORY])
+
+
+def size_digests(jobs: Jobs) -> Ints:
+    return mixed(jobs.who, jobs.what, jobs.traits[:, MEMORY], jobs.procs)
+
+
+def with_numbers(jobs: Jobs, state: State) -> Jobs:
+    """The jobs with the numbers of their request, group and size in a State."""
+    return jobs._replace(
+        request=numbers(state.requests, request_digests(jobs)), group=numbers(state.groups, group_digests(jobs)),
+        size=numbers(state.sizes, size_digests(jobs)),
+    )  # fmt: skip
 
 
 def gaps_s(settings: EstimateRules) -> tuple[float, float]:

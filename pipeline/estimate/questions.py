@@ -6,16 +6,16 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints, Value, median, offset_s
-from pipeline.estimate import chains, job_classes, submitter_features
+from pipeline.estimate import chains
 from pipeline.estimate.history import WHAT, WHO, History
-from pipeline.estimate.keys import numbers
 from pipeline.estimate.learnt_parts import recoded
 from pipeline.estimate.score import scores
+from pipeline.estimate.similar_jobs import N_ENDED
 from pipeline.estimate.state import Record, State
-from pipeline.estimate.submits import Jobs, jobs_of
+from pipeline.estimate.submits import ATTRIBUTES, MEMORY, Jobs, jobs_of
 
-SUBMITTERS_PROGRAM = chains.OWN + 2
-"""The chain's level of a submitter's jobs of one program."""
+LEVELS = (chains.CROWD - 1, chains.CROWD - 2, chains.OWN, chains.CROWD)
+"""The chain's levels of a submitter's jobs, those of one program, of one kind, and everybody's."""
 
 
 NEAR = 2.0
@@ -25,8 +25,8 @@ NEAR = 2.0
 class Basis(NamedTuple):
     """Per question: whether the submitter is known, and numbers of ended jobs that the State has learnt from.
 
-    These are the jobs of the submitter; those of the same program; those with the same requested runtime and
-    processors; and the jobs of all users of the program with the same requested runtime.
+    These are the jobs of the submitter; those of the same program; of these the ones with the same requested
+    runtime, processors and memory; and the jobs of all users of the program with the same requested runtime.
     """
 
     is_known: Bools
@@ -74,7 +74,7 @@ def questions_of(jobs: Sequence[Mapping[str, Value]], submit_s: Floats, timezone
     n, nothing = len(jobs), np.full(len(jobs), np.inf)
     texts = {
         "who": [first_text(job, WHO) for job in jobs], "what": [first_text(job, WHAT) for job in jobs],
-        "queue": [_text(job, "queue") for job in jobs], "user_group": [_text(job, "user_group") for job in jobs],
+        **{name: [_text(job, name) for job in jobs] for name in ATTRIBUTES if name != "what"},
     }  # fmt: skip
     named = {name: [text for text in dict.fromkeys(own) if text] for name, own in texts.items()}
     places = {name: {text: code for code, text in enumerate(own)} for name, own in named.items()}
@@ -120,22 +120,18 @@ def basis_of(state: State, questions: History) -> Basis:
     array([False])
     """
     jobs = jobs_of(recoded(questions, state.names))
-    digests, n_entries = chains.digests_of(jobs, (SUBMITTERS_PROGRAM, chains.CROWD)), state.chain.latest.n_entries
-    of_program, of_everybody = chains.numbered(state.chain, digests)
-    job_class = numbers(state.class_keys, job_classes.digests_of(jobs))
+    numbers = chains.numbered(state.chain, chains.digests_of(jobs, LEVELS))
+    of_who, of_program, of_kind, of_everybody = (_counted(state.chain.latest.n_entries, own) for own in numbers)
     return Basis(
         (jobs.who >= 0) & (jobs.who < len(state.names["who"])),
-        _counted(state.submitters.state[:, submitter_features.N_ENDED], jobs.who),
-        np.where(jobs.what < 0, 0, _counted(n_entries, of_program)),
-        _counted(state.job_classes.state[:, job_classes.N_ENDED], job_class),
-        _counted(n_entries, of_everybody),
+        of_who, np.where(jobs.what < 0, 0, of_program), of_kind, of_everybody,
         *_remembered(state, jobs),
     )
 
 
 def _remembered(state: State, jobs: Jobs) -> tuple[Ints, Ints, Bools, Floats, Floats, Floats]:
     """The last columns of Basis; NaN where no such job is remembered."""
-    places = state.memories["alike"].ended[jobs.who]
+    places = state.memory.ended[jobs.who]
     requested_s, asked_s = np.append(state.jobs.requested_s, 0.0)[places], jobs.requested_s
     is_held = (places >= 0) & (requested_s > 0)
     n_held = is_held.sum(axis=1)
@@ -175,6 +171,41 @@ def usual_procs(state: State, questions: History) -> Floats:
     known = np.where(who >= 0, state.last_submits.procs[who], np.nan)
     usual = float(median(state.jobs.procs)) if len(state.jobs.procs) else 1.0
     return np.where(np.isnan(known), max(np.floor(usual), 1.0), known)
+
+
+def usual_memory_kib(state: State, questions: History) -> Floats:
+    """Per question the memory that its submitter's newest remembered job of the program requested; NaN: none known.
+
+    Parameters
+    ----------
+    state : State
+        Result of `learn` or `update`.
+    questions : History
+        n jobs, as `questions_of` makes them.
+
+    Returns
+    -------
+    Floats
+        float64[n], KiB.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.state_table import loaded_state
+    >>> state, _ = loaded_state(tables["state"], "the sample's state")
+    >>> usual_memory_kib(state, questions_of([{"user": "nobody"}], np.array([0.0]), "UTC"))
+    array([nan])
+    """
+    codes, memory = recoded(questions, state.names).codes, state.memory
+    found = np.full(len(questions), np.nan)
+    for job, (who, what) in enumerate(zip(codes["who"].tolist(), codes["what"].tolist(), strict=True)):
+        if not 0 <= who < len(state.names["who"]):
+            continue
+        taken = int(memory.n_ended[who])
+        places = memory.ended[who, [(taken - 1 - back) % N_ENDED for back in range(min(taken, N_ENDED))]]
+        own = places[(state.jobs.what[places] == what) | (what < 0)]
+        if len(own) and state.jobs.traits[own[0], MEMORY] >= 0:
+            found[job] = state.jobs.traits[own[:1], MEMORY].view(np.float64)[0]
+    return found
 
 
 def score_of(record: Record) -> dict[str, float]:

@@ -200,7 +200,7 @@ def _report(
     tally |= {OLDER: older} if older.rows else {}
     open_jobs = int((state.progress != OVER).sum())
     known: dict[str, Fact] = {
-        "as_of_s": state.as_of_s, "n_submitters": len(state.names["who"]), "n_kinds": len(state.class_keys),
+        "as_of_s": state.as_of_s, "n_submitters": len(state.names["who"]), "n_kinds": len(state.sizes),
         "n_open": open_jobs,
     }  # fmt: skip
     seen = Tally(jobs.num_rows, float(work_s.sum())) + older

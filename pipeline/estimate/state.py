@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.arrays import Bools, Floats, Ints
-from pipeline.estimate import chains, job_classes, similar_jobs, submitter_features
-from pipeline.estimate.blend import Advantage, Beliefs, beliefs, no_advantage
+from pipeline.estimate import chains, group_record, similar_jobs
+from pipeline.estimate.blend import Errors, no_errors
 from pipeline.estimate.chains import Chain, no_chain
+from pipeline.estimate.group_record import Evidence
 from pipeline.estimate.history import History
 from pipeline.estimate.keys import MASK, Keys, grown, no_keys
 from pipeline.estimate.similar_jobs import Memory
-from pipeline.estimate.submits import Events, Jobs, LastSubmits, no_submits, part
-from pipeline.estimate.trees import Forest, no_forest
+from pipeline.estimate.submits import ATTRIBUTES, TRAITS, Events, Jobs, LastSubmits, Use, no_submits, no_use, part
 
 N = TypeVar("N", bound=NamedTuple)
 
@@ -26,15 +26,8 @@ QUEUED, RUNNING, OVER = range(3)
 class Outputs(NamedTuple):
     """Per job the outputs of the parts at its submit; they are needed again when the job ends."""
 
-    seen: Floats
-    """(jobs, columns) the features of the trees."""
-    unit_s: Floats
     method_s: Floats
-    """(jobs, methods) the estimates that are blended."""
-    scale_s: Floats
-    blend_s: Floats
-    quick_blend_s: Floats
-    center_s: Floats
+    """(jobs, methods) the estimates that are combined."""
     rung_s: Floats
     """(jobs, quantiles) positions of the calibrated quantiles on the ladder."""
     quantiles_s: Floats
@@ -62,7 +55,8 @@ class State:
     names: dict[str, dict[str, int]]
     """Per attribute the code of each text, in order of code."""
     requests: Keys
-    class_keys: Keys
+    groups: Keys
+    sizes: Keys
     jobs: Jobs
     """The jobs remembered, in order of submit."""
     ids: list[str]
@@ -71,14 +65,11 @@ class State:
     """Per job: QUEUED, RUNNING or OVER."""
     outputs: Outputs
     last_submits: LastSubmits
-    memories: dict[str, Memory]
+    use: Use
+    memory: Memory
+    evidence: Evidence
     chain: Chain
-    submitters: submitter_features.Submitters
-    job_classes: job_classes.JobClasses
-    beliefs: Beliefs
-    quick_beliefs: Beliefs
-    advantage: Advantage
-    forest: Forest
+    errors: Errors
     rungs: Floats
     record: Record
     over: Over
@@ -89,63 +80,49 @@ class State:
     """Facts about the log's site, by name."""
 
 
-def no_state(memories: Sequence[str], first_log: Floats, first_rungs: Floats, n_seen: int, n_quantiles: int) -> State:
+def no_state(n_methods: int, first_rungs: Floats) -> State:
     """Nothing learnt yet."""
-    none = np.empty(0, np.int64)
+    none, n_quantiles = np.empty(0, np.int64), len(first_rungs)
     return State(
-        names={name: {} for name in NAMED}, requests=no_keys(), class_keys=no_keys(),
-        jobs=no_jobs(), ids=[], progress=none, outputs=no_outputs(0, n_seen, len(first_log), n_quantiles),
-        last_submits=no_submits(), memories={name: similar_jobs.no_memory() for name in memories}, chain=no_chain(),
-        submitters=submitter_features.no_submitters(), job_classes=job_classes.no_job_classes(),
-        beliefs=beliefs(first_log), quick_beliefs=beliefs(first_log), advantage=no_advantage(),
-        forest=no_forest(), rungs=first_rungs.copy(), record=Record(np.empty(0), np.empty((0, n_quantiles))),
-        over=Over(none, np.empty(0)),
+        names={name: {} for name in NAMED}, requests=no_keys(), groups=no_keys(), sizes=no_keys(),
+        jobs=no_jobs(), ids=[], progress=none, outputs=no_outputs(0, n_methods, n_quantiles),
+        last_submits=no_submits(), use=no_use(), memory=similar_jobs.no_memory(), evidence=group_record.no_evidence(),
+        chain=no_chain(), errors=no_errors(n_methods), rungs=first_rungs.copy(),
+        record=Record(np.empty(0), np.empty((0, n_quantiles))), over=Over(none, np.empty(0)),
     )  # fmt: skip
 
 
-NAMED = ("who", "what", "queue", "user_group")
+NAMED = ("who", *ATTRIBUTES)
 """Attributes whose values the estimator compares."""
 
-_CODES = {"local_s", "who", "what", "queue", "group", "request", "burst", "session"}
+_CODES = {"local_s", "who", "what", "request", "group", "size", "burst", "session"}
 _FLAGS = {"is_lower_bound", "is_learnt"}
 
 
 def no_jobs() -> Jobs:
     """No job."""
     types = [np.int64 if name in _CODES else np.bool_ if name in _FLAGS else np.float64 for name in Jobs._fields]
-    return Jobs(*(np.empty(0, dtype) for dtype in types))
+    blank = Jobs(*(np.empty(0, dtype) for dtype in types))
+    return blank._replace(traits=np.empty((0, len(TRAITS)), np.int64))
 
 
-def no_outputs(n: int, n_seen: int, n_methods: int, n_quantiles: int) -> Outputs:
+def no_outputs(n: int, n_methods: int, n_quantiles: int) -> Outputs:
     """Outputs of n jobs before any estimate: all NaN."""
-    shapes = ((n, n_seen), n, (n, n_methods), n, n, n, n, (n, n_quantiles), (n, n_quantiles))
+    shapes = ((n, n_methods), (n, n_quantiles), (n, n_quantiles))
     return Outputs(*(np.full(shape, np.nan) for shape in shapes))
 
 
-def _of_submitters(held: Beliefs, n_who: int) -> Beliefs:
-    names = ("who_log", "who_at_s", "last_burst", "n_burst")
-    return held._replace(**{name: grown(getattr(held, name), n_who) for name in names})
-
-
-def with_rows(state: State, requests: Keys, class_keys: Keys, chain: Chain) -> State:
-    """The state with a row for each submitter, request, job class and chain key."""
-    n_who = len(state.names["who"])
-    held = state.job_classes
+def with_rows(state: State, n_jobs: int) -> State:
+    """The state with a row for each submitter, request, group and size, and for so many jobs."""
+    n_who, n_groups, held = len(state.names["who"]), len(state.groups), state.errors
     return replace(
         state,
-        requests=requests,
-        class_keys=class_keys,
-        chain=chain,
         last_submits=LastSubmits(*(grown(column, n_who) for column in state.last_submits)),
-        memories={name: similar_jobs.with_keys(own, n_who, len(requests)) for name, own in state.memories.items()},
-        submitters=state.submitters._replace(state=grown(state.submitters.state, n_who)),
-        job_classes=held._replace(
-            **{name: grown(getattr(held, name), len(class_keys)) for name in ("state", "started", "n_started")},
-            shares=grown(held.shares, n_who),
-        ),
-        beliefs=_of_submitters(state.beliefs, n_who),
-        quick_beliefs=_of_submitters(state.quick_beliefs, n_who),
-    )  # fmt: skip
+        use=state.use._replace(of_request=grown(state.use.of_request, len(state.requests))),
+        memory=similar_jobs.with_keys(state.memory, n_who, len(state.requests), n_groups, n_jobs),
+        evidence=group_record.with_keys(state.evidence, len(state.sizes), n_groups, n_who),
+        errors=held._replace(of_who=grown(held.of_who, n_who), n_of_who=grown(held.n_of_who, n_who)),
+    )
 
 
 def progressed(state: State, events: Events) -> Ints:
@@ -162,16 +139,13 @@ def compacted(state: State, n_entries: int) -> State:
 
     `n_entries`: entries of the chain in use.
     """
-    is_over = state.progress == OVER
-    for running in (*(own.running for own in state.memories.values()), state.job_classes.started):
-        running[np.append(is_over, False)[running]] = -1
-    memory_rings = (places for own in state.memories.values() for places in similar_jobs.places_of(own))
-    rings = [*memory_rings, state.job_classes.started]
+    is_over, memory = state.progress == OVER, state.memory
+    memory.running[np.append(is_over, False)[memory.running]] = -1
     is_kept = ~is_over
-    for places in (*rings, state.forest.window):
+    for places in similar_jobs.places_of(memory):
         is_kept[places[places >= 0]] = True
     number = np.append(np.where(is_kept, np.cumsum(is_kept) - 1, -1), -1)
-    for places in rings:
+    for places in similar_jobs.places_of(memory):
         places[:] = number[places]
     kept = np.flatnonzero(is_kept)
     return replace(
@@ -180,16 +154,9 @@ def compacted(state: State, n_entries: int) -> State:
         ids=[state.ids[place] for place in kept],
         progress=state.progress[kept],
         outputs=Outputs(*(column[kept] for column in state.outputs)),
-        forest=state.forest._replace(window=number[state.forest.window]),
+        memory=memory._replace(before=memory.before[kept]),
         chain=chains.compacted(state.chain, n_entries, state.last_submits.session),
     )
-
-
-def needed_outputs(state: State) -> Bools:
-    """The jobs whose outputs are still used: those not over, and those in the trees' window."""
-    needed: Bools = state.progress != OVER
-    needed[state.forest.window] = True
-    return needed
 
 
 RECOGNISED_S = 30 * 86_400.0

@@ -10,19 +10,17 @@ import pyarrow as pa
 
 from pipeline.arrays import Array, list_values, lists
 from pipeline.errors import InputError
-from pipeline.estimate.blend import Advantage, Beliefs
+from pipeline.estimate.blend import Errors
 from pipeline.estimate.chains import Chain, linked
 from pipeline.estimate.estimate_rules import AGAIN, EstimateRules, rules_of, rules_text
-from pipeline.estimate.job_classes import JobClasses
+from pipeline.estimate.group_record import Evidence
 from pipeline.estimate.keys import Keys
 from pipeline.estimate.similar_jobs import Memory
-from pipeline.estimate.state import NAMED, OVER, Outputs, Over, Record, State, needed_outputs, no_outputs
-from pipeline.estimate.submits import Jobs, LastSubmits, derived
-from pipeline.estimate.submitter_features import Submitters
-from pipeline.estimate.trees import Forest
+from pipeline.estimate.state import NAMED, OVER, Outputs, Over, Record, State, no_outputs
+from pipeline.estimate.submits import Jobs, LastSubmits, Use, derived
 from pipeline.tables import STATE
 
-FORMAT = 2
+FORMAT = 3
 """Raised when the arrays change their meaning: a State of another format is refused, and learnt again."""
 
 VALUE_KINDS = {"floats": "f", "integers": "i", "flags": "b", "texts": "O"}
@@ -31,8 +29,12 @@ VALUE_KINDS = {"floats": "f", "integers": "i", "flags": "b", "texts": "O"}
 DERIVED = ("log_request", "log_procs", "hour")
 """Columns of the jobs that follow from others."""
 
-FITTED = ("seen", "unit_s")
-"""Outputs that the trees are fitted to; the others are of no use once their job is over."""
+
+PARTS: dict[str, Any] = {
+    "requests": Keys, "groups": Keys, "sizes": Keys, "jobs": Jobs, "outputs": Outputs, "last_submits": LastSubmits,
+    "use": Use, "memory": Memory, "evidence": Evidence, "errors": Errors, "record": Record, "over": Over,
+}  # fmt: skip
+"""The named tuples of a State."""
 
 
 def state_table(state: State, settings: EstimateRules, more: Mapping[str, Array] | None = None) -> pa.Table:
@@ -119,54 +121,33 @@ def arrays_in(table: pa.Table) -> dict[str, Array]:
 
 def arrays_of(state: State) -> dict[str, Array]:
     """Every array and text of a State by its name, as in `beliefs.who_log`, without what follows from others."""
-    is_open, is_needed = state.progress != OVER, needed_outputs(state)
-    outputs = {
-        f"outputs.{name}": column[is_needed if name in FITTED else is_open]
-        for name, column in state.outputs._asdict().items()
-    }
-    parts: dict[str, Any] = {
-        "requests": state.requests, "kind_keys": state.class_keys, "jobs": state.jobs, "sittings": state.last_submits,
-        "chain.keys": state.chain.keys, "submitters": state.submitters,
-        "kinds": state.job_classes, "beliefs": state.beliefs, "quick_beliefs": state.quick_beliefs,
-        "advantage": state.advantage, "record": state.record, "over": state.over,
-        **{f"memories.{name}": memory for name, memory in state.memories.items()},
-    }  # fmt: skip
+    is_open, chain = state.progress != OVER, state.chain
+    parts = {name: getattr(state, name) for name in PARTS} | {"chain.keys": chain.keys}
     found = {f"{name}.{key}": value for name, part in parts.items() for key, value in part._asdict().items()}
-    forest, chain = state.forest, state.chain
+    for name in Outputs._fields:
+        # They are of no use once their job is over.
+        found[f"outputs.{name}"] = found[f"outputs.{name}"][is_open]
     derivable = {f"jobs.{name}" for name in DERIVED}
-    return {name: value for name, value in found.items() if name not in derivable} | outputs | {
+    return {name: value for name, value in found.items() if name not in derivable} | {
         "format": np.array([FORMAT]), "as_of_s": np.array([state.as_of_s]), "n_submits": np.array([state.n_submits]),
         "site.facts": texts(state.site.keys()), "site.values": texts(state.site.values()),
         **{f"names.{name}": texts(state.names[name]) for name in NAMED},
         "ids": texts(name for name, keeps in zip(state.ids, is_open, strict=True) if keeps), "progress": state.progress,
-        "rungs": state.rungs, "forest.models": texts(forest.models), "forest.window": forest.window,
-        "forest.n_ended": np.array([forest.n_ended]), "forest.n_fitted": np.array([forest.n_fitted]),
-        "forest.longest_s": np.array([forest.longest_s]),
-        "chain.session": chain.session, "chain.level": chain.level, "chain.n_entries": chain.latest.n_entries,
-        "chain.runtime_s": chain.latest.runtime_s, "chain.is_stopped": np.isinf(chain.latest.bound_s),
+        "rungs": state.rungs, "chain.session": chain.session, "chain.level": chain.level,
+        "chain.n_entries": chain.latest.n_entries, "chain.runtime_s": chain.latest.runtime_s,
+        "chain.is_stopped": np.isinf(chain.latest.bound_s),
     }  # fmt: skip
 
 
 def state_of(arrays: Mapping[str, Array], *, goes_on: bool = True) -> State:
     """The State of `arrays_of`; one that does not go on has no outputs and ids. KeyError where an array is missing."""
-    memories = dict.fromkeys(name.split(".")[1] for name in arrays if name.startswith("memories."))
-    jobs = _jobs(arrays)
+    parts = {name: _part(kind, arrays, name) for name, kind in PARTS.items() if kind not in (Jobs, Outputs)}
     return State(
         names={name: {text: code for code, text in enumerate(arrays[f"names.{name}"])} for name in NAMED},
-        requests=_part(Keys, arrays, "requests"), class_keys=_part(Keys, arrays, "kind_keys"), jobs=jobs,
-        ids=_ids(arrays) if goes_on else [], progress=arrays["progress"], outputs=_outputs(arrays, goes_on=goes_on),
-        last_submits=_part(LastSubmits, arrays, "sittings"),
-        memories={name: _part(Memory, arrays, f"memories.{name}") for name in memories}, chain=_chain(arrays),
-        submitters=_part(Submitters, arrays, "submitters"), job_classes=_part(JobClasses, arrays, "kinds"),
-        beliefs=_part(Beliefs, arrays, "beliefs"), quick_beliefs=_part(Beliefs, arrays, "quick_beliefs"),
-        advantage=_part(Advantage, arrays, "advantage"),
-        forest=Forest(
-            tuple(arrays["forest.models"]), float(arrays["forest.longest_s"][0]), int(arrays["forest.n_ended"][0]),
-            int(arrays["forest.n_fitted"][0]), arrays["forest.window"],
-        ),
-        rungs=arrays["rungs"], record=_part(Record, arrays, "record"), over=_part(Over, arrays, "over"),
-        n_submits=int(arrays["n_submits"][0]),
-        as_of_s=float(arrays["as_of_s"][0]), site=dict(zip(arrays["site.facts"], arrays["site.values"], strict=True)),
+        jobs=_jobs(arrays), ids=_ids(arrays) if goes_on else [], progress=arrays["progress"],
+        outputs=_outputs(arrays, goes_on=goes_on), chain=_chain(arrays), rungs=arrays["rungs"],
+        n_submits=int(arrays["n_submits"][0]), as_of_s=float(arrays["as_of_s"][0]),
+        site=dict(zip(arrays["site.facts"], arrays["site.values"], strict=True)), **parts,
     )  # fmt: skip
 
 
@@ -203,12 +184,9 @@ def _chain(arrays: Mapping[str, Array]) -> Chain:
 
 def _outputs(arrays: Mapping[str, Array], *, goes_on: bool) -> Outputs:
     progress = arrays["progress"]
-    n_seen, n_methods = arrays["outputs.seen"].shape[1], arrays["outputs.method_s"].shape[1]
-    found = no_outputs(len(progress) if goes_on else 0, n_seen, n_methods, arrays["outputs.quantiles_s"].shape[1])
+    shapes = (arrays[f"outputs.{name}"].shape[1] for name in ("method_s", "quantiles_s"))
+    found = no_outputs(len(progress) if goes_on else 0, *shapes)
     if goes_on:
-        is_open = progress != OVER
-        is_needed = is_open.copy()
-        is_needed[arrays["forest.window"]] = True
         for name, column in found._asdict().items():
-            column[is_needed if name in FITTED else is_open] = arrays[f"outputs.{name}"]
+            column[progress != OVER] = arrays[f"outputs.{name}"]
     return found

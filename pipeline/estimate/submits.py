@@ -6,7 +6,12 @@ import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.history import History
-from pipeline.kernels import entry_kernel
+from pipeline.kernels import entry_kernel, kernel
+
+ATTRIBUTES = ("what", "user_group", "queue", "account", "partition", "qos", "job_name")
+TRAITS = (*ATTRIBUTES, "memory")
+MEMORY = len(ATTRIBUTES)
+"""What jobs are compared by beside their requested times and processors."""
 
 
 class Jobs(NamedTuple):
@@ -16,17 +21,24 @@ class Jobs(NamedTuple):
     start_s: Floats
     end_s: Floats
     runtime_s: Floats
+    limit_s: Floats
+    """The requested time."""
     requested_s: Floats
+    """The same, 0 where the request says nothing of the runtime (with_meant_requests)."""
     procs: Floats
     local_s: Ints
     is_lower_bound: Bools
     is_learnt: Bools
     who: Ints
     what: Ints
-    queue: Ints
-    group: Ints
+    traits: Ints
+    """(jobs, TRAITS) codes of the attributes, and the bits of the memory requested."""
     request: Ints
     """Number of the requested time, -1 for none."""
+    group: Ints
+    """Number of (submitter, program, memory), -1 where the submitter is unknown."""
+    size: Ints
+    """Number of (submitter, program, memory, processors)."""
     log_request: Floats
     log_procs: Floats
     hour: Floats
@@ -69,12 +81,19 @@ def jobs_of(history: History) -> Jobs:
     unset = np.full(n, -1, np.int64)
     return Jobs(
         submit_s=history.submit_s, start_s=history.start_s, end_s=history.end_s, runtime_s=history.runtime_s,
-        requested_s=requested_s, procs=history.procs, local_s=history.local_s,
+        limit_s=requested_s, requested_s=requested_s, procs=history.procs, local_s=history.local_s,
         is_lower_bound=history.is_lower_bound, is_learnt=history.is_learnt,
-        who=history.codes["who"], what=history.codes["what"], queue=history.codes["queue"],
-        group=history.codes["user_group"], request=unset,
+        who=history.codes["who"], what=history.codes["what"], traits=_traits(history),
+        request=unset, group=unset, size=unset,
         burst=unset, place=np.zeros(n), session=unset, **derived(requested_s, history.procs, history.local_s),
     )  # fmt: skip
+
+
+def _traits(history: History) -> Ints:
+    memory = np.where(history.requested_mem_kib > 0, history.requested_mem_kib, -1.0)
+    return np.column_stack([
+        *(history.codes[name] for name in ATTRIBUTES), np.where(memory > 0, memory.view(np.int64), -1)
+    ])  # fmt: skip
 
 
 def part(jobs: Jobs, places: Ints | slice) -> Jobs:
@@ -180,3 +199,65 @@ def _assign_sessions(
             held.submit_s[who], held.requested_s[who] = jobs.submit_s[job], jobs.requested_s[job]
             held.procs[who], held.session[who] = jobs.procs[job], session[job]
             held.burst[who], held.n_burst[who] = burst[job], int(place[job]) + 1
+
+
+RUNS_OF_LOG, RUNS_OF_REQUEST = 100.0, 100.0
+LONGEST_REQUEST, LEAST_USE = 4.0, 0.25
+"""Runs that a judgement needs, of the log and of the request; the ratio of a request to the longest run, and the share
+of a request that its longest run takes, beyond which it says nothing."""
+
+
+class Use(NamedTuple):
+    """Per number of a request, and for the log in the one row of `of_log`: runs that ended, and the longest, s."""
+
+    of_request: Floats
+    of_log: Floats
+
+
+def no_use() -> Use:
+    """The state before the first end: only the blank row."""
+    return Use(np.zeros((1, 2)), np.zeros((1, 2)))
+
+
+def with_meant_requests(jobs: Jobs, past: Jobs, events: Events, held: Use) -> Jobs:
+    """The jobs without requests that say nothing as of the submit; `held` is updated with the ends.
+
+    A limit that is everybody's default, or none at all, is over four times the log's longest run, or a hundred jobs
+    have carried it and none has run for a quarter of it.
+    """
+    meant_s = jobs.limit_s.copy()
+    _drop_unused(jobs, past, events, held, meant_s)
+    log_request = derived(meant_s, jobs.procs, jobs.local_s)["log_request"]
+    return jobs._replace(requested_s=meant_s, log_request=log_request)
+
+
+@entry_kernel
+def _drop_unused(jobs: Jobs, past: Jobs, events: Events, held: Use, meant_s: Floats) -> None:
+    n, n_over, of_log = len(jobs.who), 0, held.of_log[0]
+    for job in range(n):
+        while n_over < events.ended[job]:
+            _use(events.by_end[n_over], past, held)
+            n_over += 1
+        own, limit_s = held.of_request[jobs.request[job]], jobs.limit_s[job]
+        is_endless = of_log[0] >= RUNS_OF_LOG and limit_s > LONGEST_REQUEST * of_log[1]
+        is_default = own[0] >= RUNS_OF_REQUEST and own[1] < LEAST_USE * limit_s
+        if is_endless or is_default:
+            meant_s[job] = 0.0
+    while n_over < events.ended[n]:
+        _use(events.by_end[n_over], past, held)
+        n_over += 1
+
+
+@kernel
+def _use(over: int, past: Jobs, held: Use) -> None:
+    if not past.is_learnt[over]:
+        return
+    _count(past.runtime_s[over], held.of_log[0])
+    if past.request[over] >= 0:
+        _count(past.runtime_s[over], held.of_request[past.request[over]])
+
+
+@kernel
+def _count(runtime_s: float, row: Floats) -> None:
+    row[0] += 1
+    row[1] = max(row[1], runtime_s)

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.arrays import Floats, Ints
-from pipeline.estimate import chains, job_classes
+from pipeline.estimate import chains
 from pipeline.estimate.ensemble import answered
 from pipeline.estimate.history import History
-from pipeline.estimate.keys import numbers
-from pipeline.estimate.learnt_parts import empty, gaps_s, learnt_parts, recoded, request_digests
+from pipeline.estimate.learnt_parts import empty, gaps_s, learnt_parts, recoded, with_numbers
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import LATE, State, fates_of, over_by
-from pipeline.estimate.submits import Events, jobs_of, with_sessions
+from pipeline.estimate.submits import Events, jobs_of, with_meant_requests, with_sessions
 
 if TYPE_CHECKING:
     from pipeline.estimate.estimate_rules import EstimateRules
@@ -145,17 +144,15 @@ def estimate(state: State, questions: History, settings: EstimateRules) -> Float
     >>> quantiles_s.shape, bool(quantiles_s[0, 1] <= 3600.0)
     ((1, 6), True)
     """
-    jobs = jobs_of(recoded(questions, state.names))
-    jobs = jobs._replace(request=numbers(state.requests, request_digests(jobs)))
+    jobs = with_numbers(jobs_of(recoded(questions, state.names)), state)
     jobs = with_sessions(jobs, state.last_submits, state.n_submits, gaps_s(settings), registers=False)
     n, none = len(jobs.who), np.empty(0, np.int64)
     nothing = np.zeros(n + 1, np.int64)
     known_s = np.minimum(jobs.submit_s, max(state.as_of_s, 0.0)) if np.isfinite(state.as_of_s) else jobs.submit_s
     events = Events(none, none, none, nothing, nothing, nothing, known_s, -1)
+    jobs = with_meant_requests(jobs, state.jobs, events, state.use)
     codes = chains.numbered(state.chain, chains.digests_of(jobs))
-    job_class = numbers(state.class_keys, job_classes.digests_of(jobs))
-    both_codes, both_classes = (codes, codes), (job_class, job_class)
-    outputs, _ = answered(state, jobs, state.jobs, events, both_codes, both_classes, state.outputs, settings)
+    outputs = answered(state, jobs, state.jobs, events, (codes, codes), state.outputs, settings)
     return outputs.quantiles_s
 
 

@@ -14,8 +14,7 @@ from pipeline.evaluate import check_no_look_ahead
 from pipeline.evaluate.methods import LookAheadError
 from tests.unit.evaluate.estimators import log
 
-# Often refitted, so that a short log has several fits on either side of a time.
-SETTINGS = EstimateRules(refit_jobs=200, trees=8)
+SETTINGS = EstimateRules()
 PAST = history(log(1500))
 CENSORED = replace(PAST, is_lower_bound=np.arange(len(PAST)) % 7 == 0)
 NEVER_RAN = np.arange(len(PAST)) % 5 == 2
@@ -36,7 +35,7 @@ def test_what_has_not_happened_changes_nothing_said_before(name: str, past: Hist
 
 def with_own_runtime(past: History) -> Floats:
     return np.where(
-        np.arange(len(past))[:, None] % 50 == 0, past.runtime_s[:, None], ESTIMATORS["alike"](past, SETTINGS)
+        np.arange(len(past))[:, None] % 50 == 0, past.runtime_s[:, None], ESTIMATORS["walltime"](past, SETTINGS)
     )
 
 

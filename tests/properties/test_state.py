@@ -19,7 +19,7 @@ from pipeline.settings import RunSettings
 from tests.unit.evaluate.estimators import log
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "swf"
-SETTINGS = EstimateRules(refit_jobs=200, trees=8)
+SETTINGS = EstimateRules()
 RANDOM = np.random.default_rng(11)
 
 

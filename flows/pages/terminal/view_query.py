@@ -68,8 +68,8 @@ def _basis(found: Mapping[str, Any]) -> str:
         return f"The log does not know {who}: the answer rests on the jobs of all submitters, among them {everybody}."
     of_program = f", {found['n_program']:,} of them of this application" if found["n_program"] else ""
     return (
-        f"It rests on {_jobs(found['n_submitter'])} of {who} that ended{of_program}, {found['n_kind']:,} of any "
-        f"application with the same requested time and processors, and on {everybody}."
+        f"It rests on {_jobs(found['n_submitter'])} of {who} that ended{of_program}, {found['n_kind']:,} of these "
+        f"with the same requested time, memory and processors, and on {everybody}."
     )
 
 

@@ -24,7 +24,7 @@ from flows.services.query.job_names import as_ingested
 from pipeline.arrays import Floats, Value
 from pipeline.errors import InputError
 from pipeline.estimate.history import History
-from pipeline.estimate.questions import Basis, basis_of, questions_of, score_of, usual_procs
+from pipeline.estimate.questions import Basis, basis_of, questions_of, score_of, usual_memory_kib, usual_procs
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import State
 from pipeline.estimate.state_table import loaded_state
@@ -104,6 +104,8 @@ def answers(
     is_open = np.isnan(questions.procs)
     if is_open.any():
         questions.procs[is_open] = usual_procs(loaded.state, questions)[is_open]
+    of_usual = np.isnan(questions.requested_mem_kib)
+    questions.requested_mem_kib[of_usual] = usual_memory_kib(loaded.state, questions)[of_usual]
     basis = basis_of(loaded.state, questions)
     columns = (submit_s, questions.procs, is_open, *basis)
     own = model_answers(loaded.manifest, jobs, questions)

@@ -13,7 +13,7 @@ from pipeline.estimate.walltime import learn
 from tests.rows import jobs_of
 
 DAY_S = 86_400
-SETTINGS = EstimateRules(refit_jobs=300, window_jobs=500, trees=10)
+SETTINGS = EstimateRules()
 
 
 @cache

