@@ -14,7 +14,7 @@ Where do I go to ...
     change an interval?                         scaling/predictions.py, scaling/later/
     see how a long log fits into memory?        large_tables.py
     find who writes files?                      storage.py (Parquet), publish/ (versions, manifest)
-    see which versions stay on disk?            publish/retention.py
+    see which versions stay on disk?            publish/versions.py
     answer for one job?                         estimate/walltime.py (flows/services/query/answers.py asks)
     hand estimates to a scheduler?              export/, and a line in flows/services/exporting.py
     see how good estimates are?                 evaluate/ (backtest.py, and methods.py against looking ahead)

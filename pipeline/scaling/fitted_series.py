@@ -21,7 +21,7 @@ from pipeline.tables import ACROSS, FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDIC
 Loss = Literal["log", "relative"]
 RUN_ID = "fit-series"
 CURVE_POINTS = 60
-FEW_ROWS = 16
+FEW_ROWS = 8
 """Interpreted, a row takes .3 CPU-seconds; compiling the kernels takes 28, and loading them 1."""
 
 
