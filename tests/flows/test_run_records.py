@@ -147,6 +147,8 @@ def test_a_failing_sacct_is_asked_again_and_a_bad_setting_is_not(
 
 def test_a_ctrl_c_of_a_terminal_ends_the_run_at_once_and_prefect_knows(tmp_path: Path) -> None:
     """A terminal sends it to the temporary server too, which has to live until it has the state of the run."""
+    # Tests that were started in the background ignore Ctrl-C, and so would the run.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     own = ("PREFECT_API_URL", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL")
     environment = {name: value for name, value in os.environ.items() if name not in own}
     command = [sys.executable, "-m", "flows.cli", "run", "configs/sample.toml", "--out", str(tmp_path / "out")]
