@@ -22,7 +22,7 @@ from pipeline.estimate.group_record import (
     slope,
 )
 from pipeline.estimate.keys import grown
-from pipeline.estimate.submits import ATTRIBUTES, Events, Jobs
+from pipeline.estimate.submits import TRAITS, Events, Jobs
 from pipeline.kernels import entry_kernel, kernel
 
 if TYPE_CHECKING:
@@ -429,7 +429,7 @@ def places_of(memory: Memory) -> list[Ints]:
 
 def _weights(settings: EstimateRules) -> Weights:
     pairs = {name: np.array([getattr(settings, name), getattr(settings.long, name)]) for name in PACES}
-    traits = [getattr(settings, f"other_{OTHER_TRAITS.get(name, 'trait')}") for name in (*ATTRIBUTES, "memory")]
+    traits = [getattr(settings, f"other_{OTHER_TRAITS.get(name, 'trait')}") for name in TRAITS]
     plain = (
         "rank_scale", "request_power", "procs_power", "place_power", "hour_decay", "running", "others_scale",
         "burst_jobs",
