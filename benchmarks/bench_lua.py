@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.export.lookup_file import lookup_file
-from pipeline.export.slurm import plugin
+from pipeline.export.scheduler_files import plugin
 from pipeline.settings import ExportSettings
 from pipeline.tables import ESTIMATES
 

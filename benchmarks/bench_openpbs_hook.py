@@ -24,8 +24,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.bench_lua import table_of
-from pipeline.export.openpbs import CONFIG_FILE, HOOK_FILE, LOOKUP_FILE, QMGR_FILE, openpbs_files
 from pipeline.export.published_tables import Files, PublishedTables
+from pipeline.export.scheduler_files import CONFIG_FILE, HOOK_FILE, LOOKUP_FILE, QMGR_FILE, openpbs_files
 from pipeline.settings import ExportSettings
 
 N_JOBS, N_BLOCKS, PER_BLOCK = 3000, 8, 40

@@ -1,11 +1,10 @@
 """Derives application names from job names, so that `relax_0017.sh` and `Relax-2024-05-01` are one application.
 
-Each rule is a pattern, its replacement, and examples that the tests check. Rules apply in order to the case-folded
-name, cut at MAX_CHARACTERS. No pattern has nested repetition, so that the time is at most quadratic in that length.
+Each rule is a pattern and its replacement. Rules apply in order to the case-folded name, cut at MAX_CHARACTERS. No
+pattern has nested repetition, so that the time is at most quadratic in that length.
 """
 
 import re
-from dataclasses import dataclass
 
 MAX_CHARACTERS = 256
 
@@ -19,90 +18,42 @@ _UNITS = (
     r"fs|ps|ns|us|ms|s|sec|m|min|h|hrs?|hours?|days?|atoms|steps"
 )
 
-
-@dataclass(frozen=True, slots=True)
-class NameRule:
-    """Replaces matches of `find` by `gives`; examples: names, each with the result of this rule alone."""
-
-    name: str
-    find: str
-    gives: str
-    examples: tuple[tuple[str, str], ...]
-
-
-RULES = (
-    NameRule(
-        "folder",
-        r"^.*/(?=[^/])",
-        "",
-        (("/home/ada/runs/relax", "relax"), ("./a.out", "a.out"), ("~ada/x/y.sh", "y.sh"), ("plain", "plain")),
-    ),
-    NameRule(
-        "suffix",
+RULES = {
+    # /home/ada/runs/relax -> relax; ./a.out -> a.out; ~ada/x/y.sh -> y.sh
+    "folder": (r"^.*/(?=[^/])", ""),
+    # relax.sh -> relax; a.out -> a; train.py -> train
+    "suffix": (
         r"\.(?:sh|bash|csh|tcsh|slurm|sbatch|srun|job|pbs|qsub|sub|lsf|py|pl|r|m|jl|lua|exe|out|bin|x|cmd|bat|inp|in|"
         r"com|gjf|nf|smk|ipynb|txt|log|cfg|conf|json|ya?ml|run|script)$",
         "",
-        (("relax.sh", "relax"), ("a.out", "a"), ("train.py", "train"), ("v1.5", "v1.5")),
     ),
-    NameRule(
-        "uuid",
-        _WORD_START + r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}" + _WORD_END,
-        " ",
-        (("nf-123e4567-e89b-12d3-a456-426614174000", "nf- "),),
-    ),
-    NameRule(
-        "date",
+    # nf-123e4567-e89b-12d3-a456-426614174000 -> nf-
+    "uuid": (_WORD_START + r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}" + _WORD_END, " "),
+    # post-2024-05-01 -> post- ; post_20240501t1230 -> post_ ; p.20240501_123059.x -> p. .x
+    "date": (
         r"(?<!\d)(?:19|20)\d\d[-_.]?(?:0[1-9]|1[0-2])[-_.]?(?:0[1-9]|[12]\d|3[01])"
         r"(?:[t_.-]?[012]\d[:.h_-]?[0-5]\d(?:[:.m_-]?[0-5]\d)?)?(?!\d)",
         " ",
-        (("post-2024-05-01", "post- "), ("post_20240501t1230", "post_ "), ("p.20240501_123059.x", "p. .x")),
     ),
-    NameRule(
-        "array",
-        r"[\[(]\d[\d,:%-]*[\])]",
-        " ",
-        (("sweep[0-99%4]", "sweep "), ("sweep(12)", "sweep "), ("f(x)", "f(x)")),
-    ),
-    NameRule(
-        "hash",
-        _WORD_START + r"(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{6,}" + _WORD_END,
-        " ",
-        (("build-3f2a9c1d", "build- "), ("deface", "deface"), ("e_0a1b2c3d4e_x", "e_ _x"), ("12345678", "12345678")),
-    ),
-    NameRule(
-        "counted",
-        r"(?<=[\W_])(?:" + _COUNTED + r")[-_=.:]?\d+" + _WORD_END,
-        " ",
-        (("fem_n8", "fem_ "), ("fem-np=16", "fem- "), ("run_12", "run_12"), ("cfd.seed_7.b", "cfd. .b")),
-    ),
-    NameRule(
-        "measured",
-        r"(?<=[\W_])\d+(?:\.\d+)?(?:" + _UNITS + r")" + _WORD_END,
-        " ",
-        (("fem_64cores", "fem_ "), ("md-10ns", "md- "), ("sort_32gb", "sort_ "), ("lu_3d2", "lu_3d2")),
-    ),
-    NameRule(
-        "grid",
-        _WORD_START + r"\d+(?:x\d+)+" + _WORD_END,
-        " ",
-        (("heat_128x128x64", "heat_ "), ("4x4-heat", " -heat"), ("max2x", "max2x")),
-    ),
-    NameRule(
-        "number",
-        r"\d+" + _WORD_END,
-        " ",
-        (("namd2", "namd "), ("lammps 0.17", "lammps  . "), ("h2o", "h2o"), ("cg.b.16", "cg.b. "), ("42", " ")),
-    ),
-    NameRule(
-        "separator",
-        r"[\W_]+",
-        "-",
-        (("a  b__c", "a-b-c"), ("x.-+y", "x-y"), ("größe_m", "größe-m"), ("naïve", "naïve"), ("a|b\nc", "a-b-c")),
-    ),
-)
-"""In order of application. Names that a site uses belong in ingest.application_rules."""
+    # sweep[0-99%4] -> sweep ; sweep(12) -> sweep
+    "array": (r"[\[(]\d[\d,:%-]*[\])]", " "),
+    # build-3f2a9c1d -> build- ; e_0a1b2c3d4e_x -> e_ _x
+    "hash": (_WORD_START + r"(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{6,}" + _WORD_END, " "),
+    # fem_n8 -> fem_ ; fem-np=16 -> fem- ; cfd.seed_7.b -> cfd. .b
+    "counted": (r"(?<=[\W_])(?:" + _COUNTED + r")[-_=.:]?\d+" + _WORD_END, " "),
+    # fem_64cores -> fem_ ; md-10ns -> md- ; sort_32gb -> sort_
+    "measured": (r"(?<=[\W_])\d+(?:\.\d+)?(?:" + _UNITS + r")" + _WORD_END, " "),
+    # heat_128x128x64 -> heat_ ; 4x4-heat ->  -heat
+    "grid": (_WORD_START + r"\d+(?:x\d+)+" + _WORD_END, " "),
+    # namd2 -> namd ; lammps 0.17 -> lammps  . ; cg.b.16 -> cg.b. ; 42 ->
+    "number": (r"\d+" + _WORD_END, " "),
+    # a  b__c -> a-b-c; x.-+y -> x-y; größe_m -> größe-m; a|b\nc -> a-b-c
+    "separator": (r"[\W_]+", "-"),
+}
+"""By name the pattern and what replaces a match, in order of application. Names that a site uses belong in
+ingest.application_rules."""
 
-_COMPILED = tuple((re.compile(rule.find), rule.gives) for rule in RULES)
+_COMPILED = tuple((re.compile(find), gives) for find, gives in RULES.values())
 
 
 def application_of(job_name: str) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 from flows.services.query.answers import LoadedState, answers, load_state
 from flows.services.schedulers import PROGRAM_TIMEOUT_S, SLURM, Change, PendingJob, Scheduler
 from pipeline.errors import ConfigError, InputError, printable
-from pipeline.export.slurm import LIMIT_RULES
+from pipeline.export.scheduler_files import LEAST_CHANGE_S
 from pipeline.ingest.live import run
 from pipeline.settings import ExportSettings, RunSettings
 
@@ -109,7 +109,7 @@ def _changes(
         elif 2 * float(job.asked_s or 0) < answer["least_requested_s"]:
             # No job like it has run: its runtime would be guessed from the request alone.
             left["a far shorter request than its submitter's others"] += 1
-        elif abs(to_s - float(job.planned_s or 0)) < max(LIMIT_RULES.least_change_s, scheduler.step_s):
+        elif abs(to_s - float(job.planned_s or 0)) < max(LEAST_CHANGE_S, scheduler.step_s):
             left["no change"] += 1
         elif len(changes) == settings.apply.most_changes:
             left["after the largest number of changes"] += 1

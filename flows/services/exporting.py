@@ -10,9 +10,8 @@ import pyarrow.parquet as pq
 from flows.services.files.config import config_settings
 from flows.services.files.os_errors import naming_path
 from flows.services.published.published_folder import read_columns
-from pipeline.export.openpbs import openpbs_files
-from pipeline.export.published_tables import INSTALL_FILE, Files, PublishedTables, Writer, csv_files, known_applications
-from pipeline.export.slurm import slurm_files
+from pipeline.export.published_tables import Files, PublishedTables, Writer, csv_files, known_applications
+from pipeline.export.scheduler_files import INSTALL_FILE, openpbs_files, slurm_files
 from pipeline.publish import Manifest, reading
 from pipeline.settings import ExportSettings
 from pipeline.storage import expecting_table, write_bytes

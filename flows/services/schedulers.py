@@ -27,7 +27,7 @@ from typing import Any
 from flows.services.quantities import kibibytes
 from pipeline.arrays import Value
 from pipeline.errors import InputError, printable
-from pipeline.export.openpbs import SOFT_RULES
+from pipeline.export.scheduler_files import SOFT_MARGIN_S, SOFT_QUANTILE
 from pipeline.ingest.live import limit_comment, run
 from pipeline.settings import ExportSettings
 
@@ -299,7 +299,7 @@ OPENPBS = Scheduler(
     name="pbs",
     what="soft_walltime",
     step_s=1.0,
-    share_and_margin=lambda _: (SOFT_RULES.quantile, SOFT_RULES.margin_s),
+    share_and_margin=lambda _: (SOFT_QUANTILE, SOFT_MARGIN_S),
     ask=("qstat", "-f", "-F", "json"),
     jobs_of=_pbs_jobs,
     command=_alter_command,

@@ -13,7 +13,7 @@ the look-up file. A node is a list: its kind, then its parts.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 Plain = str | bool | int | float | None | Sequence["Plain"] | Mapping[str, "Plain"]
@@ -140,7 +140,7 @@ def _ranges(codes: Iterable[int]) -> str:
     return "".join(map(chr, [code for run in runs for code in run]))
 
 
-def rule_trees(rules: Sequence[tuple[str, str]]) -> list[Plain]:
+def rule_trees(rules: Collection[tuple[str, str]]) -> list[Plain]:
     """Of each rule (pattern, what replaces it) the tree and the replacement; ValueError for one that names a group."""
     for _, gives in rules:
         if "\\" in gives:

@@ -5,12 +5,11 @@ import io
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 
 import pyarrow as pa
 
 from pipeline.application_names import application_of
-from pipeline.errors import InputError, spreadsheet_text
+from pipeline.errors import spreadsheet_text
 from pipeline.settings import ExportSettings
 
 
@@ -32,15 +31,6 @@ Files = Mapping[str, bytes]
 """The bytes of each file, by name."""
 
 Writer = Callable[[PublishedTables, ExportSettings], Files]
-
-
-def refuse_hashed_names(tables: PublishedTables, scheduler: str) -> None:
-    """InputError where names are hashed: a scheduler's plug-in sees plain names, and would find no row of a user."""
-    if tables.has_hashed_names:
-        raise InputError(
-            "the published tables", "hashed names, which a plug-in cannot look up", f"plain names for {scheduler}",
-            "publish without anonymise into a folder that only the scheduler reads, and export from there",
-        )  # fmt: skip
 
 
 def known_applications(jobs: pa.Table) -> dict[str, str]:
@@ -74,13 +64,6 @@ def known_applications(jobs: pa.Table) -> dict[str, str]:
 
 
 CSV_FILE = "walltime.csv"
-LOOKUP_FILE = "walltime.lookup"
-INSTALL_FILE = "INSTALL.txt"
-
-
-def plugin_bytes(name: str) -> bytes:
-    """The bytes of a file of `plugins/`, the parts of plug-ins that are the same for every site."""
-    return files("pipeline.export").joinpath("plugins", name).read_bytes()
 
 
 def csv_files(tables: PublishedTables, settings: ExportSettings) -> Files:  # noqa: ARG001

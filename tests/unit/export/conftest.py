@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.export.lookup_file import lookup_file
-from pipeline.export.slurm import LIMIT_RULES, LimitRules, plugin
+from pipeline.export.scheduler_files import plugin
 from pipeline.settings import ExportSettings
 from tests.unit.export.slurm_plugin import table_of
 
@@ -14,11 +14,8 @@ from tests.unit.export.slurm_plugin import table_of
 def installed(tmp_path: Path):
     """A function that writes a look-up of rows and gives the plug-in's text."""
 
-    def install(
-        *rows: dict[str, object], names: dict[str, str] | None = None, own: bool = False,
-        rules: LimitRules = LIMIT_RULES, **settings,
-    ) -> str:
+    def install(*rows: dict[str, object], names: dict[str, str] | None = None, own: bool = False, **settings) -> str:
         (tmp_path / "walltime.lookup").write_bytes(lookup_file(table_of(*rows), names or {}))
-        return plugin(ExportSettings(**settings), own, str(tmp_path / "walltime.lookup"), rules)
+        return plugin(ExportSettings(**settings), own, str(tmp_path / "walltime.lookup"))
 
     return install

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.export.openpbs import CONFIG_FILE, HOOK_FILE, LOOKUP_FILE
+from pipeline.export.scheduler_files import CONFIG_FILE, HOOK_FILE, LOOKUP_FILE
 
 QUEUEJOB, MODIFYJOB, RUNJOB = 1, 2, 4
 NOW_S = 2_000_000_000

@@ -14,8 +14,9 @@ from pipeline.errors import InputError
 from pipeline.estimate.estimate_rules import TableRules
 from pipeline.estimate.history import History, history
 from pipeline.estimate.nightly.table import estimates, learn_table, look_up, table_rows
-from pipeline.export.openpbs import CONFIG_FILE, HOOK_FILE, LOOKUP_FILE, SoftRules, openpbs_files
+from pipeline.export import scheduler_files
 from pipeline.export.published_tables import PublishedTables, known_applications
+from pipeline.export.scheduler_files import CONFIG_FILE, HOOK_FILE, LOOKUP_FILE, openpbs_files
 from pipeline.settings import ExportSettings, OptOut
 from tests.rows import jobs_of
 from tests.unit.export.openpbs_server import (
@@ -106,9 +107,12 @@ def test_every_soft_walltime_is_the_median_of_method_table(
     assert all(line.startswith("walltime: soft_walltime ") for line in server.log)
 
 
-def test_a_margin_and_a_high_quantile_stay_below_the_walltime(published: PublishedTables, tmp_path: Path) -> None:
-    rules = SoftRules(quantile=0.99, margin_s=1e6)
-    server = installed(openpbs_files(published, ExportSettings(), rules), tmp_path)
+def test_a_margin_and_a_high_quantile_stay_below_the_walltime(
+    published: PublishedTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler_files, "SOFT_QUANTILE", 0.99)
+    monkeypatch.setattr(scheduler_files, "SOFT_MARGIN_S", 1e6)
+    server = installed(openpbs_files(published, ExportSettings()), tmp_path)
     assert server.config["quantile"] == "q99"
     assert server.call(QUEUEJOB, submit(3600)).soft_s == 3600
 

@@ -3,7 +3,9 @@
 import re
 from pathlib import Path
 
-from pipeline.export.slurm import LimitRules
+import pytest
+
+from pipeline.export import scheduler_files
 from pipeline.ingest.live import asked_s_of
 from tests.unit.export.lua_runner import INTERPRETERS
 from tests.unit.export.slurm_plugin import INFINITE, NO_VAL, each_lua, needs_lua, of_user, one
@@ -44,8 +46,9 @@ def test_a_limit_is_lowered_to_quantile_and_margin_and_never_raised(
 
 
 @needs_lua
-def test_a_small_change_is_not_made(installed, tmp_path: Path) -> None:
-    text = installed(of_user("ada", 100.0), mode="limit", margin_s=0.0, rules=LimitRules(least_change_s=1200.0))
+def test_a_small_change_is_not_made(installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler_files, "LEAST_CHANGE_S", 1200.0)
+    text = installed(of_user("ada", 100.0), mode="limit", margin_s=0.0)
     assert [one(INTERPRETERS[0], text, tmp_path, time_limit=n)["time_limit"] for n in (21, 22)] == ["21", "2"]
 
 
@@ -75,10 +78,13 @@ def test_who_has_opted_out_is_left_alone(interpreter: str, installed, tmp_path: 
 
 @needs_lua
 @each_lua
-def test_short_jobs_get_a_higher_site_factor(interpreter: str, installed, tmp_path: Path) -> None:
+def test_short_jobs_get_a_higher_site_factor(
+    interpreter: str, installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler_files, "PRIORITY_PER_HALVING", 10.0)
     factors = []
     for runtime_s in (1.0, 60.0, 3600.0, 86_400.0, 10 * 86_400.0):
-        text = installed(of_user("ada", runtime_s), mode="priority", rules=LimitRules(priority_per_halving=10.0))
+        text = installed(of_user("ada", runtime_s), mode="priority")
         found = one(interpreter, text, tmp_path, time_limit=100_000)
         assert found["time_limit"] == "100000"
         factors.append(int(found["site_factor"]))

@@ -11,7 +11,7 @@ from pipeline.estimate.nightly.table import estimates, learn_table, look_up, tab
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.lua import lua
 from pipeline.export.published_tables import PublishedTables
-from pipeline.export.slurm import plugin, slurm_files
+from pipeline.export.scheduler_files import plugin, slurm_files
 from pipeline.settings import ExportSettings, OptOut
 from tests.unit.estimate.table_log import SETTINGS, made_log
 from tests.unit.export.lua_runner import run_lua, submitted, with_locals

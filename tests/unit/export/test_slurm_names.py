@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.application_names import RULES, application_of
+from pipeline.application_names import application_of
 from pipeline.export.lua import lua, pattern_tree, rule_trees
-from pipeline.export.slurm import plugin
+from pipeline.export.scheduler_files import plugin
 from pipeline.settings import ExportSettings
+from tests.unit.core.test_applications import CASES
 from tests.unit.export.lua_runner import run_lua, submitted, with_locals
 from tests.unit.export.slurm_plugin import PARTS, each_lua, needs_lua, of_user, one
 
@@ -41,7 +42,7 @@ HOSTILE = (
 @needs_lua
 @each_lua
 def test_names_become_applications_as_ingest_makes_them(interpreter: str, tmp_path: Path) -> None:
-    names = [name for rule in RULES for name, _ in rule.examples if name.isascii()] + made_names(1500)
+    names = [name for _, name, _ in CASES if name.isascii()] + made_names(1500)
     script = with_locals(plugin(ExportSettings(), False), ("application_of",))
     script += f"for _, name in ipairs({lua(names)}) do print(shown(application_of(name))) end"
     found = run_lua(interpreter, script, tmp_path)

@@ -1,0 +1,122 @@
+"""The files that a scheduler's plug-in consists of: its code, the settings of the site, the look-up file, and how to
+install them.
+
+Slurm has a job_submit plug-in in Lua. OpenPBS has a hook that sets soft_walltime; its code is the same for every site,
+its settings are JSON in the hook's config, and names stand in the look-up file, so that no text of a user or a site
+becomes code or a command.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pipeline.application_names import MAX_CHARACTERS, RULES
+from pipeline.errors import InputError
+from pipeline.export.lookup_file import QUANTILE_NAMES, lookup_file
+from pipeline.export.lua import Plain, lua, rule_trees
+from pipeline.export.published_tables import Files, PublishedTables
+from pipeline.settings import ExportSettings
+
+PLUGINS = Path(__file__).with_name("plugins")
+"""The parts of plug-ins that are the same for every site."""
+
+LOOKUP_FILE = "walltime.lookup"
+INSTALL_FILE = "INSTALL.txt"
+PLUGIN_FILE = "job_submit.lua"
+HOOK_FILE = "walltime_hook.py"
+CONFIG_FILE = "walltime_hook.json"
+QMGR_FILE = "walltime_hook.qmgr"
+
+LEAST_CHANGE_S = 60.0
+"""A limit that would change by less is left alone: Slurm's limits are whole minutes."""
+
+PRIORITY_PER_HALVING = 1000.0
+"""Of the site factor, for each halving of the expected runtime below a day; chosen, not measured."""
+
+SOFT_QUANTILE = 0.5
+"""Quantile of the runtime that OpenPBS plans with. No job is killed for its soft_walltime, so that the median is enough
+(docs/decisions/openpbs.md)."""
+
+SOFT_MARGIN_S = 0.0
+"""Time added to that quantile."""
+
+RENEW_AFTER_S = 3600.0
+"""A job that waited so long gets a new soft_walltime at its start, if jobs that ended since are known."""
+
+
+def slurm_files(tables: PublishedTables, settings: ExportSettings) -> Files:
+    """walltime.lookup, job_submit.lua and INSTALL.txt; InputError where names are hashed."""
+    return {
+        LOOKUP_FILE: _lookup(tables, "Slurm"),
+        PLUGIN_FILE: plugin(settings, tables.has_own_name_rules).encode("ascii"),
+        INSTALL_FILE: (PLUGINS / "INSTALL-slurm.txt").read_bytes(),
+    }
+
+
+def plugin(settings: ExportSettings, has_own_name_rules: bool, path: str | None = None) -> str:
+    """The text of job_submit.lua; `path`: of the look-up, where it is not beside slurm.conf."""
+    opt_out = settings.opt_out
+    values: dict[str, Plain] = {
+        "mode": settings.mode,
+        "quantile_place": QUANTILE_NAMES.index(f"q{100 * settings.promise:.0f}") + 1,
+        "margin_s": settings.margin_s,
+        "least_change_s": LEAST_CHANGE_S,
+        "priority_per_halving": PRIORITY_PER_HALVING,
+        "has_own_name_rules": has_own_name_rules,
+        "path": path,
+        "opt_out_users": dict.fromkeys(opt_out.users, True),
+        "opt_out_accounts": dict.fromkeys(opt_out.accounts, True),
+        "opt_out_partitions": dict.fromkeys(opt_out.partitions, True),
+    }
+    template = (PLUGINS / PLUGIN_FILE).read_text(encoding="ascii")
+    template = template.replace("--@SETTINGS@", lua(values), 1)
+    return template.replace("--@RULES@", lua(rule_trees(RULES.values())), 1)
+
+
+def openpbs_files(tables: PublishedTables, settings: ExportSettings) -> Files:
+    """The hook, its config, the look-up file, and how to install them; InputError where names are hashed.
+
+    Parameters
+    ----------
+    tables : PublishedTables
+        One published version.
+    settings : ExportSettings
+        Whose jobs are left alone.
+
+    Returns
+    -------
+    mapping of str to bytes
+        The bytes of each file, by name; the same input gives the same bytes.
+    """
+    return {
+        LOOKUP_FILE: _lookup(tables, "OpenPBS"),
+        HOOK_FILE: Path(__file__).with_name("openpbs_hook.py").read_bytes(),
+        CONFIG_FILE: (json.dumps(_hook_settings(tables, settings), indent=1) + "\n").encode("ascii"),
+        QMGR_FILE: (PLUGINS / QMGR_FILE).read_bytes(),
+        INSTALL_FILE: (PLUGINS / "INSTALL-openpbs.txt").read_bytes(),
+    }
+
+
+def _lookup(tables: PublishedTables, scheduler: str) -> bytes:
+    """The look-up file; InputError where names are hashed: a plug-in sees plain names, and would find no user's row."""
+    if tables.has_hashed_names:
+        raise InputError(
+            "the published tables", "hashed names, which a plug-in cannot look up", f"plain names for {scheduler}",
+            "publish without anonymise into a folder that only the scheduler reads, and export from there",
+        )  # fmt: skip
+    return lookup_file(tables.estimates, tables.applications)
+
+
+def _hook_settings(tables: PublishedTables, settings: ExportSettings) -> dict[str, Any]:
+    """What the hook reads from its config; times in s, a relative path begins at PBS_HOME/server_priv."""
+    opt_out = settings.opt_out
+    return {
+        "look_up": LOOKUP_FILE,
+        "quantile": f"q{100 * SOFT_QUANTILE:.0f}",
+        "margin_s": SOFT_MARGIN_S,
+        "renew_after_s": RENEW_AFTER_S,
+        "opt_out": {"user": opt_out.users, "account": opt_out.accounts, "queue": opt_out.partitions},
+        "name_characters": MAX_CHARACTERS,
+        # Rules of the site cannot run in the hook: the look-up has the names that they decided.
+        "name_rules": None if tables.has_own_name_rules else list(RULES.values()),
+    }
