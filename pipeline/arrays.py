@@ -167,17 +167,18 @@ def category_codes(table: pa.Table, name: str) -> tuple[Ints, list[str]]:
     return lookup[raw], values
 
 
-def dense_codes(values: pa.Array) -> Ints:
-    """Codes from 0 in order of first appearance, -1 for null, in time linear in the values."""
-    codes: Ints = pc.fill_null(values.dictionary_encode().indices, -1).to_numpy().astype(np.int64)
-    return codes
+def dense_codes(values: pa.Array | pa.ChunkedArray) -> Ints:
+    """A code per value, equal where values are equal, -1 for null, in time linear in the values."""
+    array = _one(values.unify_dictionaries() if isinstance(values, pa.ChunkedArray) else values)
+    codes, is_null = integers((array if array.type == CATEGORY else array.dictionary_encode()).indices)
+    return np.where(is_null, -1, codes)
 
 
 def row_codes(*columns: Numbers) -> Ints:
     """A code per row, equal where all these columns (without NaN) are equal; from 0 in order of first appearance."""
-    first, *others = (dense_codes(pa.array(values)) for values in columns)
+    first, *others = (dense_codes(arrow(values)) for values in columns)
     for own in others:
-        first = dense_codes(pa.array(first * (int(own.max(initial=0)) + 1) + own))
+        first = dense_codes(arrow(first * (int(own.max(initial=0)) + 1) + own))
     return first
 
 

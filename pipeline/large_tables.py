@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.arrays import category_codes, floats, proc_seconds, tally, tally_of
+from pipeline.arrays import Bools, category_codes, floats, proc_seconds, tally, tally_of
 from pipeline.report import Report, Tally, joined_report, total
 from pipeline.schema import TableKind
 from pipeline.storage import expecting_table, without_empty_columns, write_batches
@@ -172,20 +172,15 @@ def _n_older(n_counted: int, least_jobs: int) -> int:
 def _newest_stored(
     jobs: StoredTable, columns: Sequence[str], least_jobs: int, until_s: float
 ) -> tuple[pa.Table, Tally]:
-    counts = (int((floats(part, "submit_s") <= until_s).sum()) for part in parts_of(jobs, ["submit_s"]))
-    first = _first_of_second(jobs, _n_older(sum(counts), least_jobs))
+    n_older = _n_older(_n_submitted(jobs, jobs.num_rows, np.less_equal, until_s), least_jobs)
+    if n_older <= 0:
+        return rows_of(jobs, columns=columns), Tally()
+    first_s = floats(rows_of(jobs, n_older, n_older + 1, ["submit_s"]), "submit_s")[0]
+    first = _n_submitted(jobs, n_older, np.less, first_s)
     return rows_of(jobs, first, columns=columns), total(map(tally_of, parts_of(jobs, _WORK, first)))
 
 
-def _first_of_second(jobs: StoredTable, row: int) -> int:
-    """The first row with the submit of this row, in a table in order of submit; 0 for a row before the table."""
-    if row <= 0:
-        return 0
-    submit_s = floats(rows_of(jobs, row, row + 1, ["submit_s"]), "submit_s")[0]
-    while row > 0:
-        begin = max(row - PART_ROWS, 0)
-        before = floats(rows_of(jobs, begin, row, ["submit_s"]), "submit_s")
-        row = begin + int(np.searchsorted(before, submit_s))
-        if row > begin:
-            return row
-    return 0
+def _n_submitted(jobs: StoredTable, after: int, compare: Callable[..., Bools], time_s: float) -> int:
+    """How many of the jobs before the row `after` were submitted before a time, or up to it."""
+    submits = (floats(part, "submit_s") for part in parts_of(jobs, ["submit_s"], after))
+    return sum(int(compare(submit_s, time_s).sum()) for submit_s in submits)

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import CATEGORY, integers
+from pipeline.arrays import CATEGORY, dense_codes, integers, row_codes
 from pipeline.errors import TableError
 
 INSTANT_UNIT = "s since 1970-01-01 UTC"
@@ -163,25 +162,6 @@ def _check_values(kind: str, values: pa.ChunkedArray, column: Column) -> None:
             raise TableError(kind, f"{column.name} = {least}", f"at least {column.minimum:g}")
 
 
-def _codes(values: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """The column's distinct values as numbers from 1, null as 0."""
-    array = values.unify_dictionaries().combine_chunks() if values.type == CATEGORY else values.combine_chunks()
-    array = array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
-    indices, is_null = integers((array if array.type == CATEGORY else array.dictionary_encode()).indices)
-    return np.where(is_null, 0, indices.astype(np.int64) + 1)
-
-
-def _n_distinct(columns: list[npt.NDArray[np.int64]]) -> int:
-    """The number of distinct rows; constant columns are skipped, and one column of distinct values suffices."""
-    varying = [column for column in columns if column.max() > column.min()]
-    if any(np.bincount(column).max() == 1 for column in varying):
-        return len(columns[0])
-    codes = np.zeros(len(columns[0]), np.int64)
-    for column in varying:
-        codes = np.unique(codes * (int(column.max()) + 1) + column, return_inverse=True)[1]
-    return int(codes.max()) + 1
-
-
 def _shows_no_repeat(values: pa.ChunkedArray) -> bool:
     """Whether all values are texts of different integers, which takes a fifth of the time of hashing."""
     if values.type != pa.string() or values.null_count:
@@ -197,7 +177,7 @@ def _shows_no_repeat(values: pa.ChunkedArray) -> bool:
 def _check_key(kind: str, table: pa.Table, key: tuple[str, ...]) -> None:
     if not key or table.num_rows < 2 or any(_shows_no_repeat(table.column(name)) for name in key):
         return
-    n_distinct = _n_distinct([_codes(table.column(name)) for name in key])
+    n_distinct = int(row_codes(*(dense_codes(table.column(name)) for name in key)).max()) + 1
     if n_distinct != table.num_rows:
         raise TableError(kind, f"{table.num_rows - n_distinct} rows repeating the key", f"one row per {', '.join(key)}")
 

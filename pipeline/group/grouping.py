@@ -18,9 +18,8 @@ import pyarrow.compute as pc
 
 from pipeline import large_tables
 from pipeline.arrays import Bools, Ints, category_codes, grouped_jobs, proc_seconds, tally, tally_of
-from pipeline.columns import COLUMNS, TEMPLATE_COLUMNS
 from pipeline.group.observations import SPAN, first_and_last_s, observed_procs
-from pipeline.group.templates import JobCodes
+from pipeline.group.templates import JobCodes, sizes_of_groups
 from pipeline.large_tables import LargeTable, parts_of, stored
 from pipeline.report import Report, Tally, joined_report, total
 from pipeline.settings import GroupSettings
@@ -114,7 +113,7 @@ def describe_groups(jobs: pa.Table, settings: GroupSettings) -> tuple[pa.Table, 
         label=labels,
         **{name: values.column(name) for name in settings.columns},
         n_jobs=np.bincount(codes, minlength=len(ids)),
-        n_sizes=_n_sizes(codes, observed_procs(grouped), len(ids)),
+        n_sizes=sizes_of_groups(codes, observed_procs(grouped), len(ids)),
         first_start_s=first_s,
         last_end_s=last_s,
     )
@@ -164,15 +163,6 @@ def _label(template: tuple[str, ...], row: tuple[Value, ...]) -> str:
 
 def _compacted(indices: pa.Array, ids: pa.Array) -> pa.Array:
     return pa.DictionaryArray.from_arrays(indices, ids).cast(pa.string()).dictionary_encode()
-
-
-def _n_sizes(codes: Ints, procs: Ints, n_groups: int) -> Ints:
-    # One number a pair: sorting rows of two numbers takes ten times as long.
-    width = int(procs.max(initial=0)) + 1
-    return np.bincount(np.unique(codes * width + procs) // width, minlength=n_groups)
-
-
-assert set(TEMPLATE_COLUMNS) <= set(COLUMNS)  # nosec B101 # two lists of ours; a test would find it too
 
 
 _NEEDED = ("site", "problem_size", "procs", "requested_procs", "submit_s", "start_s", "end_s", "runtime_s", "energy_j",

@@ -10,17 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.arrays import (
-    CATEGORY,
     Floats,
     Ints,
-    category_codes,
     dense_codes,
     job_procs,
     proc_seconds,
     row_codes,
     unknown,
 )
-from pipeline.columns import COLUMNS, TEMPLATE_COLUMNS
+from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.group.later_error import ComparedJobs, compared_jobs, later_error
 from pipeline.large_tables import OLDER, LargeTable, newest_jobs
 from pipeline.report import Report, Tally
@@ -60,7 +58,7 @@ class JobCodes:
         """Codes from 0, equal where site and all template values are equal; they depend on the order of the jobs."""
         if template not in self._held:
             before = self.of(template[:-1]) if template else np.zeros(self.jobs.num_rows, np.int64)
-            found = row_codes(before, column_codes(self.jobs, template[-1] if template else "site"))
+            found = row_codes(before, dense_codes(self.jobs.column(template[-1] if template else "site")))
             # Half the memory: one array per template is cached.
             self._held[template] = found.astype(np.int32)
         return self._held[template].astype(np.int64)
@@ -73,13 +71,6 @@ def candidates(jobs: pa.Table) -> tuple[Template, ...]:
     filled = {name for shape in found for name in shape if name and _has_values(jobs, name)}
     templates = (tuple(name for name in shape if name in filled) for shape in found)
     return tuple(dict.fromkeys(template for template in templates if template))
-
-
-def column_codes(jobs: pa.Table, name: str) -> Ints:
-    """A code per job for one column's values, -1 for null."""
-    if COLUMNS[name].type == CATEGORY:
-        return category_codes(jobs, name)[0]
-    return dense_codes(jobs.column(name).combine_chunks())
 
 
 def _first_filled(jobs: pa.Table, names: tuple[str, ...]) -> str:
@@ -217,11 +208,16 @@ def _series(group: Ints, procs: Floats, work_s: Floats) -> tuple[int, int, float
     """The number of groups, of groups on at least MIN_SIZES processor counts, and the processor-hours of the latter."""
     known = ~np.isnan(procs)
     n_groups = int(group.max(initial=-1)) + 1
-    size = procs[known].astype(np.int64)
-    width = int(size.max(initial=0)) + 1
-    n_sizes = np.bincount(np.unique(group[known] * width + size) // width, minlength=n_groups)
+    n_sizes = sizes_of_groups(group[known], procs[known].astype(np.int64), n_groups)
     held = np.sort(work_s[n_sizes[group] >= MIN_SIZES])
     return n_groups, int((n_sizes >= MIN_SIZES).sum()), float(held.sum()) / 3600
+
+
+def sizes_of_groups(group: Ints, procs: Ints, n_groups: int) -> Ints:
+    """Per group on how many processor counts its jobs ran."""
+    # One number a pair: sorting rows of two numbers takes ten times as long.
+    width = int(procs.max(initial=0)) + 1
+    return np.bincount(np.unique(group * width + procs) // width, minlength=n_groups)
 
 
 def _choice(
