@@ -180,9 +180,7 @@ def with_chosen(settings: GroupSettings, templates: pa.Table) -> GroupSettings:
     return settings.model_copy(update={"template": tuple(chosen.split("+"))})
 
 
-def _compared(
-    jobs: pa.Table, runs: pa.Table, templates: tuple[Template, ...]
-) -> list[TemplateFigures]:
+def _compared(jobs: pa.Table, runs: pa.Table, templates: tuple[Template, ...]) -> list[TemplateFigures]:
     """The figures of every template in order of score; of equal scores the one with fewest columns first."""
     scored, codes = compared_jobs(runs), JobCodes(jobs)
     procs, work_s = job_procs(runs), proc_seconds(runs)
@@ -192,9 +190,7 @@ def _compared(
     return sorted(found, key=lambda one: (np.nan_to_num(one.score, nan=np.inf), len(one.template), one.template))
 
 
-def _figures(
-    template: Template, scored: ComparedJobs, group: Ints, procs: Floats, work_s: Floats
-) -> TemplateFigures:
+def _figures(template: Template, scored: ComparedJobs, group: Ints, procs: Floats, work_s: Floats) -> TemplateFigures:
     error, share, n_later = later_error(scored, group[scored.row])
     n_groups, n_series, hours = _series(group, procs, work_s)
     whole = float(np.sort(work_s).sum()) / 3600
@@ -220,9 +216,7 @@ def sizes_of_groups(group: Ints, procs: Ints, n_groups: int) -> Ints:
     return np.bincount(np.unique(group * width + procs) // width, minlength=n_groups)
 
 
-def _choice(
-    compared: list[TemplateFigures], default: Template, earlier: Template
-) -> tuple[Template, str]:
+def _choice(compared: list[TemplateFigures], default: Template, earlier: Template) -> tuple[Template, str]:
     """The chosen template and the reason."""
     best = compared[0]
     kept = next((one for one in compared if one.template == earlier), None)
