@@ -7,17 +7,18 @@ that a wait completes, and for MPI_Sendrecv. Times are seconds. Gzip is known by
 
 import csv
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from pipeline.arrays import CATEGORY
+from pipeline.arrays import CATEGORY, category_codes, unknown
 from pipeline.errors import InputError, printable
 from pipeline.phase_tables import MPI_CALLS
-from pipeline.phases.mpi_calls import AGAIN, CallColumns, calls_table
+from pipeline.phases.mpi_calls import AGAIN, UNKNOWN, calls_table, known, numbers_of_calls
 from pipeline.phases.otf2_traces import is_archive, read_otf2_trace
 from pipeline.phases.phase_input import UNREADABLE, header_of, open_plain
 from pipeline.report import Report, Tally
@@ -47,11 +48,12 @@ TYPES = {
     "rank": pa.int64(), "seq": pa.int64(), "op": CATEGORY, "peer": CATEGORY, "tag": pa.int64(), "bytes": pa.int64(),
     "t_start": pa.float64(), "t_end": pa.float64(), "communicator": CATEGORY,
 }  # fmt: skip
-NEEDED = ("rank", "seq", "op", "peer", "tag", "bytes", "t_start", "t_end")
+NEEDED = tuple(name for name in TYPES if name != "communicator")
 _PARSED: dict[str, Callable[[str], Any]] = {
     name: int if kind == pa.int64() else float for name, kind in TYPES.items() if kind != CATEGORY
 }
 _EMPTY_ALLOWED = ("tag", "bytes")
+MOST_RANKS = 2**31
 
 
 def is_trace(path: Path) -> bool:
@@ -67,7 +69,28 @@ def read_csv_trace(path: Path) -> tuple[pa.Table, Report]:
             table = _parsed(source, where)
     except (pa.ArrowInvalid, *UNREADABLE) as error:
         raise _damage(path, where, error) from None
-    return calls_table(CallColumns.of_csv(where, table))
+    peer, peers = category_codes(table, "peer")
+    # The last row is that of no peer, which has the code -1. Many requests name few peers: each is read once.
+    ranks = np.array([*(_ranks(where, text) for text in peers), (UNKNOWN, UNKNOWN)], np.int64)[peer]
+    named = "communicator" in table.column_names
+    return calls_table(where, pa.table({
+        "rank": table["rank"], "event": table["seq"], "op": table["op"], "first": known(ranks[:, 0]),
+        "second": known(ranks[:, 1]), "tag": table["tag"], "bytes": known(numbers_of_calls(table, "bytes")),
+        "communicator": table["communicator"] if named else unknown(table.num_rows, CATEGORY),
+        "t_start_s": table["t_start"], "t_end_s": table["t_end"],
+    }))  # fmt: skip
+
+
+def _ranks(where: str, text: str) -> tuple[int, int]:
+    """The ranks of `3`, or of `3>5`; a negative one stands for any rank."""
+    before, _, after = text.partition(">")
+    try:
+        found = max(int(before), UNKNOWN), max(int(after), UNKNOWN) if after else UNKNOWN
+    except ValueError:
+        found = (MOST_RANKS, UNKNOWN)
+    if max(found) >= MOST_RANKS:
+        raise InputError(where, f"peer {printable(text, 60)}", "a rank, or source>destination")
+    return found
 
 
 class _LastByte(io.RawIOBase):
@@ -88,55 +111,44 @@ class _LastByte(io.RawIOBase):
 def _parsed(source: BinaryIO, where: str) -> pa.Table:
     watched = _LastByte(source)
     names = [name.strip() for name in source.readline().decode("utf-8-sig", "replace").strip().split(",")]
-    missing = [name for name in NEEDED if name not in names]
-    if missing:
+    if missing := [name for name in NEEDED if name not in names]:
         raise InputError(where, f"no column {printable(', '.join(missing))}", f"the columns {','.join(NEEDED)}")
-    kept = [name for name in TYPES if name in names]
+    types = {name: kind for name, kind in TYPES.items() if name in names}
     read = pa.csv.ReadOptions(column_names=names, block_size=1 << 24)
-    types = {name: TYPES[name] for name in kept}
     convert = pa.csv.ConvertOptions(
-        include_columns=kept, column_types=types, null_values=[""], strings_can_be_null=True
+        include_columns=list(types), column_types=types, null_values=[""], strings_can_be_null=True
     )
     table = pa.csv.read_csv(watched, read_options=read, convert_options=convert)
     if watched.last != b"\n":
         raise pa.ArrowInvalid("the last line has no end")
-    if not table.num_rows:
-        raise InputError(where, "a trace without calls", "one line per MPI call", AGAIN)
-    for name in kept:
-        if name in _PARSED and name not in _EMPTY_ALLOWED and table.column(name).null_count:
-            raise pa.ArrowInvalid(f"{name} is empty")
+    if any(table.column(name).null_count for name in _PARSED if name not in _EMPTY_ALLOWED):
+        raise pa.ArrowInvalid("a number is missing")
     return table
 
 
 def _damage(path: Path, where: str, error: Exception) -> InputError:
     """The first damaged place of a trace, in a sentence with rank and event."""
-    last = {"rank": "none", "seq": "none"}
-    names: list[str] = []
+
+    def said(found: str, expected: str) -> InputError:
+        place = f"{where}, after rank {printable(last['rank'], 20)}, event {printable(last['seq'], 20)}"
+        return InputError(place, found, expected, AGAIN)
+
+    last, names = {"rank": "none", "seq": "none"}, header_of(path)
     try:
         with open_plain(path) as source:
-            for fields, ends in _rows(source):
-                if not names:
-                    names = [name.strip() for name in fields]
-                    continue
-                place = f"{where}, after rank {printable(last['rank'], 20)}, event {printable(last['seq'], 20)}"
+            source.readline()
+            for line in source:
+                fields = next(csv.reader([line.decode("utf-8", "backslashreplace").rstrip("\r\n")]), [])
                 row = dict(zip(names, fields, strict=False))
-                if len(fields) != len(names) or not ends:
-                    found = f"a line of {len(fields)} values" + ("" if ends else " without a line end")
-                    return InputError(place, found, f"{len(names)} values and a line end", AGAIN)
-                wrong = next((name for name in _PARSED if name in row and not _fits(name, row[name])), None)
-                if wrong:
-                    return InputError(place, f"{wrong} {printable(row[wrong], 60) or 'empty'}", "a number", AGAIN)
+                if len(fields) != len(names) or not line.endswith(b"\n"):
+                    end = "" if line.endswith(b"\n") else " without a line end"
+                    return said(f"a line of {len(fields)} values{end}", f"{len(names)} values and a line end")
+                if wrong := next((name for name in _PARSED if name in row and not _fits(name, row[name])), None):
+                    return said(f"{wrong} {printable(row[wrong], 60) or 'empty'}", "a number")
                 last = row
     except UNREADABLE as cut:
         error = cut
-    place = f"{where}, after rank {printable(last['rank'], 20)}, event {printable(last['seq'], 20)}"
-    return InputError(place, f"an unreadable file ({printable(str(error), 100)})", "a complete trace", AGAIN)
-
-
-def _rows(source: BinaryIO) -> Iterator[tuple[list[str], bool]]:
-    for line in source:
-        text = line.decode("utf-8-sig", "backslashreplace")
-        yield next(csv.reader([text.rstrip("\r\n")]), []), text.endswith("\n")
+    return said(f"an unreadable file ({printable(str(error), 100)})", "a complete trace")
 
 
 def _fits(name: str, text: str) -> bool:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Ints, category_codes
+from pipeline.arrays import Bools, Floats, Ints, category_codes
 from pipeline.errors import InputError
 from pipeline.kernels import entry_kernel
 from pipeline.phases.mpi_calls import (
+    AGAIN,
     COLLECTIVES,
     EXCHANGES,
     POSTED_RECEIVES,
@@ -16,6 +17,7 @@ from pipeline.phases.mpi_calls import (
     SENDS,
     nth_of_key,
     numbers_of_calls,
+    of_functions,
     packed,
     pair_in_order,
 )
@@ -118,22 +120,26 @@ def grown_phases(starts: Ints, codes: Ints, n_codes: int) -> Ints:
 class Events:
     """The events in order of rank and program; `row` is the call in the table, `call` its place in the rank.
 
-    `partner` is as `logical_times` reads it, `members` the size of each collective instance. `n_unmatched` counts
-    sends and receives without the other side, `n_open` receives that no call completes.
+    `partner` is as `logical_times` reads it, `members` the size of each collective instance. `end_s` is when the call
+    ends, from the start of the run, and `compute_s` the computation before it. `n_unmatched` counts sends and receives
+    without the other side, `n_open` receives that no call completes.
     """
 
-    rank: Ints
     row: Ints
+    rank: Ints
     call: Ints
     kind: Ints
     op: Ints
     peer: Ints
     tag: Ints
-    size: Ints
+    bytes: Ints
     communicator: Ints
     partner: Ints
+    end_s: Floats
+    compute_s: Floats
     members: Ints
     starts: Ints
+    runtime_s: float
     n_unmatched: int
     n_open: int
 
@@ -143,50 +149,51 @@ class Events:
 
 def find_events(calls: pa.Table) -> Events:
     """The events of MPI_CALLS. InputError where ranks disagree on a collective."""
-    names = ("rank", "event", "source", "destination", "root", "tag", "bytes")
-    columns = {name: numbers_of_calls(calls, name) for name in names}
-    op, ops = category_codes(calls, "op")
-    communicator, _ = category_codes(calls, "communicator")
-    completed_by = numbers_of_calls(calls, "completed_by")
+    ops = category_codes(calls, "op")
+    columns = {name: numbers_of_calls(calls, name) for name in _NUMBERS}
+    columns |= {"op": ops[0], "communicator": category_codes(calls, "communicator")[0]}
     first_row = np.searchsorted(columns["rank"], np.arange(int(columns["rank"][-1]) + 2))
-
-    def rows_of(names: frozenset[str]) -> Ints:
-        return np.flatnonzero(np.array([one in names for one in ops], np.bool_)[op])
-
-    sends = rows_of(SENDS | EXCHANGES)
-    posted = rows_of(POSTED_RECEIVES)
-    is_done = completed_by[posted] >= 0
-    receives = np.sort(np.concatenate([rows_of(RECEIVES | EXCHANGES), posted[is_done]]))
-    collectives = rows_of(COLLECTIVES)
-    row = np.concatenate([sends, collectives, receives])
-    kind = np.repeat(np.array([SEND, COLLECTIVE, RECEIVE]), [len(sends), len(collectives), len(receives)])
-    rank = columns["rank"][row]
-    call = np.where((kind == RECEIVE) & (completed_by[row] >= 0), completed_by[row], columns["event"][row])
-    peer = np.where(kind == SEND, columns["destination"][row], columns["source"][row])
-    peer = np.where(kind == COLLECTIVE, columns["root"][row], peer)
-    order = _program_order(2 * (first_row[rank] + call) + (kind == RECEIVE), peer, columns["tag"][row], row)
+    sends, received, posted, collectives = (
+        np.flatnonzero(of_functions(ops, names))
+        for names in (SENDS | EXCHANGES, RECEIVES | EXCHANGES, POSTED_RECEIVES, COLLECTIVES)
+    )
+    done = posted[columns["completed_by"][posted] >= 0]
+    row = np.concatenate([sends, collectives, np.sort(np.concatenate([received, done]))])
+    n_sends, first_receive = len(sends), len(sends) + len(collectives)
+    kind = np.repeat([SEND, COLLECTIVE, RECEIVE], [n_sends, len(collectives), len(row) - first_receive])
+    own = {name: values[row] for name, values in columns.items()} | {"row": row, "kind": kind}
+    is_receive = kind == RECEIVE
+    own["call"] = np.where(is_receive & (own["completed_by"] >= 0), own["completed_by"], own["event"])
+    own["peer"] = np.choose(kind, [own["destination"], own["source"], own["root"]])
+    order = _program_order(2 * (first_row[own["rank"]] + own["call"]) + is_receive, own)
     place = np.empty(len(row), np.int64)
     place[order] = np.arange(len(row))
-
-    n_sends, n_collectives = len(sends), len(collectives)
-    partner = np.full(len(row), -1, np.int64)
-    pair = _pairs(columns, communicator, sends, receives)
-    at_receive, is_pair = n_sends + n_collectives + np.arange(len(receives)), pair >= 0
-    partner[at_receive[is_pair]] = place[pair[is_pair]]
-    partner[pair[is_pair]] = place[at_receive[is_pair]]
-    instance, members = _instances(calls, columns["rank"], op, ops, communicator, collectives)
-    partner[n_sends : n_sends + n_collectives] = instance
-    rank = rank[order]
-    starts = np.searchsorted(rank, np.arange(len(first_row)))
-    n_unmatched = n_sends + len(receives) - 2 * int(is_pair.sum())
+    pair = _pairs(own, n_sends, first_receive)
+    receive, send = first_receive + np.flatnonzero(pair >= 0), pair[pair >= 0]
+    instance, members = _instances({name: one[n_sends:first_receive] for name, one in own.items()}, ops[1])
+    own["partner"] = np.concatenate([np.full(n_sends, -1), instance, np.full(len(pair), -1)])
+    own["partner"][receive], own["partner"][send] = place[send], place[receive]
+    times, runtime_s = _times(calls, first_row[own["rank"]] + own["call"], own["call"] > 0)
     return Events(
-        rank, row[order], call[order], kind[order], op[row][order], peer[order], columns["tag"][row][order],
-        columns["bytes"][row][order], communicator[row][order], partner[order], members, starts, n_unmatched,
-        int((~is_done).sum()),
+        **{name: values[order] for name, values in (own | times).items() if name in Events.__slots__},
+        members=members, starts=np.searchsorted(own["rank"][order], np.arange(len(first_row))), runtime_s=runtime_s,
+        n_unmatched=n_sends + len(pair) - 2 * len(send), n_open=len(posted) - len(done),
     )  # fmt: skip
 
 
-def _program_order(moment: Ints, peer: Ints, tag: Ints, row: Ints) -> Ints:
+_NUMBERS = ("rank", "event", "source", "destination", "root", "tag", "bytes", "completed_by")
+
+
+def _times(calls: pa.Table, row: Ints, has_call_before: Bools) -> tuple[dict[str, Floats], float]:
+    """When the calls in these rows end, the computation before each, s, and the runtime of the run."""
+    starts_s, ends_s = calls.column("t_start_s").to_numpy(), calls.column("t_end_s").to_numpy()
+    zero_s = float(starts_s.min())
+    before_s = np.where(has_call_before, ends_s[row - 1], zero_s)
+    compute_s = np.maximum(starts_s[row] - before_s, 0.0)
+    return {"end_s": ends_s[row] - zero_s, "compute_s": compute_s}, float(ends_s.max()) - zero_s
+
+
+def _program_order(moment: Ints, own: dict[str, Ints]) -> Ints:
     """By moment; several receives completed by one call by source, tag and posting."""
     order = np.argsort(moment, kind="stable")
     ordered = moment[order]
@@ -194,49 +201,47 @@ def _program_order(moment: Ints, peer: Ints, tag: Ints, row: Ints) -> Ints:
     same[:-1] |= same[1:]
     tied = np.flatnonzero(same)
     some = order[tied]
-    order[tied] = some[np.lexsort((row[some], tag[some], peer[some], moment[some]))]
+    order[tied] = some[np.lexsort((own["row"][some], own["tag"][some], own["peer"][some], moment[some]))]
     return order
 
 
-def _pairs(columns: dict[str, Ints], communicator: Ints, sends: Ints, receives: Ints) -> Ints:
-    """Per receive its send, as a place in `sends`: the j-th of a source, destination, tag and communicator."""
-    rank, both = columns["rank"], np.concatenate([sends, receives])
-    source = np.concatenate([rank[sends], columns["source"][receives]])
-    destination = np.concatenate([columns["destination"][sends], rank[receives]])
-    keys = packed(source, destination, columns["tag"][both], communicator[both])
+def _pairs(own: dict[str, Ints], n_sends: int, first_receive: int) -> Ints:
+    """Per receive the place of its send, -1: none. It is the j-th of a source, destination, tag and communicator."""
+    is_receive = own["kind"] == RECEIVE
+    source, destination = np.where(is_receive, (own["peer"], own["rank"]), (own["rank"], own["peer"]))
+    keys = packed(source, destination, own["tag"], own["communicator"])
     # A receive or a send that names nobody is not guessed.
-    keys = np.where((source < 0) | (destination < 0), -1 - (np.arange(len(both)) >= len(sends)), keys)
-    return pair_in_order(keys[len(sends) :], keys[: len(sends)])
+    keys = np.where(own["peer"] < 0, -1 - is_receive, keys)
+    return pair_in_order(keys[first_receive:], keys[:n_sends])
 
 
-def _instances(
-    calls: pa.Table, rank: Ints, op: Ints, ops: list[str], communicator: Ints, rows: Ints
-) -> tuple[Ints, Ints]:
+def _instances(own: dict[str, Ints], ops: list[str]) -> tuple[Ints, Ints]:
     """Per collective its instance, and the number of members per instance: the j-th of each rank on a communicator."""
-    if not len(rows):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    nth = nth_of_key(packed(communicator[rows], rank[rows]))
-    _, first, instance = np.unique(packed(communicator[rows], nth), return_index=True, return_inverse=True)
-    differs = op[rows] != op[rows[first[instance]]]
-    n_ranks = np.bincount(instance)
-    if differs.any():
-        row, other = rows[np.argmax(differs)], rows[first[instance[np.argmax(differs)]]]
+    nth = nth_of_key(packed(own["communicator"], own["rank"]))
+    _, first, instance = np.unique(packed(own["communicator"], nth), return_index=True, return_inverse=True)
+    differs = np.flatnonzero(own["op"] != own["op"][first[instance]])
+    if len(differs):
+        one, other = differs[0], first[instance[differs[0]]]
         raise InputError(
-            f"the trace, rank {rank[row]}, event {calls.column('event')[int(row)]}",
-            ops[op[row]], f"{ops[op[other]]}, as rank {rank[other]} at event {calls.column('event')[int(other)]}",
-            "record the trace again, with a column communicator where the program splits communicators",
+            f"the trace, rank {own['rank'][one]}, event {own['event'][one]}", ops[own["op"][one]],
+            f"{ops[own['op'][other]]}, as rank {own['rank'][other]} at event {own['event'][other]}", AGAIN_SPLIT,
         )  # fmt: skip
-    return instance.astype(np.int64), n_ranks.astype(np.int64)
+    return instance, np.bincount(instance)
+
+
+AGAIN_SPLIT = f"{AGAIN}, with a column communicator where the program splits communicators"
 
 
 @dataclass(frozen=True, slots=True)
 class LogicalTrace:
     """Events in order of tick and rank: `event` is their place in Events, `starts` the first one of each tick.
 
-    `code` is the same for events of the same rank and type, below `n_codes`; `kind` is the type alone.
+    `code` is the same for events of the same rank and type, below `n_codes`.
     """
 
     event: Ints
+    rank: Ints
+    compute_s: Floats
     starts: Ints
     code: Ints
     n_codes: int
@@ -256,14 +261,14 @@ def logical_trace(calls: pa.Table, events: Events, rules: Pas2pRules) -> Logical
         op = calls.column("op")[int(events.row[one])]
         raise InputError(
             f"the trace, rank {events.rank[one]}, event {events.call[one]}", f"{op}, which never completes",
-            "its sender or the other members of its communicator to get there",
-            "record the trace again, with a column communicator where the program splits communicators",
+            "its sender or the other members of its communicator to get there", AGAIN_SPLIT,
         )  # fmt: skip
     ticks = _split(times, events.rank)
     order = np.lexsort((events.rank, ticks))
     starts = np.searchsorted(ticks[order], np.arange(int(ticks.max(initial=-1)) + 2))
     code = packed(events.rank, _types(events, rules))[order]
-    return LogicalTrace(order, starts, code, int(code.max(initial=-1)) + 1)
+    n_codes = int(code.max(initial=-1)) + 1
+    return LogicalTrace(order, events.rank[order], events.compute_s[order], starts, code, n_codes)
 
 
 def _split(times: Ints, rank: Ints) -> Ints:
@@ -282,5 +287,5 @@ def _types(events: Events, rules: Pas2pRules) -> Ints:
         is_collective = events.kind == COLLECTIVE
         count[is_collective] = events.members[events.partner[is_collective]]
         # A collective is in the paper the same as a send to all.
-        return packed(np.where(events.kind == SEND, 1, np.where(is_collective, 1, 0)), count, events.size)
-    return packed(events.op, events.kind, events.peer, events.size, events.tag, events.communicator)
+        return packed(np.where(events.kind == SEND, 1, np.where(is_collective, 1, 0)), count, events.bytes)
+    return packed(events.op, events.kind, events.peer, events.bytes, events.tag, events.communicator)

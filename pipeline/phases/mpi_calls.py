@@ -1,14 +1,14 @@
-"""The calls of a trace: MPI functions by what they do, columns of calls as arrays, and the checked table MPI_CALLS."""
+"""The calls of a trace: MPI functions by what they do, and the checked table MPI_CALLS of what a reader found."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pipeline.arrays import CATEGORY, Bools, Floats, Ints, arrow, category_codes, integers
+from pipeline.arrays import Bools, Ints, arrow, category_codes, integers
 from pipeline.errors import InputError, printable
 from pipeline.phase_tables import MPI_CALLS
 from pipeline.report import Report, Tally
@@ -53,60 +53,11 @@ LAST_CALL = "MPI_Finalize"
 
 UNKNOWN = -1
 NO_TAG = -(2**62)
-MOST_RANKS = 2**31
 AGAIN = "record the trace again"
 
 
-@dataclass(frozen=True)
-class CallColumns:
-    """One value per call; UNKNOWN (NO_TAG for tags) where a trace names none. `ops` and `communicators` are the words
-    of the codes `op` and `communicator`; `first` and `second` are the ranks before and after the sign > of a peer."""
-
-    where: str
-    rank: Ints
-    event: Ints
-    op: Ints
-    ops: tuple[str, ...]
-    first: Ints
-    second: Ints
-    tag: Ints
-    size: Ints
-    communicator: Ints
-    communicators: tuple[str, ...]
-    t_start_s: Floats
-    t_end_s: Floats
-
-    @classmethod
-    def of_csv(cls, where: str, table: pa.Table) -> Self:
-        """The columns of a CSV in order of rank and call; InputError where a peer is no rank."""
-        op, ops = category_codes(table, "op")
-        peer, peers = category_codes(table, "peer")
-        has_communicators = "communicator" in table.column_names
-        unnamed: tuple[Ints, list[str]] = (np.full(table.num_rows, UNKNOWN), [])
-        communicator, communicators = category_codes(table, "communicator") if has_communicators else unnamed
-        # The last row is that of no peer, which has the code -1. Many requests name few peers: each is read once.
-        ends = np.array([*(_ranks(where, text) for text in peers), (UNKNOWN, UNKNOWN)], np.int64)
-        rank, event, tag, size = (
-            numbers_of_calls(table, *one) for one in (("rank",), ("seq",), ("tag", NO_TAG), ("bytes",))
-        )
-        return cls(
-            where, rank, event, op, tuple(ops), ends[peer, 0], ends[peer, 1], tag, size, communicator,
-            tuple(communicators), table.column("t_start").to_numpy(), table.column("t_end").to_numpy(),
-        )._in_order()  # fmt: skip
-
-    def _in_order(self) -> Self:
-        steps = np.diff(self.rank)
-        if ((steps > 0) | ((steps == 0) & (np.diff(self.event) > 0))).all():
-            return self
-        order = np.lexsort((self.event, self.rank))
-        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
-        sorted_ones = {name: one[order] for name, one in values.items() if isinstance(one, np.ndarray)}
-        return type(self)(**values | sorted_ones)
-
-    def is_op(self, names: frozenset[str] | tuple[str, ...]) -> Bools:
-        """Which calls are of these functions."""
-        chosen = np.array([name in names for name in self.ops], np.bool_)
-        return chosen[self.op]
+Ops = tuple[Ints, list[str]]
+"""The function of each call as a code (-1: none), and the words of the codes."""
 
 
 def numbers_of_calls(table: pa.Table, name: str, missing: int = UNKNOWN) -> Ints:
@@ -115,16 +66,15 @@ def numbers_of_calls(table: pa.Table, name: str, missing: int = UNKNOWN) -> Ints
     return np.where(is_null, missing, values)
 
 
-def _ranks(where: str, text: str) -> tuple[int, int]:
-    """The ranks of `3`, or of `3>5`; a negative one stands for any rank."""
-    before, _, after = text.partition(">")
-    try:
-        found = max(int(before), UNKNOWN), max(int(after), UNKNOWN) if after else UNKNOWN
-    except ValueError:
-        found = (MOST_RANKS, UNKNOWN)
-    if max(found) >= MOST_RANKS:
-        raise InputError(where, f"peer {printable(text, 60)}", "a rank, or source>destination")
-    return found
+def known(values: Ints, missing: int = UNKNOWN) -> pa.Array:
+    """Whole numbers as an Arrow array, null where they are `missing`."""
+    return arrow(values.astype(np.int64, copy=False), values == missing)
+
+
+def of_functions(ops: Ops, names: frozenset[str]) -> Bools:
+    """Which calls are of these functions."""
+    code, words = ops
+    return np.array([*(word in names for word in words), False], np.bool_)[code]
 
 
 def packed(*columns: Ints) -> Ints:
@@ -175,109 +125,105 @@ def pair_in_order(keys: Ints, others: Ints) -> Ints:
     return found
 
 
-def calls_table(calls: CallColumns, completed_by: Ints | None = None) -> tuple[pa.Table, Report]:
-    """MPI_CALLS with a Report of ranks and calls.
+_AS_THEY_ARE = ("rank", "event", "op", "bytes", "communicator", "t_start_s", "t_end_s")
 
-    `completed_by`, where known, is an event number per receive (-1: none).
+
+def calls_table(where: str, calls: pa.Table) -> tuple[pa.Table, Report]:
+    """MPI_CALLS with a Report of ranks and calls, from the calls that a reader found, in any order.
+
+    `calls` has the columns of MPI_CALLS, but in place of source, destination and root `first` and `second`: the ranks
+    before and after the sign > of a peer. Without `completed_by`, waits say which receives they complete.
     InputError with rank and event where calls are missing, repeat, run backwards, or end before the other ranks' do.
     """
-    check_calls(calls)
-    if completed_by is None:
-        completed_by = completions(calls)
-    is_send = calls.is_op(SENDS)
-    is_receive = calls.is_op(RECEIVES | POSTED_RECEIVES)
-    is_exchange = calls.is_op(EXCHANGES)
-    nobody = np.full(len(calls.rank), UNKNOWN)
-    # A wait repeats the tag of its request, which not all formats know.
-    tag = np.where(is_send | is_receive | is_exchange, calls.tag, NO_TAG)
-    destination = np.where(is_send, calls.first, np.where(is_exchange, calls.second, nobody))
-    source = np.where(is_receive | is_exchange, calls.first, nobody)
+    if not calls.num_rows:
+        raise InputError(where, "a trace without calls", "one line per MPI call", AGAIN)
+    calls = _in_order(calls)
+    ops = category_codes(calls, "op")
+    _check_calls(where, calls, ops)
+    is_send, is_exchange, is_rooted = (arrow(of_functions(ops, one)) for one in (SENDS, EXCHANGES, ROOTED))
+    is_receive = arrow(of_functions(ops, RECEIVES | POSTED_RECEIVES | EXCHANGES))
+    first, second, nobody = calls.column("first"), calls.column("second"), pa.scalar(None, pa.int64())
+    is_done = "completed_by" in calls.column_names
     table = MPI_CALLS.build(
-        rank=arrow(calls.rank), event=arrow(calls.event), op=_words(calls.op, calls.ops),
-        source=_known(source), destination=_known(destination),
-        root=_known(np.where(calls.is_op(ROOTED), calls.first, nobody)),
-        tag=arrow(tag, tag == NO_TAG), bytes=_known(calls.size),
-        communicator=_words(calls.communicator, calls.communicators),
-        completed_by=_known(completed_by), t_start_s=arrow(calls.t_start_s), t_end_s=arrow(calls.t_end_s),
-    )  # fmt: skip
+        **{
+            name: calls.column(name)
+            for name in ("rank", "event", "op", "bytes", "communicator", "t_start_s", "t_end_s")
+        },
+        source=pc.if_else(is_receive, first, nobody),
+        destination=pc.if_else(is_send, first, pc.if_else(is_exchange, second, nobody)),
+        root=pc.if_else(is_rooted, first, nobody),
+        # A wait repeats the tag of its request, which not all formats know.
+        tag=pc.if_else(pc.or_(is_send, is_receive), calls.column("tag"), nobody),
+        completed_by=calls.column("completed_by") if is_done else known(completions(calls, ops)),
+    )
     rows = Tally(table.num_rows)
-    return table, Report("read_trace", "call", rows, rows, facts={"ranks": int(calls.rank[-1]) + 1})
+    return table, Report("read_trace", "call", rows, rows, facts={"ranks": table.column("rank")[-1].as_py() + 1})
 
 
-def check_calls(calls: CallColumns) -> None:
+def _in_order(calls: pa.Table) -> pa.Table:
+    """By rank and call; most traces are."""
+    rank, event = (numbers_of_calls(calls, name) for name in ("rank", "event"))
+    steps = np.diff(rank)
+    if ((steps > 0) | ((steps == 0) & (np.diff(event) > 0))).all():
+        return calls
+    return calls.unify_dictionaries().take(arrow(np.lexsort((event, rank))))
+
+
+def _check_calls(where: str, calls: pa.Table, ops: Ops) -> None:
     """InputError for the first call that is missing, repeated, or runs backwards, and for a rank that ends early."""
-    if len(calls.rank) == 0:
-        raise InputError(calls.where, "a trace without calls", "one line per MPI call", AGAIN)
-    starts = np.flatnonzero(np.r_[True, np.diff(calls.rank) > 0])
-    lengths = np.diff(np.r_[starts, len(calls.rank)])
-    expected = np.arange(len(calls.rank)) - np.repeat(starts, lengths)
-    _refuse(calls, calls.event != expected, lambda row: f"event {expected[row]}", "is a call missing or repeated?")
-    _refuse(calls, calls.op == UNKNOWN, lambda _: "an MPI function")
-    ranks = calls.rank[starts]
-    if (ranks != np.arange(len(ranks))).any():
-        missing = int(np.flatnonzero(ranks != np.arange(len(ranks)))[0])
-        raise InputError(calls.where, f"no call of rank {missing}", f"calls of all ranks up to {ranks[-1]}", AGAIN)
-    finite = np.isfinite(calls.t_start_s) & np.isfinite(calls.t_end_s)
-    _refuse(calls, ~finite | (calls.t_end_s < calls.t_start_s), lambda _: "an end after its start")
-    before = np.r_[-np.inf, calls.t_end_s[:-1]]
-    before[starts] = -np.inf
+
+    def refuse(is_wrong: Bools, expected: Callable[[int], str], do: str = AGAIN) -> None:
+        if is_wrong.any():
+            row = int(np.argmax(is_wrong))
+            op = printable(ops[1][ops[0][row]], 60) if ops[0][row] >= 0 else "a call without a function"
+            found = f"{op} from {start_s[row]:.9g} to {end_s[row]:.9g} s"
+            raise InputError(f"{where}, rank {rank[row]}, event {event[row]}", found, expected(row), do)
+
+    rank, event = (numbers_of_calls(calls, name) for name in ("rank", "event"))
+    start_s, end_s = (calls.column(name).to_numpy() for name in ("t_start_s", "t_end_s"))
+    is_first = np.r_[True, np.diff(rank) > 0]
+    starts = np.flatnonzero(is_first)
+    expected = np.arange(len(rank)) - starts[np.cumsum(is_first) - 1]
+    refuse(event != expected, lambda row: f"event {expected[row]}", "is a call missing or repeated?")
+    refuse(ops[0] == UNKNOWN, lambda _: "an MPI function")
+    missing = np.flatnonzero(rank[starts] != np.arange(len(starts)))
+    if len(missing):
+        raise InputError(where, f"no call of rank {missing[0]}", f"calls of all ranks up to {rank[-1]}", AGAIN)
+    refuse(~np.isfinite(start_s) | ~np.isfinite(end_s) | (end_s < start_s), lambda _: "an end after its start")
     # Recorders round times, so that a call may start a microsecond before the last one ends.
-    _refuse(calls, calls.t_start_s < before - 1e-6, lambda _: "a start after the end of the call before")
-    _check_ends(calls, starts + lengths - 1)
+    is_early = ~is_first & (start_s < np.r_[-np.inf, end_s[:-1]] - 1e-6)
+    refuse(is_early, lambda _: "a start after the end of the call before")
+    is_last, is_final = np.r_[is_first[1:], True], of_functions(ops, frozenset((LAST_CALL,)))
+    # A rank without MPI_Finalize is cut, where another one has it.
+    has_end = (is_last & is_final).any()
+    refuse(is_last & ~is_final & has_end, lambda _: f"{LAST_CALL} as the last call, as on other ranks")
 
 
-def _check_ends(calls: CallColumns, last: Ints) -> None:
-    """A rank without MPI_Finalize is cut, where another one has it."""
-    is_final = np.zeros(len(calls.rank), np.bool_)
-    is_final[last] = calls.is_op((LAST_CALL,))[last]
-    if is_final.any():
-        cut = np.zeros(len(calls.rank), np.bool_)
-        cut[last] = ~is_final[last]
-        _refuse(calls, cut, lambda _: f"{LAST_CALL} as the last call, as on other ranks")
-
-
-def _refuse(calls: CallColumns, is_wrong: Bools, expected: Callable[[int], str], do: str = AGAIN) -> None:
-    if is_wrong.any():
-        row = int(np.argmax(is_wrong))
-        op = printable(calls.ops[calls.op[row]], 60) if calls.op[row] >= 0 else "a call without a function"
-        found = f"{op} from {calls.t_start_s[row]:.9g} to {calls.t_end_s[row]:.9g} s"
-        raise InputError(f"{calls.where}, rank {calls.rank[row]}, event {calls.event[row]}", found, expected(row), do)
-
-
-def completions(calls: CallColumns) -> Ints:
+def completions(calls: pa.Table, ops: Ops) -> Ints:
     """Per posted receive the event number of the call that completes it; UNKNOWN for other calls, and for those that
     no call completes.
 
     A wait that names `source>destination` completes the oldest open receive of that source and tag; one that names
     nothing completes all that are open.
     """
-    found = np.full(len(calls.rank), UNKNOWN)
-    posted = np.flatnonzero(calls.is_op(POSTED_RECEIVES))
-    closes = calls.is_op(COMPLETES_ALL) & (calls.first == UNKNOWN)
+    rank, event, first, second = (numbers_of_calls(calls, name) for name in ("rank", "event", "first", "second"))
+    tag, found = numbers_of_calls(calls, "tag", NO_TAG), np.full(len(rank), UNKNOWN)
+    posted = np.flatnonzero(of_functions(ops, POSTED_RECEIVES))
+    closes = of_functions(ops, COMPLETES_ALL) & (first == UNKNOWN)
     # No receive is open after such a call, so that a receive and its wait have the same number of them before.
     epoch = np.cumsum(closes)
-    is_one = calls.is_op(COMPLETES_ONE | COMPLETES_ALL) & (calls.second == calls.rank)
-    waits = np.flatnonzero(is_one & (calls.first != UNKNOWN))
+    names_own = of_functions(ops, COMPLETES_ONE | COMPLETES_ALL) & (second == rank) & (first != UNKNOWN)
+    waits = np.flatnonzero(names_own)
     both = np.concatenate([posted, waits])
-    keys = packed(calls.rank[both], epoch[both], calls.first[both], calls.tag[both])
+    keys = packed(rank[both], epoch[both], first[both], tag[both])
     pair = pair_in_order(keys[: len(posted)], keys[len(posted) :])
-    is_open = pair < 0
     wait = waits[pair] if len(waits) else np.zeros(len(posted), np.int64)
-    is_open |= wait < posted
-    found[posted[~is_open]] = calls.event[wait[~is_open]]
+    is_open = (pair < 0) | (wait < posted)
+    found[posted[~is_open]] = event[wait[~is_open]]
     left, ends = posted[is_open], np.flatnonzero(closes)
     place = np.searchsorted(ends, left)
     inside = place < len(ends)
     left, closing = left[inside], ends[place[inside]]
-    same = calls.rank[left] == calls.rank[closing]
-    found[left[same]] = calls.event[closing[same]]
+    same = rank[left] == rank[closing]
+    found[left[same]] = event[closing[same]]
     return found
-
-
-def _known(values: Ints) -> pa.Array:
-    return arrow(values.astype(np.int64, copy=False), values == UNKNOWN)
-
-
-def _words(codes: Ints, words: tuple[str, ...]) -> pa.Array:
-    indices = pa.array(codes.astype(np.int32), pa.int32(), mask=codes < 0)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(words, pa.string())).cast(CATEGORY)

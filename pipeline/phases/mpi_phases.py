@@ -4,7 +4,6 @@ A phase's time is the ranks' mean progress through it. Source: Wong, Rexachs and
 and Distributed Systems 26(7), 2014.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,15 +21,6 @@ from pipeline.phases.similar_phases import Sequence, joined, name_phases, search
 from pipeline.report import Report, Tally
 
 
-@dataclass(frozen=True, slots=True)
-class _Clock:
-    """Times of events (of all calls: `ends_s`) from the start of the run, s."""
-
-    ends_s: Floats
-    compute_s: Floats
-    runtime_s: float
-
-
 def find_phases(calls: pa.Table, trace_id: str, rules: PhaseRules) -> tuple[pa.Table, pa.Table, Report]:
     """PHASES and PHASE_POINTS of a run, and a Report of its calls.
 
@@ -41,9 +31,8 @@ def find_phases(calls: pa.Table, trace_id: str, rules: PhaseRules) -> tuple[pa.T
     """
     events = find_events(calls)
     trace = logical_trace(calls, events, rules.pas2p)
-    clock = _clock(calls, events)
-    sequence = _chosen(_sequences(events, trace, clock, rules.pas2p), trace, rules)
-    call, time_s = _boundaries(events, trace, clock, sequence.cuts)
+    sequence = _chosen(_sequences(trace, rules.pas2p), trace, rules)
+    call, time_s = _boundaries(events, trace, sequence.cuts)
     phases = phases_table(
         trace_id, sequence.phase, np.diff(sequence.cuts), np.diff(trace.starts[sequence.cuts]),
         np.diff(time_s, axis=0).mean(axis=1), rules, level=sequence.level,
@@ -51,30 +40,20 @@ def find_phases(calls: pa.Table, trace_id: str, rules: PhaseRules) -> tuple[pa.T
     facts = {
         "ranks": len(events.starts) - 1, "events": len(events), "unmatched": events.n_unmatched,
         "open_receives": events.n_open, "ticks": trace.n_ticks, "phases": phases.num_rows,
-        "occurrences": len(sequence.phase), "level": sequence.level, "runtime_s": clock.runtime_s,
+        "occurrences": len(sequence.phase), "level": sequence.level, "runtime_s": events.runtime_s,
     }  # fmt: skip
     rows = Tally(calls.num_rows)
     report = Report("find_phases", "call", rows, rows, facts=facts)
     return phases, points_table(trace_id, sequence.phase, call, time_s), report
 
 
-def _clock(calls: pa.Table, events: Events) -> _Clock:
-    starts_s, ends_s = calls.column("t_start_s").to_numpy(), calls.column("t_end_s").to_numpy()
-    zero_s = float(starts_s.min())
-    first_row = np.searchsorted(calls.column("rank").to_numpy(), np.arange(len(events.starts) - 1))
-    done = first_row[events.rank] + events.call
-    before_s = np.where(events.call > 0, ends_s[done - 1], zero_s)
-    return _Clock(ends_s[done] - zero_s, np.maximum(starts_s[done] - before_s, 0.0), float(ends_s.max()) - zero_s)
-
-
-def _sequences(events: Events, trace: LogicalTrace, clock: _Clock, rules: Pas2pRules) -> list[Sequence]:
+def _sequences(trace: LogicalTrace, rules: Pas2pRules) -> list[Sequence]:
     """The run as phases, then as phases joined once more at each further level."""
-    ranks, compute_s = events.rank[trace.event], clock.compute_s[trace.event]
     if rules.search_each_tick:
-        cuts, phase = search_each_tick(trace, ranks, compute_s, rules)
+        cuts, phase = search_each_tick(trace, rules)
     else:
         cuts = grown_phases(trace.starts, trace.code, trace.n_codes)
-        phase = name_phases(trace, ranks, compute_s, cuts, rules)
+        phase = name_phases(trace, cuts, rules)
     found = [Sequence(0, phase, cuts)]
     for _ in range(rules.max_level):
         found.append(joined(found[-1]))
@@ -98,7 +77,7 @@ def _events_to_time(sequence: Sequence, trace: LogicalTrace, rules: PlanRules) -
     return sampled_share(n_occurrences, events / n_occurrences, rules)
 
 
-def _boundaries(events: Events, trace: LogicalTrace, clock: _Clock, cuts: Ints) -> tuple[Ints, Floats]:
+def _boundaries(events: Events, trace: LogicalTrace, cuts: Ints) -> tuple[Ints, Floats]:
     """(cuts, ranks) each: the last call before each boundary (-1: none), and its time, s from the start of the run.
 
     At the first boundary all ranks are at 0, at the last one at the run's end: the differences add up to the runtime.
@@ -107,17 +86,16 @@ def _boundaries(events: Events, trace: LogicalTrace, clock: _Clock, cuts: Ints) 
     call = np.full((len(cuts), n_ranks), -1, np.int64)
     time_s = np.zeros((len(cuts), n_ranks))
     tick = np.repeat(np.arange(trace.n_ticks), np.diff(trace.starts))
-    rank = events.rank[trace.event]
-    by_rank = np.argsort(rank, kind="stable")
-    edges = np.searchsorted(rank[by_rank], np.arange(n_ranks + 1))
+    by_rank = np.argsort(trace.rank, kind="stable")
+    edges = np.searchsorted(trace.rank[by_rank], np.arange(n_ranks + 1))
     for one in range(n_ranks):
         mine = by_rank[edges[one] : edges[one + 1]]
         passed = np.searchsorted(tick[mine], cuts)
         event = trace.event[mine]
         # Logical order may differ from program order by the paper's own words.
         call[:, one] = np.r_[-1, np.maximum.accumulate(events.call[event])][passed]
-        time_s[:, one] = np.r_[0.0, np.maximum.accumulate(clock.ends_s[event])][passed]
-    time_s[-1] = clock.runtime_s
+        time_s[:, one] = np.r_[0.0, np.maximum.accumulate(events.end_s[event])][passed]
+    time_s[-1] = events.runtime_s
     return call, time_s
 
 
@@ -167,24 +145,21 @@ def _passed(events: pa.ChunkedArray, rank: Ints, first_row: Ints, ends_s: Floats
 
 def check_same_calls(reference: pa.Table, calls: pa.Table, where: str) -> None:
     """InputError for the first call that differs, by rank and event; a rank may end early."""
-    ranks = [integers(table.column("rank"))[0] for table in (reference, calls)]
-    n_ranks = [int(one[-1]) + 1 for one in ranks]
-    if n_ranks[0] != n_ranks[1]:
-        raise InputError(where, f"{n_ranks[1]} ranks", f"{n_ranks[0]}, as in the reference trace")
-    starts = [np.searchsorted(one, np.arange(n_ranks[0] + 1)) for one in ranks]
+    theirs, rank = (integers(table.column("rank"))[0] for table in (reference, calls))
+    if theirs[-1] != rank[-1]:
+        raise InputError(where, f"{rank[-1] + 1} ranks", f"{theirs[-1] + 1}, as in the reference trace")
+    starts = np.searchsorted(theirs, np.arange(int(rank[-1]) + 2))
+    row = starts[rank] + integers(calls.column("event"))[0]
+    is_more = row >= starts[rank + 1]
     number_of: dict[str, int] = {}
-    codes = [_codes(table, number_of) for table in (reference, calls)]
-    for rank in range(n_ranks[0]):
-        theirs, ours = (one[at[rank] : at[rank + 1]] for one, at in zip(codes, starts, strict=True))
-        n = min(len(theirs), len(ours))
-        differs = np.flatnonzero(theirs[:n] != ours[:n])
-        if len(differs) or len(ours) > len(theirs):
-            event = int(differs[0]) if len(differs) else n
-            found = calls.column("op")[int(starts[1][rank]) + event].as_py()
-            is_more = event >= len(theirs)
-            expected = "no call" if is_more else reference.column("op")[int(starts[0][rank]) + event].as_py()
-            do = "time the program and input of the reference trace"
-            raise InputError(f"{where}, rank {rank}, event {event}", printable(found, 60), f"{expected}, as there", do)
+    expected, found = (_codes(table, number_of) for table in (reference, calls))
+    differs = np.flatnonzero(is_more | (found != expected[np.where(is_more, 0, row)]))
+    if len(differs):
+        one = int(differs[0])
+        wanted = "no call" if is_more[one] else reference.column("op")[int(row[one])].as_py()
+        place = f"{where}, rank {rank[one]}, event {calls.column('event')[one]}"
+        do = "time the program and input of the reference trace"
+        raise InputError(place, printable(calls.column("op")[one].as_py(), 60), f"{wanted}, as there", do)
 
 
 def _codes(table: pa.Table, number_of: dict[str, int]) -> Ints:

@@ -98,9 +98,7 @@ NOT_REPETITIVE = "not_repetitive"
 OK = "ok"
 
 
-def sampled_share(
-    n_occurrences: Ints, amounts: Floats, rules: PlanRules
-) -> float:
+def sampled_share(n_occurrences: Ints, amounts: Floats, rules: PlanRules) -> float:
     """The share of events, or of the time, in `repetition_samples` timed occurrences of each phase and their warm-up.
 
     `amounts` are those of one occurrence, per phase. Events give the same answer on every machine.
@@ -137,9 +135,7 @@ def phases_table(
     )  # fmt: skip
 
 
-def points_table(
-    trace_id: str, phase: Ints, call: Ints, time_s: Floats, *, is_timed: bool = True
-) -> pa.Table:
+def points_table(trace_id: str, phase: Ints, call: Ints, time_s: Floats, *, is_timed: bool = True) -> pa.Table:
     """PHASE_POINTS from the phase of each occurrence in the order of the run, and the boundaries between them.
 
     `call` and `time_s` (occurrences + 1, ranks) are the last call before each boundary (-1: none) and its time, s.
@@ -198,9 +194,7 @@ def _relevant_places(phases: pa.Table, found: Occurrences) -> list[Ints]:
     return [places[phase] for phase in phases.column("phase_id").to_numpy()[is_relevant].tolist()]
 
 
-def _spent(
-    found: Occurrences, chosen: list[Ints], strata: _Strata, rules: PlanRules
-) -> tuple[Ints, Ints, Ints]:
+def _spent(found: Occurrences, chosen: list[Ints], strata: _Strata, rules: PlanRules) -> tuple[Ints, Ints, Ints]:
     """The numbers of timed occurrences, and the places of timed and of warm-up ones, within the budget if possible."""
     runtime_s, budget = float(found.time_s.sum()), rules.budget
     # What single occurrences cost differs from the means.
@@ -216,9 +210,7 @@ def _spent(
     return numbers, timed, warmups
 
 
-def allocate(
-    counts: Ints, mean_s: Floats, sd_s: Floats, cost_s: Floats, budget_s: float, rules: PlanRules
-) -> Ints:
+def allocate(counts: Ints, mean_s: Floats, sd_s: Floats, cost_s: Floats, budget_s: float, rules: PlanRules) -> Ints:
     """How many occurrences of each phase to time: in proportion to count and spread by the root of the cost."""
     least = np.minimum(counts, rules.least_samples)
     cost_s = np.maximum(cost_s, 1e-300)

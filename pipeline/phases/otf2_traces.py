@@ -6,48 +6,50 @@ Each location is read by itself, large archives with one process a location: the
 import ctypes
 import os
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stderr
 from dataclasses import dataclass
 from io import StringIO
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Ints
+from pipeline.arrays import Ints, arrow, texts
 from pipeline.errors import InputError, printable
-from pipeline.phases.mpi_calls import NO_TAG, POLLING, UNKNOWN, CallColumns, calls_table
+from pipeline.phases.mpi_calls import NO_TAG, POLLING, UNKNOWN, calls_table, known
 from pipeline.report import Report
 
 _NO_RANK = 2**32 - 1
 Callback = Callable[..., None]
-Columns = dict[str, Ints]
+NAMES = ("op", "event", "first", "second", "tag", "size", "communicator", "completed_by", "t_start", "t_end")
+OP, EVENT, FIRST, SECOND, TAG, SIZE, COMMUNICATOR, COMPLETED_BY, T_START, T_END = range(len(NAMES))
+LAST = -len(NAMES)
 
 
 class RankRecords:
-    """The calls of a rank as columns, one value each, in the units of the archive; grows while records are read."""
+    """The calls of a rank, ten numbers each (NAMES), in the units of the archive; grows while records are read.
 
-    NUMBERS: ClassVar[tuple[str, ...]] = (
-        "op", "event", "first", "second", "tag", "size", "communicator", "completed_by", "t_start", "t_end",
-    )  # fmt: skip
+    A record comes as location, time, two values that are not used, and the values of its kind.
+    """
 
     def __init__(self, regions: dict[int, str]) -> None:
         self._regions = frozenset(regions)
         self._polling = frozenset(region for region, name in regions.items() if name in POLLING)
-        self._is_useful = False
+        self._is_useful, self._depth = False, 0
         self._requests: dict[int, int] = {}
-        self._depth = 0
         self.open_region: int | None = None
-        self.op, self.event, self.first, self.second, self.tag = (array("q") for _ in range(5))
-        self.size, self.communicator, self.completed_by, self.t_start, self.t_end = (array("q") for _ in range(5))
+        self._values = array("q")
 
-    def columns(self) -> Columns:
+    def __len__(self) -> int:
+        return len(self._values) // len(NAMES)
+
+    def columns(self) -> dict[str, Ints]:
         """The columns as numpy arrays, which pass between processes."""
-        return {name: np.array(getattr(self, name), np.int64) for name in self.NUMBERS}
+        return dict(zip(NAMES, np.array(self._values, np.int64).reshape(-1, len(NAMES)).T, strict=True))
 
     def callbacks(self) -> dict[str, Callback]:
         """Per kind of record what takes it."""
@@ -57,83 +59,65 @@ class RankRecords:
             "MpiCollectiveEnd": self._collective, "MpiIsendComplete": self._sent,
         }  # fmt: skip
 
-    def _enter(self, _location: int, time: int, _data: Any, _attributes: Any, region: int) -> None:
+    def _enter(self, *record: Any) -> None:
+        time, region = record[1], record[4]
         if region not in self._regions:
             return
         self._depth += 1
         if self._depth > 1:  # a call within a call belongs to the outer one
             return
-        self.open_region = region
-        self._is_useful = region not in self._polling
-        self.op.append(region)
-        self.event.append(len(self.event))
-        self.t_start.append(time)
-        self.t_end.append(time)
-        for column in (self.first, self.second, self.size, self.communicator, self.completed_by):
-            column.append(UNKNOWN)
-        self.tag.append(NO_TAG)
+        self.open_region, self._is_useful = region, region not in self._polling
+        call = (region, len(self), UNKNOWN, UNKNOWN, NO_TAG, UNKNOWN, UNKNOWN, UNKNOWN, time, time)
+        self._values.extend(call)
 
-    def _leave(self, _location: int, time: int, _data: Any, _attributes: Any, region: int) -> None:
-        if region not in self._regions or not self._depth:
+    def _leave(self, *record: Any) -> None:
+        if record[4] not in self._regions or not self._depth:
             return
         self._depth -= 1
         if not self._depth:
-            self.t_end[-1] = time
+            self._values[LAST + T_END] = record[1]
             self.open_region = None
             if not self._is_useful:
-                for name in self.NUMBERS:
-                    getattr(self, name).pop()
+                del self._values[LAST:]
 
-    def _send(
-        self, _location: int, _time: int, _data: Any, _attributes: Any, receiver: int, comm: int, tag: int, size: int,
-        *_request: int,
-    ) -> None:  # fmt: skip
-        if self.first:
+    def _send(self, *record: Any) -> None:
+        if self._values:
             # With a receive in the same call, the destination is the second rank.
-            if self.first[-1] != UNKNOWN:
-                self.second[-1] = receiver
-            else:
-                self.first[-1] = receiver
-            self._message(-1, comm, tag, size)
+            place = SECOND if self._values[LAST + FIRST] != UNKNOWN else FIRST
+            self._values[LAST + place] = record[4]
+            self._message(LAST, *record[5:8])
 
-    def _receive(
-        self, _location: int, _time: int, _data: Any, _attributes: Any, sender: int, comm: int, tag: int, size: int
-    ) -> None:
-        if self.first:
-            if self.first[-1] != UNKNOWN:
-                self.second[-1] = self.first[-1]
-            self.first[-1] = sender
-            self._message(-1, comm, tag, size)
+    def _receive(self, *record: Any) -> None:
+        if self._values:
+            if self._values[LAST + FIRST] != UNKNOWN:
+                self._values[LAST + SECOND] = self._values[LAST + FIRST]
+            self._values[LAST + FIRST] = record[4]
+            self._message(LAST, *record[5:8])
 
-    def _post(self, _location: int, _time: int, _data: Any, _attributes: Any, request: int) -> None:
-        if self.first:
-            self._requests[request] = len(self.first) - 1
+    def _post(self, *record: Any) -> None:
+        if self._values:
+            self._requests[record[4]] = len(self._values) + LAST
 
-    def _complete(
-        self, _location: int, _time: int, _data: Any, _attributes: Any, sender: int, comm: int, tag: int, size: int,
-        request: int,
-    ) -> None:  # fmt: skip
-        row = self._requests.pop(request, None)
-        if row is not None:
-            self.first[row] = sender
-            self.completed_by[row] = len(self.first) - 1
-            self._message(row, comm, tag, size)
+    def _complete(self, *record: Any) -> None:
+        begin = self._requests.pop(record[8], None)
+        if begin is not None:
+            self._values[begin + FIRST] = record[4]
+            self._values[begin + COMPLETED_BY] = len(self) - 1
+            self._message(begin, *record[5:8])
             self._is_useful = True
 
-    def _sent(self, _location: int, _time: int, _data: Any, _attributes: Any, _request: int) -> None:
+    def _sent(self, *_record: Any) -> None:
         self._is_useful = True
 
-    def _collective(
-        self, _location: int, _time: int, _data: Any, _attributes: Any, _op: int, comm: int, root: int, sent: int,
-        received: int,
-    ) -> None:  # fmt: skip
-        if self.first:
-            self.first[-1] = UNKNOWN if root == _NO_RANK else root
-            self.size[-1] = sent or received
-            self.communicator[-1] = comm
+    def _collective(self, *record: Any) -> None:
+        comm, root, sent, received = record[5:9]
+        if self._values:
+            self._values[LAST + FIRST] = UNKNOWN if root == _NO_RANK else root
+            self._values[LAST + SIZE] = sent or received
+            self._values[LAST + COMMUNICATOR] = comm
 
-    def _message(self, row: int, comm: int, tag: int, size: int) -> None:
-        self.communicator[row], self.tag[row], self.size[row] = comm, tag, size
+    def _message(self, begin: int, comm: int, tag: int, size: int) -> None:
+        self._values[begin + COMMUNICATOR], self._values[begin + TAG], self._values[begin + SIZE] = comm, tag, size
 
 
 FEW_EVENTS = 400_000
@@ -186,8 +170,7 @@ def read_otf2_trace(path: Path) -> tuple[pa.Table, Report]:
         raise _damaged(where, error) from None
     if not archive.locations:
         raise InputError(where, "no MPI process", "an archive with the definitions of MPI communicators")
-    records = _all_ranks(path, archive)
-    return calls_table(*_columns(where, records, archive))
+    return calls_table(where, _calls(_all_ranks(path, archive), archive))
 
 
 def _silence() -> None:
@@ -226,7 +209,7 @@ def _definitions(path: Path) -> _Archive:
         )
 
 
-def _all_ranks(path: Path, archive: _Archive) -> list[Columns]:
+def _all_ranks(path: Path, archive: _Archive) -> list[dict[str, Ints]]:
     jobs = [(path, archive, rank) for rank in range(len(archive.locations))]
     n_processes = min(os.cpu_count() or 1, len(jobs))
     if archive.n_events <= FEW_EVENTS or n_processes == 1:
@@ -236,7 +219,7 @@ def _all_ranks(path: Path, archive: _Archive) -> list[Columns]:
         return list(pool.map(_one_rank, jobs))
 
 
-def _one_rank(job: tuple[Path, _Archive, int]) -> Columns:
+def _one_rank(job: tuple[Path, _Archive, int]) -> dict[str, Ints]:
     path, archive, rank = job
     where = printable(path.name, 200)
     found = RankRecords(archive.regions)
@@ -244,10 +227,10 @@ def _one_rank(job: tuple[Path, _Archive, int]) -> Columns:
         with redirect_stderr(StringIO()):
             _read_location(path, archive.locations[rank], found)
     except Exception as error:  # the package raises its own errors and plain ones
-        raise _damaged(f"{where}, rank {rank}, event {len(found.op)}", error) from None
+        raise _damaged(f"{where}, rank {rank}, event {len(found)}", error) from None
     if found.open_region is not None:
         op = archive.regions[found.open_region]
-        raise InputError(f"{where}, rank {rank}, event {len(found.op) - 1}", f"{op} without an end", "a complete trace")
+        raise InputError(f"{where}, rank {rank}, event {len(found) - 1}", f"{op} without an end", "a complete trace")
     return found.columns()
 
 
@@ -272,36 +255,33 @@ def _read_location(path: Path, location: int, found: RankRecords) -> None:
             raise EOFError(f"{n_read} of {expected} records")
 
 
-def _columns(where: str, records: Sequence[Columns], archive: _Archive) -> tuple[CallColumns, Any]:
-    lengths = [len(one["op"]) for one in records]
-    rank = np.repeat(np.arange(len(records)), lengths)
-    columns = {name: np.concatenate([one[name] for one in records]) for name in RankRecords.NUMBERS}
-    ops, op = np.unique(columns["op"], return_inverse=True)
-    comms = sorted(archive.members)
-    all_ranks = tuple(range(len(archive.locations)))
-    # The communicator of all ranks has no name, as in a trace without a column of communicators.
-    names = [None if archive.members[one] == all_ranks else f"comm {one}" for one in comms]
-    words = tuple(name for name in names if name)
-    code_of = {one: words.index(name) if name else -1 for one, name in zip(comms, names, strict=True)} | {-1: -1}
-    communicator = np.array([code_of.get(one, -1) for one in columns["communicator"].tolist()], np.int64)
-    first, second = (_world(columns[name], columns["communicator"], archive) for name in ("first", "second"))
-    seconds = [(columns[name] - archive.offset) / archive.ticks_per_s for name in ("t_start", "t_end")]
-    calls = CallColumns(
-        where, rank, columns["event"], op.astype(np.int64), tuple(archive.regions[int(one)] for one in ops),
-        first, second, columns["tag"], columns["size"], communicator, words, *seconds,
-    )  # fmt: skip
-    return calls, columns["completed_by"]
+def _calls(records: Sequence[Mapping[str, Ints]], archive: _Archive) -> pa.Table:
+    """The calls of all ranks as `calls_table` takes them, in s, with ranks of the run in place of a communicator's."""
+    values = {name: np.concatenate([one[name] for one in records]) for name in NAMES}
+    ops, op = np.unique(values["op"], return_inverse=True)
+    words, communicator = [archive.regions[int(one)] for one in ops], np.full(len(op), -1)
+    names: list[str] = []
+    for comm, members in sorted(archive.members.items()):
+        is_own = values["communicator"] == comm
+        # The communicator of all ranks has no name, as in a trace without a column of communicators.
+        if members != tuple(range(len(archive.locations))):
+            communicator[is_own] = len(names)
+            names.append(f"comm {comm}")
+        for ranks in (values["first"], values["second"]):
+            mine = is_own & (ranks >= 0) & (ranks < len(members))
+            ranks[mine] = np.array(members)[ranks[mine]]
+    times_s = {f"{name}_s": (values[name] - archive.offset) / archive.ticks_per_s for name in ("t_start", "t_end")}
+    return pa.table({
+        "rank": np.repeat(np.arange(len(records)), [len(one["op"]) for one in records]), "event": values["event"],
+        "op": _words(op, words), "communicator": _words(communicator, names), "bytes": known(values["size"]),
+        "tag": known(values["tag"], NO_TAG),
+        **{name: known(values[name]) for name in ("first", "second", "completed_by")}, **times_s,
+    })  # fmt: skip
 
 
-def _world(ranks: Any, communicator: Any, archive: _Archive) -> Any:
-    """Ranks of communicators as ranks of the run."""
-    found = ranks.copy()
-    for comm, members in archive.members.items():
-        mine = (communicator == comm) & (ranks >= 0) & (ranks < len(members))
-        found[mine] = np.array(members)[ranks[mine]]
-    return found
+def _words(codes: Ints, words: Sequence[str]) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(arrow(codes.astype(np.int32), codes < 0), texts(words))
 
 
 def _damaged(where: str, error: Exception) -> InputError:
     return InputError(where, f"a damaged archive ({printable(str(error), 120)})", "a complete one", "record it again")
-

@@ -4,7 +4,7 @@ Equal occurrences are known by a digest, others by the share of events alike (st
 growth, on the sequence of phases. The paper's own growth, a search for known phases at every tick, is slow.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -29,23 +29,33 @@ class Form:
     compute_s: Floats
 
 
-def name_phases(trace: LogicalTrace, ranks: Ints, compute_s: Floats, cuts: Ints, rules: Pas2pRules) -> Ints:
-    """Per occurrence, which goes from cut to cut, the number of its phase, by first occurrence from 0.
-
-    `ranks` and `compute_s` (the computation before it) are of the events in the order of the trace.
-    """
+def name_phases(trace: LogicalTrace, cuts: Ints, rules: Pas2pRules) -> Ints:
+    """Per occurrence, which goes from cut to cut, the number of its phase, by first occurrence from 0."""
     first, same = _equal_ones(trace, cuts) if not rules.compute_similarity else (np.arange(len(cuts) - 1),) * 2
-    known: dict[int, list[tuple[int, Form]]] = {}
-    number = np.empty(len(first), np.int64)
-    n_phases = 0
-    for one, occurrence in enumerate(first):
-        form = form_of(trace, ranks, compute_s, int(cuts[occurrence]), int(cuts[occurrence + 1]))
-        alike = known.setdefault(form.n_ticks, [])
-        number[one] = next((phase for phase, other in alike if are_similar(form, other, rules)), n_phases)
-        if number[one] == n_phases:
-            alike.append((n_phases, form))
-            n_phases += 1
-    return number[same]
+    known = KnownPhases(rules)
+    names = [known.name(form_of(trace, int(cuts[one]), int(cuts[one + 1]))) for one in first]
+    return np.array(names, np.int64)[same]
+
+
+class KnownPhases:
+    """The phases so far, numbered from 0: the form of the first occurrence of each."""
+
+    def __init__(self, rules: Pas2pRules) -> None:
+        self._rules, self._n_phases = rules, 0
+        self._by_length: dict[int, list[tuple[int, Form]]] = {}
+
+    def find(self, form: Form) -> int | None:
+        """The first phase that is similar."""
+        alike = self._by_length.get(form.n_ticks, [])
+        return next((phase for phase, other in alike if are_similar(form, other, self._rules)), None)
+
+    def name(self, form: Form) -> int:
+        """The same, or a new phase."""
+        phase = self.find(form)
+        if phase is None:
+            phase, self._n_phases = self._n_phases, self._n_phases + 1
+            self._by_length.setdefault(form.n_ticks, []).append((phase, form))
+        return phase
 
 
 def are_similar(one: Form, other: Form, rules: Pas2pRules) -> bool:
@@ -62,12 +72,12 @@ def are_similar(one: Form, other: Form, rules: Pas2pRules) -> bool:
     return n_alike >= rules.similar_share * n_cells
 
 
-def form_of(trace: LogicalTrace, ranks: Ints, compute_s: Floats, begin: int, end: int) -> Form:
+def form_of(trace: LogicalTrace, begin: int, end: int) -> Form:
     """The form of an occurrence from one tick to before another."""
     inside = slice(int(trace.starts[begin]), int(trace.starts[end]))
     tick = np.repeat(np.arange(end - begin), np.diff(trace.starts[begin : end + 1]))
-    cells = tick * (int(ranks.max(initial=0)) + 1) + ranks[inside]
-    return Form(end - begin, cells, trace.code[inside], compute_s[inside])
+    cells = tick * (int(trace.rank.max(initial=0)) + 1) + trace.rank[inside]
+    return Form(end - begin, cells, trace.code[inside], trace.compute_s[inside])
 
 
 def _equal_ones(trace: LogicalTrace, cuts: Ints) -> tuple[Ints, Ints]:
@@ -108,30 +118,18 @@ def joined(sequence: Sequence) -> Sequence:
     return Sequence(sequence.level + 1, np.array(phase, np.int64), cuts)
 
 
-Search = Callable[[int, int], int | None]
-
-
-def search_each_tick(trace: LogicalTrace, ranks: Ints, compute_s: Floats, rules: Pas2pRules) -> tuple[Ints, Ints]:
+def search_each_tick(trace: LogicalTrace, rules: Pas2pRules) -> tuple[Ints, Ints]:
     """The cuts between occurrences, and the phase of each (Section 3.3, steps 1 to 6)."""
-    known: dict[int, list[tuple[int, Form]]] = {}
-
-    def found(begin: int, end: int) -> int | None:
-        form = form_of(trace, ranks, compute_s, begin, end)
-        return next((name for name, other in known.get(end - begin, []) if are_similar(form, other, rules)), None)
-
-    cuts, phases, n_known = [0], [], 0
-    for begin, end in _grown(trace, found):
-        name = found(begin, end)
-        if name is None:
-            name, n_known = n_known, n_known + 1
-            known.setdefault(end - begin, []).append((name, form_of(trace, ranks, compute_s, begin, end)))
+    known = KnownPhases(rules)
+    cuts, phases = [0], []
+    for begin, end in _grown(trace, known):
         cuts.append(end)
-        phases.append(name)
+        phases.append(known.name(form_of(trace, begin, end)))
     return np.array(cuts), np.array(phases, np.int64)
 
 
-def _grown(trace: LogicalTrace, found: Search) -> Iterator[tuple[int, int]]:
-    """Phases in order, as begin and end; `found` knows those yielded before."""
+def _grown(trace: LogicalTrace, known: KnownPhases) -> Iterator[tuple[int, int]]:
+    """Phases in order, as begin and end; the caller names each before the next is asked for."""
     begin = 0
     seen: dict[int, int] = {}
     for tick in range(trace.n_ticks):
@@ -142,7 +140,7 @@ def _grown(trace: LogicalTrace, found: Search) -> Iterator[tuple[int, int]]:
                 yield begin, first
             yield first, tick
             begin, seen = tick, {}
-        elif tick > begin and found(begin, tick) is not None:
+        elif tick > begin and known.find(form_of(trace, begin, tick)) is not None:
             yield begin, tick
             begin, seen = tick, {}
         seen |= dict.fromkeys(codes, tick)
