@@ -121,9 +121,7 @@ def learnt(
         yield stop_s, state, nightly
 
 
-def checkpoint_of(
-    log: LogJobs, settings: EstimateRules, at_s: float, state: State, nightly: TableState
-) -> Checkpoint:
+def checkpoint_of(log: LogJobs, settings: EstimateRules, at_s: float, state: State, nightly: TableState) -> Checkpoint:
     """A checkpoint of a State that `learnt` has given."""
     table = state_table(state, settings, arrays_of_table(nightly))
     return Checkpoint(at_s, log.digest_at(at_s), _compressed(table))

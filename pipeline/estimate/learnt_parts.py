@@ -36,6 +36,7 @@ from pipeline.estimate.submits import (
     events_of,
     jobs_of,
     joined,
+    with_known_programs,
     with_meant_requests,
     with_sessions,
 )
@@ -82,21 +83,23 @@ def learnt_parts(
     names_known = {name: len(texts) for name, texts in state.names.items()}
     edges = [*range(0, len(history), part_jobs), len(history)] if len(history) else [0, 0]
     for start, stop in pairwise(edges):
-        own = history.take(np.arange(start, stop))
+        own, n_programs = history.take(np.arange(start, stop)), names_known["what"]
         for name in NAMED:
             names_known[name] = max(names_known[name], int(own.codes[name].max(initial=-1)) + 1)
         state = replace(state, names={name: dict(islice(names[name].items(), n)) for name, n in names_known.items()})
         part_until_s = until_s if stop == len(history) else float(own.submit_s[-1])
         own_ids = [str(row) for row in own.row] if ids is None else ids[start:stop]
-        outputs, state = _extended(state, own, own_ids, part_until_s, settings)
+        outputs, state = _extended(state, n_programs, own, own_ids, part_until_s, settings)
         yield outputs.quantiles_s, state
 
 
 def _extended(
-    state: State, history: History, ids: list[str], until_s: float, settings: EstimateRules
+    state: State, n_programs: int, history: History, ids: list[str], until_s: float, settings: EstimateRules
 ) -> tuple[Outputs, State]:
     """The outputs for the submits, and the State after all events until a time."""
-    jobs, first = jobs_of(history), len(state.jobs.who)
+    first, nth = len(state.jobs.who), state.n_submits + 1 + np.arange(len(ids))
+    n_names = np.maximum.accumulate(np.append(n_programs - 1, history.codes["what"]))[1:] + 1
+    jobs = with_known_programs(jobs_of(history), n_names, nth)
     state = replace(
         state, requests=with_new(state.requests, request_digests(jobs)),
         groups=with_new(state.groups, group_digests(jobs)), sizes=with_new(state.sizes, size_digests(jobs)),

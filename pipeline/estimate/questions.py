@@ -124,7 +124,10 @@ def basis_of(state: State, questions: History) -> Basis:
     of_who, of_program, of_kind, of_everybody = (_counted(state.chain.latest.n_entries, own) for own in numbers)
     return Basis(
         (jobs.who >= 0) & (jobs.who < len(state.names["who"])),
-        of_who, np.where(jobs.what < 0, 0, of_program), of_kind, of_everybody,
+        of_who,
+        np.where(jobs.what < 0, 0, of_program),
+        of_kind,
+        of_everybody,
         *_remembered(state, jobs),
     )
 

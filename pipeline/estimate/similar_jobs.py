@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pipeline.estimate.estimate_rules import EstimateRules
 
 
-N_ENDED, N_RUNNING, N_ASKED, N_ANY = 48, 24, 32, 64
+N_ENDED, N_RUNNING, N_ASKED, N_ANY = 96, 24, 32, 64
 """Jobs remembered: ended and running ones of a user, ended ones per requested runtime, and of all."""
 
 N_OF_GROUP, N_OF_SIZE = 24, 3

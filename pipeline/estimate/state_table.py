@@ -20,7 +20,7 @@ from pipeline.estimate.state import NAMED, OVER, Outputs, Over, Record, State, n
 from pipeline.estimate.submits import Jobs, LastSubmits, Use, derived
 from pipeline.tables import STATE
 
-FORMAT = 3
+FORMAT = 4
 """Raised when the arrays change their meaning: a State of another format is refused, and learnt again."""
 
 VALUE_KINDS = {"floats": "f", "integers": "i", "flags": "b", "texts": "O"}
@@ -53,9 +53,7 @@ def _column(arrays: Iterable[Array], name: str) -> pa.Array:
     return lists(values, STATE.schema().field(name).type.value_type)
 
 
-def loaded_state(
-    table: pa.Table, where: str, *, goes_on: bool = True
-) -> tuple[State, EstimateRules]:
+def loaded_state(table: pa.Table, where: str, *, goes_on: bool = True) -> tuple[State, EstimateRules]:
     """The State and the settings of a STATE; InputError, which names the table as `where`, for another format.
 
     One that does not go on only answers questions: its arrays are those of the table and cannot be written.
@@ -91,9 +89,7 @@ def loaded_state(
     return state_in(arrays_in(table), where, goes_on=goes_on)
 
 
-def state_in(
-    arrays: Mapping[str, Array], where: str, *, goes_on: bool = True
-) -> tuple[State, EstimateRules]:
+def state_in(arrays: Mapping[str, Array], where: str, *, goes_on: bool = True) -> tuple[State, EstimateRules]:
     """The same of the arrays of a STATE; a State that goes on has copies of its own."""
     try:
         found = arrays["format"].tolist()

@@ -201,6 +201,20 @@ def _assign_sessions(
             held.burst[who], held.n_burst[who] = burst[job], int(place[job]) + 1
 
 
+NAMED_JOBS, MOST_NEW = 100, 0.5
+"""Jobs that a judgement of names needs; the share of programs per job beyond which a program's name says nothing."""
+
+
+def with_known_programs(jobs: Jobs, n_names: Ints, n_submits: Ints) -> Jobs:
+    """The jobs without names of programs where, as of the submit, most jobs have a name that no other job has.
+
+    Some logs number each job's script. `n_names` and `n_submits`: per job, programs and jobs of the log up to it.
+    """
+    says_nothing = (n_submits >= NAMED_JOBS) & (n_names > MOST_NEW * n_submits)
+    what = np.where(says_nothing, -1, jobs.what)
+    return jobs._replace(what=what, traits=np.column_stack([what, jobs.traits[:, 1:]]))
+
+
 RUNS_OF_LOG, RUNS_OF_REQUEST = 100.0, 100.0
 LONGEST_REQUEST, LEAST_USE = 4.0, 0.25
 """Runs that a judgement needs, of the log and of the request; the ratio of a request to the longest run, and the share

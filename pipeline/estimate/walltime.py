@@ -19,7 +19,7 @@ from pipeline.estimate.history import History
 from pipeline.estimate.learnt_parts import empty, gaps_s, learnt_parts, recoded, with_numbers
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import LATE, State, fates_of, over_by
-from pipeline.estimate.submits import Events, jobs_of, with_meant_requests, with_sessions
+from pipeline.estimate.submits import Events, jobs_of, with_known_programs, with_meant_requests, with_sessions
 
 if TYPE_CHECKING:
     from pipeline.estimate.estimate_rules import EstimateRules
@@ -144,7 +144,10 @@ def estimate(state: State, questions: History, settings: EstimateRules) -> Float
     >>> quantiles_s.shape, bool(quantiles_s[0, 1] <= 3600.0)
     ((1, 6), True)
     """
-    jobs = with_numbers(jobs_of(recoded(questions, state.names)), state)
+    questions = recoded(questions, state.names)
+    n_names = np.maximum(questions.codes["what"] + 1, len(state.names["what"]))
+    jobs = with_known_programs(jobs_of(questions), n_names, np.full(len(questions), state.n_submits + 1))
+    jobs = with_numbers(jobs, state)
     jobs = with_sessions(jobs, state.last_submits, state.n_submits, gaps_s(settings), registers=False)
     n, none = len(jobs.who), np.empty(0, np.int64)
     nothing = np.zeros(n + 1, np.int64)

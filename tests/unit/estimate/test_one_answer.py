@@ -8,7 +8,7 @@ import pytest
 from pipeline.arrays import Floats
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History, history
-from pipeline.estimate.walltime import walltime
+from pipeline.estimate.walltime import learn, walltime
 from tests.rows import jobs_of
 
 SETTINGS = EstimateRules()
@@ -77,6 +77,20 @@ def test_a_default_that_many_jobs_carry_is_no_request() -> None:
     later = np.arange(len(past)) >= 200
     apart = np.abs(np.log(year[later, 1] / none[later, 1]))
     assert np.median(apart) < 0.01 and apart.max() < 0.7
+
+
+def test_programs_that_no_two_jobs_share_are_unknown() -> None:
+    past = log(-0.5, FOLLOWS)
+    n = len(past)
+    numbered = replace(
+        past,
+        codes=past.codes | {"what": np.arange(n)},
+        names=past.names | {"what": [f"script {job}" for job in range(n)]},
+    )
+    nameless = replace(past, codes=past.codes | {"what": np.full(n, -1)}, names=past.names | {"what": []})
+    assert len(learn(numbered, SETTINGS, np.inf).groups) < 150
+    apart = np.abs(np.log(walltime(numbered, SETTINGS)[:, 1] / walltime(nameless, SETTINGS)[:, 1]))
+    assert np.median(apart[200:]) < 0.05
 
 
 def test_memory_tells_jobs_of_one_program_apart() -> None:
