@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.services.files.config import config_settings
+from flows.services.files.os_errors import config_settings
 from pipeline.arrays import Bools
 from pipeline.clean import clean, stage
 from pipeline.ingest import ingest

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from flows.services.logs.flagged_jobs import flagged_jobs, jobs_of_table
+from flows.services.logs.cleaning import flagged_jobs, jobs_of_table
 from flows.services.run.prepare import resolve
 from pipeline.evaluate.later_scores import REFIT_DAYS, Scored, figures, later_scores, trade_off
 from pipeline.settings import RunSettings

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from flows.services.files.config import config_settings
+from flows.services.files.os_errors import config_settings
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History, history
 from pipeline.estimate.score import QUANTILES

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from flows.services.logs.flagged_jobs import flagged_jobs
+from flows.services.logs.cleaning import flagged_jobs
 from flows.services.run.prepare import resolve
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.nightly.as_of_pass import DAY_S, answered

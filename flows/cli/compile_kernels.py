@@ -15,8 +15,8 @@ def main() -> None:
     import typer
 
     from flows.pages.terminal.activity import showing_activity
-    from flows.services.run.executor import run_steps, step_executor
     from flows.services.run.prepare import prepare
+    from flows.services.run.running import run_steps, step_executor
     from pipeline.errors import WalltimeError
     from pipeline.settings import ExecutionSettings
 

@@ -3,39 +3,137 @@
 Tasks pass paths, never tables. The cache key of a step is our own (inputs, settings, code), and Prefect's record of its
 result lies in the step's folder, so that both are there or neither. A run makes about two dozen tasks, because a local
 server stalls at thousands. No server is needed: without PREFECT_API_URL Prefect starts a temporary one.
+
+A process that is killed, or a machine that stops, leaves its flow run in the state Running for ever, and the temporary
+server that Prefect started for it goes on. Each run therefore keeps a file in the work folder while it holds the lock
+of that folder: the name has the flow run's id, the text names the server's process. A record that is there when another
+run takes the lock is that of a killed run, which is then reported to Prefect as Crashed.
 """
 
-from collections.abc import Callable, Mapping
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
+from uuid import UUID
 
+import httpx
 from prefect import flow, get_run_logger, tags, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.context import TaskRunContext
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.runtime import flow_run
-from prefect.states import Failed
+from prefect.settings import PREFECT_API_URL
+from prefect.states import Crashed, Failed
 from prefect.tasks import Task
 
 from flows.pages.markdown import facts_markdown, report_markdown
-from flows.prefect.killed_runs import recorded_flow_run
 from flows.prefect.session import artifact_key, connect, nightly_run_name, site_tags
 from flows.services.files.os_errors import os_failure
 from flows.services.files.process_guards import deny_world_writing
 from flows.services.progress import listening
-from flows.services.rerunning import rerun_and_keep
-from flows.services.run.executor import STEPS_BY_NAME, Results, compute_step, run_steps
+from flows.services.run.prepare import Rerun
 from flows.services.run.publishing import BlockedVersionError
-from flows.services.run.running import Runner, run_and_publish
+from flows.services.run.running import (
+    STEPS_BY_NAME,
+    Results,
+    Runner,
+    compute_step,
+    rerun_and_keep,
+    run_and_publish,
+    run_steps,
+)
 from flows.services.run.work_folder import find_step, read_step
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
 from pipeline.publish import Manifest, load_manifest
 from pipeline.report import Report
 from pipeline.run import Run, StepResult, finished
+
+PREFIX = "flow_run-"
+_KEPT_S = 30 * 86_400
+"""How long a record is kept whose flow run this API does not know: the next run may use the API that does."""
+
+_MESSAGE = "The process ended without reporting a state; the next run of the site found this by its record."
+
+
+@contextmanager
+def recorded_flow_run(work: Path) -> Iterator[None]:
+    """Mark killed runs of this work folder as Crashed, and keep a record of the current flow run meanwhile."""
+    if flow_run.id is None:
+        yield
+        return
+    mark_killed_runs(work)
+    record = work / f"{PREFIX}{flow_run.id}"
+    try:
+        record.write_text(json.dumps(_server_process()), encoding="utf-8")
+        yield
+    finally:
+        record.unlink(missing_ok=True)
+
+
+def mark_killed_runs(work: Path) -> list[str]:
+    """Report the runs that have a record in `work` as Crashed; returns the ids of those that were in progress.
+
+    The caller holds the lock of `work`, so that all these runs are over.
+    """
+    marked: list[str] = []
+    for path in sorted(work.glob(f"{PREFIX}*")):
+        if _is_settled(path, marked):
+            path.unlink(missing_ok=True)
+    return marked
+
+
+def _is_settled(path: Path, marked: list[str]) -> bool:
+    """Whether the record is settled; a run that Prefect takes to be in progress is reported as Crashed."""
+    try:
+        run_id = UUID(path.name.removeprefix(PREFIX))
+    except ValueError:
+        return False
+    _end_server(path.read_bytes())
+    try:
+        with get_client(sync_client=True) as client:
+            state = client.read_flow_run(run_id).state
+            if state is not None and not state.is_final():
+                client.set_flow_run_state(run_id, Crashed(message=_MESSAGE))
+                marked.append(str(run_id))
+                get_run_logger().warning("flow run %s was killed: it is marked as Crashed", run_id)
+    except ObjectNotFound:
+        return time.time() - path.stat().st_mtime > _KEPT_S
+    except (PrefectHTTPStatusError, httpx.HTTPError) as error:
+        get_run_logger().warning("flow run %s was killed, but cannot be marked: %s", run_id, error)
+        return False
+    return True
+
+
+def _server_process() -> tuple[int, str]:
+    """The id and command of the temporary server that Prefect has started for this process; 0 where there is none."""
+    if PREFECT_API_URL.value():
+        return 0, ""
+    from prefect.server.api.server import SubprocessASGIServer  # noqa: PLC0415 - slow; it is imported by now
+
+    server = SubprocessASGIServer().server_process
+    return (server.pid, _command_of(server.pid)) if server else (0, "")
+
+
+def _end_server(record: bytes) -> None:
+    """End the temporary server of a killed run, unless its process id belongs to another command by now."""
+    with suppress(OSError, ValueError, TypeError):
+        pid, command = json.loads(record)
+        if command and _command_of(pid) == command:
+            os.kill(pid, signal.SIGTERM)
+
+
+def _command_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
+
 
 T = TypeVar("T")
 
@@ -80,8 +178,8 @@ def rerun(
     `changes` are settings as in group.template=user; `begin` and `end` are months, days or instants. The other
     arguments are those of the nightly flow. An expected failure is a Failed run whose message is one sentence.
     """
-    asked = (Path(config), name, changes or (), begin, end, logs or (), site, output_dir, TaskRunner())
-    return _ended(lambda: _kept(rerun_and_keep(*asked), name))
+    asked = Rerun(Path(config), name, changes or (), begin, end, logs or (), site, output_dir)
+    return _ended(lambda: _kept(rerun_and_keep(asked, TaskRunner()), name))
 
 
 def _ended(call: Callable[[], str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flows.services.logs.flagged_jobs import flagged_jobs, jobs_of_table
+from flows.services.logs.cleaning import flagged_jobs, jobs_of_table
 from flows.services.progress import running_stage
 from flows.services.quantities import chosen_names, seconds
 from flows.services.run.prepare import prepare, resolve

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from flows.services.published.published_folder import compared_templates
-from flows.services.published.summary import fits_by_law_and_status
 from flows.services.quantities import instant
 from flows.services.query.answers import LoadedState, state_of
 from flows.services.replaying import machine_size
+from flows.services.site_facts import fits_by_law_and_status
 from pipeline.arrays import Floats, Ints, category_codes, floats
 from pipeline.errors import InputError
 from pipeline.estimate.history import history

@@ -14,11 +14,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows.services.files.config import config_settings
-from flows.services.machine import program_failure
+from flows.services.files.os_errors import config_settings
+from flows.services.initialising import program_failure
 from flows.services.run.prepare import listed_paths
-from flows.services.run.run_lock import holder_name, holder_of, is_held
-from flows.services.run.work_folder import WORK, is_step_folder, is_step_intact
+from flows.services.run.work_folder import WORK, holder_name, holder_of, is_held, is_step_folder, is_step_intact
 from pipeline.errors import InputError, printable
 from pipeline.ingest.sources import Source, compression_of
 from pipeline.publish import Manifest

@@ -7,8 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flows.services.files.config import config_settings
-from flows.services.files.os_errors import naming_path
+from flows.services.files.os_errors import config_settings, naming_path
 from flows.services.published.published_folder import read_columns
 from pipeline.export.published_tables import Files, PublishedTables, Writer, csv_files, known_applications
 from pipeline.export.scheduler_files import INSTALL_FILE, openpbs_files, slurm_files

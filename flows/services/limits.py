@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.services.files.os_errors import naming_path
-from flows.services.logs.flagged_jobs import flagged_jobs, jobs_of_table
+from flows.services.logs.cleaning import flagged_jobs, jobs_of_table
 from flows.services.progress import running_stage
 from flows.services.quantities import clock, instant, share
 from flows.services.run.prepare import settings_and_logs

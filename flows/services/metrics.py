@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flows.services.run.last_run import LastRun, Reason, RunState, read_last_run
+from flows.services.run.run_record import LastRun, Reason, RunState, read_last_run
 from pipeline.errors import InputError, printable
 from pipeline.publish import Manifest
 from pipeline.publish.checks import LEVELS, blocked_versions

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.services.files.os_errors import read_text
-from flows.services.logs.flagged_jobs import flagged_jobs, ingested_jobs
+from flows.services.logs.cleaning import flagged_jobs, ingested_jobs
 from flows.services.progress import running_stage
 from flows.services.quantities import chosen_names, words
 from flows.services.run.prepare import settings_and_logs

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from flows.services.applying import Applied, apply_estimates
 from flows.services.files.os_errors import naming_path, os_failure
-from flows.services.logs.accumulated_jobs import accumulated_jobs
+from flows.services.logs.ingesting import accumulated_jobs
 from flows.services.published.published_folder import CONTINUES, continued, live_path, live_state
 from flows.services.run.prepare import listed_paths
 from flows.services.schedulers import SCHEDULERS

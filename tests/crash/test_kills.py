@@ -22,8 +22,7 @@ from statistics import mean
 from typing import Any
 
 from flows.services.doctor import diagnose
-from flows.services.run.run_lock import holder_of
-from flows.services.run.work_folder import is_step_folder
+from flows.services.run.work_folder import holder_of, is_step_folder
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
 from pipeline.publish.folders import drafts_of, leftovers

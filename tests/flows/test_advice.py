@@ -15,8 +15,8 @@ from flows.pages.html.series_page import series_page
 from flows.pages.terminal.render import print_blocks
 from flows.pages.terminal.view_run import view_summary
 from flows.services.published.published_folder import template_sentences, unreliability_note
-from flows.services.published.summary import summarize
 from flows.services.run.running import run_and_publish
+from flows.services.site_facts import summarize
 from pipeline.publish import load_manifest
 from pipeline.storage import read_table
 from pipeline.tables import JOBS, OBSERVATIONS

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.services.initialising import initialise, slurm_environment, unit_texts, unit_word
-from flows.services.machine import look
+from flows.services.initialising import initialise, look, slurm_environment, unit_texts, unit_word
 from flows.services.run.prepare import prepare, run_settings
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest

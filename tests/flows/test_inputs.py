@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.services.inputs.given_runs import column_of_cells
+from flows.services.input_models import column_of_cells
 from tests.flows.support import Outcome
 
 Walltime = Callable[..., Outcome]
@@ -43,7 +43,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def folder(runs: Path) -> Path:
     """A model of the runs, learnt with the services that the command calls."""
-    from flows.services.inputs.model_folder import InputOptions, learn_from_csv, write_model
+    from flows.services.input_models import InputOptions, learn_from_csv, write_model
     from pipeline.inputs import LearnRules
 
     options = InputOptions("time_s", "n,p,q,kind", derived=("p*q",), procs="p*q")

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 
 from flows.pages.html.application_pages import page_name
-from flows.services.run.run_log import RunLog, logging_to
+from flows.services.run.run_record import RunLog, logging_to
 from tests.flows.support import Outcome
 
 Walltime = Callable[..., Outcome]
@@ -243,7 +243,7 @@ def test_a_fault_in_the_metrics_does_not_end_the_run(
     def broken(*_: object) -> None:
         raise KeyError("rows")
 
-    monkeypatch.setattr("flows.services.run.run_log.metric_families", broken)
+    monkeypatch.setattr("flows.services.run.running.metric_families", broken)
     config = config_of(tmp_path, 5)
     (tmp_path / "dump.txt").unlink()
     found = events(walltime("run", config, "--plain").err)

@@ -55,7 +55,7 @@ def test_the_next_run_marks_a_killed_one(config: Path, tmp_path: Path, running_i
 def test_a_run_that_this_api_does_not_know_keeps_its_record_for_a_month(tmp_path: Path) -> None:
     from prefect import flow
 
-    from flows.prefect.killed_runs import mark_killed_runs
+    from flows.prefect.nightly import mark_killed_runs
 
     unknown, strange = tmp_path / f"flow_run-{uuid4()}", tmp_path / "flow_run-x"
     for path in (unknown, strange):
@@ -69,7 +69,7 @@ def test_a_run_that_this_api_does_not_know_keeps_its_record_for_a_month(tmp_path
 def test_the_next_run_ends_the_server_of_a_killed_one_and_no_other_process(tmp_path: Path) -> None:
     from prefect import flow
 
-    from flows.prefect.killed_runs import mark_killed_runs
+    from flows.prefect.nightly import mark_killed_runs
 
     marking = flow(name="marking")(lambda: mark_killed_runs(tmp_path))
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as server:
@@ -87,7 +87,7 @@ def test_the_next_run_ends_the_server_of_a_killed_one_and_no_other_process(tmp_p
 def test_a_record_is_there_while_the_run_goes_on(tmp_path: Path) -> None:
     from prefect import flow
 
-    from flows.prefect.killed_runs import recorded_flow_run
+    from flows.prefect.nightly import recorded_flow_run
 
     @flow(name="recording")
     def recording() -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from flows.services.logs.accumulated_jobs import accumulated_jobs
+from flows.services.logs.ingesting import accumulated_jobs
 from flows.services.run.prepare import prepare, resolve, run_settings
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from flows.services import applying
-from flows.services.logs import accumulated_jobs
+from flows.services.logs import ingesting
 from flows.services.published.published_folder import live_path, live_state
 from flows.services.query.answers import load_state
 from flows.services.run.prepare import run_settings
@@ -64,7 +64,7 @@ class Site:
 @pytest.fixture(scope="module", autouse=True)
 def ten_days_of_overlap() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(accumulated_jobs, "OVERLAP_S", 864_000)
+        patch.setattr(ingesting, "OVERLAP_S", 864_000)
         yield
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.services.phases.phase_steps import find, plan, predict, time_platform
+from flows.services.phase_folder import find, plan, predict, time_platform
 from tests.mpi.conftest import Run
 
 STEPS, CELLS, PAUSE_US = "500", "2000", "20000"

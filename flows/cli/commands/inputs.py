@@ -48,7 +48,7 @@ def learn(
     """
     from flows.pages.terminal.view_models import view_model
     from flows.services.files.table_files import write_page
-    from flows.services.inputs.model_folder import InputOptions, learn_from_csv, model_summary, write_model
+    from flows.services.input_models import InputOptions, learn_from_csv, model_summary, write_model
     from pipeline.inputs import LearnRules
 
     options = InputOptions(target, inputs, types or (), derive or (), procs, batch, time, censored)
@@ -83,8 +83,7 @@ def predict_points(
     """
     from flows.pages.terminal.view_models import view_answers
     from flows.services.files.table_files import check_suffix, write_any
-    from flows.services.inputs.given_runs import asked_points
-    from flows.services.inputs.model_folder import answered_points, read_model
+    from flows.services.input_models import answered_points, asked_points, read_model
     from pipeline.inputs.input_model import ANSWERS
 
     if out:
@@ -121,7 +120,7 @@ def suggest(
       walltime inputs suggest model --budget 100000 --unit proc-seconds
     """
     from flows.pages.terminal.view_models import view_suggestions
-    from flows.services.inputs.model_folder import read_model, suggested_runs
+    from flows.services.input_models import read_model, suggested_runs
     from pipeline.inputs import Cost, CostUnit, SuggestRule
 
     most = 20 if runs is None and budget is None else runs

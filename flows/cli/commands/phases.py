@@ -24,7 +24,7 @@ def find_phases(
       walltime phases find trace.csv --out found --application solver --report phases.html
     """
     from flows.pages.terminal.view_models import view_phases
-    from flows.services.phases.phase_steps import find
+    from flows.services.phase_folder import find
 
     found = find(given, out, literal=literal, application=application, times=times)
     if report:
@@ -36,7 +36,7 @@ def find_phases(
 def _draw(report: Path, out: Path, status: str) -> None:
     from flows.pages.html.phases_page import phases_page
     from flows.services.files.table_files import write_page
-    from flows.services.phases.phase_folder import open_folder
+    from flows.services.phase_folder import open_folder
     from pipeline.phase_tables import PHASE_POINTS, PHASES
 
     folder = open_folder(out)
@@ -58,7 +58,7 @@ def plan_phases(
       walltime phases plan found --budget 5%
     """
     from flows.pages.terminal.view_models import view_plan
-    from flows.services.phases.phase_steps import plan
+    from flows.services.phase_folder import plan
     from flows.services.quantities import share
     from pipeline.errors import InputError
 
@@ -85,7 +85,7 @@ def time_phases(
       walltime phases time found times.csv --platform north
     """
     from flows.pages.terminal.view_models import view_times
-    from flows.services.phases.phase_steps import time_platform
+    from flows.services.phase_folder import time_platform
 
     found = time_platform(folder, source, platform)
     facts = found.facts | {"times": found.rows, "notes": found.notes}
@@ -104,7 +104,7 @@ def predict_phases(
       walltime phases predict found --platform north --publish my-tables
     """
     from flows.pages.terminal.view_models import view_prediction
-    from flows.services.phases.phase_steps import predict
+    from flows.services.phase_folder import predict
 
     found = predict(folder, platform, publish)
     return Answer(found.facts | {"notes": found.notes}, view_prediction(found.facts, found.notes))

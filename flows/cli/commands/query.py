@@ -66,7 +66,7 @@ def query(
     from flows.pages.terminal.view_query import view_answer
     from flows.services.quantities import as_of_seconds
     from flows.services.query.answers import answer
-    from flows.services.query.batch import job_of
+    from flows.services.query.jobs import job_of
     from pipeline.errors import InputError
 
     check_mode(ctx, "--platform", is_on=platform is not None, own=(), shared=("--from", "--application", "--procs"))
@@ -90,7 +90,7 @@ def query(
 
 def _of_platform(published: Path, platform: str, application: str | None, procs: int | None) -> Answer:
     from flows.pages.terminal.view_models import view_prediction
-    from flows.services.phases.phase_folder import platform_answer
+    from flows.services.phase_folder import platform_answer
 
     found = platform_answer(published, platform, application, procs)
     return Answer(found, (block for one in found["predictions"] for block in view_prediction(one)))
@@ -103,7 +103,7 @@ def _of_batch(
     from flows.services.files.table_files import check_suffix, write_rows
     from flows.services.quantities import as_of_seconds
     from flows.services.query.answers import answering_state, answers, facts_of
-    from flows.services.query.batch import answer_rows, describe_batch, read_batch
+    from flows.services.query.jobs import answer_rows, describe_batch, read_batch
     from pipeline.errors import printable
     from pipeline.publish import reading
 

@@ -14,7 +14,7 @@ from flows.pages.terminal.verbosity import is_quiet
 
 if TYPE_CHECKING:
     from flows.services.progress import StageEvent
-    from flows.services.run.run_log import RunLog
+    from flows.services.run.run_record import RunLog
     from pipeline.settings import RunSettings
 
 OUT = option("--out DIR", "The folder to publish to, instead of the config's.")
@@ -45,15 +45,14 @@ def run(
     """
     from flows.pages.terminal.view_run import view_nothing_new, view_summary
     from flows.services.progress import also_listening
-    from flows.services.run.run_lock import waiting_for_other_runs
 
     began = time.monotonic()
     chosen = _run_log(config, log_format, verbose=verbose)
+    chosen.waits = wait
     arguments: dict[str, Any] = {"config": str(config), "logs": log or [], "site": site, "output_dir": out}
     done: list[StageEvent] = []
     with (
         _failures_in(chosen),
-        waiting_for_other_runs(chosen.waiting if wait else None),
         _showing_steps(is_shown=not chosen.is_json),
         also_listening(done.append),
     ):
@@ -82,12 +81,13 @@ def _run(arguments: dict[str, Any], *, plain: bool, verbose: bool) -> str:
 def _run_flow(command: str, settings: "RunSettings", arguments: dict[str, Any], *, verbose: bool) -> str:
     """Call the flow of a command under Prefect; returns its path."""
     from flows.prefect.session import prefect_session
-    from flows.services.run.run_lock import check_no_other_run
-    from flows.services.run.work_folder import WORK
+    from flows.services.run.run_record import run_log
+    from flows.services.run.work_folder import WORK, check_no_other_run
 
     folder = Path(settings.output_dir)
     # A second run would start an API on the same database.
-    check_no_other_run(folder / WORK)
+    log = run_log.get()
+    check_no_other_run(folder / WORK, log.announce if log else None)
     with prefect_session(folder, verbose=verbose, instead=f"`walltime {command} --plain`"):
         from flows.prefect.nightly import nightly, rerun, run_flow
 
@@ -96,8 +96,8 @@ def _run_flow(command: str, settings: "RunSettings", arguments: dict[str, Any], 
 
 def _run_log(config: Path, log_format: str | None, *, verbose: bool) -> "RunLog":
     """The log of the run; where the config cannot be read, the run reports that."""
-    from flows.services.files.config import config_settings
-    from flows.services.run.run_log import RunLog
+    from flows.services.files.os_errors import config_settings
+    from flows.services.run.run_record import RunLog
     from pipeline.errors import InputError
     from pipeline.settings import RunSettings
 
@@ -116,7 +116,7 @@ def _run_log(config: Path, log_format: str | None, *, verbose: bool) -> "RunLog"
 @contextmanager
 def _failures_in(log: "RunLog") -> Iterator[None]:
     """Write the run inside to this log. With JSON lines a failure is one too, and ends the command here."""
-    from flows.services.run.run_log import logging_to
+    from flows.services.run.run_record import logging_to
     from pipeline.errors import WalltimeError
 
     with logging_to(log):
@@ -141,7 +141,7 @@ def _showing_steps(*, is_shown: bool = True) -> Iterator[None]:
 
 
 def _summary(manifest: Path, began: float) -> dict[str, Any]:
-    from flows.services.published.summary import summarize
+    from flows.services.site_facts import summarize
     from pipeline.publish import load_manifest
 
     summary = summarize(manifest)
@@ -177,8 +177,9 @@ def rerun(
       walltime rerun my-site.toml --since 2023-01 --until 2023-06 --set group.template=user --name try-7
     """
     from flows.pages.terminal.view_run import view_rerun
-    from flows.services.published.summary import summarize_version
-    from flows.services.rerunning import check_rerun, rerun_and_keep
+    from flows.services.run.prepare import Rerun, check_rerun
+    from flows.services.run.running import rerun_and_keep
+    from flows.services.site_facts import summarize_version
     from pipeline.publish.manifest import load_version
 
     began = time.monotonic()
@@ -188,9 +189,9 @@ def rerun(
     }  # fmt: skip
     with _showing_steps():
         if plain:
-            manifest = rerun_and_keep(config, **arguments)
+            manifest = rerun_and_keep(Rerun(config, **arguments))
         else:
-            settings = check_rerun(config, **arguments)
+            settings = check_rerun(Rerun(config, **arguments))
             version = _run_flow("rerun", settings, {"config": str(config)} | arguments, verbose=verbose)
             manifest = load_version(Path(settings.output_dir), version)
     summary: dict[str, Any] = summarize_version(manifest)

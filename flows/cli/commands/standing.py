@@ -35,7 +35,7 @@ def init(
       walltime init --log /var/log/my-log.swf.gz --systemd units
     """
     from flows.pages.terminal.view_doctor import view_config, view_units
-    from flows.services.files.config import config_settings
+    from flows.services.files.os_errors import config_settings
     from flows.services.initialising import initialise, write_units
 
     done = initialise(out, log, site, os.environ) if systemd is None or not out.exists() else None

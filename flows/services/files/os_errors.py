@@ -1,13 +1,19 @@
-"""Turns errors of the operating system into one sentence: where, found, expected, what to do."""
+"""Reads a file that a person names; errors of the system become one sentence: where, found, expected, what to do."""
+
+from __future__ import annotations
 
 import errno
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipeline.errors import InputError, printable
 from pipeline.publish.folders import SPILL_PREFIX
+
+if TYPE_CHECKING:
+    from pipeline.settings import RunSettings
 
 _ELSEWHERE = "choose another path"
 _SENTENCES = {
@@ -69,3 +75,11 @@ def read_text(path: Path, expected: str) -> str:
         line = error.object[: error.start].count(b"\n") + 1
         found = f"bytes that are no UTF-8 (the first is 0x{error.object[error.start]:02x})"
         raise InputError(f"{printable(str(path))}, line {line}", found, expected, "save it as UTF-8") from None
+
+
+def config_settings(config: Path) -> RunSettings:
+    """The settings of a TOML file; InputError where it cannot be read."""
+    from pipeline.config_file import load_settings  # noqa: PLC0415  (a query without a config starts faster)
+
+    read_text(config, "a TOML config in UTF-8")
+    return load_settings(config)

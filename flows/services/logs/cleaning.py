@@ -1,7 +1,7 @@
-"""What `walltime clean` does: a table of jobs in, flagged jobs, bursts and effects out."""
+"""Flagged jobs for commands that score or replay a log, and what `walltime clean` does with a table of jobs."""
 
 import os
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,19 +9,59 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.services.files.config import config_settings
-from flows.services.files.os_errors import naming_path
+from flows.services.files.os_errors import config_settings, naming_path
 from flows.services.files.process_guards import unwinding_on_signals
 from flows.services.files.table_files import check_suffix, write_any, write_any_batches, write_page
-from flows.services.logs.flagged_jobs import jobs_of_table
+from flows.services.progress import running_stage
 from pipeline.clean import BURST_FLAGS, SCREENED, SET, clean
-from pipeline.errors import InputError, printable
+from pipeline.errors import InputError, TableError, printable
+from pipeline.ingest import ingest
+from pipeline.ingest.jobs_tables import OWN_TABLE
 from pipeline.publish.folders import spill_folder
 from pipeline.report import Report
 from pipeline.schema import Flag
 from pipeline.settings import RunSettings, SiteSettings
-from pipeline.storage import read_batches, read_metadata
+from pipeline.storage import read_batches, read_metadata, read_table
 from pipeline.tables import BURSTS, EFFECT, JOBS
+
+_EXPECTED = "a table of jobs, as walltime ingest writes it"
+
+
+def flagged_jobs(paths: Sequence[Path], settings: RunSettings, log: str = "") -> tuple[pa.Table, Report]:
+    """JOBS of some logs with their flags, and the report of ingest; InputError where a log cannot be read.
+
+    `log` is the name that progress shows.
+    """
+    jobs, report = ingested_jobs(paths, settings, log)
+    flagged, *_ = clean(jobs, settings.clean, settings.site)
+    return flagged, report
+
+
+def ingested_jobs(paths: Sequence[Path], settings: RunSettings, log: str = "") -> tuple[pa.Table, Report]:
+    """The same before cleaning."""
+    with running_stage(f"{printable(log, 40)}: read" if log else "read") as stage:
+        jobs, _, report = ingest(paths, settings.site, settings.ingest)
+        stage.report = report
+    return jobs, report
+
+
+def jobs_of_table(path: Path, only: Collection[str] | None = None) -> pa.Table:
+    """JOBS as a Parquet file has them, with the flags that are set there; InputError where it is no table of jobs.
+
+    With `only`, the other columns are null and not read.
+    """
+    where = printable(str(path))
+    if not path.is_file():
+        raise InputError(where, "a folder" if path.is_dir() else "no such file", _EXPECTED, "give the path of one")
+    try:
+        if (named := read_metadata(path).get("table", "another")) != JOBS.name:
+            raise InputError(where, f"{printable(named, 40)} table", _EXPECTED, OWN_TABLE)
+        return read_table(path, JOBS, only=only)
+    except pa.ArrowInvalid:
+        raise InputError(where, "a file that is no Parquet table", _EXPECTED) from None
+    except TableError as error:
+        found = f"a table of jobs that breaks its own rules ({printable(str(error), 160).rstrip('.')})"
+        raise InputError(where, found, _EXPECTED, "make it anew with walltime ingest") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from flows.services.published.published_folder import rows_of_groups, unreliability_note
 from flows.services.query.answers import state_of
-from flows.services.query.job_names import as_ingested
+from flows.services.query.jobs import as_ingested
 from pipeline.errors import InputError, printable
 from pipeline.publish import Manifest
 from pipeline.scaling.advice import CostSettings, with_published_answer

@@ -36,7 +36,7 @@ def published_folder(given: Path | None) -> Path:
     published tables, as `out/sample` after `make run`; InputError where there are several.
     """
     if given is not None and given.suffix == ".toml" and given.is_file():
-        from flows.services.files.config import config_settings  # noqa: PLC0415  (a query without a config starts faster)
+        from flows.services.files.os_errors import config_settings  # noqa: PLC0415  (a query without a config starts faster)
 
         return Path(config_settings(given).output_dir)
     if given is not None or (DEFAULT_FOLDER / MANIFEST).exists():

@@ -20,7 +20,7 @@ from flows.services.published.published_folder import (
     unreliability_note,
 )
 from flows.services.quantities import instant, instant_s
-from flows.services.query.job_names import as_ingested
+from flows.services.query.jobs import as_ingested
 from pipeline.arrays import Floats, Value
 from pipeline.errors import InputError
 from pipeline.estimate.history import History

@@ -1,16 +1,25 @@
-"""Makes a run from a config file and overrides of the command line: its logs, settings and folder."""
+"""Makes a run from a config file and overrides of the command line: its logs, settings and folder.
+
+A rerun is a run over some months with changed settings, kept as a version that is not published.
+"""
 
 import glob
 import time
+import tomllib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from flows.services.files.config import config_settings
-from flows.services.logs.accumulated_jobs import accumulated_jobs
+from flows.services.files.os_errors import config_settings
+from flows.services.logs.ingesting import accumulated_jobs
+from flows.services.quantities import period_s
+from pipeline.config_file import parse_settings
 from pipeline.errors import ConfigError, InputError, printable
 from pipeline.ingest.sources import compression_of, find_sources
+from pipeline.ingest.window import Window
 from pipeline.publish import load_manifest
+from pipeline.publish.versions import check_given_name
 from pipeline.run import Run, start_run
 from pipeline.settings import AUTO, RunSettings
 from pipeline.storage import file_sha256, read_table
@@ -124,3 +133,75 @@ def _given(pattern: str, base: Path) -> Path:
     path = Path(pattern).expanduser()
     is_plain = path.is_absolute() or (base / path).exists() or not glob.has_magic(pattern)
     return base / path if is_plain else Path(glob.escape(str(base))) / path
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """What is asked of a rerun: the name of its version, changed settings as in group.template=user, and its window.
+
+    `begin` and `end` are months, days or instants. The other fields override the config, as those of a run do.
+    """
+
+    config: Path
+    name: str
+    changes: Sequence[str] = ()
+    begin: str | None = None
+    end: str | None = None
+    logs: Sequence[str] = ()
+    site: str | None = None
+    output_dir: str | None = None
+
+
+def check_rerun(asked: Rerun) -> RunSettings:
+    """The changed settings of a rerun; ConfigError or InputError for what can be wrong before a log is read."""
+    check_given_name(asked.name)
+    settings = run_settings(asked.config, asked.site, asked.output_dir)
+    listed_paths(settings, asked.config, asked.logs)
+    changed = with_changes(settings, asked.changes)
+    window_of(asked.begin, asked.end, changed.site.timezone)
+    return changed
+
+
+def window_of(begin: str | None, end: str | None, timezone: str) -> Window:
+    """Begin and end of the window from the texts of --since and --until; a month or day of --until is included."""
+    begin_s = None if begin is None else period_s("--since", begin, timezone)[0]
+    end_s = None if end is None else period_s("--until", end, timezone)[1]
+    if begin_s is not None and end_s is not None and begin_s >= end_s:
+        found = f"an end before --since {printable(str(begin))}"
+        raise InputError(f"--until {printable(str(end))}", found, "a later time")
+    return begin_s, end_s
+
+
+def with_changes(settings: RunSettings, changes: Sequence[str]) -> RunSettings:
+    """The settings with some replaced, each given as in group.template=user; ConfigError names a wrong one.
+
+    The value is read as TOML, and as a text where it is none.
+    """
+    for change in changes:
+        key, is_set, text = change.partition("=")
+        where = f"--set {printable(change)}"
+        if not is_set or not key.strip():
+            raise ConfigError(where, "no key and value", "SECTION.KEY=VALUE, as in group.template=user")
+        if key.strip() in ("logs", "output_dir"):
+            raise ConfigError(where, f"{key.strip()}, which is no setting of a stage", "--log PATH, or --out DIR")
+        plain = settings.model_dump(exclude_unset=True)
+        _put(plain, [part.strip() for part in key.split(".")], _value(text.strip()), where)
+        settings = parse_settings(plain, where)
+    return settings
+
+
+def _put(plain: dict[str, Any], path: list[str], value: Any, where: str) -> None:
+    for part in path[:-1]:
+        plain = plain.setdefault(part, {})
+        if not isinstance(plain, dict):
+            raise ConfigError(where, f"{printable(part)}, which is no section", "a key in a section")
+    plain[path[-1]] = value
+
+
+def _value(text: str) -> Any:
+    try:
+        found = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    # A text with a line end could hold more keys.
+    return found["value"] if set(found) == {"value"} else text

@@ -20,12 +20,11 @@ from pipeline.publish.checks import (
     report_facts,
     version_before,
 )
-from pipeline.publish.manifest import TableEntry
 from pipeline.publish.table_facts import entries_of
 from pipeline.publish.versions import RETENTION
 from pipeline.report import Report, Tally
 from pipeline.run import PUBLISHED, STEPS, Run
-from pipeline.settings import CheckSettings
+from pipeline.settings import RunSettings
 from pipeline.storage import file_sha256
 from pipeline.tables import TABLES
 from pipeline.version import code_version
@@ -50,32 +49,32 @@ class BlockedVersionError(WalltimeError):
         )
 
 
-def checked_reports(
+def publish_checked(
     staged: Mapping[str, Path],
     reports: Sequence[Report],
     facts: RunFacts,
-    settings: CheckSettings,
+    settings: RunSettings,
     *,
     output_dir: Path,
     created_s: int,
-    tables: Mapping[str, TableEntry],
-) -> list[Report]:
-    """The reports with that of the checks; BlockedVersionError where a check blocks, after the tables were kept.
+) -> Path:
+    """Check and publish staged tables; returns the manifest's path. The report of the checks is added to the others.
 
-    `tables` is what their manifest will say of the staged tables.
+    BlockedVersionError where a check blocks, after the tables were kept.
     """
-    manifest = _manifest_or_none(output_dir)
-    before, reason = version_before(manifest, facts.site)
-    plain = [report.as_dict() for report in reports]
-    night = Night(facts.code, staged, tables, report_facts(plain), created_s, before.tables if before else None, reason)
-    results = check_night(night, settings)
+    tables = entries_of(staged)
+    before, reason = version_before(_manifest_or_none(output_dir), facts.site)
+    plain = report_facts([report.as_dict() for report in reports])
+    night = Night(facts.code, staged, tables, plain, created_s, before.tables if before else None, reason)
+    results = check_night(night, settings.checks)
     everything = [*reports, checks_report(results)]
     if failed(results, blocking=True):
         folder = keep_blocked(
             staged, everything, facts, results, output_dir=output_dir, created_s=created_s, tables=tables
         )
         raise BlockedVersionError(results, folder, everything[-1], facts.site)
-    return everything
+    kept = replace(RETENTION, newest=settings.publish.keep_versions, daily_days=settings.publish.daily_days)
+    return publish(staged, everything, facts, output_dir=output_dir, created_s=created_s, retention=kept, tables=tables)
 
 
 def check_published(folder: Path, now_s: float) -> dict[str, Any]:
@@ -127,20 +126,6 @@ def _manifest_or_none(output_dir: Path) -> Manifest | None:
     with suppress(InputError):
         return load_manifest(output_dir)
     return None
-
-
-def publish_run(
-    run: Run, staged: Mapping[str, Path], reports: Sequence[Report], output_dir: Path, created_s: int
-) -> Path:
-    """Check and publish a run's staged tables; returns the manifest's path, or raises BlockedVersionError."""
-    facts, settings, tables = run_facts(run), run.settings.publish, entries_of(staged)
-    retention = replace(RETENTION, newest=settings.keep_versions, daily_days=settings.daily_days)
-    reports = checked_reports(
-        staged, reports, facts, run.settings.checks, output_dir=output_dir, created_s=created_s, tables=tables
-    )
-    return publish(
-        staged, reports, facts, output_dir=output_dir, created_s=created_s, retention=retention, tables=tables
-    )
 
 
 def run_facts(run: Run, name: str = "") -> RunFacts:

@@ -2,32 +2,151 @@
 
 A folder of a step is complete or absent. What is kept here saves time; a damaged or missing file changes no byte of
 what is published.
+
+One run at a time publishes: a run holds a flock on a file here, which the system releases when its holder dies, however
+it dies. The holder writes into it who it is, for the message of a second run. That text counts only under the lock.
 """
 
+import fcntl
+import getpass
 import hashlib
 import json
+import os
 import shutil
+import socket
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
 from flows.services.files.os_errors import naming_path
-from flows.services.run.run_lock import take_run_lock
-from pipeline.errors import InputError, WalltimeError
+from pipeline.dataclass_reader import read_dataclass
+from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.estimate.checkpoints import Checkpoint
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES, rules_text
 from pipeline.large_tables import LargeTable, StoredTable
-from pipeline.publish.folders import LOCK, digests, drafted, drop_folder, remove_leftovers
+from pipeline.publish.folders import LOCK, acquire, digests, drafted, drop_folder, remove_leftovers
 from pipeline.report import Report
 from pipeline.run import STEP_TABLES, STEPS, Run, Step, StepResult
 from pipeline.storage import file_sha256, read_table, write_table, write_text
 from pipeline.tables import STATE
 from pipeline.version import code_version
+
+BUSY_EXIT = 75
+"""EX_TEMPFAIL of sysexits.h: nothing is wrong, and a later try may succeed."""
+
+_HOLDER_BYTES = 4096
+_TRIES = 6
+_PAUSE_S = 0.05
+
+
+class RunInProgressError(InputError):
+    """Another run publishes to the same folder."""
+
+    exit_code = BUSY_EXIT
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that holds the lock of a work folder."""
+
+    pid: int
+    host: str
+    user: str
+    since_s: int
+    """The instant at which it took the lock, in seconds since 1970 UTC."""
+
+    def __str__(self) -> str:
+        since = datetime.fromtimestamp(self.since_s, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        return printable(f"process {self.pid} of {self.user} on {self.host}, since {since}", 300)
+
+
+Announce = Callable[[str], None]
+"""Told a sentence before a run waits for another one; without one a run ends instead."""
+
+
+def take_run_lock(work: Path, announce: Announce | None = None) -> BinaryIO:
+    """The lock of a work folder, held until the handle is closed; RunInProgressError where another run holds it."""
+    for _ in range(_TRIES):
+        if handle := acquire(work, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            return _signed(handle)
+        # `is_held` of another process holds the lock for an instant.
+        time.sleep(_PAUSE_S)
+    _announce_or_refuse(work, announce)
+    handle = acquire(work, fcntl.LOCK_EX)
+    assert handle is not None  # nosec B101 # for the type checker
+    return _signed(handle)
+
+
+def check_no_other_run(work: Path, announce: Announce | None = None) -> None:
+    """Return when no other run holds the lock; RunInProgressError unless this run is to wait. Nothing is created."""
+    if is_held(work):
+        _announce_or_refuse(work, announce)
+        with suppress(OSError), (work / LOCK).open("rb") as handle:
+            fcntl.flock(handle, fcntl.LOCK_SH)
+
+
+def _announce_or_refuse(work: Path, announce: Announce | None) -> None:
+    holder = holder_name(holder_of(work))
+    if announce is None:
+        found = f"another run that publishes here ({holder})"
+        where, do = printable(str(work.parent), 1000), "try again later, or wait for it with --wait"
+        raise RunInProgressError(where, found, "one run at a time", do)
+    announce(f"waiting for {holder}, which publishes to the same folder.")
+
+
+def is_held(work: Path) -> bool:
+    """Whether a living process holds the lock of the work folder; a folder without a lock file is not held.
+
+    A lock file that cannot be opened tells nothing and counts as not held.
+    """
+    try:
+        handle = (work / LOCK).open("rb")
+    except OSError:
+        return False
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
+def holder_of(work: Path) -> Holder | None:
+    """Who wrote the lock file last; None where nobody has, or where it cannot be read."""
+    try:
+        with (work / LOCK).open("rb") as file:
+            return read_dataclass(Holder, json.loads(file.read(_HOLDER_BYTES)))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def holder_name(holder: Holder | None) -> str:
+    """Who holds a lock, as messages say it."""
+    return str(holder) if holder else "a process that has not given its name"
+
+
+def _signed(handle: BinaryIO) -> BinaryIO:
+    """The handle, after this process has written who it is; closed where that fails, as on a full disk."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a user id without a name
+        user = str(os.getuid())
+    me = Holder(os.getpid(), socket.gethostname(), user, int(time.time()))
+    try:
+        os.ftruncate(handle.fileno(), 0)
+        os.write(handle.fileno(), json.dumps(asdict(me)).encode())
+    except OSError:
+        handle.close()
+        raise
+    return handle
+
 
 WORK = "work"
 _REPORT = "report.json"
@@ -35,16 +154,16 @@ _STATES = "states"
 
 
 @contextmanager
-def work_folder(output_dir: Path) -> Iterator[Path]:
+def work_folder(output_dir: Path, announce: Announce | None = None) -> Iterator[Path]:
     """The work folder of `output_dir`, locked against a second run; leftovers of dead runs are removed.
 
-    RunInProgressError where another run holds the lock, unless this one is to wait (`run_lock`).
+    RunInProgressError where another run holds the lock, unless this one is to wait (`Announce`).
     Folders created here that are empty at the end are removed too, so that a failed first run leaves nothing behind.
     """
     created = [folder for folder in (output_dir, *output_dir.parents) if not folder.exists()]
     work = output_dir / WORK
     try:
-        with naming_path(output_dir), take_run_lock(work):
+        with naming_path(output_dir), take_run_lock(work, announce):
             try:
                 remove_leftovers(work)
                 yield work
@@ -79,16 +198,16 @@ def keep_step(folder: Path, compute: Callable[[Path], tuple[Mapping[str, LargeTa
     """
     with drafted(folder) as draft:
         tables, report = compute(draft)
-        paths = {name: _written(draft, name, table) for name, table in tables.items()}
+        facts = {"code": code_version()}
+        paths = {
+            name: table.path
+            if isinstance(table, StoredTable)
+            else write_table(draft / f"{name}.parquet", table, STEP_TABLES[name], facts)
+            for name, table in tables.items()
+        }
         stored = {"report": report.as_dict(), "sha256": digests(paths)}
         write_text(draft / _REPORT, json.dumps(stored, indent=1) + "\n")
     return StepResult(_paths(folder, tables), report)
-
-
-def _written(folder: Path, name: str, table: LargeTable) -> Path:
-    if isinstance(table, StoredTable):
-        return table.path
-    return write_table(folder / f"{name}.parquet", table, STEP_TABLES[name], {"code": code_version()})
 
 
 def find_step(folder: Path, step: Step) -> StepResult[Path] | None:
@@ -126,9 +245,8 @@ def is_step_intact(folder: Path) -> bool:
         return False
 
 
-def _stored(folder: Path) -> dict[str, Any]:
-    stored: dict[str, Any] = json.loads((folder / _REPORT).read_text(encoding="utf-8"))
-    return stored
+def _stored(folder: Path) -> Any:
+    return json.loads((folder / _REPORT).read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True, slots=True)

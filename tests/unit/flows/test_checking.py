@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from flows.services.run.publishing import BlockedVersionError, check_published, checked_reports
+from flows.services.run.publishing import BlockedVersionError, check_published, publish_checked
 from pipeline.config_file import parse_settings
 from pipeline.errors import InputError
-from pipeline.publish import Retention, load_manifest, publish
-from pipeline.publish.table_facts import entries_of
+from pipeline.publish import load_manifest
 from pipeline.report import Report
 from pipeline.settings import CheckSettings, NewestJob, RunSettings
 from tests.unit.publish.versions_of_tables import NEWEST_S, folder_of, jobs, run_facts, staged
@@ -24,10 +23,8 @@ def night(
     facts = run_facts(run_id, site, settings=settings.model_dump(mode="json"))
     files = staged(folder / "staged", jobs=jobs(n_jobs))
     out, created_s = folder / "out", NEWEST_S + n_jobs
-    tables = entries_of(files)
-    reports = checked_reports(files, [], facts, settings.checks, output_dir=out, created_s=created_s, tables=tables)
-    publish(files, reports, facts, output_dir=out, created_s=created_s, retention=Retention(newest=3), tables=tables)
-    return reports
+    publish_checked(files, [], facts, settings, output_dir=out, created_s=created_s)
+    return [Report.from_dict(plain) for plain in load_manifest(out).reports]
 
 
 def test_a_blocked_night_keeps_what_was_published_and_is_blocked(tmp_path: Path) -> None:

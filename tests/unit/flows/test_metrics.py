@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as textfile
 
 from flows.services.metrics import Family, Sample, metric_families, openmetrics_text
-from flows.services.run.last_run import LAST_RUN, RUNNING, LastRun, RunState, StepFacts, read_last_run, write_run
+from flows.services.run.run_record import LAST_RUN, RUNNING, LastRun, RunState, StepFacts, read_last_run, write_run
 from flows.services.run.work_folder import WORK, work_folder
 from pipeline.errors import ConfigError, InputError, printable
 from pipeline.publish import Retention, RunFacts, publish
@@ -85,7 +85,7 @@ def test_tables_cleaning_and_coverage(tmp_path: Path) -> None:
 def test_the_last_run_and_its_steps(tmp_path: Path) -> None:
     put(tmp_path / "out")
     steps = {"ingest": StepFacts(2.5, 10, False), "publish": StepFacts(0.5, None, False)}
-    write_run(tmp_path / "out" / LAST_RUN, RUN.with_end(ConfigError("a", "b", "c"), 130.0, steps))
+    write_run(tmp_path / "out" / LAST_RUN, replace(RUN, steps=steps).with_end(ConfigError("a", "b", "c"), 130.0))
     found = values(tmp_path / "out")
     assert {row["state"] for row, n in found["walltime_last_run_state"] if n} == {"failed"}
     assert {row["reason"] for row, n in found["walltime_last_run_exit_reason"] if n} == {"config"}

@@ -6,9 +6,8 @@ import json
 import pytest
 
 from flows.services.progress import StageEvent
-from flows.services.run.last_run import ending_of
-from flows.services.run.run_lock import RunInProgressError
-from flows.services.run.run_log import RunLog
+from flows.services.run.run_record import RunLog, ending_of
+from flows.services.run.work_folder import RunInProgressError
 from pipeline.errors import ConfigError, InputError, WalltimeError
 from pipeline.report import Report, Tally
 

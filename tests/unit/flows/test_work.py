@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from flows.services.run.run_lock import (
+from flows.services.run.work_folder import (
     RunInProgressError,
     check_no_other_run,
+    find_step,
     holder_of,
     is_held,
-    waiting_for_other_runs,
+    keep_step,
+    keep_steps,
+    step_folders,
+    work_folder,
 )
-from flows.services.run.work_folder import find_step, keep_step, keep_steps, step_folders, work_folder
 from pipeline.report import Report, Tally
 from pipeline.run import STEPS
 from pipeline.tables import FITS
@@ -106,7 +109,7 @@ def test_a_run_that_waits_begins_when_the_first_one_dies(tmp_path: Path) -> None
     assert holder is not None and holder.pid == first.pid and is_held(work)
     killer = threading.Timer(0.5, first.kill)
     killer.start()
-    with waiting_for_other_runs(lambda _: None), work_folder(tmp_path / "out"):
+    with work_folder(tmp_path / "out", lambda _: None):
         assert first.wait(10) == -signal.SIGKILL
         assert not (work / ".draft-x-1").exists()
         mine = holder_of(work)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.services.phases.phase_steps import find, plan, predict, time_platform
+from flows.services.phase_folder import find, plan, predict, time_platform
 from pipeline.errors import InputError
 
 N_INTERVALS = 120

@@ -1,1 +1,0 @@
-"""What the commands on phases do: a trace in, phases, a plan, times and a prediction out, in one folder."""
