@@ -29,6 +29,7 @@ from pipeline.estimate.stage import learn_state
 from pipeline.estimate.state_table import loaded_state
 from pipeline.ingest import ingest
 from pipeline.publish import Retention, RunFacts, load_manifest, publish
+from pipeline.publish.versions import made_manifest
 from pipeline.settings import RunSettings, SiteSettings
 from pipeline.storage import write_table
 from pipeline.tables import JOBS, STATE
@@ -111,7 +112,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         staged = {"state": write_table(Path(scratch) / "state.parquet", table, STATE)}
         facts = RunFacts("bench", site.name, settings.model_dump(mode="json"), [], code_version())
-        publish(staged, [], facts, output_dir=Path(scratch) / "out", created_s=0, retention=Retention(newest=2))
+        publish(staged, made_manifest(staged, [], facts, Path(scratch) / "out", 0), Retention(newest=2))
         path = load_manifest(Path(scratch) / "out").path("state")
         found |= {"state_bytes": path.stat().st_size, "load_s": load_s(path), **process_s(Path(scratch) / "out")}
         rows = jobs.slice(0, 20_000).select(ASKED).to_pylist()

@@ -17,10 +17,9 @@ from typing import Any, Literal
 
 from pipeline.errors import InputError, printable
 from pipeline.publish.folders import drop_folder, locked, remove_leftovers
-from pipeline.publish.manifest import Manifest, RunFacts, TableEntry, load_manifest, load_version
+from pipeline.publish.manifest import Manifest, TableEntry, load_manifest, load_version
 from pipeline.publish.table_facts import has_other_template, newest_kept_end_s, out_of_range
 from pipeline.publish.versions import Retention, publish
-from pipeline.report import Report
 from pipeline.schema import TableKind
 from pipeline.settings import CheckSettings, Mode
 from pipeline.storage import write_text
@@ -115,17 +114,17 @@ def _shown(*values: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """What the checks look at. `before`: the tables published before; `nothing_before`: why there are none."""
+    """What the checks look at: the manifest of the night's tables, their files, the time, and what the site set.
 
-    code: str
+    `before`: the tables published before; `nothing_before`: why there are none.
+    """
+
+    made: Manifest
     files: Mapping[str, Path]
-    tables: Mapping[str, TableEntry]
-    reports: Mapping[str, Mapping[str, Any]]
     now_s: float
+    settings: CheckSettings
     before: Mapping[str, TableEntry] | None = None
     nothing_before: str = "no version was published before"
-    most_age_days: float = 2.0
-    """Largest time since the latest end of a kept job; `check_night` takes it from the settings."""
 
 
 def version_before(manifest: Manifest | None, site: str, *, published: bool = False) -> tuple[Manifest | None, str]:
@@ -144,11 +143,6 @@ def version_before(manifest: Manifest | None, site: str, *, published: bool = Fa
     return before, ""
 
 
-def report_facts(reports: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """The facts of each stage's report."""
-    return {str(report["stage"]): report.get("facts", {}) for report in reports}
-
-
 @dataclass(frozen=True, slots=True)
 class Finding:
     """What a check rejects: where, what was found, what was expected."""
@@ -161,27 +155,20 @@ class Finding:
         return f"{self.where}: found {self.found}, expected {self.expected}"
 
 
-@dataclass(frozen=True, slots=True)
-class CheckRules:
-    """What each check lets pass; docs/decisions/contracts-and-checks.md says on which nights these were tried."""
+# What each check lets pass; docs/decisions/contracts-and-checks.md says on which nights these were tried.
+ROWS_GONE = 0.5
+"""Largest share of a table's rows that may be gone: a log that lost half its jobs is a fault of its export."""
+GROWTH = 2.0
+"""Largest factor by which a table may grow."""
+MORE_NULLS = 0.5
+"""Largest rise of a column's share of nulls."""
+OUT_OF_RANGE = 0.0
+"""Largest share of a table's rows out of one range."""
+SHORTFALL = 0.1
+"""Largest shortfall of a share of later jobs, of at least LEAST_SCORED jobs."""
+LEAST_SCORED = 200
 
-    rows_gone: float = 0.5
-    """Largest share of a table's rows that may be gone: a log that lost half its jobs is a fault of its export."""
-    growth: float = 2.0
-    """Largest factor by which a table may grow."""
-    more_nulls: float = 0.5
-    """Largest rise of a column's share of nulls."""
-    out_of_range: float = 0.0
-    """Largest share of a table's rows out of one range."""
-    shortfall: float = 0.1
-    """Largest shortfall of a share of later jobs, of at least `least_scored` jobs."""
-    least_scored: int = 200
-
-
-CHECK_RULES = CheckRules()
-
-
-Check = Callable[[Night, CheckRules], Iterator[Finding]]
+Check = Callable[[Night], Iterator[Finding]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,30 +187,30 @@ class CheckResult:
         return self.state == "failed" and self.mode == "block"
 
 
-def check_night(night: Night, settings: CheckSettings, rules: CheckRules = CHECK_RULES) -> tuple[CheckResult, ...]:
+def check_night(night: Night) -> tuple[CheckResult, ...]:
     """The results of all checks, in the order of the registry."""
-    night = replace(night, most_age_days=settings.newest_job.threshold)
-    return tuple(_result(name, night, getattr(settings, name).mode, rules) for name in CHECKS)
+    return tuple(_result(name, night) for name in CHECKS)
 
 
-def _result(name: str, night: Night, mode: Mode, rules: CheckRules) -> CheckResult:
+def _result(name: str, night: Night) -> CheckResult:
+    mode: Mode = getattr(night.settings, name).mode
     if mode == "off":
         return CheckResult(name, mode, "skipped", reason="off")
     if name in COMPARING and night.before is None:
         return CheckResult(name, mode, "skipped", reason=night.nothing_before)
-    findings = tuple(CHECKS[name](night, rules))
+    findings = tuple(CHECKS[name](night))
     return CheckResult(name, mode, "failed" if findings else "passed", findings)
 
 
-def contract(night: Night, _: CheckRules) -> Iterator[Finding]:
+def contract(night: Night) -> Iterator[Finding]:
     """Each file has the declared columns and no null where none may be; since the version before nothing broke."""
-    declared = contract_of(TABLES[name] for name in night.tables if name in TABLES)
-    found = contract_of_entries(night.tables)
+    declared = contract_of(TABLES[name] for name in night.made.tables if name in TABLES)
+    found = contract_of_entries(night.made.tables)
     # Tables of an earlier release may lack what has been added since.
-    pair = (declared, found) if night.code == code_version() else (found, declared)
+    pair = (declared, found) if night.made.code == code_version() else (found, declared)
     for sentence in breaches(*pair):
         yield Finding("tables", sentence, "the declared columns")
-    for name, table in night.tables.items():
+    for name, table in night.made.tables.items():
         for column in table.columns:
             if column.nulls and not column.nullable:
                 yield Finding(f"{name}.{printable(column.name)}", f"{column.nulls:,} nulls", "a value in every row")
@@ -232,17 +219,17 @@ def contract(night: Night, _: CheckRules) -> Iterator[Finding]:
             yield Finding("tables", sentence, "only added tables and nullable columns since the version before")
 
 
-def fewer_rows(night: Night, rules: CheckRules) -> Iterator[Finding]:
+def fewer_rows(night: Night) -> Iterator[Finding]:
     """Tables that have lost more than a share of their rows, and the jobs that cleaning kept likewise."""
     for name, before, now in _row_counts(night):
-        if now < (least := (1 - rules.rows_gone) * before):
+        if now < (least := (1 - ROWS_GONE) * before):
             yield Finding(name, f"{now:,} rows", f"at least {least:,.0f}, as the version before has {before:,}")
 
 
-def more_rows(night: Night, rules: CheckRules) -> Iterator[Finding]:
+def more_rows(night: Night) -> Iterator[Finding]:
     """Tables that have grown by more than a factor."""
     for name, before, now in _row_counts(night):
-        if before >= FEW_ROWS and now > (most := rules.growth * before):
+        if before >= FEW_ROWS and now > (most := GROWTH * before):
             yield Finding(name, f"{now:,} rows", f"at most {most:,.0f}, as the version before has {before:,}")
 
 
@@ -250,7 +237,7 @@ def _row_counts(night: Night) -> Iterator[tuple[str, int, int]]:
     """Per followed table its name and its rows before and now; also the jobs without a flag, which cleaning kept."""
     assert night.before is not None  # nosec B101 # for the type checker
     for name in [one for one in FOLLOWED if one not in OF_TEMPLATE or not _has_other_template(night)]:
-        before, now = night.before.get(name), night.tables.get(name)
+        before, now = night.before.get(name), night.made.tables.get(name)
         if before is None or (before.rows < FEW_ROWS and name != JOBS.name):
             continue
         yield name, before.rows, now.rows if now else 0
@@ -269,53 +256,54 @@ def _has_other_template(night: Night) -> bool:
     return path is not None and has_other_template(path)
 
 
-def null_shares(night: Night, rules: CheckRules) -> Iterator[Finding]:
+def null_shares(night: Night) -> Iterator[Finding]:
     """Columns whose share of nulls has risen by more than the rule."""
     assert night.before is not None  # nosec B101 # for the type checker
     for name, columns in WATCHED.items():
-        before, now = night.before.get(name), night.tables.get(name)
+        before, now = night.before.get(name), night.made.tables.get(name)
         if before is None or now is None or min(before.rows, now.rows) < MANY_ROWS:
             continue
         nulls_before, nulls = _nulls(before), _nulls(now)
         for column in [one for one in columns if one in nulls_before and one in nulls]:
             was, share = nulls_before[column] / before.rows, nulls[column] / now.rows
-            if share > was + rules.more_nulls:
-                expected = f"at most {was + rules.more_nulls:.1%}, as the version before has {was:.1%}"
+            if share > was + MORE_NULLS:
+                expected = f"at most {was + MORE_NULLS:.1%}, as the version before has {was:.1%}"
                 yield Finding(f"{name}.{column}", f"{share:.1%} nulls", expected)
 
 
-def ranges(night: Night, rules: CheckRules) -> Iterator[Finding]:
+def ranges(night: Night) -> Iterator[Finding]:
     """Rows whose values contradict what the columns of their table declare."""
     for name, path in night.files.items():
-        rows = night.tables[name].rows
+        rows = night.made.tables[name].rows
         for condition, n_bad in out_of_range(TABLES[name], path).items():
-            if n_bad > rules.out_of_range * rows:
+            if n_bad > OUT_OF_RANGE * rows:
                 found = f"{n_bad:,} of {rows:,} rows against {condition}"
-                yield Finding(name, found, f"at most {rules.out_of_range:.1%}")
+                yield Finding(name, found, f"at most {OUT_OF_RANGE:.1%}")
 
 
-def coverage(night: Night, rules: CheckRules) -> Iterator[Finding]:
+def coverage(night: Night) -> Iterator[Finding]:
     """Levels that fewer later jobs kept than they say, by the records of predictions and of the estimator."""
     for stage, levels in LEVELS.items():
-        facts = night.reports.get(stage, {})
-        if (facts.get(SCORED[stage]) or 0) < rules.least_scored:
+        facts = (night.made.report(stage) or {}).get("facts", {})
+        if (facts.get(SCORED[stage]) or 0) < LEAST_SCORED:
             continue
         for name, level in levels:
             share = facts.get(name)
-            if share is not None and share < level - rules.shortfall:
-                least = f"at least {level - rules.shortfall:.1%} of later jobs"
+            if share is not None and share < level - SHORTFALL:
+                least = f"at least {level - SHORTFALL:.1%} of later jobs"
                 yield Finding(f"{stage}.{name}", f"{share:.1%}", least)
 
 
-def newest_job(night: Night, _: CheckRules) -> Iterator[Finding]:
+def newest_job(night: Night) -> Iterator[Finding]:
     """A newest kept job that is too old, or that ended more than a day after now."""
     newest_s = newest_kept_end_s(night.files[JOBS.name]) if JOBS.name in night.files else None
-    most = f"at most {night.most_age_days:g} days"
+    most_days = night.settings.newest_job.threshold
+    most = f"at most {most_days:g} days"
     if newest_s is None:
         yield Finding(JOBS.name, "no kept job with an end", most)
         return
     age_days = (night.now_s - newest_s) / DAY_S
-    if age_days > night.most_age_days:
+    if age_days > most_days:
         yield Finding(JOBS.name, f"a newest job that ended {age_days:,.1f} days ago", most)
     elif age_days < -1:
         yield Finding(JOBS.name, f"a newest job that ends {-age_days:,.1f} days after now", "an end in the past")
@@ -341,24 +329,13 @@ KEPT_BLOCKED = 3
 """Blocked versions that stay on disk: enough to see whether a fault is new, and each takes the bytes of a version."""
 
 
-def keep_blocked(
-    staged: Mapping[str, Path],
-    reports: Sequence[Report],
-    facts: RunFacts,
-    results: Sequence[CheckResult],
-    *,
-    output_dir: Path,
-    created_s: int,
-    tables: Mapping[str, TableEntry],
-) -> Path:
+def keep_blocked(staged: Mapping[str, Path], made: Manifest, results: Sequence[CheckResult]) -> Path:
     """Store the staged tables as a blocked version with the results of its checks; returns its folder."""
-    parent = output_dir / BLOCKED
-    folder = parent / facts.run_id
+    parent = made.root / BLOCKED
+    folder = parent / made.run_id
     with locked(parent):
         remove_leftovers(parent)
-        publish(
-            staged, reports, facts, output_dir=folder, created_s=created_s, retention=Retention(newest=2), tables=tables
-        )
+        publish(staged, replace(made, root=folder), Retention(newest=2))
         write_text(folder / CHECKS_FILE, json.dumps({"checks": plain_results(results)}, indent=1) + "\n")
         others = sorted((one for one in _blocked_folders(parent) if one != folder), key=_age, reverse=True)
         for old in others[KEPT_BLOCKED - 1 :]:

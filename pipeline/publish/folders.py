@@ -45,9 +45,9 @@ def acquire(folder: Path, how: int) -> BinaryIO | None:
     """
     while True:
         handle = _opened(folder)
-        if _held(handle, folder / LOCK, how):
+        if holds(handle, folder / LOCK, how):
             return handle
-        was_removed = not is_same_file(handle, folder / LOCK)
+        was_removed = not _is_same_file(handle, folder / LOCK)
         handle.close()
         if not was_removed:
             return None
@@ -75,15 +75,16 @@ def _opened_lock(path: Path) -> BinaryIO:
         raise InputError(where, "a symbolic link", "a file", do) from None
 
 
-def _held(handle: BinaryIO, path: Path, how: int) -> bool:
+def holds(handle: BinaryIO, path: Path, how: int) -> bool:
+    """Whether the opened lock file is locked now, and still the one at the path; OSError where files have no locks."""
     try:
         fcntl.flock(handle, how)
     except BlockingIOError:
         return False
-    return is_same_file(handle, path)
+    return _is_same_file(handle, path)
 
 
-def is_same_file(handle: BinaryIO, path: Path) -> bool:
+def _is_same_file(handle: BinaryIO, path: Path) -> bool:
     """Whether the opened file is still the one at the path."""
     try:
         there = path.stat()

@@ -94,6 +94,13 @@ def out_of_range(kind: TableKind, path: Path) -> dict[str, int]:
         return {one.text: rows.count_rows(filter=one.broken) for one in conditions}
 
 
+def newest_end_s(observations: Path) -> int | None:
+    """The latest end of the observed jobs, s since 1970."""
+    with _opened(observations) as rows:
+        newest: int | None = pc.max(rows.to_table(columns=["last_end_s"])["last_end_s"]).as_py()
+    return newest
+
+
 def newest_kept_end_s(jobs: Path) -> float | None:
     """The latest end of a job without a flag, s since 1970; None where no such job has an end."""
     with _opened(jobs) as rows:

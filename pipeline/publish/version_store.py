@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pipeline.errors import InputError, printable
-from pipeline.publish.folders import LOCK, drop_folder, is_same_file, locked
+from pipeline.publish.folders import LOCK, drop_folder, holds, locked
 from pipeline.publish.manifest import (
     DATAPACKAGE,
     MANIFEST,
@@ -254,30 +254,22 @@ def _shared(folder: Path) -> BinaryIO | None:
             return None
         raise _RemovedError from None
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        is_removed = not is_same_file(handle, folder / LOCK)
-    except BlockingIOError:
-        is_removed = True
+        if holds(handle, folder / LOCK, fcntl.LOCK_SH | fcntl.LOCK_NB):
+            return handle
     except OSError:
         handle.close()
         return None
-    if is_removed:
-        handle.close()
-        raise _RemovedError
-    return handle
+    handle.close()
+    raise _RemovedError
 
 
-def drop_unused(folder: Path) -> bool:
-    """Remove a version unless a reader holds its lock; returns whether it is gone."""
+def drop_unused(folder: Path) -> None:
+    """Remove a version unless a reader holds its lock."""
     try:
         handle = (folder / LOCK).open("rb")
     except OSError:
         drop_folder(folder)
-        return True
+        return
     with handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        drop_folder(folder)
-    return True
+        if holds(handle, folder / LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            drop_folder(folder)

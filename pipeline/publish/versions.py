@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pyarrow.compute as pc
-
 from pipeline.errors import InputError, printable
 from pipeline.publish.folders import LOCK, copy_durably, digests, drafted, locked, remove_drafts_of, remove_leftovers
 from pipeline.publish.manifest import (
@@ -27,12 +25,11 @@ from pipeline.publish.manifest import (
     LogEntry,
     Manifest,
     RunFacts,
-    TableEntry,
     VersionEntry,
     check_no_link,
     package_text,
 )
-from pipeline.publish.table_facts import entries_of
+from pipeline.publish.table_facts import entries_of, newest_end_s
 from pipeline.publish.version_store import (
     StoredVersion,
     drop_unused,
@@ -45,7 +42,7 @@ from pipeline.publish.version_store import (
     stored_versions,
 )
 from pipeline.report import Report
-from pipeline.storage import read_table, write_text
+from pipeline.storage import write_text
 from pipeline.tables import OBSERVATIONS
 
 ID_CHARS = 8
@@ -129,42 +126,54 @@ def check_given_name(name: str) -> str:
     return name
 
 
-def publish(
-    staged: Mapping[str, Path],
-    reports: Sequence[Report],
-    facts: RunFacts,
-    *,
-    output_dir: Path,
-    created_s: int,
-    retention: Retention,
-    tables: Mapping[str, TableEntry] | None = None,
-) -> Path:
-    """Publish the staged tables as the current version; returns the manifest's path.
+def made_manifest(
+    staged: Mapping[str, Path], reports: Sequence[Report], facts: RunFacts, output_dir: Path, created_s: int
+) -> Manifest:
+    """The manifest of staged tables that are to be published in `output_dir`, before they have a folder there."""
+    return Manifest(
+        format_version=FORMAT_VERSION,
+        run_id=facts.run_id,
+        folder="",
+        created_s=created_s,
+        data_newest_end_s=newest_end_s(staged[OBSERVATIONS.name]) if OBSERVATIONS.name in staged else None,
+        site=facts.site,
+        code=facts.code,
+        settings=dict(facts.settings),
+        logs=tuple(LogEntry(name=name, sha256=sha) for name, sha in facts.logs),
+        tables=entries_of(staged),
+        reports=tuple(report.as_dict() for report in reports),
+        previous=(),
+        root=output_dir,
+        name=facts.name,
+        from_s=facts.window_s[0],
+        to_s=facts.window_s[1],
+    )
+
+
+def publish(staged: Mapping[str, Path], made: Manifest, retention: Retention) -> Path:
+    """Publish the staged tables, of which `made` is the manifest, as the current version; returns the manifest's path.
 
     Several processes may publish to one folder. A version of the same run with the same bytes is reused. Versions that
-    `retention` does not keep are removed. `tables` is what the manifest says of the staged tables; it is read from
-    the files where the caller does not know it.
+    `retention` does not keep are removed.
     """
+    output_dir = made.root
     with locked(check_no_link(output_dir / VERSIONS)):
         before = _tidied(output_dir)
-        made = _manifest(staged, reports, facts, output_dir, created_s, tables or entries_of(staged))
         own = _placed(staged, made)
         # Without a manifest before, nobody knows which versions were published: none is removed.
-        _make_current(output_dir, own, before, created_s, retention=retention if before is not None else None)
+        _make_current(output_dir, own, before, made.created_s, retention=retention if before is not None else None)
     return output_dir / MANIFEST
 
 
-def keep_unpublished(
-    staged: Mapping[str, Path], reports: Sequence[Report], facts: RunFacts, *, output_dir: Path, created_s: int
-) -> Manifest:
-    """Make a version of its own of the staged tables under the name in `facts`; what is published does not change.
+def keep_unpublished(staged: Mapping[str, Path], made: Manifest) -> Manifest:
+    """Make a version of its own of the staged tables under the name in `made`; what is published does not change.
 
     InputError where another version has that name.
     """
-    with locked(check_no_link(output_dir / VERSIONS)):
-        _tidied(output_dir)
-        check_name_free(output_dir, facts.name, facts.run_id)
-        return _placed(staged, _manifest(staged, reports, facts, output_dir, created_s, entries_of(staged)))
+    with locked(check_no_link(made.root / VERSIONS)):
+        _tidied(made.root)
+        check_name_free(made.root, made.name, made.run_id)
+        return _placed(staged, made)
 
 
 def check_name_free(output_dir: Path, name: str, run_id: str) -> None:
@@ -279,40 +288,3 @@ def _placed(staged: Mapping[str, Path], made: Manifest) -> Manifest:
 def _has_bytes(folder: Path, shas: Mapping[str, str]) -> bool:
     files = {path.stem: path for path in folder.glob("*.parquet")}
     return set(files) == set(shas) and digests(files) == shas
-
-
-def _manifest(
-    staged: Mapping[str, Path],
-    reports: Sequence[Report],
-    facts: RunFacts,
-    output_dir: Path,
-    created_s: int,
-    tables: Mapping[str, TableEntry],
-) -> Manifest:
-    """The manifest of the staged tables, before they have a folder."""
-    return Manifest(
-        format_version=FORMAT_VERSION,
-        run_id=facts.run_id,
-        folder="",
-        created_s=created_s,
-        data_newest_end_s=_newest_end_s(staged),
-        site=facts.site,
-        code=facts.code,
-        settings=dict(facts.settings),
-        logs=tuple(LogEntry(name=name, sha256=sha) for name, sha in facts.logs),
-        tables=dict(tables),
-        reports=tuple(report.as_dict() for report in reports),
-        previous=(),
-        root=output_dir,
-        name=facts.name,
-        from_s=facts.window_s[0],
-        to_s=facts.window_s[1],
-    )
-
-
-def _newest_end_s(files: Mapping[str, Path]) -> int | None:
-    """The latest end of the observed jobs."""
-    if OBSERVATIONS.name not in files:
-        return None
-    newest: int | None = pc.max(read_table(files[OBSERVATIONS.name], OBSERVATIONS).column("last_end_s")).as_py()
-    return newest

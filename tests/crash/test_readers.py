@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from pipeline.publish import Retention, RunFacts, publish
+from pipeline.publish import Retention, RunFacts
 from pipeline.storage import write_table
 from pipeline.tables import JOBS
 from tests.crash.nights import expected_version
 from tests.crash.read_store import LIBRARIES, look
+from tests.publishing import publish
 from tests.unit.publish.versions_of_tables import folder_of
 
 

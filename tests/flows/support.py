@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipeline.publish import Retention, RunFacts, publish
+from pipeline.publish import Retention, RunFacts
 from pipeline.settings import RunSettings
 from pipeline.storage import write_table
 from pipeline.tables import STATE
+from tests.publishing import publish
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data_samples"
 

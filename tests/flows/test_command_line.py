@@ -18,11 +18,12 @@ import typer
 
 from flows.cli.typer_app import ACTING_COMMANDS, LASTING_COMMANDS, PANELS, STEPPING_COMMANDS, app
 from flows.services.published.published_folder import DEFAULT_FOLDER, published_folder
-from pipeline.publish import Retention, RunFacts, publish
+from pipeline.publish import Retention, RunFacts
 from pipeline.settings import RunSettings
 from pipeline.storage import read_table, write_table
 from pipeline.tables import JOBS
 from tests.flows.support import SAMPLES, Outcome
+from tests.publishing import publish
 
 Walltime = Callable[..., Outcome]
 ROOT: Any = typer.main.get_command(app)

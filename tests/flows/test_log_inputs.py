@@ -15,11 +15,12 @@ from pipeline.estimate.stage import learn_state
 from pipeline.ingest import ingest
 from pipeline.ingest.derive import inputs_of
 from pipeline.inputs.log_models import publish_models
-from pipeline.publish import Retention, RunFacts, publish
+from pipeline.publish import Retention, RunFacts
 from pipeline.settings import RunSettings
 from pipeline.storage import write_table
 from pipeline.tables import INPUT_MODELS, STATE
 from tests.flows.support import SAMPLES, Outcome
+from tests.publishing import publish
 from tests.simulation.named_inputs import law_s
 
 Walltime = Callable[..., Outcome]

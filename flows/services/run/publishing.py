@@ -17,7 +17,6 @@ from pipeline.publish.checks import (
     failed,
     keep_blocked,
     plain_results,
-    report_facts,
     version_before,
 )
 from pipeline.publish.table_facts import entries_of
@@ -49,32 +48,20 @@ class BlockedVersionError(WalltimeError):
         )
 
 
-def publish_checked(
-    staged: Mapping[str, Path],
-    reports: Sequence[Report],
-    facts: RunFacts,
-    settings: RunSettings,
-    *,
-    output_dir: Path,
-    created_s: int,
-) -> Path:
+def publish_checked(staged: Mapping[str, Path], made: Manifest, settings: RunSettings) -> Path:
     """Check and publish staged tables; returns the manifest's path. The report of the checks is added to the others.
 
     BlockedVersionError where a check blocks, after the tables were kept.
     """
-    tables = entries_of(staged)
-    before, reason = version_before(_manifest_or_none(output_dir), facts.site)
-    plain = report_facts([report.as_dict() for report in reports])
-    night = Night(facts.code, staged, tables, plain, created_s, before.tables if before else None, reason)
-    results = check_night(night, settings.checks)
-    everything = [*reports, checks_report(results)]
+    before, reason = version_before(_manifest_or_none(made.root), made.site)
+    night = Night(made, staged, made.created_s, settings.checks, before.tables if before else None, reason)
+    results = check_night(night)
+    report = checks_report(results)
+    made = replace(made, reports=(*made.reports, report.as_dict()))
     if failed(results, blocking=True):
-        folder = keep_blocked(
-            staged, everything, facts, results, output_dir=output_dir, created_s=created_s, tables=tables
-        )
-        raise BlockedVersionError(results, folder, everything[-1], facts.site)
+        raise BlockedVersionError(results, keep_blocked(staged, made, results), report, made.site)
     kept = replace(RETENTION, newest=settings.publish.keep_versions, daily_days=settings.publish.daily_days)
-    return publish(staged, everything, facts, output_dir=output_dir, created_s=created_s, retention=kept, tables=tables)
+    return publish(staged, made, kept)
 
 
 def check_published(folder: Path, now_s: float) -> dict[str, Any]:
@@ -85,11 +72,10 @@ def check_published(folder: Path, now_s: float) -> dict[str, Any]:
     with reading(folder) as manifest:
         before, reason = version_before(manifest, manifest.site, published=True)
         files = {name: manifest.path(name) for name in manifest.tables if name in TABLES}
-        found = report_facts(manifest.reports)
-        night = Night(manifest.code, files, entries_of(files), found, now_s, before.tables if before else None, reason)
         # A run of a release without checks has recorded no settings of them.
         settings = parse_settings({"checks": manifest.settings.get("checks", {})}, printable(str(manifest.root)))
-        results = check_night(night, settings.checks)
+        made = replace(manifest, tables=entries_of(files))
+        results = check_night(Night(made, files, now_s, settings.checks, before.tables if before else None, reason))
     return {
         "run_id": manifest.run_id,
         "site": manifest.site,

@@ -51,7 +51,7 @@ from flows.services.run.work_folder import (
 from pipeline.errors import ConfigError, InputError, printable
 from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.publish import Manifest
-from pipeline.publish.versions import check_name_free, keep_unpublished
+from pipeline.publish.versions import check_name_free, keep_unpublished, made_manifest
 from pipeline.report import Report
 from pipeline.run import (
     ON_DISK,
@@ -249,11 +249,9 @@ def _publish_night(run: Run, folder: Path, work: Path, runner: Runner) -> Path:
     else:
         results = runner.compute(replace(run, states=kept_states(work, run)), work)
         staged = staged_tables(results)
-    facts, now_s = run_facts(run), int(time.time())
     with running_stage("publish"):
-        manifest = runner.part(
-            "publish", lambda: publish_checked(*staged, facts, run.settings, output_dir=folder, created_s=now_s)
-        )
+        made = made_manifest(*staged, run_facts(run), folder, int(time.time()))
+        manifest = runner.part("publish", lambda: publish_checked(staged[0], made, run.settings))
     if results:
         keep_steps(work, {path.parent.name for result in results for path in result.tables.values()})
     return manifest
@@ -276,11 +274,9 @@ def rerun_and_keep(asked: Rerun, runner: Runner | None = None) -> Manifest:
     with work_folder(folder) as work, runner.following(work):
         steps_of_night = step_folders(work)
         tables, reports = staged_tables(runner.compute(run, work))
-        facts, now_s = run_facts(run, asked.name), int(time.time())
         with running_stage("publish"):
-            kept = runner.part(
-                "keep", lambda: keep_unpublished(tables, reports, facts, output_dir=folder, created_s=now_s)
-            )
+            made = made_manifest(tables, reports, run_facts(run, asked.name), folder, int(time.time()))
+            kept = runner.part("keep", lambda: keep_unpublished(tables, made))
         keep_steps(work, steps_of_night)
         return kept
 

@@ -10,6 +10,7 @@ from flows.services.run.publishing import BlockedVersionError, check_published, 
 from pipeline.config_file import parse_settings
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
+from pipeline.publish.versions import made_manifest
 from pipeline.report import Report
 from pipeline.settings import CheckSettings, NewestJob, RunSettings
 from tests.unit.publish.versions_of_tables import NEWEST_S, folder_of, jobs, run_facts, staged
@@ -22,9 +23,9 @@ def night(
     settings = parse_settings({"checks": checks or {}}, "test")
     facts = run_facts(run_id, site, settings=settings.model_dump(mode="json"))
     files = staged(folder / "staged", jobs=jobs(n_jobs))
-    out, created_s = folder / "out", NEWEST_S + n_jobs
-    publish_checked(files, [], facts, settings, output_dir=out, created_s=created_s)
-    return [Report.from_dict(plain) for plain in load_manifest(out).reports]
+    made = made_manifest(files, [], facts, folder / "out", NEWEST_S + n_jobs)
+    publish_checked(files, made, settings)
+    return [Report.from_dict(plain) for plain in load_manifest(folder / "out").reports]
 
 
 def test_a_blocked_night_keeps_what_was_published_and_is_blocked(tmp_path: Path) -> None:

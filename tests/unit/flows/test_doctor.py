@@ -11,10 +11,11 @@ import pytest
 from flows.services.doctor import CHECKS, Diagnosis, Level, diagnose
 from flows.services.run.work_folder import keep_step, work_folder
 from pipeline.errors import InputError
-from pipeline.publish import Retention, RunFacts, load_manifest, publish
+from pipeline.publish import Retention, RunFacts, load_manifest
 from pipeline.report import Report, Tally
 from pipeline.storage import write_table
 from pipeline.tables import FITS, GROUPS
+from tests.publishing import publish
 from tests.unit.publish.versions_of_tables import folder_of
 
 NOW_S = 1_000_000

@@ -14,10 +14,11 @@ from flows.services.metrics import Family, Sample, metric_families, openmetrics_
 from flows.services.run.run_record import LAST_RUN, RUNNING, LastRun, RunState, StepFacts, read_last_run, write_run
 from flows.services.run.work_folder import WORK, work_folder
 from pipeline.errors import ConfigError, InputError, printable
-from pipeline.publish import Retention, RunFacts, publish
+from pipeline.publish import Retention, RunFacts
 from pipeline.report import Report, Tally
 from pipeline.storage import write_table
 from pipeline.tables import FITS
+from tests.publishing import publish
 
 HOSTILE = 'a"b\\c\nd} 1\n# EOF\x1b[31m\u202e'
 RUN = LastRun("here", "r1", RunState.RUNNING, "none", None, 100.0, None, 2**30, {})

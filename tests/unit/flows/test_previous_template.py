@@ -7,9 +7,10 @@ import pytest
 
 from flows.services.run.prepare import prepare
 from flows.services.run.running import run_and_publish
-from pipeline.publish import Retention, RunFacts, load_manifest, publish
+from pipeline.publish import Retention, RunFacts, load_manifest
 from pipeline.storage import write_table
 from pipeline.tables import TEMPLATES
+from tests.publishing import publish
 
 TRAPS = Path(__file__).parents[3] / "data_samples" / "traps.swf"
 

@@ -11,9 +11,10 @@ from flows.services.query.answers import load_state
 from flows.services.run.publishing import check_published
 from flows.services.watching import Watch
 from pipeline.config_file import parse_settings
-from pipeline.publish import Manifest, Retention, load_manifest, publish
+from pipeline.publish import Manifest, Retention, load_manifest
 from pipeline.storage import write_table
 from pipeline.tables import STATE
+from tests.publishing import publish
 from tests.unit.publish.versions_of_tables import NEWEST_S, run_facts, staged
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.publish import Retention, RunFacts, load_manifest, publish
-from pipeline.publish.versions import keep_unpublished
+from pipeline.publish import Retention, RunFacts, load_manifest
+from pipeline.publish.versions import keep_unpublished, made_manifest
 from pipeline.report import Report, Tally
 from pipeline.storage import write_table
 from pipeline.tables import FITS, OBSERVATIONS
+from tests.publishing import publish
 
 NOON = int(datetime(2026, 11, 22, 12, tzinfo=UTC).timestamp())
 """A Sunday."""
@@ -107,7 +108,7 @@ class Clock:
     def rerun(self, number: float, at_s: int, name: str, run_id: str = "") -> str:
         known = RunFacts(run_id or f"r{number:g}", "riverbend", {}, [], "code", name, (1, 2))
         staged = stage(self.folder / "staged", number)
-        return keep_unpublished(staged, [REPORT], known, output_dir=self.out, created_s=at_s).folder
+        return keep_unpublished(staged, made_manifest(staged, [REPORT], known, self.out, at_s)).folder
 
     @property
     def folders(self) -> list[str]:

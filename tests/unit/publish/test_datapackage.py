@@ -9,13 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.publish import Retention, RunFacts, load_manifest, publish, table_facts
+from pipeline.publish import Retention, RunFacts, load_manifest, table_facts
 from pipeline.publish.folders import digests
 from pipeline.publish.manifest import DATAPACKAGE, load_version
 from pipeline.publish.table_facts import table_entry
 from pipeline.schema import TableKind
 from pipeline.storage import file_sha256
 from pipeline.tables import JOBS, TABLES
+from tests.publishing import publish
 from tests.unit.publish.versions_of_tables import folder_of, jobs, run_facts, staged
 
 

@@ -12,20 +12,20 @@ import pytest
 
 from pipeline.config_file import parse_settings
 from pipeline.errors import InputError
+from pipeline.publish import checks
 from pipeline.publish.checks import (
-    CHECK_RULES,
     CHECKS,
     CheckResult,
-    CheckRules,
     Night,
     check_night,
     failed,
     version_before,
 )
+from pipeline.publish.manifest import TableEntry
 from pipeline.publish.table_facts import conditions_of, entries_of, out_of_range
+from pipeline.publish.versions import made_manifest
 from pipeline.settings import CheckSettings
 from pipeline.tables import JOBS, TABLES
-from pipeline.version import code_version
 from tests.unit.publish.versions_of_tables import (
     DAY_S,
     NEWEST_S,
@@ -33,6 +33,7 @@ from tests.unit.publish.versions_of_tables import (
     jobs,
     observations,
     predictions,
+    run_facts,
     staged,
     templates,
 )
@@ -45,13 +46,27 @@ ON = {"newest_job": {"mode": "block"}, "coverage": {"mode": "block"}, "more_rows
 DAMAGED = parse_settings({"checks": ON}, "test").checks
 
 
+def night_of(
+    files: dict[str, Path],
+    settings: CheckSettings,
+    reports: dict[str, Any] = GOOD,
+    now_s: float = NEWEST_S,
+    before: dict[str, TableEntry] | None = None,
+    **changed: Any,
+) -> Night:
+    """The night whose tables are these files, of this code."""
+    sound = made_manifest({}, [], run_facts(), Path("out"), 0)
+    reported = tuple({"stage": stage, "facts": facts} for stage, facts in reports.items())
+    made = replace(sound, **{"tables": entries_of(files), "reports": reported} | changed)
+    return Night(made, files, now_s, settings, before)
+
+
 def results(
     folder: Path,
     before: dict[str, pa.Table] | None = None,
     settings: CheckSettings = DAMAGED,
     reports: dict[str, Any] | None = None,
     now_s: float = NEWEST_S + DAY_S,
-    rules: CheckRules = CHECK_RULES,
     **tables: pa.Table,
 ) -> dict[str, CheckResult]:
     """The results on a sound night with some tables replaced; `before` replaces some of the night before."""
@@ -59,8 +74,7 @@ def results(
     if before is not None:
         past = entries_of(staged(folder / "before", **before))
     files = staged(folder / "now", **tables)
-    night = Night(code_version(), files, entries_of(files), reports or GOOD, now_s, past)
-    return {result.name: result for result in check_night(night, settings, rules)}
+    return {one.name: one for one in check_night(night_of(files, settings, reports or GOOD, now_s, past))}
 
 
 def failures(found: dict[str, CheckResult]) -> dict[str, list[str]]:
@@ -156,15 +170,18 @@ def test_the_site_chooses_what_a_failure_does(tmp_path: Path, name: str, mode: s
 @pytest.mark.parametrize(
     ("name", "wider", "fault"),
     [
-        ("fewer_rows", {"rows_gone": 0.9}, "a table that shrank"),
-        ("more_rows", {"growth": 3.0}, "a table that grew"),
-        ("null_shares", {"more_nulls": 0.6}, "a field that the log no longer has"),
-        ("ranges", {"out_of_range": 0.01}, "a median of zero"),
-        ("coverage", {"shortfall": 0.2}, "intervals of predictions that held too rarely"),
+        ("fewer_rows", ("ROWS_GONE", 0.9), "a table that shrank"),
+        ("more_rows", ("GROWTH", 3.0), "a table that grew"),
+        ("null_shares", ("MORE_NULLS", 0.6), "a field that the log no longer has"),
+        ("ranges", ("OUT_OF_RANGE", 0.01), "a median of zero"),
+        ("coverage", ("SHORTFALL", 0.2), "intervals of predictions that held too rarely"),
     ],
 )
-def test_a_wider_rule_lets_the_fault_pass(tmp_path: Path, name: str, wider: dict[str, float], fault: str) -> None:
-    found = results(tmp_path, before={}, rules=replace(CHECK_RULES, **wider), **FAULTS[fault][0])
+def test_a_wider_rule_lets_the_fault_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, wider: tuple[str, float], fault: str
+) -> None:
+    monkeypatch.setattr(checks, *wider)
+    found = results(tmp_path, before={}, **FAULTS[fault][0])
     assert found[name].state == "passed"
 
 
@@ -187,8 +204,8 @@ def test_a_table_that_is_gone_breaks_the_contract_and_has_fewer_rows(tmp_path: P
     past = entries_of(staged(tmp_path / "before"))
     files = staged(tmp_path / "now")
     del files["estimates"]
-    night = Night(code_version(), files, entries_of(files), GOOD, NEWEST_S, past)
-    found = failures({one.name: one for one in check_night(night, CheckSettings())})
+    night = night_of(files, CheckSettings(), before=past)
+    found = failures({one.name: one for one in check_night(night)})
     assert found == {
         "contract": [
             "tables: found table estimates is gone, "
@@ -228,16 +245,16 @@ def rewritten(path: Path, change: Change) -> None:
 def test_a_file_that_is_not_as_declared_breaks_the_contract(tmp_path: Path, change: Change, found: str) -> None:
     files = staged(tmp_path)
     rewritten(files["observations"], change)
-    night = Night(code_version(), files, entries_of(files), GOOD, NEWEST_S)
-    sentences = failures({one.name: one for one in check_night(night, CheckSettings())})["contract"]
+    night = night_of(files, CheckSettings())
+    sentences = failures({one.name: one for one in check_night(night)})["contract"]
     assert any(found in sentence for sentence in sentences)
 
 
 def test_tables_of_an_older_release_may_lack_nullable_columns(tmp_path: Path) -> None:
     files = staged(tmp_path)
     rewritten(files["observations"], lambda t: t.drop_columns(["log_sd"]))
-    night = Night("0.0.9+abc", files, entries_of(files), GOOD, NEWEST_S)
-    assert failures({one.name: one for one in check_night(night, CheckSettings())}) == {}
+    night = night_of(files, CheckSettings(), code="0.0.9+abc")
+    assert failures({one.name: one for one in check_night(night)}) == {}
 
 
 def test_nulls_where_none_may_be_break_the_contract(tmp_path: Path) -> None:
@@ -246,8 +263,8 @@ def test_nulls_where_none_may_be_break_the_contract(tmp_path: Path) -> None:
     first, *others = found["observations"].columns
     assert first.name == "group_id"
     found["observations"] = replace(found["observations"], columns=(replace(first, nulls=2), *others))
-    night = Night(code_version(), files, found, GOOD, NEWEST_S)
-    found = failures({one.name: one for one in check_night(night, CheckSettings())})
+    night = night_of(files, CheckSettings(), tables=found)
+    found = failures({one.name: one for one in check_night(night)})
     assert found == {"contract": ["observations.group_id: found 2 nulls, expected a value in every row"]}
 
 
