@@ -22,6 +22,19 @@ def number(value: object) -> str:
     return f"{value:,.{min(digits, 6)}f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
+def brief(value: float | str | None) -> str:
+    """A number with about three digits; empty for null, a text as it is."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    if abs(value) >= 1e15:
+        return f"{value:.3g}"
+    if value == int(value) or abs(value) >= 100:
+        return f"{value:,.0f}"
+    if abs(value) < 0.01:
+        return f"{value:.1g}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
 def any_value(value: object) -> str:
     """A value of any published column; of a list its length."""
     return f"{len(value):,} values" if isinstance(value, list) else significant(value, 6)
@@ -51,6 +64,11 @@ def points(value: float | None) -> str:
 def percent(share: float | None, digits: int = 1) -> str:
     """A share in per cent; empty for null."""
     return "" if share is None else f"{share:.{digits}%}"
+
+
+def signed_percent(share: float | None, digits: int = 1) -> str:
+    """A change in per cent with its sign; empty for null."""
+    return "" if share is None else f"{share:+.{digits}%}"
 
 
 def hours(seconds: float | None) -> str:

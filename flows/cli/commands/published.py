@@ -129,24 +129,18 @@ def report(
       walltime report --from my-tables --out pages
       walltime report --out pages --rate 0.02
     """
-    from flows.pages.html.application_pages import SITE_PAGE, UNNAMED, page_name, site_page, write_pages
+    from flows.pages.html.application_pages import write_pages
     from flows.pages.terminal.blocks import Exact
-    from flows.services.files.table_files import write_page
     from flows.services.published.advice import cost_of_run
     from flows.services.quantities import as_of_seconds
     from flows.services.site_facts import site_facts
     from pipeline.publish import reading
 
-    def page_of(name: str | None) -> str | None:
-        found = page_name(name or UNNAMED)
-        return found if (out / found).is_file() else None
-
     with reading(published, as_of_seconds(as_of)) as manifest:
         facts = site_facts(published, manifest)
-        pages = write_pages(manifest, out, cost_of_run(manifest, procs_per_node, rate))
-    site = write_page(out / SITE_PAGE, site_page(facts, page_of))
-    said = [Exact(f"Wrote {len(pages) - 1} pages, listed in {pages[0]}"), Exact(f"Wrote {site}")]
-    return Answer({"index": pages[0], "pages": pages[1:], "site_page": site, **facts}, said)
+        index, site, *pages = write_pages(manifest, facts, out, cost_of_run(manifest, procs_per_node, rate))
+    said = [Exact(f"Wrote {len(pages)} pages, listed in {index}"), Exact(f"Wrote {site}")]
+    return Answer({"index": index, "pages": pages, "site_page": site, **facts}, said)
 
 
 def list_versions(published: Path = FROM) -> Answer:

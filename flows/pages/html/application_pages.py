@@ -1,8 +1,8 @@
-"""Writes the pages of a published run: one per application, and their index."""
+"""Writes the pages of a published run: one per application, their index, and the page of the site."""
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -10,13 +10,12 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.pages.html.drawing import FILTERS, render_template
+from flows.pages.html.drawing import render_template
 from flows.pages.html.series_page import series_page
 from flows.services.files.os_errors import naming_path
 from flows.services.files.table_files import write_page
-from flows.services.published.advice import cost_of_run
-from flows.services.published.published_folder import compared_templates, unreliability_note
-from flows.services.site_facts import LISTED, application_rows
+from flows.services.published.published_folder import compared_templates
+from flows.services.site_facts import LISTED
 from pipeline.errors import printable
 from pipeline.publish import Manifest
 from pipeline.report import count_done
@@ -24,16 +23,12 @@ from pipeline.scaling.advice import CostSettings, weak_of, with_published_answer
 from pipeline.scaling.fitted_series import series_as_dicts
 from pipeline.storage import read_table
 from pipeline.tables import FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
-from pipeline.version import code_version
 
 Rows = Sequence[Mapping[str, Any]]
-PageOf = Callable[[str | None], str | None]
-"""From the name of an application, None for jobs of no known one, to the path of its page; None where it has none."""
 
 SERIES_A_PAGE = 50
 MIN_SIZES = 2
 SITE_PAGE = "site.html"
-"""The page on the whole site, which `walltime report` writes after the index."""
 
 OTHER_PAGES = {
     SITE_PAGE: "the site",
@@ -46,43 +41,37 @@ OTHER_PAGES = {
 UNNAMED = "jobs of no known application"
 
 
-def write_pages(manifest: Manifest, folder: Path, cost: CostSettings | None = None) -> list[Path]:
-    """Write a page per application with a group of two sizes or a weak-scaling series, and index.html.
+def write_pages(manifest: Manifest, facts: Mapping[str, Any], folder: Path, cost: CostSettings) -> list[Path]:
+    """Write a page per application with a group of two sizes or a weak-scaling series, their index, and the site's.
 
-    Returns the path of index.html, then those of the pages. A page lists groups that gain from processors first, then
-    those with most jobs, and says how many it omits. Without `cost` nodes and prices are those of the run's settings.
+    Returns the paths of index.html, of site.html, which shows the `site_facts`, and of the pages. A page lists groups
+    that gain from processors first, then those with most jobs, and says how many it omits.
     """
-    cost = cost or cost_of_run(manifest)
     table_kinds = (OBSERVATIONS, PATTERNS, FITS, PREDICTIONS, SCALABILITY)
     tables = {kind.name: read_table(manifest.path(kind.name), kind) for kind in table_kinds}
-    every = _by_application(manifest, set(tables[SCALABILITY.name].column("group_id").to_pylist()))
-    weak = {name: _weak(groups, tables[OBSERVATIONS.name]) for name, groups in every.items()}
-    drawn = {name: [group for group in groups if group["n_sizes"] >= MIN_SIZES] for name, groups in every.items()}
-    by_application = {name: groups for name, groups in drawn.items() if groups or weak[name]}
-    doubt = unreliability_note(manifest)
     with naming_path(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    pages = {name: folder / page_name(name) for name in sorted(by_application, key=_natural)}
-    for name, path in pages.items():
-        shown = _shown(by_application[name], tables, cost)
-        write_page(path, series_page(name, shown, len(by_application[name]), weak=weak[name], doubt=doubt))
-        count_done("pages")
-    index = folder / "index.html"
-    files = {name: path.name for name, path in pages.items()}
-    others = [(name, file) for file, name in OTHER_PAGES.items() if file == SITE_PAGE or (folder / file).is_file()]
-    page = render_template(
-        "index.html", FILTERS, title=manifest.site, others=others, templates=compared_templates(manifest), doubt=doubt,
-        version=code_version(), **_listed(application_rows(manifest), lambda name: files.get(name or UNNAMED)),
-    )  # fmt: skip
-    write_page(index, page)
-    return [index, *pages.values()]
-
-
-def _listed(rows: Rows, page_of: PageOf) -> dict[str, Any]:
-    """What `applications.html` shows of `application_rows`; `page_of` gives the relative path of each page, or None."""
-    paths = [page_of(row["name"]) for row in rows[:LISTED]]
-    shown = [dict(row) | {"link": path and quote(path)} for row, path in zip(rows, paths, strict=False)]
-    return {"applications": shown, "n_hidden": len(rows) - len(shown)}
+    pages: dict[str, Path] = {}
+    every = _by_application(manifest, set(tables[SCALABILITY.name].column("group_id").to_pylist()))
+    for name in sorted(every, key=_natural):
+        drawn = [group for group in every[name] if group["n_sizes"] >= MIN_SIZES]
+        weak = _weak(every[name], tables[OBSERVATIONS.name])
+        if drawn or weak:
+            page = series_page(name, _shown(drawn, tables, cost), len(drawn), weak=weak, doubt=facts["doubt"])
+            pages[name] = write_page(folder / page_name(name), page)
+            count_done("pages")
+    listed = facts["applications"][:LISTED]
+    paths = [pages.get(row["name"] or UNNAMED) for row in listed]
+    shown = dict(facts) | {
+        "applications": [{**row, "link": path and quote(path.name)} for row, path in zip(listed, paths, strict=True)],
+        "n_hidden": len(facts["applications"]) - len(listed),
+        "others": {file: of for file, of in OTHER_PAGES.items() if file == SITE_PAGE or (folder / file).is_file()},
+        "templates": compared_templates(manifest),
+        "change": _change,
+    }
+    templates = ("index.html", SITE_PAGE)
+    written = [write_page(folder / template, render_template(template, **shown)) for template in templates]
+    return [*written, *pages.values()]
 
 
 def _by_application(manifest: Manifest, gaining: set[str]) -> dict[str, list[dict[str, Any]]]:
@@ -131,12 +120,6 @@ def _weak(groups: Rows, observations: pa.Table) -> list[dict[str, Any]]:
 
 def _is_in(table: pa.Table, names: list[str]) -> pa.ChunkedArray:
     return pc.is_in(table.column("group_id").cast(pa.string()), pa.array(names, pa.string()))
-
-
-def site_page(facts: Mapping[str, Any], page_of: PageOf = lambda _: None) -> str:
-    """The page of `site_facts`; `page_of` gives the relative path of an application's own page, where there is one."""
-    content = {**facts, **_listed(facts["applications"], page_of)}
-    return render_template("site.html", {**FILTERS, "change": _change}, **content)
 
 
 def _change(value: float | None) -> str:

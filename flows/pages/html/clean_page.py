@@ -1,14 +1,15 @@
 """What cleaning changed in a log, as one page of HTML without network access; every text from the log is escaped."""
 
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel
 
-from flows.pages.html.clean_plots import LANES, colour_of, plots, submits
+from flows.pages.html.clean_plots import LANES, colour_of_burst, plots, submits
 from flows.pages.html.drawing import render_template
 from flows.services.logs.cleaning import Cleaned
 from pipeline.errors import printable
@@ -24,18 +25,15 @@ _SHOWN_FACTS = ("jobs", "smallest_burst_jobs", "bursts_removed", "bursts_suspect
 def cleaning_page(cleaned: Cleaned) -> str:
     """The page; the same log and settings give the same bytes."""
     settings, report, bursts = cleaned.settings, cleaned.report, cleaned.burst_rows()
-    zone = ZoneInfo(settings.site.timezone)
-    filters: dict[str, Callable[..., Any]] = {
-        "brief": brief, "share": _share, "value": _value, "lasts": _lasts, "colour": colour_of,
-        "local": lambda instant_s: _local_time(instant_s, zone),
-    }  # fmt: skip
     facts = {
         name.replace("_", " "): fact for name, fact in report.facts.items()
         if name not in _SHOWN_FACTS and not name.startswith("site_")
     }  # fmt: skip
     return render_template(
-        "clean.html", filters, title=cleaned.title, timezone=settings.site.timezone, span=submits(cleaned)[1],
-        report=report, set_aside=total(report.set_aside.values()),
+        "clean.html", part=_share, text_of=_value, lasts=_lasts, colour_of_burst=colour_of_burst,
+        local=partial(_local_time, zone=ZoneInfo(settings.site.timezone)), title=cleaned.title,
+        timezone=settings.site.timezone, span=submits(cleaned)[1], report=report,
+        set_aside=total(report.set_aside.values()),
         n_aside=sum(burst["outcome"] in ("set aside", "dropped by rule") for burst in bursts),
         n_suspect=sum(burst["tier"] == "suspect" for burst in bursts), bursts=bursts[:BURSTS_LISTED],
         bursts_hidden=max(0, len(bursts) - BURSTS_LISTED), lanes_hidden=max(0, len(bursts) - LANES),
@@ -43,19 +41,6 @@ def cleaning_page(cleaned: Cleaned) -> str:
         plots=plots(cleaned, bursts), facts=facts, rules=list(_rules(cleaned)),
         sections=list(_sections(settings.clean)), snippet=snippet(bursts),
     )  # fmt: skip
-
-
-def brief(value: float | None) -> str:
-    """A number with about three digits; empty for null."""
-    if value is None or isinstance(value, str):
-        return value or ""
-    if abs(value) >= 1e15:
-        return f"{value:.3g}"
-    if value == int(value) or abs(value) >= 100:
-        return f"{value:,.0f}"
-    if abs(value) < 0.01:
-        return f"{value:.1g}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def _share(part: float, whole: float) -> str:
@@ -109,16 +94,21 @@ def _value(value: object) -> str:
 
 def snippet(bursts: list[dict[str, Any]]) -> str:
     """TOML to paste and edit: it keeps the first burst set aside and drops the first suspect."""
-    tables, users = [], set()
-    for tier, word, reason in (("remove", "keep", "work after all: why"), ("suspect", "drop", "no work: why")):
-        burst: Mapping[str, Any] = next((burst for burst in bursts if burst["tier"] == tier), {})
-        users.add(burst.get("user"))
-        burst_id = burst.get("burst_id", "flurry-0123abcd")
-        tables.append(f"[[clean.{word}]]\nburst = {toml_text(burst_id)}\nreason = {toml_text(reason)}\n")
+    nobody: dict[str, Any] = {"user": None, "burst_id": "flurry-0123abcd"}
+    removed, suspect = (
+        next((burst for burst in bursts if burst["tier"] == tier), nobody) for tier in ("remove", "suspect")
+    )
     # A user who is not named above, because a drop overrides a keep.
-    user = next((burst["user"] for burst in bursts if burst["user"] not in users), "somebody")
-    tables.append(f"[[clean.drop]]\nuser = {toml_text(user)}\nreason = {toml_text('tests of the machine, no work')}\n")
-    return "\n".join(tables)
+    others = (burst["user"] for burst in bursts if burst["user"] not in (removed["user"], suspect["user"]))
+    rules = (
+        ("keep", "burst", removed["burst_id"], "work after all: why"),
+        ("drop", "burst", suspect["burst_id"], "no work: why"),
+        ("drop", "user", next(others, "somebody"), "tests of the machine, no work"),
+    )
+    return "\n".join(
+        f"[[clean.{word}]]\n{key} = {toml_text(value)}\nreason = {toml_text(reason)}\n"
+        for word, key, value, reason in rules
+    )
 
 
 def toml_text(text: str) -> str:

@@ -14,9 +14,9 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
-from matplotlib.patches import PathPatch, Rectangle
-from matplotlib.path import Path as Outline
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
+from numpy.typing import ArrayLike
 
 from flows.pages.html.drawing import COLOURS, WIDTH_IN, named_ticks, panel, short, styled, to_svg
 from flows.services.logs.cleaning import Cleaned
@@ -53,7 +53,7 @@ Rows = Sequence[Mapping[str, Any]]
 Span = tuple[float, float]
 
 
-def colour_of(burst: Mapping[str, Any]) -> str:
+def colour_of_burst(burst: Mapping[str, Any]) -> str:
     """The name of a burst's colour: that of its outcome, or of its screen if its jobs are set aside."""
     return BY_RULE.get(burst["outcome"]) or BY_SCREEN.get(burst["screen"], "other")
 
@@ -97,16 +97,14 @@ def _daily(jobs: pa.Table, submit_s: Floats, span_s: Span, zone: ZoneInfo, burst
     counts = np.bincount(cells, minlength=len(OUTCOMES) * n_bins).reshape(len(OUTCOMES), n_bins)
     figure, axes = panel(2.7)
     begins_s = (midnight_s + np.arange(n_bins + 1) * float(days * DAY_S)).astype(np.float64)
-    edges = np.repeat(begins_s / DAY_S, 2)[1:-1]
-    floor, named = np.zeros(len(edges)), []
+    floor, named = np.zeros(n_bins), []
     for (outcome, colour), own in zip(OUTCOMES.items(), counts, strict=True):
         if own.any():
-            top, ink = floor + np.repeat(own, 2), COLOURS[colour]
-            style: dict[str, Any] = {"facecolor": ink, "edgecolor": "none"}
+            style: dict[str, Any] = {"facecolor": COLOURS[colour], "edgecolor": "none"}
             if colour == "suspect":
-                style = {"hatch": "/////", "facecolor": "none", "edgecolor": ink, "linewidth": 0.4}
-            axes.fill_between(edges, floor, top, where=top > floor, **style)
-            floor = top
+                style = {"hatch": "/////", "facecolor": "none", "edgecolor": COLOURS[colour], "linewidth": 0.4}
+            _bars(axes, own, begins_s / DAY_S, floor, **style)
+            floor = floor + own
             named.append({"name": outcome, "colour": colour, "n": int(own.sum())})
     _time_axis(axes, span_s, zone)
     _count_axis(axes)
@@ -147,30 +145,24 @@ def _lanes(jobs: pa.Table, submit_s: Floats, span_s: Span, zone: ZoneInfo, burst
 
 
 def _lane(axes: Axes, burst: Mapping[str, Any], counts: Ints, base: int, span_s: Span, gid: str) -> None:
-    colour = COLOURS[colour_of(burst)]
+    colour = COLOURS[colour_of_burst(burst)]
     width = max(span_s[1] - span_s[0], 1.0) / len(counts) / DAY_S
     axes.axhline(base, color=COLOURS["line"], linewidth=0.6)
     first, last = burst["first_submit_s"] / DAY_S, burst["last_submit_s"] / DAY_S
     style: dict[str, Any] = {"facecolor": colour, "edgecolor": "none", "alpha": 0.16, "gid": gid}
     axes.add_patch(Rectangle((first, base), max(last - first, width), 0.78, **style))
-    outline = _steps(counts / max(counts.max(), 1) * 0.78, span_s[0] / DAY_S, width, base)
-    axes.add_patch(PathPatch(outline, facecolor=colour, edgecolor=colour, linewidth=0.5, gid=f"{gid}-jobs"))
+    edges = span_s[0] / DAY_S + width * np.arange(len(counts) + 1)
+    style = {"facecolor": colour, "edgecolor": colour, "linewidth": 0.5, "gid": f"{gid}-jobs"}
+    _bars(axes, counts / max(counts.max(), 1) * 0.78, edges, np.full(len(counts), float(base)), **style)
     beside: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 7.5}
     axes.text(-0.273, base + 0.36, str(burst["burst_id"]), ha="left", color=COLOURS["ink"], **beside)
     axes.text(-0.012, base + 0.36, printable(burst["user"], 14), ha="right", color=COLOURS["muted"], **beside)
     axes.text(1.092, base + 0.36, f"{burst['n_jobs']:,}", ha="right", color=COLOURS["ink"], **beside)
 
 
-def _steps(heights: Floats, begin: float, width: float, base: float) -> Outline:
-    """Adjacent bars as one outline; empty bins add no points."""
-    full = np.flatnonzero(heights > 0)
-    runs = np.split(full, np.flatnonzero(np.diff(full) > 1) + 1) if len(full) else []
-    outlines = []
-    for run in runs:
-        x = begin + width * np.repeat(np.append(run, run[-1] + 1), 2)
-        y = base + np.concatenate([[0.0], np.repeat(heights[run], 2), [0.0]])
-        outlines.append(Outline(np.column_stack([x, y])))
-    return Outline.make_compound_path(*outlines) if outlines else Outline(np.empty((0, 2)))
+def _bars(axes: Axes, heights: Floats | Ints, edges: ArrayLike, floor: Floats, **style: Any) -> None:
+    """Draw adjacent bars as one outline; empty bins add no points."""
+    axes.stairs(np.where(heights > 0, floor + heights, np.nan), edges, baseline=floor, fill=True, **style)
 
 
 _DURATIONS = {
@@ -217,15 +209,16 @@ def _busy(cleaned: Cleaned, kept: Bools, zone: ZoneInfo) -> dict[str, Any]:
     if not len(steps.busy):
         return {"busy": "", "machine_size": "", "n_intervals": 0}
     edges_s = np.linspace(steps.times_s[0], steps.times_s[-1], INTERVALS + 1)
-    of_all, of_kept = (np.repeat(mean_busy(one, edges_s), 2) for one in (steps, occupancy_of(arrays, kept)))
+    of_all, of_kept = (mean_busy(one, edges_s) for one in (steps, occupancy_of(arrays, kept)))
     figure, axes = panel(2.4)
-    edges = np.repeat(edges_s / DAY_S, 2)[1:-1]
-    axes.fill_between(edges, 0, of_kept, facecolor=COLOURS["kept"], edgecolor="none")
-    axes.plot(edges, of_all, color=COLOURS["ink"], linewidth=0.7)
+    axes.stairs(of_kept, edges_s / DAY_S, fill=True, facecolor=COLOURS["kept"])
+    line: dict[str, Any] = {"baseline": None, "edgecolor": COLOURS["ink"], "linewidth": 0.7}
+    axes.stairs(of_all, edges_s / DAY_S, **line)
     machine = sizes_at(arrays, edges_s[:-1])
     sizes = np.unique(machine[~np.isnan(machine)])
     if len(sizes):
-        axes.plot(edges, np.repeat(machine, 2), color=COLOURS["flurry"], linewidth=0.9, linestyle=(0, (5, 3)))
+        line |= {"edgecolor": COLOURS["flurry"], "linewidth": 0.9, "linestyle": (0, (5, 3))}
+        axes.stairs(machine, edges_s / DAY_S, **line)
         axes.set_ylim(0, max(sizes[-1], of_all.max()) * 1.06)
     _time_axis(axes, (edges_s[0], edges_s[-1]), zone)
     _count_axis(axes)

@@ -19,8 +19,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator, PercentFormatter
 from numpy.typing import ArrayLike
 
-from flows.pages.formats import number
+from flows.pages.formats import brief, fixed, hours, number, percent, signed_percent
 from pipeline.errors import printable
+from pipeline.version import code_version
 
 WIDTH_IN = 10.4
 
@@ -28,8 +29,17 @@ _CSS = (
     "ink", "muted", "line", "kept", "suspect", "flurry", "probe", "cron", "site", "other", "best", "wash",
     *(f"m{place}" for place in range(8)),
 )  # fmt: skip
+N_RANKED = 8
+"""Number of things on one plot, best first, that have a colour of their own."""
+
 COLOURS = {name: f"#0a0b{place:02x}" for place, name in enumerate(_CSS)}
 """Placeholders by CSS variable: in the finished SVG each colour is replaced by its variable."""
+
+
+def colour_of(place: int) -> str:
+    """The CSS variable of what has this place among things that are drawn best first."""
+    return "best" if place == 0 else f"m{place}" if place < N_RANKED else "line"
+
 
 _STYLE: Any = {
     "svg.fonttype": "none",
@@ -136,32 +146,28 @@ def _tag_on_page(tag: str) -> str:
     return re.sub(r"(\.\d\d)\d+", r"\1", tag.replace(" font-family: 'DejaVu Sans';", ""))
 
 
-def plain_number(value: object) -> str:
-    """A number with about four digits; a dash for unknown."""
-    return "–" if value is None else number(value)
+FILTERS: dict[str, Callable[..., str]] = {
+    "say": lambda text: printable(str(text), 500),
+    "brief": brief,
+    "number": lambda value: "–" if value is None else number(value),
+    "share": lambda share: "–" if share is None or not math.isfinite(share) else f"{share:.1%}",
+    "sort_value": lambda value: "-1" if value is None else repr(value),
+    "percent": percent,
+    "signed_percent": signed_percent,
+    "fixed": fixed,
+    "hours": hours,
+}
+"""What the templates write values with: `say` texts of a log, `number` and `share` with a dash for unknown, the others
+as in `formats`. The script of a page sorts by `sort_value`; unknown is below every number."""
+
+_ENVIRONMENT = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True, undefined=StrictUndefined,
+    trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+)  # fmt: skip
+_ENVIRONMENT.filters |= FILTERS
+_ENVIRONMENT.globals |= {"code_version": code_version, "colour_of": colour_of}
 
 
-def share(value: float | None) -> str:
-    """A share in per cent; a dash for unknown."""
-    return "–" if value is None or not math.isfinite(value) else f"{value:.1%}"
-
-
-def sort_value(value: float | None) -> str:
-    """What the script sorts by; unknown is below every number."""
-    return "-1" if value is None else repr(value)
-
-
-FILTERS: dict[str, Callable[..., str]] = {"number": plain_number, "share": share, "value": sort_value}
-"""The filters of tables of numbers."""
-
-_TEMPLATES = Path(__file__).parent / "templates"
-
-
-def render_template(template: str, filters: dict[str, Callable[..., Any]], **values: Any) -> str:
-    """The page of a template; the filter `say` prints text from a log. An undefined name in the template raises."""
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
-    environment.filters |= {"say": lambda text: printable(str(text), 500), **filters}
-    return environment.get_template(template).render(values)
+def render_template(template: str, **values: Any) -> str:
+    """The page of a template; an undefined name in the template raises."""
+    return _ENVIRONMENT.get_template(template).render(values)

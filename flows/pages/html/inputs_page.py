@@ -5,7 +5,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from flows.pages.formats import number
 from flows.pages.html.drawing import COLOURS, curve, named_ticks, panel, per_cent, render_template, styled, to_svg
 from flows.pages.terminal.view_models import error_sentence
 from pipeline.errors import printable
@@ -61,7 +60,7 @@ def inputs_page(title: str, summary: Mapping[str, Any], study: ModelStudy) -> st
         effects = [{"name": name, "plot": effect_plot(name, rows)} for name, rows in study.effects.items()]
         calibration, learning = calibration_plot(study.calibration), curve_plot(study.curve)
     return render_template(
-        "inputs.html", {"number": number}, title=title, summary=summary, sentence=error_sentence(summary["error"]),
+        "inputs.html", title=title, summary=summary, sentence=error_sentence(summary["error"]),
         sizes=study.sizes, effects=effects, calibration=calibration, curve_plot=learning,
         more_runs=study.more_runs, n_more=MORE_RUNS,
     )  # fmt: skip

@@ -9,21 +9,13 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator
 
-from flows.pages.formats import number
-from flows.pages.html.drawing import COLOURS, curve, panel, per_cent, render_template, styled, to_svg
+from flows.pages.html.drawing import COLOURS, colour_of, curve, panel, per_cent, render_template, styled, to_svg
 from pipeline.arrays import Floats, Ints
 from pipeline.errors import InputError
 from pipeline.phases.occurrences import Occurrences, kept_shares, standard_errors
 
-DRAWN = 8
-"""Number of phases with a colour of their own; the others share one."""
 MOST_SEGMENTS, MOST_RANKS, N_BINS = 4000, 64, 400
 SAMPLES = (2, 3, 5, 10, 20, 30, 50, 100, 200, 500, 1000)
-
-
-def colour_of(place: int) -> str:
-    """The CSS variable of the phase at this place by share."""
-    return "best" if place == 0 else f"m{place}" if place < DRAWN else "line"
 
 
 def _whole(found: Occurrences, places: Ints) -> Markup:
@@ -107,7 +99,6 @@ def phases_page(phases: pa.Table, points: pa.Table, status: str) -> str:
             "kept": _kept(phases), "errors": _errors(phases, points),
         }  # fmt: skip
     return render_template(
-        "phases.html", {"number": number, "percent": lambda value: f"{100 * value:.3g}%", "colour": colour_of},
-        trace=rows[0]["trace_id"], status=status, runtime_s=float(found.time_s.sum()), rows=rows, n_ranks=n_ranks,
-        n_drawn=n_drawn, n_occurrences=len(found), most_ranks=MOST_RANKS, plots=plots,
+        "phases.html", trace=rows[0]["trace_id"], status=status, runtime_s=float(found.time_s.sum()), rows=rows,
+        n_ranks=n_ranks, n_drawn=n_drawn, n_occurrences=len(found), most_ranks=MOST_RANKS, plots=plots,
     )  # fmt: skip

@@ -10,13 +10,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from flows.pages.formats import number
-from flows.pages.html.drawing import COLOURS, FILTERS, WIDTH_IN, render_template, short, styled, to_svg
+from flows.pages.html.drawing import COLOURS, WIDTH_IN, render_template, short, styled, to_svg
 from flows.pages.terminal.view_scaling import weak_scaling_sentences
 from pipeline.arrays import Floats
 from pipeline.laws import LAWS
 from pipeline.scaling.advice import CostSettings, priced
 from pipeline.scaling.solvers.envelope import Outline, outline
-from pipeline.version import code_version
 
 HEIGHT_IN = 3.2
 Rows = Sequence[Mapping[str, Any]]
@@ -160,9 +159,9 @@ def series_page(
     `doubt`: a sentence on the whole run.
     """
     return render_template(
-        "series.html", {**FILTERS, "kept": _kept}, title=title, views=[_view(one) for one in series],
+        "series.html", kept=_kept, title=title, views=[_view(one) for one in series],
         n_hidden=max(0, (n_all or 0) - len(series)), weak=[(one, weak_scaling_sentences(one)) for one in weak],
-        doubt=doubt, figures=_FIGURES, version=code_version(),
+        doubt=doubt, figures=_FIGURES,
     )  # fmt: skip
 
 

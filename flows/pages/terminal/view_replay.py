@@ -52,10 +52,11 @@ def replay_facts(found: Sequence[ReplayResult], written: Mapping[str, Path]) -> 
         }
         for result in found
     ]
-    return {"logs": logs, "averages": _averages(found), "written": written}
+    return {"logs": logs, "averages": averages(found), "written": written}
 
 
-def _averages(found: Sequence[ReplayResult]) -> list[dict[str, Any]]:
+def averages(found: Sequence[ReplayResult]) -> list[dict[str, Any]]:
+    """Per case the mean over the logs with waits of the median change of the slowdown."""
     return [{"policy": case[0], "estimates": case[1], **one} for case, one in average_changes(found).items()]
 
 
@@ -70,19 +71,20 @@ def view_replay(found: Sequence[ReplayResult], written: Mapping[str, Path]) -> I
     for result in found:
         yield from sentences(result)
         yield ""
-        yield _cases(result)
+        title = f"{result.log}: mean bounded slowdown, its change from EASY with requests, and waits"
+        yield Grid(title, CASES, cases_with_quartiles(result))
     if len(found) > 1:
         left = sum(not result.has_waits for result in found)
         title = "Mean over the logs of the slowdown's change" + (f"; {left} without waits left out" if left else "")
-        yield Grid(title, AVERAGES, _averages(found))
+        yield Grid(title, AVERAGES, averages(found))
     yield from wrote(written)
 
 
-def _cases(result: ReplayResult) -> Grid:
+def cases_with_quartiles(result: ReplayResult) -> list[dict[str, Any]]:
+    """The medians of each case, with the quartiles `q25` and `q75` of its change of the slowdown."""
     rows = result.table.to_pylist()
     changes = {(*case_of(row), row["statistic"]): row["slowdown_change"] for row in rows if row["part"] == "all"}
-    cells = [{**row, **{q: changes.get((*case_of(row), q)) for q in ("q25", "q75")}} for row in whole(rows)]
-    return Grid(f"{result.log}: mean bounded slowdown, its change from EASY with requests, and waits", CASES, cells)
+    return [{**row, **{q: changes.get((*case_of(row), q)) for q in ("q25", "q75")}} for row in whole(rows)]
 
 
 def _change(value: float) -> str:
