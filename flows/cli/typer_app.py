@@ -6,7 +6,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import wraps
 from typing import Any
 
@@ -27,7 +27,6 @@ from flows.cli.commands.standing import doctor, init, serve
 from flows.cli.options import JSON, VERSION, option
 from flows.pages.terminal.activity import showing_activity
 from flows.pages.terminal.output import Answer, print_answer
-from flows.pages.terminal.verbosity import Verbosity, printing
 from pipeline.errors import InputError, WalltimeError
 
 Commands = Mapping[str, Callable[..., Answer | None]]
@@ -108,11 +107,12 @@ def as_command(command: Callable[..., Answer | None], name: str) -> Callable[...
     @wraps(command)
     def call(**options: Any) -> None:
         # What a command's own --verbose shows, as Prefect's log, is up to the command.
-        is_verbose = options["verbose"] and "verbose" not in own
-        chosen = _verbosity(name, quiet=options["quiet"], verbose=is_verbose)
-        with printing(chosen), _surrounded(name, chosen):
+        is_verbose, is_quiet = options["verbose"] and "verbose" not in own, options["quiet"]
+        if is_quiet and is_verbose:
+            raise InputError("the command line", "both --quiet and --verbose", "one of the two")
+        with _surrounded(name, is_quiet=is_quiet, is_verbose=is_verbose):
             answer = command(**{one: options[one] for one in own})
-            if answer is not None:
+            if answer is not None and (options["json"] or not is_quiet or name not in ACTING_COMMANDS):
                 print_answer(answer, as_json=options["json"])
         if answer is not None and answer.exit_code:
             raise typer.Exit(answer.exit_code)
@@ -122,31 +122,20 @@ def as_command(command: Callable[..., Answer | None], name: str) -> Callable[...
     return call
 
 
-def _verbosity(name: str, *, quiet: bool, verbose: bool) -> Verbosity:
-    if quiet and verbose:
-        raise InputError("the command line", "both --quiet and --verbose", "one of the two")
-    if quiet:
-        return Verbosity.SILENT if name in ACTING_COMMANDS else Verbosity.QUIET
-    return Verbosity.VERBOSE if verbose else Verbosity.NORMAL
-
-
 @contextmanager
-def _surrounded(name: str, chosen: Verbosity) -> Iterator[None]:
+def _surrounded(name: str, *, is_quiet: bool, is_verbose: bool) -> Iterator[None]:
     """Show progress while the command runs; where it is verbose, its time, its memory and the place of a failure."""
     began = time.monotonic()
-    is_shown = name not in LASTING_COMMANDS and chosen in (Verbosity.NORMAL, Verbosity.VERBOSE)
+    shows_none = is_quiet or name in LASTING_COMMANDS
     try:
-        if is_shown:
-            with showing_activity(name, has_line=name not in STEPPING_COMMANDS):
-                yield
-        else:
+        with nullcontext() if shows_none else showing_activity(name, has_line=name not in STEPPING_COMMANDS):
             yield
     except (WalltimeError, OSError):
-        if chosen is Verbosity.VERBOSE:
+        if is_verbose:
             traceback.print_exc()
         raise
     finally:
-        if chosen is Verbosity.VERBOSE:
+        if is_verbose:
             peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             sys.stderr.write(f"walltime {name}: {time.monotonic() - began:.1f} s, {peak_mib:.0f} MiB at most\n")
 

@@ -40,7 +40,7 @@ SHOWN_ELSEWHERE = {
 }
 """The tests of pages that no command below prints, by page."""
 
-WITHOUT_NAMES = {"terminal.activity", "terminal.verbosity"}
+WITHOUT_NAMES = {"terminal.activity"}
 """Pages that print nothing of a log: stages and counts."""
 
 COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {

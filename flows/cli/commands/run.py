@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from flows.cli.options import CONFIG, JSON, LOGS, PLAIN, SHOW_PREFECT, SITE, option
+from flows.pages.terminal.activity import is_quiet
 from flows.pages.terminal.output import Answer
-from flows.pages.terminal.verbosity import is_quiet
 
 if TYPE_CHECKING:
     from flows.services.progress import StageEvent

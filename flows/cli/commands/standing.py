@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 
 from flows.cli.options import CONFIG, JSON, SITE, TIMEZONE, check_mode, option
+from flows.pages.terminal.activity import is_quiet
 from flows.pages.terminal.output import Answer, print_answer, print_json_lines
 
 WAIT_S = 120.0
@@ -39,7 +40,7 @@ def init(
     from flows.services.initialising import initialise, write_units
 
     done = initialise(out, log, site, os.environ) if systemd is None or not out.exists() else None
-    if done and not json:
+    if done and not json and not is_quiet():
         # The config is there even if the units cannot be written.
         print_answer(Answer(None, view_config(done)), as_json=False)
     units = write_units(config_settings(out), out, systemd, at, os.environ) if systemd is not None else ()

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from flows.pages.terminal.verbosity import is_quiet
 from flows.services.progress import StageEvent, listening
 from pipeline.report import counting
 
@@ -128,6 +127,12 @@ def _rate(unit: str, n: int, seconds: float) -> str:
 
 
 _current: ContextVar[Activity | None] = ContextVar("activity", default=None)
+"""The activity of the running command; None where it is to show none, as with --quiet."""
+
+
+def is_quiet() -> bool:
+    """Whether the running command shows no progress."""
+    return _current.get() is None
 
 
 @contextmanager
@@ -150,7 +155,7 @@ def showing_activity(name: str, *, has_line: bool = True) -> Iterator[Activity]:
 def showing_stages(n_stages: int) -> Iterator[None]:
     """Show the stages inside as they begin and end: on a terminal in the line of the command, in a log one a line."""
     activity = _current.get()
-    if is_quiet() or activity is None:
+    if activity is None:
         yield
         return
     if activity.is_terminal:
@@ -180,7 +185,7 @@ def _print_stage(event: StageEvent) -> None:
 def show_progress(text: str, *, is_due: bool) -> None:
     """Show how far a computation has come: on a terminal in the line of the command, in a log a line if one is due."""
     activity = _current.get()
-    if is_quiet() or activity is None:
+    if activity is None:
         return
     if activity.is_terminal:
         activity.stages = [text]

@@ -13,7 +13,6 @@ from rich.text import Text
 from flows.pages.formats import any_value, number
 from flows.pages.terminal.activity import end_activity_line
 from flows.pages.terminal.blocks import Block, Column, Exact, Facts, Grid, Lead, Listing
-from flows.pages.terminal.verbosity import Verbosity, verbosity
 from pipeline.errors import printable
 
 _PIPE_WIDTH = 10_000
@@ -55,13 +54,12 @@ class _Trimmed:
 def console() -> Console:
     """A new console on the current stdout, which may be redirected. Lines to a pipe are not wrapped.
 
-    Where the command is to be silent, it prints nothing. rich leaves out colours where NO_COLOR is set.
+    rich leaves out colours where NO_COLOR is set.
     """
     end_activity_line()
-    is_silent = verbosity() is Verbosity.SILENT
     if sys.stdout.isatty():
-        return Console(highlight=False, quiet=is_silent)
-    return Console(file=cast(TextIO, _Trimmed(sys.stdout)), highlight=False, width=_PIPE_WIDTH, quiet=is_silent)
+        return Console(highlight=False)
+    return Console(file=cast(TextIO, _Trimmed(sys.stdout)), highlight=False, width=_PIPE_WIDTH)
 
 
 def print_blocks(blocks: Iterable[Block]) -> None:

@@ -11,7 +11,6 @@ from numba import njit
 from flows.pages.terminal import activity as module
 from flows.pages.terminal.activity import Activity, showing_activity, showing_stages
 from flows.pages.terminal.render import console
-from flows.pages.terminal.verbosity import Verbosity, printing
 from flows.services.progress import running_stage
 from pipeline.report import Report, Tally, count_done
 
@@ -113,11 +112,3 @@ def test_no_color_leaves_out_colours(
     monkeypatch.setattr(sys, "stdout", shown)
     console().print("[red]a word[/red]")
     assert ("\x1b[31m" in shown.getvalue()) is has_colour
-
-
-def test_a_silent_command_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with printing(Verbosity.SILENT):
-        console().print("an answer")
-    with printing(Verbosity.QUIET):
-        console().print("another")
-    assert capsys.readouterr().out == "another\n"
