@@ -47,35 +47,32 @@ _USAGE_ERROR: Any = typer.BadParameter.__base__
 """The base class of typer's usage errors, which typer does not export."""
 
 
-def missing_extra(error: ModuleNotFoundError) -> str | None:
-    """The sentence on a package of an extra that is not installed; None for any other package."""
-    package = (error.name or "").split(".")[0]
-    if package not in EXTRAS:
-        return None
-    return f"this needs the package {package}, which is not installed: pip install 'walltime[{EXTRAS[package]}]'."
-
-
 def exit_after(arguments: list[str]) -> NoReturn:
     """Run the command that the arguments name, and exit; errors become codes and one sentence here and nowhere else."""
     try:
         from flows.cli.typer_app import app
 
-        sys.exit(app(arguments, prog_name="walltime", standalone_mode=False))
+        try:
+            sys.exit(app(arguments, prog_name="walltime", standalone_mode=False))
+        finally:
+            # A reader that has gone is noticed here.
+            sys.stdout.flush()
     except WalltimeError as error:
         _fail(str(error), error.exit_code)
     except ModuleNotFoundError as error:
-        if (sentence := missing_extra(error)) is None:
+        package = (error.name or "").split(".")[0]
+        if package not in EXTRAS:
             raise
-        _fail(sentence, 2)
+        _fail(
+            f"this needs the package {package}, which is not installed: pip install 'walltime[{EXTRAS[package]}]'.", 2
+        )
     except BrokenPipeError:
-        _exit_silently()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except OSError as error:
         from flows.services.files.os_errors import os_failure
 
         _fail(str(os_failure(error)), 2)
-    except SystemExit:
-        _flush()
-        raise
     except _USAGE_ERROR as error:
         _misused(error)
 
@@ -95,17 +92,3 @@ def _fail(sentence: str, code: int) -> NoReturn:
     """Exit with the code after one sentence on stderr."""
     sys.stderr.write(f"walltime: {printable(sentence, 2000)}\n")
     sys.exit(code)
-
-
-def _flush() -> None:
-    """Write buffered output; a closed pipe is not reported."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _exit_silently()
-
-
-def _exit_silently() -> NoReturn:
-    """Exit with code 1 and no message, because the reader of stdout has gone."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(1)

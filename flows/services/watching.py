@@ -53,7 +53,7 @@ class Round:
     def as_dict(self) -> dict[str, Any]:
         """The same in plain values for JSON."""
         plain = {name: getattr(self, name) for name in ("number", "n_new", "n_open", "as_of_s", "run_id", "failure")}
-        return plain | {"applied": self.applied.as_dict() if self.applied else None}
+        return plain | {"applied": self.applied}
 
 
 @dataclass(slots=True)

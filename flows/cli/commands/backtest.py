@@ -74,7 +74,7 @@ def backtest(
     if templates is not None:
         return _search_templates(given, templates, share, search, seed, workers, minutes)
     from flows.pages.terminal.activity import showing_stages
-    from flows.pages.terminal.view_backtest import backtest_facts, view_backtest
+    from flows.pages.terminal.view_backtest import view_backtest
     from flows.services.backtesting import backtest_tasks, run_backtest
     from flows.services.quantities import words
 
@@ -88,17 +88,17 @@ def backtest(
     with showing_stages(sum(task.n_stages for task in tasks)):
         found = [run_backtest(task) for task in tasks]
     written = _write(found, out, report)
-    return Answer(backtest_facts(found, written), view_backtest(found, by, written, checks_leaks=check_leaks))
+    facts = [{"log": one.log, "best": one.ranked[0]["estimator"], "report": one.report, "cpu_s": one.cpu_s,
+              "rows": one.table} for one in found]  # fmt: skip
+    return Answer({"logs": facts, "written": written}, view_backtest(found, by, written, checks_leaks=check_leaks))
 
 
 def _score_predictions(tasks: list[Any]) -> Answer:
     from flows.pages.terminal.view_backtest import view_later
-    from flows.services.backtesting import score_predictions, scores_as_dicts, subsets_of
+    from flows.services.backtesting import score_predictions, scores_as_dicts
 
-    found = {task.log: score_predictions(task) for task in tasks}
-    parts = {log: {days: subsets_of(one) for days, one in scores.items()} for log, scores in found.items()}
-    facts = [{"log": log, "rows": scores_as_dicts(scores)} for log, scores in found.items()]
-    return Answer({"logs": facts}, view_later(parts))
+    found = [{"log": task.log, "rows": scores_as_dicts(score_predictions(task))} for task in tasks]
+    return Answer({"logs": found}, view_later(found))
 
 
 def _check_paths(out: Path | None, report: Path | None) -> None:

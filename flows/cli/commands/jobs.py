@@ -60,7 +60,7 @@ def ingest(
         raise typer.BadParameter("Missing: the table to write, or --dry-run.", ctx, param_hint="--out")
     with log_sources(paths or [], live, since, until, settings) as (logs, of_site, how):
         report, written = write_jobs(logs, of_site, how, out, is_update=update)
-    return Answer({"report": report.as_dict(), "tables": written}, view_ingested(report, written))
+    return Answer({"report": report, "tables": written}, view_ingested(report, written))
 
 
 def clean(
@@ -79,7 +79,7 @@ def clean(
     Examples:
       walltime clean jobs.parquet --out flagged.parquet --report page.html --config my-site.toml
     """
-    from flows.pages.terminal.view_jobs import cleaned_facts, view_cleaned
+    from flows.pages.terminal.view_jobs import view_cleaned
     from flows.services.logs.cleaning import check_paths, clean_jobs, write_cleaned
 
     check_paths(jobs, out, report)
@@ -90,4 +90,5 @@ def clean(
 
         page = cleaning_page(cleaned)
     written = write_cleaned(cleaned, out, page, report)
-    return Answer(cleaned_facts(cleaned, written), view_cleaned(cleaned, written, is_whole=all))
+    facts = {"report": cleaned.report, "bursts": cleaned.burst_rows(), "effect": cleaned.effect, "written": written}
+    return Answer(facts, view_cleaned(cleaned, written, is_whole=all))

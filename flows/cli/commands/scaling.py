@@ -113,7 +113,7 @@ def evaluate_predictors(
     table, report = evaluate_files(files, predictor or ())
     written = {SCALING_ERRORS.name: write_any(out, table, SCALING_ERRORS)} if out else {}
     rows = table.to_pylist()
-    facts = {"errors": rows, "report": report.as_dict(), "tables": written}
+    facts = {"errors": rows, "report": report, "tables": written}
     return Answer(facts, (*view_errors(rows, report), *wrote(written)))
 
 

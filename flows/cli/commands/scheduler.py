@@ -124,7 +124,7 @@ def apply(
     settings = run_settings(config)
     chosen = SCHEDULERS[scheduler or settings.apply.scheduler]
     applied = apply_estimates(settings, chosen, time.time(), os.environ, is_dry_run=dry_run)
-    return Answer(applied.as_dict(), view_applied(applied), exit_code=FAILED if applied.failures else 0)
+    return Answer(applied, view_applied(applied), exit_code=FAILED if applied.failures else 0)
 
 
 class _StoppedError(BaseException):
@@ -159,7 +159,7 @@ def _print_round(found: "Round", wait_s: float, *, as_json: bool) -> None:
     if found.failure:
         print_failure(found, wait_s)
     if as_json:
-        print_json_lines([found.as_dict()])
+        print_json_lines([found])
     elif not found.failure:
         print_round(found, int(time.time()))
 

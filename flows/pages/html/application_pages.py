@@ -67,7 +67,6 @@ def write_pages(manifest: Manifest, facts: Mapping[str, Any], folder: Path, cost
         "n_hidden": len(facts["applications"]) - len(listed),
         "others": {file: of for file, of in OTHER_PAGES.items() if file == SITE_PAGE or (folder / file).is_file()},
         "templates": compared_templates(manifest),
-        "change": _change,
     }
     templates = ("index.html", SITE_PAGE)
     written = [write_page(folder / template, render_template(template, **shown)) for template in templates]
@@ -120,10 +119,3 @@ def _weak(groups: Rows, observations: pa.Table) -> list[dict[str, Any]]:
 
 def _is_in(table: pa.Table, names: list[str]) -> pa.ChunkedArray:
     return pc.is_in(table.column("group_id").cast(pa.string()), pa.array(names, pa.string()))
-
-
-def _change(value: float | None) -> str:
-    """A difference with its sign; empty where nothing changed or nothing is known."""
-    if not value:
-        return ""
-    return f"{value:+,}" if isinstance(value, int) else f"{100 * value:+.1f} points"

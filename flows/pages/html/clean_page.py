@@ -30,7 +30,7 @@ def cleaning_page(cleaned: Cleaned) -> str:
         if name not in _SHOWN_FACTS and not name.startswith("site_")
     }  # fmt: skip
     return render_template(
-        "clean.html", part=_share, text_of=_value, lasts=_lasts, colour_of_burst=colour_of_burst,
+        "clean.html", text_of=_value, colour_of_burst=colour_of_burst,
         local=partial(_local_time, zone=ZoneInfo(settings.site.timezone)), title=cleaned.title,
         timezone=settings.site.timezone, span=submits(cleaned)[1], report=report,
         set_aside=total(report.set_aside.values()),
@@ -43,11 +43,6 @@ def cleaning_page(cleaned: Cleaned) -> str:
     )  # fmt: skip
 
 
-def _share(part: float, whole: float) -> str:
-    share = part / whole if whole else 0.0
-    return f"{share:.1%}" if share >= 0.001 or not share else "under 0.1%"
-
-
 def _local_time(instant_s: float | None, zone: ZoneInfo) -> str:
     if instant_s is None:
         return ""
@@ -55,10 +50,6 @@ def _local_time(instant_s: float | None, zone: ZoneInfo) -> str:
         return f"{datetime.fromtimestamp(int(instant_s), zone):%Y-%m-%d %H:%M}"
     except (OverflowError, ValueError, OSError):
         return str(instant_s)
-
-
-def _lasts(days: float | None) -> str:
-    return "" if days is None else f"{days:,.1f} d" if days >= 1 else f"{days * 24:.1f} h"
 
 
 def _rules(cleaned: Cleaned) -> Iterator[dict[str, Any]]:

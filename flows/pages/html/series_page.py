@@ -140,15 +140,6 @@ def _count_axis(axes: Axes) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(short))
 
 
-_FIGURES = {
-    "largest_useful_procs": "largest allocation that gains",
-    "time_optimal_procs": "fastest",
-    "working_set_procs": "processor working set",
-    "efficiency_80_procs": "at 80% efficiency",
-    "efficiency_50_procs": "at 50% efficiency",
-}
-
-
 def series_page(
     title: str, series: Rows, n_all: int | None = None, weak: Rows = (), doubt: str = ""
 ) -> str:  # fmt: skip
@@ -159,9 +150,9 @@ def series_page(
     `doubt`: a sentence on the whole run.
     """
     return render_template(
-        "series.html", kept=_kept, title=title, views=[_view(one) for one in series],
+        "series.html", title=title, views=[_view(one) for one in series],
         n_hidden=max(0, (n_all or 0) - len(series)), weak=[(one, weak_scaling_sentences(one)) for one in weak],
-        doubt=doubt, figures=_FIGURES,
+        doubt=doubt,
     )  # fmt: skip
 
 
@@ -177,7 +168,6 @@ def _view(one: Mapping[str, Any]) -> dict[str, Any]:
         "envelope": envelope.delta if envelope else None,
         "advice": _advice(one["predictions"] or curve),
         "predictions": [row if "nodes" in row else priced(row, CostSettings()) for row in one["predictions"]],
-        "scalability": one["scalability"] or dict.fromkeys(_FIGURES),
     }
     return {"across": [], "answer": [], "energy": [], **one, **shown}
 
@@ -203,13 +193,3 @@ def _advice(predictions: Rows) -> list[tuple[str, str]]:
         if row["advice"] and row["reliability"] != "ok":
             found.setdefault(row["advice"], row["reliability"])
     return list(found.items())
-
-
-def _kept(row: Mapping[str, Any]) -> str:
-    """Whether the laws are fitted to a size, in words."""
-    if row["fit_weight"] == 0:
-        expected = f"; the other sizes predict {number(row['expected_s'])} s" if row["expected_s"] else ""
-        return f"left out: {row['odd'] or 'odd'}{expected}"
-    if row["runtime_s_median"] is None:
-        return "no: most runs were cut off"
-    return "yes" if row["fit_weight"] in (None, 1.0) else f"at {row['fit_weight']:.2g} of its weight"

@@ -5,6 +5,7 @@ Texts are plain: `render` spells out control characters and reads no markup.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from flows.pages.formats import number, plain
@@ -47,14 +48,8 @@ class Column:
         return printable(self.form(value), self.limit)
 
 
-def text(
-    heading: str,
-    value: str | int | Callable[[Any], object] = "",
-    form: Callable[[Any], str] = plain,
-    limit: int = 200,
-) -> Column:
-    """A column of texts."""
-    return Column(heading, value, form, is_text=True, limit=limit)
+text = partial(Column, form=plain, is_text=True)
+"""A column of texts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,10 @@ def _write(lines: Iterable[str]) -> None:
 
 
 def _plain(value: Any) -> Any:
+    """Tables as their rows, reports as their fields; what JSON does not know as text."""
+    for to_plain in ("as_dict", "to_pylist"):
+        if hasattr(value, to_plain):
+            return _plain(getattr(value, to_plain)())
     if isinstance(value, Mapping):
         return {str(name): _plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):

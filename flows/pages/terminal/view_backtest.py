@@ -1,13 +1,13 @@
 """What `walltime backtest` prints: errors of methods, of published predictions, and the templates found."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from flows.pages.formats import fixed, number, percent, points, signed
 from flows.pages.terminal.blocks import Block, Column, Exact, Grid, text, wrote
 from flows.services.backtesting import BacktestResult, ranked
-from pipeline.evaluate.later_scores import Scored, figures, trade_off
 
 Row = Mapping[str, Any]
 
@@ -15,15 +15,11 @@ METHODS_SHOWN = 6
 """Methods shown by month or size, as more do not fit a terminal; --out has all."""
 
 
-def _whole(value: float | None) -> str:
-    return fixed(value, 0)
-
-
 METHODS = (
     text("method", "estimator"),
     Column("error s", "mae_s"),
     Column("over mean", "mae_over_mean", fixed),
-    Column("median %", "median_abs_pct", _whole),
+    Column("median %", "median_abs_pct", partial(fixed, digits=0)),
     Column("too short", "share_under", percent),
     Column("in 80%", "coverage_80", percent),
     Column("under q95", "coverage_q95", percent),
@@ -31,15 +27,11 @@ METHODS = (
     Column("fell back", lambda row: row["n_fallback"] / row["n_jobs"], percent),
     Column("jobs/CPU s", "pace", least_width=100),
 )
-OTHER_WAYS = tuple(
-    column
-    for column in METHODS
-    if column.heading in ("method", "error s", "over mean", "in 80%", "under q95", "fell back")
-)
+OTHER_WAYS = tuple(one for one in METHODS if one.heading not in ("median %", "too short", "q95/request", "jobs/CPU s"))
 CHANGES = (
     text("method", "estimator"),
-    Column("error s", "mae_s", lambda value: signed(value, 1)),
-    Column("over mean", "mae_over_mean", lambda value: signed(value, 3)),
+    Column("error s", "mae_s", partial(signed, digits=1)),
+    Column("over mean", "mae_over_mean", partial(signed, digits=3)),
     Column("in 80%, points", "coverage_80", points),
     Column("under q95, points", "coverage_q95", points),
 )
@@ -60,22 +52,11 @@ LATER = (
     _percent("kernel %", "kernel_error"),
     _percent("ok %", "ok_share"),
 )
-TRADE_OFF = (text("near share", "near_share", number), _percent("jobs %", "jobs"), _percent("median %", "median_error"))
-
-
-def backtest_facts(found: Sequence[BacktestResult], written: Mapping[str, Path]) -> dict[str, Any]:
-    """Per log the report, CPU seconds by method, every row, and the method of least mean absolute error."""
-    logs = [
-        {
-            "log": result.log,
-            "best": result.ranked[0]["estimator"],
-            "report": result.report.as_dict(),
-            "cpu_s": result.cpu_s,
-            "rows": result.table.to_pylist(),
-        }
-        for result in found
-    ]
-    return {"logs": logs, "written": written}
+TRADE_OFF = (
+    text("near share", "near_share", form=number),
+    _percent("jobs %", "jobs"),
+    _percent("median %", "median_error"),
+)
 
 
 def view_backtest(
@@ -114,18 +95,13 @@ def _change(result: BacktestResult, way: Row) -> Iterator[Block]:
     before = {row["estimator"]: row for row in result.rows("all", known)}
     if way["learnt_from"] == "all" or not before:
         return
-    names = [str(column.value) for column in CHANGES[1:]]
-    rows = [
-        {"estimator": row["estimator"]}
-        | {name: _difference(row[name], before[row["estimator"]][name]) for name in names}
-        for row in ranked(result.rows("all", way))
-    ]
+    names, rows = [str(column.value) for column in CHANGES[1:]], []
+    for row in ranked(result.rows("all", way)):
+        pairs = {name: (row[name], before[row["estimator"]][name]) for name in names}
+        changes = {name: None if None in pair else pair[0] - pair[1] for name, pair in pairs.items()}
+        rows.append({"estimator": row["estimator"], **changes})
     title = f"{result.log}, {knowledge(known)}: changes without learning from the jobs that cleaning sets aside"
     yield from ("", Grid(title, CHANGES, rows))
-
-
-def _difference(value: float | None, before: float | None) -> float | None:
-    return None if value is None or before is None else value - before
 
 
 def knowledge(way: Row) -> str:
@@ -168,17 +144,16 @@ def _parts(result: BacktestResult, by: str) -> Grid:
     return Grid(f"{result.log} by {by}: error over mean runtime; coverage of {best}", columns, parts.items())
 
 
-def view_later(found: Mapping[str, Mapping[float, Mapping[str, Scored]]]) -> Iterator[Block]:
+def view_later(found: Sequence[Row]) -> Iterator[Block]:
     """Per log coverage, width and error by days ahead and subset of jobs; then the trade-off of `ok`."""
-    for log, scores in found.items():
+    for one in found:
         rows = [
-            {"days": days, "rows": name} | figures(part)
-            for days, subsets in scores.items()
-            for name, part in subsets.items()
-        ]
-        yield Grid(f"{log}: predictions on later jobs", LATER, [row for row in rows if row["jobs"]])
-        for days, subsets in scores.items():
-            yield Grid(f"Rows by least track record, {days:g} days", TRADE_OFF, trade_off(subsets["all"]))
+            {"days": at["days"], "rows": name, **part} for at in one["rows"] for name, part in at.items()
+            if name not in ("days", "trade_off") and part["jobs"]
+        ]  # fmt: skip
+        yield Grid(f"{one['log']}: predictions on later jobs", LATER, rows)
+        for at in one["rows"]:
+            yield Grid(f"Rows by least track record, {at['days']:g} days", TRADE_OFF, at["trade_off"])
 
 
 def view_templates(templates: Sequence[object], error_s: float, n_jobs: int, file: Path) -> Iterator[Block]:

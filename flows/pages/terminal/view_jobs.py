@@ -109,16 +109,6 @@ def _facts(found: Mapping[str, Any]) -> dict[str, Any]:
     return facts | {shown: ", ".join(found[name]) for shown, name in listed.items() if found[name]}
 
 
-def cleaned_facts(cleaned: "Cleaned", written: Mapping[str, Path]) -> dict[str, Any]:
-    """The report, the bursts in order, and the effect of the flags."""
-    return {
-        "report": cleaned.report.as_dict(),
-        "bursts": cleaned.burst_rows(),
-        "effect": cleaned.effect.to_pylist(),
-        "written": written,
-    }
-
-
 def view_cleaned(cleaned: "Cleaned", written: Mapping[str, Path], *, is_whole: bool) -> Iterator[Block]:
     """The report by flag, the effect, the bursts as table and sentences, and the written paths."""
     report, bursts = cleaned.report, cleaned.burst_rows()

@@ -48,10 +48,10 @@ def _state(version: Mapping[str, Any]) -> str:
 VERSIONS = (
     text("version"),
     text("name"),
-    text("made (UTC)", "made", _minute),
+    text("made (UTC)", "made", form=_minute),
     text("site"),
     text("logs", form=_logs),
-    text("newest job (UTC)", "newest_job", _minute),
+    text("newest job (UTC)", "newest_job", form=_minute),
     text("state", _state),
     Column("MiB", lambda version: f"{version['bytes'] / 2**20:,.1f}"),
 )

@@ -9,7 +9,7 @@ from flows.services.quantities import instant
 
 PERCENT = (10, 50, 80, 90, 95, 99)
 QUANTILES = (
-    text("jobs done by then", "percent", "{}%".format),
+    text("jobs done by then", "percent", form="{}%".format),
     Column("s", "runtime_s"),
     Column("", "runtime_s", span),
     Column("kept so far", "held", percent),

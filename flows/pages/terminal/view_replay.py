@@ -25,7 +25,7 @@ CASES = (
     Column("corrected", "share_corrected", percent),
 )
 AVERAGES = (
-    text("policy, estimates", lambda row: f"{row['policy']}, {row['estimates']}"),
+    CASES[0],
     Column("logs", "n_logs"),
     Column("change %", "slowdown_change", points),
 )
@@ -39,19 +39,13 @@ def replay_facts(found: Sequence[ReplayResult], written: Mapping[str, Path]) -> 
     """
     logs = [
         {
-            "log": result.log,
-            "capacity": result.capacity,
-            "capacity_unit": result.unit,
-            "capacity_from": result.capacity_from,
-            "n_jobs": result.n_jobs,
-            "left_out_or_changed": result.counts,
-            "has_waits": result.has_waits,
-            "sentences": sentences(result),
-            "avebsld": _avebsld(whole(result.table.to_pylist())),
-            "rows": result.table.to_pylist(),
+            "log": result.log, "capacity": result.capacity, "capacity_unit": result.unit,
+            "capacity_from": result.capacity_from, "n_jobs": result.n_jobs, "left_out_or_changed": result.counts,
+            "has_waits": result.has_waits, "sentences": sentences(result),
+            "avebsld": _avebsld(whole(result.table.to_pylist())), "rows": result.table,
         }
         for result in found
-    ]
+    ]  # fmt: skip
     return {"logs": logs, "averages": averages(found), "written": written}
 
 
@@ -63,7 +57,7 @@ def averages(found: Sequence[ReplayResult]) -> list[dict[str, Any]]:
 def _avebsld(rows: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
     if rows[0]["convention"] != "pyss":
         return None
-    return {f"{row['policy']}, {row['estimates']}": row["slowdown_mean"] for row in rows}
+    return {", ".join(case_of(row)): row["slowdown_mean"] for row in rows}
 
 
 def view_replay(found: Sequence[ReplayResult], written: Mapping[str, Path]) -> Iterator[Block]:
@@ -97,7 +91,7 @@ def _gain(row: Mapping[str, Any]) -> str:
 
 
 MOLDABLE = (
-    text("moldable, %", "share", lambda share: f"{100 * share:g}"),
+    text("moldable, %", lambda row: f"{100 * row['share']:g}"),
     text("chosen by", "chooser"),
     Column("mean turnaround", "turnaround_change", _change),
     Column("quartiles", lambda row: " to ".join(_change(row[f"turnaround_change_{q}"]) for q in ("q25", "q75"))),
@@ -137,9 +131,9 @@ def moldable_page(name: str, rows: Sequence[Mapping[str, Any]], assumptions: Seq
 
 def _baseline(rows: Sequence[Mapping[str, Any]]) -> str:
     rigid = next(row for row in rows if row["chooser"] == "rigid")
-    turnaround = (
-        f"mean turnaround {hours(rigid['turnaround_mean_s'])} h, median {hours(rigid['turnaround_median_s'])} h"
+    turnaround, wait = (
+        f"mean {what} {hours(rigid[f'{what}_mean_s'])} h, median {hours(rigid[f'{what}_median_s'])} h"
+        for what in ("turnaround", "wait")
     )
-    wait = f"mean wait {hours(rigid['wait_mean_s'])} h, median {hours(rigid['wait_median_s'])} h"
     makespan = f"makespan {rigid['makespan_s'] / 86_400:,.1f} days, utilisation {rigid['utilisation']:.0%}"
     return f"rigid: {turnaround}; {wait}; {makespan}."

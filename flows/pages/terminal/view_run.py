@@ -5,7 +5,6 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,7 @@ PATTERN_ROWS = 5
 """Number of patterns in the summary; the table has all."""
 
 COUNTS = (text("", 0), Column("", 1), text("", 2, limit=4_000))
-SET_ASIDE = (text("reason", 0), Column("jobs", lambda row: row[1]["jobs"]),
-             Column("processor-hours", lambda row: row[1]["processor_hours"]))  # fmt: skip
+SET_ASIDE = (text("reason", 0), Column("jobs", 1), Column("processor-hours", 2))
 PATTERNS = (text("group", "label"), text("what to do", "words", limit=2_000))
 SAMPLE = (
     Column("procs"),
@@ -39,7 +37,8 @@ def view_summary(summary: Mapping[str, Any]) -> Iterator[Block]:
     if summary["templates"]:
         yield template_sentences(summary["templates"])
     if summary["set_aside"]:
-        yield Grid("Set aside, by the first reason that holds", SET_ASIDE, summary["set_aside"].items())
+        rows = [(reason, one["jobs"], one["processor_hours"]) for reason, one in summary["set_aside"].items()]
+        yield Grid("Set aside, by the first reason that holds", SET_ASIDE, rows)
     yield _fits(summary["fits"])
     if patterns := summary["patterns"]:
         more = f", the surest {PATTERN_ROWS} of {len(patterns)}" if len(patterns) > PATTERN_ROWS else ""
@@ -117,18 +116,14 @@ def _held(summary: Mapping[str, Any]) -> tuple[str, str]:
     return " / ".join(f"{share:.0%}" for share in shares), means
 
 
-def _count(law: tuple[str, Mapping[str, int]], status: str) -> int:
-    return law[1].get(status, 0)
-
-
 def _fits(fits: Mapping[str, Mapping[str, int]]) -> Grid:
     statuses = sorted({status for counts in fits.values() for status in counts}, key=lambda s: (s != "ok", s))
-    columns = [
-        text("law", 0),
-        *(Column(status, partial(_count, status=status)) for status in statuses),
-        Column("all", lambda row: sum(row[1].values())),
+    rows = [
+        {"law": law, **dict.fromkeys(statuses, 0), **counts, "all": sum(counts.values())}
+        for law, counts in fits.items()
     ]
-    return Grid("Groups by the law that answers for them and its status", columns, fits.items())
+    columns = (text("law"), *map(Column, statuses), Column("all"))
+    return Grid("Groups by the law that answers for them and its status", columns, rows)
 
 
 def _next(summary: Mapping[str, Any]) -> Iterator[Block]:
@@ -138,17 +133,13 @@ def _next(summary: Mapping[str, Any]) -> Iterator[Block]:
         f"show predictions --from {folder}": "the rows of a table",
         "show predictions --columns": "what its columns mean",
     }
-    if _is_example(Path(summary["config"])):
+    examples = Path(__file__).absolute().parents[3] / "configs"
+    if Path(summary["config"]).absolute().parent == examples:
         steps["init --log LOG --out my-site.toml"] = "a config for your own log"
     width = max(map(len, steps))
     yield Exact(f"The tables are in {summary['folder']}; {summary['manifest']} always names the current ones.")
     yield "Next:"
     yield from (Exact(f"  {walltime} {arguments:<{width}}  {what}") for arguments, what in steps.items())
-
-
-def _is_example(config: Path) -> bool:
-    """Whether a config is one of Walltime's examples."""
-    return config.absolute().parent == Path(__file__).absolute().parents[3] / "configs"
 
 
 def _command() -> str:
