@@ -23,7 +23,7 @@ from pipeline.arrays import Floats, Ints, category_codes, floats
 from pipeline.errors import InputError
 from pipeline.estimate.history import history
 from pipeline.estimate.walltime import estimate
-from pipeline.evaluate.later_jobs import estimate_figures, later_jobs, prediction_figures
+from pipeline.evaluate.published_versions import estimate_figures, later_jobs, prediction_figures
 from pipeline.publish import Manifest, reading
 from pipeline.publish.version_store import stored_versions
 from pipeline.schedule.engine import Policy

@@ -19,7 +19,7 @@ from flows.services.published.published_folder import (
 )
 from flows.services.quantities import instant
 from flows.services.run.run_record import read_last_run
-from pipeline.evaluate.weekly_coverage import weekly_coverage
+from pipeline.evaluate.published_versions import weekly_coverage
 from pipeline.publish import Manifest, load_manifest
 from pipeline.publish.checks import blocked_versions
 from pipeline.publish.version_store import stored_versions

@@ -79,18 +79,6 @@ def _counts(blocks: Iterable[JobArrays], active: list[str], ends_s: tuple[float,
     return counts.reshape(len(active), n_bins), unit_s
 
 
-def maximal_segments(times_s: Floats, starts: Ints, rates: Floats, min_jobs: int) -> tuple[Ints, Ints, Floats]:
-    """First and last index (both included) and score of each user's segments of at least `min_jobs` jobs.
-
-    `times_s` ascends within the slice `starts[u]:starts[u + 1]` of user u. Each job scores 1 and each second subtracts
-    `rates[u]`. Users with an infinite rate are skipped.
-    """
-    first, last = np.empty(len(times_s), np.int64), np.empty(len(times_s), np.int64)
-    score = np.empty(len(times_s))
-    n = _all_users(times_s, starts, rates, min_jobs, first, last, score)
-    return first[:n].copy(), last[:n].copy(), score[:n].copy()
-
-
 @kernel
 def _one_user(
     times_s: Floats, begin: int, end: int, rate: float,
@@ -115,9 +103,14 @@ def _one_user(
 
 
 @entry_kernel
-def _all_users(
-    times_s: Floats, starts: Ints, rates: Floats, min_jobs: int, first: Ints, last: Ints, score: Floats
-) -> int:
+def maximal_segments(times_s: Floats, starts: Ints, rates: Floats, min_jobs: int) -> tuple[Ints, Ints, Floats]:
+    """First and last index (both included) and score of each user's segments of at least `min_jobs` jobs.
+
+    `times_s` ascends within the slice `starts[u]:starts[u + 1]` of user u. Each job scores 1 and each second subtracts
+    `rates[u]`. Users with an infinite rate are skipped.
+    """
+    first, last = np.empty(len(times_s), np.int64), np.empty(len(times_s), np.int64)
+    score = np.empty(len(times_s))
     longest = 0
     for user in range(len(starts) - 1):
         longest = max(longest, starts[user + 1] - starts[user])
@@ -132,7 +125,7 @@ def _all_users(
             if ends[k] - begins[k] + 1 >= min_jobs:
                 first[n_found], last[n_found], score[n_found] = begins[k], ends[k], right[k] - left[k]
                 n_found += 1
-    return n_found
+    return first[:n_found].copy(), last[:n_found].copy(), score[:n_found].copy()
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,8 @@ def found_windows(arrays: JobArrays) -> list[Window]:
     ran = (arrays.end_s[rows] > arrays.start_s[rows]) & (arrays.end_s[rows] < LARGEST)
     ends_s = np.where(ran, arrays.end_s[rows], arrays.start_s[rows]).astype(np.int64)
     ends_s.sort()
-    first, last = _alone(starts_s, users, len(arrays.users[1]), ends_s)
+    few_and_long = (WINDOW_MAX_USERS, WINDOW_MIN_S, WINDOW_MIN_JOBS)
+    first, last = _stretches(starts_s, users, len(arrays.users[1]), ends_s, *few_and_long)
     windows = [(float(starts_s[i]), float(starts_s[j])) for i, j in zip(first, last, strict=True)]
     return [window for window in windows if _kept_others_out(arrays, window)] if windows else []
 
@@ -86,18 +87,12 @@ def _named(arrays: JobArrays) -> Iterator[Window]:
     return ((epoch_s(one.since, zone), epoch_s(one.until, zone)) for one in arrays.settings.dedicated)
 
 
-def _alone(starts_s: Ints, users: Ints, n_users: int, ends_s: Ints) -> tuple[Ints, Ints]:
-    """First and last place of each long enough run of starts by few users that begins on an empty machine."""
-    first, last = np.empty(len(starts_s), np.int64), np.empty(len(starts_s), np.int64)
-    n = _stretches(starts_s, users, n_users, ends_s, WINDOW_MAX_USERS, WINDOW_MIN_S, WINDOW_MIN_JOBS, first, last)
-    return first[:n], last[:n]
-
-
 @entry_kernel
 def _stretches(
-    starts_s: Ints, users: Ints, n_users: int, ends_s: Ints, max_users: int, min_s: int, min_jobs: int,
-    first: Ints, last: Ints,
-) -> int:  # fmt: skip
+    starts_s: Ints, users: Ints, n_users: int, ends_s: Ints, max_users: int, min_s: int, min_jobs: int
+) -> tuple[Ints, Ints]:
+    """First and last place of each long enough run of starts by few users that begins on an empty machine."""
+    first, last = np.empty(len(starts_s), np.int64), np.empty(len(starts_s), np.int64)
     held = np.zeros(n_users, np.int64)
     n, n_held, until, ended, passed = 0, 0, 0, 0, 0
     for i in range(len(starts_s)):
@@ -117,7 +112,7 @@ def _stretches(
             n, passed = n + 1, stop
         held[users[i]] -= 1
         n_held -= held[users[i]] == 0
-    return n
+    return first[:n], last[:n]
 
 
 def _kept_others_out(arrays: JobArrays, window: Window) -> bool:

@@ -50,10 +50,9 @@ def occupancy_of(arrays: JobArrays, chosen: Bools | None = None) -> OccupancySte
     ran = ran if chosen is None else ran & chosen
     sizes = procs[ran].astype(np.int64)
     starts, ends = in_order(start_s[ran].astype(np.int64), sizes), in_order(end_s[ran].astype(np.int64), sizes)
-    times_s, busy = np.empty(2 * len(sizes), np.int64), np.empty(2 * len(sizes), np.int64)
-    n = _merge(*starts, *ends, times_s, busy)
+    times_s, busy = _merge(*starts, *ends)
     del starts, ends, sizes
-    return OccupancySteps(times_s[:n], busy[:n], np.append(np.diff(times_s[:n]), np.zeros(min(n, 1), np.int64)))
+    return OccupancySteps(times_s, busy, np.append(np.diff(times_s), np.zeros(min(len(times_s), 1), np.int64)))
 
 
 def in_order(times_s: Ints, sizes: Ints) -> tuple[Ints, Ints]:
@@ -74,7 +73,8 @@ def in_order(times_s: Ints, sizes: Ints) -> tuple[Ints, Ints]:
 
 
 @entry_kernel
-def _merge(starts_s: Ints, start_procs: Ints, ends_s: Ints, end_procs: Ints, times_s: Ints, busy: Ints) -> int:
+def _merge(starts_s: Ints, start_procs: Ints, ends_s: Ints, end_procs: Ints) -> tuple[Ints, Ints]:
+    times_s, busy = np.empty(2 * len(starts_s), np.int64), np.empty(2 * len(starts_s), np.int64)
     n, i, j, level = 0, 0, 0, 0
     while j < len(ends_s):
         now_s = ends_s[j]
@@ -88,7 +88,7 @@ def _merge(starts_s: Ints, start_procs: Ints, ends_s: Ints, end_procs: Ints, tim
             i += 1
         times_s[n], busy[n] = now_s, level
         n += 1
-    return n
+    return times_s[:n], busy[:n]
 
 
 # Share of the busy time in which at most the sustained number of processors is busy. That number is within 6% of the

@@ -58,15 +58,13 @@ def _similar_jobs(arrays: JobArrays) -> SimilarJobs:
     group = np.full(len(arrays.runtime_s), -1, np.int32)
     group[rows] = row_codes(arrays.users[0][rows], arrays.procs[rows], arrays.applications[0][rows])
     n_jobs = np.bincount(group[rows])
-    n_typical, shape = np.zeros(len(n_jobs), np.int64), np.full((4, len(n_jobs)), np.nan)
-    _describe(group, arrays.runtime_s, arrays.is_typical, np.cumsum(n_jobs), n_jobs, n_typical, shape)
+    n_typical, shape = _describe(group, arrays.runtime_s, arrays.is_typical, np.cumsum(n_jobs), n_jobs)
     return SimilarJobs(group, n_jobs, n_typical, shape[0], shape[1] * NORMAL_MAD, shape[2], shape[3])
 
 
 @entry_kernel
-def _describe(
-    group: Narrow, runtime_s: Floats, is_typical: Bools, ends: Ints, n_jobs: Ints, n_typical: Ints, shape: Floats
-) -> None:
+def _describe(group: Narrow, runtime_s: Floats, is_typical: Bools, ends: Ints, n_jobs: Ints) -> tuple[Ints, Floats]:
+    n_typical, shape = np.zeros(len(n_jobs), np.int64), np.full((4, len(n_jobs)), np.nan)
     typical = np.empty(ends[-1] if len(ends) else 0)
     for row in range(len(group)):
         g = group[row]
@@ -82,6 +80,7 @@ def _describe(
         shape[1, g] = np.median(np.abs(logs - shape[0, g]))
         shape[2, g] = _quantile(logs, 0.25)
         shape[3, g] = _quantile(logs, 0.75)
+    return n_typical, shape
 
 
 @kernel

@@ -1,35 +1,26 @@
 """How far predictors are off on measured series: some sizes given, the others predicted."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
+from pipeline.arrays import Bools, Floats, Ints, category_codes, floats, median
 from pipeline.report import Report, Tally, count_done
 from pipeline.scaling.predictors import PredictionTask, Predictor
 from pipeline.tables import SCALING_ERRORS
 
+SPLITS = ((3, "smallest"), (4, "smallest"), (5, "smallest"), (3, "spread"), (4, "spread"))
+"""How many sizes of a measured series are given to predict the others, and which."""
 
-@dataclass(frozen=True, slots=True)
-class SplitRules:
-    """Which sizes of a measured series are given to predict the others."""
+MIN_SIZES = 4
+"""Least number of sizes of a series."""
 
-    smallest: tuple[int, ...] = (3, 4, 5)
-    """Numbers of smallest sizes that are given, one split each."""
-    spread: tuple[int, ...] = (3, 4)
-    """Numbers of evenly spread sizes that are given, one split each."""
-    min_sizes: int = 4
-    """Least number of sizes of a series."""
-    near: float = 4.0
-    """Largest ratio of a near target to the largest given size."""
-
-
-SPLIT_RULES = SplitRules()
+NEAR = 4.0
+"""Largest ratio of a near target to the largest given size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +34,7 @@ class Split:
 
 
 def evaluate_scaling(
-    observations: pa.Table,
-    applications: Mapping[str, str],
-    predictors: Mapping[str, Predictor],
-    rules: SplitRules = SPLIT_RULES,
+    observations: pa.Table, applications: Mapping[str, str], predictors: Mapping[str, Predictor]
 ) -> tuple[pa.Table, Report]:
     """SCALING_ERRORS of every predictor and split; the Report counts series.
 
@@ -62,8 +50,6 @@ def evaluate_scaling(
         Application of each group_id.
     predictors : mapping of str to callable
         Predictors by name, which map a task of k targets to float64[k] runtimes, s.
-    rules : SplitRules, optional
-        The splits into given and predicted sizes.
 
     Returns
     -------
@@ -81,7 +67,7 @@ def evaluate_scaling(
     >>> set(table.column("predictor").to_pylist()) <= {"average"}, report.stage
     (True, 'evaluate_scaling')
     """
-    splits, n_seen, n_kept = make_splits(observations, applications, rules)
+    splits, n_seen, n_kept = make_splits(observations, applications)
     rows = []
     for name, predictor in predictors.items():
         for split in splits:
@@ -94,44 +80,34 @@ def evaluate_scaling(
     return table, Report("evaluate_scaling", "series", Tally(n_seen), Tally(n_kept), set_aside, facts).check()
 
 
-def make_splits(
-    observations: pa.Table, applications: Mapping[str, str], rules: SplitRules = SPLIT_RULES
-) -> tuple[list[Split], int, int]:
+def make_splits(observations: pa.Table, applications: Mapping[str, str]) -> tuple[list[Split], int, int]:
     """Every split that leaves a target somewhere; how many series there are, and how many have sizes enough."""
     usable = observations.filter(pc.is_valid(observations.column("runtime_s_median")))
     codes, ids = category_codes(usable, "group_id")
     order = np.lexsort((floats(usable, "procs"), codes))
     bounds = np.searchsorted(codes[order], np.arange(len(ids) + 1))
-    series = [order[a:b] for a, b in pairwise(bounds) if b - a >= rules.min_sizes]
+    series = [order[a:b] for a, b in pairwise(bounds) if b - a >= MIN_SIZES]
     names = sorted(set(applications.values()))
     application = np.array([names.index(applications[ids[codes[rows[0]]]]) for rows in series], np.int64)
     splits = [
-        _split(name, divided, usable, application, rules.near)
-        for name, divide in _ways(rules)
-        if (divided := [(k, rows, given) for k, rows in enumerate(series) if (given := divide(len(rows))).any()])
+        _split(f"{count} {which}", divided, usable, application)
+        for count, which in SPLITS
+        if (
+            divided := [
+                (k, rows, _given(count, which, len(rows))) for k, rows in enumerate(series) if count < len(rows)
+            ]
+        )
     ]
     return splits, len(pc.unique(observations.column("group_id"))), len(series)
 
 
-def _ways(rules: SplitRules) -> Iterator[tuple[str, Callable[[int], Bools]]]:
-    """Name of each split and which of m sizes it gives; none where it would leave nothing to predict."""
-    for count in rules.smallest:
-        yield f"{count} smallest", partial(_smallest, count)
-    for count in rules.spread:
-        yield f"{count} spread", partial(_spread, count)
+def _given(count: int, which: str, n_sizes: int) -> Bools:
+    """Which of the sizes of a series a split gives."""
+    places = np.arange(n_sizes)
+    return places < count if which == "smallest" else np.isin(places, np.round(np.linspace(0, n_sizes - 1, count)))
 
 
-def _smallest(count: int, m: int) -> Bools:
-    return (np.arange(m) < count) & (count < m)
-
-
-def _spread(count: int, m: int) -> Bools:
-    return np.isin(np.arange(m), np.round(np.linspace(0, m - 1, count))) & (count < m)
-
-
-def _split(
-    name: str, divided: Sequence[tuple[int, Ints, Bools]], usable: pa.Table, application: Ints, near: float
-) -> Split:
+def _split(name: str, divided: Sequence[tuple[int, Ints, Bools]], usable: pa.Table, application: Ints) -> Split:
     procs = floats(usable, "procs")
     given = [rows[is_given] for _, rows, is_given in divided]
     asked = [rows[~is_given] for _, rows, is_given in divided]
@@ -149,7 +125,7 @@ def _split(
         target_procs=procs[targets],
     )
     distance = np.maximum(procs[targets] / last, first / procs[targets])
-    return Split(name, question, floats(usable, "runtime_s_median")[targets], distance <= near * (1 + 1e-9))
+    return Split(name, question, floats(usable, "runtime_s_median")[targets], distance <= NEAR * (1 + 1e-9))
 
 
 def _row(name: str, split: Split, predicted_s: Floats) -> dict[str, object]:
@@ -170,8 +146,5 @@ def _row(name: str, split: Split, predicted_s: Floats) -> dict[str, object]:
 
 def _median(error: Floats) -> float:
     """NaN for no targets, and where the median is no number."""
-    if not len(error):
-        return np.nan
-    middle = float(np.partition(error, (len(error) - 1) // 2)[(len(error) - 1) // 2])
-    other = float(np.partition(error, len(error) // 2)[len(error) // 2])
-    return (middle + other) / 2 if np.isfinite(other) else np.nan
+    found = float(median(error))
+    return found if np.isfinite(found) else np.nan

@@ -8,7 +8,6 @@ longest of them, so that a further bound never lowers a quantile. A share beyond
 longer than every runtime that ended.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,18 +19,6 @@ from pipeline.report import Report
 from pipeline.tables import OBSERVATIONS
 
 ROUNDING = 1e-12
-
-
-def survival_quantiles(
-    runtime_s: Floats, is_bound: Bools, starts: Ints, counts: Ints, shares: Sequence[float]
-) -> Floats:
-    """Quantiles (s) in the shape (shares, segments).
-
-    Each segment of jobs is in order of runtime; of equal runtimes, those that ended stand before bounds.
-    """
-    found = np.empty((len(shares), len(starts)))
-    _quantiles(runtime_s, is_bound, starts, counts, np.array(shares, np.float64), found)
-    return found
 
 
 @kernel
@@ -47,7 +34,12 @@ def _at(share: float, reach: float, ended: Floats, place: Floats, n: int) -> Any
 
 
 @entry_kernel
-def _quantiles(runtime_s: Floats, is_bound: Bools, starts: Ints, counts: Ints, shares: Floats, found: Floats) -> None:
+def survival_quantiles(runtime_s: Floats, is_bound: Bools, starts: Ints, counts: Ints, shares: Floats) -> Floats:
+    """Quantiles (s) in the shape (shares, segments).
+
+    Each segment of jobs is in order of runtime; of equal runtimes, those that ended stand before bounds.
+    """
+    found = np.empty((len(shares), len(starts)))
     longest = counts.max() + 1 if len(counts) else 0
     ended, place = np.empty(longest), np.empty(longest)
     for k in range(len(starts)):
@@ -67,6 +59,7 @@ def _quantiles(runtime_s: Floats, is_bound: Bools, starts: Ints, counts: Ints, s
             n_places += 1
         for q in range(len(shares)):
             found[q, k] = _at(shares[q], 1.0 - curve, ended[:n_places], place[:n_places], counts[k])
+    return found
 
 
 def energy_medians(energy_j: Floats, runtime_s: Floats, is_bound: Bools, starts: Ints) -> dict[str, Floats | Ints]:
@@ -160,7 +153,7 @@ def aggregate(
     is_first[1:] = (codes[1:] != codes[:-1]) | (procs[1:] != procs[:-1])
     starts = np.flatnonzero(is_first)
     counts = np.diff(starts, append=len(order))
-    q10_s, median_s, q90_s = survival_quantiles(runtime_s, is_bound, starts, counts, (0.1, 0.5, 0.9))
+    q10_s, median_s, q90_s = survival_quantiles(runtime_s, is_bound, starts, counts, np.array([0.1, 0.5, 0.9]))
     below, above = _repeat_tails(codes, runtime_s, np.repeat(median_s, counts), np.repeat(counts, counts) > 1, is_bound)
     return {
         "group_code": codes[starts],
@@ -218,7 +211,8 @@ def _repeat_tails(
     starts = np.cumsum(counts) - counts
     tails = np.full((2, len(counts)), np.nan)
     ordered, none = log_distance[order], np.zeros(len(order), bool)
-    tails[:, enough] = np.abs(survival_quantiles(ordered, none, starts[enough], counts[enough], (0.025, 0.975)))
+    ends = np.array([0.025, 0.975])
+    tails[:, enough] = np.abs(survival_quantiles(ordered, none, starts[enough], counts[enough], ends))
     return tails[0], tails[1]
 
 

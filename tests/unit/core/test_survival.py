@@ -16,7 +16,7 @@ def quantiles(pairs: list[tuple[float, bool]], shares: tuple[float, ...] = SHARE
     is_bound = np.array([bound for _, bound in pairs])
     order = np.lexsort((is_bound, runtime_s))
     starts, counts = np.array([0]), np.array([len(pairs)])
-    return survival_quantiles(runtime_s[order], is_bound[order], starts, counts, shares)[:, 0]
+    return survival_quantiles(runtime_s[order], is_bound[order], starts, counts, np.array(shares))[:, 0]
 
 
 def ended(*times: float) -> list[tuple[float, bool]]:
@@ -107,4 +107,4 @@ def test_nothing_ended_nothing_known() -> None:
     assert np.isnan(quantiles(bounds(1, 2, 3))).all()
     empty = np.empty(0)
     none = np.empty(0, np.int64)
-    assert survival_quantiles(empty, empty.astype(bool), none, none, (0.5,)).shape == (1, 0)
+    assert survival_quantiles(empty, empty.astype(bool), none, none, np.array([0.5])).shape == (1, 0)
