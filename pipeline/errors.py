@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import unicodedata
 from collections.abc import Iterable
 from typing import Any
@@ -14,14 +15,7 @@ class WalltimeError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The error as it is, in another process: the default calls the class with the sentence alone."""
-        return _copied, (type(self), self.args, self.__dict__)
-
-
-def _copied(kind: type[WalltimeError], args: tuple[Any, ...], values: dict[str, Any]) -> WalltimeError:
-    error = kind.__new__(kind)
-    error.args = args
-    error.__dict__.update(values)
-    return error
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class InputError(WalltimeError):

@@ -1,14 +1,16 @@
-"""Counts and processor-seconds of a stage: input = kept + set aside."""
+"""Counts and processor-seconds of a stage: input = kept + set aside. Also the one reader of dataclasses from JSON."""
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from types import UnionType
+from typing import Any, Self, TypeVar, get_args, get_origin, get_type_hints
 
-from pipeline.dataclass_reader import read_dataclass
-from pipeline.errors import ConservationError
+from pipeline.errors import ConservationError, printable
+
+T = TypeVar("T")
 
 Fact = int | float | str | None
 
@@ -99,3 +101,47 @@ def count_done(unit: str, n: int = 1) -> None:
     counter = _counter.get()
     if counter is not None:
         counter(unit, n)
+
+
+class FieldError(ValueError):
+    """A field whose value is missing or has the wrong type; the text names the field and the expected type."""
+
+
+def read_dataclass(kind: type[T], plain: Mapping[str, Any], where: str = "") -> T:
+    """The dataclass `kind`, filled from parsed JSON by field name, recursively; a list becomes a tuple.
+
+    Undeclared keys are ignored, and a missing field takes its default. Raises FieldError for the first one without a
+    default, or of the wrong type.
+    """
+    hints, values = get_type_hints(kind), {}
+    for one in fields(kind):  # type: ignore[arg-type]
+        name = f"{where}.{one.name}" if where else one.name
+        if one.name not in plain:
+            if one.default is not MISSING or one.default_factory is not MISSING:
+                continue
+            raise FieldError(f"{name}: a value is missing")
+        values[one.name] = _value(hints[one.name], plain[one.name], name)
+    return kind(**values)
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if is_dataclass(hint) and isinstance(hint, type) and isinstance(value, Mapping):
+        return read_dataclass(hint, value, where)
+    if origin is tuple and isinstance(value, list | tuple):
+        return tuple(_value(arguments[0], one, f"{where}.{place}") for place, one in enumerate(value))
+    if origin in (dict, Mapping) and isinstance(value, Mapping):
+        return {str(name): _value(arguments[1], one, f"{where}.{printable(str(name))}") for name, one in value.items()}
+    if hint is Any or (origin is UnionType and type(value) in arguments) or type(value) is hint:
+        return value
+    if hint is float and type(value) is int:
+        return float(value)
+    if isinstance(hint, type) and origin is None and not isinstance(value, bool) and isinstance(value, hint):
+        return value
+    raise FieldError(f"{where}: {printable(repr(value), 60)} is not of type {_type_name(hint)}")
+
+
+def _type_name(hint: Any) -> str:
+    types = get_args(hint) if get_origin(hint) is UnionType else (hint,)
+    names = {str: "text", int: "whole number", type(None): "null", tuple: "list", dict: "object"}
+    return " or ".join(names.get(get_origin(one) or one, "object") for one in types)

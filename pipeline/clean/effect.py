@@ -72,27 +72,25 @@ class SelectionCounts:
         self.days.add(np.floor(submit_s[~np.isnan(submit_s)] / DAY_S))
 
 
-@dataclass(slots=True)
-class EffectCounts:
-    """What EFFECT is computed from, by selection: `before`, `after` and the flags that occur."""
+Selections = dict[str, SelectionCounts]
+"""What EFFECT is computed from, by selection: `before`, `after` and the flags that occur."""
 
-    selections: dict[str, SelectionCounts] = field(default_factory=dict)
 
-    def add(self, arrays: JobArrays, flag_places: Ints, flags: Sequence[Flag]) -> None:
-        """Count a block of jobs; `flag_places` is per job the place of its flag in `flags`, -1 where it is kept."""
-        counts = np.bincount(flag_places + 1, minlength=len(flags) + 1)[1:]
-        chosen: dict[str, Bools] = {BEFORE: np.ones(len(flag_places), bool), AFTER: flag_places < 0}
-        chosen |= {str(flag): flag_places == place for place, flag in enumerate(flags) if counts[place]}
-        for name, mask in chosen.items():
-            self.selections.setdefault(name, SelectionCounts()).add(arrays, mask)
+def count_block(counted: Selections, arrays: JobArrays, flag_places: Ints, flags: Sequence[Flag]) -> None:
+    """Count a block of jobs; `flag_places` is per job the place of its flag in `flags`, -1 where it is kept."""
+    counts = np.bincount(flag_places + 1, minlength=len(flags) + 1)[1:]
+    chosen: dict[str, Bools] = {BEFORE: np.ones(len(flag_places), bool), AFTER: flag_places < 0}
+    chosen |= {str(flag): flag_places == place for place, flag in enumerate(flags) if counts[place]}
+    for name, mask in chosen.items():
+        counted.setdefault(name, SelectionCounts()).add(arrays, mask)
 
-    def table(self, site: SiteSettings, flags: Sequence[Flag]) -> pa.Table:
-        """EFFECT: the rows `before` and `after`, then one row per flag that occurs, in order of precedence."""
-        days = self.selections[BEFORE].days.values
-        span = (int(days[0]), int(days[-1]) - int(days[0]) + 1) if days.size else (0, 1)
-        names = [name for name in (BEFORE, AFTER, *map(str, flags)) if name in self.selections]
-        rows = [_row(name, self.selections[name], span, site) for name in names]
-        return EFFECT.build(**{name: [row[name] for row in rows] for name in rows[0]})
+
+def effect_of(counted: Selections, site: SiteSettings) -> pa.Table:
+    """EFFECT: the rows `before` and `after`, then one row per flag that occurs, in order of precedence."""
+    days = counted[BEFORE].days.values
+    span = (int(days[0]), int(days[-1]) - int(days[0]) + 1) if days.size else (0, 1)
+    rows = [_row(name, counted[name], span, site) for name in (BEFORE, AFTER, *map(str, Flag)) if name in counted]
+    return EFFECT.build(**{name: [row[name] for row in rows] for name in rows[0]})
 
 
 def _row(name: str, counted: SelectionCounts, span: tuple[int, int], site: SiteSettings) -> dict[str, object]:

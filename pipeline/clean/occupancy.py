@@ -138,7 +138,7 @@ def capacity_facts(arrays: JobArrays) -> dict[str, Fact]:
     larger = _larger(arrays)
     if not _is_plausible(larger):
         facts["machine_size_in_doubt"] = int(larger.sum())
-    ratio = _ratio(steps, arrays)
+    ratio = steps.busy / sizes_at(arrays, steps.times_s.astype(np.float64))
     over, busy_s = ratio > 1, steps.lasting_s[steps.busy > 0].sum()
     return facts | {
         "peak_over_size": float(np.max(ratio, where=~np.isnan(ratio), initial=0.0)),
@@ -164,13 +164,6 @@ def _larger(arrays: JobArrays) -> Bools:
 def _is_plausible(larger: Bools) -> bool:
     """Whether few enough jobs exceed the size that these jobs are wrong rather than the size."""
     return int(larger.sum()) <= max(1, DOUBT_SHARE * len(larger))
-
-
-def _ratio(steps: OccupancySteps, arrays: JobArrays) -> Floats:
-    """Busy processors over the size of the machine at each step; NaN where the size is unknown."""
-    if not arrays.settings.capacity.sizes:
-        return steps.busy / (arrays.site.max_procs or np.nan)
-    return steps.busy / sizes_at(arrays, steps.times_s.astype(np.float64))
 
 
 def _whole(level: float) -> str:

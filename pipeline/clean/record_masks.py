@@ -5,7 +5,6 @@ nevertheless: nodes are often slow before they fail, and a preempted job may con
 switch the flag off; such jobs then count as lower bounds. A job that ran out of memory is no lower bound.
 """
 
-from collections.abc import Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -190,12 +189,8 @@ def _with_grace(limit_s: Floats) -> Floats:
 _TEXTS = ("user", "account", "application", "queue")
 
 
-def matched(arrays: JobArrays, rules: Sequence[SiteRule], burst_ids: pa.Array) -> list[Bools]:
-    """Per rule, the jobs that match all its values; `burst_ids` holds one id (or null) per job."""
-    return [_matches(arrays, rule, burst_ids) for rule in rules]
-
-
-def _matches(arrays: JobArrays, rule: SiteRule, burst_ids: pa.Array) -> Bools:
+def matches(arrays: JobArrays, rule: SiteRule, burst_ids: pa.Array) -> Bools:
+    """The jobs that match all values of a rule; `burst_ids` holds one id (or null) per job."""
     found = np.ones(arrays.jobs.num_rows, bool)
     for name in _TEXTS:
         if (wanted := getattr(rule, name)) is not None:

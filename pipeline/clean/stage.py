@@ -15,7 +15,7 @@ import pyarrow as pa
 from pipeline.arrays import CATEGORY, Array, Bools, Ints, floats, tally
 from pipeline.clean import duplicates, log_windows, occupancy, record_masks, runtimes
 from pipeline.clean.bursts import BURST_RULES, BurstRules, Screen, Tier, find_bursts
-from pipeline.clean.effect import EffectCounts
+from pipeline.clean.effect import Selections, count_block, effect_of
 from pipeline.clean.flurries import smallest_burst_jobs, submit_rates
 from pipeline.clean.job_arrays import JobArrays
 from pipeline.errors import printable
@@ -106,7 +106,7 @@ def clean(
     """
     cleaned = Cleaned(settings, site or SiteSettings(), rules)
     flagged = pa.concat_tables([JOBS.empty().select(jobs.column_names), *cleaned.blocks(jobs)]).unify_dictionaries()
-    return flagged, cleaned.bursts(), cleaned.effect(), cleaned.report()
+    return flagged, *cleaned.found()
 
 
 def clean_stored(
@@ -115,7 +115,7 @@ def clean_stored(
     """What `clean` gives, with one block of jobs in memory at a time; the jobs are written to a file of this folder."""
     cleaned = Cleaned(settings, site)
     flagged = stored(cleaned.blocks(jobs), JOBS, folder, "jobs_flagged")
-    return flagged, cleaned.bursts(), cleaned.effect(), cleaned.report()
+    return flagged, *cleaned.found()
 
 
 def blocks_of(jobs: LargeTable, block_jobs: int) -> Iterator[tuple[int, int]]:
@@ -148,7 +148,7 @@ class Cleaned:
     rules: BurstRules = BURST_RULES
     _bursts: list[pa.Table] = field(default_factory=list)
     _ids: set[str] = field(default_factory=set)
-    _effect: EffectCounts = field(default_factory=EffectCounts)
+    _effect: Selections = field(default_factory=dict)
     _reports: list[Report] = field(default_factory=list)
     _named: list[list[int]] = field(default_factory=list)
 
@@ -171,7 +171,10 @@ class Cleaned:
         settings = self.settings
         bursts, place = find_bursts(arrays, self.rules, self._ids)
         burst_ids = _named(place, bursts.column("burst_id").to_pylist())
-        kept, dropped = (record_masks.matched(arrays, rules, burst_ids) for rules in (settings.keep, settings.drop))
+        kept, dropped = (
+            [record_masks.matches(arrays, rule, burst_ids) for rule in rules]
+            for rules in (settings.keep, settings.drop)
+        )
         flag_places, flags = _flagged(arrays, bursts, place, _any(arrays, kept), _any(arrays, dropped))
         columns = {"flag": _named(flag_places, [str(flag) for flag in flags]), "burst_id": burst_ids}
         bound, is_known = record_masks.lower_bounds(arrays)
@@ -179,20 +182,16 @@ class Cleaned:
         self._bursts.append(bursts)
         self._ids.update(bursts.column("burst_id").to_pylist())
         self._named.append([int(mask.sum()) for mask in (*kept, *dropped)])
-        self._effect.add(arrays, flag_places, flags)
+        count_block(self._effect, arrays, flag_places, flags)
         self._reports.append(_report(arrays, flag_places, flags, self.rules, bursts))
         return _with_columns(arrays.jobs, columns)
 
-    def bursts(self) -> pa.Table:
-        """BURSTS, block by block."""
-        return BURSTS.check(pa.concat_tables(self._bursts).unify_dictionaries())
+    def found(self) -> tuple[pa.Table, pa.Table, Report]:
+        """BURSTS and EFFECT of all blocks; jobs kept and set aside, by flag, facts, and what a person should check."""
+        bursts = BURSTS.check(pa.concat_tables(self._bursts).unify_dictionaries())
+        return bursts, effect_of(self._effect, self.site), self._report()
 
-    def effect(self) -> pa.Table:
-        """EFFECT of the whole log."""
-        return self._effect.table(self.site, list(Flag))
-
-    def report(self) -> Report:
-        """Jobs kept and set aside, by flag; facts; what a person should check."""
+    def _report(self) -> Report:
         rules = [("keep", rule) for rule in self.settings.keep] + [("drop", rule) for rule in self.settings.drop]
         counts = [sum(block) for block in zip(*self._named, strict=True)]
         named = [(word, rule, n) for (word, rule), n in zip(rules, counts, strict=True)]

@@ -12,7 +12,7 @@ from pipeline.arrays import Bools, Floats, Ints, floats
 from pipeline.group import assign_groups, choose_template, describe_groups, observe, with_chosen
 from pipeline.scaling.curves import Curves
 from pipeline.scaling.later.cells import DAY_S, Cells, kernel_averages
-from pipeline.scaling.later.later import cell_keys, later, places_of, target_rows, with_law
+from pipeline.scaling.later.later import cell_keys, places_of, target_rows, with_law
 from pipeline.scaling.later.track_record import MIN_WINDOWS, Record, answers_at, believed_rows
 from pipeline.scaling.later.windows import PastWindows, Window, past_cuts, step_days, target_cells, windows_at
 from pipeline.scaling.predictions import groups_by_application, predict
@@ -144,14 +144,6 @@ def later_scores(
             ahead = replace(PREDICT_RULES, horizon_days=days)
             parts[days] += _segment(fitted, ahead, min(end, at_s + refit_days * DAY_S))
     return {days: joined(found) for days, found in parts.items() if found}
-
-
-def published(jobs: pa.Table, settings: RunSettings, cut_s: float, previous: str = "") -> pa.Table:
-    """PREDICTIONS as a run at a time publishes them; `jobs` are flagged JOBS, whatever ended later is left out."""
-    known, chosen = _known(jobs, settings, cut_s, previous)
-    grouped, _ = assign_groups(known, chosen.group)
-    laws, fits = _laws(grouped, chosen)
-    return later(laws, grouped, fits, predict_rules(settings.horizon_days), cut_s)[0]
 
 
 def fitted_at(jobs: pa.Table, settings: RunSettings, at_s: float, previous: str = "") -> Fitted:

@@ -28,9 +28,9 @@ _NOW = fcntl.LOCK_EX | fcntl.LOCK_NB
 
 
 @contextmanager
-def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """Hold the lock of the folder, after waiting for it; the folder is created if it is missing."""
-    handle = acquire(folder, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+    handle = acquire(folder, fcntl.LOCK_EX)
     assert handle is not None  # nosec B101 # for the type checker
     try:
         yield

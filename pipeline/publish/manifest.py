@@ -19,8 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pipeline.dataclass_reader import FieldError, read_dataclass
 from pipeline.errors import InputError, did_you_mean, printable
+from pipeline.report import FieldError, read_dataclass
 from pipeline.tables import TABLES
 
 _TABLE = re.compile(r"[a-z][a-z0-9_]*")

@@ -23,9 +23,9 @@ from flows.services.files.os_errors import os_failure
 from flows.services.progress import StageEvent
 from flows.services.run.publishing import BlockedVersionError
 from flows.services.run.work_folder import WORK, Announce, RunInProgressError, holder_of, is_held
-from pipeline.dataclass_reader import read_dataclass
 from pipeline.errors import ConfigError, WalltimeError, printable
 from pipeline.publish.folders import remove_drafts_of
+from pipeline.report import read_dataclass
 from pipeline.storage import write_text
 
 LAST_RUN = "last_run.json"

@@ -26,13 +26,12 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from flows.services.files.os_errors import naming_path
-from pipeline.dataclass_reader import read_dataclass
 from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.estimate.checkpoints import Checkpoint
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES, rules_text
 from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.publish.folders import LOCK, acquire, digests, drafted, drop_folder, remove_leftovers
-from pipeline.report import Report
+from pipeline.report import Report, read_dataclass
 from pipeline.run import STEP_TABLES, STEPS, Run, Step, StepResult
 from pipeline.storage import file_sha256, read_table, write_table, write_text
 from pipeline.tables import STATE

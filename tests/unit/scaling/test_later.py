@@ -8,13 +8,13 @@ import pyarrow.compute as pc
 import pytest
 
 from pipeline import large_tables
-from pipeline.evaluate.later_scores import figures, fitted_at, later_scores, published
-from pipeline.group import observe, sort_by_group
+from pipeline.evaluate.later_scores import _known, _laws, figures, fitted_at, later_scores
+from pipeline.group import assign_groups, observe, sort_by_group
 from pipeline.scaling.later.cells import DAY_S, Atoms, Cells, Mixtures
 from pipeline.scaling.later.later import later
 from pipeline.scaling.later.windows import PastWindows, Window, calibrated_shares, past_cuts, windows_at
 from pipeline.scaling.predictions import predict
-from pipeline.scaling.scaling_rules import FitRules, PredictRules
+from pipeline.scaling.scaling_rules import FitRules, PredictRules, predict_rules
 from pipeline.scaling.stage import fit
 from pipeline.settings import GroupSettings, RunSettings, SiteSettings
 from pipeline.tables import JOBS
@@ -125,7 +125,10 @@ def test_what_is_scored_night_by_night_is_what_a_run_of_that_night_publishes() -
     jobs = log_of(0.5, days=30)
     submit_s = jobs.column("submit_s").to_numpy()
     cut_s = float(np.floor(np.quantile(submit_s, 0.8)))
-    table = published(jobs, RunSettings(), cut_s)
+    known, chosen = _known(jobs, RunSettings(), cut_s, "")
+    grouped, _ = assign_groups(known, chosen.group)
+    laws, fits = _laws(grouped, chosen)
+    table, _ = later(laws, grouped, fits, predict_rules(RunSettings().horizon_days), cut_s)
     fitted = fitted_at(jobs, RunSettings(), cut_s)
     assert fitted.template == "account" and len(fitted.cells) == 10
     scored = later_scores(jobs, RunSettings(), (0.8, (submit_s <= cut_s + DAY_S / 2).mean()), (1.0,))[1.0]
