@@ -17,16 +17,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pipeline.errors import WalltimeError
     from pipeline.version import RELEASE as __version__  # noqa: N811
-    from walltime.job_estimates import backtest, estimate
+    from walltime.job_estimates import backtest, estimate, replay
     from walltime.log_jobs import UnreadableLinesWarning, clean, read
-    from walltime.policy_replay import replay
     from walltime.scaling_model import ScalingModel, fit, observe, predict
 
 _MODULES = {
     "walltime.log_jobs": ("read", "clean", "UnreadableLinesWarning"),
     "walltime.scaling_model": ("observe", "fit", "predict", "ScalingModel"),
-    "walltime.job_estimates": ("estimate", "backtest"),
-    "walltime.policy_replay": ("replay",),
+    "walltime.job_estimates": ("estimate", "backtest", "replay"),
     "pipeline.errors": ("WalltimeError",),
 }
 _PLACES = {name: (module, name) for module, names in _MODULES.items() for name in names}

@@ -16,7 +16,7 @@ from pipeline.scaling.fitted_series import Loss, fit_and_predict, predictions_at
 from pipeline.settings import GroupSettings, SiteSettings
 from pipeline.tables import FITS, GROUPS, JOBS, OBSERVATIONS, PREDICTIONS, SCALABILITY
 from walltime.frames import FrameKind, arrow_of, frame_of, plain, require
-from walltime.jobs_frame import Given, converted, jobs_of
+from walltime.log_jobs import Given, converted, jobs_of
 
 NEEDED = ("procs", "runtime_s")
 BY = ("application", "problem_size", "series")
@@ -62,7 +62,15 @@ class ScalingModel:
 
     def predict(self, procs: Sequence[int]) -> Any:
         """PREDICTIONS at these processor counts, as the function `predict`."""
-        return frame_of(_predictions(self, procs), self.kind)
+        counts = [procs] if isinstance(procs, int) else list(procs)
+        for one in counts:
+            if isinstance(one, bool) or one != int(one) or one < 1:
+                raise InputError("predict", f"procs = {printable(repr(one))}", "whole numbers of processors, 1 or more")
+        if not counts:
+            raise InputError("predict", "no processor count", "at least one, as in procs=[64, 128]")
+        at = sorted({int(one) for one in counts})
+        found = predictions_at(self.tables, at, SiteSettings(max_procs=self.max_procs))
+        return frame_of(plain(found, PREDICTIONS, ("run_id",)), self.kind)
 
     @property
     def _chosen(self) -> list[dict[str, Any]]:
@@ -206,18 +214,6 @@ def predict(runs: Any, procs: Sequence[int], by: Sequence[str] | None = None) ->
     return model.predict(procs)
 
 
-def _predictions(model: ScalingModel, procs: Sequence[int]) -> pa.Table:
-    counts = [procs] if isinstance(procs, int) else list(procs)
-    for count in counts:
-        if isinstance(count, bool) or count != int(count) or count < 1:
-            raise InputError("predict", f"procs = {printable(repr(count))}", "whole numbers of processors, 1 or more")
-    if not counts:
-        raise InputError("predict", "no processor count", "at least one, as in procs=[64, 128]")
-    at = sorted({int(count) for count in counts})
-    found = predictions_at(model.tables, at, SiteSettings(max_procs=model.max_procs))
-    return plain(found, PREDICTIONS, ("run_id",))
-
-
 def _observed(runs: Any, by: Sequence[str] | None, what: str) -> tuple[pa.Table, FrameKind]:
     """OBSERVATIONS of a frame of runs, or the frame itself where it has the columns of OBSERVATIONS."""
     table, kind = arrow_of(runs, what)
@@ -259,8 +255,7 @@ def _labels(rows: pa.Table, names: Sequence[str]) -> pa.Array:
         return pa.array([ONLY_SERIES] * rows.num_rows, pa.string()).dictionary_encode().cast(wanted)
     texts = [pc.fill_null(rows.column(name).cast(pa.string()), "") for name in names]
     labelled = [pc.binary_join_element_wise(name, text, "=") for name, text in zip(names, texts, strict=True)]
-    joined = pc.binary_join_element_wise(*labelled, " ") if len(labelled) > 1 else labelled[0]
-    return joined.combine_chunks().dictionary_encode().cast(wanted)
+    return pc.binary_join_element_wise(*labelled, " ").combine_chunks().dictionary_encode().cast(wanted)
 
 
 def _cell(value: Any) -> str:

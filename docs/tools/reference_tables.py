@@ -19,7 +19,7 @@ FUNCTIONS = (
     "walltime.scaling_model.predict",
     "walltime.job_estimates.estimate",
     "walltime.job_estimates.backtest",
-    "walltime.policy_replay.replay",
+    "walltime.job_estimates.replay",
     "pipeline.ingest.ingest",
     "pipeline.clean.clean",
     "pipeline.group.assign_groups",

@@ -13,7 +13,7 @@ import pytest
 
 import walltime as wt
 from walltime.frames import arrow_of, frame_of
-from walltime.jobs_frame import jobs_of
+from walltime.log_jobs import jobs_of
 
 ROOT = Path(__file__).parents[3]
 RUNS = {"application": ["a<b>", "a<b>", "a<b>", "c"], "procs": [4, 1, 2, 8], "runtime_s": [30.0, 100.0, 54.0, 7.0]}
