@@ -2,42 +2,11 @@
 
 import os
 import sys
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import typer
 
 from pipeline.errors import WalltimeError, printable
-
-
-@dataclass(frozen=True, slots=True)
-class ExitCode:
-    """One exit code: its number, a name for scripts, the commands that end with it, and what it means."""
-
-    code: int
-    name: str
-    commands: str
-    meaning: str
-
-
-EXIT_CODES = (
-    ExitCode(0, "done", "all", "The command did what it was asked for; a note of `walltime doctor` is no failure."),
-    ExitCode(1, "output_closed", "all", "The program that read the output has gone, as `head` does."),
-    ExitCode(1, "round_failed", "apply --once", "The round failed; the sentence on stderr says why."),
-    ExitCode(1, "fault", "all", "A fault of Walltime; the traceback on stderr belongs into a report."),
-    ExitCode(2, "failure", "all", "An expected failure, as of an option, a config, a log or a disk; see its sentence."),
-    ExitCode(3, "warning", "doctor", "A check found something to look at; the tables are intact."),
-    ExitCode(3, "refused", "inputs predict", "The model refused every point; the output has the reason of each."),
-    ExitCode(4, "broken", "doctor", "A check found something broken, and says what to do."),
-    ExitCode(4, "blocked", "run, doctor --checks", "A check blocked the publication; the tables from before stay."),
-    ExitCode(75, "busy", "run, rerun", "Another run publishes to the folder; a later try may succeed."),
-    ExitCode(129, "hangup", "all", "Ended by SIGHUP, 128 + 1; the terminal has gone."),
-    ExitCode(130, "interrupted", "all", "Ended by Ctrl-C, 128 + 2."),
-    ExitCode(137, "killed", "all", "Ended by SIGKILL, 128 + 9, as for want of memory; the next run goes on."),
-    ExitCode(143, "terminated", "all", "Ended by SIGTERM, 128 + 15, as by `systemctl stop`."),
-)
-"""Every exit code of every command; where a code has several meanings, the command decides."""
-
 
 EXTRAS = {"matplotlib": "pages", "otf2": "otf2", "distributed": "dask", "xlsxwriter": "xlsx"}
 """Packages that only some commands need, by import name, and the extra of `pip install` that brings each."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from flows.cli.exits import EXIT_CODES
+from docs.tools.reference_commands import EXIT_CODES
 from flows.cli.typer_app import app
 from pipeline.errors import WalltimeError
 
