@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pipeline.arrays import Bools, category_codes, floats, proc_seconds, tally, tally_of
 from pipeline.report import Report, Tally, joined_report, total
 from pipeline.schema import TableKind
-from pipeline.storage import expecting_table, without_empty_columns, write_batches
+from pipeline.storage import read_rows, write_batches
 from pipeline.tables import GROUPED_JOBS
 from pipeline.version import code_version
 
@@ -27,30 +27,12 @@ class StoredTable:
     @property
     def num_rows(self) -> int:
         """The number of rows."""
-        with self._file() as file:
-            return int(file.metadata.num_rows)
+        return int(pq.read_metadata(self.path).num_rows)
 
     def rows(self, first: int, after: int, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows from `first` to before `after`, with these columns in this order; all columns where none are named.
-
-        Rows are read by row group, so that a few more are decoded than are returned.
-        """
-        with expecting_table(self.path, self.kind), self._file() as file:
-            parts, begin = [], 0
-            for place in range(file.num_row_groups):
-                n_rows = file.metadata.row_group(place).num_rows
-                if begin < after and begin + n_rows > first:
-                    group = without_empty_columns(file.read_row_group(place, columns and list(columns)))
-                    low, high = max(first - begin, 0), min(after - begin, n_rows)
-                    parts.append(group.slice(low, high - low))
-                begin += n_rows
-        table = pa.concat_tables(parts).unify_dictionaries() if parts else self.kind.empty()
-        # Return the memory of decoding to the system.
-        pa.default_memory_pool().release_unused()
+        """The rows from `first` to before `after`, with these columns in this order; all where none are named."""
+        table = read_rows(self.path, self.kind, columns, first, after) if first < after else self.kind.empty()
         return table.select(columns) if columns else self.kind.check(table)
-
-    def _file(self) -> pq.ParquetFile:
-        return pq.ParquetFile(self.path, read_dictionary=self.kind.categories)
 
 
 LargeTable: TypeAlias = pa.Table | StoredTable

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import math
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -100,16 +101,33 @@ def read_table(path: Path, kind: TableKind, only: Collection[str] | None = None)
     Traceback (most recent call last):
     pipeline.errors.InputError: ...
     """
-    with expecting_table(path, kind):
-        if only:
+    if only:
+        with expecting_table(path, kind):
             kind.check(pq.read_schema(path).empty_table())
-        with pq.ParquetFile(path, read_dictionary=kind.categories) as file:
-            groups = (file.read_row_group(place, only and list(only)) for place in range(file.num_row_groups))
-            parts = [without_empty_columns(group) for group in groups]
-            table = pa.concat_tables(parts).unify_dictionaries() if parts else file.schema_arrow.empty_table()
+    table = read_rows(path, kind, only)
+    return kind.check(widened(table, kind) if only else table)
+
+
+def read_rows(
+    path: Path, kind: TableKind, columns: Collection[str] | None = None, first: int = 0, after: float = math.inf
+) -> pa.Table:
+    """The rows of a Parquet file from `first` to before `after`, unchecked; all columns where none are named.
+
+    Rows are read by row group, so that a few more are decoded than are returned.
+    """
+    with expecting_table(path, kind), pq.ParquetFile(path, read_dictionary=kind.categories) as file:
+        parts, begin = [], 0
+        for place in range(file.num_row_groups):
+            n_rows = file.metadata.row_group(place).num_rows
+            if begin < after and begin + n_rows > first:
+                group = without_empty_columns(file.read_row_group(place, columns and list(columns)))
+                low, high = max(first - begin, 0), int(min(after - begin, n_rows))
+                parts.append(group.slice(low, high - low))
+            begin += n_rows
+        table = pa.concat_tables(parts).unify_dictionaries() if parts else file.schema_arrow.empty_table()
     # Return the memory of decoding to the system.
     pa.default_memory_pool().release_unused()
-    return kind.check(widened(table, kind) if only else table)
+    return table
 
 
 def without_empty_columns(table: pa.Table) -> pa.Table:

@@ -288,12 +288,7 @@ def _found(arrays: JobArrays, rules: BurstRules) -> Iterator[Burst]:
     flurry = rules.flurry
     yield from (Burst(Screen.PROBE, rows) for rows in find_probes(arrays, rules.probe))
     yield from (Burst(Screen.CRON, rows) for rows in find_timers(arrays))
-    yield from _segments(arrays, flurry, Screen.FLURRY, 1.0, flurry.suspect_weeks)
-    yield from _segments(arrays, flurry, Screen.SLOW, flurry.slow_pace, flurry.slow_weeks)
-
-
-def _segments(arrays: JobArrays, rules: FlurryRules, screen: Screen, pace: float, weeks: float) -> Iterator[Burst]:
-    found = find_segments(arrays, rules, pace, weeks)
-    for k in np.lexsort((found.first, -found.machine_weeks)):
-        rows = arrays.by_user[found.first[k] : found.last[k] + 1]
-        yield Burst(screen, rows, float(found.machine_weeks[k]), float(found.share[k]))
+    fast = find_segments(arrays, flurry, 1.0, flurry.suspect_weeks)
+    yield from (Burst(Screen.FLURRY, *one) for one in fast)
+    slow = find_segments(arrays, flurry, flurry.slow_pace, flurry.slow_weeks)
+    yield from (Burst(Screen.SLOW, *one) for one in slow)

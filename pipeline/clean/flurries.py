@@ -6,7 +6,7 @@ are the periods in which the user alone was faster, at any time scale, found in 
 lead in machine-weeks.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -158,18 +158,14 @@ class FlurryRules:
 FLURRY_RULES = FlurryRules()
 
 
-@dataclass(frozen=True, slots=True)
-class Segments:
-    """Stretches of JobArrays.by_user, both ends included, with each one's lead over all other users and its share."""
+def find_segments(
+    arrays: JobArrays, rules: FlurryRules, pace: float, weeks: float
+) -> Iterator[tuple[Ints, float, float]]:
+    """The periods in which a user's lead over `pace` times the rate of all others is at least `weeks` machine-weeks.
 
-    first: Ints
-    last: Ints
-    machine_weeks: Floats
-    share: Floats
-
-
-def find_segments(arrays: JobArrays, rules: FlurryRules, pace: float, weeks: float) -> Segments:
-    """The periods in which a user's lead over `pace` times the rate of all others is at least `weeks` machine-weeks."""
+    Largest lead first: the rows of the user's jobs in order of submit, the lead in machine-weeks, and their share in
+    the jobs that active users submitted during that time.
+    """
     rest = rest_per_week(arrays, rules.min_jobs)
     times_s = arrays.submit_s[arrays.by_user]
     rates = np.where(rest > 0, pace * rest / WEEK_S, np.inf)
@@ -177,8 +173,10 @@ def find_segments(arrays: JobArrays, rules: FlurryRules, pace: float, weeks: flo
     users = arrays.users[0][arrays.by_user[first]]
     ahead = score / rest[users]
     found = ahead >= weeks
-    first, last = first[found], last[found]
-    return Segments(first, last, ahead[found], _share(arrays, first, last, rules.min_jobs))
+    first, last, ahead = first[found], last[found], ahead[found]
+    share = _share(arrays, first, last, rules.min_jobs)
+    for k in np.lexsort((first, -ahead)):
+        yield arrays.by_user[first[k] : last[k] + 1], float(ahead[k]), float(share[k])
 
 
 def rest_per_week(arrays: JobArrays, min_jobs: int) -> Floats:

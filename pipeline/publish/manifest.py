@@ -318,8 +318,8 @@ def _field(column: ColumnEntry) -> dict[str, Any]:
 
 def _printable_texts(value: Any) -> Any:
     """Plain values whose texts have no control, format or surrogate characters."""
-    if isinstance(value, Mapping):
-        return {printable(str(name)): _printable_texts(one) for name, one in value.items()}
+    if isinstance(value, dict):
+        return {printable(name): _printable_texts(one) for name, one in value.items()}
     if isinstance(value, list):
         return [_printable_texts(one) for one in value]
     return printable(value, _TEXT_CHARS) if isinstance(value, str) else value
