@@ -1,5 +1,6 @@
 """Recommended limits of a log: figures beside other rules, and per user or account unused hours and recommendations."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -180,16 +181,14 @@ def plain_quantile(quantiles_s: Floats, share: float) -> Floats:
 def _last_of_classes(past: History, codes: Ints, first: int) -> list[tuple[int, int, int]]:
     """(code, place of the last job, number of jobs) of the most frequent requests of each user or account."""
     has_both = past.has_run & (past.requested_s > 0) & (codes >= 0) & (np.arange(len(past)) >= first)
-    counts: dict[tuple[int, float, float], list[int]] = {}
-    for place in np.flatnonzero(has_both).tolist():
-        key = (int(codes[place]), float(past.requested_s[place]), float(past.procs[place]))
-        held = counts.setdefault(key, [0, place])
-        held[0], held[1] = held[0] + 1, place
-    by_code: dict[int, list[tuple[int, int]]] = {}
-    for (code, *_), (n_jobs, place) in counts.items():
-        by_code.setdefault(code, []).append((n_jobs, place))
-    most = ((code, sorted(own, key=lambda one: (-one[0], one[1]))[:MOST_CLASSES]) for code, own in by_code.items())
-    return sorted(((code, place, n_jobs) for code, own in most for n_jobs, place in own), key=lambda one: one[1])
+    places = np.flatnonzero(has_both)
+    asked = (values[places].tolist() for values in (codes, past.requested_s, past.procs))
+    requests = list(zip(*asked, strict=True))
+    n_jobs, last = Counter(requests), dict(zip(requests, places.tolist(), strict=True))
+    by_code: dict[int, list[tuple[int, int, int]]] = {}
+    for one in sorted(n_jobs, key=lambda one: (-n_jobs[one], last[one])):
+        by_code.setdefault(one[0], []).append((one[0], last[one], n_jobs[one]))
+    return sorted((one for own in by_code.values() for one in own[:MOST_CLASSES]), key=lambda one: one[1])
 
 
 def _recommendations(

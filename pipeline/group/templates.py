@@ -102,15 +102,15 @@ _RUN = ("submit_s", "end_s", "procs", "requested_procs", "runtime_s", "is_lower_
 
 
 class TemplateFigures(NamedTuple):
-    """The figures of one template; `error` and `score` are NaN where there are too few later jobs."""
+    """The figures of one template, by column of TEMPLATES; errors and score are NaN where later jobs are too few."""
 
     template: Template
-    error: float
+    error_later: float
     n_later: int
     share_covered: float
     n_groups: int
-    n_series: int
-    series_hours: float
+    n_scaling_groups: int
+    scaling_proc_hours: float
     score: float
 
 
@@ -248,13 +248,7 @@ def _table(compared: list[TemplateFigures], chosen: Template, earlier: Template,
     names = [one.template for one in compared]
     return TEMPLATES.build(
         template=["+".join(name) for name in names],
-        error_later=np.array([one.error for one in compared]),
-        n_later=[one.n_later for one in compared],
-        share_covered=np.array([one.share_covered for one in compared]),
-        n_groups=[one.n_groups for one in compared],
-        n_scaling_groups=[one.n_series for one in compared],
-        scaling_proc_hours=np.array([one.series_hours for one in compared]),
-        score=np.array([one.score for one in compared]),
+        **{name: np.array([getattr(one, name) for one in compared]) for name in TemplateFigures._fields[1:]},
         is_chosen=[name == chosen for name in names],
         is_previous=[name == earlier for name in names],
         why=[why if name == chosen else None for name in names],
