@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pipeline.arrays import Bools, category_codes, floats, proc_seconds, tally, tally_of
 from pipeline.report import Report, Tally, joined_report, total
 from pipeline.schema import TableKind
-from pipeline.storage import read_rows, write_batches
+from pipeline.storage import expecting_table, read_rows, write_batches
 from pipeline.tables import GROUPED_JOBS
 from pipeline.version import code_version
 
@@ -27,7 +27,8 @@ class StoredTable:
     @property
     def num_rows(self) -> int:
         """The number of rows."""
-        return int(pq.read_metadata(self.path).num_rows)
+        with expecting_table(self.path, self.kind):
+            return int(pq.read_metadata(self.path).num_rows)
 
     def rows(self, first: int, after: int, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows from `first` to before `after`, with these columns in this order; all where none are named."""

@@ -145,15 +145,8 @@ def widened(table: pa.Table, kind: TableKind) -> pa.Table:
     )
 
 
-def read_batches(path: Path, kind: TableKind, n_rows: int = ROW_GROUP_ROWS) -> Iterator[pa.Table]:
-    """The table in batches of checked rows; a key that repeats across batches is not found."""
-    with expecting_table(path, kind), pq.ParquetFile(path, read_dictionary=kind.categories) as file:
-        for batch in file.iter_batches(n_rows):
-            yield kind.check(pa.Table.from_batches([batch]))
-
-
-def read_older_batches(path: Path, kind: TableKind, n_rows: int = ROW_GROUP_ROWS) -> Iterator[pa.Table]:
-    """The same of a table that another release may have written: a column that it lacks is null.
+def read_older_batches(path: Path, kind: TableKind) -> Iterator[pa.Table]:
+    """A table that another release may have written, in batches of checked rows: a column that it lacks is null.
 
     InputError for a column that this kind does not have, which could not be written again, and for values against its
     declaration.
@@ -168,7 +161,7 @@ def read_older_batches(path: Path, kind: TableKind, n_rows: int = ROW_GROUP_ROWS
     categories = [name for name in kind.categories if name in names]
     try:
         with pq.ParquetFile(path, read_dictionary=categories) as file:
-            for batch in file.iter_batches(n_rows):
+            for batch in file.iter_batches(ROW_GROUP_ROWS):
                 yield kind.check(widened(without_empty_columns(pa.Table.from_batches([batch])), kind))
     except TableError as error:
         found = f"values that break its own rules ({printable(str(error), 160).rstrip('.')})"

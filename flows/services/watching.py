@@ -21,10 +21,11 @@ from pipeline.errors import ConfigError, InputError, WalltimeError, printable
 from pipeline.estimate.stage import update_state
 from pipeline.estimate.state_table import loaded_state
 from pipeline.ingest import ingest
+from pipeline.large_tables import StoredTable, parts_of
 from pipeline.publish import load_manifest, reading
 from pipeline.publish.folders import acquire, remove_drafts_of
 from pipeline.settings import RunSettings
-from pipeline.storage import read_batches, read_table, write_table
+from pipeline.storage import read_table, write_table
 from pipeline.tables import JOBS, STATE
 from pipeline.version import code_version
 
@@ -157,8 +158,10 @@ class Watch:
 
 
 def _later(table: Path, first_s: int) -> pa.Table:
-    batches = [batch.filter(pc.greater_equal(batch["submit_s"], first_s)) for batch in read_batches(table, JOBS)]
-    return pa.concat_tables([JOBS.empty(), *batches]).unify_dictionaries()
+    parts = parts_of(StoredTable(table, JOBS))
+    return pa.concat_tables(
+        [part.filter(pc.greater_equal(part["submit_s"], first_s)) for part in parts]
+    ).unify_dictionaries()
 
 
 @contextmanager

@@ -25,10 +25,11 @@ from pipeline.estimate.state import State
 from pipeline.estimate.walltime import estimate
 from pipeline.evaluate.later_scores import Scored, figures
 from pipeline.group import assign_groups, with_chosen
+from pipeline.large_tables import StoredTable, parts_of
 from pipeline.publish import Manifest
 from pipeline.publish.version_store import reading
 from pipeline.settings import GroupSettings
-from pipeline.storage import read_batches, read_table
+from pipeline.storage import read_table
 from pipeline.tables import ESTIMATES, JOBS, PREDICTIONS, TEMPLATES
 
 _ENDS = ("runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95")
@@ -153,8 +154,8 @@ def _week_of(instant_s: float) -> int:
 
 def _jobs_since(manifest: Manifest, since_s: float) -> pa.Table:
     """Kept jobs submitted after a time; a log of many years is never in memory as a whole."""
-    found = [JOBS.empty()]
-    for jobs in read_batches(manifest.path(JOBS.name), JOBS):
+    found = []
+    for jobs in parts_of(StoredTable(manifest.path(JOBS.name), JOBS)):
         is_kept = jobs.column("flag").is_null().to_numpy()
         found.append(jobs.filter(pa.array(is_kept & (floats(jobs, "submit_s") > since_s))))
     return pa.concat_tables(found).unify_dictionaries()

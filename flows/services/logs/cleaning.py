@@ -17,11 +17,12 @@ from pipeline.clean import BURST_FLAGS, SCREENED, SET, clean
 from pipeline.errors import InputError, TableError, printable
 from pipeline.ingest import ingest
 from pipeline.ingest.jobs_tables import OWN_TABLE
+from pipeline.large_tables import StoredTable, parts_of
 from pipeline.publish.folders import spill_folder
 from pipeline.report import Report
 from pipeline.schema import Flag
 from pipeline.settings import RunSettings, SiteSettings
-from pipeline.storage import read_batches, read_metadata, read_table
+from pipeline.storage import read_metadata, read_table
 from pipeline.tables import BURSTS, EFFECT, JOBS
 
 _EXPECTED = "a table of jobs, as walltime ingest writes it"
@@ -165,7 +166,7 @@ def write_cleaned(cleaned: Cleaned, out: Path, page: str | None, report: Path | 
 def _flagged(cleaned: Cleaned) -> Iterator[pa.Table]:
     """The jobs in batches with all their columns, including those set by cleaning."""
     start = 0
-    for batch in read_batches(cleaned.source, JOBS):
+    for batch in parts_of(StoredTable(cleaned.source, JOBS)):
         own = cleaned.jobs.slice(start, batch.num_rows)
         for name in SET:
             batch = batch.set_column(batch.column_names.index(name), JOBS.schema().field(name), own.column(name))  # noqa: PLW2901
