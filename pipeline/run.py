@@ -30,11 +30,10 @@ from pipeline.group import (
     sort_by_group,
     with_chosen,
 )
-from pipeline.ingest import OnDisk, ingest
+from pipeline.ingest import OnDisk, Window, ingest
 from pipeline.ingest.jobs_tables import names_key
 from pipeline.ingest.log_files import FileStamp, check_unchanged, file_stamp, sha256_of_first
 from pipeline.ingest.sources import find_sources
-from pipeline.ingest.window import Window
 from pipeline.inputs.log_models import publish_models, with_model_rows
 from pipeline.large_tables import LargeTable, each_part, newest_jobs, rows_of
 from pipeline.report import Report

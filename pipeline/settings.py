@@ -373,7 +373,7 @@ def _compiles(pattern: str) -> str:
 
 
 LOG_FORMATS = ("swf", "pbs", "sacct_json", "sacct")
-"""The names in pipeline/ingest/registry.py, which a setting cannot ask: ingest stands above the settings."""
+"""The names in FORMATS of pipeline/ingest, which a setting cannot ask: ingest stands above the settings."""
 
 
 def _known_format(name: str) -> str:

@@ -1,34 +1,74 @@
-"""Reads raw logs into JOBS. A new format is one file that makes a Reader (reader.py) and one line in registry.py.
+"""Reads raw logs into JOBS. A new format is one file that makes a Reader (reader.py) and one line in FORMATS.
 
-sources.py finds the logs and log_files.py opens them; formats/ holds one folder a log format, which turns bytes into
-typed rows with spans/; privacy.py hashes what names a person.
+sources.py finds and opens the logs; formats/ holds one folder a log format, which turns bytes into typed rows with
+spans/; privacy.py hashes what names a person.
 
     paths -> sources.py -> read_sources.py -> JOBS, UNREADABLE and the report of both
           tables of jobs -> jobs_tables.py -> the same
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import overload
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from pipeline.arrays import Bools, floats, proc_seconds, tally
 from pipeline.errors import InputError
-from pipeline.ingest.jobs_tables import OnDisk, is_table, read_jobs_tables
+from pipeline.ingest.jobs_tables import OnDisk, read_jobs_tables
 from pipeline.ingest.privacy import check_same_names, discreet, hasher_of
 from pipeline.ingest.read_sources import read_logs
 from pipeline.ingest.reader import Chunk, Reader
-from pipeline.ingest.registry import READERS
-from pipeline.ingest.sources import Source, find_sources
-from pipeline.ingest.window import OPEN, Window, within_window
-from pipeline.large_tables import LargeTable
-from pipeline.report import Report
+from pipeline.ingest.sources import Source, find_sources, is_table
+from pipeline.large_tables import LargeTable, parts_of, stored
+from pipeline.report import Report, Tally, total
 from pipeline.settings import IngestSettings, SiteSettings
+from pipeline.tables import JOBS
 
-__all__ = ["READERS", "Chunk", "OnDisk", "Reader", "Source", "ingest"]
+__all__ = ["FORMATS", "OPEN", "Chunk", "OnDisk", "Reader", "Source", "Window", "ingest"]
+
+# A format is imported when it is asked for: another one's kernels take half a second to wake up.
+
+
+def _swf() -> Reader:
+    from pipeline.ingest.formats.swf import SWF  # noqa: PLC0415
+
+    return SWF
+
+
+def _pbs() -> Reader:
+    from pipeline.ingest.formats.pbs import PBS  # noqa: PLC0415
+
+    return PBS
+
+
+def _sacct() -> Reader:
+    from pipeline.ingest.formats.sacct import SACCT  # noqa: PLC0415
+
+    return SACCT
+
+
+def _sacct_json() -> Reader:
+    from pipeline.ingest.formats.sacct.json_reader import SACCT_JSON  # noqa: PLC0415
+
+    return SACCT_JSON
+
+
+FORMATS: Mapping[str, Callable[[], Reader]] = {"swf": _swf, "pbs": _pbs, "sacct_json": _sacct_json, "sacct": _sacct}
+"""By the name that `ingest.format` gives it (LOG_FORMATS of the settings), how each format's Reader is imported; `auto`
+asks them in this order."""
+
+Window = tuple[int | None, int | None]
+"""Begin and end, UTC epoch seconds; None: open."""
+
+OPEN: Window = (None, None)
+OUTSIDE = "outside_window"
 
 
 @overload
@@ -98,7 +138,7 @@ def ingest(
         else:
             if earlier:
                 check_same_names(earlier, hasher_of(site))
-            found = read_logs(sources, READERS, site, settings, earlier, place)
+            found = read_logs(sources, FORMATS, site, settings, earlier, place)
         return within_window(*found, window_s, to.jobs if to else None)
 
 
@@ -120,3 +160,57 @@ def _discreet(site: SiteSettings) -> Iterator[None]:
         if not site.anonymise:
             raise
         raise discreet(error) from None
+
+
+def within_window(
+    jobs: LargeTable, unreadable: LargeTable, report: Report, window_s: Window, out: Path | None = None
+) -> tuple[LargeTable, LargeTable, Report]:
+    """The result of ingest with only the jobs submitted in the window that had also ended by its end.
+
+    These are the jobs that a run at the end of the window would have known. A job without an end counts with its
+    submit plus its runtime. The others are counted as `outside_window`. With `out` the jobs are written to that file,
+    which may be the one they are in. InputError, and no file, where no job is left.
+    """
+    if window_s == OPEN:
+        return jobs, unreadable, report
+    n_jobs, left_out = jobs.num_rows, list[Tally]()
+
+    def chosen(part: pa.Table) -> pa.Table:
+        is_in = _in_window(part, window_s)
+        left_out.append(tally(proc_seconds(part), ~is_in))
+        return part.filter(pa.array(is_in))
+
+    kept = stored(map(chosen, parts_of(jobs)), JOBS, out and out.parent, out.stem if out else "")
+    if not kept.num_rows:
+        if out:
+            out.unlink()
+        begin, end = (_utc(value) for value in window_s)
+        found = f"{n_jobs:,} jobs, none of them submitted and ended from {begin} to {end}"
+        raise InputError("the logs", found, "jobs in this window", "choose another --from or --to")
+    outside = total(left_out)
+    spans_s = [pc.min_max(part["submit_s"]).as_py() for part in parts_of(kept, ["submit_s"])]
+    facts = dict(report.facts) | {
+        "jobs": kept.num_rows,
+        "first_submit_s": min(span["min"] for span in spans_s),
+        "last_submit_s": max(span["max"] for span in spans_s),
+    }
+    counted = Tally(kept.num_rows, report.kept.proc_s - outside.proc_s)
+    changed = replace(report, kept=counted, set_aside={**report.set_aside, OUTSIDE: outside}, facts=facts)
+    return kept, unreadable, changed.check()
+
+
+def _in_window(jobs: pa.Table, window_s: Window) -> Bools:
+    """Jobs without a known submit are outside every window."""
+    begin_s, end_s = window_s
+    submit_s, ended_s, runtime_s = (floats(jobs, name) for name in ("submit_s", "end_s", "runtime_s"))
+    known_s = np.where(np.isnan(ended_s), submit_s + np.nan_to_num(runtime_s), ended_s)
+    chosen: Bools = np.isfinite(submit_s)
+    if begin_s is not None:
+        chosen &= submit_s >= begin_s
+    if end_s is not None:
+        chosen &= (submit_s < end_s) & (known_s < end_s)
+    return chosen
+
+
+def _utc(seconds: int | None) -> str:
+    return "any time" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%MZ}"

@@ -1,7 +1,7 @@
 """Inspects logs before they are ingested: the format of each, its columns, and what would be set aside."""
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -10,12 +10,12 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 from pipeline.errors import InputError, printable
-from pipeline.ingest.jobs_tables import OWN_TABLE, is_table
+from pipeline.ingest import FORMATS
+from pipeline.ingest.jobs_tables import OWN_TABLE
 from pipeline.ingest.privacy import unquoted
-from pipeline.ingest.read_sources import read_logs, reader_of
-from pipeline.ingest.reader import Layout, Reader
-from pipeline.ingest.registry import READERS
-from pipeline.ingest.sources import Source, byte_blocks, compression_of, find_sources, head
+from pipeline.ingest.read_sources import candidates_of, read_logs, reader_of
+from pipeline.ingest.reader import Layout
+from pipeline.ingest.sources import Source, byte_blocks, compression_of, find_sources, head, is_table
 from pipeline.large_tables import rows_of
 from pipeline.report import Report
 from pipeline.settings import IngestSettings, SiteSettings
@@ -61,26 +61,23 @@ def inspect(
     paths: Sequence[Path | Source], site: SiteSettings, settings: IngestSettings, *, is_all: bool = False
 ) -> Iterator[Inspection]:
     """Each source behind the paths, by label; InputError where a path leads to none, or a source is damaged."""
-    candidates = READERS if settings.format == "auto" else {str(settings.format): READERS[settings.format]}
     for source in find_sources(paths):
-        yield _inspected(source, candidates, site, settings, is_all=is_all)
+        yield _inspected(source, site, settings, is_all=is_all)
 
 
-def _inspected(
-    source: Source, candidates: Mapping[str, Reader], site: SiteSettings, settings: IngestSettings, *, is_all: bool
-) -> Inspection:
+def _inspected(source: Source, site: SiteSettings, settings: IngestSettings, *, is_all: bool) -> Inspection:
     packed, nothing = compression_of(source), (JOBS.empty(), UNREADABLE.empty(), None)
     seen = Inspection(source.label, packed, None, True, site.timezone, Layout(), *nothing)
     try:
         if is_table(source):
             raise InputError(printable(source.label), "a table, not a log", "a log", OWN_TABLE)
-        reader = reader_of(replace(source, is_named=True), candidates)
+        reader = reader_of(replace(source, is_named=True), candidates_of(FORMATS, settings))
         assert reader is not None  # nosec B101 # for the type checker
         shown, is_whole = (source, True) if is_all else _bounded(source)
         layout = reader.layout(head(source), site, settings) if reader.layout else Layout()
         seen = replace(seen, format=reader.name, is_whole=is_whole, layout=layout)
         alone = settings.model_copy(update={"format": reader.name})
-        jobs, unreadable, report = read_logs([shown], {reader.name: reader}, site, alone, None, None)
+        jobs, unreadable, report = read_logs([shown], FORMATS, site, alone, None, None)
         lines = rows_of(unreadable)
         if not is_whole:
             lines = lines.filter(pa.array([r not in CUT_BY_BOUND for r in lines["reason"].to_pylist()], pa.bool_()))

@@ -14,7 +14,7 @@ from pipeline.arrays import integers, tally_of, unknown
 from pipeline.errors import ConfigError, InputError, TableError, printable
 from pipeline.ingest.combine import follows, in_order, with_sorted_categories
 from pipeline.ingest.privacy import ANONYMISED, hasher_of
-from pipeline.ingest.sources import Source
+from pipeline.ingest.sources import Source, is_table
 from pipeline.ingest.spill import NARROW, WIDE, Room
 from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.report import Fact, Report, Tally
@@ -95,7 +95,6 @@ OWN_TABLE = (
     "walltime run, backtest and clean take a table that walltime ingest wrote, and `import walltime` in Python the "
     "data frame of any other"
 )
-_PARQUET = b"PAR1"
 
 
 def _write_between_steps(path: Path, batches: Iterable[pa.Table], kind: TableKind, _facts: Mapping[str, str]) -> Path:
@@ -121,18 +120,6 @@ class OnDisk:
     def between_steps(cls, folder: Path) -> "OnDisk":
         """The file of a run's jobs in the folder of its large tables."""
         return cls(folder / "jobs_read.parquet", write=_write_between_steps, room=WIDE)
-
-
-def is_table(source: Source) -> bool:
-    """Whether a source is a Parquet file."""
-    if source.opened:
-        return False
-    try:
-        with source.path.open("rb") as file:
-            return file.read(len(_PARQUET)) == _PARQUET
-    except OSError:
-        # The reader of logs says what is wrong with the file.
-        return False
 
 
 def names_key(sources: Sequence[Source], site: SiteSettings) -> str:

@@ -5,7 +5,7 @@ each partition of rows -> the reader's fold and settle -> combine.py -> update.p
 all partitions in order (merge.py) -> JOBS, UNREADABLE and the report of both (ingest_report.py)
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -20,7 +20,7 @@ from pipeline.ingest.derive import ColumnDeriver, finished_schema
 from pipeline.ingest.ingest_report import Account, report
 from pipeline.ingest.jobs_tables import OnDisk
 from pipeline.ingest.merge import joined, merged, write_run
-from pipeline.ingest.reader import EXTRAS, PART, Chunk, Reader, Remarks
+from pipeline.ingest.reader import EXTRAS, PART, Chunk, Reader, Remarks, chunks_of
 from pipeline.ingest.sources import Source, check_is_text, head
 from pipeline.ingest.spill import PartitionedRows, Room, SpooledTables, id_keys, partitions_for
 from pipeline.ingest.update import FATE, EarlierTable, Fates, updated
@@ -30,20 +30,23 @@ from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.storage import row_groups
 from pipeline.tables import JOBS, UNREADABLE
 
+Formats = Mapping[str, Callable[[], Reader]]
+"""By name, how the Reader of a format is imported."""
+
 EARLIER = "earlier"
 _LINES = UNREADABLE.schema()
 
 
 def read_logs(
     sources: Sequence[Source],
-    readers: Mapping[str, Reader],
+    formats: Formats,
     site: SiteSettings,
     settings: IngestSettings,
     earlier: Path | None,
     to: OnDisk | None,
 ) -> tuple[LargeTable, LargeTable, Report]:
     """JOBS, UNREADABLE and the report of some logs, as `ingest` gives them; to: with a scratch folder."""
-    logs = _Logs.read(sources, readers, site, settings, earlier, to)
+    logs = _Logs.read(sources, formats, site, settings, earlier, to)
     tables = logs.jobs(to.scratch if to else None)
     first = next(tables)
     # Before anything is written: where there is no job this is an error.
@@ -86,15 +89,15 @@ class _Logs:
 
     @classmethod
     def read(
-        cls, sources: Sequence[Source], readers: Mapping[str, Reader], site: SiteSettings, settings: IngestSettings,
+        cls, sources: Sequence[Source], formats: Formats, site: SiteSettings, settings: IngestSettings,
         earlier: Path | None, to: OnDisk | None,
     ) -> "_Logs":  # fmt: skip
         """Read every source. Rows stay in memory without `to`, else many of them go to its scratch folder."""
         account = Account(site.anonymise)
-        known = with_readers(sources, readers, settings, account)
-        names = {reader.name for _, reader in known}
-        used = tuple(readers[name] for name in readers if name in names)
-        account.readers |= {reader.name: reader for reader in used}
+        known = with_readers(sources, candidates_of(formats, settings), account)
+        by_name = {reader.name: reader for _, reader in known}
+        account.readers |= {name: by_name[name] for name in formats if name in by_name}
+        used = tuple(account.readers.values())
         scratch = to.scratch if to else None
         rows = PartitionedRows(scratch and scratch / "jobs", room=to.room if to else Room())
         unreadable = SpooledTables(scratch and scratch / "unreadable.arrow")
@@ -105,7 +108,7 @@ class _Logs:
                 rows.declare(parts_kind(reader), finished_schema(reader.parts))
         n_bytes = sum(_size(source.path) for source, _ in known)
         for source, reader in known:
-            for chunk in reader.read(source, site, settings):
+            for chunk in chunks_of(reader, source, site, settings):
                 if not rows.is_spilled and account.n_bytes:
                     # Rows so far tell how many are to come.
                     rows.n_partitions = partitions_for(rows.n_rows * max(1.0, n_bytes / account.n_bytes), rows.room)
@@ -208,12 +211,15 @@ def parts_kind(reader: Reader) -> str:
     return f"{reader.name} parts"
 
 
+def candidates_of(formats: Formats, settings: IngestSettings) -> Sequence[Callable[[], Reader]]:
+    """The formats that a source may be of."""
+    return list(formats.values()) if settings.format == "auto" else [formats[settings.format]]
+
+
 def with_readers(
-    sources: Sequence[Source], readers: Mapping[str, Reader], settings: IngestSettings, account: Account
+    sources: Sequence[Source], candidates: Sequence[Callable[[], Reader]], account: Account
 ) -> list[tuple[Source, Reader]]:
     """The sources a reader knows, each with its reader."""
-    name: str = settings.format
-    candidates = readers if name == "auto" else {name: readers[name]}
     known = []
     for source in sources:
         reader = reader_of(source, candidates)
@@ -227,7 +233,7 @@ def with_readers(
     return known
 
 
-def reader_of(source: Source, candidates: Mapping[str, Reader]) -> Reader | None:
+def reader_of(source: Source, candidates: Sequence[Callable[[], Reader]]) -> Reader | None:
     """The reader whose format a source's first bytes show; for a named source with one candidate, that one.
 
     A named source goes to the only candidate unseen, because a reader says best what is wrong with its own format.
@@ -236,16 +242,16 @@ def reader_of(source: Source, candidates: Mapping[str, Reader]) -> Reader | None
     if source.is_named:
         check_is_text(source, start)
     if source.is_named and len(candidates) == 1:
-        return next(iter(candidates.values()))
-    reader = next((reader for reader in candidates.values() if start and reader.looks_right(start)), None)
+        return candidates[0]()
+    reader = next((reader for load in candidates if start and (reader := load()).looks_right(start)), None)
     if reader is None and source.is_named:
         first = printable(start.lstrip().split(b"\n")[0].decode("utf-8", "backslashreplace"), 60)
         raise InputError(f"{printable(source.label)}, line 1", f"'{first}'", _expected(candidates))
     return reader
 
 
-def _expected(candidates: Mapping[str, Reader]) -> str:
-    return "; or ".join(reader.expects for reader in candidates.values())
+def _expected(candidates: Sequence[Callable[[], Reader]]) -> str:
+    return "; or ".join(load().expects for load in candidates)
 
 
 def _size(path: Path) -> int:

@@ -13,7 +13,7 @@ schema of its own that has a job_id, and puts them together in `fold`.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,7 +74,8 @@ class Chunk:
     jobs: JOBS columns (and EXTRAS where the log has them: see `jobs_table`), restart 0 throughout, provisional until
     `Reader.fold` and `Reader.settle`. parts: records that are less than a job, in `Reader.parts`. n_lines: all the
     chunk's lines (of a format without lines: its records) = rows of jobs, parts and unreadable + sum of `lines`.
-    lines: how many are none of these (comment, blank, header, continuation of a record, ...).
+    lines: how many are none of these (comment, blank, header, continuation of a record, ...). n_bad_first: how many of
+    the unreadable stand before the first record that can be read; None: all of them where none can be read, else none.
     """
 
     jobs: pa.Table
@@ -85,6 +86,7 @@ class Chunk:
     remarks: Remarks = field(default_factory=Remarks)
     header: Mapping[str, str] = field(default_factory=dict)
     parts: pa.Table | None = None
+    n_bad_first: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,8 @@ class Reader:
     PART column. notes: sentences on the dialect; they may quote the log only where nothing of it is personal.
     reasons: why a line may be unreadable, in the report's order. same_record: columns that, equal for one job_id, make
     two records the same one read twice (of two, the later-ending is kept, then the one with the longer runtime).
-    layout: for `walltime ingest --dry-run`, from a source's first bytes.
+    layout: for `walltime ingest --dry-run`, from a source's first bytes. advice: what to do about a source of which no
+    record can be read, by the reason of the first one.
     """
 
     name: str
@@ -141,6 +144,7 @@ class Reader:
     parts: pa.Schema | None = None
     fold: Callable[[pa.Table, pa.Table, SiteSettings, IngestSettings], Folded] | None = None
     layout: Callable[[bytes, SiteSettings, IngestSettings], Layout] | None = None
+    advice: Mapping[str, str] = field(default_factory=dict)
 
 
 def as_whole(jobs: pa.Table, remarks: Remarks, settings: IngestSettings) -> pa.Table:
@@ -226,52 +230,39 @@ def memory_text(kib: float, per: int) -> str:
     return f"{kib:.15g}{_UNITS[unit]}/{_PER[per]}"
 
 
-@dataclass(slots=True)
-class Trial:
-    """Whether a source is of a format at all, decided by what comes before its first readable record.
+_NO_RECORD = ("comment", "blank", "header", "continued")
+"""Lines that do not show that a source is of a format."""
 
-    expects: as in `Reader`; advice: what to do by the reason why the first record is unreadable.
+
+def chunks_of(reader: Reader, source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
+    """A source's chunks; InputError where it is empty or of another format, or is read strictly and a line is bad.
+
+    Of another format is a source of which none of the first TRIAL_RECORDS records can be read, or none at all.
     """
+    is_empty, n_read, n_bad, first = True, 0, 0, None
+    for chunk in reader.read(source, site, settings):
+        is_empty &= not chunk.n_bytes
+        if first is None and chunk.unreadable.num_rows and (settings.strict or not n_read):
+            (first,) = chunk.unreadable.slice(0, 1).to_pylist()
+        if settings.strict and first is not None:
+            do = "correct the line, or set ingest.strict = false to set it aside"
+            raise _refusal(source, reader, first, do)
+        n_own = chunk.n_lines - chunk.unreadable.num_rows - sum(chunk.lines.get(name, 0) for name in _NO_RECORD)
+        if not n_read:
+            n_bad += (0 if n_own else chunk.unreadable.num_rows) if chunk.n_bad_first is None else chunk.n_bad_first
+        n_read += n_own
+        if first is not None and n_bad >= TRIAL_RECORDS:
+            raise _refusal(source, reader, first)
+        yield chunk
+    if is_empty:
+        raise empty_source(source)
+    # A log whose first line is still being written is one all the same, and others beside it are to be read.
+    if first is not None and not n_read and first["reason"] != "no_line_end":
+        raise _refusal(source, reader, first)
 
-    source: Source
-    is_strict: bool
-    expects: str
-    advice: Mapping[str, str] = field(default_factory=dict)
-    n_read: int = 0
-    _n_bad: int = 0
-    _is_empty: bool = True
-    _first: Mapping[str, Any] | None = None
 
-    def judge(self, unreadable: Sequence[Mapping[str, Any]], n_read: int, n_before: int | None = None) -> None:
-        """Take in a chunk; n_before: its unreadable records before the first readable one, by default all or none.
-
-        InputError where the source is of another format, or where it is read strictly and a record is unreadable.
-        """
-        self._is_empty = False
-        if unreadable and (self.is_strict or not self.n_read):
-            self._first = self._first or unreadable[0]
-        if self.is_strict and self._first is not None:
-            raise self._error("correct the line, or set ingest.strict = false to set it aside")
-        if not self.n_read:
-            self._n_bad += n_before if n_before is not None else (0 if n_read else len(unreadable))
-        self.n_read += n_read
-        if self._n_bad >= TRIAL_RECORDS:
-            raise self._refusal()
-
-    def end(self) -> None:
-        """InputError where there was no byte, or where nothing could be read."""
-        if self._is_empty:
-            raise empty_source(self.source)
-        # A log whose first line is still being written is one all the same, and others beside it are to be read.
-        if self._first is not None and not self.n_read and self._first["reason"] != "no_line_end":
-            raise self._refusal()
-
-    def _refusal(self) -> InputError:
-        assert self._first is not None  # nosec B101 # for the type checker
-        return self._error(self.advice.get(self._first["reason"], "is this another format?"))
-
-    def _error(self, do: str) -> InputError:
-        assert self._first is not None  # nosec B101 # for the type checker
-        where = f"{printable(self.source.label)}, line {self._first['source_line']}"
-        found = f"{self._first['reason'].replace('_', ' ')} in '{printable(self._first['raw'], 60)}'"
-        return InputError(where, found, self.expects, do)
+def _refusal(source: Source, reader: Reader, first: Mapping[str, Any], do: str = "") -> InputError:
+    """The error for a source whose first unreadable record is this one."""
+    where = f"{printable(source.label)}, line {first['source_line']}"
+    found = f"{first['reason'].replace('_', ' ')} in '{printable(first['raw'], 60)}'"
+    return InputError(where, found, reader.expects, do or reader.advice.get(first["reason"], "is this another format?"))

@@ -1,14 +1,19 @@
 """Finds and opens logs (files, folders, globs; plain or compressed) and reads them in blocks of whole lines."""
 
+import bz2
+import gzip
+import lzma
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
+
+import pyarrow as pa
 
 from pipeline.errors import InputError, printable
-from pipeline.ingest.log_files import DAMAGED, packing_of, unpacked
 
 BLOCK_BYTES = 1 << 22
 """Decompressed bytes read at a time: what bounds a reader's memory. Larger ones each need fresh pages."""
@@ -19,6 +24,10 @@ MAX_LINE_BYTES = 1 << 20
 HEAD_BYTES = 1 << 16
 _STEP_BYTES = 1 << 9
 _BOM = b"\xef\xbb\xbf"
+_PARQUET = b"PAR1"
+_MAGIC = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"), (b"\x28\xb5\x2f\xfd", "zstd"))
+_DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException)
+"""What reading a file that is cut off or damaged may raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +160,7 @@ def _fresh_bytes(source: Source, size: int) -> Iterator[bytes]:
         with source.opened() if source.opened else unpacked(source.path) as stream:
             while data := stream.read(size):
                 yield data
-    except DAMAGED as error:
+    except _DAMAGED as error:
         raise _unreadable(source, _line_reached(source.path), error) from None
 
 
@@ -162,7 +171,7 @@ def _line_reached(path: Path) -> int:
         with unpacked(path) as stream:
             while data := stream.read(_STEP_BYTES):
                 n_lines += data.count(b"\n")
-    except DAMAGED:
+    except _DAMAGED:
         pass
     return n_lines
 
@@ -194,9 +203,43 @@ def _unopened(source: Source, error: OSError) -> InputError:
 def compression_of(source: Source) -> str:
     """How a source is packed, told by its first bytes: gzip, xz, bzip2, zstd or plain."""
     try:
-        return "plain" if source.opened else packing_of(source.path)
+        return "plain" if source.opened else _packing_of(source.path)
     except OSError as error:
         raise _unreadable(source, 1, error) from None
+
+
+def is_table(source: Source) -> bool:
+    """Whether a source is a Parquet file."""
+    try:
+        return not source.opened and _first_bytes(source.path).startswith(_PARQUET)
+    except OSError:
+        # The reader of logs says what is wrong with the file.
+        return False
+
+
+def unpacked(path: Path) -> BinaryIO:
+    """A file's bytes, decompressed; `read(n)` gives less than n bytes only at the end."""
+    match _packing_of(path):
+        case "gzip":
+            return cast(BinaryIO, gzip.open(path, "rb"))
+        case "xz":
+            return cast(BinaryIO, lzma.open(path, "rb"))
+        case "bzip2":
+            return cast(BinaryIO, bz2.open(path, "rb"))
+        case "zstd":
+            return cast(BinaryIO, pa.CompressedInputStream(path.open("rb"), "zstd"))
+        case _:
+            return path.open("rb", buffering=0)
+
+
+def _packing_of(path: Path) -> str:
+    start = _first_bytes(path)
+    return next((kind for magic, kind in _MAGIC if start.startswith(magic)), "plain")
+
+
+def _first_bytes(path: Path) -> bytes:
+    with path.open("rb") as peek:
+        return peek.read(8)
 
 
 def _expand(given: Path) -> Iterator[tuple[Path, Path, bool]]:

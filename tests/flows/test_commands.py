@@ -200,7 +200,7 @@ def test_a_log_that_may_not_be_read_is_the_same_sentence_in_run_as_in_ingest(
     def refuse(path: Path) -> str:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr("pipeline.ingest.sources.packing_of", refuse)
+    monkeypatch.setattr("pipeline.ingest.sources._packing_of", refuse)
     ran = walltime("run", config, "--plain")
     assert ran.code == 2 and "traps.swf: found a file that you may not read, expected a log that can be read" in ran.err
     assert "ask for permission to read" in ran.err and "line 1" not in ran.err

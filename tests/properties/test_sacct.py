@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pipeline.errors import InputError
 from pipeline.ingest import ingest
 from pipeline.ingest.formats import sacct
-from pipeline.ingest.reader import STEPS
+from pipeline.ingest.reader import STEPS, chunks_of
 from pipeline.ingest.sources import Source, line_blocks
 from pipeline.report import Report
 from pipeline.settings import IngestSettings, SiteSettings
@@ -139,7 +139,7 @@ def unread(log: bytes) -> None:
         path = Path(folder) / "log.txt"
         path.write_bytes(log)
         site, asked = SiteSettings(), IngestSettings(keep_submit_line=True)
-        for chunk in sacct.SACCT.read(Source(path, "log.txt"), site, asked):
+        for chunk in chunks_of(sacct.SACCT, Source(path, "log.txt"), site, asked):
             parts = chunk.parts if chunk.parts is not None else STEPS.empty_table()
             rows = chunk.jobs.num_rows + parts.num_rows + chunk.unreadable.num_rows
             assert chunk.n_lines == rows + sum(chunk.lines.values())

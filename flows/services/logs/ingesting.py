@@ -26,10 +26,9 @@ from pipeline.config_file import parse_settings
 from pipeline.errors import InputError, printable
 from pipeline.ingest import OnDisk, Source, ingest
 from pipeline.ingest.inspect import CUT_BY_BOUND, Inspection, inspect
-from pipeline.ingest.jobs_tables import is_table
 from pipeline.ingest.live import Window, live
 from pipeline.ingest.privacy import hasher_of
-from pipeline.ingest.sources import find_sources
+from pipeline.ingest.sources import find_sources, is_table
 from pipeline.publish.folders import LOCK, locked, remove_drafts_of, spill_folder
 from pipeline.report import Report
 from pipeline.settings import IngestSettings, RunSettings, SiteSettings

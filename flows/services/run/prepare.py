@@ -16,8 +16,8 @@ from flows.services.logs.ingesting import accumulated_jobs
 from flows.services.quantities import period_s
 from pipeline.config_file import parse_settings
 from pipeline.errors import ConfigError, InputError, printable
+from pipeline.ingest import Window
 from pipeline.ingest.sources import compression_of, find_sources
-from pipeline.ingest.window import Window
 from pipeline.publish import load_manifest
 from pipeline.publish.versions import check_given_name
 from pipeline.run import Run, start_run

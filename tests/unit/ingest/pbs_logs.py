@@ -12,7 +12,7 @@ import pyarrow as pa
 from pipeline.ingest.combine import combine
 from pipeline.ingest.formats import pbs
 from pipeline.ingest.formats.pbs import PBS
-from pipeline.ingest.reader import Remarks, jobs_table
+from pipeline.ingest.reader import Remarks, chunks_of, jobs_table
 from pipeline.ingest.sources import find_sources, line_blocks
 from pipeline.settings import IngestSettings, SiteSettings
 from pipeline.tables import JOBS
@@ -53,7 +53,7 @@ def read_paths(
     chunks = []
     with patch.object(pbs, "line_blocks", lambda source, _, end: line_blocks(source, block_bytes, end)):
         for source in find_sources(paths):
-            chunks += PBS.read(source, site, settings)
+            chunks += chunks_of(PBS, source, site, settings)
     parts = pa.concat_tables([chunk.parts for chunk in chunks])
     unreadable = pa.concat_tables([chunk.unreadable for chunk in chunks])
     assert PBS.fold is not None and parts.schema == PBS.parts

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.ingest import READERS, ingest
+from pipeline.ingest import FORMATS, ingest
 from pipeline.ingest.inspect import inspect
 from pipeline.settings import IngestSettings, SiteSettings
 from tests.unit.ingest.logs import row
@@ -65,7 +65,7 @@ def test_a_known_layout_without_column_names_is_known_whatever_its_states_are(tm
 
 
 def test_every_format_is_tested_here() -> None:
-    assert set(LOGS) == set(READERS) and len(READERS) == len(LOGS)
+    assert set(LOGS) == set(FORMATS) and len(FORMATS) == len(LOGS)
 
 
 def test_several_formats_of_one_site_in_one_go(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_several_formats_of_one_site_in_one_go(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("# nothing of use\n")
     jobs, _, report = ingest([tmp_path], SiteSettings(), IngestSettings())
     assert sorted(jobs["job_id"].to_pylist()) == ["1", "11", "2", "21.srv", "31"]
-    assert report.facts["format"] == "+".join(name for name in READERS if name in LOGS)
+    assert report.facts["format"] == "+".join(name for name in FORMATS if name in LOGS)
     assert report.facts["files"] == 4 and any("notes.md" in note for note in report.notes)
 
 

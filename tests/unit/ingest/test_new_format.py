@@ -9,7 +9,7 @@ import pytest
 
 from pipeline import settings
 from pipeline.errors import InputError
-from pipeline.ingest import READERS, ingest, registry
+from pipeline.ingest import FORMATS, ingest
 from pipeline.settings import IngestSettings, SiteSettings
 from tests.unit.ingest.logs import row
 
@@ -30,7 +30,7 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "toy_reader.py").write_text(block("python"))
     monkeypatch.syspath_prepend(str(tmp_path))
     toy = {"toy": lambda: importlib.import_module("toy_reader").TOY}
-    monkeypatch.setattr(registry, "FORMATS", {**registry.FORMATS, **toy})
+    monkeypatch.setattr("pipeline.ingest.FORMATS", {**FORMATS, **toy})
     monkeypatch.setattr(settings, "LOG_FORMATS", (*settings.LOG_FORMATS, "toy"))
     monkeypatch.delitem(sys.modules, "toy_reader", raising=False)
     log = tmp_path / "log.toy"
@@ -76,10 +76,10 @@ def test_a_strict_reading_names_the_line(sample: Path) -> None:
 
 def test_the_guide_s_line_has_the_form_of_the_registry_s() -> None:
     name, loader = block("py").strip().rstrip(",").split(": ")
-    assert {f'"{known}": {own.__name__}' for known, own in registry.FORMATS.items()} >= {'"swf": _swf'}
+    assert {f'"{known}": {own.__name__}' for known, own in FORMATS.items()} >= {'"swf": _swf'}
     assert (name, loader) == ('"toy"', "_toy")
 
 
 def test_the_settings_name_the_formats_of_the_registry() -> None:
-    assert tuple(registry.FORMATS) == settings.LOG_FORMATS
-    assert all(READERS[name].name == name for name in settings.LOG_FORMATS)
+    assert tuple(FORMATS) == settings.LOG_FORMATS
+    assert all(FORMATS[name]().name == name for name in settings.LOG_FORMATS)

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.ingest.formats.sacct import SACCT
-from pipeline.ingest.reader import STEPS, jobs_table
+from pipeline.ingest.reader import STEPS, chunks_of, jobs_table
 from pipeline.ingest.sources import Source
 from pipeline.settings import IngestSettings, SiteSettings
 
@@ -23,7 +23,7 @@ class Read:
         path = folder / "dump.txt"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         site, asked = SiteSettings(timezone=zone), IngestSettings.model_validate(settings)
-        chunks = list(SACCT.read(Source(path, "dump.txt"), site, asked))
+        chunks = list(chunks_of(SACCT, Source(path, "dump.txt"), site, asked))
         jobs = pa.concat_tables([chunk.jobs for chunk in chunks])
         parts = pa.concat_tables([chunk.parts or STEPS.empty_table() for chunk in chunks])
         self.raw = jobs.to_pylist()

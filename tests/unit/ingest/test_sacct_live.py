@@ -12,7 +12,7 @@ import pytest
 
 from flows.services.logs.ingesting import log_sources, time_window
 from pipeline.errors import ConfigError, InputError
-from pipeline.ingest import READERS, ingest
+from pipeline.ingest import FORMATS, ingest
 from pipeline.ingest.live import FIELDS, Output, Window, live, run
 from pipeline.ingest.sources import head, line_blocks
 from pipeline.settings import IngestSettings, RunSettings, SiteSettings
@@ -70,7 +70,7 @@ def output_of(settings: IngestSettings) -> bytes:
 
 
 def read(settings: IngestSettings):
-    if "sacct" not in READERS:
+    if "sacct" not in FORMATS:
         pytest.skip("no reader of sacct's text yet")
     with live(SITE, settings, WINDOW, os.environ, TOKEN) as found:
         return ingest([found.source], found.site, found.settings)

@@ -13,7 +13,7 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.ingest.formats.sacct import SACCT
-from pipeline.ingest.reader import STEPS
+from pipeline.ingest.reader import STEPS, chunks_of
 from pipeline.ingest.sources import Source
 from pipeline.settings import IngestSettings, SiteSettings
 
@@ -120,7 +120,7 @@ def _settings(name: str) -> tuple[SiteSettings, IngestSettings]:
 @cache
 def _read(name: str) -> tuple[Jobs, tuple[int, int, int, int, int]]:
     site, settings = _settings(name)
-    chunks = list(SACCT.read(Source(DATA / name, name), site, settings))
+    chunks = list(chunks_of(SACCT, Source(DATA / name, name), site, settings))
     jobs = pa.concat_tables([chunk.jobs for chunk in chunks])
     parts = pa.concat_tables([chunk.parts or STEPS.empty_table() for chunk in chunks])
     lines: Counter[str] = sum((Counter(chunk.lines) for chunk in chunks), Counter())

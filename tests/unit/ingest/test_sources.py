@@ -13,8 +13,7 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.ingest import ingest
-from pipeline.ingest.log_files import unpacked
-from pipeline.ingest.sources import MAX_LINE_BYTES, Source, find_sources, line_blocks
+from pipeline.ingest.sources import MAX_LINE_BYTES, Source, find_sources, line_blocks, unpacked
 from pipeline.settings import IngestSettings, SiteSettings
 from tests.unit.ingest.logs import ROW, row
 

@@ -8,8 +8,7 @@ import pytest
 from pipeline import large_tables
 from pipeline.clean import clean
 from pipeline.errors import ConfigError, InputError
-from pipeline.ingest import OnDisk, ingest
-from pipeline.ingest.window import OPEN, Window, within_window
+from pipeline.ingest import OPEN, OnDisk, Window, ingest, within_window
 from pipeline.large_tables import StoredTable, rows_of
 from pipeline.settings import CleanSettings, IngestSettings, SiteSettings
 from pipeline.storage import write_batches, write_table

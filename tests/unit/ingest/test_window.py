@@ -5,7 +5,7 @@ import pytest
 
 from pipeline.arrays import proc_seconds
 from pipeline.errors import InputError
-from pipeline.ingest.window import OUTSIDE, within_window
+from pipeline.ingest import OUTSIDE, within_window
 from pipeline.report import Report, Tally
 from pipeline.tables import JOBS, UNREADABLE
 

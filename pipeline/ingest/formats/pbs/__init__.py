@@ -31,7 +31,6 @@ from pipeline.ingest.reader import (
     Layout,
     Reader,
     Remarks,
-    Trial,
     as_whole,
     jobs_table,
     unreadable_row,
@@ -56,7 +55,6 @@ def looks_right(head: bytes) -> bool:
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
     """A file's records as `parts`; InputError where it is no accounting file, or damaged, or `strict` and a line is."""
-    trial = Trial(source, settings.strict, EXPECTS)
     for block in line_blocks(source, BLOCK_BYTES, _last_record):
         scanned = scan(block.data, block.n_lines)
         records = typed(
@@ -66,8 +64,6 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
         unreadable = _rows(source, block, bad[np.argsort(bad[:, 0], kind="stable")])
         records.remarks["no_line_end"] += sum(row["reason"] == "no_line_end" for row in unreadable)
         records.remarks["joined"] += scanned.n_joined
-        others = sum(n for name, n in scanned.lines.items() if name != "blank")
-        trial.judge(unreadable, records.parts.num_rows + others)
         parts, told_elsewhere = pruned(records.parts)
         yield Chunk(
             jobs_table(0),
@@ -78,7 +74,6 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
             records.remarks,
             parts=parts,
         )
-    trial.end()
 
 
 def _last_record(data: bytes) -> int:

@@ -23,7 +23,7 @@ from pipeline.ingest.formats.sacct.fold import fold
 from pipeline.ingest.formats.sacct.layout import EXPECTS, Layout, find_layout, inspected_columns, looks_right
 from pipeline.ingest.formats.sacct.records import CODE, REASONS, STATE, ZONE, Context, typed_records
 from pipeline.ingest.formats.sacct.scan import Scanned, Unreadable, last_start, scan_block
-from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, Trial, as_whole, unreadable_row, unreadable_table
+from pipeline.ingest.reader import STEPS, Chunk, Reader, Remarks, as_whole, unreadable_row, unreadable_table
 from pipeline.ingest.sources import HEAD_BYTES, Block, Source, line_blocks
 from pipeline.ingest.spans.kernels import Bytes
 from pipeline.settings import IngestSettings, SiteSettings
@@ -38,7 +38,6 @@ MAX_HELD_BYTES = 1 << 22
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
     """A dump's chunks; InputError where the source is no dump, names no job ids, or is damaged."""
     context = Context(source, site, settings)
-    trial = Trial(source, settings.strict, EXPECTS, _ADVICE)
     layout: Layout | None = None
     held: Block | None = None
     for block in line_blocks(source, BLOCK_BYTES):
@@ -49,18 +48,9 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
         done, held = _split(joined, cut if len(joined.data) - cut <= MAX_HELD_BYTES else len(joined.data))
         for chunk, named in _chunks(done, layout, context):
             layout = named
-            yield _judged(chunk, trial)
+            yield chunk
     for chunk, _ in _chunks(held, layout, context) if layout is not None else ():
-        yield _judged(chunk, trial)
-    trial.end()
-
-
-def _judged(chunk: Chunk, trial: Trial) -> Chunk:
-    n_steps = chunk.lines.get("step", 0) + (chunk.parts.num_rows if chunk.parts is not None else 0)
-    first = chunk.unreadable.slice(0, 1).to_pylist()
-    n_read = chunk.jobs.num_rows + n_steps
-    trial.judge(first, n_read, 0 if n_read else chunk.unreadable.num_rows)
-    return chunk
+        yield chunk
 
 
 def _together(one: Block, other: Block) -> Block:
@@ -228,5 +218,5 @@ _ADVICE = {
 
 SACCT = Reader(
     "sacct", EXPECTS, REASONS, ("submit_s",), looks_right, read, as_whole, notes, parts=STEPS, fold=fold,
-    layout=inspected_columns,
+    layout=inspected_columns, advice=_ADVICE,
 )  # fmt: skip

@@ -24,7 +24,7 @@ from pipeline.ingest.formats.sacct.columns import COLUMNS, Kind
 from pipeline.ingest.formats.sacct.json_elements import ARRAY, CUT_OFF, NOT_JSON, TOO_LONG, Element, Progress, elements
 from pipeline.ingest.formats.sacct.records import Context, typed_records
 from pipeline.ingest.formats.sacct.scan import Rows, end_to_end
-from pipeline.ingest.reader import Chunk, Layout, Reader, Remarks, Trial, as_whole, unreadable_row, unreadable_table
+from pipeline.ingest.reader import Chunk, Layout, Reader, Remarks, as_whole, unreadable_row, unreadable_table
 from pipeline.ingest.sources import Source, byte_blocks
 from pipeline.ingest.spans import as_bytes
 from pipeline.settings import IngestSettings, SiteSettings
@@ -256,22 +256,14 @@ def looks_right(head: bytes) -> bool:
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
     """A document's chunks, CHUNK_JOBS jobs each; InputError where the source holds no job of sacct, or is damaged."""
     context, progress, n_bytes = Context(source, site, settings), Progress(), 0
-    batch, trial = _Batch(context), Trial(source, settings.strict, EXPECTS)
-
-    def judged() -> Chunk:
-        chunk = batch.chunk(progress.n_bytes - n_bytes)
-        trial.judge(chunk.unreadable.slice(0, 1).to_pylist(), chunk.jobs.num_rows, 0)
-        return chunk
-
+    batch = _Batch(context)
     for element in elements(byte_blocks(source, BLOCK_BYTES), progress):
         batch.add(element)
         if batch.n_jobs >= CHUNK_JOBS or (settings.strict and batch.unreadable):
-            yield judged()
+            yield batch.chunk(progress.n_bytes - n_bytes)
             n_bytes, batch = progress.n_bytes, _Batch(context)
     batch.remarks.update({"files": 1, _CUT: progress.is_cut})
-    chunk = judged() if progress.n_bytes else batch.chunk(0)
-    trial.end()
-    yield chunk
+    yield batch.chunk(progress.n_bytes - n_bytes)
 
 
 @dataclass(slots=True)

@@ -50,7 +50,6 @@ from pipeline.ingest.reader import (
     Chunk,
     Reader,
     Remarks,
-    Trial,
     constant,
     jobs_table,
     requested_memory,
@@ -74,7 +73,7 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
     """A log's chunks, one per block of the source; InputError where the source is no SWF log, or is damaged."""
     numbers = field_numbers(settings.swf_fields)
     header, remarks = Header(), Remarks(files=1)
-    trial, extra = Trial(source, settings.strict, EXPECTS), _ExtraFields(numbers, settings.swf_fields)
+    extra = _ExtraFields(numbers, settings.swf_fields)
     exact = {numbers[name] for name in REALS if name in numbers}
     last_submit, width, n_shown, has_18_fields = None, 0, 0, False
     for block in line_blocks(source):
@@ -86,16 +85,17 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
         has_18_fields = width == N_FIELDS and not extra.n_long
         unreadable = _unreadable_rows(source, block, scanned)
         n_before = int(np.searchsorted(scanned.bad[:, 0], scanned.line[0])) if len(scanned.line) else len(unreadable)
-        trial.judge(unreadable, len(scanned.line), n_before)
         jobs = _typed(scanned, block, header, extra, source, site, remarks)
         last_submit = _remark(jobs, scanned, last_submit, remarks)
         status, is_null = integers(jobs["exit_code"])
         n_shown = count_statuses(status, is_null, scanned.line + block.line, source.label, remarks, n_shown)
         lines = {"comment": len(scanned.comments), "blank": scanned.n_blank}
         n_bytes = len(block.data) + block.n_dropped
-        yield Chunk(jobs, unreadable_table(unreadable), lines, block.n_lines, n_bytes, remarks, header.shown())
+        yield Chunk(
+            jobs, unreadable_table(unreadable), lines, block.n_lines, n_bytes, remarks, header.shown(),
+            n_bad_first=n_before,
+        )  # fmt: skip
         remarks = Remarks()
-    trial.end()
 
 
 def _without_open_line(scanned: Scanned, data: bytes, remarks: Remarks, *, has_18_fields: bool) -> Scanned:
