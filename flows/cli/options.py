@@ -6,6 +6,8 @@ from typing import Any
 
 import typer
 
+from pipeline.errors import InputError
+
 
 def option(spelled: str, told: str, default: Any = None, **more: Any) -> Any:
     """The default of a parameter that is an option `--name METAVAR`; the default `...` makes the option needed."""
@@ -78,8 +80,6 @@ def check_mode(ctx: typer.Context, mode: str, *, is_on: bool, own: Collection[st
 
     `own` are options of the mode alone; `shared` are those that it has in common with the command without it.
     """
-    from pipeline.errors import InputError
-
     both = {mode, *shared, "--json", "--quiet", "--verbose"}
     given = _given_options(ctx)
     wrong = [name for name in given if (name not in both and name not in own if is_on else name in own)]

@@ -26,7 +26,7 @@ from flows.cli.commands.scheduler import apply, export, limits
 from flows.cli.commands.standing import doctor, init, serve
 from flows.cli.options import JSON, VERSION, option
 from flows.pages.terminal.activity import showing_activity
-from flows.pages.terminal.output import Answer, print_answer
+from flows.pages.terminal.blocks import Answer, print_answer
 from pipeline.errors import InputError, WalltimeError
 
 Commands = Mapping[str, Callable[..., Answer | None]]

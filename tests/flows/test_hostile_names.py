@@ -30,7 +30,6 @@ SHOWN_ELSEWHERE = {
     "html.clean_plots": "tests/flows/test_clean.py",
     "html.drawing": "tests/flows/test_clean.py",
     "terminal.blocks": "tests/unit/flows/test_render.py",
-    "terminal.output": "tests/unit/flows/test_render.py",
     "terminal.render": "tests/unit/flows/test_render.py",
     "terminal.view_scheduler": "tests/flows/test_apply.py",
     "html.replay_page": "tests/flows/test_replay.py",
@@ -50,8 +49,8 @@ COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "versions": (("versions", "list", "--from", "OUT"), ("terminal.view_published",)),
     "hold": (("versions", "pin", "--from", "OUT", "NOTHERE"), ()),
     "compare": (("versions", "compare", "--from", "OUT", "try-1", "try-1"), ("terminal.view_published",)),
-    "check": (("doctor", "--checks", "--from", "OUT"), ("terminal.view_doctor",)),
-    "doctor": (("doctor", "--from", "OUT"), ("terminal.view_doctor",)),
+    "check": (("doctor", "--checks", "--from", "OUT"), ("terminal.view_run",)),
+    "doctor": (("doctor", "--from", "OUT"), ("terminal.view_run",)),
     "advice": (("scaling", "advise", "--from", "OUT", "--application", HOSTILE), ("terminal.view_scaling",)),
     "query": (
         ("query", "--from", "OUT", "--user", HOSTILE, "--application", HOSTILE, "--procs", "4"),
@@ -82,7 +81,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "ingest": (("ingest", "DUMP", "--out", "TMP/jobs.csv"), ("terminal.view_jobs",)),
     "ingest twice": (("ingest", "DUMP", "--out", "DUMP.parquet"), ("terminal.view_jobs",)),
     "quarantine": (("show", "unreadable", "--from", "DUMP.unreadable.parquet"), ("terminal.view_published",)),
-    "init": (("init", "--log", "DUMP", "--out", "TMP/init.toml"), ("terminal.view_doctor",)),
+    "init": (("init", "--log", "DUMP", "--out", "TMP/init.toml"), ("terminal.view_run",)),
     "fit-series": (
         ("scaling", "fit", "SERIES", "--predict", "64", "--report", "TMP/series.html"),
         ("html.series_page", "terminal.view_scaling"),

@@ -8,7 +8,10 @@ from typing import Any, Literal
 import typer
 
 from flows.cli.options import OUT_FILE, PAGE_FILE, SEED, argument, check_mode, option
-from flows.pages.terminal.output import Answer
+from flows.pages.terminal.activity import show_progress, showing_stages
+from flows.pages.terminal.blocks import Answer
+from flows.services.quantities import words
+from pipeline.errors import InputError, printable
 
 SEARCH_OPTIONS = ("--share", "--search", "--seed", "--workers", "--minutes")
 
@@ -73,10 +76,8 @@ def backtest(
     check_mode(ctx, "--predictions", is_on=predictions, own=(), shared=("--log",))
     if templates is not None:
         return _search_templates(given, templates, share, search, seed, workers, minutes)
-    from flows.pages.terminal.activity import showing_stages
     from flows.pages.terminal.view_backtest import view_backtest
     from flows.services.backtesting import backtest_tasks, run_backtest
-    from flows.services.quantities import words
 
     _check_paths(out, report)
     tasks = backtest_tasks(
@@ -103,7 +104,6 @@ def _score_predictions(tasks: list[Any]) -> Answer:
 
 def _check_paths(out: Path | None, report: Path | None) -> None:
     from flows.services.files.table_files import check_suffix
-    from pipeline.errors import InputError, printable
 
     if out is not None:
         check_suffix(out)
@@ -130,11 +130,9 @@ def _write(found: list[Any], out: Path | None, report: Path | None) -> dict[str,
 def _search_templates(
     given: Path, out: Path, share: float, how: Any, seed: int, workers: int | None, minutes: float | None
 ) -> Answer:
-    from flows.pages.terminal.activity import show_progress
     from flows.pages.terminal.view_backtest import view_templates
     from flows.services.backtesting import end_of_share_s, past_jobs
     from flows.services.files.os_errors import naming_path
-    from pipeline.errors import InputError, printable
     from pipeline.estimate.templates.search import SearchSettings, search
     from pipeline.estimate.templates.templates_toml import write_templates
 

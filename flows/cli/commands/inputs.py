@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Literal
 
 from flows.cli.options import PAGE_FILE, SEED, argument, option
-from flows.pages.terminal.output import Answer
+from flows.pages.terminal.blocks import Answer
+from flows.pages.terminal.view_models import view_answers, view_model, view_suggestions
 
 REFUSED = 3
 """The exit code where the model can answer none of the points."""
@@ -46,7 +47,6 @@ def learn(
     Examples:
       walltime inputs learn runs.csv --target time_s --derive "work=n*steps" --out model --report model.html
     """
-    from flows.pages.terminal.view_models import view_model
     from flows.services.files.table_files import write_page
     from flows.services.input_models import InputOptions, learn_from_csv, model_summary, write_model
     from pipeline.inputs import LearnRules
@@ -81,7 +81,6 @@ def predict_points(
       walltime inputs predict model --at n=1000,steps=64
       walltime inputs predict model --points points.csv --json
     """
-    from flows.pages.terminal.view_models import view_answers
     from flows.services.files.table_files import check_suffix, write_any
     from flows.services.input_models import answered_points, asked_points, read_model
     from pipeline.inputs.input_model import ANSWERS
@@ -119,7 +118,6 @@ def suggest(
     Examples:
       walltime inputs suggest model --budget 100000 --unit proc-seconds
     """
-    from flows.pages.terminal.view_models import view_suggestions
     from flows.services.input_models import read_model, suggested_runs
     from pipeline.inputs import Cost, CostUnit, SuggestRule
 

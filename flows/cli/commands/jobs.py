@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from flows.cli.options import CONFIG_OPTION, PAGE_FILE, SITE, TIMEZONE, argument, check_mode, option
-from flows.pages.terminal.output import Answer
+from flows.pages.terminal.blocks import Answer
 
 UNREADABLE_EXIT = 2
 """The exit code where none of the logs can be read."""

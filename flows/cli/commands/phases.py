@@ -3,7 +3,10 @@
 from pathlib import Path
 
 from flows.cli.options import PAGE_FILE, argument, option
-from flows.pages.terminal.output import Answer
+from flows.pages.terminal.blocks import Answer
+from flows.pages.terminal.view_models import view_phases, view_plan, view_prediction, view_times
+from flows.services.quantities import share
+from pipeline.errors import InputError
 
 FOLDER = argument("DIR", "The folder that walltime phases find wrote.")
 PLATFORM = option("--platform NAME", "The other machine's name.", ...)
@@ -23,7 +26,6 @@ def find_phases(
     Examples:
       walltime phases find trace.csv --out found --application solver --report phases.html
     """
-    from flows.pages.terminal.view_models import view_phases
     from flows.services.phase_folder import find
 
     found = find(given, out, literal=literal, application=application, times=times)
@@ -57,10 +59,7 @@ def plan_phases(
     Examples:
       walltime phases plan found --budget 5%
     """
-    from flows.pages.terminal.view_models import view_plan
     from flows.services.phase_folder import plan
-    from flows.services.quantities import share
-    from pipeline.errors import InputError
 
     if budget is not None and samples is not None:
         raise InputError("--samples", "--budget beside it", "one of the two")
@@ -84,7 +83,6 @@ def time_phases(
     Examples:
       walltime phases time found times.csv --platform north
     """
-    from flows.pages.terminal.view_models import view_times
     from flows.services.phase_folder import time_platform
 
     found = time_platform(folder, source, platform)
@@ -103,7 +101,6 @@ def predict_phases(
     Examples:
       walltime phases predict found --platform north --publish my-tables
     """
-    from flows.pages.terminal.view_models import view_prediction
     from flows.services.phase_folder import predict
 
     found = predict(folder, platform, publish)

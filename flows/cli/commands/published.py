@@ -19,7 +19,9 @@ from flows.cli.options import (
     complete_table,
     option,
 )
-from flows.pages.terminal.output import Answer
+from flows.pages.terminal.blocks import Answer, Exact, Grid, wrote
+from flows.services.quantities import as_of_seconds
+from pipeline.errors import InputError
 
 ROWS_SHOWN = 20
 
@@ -59,7 +61,6 @@ def show(
     """
     from flows.pages.terminal.view_published import view_columns
     from flows.services.published.browse import described_tables
-    from pipeline.errors import InputError
 
     check_mode(ctx, "--columns", is_on=columns, own=(), shared=("--from",))
     if columns:
@@ -87,11 +88,9 @@ def _shown(
     limit: int | None,
     **rows: str | None,
 ) -> Answer | None:
-    from flows.pages.terminal.blocks import wrote
     from flows.pages.terminal.view_published import print_csv, view_manifest, view_rows
     from flows.services.published.browse import manifest_facts, selected_rows, shown_table, table_rows, write_xlsx
     from flows.services.published.published_folder import published_folder
-    from flows.services.quantities import as_of_seconds
     from pipeline.publish import reading
 
     if name is None:
@@ -130,9 +129,7 @@ def report(
       walltime report --out pages --rate 0.02
     """
     from flows.pages.html.application_pages import write_pages
-    from flows.pages.terminal.blocks import Exact
     from flows.services.published.advice import cost_of_run
-    from flows.services.quantities import as_of_seconds
     from flows.services.site_facts import site_facts
     from pipeline.publish import reading
 
@@ -151,7 +148,6 @@ def list_versions(published: Path = FROM) -> Answer:
       walltime versions list
       walltime versions list --from my-tables --json
     """
-    from flows.pages.terminal.blocks import Grid
     from flows.pages.terminal.view_published import VERSIONS
     from flows.services.published.browse import version_rows
 
@@ -242,7 +238,6 @@ def compare(
     """
     from flows.pages.terminal.view_published import view_comparison
     from flows.services.comparing import Replays, compare_versions
-    from pipeline.errors import InputError
     from pipeline.schedule.workload import Shakes
 
     if max_procs is not None and not replay:

@@ -20,7 +20,11 @@ from flows.cli.options import (
     check_mode,
     option,
 )
-from flows.pages.terminal.output import Answer
+from flows.pages.terminal.blocks import Answer
+from flows.pages.terminal.view_models import view_prediction
+from flows.pages.terminal.view_query import view_answer, view_batch
+from flows.services.quantities import as_of_seconds
+from pipeline.errors import InputError, printable
 
 
 def query(
@@ -63,11 +67,8 @@ def query(
       walltime query --from my-tables --user u17 --application solver_n16.sh --procs 64 --requested 4h
       walltime query --from my-tables --batch jobs.csv --out answers.parquet
     """
-    from flows.pages.terminal.view_query import view_answer
-    from flows.services.quantities import as_of_seconds
     from flows.services.query.answers import answer
     from flows.services.query.jobs import job_of
-    from pipeline.errors import InputError
 
     check_mode(ctx, "--platform", is_on=platform is not None, own=(), shared=("--from", "--application", "--procs"))
     check_mode(ctx, "--batch", is_on=batch is not None, own=("--out",), shared=("--from", "--key-file", "--as-of"))
@@ -89,7 +90,6 @@ def query(
 
 
 def _of_platform(published: Path, platform: str, application: str | None, procs: int | None) -> Answer:
-    from flows.pages.terminal.view_models import view_prediction
     from flows.services.phase_folder import platform_answer
 
     found = platform_answer(published, platform, application, procs)
@@ -99,12 +99,9 @@ def _of_platform(published: Path, platform: str, application: str | None, procs:
 def _of_batch(
     published: Path, path: Path, out: Path | None, key_file: Path | None, as_of: str | None, *, as_json: bool
 ) -> Answer | None:
-    from flows.pages.terminal.view_query import view_batch
     from flows.services.files.table_files import check_suffix, write_rows
-    from flows.services.quantities import as_of_seconds
     from flows.services.query.answers import answering_state, answers, facts_of
     from flows.services.query.jobs import answer_rows, describe_batch, read_batch
-    from pipeline.errors import printable
     from pipeline.publish import reading
 
     if out is not None:

@@ -6,7 +6,9 @@ from typing import Any, Literal
 import typer
 
 from flows.cli.options import MAX_PROCS, SEED_MEANS, argument, check_mode, option
-from flows.pages.terminal.output import Answer
+from flows.pages.terminal.activity import showing_stages
+from flows.pages.terminal.blocks import Answer
+from pipeline.errors import InputError
 
 LAST_DAYS = 30.0
 """Days of a config's log that are scored, its newest."""
@@ -103,7 +105,6 @@ def replay(
 
 
 def _replay(given: list[Path], days: float | None, out: Path | None, how: dict[str, Any]) -> Answer:
-    from flows.pages.terminal.activity import showing_stages
     from flows.pages.terminal.view_replay import replay_facts, view_replay
     from flows.services.files.table_files import write_with_page
     from flows.services.replaying import replay_task, run_replay, with_distinct_names
@@ -132,7 +133,6 @@ def _replay_moldable(
     from flows.pages.terminal.view_replay import moldable_page, view_moldable
     from flows.services.files.table_files import write_with_page
     from flows.services.replaying import read_moldable_log, study, true_curves
-    from pipeline.errors import InputError
     from pipeline.schedule.figures import summary
     from pipeline.schedule.moldable import assumptions
     from pipeline.tables import MOLDABLE

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from flows.cli.options import CONFIG, JSON, LOGS, PLAIN, SHOW_PREFECT, SITE, option
-from flows.pages.terminal.activity import is_quiet
-from flows.pages.terminal.output import Answer
+from flows.pages.terminal.activity import is_quiet, showing_stages
+from flows.pages.terminal.blocks import Answer
+from pipeline.errors import InputError, WalltimeError
 
 if TYPE_CHECKING:
     from flows.services.progress import StageEvent
@@ -98,7 +99,6 @@ def _run_log(config: Path, log_format: str | None, *, verbose: bool) -> "RunLog"
     """The log of the run; where the config cannot be read, the run reports that."""
     from flows.services.files.os_errors import config_settings
     from flows.services.run.run_record import RunLog
-    from pipeline.errors import InputError
     from pipeline.settings import RunSettings
 
     try:
@@ -117,7 +117,6 @@ def _run_log(config: Path, log_format: str | None, *, verbose: bool) -> "RunLog"
 def _failures_in(log: "RunLog") -> Iterator[None]:
     """Write the run inside to this log. With JSON lines a failure is one too, and ends the command here."""
     from flows.services.run.run_record import logging_to
-    from pipeline.errors import WalltimeError
 
     with logging_to(log):
         try:
@@ -133,7 +132,6 @@ def _failures_in(log: "RunLog") -> Iterator[None]:
 @contextmanager
 def _showing_steps(*, is_shown: bool = True) -> Iterator[None]:
     """Show the steps of a run as they end."""
-    from flows.pages.terminal.activity import showing_stages
     from pipeline.run import STEPS
 
     with showing_stages(len(STEPS) + 1) if is_shown else nullcontext():

@@ -22,7 +22,8 @@ from flows.cli.options import (
     argument,
     option,
 )
-from flows.pages.terminal.output import Answer
+from flows.pages.terminal.blocks import Answer, wrote
+from flows.services.quantities import as_of_seconds, processor_counts
 
 
 def fit_series(
@@ -58,10 +59,8 @@ def fit_series(
       walltime scaling fit runs.csv --predict 64,128
       walltime scaling fit runs.csv --report runs.html --procs-per-node 24 --rate 0.02
     """
-    from flows.pages.terminal.blocks import wrote
     from flows.pages.terminal.view_scaling import view_series, view_weak
     from flows.services.files.table_files import check_suffix, write_page
-    from flows.services.quantities import processor_counts
     from flows.services.series_files import read_series_and_groups, write_series
     from pipeline.scaling.advice import CostSettings, weak_series, with_answers
     from pipeline.scaling.fitted_series import compiling_for_many, fit_and_predict, series_as_dicts, with_curves
@@ -102,7 +101,6 @@ def evaluate_predictors(
       walltime scaling evaluate runs.csv
       walltime scaling evaluate a.csv b.csv --out errors.csv
     """
-    from flows.pages.terminal.blocks import wrote
     from flows.pages.terminal.view_scaling import view_errors
     from flows.services.files.table_files import check_suffix, write_any
     from flows.services.series_files import evaluate_files
@@ -145,7 +143,6 @@ def advise_procs(
     """
     from flows.pages.terminal.view_scaling import view_advice
     from flows.services.published.advice import advised_groups, cost_of_run
-    from flows.services.quantities import as_of_seconds
     from pipeline.publish import reading
 
     texts = {

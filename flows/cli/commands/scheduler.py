@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from flows.cli.options import CONFIG, CONFIG_OPTION, FROM, JSON, argument, option
-from flows.pages.terminal.output import Answer, print_json_lines
+from flows.pages.terminal.activity import end_activity_line
+from flows.pages.terminal.blocks import Answer, print_json_lines
+from flows.services.quantities import seconds
+from pipeline.errors import InputError
 
 if TYPE_CHECKING:
     from flows.services.watching import Round
@@ -114,7 +117,6 @@ def apply(
     from flows.services.applying import apply_estimates
     from flows.services.run.prepare import run_settings
     from flows.services.schedulers import SCHEDULERS
-    from pipeline.errors import InputError
 
     if dry_run == yes:
         raise InputError("the command line", "both" if yes else "neither", "either --dry-run or --yes")
@@ -133,8 +135,6 @@ class _StoppedError(BaseException):
 
 def _follow(config: Path, every: str, scheduler: str | None, *, is_dry_run: bool, once: bool, as_json: bool) -> None:
     """Round after round read what the accounting has new, bring the State up to date, and apply it to pending jobs."""
-    from flows.pages.terminal.activity import end_activity_line
-    from flows.services.quantities import seconds
     from flows.services.run.prepare import run_settings
     from flows.services.watching import Watch, rounds, watching_alone
 

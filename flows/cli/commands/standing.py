@@ -9,7 +9,8 @@ import typer
 
 from flows.cli.options import CONFIG, JSON, SITE, TIMEZONE, check_mode, option
 from flows.pages.terminal.activity import is_quiet
-from flows.pages.terminal.output import Answer, print_answer, print_json_lines
+from flows.pages.terminal.blocks import Answer, Exact, print_answer, print_json_lines
+from flows.services.quantities import seconds
 
 WAIT_S = 120.0
 """A server that is started at the same time, as after a reboot, takes half a minute on a busy machine."""
@@ -35,7 +36,7 @@ def init(
       walltime init --out my-site.toml
       walltime init --log /var/log/my-log.swf.gz --systemd units
     """
-    from flows.pages.terminal.view_doctor import view_config, view_units
+    from flows.pages.terminal.view_run import view_config, view_units
     from flows.services.files.os_errors import config_settings
     from flows.services.initialising import initialise, write_units
 
@@ -67,7 +68,6 @@ def serve(
     """
     from dataclasses import asdict
 
-    from flows.pages.terminal.blocks import Exact
     from flows.prefect.serving import prepare_serving, serve_nightly
     from flows.services.run.prepare import listed_paths, run_settings
 
@@ -126,9 +126,8 @@ def doctor(
 
 
 def _diagnose(target: Path, max_age: str, *, is_deep: bool) -> Answer:
-    from flows.pages.terminal.view_doctor import diagnosis_facts, view_diagnosis
+    from flows.pages.terminal.view_run import diagnosis_facts, view_diagnosis
     from flows.services.doctor import Level, diagnose
-    from flows.services.quantities import seconds
 
     found = diagnose(target, int(time.time()), int(seconds(max_age, "--max-age")), os.environ, is_deep=is_deep)
     return Answer(
@@ -139,7 +138,7 @@ def _diagnose(target: Path, max_age: str, *, is_deep: bool) -> Answer:
 
 
 def _check(published: Path) -> Answer:
-    from flows.pages.terminal.view_doctor import view_checks
+    from flows.pages.terminal.view_run import view_checks
     from flows.services.run.publishing import BLOCKED_EXIT_CODE, check_published
 
     found = check_published(published, time.time())

@@ -1,14 +1,18 @@
-"""What commands print, as data: sentences, facts, and tables of declared columns. `render` prints them.
+"""What commands answer: plain values as JSON, or sentences, facts and tables of declared columns for `render`.
 
 Texts are plain: `render` spells out control characters and reads no markup.
 """
 
+import json
+import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from flows.pages.formats import number, plain
+from flows.pages.terminal.activity import end_activity_line
 from pipeline.errors import printable
 from pipeline.report import Report
 
@@ -103,3 +107,58 @@ def report_grid(report: Report) -> Grid:
 def side_by_side(title: str, names: Sequence[str], rows: Iterable[Sequence[object]]) -> Grid:
     """A table of rows that begin with their name; the other columns have these names."""
     return Grid(title, (text("", 0), *(Column(name, place) for place, name in enumerate(names, 1))), rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command has found."""
+
+    found: Any
+    """Plain values, for --json."""
+    blocks: Iterable[Block] = ()
+    """What is printed without --json."""
+    exit_code: int = 0
+    is_lines: bool = False
+    """Whether --json prints one document for each value found."""
+
+
+def print_answer(answer: Answer, *, as_json: bool) -> None:
+    """Print what a command has found."""
+    if not as_json:
+        from flows.pages.terminal.render import print_blocks  # noqa: PLC0415  (rich is slow to import)
+
+        print_blocks(answer.blocks)
+    elif answer.is_lines:
+        print_json_lines(answer.found)
+    else:
+        print_json(answer.found)
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document on stdout; NaN and infinity become null, because JSON has neither."""
+    _write([json.dumps(_plain(value), indent=1)])
+
+
+def print_json_lines(values: Iterable[Any]) -> None:
+    """Print JSON documents, one per line."""
+    _write(json.dumps(_plain(value)) for value in values)
+
+
+def _write(lines: Iterable[str]) -> None:
+    end_activity_line()
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    sys.stdout.flush()
+
+
+def _plain(value: Any) -> Any:
+    """Tables as their rows, reports as their fields; what JSON does not know as text."""
+    for to_plain in ("as_dict", "to_pylist"):
+        if hasattr(value, to_plain):
+            return _plain(getattr(value, to_plain)())
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,21 +16,18 @@ if TYPE_CHECKING:
     from flows.services.logs.cleaning import Cleaned
 
 BURSTS_SHOWN = 10
-_TIMES = ("submit_s", "start_s")
 
 
-def _job_column(name: str, *, is_text: bool = False) -> Column:
-    """A value of a job as `walltime show` prints it: times as UTC."""
-    is_time = name in _TIMES
-    form = (lambda value: iso_time(value) if isinstance(value, int) else "") if is_time else any_value
-    return Column(name, form=form, is_text=is_text, limit=60)
+def _time(value: object) -> str:
+    return iso_time(value) if isinstance(value, int) else ""
 
 
 FIRST_JOBS = (
-    *(_job_column(name, is_text=True) for name in ("job_id", "user", "application")),
-    *(_job_column(name) for name in ("submit_s", "start_s", "procs", "runtime_s", "requested_s", "state")),
+    *(Column(name, form=any_value, is_text=True, limit=60) for name in ("job_id", "user", "application")),
+    *(Column(name, form=_time) for name in ("submit_s", "start_s")),
+    *(Column(name, form=any_value, limit=60) for name in ("procs", "runtime_s", "requested_s", "state")),
 )
-"""What is shown of a log's first jobs."""
+"""What is shown of a log's first jobs, as `walltime show` prints it: times as UTC."""
 
 EFFECT = (
     text("", "selection"),
@@ -46,19 +44,15 @@ EFFECT = (
 )
 
 
-def _rounded(share: float | None) -> str:
-    return percent(share, 0)
-
-
 BURSTS = (
     text("burst", "burst_id"),
     text("", "outcome"),
     text("user", limit=40),
     Column("jobs", "n_jobs"),
     Column("days", "span_days"),
-    Column("share", "share_of_span", _rounded),
+    Column("share", "share_of_span", partial(percent, digits=0)),
     Column("machine-weeks", "machine_weeks"),
-    Column("same size", "alike_procs", _rounded),
+    Column("same size", "alike_procs", partial(percent, digits=0)),
     Column("runtime spread", "runtime_spread"),
 )
 _BURST_FACTS = {
@@ -93,13 +87,10 @@ def view_inspections(found: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
 
 
 def _facts(found: Mapping[str, Any]) -> dict[str, Any]:
-    facts = {
-        "format": found["format"] or "unknown",
-        **{name: found[name] for name in ("compression", "read", "timezone", "lines")},
-        "jobs": found["n_jobs"],
-        **{f"would be set aside: {name}": n for name, n in found["set_aside"].items()},
-        **{f"would be quarantined: {name}": n for name, n in found["quarantined"].items()},
-    }
+    facts = {"format": found["format"] or "unknown"}
+    facts |= {name: found[name] for name in ("compression", "read", "timezone", "lines")} | {"jobs": found["n_jobs"]}
+    facts |= {f"would be set aside: {name}": n for name, n in found["set_aside"].items()}
+    facts |= {f"would be quarantined: {name}": n for name, n in found["quarantined"].items()}
     listed = {
         "columns read": "log_columns",
         "useful columns that the log lacks": "log_columns_missing",

@@ -20,11 +20,6 @@ def _percent(value: float | None) -> str:
     return "" if value is None else f"{100 * value:.3g}%"
 
 
-def _mean_count(value: float) -> str:
-    """A mean of counts: whole where every occurrence has the same."""
-    return number(int(value) if value.is_integer() else value)
-
-
 def _event(event: int | None) -> str:
     return "start" if event is None else str(event)
 
@@ -44,7 +39,7 @@ PHASES = (
     Column("phase", "phase_id"),
     Column("occurrences", "n_occurrences"),
     Column("ticks"),
-    Column("events", form=_mean_count),
+    Column("events", lambda row: int(row["events"]) if row["events"].is_integer() else row["events"]),
     Column("time, s", "time_s"),
     Column("share", form=_percent),
     Column("measured", lambda row: "yes" if row["is_relevant"] else ""),
@@ -69,15 +64,11 @@ TIMES = (
 def view_model(found: Row) -> Iterator[Block]:
     """What was learnt, its error, and where it was written."""
     derived = ", ".join(one["formula"] for one in found["derived"])
+    inputs = ", ".join(f"{one['name']} ({one['type']})" for one in found["inputs"])
+    facts = {"method": found["method"], "runs": found["error"]["n_runs"], "inputs": inputs}
+    facts |= {"derived inputs": derived} if derived else {}
     yield Facts(
-        f"Model of {found['target']}",
-        {
-            "method": found["method"],
-            "runs": found["error"]["n_runs"],
-            "inputs": ", ".join(f"{one['name']} ({one['type']})" for one in found["inputs"]),
-            **({"derived inputs": derived} if derived else {}),
-            **{f"set aside: {name}": n for name, n in found["set_aside"].items()},
-        },
+        f"Model of {found['target']}", facts | {f"set aside: {name}": n for name, n in found["set_aside"].items()}
     )
     yield error_sentence(found["error"])
     yield from (Exact(f"Wrote {path}") for path in found["files"])

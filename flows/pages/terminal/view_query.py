@@ -34,20 +34,25 @@ def view_batch(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], desc
     yield f"{described}. {accuracy(facts)}"
 
 
-def explanation(found: Mapping[str, Any]) -> list[str]:
+def explanation(found: Mapping[str, Any]) -> Iterator[str]:
     """Sentences on the past jobs that the answer rests on, and on the errors on this log."""
-    sentences = [*_model(found), _basis(found), *_unusual(found), accuracy(found), _age(found)]
     if found["is_usual_procs"]:
-        sentences.insert(
-            0, f"--procs is not given: the answer is for {found['procs']:,}, the usual count of similar jobs."
-        )
-    requested_s = found["job"].get("requested_s")
-    if requested_s:
+        yield f"--procs is not given: the answer is for {found['procs']:,}, the usual count of similar jobs."
+    if found["answered_by"] == "inputs":
+        model = "A model over the inputs that the job's texts name answered"
+        yield f"{model}; the sentences below are of the method walltime."
+    yield _basis(found)
+    if found["is_unusual_request"]:
+        yield _unusual(found)
+    yield accuracy(found)
+    when = f"{span(found['age_s'])} before the submit" if found["age_s"] else "the assumed submit time"
+    yield f"The known log ends at {instant(found['as_of_s'])}, {when}."
+    if requested_s := found["job"].get("requested_s"):
         share = found["runtime_s_q95"] / requested_s
-        sentences.append(f"95% of such jobs need at most {share:.0%} of the requested {span(requested_s)}.")
+        yield f"95% of such jobs need at most {share:.0%} of the requested {span(requested_s)}."
     if found["fit"]:
-        sentences.append(_fit(found["fit"]))
-    return [*sentences, *found["notes"]]
+        yield _fit(found["fit"])
+    yield from found["notes"]
 
 
 def accuracy(facts: Mapping[str, Any]) -> str:
@@ -73,18 +78,8 @@ def _basis(found: Mapping[str, Any]) -> str:
     )
 
 
-def _model(found: Mapping[str, Any]) -> list[str]:
-    """What a model over inputs adds; nothing where none answered."""
-    if found["answered_by"] != "inputs":
-        return []
-    answered = "A model over the inputs that the job's texts name answered"
-    return [f"{answered}; the sentences below are of the method walltime."]
-
-
-def _unusual(found: Mapping[str, Any]) -> list[str]:
-    """A warning where the submitter has never requested a time near this one; else nothing."""
-    if not found["is_unusual_request"]:
-        return []
+def _unusual(found: Mapping[str, Any]) -> str:
+    """A warning: the submitter has never requested a time near this one."""
     least, most = span(found["least_requested_s"]), span(found["most_requested_s"])
     requested = least if least == most else f"{least} to {most}"
     # On first thirds 80% intervals of such longer requests held 54 to 74%, of shorter ones 77 to 83%.
@@ -93,21 +88,14 @@ def _unusual(found: Mapping[str, Any]) -> list[str]:
         if (found["job"]["requested_s"] > found["most_requested_s"])
         else "the answer assumes no longer runtime"
     )
-    return [
+    return (
         f"This request is unusual: none of the submitter's {_jobs(found['n_remembered'])} compared requested half to "
         f"twice as much. They requested {requested} and took {span(found['usual_runtime_s'])} in the median; {doubt}."
-    ]
+    )
 
 
 def _jobs(count: int) -> str:
     return f"{count:,} job{'' if count == 1 else 's'}"
-
-
-def _age(found: Mapping[str, Any]) -> str:
-    ends = f"The known log ends at {instant(found['as_of_s'])}"
-    return (
-        f"{ends}, {span(found['age_s'])} before the submit." if found["age_s"] else f"{ends}, the assumed submit time."
-    )
 
 
 def _fit(fit: Mapping[str, Any]) -> str:

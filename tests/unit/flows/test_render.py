@@ -8,8 +8,7 @@ import pytest
 from rich.console import Console
 
 from flows.pages.formats import number
-from flows.pages.terminal.blocks import Block, Column, Exact, Facts, Grid, Lead, Listing, report_grid, text
-from flows.pages.terminal.output import print_json
+from flows.pages.terminal.blocks import Block, Column, Exact, Facts, Grid, Lead, Listing, print_json, report_grid, text
 from flows.pages.terminal.render import facts_table, grid_table, print_blocks
 from pipeline.report import Report, Tally
 
