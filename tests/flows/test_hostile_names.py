@@ -32,7 +32,7 @@ SHOWN_ELSEWHERE = {
     "terminal.blocks": "tests/unit/flows/test_render.py",
     "terminal.render": "tests/unit/flows/test_render.py",
     "terminal.view_scheduler": "tests/flows/test_apply.py",
-    "html.replay_page": "tests/flows/test_replay.py",
+    "html.study_pages": "tests/flows/test_replay.py",
     "terminal.view_replay": "tests/flows/test_replay.py",
     "terminal.view_backtest": "tests/flows/test_search_templates.py",
     "terminal.view_run": "tests/flows/test_commands.py",
@@ -60,11 +60,11 @@ COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "metrics": (("doctor", "--metrics", "-", "--from", "OUT"), ()),
     "phases": (
         ("phases", "find", "TRACE", "--application", HOSTILE, "--out", "TMP/phases", "--report", "TMP/phases.html"),
-        ("html.phases_page", "terminal.view_models"),
+        ("html.model_pages", "terminal.view_models"),
     ),
     "learn": (
         ("inputs", "learn", "RUNS", "--target", "time_s", "--out", "TMP/model", "--report", "TMP/model.html"),
-        ("html.inputs_page", "html.inputs_plots", "terminal.view_models"),
+        ("html.model_pages", "terminal.view_models"),
     ),
     "clean": (
         ("clean", "JOBS", "--out", "TMP/flagged.parquet", "--report", "TMP/clean.html"),
@@ -73,7 +73,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "advise": (("limits", "JOBS", "--out", "TMP/advice"), ("terminal.view_scheduler",)),
     "backtest": (
         ("backtest", "CONFIG", "--log", "JOBS", "--methods", "last_two", "--report", "TMP/backtest.html"),
-        ("html.backtest_page", "terminal.view_backtest"),
+        ("html.study_pages", "terminal.view_backtest"),
     ),
     "later": (("backtest", "CONFIG", "--log", "JOBS", "--predictions"), ("terminal.view_backtest",)),
     "export": (("export", "--for", "csv", "TMP/csv", "--from", "OUT"), ("terminal.view_scheduler",)),

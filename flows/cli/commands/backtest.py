@@ -121,7 +121,7 @@ def _write(found: list[Any], out: Path | None, report: Path | None) -> dict[str,
     if out is not None:
         written["figures"] = write_any(out, table, BACKTEST)
     if report is not None:
-        from flows.pages.html.backtest_page import backtest_page
+        from flows.pages.html.study_pages import backtest_page
 
         written["page"] = write_page(report, backtest_page(table))
     return written

@@ -55,7 +55,7 @@ def learn(
     model, table = learn_from_csv(runs, options, LearnRules(method=method, seed=seed))
     page = ""
     if report:
-        from flows.pages.html.inputs_page import inputs_page
+        from flows.pages.html.model_pages import inputs_page
         from pipeline.inputs.model_study import study_model
 
         page = inputs_page(runs.stem, model_summary(model), study_model(model, table))

@@ -36,7 +36,7 @@ def find_phases(
 
 
 def _draw(report: Path, out: Path, status: str) -> None:
-    from flows.pages.html.phases_page import phases_page
+    from flows.pages.html.model_pages import phases_page
     from flows.services.files.table_files import write_page
     from flows.services.phase_folder import open_folder
     from pipeline.phase_tables import PHASE_POINTS, PHASES

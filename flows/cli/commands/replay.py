@@ -115,7 +115,7 @@ def _replay(given: list[Path], days: float | None, out: Path | None, how: dict[s
         found = [run_replay(task) for task in tasks]
     written = {}
     if out is not None:
-        from flows.pages.html.replay_page import replay_page
+        from flows.pages.html.study_pages import replay_page
 
         paths = write_with_page(out, [one.table for one in found], REPLAY, replay_page(found), ".html")
         written = dict(zip(("table", "page"), paths, strict=True))

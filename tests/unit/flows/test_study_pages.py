@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from flows.pages.html.backtest_page import backtest_page
+from flows.pages.html.study_pages import backtest_page
 from flows.pages.terminal.render import print_blocks
 from flows.pages.terminal.view_backtest import view_backtest
 from flows.services.backtesting import BacktestResult

@@ -1,4 +1,4 @@
-"""The page of a backtest: tables and plots."""
+"""The pages of a backtest and of replays, each one file without network access; every text from a log is escaped."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,10 +8,13 @@ import pyarrow as pa
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
+from flows.pages.formats import signed_percent
 from flows.pages.html import drawing
-from flows.pages.html.drawing import N_RANKED, colour_of
+from flows.pages.html.drawing import N_RANKED, colour_of, curve, to_svg
+from flows.pages.terminal.view_replay import averages, cases_with_quartiles
 from flows.services.backtesting import ranked, way_of, ways_of
 from pipeline.evaluate.backtest import TRAIN_SHARE
+from pipeline.schedule.verdict import ReplayResult, best_case, case_of, medians, sentences
 
 Rows = Sequence[Mapping[str, Any]]
 QUANTILES_PCT = (10, 50, 80, 90, 95, 99)
@@ -33,11 +36,12 @@ def backtest_page(table: pa.Table) -> str:
     """
     rows = table.to_pylist()
     rows = [row for row in rows if way_of(row) == ways_of(rows)[0]]
-    logs = [_log([row for row in rows if row["log"] == name]) for name in dict.fromkeys(row["log"] for row in rows)]
+    names = dict.fromkeys(row["log"] for row in rows)
+    logs = [_backtest([row for row in rows if row["log"] == name]) for name in names]
     return drawing.render_template("backtest.html", logs=logs, train_share=TRAIN_SHARE, n_drawn=N_RANKED)
 
 
-def _log(rows: Rows) -> dict[str, Any]:
+def _backtest(rows: Rows) -> dict[str, Any]:
     whole = ranked([row for row in rows if row["part"] == "all"])
     methods = [row["estimator"] for row in whole]
     own = [row for row in rows if row["estimator"] == methods[0]]
@@ -69,7 +73,7 @@ def _by_part(
         at = {row["part_value"]: row[column] for row in own if row["estimator"] == method}
         width, heights = 2.0 if place == 0 else 1.0, [at.get(value, np.nan) for value in values]
         style: dict[str, Any] = {"linewidth": width, "markersize": width + 1.2, "gid": f"method-{place}"}
-        drawing.curve(axes, range(len(values)), heights, colour=colour_of(place), **style)
+        curve(axes, range(len(values)), heights, colour=colour_of(place), **style)
     if nominal is not None:
         drawing.rule(axes.axhline, nominal, linestyle=(0, (5, 3)))
         drawing.per_cent(axes.yaxis)
@@ -80,7 +84,7 @@ def _by_part(
     axes.set(xlabel=PARTS[part], ylabel=axis)
     ends = f"{values[0]} to {values[-1]}"
     alt = f"{axis.capitalize()} by {PARTS[part]}, {ends}, a line for each of {', '.join(methods)}."
-    return drawing.to_svg(figure, alt, {f"method-{place}": method for place, method in enumerate(methods)})
+    return to_svg(figure, alt, {f"method-{place}": method for place, method in enumerate(methods)})
 
 
 def _name_ticks(axes: Axes, names: Sequence[str]) -> None:
@@ -105,4 +109,51 @@ def _quantiles(whole: Rows) -> Markup | None:
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:+.0f}")
     axes.set_ylabel("points off nominal")
     names = ", ".join(row["estimator"] for _, row in drawn)
-    return drawing.to_svg(figure, f"Share of jobs under each quantile less its nominal share, for {names}.")
+    return to_svg(figure, f"Share of jobs under each quantile less its nominal share, for {names}.")
+
+
+USERS_LISTED = 200
+
+
+def replay_page(found: Sequence[ReplayResult]) -> str:
+    """The page of some logs' replays; the same results give the same bytes."""
+    logs = [_replay(result) for result in found]
+    return drawing.render_template("replay.html", logs=logs, averages=averages(found) if len(found) > 1 else [])
+
+
+def _replay(result: ReplayResult) -> dict[str, Any]:
+    rows, cases = result.table.to_pylist(), cases_with_quartiles(result)
+    case = best_case(rows)
+    own = [row for row in medians(rows) if case_of(row) == case]
+    users = sorted((row for row in own if row["part"] == "user"), key=lambda row: -row["wait_change_s"] * row["n_jobs"])
+    return {
+        "name": result.log,
+        "sentences": sentences(result),
+        "cases": cases,
+        "case": ", ".join(case) if case else "",
+        "sizes": [row for row in own if row["part"] == "size"],
+        "users": users[:USERS_LISTED],
+        "n_users": len(users),
+        "left_out": result.counts,
+        "plot": changes_plot(cases),
+    }
+
+
+def changes_plot(cases: Rows) -> Markup:
+    """SVG: per case a line between the quartiles of slowdown_change, and a dot at the median."""
+    names = [", ".join(case_of(row)) for row in cases]
+    with drawing.styled():
+        figure, axes = drawing.panel(0.72 + 0.24 * len(cases), left=0.2)
+        for place, row in enumerate(cases):
+            colour = "best" if row["estimates"] == "walltime" else "muted"
+            if row["q25"] is not None and row["q75"] is not None:
+                axes.plot([row["q25"], row["q75"]], [place, place], color=drawing.COLOURS[colour], linewidth=2)
+            curve(axes, [row["slowdown_change"]], [place], colour=colour, markersize=5, gid=f"case-{place}")
+        drawing.rule(axes.axvline, 0)
+        drawing.per_cent(axes.xaxis)
+        drawing.named_ticks(axes.yaxis, dict(enumerate(names)))
+        axes.invert_yaxis()
+        axes.set_xlabel("change of the mean bounded slowdown")
+        changes = [signed_percent(row["slowdown_change"]) or "unknown" for row in cases]
+        words = {f"case-{at}": f"{name}: {one}" for at, (name, one) in enumerate(zip(names, changes, strict=True))}
+        return to_svg(figure, f"Change of the mean bounded slowdown. {'; '.join(words.values())}.", words)

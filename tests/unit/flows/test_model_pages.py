@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from flows.pages.html.phases_page import phases_page
+from flows.pages.html.model_pages import phases_page
 from pipeline.phases.mpi_phases import find_phases
 from pipeline.phases.phase_input import PhaseRules
 from tests.simulation.mpi_steps import HERE, simulated_run

@@ -1,6 +1,7 @@
-"""The phases of a run as one page of HTML without network access; every text from a trace is escaped."""
+"""The pages of a model over inputs and of a run's phases, without network access; every text from a file is escaped."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,10 +10,69 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator
 
-from flows.pages.html.drawing import COLOURS, colour_of, curve, panel, per_cent, render_template, styled, to_svg
+from flows.pages.html import drawing
+from flows.pages.html.drawing import curve, to_svg
+from flows.pages.terminal.view_models import error_sentence
 from pipeline.arrays import Floats, Ints
-from pipeline.errors import InputError
+from pipeline.errors import InputError, printable
+from pipeline.inputs.model_study import MORE_RUNS, ModelStudy
 from pipeline.phases.occurrences import Occurrences, kept_shares, standard_errors
+
+_SPREAD = 20.0
+"""Values that differ by more than this ratio are drawn on a logarithmic axis."""
+
+
+def effect_plot(name: str, rows: Sequence[Mapping[str, Any]]) -> Markup:
+    """SVG: the runtime at each value of an input, with the range of 80% of the runs."""
+    figure, axes = drawing.panel(1.9)
+    places = [row["value"] for row in rows]
+    is_number = all(isinstance(place, int | float) and not isinstance(place, bool) for place in places)
+    x = places if is_number else list(range(len(places)))
+    low, high, middle = ([row[f"{which}_s"] for row in rows] for which in ("low", "high", "median"))
+    axes.vlines(x, low, high, color=drawing.COLOURS["line"], linewidth=4)
+    curve(axes, x, middle, linewidth=1)
+    if is_number and places and min(places) > 0 and max(places) > _SPREAD * min(places):
+        axes.set_xscale("log")
+    if not is_number:
+        drawing.named_ticks(axes.xaxis, {at: printable(str(place), 30) for at, place in enumerate(places)})
+    if rows and max(high) > _SPREAD * min(low) > 0:
+        axes.set_yscale("log")
+    axes.set(xlabel=printable(name, 60), ylabel="runtime, s")
+    return to_svg(figure, f"The predicted runtime at {len(rows)} values of {printable(name, 60)}.")
+
+
+def calibration_plot(pairs: Sequence[tuple[float, float]]) -> Markup:
+    """SVG: the share of held runs inside intervals of each level, beside the level itself."""
+    figure, axes = drawing.panel(2.4)
+    axes.plot([0, 1], [0, 1], color=drawing.COLOURS["line"], linewidth=1)
+    curve(axes, *zip(*pairs, strict=True))
+    drawing.per_cent(axes.xaxis)
+    drawing.per_cent(axes.yaxis)
+    axes.set(xlabel="level of the interval", ylabel="runs inside")
+    return to_svg(figure, "The share of runs inside intervals of each level, beside the level itself.")
+
+
+def curve_plot(pairs: Sequence[tuple[int, float]]) -> Markup:
+    """SVG: the mean error on held folds by the number of runs learnt from."""
+    figure, axes = drawing.panel(2.0)
+    curve(axes, *zip(*pairs, strict=True))
+    axes.set_xscale("log")
+    drawing.named_ticks(axes.xaxis, {n: f"{n:,}" for n, _ in pairs})
+    axes.set(xlabel="runs", ylabel="mean error, %", ylim=(0, None))
+    return to_svg(figure, "The mean error on held folds by the number of runs learnt from.")
+
+
+def inputs_page(title: str, summary: Mapping[str, Any], study: ModelStudy) -> str:
+    """The page; the same model and study give the same bytes."""
+    with drawing.styled():
+        effects = [{"name": name, "plot": effect_plot(name, rows)} for name, rows in study.effects.items()]
+        calibration, learning = calibration_plot(study.calibration), curve_plot(study.curve)
+    return drawing.render_template(
+        "inputs.html", title=title, summary=summary, sentence=error_sentence(summary["error"]),
+        sizes=study.sizes, effects=effects, calibration=calibration, curve_plot=learning,
+        more_runs=study.more_runs, n_more=MORE_RUNS,
+    )  # fmt: skip
+
 
 MOST_SEGMENTS, MOST_RANKS, N_BINS = 4000, 64, 400
 SAMPLES = (2, 3, 5, 10, 20, 30, 50, 100, 200, 500, 1000)
@@ -29,7 +89,7 @@ def _whole(found: Occurrences, places: Ints) -> Markup:
         inside = slice(a, max(b, a + 1))
         spans = np.minimum(ends_s[inside], edges_s[one + 1]) - np.maximum(begins_s[inside], edges_s[one])
         best.append(int(np.bincount(places[inside], np.maximum(spans, 0.0)).argmax()))
-    figure, axes = panel(0.9)
+    figure, axes = drawing.panel(0.9)
     _draw(axes, edges_s[:-1], edges_s[1:], np.zeros(N_BINS), best, 12)
     axes.set(yticks=[], xlim=(0, ends_s[-1]), xlabel="time, s")
     return to_svg(figure, f"The phase with most of the time in each part of a run of {ends_s[-1]:,.4g} s.")
@@ -39,7 +99,7 @@ def _lanes(points: pa.Table, found: Occurrences, places: Ints, n: int) -> Markup
     """A lane per rank, for the first n occurrences."""
     n_ranks = min(found.rows.shape[1], MOST_RANKS)
     begins_s, ends_s = (points.column(name).to_numpy()[found.rows[:n, :n_ranks].T] for name in ("t_start_s", "t_end_s"))
-    figure, axes = panel(min(0.9 + 0.14 * n_ranks, 8.0))
+    figure, axes = drawing.panel(min(0.9 + 0.14 * n_ranks, 8.0))
     rank = np.repeat(np.arange(float(n_ranks)), n)
     _draw(axes, begins_s.ravel(), ends_s.ravel(), rank, places[:n].tolist() * n_ranks, 6)
     axes.set(ylim=(n_ranks - 0.5, -0.5), xlim=(float(begins_s.min()), float(ends_s.max())), ylabel="rank")
@@ -52,29 +112,29 @@ def _draw(axes: Axes, begins_s: Floats, ends_s: Floats, lanes: Floats, places: S
     """Draw a segment for each occurrence, on its lane and in the colour of its phase."""
     ends = zip(begins_s.tolist(), ends_s.tolist(), lanes.tolist(), strict=True)
     segments = [[(begin_s, lane), (end_s, lane)] for begin_s, end_s, lane in ends]
-    colours = [COLOURS[colour_of(place)] for place in places]
+    colours = [drawing.COLOURS[drawing.colour_of(place)] for place in places]
     axes.add_collection(LineCollection(segments, colors=colours, linewidths=width, capstyle="butt"))
     axes.grid(visible=False)
 
 
 def _kept(phases: pa.Table) -> Markup:
     shares = kept_shares(phases)
-    figure, axes = panel(2.2)
+    figure, axes = drawing.panel(2.2)
     curve(axes, np.arange(1, len(shares) + 1), shares, markersize=3)
     axes.set(ylim=(0, 1.02), ylabel="share of the time", xlabel="phases measured, largest first")
-    per_cent(axes.yaxis, None)
+    drawing.per_cent(axes.yaxis, None)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return to_svg(figure, f"Share of the time in the largest phases: {shares[0]:.0%} in the first of {len(shares):,}.")
 
 
 def _errors(phases: pa.Table, points: pa.Table) -> Markup:
     errors = standard_errors(phases, points, list(SAMPLES))
-    figure, axes = panel(2.2)
+    figure, axes = drawing.panel(2.2)
     curve(axes, SAMPLES, errors, markersize=3)
     axes.set_xscale("log")
     axes.set_xticks(SAMPLES, [str(n) for n in SAMPLES])
     axes.minorticks_off()
-    per_cent(axes.yaxis, 1)
+    drawing.per_cent(axes.yaxis, 1)
     axes.set(ylim=(0, None), ylabel="standard error", xlabel="occurrences timed per phase")
     ends = f"{errors[0]:.2%} with {SAMPLES[0]} and {errors[-1]:.2%} with {SAMPLES[-1]:,}"
     return to_svg(figure, f"Standard error by the number of occurrences timed per phase: {ends}.")
@@ -93,12 +153,12 @@ def phases_page(phases: pa.Table, points: pa.Table, status: str) -> str:
     places = np.array([place[phase] for phase in found.phase.tolist()])
     n_ranks = found.rows.shape[1]
     n_drawn = min(len(found), max(MOST_SEGMENTS // min(n_ranks, MOST_RANKS), 1))
-    with styled():
+    with drawing.styled():
         plots = {
             "whole": _whole(found, places), "lanes": _lanes(points, found, places, n_drawn),
             "kept": _kept(phases), "errors": _errors(phases, points),
         }  # fmt: skip
-    return render_template(
+    return drawing.render_template(
         "phases.html", trace=rows[0]["trace_id"], status=status, runtime_s=float(found.time_s.sum()), rows=rows,
         n_ranks=n_ranks, n_drawn=n_drawn, n_occurrences=len(found), most_ranks=MOST_RANKS, plots=plots,
     )  # fmt: skip
