@@ -77,7 +77,7 @@ def figures(log: Path) -> dict[str, Any]:
 
 def ends(arrays: JobArrays, chosen: np.ndarray, where: str) -> dict[str, int]:
     """How many of the jobs there are, how many completed, and of how many the end is unknown."""
-    completed, unknown = arrays.state_is("COMPLETED"), arrays.states[0] < 0
+    completed, unknown = arrays.state_is("COMPLETED"), arrays.codes("state")[0] < 0
     counts = (int(chosen.sum()), int((chosen & completed).sum()), int((chosen & unknown).sum()))
     names = (where.strip() or "outliers", f"completed{where}", f"unknown{where}")
     return dict(zip(names, counts, strict=True))

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import DAY_S, Floats, Ints, row_codes
+from pipeline.arrays import DAY_S, Floats, Ints
 from pipeline.clean.flurries import FLURRY_RULES, FlurryRules, find_segments
 from pipeline.clean.job_arrays import JobArrays
 from pipeline.errors import printable
@@ -63,15 +63,15 @@ def find_probes(arrays: JobArrays, rules: ProbeRules) -> list[Ints]:
     needed = max(rules.min_jobs, rules.log_share * arrays.jobs.num_rows)
     rows = arrays.by_submit
     # A class has at most as many jobs as its user, so most users are excluded before sorting.
-    rows = rows[(np.diff(arrays.user_starts) >= needed)[arrays.users[0][rows]]]
+    rows = rows[(np.diff(arrays.user_starts) >= needed)[arrays.codes("user")[0][rows]]]
     work = arrays.proc_s.sum()
-    return [one for one in _classes(rows, _codes(arrays, rows), needed) if _is_probe(arrays, one, rules, work)]
+    return [one for one in _classes(rows, arrays.similar_codes(rows), needed) if _is_probe(arrays, one, rules, work)]
 
 
 def find_timers(arrays: JobArrays) -> list[Ints]:
     """Rows of each user and hour of local time that hold nearly all jobs of the user, as a timer submits them."""
     rows, per_user = arrays.by_submit, np.diff(arrays.user_starts)
-    codes = arrays.users[0][rows] * 24 + arrays.local_s[rows] // 3600 % 24
+    codes = arrays.codes("user")[0][rows] * 24 + arrays.local_s[rows] // 3600 % 24
     needed = np.maximum(TIMER_MIN_JOBS, TIMER_HOUR_SHARE * np.repeat(per_user, 24))
     is_timed = (np.bincount(codes, minlength=len(needed)) >= needed)[codes]
     found = _classes(rows[is_timed], codes[is_timed], TIMER_MIN_JOBS)
@@ -82,11 +82,6 @@ def active_days(times_s: Ints) -> float:
     """Share of days with at least one of the ascending times, from the first to the last day."""
     days = np.unique(times_s // DAY_S)
     return float(len(days) / (days[-1] - days[0] + 1))
-
-
-def _codes(arrays: JobArrays, rows: Ints) -> Ints:
-    """One code per (user, processors, application); an unknown size or application is a value of its own."""
-    return row_codes(arrays.users[0][rows], np.nan_to_num(arrays.procs[rows]), arrays.applications[0][rows])
 
 
 def _classes(rows: Ints, codes: Ints, needed: float) -> list[Ints]:
@@ -148,9 +143,9 @@ def describe_burst(
     arrays: JobArrays, rules: FlurryRules, burst: Burst, rows: Ints, taken: Container[str]
 ) -> dict[str, Any]:
     """The row of BURSTS for a burst's own jobs (at least one, in order of submit), with an id that is not `taken`."""
-    user = arrays.users[1][arrays.users[0][rows[0]]]
+    user = arrays.codes("user")[1][arrays.codes("user")[0][rows[0]]]
     first_s, last_s = int(arrays.submit_s[rows[0]]), int(arrays.submit_s[rows[-1]])
-    applications = arrays.applications[0][rows]
+    applications = arrays.codes("application")[0][rows]
     alike_procs = _alike(arrays.procs[rows])
     alike_application = _alike(np.where(applications < 0, np.nan, applications))
     spread = _spread(arrays.runtime_s[rows], rules.spread_floor_s)

@@ -60,7 +60,7 @@ def _repeated_rows(arrays: JobArrays) -> Ints:
     """Rows with submit, start and end whose hashed values occur in another row too; collisions are rare."""
     known = np.flatnonzero(~np.isnan(arrays.submit_s + arrays.start_s + arrays.end_s) & (arrays.end_s > arrays.start_s))
     mixed = np.zeros(len(known), np.uint64)
-    for values in (arrays.submit_s, arrays.start_s, arrays.end_s, arrays.users[0] + 0.0):
+    for values in (arrays.submit_s, arrays.start_s, arrays.end_s, arrays.codes("user")[0] + 0.0):
         mixed = (mixed ^ values[known].view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
         mixed ^= mixed >> np.uint64(29)
     ordered = np.sort(mixed)
@@ -71,8 +71,9 @@ def _repeated_rows(arrays: JobArrays) -> Ints:
 def _keys(arrays: JobArrays, rows: Ints) -> Ints:
     """One code per distinct set of values; unknown is a value of its own."""
     times = (arrays.submit_s, arrays.start_s, arrays.end_s, arrays.procs, arrays.requested_s)
-    codes = (arrays.users[0], arrays.queues[0], arrays.applications[0], floats(arrays.jobs, "restart"))
-    return row_codes(*(np.nan_to_num(values[rows], nan=-1.0) for values in (*times, *codes)))
+    codes = (arrays.codes(name)[0] for name in ("user", "queue", "application"))
+    values = (*times, *codes, floats(arrays.jobs, "restart"))
+    return row_codes(*(np.nan_to_num(one[rows], nan=-1.0) for one in values))
 
 
 def _ids(arrays: JobArrays, rows: Ints) -> list[str]:

@@ -63,7 +63,7 @@ class SelectionCounts:
     def add(self, arrays: JobArrays, chosen: Bools) -> None:
         """Count the chosen jobs of a block."""
         runtime_s, procs, submit_s = (values[chosen] for values in (arrays.runtime_s, arrays.procs, arrays.submit_s))
-        codes, names = arrays.users
+        codes, names = arrays.codes("user")
         self.n_jobs += int(chosen.sum())
         self.work_s += float(arrays.proc_s[chosen].sum())
         self.users |= {names[code] for code in np.unique(codes[chosen]) if code >= 0}

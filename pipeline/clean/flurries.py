@@ -40,7 +40,7 @@ def submit_rates(blocks: Callable[[], Iterable[JobArrays]], min_jobs: int) -> di
 
 def _known(block: JobArrays) -> tuple[Ints, Floats]:
     """Users and submits of the jobs that have both."""
-    codes, submit_s = block.users[0], block.submit_s
+    codes, submit_s = block.codes("user")[0], block.submit_s
     known = (codes >= 0) & ~np.isnan(submit_s)
     return codes[known], submit_s[known]
 
@@ -51,7 +51,7 @@ def _active_users(blocks: Iterable[JobArrays], min_jobs: int) -> tuple[list[str]
     spans_s: dict[str, tuple[float, float]] = {}
     for block in blocks:
         codes, submit_s = _known(block)
-        names = block.users[1]
+        names = block.codes("user")[1]
         first_s, last_s = np.full(len(names), np.inf), np.full(len(names), -np.inf)
         np.minimum.at(first_s, codes, submit_s)
         np.maximum.at(last_s, codes, submit_s)
@@ -73,7 +73,7 @@ def _counts(blocks: Iterable[JobArrays], active: list[str], ends_s: tuple[float,
     counts = np.zeros(len(active) * n_bins, np.int64)
     for block in blocks:
         codes, submit_s = _known(block)
-        place = np.array([place_of.get(name, -1) for name in block.users[1]], np.int64)[codes]
+        place = np.array([place_of.get(name, -1) for name in block.codes("user")[1]], np.int64)[codes]
         bins = ((submit_s[place >= 0] - first_s) // unit_s).astype(np.int64)
         counts += np.bincount(place[place >= 0] * n_bins + bins, minlength=counts.size)
     return counts.reshape(len(active), n_bins), unit_s
@@ -170,7 +170,7 @@ def find_segments(
     times_s = arrays.submit_s[arrays.by_user]
     rates = np.where(rest > 0, pace * rest / WEEK_S, np.inf)
     first, last, score = maximal_segments(times_s, arrays.user_starts, rates, rules.min_jobs)
-    users = arrays.users[0][arrays.by_user[first]]
+    users = arrays.codes("user")[0][arrays.by_user[first]]
     ahead = score / rest[users]
     found = ahead >= weeks
     first, last, ahead = first[found], last[found], ahead[found]
@@ -187,7 +187,7 @@ def rest_per_week(arrays: JobArrays, min_jobs: int) -> Floats:
     rest = arrays.rest_per_week
     if rest is None:
         rest = arrays.once(("rates", min_jobs), lambda: submit_rates(lambda: [arrays], min_jobs))
-    return np.array([rest.get(name, 0.0) for name in arrays.users[1]])
+    return np.array([rest.get(name, 0.0) for name in arrays.codes("user")[1]])
 
 
 def smallest_burst_jobs(arrays: JobArrays, rules: FlurryRules) -> int:
@@ -199,7 +199,7 @@ def smallest_burst_jobs(arrays: JobArrays, rules: FlurryRules) -> int:
 def _share(arrays: JobArrays, first: Ints, last: Ints, min_jobs: int) -> Floats:
     """Share of the segment in the jobs that active users submitted during its span."""
     counts = np.diff(arrays.user_starts)
-    rows = arrays.by_submit[counts[arrays.users[0][arrays.by_submit]] >= min_jobs]
+    rows = arrays.by_submit[counts[arrays.codes("user")[0][arrays.by_submit]] >= min_jobs]
     times_s = arrays.submit_s[rows]
     begin_s, end_s = (arrays.submit_s[arrays.by_user[edge]] for edge in (first, last))
     meanwhile = np.searchsorted(times_s, end_s, side="right") - np.searchsorted(times_s, begin_s, side="left")

@@ -18,6 +18,7 @@ from pipeline.arrays import (
     floats,
     job_procs,
     offset_s,
+    row_codes,
     work_s,
 )
 from pipeline.settings import CleanSettings, SiteSettings
@@ -84,43 +85,30 @@ class JobArrays:
         """Processor-seconds, 0 where unknown."""
         return work_s(self.procs, self.runtime_s)
 
-    @cached_property
-    def users(self) -> tuple[Ints, list[str]]:
-        """Codes into the sorted user names, and the names."""
-        return category_codes(self.jobs, "user")
+    def codes(self, column: str) -> tuple[Ints, list[str]]:
+        """Codes into the sorted names of a column, and the names."""
+        return self.once(column, lambda: category_codes(self.jobs, column))
 
-    @cached_property
-    def applications(self) -> tuple[Ints, list[str]]:
-        """Codes into the sorted application names, and the names."""
-        return category_codes(self.jobs, "application")
-
-    @cached_property
-    def queues(self) -> tuple[Ints, list[str]]:
-        """Codes into the sorted queue names, and the names."""
-        codes, names = category_codes(self.jobs, "queue")
-        return narrow(codes), names
-
-    @cached_property
-    def states(self) -> tuple[Ints, list[str]]:
-        """Codes into the sorted names of final states, and the names."""
-        codes, names = category_codes(self.jobs, "state")
-        return narrow(codes), names
+    def similar_codes(self, rows: Ints) -> Ints:
+        """One code per (user, processors, application) of rows; an unknown size or application is one of its own."""
+        users, applications = (self.codes(name)[0][rows] for name in ("user", "application"))
+        return row_codes(users, np.nan_to_num(self.procs[rows]), applications)
 
     @cached_property
     def is_typical(self) -> Bools:
         """Jobs that ran to their end or limit, or whose final state is unknown."""
-        return self.state_is("COMPLETED", "TIMEOUT", "DEADLINE") | (self.states[0] < 0)
+        return self.state_is("COMPLETED", "TIMEOUT", "DEADLINE") | (self.codes("state")[0] < 0)
 
     @cached_property
     def by_submit(self) -> Ints:
         """Rows whose submit time and user are known, in order of submit time."""
-        rows = np.flatnonzero(~np.isnan(self.submit_s) & (self.users[0] >= 0))
+        rows = np.flatnonzero(~np.isnan(self.submit_s) & (self.codes("user")[0] >= 0))
         return rows[np.argsort(self.submit_s[rows].astype(np.int64), kind="stable")]
 
     @cached_property
     def by_user(self) -> Ints:
         """The same rows in order of user, then submit time."""
-        return self.by_submit[np.argsort(narrow(self.users[0][self.by_submit]), kind="stable")]
+        return self.by_submit[np.argsort(narrow(self.codes("user")[0][self.by_submit]), kind="stable")]
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
         """The result of `compute` for this key, computed at the first call and kept for later calls."""
@@ -136,7 +124,7 @@ class JobArrays:
     @cached_property
     def user_starts(self) -> Ints:
         """Where each user's rows start in `by_user`, by code; one more entry for the end."""
-        return np.searchsorted(self.users[0][self.by_user], np.arange(len(self.users[1]) + 1))
+        return np.searchsorted(self.codes("user")[0][self.by_user], np.arange(len(self.codes("user")[1]) + 1))
 
     @cached_property
     def local_s(self) -> Ints:
@@ -154,7 +142,7 @@ class JobArrays:
 
     def state_is(self, *states: str) -> Bools:
         """Where the state is one of these."""
-        codes, words = self.states
+        codes, words = self.codes("state")
         # The last element is for code -1.
         found: Bools = np.array([*(word in states for word in words), False])[codes]
         return found

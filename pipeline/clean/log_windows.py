@@ -67,17 +67,17 @@ def dedicated_facts(arrays: JobArrays) -> dict[str, Fact]:
 
 def found_windows(arrays: JobArrays) -> list[Window]:
     """First and last start (s since 1970) of each window found in the log, in order."""
-    rows = np.flatnonzero((np.abs(arrays.start_s) < LARGEST) & (arrays.users[0] >= 0))
+    rows = np.flatnonzero((np.abs(arrays.start_s) < LARGEST) & (arrays.codes("user")[0] >= 0))
     if not len(rows):
         return []
     # Also by user: the order of equal starts is unknown and must not affect the result.
-    starts_s, users = in_order(arrays.start_s[rows].astype(np.int64), arrays.users[0][rows])
+    starts_s, users = in_order(arrays.start_s[rows].astype(np.int64), arrays.codes("user")[0][rows])
     # A job with an unknown or impossible end does not show whether the machine is empty.
     ran = (arrays.end_s[rows] > arrays.start_s[rows]) & (arrays.end_s[rows] < LARGEST)
     ends_s = np.where(ran, arrays.end_s[rows], arrays.start_s[rows]).astype(np.int64)
     ends_s.sort()
     few_and_long = (WINDOW_MAX_USERS, WINDOW_MIN_S, WINDOW_MIN_JOBS)
-    first, last = _stretches(starts_s, users, len(arrays.users[1]), ends_s, *few_and_long)
+    first, last = _stretches(starts_s, users, len(arrays.codes("user")[1]), ends_s, *few_and_long)
     windows = [(float(starts_s[i]), float(starts_s[j])) for i, j in zip(first, last, strict=True)]
     return [window for window in windows if _kept_others_out(arrays, window)] if windows else []
 
@@ -117,18 +117,19 @@ def _stretches(
 
 def _kept_others_out(arrays: JobArrays, window: Window) -> bool:
     since_s, until_s = window
-    witnesses = (arrays.submit_s <= since_s) & (arrays.start_s > until_s) & (arrays.users[0] >= 0)
+    users, queues = (arrays.codes(name)[0] for name in ("user", "queue"))
+    witnesses = (arrays.submit_s <= since_s) & (arrays.start_s > until_s) & (users >= 0)
     # A job that waits for a dependency or for a time its user gave shows no reservation.
     witnesses &= ~(floats(arrays.jobs, "eligible_s") > since_s)
-    if len(np.unique(arrays.users[0][witnesses])) < WINDOW_MIN_KEPT_OUT:
+    if len(np.unique(users[witnesses])) < WINDOW_MIN_KEPT_OUT:
         return False
     own = (arrays.start_s >= since_s) & (arrays.start_s <= until_s)
-    witnesses &= ~np.isin(arrays.users[0], np.unique(arrays.users[0][own]))
+    witnesses &= ~np.isin(users, np.unique(users[own]))
     # Nor does a job that the opening hours of a queue or a limit on long jobs may have delayed.
-    witnesses &= np.isin(arrays.queues[0], np.unique(arrays.queues[0][own]))
+    witnesses &= np.isin(queues, np.unique(queues[own]))
     witnesses &= arrays.requested_s <= np.nanmax(arrays.requested_s[own], initial=0)
     witnesses &= arrays.procs <= _size(arrays, since_s) - occupancy_of(arrays, own).busy.max(initial=0)
-    return len(np.unique(arrays.users[0][witnesses])) >= WINDOW_MIN_KEPT_OUT
+    return len(np.unique(users[witnesses])) >= WINDOW_MIN_KEPT_OUT
 
 
 def _size(arrays: JobArrays, when_s: float) -> float:

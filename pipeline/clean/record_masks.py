@@ -40,7 +40,7 @@ def lower_bounds(arrays: JobArrays) -> tuple[Bools, Bools]:
 
 def _lower_bounds(arrays: JobArrays) -> tuple[Bools, Bools]:
     reached = reached_limit(arrays)
-    is_unknown = arrays.states[0] < 0
+    is_unknown = arrays.codes("state")[0] < 0
     unsuccessful = ~arrays.state_is("COMPLETED") & ~is_unknown
     bound = arrays.state_is(*KILLED_AT_LIMIT, *STILL_RUNNING, *STOPPED_FROM_OUTSIDE) | (reached & unsuccessful)
     ran = arrays.runtime_s > 0
@@ -154,7 +154,7 @@ ENFORCED_OVERRUN_SHARE = 0.01
 def over_limit(arrays: JobArrays) -> Bools:
     """True for a job that ran longer than its longest applicable limit plus the grace."""
     # The last element is for jobs without a queue (code -1).
-    queue = arrays.queues[0]
+    queue = arrays.codes("queue")[0]
     stated, observed = _stated(arrays)[queue], _observed(arrays)[queue]
     longest_s = np.where(np.isfinite(stated) | ~(arrays.requested_s > 0), stated, observed)
     over: Bools = arrays.runtime_s > _with_grace(longest_s)
@@ -165,15 +165,15 @@ def _stated(arrays: JobArrays) -> Floats:
     """Per queue code the stated limit, infinite where there is none; the last element is for jobs without a queue."""
     limits = arrays.settings.maximum
     machine_s = limits.runtime_s or np.inf
-    stated_s = (limits.queue_runtime_s.get(name, np.inf) for name in arrays.queues[1])
+    stated_s = (limits.queue_runtime_s.get(name, np.inf) for name in arrays.codes("queue")[1])
     return np.array([*(min(queue_s, machine_s) for queue_s in stated_s), machine_s])
 
 
 def _observed(arrays: JobArrays) -> Floats:
     """Per queue code its largest request if it enforces requests, else infinite; the last element is for no queue."""
-    n = len(arrays.queues[1]) + 1
+    n = len(arrays.codes("queue")[1]) + 1
     has_request = (arrays.requested_s > 0) & (arrays.runtime_s > 0)
-    queues, requested_s = arrays.queues[0][has_request] % n, arrays.requested_s[has_request]
+    queues, requested_s = arrays.codes("queue")[0][has_request] % n, arrays.requested_s[has_request]
     overran = arrays.runtime_s[has_request] > _with_grace(requested_s)
     jobs, overruns = np.bincount(queues, minlength=n), np.bincount(queues[overran], minlength=n)
     largest_s = np.zeros(n)

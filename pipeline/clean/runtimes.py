@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.arrays import Bools, Floats, Ints, row_codes
+from pipeline.arrays import Bools, Floats, Ints
 from pipeline.clean.job_arrays import JobArrays
 from pipeline.clean.record_masks import lower_bounds, reached_limit
 from pipeline.kernels import entry_kernel, kernel
@@ -56,7 +56,7 @@ def similar_jobs(arrays: JobArrays) -> SimilarJobs:
 def _similar_jobs(arrays: JobArrays) -> SimilarJobs:
     rows = arrays.by_user[(arrays.runtime_s[arrays.by_user] > 0) & (arrays.procs[arrays.by_user] > 0)]
     group = np.full(len(arrays.runtime_s), -1, np.int32)
-    group[rows] = row_codes(arrays.users[0][rows], arrays.procs[rows], arrays.applications[0][rows])
+    group[rows] = arrays.similar_codes(rows)
     n_jobs = np.bincount(group[rows])
     n_typical, shape = _describe(group, arrays.runtime_s, arrays.is_typical, np.cumsum(n_jobs), n_jobs)
     return SimilarJobs(group, n_jobs, n_typical, shape[0], shape[1] * NORMAL_MAD, shape[2], shape[3])
@@ -146,7 +146,7 @@ def ended_abnormally(arrays: JobArrays) -> Bools:
 
     Where the state is unknown, true where the job reached its request. With neither state nor request it is false.
     """
-    is_unknown = arrays.states[0] < 0
+    is_unknown = arrays.codes("state")[0] < 0
     return arrays.state_is(*ABNORMAL_ENDS) | (is_unknown & reached_limit(arrays))
 
 
