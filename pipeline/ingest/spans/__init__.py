@@ -21,11 +21,9 @@ from pipeline.ingest.spans.kernels import (
     PER_NODE,
     Bytes,
     gather,
-    matches,
     parse_durations,
     parse_integers,
     parse_memory,
-    unique,
 )
 
 NO_VALUE = ("unknown", "none", "n/a", "(null)", "null", "nan", "none assigned", "invalid")
@@ -87,20 +85,15 @@ def as_bytes(data: bytes) -> Bytes:
 
 def category(data: Bytes, start: Ints, end: Ints) -> pa.DictionaryArray:
     """dictionary<int32, string>, distinct values sorted; bytes that are no UTF-8 are written as escapes."""
-    codes, firsts = np.empty(len(start), np.int32), np.empty(len(start), np.int64)
-    table = np.full(1 << max(4, (2 * len(start)).bit_length()), -1, np.int32)
-    n_words = unique(data, start, end, codes, table, firsts)
-    if not n_words:
+    if not (end > start).any():
         return pa.nulls(len(start), CATEGORY)
-    words = [decoded(data[start[row] : end[row]].tobytes()) for row in firsts[:n_words].tolist()]
-    ranked = sorted(set(words))
-    place = {word: rank for rank, word in enumerate(ranked)}
-    lookup = np.array([*(place[word] for word in words), -1], np.int32)
-    codes = lookup[codes]
-    missing = codes < 0
-    return pa.DictionaryArray.from_arrays(
-        buffers.arrow(np.where(missing, np.int32(0), codes), missing), buffers.texts(ranked)
-    )
+    encoded = texts(data, start, end).dictionary_encode()
+    words = encoded.dictionary.to_pylist()
+    order = sorted(range(len(words)), key=words.__getitem__)
+    rank = np.empty(len(words), np.int32)
+    rank[order] = np.arange(len(words), dtype=np.int32)
+    ranked = buffers.texts([words[place] for place in order])
+    return pa.DictionaryArray.from_arrays(buffers.arrow(rank).take(encoded.indices), ranked)
 
 
 def texts(data: Bytes, start: Ints, end: Ints) -> pa.StringArray:
@@ -206,10 +199,9 @@ def _with_words(data: Bytes, start: Ints, end: Ints, kinds: Bytes, words: tuple[
     """The kinds, with NULL where an invalid span is one of the words."""
     strange = np.flatnonzero(kinds == INVALID)
     if len(strange):
-        bounds = np.cumsum([0, *map(len, words)], dtype=np.int64)
-        found = np.zeros(len(strange), np.uint8)
-        matches(data, start, end, strange, as_bytes("".join(words).encode()), bounds, found)
-        kinds[strange[found == 1]] = NULL
+        told = category(data, start[strange], end[strange])
+        is_one = np.array([word.lower() in words for word in told.dictionary.to_pylist()], np.bool_)
+        kinds[strange[is_one[buffers.integers(told.indices)[0]]]] = NULL
     return kinds
 
 

@@ -7,60 +7,13 @@ from pipeline.arrays import Floats, Ints
 from pipeline.kernels import uncounted
 
 Bytes = npt.NDArray[np.uint8]
-Codes = npt.NDArray[np.int32]
+Offsets = npt.NDArray[np.int32]
 NULL, OK, INVALID = 0, 1, 2
 NO_DIVISOR, PER_NODE, PER_CPU = 0, 1, 2
 
 
 @uncounted
-def unique(data: Bytes, start: Ints, end: Ints, codes: Codes, table: Codes, first: Ints) -> int:
-    """Codes in order of first sight, -1 where empty; `first` gets the row of each; how many there are.
-
-    table: -1 throughout, a power of two of slots, more than rows.
-    """
-    n, mask = 0, table.size - 1
-    before = -1
-    for row in range(start.size):
-        low, size = start[row], end[row] - start[row]
-        if size <= 0:
-            codes[row] = -1
-            continue
-        if before >= 0 and _same(data, low, start[before], size, end[before] - start[before]):
-            codes[row] = codes[before]
-            continue
-        before = row
-        mixed = np.uint64(14695981039346656037)
-        for at in range(low, low + size):
-            mixed = (mixed ^ np.uint64(data[at])) * np.uint64(1099511628211)
-        slot = np.int64((mixed ^ (mixed >> np.uint64(29))) & np.uint64(mask))
-        while True:
-            known = table[slot]
-            if known < 0:
-                table[slot] = n
-                first[n] = row
-                codes[row] = n
-                n += 1
-                break
-            other = first[known]
-            if _same(data, low, start[other], size, end[other] - start[other]):
-                codes[row] = known
-                break
-            slot = (slot + 1) & mask
-    return n
-
-
-@uncounted
-def _same(data: Bytes, one: int, other: int, size: int, other_size: int) -> bool:
-    if size != other_size:
-        return False
-    for k in range(size):  # noqa: SIM110
-        if data[one + k] != data[other + k]:
-            return False
-    return True
-
-
-@uncounted
-def gather(data: Bytes, start: Ints, end: Ints, offsets: Codes, out: Bytes) -> bool:
+def gather(data: Bytes, start: Ints, end: Ints, offsets: Offsets, out: Bytes) -> bool:
     """The spans' bytes end to end, and where each begins; whether all are ASCII."""
     place, mixed = 0, np.uint8(0)
     offsets[0] = 0
@@ -197,22 +150,3 @@ def _scale(letter: int) -> float:
             return size
         size *= 1024.0
     return 0.0
-
-
-@uncounted
-def matches(data: Bytes, start: Ints, end: Ints, rows: Ints, words: Bytes, bounds: Ints, found: Bytes) -> None:
-    """Sets found[k] where the span of rows[k] is one of the words (small letters, bounds between), either case."""
-    for k in range(rows.size):
-        low, size = start[rows[k]], end[rows[k]] - start[rows[k]]
-        for w in range(bounds.size - 1):
-            if bounds[w + 1] - bounds[w] != size:
-                continue
-            same = True
-            for j in range(size):
-                byte = data[low + j]
-                if (byte | 32 if 65 <= byte <= 90 else byte) != words[bounds[w] + j]:
-                    same = False
-                    break
-            if same:
-                found[k] = 1
-                break
