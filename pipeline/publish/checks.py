@@ -175,11 +175,11 @@ Check = Callable[[Night], Iterator[Finding]]
 class CheckResult:
     """The outcome of one check: passed, failed with findings, or skipped with a reason."""
 
-    name: str
+    check: str
     mode: Mode
     state: Literal["passed", "failed", "skipped"]
-    findings: tuple[Finding, ...] = ()
     reason: str = ""
+    findings: tuple[Finding, ...] = ()
 
     @property
     def blocks(self) -> bool:
@@ -199,7 +199,7 @@ def _result(name: str, night: Night) -> CheckResult:
     if name in COMPARING and night.before is None:
         return CheckResult(name, mode, "skipped", reason=night.nothing_before)
     findings = tuple(CHECKS[name](night))
-    return CheckResult(name, mode, "failed" if findings else "passed", findings)
+    return CheckResult(name, mode, "failed" if findings else "passed", findings=findings)
 
 
 def contract(night: Night) -> Iterator[Finding]:
@@ -345,16 +345,7 @@ def keep_blocked(staged: Mapping[str, Path], made: Manifest, results: Sequence[C
 
 def plain_results(results: Sequence[CheckResult]) -> list[dict[str, object]]:
     """The results of checks in plain values for JSON."""
-    return [
-        {
-            "check": result.name,
-            "mode": result.mode,
-            "state": result.state,
-            "reason": result.reason,
-            "findings": [asdict(finding) for finding in result.findings],
-        }
-        for result in results
-    ]
+    return [asdict(one) | {"findings": [asdict(finding) for finding in one.findings]} for one in results]
 
 
 def blocked_versions(output_dir: Path) -> list[tuple[int, str]]:

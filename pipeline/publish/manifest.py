@@ -12,7 +12,7 @@ their SHA-256, the settings and the code). All of it comes from the version's ma
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -190,6 +190,13 @@ def load_manifest(output_dir: Path) -> Manifest:
 def read_manifest(output_dir: Path) -> Manifest:
     """The manifest of the current version, without a look at the files; InputError where it is invalid."""
     return _read(output_dir / MANIFEST, output_dir)
+
+
+def or_none(read: Callable[..., Manifest], *arguments: object) -> Manifest | None:
+    """What a reader of manifests gives of its arguments; None where there is none that is valid."""
+    with suppress(InputError):
+        return read(*arguments)
+    return None
 
 
 def load_version(output_dir: Path, folder: str) -> Manifest:

@@ -27,6 +27,7 @@ from pipeline.publish.manifest import (
     is_plain_name,
     load_manifest,
     load_version,
+    or_none,
     read_manifest,
 )
 from pipeline.storage import sync_folder, write_text
@@ -71,20 +72,12 @@ class StoredVersion:
         return known.run_id if known else ""
 
 
-def published_version(output_dir: Path) -> Manifest | None:
-    """The published version, intact or damaged; None where no manifest can be read."""
-    try:
-        return read_manifest(output_dir)
-    except InputError:
-        return None
-
-
 def stored_versions(output_dir: Path, history: Sequence[VersionEntry] | None = None) -> list[StoredVersion]:
     """The versions on disk: those that were published, latest publication first, then the others, newest first.
 
     `history`: the published version and those before it, latest first; None: as the manifest says.
     """
-    current = published_version(output_dir) if history is None else None
+    current = or_none(read_manifest, output_dir) if history is None else None
     entries = history or (history_of(current) if current else ())
     places = {entry.folder: place for place, entry in enumerate(entries)}
     folders = output_dir / VERSIONS
@@ -103,7 +96,7 @@ def history_of(current: Manifest) -> list[VersionEntry]:
 
 
 def _stored(folder: Path, entry: VersionEntry | None, place: int | None) -> StoredVersion:
-    manifest = own_manifest(folder)
+    manifest = or_none(load_version, folder.parents[1], folder.name)
     known = manifest or entry
     n_bytes = 0
     for file in folder.iterdir():
@@ -111,14 +104,6 @@ def _stored(folder: Path, entry: VersionEntry | None, place: int | None) -> Stor
             n_bytes += file.stat().st_size
     created_s = known.created_s if known else None
     return StoredVersion(folder.name, created_s, place, manifest, entry, (folder / PIN).exists(), n_bytes)
-
-
-def own_manifest(folder: Path) -> Manifest | None:
-    """The manifest of a version's folder; None where it has none that can be read, or a table is damaged."""
-    try:
-        return load_version(folder.parents[1], folder.name)
-    except InputError:
-        return None
 
 
 def is_version(folder: Path) -> bool:

@@ -27,7 +27,10 @@ from pipeline.publish.manifest import (
     RunFacts,
     VersionEntry,
     check_no_link,
+    load_version,
+    or_none,
     package_text,
+    read_manifest,
 )
 from pipeline.publish.table_facts import entries_of, newest_end_s
 from pipeline.publish.version_store import (
@@ -37,8 +40,6 @@ from pipeline.publish.version_store import (
     is_version,
     locked_versions,
     named_manifest,
-    own_manifest,
-    published_version,
     stored_versions,
 )
 from pipeline.report import Report
@@ -223,7 +224,7 @@ def _tidied(output_dir: Path) -> Manifest | None:
     """The published version, after removal of what writers that died have left; the lock must be held."""
     remove_leftovers(output_dir / VERSIONS)
     remove_drafts_of(output_dir / MANIFEST)
-    return published_version(output_dir)
+    return or_none(read_manifest, output_dir)
 
 
 def _make_current(
@@ -269,7 +270,8 @@ def _placed(staged: Mapping[str, Path], made: Manifest) -> Manifest:
     wanted_name, versions = version_name(made.created_s, made.run_id), made.root / VERSIONS
     shas = {name: entry.sha256 for name, entry in made.tables.items()}
     for folder in sorted(versions.iterdir()):
-        own = own_manifest(folder) if made.run_id[:ID_CHARS] in folder.name and is_version(folder) else None
+        is_like = made.run_id[:ID_CHARS] in folder.name and is_version(folder)
+        own = or_none(load_version, made.root, folder.name) if is_like else None
         if own is not None and (own.run_id, own.name) == (made.run_id, made.name) and _has_bytes(folder, shas):
             return own
     names = (wanted_name if n == 1 else f"{wanted_name}-{n}" for n in range(1, 1_000_000))

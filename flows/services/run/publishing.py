@@ -1,14 +1,13 @@
 """What stands between a run's steps and its tables: are they published already, the checks, and the publication."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from flows.services.progress import StageEvent, notify
 from pipeline.config_file import parse_settings
-from pipeline.errors import InputError, WalltimeError, printable
+from pipeline.errors import WalltimeError, printable
 from pipeline.publish import Manifest, RunFacts, load_manifest, publish, reading
 from pipeline.publish.checks import (
     CheckResult,
@@ -19,6 +18,7 @@ from pipeline.publish.checks import (
     plain_results,
     version_before,
 )
+from pipeline.publish.manifest import or_none
 from pipeline.publish.table_facts import entries_of
 from pipeline.publish.versions import RETENTION
 from pipeline.report import Report, Tally
@@ -39,7 +39,7 @@ class BlockedVersionError(WalltimeError):
 
     def __init__(self, results: Sequence[CheckResult], folder: Path, report: Report, site: str) -> None:
         self.report, self.site = report, site
-        names = [result.name for result in failed(results, blocking=True)]
+        names = [result.check for result in failed(results, blocking=True)]
         how = f'set checks.{names[0]}.mode to "warn"' if len(names) == 1 else "set their modes under [checks] to warn"
         super().__init__(
             f"{_findings_text(failed(results, blocking=True))}. Nothing was published: the tables published before "
@@ -53,7 +53,7 @@ def publish_checked(staged: Mapping[str, Path], made: Manifest, settings: RunSet
 
     BlockedVersionError where a check blocks, after the tables were kept.
     """
-    before, reason = version_before(_manifest_or_none(made.root), made.site)
+    before, reason = version_before(or_none(load_manifest, made.root), made.site)
     night = Night(made, staged, made.created_s, settings.checks, before.tables if before else None, reason)
     results = check_night(night)
     report = checks_report(results)
@@ -94,7 +94,7 @@ def checks_report(results: Sequence[CheckResult]) -> Report:
     notes = tuple(f"{_findings_text([result])}." for result in results if result.state == "failed")
     return Report(
         "checks", "check", Tally(len(results)), Tally(counts["passed"]), set_aside,
-        {result.name: result.state for result in results}, notes,
+        {result.check: result.state for result in results}, notes,
     ).check()  # fmt: skip
 
 
@@ -104,14 +104,8 @@ def _findings_text(results: Sequence[CheckResult]) -> str:
     for result in results:
         more = len(result.findings) - _FINDINGS_SHOWN
         shown = "; ".join(str(finding) for finding in result.findings[:_FINDINGS_SHOWN])
-        parts.append(f"Check {result.name} failed: {shown}{f'; and {more} more' if more > 0 else ''}")
+        parts.append(f"Check {result.check} failed: {shown}{f'; and {more} more' if more > 0 else ''}")
     return ". ".join(parts)
-
-
-def _manifest_or_none(output_dir: Path) -> Manifest | None:
-    with suppress(InputError):
-        return load_manifest(output_dir)
-    return None
 
 
 def run_facts(run: Run, name: str = "") -> RunFacts:
@@ -132,7 +126,7 @@ def published_run(run: Run, folder: Path) -> tuple[dict[str, Path], list[Report]
 
     The steps count as reused then. Publication and its checks come as usual, because some depend on the time.
     """
-    manifest = _manifest_or_none(folder)
+    manifest = or_none(load_manifest, folder)
     if manifest is None or manifest.run_id != run.run_id:
         return None
     # The reports of the steps come first and in their order; that of the checks is made again.

@@ -74,7 +74,7 @@ def results(
     if before is not None:
         past = entries_of(staged(folder / "before", **before))
     files = staged(folder / "now", **tables)
-    return {one.name: one for one in check_night(night_of(files, settings, reports or GOOD, now_s, past))}
+    return {one.check: one for one in check_night(night_of(files, settings, reports or GOOD, now_s, past))}
 
 
 def failures(found: dict[str, CheckResult]) -> dict[str, list[str]]:
@@ -205,7 +205,7 @@ def test_a_table_that_is_gone_breaks_the_contract_and_has_fewer_rows(tmp_path: P
     files = staged(tmp_path / "now")
     del files["estimates"]
     night = night_of(files, CheckSettings(), before=past)
-    found = failures({one.name: one for one in check_night(night)})
+    found = failures({one.check: one for one in check_night(night)})
     assert found == {
         "contract": [
             "tables: found table estimates is gone, "
@@ -246,7 +246,7 @@ def test_a_file_that_is_not_as_declared_breaks_the_contract(tmp_path: Path, chan
     files = staged(tmp_path)
     rewritten(files["observations"], change)
     night = night_of(files, CheckSettings())
-    sentences = failures({one.name: one for one in check_night(night)})["contract"]
+    sentences = failures({one.check: one for one in check_night(night)})["contract"]
     assert any(found in sentence for sentence in sentences)
 
 
@@ -254,7 +254,7 @@ def test_tables_of_an_older_release_may_lack_nullable_columns(tmp_path: Path) ->
     files = staged(tmp_path)
     rewritten(files["observations"], lambda t: t.drop_columns(["log_sd"]))
     night = night_of(files, CheckSettings(), code="0.0.9+abc")
-    assert failures({one.name: one for one in check_night(night)}) == {}
+    assert failures({one.check: one for one in check_night(night)}) == {}
 
 
 def test_nulls_where_none_may_be_break_the_contract(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_nulls_where_none_may_be_break_the_contract(tmp_path: Path) -> None:
     assert first.name == "group_id"
     found["observations"] = replace(found["observations"], columns=(replace(first, nulls=2), *others))
     night = night_of(files, CheckSettings(), tables=found)
-    found = failures({one.name: one for one in check_night(night)})
+    found = failures({one.check: one for one in check_night(night)})
     assert found == {"contract": ["observations.group_id: found 2 nulls, expected a value in every row"]}
 
 
