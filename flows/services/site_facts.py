@@ -20,7 +20,7 @@ from flows.services.published.published_folder import (
 from flows.services.quantities import instant
 from flows.services.run.run_record import read_last_run
 from pipeline.evaluate.published_versions import weekly_coverage
-from pipeline.publish import Manifest, load_manifest
+from pipeline.publish import Manifest
 from pipeline.publish.checks import blocked_versions
 from pipeline.publish.version_store import stored_versions
 from pipeline.report import Report, Tally, total
@@ -31,13 +31,8 @@ from pipeline.tables import FITS, GROUPS, JOBS, OBSERVATIONS, PATTERNS, PREDICTI
 SAMPLE_ROWS = 7
 
 
-def summarize(manifest_path: Path) -> dict[str, Any]:
-    """The run in numbers: lines, jobs, set aside, groups, fits, predictions, estimates, and a sample of predictions."""
-    return summarize_version(load_manifest(manifest_path.parent)) | {"manifest": str(manifest_path)}
-
-
 def summarize_version(manifest: Manifest) -> dict[str, Any]:
-    """The same of a version that need not be published."""
+    """A version in numbers: lines, jobs, set aside, groups, fits, predictions, estimates, a sample of predictions."""
     reports = {plain["stage"]: Report.from_dict(plain) for plain in manifest.reports}
     fits = read_table(manifest.path(FITS.name), FITS)
     ingest = reports["ingest"]

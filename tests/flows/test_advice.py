@@ -16,7 +16,7 @@ from flows.pages.terminal.render import print_blocks
 from flows.pages.terminal.view_run import view_summary
 from flows.services.published.published_folder import template_sentences, unreliability_note
 from flows.services.run.running import run_and_publish
-from flows.services.site_facts import summarize
+from flows.services.site_facts import summarize_version
 from pipeline.publish import load_manifest
 from pipeline.storage import read_table
 from pipeline.tables import JOBS, OBSERVATIONS
@@ -148,7 +148,7 @@ def test_nothing_reliable_is_said_everywhere(published: Path, tmp_path: Path, wa
     assert walltime("report", "--from", published, "--out", tmp_path).code == 0
     pages = [path.read_text() for path in tmp_path.iterdir() if path.name != "site.html"]
     assert len(pages) == 2 and all("No prediction is ok: " in page for page in pages)
-    assert sentence in summarize(published / "manifest.json")["notes"]
+    assert sentence in summarize_version(load_manifest(published))["notes"]
     asked = ("--from", published, "--user", "ada", "--application", "solver.sh")
     assert sentence in walltime("scaling", "advise", *asked).out
     assert sentence in walltime("query", *asked, "--procs", "4").out
@@ -161,7 +161,7 @@ def test_pages_tell_costs_energy_and_templates(published: Path, tmp_path: Path, 
     index = (tmp_path / "index.html").read_text()
     assert "Energy of the runs" in page and "took least energy" in page and ", cost " in page
     assert "How jobs are grouped" in index and "error on later jobs" in index
-    assert all(row["template"] in index for row in summarize(published / "manifest.json")["templates"])
+    assert all(row["template"] in index for row in summarize_version(load_manifest(published))["templates"])
 
 
 def test_a_weak_scaling_series_of_a_log_stands_on_the_page(published: Path) -> None:
@@ -182,8 +182,8 @@ def test_a_weak_scaling_series_of_a_log_stands_on_the_page(published: Path) -> N
 def test_the_summary_says_which_template_why_and_which_came_second(
     published: Path, capfd: pytest.CaptureFixture[str], walltime: Walltime
 ) -> None:
-    summary = summarize(published / "manifest.json")
-    facts = {"seconds": 1.0, "peak_mib": 1.0, "output_dir": "out", "folder": "x", "config": "x"}
+    summary = summarize_version(load_manifest(published))
+    facts = {"seconds": 1.0, "peak_mib": 1.0, "output_dir": "out", "folder": "x", "config": "x", "manifest": "x"}
     print_blocks(view_summary(summary | facts))
     shown, rows = capfd.readouterr().out, summary["templates"]
     chosen = next(row["template"] for row in rows if row["is_chosen"])

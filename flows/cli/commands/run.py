@@ -4,7 +4,7 @@ import resource
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -129,25 +129,23 @@ def _failures_in(log: "RunLog") -> Iterator[None]:
             sys.exit(error.exit_code if isinstance(error, WalltimeError) else WalltimeError.exit_code)
 
 
-@contextmanager
-def _showing_steps(*, is_shown: bool = True) -> Iterator[None]:
+def _showing_steps(*, is_shown: bool = True) -> AbstractContextManager[None]:
     """Show the steps of a run as they end."""
     from pipeline.run import STEPS
 
-    with showing_stages(len(STEPS) + 1) if is_shown else nullcontext():
-        yield
+    return showing_stages(len(STEPS) + 1) if is_shown else nullcontext()
 
 
 def _summary(manifest: Path, began: float) -> dict[str, Any]:
-    from flows.services.site_facts import summarize
+    from flows.services.site_facts import summarize_version
     from pipeline.publish import load_manifest
 
-    summary = summarize(manifest)
-    folder = Path(summary["tables"]["predictions"]).parent
-    return summary | {
+    published = load_manifest(manifest.parent)
+    return summarize_version(published) | {
+        "manifest": str(manifest),
         "output_dir": str(manifest.parent),
-        "folder": str(folder),
-        "created_s": load_manifest(manifest.parent).created_s,
+        "folder": str(published.path("predictions").parent),
+        "created_s": published.created_s,
         "seconds": time.monotonic() - began,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
