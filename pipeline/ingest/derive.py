@@ -16,6 +16,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -83,25 +84,17 @@ class PerText:
     """A function of text applied to columns, once for each distinct text; what it gave is remembered, to a bound."""
 
     of: Callable[[str], str | None]
-    _known: dict[str, str | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.of = lru_cache(_KNOWN_TEXTS)(self.of)
 
     def column(self, array: pa.Array) -> pa.Array:
         """The function's values as categories; null where it gives None, and where the text is null."""
         if array.null_count == len(array):
             return pa.nulls(len(array), CATEGORY)
         encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-        distinct = encoded.dictionary.to_pylist()
-        # Texts that hardly repeat are not worth remembering.
-        is_repeating = len(distinct) < len(array) // 2
-        found = [self._value(word) if is_repeating else self.of(word) for word in distinct]
+        found = [self.of(word) for word in encoded.dictionary.to_pylist()]
         return texts(found).dictionary_encode().take(encoded.indices)
-
-    def _value(self, text: str) -> str | None:
-        if text not in self._known:
-            if len(self._known) >= _KNOWN_TEXTS:
-                self._known.clear()
-            self._known[text] = self.of(text)
-        return self._known[text]
 
 
 @dataclass(frozen=True, slots=True)

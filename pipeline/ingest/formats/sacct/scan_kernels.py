@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from pipeline.arrays import Ints
 from pipeline.ingest.spans.kernels import Bytes
-from pipeline.kernels import cached
+from pipeline.kernels import uncounted
 
 EMPTY = 256
 """Row of the table of first bytes that says whether a column may be empty."""
@@ -14,7 +14,7 @@ INVALID_ID, JOB, STEP, BATCH_STEP = 0, 1, 2, 3
 Matrix = npt.NDArray[np.int64]
 
 
-@cached
+@uncounted
 def scan(
     data: Bytes,
     delimiter: Bytes,
@@ -71,7 +71,7 @@ def scan(
     return rows, n_odd
 
 
-@cached
+@uncounted
 def _is_delimiter(data: Bytes, at: int, delimiter: Bytes) -> bool:
     if at + delimiter.size > data.size:
         return False
@@ -81,7 +81,7 @@ def _is_delimiter(data: Bytes, at: int, delimiter: Bytes) -> bool:
     return True
 
 
-@cached
+@uncounted
 def identify(data: Bytes, start: Ints, end: Ints, kinds: Bytes, ends: Matrix, owner: Ints) -> None:
     """What each id names, and where its job's part, its array's and its heterogeneous job's end (-1: none).
 
@@ -103,7 +103,7 @@ def identify(data: Bytes, start: Ints, end: Ints, kinds: Bytes, ends: Matrix, ow
                     owner[row] = job
 
 
-@cached
+@uncounted
 def _id(data: Bytes, start: int, stop: int) -> tuple[int, int, int, int]:
     array_end, het_end = -1, -1
     at = _digits(data, start, stop)
@@ -126,14 +126,14 @@ def _id(data: Bytes, start: int, stop: int) -> tuple[int, int, int, int]:
     return (STEP if 48 <= data[at + 1] <= 57 or data[at + 1] == 105 else BATCH_STEP), at, array_end, het_end
 
 
-@cached
+@uncounted
 def _digits(data: Bytes, at: int, stop: int) -> int:
     while at < stop and 48 <= data[at] <= 57:
         at += 1
     return at
 
 
-@cached
+@uncounted
 def _task(data: Bytes, at: int, stop: int) -> int:
     """The place after an array task's number, or after the bracketed rest of an array that pends."""
     if at < stop and data[at] == 91:

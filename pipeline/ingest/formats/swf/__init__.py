@@ -41,8 +41,8 @@ from pipeline.ingest.formats.swf.scan import (
     NUL_BYTES,
     REASONS,
     Scanned,
+    looks_right,
     scan,
-    shows_rows,
 )
 from pipeline.ingest.formats.swf.status import count_statuses, notes, settle
 from pipeline.ingest.reader import (
@@ -61,12 +61,6 @@ from pipeline.settings import IngestSettings, SiteSettings
 
 EXPECTS = f"SWF: {N_FIELDS} numbers a line (at least {MIN_FIELDS}, as many as in the first), comments after ';'"
 Columns = dict[str, pa.Array]
-
-
-def looks_right(head: bytes) -> bool:
-    """Whether a source's first bytes are SWF: a line of numbers, or nothing but comments and blanks."""
-    whole = head[: head.rfind(b"\n") + 1] or head
-    return shows_rows(whole.removeprefix(b"\xef\xbb\xbf"))
 
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:

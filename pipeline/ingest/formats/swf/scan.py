@@ -88,9 +88,10 @@ def scan(data: bytes, width: int = 0, reals: Collection[int] = ()) -> Scanned:
     return found or scan_lines(data, width)
 
 
-def shows_rows(data: bytes) -> bool:
-    """Whether a block holds a row, or nothing but comments and blank lines."""
-    said = [line for line in map(bytes.strip, data.split(b"\n")) if line and not line.startswith(b";")]
+def looks_right(head: bytes) -> bool:
+    """Whether a source's first bytes are SWF: a line of numbers, or nothing but comments and blanks."""
+    whole = (head[: head.rfind(b"\n") + 1] or head).removeprefix(b"\xef\xbb\xbf")
+    said = [line for line in map(bytes.strip, whole.split(b"\n")) if line and not line.startswith(b";")]
     return not said or any(_row(line, 0)[0] == 0 for line in said)
 
 
