@@ -186,12 +186,12 @@ def constant(value: str, n_rows: int) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(arrow(np.zeros(n_rows, np.int32)), texts([value]))
 
 
-def categories(numbers: pa.Array, name_of: Callable[[int], str]) -> pa.DictionaryArray:
-    """Integers as categories with a sorted dictionary; null stays null, numbers of one name become one category."""
-    if numbers.null_count == len(numbers):
-        return pa.nulls(len(numbers), CATEGORY)
-    encoded = numbers.dictionary_encode()
-    names = [name_of(number) for number in encoded.dictionary.to_pylist()]
+def categories(values: pa.Array, name_of: Callable[[Any], str]) -> pa.DictionaryArray:
+    """Values as categories with a sorted dictionary; null stays null, values of one name become one category."""
+    if values.null_count == len(values):
+        return pa.nulls(len(values), CATEGORY)
+    encoded = values.dictionary_encode()
+    names = [name_of(value) for value in encoded.dictionary.to_pylist()]
     words = sorted(set(names))
     place = {word: rank for rank, word in enumerate(words)}
     lookup = arrow(np.array([place[name] for name in names], np.int32))

@@ -12,7 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipeline import arrays as buffers
-from pipeline.arrays import CATEGORY, Bools, Floats, Ints
+from pipeline.arrays import Bools, Floats, Ints
+from pipeline.ingest.reader import categories
 from pipeline.ingest.spans.instants import LOCAL, SLASHED, TIME_ONLY, parse_instants, repeats_s, utc_of_local
 from pipeline.ingest.spans.kernels import (
     INVALID,
@@ -85,15 +86,7 @@ def as_bytes(data: bytes) -> Bytes:
 
 def category(data: Bytes, start: Ints, end: Ints) -> pa.DictionaryArray:
     """dictionary<int32, string>, distinct values sorted; bytes that are no UTF-8 are written as escapes."""
-    if not (end > start).any():
-        return pa.nulls(len(start), CATEGORY)
-    encoded = texts(data, start, end).dictionary_encode()
-    words = encoded.dictionary.to_pylist()
-    order = sorted(range(len(words)), key=words.__getitem__)
-    rank = np.empty(len(words), np.int32)
-    rank[order] = np.arange(len(words), dtype=np.int32)
-    ranked = buffers.texts([words[place] for place in order])
-    return pa.DictionaryArray.from_arrays(buffers.arrow(rank).take(encoded.indices), ranked)
+    return categories(texts(data, start, end), str)
 
 
 def texts(data: Bytes, start: Ints, end: Ints) -> pa.StringArray:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import CATEGORY, Bools, Floats, Ints, arrow, integers, nulls, texts
+from pipeline.arrays import CATEGORY, Bools, Floats, Ints, arrow, integers, nulls
 from pipeline.ingest import spans
 from pipeline.ingest.formats.sacct import columns
 from pipeline.ingest.formats.sacct.columns import COLUMNS, STATES, Kind
@@ -17,7 +17,7 @@ from pipeline.ingest.formats.sacct.scan import Rows
 from pipeline.ingest.formats.sacct.scan_kernels import BATCH_STEP, INVALID_ID, JOB, STEP, Matrix, identify
 from pipeline.ingest.live import asked_s_of
 from pipeline.ingest.reader import JOB as WHOLE_JOB
-from pipeline.ingest.reader import NODE, PROCESSOR, STEPS, Remarks, constant, jobs_table, requested_memory
+from pipeline.ingest.reader import NODE, PROCESSOR, STEPS, Remarks, categories, constant, jobs_table, requested_memory
 from pipeline.ingest.sources import Source
 from pipeline.ingest.spans.instants import seconds_between, settled
 from pipeline.ingest.spans.kernels import Bytes
@@ -350,11 +350,8 @@ def _states(fields: Fields) -> pa.Array:
     encoded = fields.category("state")
     if encoded.null_count == len(encoded):
         return encoded
-    names = [_state_name(word) for word in encoded.dictionary.to_pylist()]
-    ranked = sorted(set(names))
-    lookup = arrow(np.array([ranked.index(name) for name in names], np.int32))
-    merged = pa.DictionaryArray.from_arrays(pc.take(lookup, encoded.indices), texts(ranked))
-    for place, name in enumerate(ranked):
+    merged = categories(encoded, _state_name)
+    for place, name in enumerate(merged.dictionary.to_pylist()):
         if name not in STATES:
             fields.remarks[f"{STATE}{name}"] += pc.sum(pc.equal(merged.indices, place)).as_py() or 0
     return merged
