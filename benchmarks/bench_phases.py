@@ -40,7 +40,7 @@ from pipeline.phases.occurrences import (  # noqa: E402
     make_plan,
     status_of,
 )
-from pipeline.phases.phase_input import LITERAL, Extracted, PhaseRules, PlanRules, TargetTimes  # noqa: E402  # noqa: E402
+from pipeline.phases.phase_input import LITERAL, Extracted, PhaseRules, PlanRules  # noqa: E402
 from pipeline.phases.platform_prediction import predict_runtime  # noqa: E402
 from pipeline.phases.platform_times import planned_times  # noqa: E402
 from pipeline.storage import read_table, write_table  # noqa: E402
@@ -119,18 +119,18 @@ def pair_rows(folder: Path) -> list[dict[str, Any]]:
         for there in names_of(folder):
             if here != there and here.rpartition(".")[0] == there.rpartition(".")[0]:
                 found = mpi_phases.extract(folder / f"{here}.csv.gz", here, SETTINGS)
-                target = mpi_phases.times_of(found.points, found.kept, folder / f"{there}.csv.gz")
+                target = mpi_phases.times_of(found.points, found.calls, folder / f"{there}.csv.gz")
                 for samples in (3, 10, 30):
                     plan = PlanRules(budget=1e-12, least_samples=samples)
                     rows.append({"from": here, "to": there, "samples": samples} | figures(found, target, plan))
     return rows
 
 
-def figures(found: Extracted, target: TargetTimes, settings: PlanRules) -> dict[str, Any]:
+def figures(found: Extracted, target: tuple[Any, float | None], settings: PlanRules) -> dict[str, Any]:
     """A prediction's errors and costs in percent: with and without warm-up, and those of both controls."""
     plan, _ = make_plan(found.phases, found.points, settings)
-    times = planned_times(found.points, plan, target.times_s, "there")
-    table, _ = predict_runtime(found.phases, times, SETTINGS, procs=found.procs, measured_s=target.runtime_s)
+    times = planned_times(found.points, plan, target[0], "there")
+    table, _ = predict_runtime(found.phases, times, SETTINGS, procs=found.procs, measured_s=target[1])
     (row,) = table.to_pylist()
     true_s = float(row["measured_s"])
     used = times.filter(pa.compute.invert(pa.compute.or_(times["is_warmup"], times["is_control"])))
@@ -175,7 +175,7 @@ def long_run(n_steps: int, seed: int) -> dict[float, dict[str, Any]]:
     found = simulated(n_steps, HERE, 2 * seed)
     there = simulated(n_steps, THERE, 2 * seed + 1)
     runtime_s = float(there.reports[0].facts["runtime_s"] or 0)
-    target = TargetTimes(Occurrences.of(there.points).time_s, runtime_s)
+    target = (Occurrences.of(there.points).time_s, runtime_s)
     return {budget: figures(found, target, PlanRules(budget=budget)) for budget in BUDGETS}
 
 

@@ -9,7 +9,7 @@ from scipy.special import comb
 
 from pipeline.phases.occurrences import evenly_spaced, make_plan
 from pipeline.phases.phase_input import ExpansionRules, PlanRules
-from pipeline.phases.platform_prediction import Expansion, expand
+from pipeline.phases.platform_prediction import Figures, expand
 from pipeline.phases.platform_times import planned_times
 
 Floats = npt.NDArray[np.float64]
@@ -51,24 +51,23 @@ def predicted(phases: pa.Table, points: pa.Table, target_s: Floats, samples: int
     return _scored(found, _control_s(found, times, len(target_s), form), true_s)
 
 
-def _control_s(found: Expansion, times: pa.Table, n_intervals: int, form: str) -> float:
+def _control_s(found: Figures, times: pa.Table, n_intervals: int, form: str) -> float:
     if form != "count":
-        return found.control_s or float("nan")
+        return found["control_s"] or float("nan")
     is_control = times.column("is_control").to_numpy(zero_copy_only=False)
     return n_intervals * float(times.column("time_s").to_numpy()[is_control].mean())
 
 
-def _scored(found: Expansion, control_s: float, true_s: float) -> Scored:
-    runtime_s = found.runtime_s or float("nan")
-    lo80, hi80 = found.interval80_s or (float("nan"),) * 2
-    lo95, hi95 = found.interval95_s or (float("nan"),) * 2
+def _scored(found: Figures, control_s: float, true_s: float) -> Scored:
+    names = ("runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95", "set_s")
+    runtime_s, lo80, hi80, lo95, hi95, set_s = (found[name] or float("nan") for name in names)
     return Scored(
         abs(runtime_s / true_s - 1),
         abs(control_s / true_s - 1),
         lo80 <= true_s <= hi80,
         lo95 <= true_s <= hi95,
         (hi95 - lo95) / 2 / true_s,
-        found.set_s / true_s,
+        set_s / true_s,
     )
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from types import UnionType
-from typing import Any, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from pipeline.errors import ConservationError, printable
 
@@ -132,7 +132,8 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         return tuple(_value(arguments[0], one, f"{where}.{place}") for place, one in enumerate(value))
     if origin in (dict, Mapping) and isinstance(value, Mapping):
         return {str(name): _value(arguments[1], one, f"{where}.{printable(str(name))}") for name, one in value.items()}
-    if hint is Any or (origin is UnionType and type(value) in arguments) or type(value) is hint:
+    is_named = (origin is UnionType and type(value) in arguments) or (origin is Literal and value in arguments)
+    if hint is Any or is_named or type(value) is hint:
         return value
     if hint is float and type(value) is int:
         return float(value)

@@ -21,7 +21,7 @@ from pipeline.errors import InputError
 from pipeline.phases.block_vectors import FrequencyVectors, looks_like_vectors, read_frequency_vectors
 from pipeline.phases.mpi_calls import by_first_appearance
 from pipeline.phases.occurrences import phases_table, points_table
-from pipeline.phases.phase_input import Extracted, PhaseInput, PhaseRules, ProbeRules, Tables, TargetTimes
+from pipeline.phases.phase_input import Extracted, PhaseInput, PhaseRules, ProbeRules
 from pipeline.phases.platform_times import read_interval_times
 from pipeline.report import Fact, Report, Tally
 
@@ -262,11 +262,10 @@ def extract(path: Path, trace_id: str, rules: PhaseRules, times: Path | None = N
     return Extracted(phases, points, 1, (read, found))
 
 
-def times_of(points: pa.Table, kept: Tables, path: Path) -> TargetTimes:
+def times_of(points: pa.Table, _calls: pa.Table | None, path: Path) -> tuple[Floats, float | None]:
     """The times of the intervals on another machine; the run's time is their sum where all of them were timed."""
-    del kept  # The positions of the points are the numbers of the intervals.
     times_s = read_interval_times(path, points.num_rows)
-    return TargetTimes(times_s, None if np.isnan(times_s).any() else float(times_s.sum()))
+    return times_s, None if np.isnan(times_s).any() else float(times_s.sum())
 
 
 PROBES = PhaseInput(

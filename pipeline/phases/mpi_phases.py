@@ -11,12 +11,11 @@ import pyarrow as pa
 
 from pipeline.arrays import Floats, Ints, category_codes, integers
 from pipeline.errors import InputError, printable
-from pipeline.phase_tables import MPI_CALLS
 from pipeline.phases.call_traces import is_mpi_trace, read_trace
 from pipeline.phases.logical_trace import Events, LogicalTrace, find_events, grown_phases, logical_trace
 from pipeline.phases.mpi_calls import numbers_of_calls
 from pipeline.phases.occurrences import Occurrences, phases_table, points_table, sampled_share
-from pipeline.phases.phase_input import Extracted, Pas2pRules, PhaseInput, PhaseRules, PlanRules, Tables, TargetTimes
+from pipeline.phases.phase_input import Extracted, Pas2pRules, PhaseInput, PhaseRules, PlanRules
 from pipeline.phases.similar_phases import Sequence, joined, name_phases, search_each_tick
 from pipeline.report import Report, Tally
 
@@ -105,15 +104,17 @@ def extract(path: Path, trace_id: str, rules: PhaseRules, times: Path | None = N
         raise InputError("--times", printable(times.name, 200), "no such option: a trace holds its times")
     calls, read = read_trace(path)
     phases, points, found = find_phases(calls, trace_id, rules)
-    return Extracted(phases, points, int(read.facts["ranks"] or 1), (read, found), {MPI_CALLS.name: calls})
+    return Extracted(phases, points, int(read.facts["ranks"] or 1), (read, found), calls)
 
 
-def times_of(points: pa.Table, kept: Tables, path: Path) -> TargetTimes:
-    """The occurrences' times in a second trace of the same program; it may end before the program does.
+def times_of(points: pa.Table, reference: pa.Table | None, path: Path) -> tuple[Floats, float | None]:
+    """The occurrences' times in a second trace of the same program, which may be cut, and its runtime.
 
     InputError with rank and event where the two runs do not make the same calls.
     """
-    reference, (calls, _) = kept[MPI_CALLS.name], read_trace(path)
+    if reference is None:
+        raise InputError("the phases", "no calls of their trace", "those of the reference run", "find the phases again")
+    calls, _ = read_trace(path)
     check_same_calls(reference, calls, printable(path.name, 200))
     is_whole = calls.num_rows == reference.num_rows
     rank = integers(calls.column("rank"))[0]
@@ -131,7 +132,7 @@ def times_of(points: pa.Table, kept: Tables, path: Path) -> TargetTimes:
         # The last occurrence ends with the run, on all ranks.
         last = begins[found.rows[-1]]
         times_s[-1] = float((zero_s + runtime_s - np.where(np.isneginf(last), zero_s, last)).mean())
-    return TargetTimes(times_s, runtime_s)
+    return times_s, runtime_s
 
 
 def _passed(events: pa.ChunkedArray, rank: Ints, first_row: Ints, ends_s: Floats) -> Floats:

@@ -5,10 +5,10 @@ Also the constants by which phases are found, timed and expanded; each that depa
 
 import gzip
 import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, Self
+from typing import BinaryIO, Literal
 
 import pyarrow as pa
 
@@ -115,42 +115,22 @@ class PhaseRules:
     plan: PlanRules = PlanRules()
     expansion: ExpansionRules = ExpansionRules()
 
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """The inverse of dataclasses.asdict; KeyError or TypeError where a name is missing or unknown."""
-        return cls(
-            Pas2pRules(**plain["pas2p"]), ProbeRules(**plain["probes"]), PlanRules(**plain["plan"]),
-            ExpansionRules(**plain["expansion"]),
-        )  # fmt: skip
-
 
 LITERAL = PhaseRules(pas2p=LITERAL_PAS2P, expansion=LITERAL_EXPANSION)
-
-
-Tables = Mapping[str, pa.Table]
 
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
     """The phases of a run: PHASES, PHASE_POINTS, the processors of the run, and what was found in words.
 
-    `kept` are more tables to keep for `times_of`, by the name of their kind.
+    `calls` are the MPI_CALLS of a trace, which `times_of` needs.
     """
 
     phases: pa.Table
     points: pa.Table
     procs: int
     reports: tuple[Report, ...]
-    kept: Tables = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class TargetTimes:
-    """A run on another platform: the time (s) of every occurrence in the order of the run, NaN where it did not get
-    there, and its runtime, None where it did not get to its end."""
-
-    times_s: Floats
-    runtime_s: float | None
+    calls: pa.Table | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,15 +138,16 @@ class PhaseInput:
     """A kind of input: how to know a path, to find phases in it, and to time them in a second run.
 
     `extract` takes a path, the run's name, the rules, and the path of measured times or None. `times_of` takes
-    PHASE_POINTS, the kept tables of the reference run, and the path of the second run. `expansion` is the form of the
-    prediction, see ExpansionRules.
+    PHASE_POINTS, the calls of the reference run, and the path of the second run. It gives the time (s) of every
+    occurrence there in the order of the run, NaN where that run did not get there, and its runtime (s), None where it
+    did not get to its end. `expansion` is the form of the prediction, see ExpansionRules.
     """
 
     name: str
     expects: str
     looks_right: Callable[[Path], bool]
     extract: Callable[[Path, str, PhaseRules, Path | None], Extracted]
-    times_of: Callable[[pa.Table, Tables, Path], TargetTimes]
+    times_of: Callable[[pa.Table, pa.Table | None, Path], tuple[Floats, float | None]]
     expansion: Literal["regression", "ratio", "count"] = "regression"
 
 

@@ -12,21 +12,8 @@ from pipeline.phases.occurrences import NOT_REPETITIVE, status_of
 from pipeline.phases.phase_input import ExpansionRules, PhaseRules
 from pipeline.report import Report, Tally
 
-
-@dataclass(frozen=True, slots=True)
-class Expansion:
-    """A runtime with 80% and 95% intervals, and what they rest on, s.
-
-    `coverage` is the share of the reference time in timed phases. The controls are None where nothing was timed.
-    """
-
-    runtime_s: float | None
-    interval80_s: tuple[float, float] | None
-    interval95_s: tuple[float, float] | None
-    coverage: float
-    set_s: float
-    control_s: float | None
-    control_factor_s: float | None
+Figures = dict[str, float | None]
+"""Columns of PLATFORM_PREDICTIONS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +28,9 @@ class _Part:
     scale: float
 
 
-def expand(phases: pa.Table, times: pa.Table, rules: ExpansionRules) -> Expansion:
-    """The runtime on the platform of PHASE_TIMES, from the timed occurrences of relevant phases.
+def expand(phases: pa.Table, times: pa.Table, rules: ExpansionRules) -> Figures:
+    """The runtime on the platform of PHASE_TIMES, from the timed occurrences of relevant phases: runtime_s, the ends of
+    its intervals, coverage, set_s, control_s and control_factor_s. The controls are None where nothing was timed.
 
     Regression form: the mean there, moved along the slope of the times there on those here to the mean of the whole
     phase here. Ratio form: the reference time by the ratio of the sums. Count form: equation (1) of Wong et al. 2014.
@@ -59,21 +47,27 @@ def expand(phases: pa.Table, times: pa.Table, rules: ExpansionRules) -> Expansio
             coverage += float(shares[row])
             parts.append(_part(there_s[mine], here_s[mine], int(counts[row]), float(reference_s[row]), rules))
     whole_s = float(reference_s.sum())
-    set_s = float(there_s[~is_control].sum())
-    factor_s = _by_factor(there_s[is_timed], here_s[is_timed], whole_s)
     control_s = _by_factor(there_s[is_control], here_s[is_control], whole_s)
     if np.isnan(whole_s) and is_control.any():
         # The reference run was not timed.
         control_s = int(counts.sum()) * float(there_s[is_control].mean())
-    controls = control_s, factor_s
+    found: Figures = {
+        "coverage": min(coverage, 1.0), "set_s": float(there_s[~is_control].sum()), "control_s": control_s,
+        "control_factor_s": _by_factor(there_s[is_timed], here_s[is_timed], whole_s),
+        **dict.fromkeys(("runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95")),
+    }  # fmt: skip
     if not parts:
-        return Expansion(None, None, None, 0.0, set_s, *controls)
+        return found
     divisor = coverage if rules.divide_by_coverage else 1.0
     runtime_s = sum(part.time_s for part in parts) / divisor
-    spread = _spread(parts, divisor, runtime_s, coverage if rules.divide_by_coverage else 1.0)
-    measured_s = float(there_s[is_timed].sum())
-    intervals = [_interval(runtime_s, spread, share, measured_s) for share in (0.8, 0.95)]
-    return Expansion(runtime_s, intervals[0], intervals[1], min(coverage, 1.0), set_s, *controls)
+    found["runtime_s"] = runtime_s
+    if spread := _spread(parts, divisor, runtime_s):
+        least_s = min(float(there_s[is_timed].sum()), runtime_s)
+        for level in (80, 95):
+            width_s = spread[0] * float(stdtrit(min(spread[1], 1e9), (1 + level / 100) / 2))
+            found |= {f"runtime_s_lo{level}": max(runtime_s - width_s, least_s)}
+            found |= {f"runtime_s_hi{level}": runtime_s + width_s}
+    return found
 
 
 def _part(timed_s: Floats, here_s: Floats, count: int, reference_s: float, rules: ExpansionRules) -> _Part:
@@ -113,7 +107,7 @@ def _slope(timed_s: Floats, here_s: Floats, rules: ExpansionRules) -> tuple[floa
     return min(max(slope, 0.0), ratio), 0.0 < slope < ratio
 
 
-def _spread(parts: list[_Part], divisor: float, runtime_s: float, coverage: float) -> tuple[float, float] | None:
+def _spread(parts: list[_Part], divisor: float, runtime_s: float) -> tuple[float, float] | None:
     """The standard error (s) and its degrees of freedom (Satterthwaite 1946); None where nothing tells the spread."""
     sampled = [part for part in parts if part.variance is not None and part.variance > 0]
     freedom = sum(part.freedom for part in parts)
@@ -127,18 +121,8 @@ def _spread(parts: list[_Part], divisor: float, runtime_s: float, coverage: floa
     total = sum(variance or 0.0 for variance, _ in variances) / divisor**2
     satterthwaite = sum(((variance or 0.0) / divisor**2) ** 2 / n for variance, n in variances)
     # What was not timed may scale by anything from 0 to twice the mean: a uniform spread of 1 / sqrt(3).
-    unknown = (max(1 - coverage, 0.0) * runtime_s) ** 2 / 3
+    unknown = (max(1 - divisor, 0.0) * runtime_s) ** 2 / 3
     return float(np.sqrt(total + unknown)), (total + unknown) ** 2 / satterthwaite if satterthwaite else np.inf
-
-
-def _interval(
-    runtime_s: float, spread: tuple[float, float] | None, share: float, least_s: float
-) -> tuple[float, float] | None:
-    if spread is None:
-        return None
-    error_s, freedom = spread
-    width_s = error_s * float(stdtrit(min(freedom, 1e9), (1 + share) / 2))
-    return max(runtime_s - width_s, min(least_s, runtime_s)), runtime_s + width_s
 
 
 def _by_factor(there_s: Floats, here_s: Floats, whole_s: float) -> float | None:
@@ -158,17 +142,13 @@ def predict_runtime(
     The status is of the reference trace alone: `not_repetitive` stands beside the figures of a run that has to be run
     whole.
     """
-    found = expand(phases, times, rules.expansion)
-    status = status_of(phases, rules.plan)
-    lo80, hi80 = found.interval80_s or (None, None)
-    lo95, hi95 = found.interval95_s or (None, None)
-    names = ("runtime_s", "coverage", "set_s", "control_s", "control_factor_s")
-    row = {name: getattr(found, name) for name in names} | {
+    found, status = expand(phases, times, rules.expansion), status_of(phases, rules.plan)
+    runtime_s, set_s = found["runtime_s"], found["set_s"]
+    row = found | {
         "trace_id": phases.column("trace_id")[0].as_py(), "platform": times.column("platform")[0].as_py(),
         "application": application, "procs": procs, "status": status, "measured_s": measured_s,
-        "runtime_s_lo80": lo80, "runtime_s_hi80": hi80, "runtime_s_lo95": lo95, "runtime_s_hi95": hi95,
-        "set_share": found.set_s / found.runtime_s if found.runtime_s else None,
-        "error": found.runtime_s / measured_s - 1 if found.runtime_s is not None and measured_s else None,
+        "set_share": set_s / runtime_s if runtime_s and set_s is not None else None,
+        "error": runtime_s / measured_s - 1 if runtime_s is not None and measured_s else None,
     }  # fmt: skip
     seen = Tally(times.num_rows)
     notes = (RUN_IT_WHOLE,) if status == NOT_REPETITIVE else ()

@@ -38,11 +38,10 @@ def find_phases(
 def _draw(report: Path, out: Path, status: str) -> None:
     from flows.pages.html.model_pages import phases_page
     from flows.services.files.table_files import write_page
-    from flows.services.phase_folder import open_folder
+    from flows.services.phase_folder import phase_table
     from pipeline.phase_tables import PHASE_POINTS, PHASES
 
-    folder = open_folder(out)
-    write_page(report, phases_page(folder.read(PHASES), folder.read(PHASE_POINTS), status))
+    write_page(report, phases_page(phase_table(out, PHASES), phase_table(out, PHASE_POINTS), status))
 
 
 def plan_phases(

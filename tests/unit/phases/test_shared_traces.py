@@ -4,7 +4,6 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from pipeline.phases import mpi_phases
@@ -30,12 +29,12 @@ def extracted(name: str) -> Extracted:
 
 def predicted(here: str, there: str, samples: int) -> dict[str, object]:
     found = extracted(here)
-    target = mpi_phases.times_of(found.points, found.kept, TRACES / f"{there}.csv.gz")
+    times_s, runtime_s = mpi_phases.times_of(found.points, found.calls, TRACES / f"{there}.csv.gz")
     plan, _ = make_plan(found.phases, found.points, PlanRules(budget=1e-12, least_samples=samples))
-    times = planned_times(found.points, plan, target.times_s, there)
-    row: dict[str, object] = predict_runtime(
-        found.phases, times, SETTINGS, procs=found.procs, measured_s=target.runtime_s
-    )[0].to_pylist()[0]
+    times = planned_times(found.points, plan, times_s, there)
+    row: dict[str, object] = predict_runtime(found.phases, times, SETTINGS, procs=found.procs, measured_s=runtime_s)[
+        0
+    ].to_pylist()[0]
     return row
 
 
@@ -73,7 +72,7 @@ def test_an_archive_written_from_a_trace_gives_the_same_phases(tmp_path: Path) -
     pytest.importorskip("otf2", reason="OTF2 NOT TESTED: the extra walltime[otf2] is not installed")
     from tests.unit.phases.otf2_archive import write_archive
 
-    calls: pa.Table = extracted("is.S.8.ib").kept["mpi_calls"]
+    calls = extracted("is.S.8.ib").calls
     again = mpi_phases.extract(write_archive(calls, tmp_path / "run"), "is.S.8.ib", SETTINGS)
     assert again.phases.equals(extracted("is.S.8.ib").phases)
     assert again.points.equals(extracted("is.S.8.ib").points)
