@@ -14,6 +14,7 @@ from pipeline.inputs.input_model import ANSWERS, AnswerStatus, InputModel
 from pipeline.inputs.methods import METHODS
 from pipeline.inputs.training import on_one_thread
 from pipeline.inputs.validation import LEVELS, Test, leverage
+from pipeline.report import read_dataclass
 
 Z80, Z90, Z95, Z975, Z99 = 0.8416212, 1.2815516, 1.6448536, 1.9599640, 2.3263479
 """Quantiles of the normal distribution, by which log runtimes are interpolated between the ends of intervals."""
@@ -75,7 +76,7 @@ def predict(model: InputModel, points: pa.Table) -> pa.Table:
     >>> predict(model, pa.table({"n": [10.0, None]})).column("status").to_pylist()
     ['ok', 'missing_input']
     """
-    encoding = Encoding.from_dict(model.facts["encoding"])
+    encoding = read_dataclass(Encoding, model.facts["encoding"])
     raw = raw_inputs(points, model.declaration)
     x = encoding.encode(raw)
     complete = is_complete(raw, encoding.types) & np.isfinite(x).all(axis=1)

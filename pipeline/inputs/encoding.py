@@ -7,7 +7,6 @@ and one column for each value of a category.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -172,13 +171,6 @@ class Encoding:
         with np.errstate(over="ignore"):
             values[:, is_log] = np.exp(values[:, is_log]) - [one.shift for one in self.features if one.type == LOG]
         return values
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """The inverse of dataclasses.asdict."""
-        features = tuple(Feature(**one) for one in plain["features"])
-        levels = {name: tuple(values) for name, values in plain["levels"].items()}
-        return cls(features, levels, dict(plain["constant"]), dict(plain["types"]))
 
 
 def input_types(raw: Mapping[str, Array], declaration: Declaration) -> dict[str, str]:

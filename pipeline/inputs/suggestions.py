@@ -17,6 +17,7 @@ from pipeline.inputs.encoding import Encoding, numbers_of, raw_inputs
 from pipeline.inputs.input_model import SUGGESTIONS, Cost, CostUnit, InputModel, SuggestRule
 from pipeline.inputs.methods import METHODS
 from pipeline.inputs.training import on_one_thread
+from pipeline.report import read_dataclass
 
 MOST_CANDIDATES = 2000
 """Candidates that are compared; more are drawn from, because their covariances are held in memory."""
@@ -73,7 +74,7 @@ def suggest(
     if not len(usable):
         return SUGGESTIONS.empty()
     prices = _prices(model, candidates, seconds, cost)[usable]
-    x = Encoding.from_dict(model.facts["encoding"]).encode(raw_inputs(candidates, model.declaration))[usable]
+    x = read_dataclass(Encoding, model.facts["encoding"]).encode(raw_inputs(candidates, model.declaration))[usable]
     spread = _Spread(model, x) if model.method == "gp" and len(usable) else None
     choose = _chooser(model, x, prices, rule, spread)
     return _suggestions(choose, usable, seconds, prices, cost, spread)
