@@ -1,8 +1,8 @@
 """The nightly run and the rerun as Prefect flows: a task per step reads Parquet, calls one stage and writes Parquet.
 
-Tasks pass paths, never tables. The cache key of a step is our own (inputs, settings, code), and Prefect's record of its
-result lies in the step's folder, so that both are there or neither. A run makes about two dozen tasks, because a local
-server stalls at thousands. No server is needed: without PREFECT_API_URL Prefect starts a temporary one.
+Tasks pass paths, never tables. A step is reused by our own key (inputs, settings, code), and Prefect only shows that. A
+run makes about two dozen tasks, because a local server stalls at thousands. No server is needed: without
+PREFECT_API_URL Prefect starts a temporary one.
 
 A process that is killed, or a machine that stops, leaves its flow run in the state Running for ever, and the temporary
 server that Prefect started for it goes on. Each run therefore keeps a file in the work folder while it holds the lock
@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 from uuid import UUID
@@ -28,11 +27,10 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State, TaskRun
-from prefect.context import TaskRunContext
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.runtime import flow_run
 from prefect.settings import PREFECT_API_URL
-from prefect.states import Crashed, Failed
+from prefect.states import Completed, Crashed, Failed
 from prefect.tasks import Task
 
 from flows.pages.markdown import facts_markdown, report_markdown
@@ -43,7 +41,6 @@ from flows.services.progress import listening
 from flows.services.run.prepare import Rerun
 from flows.services.run.publishing import BlockedVersionError
 from flows.services.run.running import (
-    STEPS_BY_NAME,
     Results,
     Runner,
     compute_step,
@@ -51,11 +48,10 @@ from flows.services.run.running import (
     run_and_publish,
     run_steps,
 )
-from flows.services.run.work_folder import find_step, read_step
 from pipeline.errors import ConfigError, InputError, WalltimeError, printable
 from pipeline.publish import Manifest, load_manifest
 from pipeline.report import Report
-from pipeline.run import Run, StepResult, finished
+from pipeline.run import STEPS, Run, StepResult
 
 PREFIX = "flow_run-"
 _KEPT_S = 30 * 86_400
@@ -136,9 +132,6 @@ def _command_of(pid: int) -> str:
 
 
 T = TypeVar("T")
-
-_RECORD = "prefect.json"
-"""Prefect's record of a step's result, in the folder of the step."""
 
 SACCT_PAUSES_S = (30.0, 60.0, 120.0)
 """How long to wait before sacct is asked again, s: slurmdbd is back within minutes of a restart."""
@@ -234,16 +227,29 @@ class TaskRunner(Runner):
         return named(call)()
 
     def compute(self, run: Run, work: Path) -> Results:
-        """The results of all steps, with one task and one artifact each.
+        """The results of all steps, with one task and one artifact each; Prefect shows a reused one as Cached.
 
-        Where the settings name several processes or a Dask scheduler, the steps are computed there first, and the tasks
-        find their results.
+        Where the settings name several processes or a Dask scheduler, the steps are computed there first.
         """
-        is_elsewhere = bool(run.settings.run.dask) or run.settings.run.processes > 1
-        if is_elsewhere:
-            super().compute(run, work)
-        with listening(None) if is_elsewhere else nullcontext():
-            return run_steps(run, work, _as_task)
+        elsewhere: dict[str, StepResult[Path]] = {}
+        if run.settings.run.dask or run.settings.run.processes > 1:
+            elsewhere = {step.name: one for step, one in zip(STEPS, super().compute(run, work), strict=True)}
+
+        def submit(name: str, run: Run, reads: Mapping[str, Path], folder: Path) -> Future[StepResult[Path]]:
+            found: Future[StepResult[Path]] = Future()
+
+            def step() -> State[None]:
+                result = elsewhere.get(name) or compute_step(name, run, reads, folder)
+                found.set_result(result)
+                get_run_logger().info("%s: %s", "reused" if result.is_reused else "written", folder)
+                _show_report(result.report, run.settings.site.name, name, f"Report of {name}")
+                return Completed(name="Cached" if result.is_reused else "Completed")
+
+            self.part(name, step)
+            return found
+
+        with listening(None) if elsewhere else nullcontext():
+            return run_steps(run, work, submit)
 
     def say(self, sentence: str) -> None:
         """Write the sentence to the log of the flow run."""
@@ -254,33 +260,6 @@ def _may_pass(_: Task[..., Any], __: TaskRun, state: State[Any]) -> bool:
     """Whether asking sacct again may help: not where a setting is wrong, or a disk full."""
     error = state.result(raise_on_failure=False)
     return isinstance(error, InputError) and not isinstance(error, ConfigError)
-
-
-def _cache_key(_: TaskRunContext, parameters: dict[str, Any]) -> str:
-    """Where Prefect keeps its record of a step's result: in its folder, which is removed first where it is damaged."""
-    folder: Path = parameters["folder"]
-    find_step(folder, STEPS_BY_NAME[parameters["name"]])
-    return f"{folder.name}/{_RECORD}"
-
-
-@task(retries=0, persist_result=True, result_serializer="json", cache_key_fn=_cache_key)
-def run_step(name: str, run: Run, reads: Mapping[str, Path], folder: Path) -> bool:
-    """Run one step, or reuse its folder; returns whether it was reused."""
-    result = compute_step(name, run, reads, folder)
-    get_run_logger().info("%s: %s", "reused" if result.is_reused else "written", folder)
-    _show_report(result.report, run.settings.site.name, name, f"Report of {name}")
-    return result.is_reused
-
-
-def _as_task(name: str, run: Run, reads: Mapping[str, Path], folder: Path) -> Future[StepResult[Path]]:
-    """A step as a task, which Prefect shows as Cached where an earlier one has run it."""
-    named = run_step.with_options(name=name, task_run_name=name, result_storage=folder.parent)
-    state: State[Any] = named(name, run, reads, folder, return_state=True)
-    if state.is_failed():
-        # Prefect keeps the exception as a result too; a failed run leaves nothing behind.
-        Path(cast("Any", state.data).metadata.storage_key).unlink(missing_ok=True)
-    is_reused = bool(state.result()) or state.name == "Cached"
-    return finished(replace(read_step(folder, STEPS_BY_NAME[name]), is_reused=is_reused))
 
 
 def _show_checks(report: Report, site: str) -> None:

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flows.services.files.os_errors import config_settings, naming_path
 from flows.services.published.published_folder import read_columns
-from pipeline.export.published_tables import Files, PublishedTables, Writer, csv_files, known_applications
+from pipeline.export.published_tables import PublishedTables, Writer, csv_files, known_applications
 from pipeline.export.scheduler_files import INSTALL_FILE, openpbs_files, slurm_files
 from pipeline.publish import Manifest, reading
 from pipeline.settings import ExportSettings
@@ -41,10 +40,13 @@ def export(published: Path, kind: str, folder: Path, config: Path | None = None)
     The settings are those of [export] in the config, else those that the run had. InputError where a table is missing.
     """
     with reading(published) as manifest:
-        settings = _settings_of_run(manifest) if config is None else config_settings(config).export
+        own = ExportSettings.model_validate(manifest.settings.get("export", {}))
         tables = published_tables(manifest)
-    files = WRITERS[kind](tables, settings)
-    sizes = {str(path): len(files[path.name]) for path in _written(files, folder)}
+    files = WRITERS[kind](tables, own if config is None else config_settings(config).export)
+    for name, content in files.items():
+        with naming_path(folder / name):
+            write_bytes(folder / name, content)
+    sizes = {str(folder / name): len(content) for name, content in files.items()}
     install = files.get(INSTALL_FILE, b"").decode("utf-8")
     return Exported(manifest.run_id, manifest.site, tables.estimates.num_rows, len(tables.applications), sizes, install)
 
@@ -52,25 +54,15 @@ def export(published: Path, kind: str, folder: Path, config: Path | None = None)
 def published_tables(manifest: Manifest) -> PublishedTables:
     """What writers read of a published version; InputError where it has no estimates."""
     settings = manifest.settings
+    applications: Mapping[str, str] = {}
+    if JOBS.name in manifest.tables:
+        path = manifest.path(JOBS.name)
+        with expecting_table(path, JOBS):
+            names = pq.read_table(path, columns=["job_name", "application"], partitioning=None)
+        applications = known_applications(names)
     return PublishedTables(
         estimates=read_columns(manifest.path(ESTIMATES.name), ESTIMATES),
-        applications=known_applications(_names(manifest.path(JOBS.name))) if JOBS.name in manifest.tables else {},
+        applications=applications,
         has_hashed_names=bool(settings.get("site", {}).get("anonymise")),
         has_own_name_rules=bool(settings.get("ingest", {}).get("application_rules")),
     )
-
-
-def _names(path: Path) -> pa.Table:
-    with expecting_table(path, JOBS):
-        return pq.read_table(path, columns=["job_name", "application"], partitioning=None)
-
-
-def _settings_of_run(manifest: Manifest) -> ExportSettings:
-    return ExportSettings.model_validate(manifest.settings.get("export", {}))
-
-
-def _written(files: Files, folder: Path) -> list[Path]:
-    for name, content in files.items():
-        with naming_path(folder / name):
-            write_bytes(folder / name, content)
-    return [folder / name for name in files]

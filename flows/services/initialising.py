@@ -223,18 +223,9 @@ def _plain(text: str) -> str:
     return text.replace("%", "%%")
 
 
-@dataclass(frozen=True, slots=True)
-class Initialised:
-    """What was found, and the files that were written."""
-
-    machine: Machine
-    config: Path
-    units: tuple[Path, ...] = ()
-
-
 def initialise(
     out: Path, log: str | None, site: str | None, environment: Mapping[str, str], root: Path = Path("/")
-) -> Initialised:
+) -> Machine:
     """Write the config of this machine to `out`; InputError where it exists, or there is nothing to read."""
     _refuse_existing([out])
     found = look(log, environment, root)
@@ -242,7 +233,7 @@ def initialise(
     text = config_text(machine, out.absolute().parent / f"{out.stem}-tables")
     parse_settings(tomllib.loads(text), printable(str(out)))
     _write_new({out: text})
-    return Initialised(machine, out)
+    return machine
 
 
 def site_slug(site: str) -> str:

@@ -6,10 +6,7 @@ escapes, # EOF); Prometheus text format 0.0.4.
 """
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,49 +17,31 @@ from pipeline.publish.checks import LEVELS, blocked_versions
 from pipeline.publish.manifest import read_manifest
 from pipeline.publish.version_store import stored_versions
 
-_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _LABEL_CHARS = 200
 Labels = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One value and its labels. None is unknown; it is not written."""
-
-    value: float | None
-    labels: Mapping[str, str]
+def metrics_text(metrics: Iterable[Sequence[str]]) -> str:
+    """The lines of some metrics as OpenMetrics text, in the given order."""
+    return "\n".join([*(line for lines in metrics for line in lines), "# EOF", ""])
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
-    """A metric: its name, which ends in its unit where it has one, its help text, and its samples."""
+def gauge(
+    site: Labels, name: str, text: str, values: Iterable[tuple[Labels, float | None]] | float | None, unit: str = ""
+) -> list[str]:
+    """The lines of a metric of the site: of one value, or of several with labels of their own. Its unit ends its name.
 
-    name: str
-    help: str
-    samples: Sequence[Sample]
-    unit: str = ""
-
-    def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name) or (self.unit and not self.name.endswith(f"_{self.unit}")):
-            raise ValueError(f"{self.name} is no name of a metric in {self.unit or 'no unit'}")
-
-
-def openmetrics_text(families: Iterable[Family]) -> str:
-    """The families as OpenMetrics text, in the given order; one without a known value is left out."""
-    lines: list[str] = []
-    for family in families:
-        samples = [sample for sample in family.samples if sample.value is not None]
-        if not samples:
-            continue
-        lines.append(f"# TYPE {family.name} gauge")
-        lines += [f"# UNIT {family.name} {family.unit}"] if family.unit else []
-        lines.append(f"# HELP {family.name} {_escaped(family.help)}")
-        lines += [f"{family.name}{_labels(sample.labels)} {_number(sample.value)}" for sample in samples]
-    return "\n".join([*lines, "# EOF", ""])
+    None is unknown, and is not written; a metric without a known value has no lines.
+    """
+    full = f"walltime_{name}_{unit}" if unit else f"walltime_{name}"
+    several = values if isinstance(values, Iterable) else [({}, values)]
+    lines = [f"{full}{_labels({**site, **own})} {_number(value)}" for own, value in several if value is not None]
+    units = [f"# UNIT {full} {unit}"] if unit else []
+    return [f"# TYPE {full} gauge", *units, f"# HELP {full} {_escaped(text)}", *lines] if lines else []
 
 
-def _labels(labels: Mapping[str, str]) -> str:
+def _labels(labels: Labels) -> str:
     pairs = ",".join(f'{name}="{_escaped(printable(str(value), _LABEL_CHARS))}"' for name, value in labels.items())
     return f"{{{pairs}}}" if pairs else ""
 
@@ -71,14 +50,13 @@ def _escaped(text: str) -> str:
     return text.translate(_ESCAPES)
 
 
-def _number(value: float | None) -> str:
-    assert value is not None  # nosec B101 # for the type checker
+def _number(value: float) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
     return str(value)
 
 
-def metric_families(folder: Path, now_s: float, last: LastRun | None = None) -> list[Family]:
+def folder_metrics(folder: Path, now_s: float, last: LastRun | None = None) -> str:
     """The metrics of a folder at `now_s` (UTC epoch seconds); `last` is the run that ends now, if one does.
 
     What is not known is left out, so that a folder without published tables still has those of its last run.
@@ -91,59 +69,47 @@ def metric_families(folder: Path, now_s: float, last: LastRun | None = None) -> 
         if last is None:
             raise
         manifest = None
-    site = printable(manifest.site if manifest else last.site if last else "")
-    labels = {"site": site}
-    found: list[Family] = []
+    site = {"site": printable(manifest.site if manifest else last.site if last else "")}
+    found: list[list[str]] = []
     if manifest is not None:
-        found += _of_tables(manifest, labels, now_s)
-        found += [*_of_cleaning(manifest, labels), *_of_coverage(manifest, labels)]
+        found += [*_of_tables(manifest, site, now_s), *_of_cleaning(manifest, site), *_of_coverage(manifest, site)]
     if last is not None:
-        found += _of_run(last, labels)
-    return [*found, *_of_store(folder, labels)]
+        found += _of_run(last, site)
+    return metrics_text([*found, *_of_store(folder, site)])
 
 
-def _gauge(
-    site: Labels, name: str, text: str, values: Iterable[tuple[Labels, float | None]] | float | None, unit: str = ""
-) -> Family:
-    """A metric of the site: of one value, or of several with labels of their own. Its unit ends its name."""
-    several = values if isinstance(values, Iterable) else [({}, values)]
-    samples = [Sample(value, {**site, **labels}) for labels, value in several]
-    return Family(f"walltime_{name}_{unit}" if unit else f"walltime_{name}", text, samples, unit)
-
-
-def _of_tables(manifest: Manifest, site: Labels, now_s: float) -> Iterator[Family]:
-    gauge = partial(_gauge, site)
+def _of_tables(manifest: Manifest, site: Labels, now_s: float) -> Iterator[list[str]]:
     code = {"version": manifest.folder, "run_id": manifest.run_id, "code": manifest.code}
-    yield gauge("published", "1 for the published version, with its run and the code that made it.", [(code, 1)])
+    yield gauge(site, "published", "1 for the published version, with its run and the code that made it.", [(code, 1)])
     made = "When the published tables were made, UTC epoch."
-    yield gauge("tables_created_timestamp", made, manifest.created_s, "seconds")
+    yield gauge(site, "tables_created_timestamp", made, manifest.created_s, "seconds")
     age = "Age of the published tables when this text was written; an alert should use when they were made."
-    yield gauge("tables_age", age, int(now_s) - manifest.created_s, "seconds")
+    yield gauge(site, "tables_age", age, int(now_s) - manifest.created_s, "seconds")
     newest = "Latest end of a job that the tables know, UTC epoch."
-    yield gauge("newest_job_timestamp", newest, manifest.data_newest_end_s, "seconds")
+    yield gauge(site, "newest_job_timestamp", newest, manifest.data_newest_end_s, "seconds")
     entries = [({"table": name}, entry) for name, entry in sorted(manifest.tables.items())]
-    yield gauge("table_rows", "Rows of a published table.", [(own, entry.rows) for own, entry in entries])
+    yield gauge(site, "table_rows", "Rows of a published table.", [(own, entry.rows) for own, entry in entries])
     sizes = [(own, entry.bytes) for own, entry in entries]
-    yield gauge("table_size", "Bytes of a published table's file.", sizes, "bytes")
+    yield gauge(site, "table_size", "Bytes of a published table's file.", sizes, "bytes")
 
 
-def _of_cleaning(manifest: Manifest, site: Labels) -> Iterator[Family]:
+def _of_cleaning(manifest: Manifest, site: Labels) -> Iterator[list[str]]:
     """Jobs and processor-seconds that cleaning kept and set aside; none for a version without its report."""
-    report, gauge = manifest.report("clean"), partial(_gauge, site)
+    report = manifest.report("clean")
     if report is None:
         return
     tallies: list[tuple[Labels, Mapping[str, Any]]] = [({"kept": "true", "reason": ""}, report["kept"])]
     tallies += [({"kept": "false", "reason": reason}, one) for reason, one in report["set_aside"].items()]
     text = "Jobs kept (no reason), and set aside by the first reason that holds."
-    yield gauge("jobs", text, [(own, one["rows"]) for own, one in tallies])
+    yield gauge(site, "jobs", text, [(own, one["rows"]) for own, one in tallies])
     work = [(own, one["proc_s"]) for own, one in tallies]
-    yield gauge("jobs_processor", "Processor-seconds of the same jobs.", work, "seconds")
+    yield gauge(site, "jobs_processor", "Processor-seconds of the same jobs.", work, "seconds")
     lines = (manifest.report("ingest") or {"set_aside": {}})["set_aside"].items()
     read = [({"reason": reason}, one["rows"]) for reason, one in lines]
-    yield gauge("lines_set_aside", "Lines of the logs that gave no job, by reason.", read)
+    yield gauge(site, "lines_set_aside", "Lines of the logs that gave no job, by reason.", read)
 
 
-def _of_coverage(manifest: Manifest, site: Labels) -> Iterator[Family]:
+def _of_coverage(manifest: Manifest, site: Labels) -> Iterator[list[str]]:
     """Shares of later jobs that intervals and quantiles held, each beside the share that it promises."""
     held: list[tuple[Labels, float | None]] = []
     promised: list[tuple[Labels, float | None]] = []
@@ -154,34 +120,33 @@ def _of_coverage(manifest: Manifest, site: Labels) -> Iterator[Family]:
             held.append((own, facts.get(name)))
             promised.append((own, level if facts.get(name) is not None else None))
     text = "Share of later jobs that an interval or a quantile held."
-    yield _gauge(site, "coverage", text, held, "ratio")
-    yield _gauge(site, "coverage_nominal", "Share that the same figure promises.", promised, "ratio")
+    yield gauge(site, "coverage", text, held, "ratio")
+    yield gauge(site, "coverage_nominal", "Share that the same figure promises.", promised, "ratio")
 
 
-def _of_run(last: LastRun, site: Labels) -> Iterator[Family]:
-    gauge = partial(_gauge, site)
+def _of_run(last: LastRun, site: Labels) -> Iterator[list[str]]:
     states = [({"state": str(state)}, int(state == last.state)) for state in RunState]
-    yield gauge("last_run_state", "1 for the state of the last run, 0 for the others.", states)
+    yield gauge(site, "last_run_state", "1 for the state of the last run, 0 for the others.", states)
     reasons = [({"reason": str(one)}, int(one == last.reason)) for one in Reason]
-    yield gauge("last_run_exit_reason", "1 for why the last run ended, 0 for the others.", reasons)
+    yield gauge(site, "last_run_exit_reason", "1 for why the last run ended, 0 for the others.", reasons)
     code = "Exit code of the last run; absent while it runs, and where a signal ended it."
-    yield gauge("last_run_exit_code", code, last.exit_code)
-    yield gauge("last_run_began_timestamp", "Begin of the last run, UTC epoch.", last.began_s, "seconds")
-    yield gauge("last_run_ended_timestamp", "End of the last run, UTC epoch.", last.ended_s, "seconds")
+    yield gauge(site, "last_run_exit_code", code, last.exit_code)
+    yield gauge(site, "last_run_began_timestamp", "Begin of the last run, UTC epoch.", last.began_s, "seconds")
+    yield gauge(site, "last_run_ended_timestamp", "End of the last run, UTC epoch.", last.ended_s, "seconds")
     took = None if last.ended_s is None else max(0.0, last.ended_s - last.began_s)
-    yield gauge("last_run_duration", "Wall-clock time of the last run.", took, "seconds")
+    yield gauge(site, "last_run_duration", "Wall-clock time of the last run.", took, "seconds")
     steps = [({"step": name}, step) for name, step in last.steps.items()]
     text = "Wall-clock time of a step of the last run."
-    yield gauge("step_duration", text, [(own, step.seconds) for own, step in steps], "seconds")
-    yield gauge("step_rows", "Rows that a step of the last run saw.", [(own, step.rows) for own, step in steps])
+    yield gauge(site, "step_duration", text, [(own, step.seconds) for own, step in steps], "seconds")
+    yield gauge(site, "step_rows", "Rows that a step of the last run saw.", [(own, step.rows) for own, step in steps])
     reused = [(own, int(step.is_reused)) for own, step in steps]
-    yield gauge("step_reused", "1 where the step's result of an earlier run was used.", reused)
+    yield gauge(site, "step_reused", "1 where the step's result of an earlier run was used.", reused)
 
 
-def _of_store(folder: Path, site: Labels) -> Iterator[Family]:
+def _of_store(folder: Path, site: Labels) -> Iterator[list[str]]:
     blocked = blocked_versions(folder)
-    yield _gauge(site, "blocked_versions", "Versions on disk that a check blocked.", len(blocked))
+    yield gauge(site, "blocked_versions", "Versions on disk that a check blocked.", len(blocked))
     newest = max((created_s for created_s, _ in blocked), default=None)
     text = "When the newest blocked version was made, UTC epoch."
-    yield _gauge(site, "blocked_newest_timestamp", text, newest, "seconds")
-    yield _gauge(site, "versions", "Versions of the tables on disk.", len(stored_versions(folder)))
+    yield gauge(site, "blocked_newest_timestamp", text, newest, "seconds")
+    yield gauge(site, "versions", "Versions of the tables on disk.", len(stored_versions(folder)))

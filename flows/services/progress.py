@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from pipeline.report import Report
@@ -53,22 +53,18 @@ def also_listening(listener: Listener) -> Iterator[None]:
 
 @dataclass(slots=True)
 class Stage:
-    """A running stage; set `is_reused` and `report` before it ends."""
+    """A running stage; set `report` before it ends."""
 
-    name: str
-    is_reused: bool = False
     report: Report | None = None
-    began: float = field(default_factory=time.monotonic)
 
 
 @contextmanager
 def running_stage(name: str) -> Iterator[Stage]:
     """Notify the listener that a stage starts and, unless it raises, that it is done."""
     notify(StageEvent(name, "started"))
-    stage = Stage(name)
+    stage, began = Stage(), time.monotonic()
     yield stage
-    state: State = "reused" if stage.is_reused else "done"
-    notify(StageEvent(name, state, time.monotonic() - stage.began, stage.report))
+    notify(StageEvent(name, "done", time.monotonic() - began, stage.report))
 
 
 def notify(event: StageEvent) -> None:

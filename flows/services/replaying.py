@@ -32,9 +32,7 @@ from pipeline.schedule.moldable import StudySettings, one_seed
 from pipeline.schedule.true_curves import (
     HISTORY_SHARE,
     TRUTH_FILE,
-    MeasuredSeries,
     MoldableLog,
-    SimulatedLaws,
     TrueCurves,
     measured_series_of,
     moldable_log,
@@ -203,25 +201,18 @@ def read_moldable_log(given: Path, max_procs: int | None = None) -> MoldableLog:
 
 
 def true_curves(series: Path | None, laws: Path | None) -> TrueCurves:
-    """The curves of the one source given; InputError for none or both."""
+    """The curves of the one source given, a CSV or a truth file; InputError for none, both or no curve."""
     if (series is None) == (laws is None):
         found = "neither --series nor --laws" if series is None else "--series and --laws"
         raise InputError("walltime replay --series", found, "one source of true curves", "give --series FILE.csv")
-    return measured_series(series) if series else simulated_laws(laws)  # type: ignore[arg-type]
-
-
-def measured_series(path: Path) -> MeasuredSeries:
-    """The series of a CSV that have sizes enough; InputError where none has."""
-    return measured_series_of(path, *read_series_and_applications(path))
-
-
-def simulated_laws(path: Path) -> SimulatedLaws:
-    """The laws of a truth file; InputError where it states none."""
+    if series is not None:
+        return measured_series_of(series, *read_series_and_applications(series))
+    assert laws is not None  # nosec B101 # for the type checker
     try:
-        stated = json.loads(read_text(path, TRUTH_FILE))
+        stated = json.loads(read_text(laws, TRUTH_FILE))
     except ValueError:
         stated = None
-    return simulated_laws_of(path, stated)
+    return simulated_laws_of(laws, stated)
 
 
 def study(log: MoldableLog, curves: TrueCurves, settings: StudySettings) -> pa.Table:

@@ -45,8 +45,8 @@ def test_sacct_is_found_and_named_by_its_cluster(tmp_path: Path) -> None:
     bin_folder = tmp_path / "bin"
     Program(bin_folder, "sacct", "")
     Program(bin_folder, "scontrol", "print('ClusterName             = fjord\\nSlurmctldPort = 6817')")
-    done = initialise(tmp_path / "a.toml", None, None, environment_of(bin_folder), machine_of(tmp_path / "root"))
-    settings = run_settings(done.config)
+    initialise(tmp_path / "a.toml", None, None, environment_of(bin_folder), machine_of(tmp_path / "root"))
+    settings = run_settings(tmp_path / "a.toml")
     assert (settings.source.kind, settings.source.since) == ("sacct", "90d")
     assert (settings.site.name, settings.site.timezone) == ("fjord", "Europe/Oslo")
     assert settings.checks.newest_job.mode == "warn"
@@ -55,11 +55,11 @@ def test_sacct_is_found_and_named_by_its_cluster(tmp_path: Path) -> None:
 def test_the_config_of_sacct_is_what_a_run_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
     Program(tmp_path / "bin", "sacct", "")
-    done = initialise(tmp_path / "a.toml", None, "oxbow", environment_of(tmp_path / "bin"), tmp_path)
+    initialise(tmp_path / "a.toml", None, "oxbow", environment_of(tmp_path / "bin"), tmp_path)
     Sacct(tmp_path / "bin", [job(n) for n in range(8)])
-    text = done.config.read_text()
-    done.config.write_text(text.replace('since = "90d"', 'since = "2026-01-01"'))
-    run = prepare(done.config)
+    text = (tmp_path / "a.toml").read_text()
+    (tmp_path / "a.toml").write_text(text.replace('since = "90d"', 'since = "2026-01-01"'))
+    run = prepare(tmp_path / "a.toml")
     assert [Path(label).suffix for label in run.log_labels] == [".parquet"]
     assert Path(run.settings.output_dir) == tmp_path / "a-tables"
 
@@ -73,10 +73,10 @@ def test_a_silent_sacct_gives_way_to_the_accounting_folder(tmp_path: Path) -> No
         look(None, environment_of(tmp_path / "bin"), root)
     for name in ("20260101", "20260102", "tmp"):
         shutil.copy(SAMPLES / "traps.swf", folder / name)
-    done = initialise(tmp_path / "a.toml", None, "oxbow", environment_of(tmp_path / "bin"), root)
-    run = prepare(done.config)
+    initialise(tmp_path / "a.toml", None, "oxbow", environment_of(tmp_path / "bin"), root)
+    run = prepare(tmp_path / "a.toml")
     assert [Path(label).name for label in run.log_labels] == ["20260101", "20260102"]
-    assert "accounting storage is disabled" in done.config.read_text()
+    assert "accounting storage is disabled" in (tmp_path / "a.toml").read_text()
 
 
 def test_pbs_home_is_asked_first(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_service_finds_slurm_as_init_did(tmp_path: Path) -> None:
 
 
 def test_every_line_of_a_config_is_a_setting_or_a_comment(tmp_path: Path) -> None:
-    done = initialise(tmp_path / "a.toml", str(TRAPS), 'tab \\ " [x]', {}, tmp_path)
-    assert tomllib.loads(done.config.read_text())["site"]["name"] == 'tab \\ " [x]'
+    initialise(tmp_path / "a.toml", str(TRAPS), 'tab \\ " [x]', {}, tmp_path)
+    assert tomllib.loads((tmp_path / "a.toml").read_text())["site"]["name"] == 'tab \\ " [x]'
     with pytest.raises(InputError, match="cannot be shown"):
         initialise(tmp_path / "b.toml", str(TRAPS), "a\nb", {}, tmp_path)

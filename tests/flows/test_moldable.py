@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from flows.services.replaying import measured_series, read_moldable_log, simulated_laws, study
+from flows.services.replaying import read_moldable_log, study, true_curves
 from pipeline.schedule.engine import ReplayOptions, replay, replay_moldable
 from pipeline.schedule.moldable import StudySettings, candidates_of, choices_of
 from pipeline.schedule.true_curves import MoldableLog
@@ -44,7 +44,7 @@ def csv(tmp_path: Path) -> Path:
 
 
 def test_no_moldable_job_is_the_rigid_replay_to_the_bit(log: MoldableLog) -> None:
-    curves = simulated_laws(TRUTH)
+    curves = true_curves(None, TRUTH)
     world = curves.world(log, np.random.default_rng(0))
     candidates = candidates_of(log, world, 2)
     none = np.zeros(len(log.work), bool)
@@ -55,7 +55,7 @@ def test_no_moldable_job_is_the_rigid_replay_to_the_bit(log: MoldableLog) -> Non
 
 
 def test_the_laws_of_the_truth_file_give_the_growth(log: MoldableLog) -> None:
-    curves = simulated_laws(TRUTH)
+    curves = true_curves(None, TRUTH)
     world = curves.world(log, np.random.default_rng(0))
     job = np.flatnonzero(world.follows_curve & (log.work.procs > 1))
     own = [curves.applications[code] for code in world.curve[job]]
@@ -67,7 +67,7 @@ def test_the_laws_of_the_truth_file_give_the_growth(log: MoldableLog) -> None:
 
 
 def test_groups_follow_their_series_and_keep_their_processor_seconds(log: MoldableLog, csv: Path) -> None:
-    measured = measured_series(csv)
+    measured = true_curves(csv, None)
     assert len(measured.log_s) == 1 and len(measured.by_application) == 1
     world = measured.world(log, np.random.default_rng(0))
     on, old, new = world.follows_curve, log.work, world.work
@@ -84,7 +84,7 @@ def test_groups_follow_their_series_and_keep_their_processor_seconds(log: Moldab
 
 def test_the_same_study_gives_the_same_table_and_knowing_the_truth_helps(log: MoldableLog) -> None:
     settings = StudySettings(shares=(0.0, 1.0), seeds=1, refits=1)
-    first, second = (study(log, simulated_laws(TRUTH), settings) for _ in range(2))
+    first, second = (study(log, true_curves(None, TRUTH), settings) for _ in range(2))
     assert first.equals(second)
     rows = {(row["share"], row["chooser"]): row for row in first.to_pylist()}
     assert set(rows) == {(0.0, "rigid"), (1.0, "rigid"), (1.0, "amdahl"), (1.0, "fitted"), (1.0, "true")}

@@ -43,9 +43,9 @@ def init(
     done = initialise(out, log, site, os.environ) if systemd is None or not out.exists() else None
     if done and not json and not is_quiet():
         # The config is there even if the units cannot be written.
-        print_answer(Answer(None, view_config(done)), as_json=False)
+        print_answer(Answer(None, view_config(done, out)), as_json=False)
     units = write_units(config_settings(out), out, systemd, at, os.environ) if systemd is not None else ()
-    name, seen = (done.machine.name, done.machine.seen) if done else (None, ())
+    name, seen = (done.name, done.seen) if done else (None, ())
     facts = {"config": out, "is_new": done is not None, "site": name, "seen": seen, "units": units}
     return Answer(facts, view_units(units) if units else ())
 
@@ -147,9 +147,9 @@ def _check(published: Path) -> Answer:
 
 def _write_metrics(published: Path, file: Path) -> None:
     from flows.services.files.table_files import write_page
-    from flows.services.metrics import metric_families, openmetrics_text
+    from flows.services.metrics import folder_metrics
 
-    text = openmetrics_text(metric_families(published, time.time()))
+    text = folder_metrics(published, time.time())
     if str(file) == "-":
         sys.stdout.write(text)
     else:

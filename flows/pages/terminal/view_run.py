@@ -11,7 +11,7 @@ from typing import Any
 from flows.pages.formats import between, number
 from flows.pages.terminal.blocks import Block, Column, Exact, Grid, notes, text
 from flows.services.doctor import Diagnosis
-from flows.services.initialising import Initialised
+from flows.services.initialising import Machine
 from flows.services.published.published_folder import template_sentences
 from pipeline.publish import Manifest
 
@@ -192,11 +192,11 @@ def view_checks(found: Mapping[str, Any]) -> Iterator[Block]:
             yield f"{check['check']}: {one['where']}: found {one['found']}, expected {one['expected']}."
 
 
-def view_config(done: Initialised) -> Iterator[Block]:
+def view_config(machine: Machine, path: Path) -> Iterator[Block]:
     """What was found, the config that was written, and what to do next."""
-    yield from (f"Found: {line}" for line in done.machine.seen)
-    config = shlex.quote(str(done.config))
-    yield Exact(f"Wrote {config} for the site {done.machine.name} ({done.machine.timezone})")
+    yield from (f"Found: {line}" for line in machine.seen)
+    config = shlex.quote(str(path))
+    yield Exact(f"Wrote {config} for the site {machine.name} ({machine.timezone})")
     yield Exact(f"Next: walltime run {config}")
 
 

@@ -207,12 +207,6 @@ def model_answers(
     plain = manifest.settings.get("inputs", {})
     if not plain.get("rules") or INPUT_MODELS.name not in manifest.tables:
         return [None] * len(jobs)
-    return _answers(manifest, plain, jobs, questions)
-
-
-def _answers(
-    manifest: Manifest, plain: Mapping[str, Any], jobs: Sequence[Mapping[str, Value]], questions: History
-) -> list[list[float] | None]:
     # Only sites with rules wait for these imports.
     from pipeline.ingest.derive import inputs_of  # noqa: PLC0415
     from pipeline.inputs.log_models import Question, answer_questions  # noqa: PLC0415

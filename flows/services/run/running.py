@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from flows.services.files.os_errors import naming_path, os_failure
-from flows.services.metrics import metric_families, openmetrics_text
+from flows.services.metrics import folder_metrics
 from flows.services.progress import StageEvent, also_listening, notify, running_stage
 from flows.services.run.prepare import (
     Rerun,
@@ -193,7 +193,7 @@ def _write_metrics(settings: RunSettings, run: LastRun, log: RunLog) -> None:
     path = Path(settings.run.metrics_file)
     try:
         with naming_path(path):
-            write_text(path, openmetrics_text(metric_families(Path(settings.output_dir), time.time(), run)))
+            write_text(path, folder_metrics(Path(settings.output_dir), time.time(), run))
     except OSError as error:
         log.warn(f"the metrics were not written: {os_failure(error)}")
     except Exception as error:

@@ -215,15 +215,10 @@ def find_step(folder: Path, step: Step) -> StepResult[Path] | None:
         return None
     with suppress(OSError, ValueError, KeyError, TypeError, WalltimeError):
         if set(_stored(folder)["sha256"]) == set(step.writes) and is_step_intact(folder):
-            return read_step(folder, step)
+            report = Report.from_dict(_stored(folder)["report"]).check()
+            return StepResult(_paths(folder, step.writes), report, is_reused=True)
     drop_folder(folder)
     return None
-
-
-def read_step(folder: Path, step: Step) -> StepResult[Path]:
-    """The stored result of a step whose tables are known to be intact."""
-    report = Report.from_dict(_stored(folder)["report"]).check()
-    return StepResult(_paths(folder, step.writes), report, is_reused=True)
 
 
 def _paths(folder: Path, names: Iterable[str]) -> dict[str, Path]:
