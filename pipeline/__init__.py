@@ -11,7 +11,7 @@ Where do I go to ...
     add a reason to set jobs aside?             schema.py, and one mask in clean/ with a line in RULES of clean/stage.py
     change what "similar" means?                [group] template in the config; group/
     add a scaling law?                          laws/: one declaration, one line in __init__.py
-    change an interval?                         scaling/predictions.py, scaling/later/
+    change an interval?                         estimate/predictions.py, estimate/law_curves.py
     see how a long log fits into memory?        large_tables.py
     find who writes files?                      storage.py (Parquet), publish/ (versions, manifest)
     see which versions stay on disk?            publish/versions.py

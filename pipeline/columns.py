@@ -144,13 +144,14 @@ _DECLARED = (
     number("runtime_s_lo95", "Lower end of the 95% interval.", "s"),
     number("runtime_s_hi95", "Upper end of the 95% interval.", "s"),
     number(
-        "speedup", "T(1)/T(procs) by the same average as the runtime; null: nothing says what T(1) is.", positive=True
+        "speedup", "T(1)/T(procs), both made as the runtime; null: nothing says what T(1) is.", positive=True
     ),
     number("efficiency", "Speedup over processors; `reliability` judges the runtime alone.", positive=True),
     truth("is_extrapolated", "Whether procs lies outside the sizes observed."),
-    category("reliability", "Codes of doubts, joined by +; ok: none, or past windows confirm the row."),
+    category("reliability", "Codes of doubts, joined by +; ok: none."),
     text("advice", "What to do about the doubts, in a sentence."),
-    number("near_share", "Share of later jobs expected within 25% of the median, by its past windows; null: too few."),
+    number("curve_error", "Error of the group's law on its latest ended jobs; null: no law or no such job.", "log s"),
+    number("estimate_error", "Error of the estimate at the submit of the same jobs.", "log s"),
     instant("holds_until_s", "End of the time for which reliability is ok; null: it is not ok, or no log was read."),
     category("method", "How the value was made.", required=True),
     category("run_id", "The run that wrote the row.", required=True),

@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -19,6 +19,7 @@ from pipeline.estimate.checkpoints import Checkpoint
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import READ, history
 from pipeline.estimate.nightly.table import make_estimates
+from pipeline.estimate.predictions import publish_predictions
 from pipeline.estimate.registry import submitted_runs
 from pipeline.estimate.stage import learn_from_checkpoints, learn_state
 from pipeline.group import (
@@ -34,20 +35,19 @@ from pipeline.ingest import OnDisk, Window, ingest
 from pipeline.ingest.jobs_tables import names_key
 from pipeline.ingest.log_files import FileStamp, check_unchanged, file_stamp, sha256_of_first
 from pipeline.ingest.sources import find_sources
-from pipeline.inputs.log_models import publish_models, with_model_rows
+from pipeline.inputs.log_models import publish_models
 from pipeline.large_tables import LargeTable, each_part, newest_jobs, rows_of
 from pipeline.report import Report
-from pipeline.scaling.later.later import later
 from pipeline.scaling.predictions import groups_by_application, predict
 from pipeline.scaling.problem_sizes import predict_across
 from pipeline.scaling.scalability import scalability
-from pipeline.scaling.scaling_rules import ACROSS_RULES, ANOMALY_RULES, PATTERN_RULES, fit_rules, predict_rules
+from pipeline.scaling.scaling_rules import ACROSS_RULES, ANOMALY_RULES, PATTERN_RULES, PREDICT_RULES, fit_rules
 from pipeline.scaling.screens.anomalies import screen
-from pipeline.scaling.screens.patterns import find_patterns, level, unlevel
+from pipeline.scaling.screens.patterns import find_patterns, level
 from pipeline.scaling.stage import fit
 from pipeline.schema import TableKind
 from pipeline.settings import RunSettings
-from pipeline.tables import GROUPED_JOBS, JOBS, OBSERVATIONS, PREDICTIONS, TABLES
+from pipeline.tables import GROUPED_JOBS, JOBS, OBSERVATIONS, PREDICTIONS, STATE, TABLES
 from pipeline.version import code_version
 
 T = TypeVar("T")
@@ -147,16 +147,11 @@ def learn_kept(run: Run, jobs: LargeTable) -> tuple[pa.Table, Report]:
     return table, report
 
 
-def models_over_inputs(run: Run, jobs: LargeTable, predictions: pa.Table) -> tuple[pa.Table, pa.Table, Report]:
-    """INPUT_MODELS of a run's jobs, and PREDICTIONS with the rows that published models answer."""
-    settings = run.settings
-    newest, _ = newest_jobs(jobs, (*READ, "group_id"), ESTIMATE_RULES.learn_jobs)
-    past = history(newest, settings.site.timezone)
-    runs = submitted_runs(past, ESTIMATE_RULES)
-    models, report = publish_models(runs, settings.inputs, settings.site.name, run.run_id)
-    groups = newest.column("group_id").take(pa.array(past.row))
-    table, n_changed = with_model_rows(predictions, models, runs, groups, settings.inputs)
-    return models, table, replace(report, facts={**report.facts, "predictions_by_models": n_changed})
+def models_over_inputs(run: Run, jobs: LargeTable) -> tuple[pa.Table, Report]:
+    """INPUT_MODELS of a run's jobs."""
+    newest, _ = newest_jobs(jobs, READ, ESTIMATE_RULES.learn_jobs)
+    runs = submitted_runs(history(newest, run.settings.site.timezone), ESTIMATE_RULES)
+    return publish_models(runs, run.settings.inputs, run.settings.site.name, run.run_id)
 
 
 STEPS = (
@@ -187,26 +182,24 @@ STEPS = (
          lambda _run, groups, levelled: predict_across(groups, levelled, ACROSS_RULES)),
     Step("fit", ("levelled",), ("fits",), ("scaling",),
          lambda run, levelled: fit(levelled, fit_rules(run.settings.scaling))),
-    Step("predict", ("levelled", "fits", "groups", "patterns"), ("predicted",), ("site", "horizon_days", "run_id"),
+    Step("curves", ("levelled", "fits", "groups", "patterns"), ("curves",), ("site", "run_id"),
          lambda run, observed, fits, groups, patterns: predict(
-             observed, fits, predict_rules(run.settings.horizon_days), run.settings.site, run.run_id,
+             observed, fits, PREDICT_RULES, run.settings.site, run.run_id,
              application=groups_by_application(groups), patterns=patterns)),
-    Step("unlevel", ("predicted", "patterns"), ("unlevelled",), (),
-         lambda _run, predicted, patterns: unlevel(predicted, patterns)),
-    Step("later", ("unlevelled", "jobs", "fits", "grouped_jobs"), ("later_predictions",), ("horizon_days",),
-         lambda run, predicted, jobs, fits, grouped: later(
-             predicted, jobs, fits, predict_rules(run.settings.horizon_days), grouped=grouped)),
     Step("scalability", ("levelled", "fits", "groups", "patterns"), ("scalability",),
-         ("site", "horizon_days", "run_id"),
+         ("site", "run_id"),
          lambda run, observed, fits, groups, patterns: scalability(
-             observed, fits, predict_rules(run.settings.horizon_days), run.run_id, run.settings.site.max_procs,
+             observed, fits, PREDICT_RULES, run.run_id, run.settings.site.max_procs,
              groups_by_application(groups), run.settings.site.procs_per_node, patterns)),
-    Step("learn", ("jobs",), ("state",), ("site",),
+    Step("learn", ("jobs",), ("learnt",), ("site",),
          learn_kept),
+    Step("predict", ("learnt", "curves", "groups", "jobs"), ("state", "predictions"), ("horizon_days", "run_id"),
+         lambda run, state, curves, groups, jobs: publish_predictions(
+             state, curves, groups, jobs, run.settings.horizon_days, run.run_id)),
     Step("estimate", ("state",), ("estimates",), ("run_id",),
          lambda run, state: make_estimates(state, run.run_id)),
-    Step("inputs", ("jobs", "later_predictions"), ("input_models", "predictions"),
-         ("site", "inputs", "run_id"), models_over_inputs),
+    Step("inputs", ("jobs",), ("input_models",), ("site", "inputs", "run_id"),
+         models_over_inputs),
 )  # fmt: skip
 
 ON_DISK = frozenset({"jobs_read", "jobs_flagged", "jobs", "grouped_jobs"})
@@ -219,7 +212,7 @@ PUBLISHED = (
 
 STEP_TABLES: dict[str, TableKind] = {
     "jobs_read": JOBS, "jobs_flagged": JOBS, "grouped_jobs": GROUPED_JOBS, "observed": OBSERVATIONS,
-    "levelled": OBSERVATIONS, "predicted": PREDICTIONS, "unlevelled": PREDICTIONS, "later_predictions": PREDICTIONS,
+    "levelled": OBSERVATIONS, "curves": PREDICTIONS, "learnt": STATE,
     **{name: TABLES[name] for name in PUBLISHED},
 }  # fmt: skip
 

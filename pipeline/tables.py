@@ -140,13 +140,14 @@ ACROSS = TableKind(
 PREDICTIONS = TableKind(
     "predictions",
     columns(
-        "group_id", "procs", "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95",
-        "speedup", "efficiency", "is_extrapolated", "reliability", "advice", "near_share", "holds_until_s",
+        "group_id", "procs", "requested_s", "requested_mem_kib", "queue", "runtime_s", "runtime_s_lo80",
+        "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95", "speedup", "efficiency", "is_extrapolated",
+        "reliability", "advice", "curve_error", "estimate_error", "holds_until_s",
         "method", "run_id",
         never_null=("group_id", "procs"),
     ),
     ("group_id", "procs"),
-    "Predicted runtime per group on a grid of processor counts, with intervals for one new run.",
+    "Runtime per group on a grid of processor counts, as a query with the row's values answers it.",
 )  # fmt: skip
 
 SCALABILITY = TableKind(

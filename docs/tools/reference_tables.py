@@ -29,7 +29,6 @@ FUNCTIONS = (
     "pipeline.scaling.screens.anomalies.screen",
     "pipeline.scaling.screens.patterns.find_patterns",
     "pipeline.scaling.predictions.predict",
-    "pipeline.scaling.later.later",
     "pipeline.scaling.scalability",
     "pipeline.estimate.stage.learn_state",
     "pipeline.estimate.walltime.estimate",

@@ -17,7 +17,7 @@ from pipeline.errors import InputError, WalltimeError, printable
 from pipeline.estimate.history import History
 from pipeline.evaluate import backtest, check_no_look_ahead
 from pipeline.evaluate.backtest import TRAIN_SHARE, Estimator, Way, past_of
-from pipeline.evaluate.later_scores import Scored, figures, later_scores, trade_off
+from pipeline.evaluate.later_scores import Scored, figures, later_scores
 from pipeline.evaluate.methods import METHODS, STALE_METHODS, method_with_settings
 from pipeline.ingest.sources import find_sources
 from pipeline.report import Report
@@ -175,7 +175,7 @@ LAST_SHARE = 0.98
 
 
 def score_predictions(task: Task) -> dict[float, Scored]:
-    """Scores by days ahead (1, 7, 30) of the predictions that daily runs over a log would have published.
+    """Scores by days ahead (1, 7) of the predictions that daily runs over a log would have published.
 
     InputError where no later job can be scored.
     """
@@ -200,10 +200,9 @@ def subsets_of(scored: Scored) -> dict[str, Scored]:
 
 
 def scores_as_dicts(found: dict[float, Scored]) -> list[dict[str, Any]]:
-    """Per number of days ahead the figures of each subset, and the trade-off of `ok`."""
+    """Per number of days ahead the figures of each subset."""
     return [
-        {"days": days, "trade_off": trade_off(one), **{name: figures(part) for name, part in subsets_of(one).items()}}
-        for days, one in found.items()
+        {"days": days, **{name: figures(part) for name, part in subsets_of(one).items()}} for days, one in found.items()
     ]
 
 

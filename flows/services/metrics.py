@@ -116,7 +116,7 @@ def _of_coverage(manifest: Manifest, site: Labels) -> Iterator[list[str]]:
     for stage, levels in LEVELS.items():
         facts = (manifest.report(stage) or {}).get("facts", {})
         for name, level in levels:
-            own = {"of": "predictions" if stage == "later" else "estimates", "figure": name}
+            own = {"of": "predictions" if stage == "predict" else "estimates", "figure": name}
             held.append((own, facts.get(name)))
             promised.append((own, level if facts.get(name) is not None else None))
     text = "Share of later jobs that an interval or a quantile held."

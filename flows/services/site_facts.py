@@ -53,7 +53,7 @@ def summarize_version(manifest: Manifest) -> dict[str, Any]:
         "patterns": _patterns(manifest),
         "predictions": manifest.tables["predictions"].rows,
         **_reliable_counts(manifest),
-        **{f"predictions_{name}": reports["later"].facts[name] for name in ("in_80_later", "in_95_later")},
+        **{f"predictions_{name}": reports["predict"].facts[name] for name in ("in_80_later", "in_95_later")},
         "estimates": manifest.tables["estimates"].rows,
         "sample": _sample(manifest, fits),
         "templates": compared_templates(manifest),
@@ -264,7 +264,7 @@ _FIGURES = ("jobs", "set_aside", "groups", "predictions", "reliable", "estimates
 
 
 def _night(own: Manifest) -> dict[str, Any]:
-    clean, later = own.report("clean"), (own.report("later") or {}).get("facts", {})
+    clean, made = own.report("clean"), (own.report("predict") or {}).get("facts", {})
     chosen = next((row["template"] for row in compared_templates(own) if row["is_chosen"]), None)
     rows = {name: own.tables[name].rows if name in own.tables else None for name in ("jobs", "groups", "predictions")}
     return {
@@ -274,8 +274,8 @@ def _night(own: Manifest) -> dict[str, Any]:
         **rows,
         "estimates": own.tables["estimates"].rows if "estimates" in own.tables else None,
         "set_aside": sum(one["rows"] for one in clean["set_aside"].values()) if clean else None,
-        "reliable": later.get("predictions_ok"),
-        "in_80_later": later.get("in_80_later"),
+        "reliable": made.get("predictions_ok"),
+        "in_80_later": made.get("in_80_later"),
         "template": chosen,
     }
 

@@ -48,7 +48,7 @@ def blended(jobs: Jobs, past: Jobs, events: Events, method_s: Floats, past_metho
             n_over += 1
         if job < n:
             _weigh(jobs.who[job], held, weight)
-            found[job] = _median(method_s[job], weight)
+            found[job] = weighted_median(method_s[job], weight)
     return found
 
 
@@ -83,7 +83,7 @@ def _weigh(who: int, held: Errors, weight: Floats) -> None:
 
 
 @kernel
-def _median(values: Floats, weight: Floats) -> float:
+def weighted_median(values: Floats, weight: Floats) -> float:
     """The least value up to which there is half of the weight."""
     total = below = 0.0
     for one in weight:

@@ -127,6 +127,8 @@ def answered(
     )  # fmt: skip
     outputs.quantiles_s[:] = _around(center_s, outputs.rung_s.copy())
     _keep(past_outputs, outputs, events, "quantiles_s")
+    if events.first >= 0:
+        past.answered_s[events.first :] = center_s
     return outputs
 
 

@@ -31,6 +31,7 @@ from pipeline.estimate.state import (
 )
 from pipeline.estimate.submits import (
     MEMORY,
+    PROBLEM_SIZE,
     Events,
     Jobs,
     events_of,
@@ -143,11 +144,11 @@ def request_digests(jobs: Jobs) -> Ints:
 
 
 def group_digests(jobs: Jobs) -> Ints:
-    return mixed(jobs.who, jobs.what, jobs.traits[:, MEMORY])
+    return mixed(jobs.who, jobs.what, jobs.traits[:, MEMORY], jobs.traits[:, PROBLEM_SIZE])
 
 
 def size_digests(jobs: Jobs) -> Ints:
-    return mixed(jobs.who, jobs.what, jobs.traits[:, MEMORY], jobs.procs)
+    return mixed(jobs.who, jobs.what, jobs.traits[:, MEMORY], jobs.traits[:, PROBLEM_SIZE], jobs.procs)
 
 
 def with_numbers(jobs: Jobs, state: State) -> Jobs:

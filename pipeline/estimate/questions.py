@@ -1,6 +1,7 @@
 """Queries to a State: hypothetical jobs, and the jobs of the State that each answer is based on."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -146,6 +147,17 @@ def _remembered(state: State, jobs: Jobs) -> tuple[Ints, Ints, Bools, Floats, Fl
     usual_s = runtime_s[np.arange(len(places)), np.maximum(n_held - 1, 0) // 2]
     known = (np.where(n_held > 0, column, np.nan) for column in (least_s, most_s, usual_s))
     return n_held, near.sum(axis=1), is_unusual, *known
+
+
+def completed(state: State, questions: History) -> History:
+    """The questions with the submitter's usual processors and memory where they are unknown."""
+    with_procs = replace(
+        questions, procs=np.where(np.isnan(questions.procs), usual_procs(state, questions), questions.procs)
+    )
+    memory_kib = np.where(
+        np.isnan(questions.requested_mem_kib), usual_memory_kib(state, questions), questions.requested_mem_kib
+    )
+    return replace(with_procs, requested_mem_kib=memory_kib)
 
 
 def usual_procs(state: State, questions: History) -> Floats:

@@ -384,7 +384,7 @@ PACES = ("rank_power", "age_days", "in_session", "others")
 """Settings of which `long`, the second estimate of the sample, has its own: it remembers longer."""
 
 OTHER_TRAITS = {
-    "what": "application", "user_group": "group", "queue": "queue", "memory": "memory",
+    "what": "application", "user_group": "group", "queue": "queue", "memory": "memory", "problem_size": "memory",
 }  # fmt: skip
 """The settings that are the first weights of a job with another value; of any other trait `other_trait`."""
 

@@ -15,6 +15,7 @@ from pipeline.estimate.chains import Chain, no_chain
 from pipeline.estimate.group_record import Evidence
 from pipeline.estimate.history import History
 from pipeline.estimate.keys import MASK, Keys, grown, no_keys
+from pipeline.estimate.law_curves import LawCurves, no_curves
 from pipeline.estimate.similar_jobs import Memory
 from pipeline.estimate.submits import ATTRIBUTES, TRAITS, Events, Jobs, LastSubmits, Use, no_submits, no_use, part
 
@@ -68,6 +69,7 @@ class State:
     use: Use
     memory: Memory
     evidence: Evidence
+    laws: LawCurves
     chain: Chain
     errors: Errors
     rungs: Floats
@@ -87,6 +89,7 @@ def no_state(n_methods: int, first_rungs: Floats) -> State:
         names={name: {} for name in NAMED}, requests=no_keys(), groups=no_keys(), sizes=no_keys(),
         jobs=no_jobs(), ids=[], progress=none, outputs=no_outputs(0, n_methods, n_quantiles),
         last_submits=no_submits(), use=no_use(), memory=similar_jobs.no_memory(), evidence=group_record.no_evidence(),
+        laws=no_curves(),
         chain=no_chain(), errors=no_errors(n_methods), rungs=first_rungs.copy(),
         record=Record(np.empty(0), np.empty((0, n_quantiles))), over=Over(none, np.empty(0)),
     )  # fmt: skip
@@ -121,6 +124,7 @@ def with_rows(state: State, n_jobs: int) -> State:
         use=state.use._replace(of_request=grown(state.use.of_request, len(state.requests))),
         memory=similar_jobs.with_keys(state.memory, n_who, len(state.requests), n_groups, n_jobs),
         evidence=group_record.with_keys(state.evidence, len(state.sizes), n_groups, n_who),
+        laws=state.laws._replace(of_group=grown(state.laws.of_group, n_groups)),
         errors=held._replace(of_who=grown(held.of_who, n_who), n_of_who=grown(held.n_of_who, n_who)),
     )
 

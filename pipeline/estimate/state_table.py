@@ -15,6 +15,7 @@ from pipeline.estimate.chains import Chain, linked
 from pipeline.estimate.estimate_rules import AGAIN, EstimateRules, rules_of, rules_text
 from pipeline.estimate.group_record import Evidence
 from pipeline.estimate.keys import Keys
+from pipeline.estimate.law_curves import LawCurves
 from pipeline.estimate.similar_jobs import Memory
 from pipeline.estimate.state import NAMED, OVER, Outputs, Over, Record, State, no_outputs
 from pipeline.estimate.submits import Jobs, LastSubmits, Use, derived
@@ -32,14 +33,19 @@ DERIVED = ("log_request", "log_procs", "hour")
 
 PARTS: dict[str, Any] = {
     "requests": Keys, "groups": Keys, "sizes": Keys, "jobs": Jobs, "outputs": Outputs, "last_submits": LastSubmits,
-    "use": Use, "memory": Memory, "evidence": Evidence, "errors": Errors, "record": Record, "over": Over,
+    "use": Use, "memory": Memory, "evidence": Evidence, "laws": LawCurves, "errors": Errors, "record": Record,
+    "over": Over,
 }  # fmt: skip
 """The named tuples of a State."""
 
 
 def state_table(state: State, settings: EstimateRules, more: Mapping[str, Array] | None = None) -> pa.Table:
     """STATE: the State, the settings it was learnt with and what else is kept; the same ones give the same rows."""
-    arrays = arrays_of(state) | {"settings": texts([rules_text(settings)])} | dict(more or {})
+    return arrays_table(arrays_of(state) | {"settings": texts([rules_text(settings)])} | dict(more or {}))
+
+
+def arrays_table(arrays: Mapping[str, Array]) -> pa.Table:
+    """STATE of these arrays."""
     return STATE.build(
         array=list(arrays),
         shape=lists([np.array(values.shape, np.int64) for values in arrays.values()], pa.int64()),

@@ -8,9 +8,9 @@ from pipeline.arrays import Bools, Floats, Ints
 from pipeline.estimate.history import History
 from pipeline.kernels import entry_kernel, kernel
 
-ATTRIBUTES = ("what", "user_group", "queue", "account", "partition", "qos", "job_name")
+ATTRIBUTES = ("what", "user_group", "queue", "account", "partition", "qos", "job_name", "problem_size")
 TRAITS = (*ATTRIBUTES, "memory")
-MEMORY = len(ATTRIBUTES)
+MEMORY, PROBLEM_SIZE = len(ATTRIBUTES), ATTRIBUTES.index("problem_size")
 """What jobs are compared by beside their requested times and processors."""
 
 
@@ -36,9 +36,9 @@ class Jobs(NamedTuple):
     request: Ints
     """Number of the requested time, -1 for none."""
     group: Ints
-    """Number of (submitter, program, memory), -1 where the submitter is unknown."""
+    """Number of (submitter, program, memory, problem size), -1 where the submitter is unknown."""
     size: Ints
-    """Number of (submitter, program, memory, processors)."""
+    """Number of the same with the processors."""
     log_request: Floats
     log_procs: Floats
     hour: Floats
@@ -49,6 +49,8 @@ class Jobs(NamedTuple):
     """log(1 + earlier jobs of the burst)."""
     session: Ints
     """Number of the session: one submitter's submits without a long gap."""
+    answered_s: Floats
+    """The median that was answered at the submit; NaN until then."""
 
 
 class Events(NamedTuple):
@@ -85,7 +87,8 @@ def jobs_of(history: History) -> Jobs:
         is_lower_bound=history.is_lower_bound, is_learnt=history.is_learnt,
         who=history.codes["who"], what=history.codes["what"], traits=_traits(history),
         request=unset, group=unset, size=unset,
-        burst=unset, place=np.zeros(n), session=unset, **derived(requested_s, history.procs, history.local_s),
+        burst=unset, place=np.zeros(n), session=unset, answered_s=np.full(n, np.nan),
+        **derived(requested_s, history.procs, history.local_s),
     )  # fmt: skip
 
 

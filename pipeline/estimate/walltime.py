@@ -8,7 +8,7 @@ over the same arrays, so that their estimates are the same to the bit.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from pipeline.arrays import Floats, Ints
 from pipeline.estimate import chains
 from pipeline.estimate.ensemble import answered
 from pipeline.estimate.history import History
+from pipeline.estimate.law_curves import judged, with_laws
 from pipeline.estimate.learnt_parts import empty, gaps_s, learnt_parts, recoded, with_numbers
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import LATE, State, fates_of, over_by
@@ -114,6 +115,13 @@ def learn(
     return replace(state, as_of_s=as_of_s, over=over_by(state.over, known, ids, as_of_s))
 
 
+class Answers(NamedTuple):
+    """Per question six quantiles, s; and what is judged of its group's law, in four columns (law_curves.py)."""
+
+    quantiles_s: Floats
+    law: Floats
+
+
 def estimate(state: State, questions: History, settings: EstimateRules) -> Floats:
     """(jobs, 6) quantiles, s, of jobs submitted at or after the state's time; each is answered by itself.
 
@@ -144,6 +152,11 @@ def estimate(state: State, questions: History, settings: EstimateRules) -> Float
     >>> quantiles_s.shape, bool(quantiles_s[0, 1] <= 3600.0)
     ((1, 6), True)
     """
+    return answers(state, questions, settings).quantiles_s
+
+
+def answers(state: State, questions: History, settings: EstimateRules) -> Answers:
+    """What `estimate` gives, and what it rests on."""
     questions = recoded(questions, state.names)
     n_names = np.maximum(questions.codes["what"] + 1, len(state.names["what"]))
     jobs = with_known_programs(jobs_of(questions), n_names, np.full(len(questions), state.n_submits + 1))
@@ -156,7 +169,10 @@ def estimate(state: State, questions: History, settings: EstimateRules) -> Float
     jobs = with_meant_requests(jobs, state.jobs, events, state.use)
     codes = chains.numbered(state.chain, chains.digests_of(jobs))
     outputs = answered(state, jobs, state.jobs, events, (codes, codes), state.outputs, settings)
-    return outputs.quantiles_s
+    law = judged(jobs, state.jobs, state.memory.newest, state.memory.before, state.laws)
+    limit_s = np.where(jobs.limit_s > 0, jobs.limit_s, np.inf)
+    quantiles_s = with_laws(outputs.quantiles_s, law, limit_s, 60.0 * settings.grace_min)
+    return Answers(quantiles_s, law)
 
 
 def update(

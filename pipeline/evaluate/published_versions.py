@@ -65,7 +65,7 @@ def _later_figures(actual_s: Floats, columns: Mapping[str, Floats]) -> dict[str,
         name: np.where(np.isnan(columns[name]), np.inf, columns[name]) if "hi" in name else columns[name]
         for name in _ENDS
     }
-    scored = Scored(actual_s, ends | {"near_share": unknown}, columns["is_ok"] > 0, never, unknown)
+    scored = Scored(actual_s, ends, columns["is_ok"] > 0, never, unknown)
     wanted = ("in_80", "in_95", "width_80", "median_error", "ok_share")
     return {name: value for name, value in figures(scored).items() if name in wanted}
 

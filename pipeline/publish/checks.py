@@ -47,12 +47,12 @@ WATCHED = {
 """Columns whose shares of nulls are compared. Those of JOBS come from the log, so that a lost field shows."""
 
 LEVELS: dict[str, tuple[tuple[str, float], ...]] = {
-    "later": (("in_80_later", 0.80), ("in_95_later", 0.95)),
+    "predict": (("in_80_later", 0.80), ("in_95_later", 0.95)),
     "learn": (("coverage_80", 0.80), ("coverage_q80", 0.80), ("coverage_q90", 0.90), ("coverage_q95", 0.95)),
 }
 """Per stage the facts that are shares of later jobs, with their nominal levels."""
 
-SCORED = {"later": "past_jobs", "learn": "n_scored"}
+SCORED = {"predict": "past_jobs", "learn": "n_scored"}
 
 
 Contract = Mapping[str, Any]

@@ -13,7 +13,7 @@ from pipeline.scaling.problem_sizes import predict_across
 from pipeline.scaling.scalability import scalability
 from pipeline.scaling.scaling_rules import AcrossRules, AnomalyRules, FitRules, PatternRules, PredictRules
 from pipeline.scaling.screens.anomalies import screen
-from pipeline.scaling.screens.patterns import find_patterns, level, unlevel
+from pipeline.scaling.screens.patterns import find_patterns, level
 from pipeline.scaling.stage import fit
 from pipeline.settings import SiteSettings
 from pipeline.tables import ACROSS, FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
@@ -82,7 +82,7 @@ def predictions_at(tables: Mapping[str, pa.Table], at: Sequence[int], site: Site
     named = applications(observations)
     table, report = predict(levelled, tables[FITS.name], PredictRules(), site, RUN_ID, at, named, patterns)
     report.check()
-    return unlevel(table, patterns)[0]
+    return table
 
 
 def series_as_dicts(tables: Mapping[str, pa.Table]) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from pipeline.scaling.average.average import FREEDOM, Averaged
 from pipeline.scaling.curves import Curves, ObservedSeries, doublings_beyond
 from pipeline.scaling.judgments import case_of, judged
 from pipeline.scaling.scaling_rules import PredictRules
+from pipeline.scaling.screens.patterns import unlevel
 from pipeline.scaling.screens.points import series_of
 from pipeline.settings import SiteSettings
 from pipeline.tables import PREDICTIONS
@@ -144,7 +145,7 @@ def predict(
     application : mapping of str to str, optional
         Application of a group_id.
     patterns : pa.Table, optional
-        PATTERNS of the observations.
+        PATTERNS of the observations; predictions are of the phase, or the kind of count, of each row.
 
     Returns
     -------
@@ -187,6 +188,8 @@ def predict(
         method=_methods(observed, chosen)[rows],
         run_id=[run_id] * len(rows),
     )
+    if patterns is not None:
+        table, _ = unlevel(table, patterns)
     return table, _report(sizes, table, observed)
 
 

@@ -6,7 +6,6 @@ docs/decisions says how they were chosen; ADEPT's own are those of its thesis (D
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import log
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -61,17 +60,6 @@ class PredictRules:
     wide_log_sd: float = 0.7
     # Leave-one-out error above which a fit counts as doubtful (log s).
     high_log_error: float = 0.25
-    # How many days ahead predictions are used; intervals hold for jobs submitted by then.
-    horizon_days: float = 1.0
-    # Number of latest windows of that length in which predictions are evaluated on the log.
-    past_windows: int = 120
-    # Least number of newest jobs in which the past windows lie; at most half as many more are used.
-    calibrate_jobs: int = 1_000_000
-
-    @property
-    def jump_mass(self) -> float:
-        """Weight of the log's residuals per weight of a cell's own runs, for changes that no past run shows."""
-        return float(min(max(0.1 * log(self.horizon_days) / log(7.0), 0.0), 0.3))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +141,3 @@ ACROSS_RULES = AcrossRules()
 def fit_rules(settings: ScalingSettings) -> FitRules:
     """FIT_RULES with the laws that a site names."""
     return replace(FIT_RULES, laws=settings.laws)
-
-
-def predict_rules(horizon_days: float) -> PredictRules:
-    """PREDICT_RULES with the horizon that a site names."""
-    return replace(PREDICT_RULES, horizon_days=horizon_days)

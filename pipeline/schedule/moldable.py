@@ -78,7 +78,7 @@ def fitted_runtimes(log: MoldableLog, world: World, past: Bools, counts: Ints) -
         log.is_bound[past],
     )  # fmt: skip
     observed = OBSERVATIONS.build(group_id=[log.group_ids[code] for code in columns.pop("group_code")], **columns)
-    table, _ = predictions_of(observed, settings, "moldable", at=[int(n) for n in counts])
+    table = predictions_of(observed, settings, "moldable", at=[int(n) for n in counts])
     place = {name: code for code, name in enumerate(log.group_ids)}
     own, ids = category_codes(table, "group_id")
     rows = np.array([place[name] for name in ids], np.int64)[own] if len(ids) else own

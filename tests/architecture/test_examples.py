@@ -21,7 +21,6 @@ DOCUMENTED = {
     "pipeline.scaling.predictions": ("groups_by_application", "predict"),
     "pipeline.scaling.problem_sizes": ("predict_across", "weak_scaling"),
     "pipeline.scaling.scalability": ("scalability",),
-    "pipeline.scaling.later.later": ("later",),
     "pipeline.scaling.advice": ("choices", "cost_of"),
     "pipeline.estimate.history": ("history",),
     "pipeline.estimate.stage": ("learn_state", "update_state"),

@@ -132,7 +132,7 @@ def test_predictions_refuse_what_is_about_estimates(config: Path, walltime: Wall
 
 
 def test_predictions_are_scored_on_later_jobs(config: Path, tmp_path: Path, walltime: Walltime) -> None:
-    """Two users' jobs of one length each, and one user's that never repeat: the first are ok, the last are not."""
+    """Two users' jobs of one length each, and one user's that never repeat: without a law none is ok."""
     source = np.random.default_rng(2)
     runtimes_s = [(100, 1000, int(wild) + 1)[n % 3] for n, wild in enumerate(source.lognormal(6, 2, 2400))]
     lines = "".join(
@@ -144,9 +144,9 @@ def test_predictions_are_scored_on_later_jobs(config: Path, tmp_path: Path, wall
     asked = ("backtest", config, "--predictions", "--log", log)
     found = json.loads(walltime(*asked, "--json").out)
     (one,) = found["logs"]
-    assert one["log"] == "small.swf" and [row["days"] for row in one["rows"]] == [1.0, 7.0, 30.0]
+    assert one["log"] == "small.swf" and [row["days"] for row in one["rows"]] == [1.0, 7.0]
     day = one["rows"][0]
-    assert day["all"]["jobs"] > 1000 and day["ok"]["jobs"] / day["all"]["jobs"] == pytest.approx(2 / 3, abs=0.02)
-    assert day["ok"]["median_error"] < 0.01 and day["all"]["in_95"] > 0.9
+    assert day["all"]["jobs"] > 400 and day["all"]["median_error"] < 0.01 and day["all"]["in_95"] > 0.9
+    assert day["ok"]["jobs"] == 0
     shown = walltime(*asked)
-    assert shown.code == 0 and "predictions on later jobs" in shown.out and "near share" in shown.out
+    assert shown.code == 0 and "predictions on later jobs" in shown.out

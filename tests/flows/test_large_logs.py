@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from flows.services.run.running import run_and_publish
@@ -17,8 +15,6 @@ from pipeline.ingest import jobs_tables
 from pipeline.ingest.spill import Room
 from pipeline.large_tables import StoredTable
 from pipeline.publish import Manifest, load_manifest
-from pipeline.scaling import scaling_rules
-from pipeline.scaling.scaling_rules import PredictRules
 
 SAMPLES = Path(__file__).parents[2] / "data_samples"
 CONFIG = """
@@ -29,17 +25,15 @@ name = "riverbend"
 """
 
 
-def published(tmp_path: Path, name: str, calibrated: int = 1_000_000) -> Manifest:
+def published(tmp_path: Path, name: str) -> Manifest:
     out, config = tmp_path / name, tmp_path / f"{name}.toml"
     config.write_text(CONFIG.format(out=out, samples=SAMPLES))
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(scaling_rules, "PREDICT_RULES", PredictRules(calibrate_jobs=calibrated))
-        run_and_publish(str(config))
+    run_and_publish(str(config))
     return load_manifest(out)
 
 
-def digests(manifest: Manifest, *, but: str = "") -> dict[str, str]:
-    return {name: entry.sha256 for name, entry in manifest.tables.items() if name != but}
+def digests(manifest: Manifest) -> dict[str, str]:
+    return {name: entry.sha256 for name, entry in manifest.tables.items()}
 
 
 @pytest.fixture
@@ -52,23 +46,6 @@ def test_small_parts_give_the_same_bytes(tmp_path: Path, request: pytest.Fixture
     expected = digests(published(tmp_path, "whole"))
     request.getfixturevalue("small_parts")
     assert digests(published(tmp_path, "parts")) == expected
-
-
-def test_predictions_answered_in_parts_are_those_answered_at_once(
-    tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    """Past windows in the newest jobs alone let the groups be answered apart; sums differ in their last bits."""
-    one = published(tmp_path, "one", calibrated=5000)
-    request.getfixturevalue("small_parts")
-    parts = published(tmp_path, "several", calibrated=5000)
-    assert digests(one, but="predictions") == digests(parts, but="predictions")
-    expected, found = (pq.read_table(manifest.path("predictions")) for manifest in (one, parts))
-    for name in expected.column_names:
-        if pa.types.is_floating(expected.schema.field(name).type):
-            wanted, answered = (table.column(name).to_numpy() for table in (expected, found))
-            np.testing.assert_allclose(answered, wanted, rtol=1e-9, err_msg=name)
-        else:
-            assert found.column(name).to_pylist() == expected.column(name).to_pylist(), name
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -85,7 +62,6 @@ def test_no_step_reads_more_jobs_at_a_time_than_the_settings_say(
     monkeypatch.setattr(StoredTable, "rows", rows)
     monkeypatch.setattr(stage, "BLOCK_JOBS", 2000)
     monkeypatch.setattr(templates, "COMPARE_JOBS", 2000)
-    monkeypatch.setattr(scaling_rules, "PREDICT_RULES", PredictRules(calibrate_jobs=2000))
     monkeypatch.setattr("pipeline.run.ESTIMATE_RULES", EstimateRules(learn_jobs=2000))
     config = tmp_path / "site.toml"
     config.write_text(CONFIG.format(out=tmp_path / "out", samples=SAMPLES))

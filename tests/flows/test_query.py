@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.pages.formats import span
-from flows.services.published.published_folder import find_rows, read_columns
+from flows.services.published.published_folder import read_columns
 from flows.services.quantities import kibibytes, seconds
 from flows.services.query.answers import answers, load_state
 from pipeline.errors import InputError
@@ -24,7 +24,7 @@ from pipeline.ingest import ingest
 from pipeline.ingest.privacy import ANONYMISED, hasher_of
 from pipeline.publish import load_manifest
 from pipeline.settings import RunSettings, SiteSettings
-from pipeline.tables import GROUPS, PREDICTIONS, STATE
+from pipeline.tables import STATE
 from tests.flows.support import SAMPLES, Outcome, put_out
 from tests.rows import jobs_of
 from tests.unit.estimate.states import SETTINGS, busy_log, questions
@@ -232,27 +232,38 @@ def test_what_cannot_be_answered_is_one_sentence(published: Path, tmp_path: Path
     assert "no table state" in walltime("query", "--from", published, "--user", "1").err
 
 
-def test_a_run_publishes_the_state_and_the_fit_stands_beside_the_answer(tmp_path: Path, walltime: Walltime) -> None:
+def test_a_query_with_the_values_of_a_row_of_predictions_is_answered_by_that_row(
+    tmp_path: Path, walltime: Walltime
+) -> None:
+    """To the bit, for every row; runtime times speed-up is one number a group; any other count has an answer, too."""
     config = tmp_path / "site.toml"
     config.write_text(f"logs = ['{SAMPLES / 'riverbend.swf.gz'}']\noutput_dir = '{tmp_path / 'out'}'\n")
     assert walltime("run", config, "--plain", "--quiet").code == 0
     published = tmp_path / "out"
     tables = {name: pq.read_table(load_manifest(published).path(name)) for name in ("groups", "predictions")}
     groups = {row["group_id"]: row for row in tables["groups"].to_pylist()}
-    fit = next(row for row in tables["predictions"].to_pylist() if row["reliability"] == "ok")
-    group = groups[fit["group_id"]]
-    memory = ["--mem-per-cpu", f"{group['requested_mem_kib']}K"] if group["requested_mem_kib"] else []
-    given = ["--user", group["user"], "--application", group["application"], *memory, "--procs", fit["procs"]]
-    found = asked(walltime, published, *given)
-    assert found["fit"]["runtime_s"] == fit["runtime_s"] and found["fit"]["method"] == fit["method"]
-    assert found["is_known"] and found["n_program"] > 0 and found["mae_over_mean"] < 0.5
-    assert "The scalability fit of" in walltime("query", "--from", published, *given).out
-    for row in tables["predictions"].to_pylist()[::50]:
-        wanted = {name: row[name] for name in ("group_id", "procs")}
-        path = load_manifest(published).path("predictions")
-        assert find_rows(path, PREDICTIONS, wanted, ["runtime_s"]) == [{"runtime_s": row["runtime_s"]}]
-    with pytest.raises(InputError, match="no column"):
-        find_rows(path, GROUPS, {}, ["n_jobs"])
+    rows = tables["predictions"].to_pylist()
+    names = ("user", "application", "requested_mem_kib", "requested_s", "queue", "procs")
+    jobs = [
+        {name: value for name in names if (value := (groups[row["group_id"]] | row)[name]) is not None} for row in rows
+    ]
+    found = answers(load_state(published, len(jobs)), jobs)
+    assert [one["runtime_s"] for one in found] == [row["runtime_s"] for row in rows]
+    for ours, theirs in (("runtime_s_q10", "runtime_s_lo80"), ("runtime_s_q90", "runtime_s_hi80")):
+        np.testing.assert_allclose([one[ours] for one in found], [row[theirs] for row in rows], rtol=1e-12)
+    on_one_s: dict[str, list[float]] = {}
+    for row in rows:
+        on_one_s.setdefault(row["group_id"], []).append(row["runtime_s"] * row["speedup"])
+    assert all(np.allclose(own, own[0]) for own in on_one_s.values())
+    between = [job | {"procs": 100} for job in jobs[::20]]
+    assert all(0 < one["runtime_s_q10"] < one["runtime_s_q90"] for one in answers(load_state(published), between))
+    row, job = next((row, job) for row, job in zip(rows, jobs, strict=True) if row["method"] == "curve")
+    given = ["--user", job["user"], "--application", job["application"], "--procs", job["procs"]]
+    given += ["--mem-per-cpu", f"{job['requested_mem_kib']}K"] if "requested_mem_kib" in job else []
+    given += ["--queue", job["queue"]] if "queue" in job else []
+    shown = asked(walltime, published, *given, "--requested", f"{job['requested_s']:.0f}s")
+    assert shown["runtime_s"] == row["runtime_s"] and shown["hypothesis"] in ("law", "law_here")
+    assert "law of the group" in walltime("query", "--from", published, *given).out
 
 
 @pytest.mark.parametrize(

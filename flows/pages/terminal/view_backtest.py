@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flows.pages.formats import fixed, number, percent, points, signed
+from flows.pages.formats import fixed, percent, points, signed
 from flows.pages.terminal.blocks import Block, Column, Exact, Grid, text, wrote
 from flows.services.backtesting import BacktestResult, ranked
 
@@ -49,13 +49,7 @@ LATER = (
     _percent("in 95%", "in_95"),
     Column("width 80%", "width_80"),
     _percent("median %", "median_error"),
-    _percent("kernel %", "kernel_error"),
     _percent("ok %", "ok_share"),
-)
-TRADE_OFF = (
-    text("near share", "near_share", form=number),
-    _percent("jobs %", "jobs"),
-    _percent("median %", "median_error"),
 )
 
 
@@ -145,15 +139,13 @@ def _parts(result: BacktestResult, by: str) -> Grid:
 
 
 def view_later(found: Sequence[Row]) -> Iterator[Block]:
-    """Per log coverage, width and error by days ahead and subset of jobs; then the trade-off of `ok`."""
+    """Per log coverage, width and error by days ahead and subset of jobs."""
     for one in found:
         rows = [
             {"days": at["days"], "rows": name, **part} for at in one["rows"] for name, part in at.items()
-            if name not in ("days", "trade_off") and part["jobs"]
+            if name != "days" and part["jobs"]
         ]  # fmt: skip
         yield Grid(f"{one['log']}: predictions on later jobs", LATER, rows)
-        for at in one["rows"]:
-            yield Grid(f"Rows by least track record, {at['days']:g} days", TRADE_OFF, at["trade_off"])
 
 
 def view_templates(templates: Sequence[object], error_s: float, n_jobs: int, file: Path) -> Iterator[Block]:

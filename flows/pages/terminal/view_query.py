@@ -41,6 +41,7 @@ def explanation(found: Mapping[str, Any]) -> Iterator[str]:
     if found["answered_by"] == "inputs":
         model = "A model over the inputs that the job's texts name answered"
         yield f"{model}; the sentences below are of the method walltime."
+    yield found["because"]
     yield _basis(found)
     if found["is_unusual_request"]:
         yield _unusual(found)
@@ -50,8 +51,6 @@ def explanation(found: Mapping[str, Any]) -> Iterator[str]:
     if requested_s := found["job"].get("requested_s"):
         share = found["runtime_s_q95"] / requested_s
         yield f"95% of such jobs need at most {share:.0%} of the requested {span(requested_s)}."
-    if found["fit"]:
-        yield _fit(found["fit"])
     yield from found["notes"]
 
 
@@ -96,9 +95,3 @@ def _unusual(found: Mapping[str, Any]) -> str:
 
 def _jobs(count: int) -> str:
     return f"{count:,} job{'' if count == 1 else 's'}"
-
-
-def _fit(fit: Mapping[str, Any]) -> str:
-    described = f"{fit['template']} ({fit['method']}, {fit['n_jobs']:,} jobs at {fit['n_sizes']} sizes)"
-    doubt = "" if fit["reliability"] == "ok" else f", doubtful: {fit['reliability']}"
-    return f"The scalability fit of {described} predicts {span(fit['runtime_s'])} on this many processors{doubt}."

@@ -113,8 +113,8 @@ def _held(summary: Mapping[str, Any]) -> tuple[str, str]:
     """The shares of later jobs inside the intervals, and what they mean or why there are none."""
     shares = [summary[f"predictions_{name}"] for name in ("in_80_later", "in_95_later")]
     if None in shares:
-        return "", "fewer than 4 past windows with jobs to try predictions on"
-    means = "share of later jobs inside 80% and 95% intervals, in the newer half of the past windows"
+        return "", "no ended job to try predictions on"
+    means = "share of the latest ended jobs inside 80% and 95% intervals, as of their submit"
     return " / ".join(f"{share:.0%}" for share in shares), means
 
 

@@ -138,10 +138,10 @@ def rows_of_groups(manifest: Manifest, kind: TableKind, group_ids: Sequence[str]
 
 def unreliability_note(manifest: Manifest) -> str:
     """Why no prediction of the run is ok, and what would change it; empty where some are ok."""
-    later = manifest.report("later")
-    if later is None or later.get("facts", {}).get("predictions_ok") != 0:
+    made = manifest.report("predict")
+    if made is None or made.get("facts", {}).get("predictions_ok") != 0:
         return ""
-    return " ".join(str(note) for note in later.get("notes", ()))
+    return " ".join(str(note) for note in made.get("notes", ()))
 
 
 def compared_templates(manifest: Manifest) -> list[dict[str, Any]]:

@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flows.services.published.published_folder import (
-    filled_columns,
-    find_rows,
     live_state,
     read_columns,
     unreliability_note,
 )
 from flows.services.quantities import instant, instant_s
 from flows.services.query.jobs import as_ingested
-from pipeline.arrays import Floats, Value
+from pipeline.arrays import Value
 from pipeline.errors import InputError
 from pipeline.estimate.history import History
-from pipeline.estimate.questions import Basis, basis_of, questions_of, score_of, usual_memory_kib, usual_procs
+from pipeline.estimate.hypotheses import spoken
+from pipeline.estimate.questions import Basis, basis_of, completed, questions_of, score_of
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import State
 from pipeline.estimate.state_table import loaded_state
-from pipeline.estimate.walltime import estimate
+from pipeline.estimate.walltime import Answers
+from pipeline.estimate.walltime import answers as estimate_answers
 from pipeline.kernels import interpreted
 from pipeline.publish import Manifest, reading
-from pipeline.tables import GROUPS, INPUT_MODELS, PREDICTIONS, STATE
+from pipeline.tables import INPUT_MODELS, STATE
 
 if TYPE_CHECKING:
     from pipeline.estimate.estimate_rules import EstimateRules
@@ -88,9 +88,8 @@ def answer(
     with reading(published, as_of_s) as manifest:
         loaded = answering_state(manifest, 1, as_of_s)
         (found,) = answers(loaded, [job], key_file)
-        fit = {"fit": fit_of(manifest, found["job"])}
         notes = {"notes": [sentence for sentence in (unreliability_note(manifest),) if sentence]}
-    return found | fit | facts_of(loaded) | notes | {"seconds": time.perf_counter() - began}
+    return found | facts_of(loaded) | notes | {"seconds": time.perf_counter() - began}
 
 
 def answers(
@@ -102,17 +101,17 @@ def answers(
     submit_s = np.array([_submit_s(loaded, job.get("at")) for job in jobs])
     questions = questions_of(known, submit_s, loaded.state.site["timezone"])
     is_open = np.isnan(questions.procs)
-    if is_open.any():
-        questions.procs[is_open] = usual_procs(loaded.state, questions)[is_open]
-    of_usual = np.isnan(questions.requested_mem_kib)
-    questions.requested_mem_kib[of_usual] = usual_memory_kib(loaded.state, questions)[of_usual]
+    questions = completed(loaded.state, questions)
     basis = basis_of(loaded.state, questions)
     columns = (submit_s, questions.procs, is_open, *basis)
     own = model_answers(loaded.manifest, jobs, questions)
-    estimates = [mine or usual for mine, usual in zip(own, _quantiles_s(loaded, questions), strict=True)]
+    found = _answered(loaded, questions)
+    estimates = [mine or usual for mine, usual in zip(own, found.quantiles_s.tolist(), strict=True)]
     methods = [INPUTS if mine else METHOD for mine in own]
     rows = zip(known, estimates, methods, *(column.tolist() for column in columns), strict=True)
-    return [_plain(job, quantiles_s, loaded.state.as_of_s, *values) for job, quantiles_s, *values in rows]
+    plain = [_plain(job, quantiles_s, loaded.state.as_of_s, *values) for job, quantiles_s, *values in rows]
+    spoke = spoken(loaded.state, questions, found.law)
+    return [one | {"hypothesis": code, "because": words} for one, (code, words) in zip(plain, spoke, strict=True)]
 
 
 def _plain(
@@ -137,10 +136,9 @@ def facts_of(loaded: LoadedState) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _quantiles_s(loaded: LoadedState, questions: History) -> list[list[float]]:
+def _answered(loaded: LoadedState, questions: History) -> Answers:
     with interpreted() if len(questions) <= FEW else nullcontext():
-        found: Floats = estimate(loaded.state, questions, loaded.settings)
-    return found.tolist()  # type: ignore[no-any-return]
+        return estimate_answers(loaded.state, questions, loaded.settings)
 
 
 def _submit_s(loaded: LoadedState, at: Value) -> float:
@@ -151,50 +149,6 @@ def _submit_s(loaded: LoadedState, at: Value) -> float:
         known = instant(int(loaded.state.as_of_s))
         raise InputError("--at", f"{instant(int(found))}", f"{known} or later, where the known log ends")
     return found
-
-
-_FIT = (
-    "runtime_s", "runtime_s_lo80", "runtime_s_hi80", "runtime_s_lo95", "runtime_s_hi95", "reliability", "method",
-)  # fmt: skip
-
-
-def fit_of(manifest: Manifest, job: Mapping[str, Value]) -> dict[str, Any] | None:
-    """The prediction of the job's group at its processors; None where there is no such group or count.
-
-    Where values of a group are not given, the group is the only one with the given values.
-    """
-    if job.get("procs") is None or not {GROUPS.name, PREDICTIONS.name} <= set(manifest.tables):
-        return None
-    path = manifest.path(GROUPS.name)
-    described = find_rows(path, GROUPS, {}, ("template",))
-    template = filled_columns(path, GROUPS, str(described[0]["template"]).split("+") if described else [])
-    group = _group(manifest, {name: _template_value(job, name) for name in template})
-    if group is None:
-        return None
-    at = {"group_id": group.pop("group_id"), "procs": job["procs"]}
-    fits = find_rows(manifest.path(PREDICTIONS.name), PREDICTIONS, at, _FIT)
-    return {"template": "+".join(template), **fits[0], **group} if fits else None
-
-
-def _template_value(job: Mapping[str, Value], name: str) -> Value:
-    """The job's value of a template column; memory is per processor unless given otherwise."""
-    kib = job.get("requested_mem_kib")
-    if name == "requested_memory" and job.get(name) is None and kib is not None:
-        from pipeline.ingest.reader import PROCESSOR, memory_text  # noqa: PLC0415  (takes 0.1 s, needed for memory only)
-
-        return memory_text(float(kib), PROCESSOR)
-    return job.get(name)
-
-
-def _group(manifest: Manifest, held: Mapping[str, Value]) -> dict[str, Any] | None:
-    names, path = ("group_id", "n_jobs", "n_sizes"), manifest.path(GROUPS.name)
-    known = {name: value for name, value in held.items() if value is not None}
-    if not known:
-        return None
-    groups = find_rows(path, GROUPS, held, names)
-    if not groups and len(known) < len(held):
-        groups = find_rows(path, GROUPS, known, names, most=2)
-    return groups[0] if len(groups) == 1 else None
 
 
 def model_answers(

@@ -24,7 +24,7 @@ HOSTILE = 'a"b\\c\nd} 1\n# EOF\x1b[31m\u202e'
 RUN = LastRun("here", "r1", RunState.RUNNING, "none", None, 100.0, None, 2**30, {})
 REPORTS = [
     Report("clean", "job", Tally(10, 3600.0), Tally(7, 3000.0), {"flurry": Tally(3, 600.0)}),
-    Report("later", "row", Tally(2), Tally(2), {}, {"in_80_later": 0.78, "in_95_later": None}),
+    Report("predict", "prediction", Tally(2), Tally(2), {}, {"in_80_later": 0.78, "in_95_later": None}),
 ]
 
 

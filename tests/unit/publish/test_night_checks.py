@@ -39,7 +39,7 @@ from tests.unit.publish.versions_of_tables import (
 )
 
 GOOD = {
-    "later": {"past_jobs": 500, "in_80_later": 0.78, "in_95_later": 0.94},
+    "predict": {"past_jobs": 500, "in_80_later": 0.78, "in_95_later": 0.94},
     "learn": {"n_scored": 500.0, "coverage_80": 0.79, "coverage_q80": 0.8, "coverage_q90": 0.9, "coverage_q95": 0.95},
 }
 ON = {"newest_job": {"mode": "block"}, "coverage": {"mode": "block"}, "more_rows": {"mode": "block"}}
@@ -133,8 +133,8 @@ FAULTS: dict[str, tuple[dict[str, Any], str, list[str]]] = {
         ["estimates: found 1 of 200 rows against runtime_s_q10 <= runtime_s_q50, expected at most 0.0%"],
     ),
     "intervals of predictions that held too rarely": (
-        {"reports": GOOD | {"later": GOOD["later"] | {"in_80_later": 0.69}}}, "coverage",
-        ["later.in_80_later: found 69.0%, expected at least 70.0% of later jobs"],
+        {"reports": GOOD | {"predict": GOOD["predict"] | {"in_80_later": 0.69}}}, "coverage",
+        ["predict.in_80_later: found 69.0%, expected at least 70.0% of later jobs"],
     ),
     "quantiles of the estimator that held too rarely": (
         {"reports": GOOD | {"learn": GOOD["learn"] | {"coverage_q95": 0.8}}}, "coverage",
@@ -196,7 +196,7 @@ def test_tiny_tables_and_few_scored_jobs_are_not_judged(tmp_path: Path) -> None:
     assert failures(results(tmp_path / "a", before=tiny, observations=observations([60.0]))) == {}
     hole = {"jobs": jobs(60, user=[None] * 60)}
     assert failures(results(tmp_path / "b", before={"jobs": jobs(60)}, **hole)) == {}
-    unsure = {"later": GOOD["later"] | {"past_jobs": 199, "in_80_later": 0.1}}
+    unsure = {"predict": GOOD["predict"] | {"past_jobs": 199, "in_80_later": 0.1}}
     assert failures(results(tmp_path / "c", before={}, reports=unsure)) == {}
 
 

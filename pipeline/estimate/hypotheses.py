@@ -1,0 +1,62 @@
+"""Which hypothesis an answer comes from, in a code and a sentence."""
+
+import numpy as np
+
+from pipeline.arrays import Floats
+from pipeline.estimate.group_record import chances
+from pipeline.estimate.history import History
+from pipeline.estimate.law_curves import speaks
+from pipeline.estimate.learnt_parts import recoded, with_numbers
+from pipeline.estimate.state import State
+from pipeline.estimate.submits import Jobs, jobs_of
+
+SENTENCES = {
+    "others": "No job of this submitter, application and memory is known: similar jobs answer.",
+    "own_runs": "Runs at this size answer.",
+    "not_request": "Runs at this size did not follow the request.",
+    "request": "Scaled by the request, which runs of this kind follow.",
+    "not_size": "Runs on {nearest:,} processors answer: runtimes hardly change with the size.",
+    "power": "Scaled from {nearest:,} processors by the curve of the submitter's runs.",
+    "law": "Scaled from {nearest:,} processors by the law of the group, which was closer lately than the estimate.",
+    "law_here": "The law of the group answers, at the level of its latest runs; it was closer than the estimate.",
+}
+
+
+def spoken(state: State, questions: History, law: Floats) -> list[tuple[str, str]]:
+    """Per question the code of the hypothesis and its sentence; `law` is what `answers` judged of the laws."""
+    jobs, found = with_numbers(jobs_of(recoded(questions, state.names)), state), []
+    for job, by_law in enumerate(speaks(law).tolist()):
+        places = _ended(state, int(jobs.group[job]))
+        nearest = _nearest(state, places, jobs.procs[job])
+        code = _code(state, jobs, job, places, is_here=nearest == jobs.procs[job], by_law=by_law)
+        found.append((code, SENTENCES[code].format(nearest=nearest)))
+    return found
+
+
+def _ended(state: State, group: int) -> list[int]:
+    """The places of a group's remembered ended jobs, the newest first."""
+    places, other = list[int](), int(state.memory.newest[group]) if group >= 0 else -1
+    while other >= 0:
+        places.append(other)
+        other = int(state.memory.before[other])
+    return places
+
+
+def _nearest(state: State, places: list[int], procs: float) -> int:
+    sizes = state.jobs.procs[places]
+    return int(sizes[np.argmin(np.abs(np.log(sizes / procs)))]) if len(sizes) else 0
+
+
+def _code(state: State, jobs: Jobs, job: int, places: list[int], *, is_here: bool, by_law: bool) -> str:
+    if by_law:
+        return "law_here" if is_here else "law"
+    if not places:
+        return "others"
+    chance, evidence = np.empty(3), state.evidence
+    chances(evidence.of_group[jobs.group[job]], evidence.of_who[jobs.who[job]], evidence.of_all[0], chance)
+    if is_here:
+        asked_s = state.jobs.limit_s[places][state.jobs.procs[places] == jobs.procs[job]]
+        if jobs.limit_s[job] <= 0 or jobs.limit_s[job] in asked_s:
+            return "own_runs"
+        return "request" if chance[1] > 0.5 else "not_request"
+    return ("not_size", "request", "power")[int(np.argmax(chance))]

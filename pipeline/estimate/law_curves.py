@@ -1,0 +1,114 @@
+"""The laws of groups as a hypothesis beside the estimate: median runtime by size, and which of the two was closer.
+
+A curve has a shape alone; its level is that of the group's latest runs, those on near sizes most. It answers where its
+recent error on the group's ended jobs, each as of its submit, is below that of the estimate.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.arrays import Bools, Floats, Ints
+from pipeline.estimate.blend import weighted_median
+from pipeline.estimate.curves import Curve, height
+from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.similar_jobs import N_OF_GROUP
+from pipeline.estimate.submits import Jobs
+from pipeline.kernels import entry_kernel, kernel
+
+KEPT, LARGEST = 0.9, 2.0
+"""What an ended job leaves of the earlier ones' errors; the largest error that counts (log)."""
+
+ENOUGH = 5
+"""Ended jobs that a record needs."""
+
+LOG_S, CURVE_ERROR, ESTIMATE_ERROR, N_ENDED = range(4)
+"""Columns of what is judged: the curve's log runtime; the errors of curve and estimate (log); ended jobs of both."""
+
+
+class LawCurves(NamedTuple):
+    """Curves end to end: curve c has the sizes from `offsets[c]` to `offsets[c + 1]`, by size, and log runtimes there.
+
+    `of_group`: the curve of each of the State's groups, -1 for none; the last one is a blank key.
+    """
+
+    of_group: Ints
+    offsets: Ints
+    log_procs: Floats
+    log_s: Floats
+
+
+def no_curves() -> LawCurves:
+    """No group has a curve."""
+    return LawCurves(np.full(1, -1, np.int64), np.zeros(1, np.int64), np.empty(0), np.empty(0))
+
+
+@entry_kernel
+def judged(jobs: Jobs, past: Jobs, newest: Ints, before: Ints, laws: LawCurves) -> Floats:
+    """(jobs, 4) what the columns say; NaN where the group has no curve, or none of its ended jobs is remembered.
+
+    `newest` is the newest ended job of a group, `before` per job the one before it in its group.
+    """
+    found, nothing = np.full((len(jobs.who), 4), np.nan), np.empty(0)
+    for job in range(len(jobs.who)):
+        group = jobs.group[job]
+        if group < 0 or laws.of_group[group] < 0:
+            continue
+        first, after = laws.offsets[laws.of_group[group]], laws.offsets[laws.of_group[group] + 1]
+        shape = np.array([float(after - first), 0.0, 1.0])
+        curve = Curve(laws.log_procs[first:after], laws.log_s[first:after], nothing, shape)
+        found[job, LOG_S] = _on_curve(jobs.log_procs[job], math.inf, newest[group], before, past, curve)
+        _judge(newest[group], before, past, curve, found[job])
+    return found
+
+
+@kernel
+def _on_curve(log_procs: float, known_s: float, newest: int, before: Ints, past: Jobs, curve: Curve) -> float:
+    """The curve's log runtime at a size, at the level of the group's jobs that had ended by a time; NaN: none had."""
+    above, weight, n_runs, age, other = np.empty(N_OF_GROUP), np.empty(N_OF_GROUP), 0, 1.0, newest
+    while other >= 0:
+        if past.end_s[other] <= known_s and not past.is_lower_bound[other]:
+            above[n_runs] = math.log(past.runtime_s[other]) - height(past.log_procs[other], curve)
+            weight[n_runs] = age * math.exp(-abs(past.log_procs[other] - log_procs) / math.log(2.0))
+            n_runs, age = n_runs + 1, age * KEPT
+        other = before[other]
+    return height(log_procs, curve) + weighted_median(above[:n_runs], weight[:n_runs]) if n_runs else math.nan
+
+
+@kernel
+def _judge(newest: int, before: Ints, past: Jobs, curve: Curve, found: Floats) -> None:
+    """Set the two errors, means in which the newest job weighs most, and the number of jobs."""
+    total, weight, n_ended, other = 0.0, 1.0, 0, newest
+    of_curve = of_estimate = 0.0
+    while other >= 0:
+        if not past.is_lower_bound[other] and past.answered_s[other] > 0:
+            log_s = math.log(past.runtime_s[other])
+            expected = _on_curve(past.log_procs[other], past.submit_s[other], before[other], before, past, curve)
+            if not math.isnan(expected):
+                of_curve += weight * min(abs(log_s - expected), LARGEST)
+                of_estimate += weight * min(abs(log_s - math.log(past.answered_s[other])), LARGEST)
+                total += weight
+                weight *= KEPT
+                n_ended += 1
+        other = before[other]
+    found[N_ENDED] = n_ended
+    if total > 0:
+        found[CURVE_ERROR], found[ESTIMATE_ERROR] = of_curve / total, of_estimate / total
+
+
+def speaks(law: Floats) -> Bools:
+    """Whether the curve answers, per row of what is judged."""
+    found: Bools = (law[:, N_ENDED] >= ENOUGH) & (law[:, CURVE_ERROR] < law[:, ESTIMATE_ERROR])
+    return found
+
+
+def with_laws(quantiles_s: Floats, law: Floats, limit_s: Floats, grace_s: float) -> Floats:
+    """The quantiles, s, shifted (in logs) so that the curve's runtime is the median where the curve answers.
+
+    `limit_s` is the requested time, infinite for none: the median is at most that, the others a grace time more.
+    """
+    middle = QUANTILES.index(0.5)
+    ratio = np.minimum(np.exp(law[:, LOG_S]), limit_s) / quantiles_s[:, middle]
+    found = np.minimum(ratio[:, None] * quantiles_s, np.maximum(quantiles_s, limit_s[:, None] + grace_s))
+    return np.where(speaks(law)[:, None], found, quantiles_s)

@@ -1,0 +1,262 @@
+"""PREDICTIONS: what the State answers for every group at every count, with the laws as a hypothesis beside it."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy.special import ndtri
+
+from pipeline.arrays import Array, Bools, Floats, Value, floats
+from pipeline.columns import TEMPLATE_COLUMNS
+from pipeline.estimate.estimate_rules import EstimateRules
+from pipeline.estimate.history import READ, History, history
+from pipeline.estimate.keys import numbers
+from pipeline.estimate.law_curves import CURVE_ERROR, ENOUGH, ESTIMATE_ERROR, N_ENDED, LawCurves, speaks
+from pipeline.estimate.learnt_parts import group_digests, recoded
+from pipeline.estimate.questions import completed, questions_of
+from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.state import Record, State
+from pipeline.estimate.state_table import arrays_in, arrays_table, state_in
+from pipeline.estimate.submits import jobs_of
+from pipeline.estimate.walltime import Answers, answers
+from pipeline.large_tables import LargeTable, newest_jobs
+from pipeline.report import Report, Tally
+from pipeline.tables import PREDICTIONS
+
+CURVE_SIZES = 3
+"""Sizes of a group whose law is a hypothesis."""
+
+TYPICAL = ("requested_s", "requested_mem_kib", "queue")
+"""What a question has from the group's newest job on the nearest size."""
+
+WIDEST, FARTHEST = 2.5, float(np.log(1.2))
+"""Of an ok row: how many times its 80% interval spans at most, and the largest recent error of its curve (log)."""
+
+HOLDS_DAYS = 7.0
+"""Longest validity of an ok row, days: a record is weak evidence for runs weeks later."""
+
+DAY_S = 86_400.0
+
+
+def publish_predictions(
+    state_table: pa.Table, laws: pa.Table, groups: pa.Table, jobs: LargeTable, horizon_days: float, run_id: str
+) -> tuple[pa.Table, pa.Table, Report]:
+    """STATE with the laws of its groups, and PREDICTIONS, a row per group and count of `laws`.
+
+    A question has the group's values of the template, the count, and what TYPICAL names, of the group's newest job on
+    the nearest size; it is submitted at the State's time.
+
+    Parameters
+    ----------
+    state_table : pa.Table
+        STATE.
+    laws : pa.Table
+        PREDICTIONS by law alone; medians in s.
+    groups : pa.Table
+        GROUPS.
+    jobs : pa.Table or StoredTable
+        Grouped JOBS.
+    horizon_days : float
+        Days for which predictions are used.
+    run_id : str
+        Id of the run, written to every row.
+
+    Returns
+    -------
+    state : pa.Table
+        STATE that knows the laws.
+    table : pa.Table
+        PREDICTIONS; runtimes in s.
+    report : Report
+        Number of predictions; how many are ok.
+    """
+    arrays = arrays_in(state_table)
+    state, settings = state_in(arrays, "the state")
+    newest, _ = newest_jobs(jobs, (*READ, "group_id"), settings.learn_jobs)
+    past = history(newest, state.site["timezone"])
+    group_id = np.array(newest.column("group_id").to_pylist(), object)[past.row]
+    state = replace(state, laws=law_curves(state, past, group_id, laws, groups))
+    asked = row_questions(newest.take(pa.array(past.row)), group_id, past.procs, laws, groups)
+    # T(1) of a group has the values of its first row, so that its runtime times its speedup is one number.
+    first: dict[str, int] = {}
+    place = [first.setdefault(name, row) for row, name in enumerate(laws.column("group_id").to_pylist())]
+    alone = [{**asked[row], "procs": 1} for row in first.values()]
+    found, on_one_s = answers_at(state, [*asked, *alone], settings, len(asked))
+    order = dict(zip(first.values(), on_one_s.tolist(), strict=True))
+    table = _table(
+        laws,
+        asked,
+        found,
+        np.array([order[row] for row in place]),
+        state.as_of_s + min(horizon_days, HOLDS_DAYS) * DAY_S,
+        run_id,
+    )
+    more = {f"laws.{name}": values for name, values in state.laws._asdict().items()}
+    return arrays_table(arrays | more), table, _report(table, found, state.record)
+
+
+def law_curves(state: State, past: History, group_id: Array, laws: pa.Table, groups: pa.Table) -> LawCurves:
+    """The curve of each of the State's groups: that of the similarity group of its newest job."""
+    n_sizes = dict(zip(groups.column("group_id").to_pylist(), groups.column("n_sizes").to_pylist(), strict=True))
+    owner = np.array(laws.column("group_id").to_pylist(), object)
+    ids, first, count = np.unique(owner.astype(str), return_index=True, return_counts=True)
+    order = np.argsort(first)
+    ids, count = ids[order], count[order]
+    code = {name: place for place, name in enumerate(ids) if n_sizes.get(name, 0) >= CURVE_SIZES}
+    known = np.flatnonzero(np.array([name in code for name in group_id], np.bool_))
+    own = numbers(state.groups, group_digests(jobs_of(recoded(past, state.names))))[known]
+    of_group = np.full(len(state.groups) + 1, -1, np.int64)
+    is_held = (own >= 0) & (own < len(state.groups))
+    # In order of submit, so that the newest job decides.
+    for place, number in zip(known[is_held], own[is_held], strict=True):
+        of_group[number] = code[group_id[place]]
+    offsets = np.append(0, np.cumsum(count)).astype(np.int64)
+    return LawCurves(of_group, offsets, np.log(floats(laws, "procs")), np.log(floats(laws, "runtime_s")))
+
+
+def row_questions(
+    jobs: pa.Table, group_id: Array, procs: Floats, laws: pa.Table, groups: pa.Table
+) -> list[dict[str, Value]]:
+    """Per row of `laws` the job that is asked, as values of JOBS columns; unknown ones are left out."""
+    columns = {name: groups.column(name).to_pylist() for name in TEMPLATE_COLUMNS}
+    template = {
+        name: {column: values[row] for column, values in columns.items() if values[row] is not None}
+        for row, name in enumerate(groups.column("group_id").to_pylist())
+    }
+    newest: dict[str, dict[float, int]] = {}
+    for place, (name, size) in enumerate(zip(group_id.tolist(), procs.tolist(), strict=True)):
+        if name is not None:
+            newest.setdefault(name, {})[size] = place
+    asked = list(zip(laws.column("group_id").to_pylist(), laws.column("procs").to_pylist(), strict=True))
+    places = [_nearest(newest.get(name, {}), size) for name, size in asked]
+    typical = jobs.select(list(TYPICAL)).take(pa.array(np.maximum(places, 0))).to_pylist()
+    return [
+        {"procs": size, **({} if place < 0 else _known(row)), **template[name]}
+        for (name, size), place, row in zip(asked, places, typical, strict=True)
+    ]
+
+
+def _nearest(sizes: Mapping[float, int], procs: int) -> int:
+    """The place of the size nearest in ratio, of two the smaller; -1 where there is none."""
+    if not sizes:
+        return -1
+    return sizes[min(sorted(sizes), key=lambda size: abs(np.log(size / procs)))]
+
+
+def _known(row: Mapping[str, Any]) -> dict[str, Value]:
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def answers_at(
+    state: State, asked: Sequence[Mapping[str, Value]], settings: EstimateRules, n: int
+) -> tuple[Answers, Floats]:
+    """The answers to the first `n` jobs at the State's time, and the medians of the others, s."""
+    submit_s = np.full(len(asked), state.as_of_s)
+    found = answers(state, completed(state, questions_of(asked, submit_s, state.site["timezone"])), settings)
+    return Answers(*(column[:n] for column in found)), found.quantiles_s[n:, QUANTILES.index(0.5)]
+
+
+def interval_ends(quantiles_s: Floats) -> dict[str, Floats]:
+    """Ends, s, of the central 80% and 95% intervals, by column; those of 95% lie as on a normal scale of logs."""
+    lo80_s, hi80_s = quantiles_s[:, QUANTILES.index(0.1)], quantiles_s[:, QUANTILES.index(0.9)]
+    q10, q50, _, _, q95, q99 = np.log(quantiles_s.T)
+    z10, z95, z99, z975 = ndtri([0.1, 0.95, 0.99, 0.975])
+    lo95_s = np.exp(q50 + z975 / z10 * (q50 - q10))
+    hi95_s = np.exp(q95 + (z975 - z95) / (z99 - z95) * (q99 - q95))
+    # Logs round: an end of 95% would lie inside that of 80% where both are the median.
+    return {
+        "runtime_s_lo80": lo80_s, "runtime_s_hi80": hi80_s,
+        "runtime_s_lo95": np.minimum(lo95_s, lo80_s), "runtime_s_hi95": np.maximum(hi95_s, hi80_s),
+    }  # fmt: skip
+
+
+def _table(
+    laws: pa.Table, asked: Sequence[Mapping[str, Value]], found: Answers, alone_s: Floats, until_s: float, run_id: str
+) -> pa.Table:
+    ends, runtime_s = interval_ends(found.quantiles_s), found.quantiles_s[:, QUANTILES.index(0.5)]
+    codes, sentences = _reliability(laws, found.law, ends["runtime_s_hi80"] / ends["runtime_s_lo80"])
+    speedup = alone_s / runtime_s
+    return PREDICTIONS.build(
+        group_id=laws.column("group_id"), procs=laws.column("procs"),
+        **{name: [one.get(name) for one in asked] for name in TYPICAL}, runtime_s=runtime_s, **ends,
+        speedup=speedup, efficiency=speedup / floats(laws, "procs"), is_extrapolated=laws.column("is_extrapolated"),
+        reliability=codes, advice=sentences, curve_error=found.law[:, CURVE_ERROR],
+        estimate_error=found.law[:, ESTIMATE_ERROR],
+        holds_until_s=np.where(np.array(codes) == "ok", np.floor(until_s), np.nan),
+        method=np.where(speaks(found.law), "curve", "estimate").tolist(), run_id=[run_id] * laws.num_rows,
+    )  # fmt: skip
+
+
+def _reliability(laws: pa.Table, law: Floats, span: Floats) -> tuple[list[str], list[str | None]]:
+    """Per row the codes of the law and of the record, or ok; and the advice of the law, or a sentence on the record."""
+    has_record = law[:, N_ENDED] >= ENOUGH
+    doubts: dict[str, Bools] = {
+        "no_record": ~has_record, "behind": has_record & ~speaks(law), "missed": law[:, CURVE_ERROR] > FARTHEST,
+        "wide": span > WIDEST,
+    }  # fmt: skip
+    words, sentences = [], []
+    for row, (codes, advice) in enumerate(
+        zip(laws.column("reliability").to_pylist(), laws.column("advice").to_pylist(), strict=True)
+    ):
+        own = [name for name, holds in doubts.items() if holds[row]]
+        words.append("+".join([*([] if codes == "ok" else [codes]), *own]) or "ok")
+        says_law = codes != "ok" or not own
+        sentences.append(advice if says_law else _sentence(own[0], law[row], span[row]))
+    return words, sentences
+
+
+def _sentence(code: str, law: Floats, span: float) -> str:
+    n_ended, of_curve, of_estimate = np.nan_to_num(law[N_ENDED]), law[CURVE_ERROR], law[ESTIMATE_ERROR]
+    return {
+        "no_record": f"Of {ENOUGH} ended jobs of the group that a record needs, {n_ended:.0f} are remembered.",
+        "behind": f"The estimate answers: it was off by {of_estimate:.2f} (log) lately, the group's curve by "
+                  f"{of_curve:.2f}.",
+        "missed": f"The group's curve was off by {of_curve:.2f} (log) lately.",
+        "wide": f"The 80% interval spans {span:.1f} times.",
+    }[code]  # fmt: skip
+
+
+def _report(table: pa.Table, found: Answers, record: Record) -> Report:
+    whole = Tally(table.num_rows)
+    n_ok = pc.sum(pc.equal(table.column("reliability").cast(pa.string()), "ok")).as_py() or 0
+    facts = {"predictions_by_curve": int(speaks(found.law).sum()), "predictions_ok": n_ok, **later_coverage(record)}
+    return Report("predict", "prediction", whole, whole, facts=facts, notes=note_if_none(table)).check()
+
+
+def later_coverage(record: Record) -> dict[str, Any]:
+    """The latest ended jobs, and the shares of them inside the 80% and 95% intervals as of submit; None without one."""
+    ends, n = interval_ends(record.quantiles_s), len(record.runtime_s)
+    inside = {
+        share: (ends[f"runtime_s_lo{share}"] <= record.runtime_s) & (record.runtime_s <= ends[f"runtime_s_hi{share}"])
+        for share in ("80", "95")
+    }
+    return {"past_jobs": n} | {f"in_{share}_later": float(held.mean()) if n else None for share, held in inside.items()}
+
+
+_MEANING = {
+    "no_record": "too few ended jobs of the group",
+    "behind": "the estimate was closer than the group's curve",
+    "missed": "recent jobs lay far from the curve",
+    "wide": "the interval is wide",
+    "one_size": "the group ran on one count only",
+    "wide_group": "the group mixes different work",
+    "few_sizes": "too few counts tell the laws apart",
+    "high_error": "no law comes close to what ran",
+}
+
+
+def note_if_none(table: pa.Table) -> tuple[str, ...]:
+    """One sentence where no prediction is ok: the two most common reasons, and what would change it."""
+    counted = Counter(code for words in table.column("reliability").to_pylist() for code in words.split("+"))
+    if not counted or counted["ok"]:
+        return ()
+    common = sorted(counted, key=lambda code: (-counted[code], code))[:2]
+    reasons = " and ".join(f"{_MEANING.get(code, code)} ({code}, {counted[code]:,} rows)" for code in common)
+    return (
+        f"No prediction is ok: {reasons}; a column in group.template that tells the work apart, or a rule in "
+        "ingest.problem_size_rules, would change that.",
+    )

@@ -1,0 +1,66 @@
+"""The law of a group answers where its recent error on the group's ended jobs is below the estimate's."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from pipeline.arrays import Floats
+from pipeline.estimate.hypotheses import spoken
+from pipeline.estimate.law_curves import CURVE_ERROR, ENOUGH, ESTIMATE_ERROR, LawCurves, speaks, with_laws
+from pipeline.estimate.questions import questions_of
+from pipeline.estimate.state import State
+from pipeline.estimate.walltime import Answers, answers, learn
+from tests.unit.estimate.test_one_answer import KEEPS, SETTINGS, log
+
+SIZES = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
+
+
+def with_law(state: State, power: float) -> State:
+    """The State with a law for its only group, at a level of its own."""
+    one = np.array([0, -1]), np.array([0, len(SIZES)])
+    return replace(state, laws=LawCurves(*one, np.log(SIZES), 3.0 + power * np.log(SIZES)))
+
+
+def asked(state: State, procs: float, more: dict[str, float] | None = None) -> Answers:
+    job = {"user": "ada", "application": "solver", "procs": procs, "requested_s": 57_600.0, **(more or {})}
+    return answers(state, questions_of([job], np.array([state.as_of_s]), "UTC"), SETTINGS)
+
+
+def learnt(n_jobs: int = 60) -> State:
+    past = log(-0.8, KEEPS, n_jobs=n_jobs)
+    return learn(past, SETTINGS, float(np.max(past.end_s)))
+
+
+def test_a_law_that_was_closer_answers_at_the_level_of_the_group() -> None:
+    state = with_law(learnt(), -0.8)
+    # The estimate's own errors are larger than they were, as in a group whose sizes keep changing.
+    state = replace(state, jobs=state.jobs._replace(answered_s=1.5 * state.jobs.runtime_s))
+    found = asked(state, 64.0)
+    assert speaks(found.law)[0]
+    assert abs(np.log(found.quantiles_s[0, 1] / (28_800.0 * 64**-0.8))) < 0.05
+    (code, words) = spoken(state, questions_of([{"user": "ada", "application": "solver", "procs": 64.0}],
+                                               np.array([state.as_of_s]), "UTC"), found.law)[0]  # fmt: skip
+    assert code == "law" and "from 32 processors" in words
+
+
+def test_a_law_that_was_further_off_changes_nothing() -> None:
+    plain = learnt()
+    found, usual = asked(with_law(plain, 0.8), 8.0), asked(plain, 8.0)
+    assert found.law[0, CURVE_ERROR] > found.law[0, ESTIMATE_ERROR]
+    assert np.array_equal(found.quantiles_s, usual.quantiles_s)
+
+
+def test_a_law_needs_ended_jobs() -> None:
+    state = with_law(learnt(ENOUGH), -0.8)
+    state = replace(state, jobs=state.jobs._replace(answered_s=9 * state.jobs.runtime_s))
+    assert not speaks(asked(state, 8.0).law)[0]
+
+
+def test_no_quantile_lies_beyond_the_request_and_the_grace_time() -> None:
+    quantiles_s, nothing = np.array([[50.0, 100.0, 150.0, 200.0, 250.0, 300.0]]), np.inf
+
+    def with_error(log_s: float, limit_s: float) -> Floats:
+        return with_laws(quantiles_s, np.array([[log_s, 0.1, 0.2, 9.0]]), np.array([limit_s]), 300.0)[0]
+
+    assert np.allclose(with_error(np.log(200.0), nothing), 2 * quantiles_s[0])
+    assert with_error(np.log(2000.0), 400.0)[1] == 400.0 and with_error(np.log(2000.0), 400.0).max() <= 700.0
