@@ -305,10 +305,10 @@ def test_a_request_unlike_the_submitter_s_others_is_said_to_be(tmp_path: Path, w
     published = put_out(learn_state(jobs_of(rows), SiteSettings(name="here"), SETTINGS)[0], tmp_path, RunSettings())
     given = ("--user", "ada", "--procs", 4, "--requested")
     found = asked(walltime, published, *given, "1h")
-    assert found["is_unusual_request"] and found["n_remembered"] == 48 and found["n_near_request"] == 0
+    assert found["is_unusual_request"] and found["n_remembered"] == 96 and found["n_near_request"] == 0
     assert (found["least_requested_s"], found["most_requested_s"], found["usual_runtime_s"]) == (120, 120, 28)
     shown = " ".join(walltime("query", "--from", published, *given, "1h").out.split())
-    assert "This request is unusual: none of the submitter's 48 jobs compared requested half to twice" in shown
+    assert "This request is unusual: none of the submitter's 96 jobs compared requested half to twice" in shown
     assert "They requested 2.0 min and took 28 s in the median; the answer assumes a longer runtime" in shown
     for usual, n_near in (("2m", 48), ("4m", 48), ("1m", 48)):
         found = asked(walltime, published, *given, usual)
