@@ -26,7 +26,7 @@ from flows.cli.commands.scheduler import apply, export, limits
 from flows.cli.commands.standing import doctor, init, serve
 from flows.cli.options import JSON, VERSION, option
 from flows.pages.terminal.activity import showing_activity
-from flows.pages.terminal.blocks import Answer, print_answer
+from flows.pages.terminal.blocks import Answer, print_json, print_json_lines
 from pipeline.errors import InputError, WalltimeError
 
 Commands = Mapping[str, Callable[..., Answer | None]]
@@ -92,6 +92,18 @@ class PanelGroup(TyperGroup):
         for panel, rows in panels.items():
             with formatter.section(panel):
                 formatter.write_dl(rows)
+
+
+def print_answer(answer: Answer, *, as_json: bool) -> None:
+    """Print what a command has found."""
+    if not as_json:
+        from flows.pages.terminal.render import print_blocks
+
+        print_blocks(answer.blocks)
+    elif answer.is_lines:
+        print_json_lines(answer.found)
+    else:
+        print_json(answer.found)
 
 
 def as_command(command: Callable[..., Answer | None], name: str) -> Callable[..., None]:

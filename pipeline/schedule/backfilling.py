@@ -13,7 +13,7 @@ cost, whether that starts now or is reserved. A later job starts on the cheapest
 reservation, if waiting until the reservation for its best choice costs more. A job with one choice is an EASY job.
 """
 
-from pipeline.schedule.compiled import kernel
+from pipeline.kernels import inner_uncounted as kernel
 from pipeline.schedule.replay_state import ASKED, END, HELD, Replay, freed_by, start
 
 FCFS, EASY, EASY_SJBF = 0, 1, 2

@@ -11,7 +11,7 @@ step. The last step lasts for ever, and all processors are free in it.
 from typing import Any
 
 from pipeline.arrays import Ints
-from pipeline.schedule.compiled import kernel
+from pipeline.kernels import inner_uncounted as kernel
 from pipeline.schedule.replay_state import END, HELD, NEVER, Replay, freed_by, start
 
 CONSERVATIVE = 3

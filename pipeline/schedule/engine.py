@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from pipeline.arrays import Array, Bools, Ints
+from pipeline.kernels import inner_uncounted as kernel
+from pipeline.kernels import uncounted
 from pipeline.schedule.backfilling import join, start_all
-from pipeline.schedule.compiled import entry_kernel, kernel
 from pipeline.schedule.conservative import CONSERVATIVE, hold_longer, move_forward, reserve_submitted, start_planned
 from pipeline.schedule.replay_state import (
     CHOICES,
@@ -194,7 +195,7 @@ def replay_moldable(
     return ran, _schedule(ran, r, r.jobs["planned"])
 
 
-@entry_kernel
+@uncounted
 def run_events(r: Replay) -> None:
     """Fills the jobs' fields from `start` on, and `ended`; the other arrays are work space."""
     n = len(r.jobs)

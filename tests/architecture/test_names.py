@@ -5,8 +5,8 @@ from pathlib import Path
 
 PIPELINE = Path(__file__).resolve().parents[2] / "pipeline"
 CHECKED = ("core", "clean", "group", "publish")
-SAME_ROLE = {"__init__", "stage", "compiled"}
-"""Every stage is one `stage.py`; `compiled.py` says how a room's kernels are compiled."""
+SAME_ROLE = {"__init__", "stage"}
+"""Every stage is one `stage.py`."""
 
 
 def test_no_two_rooms_use_one_module_name() -> None:

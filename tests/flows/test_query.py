@@ -310,7 +310,7 @@ def test_a_request_unlike_the_submitter_s_others_is_said_to_be(tmp_path: Path, w
     shown = " ".join(walltime("query", "--from", published, *given, "1h").out.split())
     assert "This request is unusual: none of the submitter's 96 jobs compared requested half to twice" in shown
     assert "They requested 2.0 min and took 28 s in the median; the answer assumes a longer runtime" in shown
-    for usual, n_near in (("2m", 48), ("4m", 48), ("1m", 48)):
+    for usual, n_near in (("2m", 96), ("4m", 96), ("1m", 96)):
         found = asked(walltime, published, *given, usual)
         assert not found["is_unusual_request"] and found["n_near_request"] == n_near
         assert "unusual" not in walltime("query", "--from", published, *given, usual).out

@@ -9,7 +9,7 @@ import typer
 
 from flows.cli.options import CONFIG, JSON, SITE, TIMEZONE, check_mode, option
 from flows.pages.terminal.activity import is_quiet
-from flows.pages.terminal.blocks import Answer, Exact, print_answer, print_json_lines
+from flows.pages.terminal.blocks import Answer, Exact, print_json_lines
 from flows.services.quantities import seconds
 
 WAIT_S = 120.0
@@ -36,6 +36,7 @@ def init(
       walltime init --out my-site.toml
       walltime init --log /var/log/my-log.swf.gz --systemd units
     """
+    from flows.pages.terminal.render import print_blocks
     from flows.pages.terminal.view_run import view_config, view_units
     from flows.services.files.os_errors import config_settings
     from flows.services.initialising import initialise, write_units
@@ -43,7 +44,7 @@ def init(
     done = initialise(out, log, site, os.environ) if systemd is None or not out.exists() else None
     if done and not json and not is_quiet():
         # The config is there even if the units cannot be written.
-        print_answer(Answer(None, view_config(done, out)), as_json=False)
+        print_blocks(view_config(done, out))
     units = write_units(config_settings(out), out, systemd, at, os.environ) if systemd is not None else ()
     name, seen = (done.name, done.seen) if done else (None, ())
     facts = {"config": out, "is_new": done is not None, "site": name, "seen": seen, "units": units}
@@ -68,6 +69,7 @@ def serve(
     """
     from dataclasses import asdict
 
+    from flows.pages.terminal.render import print_blocks
     from flows.prefect.serving import prepare_serving, serve_nightly
     from flows.services.run.prepare import listed_paths, run_settings
 
@@ -80,7 +82,7 @@ def serve(
     else:
         schedule = f"{served.cron} ({served.timezone}), known to {served.api}"
         said = [Exact(f"Serving nightly/{served.name} for the site {site}: {schedule}")]
-        print_answer(Answer(None, said), as_json=False)
+        print_blocks(said)
     serve_nightly(served, config, site)
 
 

@@ -122,18 +122,6 @@ class Answer:
     """Whether --json prints one document for each value found."""
 
 
-def print_answer(answer: Answer, *, as_json: bool) -> None:
-    """Print what a command has found."""
-    if not as_json:
-        from flows.pages.terminal.render import print_blocks  # noqa: PLC0415  (rich is slow to import)
-
-        print_blocks(answer.blocks)
-    elif answer.is_lines:
-        print_json_lines(answer.found)
-    else:
-        print_json(answer.found)
-
-
 def print_json(value: Any) -> None:
     """Print one JSON document on stdout; NaN and infinity become null, because JSON has neither."""
     _write([json.dumps(_plain(value), indent=1)])
