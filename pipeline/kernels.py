@@ -24,6 +24,8 @@ _KERNEL = re.compile(r"\bkernels import\b|\bimport kernels\b|^def kernel\b|\bNam
 _TESTED_NUMBA = "0.68."
 # Nothing in C calls a kernel: without the function that numba adds for it, Downey's fit compiles in 7 % less.
 _NOT_FROM_C: dict[str, Any] = {"no_cfunc_wrapper": True}
+# numba's name for it is code that neither counts references nor allocates: all arrays come from the caller.
+_UNCOUNTED: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 _INNER: dict[Any, dict[str, Any]] = {}
 """By function that only kernels call: numba's options."""
 _ENTRIES: dict[Any, Any] = {}
@@ -121,7 +123,7 @@ def cached(function: F, **options: Any) -> F:
 def uncounted(function: F) -> F:
     """The same of a function that makes no array, and neither do those it calls: references to arrays are not counted,
     which takes longer than what is done with a few bytes of them."""
-    return cached(function, _nrt=False, error_model="numpy")
+    return cached(function, **_UNCOUNTED)
 
 
 def inner_uncounted(function: F) -> F:
@@ -129,7 +131,7 @@ def inner_uncounted(function: F) -> F:
     under EASY take three times as long."""
     from numba import njit  # noqa: PLC0415
 
-    return cast(F, njit(_nrt=False, error_model="numpy", forceinline=True)(function))
+    return cast(F, njit(**_UNCOUNTED, forceinline=True)(function))
 
 
 def _entry(function: F, **options: Any) -> F:
