@@ -18,7 +18,7 @@ from pipeline.estimate.submits import Jobs
 from pipeline.kernels import entry_kernel, kernel
 
 KEPT, LARGEST = 0.9, 2.0
-"""What an ended job leaves of the earlier ones' errors; the largest error that counts (log)."""
+"""What an ended job leaves of the errors of earlier ones; the largest error that counts (log)."""
 
 ENOUGH = 5
 """Ended jobs that a record needs."""
