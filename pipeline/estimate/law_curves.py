@@ -1,7 +1,8 @@
 """The laws of groups as a hypothesis beside the estimate: median runtime by size, and which of the two was closer.
 
 A curve has a shape alone; its level is that of the group's latest runs, those on near sizes most. It answers where its
-recent error on the group's ended jobs, each as of its submit, is below that of the estimate.
+recent error on the group's ended jobs, each as of its submit, is below that of the estimate. On a size that never ran
+it answers where that error is small, whatever the estimate's: that record is of sizes that had run.
 """
 
 import math
@@ -23,8 +24,12 @@ KEPT, LARGEST = 0.9, 2.0
 ENOUGH = 5
 """Ended jobs that a record needs."""
 
-LOG_S, CURVE_ERROR, ESTIMATE_ERROR, N_ENDED = range(4)
-"""Columns of what is judged: the curve's log runtime; the errors of curve and estimate (log); ended jobs of both."""
+FARTHEST = math.log(1.2)
+"""Largest recent error (log) of a curve that answers for a size that never ran, and of an answer to rely on."""
+
+LOG_S, CURVE_ERROR, ESTIMATE_ERROR, N_ENDED, IS_NEW = range(5)
+"""Columns of what is judged: the curve's log runtime; the errors of curve and estimate (log); ended jobs of both; 1
+where no run of the size is remembered."""
 
 
 class LawCurves(NamedTuple):
@@ -46,11 +51,11 @@ def no_curves() -> LawCurves:
 
 @entry_kernel
 def judged(jobs: Jobs, past: Jobs, newest: Ints, before: Ints, laws: LawCurves) -> Floats:
-    """(jobs, 4) what the columns say; NaN where the group has no curve, or none of its ended jobs is remembered.
+    """(jobs, 5) what the columns say; NaN where the group has no curve, or none of its ended jobs is remembered.
 
     `newest` is the newest ended job of a group, `before` per job the one before it in its group.
     """
-    found, nothing = np.full((len(jobs.who), 4), np.nan), np.empty(0)
+    found, nothing = np.full((len(jobs.who), IS_NEW + 1), np.nan), np.empty(0)
     for job in range(len(jobs.who)):
         group = jobs.group[job]
         if group < 0 or laws.of_group[group] < 0:
@@ -60,7 +65,18 @@ def judged(jobs: Jobs, past: Jobs, newest: Ints, before: Ints, laws: LawCurves) 
         curve = Curve(laws.log_procs[first:after], laws.log_s[first:after], nothing, shape)
         found[job, LOG_S] = _on_curve(jobs.log_procs[job], math.inf, newest[group], before, past, curve)
         _judge(newest[group], before, past, curve, found[job])
+        found[job, IS_NEW] = _is_new(jobs.size[job], newest[group], before, past)
     return found
+
+
+@kernel
+def _is_new(size: int, newest: int, before: Ints, past: Jobs) -> float:
+    other = newest
+    while other >= 0:
+        if past.size[other] == size:
+            return 0.0
+        other = before[other]
+    return 1.0
 
 
 @kernel
@@ -99,7 +115,8 @@ def _judge(newest: int, before: Ints, past: Jobs, curve: Curve, found: Floats) -
 
 def speaks(law: Floats) -> Bools:
     """Whether the curve answers, per row of what is judged."""
-    found: Bools = (law[:, N_ENDED] >= ENOUGH) & (law[:, CURVE_ERROR] < law[:, ESTIMATE_ERROR])
+    is_near, is_closer = law[:, CURVE_ERROR] <= FARTHEST, law[:, CURVE_ERROR] < law[:, ESTIMATE_ERROR]
+    found: Bools = (law[:, N_ENDED] >= ENOUGH) & np.where(law[:, IS_NEW] == 1, is_near, is_closer)
     return found
 
 

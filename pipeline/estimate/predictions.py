@@ -15,7 +15,16 @@ from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import READ, History, history
 from pipeline.estimate.keys import numbers
-from pipeline.estimate.law_curves import CURVE_ERROR, ENOUGH, ESTIMATE_ERROR, N_ENDED, LawCurves, speaks
+from pipeline.estimate.law_curves import (
+    CURVE_ERROR,
+    ENOUGH,
+    ESTIMATE_ERROR,
+    FARTHEST,
+    IS_NEW,
+    N_ENDED,
+    LawCurves,
+    speaks,
+)
 from pipeline.estimate.learnt_parts import group_digests, recoded
 from pipeline.estimate.questions import completed, questions_of
 from pipeline.estimate.score import QUANTILES
@@ -33,8 +42,8 @@ CURVE_SIZES = 3
 TYPICAL = ("requested_s", "requested_mem_kib", "queue")
 """What a question has from the group's newest job on the nearest size."""
 
-WIDEST, FARTHEST = 2.5, float(np.log(1.2))
-"""Of an ok row: how many times its 80% interval spans at most, and the largest recent error of its curve (log)."""
+WIDEST = 2.5
+"""How many times the 80% interval of an ok row spans at most."""
 
 HOLDS_DAYS = 7.0
 """Longest validity of an ok row, days: a record is weak evidence for runs weeks later."""
@@ -194,9 +203,10 @@ def _table(
 def _reliability(laws: pa.Table, law: Floats, span: Floats) -> tuple[list[str], list[str | None]]:
     """Per row the codes of the law and of the record, or ok; and the advice of the law, or a sentence on the record."""
     has_record = law[:, N_ENDED] >= ENOUGH
+    error = np.where(speaks(law), law[:, CURVE_ERROR], law[:, ESTIMATE_ERROR])
     doubts: dict[str, Bools] = {
-        "no_record": ~has_record, "behind": has_record & ~speaks(law), "missed": law[:, CURVE_ERROR] > FARTHEST,
-        "wide": span > WIDEST,
+        "no_record": ~has_record, "unseen": has_record & (law[:, IS_NEW] == 1) & ~speaks(law),
+        "missed": error > FARTHEST, "wide": span > WIDEST,
     }  # fmt: skip
     words, sentences = [], []
     for row, (codes, advice) in enumerate(
@@ -205,17 +215,16 @@ def _reliability(laws: pa.Table, law: Floats, span: Floats) -> tuple[list[str], 
         own = [name for name, holds in doubts.items() if holds[row]]
         words.append("+".join([*([] if codes == "ok" else [codes]), *own]) or "ok")
         says_law = codes != "ok" or not own
-        sentences.append(advice if says_law else _sentence(own[0], law[row], span[row]))
+        sentences.append(advice if says_law else _sentence(own[0], law[row, N_ENDED], error[row], span[row]))
     return words, sentences
 
 
-def _sentence(code: str, law: Floats, span: float) -> str:
-    n_ended, of_curve, of_estimate = np.nan_to_num(law[N_ENDED]), law[CURVE_ERROR], law[ESTIMATE_ERROR]
+def _sentence(code: str, n_ended: float, error: float, span: float) -> str:
     return {
-        "no_record": f"Of {ENOUGH} ended jobs of the group that a record needs, {n_ended:.0f} are remembered.",
-        "behind": f"The estimate answers: it was off by {of_estimate:.2f} (log) lately, the group's curve by "
-                  f"{of_curve:.2f}.",
-        "missed": f"The group's curve was off by {of_curve:.2f} (log) lately.",
+        "no_record": f"Of {ENOUGH} ended jobs of the group that a record needs, {np.nan_to_num(n_ended):.0f} are "
+                     "remembered.",
+        "unseen": "No run on this count is remembered, and the group's law was not close enough to answer.",
+        "missed": f"What answers was off by {error:.2f} (log) lately on the group's jobs.",
         "wide": f"The 80% interval spans {span:.1f} times.",
     }[code]  # fmt: skip
 
@@ -239,8 +248,8 @@ def later_coverage(record: Record) -> dict[str, Any]:
 
 _MEANING = {
     "no_record": "too few ended jobs of the group",
-    "behind": "the estimate was closer than the group's curve",
-    "missed": "recent jobs lay far from the curve",
+    "unseen": "no run on the count, and no law that is close",
+    "missed": "recent jobs lay far from what was answered",
     "wide": "the interval is wide",
     "one_size": "the group ran on one count only",
     "wide_group": "the group mixes different work",

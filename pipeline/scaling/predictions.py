@@ -247,4 +247,4 @@ def _report(sizes: dict[str, Ints], table: pa.Table, observed: ObservedSeries) -
         "stretch_80": observed.calibration.stretch[0],
         "stretch_95": observed.calibration.stretch[1],
     }
-    return Report("predict", "group", Tally(len(sizes)), Tally(answered), set_aside, facts).check()
+    return Report("curves", "group", Tally(len(sizes)), Tally(answered), set_aside, facts).check()

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from pipeline.arrays import Floats
 from pipeline.estimate.hypotheses import spoken
@@ -60,7 +61,17 @@ def test_no_quantile_lies_beyond_the_request_and_the_grace_time() -> None:
     quantiles_s, nothing = np.array([[50.0, 100.0, 150.0, 200.0, 250.0, 300.0]]), np.inf
 
     def with_error(log_s: float, limit_s: float) -> Floats:
-        return with_laws(quantiles_s, np.array([[log_s, 0.1, 0.2, 9.0]]), np.array([limit_s]), 300.0)[0]
+        return with_laws(quantiles_s, np.array([[log_s, 0.1, 0.2, 9.0, 0.0]]), np.array([limit_s]), 300.0)[0]
 
     assert np.allclose(with_error(np.log(200.0), nothing), 2 * quantiles_s[0])
     assert with_error(np.log(2000.0), 400.0)[1] == 400.0 and with_error(np.log(2000.0), 400.0).max() <= 700.0
+
+
+@pytest.mark.parametrize(("of_curve", "of_estimate", "is_new", "answers"), [
+    (0.1, 0.2, 0.0, True), (0.2, 0.1, 0.0, False), (0.1, 0.05, 1.0, True), (0.5, 0.6, 1.0, False),
+])  # fmt: skip
+def test_a_curve_answers_where_it_was_closer_or_on_a_new_size_where_it_was_close(
+    of_curve: float, of_estimate: float, is_new: float, answers: bool
+) -> None:
+    assert speaks(np.array([[5.0, of_curve, of_estimate, 9.0, is_new]]))[0] == answers
+    assert not speaks(np.array([[5.0, of_curve, of_estimate, 4.0, is_new]]))[0]
