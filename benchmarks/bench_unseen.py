@@ -16,16 +16,24 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
-from benchmarks.bench_backtest import read
+from benchmarks.later_table import jobs_of
 from pipeline.arrays import Floats, Ints
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
-from pipeline.estimate.history import History
+from pipeline.estimate.history import History, history
+from pipeline.estimate.predictions import law_curves
 from pipeline.estimate.questions import questions_of
 from pipeline.estimate.score import QUANTILES
+from pipeline.estimate.state import State
 from pipeline.estimate.walltime import estimate, learn
+from pipeline.evaluate.later_scores import predictions_of
+from pipeline.group import assign_groups, choose_template, describe_groups, observe, with_chosen
+from pipeline.scaling.predictions import groups_by_application
+from pipeline.settings import RunSettings
 
 SAMPLE = Path(__file__).resolve().parents[1] / "data_samples" / "riverbend.swf.gz"
 MIDDLE = QUANTILES.index(0.5)
@@ -42,10 +50,31 @@ def groups_of(past: History) -> Iterator[Ints]:
     yield from (ran[own] for own in np.split(order, np.flatnonzero(np.diff(group.ravel()[order])) + 1))
 
 
-def asked(past: History, places: Ints, requested_s: Floats, answers_from: History) -> Floats:
-    """(places, 6) quantiles, s, of these jobs at the end of a log that has been learnt."""
-    now_s = float(np.max(answers_from.end_s[np.isfinite(answers_from.end_s)]))
-    state = learn(answers_from, ESTIMATE_RULES, now_s)
+class Log(NamedTuple):
+    """Flagged JOBS, the settings they were cleaned by, and their history."""
+
+    jobs: pa.Table
+    settings: RunSettings
+    past: History
+
+
+def learnt(log: Log, kept: Ints) -> State:
+    """The State of a part of a log at its end, with the laws of its groups, as a run publishes it."""
+    past, jobs = log.past.take(kept), log.jobs.take(pa.array(log.past.row[kept]))
+    state = learn(past, ESTIMATE_RULES, float(np.max(past.end_s[np.isfinite(past.end_s)])))
+    templates, _ = choose_template(jobs, log.settings.group, "")
+    chosen = with_chosen(log.settings.group, templates)
+    grouped, _ = assign_groups(jobs, chosen)
+    groups, _ = describe_groups(grouped, chosen)
+    laws = predictions_of(observe(grouped)[0], log.settings, "laws", application=groups_by_application(groups))
+    group_id = np.array(grouped.column("group_id").to_pylist(), object)
+    return replace(state, laws=law_curves(state, past, group_id, laws, groups))
+
+
+def asked(log: Log, places: Ints, requested_s: Floats, kept: Ints) -> Floats:
+    """(places, 6) quantiles, s, of these jobs at the end of what has been learnt."""
+    past, state = log.past, learnt(log, kept)
+    now_s = state.as_of_s
     order = np.argsort(places, kind="stable")
     questions = past.take(places[order]).as_submitted()
     questions = replace(questions, submit_s=np.full(len(places), now_s), requested_s=requested_s[order])
@@ -54,9 +83,9 @@ def asked(past: History, places: Ints, requested_s: Floats, answers_from: Histor
     return found
 
 
-def unseen_sizes(past: History) -> Floats:
+def unseen_sizes(log: Log) -> Floats:
     """T1: per group with at least four sizes of two runs, the error of the answer at a hidden one (log)."""
-    hidden, one_of = [], []
+    past, hidden, one_of = log.past, [], []
     for own in groups_of(past):
         sizes, counts = np.unique(past.procs[own], return_counts=True)
         sizes = sizes[counts >= 2]
@@ -68,7 +97,7 @@ def unseen_sizes(past: History) -> Floats:
     kept = np.setdiff1d(np.arange(len(past)), np.concatenate(hidden))
     requested_s = np.array([np.median(past.requested_s[own]) for own in hidden])
     observed_s = np.array([np.median(past.runtime_s[own]) for own in hidden])
-    found: Floats = asked(past, np.array(one_of), requested_s, past.take(kept))[:, MIDDLE]
+    found: Floats = asked(log, np.array(one_of), requested_s, kept)[:, MIDDLE]
     return np.abs(np.log(found / observed_s))
 
 
@@ -82,37 +111,38 @@ def is_tight(past: History, own: Ints) -> bool:
     return False
 
 
-def changed_requests(past: History) -> tuple[Floats, np.ndarray]:
+def changed_requests(log: Log) -> tuple[Floats, np.ndarray]:
     """T2: per group of five jobs with a request, the elasticity of the answer; and whether the group is tight."""
+    past, whole = log.past, np.arange(len(log.past))
     groups = [own for own in groups_of(past) if len(own) >= 5 and past.requested_s[own[-1]] > 0]
     last = np.array([own[-1] for own in groups], np.int64)
     if not len(last):
         return np.empty(0), np.empty(0, np.bool_)
-    now_s, more_s = (asked(past, last, ratio * past.requested_s[last], past)[:, MIDDLE] for ratio in (1.0, MORE))
+    now_s, more_s = (asked(log, last, ratio * past.requested_s[last], whole)[:, MIDDLE] for ratio in (1.0, MORE))
     return np.log(more_s / now_s) / np.log(MORE), np.array([is_tight(past, own) for own in groups])
 
 
-def answer(past: History) -> list[float]:
+def answer(log: Log) -> list[float]:
     """The quantiles of the known query over the median of its runs."""
-    now_s = float(np.max(past.end_s[np.isfinite(past.end_s)]))
-    state = learn(past, ESTIMATE_RULES, now_s)
-    found = estimate(state, questions_of([QUERY], np.array([now_s]), "UTC"), ESTIMATE_RULES)[0]
+    state = learnt(log, np.arange(len(log.past)))
+    found = estimate(state, questions_of([QUERY], np.array([state.as_of_s]), "UTC"), ESTIMATE_RULES)[0]
     return [round(one / 3600, 2) for one in found.tolist()]
 
 
 def figures(log: Path, n_jobs: int) -> dict[str, object]:
     """Every figure of one log."""
-    past = read(log)
-    past = past.take(np.arange(min(len(past), n_jobs)))
-    error = unseen_sizes(past)
-    elasticity, tight = changed_requests(past)
+    settings, jobs = jobs_of(log)
+    past = history(jobs)
+    read = Log(jobs, settings, past.take(np.arange(min(len(past), n_jobs))))
+    error = unseen_sizes(read)
+    elasticity, tight = changed_requests(read)
     found: dict[str, object] = {
         "log": log.name.split(".")[0], "t1_groups": len(error), "t1_median_log_error": _median(error),
         "t1_share_over_2": float(np.mean(error > np.log(2))) if len(error) else None, "t2_groups": len(elasticity),
         "t2_median": _median(elasticity), "t2_tight_groups": int(tight.sum()),
         "t2_tight_median": _median(elasticity[tight]), "t2_other_median": _median(elasticity[~tight]),
     }  # fmt: skip
-    return found | ({"query_h": answer(past)} if log.resolve() == SAMPLE else {})
+    return found | ({"query_h": answer(read)} if log.resolve() == SAMPLE else {})
 
 
 def _median(values: Floats) -> float | None:
