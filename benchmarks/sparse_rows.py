@@ -14,7 +14,8 @@ import numpy as np
 from flows.services.logs.cleaning import flagged_jobs
 from flows.services.run.prepare import resolve
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
-from pipeline.estimate.nightly.as_of_pass import DAY_S, answered
+from pipeline.estimate.nightly.rows import DAY_S
+from pipeline.estimate.nightly.table import answered_nightly
 from pipeline.estimate.score import QUANTILES
 from pipeline.evaluate.backtest import TRAIN_SHARE, past_of
 
@@ -31,7 +32,7 @@ def lines(log: Path, ages_days: list[float], fewer_than: int) -> list[str]:
     scored = ran[int(len(ran) * TRAIN_SHARE) :]
     name, found = log.name.removesuffix(".gz").rpartition(".")[0], []
     for days in ages_days:
-        quantiles_s, n_jobs = answered(replace(past, stale_s=DAY_S * days), ESTIMATE_RULES.table)
+        quantiles_s, n_jobs = answered_nightly(replace(past, stale_s=DAY_S * days), ESTIMATE_RULES)
         rows = scored[~np.isnan(quantiles_s[scored, Q95])]
         holds = past.runtime_s[rows] <= quantiles_s[rows, Q95]
         is_sparse = n_jobs[rows] < fewer_than

@@ -21,8 +21,8 @@ from flows.services.series_files import read_series_and_applications
 from pipeline.arrays import Floats, category_codes
 from pipeline.clean import clean
 from pipeline.errors import InputError, printable
-from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import History
+from pipeline.estimate.nightly.rows import SERVED_DAYS
 from pipeline.evaluate.backtest import Way, past_of
 from pipeline.evaluate.methods import method_with_settings
 from pipeline.group import assign_groups, choose_template, with_chosen
@@ -157,7 +157,7 @@ def subject_of_jobs(
 
 def quantiles(past: History, task: ReplayTask, n_rows: int) -> dict[str, Floats]:
     """By method (rows of JOBS, 6) in s, as of each submit: the backtest's pass. The table is as old as it is served."""
-    served_s = DAY_S * ESTIMATE_RULES.table.served_days
+    served_s = DAY_S * SERVED_DAYS
     found = {}
     for method in task.methods:
         way = Way(served_s) if method == METHODS[Estimates.TABLE] else Way()

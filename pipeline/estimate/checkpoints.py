@@ -19,8 +19,6 @@ from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History, history, newest_s
 from pipeline.estimate.keys import job_hashes
 from pipeline.estimate.learnt_parts import empty
-from pipeline.estimate.nightly.table import arrays_of_table, table_after, table_state
-from pipeline.estimate.nightly.table_state import TableState, empty_state
 from pipeline.estimate.state import State, ids_of
 from pipeline.estimate.state_table import arrays_in, state_in, state_table
 from pipeline.estimate.walltime import update
@@ -105,26 +103,24 @@ def _part(jobs: pa.Table, start: int, timezone: str, with_hashes: bool) -> tuple
 
 def learnt(
     log: LogJobs, settings: EstimateRules, stops_s: Sequence[float], start: Checkpoint | None = None
-) -> Iterator[tuple[float, State, TableState]]:
-    """The State and the look-up table's state at each of some ascending times, from a checkpoint or from nothing."""
-    at_s, state, nightly = -np.inf, empty(), empty_state(settings.table)
+) -> Iterator[tuple[float, State]]:
+    """The State at each of some ascending times, from a checkpoint or from nothing."""
+    at_s, state = -np.inf, empty()
     found = start.read() if start else None
     if start and found is not None:
         arrays = arrays_in(found)
-        at_s, state, nightly = start.as_of_s, state_in(arrays, "a checkpoint")[0], table_state(arrays)
+        at_s, state = start.as_of_s, state_in(arrays, "a checkpoint")[0]
     for stop_s in stops_s:
         for cut_s, places in log.chunks(at_s, stop_s):
             past, ids, _ = log.history_of(places)
             state = update(state, past, ids, settings, cut_s)
-            nightly = table_after(past, settings, cut_s, nightly)
             at_s = cut_s
-        yield stop_s, state, nightly
+        yield stop_s, state
 
 
-def checkpoint_of(log: LogJobs, settings: EstimateRules, at_s: float, state: State, nightly: TableState) -> Checkpoint:
+def checkpoint_of(log: LogJobs, settings: EstimateRules, at_s: float, state: State) -> Checkpoint:
     """A checkpoint of a State that `learnt` has given."""
-    table = state_table(state, settings, arrays_of_table(nightly))
-    return Checkpoint(at_s, log.digest_at(at_s), _compressed(table))
+    return Checkpoint(at_s, log.digest_at(at_s), _compressed(state_table(state, settings)))
 
 
 def _compressed(table: pa.Table) -> Callable[[], pa.Table]:

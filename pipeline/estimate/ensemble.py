@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from pipeline.estimate.blend import blended
 from pipeline.estimate.chains import CROWD, MEAN, OWN, QUANTILE, ChainQuery, latest_of
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.similar_jobs import similar_jobs_quantiles
-from pipeline.estimate.state import Outputs, State, no_outputs
+from pipeline.estimate.state import Learnt, Outputs, State, no_outputs
 from pipeline.estimate.submits import Events, Jobs, capped
 from pipeline.kernels import entry_kernel, kernel
 from pipeline.workers import together
@@ -98,16 +98,27 @@ MIDDLE = [METHODS.index(name) for name in ("alike", "long", "everybody", "last_t
 """The methods whose plain median is half of the answer."""
 
 
-def answered(
-    state: State, jobs: Jobs, past: Jobs, events: Events, codes: tuple[Ints, Ints], past_outputs: Outputs,
-    settings: EstimateRules,
-) -> Outputs:  # fmt: skip
-    """The output of every part for the submits; updates the state's memories with the events.
+class Views(NamedTuple):
+    """What each method says of a question: medians, s, the quantiles of `alike` at RUNGS, s; and how likely it is that
+    the runtime follows the request, and the effective number of jobs."""
 
-    `codes`: numbers of the chain's keys of the submits and of the earlier jobs. Where the submits are part of the
-    earlier jobs, `past_outputs` gets their rows.
+    method_s: Floats
+    rung_s: Floats
+    follows: Floats
+    n_effective: Floats
+
+    def take(self, places: Ints) -> Views:
+        """The views of these questions."""
+        return Views(*(column[places] for column in self))
+
+
+def views_of(
+    state: State, jobs: Jobs, past: Jobs, events: Events, codes: tuple[Ints, Ints], settings: EstimateRules
+) -> Views:
+    """The views of questions; updates the state's memories with the events.
+
+    `codes`: numbers of the chain's keys of the questions and of the earlier jobs.
     """
-    outputs = no_outputs(len(jobs.who), len(METHODS), len(QUANTILES))
     n_held = len(state.chain.latest.before) - len(codes[1]) * len(events.by_end)
     alike_s, latest_s = together([
         partial(similar_jobs_quantiles, jobs, past, events, settings, state.memory, state.evidence, SHARES),
@@ -115,20 +126,28 @@ def answered(
     ])  # fmt: skip
     rungs_s, medians_s = alike_s[:, : len(SHARES)], alike_s[:, [RUNGS.index(0.5), len(SHARES)]]
     # The chain's answers are for jobs of any size, except for sizes that are known.
-    latest_s[:, alike_s[:, -1] > 0] = np.nan
-    outputs.method_s[:] = _methods([*medians_s.T, *latest_s[:, :, 0]], jobs.requested_s)
+    latest_s[:, alike_s[:, len(SHARES) + 1] > 0] = np.nan
+    method_s = _methods([*medians_s.T, *latest_s[:, :, 0]], jobs.requested_s)
+    return Views(method_s, rungs_s.copy(), alike_s[:, len(SHARES) + 2], alike_s[:, len(SHARES) + 3])
+
+
+def answered(views: Views, record: Learnt, jobs: Jobs, past: Jobs, events: Events, settings: EstimateRules) -> Outputs:
+    """The estimates from views; updates the record with the events.
+
+    Where the submits are part of the earlier jobs, its outputs get their rows.
+    """
+    outputs, past_outputs = no_outputs(len(jobs.who), len(METHODS), len(QUANTILES)), record.outputs
+    outputs.method_s[:] = views.method_s
     _keep(past_outputs, outputs, events, "method_s")
-    blend_s = blended(jobs, past, events, outputs.method_s, past_outputs.method_s, state.errors)
+    blend_s = blended(jobs, past, events, outputs.method_s, past_outputs.method_s, record.errors)
     center_s = capped((blend_s + median(outputs.method_s[:, MIDDLE], axis=1)) / 2, jobs.limit_s)
-    ladder = _ladder(rungs_s, center_s, jobs, 60.0 * settings.grace_min)
+    ladder = _ladder(views.rung_s, center_s, jobs, 60.0 * settings.grace_min)
     calibrate(
-        past, events, ladder, outputs.rung_s, past_outputs.rung_s, state.rungs, np.array(QUANTILES),
+        past, events, ladder, outputs.rung_s, past_outputs.rung_s, record.rungs, np.array(QUANTILES),
         settings.coverage_step,
     )  # fmt: skip
     outputs.quantiles_s[:] = _around(center_s, outputs.rung_s.copy())
     _keep(past_outputs, outputs, events, "quantiles_s")
-    if events.first >= 0:
-        past.answered_s[events.first :] = center_s
     return outputs
 
 

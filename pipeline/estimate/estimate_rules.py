@@ -10,66 +10,6 @@ AGAIN = "run again to learn it anew"
 
 
 @dataclass(frozen=True, slots=True)
-class TableRules:
-    """How the nightly table of estimates is made, for hooks of schedulers that can only look up values."""
-
-    served_days: float = 1.0
-    """Age of the table when it is read (days); quantiles are calibrated for that age."""
-    of_who: int = 300
-    """Largest number of ended jobs of the user (or account) in a row."""
-    of_key: int = 32
-    """Largest number of ended jobs with the row's own user, application, queue and sizes."""
-    of_request: int = 48
-    """Largest number of ended jobs of all users with the same request."""
-    kept_days: float = 1095.0
-    """Time after which an ended job is forgotten (days)."""
-    rank_scale: float = 36.4
-    """Weight by rank: scale of the number of later jobs of the user."""
-    rank_power: float = 1.33
-    """Weight by rank: power in (1 + later / scale)^-power."""
-    age_days: float = 400.0
-    """Weight by age: time after which a job counts 1/e (days)."""
-    burst_gap_min: float = 10.0
-    """Longest time between submits of one burst of similar jobs (min)."""
-    burst_rank_power: float = 0.7
-    """A job of a burst counts size^-power in the rank of older jobs."""
-    burst_weight_power: float = 0.25
-    """Weight of a job of a burst: size^-power; twice the power among all users' jobs."""
-    other_request: float = 0.525
-    """Weight of a job with another requested runtime."""
-    request_power: float = 0.35
-    """Power of the ratio of the requests in that weight."""
-    other_procs: float = 0.5
-    """Weight of a job with another number of processors."""
-    procs_power: float = 0.2
-    """Power of the ratio of the processors in that weight."""
-    other_what: float = 0.95
-    """Weight of a job of another application."""
-    other_queue: float = 0.28
-    """Weight of a job of another queue."""
-    others: float = 2.0
-    """Weight of all users' jobs together; the user's latest job has 1."""
-    others_scale: float = 70.0
-    """Number of later jobs of all users after which a job counts 1/e."""
-    half_life_days: float = 90.0
-    """Calibration: half-life of the counts (days)."""
-    pseudo_jobs: float = 1000.0
-    """Calibration: weight of the counts of all rows beside those of a class (jobs)."""
-    prior_jobs: float = 300.0
-    """Calibration: weight of the prior counts (jobs)."""
-    prior_spread: float = 0.2
-    """Calibration: share of the prior counts that is uniform over the levels."""
-    level_gain: float = 10.0
-    """Calibration: gain of the feedback on a coverage shortfall."""
-    level_half_life_days: float = 90.0
-    """Calibration: half-life of the shortfall (days)."""
-    level_jobs: float = 1000.0
-    """Calibration: number of scored jobs at which the feedback has half its gain."""
-    level_speed: float = 0.5
-    """Calibration: largest share of the shortfall corrected within one feedback delay."""
-
-
-@dataclass(frozen=True, slots=True)
 class LongRules:
     """The weights of the second estimate from similar jobs, which remembers longer."""
 
@@ -141,7 +81,6 @@ class EstimateRules:
     grace_min: float = 5.0
     """Time past its request within which a job is stopped (min)."""
     long: LongRules = LongRules()
-    table: TableRules = TableRules()
 
 
 ESTIMATE_RULES = EstimateRules()
@@ -157,8 +96,7 @@ def rules_of(text: str, where: str) -> EstimateRules:
     """The rules of a JSON text; InputError, which names the STATE as `where`, if this version has others."""
     try:
         plain = json.loads(text)
-        nested = {name: _read(kind, plain[name]) for name, kind in (("long", LongRules), ("table", TableRules))}
-        rules: EstimateRules = _read(EstimateRules, plain | nested)
+        rules: EstimateRules = _read(EstimateRules, plain | {"long": _read(LongRules, plain["long"])})
     except (ValueError, TypeError, KeyError) as error:
         found = printable(f"settings that do not fit ({error})")
         raise InputError(where, found, "settings of this version", AGAIN) from None

@@ -5,15 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from pipeline.arrays import Floats, Ints
 from pipeline.estimate import chains
-from pipeline.estimate.ensemble import FIRST_RUNGS, METHODS, answered
+from pipeline.estimate.ensemble import FIRST_RUNGS, METHODS, RUNGS, Views, answered, views_of
 from pipeline.estimate.history import History
 from pipeline.estimate.keys import mixed, numbers, with_new
+from pipeline.estimate.nightly.rows import (
+    DAY_S,
+    SERVED_DAYS,
+    Rows,
+    distinct,
+    midnights_s,
+    pruned,
+    questions_of_rows,
+    read,
+    scale_of,
+    taken,
+    touched,
+)
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import (
     NAMED,
@@ -24,7 +37,6 @@ from pipeline.estimate.state import (
     Record,
     State,
     compacted,
-    no_outputs,
     no_state,
     progressed,
     with_rows,
@@ -34,9 +46,11 @@ from pipeline.estimate.submits import (
     PROBLEM_SIZE,
     Events,
     Jobs,
+    capped,
     events_of,
     jobs_of,
     joined,
+    part,
     with_known_programs,
     with_meant_requests,
     with_sessions,
@@ -51,7 +65,7 @@ RECORD_JOBS = 20_000
 
 def empty() -> State:
     """The State of no log."""
-    return no_state(len(METHODS), FIRST_RUNGS)
+    return no_state(len(METHODS), len(RUNGS), FIRST_RUNGS)
 
 
 def with_new_names(history: History, names: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
@@ -75,9 +89,12 @@ def recoded(history: History, names: dict[str, dict[str, int]]) -> History:
 
 def learnt_parts(
     history: History, settings: EstimateRules, until_s: float, part_jobs: int, state: State | None = None,
-    ids: list[str] | None = None,
+    ids: list[str] | None = None, *, age_days: float | None = SERVED_DAYS,
 ) -> Iterator[tuple[Floats, State]]:  # fmt: skip
-    """Each part's quantiles and the State after it; there is at least one part, and the last one ends at `until_s`."""
+    """Each part's quantiles and the State after it; there is at least one part, and the last one ends at `until_s`.
+
+    `age_days`: age of the rows of the table when they are read; None: the State has no rows.
+    """
     state = state or empty()
     names = with_new_names(history, state.names)
     history = recoded(history, names)
@@ -90,12 +107,18 @@ def learnt_parts(
         state = replace(state, names={name: dict(islice(names[name].items(), n)) for name, n in names_known.items()})
         part_until_s = until_s if stop == len(history) else float(own.submit_s[-1])
         own_ids = [str(row) for row in own.row] if ids is None else ids[start:stop]
-        outputs, state = _extended(state, n_programs, own, own_ids, part_until_s, settings)
+        outputs, state = _extended(state, n_programs, own, own_ids, part_until_s, settings, age_days)
         yield outputs.quantiles_s, state
 
 
 def _extended(
-    state: State, n_programs: int, history: History, ids: list[str], until_s: float, settings: EstimateRules
+    state: State,
+    n_programs: int,
+    history: History,
+    ids: list[str],
+    until_s: float,
+    settings: EstimateRules,
+    age_days: float | None,
 ) -> tuple[Outputs, State]:
     """The outputs for the submits, and the State after all events until a time."""
     first, nth = len(state.jobs.who), state.n_submits + 1 + np.arange(len(ids))
@@ -111,7 +134,10 @@ def _extended(
     past = joined(state.jobs, jobs)
     progress = np.concatenate([state.progress, np.full(len(ids), QUEUED, np.int64)])
     events = events_of(past, first, history.known_s, until_s, progress == OVER, progress >= RUNNING)
-    jobs = with_meant_requests(jobs, past, events, state.use)
+    rows = touched(state.rows, past, events, state.as_of_s)
+    asked = _asked(rows, jobs, past, events, state, until_s, makes_rows=age_days is not None)
+    asked = asked._replace(jobs=with_meant_requests(asked.jobs, past, asked.events, state.use))
+    jobs = part(asked.jobs, asked.submits)
     past = joined(state.jobs, jobs)
     digests = chains.digests_of(past)
     digests[:, progress == OVER] = -1
@@ -119,16 +145,78 @@ def _extended(
     room = len(chains.LOOK_BACK) * len(events.by_end)
     chain = chains.with_keys(state.chain, digests, past.session, room)
     codes = chains.numbered(chain, digests)
-    more = no_outputs(len(ids), len(METHODS), len(QUANTILES))
-    past_outputs = Outputs(*(np.concatenate(both) for both in zip(state.outputs, more, strict=True)))
-    state = replace(state, chain=chain, ids=[*state.ids, *ids], progress=progress, jobs=past, outputs=past_outputs)
-    outputs = answered(state, jobs, past, events, (codes[:, first:].copy(), codes), past_outputs, settings)
+    state = replace(state, chain=chain, ids=[*state.ids, *ids], progress=progress, jobs=past)
+    own_codes = chains.numbered(chain, chains.digests_of(asked.jobs))
+    views = views_of(state, asked.jobs, past, asked.events, (own_codes, codes), settings)
+    live = views.take(asked.submits)
+    outputs = answered(live, state.live, jobs, past, events, settings)
+    past.answered_s[first:] = outputs.quantiles_s[:, QUANTILES.index(0.5)]
+    if age_days is not None:
+        rows = with_views(rows, asked.rows, views.take(asked.questions))
+        answered(views_of_rows(rows, jobs, age_days, live), state.served, jobs, past, events, settings)
+        state = replace(state, rows=pruned(rows, until_s, age_days))
     state = replace(
         state, progress=progressed(state, events), n_submits=state.n_submits + len(ids),
-        record=_recorded(state.record, past, events, past_outputs), as_of_s=max(until_s, state.as_of_s),
+        record=_recorded(state.record, past, events, state.live.outputs), as_of_s=max(until_s, state.as_of_s),
     )  # fmt: skip
     used = n_entries + int((codes[:, events.by_end[past.is_learnt[events.by_end]]] >= 0).sum())
     return outputs, compacted(state, used)
+
+
+class Asked(NamedTuple):
+    """The questions of a part in order of what they know: its submits, and rows at midnights."""
+
+    jobs: Jobs
+    events: Events
+    submits: Ints
+    """Places of the submits among the questions."""
+    questions: Ints
+    """Per row that is asked, the place of its question, and which row it is."""
+    rows: Ints
+
+
+def _asked(
+    rows: Rows, jobs: Jobs, past: Jobs, events: Events, state: State, until_s: float, *, makes_rows: bool
+) -> Asked:
+    is_asked = (rows.at_s > state.as_of_s) & (rows.at_s <= until_s) & makes_rows
+    own = np.flatnonzero(is_asked)
+    first, number = distinct(taken(rows, own))
+    at_s = rows.at_s[own[first]]
+    more = with_numbers(questions_of_rows(taken(rows, own[first]), at_s), state)
+    known_s = np.concatenate([events.known_s, at_s])
+    order = np.argsort(known_s, kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    started, ended, left = (
+        np.append(np.append(of_submits[:-1], np.searchsorted(times_s[by], at_s, side="right"))[order], of_submits[-1])
+        for of_submits, times_s, by in (
+            (events.started, past.start_s, events.by_start), (events.ended, past.end_s, events.by_end),
+            (events.left, past.end_s, events.by_leave),
+        )
+    )  # fmt: skip
+    merged = Events(events.by_start, events.by_end, events.by_leave, started, ended, left, known_s[order], -1)
+    n = len(jobs.who)
+    return Asked(part(joined(jobs, more), order), merged, place[:n], place[n:][number], own)
+
+
+def with_views(rows: Rows, places: Ints, views: Views) -> Rows:
+    """The rows with the views of those at these places."""
+    for name, values in views._asdict().items():
+        getattr(rows, name)[places] = values
+    return rows
+
+
+def views_of_rows(rows: Rows, jobs: Jobs, age_days: float, instead: Views) -> Views:
+    """What each job finds in the rows of that age; `instead` where there is none yet."""
+    place = read(rows, jobs, midnights_s(jobs.submit_s, DAY_S * age_days))
+    if not len(rows.key):
+        return instead
+    is_found, found = (place >= 0)[:, None], taken(rows, place)
+    scale = scale_of(found, jobs.limit_s)[:, None]
+    return instead._replace(
+        method_s=capped(np.where(is_found, found.method_s * scale, instead.method_s), jobs.requested_s),
+        rung_s=capped(np.where(is_found, found.rung_s * scale, instead.rung_s), jobs.requested_s),
+    )
 
 
 def _recorded(record: Record, past: Jobs, events: Events, outputs: Outputs) -> Record:

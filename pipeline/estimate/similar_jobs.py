@@ -117,12 +117,13 @@ def weigh(
     jobs: Jobs, past: Jobs, events: Events, weights: Weights, memory: Memory, evidence: Evidence, sample: Sample,
     shares: Floats,
 ) -> Floats:  # fmt: skip
-    """(jobs, shares + 2): quantiles, s, of `alike`; the median of `long`; 1 where only the curve knows the size.
+    """(jobs, shares + 4): quantiles, s, of `alike`; the median of `long`; 1 where only the curve knows the size; chance
+    that runtimes follow the request; effective number of jobs (Kish).
 
     NaN before anything is known.
     """
     n = len(jobs.submit_s)
-    found = np.full((n, len(shares) + 2), np.nan)
+    found, last = np.full((n, len(shares) + 4), np.nan), len(shares) + 1
     half = np.array([0.5])
     n_started = n_over = 0
     for job in range(n + 1):
@@ -150,8 +151,19 @@ def weigh(
                 order = _ordered(size, sample)
                 _quantiles(order, jobs.requested_s[job], sample, sample.weight[0], shares, found[job])
                 _quantiles(order, jobs.requested_s[job], sample, sample.weight[1], half, found[job, len(shares) :])
-            found[job, -1] = _is_scaled(jobs.group[job], jobs.size[job], jobs.who[job], evidence, sample.chance)
+                found[job, last + 2] = _effective(size, sample.weight[0])
+            found[job, last + 1] = sample.chance[1]
+            found[job, last] = _is_scaled(jobs.group[job], jobs.size[job], jobs.who[job], evidence, sample.chance)
     return found
+
+
+@kernel
+def _effective(size: int, weight: Floats) -> float:
+    total, squares = 0.0, 0.0
+    for place in range(size):
+        total += weight[place]
+        squares += weight[place] * weight[place]
+    return total * total / squares if squares > 0 else 0.0
 
 
 @kernel
@@ -392,7 +404,7 @@ OTHER_TRAITS = {
 def similar_jobs_quantiles(
     jobs: Jobs, past: Jobs, events: Events, settings: EstimateRules, memory: Memory, evidence: Evidence, shares: Floats
 ) -> Floats:
-    """(jobs, shares + 2): see `weigh`. `memory` and `evidence` are updated with the events."""
+    """(jobs, shares + 4): see `weigh`. `memory` and `evidence` are updated with the events."""
     capacity = 3 * (N_ENDED + N_OF_GROUP) + N_RUNNING + max(N_ANY, N_ASKED)
     weights, ranks = _weights(settings), np.arange(N_ENDED)
     sample = Sample(

@@ -19,7 +19,6 @@ from pipeline.estimate.checkpoints import (
 )
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import ATTRIBUTES, READ, WHAT, WHO, history, newest_s
-from pipeline.estimate.nightly.table import arrays_of_table, table_arrays, table_state
 from pipeline.estimate.questions import score_of
 from pipeline.estimate.state import KNOWN, LATE, NEW, OPEN, OVER, TOO_LATE, State, fates_of, ids_of
 from pipeline.estimate.state_table import arrays_in, state_in, state_table
@@ -109,13 +108,13 @@ def learn_from_checkpoints(
     start = usable(log, earlier, until_s)
     stops_s = checkpoint_times(log, start.as_of_s if start else -np.inf, until_s) if makes_checkpoints else []
     made = [start] if start and makes_checkpoints else []
-    for at_s, state, nightly in learnt(log, settings, [*stops_s, until_s], start):
+    for at_s, state in learnt(log, settings, [*stops_s, until_s], start):
         if at_s in stops_s:
-            made.append(checkpoint_of(log, settings, at_s, state, nightly))
+            made.append(checkpoint_of(log, settings, at_s, state))
     facts = {"name": site.name, "timezone": site.timezone, "names": names, "columns": " ".join(filled(jobs))}
     state = replace(state, site=facts)
     fate = np.where(log.submit_s > until_s, AFTER, "")
-    table = state_table(state, settings, arrays_of_table(nightly))
+    table = state_table(state, settings)
     still = [one for one in earlier if start and one.as_of_s < start.as_of_s]
     checkpoints = kept([*still, *made], float(log.submit_s[-1])) if made else []
     return table, _report("learn", jobs, log.row, fate, state, {}, older), checkpoints
@@ -174,8 +173,7 @@ def update_state(earlier: pa.Table, jobs: pa.Table, as_of_s: float | None = None
         name: int((fate == one).sum()) for name, one in (("n_open", OPEN), ("n_late", LATE), ("n_new", NEW))
     }
     why = np.select([fate == -1, fate == KNOWN, fate == TOO_LATE], [AFTER, "known_to_be_over", "too_late"], "")
-    nightly = table_arrays(later, settings, until_s, table_state(arrays))
-    return state_table(state, settings, nightly), _report("update", jobs, later.row, why, state, counts, Tally())
+    return state_table(state, settings), _report("update", jobs, later.row, why, state, counts, Tally())
 
 
 def filled(jobs: pa.Table) -> list[str]:

@@ -1,7 +1,7 @@
 """The estimator's state: the jobs it remembers, and the state of each of its parts."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
@@ -16,6 +16,7 @@ from pipeline.estimate.group_record import Evidence
 from pipeline.estimate.history import History
 from pipeline.estimate.keys import MASK, Keys, grown, no_keys
 from pipeline.estimate.law_curves import LawCurves, no_curves
+from pipeline.estimate.nightly.rows import Rows, no_rows
 from pipeline.estimate.similar_jobs import Memory
 from pipeline.estimate.submits import ATTRIBUTES, TRAITS, Events, Jobs, LastSubmits, Use, no_submits, no_use, part
 
@@ -33,6 +34,14 @@ class Outputs(NamedTuple):
     """(jobs, quantiles) positions of the calibrated quantiles on the ladder."""
     quantiles_s: Floats
     """(jobs, quantiles) the estimate."""
+
+
+class Learnt(NamedTuple):
+    """What is learnt of answers: errors of the methods, positions of the quantiles, outputs of the jobs."""
+
+    errors: Errors
+    rungs: Floats
+    outputs: Outputs
 
 
 class Record(NamedTuple):
@@ -64,15 +73,17 @@ class State:
     """Per job, the id of its record."""
     progress: Ints
     """Per job: QUEUED, RUNNING or OVER."""
-    outputs: Outputs
+    live: Learnt
+    """Of answers at the submit."""
+    served: Learnt
+    """Of answers of rows of the table, as old as they are when they are read."""
+    rows: Rows
     last_submits: LastSubmits
     use: Use
     memory: Memory
     evidence: Evidence
     laws: LawCurves
     chain: Chain
-    errors: Errors
-    rungs: Floats
     record: Record
     over: Over
     n_submits: int = 0
@@ -82,15 +93,19 @@ class State:
     """Facts about the log's site, by name."""
 
 
-def no_state(n_methods: int, first_rungs: Floats) -> State:
+def no_state(n_methods: int, n_rungs: int, first_rungs: Floats) -> State:
     """Nothing learnt yet."""
     none, n_quantiles = np.empty(0, np.int64), len(first_rungs)
+
+    def nothing() -> Learnt:
+        return Learnt(no_errors(n_methods), first_rungs.copy(), no_outputs(0, n_methods, n_quantiles))
+
     return State(
         names={name: {} for name in NAMED}, requests=no_keys(), groups=no_keys(), sizes=no_keys(),
-        jobs=no_jobs(), ids=[], progress=none, outputs=no_outputs(0, n_methods, n_quantiles),
+        jobs=no_jobs(), ids=[], progress=none, live=nothing(), served=nothing(),
+        rows=no_rows(n_methods, n_rungs),
         last_submits=no_submits(), use=no_use(), memory=similar_jobs.no_memory(), evidence=group_record.no_evidence(),
-        laws=no_curves(),
-        chain=no_chain(), errors=no_errors(n_methods), rungs=first_rungs.copy(),
+        laws=no_curves(), chain=no_chain(),
         record=Record(np.empty(0), np.empty((0, n_quantiles))), over=Over(none, np.empty(0)),
     )  # fmt: skip
 
@@ -115,9 +130,23 @@ def no_outputs(n: int, n_methods: int, n_quantiles: int) -> Outputs:
     return Outputs(*(np.full(shape, np.nan) for shape in shapes))
 
 
+def each_learnt(state: State, change: Callable[[Learnt], Learnt]) -> State:
+    """The state with what is learnt of both kinds of answers changed."""
+    return replace(state, live=change(state.live), served=change(state.served))
+
+
 def with_rows(state: State, n_jobs: int) -> State:
     """The state with a row for each submitter, request, group and size, and for so many jobs."""
-    n_who, n_groups, held = len(state.names["who"]), len(state.groups), state.errors
+    n_who, n_groups = len(state.names["who"]), len(state.groups)
+
+    def with_who(one: Learnt) -> Learnt:
+        held, n_new = one.errors, n_jobs - len(one.outputs.method_s)
+        more = (np.full((n_new, column.shape[1]), np.nan) for column in one.outputs)
+        errors = held._replace(of_who=grown(held.of_who, n_who), n_of_who=grown(held.n_of_who, n_who))
+        both = zip(one.outputs, more, strict=True)
+        return one._replace(errors=errors, outputs=Outputs(*(np.concatenate(columns) for columns in both)))
+
+    state = each_learnt(state, with_who)
     return replace(
         state,
         last_submits=LastSubmits(*(grown(column, n_who) for column in state.last_submits)),
@@ -125,7 +154,6 @@ def with_rows(state: State, n_jobs: int) -> State:
         memory=similar_jobs.with_keys(state.memory, n_who, len(state.requests), n_groups, n_jobs),
         evidence=group_record.with_keys(state.evidence, len(state.sizes), n_groups, n_who),
         laws=state.laws._replace(of_group=grown(state.laws.of_group, n_groups)),
-        errors=held._replace(of_who=grown(held.of_who, n_who), n_of_who=grown(held.n_of_who, n_who)),
     )
 
 
@@ -152,12 +180,12 @@ def compacted(state: State, n_entries: int) -> State:
     for places in similar_jobs.places_of(memory):
         places[:] = number[places]
     kept = np.flatnonzero(is_kept)
+    state = each_learnt(state, lambda one: one._replace(outputs=Outputs(*(column[kept] for column in one.outputs))))
     return replace(
         state,
         jobs=part(state.jobs, kept),
         ids=[state.ids[place] for place in kept],
         progress=state.progress[kept],
-        outputs=Outputs(*(column[kept] for column in state.outputs)),
         memory=memory._replace(before=memory.before[kept]),
         chain=chains.compacted(state.chain, n_entries, state.last_submits.session),
     )

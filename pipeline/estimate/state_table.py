@@ -16,12 +16,13 @@ from pipeline.estimate.estimate_rules import AGAIN, EstimateRules, rules_of, rul
 from pipeline.estimate.group_record import Evidence
 from pipeline.estimate.keys import Keys
 from pipeline.estimate.law_curves import LawCurves
+from pipeline.estimate.nightly.rows import Rows
 from pipeline.estimate.similar_jobs import Memory
-from pipeline.estimate.state import NAMED, OVER, Outputs, Over, Record, State, no_outputs
+from pipeline.estimate.state import NAMED, OVER, Learnt, Outputs, Over, Record, State, no_outputs
 from pipeline.estimate.submits import Jobs, LastSubmits, Use, derived
 from pipeline.tables import STATE
 
-FORMAT = 4
+FORMAT = 5
 """Raised when the arrays change their meaning: a State of another format is refused, and learnt again."""
 
 VALUE_KINDS = {"floats": "f", "integers": "i", "flags": "b", "texts": "O"}
@@ -32,11 +33,14 @@ DERIVED = ("log_request", "log_procs", "hour")
 
 
 PARTS: dict[str, Any] = {
-    "requests": Keys, "groups": Keys, "sizes": Keys, "jobs": Jobs, "outputs": Outputs, "last_submits": LastSubmits,
-    "use": Use, "memory": Memory, "evidence": Evidence, "laws": LawCurves, "errors": Errors, "record": Record,
-    "over": Over,
+    "requests": Keys, "groups": Keys, "sizes": Keys, "jobs": Jobs, "rows": Rows, "last_submits": LastSubmits,
+    "use": Use, "memory": Memory, "evidence": Evidence, "laws": LawCurves, "record": Record, "over": Over,
 }  # fmt: skip
 """The named tuples of a State."""
+
+
+LEARNT = ("live", "served")
+"""Names of what is learnt of answers at the submit, and of rows of the table."""
 
 
 def state_table(state: State, settings: EstimateRules, more: Mapping[str, Array] | None = None) -> pa.Table:
@@ -126,16 +130,18 @@ def arrays_of(state: State) -> dict[str, Array]:
     is_open, chain = state.progress != OVER, state.chain
     parts = {name: getattr(state, name) for name in PARTS} | {"chain.keys": chain.keys}
     found = {f"{name}.{key}": value for name, part in parts.items() for key, value in part._asdict().items()}
-    for name in Outputs._fields:
+    for name, one in ((name, getattr(state, name)) for name in LEARNT):
+        found |= {f"{name}.errors.{key}": value for key, value in one.errors._asdict().items()}
         # They are of no use once their job is over.
-        found[f"outputs.{name}"] = found[f"outputs.{name}"][is_open]
+        found |= {f"{name}.outputs.{key}": value[is_open] for key, value in one.outputs._asdict().items()}
+        found[f"{name}.rungs"] = one.rungs
     derivable = {f"jobs.{name}" for name in DERIVED}
     return {name: value for name, value in found.items() if name not in derivable} | {
         "format": np.array([FORMAT]), "as_of_s": np.array([state.as_of_s]), "n_submits": np.array([state.n_submits]),
         "site.facts": texts(state.site.keys()), "site.values": texts(state.site.values()),
         **{f"names.{name}": texts(state.names[name]) for name in NAMED},
         "ids": texts(name for name, keeps in zip(state.ids, is_open, strict=True) if keeps), "progress": state.progress,
-        "rungs": state.rungs, "chain.session": chain.session, "chain.level": chain.level,
+        "chain.session": chain.session, "chain.level": chain.level,
         "chain.n_entries": chain.latest.n_entries, "chain.runtime_s": chain.latest.runtime_s,
         "chain.is_stopped": np.isinf(chain.latest.bound_s),
     }  # fmt: skip
@@ -143,11 +149,12 @@ def arrays_of(state: State) -> dict[str, Array]:
 
 def state_of(arrays: Mapping[str, Array], *, goes_on: bool = True) -> State:
     """The State of `arrays_of`; one that does not go on has no outputs and ids. KeyError where an array is missing."""
-    parts = {name: _part(kind, arrays, name) for name, kind in PARTS.items() if kind not in (Jobs, Outputs)}
+    parts = {name: _part(kind, arrays, name) for name, kind in PARTS.items() if kind is not Jobs}
+    parts |= {name: _learnt(arrays, name, goes_on=goes_on) for name in LEARNT}
     return State(
         names={name: {text: code for code, text in enumerate(arrays[f"names.{name}"])} for name in NAMED},
         jobs=_jobs(arrays), ids=_ids(arrays) if goes_on else [], progress=arrays["progress"],
-        outputs=_outputs(arrays, goes_on=goes_on), chain=_chain(arrays), rungs=arrays["rungs"],
+        chain=_chain(arrays),
         n_submits=int(arrays["n_submits"][0]), as_of_s=float(arrays["as_of_s"][0]),
         site=dict(zip(arrays["site.facts"], arrays["site.values"], strict=True)), **parts,
     )  # fmt: skip
@@ -184,11 +191,16 @@ def _chain(arrays: Mapping[str, Array]) -> Chain:
     return Chain(_part(Keys, arrays, "chain.keys"), level, arrays["chain.session"], latest)
 
 
-def _outputs(arrays: Mapping[str, Array], *, goes_on: bool) -> Outputs:
+def _learnt(arrays: Mapping[str, Array], name: str, *, goes_on: bool) -> Learnt:
+    outputs = _outputs(arrays, f"{name}.outputs", goes_on=goes_on)
+    return Learnt(_part(Errors, arrays, f"{name}.errors"), arrays[f"{name}.rungs"], outputs)
+
+
+def _outputs(arrays: Mapping[str, Array], part: str, *, goes_on: bool) -> Outputs:
     progress = arrays["progress"]
-    shapes = (arrays[f"outputs.{name}"].shape[1] for name in ("method_s", "quantiles_s"))
+    shapes = (arrays[f"{part}.{name}"].shape[1] for name in ("method_s", "quantiles_s"))
     found = no_outputs(len(progress) if goes_on else 0, *shapes)
     if goes_on:
         for name, column in found._asdict().items():
-            column[progress != OVER] = arrays[f"outputs.{name}"]
+            column[progress != OVER] = arrays[f"{part}.{name}"]
     return found

@@ -14,13 +14,13 @@ import numpy as np
 
 from pipeline.arrays import Floats, Ints
 from pipeline.estimate import chains
-from pipeline.estimate.ensemble import answered
+from pipeline.estimate.ensemble import Views, answered, views_of
 from pipeline.estimate.history import History
 from pipeline.estimate.law_curves import judged, with_laws
 from pipeline.estimate.learnt_parts import empty, gaps_s, learnt_parts, recoded, with_numbers
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import LATE, State, fates_of, over_by
-from pipeline.estimate.submits import Events, jobs_of, with_known_programs, with_meant_requests, with_sessions
+from pipeline.estimate.submits import Events, Jobs, jobs_of, with_known_programs, with_meant_requests, with_sessions
 
 if TYPE_CHECKING:
     from pipeline.estimate.estimate_rules import EstimateRules
@@ -57,7 +57,7 @@ def walltime(history: History, settings: EstimateRules) -> Floats:
     """
     if history.stale_s is not None:
         return _stale(history, settings)
-    parts = [quantiles_s for quantiles_s, _ in learnt_parts(history, settings, np.inf, PART_JOBS)]
+    parts = [quantiles_s for quantiles_s, _ in learnt_parts(history, settings, np.inf, PART_JOBS, age_days=None)]
     return np.concatenate([*parts, np.empty((0, len(QUANTILES)))])
 
 
@@ -66,7 +66,7 @@ def _stale(history: History, settings: EstimateRules) -> Floats:
     for cut_s in np.unique(known_s):
         n_known = int(np.searchsorted(history.submit_s, cut_s, side="right"))
         later = replace(history.take(np.arange(n_learnt, n_known)), stale_s=None)
-        for _, held in learnt_parts(later, settings, float(cut_s), PART_JOBS, state):
+        for _, held in learnt_parts(later, settings, float(cut_s), PART_JOBS, state, age_days=None):
             state = held
         questions, n_learnt = np.flatnonzero(known_s == cut_s), n_known
         found[questions] = estimate(state, history.take(questions), settings)
@@ -162,17 +162,27 @@ def answers(state: State, questions: History, settings: EstimateRules) -> Answer
     jobs = with_known_programs(jobs_of(questions), n_names, np.full(len(questions), state.n_submits + 1))
     jobs = with_numbers(jobs, state)
     jobs = with_sessions(jobs, state.last_submits, state.n_submits, gaps_s(settings), registers=False)
+    jobs, events = understood(state, jobs)
+    views = views_now(state, jobs, events, settings)
+    quantiles_s = answered(views, state.live, jobs, state.jobs, events, settings).quantiles_s
+    law = judged(jobs, state.jobs, state.memory.newest, state.memory.before, state.laws)
+    limit_s = np.where(jobs.limit_s > 0, jobs.limit_s, np.inf)
+    return Answers(with_laws(quantiles_s, law, limit_s, 60.0 * settings.grace_min), law)
+
+
+def understood(state: State, jobs: Jobs) -> tuple[Jobs, Events]:
+    """Questions at the state's time as they are understood, and that nothing happens meanwhile."""
     n, none = len(jobs.who), np.empty(0, np.int64)
     nothing = np.zeros(n + 1, np.int64)
     known_s = np.minimum(jobs.submit_s, max(state.as_of_s, 0.0)) if np.isfinite(state.as_of_s) else jobs.submit_s
     events = Events(none, none, none, nothing, nothing, nothing, known_s, -1)
-    jobs = with_meant_requests(jobs, state.jobs, events, state.use)
+    return with_meant_requests(jobs, state.jobs, events, state.use), events
+
+
+def views_now(state: State, jobs: Jobs, events: Events, settings: EstimateRules) -> Views:
+    """What each method says of questions that are understood."""
     codes = chains.numbered(state.chain, chains.digests_of(jobs))
-    outputs = answered(state, jobs, state.jobs, events, (codes, codes), state.outputs, settings)
-    law = judged(jobs, state.jobs, state.memory.newest, state.memory.before, state.laws)
-    limit_s = np.where(jobs.limit_s > 0, jobs.limit_s, np.inf)
-    quantiles_s = with_laws(outputs.quantiles_s, law, limit_s, 60.0 * settings.grace_min)
-    return Answers(quantiles_s, law)
+    return views_of(state, jobs, state.jobs, events, (codes, codes), settings)
 
 
 def update(
@@ -213,7 +223,7 @@ def update(
     >>> middle_s, last_s = float(np.median(log.submit_s)), float(log.submit_s[-1])
     >>> early = learn(log, ESTIMATE_RULES, middle_s, ids=ids)
     >>> whole = learn(log, ESTIMATE_RULES, last_s, ids=ids)
-    >>> bool((update(early, log, ids, ESTIMATE_RULES, last_s).rungs == whole.rungs).all())
+    >>> bool((update(early, log, ids, ESTIMATE_RULES, last_s).live.rungs == whole.live.rungs).all())
     True
     """
     known = later.known_by(as_of_s)

@@ -5,23 +5,25 @@ from dataclasses import replace
 import numpy as np
 
 from pipeline.arrays import Floats
-from pipeline.estimate.estimate_rules import TableRules
+from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History, history
+from pipeline.estimate.state import State
+from pipeline.estimate.walltime import learn
 from tests.rows import jobs_of
 
 DAY_S = 86_400
-SETTINGS = TableRules(of_who=40, of_key=4, of_request=12, kept_days=60.0)
-"""Windows that a short log overflows."""
+SETTINGS = EstimateRules()
 
 
 def made_log(n_jobs: int = 2000, seed: int = 0, stale_days: float = 0.0, days: int = 120) -> History:
-    """Jobs of twelve users whose runtimes go with user, application and request; one in ten has no request."""
+    """Jobs of twelve users, at most as long as requested; one in ten has no request."""
     random = np.random.default_rng(seed)
     bursts = np.sort(random.integers(0, days * DAY_S, n_jobs // 2))
     submit_s = np.sort(np.concatenate([bursts, random.choice(bursts[:50], n_jobs - len(bursts))]))
     user, application = random.integers(0, 12, n_jobs), random.integers(0, 3, n_jobs)
     requested_s = 3600.0 * 2 ** random.integers(0, 5, n_jobs)
     runtime_s = np.round(requested_s / (2.0 + user) * (1 + application) * random.lognormal(0, 0.7, n_jobs), 1) + 1
+    runtime_s = np.minimum(runtime_s, requested_s)
     wait_s = random.integers(0, 6 * 3600, n_jobs)
     rows = [
         {
@@ -38,6 +40,11 @@ def made_log(n_jobs: int = 2000, seed: int = 0, stale_days: float = 0.0, days: i
         for i in range(n_jobs)
     ]
     return replace(history(jobs_of(rows)), stale_s=stale_days * DAY_S)
+
+
+def state_at(log: History, at_s: float | None = None) -> State:
+    """The State of a log at a time, by default that of its last end."""
+    return learn(replace(log, stale_s=None), SETTINGS, float(log.end_s.max(initial=0.0)) if at_s is None else at_s)
 
 
 def midnight_s(log: History) -> Floats:

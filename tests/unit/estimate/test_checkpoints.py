@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from pipeline.estimate import checkpoints
 from pipeline.estimate.checkpoints import Checkpoint, LogJobs, usable
 from pipeline.estimate.history import history
-from pipeline.estimate.nightly.table import table_arrays
 from pipeline.estimate.stage import learn_from_checkpoints, learn_state
 from pipeline.estimate.state import ids_of
 from pipeline.estimate.state_table import arrays_in, arrays_of
@@ -122,7 +121,7 @@ def test_a_log_in_chunks_gives_what_one_pass_gives(monkeypatch: pytest.MonkeyPat
     found = arrays_in(learn_state(jobs, SITE, SETTINGS)[0])
     past = history(jobs, SITE.timezone)
     until_s = found["as_of_s"][0]
-    whole = arrays_of(learn(past, SETTINGS, until_s, ids=ids_of(jobs, past))) | table_arrays(past, SETTINGS, until_s)
+    whole = arrays_of(learn(past, SETTINGS, until_s, ids=ids_of(jobs, past)))
     for name, values in whole.items():
         if not name.startswith("site."):
             is_text = values.dtype == object

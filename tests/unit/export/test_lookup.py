@@ -8,11 +8,11 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.estimate.history import History
-from pipeline.estimate.nightly.table import estimates, learn_table, look_up, table_rows
+from pipeline.estimate.nightly.table import estimates, look_up, table_rows
 from pipeline.export.lookup_file import LEAST_MULTIPLIER, MULTIPLIERS, hashes_of, key_of, lookup_file, quoted
 from pipeline.export.published_tables import known_applications
 from tests.rows import jobs_of
-from tests.unit.estimate.table_log import SETTINGS, made_log
+from tests.unit.estimate.table_log import SETTINGS, made_log, state_at
 from tests.unit.export.lookup_reader import Lookup, hash_of, open_lookup
 
 HOSTILE = ("a|b", "x\ty", "new\nline", 'q"u', "per%cent", "übung", "", " ", "n|x", "\x00", "a\r\nb\tc|d", "100%25")
@@ -25,8 +25,7 @@ def log() -> History:
 
 @pytest.fixture(scope="module")
 def published(log: History) -> pa.Table:
-    state = learn_table(log, SETTINGS)
-    return estimates(table_rows(state, state.known_s, SETTINGS), "he re", "run7")
+    return estimates(table_rows(state_at(log), SETTINGS), "he re", "run7")
 
 
 @pytest.fixture(scope="module")

@@ -11,14 +11,14 @@ import pytest
 
 from pipeline.application_names import application_of
 from pipeline.errors import InputError
-from pipeline.estimate.estimate_rules import TableRules
 from pipeline.estimate.history import History, history
-from pipeline.estimate.nightly.table import estimates, learn_table, look_up, table_rows
+from pipeline.estimate.nightly.table import estimates, look_up, table_rows
 from pipeline.export import scheduler_files
 from pipeline.export.published_tables import PublishedTables, known_applications
 from pipeline.export.scheduler_files import CONFIG_FILE, HOOK_FILE, LOOKUP_FILE, openpbs_files
 from pipeline.settings import ExportSettings, OptOut
 from tests.rows import jobs_of
+from tests.unit.estimate.table_log import SETTINGS, state_at
 from tests.unit.export.openpbs_server import (
     MODIFYJOB,
     NOW_S,
@@ -31,7 +31,6 @@ from tests.unit.export.openpbs_server import (
     submit,
 )  # fmt: skip
 
-SETTINGS = TableRules(of_who=40, of_key=4, of_request=12, kept_days=60.0)
 NAMES = (
     "relax_12.sh", "solver-n16", "prep", "Übung 7", "a|b\tc", "77", "x\ny", "prod", "%41", "__import__('os')",
     "$(reboot)", '"; qmgr -c "delete queue workq', "\x1b[31m",
@@ -70,8 +69,7 @@ def log(jobs: pa.Table) -> History:
 
 @pytest.fixture(scope="module")
 def published(jobs: pa.Table, log: History) -> PublishedTables:
-    state = learn_table(log, SETTINGS)
-    rows = estimates(table_rows(state, state.known_s, SETTINGS), "here", "run7")
+    rows = estimates(table_rows(state_at(log), SETTINGS), "here", "run7")
     return PublishedTables(rows, known_applications(jobs), has_hashed_names=False, has_own_name_rules=False)
 
 

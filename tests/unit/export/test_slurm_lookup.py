@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.estimate.nightly.table import estimates, learn_table, look_up, table_rows
+from pipeline.estimate.nightly.table import estimates, look_up, table_rows
 from pipeline.export.lookup_file import lookup_file
 from pipeline.export.lua import lua
 from pipeline.export.published_tables import PublishedTables
 from pipeline.export.scheduler_files import plugin, slurm_files
 from pipeline.settings import ExportSettings, OptOut
-from tests.unit.estimate.table_log import SETTINGS, made_log
+from tests.unit.estimate.table_log import SETTINGS, made_log, state_at
 from tests.unit.export.lua_runner import run_lua, submitted, with_locals
 from tests.unit.export.slurm_plugin import NO_VAL, PARTS, each_lua, job_at, needs_lua, of_user, one, table_of
 
@@ -22,8 +22,7 @@ from tests.unit.export.slurm_plugin import NO_VAL, PARTS, each_lua, job_at, need
 @each_lua
 def test_it_answers_as_method_table_does(interpreter: str, tmp_path: Path) -> None:
     log = made_log()
-    state = learn_table(log, SETTINGS)
-    published = estimates(table_rows(state, state.known_s, SETTINGS), "here", "run7")
+    published = estimates(table_rows(state_at(log), SETTINGS), "here", "run7")
     (tmp_path / "walltime.lookup").write_bytes(lookup_file(published, {}))
     asked = log.take(np.sort(np.random.default_rng(5).choice(len(log), 300, replace=False)))
     asked.procs[::3] = 77.0
