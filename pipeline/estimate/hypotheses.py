@@ -17,7 +17,7 @@ SENTENCES = {
     "request": "Scaled by the request, which runs of this kind follow.",
     "not_size": "Runs on {nearest:,} processors answer: runtimes hardly change with the size.",
     "power": "Scaled from {nearest:,} processors by the curve of the submitter's runs.",
-    "law": "Scaled from {nearest:,} processors by the law of the group, which was closer lately than the estimate.",
+    "law": "Scaled from {nearest:,} processors by the law of the group, which was close to its latest runs.",
     "law_here": "The law of the group answers, at the level of its latest runs; it was closer than the estimate.",
 }
 
