@@ -134,8 +134,8 @@ def _extended(
     past = joined(state.jobs, jobs)
     progress = np.concatenate([state.progress, np.full(len(ids), QUEUED, np.int64)])
     events = events_of(past, first, history.known_s, until_s, progress == OVER, progress >= RUNNING)
-    rows = touched(state.rows, past, events, state.as_of_s)
-    asked = _asked(rows, jobs, past, events, state, until_s, makes_rows=age_days is not None)
+    rows = state.rows if age_days is None else touched(state.rows, past, events, state.as_of_s)
+    asked = _asked(rows, jobs, past, events, state, until_s)
     asked = asked._replace(jobs=with_meant_requests(asked.jobs, past, asked.events, state.use))
     jobs = part(asked.jobs, asked.submits)
     past = joined(state.jobs, jobs)
@@ -175,11 +175,8 @@ class Asked(NamedTuple):
     rows: Ints
 
 
-def _asked(
-    rows: Rows, jobs: Jobs, past: Jobs, events: Events, state: State, until_s: float, *, makes_rows: bool
-) -> Asked:
-    is_asked = (rows.at_s > state.as_of_s) & (rows.at_s <= until_s) & makes_rows
-    own = np.flatnonzero(is_asked)
+def _asked(rows: Rows, jobs: Jobs, past: Jobs, events: Events, state: State, until_s: float) -> Asked:
+    own = np.flatnonzero((rows.at_s > state.as_of_s) & (rows.at_s <= until_s))
     first, number = distinct(taken(rows, own))
     at_s = rows.at_s[own[first]]
     more = with_numbers(questions_of_rows(taken(rows, own[first]), at_s), state)

@@ -43,9 +43,9 @@ LEARNT = ("live", "served")
 """Names of what is learnt of answers at the submit, and of rows of the table."""
 
 
-def state_table(state: State, settings: EstimateRules, more: Mapping[str, Array] | None = None) -> pa.Table:
-    """STATE: the State, the settings it was learnt with and what else is kept; the same ones give the same rows."""
-    return arrays_table(arrays_of(state) | {"settings": texts([rules_text(settings)])} | dict(more or {}))
+def state_table(state: State, settings: EstimateRules) -> pa.Table:
+    """STATE: the State, and the settings it was learnt with; the same ones give the same rows."""
+    return arrays_table(arrays_of(state) | {"settings": texts([rules_text(settings)])})
 
 
 def arrays_table(arrays: Mapping[str, Array]) -> pa.Table:

@@ -7,6 +7,7 @@ over the same arrays, so that their estimates are the same to the bit.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -62,15 +63,27 @@ def walltime(history: History, settings: EstimateRules) -> Floats:
 
 
 def _stale(history: History, settings: EstimateRules) -> Floats:
-    found, state, n_learnt, known_s = np.full((len(history), len(QUANTILES)), np.nan), empty(), 0, history.known_s
-    for cut_s in np.unique(known_s):
+    found = np.full((len(history), len(QUANTILES)), np.nan)
+    for asking, state in states_at(history, history.known_s, settings, age_days=None):
+        found[asking] = estimate(state, history.take(asking), settings)
+    return found
+
+
+def states_at(
+    history: History, at_s: Floats, settings: EstimateRules, age_days: float | None
+) -> Iterator[tuple[Ints, State]]:
+    """The State at each distinct one of the jobs' times, in order, and the places of the jobs whose time it is.
+
+    `age_days`: see `learnt_parts`.
+    """
+    state, n_learnt = empty(), 0
+    for cut_s in np.unique(at_s):
         n_known = int(np.searchsorted(history.submit_s, cut_s, side="right"))
         later = replace(history.take(np.arange(n_learnt, n_known)), stale_s=None)
-        for _, held in learnt_parts(later, settings, float(cut_s), PART_JOBS, state, age_days=None):
+        for _, held in learnt_parts(later, settings, float(cut_s), PART_JOBS, state, age_days=age_days):
             state = held
-        questions, n_learnt = np.flatnonzero(known_s == cut_s), n_known
-        found[questions] = estimate(state, history.take(questions), settings)
-    return found
+        n_learnt = n_known
+        yield np.flatnonzero(at_s == cut_s), state
 
 
 def learn(
@@ -116,7 +129,7 @@ def learn(
 
 
 class Answers(NamedTuple):
-    """Per question six quantiles, s; and what is judged of its group's law, in four columns (law_curves.py)."""
+    """Per question six quantiles, s; and what is judged of its group's law, in the columns of law_curves.py."""
 
     quantiles_s: Floats
     law: Floats

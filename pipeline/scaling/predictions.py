@@ -189,7 +189,7 @@ def predict(
         run_id=[run_id] * len(rows),
     )
     if patterns is not None:
-        table, _ = unlevel(table, patterns)
+        table = unlevel(table, patterns)
     return table, _report(sizes, table, observed)
 
 

@@ -5,8 +5,6 @@ r and processors p: uaqrp, uarp, urp, uar, ur, up, u, r, all; rows that are rati
 the median is at most the request. A row answers as if the newest job of its key were submitted again.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 
@@ -14,14 +12,14 @@ from pipeline.arrays import Array, Bools, Floats, Ints
 from pipeline.estimate.ensemble import Views, answered
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History
-from pipeline.estimate.learnt_parts import empty, learnt_parts, recoded, with_numbers, with_views
+from pipeline.estimate.learnt_parts import recoded, with_numbers, with_views
 from pipeline.estimate.nightly import rows as held_rows
 from pipeline.estimate.nightly.rows import DAY_S, QUEUE, ROW_KEYS, WITHOUT_REQUEST, distinct, midnights_s, taken
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import State
 from pipeline.estimate.state_table import loaded_state
 from pipeline.estimate.submits import Jobs, jobs_of
-from pipeline.estimate.walltime import PART_JOBS, understood, views_now
+from pipeline.estimate.walltime import states_at, understood, views_now
 from pipeline.report import Report, Tally
 from pipeline.tables import ESTIMATES
 
@@ -162,13 +160,8 @@ def answered_nightly(history: History, settings: EstimateRules) -> tuple[Floats,
     Of each midnight's table only the rows that its jobs look up are made.
     """
     age_s, found = history.stale_s or 0.0, np.full((len(history), len(NAMES)), np.nan)
-    state, n_learnt, at_s, n_jobs = empty(), 0, midnights_s(history.submit_s, age_s), np.zeros(len(history), np.int64)
-    for cut_s in np.unique(at_s):
-        n_known = int(np.searchsorted(history.submit_s, cut_s, side="right"))
-        later = replace(history.take(np.arange(n_learnt, n_known)), stale_s=None)
-        for _, held in learnt_parts(later, settings, float(cut_s), PART_JOBS, state, age_days=age_s / DAY_S):
-            state = held
-        asking, n_learnt = np.flatnonzero(at_s == cut_s), n_known
+    at_s, n_jobs = midnights_s(history.submit_s, age_s), np.zeros(len(history), np.int64)
+    for asking, state in states_at(history, at_s, settings, age_s / DAY_S):
         found[asking], n_jobs[asking] = _looked_up(state, history.take(asking), settings)
     return found, n_jobs
 

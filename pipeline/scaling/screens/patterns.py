@@ -365,10 +365,10 @@ def level(observations: pa.Table, patterns: pa.Table) -> tuple[pa.Table, Report]
     True
     """
     factor = levels(patterns, _ids(observations), floats(observations, "procs"))
-    return _scaled(observations, _RUNTIMES, factor), _levelled("level", "observation", factor)
+    return _scaled(observations, _RUNTIMES, factor), _levelled(factor)
 
 
-def unlevel(predictions: pa.Table, patterns: pa.Table) -> tuple[pa.Table, Report]:
+def unlevel(predictions: pa.Table, patterns: pa.Table) -> pa.Table:
     """PREDICTIONS of levelled series as runtimes of the phase, or the kind of processor count, each row belongs to.
 
     Parameters
@@ -380,14 +380,12 @@ def unlevel(predictions: pa.Table, patterns: pa.Table) -> tuple[pa.Table, Report
 
     Returns
     -------
-    table : pa.Table
+    pa.Table
         PREDICTIONS with the same rows; runtimes in s.
-    report : Report
-        Number of predictions.
 
     Examples
     --------
-    >>> table, _ = unlevel(tables["curves"], tables["patterns"])
+    >>> table = unlevel(tables["curves"], tables["patterns"])
     >>> table.num_rows == tables["curves"].num_rows
     True
     """
@@ -395,8 +393,7 @@ def unlevel(predictions: pa.Table, patterns: pa.Table) -> tuple[pa.Table, Report
     factor = levels(patterns, ids, floats(predictions, "procs"))
     on_one = levels(patterns, ids, np.ones(predictions.num_rows))
     table = _scaled(predictions, _PREDICTED, 1.0 / factor)
-    table = _scaled(table, ("speedup", "efficiency"), factor / on_one)
-    return table, _levelled("unlevel", "prediction", factor)
+    return _scaled(table, ("speedup", "efficiency"), factor / on_one)
 
 
 def _ids(table: pa.Table) -> npt.NDArray[np.object_]:
@@ -412,6 +409,8 @@ def _scaled(table: pa.Table, names: tuple[str, ...], factor: Floats) -> pa.Table
     return table
 
 
-def _levelled(stage: str, unit: str, factor: Floats) -> Report:
-    whole = Tally(len(factor))
-    return Report(stage, unit, whole, whole, facts={f"{unit}s_levelled": int((factor != 1.0).sum())}).check()
+def _levelled(factor: Floats) -> Report:
+    whole = Tally(factor.size)
+    return Report(
+        "level", "observation", whole, whole, facts={"observations_levelled": int((factor != 1.0).sum())}
+    ).check()

@@ -165,12 +165,12 @@ def test_levelling_leaves_one_curve_and_is_undone_in_predictions() -> None:
         run_id=["0"] * 10,
         **ends,
     )
-    table, _ = unlevel(predicted, patterns)
+    table = unlevel(predicted, patterns)
     for name in ("runtime_s", *ends):
         np.testing.assert_allclose(table.column(name), stepped_s)
     np.testing.assert_allclose(table.column("speedup"), stepped_s[0] / stepped_s)
     np.testing.assert_allclose(table.column("efficiency"), stepped_s[0] / stepped_s / PROCS)
-    untouched, _ = unlevel(predicted, patterns.slice(0, 0))
+    untouched = unlevel(predicted, patterns.slice(0, 0))
     assert untouched == predicted
 
 
