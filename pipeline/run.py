@@ -41,7 +41,14 @@ from pipeline.report import Report
 from pipeline.scaling.predictions import groups_by_application, predict
 from pipeline.scaling.problem_sizes import predict_across
 from pipeline.scaling.scalability import scalability
-from pipeline.scaling.scaling_rules import ACROSS_RULES, ANOMALY_RULES, PATTERN_RULES, PREDICT_RULES, fit_rules
+from pipeline.scaling.scaling_rules import (
+    ACROSS_RULES,
+    ANOMALY_RULES,
+    PATTERN_RULES,
+    PREDICT_RULES,
+    fit_rules,
+    predict_rules,
+)
 from pipeline.scaling.screens.anomalies import screen
 from pipeline.scaling.screens.patterns import find_patterns, level
 from pipeline.scaling.stage import fit
@@ -182,9 +189,9 @@ STEPS = (
          lambda _run, groups, levelled: predict_across(groups, levelled, ACROSS_RULES)),
     Step("fit", ("levelled",), ("fits",), ("scaling",),
          lambda run, levelled: fit(levelled, fit_rules(run.settings.scaling))),
-    Step("curves", ("levelled", "fits", "groups", "patterns"), ("curves",), ("site", "run_id"),
+    Step("curves", ("levelled", "fits", "groups", "patterns"), ("curves",), ("site", "scaling", "run_id"),
          lambda run, observed, fits, groups, patterns: predict(
-             observed, fits, PREDICT_RULES, run.settings.site, run.run_id,
+             observed, fits, predict_rules(run.settings.scaling), run.settings.site, run.run_id,
              application=groups_by_application(groups), patterns=patterns)),
     Step("scalability", ("levelled", "fits", "groups", "patterns"), ("scalability",),
          ("site", "run_id"),
@@ -193,9 +200,8 @@ STEPS = (
              groups_by_application(groups), run.settings.site.procs_per_node, patterns)),
     Step("learn", ("jobs",), ("learnt",), ("site",),
          learn_kept),
-    Step("predict", ("learnt", "curves", "groups", "jobs"), ("state", "predictions"), ("horizon_days", "run_id"),
-         lambda run, state, curves, groups, jobs: publish_predictions(
-             state, curves, groups, jobs, run.settings.horizon_days, run.run_id)),
+    Step("predict", ("learnt", "curves", "groups", "jobs"), ("state", "predictions"), ("run_id",),
+         lambda run, state, curves, groups, jobs: publish_predictions(state, curves, groups, jobs, run.run_id)),
     Step("estimate", ("state",), ("estimates",), ("run_id",),
          lambda run, state: make_estimates(state, run.run_id)),
     Step("inputs", ("jobs",), ("input_models",), ("site", "inputs", "run_id"),

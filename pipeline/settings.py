@@ -465,12 +465,15 @@ class IngestSettings(Section):
 
 
 class ScalingSettings(Section):
-    """Which laws of scaling are fitted."""
+    """Which laws of scaling are fitted, and on which counts they are asked."""
 
     laws: tuple[LawName, ...] = Field(
         ("constant", "amdahl", "downey_low", "downey_high"),
         min_length=1,
         description="The laws that are fitted to each group, by the names on the page of laws.",
+    )
+    counts: tuple[Annotated[int, Field(gt=0)], ...] = Field(
+        (), description="Numbers of processors to predict for each group, beside those that ran and powers of two."
     )
 
 
@@ -490,11 +493,6 @@ class RunSettings(Section):
 
     logs: tuple[str, ...] = Field((), description="Paths or globs of the logs, relative to the config's folder.")
     output_dir: str = Field("out", description="Where tables are published, relative to the current folder.")
-    horizon_days: float = Field(
-        1.0,
-        gt=0,
-        description="How many days ahead predictions are used; intervals hold for jobs submitted by then.",
-    )
     source: SourceSettings = SourceSettings()
     site: SiteSettings = SiteSettings()
     ingest: IngestSettings = IngestSettings()

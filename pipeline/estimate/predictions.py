@@ -52,7 +52,7 @@ DAY_S = 86_400.0
 
 
 def publish_predictions(
-    state_table: pa.Table, laws: pa.Table, groups: pa.Table, jobs: LargeTable, horizon_days: float, run_id: str
+    state_table: pa.Table, laws: pa.Table, groups: pa.Table, jobs: LargeTable, run_id: str
 ) -> tuple[pa.Table, pa.Table, Report]:
     """STATE with the laws of its groups, and PREDICTIONS, a row per group and count of `laws`.
 
@@ -69,8 +69,6 @@ def publish_predictions(
         GROUPS.
     jobs : pa.Table or StoredTable
         Grouped JOBS.
-    horizon_days : float
-        Days for which predictions are used.
     run_id : str
         Id of the run, written to every row.
 
@@ -101,7 +99,7 @@ def publish_predictions(
         asked,
         found,
         np.array([order[row] for row in place]),
-        state.as_of_s + min(horizon_days, HOLDS_DAYS) * DAY_S,
+        state.as_of_s + HOLDS_DAYS * DAY_S,
         run_id,
     )
     more = {f"laws.{name}": values for name, values in state.laws._asdict().items()}

@@ -95,7 +95,7 @@ def published(
     observed, _ = observe(grouped)
     laws = predictions_of(observed, settings, "later", application=groups_by_application(groups))
     state, _ = learn_state(jobs, settings.site, ESTIMATE_RULES, as_of_s=night_s)
-    _, table, _ = publish_predictions(state, laws, groups, grouped, settings.horizon_days, "later")
+    _, table, _ = publish_predictions(state, laws, groups, grouped, "later")
     return table, group
 
 

@@ -89,27 +89,28 @@ def without_bound(ends: dict[str, Floats], reliability: Words, advice: Words) ->
 
 
 def prediction_grid(
-    chosen: Curves, sizes_by_group: dict[str, Ints], reach: float, max_procs: int, at: Sequence[int] | None
+    chosen: Curves, sizes_by_group: dict[str, Ints], rules: PredictRules, max_procs: int, at: Sequence[int] | None
 ) -> tuple[Ints, Floats]:
     """Row of `chosen` and processor count for every prediction, in order of both.
 
-    The sizes observed, and the powers of two from smallest/reach to largest*reach on the machine; or exactly `at`. A
-    group seen at one size is predicted there alone: one size says nothing about another.
+    The sizes observed, the powers of two from smallest/reach to largest*reach on the machine, and the counts that the
+    rules ask for; or exactly `at`. A group seen at one size is predicted there alone: one size says nothing of another.
     """
-    grids = [_grid(sizes_by_group[group], reach, max_procs, at) for group in chosen.group_id]
+    grids = [_grid(sizes_by_group[group], rules, max_procs, at) for group in chosen.group_id]
     rows = np.repeat(np.arange(len(chosen)), [len(grid) for grid in grids])
     return rows, np.concatenate(grids).astype(np.float64) if grids else np.empty(0)
 
 
-def _grid(observed: Ints, reach: float, max_procs: int, at: Sequence[int] | None) -> Ints:
+def _grid(observed: Ints, rules: PredictRules, max_procs: int, at: Sequence[int] | None) -> Ints:
     if at is not None:
         asked = np.unique(np.asarray(at, np.int64))
         return np.intersect1d(asked, observed) if len(observed) == 1 else asked
     if len(observed) == 1:
         return observed
-    top = min(observed[-1] * reach, max(max_procs, observed[-1]))
+    top = min(observed[-1] * rules.reach, max(max_procs, observed[-1]))
     powers = 2 ** np.arange(0, int(np.log2(top)) + 1)
-    return np.union1d(observed, powers[powers >= observed[0] / reach])
+    asked = np.array(rules.counts, np.int64)
+    return np.union1d(np.union1d(observed, powers[powers >= observed[0] / rules.reach]), asked)
 
 
 def predict(
@@ -164,7 +165,7 @@ def predict(
     chosen = every.take(fits.column("is_chosen").to_numpy())
     sizes = _sizes_by_group(observations)
     max_procs = site.max_procs or max((int(grid[-1]) for grid in sizes.values()), default=1)
-    rows, procs = prediction_grid(chosen, sizes, rules.reach, max_procs, at)
+    rows, procs = prediction_grid(chosen, sizes, rules, max_procs, at)
     observed = ObservedSeries.of(chosen, observations, application or {}, rules)
     curves, curve = chosen.take(rows), observed.curve(rows, procs)
     runtime_s = np.exp(curve.log_s[:, 2])

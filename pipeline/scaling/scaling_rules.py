@@ -48,6 +48,8 @@ class PredictRules:
 
     # Predict up to this many times the largest observed size, and down to the smallest over it.
     reach: float = 4.0
+    # Other counts that every group of several sizes is predicted on.
+    counts: tuple[int, ...] = ()
     # Error assumed for a group whose jobs do not determine it (log s).
     default_log_sd: float = 0.4
     # Lower bound of the spread of a single run (log s).
@@ -141,3 +143,8 @@ ACROSS_RULES = AcrossRules()
 def fit_rules(settings: ScalingSettings) -> FitRules:
     """FIT_RULES with the laws that a site names."""
     return replace(FIT_RULES, laws=settings.laws)
+
+
+def predict_rules(settings: ScalingSettings) -> PredictRules:
+    """PREDICT_RULES with the counts that a site asks for."""
+    return replace(PREDICT_RULES, counts=settings.counts)

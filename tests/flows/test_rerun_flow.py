@@ -35,7 +35,7 @@ def test_flow_and_plain_give_the_same_bytes_and_publish_nothing(
     out = tmp_path / "out"
     assert walltime("run", config, "--quiet") == Outcome(0, "", "")
     published, steps = load_manifest(out), sorted(path.name for path in (out / WORK).iterdir())
-    change = ("--set", "horizon_days=2")
+    change = ("--set", "scaling.counts=[3]")
     assert walltime("rerun", config, *change, "--name", "flow", "--quiet") == Outcome(0, "", "")
     assert walltime("rerun", config, *change, "--name", "plain", "--plain", "--quiet") == Outcome(0, "", "")
     assert states()["rerun flow"] == "Completed" and "rerun plain" not in states()

@@ -29,12 +29,12 @@ def test_a_rerun_is_compared_promoted_and_rolled_back(
     monkeypatch.setattr("time.time", lambda: 1_790_910_600.0)
     ends = [job["end_s"] for job in shown(walltime, night, "jobs", "--limit", 9999)["shown"] if job["end_s"]]
     middle_s = sorted(ends)[len(ends) // 2]
-    changes = ("--until", iso(middle_s), "--set", "horizon_days=2")
+    changes = ("--until", iso(middle_s), "--set", "scaling.counts=[3]")
     done = walltime("rerun", config, *changes, "--name", "try-7", "--plain", "--quiet")
     assert done == Outcome(0, "", "")
     assert load_manifest(night) == first
     tried = find_version(night, "try-7").manifest
-    assert tried is not None and tried.settings["horizon_days"] == 2 and tried.to_s == middle_s
+    assert tried is not None and tried.settings["scaling"]["counts"] == [3] and tried.to_s == middle_s
     ingest = tried.reports[0]
     assert ingest["set_aside"]["outside_window"]["rows"] + ingest["kept"]["rows"] == first.tables["jobs"].rows
     assert ingest["kept"]["rows"] == tried.tables["jobs"].rows > 0

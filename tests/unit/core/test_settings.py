@@ -38,7 +38,7 @@ def test_an_unknown_section_lists_the_sections() -> None:
     [
         ({"group": {"template": ["colour"]}}, "colour"),
         ({"group": {"template": []}}, "group.template"),
-        ({"horizon_days": 0}, "horizon_days"),
+        ({"scaling": {"counts": [0]}}, "scaling.counts"),
         ({"publish": {"keep_versions": "many"}}, "publish.keep_versions"),
         ({"scaling": {"laws": ["gravity"]}}, "scaling.laws"),
         ({"site": "here"}, "site"),

@@ -39,9 +39,9 @@ def test_two_logs_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) ->
 
 def test_a_step_that_does_not_read_a_setting_keeps_its_key() -> None:
     one = start_run(RunSettings(), [SAMPLE])
-    two = start_run(RunSettings.model_validate({"horizon_days": 2.0}), [SAMPLE])
+    two = start_run(RunSettings.model_validate({"scaling": {"counts": [3]}}), [SAMPLE])
     keys = [{step.name: step_key(step, run, ("upstream",)) for step in STEPS} for run in (one, two)]
     same = {name for name in keys[0] if keys[0][name] == keys[1][name]}
     changed = keys[0].keys() - same
-    # `inputs` reads no horizon, but its rows state the run.
-    assert changed == {"curves", "predict", "scalability", "estimate", "inputs"}
+    # `inputs` does not read the setting, but its rows state the run.
+    assert changed == {"fit", "curves", "predict", "scalability", "estimate", "inputs"}

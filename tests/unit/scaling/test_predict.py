@@ -8,9 +8,9 @@ import pytest
 
 from pipeline.scaling.predictions import predict
 from pipeline.scaling.scalability import scalability
-from pipeline.scaling.scaling_rules import FitRules, PredictRules
+from pipeline.scaling.scaling_rules import FitRules, PredictRules, predict_rules
 from pipeline.scaling.stage import fit
-from pipeline.settings import SiteSettings
+from pipeline.settings import ScalingSettings, SiteSettings
 from tests.rows import curve, observations_of
 
 SIZES = (1, 2, 4, 8, 16)
@@ -51,6 +51,14 @@ def test_one_size_is_predicted_there_alone() -> None:
         (6, pytest.approx(50.0, rel=1e-9), None, "one_size")
     ]
     assert predicted(observations_of({"a": {6: 50.0}}), at=[8]) == []
+
+
+def test_counts_of_the_settings_are_predicted_beside_the_grid() -> None:
+    observations = observations_of({"a": amdahl((4, 16)), "b": {6: 50.0}})
+    rules = predict_rules(ScalingSettings(counts=(3, 100, 16)))
+    table, _ = predict(observations, fit(observations, FitRules())[0], rules, SiteSettings(max_procs=32), "run")
+    counts = {name: [row["procs"] for row in table.to_pylist() if row["group_id"] == name] for name in "ab"}
+    assert counts == {"a": [1, 2, 3, 4, 8, 16, 32, 100], "b": [6]}
 
 
 def test_asked_counts_are_answered_and_only_those() -> None:
