@@ -27,9 +27,9 @@ ENOUGH = 5
 FARTHEST = math.log(1.2)
 """Largest recent error (log) of a curve that answers for a size that never ran, and of an answer to rely on."""
 
-LOG_S, CURVE_ERROR, ESTIMATE_ERROR, N_ENDED, IS_NEW = range(5)
+LOG_S, CURVE_ERROR, ESTIMATE_ERROR, N_ENDED, IS_NEW, BELOW, ABOVE = range(7)
 """Columns of what is judged: the curve's log runtime; the errors of curve and estimate (log); ended jobs of both; 1
-where no run of the size is remembered."""
+where no run of the size is remembered; the next smaller and larger counts of processors that are, where it is not."""
 
 
 class LawCurves(NamedTuple):
@@ -51,32 +51,38 @@ def no_curves() -> LawCurves:
 
 @entry_kernel
 def judged(jobs: Jobs, past: Jobs, newest: Ints, before: Ints, laws: LawCurves) -> Floats:
-    """(jobs, 5) what the columns say; NaN where the group has no curve, or none of its ended jobs is remembered.
+    """(jobs, 7) what the columns say; NaN where the group has no curve, or none of its ended jobs is remembered.
 
     `newest` is the newest ended job of a group, `before` per job the one before it in its group.
     """
-    found, nothing = np.full((len(jobs.who), IS_NEW + 1), np.nan), np.empty(0)
+    found, nothing = np.full((len(jobs.who), ABOVE + 1), np.nan), np.empty(0)
     for job in range(len(jobs.who)):
         group = jobs.group[job]
-        if group < 0 or laws.of_group[group] < 0:
+        if group < 0:
+            continue
+        _set_sizes_around(jobs.procs[job], newest[group], before, past, found[job])
+        if laws.of_group[group] < 0:
             continue
         first, after = laws.offsets[laws.of_group[group]], laws.offsets[laws.of_group[group] + 1]
         shape = np.array([float(after - first), 0.0, 1.0])
         curve = Curve(laws.log_procs[first:after], laws.log_s[first:after], nothing, shape)
         found[job, LOG_S] = _on_curve(jobs.log_procs[job], math.inf, newest[group], before, past, curve)
         _judge(newest[group], before, past, curve, found[job])
-        found[job, IS_NEW] = _is_new(jobs.size[job], newest[group], before, past)
     return found
 
 
 @kernel
-def _is_new(size: int, newest: int, before: Ints, past: Jobs) -> float:
-    other = newest
+def _set_sizes_around(procs: float, newest: int, before: Ints, past: Jobs, found: Floats) -> None:
+    """Set IS_NEW, BELOW and ABOVE from the sizes of a group's remembered jobs."""
+    below, above, other, found[IS_NEW] = -math.inf, math.inf, newest, 1.0
     while other >= 0:
-        if past.size[other] == size:
-            return 0.0
+        size = past.procs[other]
+        if size == procs:
+            found[IS_NEW] = 0.0
+            return
+        below, above = max(below, size if size < procs else below), min(above, size if size > procs else above)
         other = before[other]
-    return 1.0
+    found[BELOW], found[ABOVE] = below, above
 
 
 @kernel
@@ -121,11 +127,15 @@ def speaks(law: Floats) -> Bools:
 
 
 def with_laws(quantiles_s: Floats, law: Floats, limit_s: Floats, grace_s: float) -> Floats:
-    """The quantiles, s, shifted (in logs) so that the curve's runtime is the median where the curve answers.
+    """The quantiles, s, shifted so that the curve's runtime is the median where the curve answers."""
+    return np.where(speaks(law)[:, None], shifted(quantiles_s, np.exp(law[:, LOG_S]), limit_s, grace_s), quantiles_s)
+
+
+def shifted(quantiles_s: Floats, median_s: Floats, limit_s: Floats, grace_s: float) -> Floats:
+    """The quantiles, s, shifted (in logs) to a median.
 
     `limit_s` is the requested time, infinite for none: the median is at most that, the others a grace time more.
     """
-    middle = QUANTILES.index(0.5)
-    ratio = np.minimum(np.exp(law[:, LOG_S]), limit_s) / quantiles_s[:, middle]
-    found = np.minimum(ratio[:, None] * quantiles_s, np.maximum(quantiles_s, limit_s[:, None] + grace_s))
-    return np.where(speaks(law)[:, None], found, quantiles_s)
+    ratio = np.minimum(median_s, limit_s) / quantiles_s[:, QUANTILES.index(0.5)]
+    found: Floats = np.minimum(ratio[:, None] * quantiles_s, np.maximum(quantiles_s, limit_s[:, None] + grace_s))
+    return found

@@ -1,7 +1,7 @@
 """PREDICTIONS: what the State answers for every group at every count, with the laws as a hypothesis beside it."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -40,7 +40,10 @@ CURVE_SIZES = 3
 """Sizes of a group whose law is a hypothesis."""
 
 TYPICAL = ("requested_s", "requested_mem_kib", "queue")
-"""What a question has from the group's newest job on the nearest size."""
+"""What a question has from the group's newest jobs on the nearest size, where NEWEST of them agree."""
+
+NEWEST = 5
+"""Where so many jobs differ in a value, the next one's is unknown."""
 
 WIDEST = 2.5
 """How many times the 80% interval of an ok row spans at most."""
@@ -56,8 +59,8 @@ def publish_predictions(
 ) -> tuple[pa.Table, pa.Table, Report]:
     """STATE with the laws of its groups, and PREDICTIONS, a row per group and count of `laws`.
 
-    A question has the group's values of the template, the count, and what TYPICAL names, of the group's newest job on
-    the nearest size; it is submitted at the State's time.
+    A question has the group's values of the template, the count, and what TYPICAL names, where the group's newest jobs
+    on the nearest size agree; it is submitted at the State's time.
 
     Parameters
     ----------
@@ -134,28 +137,27 @@ def row_questions(
         name: {column: values[row] for column, values in columns.items() if values[row] is not None}
         for row, name in enumerate(groups.column("group_id").to_pylist())
     }
-    newest: dict[str, dict[float, int]] = {}
+    newest: dict[str, dict[float, deque[int]]] = {}
     for place, (name, size) in enumerate(zip(group_id.tolist(), procs.tolist(), strict=True)):
         if name is not None:
-            newest.setdefault(name, {})[size] = place
-    asked = list(zip(laws.column("group_id").to_pylist(), laws.column("procs").to_pylist(), strict=True))
-    places = [_nearest(newest.get(name, {}), size) for name, size in asked]
-    typical = jobs.select(list(TYPICAL)).take(pa.array(np.maximum(places, 0))).to_pylist()
-    return [
-        {"procs": size, **({} if place < 0 else _known(row)), **template[name]}
-        for (name, size), place, row in zip(asked, places, typical, strict=True)
-    ]
+            newest.setdefault(name, {}).setdefault(size, deque(maxlen=NEWEST)).append(place)
+    values = {name: jobs.column(name).to_pylist() for name in TYPICAL}
+    typical = {
+        name: {size: _agreed(values, places) for size, places in sizes.items()} for name, sizes in newest.items()
+    }
+    asked = zip(laws.column("group_id").to_pylist(), laws.column("procs").to_pylist(), strict=True)
+    return [{"procs": size, **_nearest(typical.get(name, {}), size), **template[name]} for name, size in asked]
 
 
-def _nearest(sizes: Mapping[float, int], procs: int) -> int:
-    """The place of the size nearest in ratio, of two the smaller; -1 where there is none."""
-    if not sizes:
-        return -1
-    return sizes[min(sorted(sizes), key=lambda size: abs(np.log(size / procs)))]
+def _agreed(values: Mapping[str, Sequence[Value | None]], places: Iterable[int]) -> dict[str, Value]:
+    """The values, by column, that the jobs at these places all have."""
+    found = {name: {own[place] for place in places} for name, own in values.items()}
+    return {name: own.pop() for name, own in found.items() if len(own) == 1 and None not in own}
 
 
-def _known(row: Mapping[str, Any]) -> dict[str, Value]:
-    return {name: value for name, value in row.items() if value is not None}
+def _nearest(sizes: Mapping[float, dict[str, Value]], procs: int) -> dict[str, Value]:
+    """The values of the size nearest in ratio, of two the smaller; none where there is none."""
+    return sizes[min(sorted(sizes), key=lambda size: abs(np.log(size / procs)))] if sizes else {}
 
 
 def answers_at(

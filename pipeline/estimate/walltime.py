@@ -17,7 +17,7 @@ from pipeline.arrays import Floats, Ints
 from pipeline.estimate import chains
 from pipeline.estimate.ensemble import Views, answered, views_of
 from pipeline.estimate.history import History
-from pipeline.estimate.law_curves import judged, with_laws
+from pipeline.estimate.law_curves import ABOVE, BELOW, LOG_S, judged, shifted, with_laws
 from pipeline.estimate.learnt_parts import empty, gaps_s, learnt_parts, recoded, with_numbers
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import LATE, State, fates_of, over_by
@@ -134,6 +134,10 @@ class Answers(NamedTuple):
     quantiles_s: Floats
     law: Floats
 
+    def take(self, rows: Ints) -> Answers:
+        """The answers to these questions."""
+        return Answers(self.quantiles_s[rows], self.law[rows])
+
 
 def estimate(state: State, questions: History, settings: EstimateRules) -> Floats:
     """(jobs, 6) quantiles, s, of jobs submitted at or after the state's time; each is answered by itself.
@@ -169,7 +173,32 @@ def estimate(state: State, questions: History, settings: EstimateRules) -> Float
 
 
 def answers(state: State, questions: History, settings: EstimateRules) -> Answers:
-    """What `estimate` gives, and what it rests on."""
+    """What `estimate` gives, and what it rests on.
+
+    The median of a count between two that the group ran on lies between the answers to these, unless the group's law
+    says otherwise there, as it does where a pattern of counts is established.
+    """
+    found = _answers(state, questions, settings)
+    rows = np.flatnonzero(np.isfinite(found.law[:, BELOW]) & np.isfinite(found.law[:, ABOVE]))
+    if len(rows):
+        sizes = (replace(questions.take(rows), procs=found.law[rows, side]) for side in (BELOW, ABOVE))
+        around = [_answers(state, one, settings) for one in sizes]
+        limit_s = np.nan_to_num(questions.requested_s[rows], nan=np.inf)
+        found.quantiles_s[rows] = _between(found.take(rows), around, limit_s, settings)
+    return found
+
+
+def _between(found: Answers, around: list[Answers], limit_s: Floats, settings: EstimateRules) -> Floats:
+    """The quantiles, s, with a median between those of the answers around them; as they are where the law is not."""
+    median_s, *ends_s = (one.quantiles_s[:, QUANTILES.index(0.5)] for one in (found, *around))
+    log_s, *ends_log_s = (one.law[:, LOG_S] for one in (found, *around))
+    is_beyond = (log_s < np.minimum(*ends_log_s)) | (log_s > np.maximum(*ends_log_s))
+    within_s = np.clip(median_s, np.minimum(*ends_s), np.maximum(*ends_s))
+    changed = shifted(found.quantiles_s, within_s, limit_s, 60.0 * settings.grace_min)
+    return np.where((is_beyond | (within_s == median_s))[:, None], found.quantiles_s, changed)
+
+
+def _answers(state: State, questions: History, settings: EstimateRules) -> Answers:
     questions = recoded(questions, state.names)
     n_names = np.maximum(questions.codes["what"] + 1, len(state.names["what"]))
     jobs = with_known_programs(jobs_of(questions), n_names, np.full(len(questions), state.n_submits + 1))

@@ -3,11 +3,14 @@
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from pipeline.arrays import Floats
+from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.estimate.hypotheses import spoken
 from pipeline.estimate.law_curves import CURVE_ERROR, ENOUGH, ESTIMATE_ERROR, LawCurves, speaks, with_laws
+from pipeline.estimate.predictions import row_questions
 from pipeline.estimate.questions import questions_of
 from pipeline.estimate.state import State
 from pipeline.estimate.walltime import Answers, answers, learn
@@ -75,3 +78,20 @@ def test_a_curve_answers_where_it_was_closer_or_on_a_new_size_where_it_was_close
 ) -> None:
     assert speaks(np.array([[5.0, of_curve, of_estimate, 9.0, is_new]]))[0] == answers
     assert not speaks(np.array([[5.0, of_curve, of_estimate, 4.0, is_new]]))[0]
+
+
+def test_a_row_asks_with_a_request_only_where_the_newest_jobs_agree_on_it() -> None:
+    """A row answers any job of its group on its count; a request that most of these do not have would mislead."""
+    columns = {
+        "requested_s": [60.0, 7200.0, 7200.0, 7200.0, 7200.0, 7200.0, 60.0],
+        "requested_mem_kib": [None] * 7,
+        "queue": ["long", "long", "short", *["long"] * 4],
+    }
+    procs = np.array([4.0] * 6 + [64.0])
+    laws = pa.table({"group_id": ["a", "a", "a"], "procs": [4, 8, 64]})
+    groups = pa.table({"group_id": ["a"]} | {name: ["ada" if name == "user" else None] for name in TEMPLATE_COLUMNS})
+    found = row_questions(pa.table(columns), np.array(["a"] * 7, object), procs, laws, groups)
+    assert found == [
+        {"procs": 4, "requested_s": 7200.0, "user": "ada"}, {"procs": 8, "requested_s": 7200.0, "user": "ada"},
+        {"procs": 64, "requested_s": 60.0, "queue": "long", "user": "ada"},
+    ]  # fmt: skip
