@@ -12,7 +12,7 @@ from pipeline.arrays import Floats
 from pipeline.estimate.submits import Events, Jobs
 from pipeline.kernels import entry_kernel, kernel
 
-KEPT_OF_ALL, KEPT_OF_WHO = 0.9995, 0.99
+KEPT_OF_ALL, KEPT_OF_WHO = 0.9995, 0.97
 """What a new error leaves of the sums."""
 
 OTHERS_JOBS = 50.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,32 +28,33 @@ SLACK = 3.0
 
 @entry_kernel
 def calibrate(
-    past: Jobs, events: Events, ladder: Floats, found: Floats, past_found: Floats, rungs: Floats,
+    past: Jobs, events: Events, ladder: Floats, outputs: Outputs, past_outputs: Outputs, rungs: Floats,
     shares: Floats, step: float,
 ) -> None:  # fmt: skip
-    """Set `found` to (jobs, shares) quantiles, s, from (jobs, rungs) ascending runtimes; NaN where the ladder has none.
+    """Set the outputs' (jobs, shares) quantiles, s, from (jobs, rungs) ascending runtimes; NaN where a ladder has none.
 
-    `rungs`, the position of each quantile, is updated with the ends. Where the submits are part of the earlier jobs,
-    `past_found` gets their quantiles too.
+    `rungs` are (kinds, shares) positions on the ladder, of which a job has the sum of those of its kinds; they are
+    updated with the ends. Where the submits are part of the earlier jobs, `past_outputs` gets their quantiles too.
     """
+    found, past_found = outputs.rung_s, past_outputs.rung_s
     n, n_rungs, n_over = len(ladder), ladder.shape[1], 0
     for job in range(n + 1):
         while n_over < events.ended[job]:
             over = events.by_end[n_over]
             if past.is_learnt[over]:
-                _learn(over, past, past_found[over], rungs, shares, step, n_rungs)
+                _learn(over, past, past_found[over], past_outputs.kinds[over], rungs, shares, step, n_rungs)
             n_over += 1
         if job == n:
             break
         for k in range(len(shares)):
-            found[job, k] = _on_ladder(ladder[job], rungs[k])
+            found[job, k] = _on_ladder(ladder[job], _position(outputs.kinds[job], rungs[:, k]))
         if events.first >= 0:
             past_found[events.first + job] = found[job]
 
 
 @kernel
 def _learn(
-    over: int, past: Jobs, found: Floats, rungs: Floats, shares: Floats, step: float, n_rungs: int
+    over: int, past: Jobs, found: Floats, kinds: Floats, rungs: Floats, shares: Floats, step: float, n_rungs: int
 ) -> None:  # fmt: skip
     for k in range(len(shares)):
         if np.isnan(found[k]):
@@ -62,8 +64,19 @@ def _learn(
         # A job stopped below the quantile might have exceeded it, unless the quantile is at least the limit.
         if past.is_lower_bound[over] and not is_above and not found[k] >= past.requested_s[over]:
             continue
-        moved = rungs[k] + step * ((1.0 if is_above else 0.0) - (1 - shares[k]))
-        rungs[k] = min(max(moved, -SLACK), n_rungs - 1.0 + SLACK)
+        moved = step * ((1.0 if is_above else 0.0) - (1 - shares[k]))
+        at = _position(kinds, rungs[:, k])
+        for kind in range(len(kinds)):
+            up = kinds[kind] * moved * (FASTER * math.exp(-0.5 * past.place[over]) if kind else 1.0)
+            rungs[kind, k] += min(max(up, -SLACK - at), n_rungs - 1.0 + SLACK - at)
+
+
+@kernel
+def _position(kinds: Floats, rungs: Floats) -> float:
+    total = 0.0
+    for kind in range(len(kinds)):
+        total += kinds[kind] * rungs[kind]
+    return total
 
 
 @kernel
@@ -78,7 +91,14 @@ DAY_S = 86_400.0
 RUNGS = (0.02, 0.05, 0.1, 0.25, 0.5, 0.65, 0.75, 0.85, 0.9, 0.95, 0.98, 0.995)
 """Shares of the quantiles of `alike`; a calibrated quantile lies on, between or beyond these."""
 
-FIRST_RUNGS = np.array([3.0, 5.0, 7.5, 9.0, 10.0, 12.0])
+FASTER = 4.0
+"""How much faster than the positions of all jobs those of a kind move, which has fewer; the k-th job of a burst moves
+them 1 over the square root of k as far."""
+
+KINDS, NEW_USER, NEW_GROUP = 3, 10.0, 5.0
+"""Kinds of jobs: all, and those with fewer ended jobs of the submitter, or of the group, than these."""
+
+FIRST_RUNGS = np.array([[3.0, 5.0, 7.5, 9.0, 10.0, 12.0], *[[0.0] * 6] * (KINDS - 1)])
 """Positions of QUANTILES on the ladder before any error is known; rung 0 is the shortest runtime."""
 
 NEARLY = 0.98
@@ -94,18 +114,20 @@ CHAIN_QUERIES = (
 """Jobs of all users with the same program and request; last_two_chain, recent_50 and sessions."""
 
 METHODS = ("alike", "long", "everybody", "last_two", "recent_50", "sessions")
-MIDDLE = [METHODS.index(name) for name in ("alike", "long", "everybody", "last_two", "sessions")]
+MIDDLE = [METHODS.index(name) for name in ("alike", "long", "everybody", "sessions")]
 """The methods whose plain median is half of the answer."""
 
 
 class Views(NamedTuple):
     """What each method says of a question: medians, s, the quantiles of `alike` at RUNGS, s; and how likely it is that
-    the runtime follows the request, and the effective number of jobs."""
+    the runtime follows the request, the effective number of jobs, and ended jobs of the submitter and the group."""
 
     method_s: Floats
     rung_s: Floats
     follows: Floats
     n_effective: Floats
+    n_of_who: Floats
+    n_of_group: Floats
 
     def take(self, places: Ints) -> Views:
         """The views of these questions."""
@@ -128,7 +150,7 @@ def views_of(
     # The chain's answers are for jobs of any size, except for sizes that are known.
     latest_s[:, alike_s[:, len(SHARES) + 1] > 0] = np.nan
     method_s = _methods([*medians_s.T, *latest_s[:, :, 0]], jobs.requested_s)
-    return Views(method_s, rungs_s.copy(), alike_s[:, len(SHARES) + 2], alike_s[:, len(SHARES) + 3])
+    return Views(method_s, rungs_s.copy(), *alike_s[:, len(SHARES) + 2 :].T)
 
 
 def answered(views: Views, record: Learnt, jobs: Jobs, past: Jobs, events: Events, settings: EstimateRules) -> Outputs:
@@ -136,19 +158,24 @@ def answered(views: Views, record: Learnt, jobs: Jobs, past: Jobs, events: Event
 
     Where the submits are part of the earlier jobs, its outputs get their rows.
     """
-    outputs, past_outputs = no_outputs(len(jobs.who), len(METHODS), len(QUANTILES)), record.outputs
+    outputs, past_outputs = no_outputs(len(jobs.who), len(METHODS), len(QUANTILES), KINDS), record.outputs
     outputs.method_s[:] = views.method_s
     _keep(past_outputs, outputs, events, "method_s")
     blend_s = blended(jobs, past, events, outputs.method_s, past_outputs.method_s, record.errors)
     center_s = capped((blend_s + median(outputs.method_s[:, MIDDLE], axis=1)) / 2, jobs.limit_s)
     ladder = _ladder(views.rung_s, center_s, jobs, 60.0 * settings.grace_min)
-    calibrate(
-        past, events, ladder, outputs.rung_s, past_outputs.rung_s, record.rungs, np.array(QUANTILES),
-        settings.coverage_step,
-    )  # fmt: skip
+    outputs.kinds[:] = _kinds(views)
+    _keep(past_outputs, outputs, events, "kinds")
+    calibrate(past, events, ladder, outputs, past_outputs, record.rungs, np.array(QUANTILES), settings.coverage_step)
     outputs.quantiles_s[:] = _around(center_s, outputs.rung_s.copy())
     _keep(past_outputs, outputs, events, "quantiles_s")
     return outputs
+
+
+def _kinds(views: Views) -> Floats:
+    """(jobs, kinds) 1 where a job is of a kind, else 0."""
+    is_new = (views.n_of_who < NEW_USER, views.n_of_group < NEW_GROUP)
+    return np.column_stack([np.ones(len(is_new[0])), *is_new])
 
 
 def _keep(past: Outputs, outputs: Outputs, events: Events, *names: str) -> None:

@@ -213,6 +213,8 @@ def views_of_rows(rows: Rows, jobs: Jobs, age_days: float, instead: Views) -> Vi
     return instead._replace(
         method_s=capped(np.where(is_found, found.method_s * scale, instead.method_s), jobs.requested_s),
         rung_s=capped(np.where(is_found, found.rung_s * scale, instead.rung_s), jobs.requested_s),
+        n_of_who=np.where(place >= 0, found.n_of_who, instead.n_of_who),
+        n_of_group=np.where(place >= 0, found.n_of_group, instead.n_of_group),
     )
 
 

@@ -117,13 +117,13 @@ def weigh(
     jobs: Jobs, past: Jobs, events: Events, weights: Weights, memory: Memory, evidence: Evidence, sample: Sample,
     shares: Floats,
 ) -> Floats:  # fmt: skip
-    """(jobs, shares + 4): quantiles, s, of `alike`; the median of `long`; 1 where only the curve knows the size; chance
-    that runtimes follow the request; effective number of jobs (Kish).
+    """(jobs, shares + 6): quantiles, s, of `alike`; the median of `long`; 1 where only the curve knows the size; chance
+    that runtimes follow the request; effective number of jobs (Kish); ended jobs of the submitter, and of the group.
 
     NaN before anything is known.
     """
     n = len(jobs.submit_s)
-    found, last = np.full((n, len(shares) + 4), np.nan), len(shares) + 1
+    found, last = np.full((n, len(shares) + 6), np.nan), len(shares) + 1
     half = np.array([0.5])
     n_started = n_over = 0
     for job in range(n + 1):
@@ -153,6 +153,8 @@ def weigh(
                 _quantiles(order, jobs.requested_s[job], sample, sample.weight[1], half, found[job, len(shares) :])
                 found[job, last + 2] = _effective(size, sample.weight[0])
             found[job, last + 1] = sample.chance[1]
+            found[job, last + 3] = evidence.of_who[jobs.who[job], N] if jobs.who[job] >= 0 else 0.0
+            found[job, last + 4] = evidence.of_group[jobs.group[job], N] if jobs.who[job] >= 0 else 0.0
             found[job, last] = _is_scaled(jobs.group[job], jobs.size[job], jobs.who[job], evidence, sample.chance)
     return found
 
@@ -404,7 +406,7 @@ OTHER_TRAITS = {
 def similar_jobs_quantiles(
     jobs: Jobs, past: Jobs, events: Events, settings: EstimateRules, memory: Memory, evidence: Evidence, shares: Floats
 ) -> Floats:
-    """(jobs, shares + 4): see `weigh`. `memory` and `evidence` are updated with the events."""
+    """(jobs, shares + 6): see `weigh`. `memory` and `evidence` are updated with the events."""
     capacity = 3 * (N_ENDED + N_OF_GROUP) + N_RUNNING + max(N_ANY, N_ASKED)
     weights, ranks = _weights(settings), np.arange(N_ENDED)
     sample = Sample(

@@ -34,6 +34,8 @@ class Outputs(NamedTuple):
     """(jobs, quantiles) positions of the calibrated quantiles on the ladder."""
     quantiles_s: Floats
     """(jobs, quantiles) the estimate."""
+    kinds: Floats
+    """(jobs, kinds) 1 where a job is of a kind whose quantiles are calibrated apart, else 0."""
 
 
 class Learnt(NamedTuple):
@@ -95,10 +97,10 @@ class State:
 
 def no_state(n_methods: int, n_rungs: int, first_rungs: Floats) -> State:
     """Nothing learnt yet."""
-    none, n_quantiles = np.empty(0, np.int64), len(first_rungs)
+    none, (n_kinds, n_quantiles) = np.empty(0, np.int64), first_rungs.shape
 
     def nothing() -> Learnt:
-        return Learnt(no_errors(n_methods), first_rungs.copy(), no_outputs(0, n_methods, n_quantiles))
+        return Learnt(no_errors(n_methods), first_rungs.copy(), no_outputs(0, n_methods, n_quantiles, n_kinds))
 
     return State(
         names={name: {} for name in NAMED}, requests=no_keys(), groups=no_keys(), sizes=no_keys(),
@@ -124,9 +126,9 @@ def no_jobs() -> Jobs:
     return blank._replace(traits=np.empty((0, len(TRAITS)), np.int64))
 
 
-def no_outputs(n: int, n_methods: int, n_quantiles: int) -> Outputs:
+def no_outputs(n: int, n_methods: int, n_quantiles: int, n_kinds: int) -> Outputs:
     """Outputs of n jobs before any estimate: all NaN."""
-    shapes = ((n, n_methods), (n, n_quantiles), (n, n_quantiles))
+    shapes = ((n, n_methods), (n, n_quantiles), (n, n_quantiles), (n, n_kinds))
     return Outputs(*(np.full(shape, np.nan) for shape in shapes))
 
 

@@ -52,6 +52,9 @@ class Rows(NamedTuple):
     """Chance that runtimes follow the request."""
     n_effective: Floats
     """Effective number of jobs behind the answer."""
+    n_of_who: Floats
+    """Ended jobs of the submitter, and of the group."""
+    n_of_group: Floats
 
 
 def no_rows(n_methods: int, n_rungs: int) -> Rows:
@@ -60,7 +63,7 @@ def no_rows(n_methods: int, n_rungs: int) -> Rows:
     traits = np.empty((0, len(TRAITS)), np.int64)
     return Rows(
         none, none, some, none, traits, some, some, none, some, none,
-        np.empty((0, n_methods)), np.empty((0, n_rungs)), some, some,
+        np.empty((0, n_methods)), np.empty((0, n_rungs)), some, some, some, some,
     )  # fmt: skip
 
 
@@ -95,7 +98,7 @@ def touched(rows: Rows, past: Jobs, events: Events, as_of_s: float) -> Rows:
         keys[kind, nth], kind, at_s, np.where(kind < R, past.who[job], -1), past.traits[job], past.limit_s[job],
         past.procs[job], past.local_s[job], past.end_s[job], np.zeros(n_new, np.int64),
         np.full((n_new, rows.method_s.shape[1]), np.nan), np.full((n_new, rows.rung_s.shape[1]), np.nan),
-        np.full(n_new, np.nan), np.full(n_new, np.nan),
+        *np.full((4, n_new), np.nan),
     )  # fmt: skip
     both = Rows(*(np.concatenate(columns) for columns in zip(rows, fresh, strict=True)))
     order = np.lexsort((both.at_s, both.key))

@@ -13,6 +13,7 @@ from pipeline.estimate.history import History, history
 from pipeline.estimate.keys import grown
 from pipeline.estimate.registry import ESTIMATORS
 from pipeline.estimate.score import QUANTILES, scores
+from pipeline.estimate.state import no_outputs
 from tests.unit.evaluate.estimators import log
 
 
@@ -29,10 +30,24 @@ def answered(past: WholeLog, method_s: Floats) -> Floats:
 def test_coverage_is_kept_although_the_ladder_is_far_too_low() -> None:
     past = a_log(6000)
     ladder = np.tile(np.geomspace(10, 1e7, 9), (6000, 1))
-    found = np.full((6000, 6), np.nan)
-    calibrate(past.jobs, past.events, ladder, found, found, np.zeros(6), np.array(QUANTILES), 0.05)
-    share_below = (past.jobs.runtime_s[:, None] <= found)[2000:].mean(axis=0)
+    held = no_outputs(6000, 1, 6, 1)
+    held.kinds[:] = 1.0
+    calibrate(past.jobs, past.events, ladder, held, held, np.zeros((1, 6)), np.array(QUANTILES), 0.05)
+    share_below = (past.jobs.runtime_s[:, None] <= held.rung_s)[2000:].mean(axis=0)
     assert np.abs(share_below - QUANTILES).max() < 0.02
+
+
+def test_the_jobs_of_a_kind_keep_what_is_promised_to_them() -> None:
+    """Every tenth job runs thirty times as long as its ladder says: one position for all would cover few of these."""
+    past = a_log(6000)
+    is_odd = np.arange(6000) % 10 == 0
+    base_s = np.where(is_odd, past.jobs.runtime_s / 30, past.jobs.runtime_s)
+    ladder = base_s[:, None] * np.random.default_rng(1).lognormal(0, 0.5, 6000)[:, None] * np.geomspace(0.01, 100, 15)
+    held = no_outputs(6000, 1, 6, 2)
+    held.kinds[:] = np.column_stack([np.ones(6000), is_odd])
+    calibrate(past.jobs, past.events, ladder, held, held, np.zeros((2, 6)), np.array(QUANTILES), 0.05)
+    share_below = (past.jobs.runtime_s[:, None] <= held.rung_s)[3000:][is_odd[3000:]].mean(axis=0)
+    assert np.abs(share_below - QUANTILES).max() < 0.06
 
 
 def test_the_method_that_errs_least_answers_for_each_user() -> None:
