@@ -17,7 +17,17 @@ from pipeline.arrays import Floats, Ints
 from pipeline.estimate import chains
 from pipeline.estimate.ensemble import Views, answered, views_of
 from pipeline.estimate.history import History
-from pipeline.estimate.law_curves import ABOVE, BELOW, LOG_S, judged, shifted, with_laws
+from pipeline.estimate.law_curves import (
+    ABOVE,
+    BELOW,
+    CURVE_ERROR,
+    ESTIMATE_ERROR,
+    FARTHEST,
+    LOG_S,
+    judged,
+    shifted,
+    with_laws,
+)
 from pipeline.estimate.learnt_parts import empty, gaps_s, learnt_parts, recoded, with_numbers
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import LATE, State, fates_of, over_by
@@ -175,16 +185,18 @@ def estimate(state: State, questions: History, settings: EstimateRules) -> Float
 def answers(state: State, questions: History, settings: EstimateRules) -> Answers:
     """What `estimate` gives, and what it rests on.
 
-    The median of a count between two that the group ran on lies between the answers to these, unless the group's law
-    says otherwise there, as it does where a pattern of counts is established.
+    The median of a count between two that the group ran on lies between the answers to these where the group's jobs
+    were answered closely, unless its law says otherwise there, as it does where a pattern of counts is established.
+    Where runtimes scatter, the answers around are no better than the one between them.
     """
     found = _answers(state, questions, settings)
-    rows = np.flatnonzero(np.isfinite(found.law[:, BELOW]) & np.isfinite(found.law[:, ABOVE]))
+    error, around = found.law[:, [CURVE_ERROR, ESTIMATE_ERROR]].min(axis=1), found.law[:, [BELOW, ABOVE]]
+    rows = np.flatnonzero((error <= FARTHEST) & np.isfinite(around).all(axis=1))
     if len(rows):
-        sizes = (replace(questions.take(rows), procs=found.law[rows, side]) for side in (BELOW, ABOVE))
-        around = [_answers(state, one, settings) for one in sizes]
+        asked = (replace(questions.take(rows), procs=procs) for procs in around[rows].T)
+        ends = [_answers(state, one, settings) for one in asked]
         limit_s = np.nan_to_num(questions.requested_s[rows], nan=np.inf)
-        found.quantiles_s[rows] = _between(found.take(rows), around, limit_s, settings)
+        found.quantiles_s[rows] = _between(found.take(rows), ends, limit_s, settings)
     return found
 
 

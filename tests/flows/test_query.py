@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.one_answer import disagreements
 from flows.pages.formats import span
 from flows.services.published.published_folder import read_columns
 from flows.services.quantities import kibibytes, seconds
@@ -235,7 +236,10 @@ def test_what_cannot_be_answered_is_one_sentence(published: Path, tmp_path: Path
 def test_a_query_with_the_values_of_a_row_of_predictions_is_answered_by_that_row(
     tmp_path: Path, walltime: Walltime
 ) -> None:
-    """To the bit, for every row; runtime times speed-up is one number a group; any other count has an answer, too."""
+    """Runtime times speed-up is one number a group; any other count has an answer between those of its neighbours.
+
+    A few neighbours are no bounds: neither of them ran, or the group has no law.
+    """
     config = tmp_path / "site.toml"
     config.write_text(f"logs = ['{SAMPLES / 'riverbend.swf.gz'}']\noutput_dir = '{tmp_path / 'out'}'\n")
     assert walltime("run", config, "--plain", "--quiet").code == 0
@@ -243,18 +247,14 @@ def test_a_query_with_the_values_of_a_row_of_predictions_is_answered_by_that_row
     tables = {name: pq.read_table(load_manifest(published).path(name)) for name in ("groups", "predictions")}
     groups = {row["group_id"]: row for row in tables["groups"].to_pylist()}
     rows = tables["predictions"].to_pylist()
+    found = disagreements(published)
+    assert found.rows == len(rows) > 400 and found.between > 300
+    assert (found.unequal, found.speedup, found.beyond) == (0, 0, 0)
+    assert 30 * (found.outside - found.in_law) < found.between
     names = ("user", "application", "requested_mem_kib", "requested_s", "queue", "procs")
     jobs = [
         {name: value for name in names if (value := (groups[row["group_id"]] | row)[name]) is not None} for row in rows
     ]
-    found = answers(load_state(published, len(jobs)), jobs)
-    assert [one["runtime_s"] for one in found] == [row["runtime_s"] for row in rows]
-    for ours, theirs in (("runtime_s_q10", "runtime_s_lo80"), ("runtime_s_q90", "runtime_s_hi80")):
-        np.testing.assert_allclose([one[ours] for one in found], [row[theirs] for row in rows], rtol=1e-12)
-    on_one_s: dict[str, list[float]] = {}
-    for row in rows:
-        on_one_s.setdefault(row["group_id"], []).append(row["runtime_s"] * row["speedup"])
-    assert all(np.allclose(own, own[0]) for own in on_one_s.values())
     between = [job | {"procs": 100} for job in jobs[::20]]
     assert all(0 < one["runtime_s_q10"] < one["runtime_s_q90"] for one in answers(load_state(published), between))
     row, job = next((row, job) for row, job in zip(rows, jobs, strict=True) if row["method"] == "curve")

@@ -13,7 +13,7 @@ from pipeline.estimate.law_curves import CURVE_ERROR, ENOUGH, ESTIMATE_ERROR, La
 from pipeline.estimate.predictions import row_questions
 from pipeline.estimate.questions import questions_of
 from pipeline.estimate.state import State
-from pipeline.estimate.walltime import Answers, answers, learn
+from pipeline.estimate.walltime import Answers, answers, estimate, learn
 from tests.unit.estimate.test_one_answer import KEEPS, SETTINGS, log
 
 SIZES = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
@@ -95,3 +95,17 @@ def test_a_row_asks_with_a_request_only_where_the_newest_jobs_agree_on_it() -> N
         {"procs": 4, "requested_s": 7200.0, "user": "ada"}, {"procs": 8, "requested_s": 7200.0, "user": "ada"},
         {"procs": 64, "requested_s": 60.0, "queue": "long", "user": "ada"},
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("seed", "sizes"), [(0, [4, 5, 8, 12, 16]), (7, [4, 5, 8, 12, 16]), (9, [16, 20, 32])])
+def test_a_count_between_two_that_ran_is_answered_between_them(seed: int, sizes: list[float]) -> None:
+    """Repeats scatter by 10%, so that the sample of similar jobs differs from count to count."""
+    past = log(0.0, KEEPS, n_jobs=60, seed=seed)
+    runtime_s = past.runtime_s * np.exp(np.random.default_rng(seed).normal(0, 0.1, len(past)))
+    past = replace(past, runtime_s=runtime_s, end_s=past.start_s + runtime_s)
+    state = with_law(learn(past, SETTINGS, float(past.end_s.max())), 0.0)
+    questions = past.take(np.full(len(sizes), len(past) - 1)).as_submitted()
+    at_s = np.full(len(sizes), state.as_of_s)
+    found_s = estimate(state, replace(questions, procs=np.array(sizes, float), submit_s=at_s), SETTINGS)[:, 1]
+    ends_s = found_s[[0, -1]] * (1 - 1e-12), found_s[[0, -1]] * (1 + 1e-12)
+    assert (found_s >= ends_s[0].min()).all() and (found_s <= ends_s[1].max()).all()

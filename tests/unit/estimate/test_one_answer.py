@@ -8,7 +8,7 @@ import pytest
 from pipeline.arrays import Floats
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History, history
-from pipeline.estimate.walltime import estimate, learn, walltime
+from pipeline.estimate.walltime import learn, walltime
 from tests.rows import jobs_of
 
 SETTINGS = EstimateRules()
@@ -100,17 +100,3 @@ def test_memory_tells_jobs_of_one_program_apart() -> None:
     past = replace(past, requested_mem_kib=memory, runtime_s=runtime_s, end_s=past.start_s + runtime_s)
     error = np.abs(np.log(walltime(past, SETTINGS)[200:, 1] / runtime_s[200:]))
     assert np.median(error) < 0.05 and np.quantile(error, 0.95) < 0.2
-
-
-@pytest.mark.parametrize(("seed", "sizes"), [(2, [4, 5, 8, 12, 16]), (4, [16, 20, 32]), (5, [4, 5, 8, 12, 16])])
-def test_a_count_between_two_that_ran_is_answered_between_them(seed: int, sizes: list[float]) -> None:
-    """Where runtimes scatter, the sample of similar jobs differs from count to count."""
-    past = log(0.0, KEEPS, n_jobs=40, seed=seed)
-    runtime_s = past.runtime_s * np.exp(np.random.default_rng(seed).normal(0, 0.5, len(past)))
-    past = replace(past, runtime_s=runtime_s, end_s=past.start_s + runtime_s)
-    state = learn(past, SETTINGS, float(past.end_s.max()))
-    questions = past.take(np.full(len(sizes), len(past) - 1)).as_submitted()
-    at_s = np.full(len(sizes), state.as_of_s)
-    found_s = estimate(state, replace(questions, procs=np.array(sizes, float), submit_s=at_s), SETTINGS)[:, 1]
-    ends_s = found_s[[0, -1]] * (1 - 1e-12), found_s[[0, -1]] * (1 + 1e-12)
-    assert (found_s >= ends_s[0].min()).all() and (found_s <= ends_s[1].max()).all()
