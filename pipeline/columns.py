@@ -189,6 +189,7 @@ _DECLARED = (
     category("who", "The user; where the log names none, 'account ...', else 'user_group ...'; null: anyone."),
     category("what", "The application; where unknown 'job_name ...', 'submit_tokens ...' or 'queue ...'; null: any."),
     number("n_effective", "Effective number of jobs of this row, those of other users included (Kish).", "jobs"),
+    count("n_own_jobs", "Ended jobs of the row's user and application; 0: the row rests on others' jobs.", "jobs"),
     count("chain_rank", "Position in the fallback chain, 0 the most specific template.", "rank", required=True),
     instant("newest_end_s", "Latest end among the jobs, the age of the data."),
     # bursts and what cleaning changed

@@ -168,7 +168,8 @@ ESTIMATES = TableKind(
     columns(
         "site", "template", "chain_rank", "who", "what", "queue", "requested_s", "procs", "runtime_s_q10",
         "runtime_s_q50", "runtime_s_q80", "runtime_s_q90", "runtime_s_q95", "runtime_s_q99", "ratio_q10", "ratio_q50",
-        "ratio_q80", "ratio_q90", "ratio_q95", "ratio_q99", "n_jobs", "n_effective", "newest_end_s", "run_id",
+        "ratio_q80", "ratio_q90", "ratio_q95", "ratio_q99", "n_jobs", "n_own_jobs", "n_effective", "newest_end_s",
+        "run_id",
         never_null=("site", "template"),
     ),
     ("site", "template", "who", "what", "queue", "requested_s", "procs"),

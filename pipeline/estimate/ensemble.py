@@ -13,7 +13,7 @@ from pipeline.estimate.blend import blended
 from pipeline.estimate.chains import CROWD, MEAN, OWN, QUANTILE, ChainQuery, latest_of
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.similar_jobs import similar_jobs_quantiles
-from pipeline.estimate.state import Learnt, Outputs, State, no_outputs
+from pipeline.estimate.state import Learnt, Outputs, State, live_widths, no_outputs
 from pipeline.estimate.submits import Events, Jobs, capped
 from pipeline.kernels import entry_kernel, kernel
 from pipeline.workers import together
@@ -47,7 +47,7 @@ def calibrate(
         if job == n:
             break
         for k in range(len(shares)):
-            found[job, k] = _on_ladder(ladder[job], _position(outputs.kinds[job], rungs[:, k]))
+            found[job, k] = on_ladder(ladder[job], _position(outputs.kinds[job], rungs[:, k]))
         if events.first >= 0:
             past_found[events.first + job] = found[job]
 
@@ -57,15 +57,10 @@ def _learn(
     over: int, past: Jobs, found: Floats, kinds: Floats, rungs: Floats, shares: Floats, step: float, n_rungs: int
 ) -> None:  # fmt: skip
     for k in range(len(shares)):
-        if np.isnan(found[k]):
+        above = is_above(over, past, found[k], shares[k])
+        if np.isnan(above):
             continue
-        # A runtime equal to either bound lies within the interval.
-        is_above = past.runtime_s[over] > found[k] or (shares[k] < 0.5 and past.runtime_s[over] == found[k])
-        # A job stopped below the quantile might have exceeded it, unless the quantile is at least the limit.
-        if past.is_lower_bound[over] and not is_above and not found[k] >= past.requested_s[over]:
-            continue
-        moved = step * ((1.0 if is_above else 0.0) - (1 - shares[k]))
-        at = _position(kinds, rungs[:, k])
+        moved, at = step * (above - (1 - shares[k])), _position(kinds, rungs[:, k])
         for kind in range(len(kinds)):
             up = kinds[kind] * moved * (FASTER * math.exp(-0.5 * past.place[over]) if kind else 1.0)
             rungs[kind, k] += min(max(up, -SLACK - at), n_rungs - 1.0 + SLACK - at)
@@ -80,7 +75,19 @@ def _position(kinds: Floats, rungs: Floats) -> float:
 
 
 @kernel
-def _on_ladder(ladder: Floats, rung: float) -> float:
+def is_above(over: int, past: Jobs, quantile_s: float, share: float) -> float:
+    """1 if a job ran longer than its quantile, else 0; NaN where the quantile or the answer is unknown."""
+    runtime_s = past.runtime_s[over]
+    # A runtime equal to either bound lies within the interval.
+    if runtime_s > quantile_s or (share < 0.5 and runtime_s == quantile_s):
+        return 1.0
+    # A job stopped below the quantile might have exceeded it, unless the quantile is at least the limit.
+    is_unsure = past.is_lower_bound[over] and not quantile_s >= past.requested_s[over]
+    return math.nan if np.isnan(quantile_s) or is_unsure else 0.0
+
+
+@kernel
+def on_ladder(ladder: Floats, rung: float) -> float:
     low = min(max(int(np.floor(rung)), 0), len(ladder) - 2)
     part = min(max(rung - low, 0.0), 1.0)
     value_s: float = ladder[low] ** (1 - part) * ladder[low + 1] ** part
@@ -158,12 +165,13 @@ def answered(views: Views, record: Learnt, jobs: Jobs, past: Jobs, events: Event
 
     Where the submits are part of the earlier jobs, its outputs get their rows.
     """
-    outputs, past_outputs = no_outputs(len(jobs.who), len(METHODS), len(QUANTILES), KINDS), record.outputs
+    widths, past_outputs = live_widths(len(METHODS), len(QUANTILES), KINDS), record.outputs
+    outputs = no_outputs(len(jobs.who), widths)
     outputs.method_s[:] = views.method_s
     _keep(past_outputs, outputs, events, "method_s")
     blend_s = blended(jobs, past, events, outputs.method_s, past_outputs.method_s, record.errors)
     center_s = capped((blend_s + median(outputs.method_s[:, MIDDLE], axis=1)) / 2, jobs.limit_s)
-    ladder = _ladder(views.rung_s, center_s, jobs, 60.0 * settings.grace_min)
+    ladder = ladder_around(center_s, views.rung_s, jobs, 60.0 * settings.grace_min)
     outputs.kinds[:] = _kinds(views)
     _keep(past_outputs, outputs, events, "kinds")
     calibrate(past, events, ladder, outputs, past_outputs, record.rungs, np.array(QUANTILES), settings.coverage_step)
@@ -193,7 +201,7 @@ def _methods(found: list[Floats], requested_s: Floats) -> Floats:
     return capped(np.where(~np.isfinite(columns), instead_s[:, None], columns), requested_s)
 
 
-def _ladder(rungs_s: Floats, center_s: Floats, jobs: Jobs, grace_s: float) -> Floats:
+def ladder_around(center_s: Floats, rungs_s: Floats, jobs: Jobs, grace_s: float) -> Floats:
     """Ascending runtimes, s: below and above the estimate, and beyond the request by up to the grace time."""
     middle = RUNGS.index(0.5)
     rungs_s = np.where(np.isnan(rungs_s), center_s[:, None], rungs_s)

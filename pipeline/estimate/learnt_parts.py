@@ -11,22 +11,25 @@ import numpy as np
 
 from pipeline.arrays import Floats, Ints
 from pipeline.estimate import chains
-from pipeline.estimate.ensemble import FIRST_RUNGS, METHODS, RUNGS, Views, answered, views_of
+from pipeline.estimate.ensemble import FIRST_RUNGS, METHODS, Views, answered, views_of
 from pipeline.estimate.history import History
 from pipeline.estimate.keys import mixed, numbers, with_new
 from pipeline.estimate.nightly.rows import (
+    AGES_DAYS,
     DAY_S,
+    FEW_JOBS,
     SERVED_DAYS,
     Rows,
     distinct,
     midnights_s,
     pruned,
     questions_of_rows,
+    ratio_base_s,
     read,
-    scale_of,
     taken,
     touched,
 )
+from pipeline.estimate.nightly.serving import reading_of, served
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import (
     NAMED,
@@ -65,7 +68,7 @@ RECORD_JOBS = 20_000
 
 def empty() -> State:
     """The State of no log."""
-    return no_state(len(METHODS), len(RUNGS), FIRST_RUNGS)
+    return no_state(len(METHODS), FIRST_RUNGS)
 
 
 def with_new_names(history: History, names: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
@@ -87,13 +90,21 @@ def recoded(history: History, names: dict[str, dict[str, int]]) -> History:
     return replace(history, codes=codes)
 
 
+class Part(NamedTuple):
+    """The submits' quantiles, s, the rows of the table that they can read, and the State after the part."""
+
+    quantiles_s: Floats
+    rows: Rows
+    state: State
+
+
 def learnt_parts(
     history: History, settings: EstimateRules, until_s: float, part_jobs: int, state: State | None = None,
-    ids: list[str] | None = None, *, age_days: float | None = SERVED_DAYS,
-) -> Iterator[tuple[Floats, State]]:  # fmt: skip
-    """Each part's quantiles and the State after it; there is at least one part, and the last one ends at `until_s`.
+    ids: list[str] | None = None, *, rows_days: float | None = max(AGES_DAYS),
+) -> Iterator[Part]:  # fmt: skip
+    """The parts, of which there is at least one; the last one ends at `until_s`.
 
-    `age_days`: age of the rows of the table when they are read; None: the State has no rows.
+    `rows_days`: age at which rows of the table are read at most; None: no rows are made.
     """
     state = state or empty()
     names = with_new_names(history, state.names)
@@ -107,8 +118,9 @@ def learnt_parts(
         state = replace(state, names={name: dict(islice(names[name].items(), n)) for name, n in names_known.items()})
         part_until_s = until_s if stop == len(history) else float(own.submit_s[-1])
         own_ids = [str(row) for row in own.row] if ids is None else ids[start:stop]
-        outputs, state = _extended(state, n_programs, own, own_ids, part_until_s, settings, age_days)
-        yield outputs.quantiles_s, state
+        found = _extended(state, n_programs, own, own_ids, part_until_s, settings, rows_days)
+        state = found.state
+        yield found
 
 
 def _extended(
@@ -118,9 +130,9 @@ def _extended(
     ids: list[str],
     until_s: float,
     settings: EstimateRules,
-    age_days: float | None,
-) -> tuple[Outputs, State]:
-    """The outputs for the submits, and the State after all events until a time."""
+    rows_days: float | None,
+) -> Part:
+    """The submits' estimates, and the State after all events until a time."""
     first, nth = len(state.jobs.who), state.n_submits + 1 + np.arange(len(ids))
     n_names = np.maximum.accumulate(np.append(n_programs - 1, history.codes["what"]))[1:] + 1
     jobs = with_known_programs(jobs_of(history), n_names, nth)
@@ -134,7 +146,7 @@ def _extended(
     past = joined(state.jobs, jobs)
     progress = np.concatenate([state.progress, np.full(len(ids), QUEUED, np.int64)])
     events = events_of(past, first, history.known_s, until_s, progress == OVER, progress >= RUNNING)
-    rows = state.rows if age_days is None else touched(state.rows, past, events, state.as_of_s)
+    rows = state.rows if rows_days is None else touched(state.rows, past, events, state.as_of_s)
     asked = _asked(rows, jobs, past, events, state, until_s)
     asked = asked._replace(jobs=with_meant_requests(asked.jobs, past, asked.events, state.use))
     jobs = part(asked.jobs, asked.submits)
@@ -151,16 +163,15 @@ def _extended(
     live = views.take(asked.submits)
     outputs = answered(live, state.live, jobs, past, events, settings)
     past.answered_s[first:] = outputs.quantiles_s[:, QUANTILES.index(0.5)]
-    if age_days is not None:
-        rows = with_views(rows, asked.rows, views.take(asked.questions))
-        answered(views_of_rows(rows, jobs, age_days, live), state.served, jobs, past, events, settings)
-        state = replace(state, rows=pruned(rows, until_s, age_days))
+    if rows_days is not None:
+        _serve(rows, asked, views, past, first, state, settings)
+        state = replace(state, rows=pruned(rows, until_s, max(rows_days, *AGES_DAYS)))
     state = replace(
         state, progress=progressed(state, events), n_submits=state.n_submits + len(ids),
         record=_recorded(state.record, past, events, state.live.outputs), as_of_s=max(until_s, state.as_of_s),
     )  # fmt: skip
     used = n_entries + int((codes[:, events.by_end[past.is_learnt[events.by_end]]] >= 0).sum())
-    return outputs, compacted(state, used)
+    return Part(outputs.quantiles_s, rows, compacted(state, used))
 
 
 class Asked(NamedTuple):
@@ -197,25 +208,42 @@ def _asked(rows: Rows, jobs: Jobs, past: Jobs, events: Events, state: State, unt
 
 
 def with_views(rows: Rows, places: Ints, views: Views) -> Rows:
-    """The rows with the views of those at these places."""
-    for name, values in views._asdict().items():
-        getattr(rows, name)[places] = values
+    """The rows with what the views of those at these places say, but for their quantiles."""
+    rows.method_s[places], rows.follows[places] = views.method_s, views.follows
+    rows.n_effective[places] = views.n_effective
     return rows
 
 
-def views_of_rows(rows: Rows, jobs: Jobs, age_days: float, instead: Views) -> Views:
-    """What each job finds in the rows of that age; `instead` where there is none yet."""
-    place = read(rows, jobs, midnights_s(jobs.submit_s, DAY_S * age_days))
+def with_quantiles(rows: Rows, places: Ints, found: Floats) -> Rows:
+    """The rows with the quantiles of those at these places; `found` is (rows, 2, quantiles), s, by `is_few`."""
+    is_few = (rows.n_jobs[places] < FEW_JOBS).astype(np.int64)
+    rows.quantiles_s[places] = found[np.arange(len(places)), is_few]
+    return rows
+
+
+def _serve(
+    rows: Rows, asked: Asked, views: Views, past: Jobs, first: int, state: State, settings: EstimateRules
+) -> None:
+    """Ask the rows at their midnights, and learn from what each submit reads; the rows and the state get it."""
+    jobs = part(past, slice(first, None))
+    with_views(rows, asked.rows, views.take(asked.questions))
+    place = np.stack([read(rows, jobs, midnights_s(jobs.submit_s, DAY_S * days)) for days in AGES_DAYS], axis=1)
+    a_day = place[:, AGES_DAYS.index(SERVED_DAYS)]
+    state.served.outputs.method_s[first:] = _methods_read(rows, jobs, a_day, views.take(asked.submits))
+    reading = reading_of(rows, place, jobs, first, len(asked.jobs.who), asked.submits)
+    reading.question[asked.rows] = asked.questions
+    found = served(views, state.served, asked.jobs, past, asked.events, reading, settings)
+    with_quantiles(rows, asked.rows, found[asked.questions])
+
+
+def _methods_read(rows: Rows, jobs: Jobs, place: Ints, instead: Views) -> Floats:
+    """What the methods say in the row of each job; `instead` where there is none yet."""
     if not len(rows.key):
-        return instead
-    is_found, found = (place >= 0)[:, None], taken(rows, place)
-    scale = scale_of(found, jobs.limit_s)[:, None]
-    return instead._replace(
-        method_s=capped(np.where(is_found, found.method_s * scale, instead.method_s), jobs.requested_s),
-        rung_s=capped(np.where(is_found, found.rung_s * scale, instead.rung_s), jobs.requested_s),
-        n_of_who=np.where(place >= 0, found.n_of_who, instead.n_of_who),
-        n_of_group=np.where(place >= 0, found.n_of_group, instead.n_of_group),
-    )
+        return instead.method_s
+    base_s = np.where(jobs.limit_s > 0, ratio_base_s(rows)[place], np.nan)
+    scale = np.where(np.isnan(base_s), 1.0, jobs.limit_s / base_s)
+    read_s = np.where((place >= 0)[:, None], rows.method_s[place] * scale[:, None], instead.method_s)
+    return capped(read_s, jobs.requested_s)
 
 
 def _recorded(record: Record, past: Jobs, events: Events, outputs: Outputs) -> Record:

@@ -97,11 +97,11 @@ def recommend(history: History, settings: EstimateRules, chosen: LimitSettings, 
     >>> found.limit_s.shape == (len(log),), found.next_s.shape
     (True, (2,))
     """
-    parts = list(learnt_parts(history, settings, np.inf, PART_JOBS))
+    parts = list(learnt_parts(history, settings, np.inf, PART_JOBS, rows_days=None))
     later = at_the_end(history, again)
-    quantiles_s = [part for part, _ in parts]
+    quantiles_s = [part.quantiles_s for part in parts]
     if len(later):
-        quantiles_s.append(estimate(parts[-1][1], later, settings))
+        quantiles_s.append(estimate(parts[-1].state, later, settings))
     both = joined(history, later)
     limit_s = chosen_limits(both, np.concatenate(quantiles_s), settings, chosen)
     before = np.concatenate(quantiles_s[: len(parts)])

@@ -16,7 +16,7 @@ from pipeline.estimate.group_record import Evidence
 from pipeline.estimate.history import History
 from pipeline.estimate.keys import MASK, Keys, grown, no_keys
 from pipeline.estimate.law_curves import LawCurves, no_curves
-from pipeline.estimate.nightly.rows import Rows, no_rows
+from pipeline.estimate.nightly.rows import AGES_DAYS, Rows, no_rows
 from pipeline.estimate.similar_jobs import Memory
 from pipeline.estimate.submits import ATTRIBUTES, TRAITS, Events, Jobs, LastSubmits, Use, no_submits, no_use, part
 
@@ -33,9 +33,10 @@ class Outputs(NamedTuple):
     rung_s: Floats
     """(jobs, quantiles) positions of the calibrated quantiles on the ladder."""
     quantiles_s: Floats
-    """(jobs, quantiles) the estimate."""
+    """(jobs, quantiles) the estimate; (jobs, ages x quantiles) what rows of each age said."""
     kinds: Floats
-    """(jobs, kinds) 1 where a job is of a kind whose quantiles are calibrated apart, else 0."""
+    """(jobs, kinds) 1 where a job is of a kind whose quantiles are calibrated apart, else 0; (jobs, ages) 1 where the
+    row read rests on few jobs, else 0; NaN: no row."""
 
 
 class Learnt(NamedTuple):
@@ -43,6 +44,7 @@ class Learnt(NamedTuple):
 
     errors: Errors
     rungs: Floats
+    """(kinds, quantiles); of rows (2, quantiles + 1): positions, what rows on few jobs add, numbers learnt from."""
     outputs: Outputs
 
 
@@ -95,17 +97,18 @@ class State:
     """Facts about the log's site, by name."""
 
 
-def no_state(n_methods: int, n_rungs: int, first_rungs: Floats) -> State:
+def no_state(n_methods: int, first_rungs: Floats) -> State:
     """Nothing learnt yet."""
     none, (n_kinds, n_quantiles) = np.empty(0, np.int64), first_rungs.shape
 
-    def nothing() -> Learnt:
-        return Learnt(no_errors(n_methods), first_rungs.copy(), no_outputs(0, n_methods, n_quantiles, n_kinds))
-
+    widths, n_ages = live_widths(n_methods, n_quantiles, n_kinds), len(AGES_DAYS)
+    live = Learnt(no_errors(n_methods), first_rungs.copy(), no_outputs(0, widths))
+    rungs = np.zeros((2, n_quantiles + 1))
+    rungs[0, :-1] = first_rungs[0]
+    served = Learnt(no_errors(n_methods), rungs, no_outputs(0, (n_methods, 0, n_ages * n_quantiles, n_ages)))
     return State(
         names={name: {} for name in NAMED}, requests=no_keys(), groups=no_keys(), sizes=no_keys(),
-        jobs=no_jobs(), ids=[], progress=none, live=nothing(), served=nothing(),
-        rows=no_rows(n_methods, n_rungs),
+        jobs=no_jobs(), ids=[], progress=none, live=live, served=served, rows=no_rows(n_methods, n_quantiles),
         last_submits=no_submits(), use=no_use(), memory=similar_jobs.no_memory(), evidence=group_record.no_evidence(),
         laws=no_curves(), chain=no_chain(),
         record=Record(np.empty(0), np.empty((0, n_quantiles))), over=Over(none, np.empty(0)),
@@ -126,10 +129,14 @@ def no_jobs() -> Jobs:
     return blank._replace(traits=np.empty((0, len(TRAITS)), np.int64))
 
 
-def no_outputs(n: int, n_methods: int, n_quantiles: int, n_kinds: int) -> Outputs:
+def live_widths(n_methods: int, n_quantiles: int, n_kinds: int) -> tuple[int, ...]:
+    """Columns of each of the Outputs of answers at the submit."""
+    return n_methods, n_quantiles, n_quantiles, n_kinds
+
+
+def no_outputs(n: int, widths: Iterable[int]) -> Outputs:
     """Outputs of n jobs before any estimate: all NaN."""
-    shapes = ((n, n_methods), (n, n_quantiles), (n, n_quantiles), (n, n_kinds))
-    return Outputs(*(np.full(shape, np.nan) for shape in shapes))
+    return Outputs(*(np.full((n, width), np.nan) for width in widths))
 
 
 def each_learnt(state: State, change: Callable[[Learnt], Learnt]) -> State:

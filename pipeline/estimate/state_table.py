@@ -22,7 +22,7 @@ from pipeline.estimate.state import NAMED, OVER, Learnt, Outputs, Over, Record, 
 from pipeline.estimate.submits import Jobs, LastSubmits, Use, derived
 from pipeline.tables import STATE
 
-FORMAT = 6
+FORMAT = 7
 """Raised when the arrays change their meaning: a State of another format is refused, and learnt again."""
 
 VALUE_KINDS = {"floats": "f", "integers": "i", "flags": "b", "texts": "O"}
@@ -198,8 +198,8 @@ def _learnt(arrays: Mapping[str, Array], name: str, *, goes_on: bool) -> Learnt:
 
 def _outputs(arrays: Mapping[str, Array], part: str, *, goes_on: bool) -> Outputs:
     progress = arrays["progress"]
-    shapes = (arrays[f"{part}.{name}"].shape[1] for name in ("method_s", "quantiles_s", "kinds"))
-    found = no_outputs(len(progress) if goes_on else 0, *shapes)
+    widths = (arrays[f"{part}.{name}"].shape[1] for name in Outputs._fields)
+    found = no_outputs(len(progress) if goes_on else 0, widths)
     if goes_on:
         for name, column in found._asdict().items():
             column[progress != OVER] = arrays[f"{part}.{name}"]

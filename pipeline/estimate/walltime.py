@@ -7,7 +7,6 @@ over the same arrays, so that their estimates are the same to the bit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -68,32 +67,21 @@ def walltime(history: History, settings: EstimateRules) -> Floats:
     """
     if history.stale_s is not None:
         return _stale(history, settings)
-    parts = [quantiles_s for quantiles_s, _ in learnt_parts(history, settings, np.inf, PART_JOBS, age_days=None)]
+    parts = [part.quantiles_s for part in learnt_parts(history, settings, np.inf, PART_JOBS, rows_days=None)]
     return np.concatenate([*parts, np.empty((0, len(QUANTILES)))])
 
 
 def _stale(history: History, settings: EstimateRules) -> Floats:
-    found = np.full((len(history), len(QUANTILES)), np.nan)
-    for asking, state in states_at(history, history.known_s, settings, age_days=None):
-        found[asking] = estimate(state, history.take(asking), settings)
-    return found
-
-
-def states_at(
-    history: History, at_s: Floats, settings: EstimateRules, age_days: float | None
-) -> Iterator[tuple[Ints, State]]:
-    """The State at each distinct one of the jobs' times, in order, and the places of the jobs whose time it is.
-
-    `age_days`: see `learnt_parts`.
-    """
+    found, at_s = np.full((len(history), len(QUANTILES)), np.nan), history.known_s
     state, n_learnt = empty(), 0
     for cut_s in np.unique(at_s):
         n_known = int(np.searchsorted(history.submit_s, cut_s, side="right"))
         later = replace(history.take(np.arange(n_learnt, n_known)), stale_s=None)
-        for _, held in learnt_parts(later, settings, float(cut_s), PART_JOBS, state, age_days=age_days):
-            state = held
-        n_learnt = n_known
-        yield np.flatnonzero(at_s == cut_s), state
+        for part in learnt_parts(later, settings, float(cut_s), PART_JOBS, state, rows_days=None):
+            state = part.state
+        n_learnt, asking = n_known, np.flatnonzero(at_s == cut_s)
+        found[asking] = estimate(state, history.take(asking), settings)
+    return found
 
 
 def learn(
@@ -133,8 +121,8 @@ def learn(
     """
     known, state = history.known_by(as_of_s), empty()
     ids = [str(row) for row in known.row] if ids is None else ids[: len(known)]
-    for _, held in learnt_parts(known, settings, as_of_s, part_jobs, ids=ids):
-        state = held
+    for part in learnt_parts(known, settings, as_of_s, part_jobs, ids=ids):
+        state = part.state
     return replace(state, as_of_s=as_of_s, over=over_by(state.over, known, ids, as_of_s))
 
 
@@ -287,8 +275,8 @@ def update(
     rows = np.flatnonzero(fates.fate >= LATE)
     fresh = known.take(rows)
     fresh = replace(fresh, submit_s=np.maximum(fresh.submit_s, state.as_of_s))
-    for _, held in learnt_parts(fresh, settings, as_of_s, part_jobs, state, [ids[row] for row in rows]):
-        state = held
+    for part in learnt_parts(fresh, settings, as_of_s, part_jobs, state, [ids[row] for row in rows]):
+        state = part.state
     return replace(state, as_of_s=as_of_s, over=over_by(state.over, known, ids, as_of_s))
 
 

@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.arrays import Array, Bools, Floats, floats, lower_bounds
+from pipeline.arrays import Bools, Floats, floats, lower_bounds
 from pipeline.errors import InputError
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History, history
-from pipeline.estimate.nightly.table import look_up
+from pipeline.estimate.nightly.table import look_up, published_rows
 from pipeline.estimate.score import scores
 from pipeline.estimate.state import State
 from pipeline.estimate.walltime import estimate
@@ -169,12 +169,8 @@ def _looked_up(output_dir: Path, past: History, older: Sequence[_Table]) -> Floa
         with suppress(InputError, OSError), reading(output_dir, name=older[number].folder) as version:
             chosen = np.flatnonzero(place == number)
             table = read_table(version.path(ESTIMATES.name), ESTIMATES)
-            found[chosen] = look_up(_columns(table), past.take(chosen))
+            found[chosen] = look_up(published_rows(table), past.take(chosen))
     return found
-
-
-def _columns(table: pa.Table) -> dict[str, Array]:
-    return {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names}
 
 
 def _by_week(past: History, quantiles_s: Floats) -> list[dict[str, Any]]:

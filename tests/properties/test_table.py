@@ -8,35 +8,44 @@ import pytest
 
 from pipeline.estimate.history import History, history
 from pipeline.estimate.nightly.rows import SERVED_DAYS
-from pipeline.estimate.nightly.table import look_up, nightly_table, table_rows
+from pipeline.estimate.nightly.table import Rows, estimates, look_up, nightly_table, published_rows, table_rows
 from pipeline.ingest import ingest
 from pipeline.settings import IngestSettings, SiteSettings
+from pipeline.storage import read_table, write_table
+from pipeline.tables import ESTIMATES
 from tests.unit.estimate.table_log import DAY_S, SETTINGS, made_log, midnight_s, state_at
 
 LOGS = Path(__file__).parents[3] / "shared" / "data" / "swf"
 STALE_DAYS = (0.0, 1.0, 7.0)
 
 
-def check_tables_of_some_days(past: History, n_days: int) -> None:
-    """The table of a midnight, made from what was known then, answers the jobs that it served."""
-    found, served = nightly_table(replace(past, stale_s=SERVED_DAYS * DAY_S), SETTINGS), midnight_s(past)
+def check_tables_of_some_days(past: History, n_days: int, folder: Path) -> None:
+    """The published table of a midnight, made from what was known then, answers the jobs that it served."""
+    found, served = nightly_table(past, SETTINGS), midnight_s(past)
     days = np.random.default_rng(1).choice(np.unique(served)[20:], n_days, replace=False)
     for midnight in days:
-        rows = table_rows(state_at(past, midnight), SETTINGS)
+        rows = published(table_rows(state_at(past, midnight), SETTINGS), folder)
         asked = np.flatnonzero(served == midnight)
         assert look_up(rows, past.take(asked)).tobytes() == found[asked].tobytes()
 
 
-def test_a_table_written_out_answers_as_the_backtest_does() -> None:
-    check_tables_of_some_days(made_log(stale_days=SERVED_DAYS), 8)
+def published(rows: Rows, folder: Path) -> Rows:
+    """The rows as they are read back from a Parquet file."""
+    write_table(folder / "estimates.parquet", estimates(rows, "here", "run"), ESTIMATES)
+    return published_rows(read_table(folder / "estimates.parquet", ESTIMATES))
+
+
+@pytest.mark.parametrize("stale_days", STALE_DAYS)
+def test_a_table_written_out_answers_as_the_backtest_does(stale_days: float, tmp_path: Path) -> None:
+    check_tables_of_some_days(made_log(stale_days=stale_days), 4, tmp_path)
 
 
 @pytest.mark.shared
 @pytest.mark.skipif(not LOGS.is_dir(), reason="REAL TABLES NOT COMPARED: no folder shared/data beside the checkout")
 @pytest.mark.parametrize("name", ["KTH-SP2-1996-2.1-cln", "CTC-SP2-1996-3.1-cln"])
-def test_tables_of_real_logs_answer_as_the_backtest_does(name: str) -> None:
+def test_tables_of_real_logs_answer_as_the_backtest_does(name: str, tmp_path: Path) -> None:
     past = real_log(name).take(np.arange(12_000))
-    check_tables_of_some_days(replace(past, stale_s=SERVED_DAYS * DAY_S), 3)
+    check_tables_of_some_days(replace(past, stale_s=SERVED_DAYS * DAY_S), 3, tmp_path)
 
 
 def real_log(name: str) -> History:

@@ -16,12 +16,18 @@ ROW_KEYS = ("uaqrp", "uarp", "urp", "uar", "ur", "up", "u", "r", "all")
 """Keys of rows in order of look-up: u who, a what, q queue, r requested runtime, p processors."""
 
 UAQRP, UARP, URP, UAR, UR, UP, U, R, ALL = range(len(ROW_KEYS))
+WITH_APPLICATION = (UAQRP, UARP, UAR)
 WITHOUT_REQUEST = (UP, U, ALL)
 """Kinds whose rows also have ratios to the request."""
 
 DAY_S = 86_400.0
-SERVED_DAYS = 1.0
-"""Age at which a published table is read (days): a night's work and a day of service."""
+AGES_DAYS = (0.0, 1.0, 7.0)
+"""Ages at which a published table is read (days): in the night, after a day of service, after a week."""
+
+SERVED_DAYS = AGES_DAYS[1]
+
+FEW_JOBS = 5
+"""A row of fewer ended jobs has upper quantiles of its own."""
 
 KEPT_DAYS = 1095.0
 """Time after which a key without an ended job has no row (days)."""
@@ -47,23 +53,20 @@ class Rows(NamedTuple):
     n_jobs: Ints
     """Ended jobs of the key."""
     method_s: Floats
-    rung_s: Floats
+    quantiles_s: Floats
     follows: Floats
     """Chance that runtimes follow the request."""
     n_effective: Floats
     """Effective number of jobs behind the answer."""
-    n_of_who: Floats
-    """Ended jobs of the submitter, and of the group."""
-    n_of_group: Floats
 
 
-def no_rows(n_methods: int, n_rungs: int) -> Rows:
+def no_rows(n_methods: int, n_quantiles: int) -> Rows:
     """No row."""
     none, some = np.empty(0, np.int64), np.empty(0)
     traits = np.empty((0, len(TRAITS)), np.int64)
     return Rows(
         none, none, some, none, traits, some, some, none, some, none,
-        np.empty((0, n_methods)), np.empty((0, n_rungs)), some, some, some, some,
+        np.empty((0, n_methods)), np.empty((0, n_quantiles)), some, some,
     )  # fmt: skip
 
 
@@ -97,8 +100,8 @@ def touched(rows: Rows, past: Jobs, events: Events, as_of_s: float) -> Rows:
     fresh = Rows(
         keys[kind, nth], kind, at_s, np.where(kind < R, past.who[job], -1), past.traits[job], past.limit_s[job],
         past.procs[job], past.local_s[job], past.end_s[job], np.zeros(n_new, np.int64),
-        np.full((n_new, rows.method_s.shape[1]), np.nan), np.full((n_new, rows.rung_s.shape[1]), np.nan),
-        *np.full((4, n_new), np.nan),
+        np.full((n_new, rows.method_s.shape[1]), np.nan), np.full((n_new, rows.quantiles_s.shape[1]), np.nan),
+        np.full(n_new, np.nan), np.full(n_new, np.nan),
     )  # fmt: skip
     both = Rows(*(np.concatenate(columns) for columns in zip(rows, fresh, strict=True)))
     order = np.lexsort((both.at_s, both.key))
@@ -161,10 +164,23 @@ def questions_of_rows(rows: Rows, at_s: Floats) -> Jobs:
     )  # fmt: skip
 
 
-def scale_of(rows: Rows, requested_s: Floats) -> Floats:
-    """Per row what its answers are multiplied by for a request: their ratio, in rows without request that follow it."""
-    is_scaled = np.isin(rows.kind, WITHOUT_REQUEST) & (rows.limit_s > 0) & (requested_s > 0) & (rows.follows >= 0.5)
-    return np.where(is_scaled, requested_s / np.where(rows.limit_s > 0, rows.limit_s, 1.0), 1.0)
+def ratio_base_s(rows: Rows) -> Floats:
+    """Per row the request that its ratios are of; NaN in rows of a request, and where runtimes do not follow it."""
+    has_ratio = np.isin(rows.kind, WITHOUT_REQUEST) & (rows.limit_s > 0) & (rows.follows >= 0.5)
+    return np.where(has_ratio, rows.limit_s, np.nan)
+
+
+def own_jobs(rows: Rows) -> Ints:
+    """Per row the ended jobs of its user, and of its application where the key has one; 0 in rows of anyone.
+
+    `rows` are the newest ones of all keys.
+    """
+    has_what = np.isin(rows.kind, WITH_APPLICATION)
+    owner = mixed(rows.who, np.where(has_what, rows.traits[:, 0], -1))
+    counted = np.isin(rows.kind, (UAR, U))
+    _, number = np.unique(owner, return_inverse=True)
+    total = np.bincount(number[counted], rows.n_jobs[counted], int(number.max(initial=-1)) + 1).astype(np.int64)
+    return np.where(rows.kind < R, total[number], 0)
 
 
 def distinct(rows: Rows) -> tuple[Ints, Ints]:

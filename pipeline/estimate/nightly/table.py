@@ -5,21 +5,33 @@ r and processors p: uaqrp, uarp, urp, uar, ur, up, u, r, all; rows that are rati
 the median is at most the request. A row answers as if the newest job of its key were submitted again.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Array, Bools, Floats, Ints
-from pipeline.estimate.ensemble import Views, answered
+from pipeline.arrays import Array, Floats, Ints
 from pipeline.estimate.estimate_rules import EstimateRules
 from pipeline.estimate.history import History
-from pipeline.estimate.learnt_parts import recoded, with_numbers, with_views
+from pipeline.estimate.learnt_parts import learnt_parts, recoded, with_numbers, with_quantiles, with_views
 from pipeline.estimate.nightly import rows as held_rows
-from pipeline.estimate.nightly.rows import DAY_S, QUEUE, ROW_KEYS, WITHOUT_REQUEST, distinct, midnights_s, taken
+from pipeline.estimate.nightly.rows import (
+    AGES_DAYS,
+    DAY_S,
+    QUEUE,
+    ROW_KEYS,
+    distinct,
+    midnights_s,
+    own_jobs,
+    ratio_base_s,
+    taken,
+)
+from pipeline.estimate.nightly.serving import reading_of, served
 from pipeline.estimate.score import QUANTILES
 from pipeline.estimate.state import State
 from pipeline.estimate.state_table import loaded_state
-from pipeline.estimate.submits import Jobs, jobs_of
-from pipeline.estimate.walltime import states_at, understood, views_now
+from pipeline.estimate.submits import jobs_of, part
+from pipeline.estimate.walltime import PART_JOBS, understood, views_now
 from pipeline.report import Report, Tally
 from pipeline.tables import ESTIMATES
 
@@ -38,13 +50,12 @@ def table_rows(state: State, settings: EstimateRules) -> Rows:
     """The rows of the table of a State, in order of kind; rows of a key without request have ratios beside seconds."""
     held = _held_now(state, settings)
     held = taken(held, np.lexsort((held.key, held.kind)))
-    quantiles_s, has_ratio = _quantiles(state, held, settings)
-    ratios = quantiles_s / np.where(has_ratio, held.limit_s, np.nan)[:, None]
+    ratios = held.quantiles_s / ratio_base_s(held)[:, None]
     templates: Array = np.array(TEMPLATES, np.object_)
     found: Rows = {"template": templates[held.kind], "chain_rank": held.kind} | _keys(state, held)
-    found |= {f"runtime_s_{name}": quantiles_s[:, k] for k, name in enumerate(NAMES)}
+    found |= {f"runtime_s_{name}": held.quantiles_s[:, k] for k, name in enumerate(NAMES)}
     found |= {f"ratio_{name}": ratios[:, k] for k, name in enumerate(NAMES)}
-    found |= {"n_jobs": held.n_jobs, "n_effective": held.n_effective}
+    found |= {"n_jobs": held.n_jobs, "n_own_jobs": own_jobs(held), "n_effective": held.n_effective}
     return found | {"newest_end_s": held.newest_end_s.astype(np.int64)}
 
 
@@ -67,20 +78,13 @@ def _held_now(state: State, settings: EstimateRules) -> held_rows.Rows:
     waiting = np.flatnonzero(held.at_s > state.as_of_s)
     held.at_s[waiting] = state.as_of_s
     first, number = distinct(taken(held, waiting))
-    jobs, events = understood(state, _questions(state, taken(held, waiting[first])))
-    return with_views(held, waiting, views_now(state, jobs, events, settings).take(number))
-
-
-def _questions(state: State, held: held_rows.Rows) -> Jobs:
-    return with_numbers(held_rows.questions_of_rows(held, np.full(len(held.key), max(state.as_of_s, 0.0))), state)
-
-
-def _quantiles(state: State, held: held_rows.Rows, settings: EstimateRules) -> tuple[Floats, Bools]:
-    """(rows, 6) quantiles, s, and whether a row holds ratios of the request."""
-    jobs, events = understood(state, _questions(state, held))
-    views = Views(*(getattr(held, name) for name in Views._fields))
-    quantiles_s = answered(views, state.served, jobs, state.jobs, events, settings).quantiles_s
-    return quantiles_s, np.isin(held.kind, WITHOUT_REQUEST) & (held.limit_s > 0) & (held.follows >= 0.5)
+    asked, n = taken(held, waiting[first]), len(first)
+    questions = held_rows.questions_of_rows(asked, np.full(n, max(state.as_of_s, 0.0)))
+    jobs, events = understood(state, with_numbers(questions, state))
+    views, no_place = views_now(state, jobs, events, settings), np.empty((0, len(AGES_DAYS)), np.int64)
+    reading = reading_of(held, no_place, part(jobs, slice(0)), 0, n, np.empty(0, np.int64))
+    found = served(views, state.served, jobs, state.jobs, events, reading, settings)
+    return with_quantiles(with_views(held, waiting, views.take(number)), waiting, found[number])
 
 
 def estimates(rows: Rows, site: str, run_id: str) -> pa.Table:
@@ -88,6 +92,14 @@ def estimates(rows: Rows, site: str, run_id: str) -> pa.Table:
     n = len(rows["chain_rank"])
     procs = pa.array(rows["procs"], pa.float64(), from_pandas=True)
     return ESTIMATES.build(**(rows | {"procs": procs, "site": [site] * n, "run_id": [run_id] * n}))
+
+
+def published_rows(table: pa.Table) -> Rows:
+    """The rows of ESTIMATES as `look_up` takes them."""
+    plain = {name: table.column(name) for name in table.column_names}
+    # The dictionary of a column without any text has no place that numpy could take.
+    plain |= {name: plain[name].cast(pa.string()) for name in CODED}
+    return {name: column.to_numpy(zero_copy_only=False) for name, column in plain.items()}
 
 
 def look_up(rows: Rows, jobs: History) -> Floats:
@@ -155,26 +167,18 @@ def nightly_table(history: History, settings: EstimateRules) -> Floats:
 
 
 def answered_nightly(history: History, settings: EstimateRules) -> tuple[Floats, Ints]:
-    """What `nightly_table` gives, and per job the number of ended jobs of its row, 0 where there is none.
-
-    Of each midnight's table only the rows that its jobs look up are made.
-    """
-    age_s, found = history.stale_s or 0.0, np.full((len(history), len(NAMES)), np.nan)
-    at_s, n_jobs = midnights_s(history.submit_s, age_s), np.zeros(len(history), np.int64)
-    for asking, state in states_at(history, at_s, settings, age_s / DAY_S):
-        found[asking], n_jobs[asking] = _looked_up(state, history.take(asking), settings)
-    return found, n_jobs
-
-
-def _looked_up(state: State, history: History, settings: EstimateRules) -> tuple[Floats, Ints]:
-    held, jobs = held_rows.newest(state.rows, state.as_of_s), jobs_of(recoded(history, state.names))
-    place = held_rows.read(held, jobs, np.full(len(history), state.as_of_s))
-    own, number = np.unique(place[place >= 0], return_inverse=True)
-    held = taken(held, own)
-    place[place >= 0] = number
-    quantiles_s, has_ratio = _quantiles(state, held, settings)
-    ratios = quantiles_s / np.where(has_ratio, held.limit_s, np.nan)[:, None]
-    return _found(quantiles_s, ratios, place, jobs.limit_s), np.append(held.n_jobs, 0)[place]
+    """What `nightly_table` gives, and per job the number of ended jobs of its row, 0 where there is none."""
+    age_s, log = history.stale_s or 0.0, replace(history, stale_s=None)
+    found: list[tuple[Floats, Ints]] = []
+    for one in learnt_parts(log, settings, np.inf, PART_JOBS, rows_days=age_s / DAY_S):
+        start = sum(len(n_jobs) for _, n_jobs in found)
+        own = log.take(np.arange(start, start + len(one.quantiles_s)))
+        jobs = jobs_of(recoded(own, one.state.names))
+        place = held_rows.read(one.rows, jobs, midnights_s(jobs.submit_s, age_s))
+        held, place = taken(one.rows, place[place >= 0]), np.where(place >= 0, np.cumsum(place >= 0) - 1, -1)
+        ratios = held.quantiles_s / ratio_base_s(held)[:, None]
+        found.append((_found(held.quantiles_s, ratios, place, jobs.limit_s), np.append(held.n_jobs, 0)[place]))
+    return np.concatenate([one[0] for one in found]), np.concatenate([one[1] for one in found])
 
 
 def make_estimates(state: pa.Table, run_id: str) -> tuple[pa.Table, Report]:

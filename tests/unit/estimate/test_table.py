@@ -147,6 +147,18 @@ def test_each_row_counts_the_ended_jobs_of_its_key() -> None:
         assert rows["n_jobs"][place] == (np.all(is_own, axis=0).sum() if named else len(past))
 
 
+def test_each_row_counts_the_ended_jobs_of_its_user_and_application_and_0_where_it_rests_on_others() -> None:
+    past = made_log()
+    rows = table_rows(state_at(past), SETTINGS)
+    who, what = (np.array([*past.names[name], None], object)[past.codes[name]] for name in ("who", "what"))
+    for place in range(0, len(rows["n_own_jobs"]), 10):
+        is_own = who == rows["who"][place]
+        if rows["what"][place] is not None:
+            is_own &= what == rows["what"][place]
+        assert rows["n_own_jobs"][place] == (0 if rows["who"][place] is None else is_own.sum())
+    assert ((rows["n_own_jobs"] == 0) == [name in ("requested_s", "all") for name in rows["template"]]).all()
+
+
 def test_no_job_and_one_job_have_answers_of_the_right_shape() -> None:
     past = made_log(50)
     for n_jobs in (0, 1):

@@ -51,5 +51,5 @@ def test_the_95_percent_quantile_of_rows_of_few_jobs_holds() -> None:
     held, few = past.runtime_s <= found[:, 4], late & is_rare
     few[is_rare] &= has_few_before(past.take(np.flatnonzero(is_rare)))
     assert few.sum() > 1000
-    assert held[few].mean() >= 0.82
+    assert held[few].mean() >= 0.92
     assert 0.93 <= held[late].mean() <= 0.97
