@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline.scaling.problem_sizes import SizePair, across
-from pipeline.scaling.scaling_rules import AcrossRules
+from pipeline.scaling.rules import AcrossRules
 
 RUNS = Path(__file__).parents[2] / "shared" / "data" / "scaling" / "npb-smpi" / "runs.csv"
 CLASSES = (("W", "A"), ("S", "W"))

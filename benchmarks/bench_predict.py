@@ -24,7 +24,7 @@ import numpy as np  # noqa: E402
 from scipy.optimize import curve_fit  # noqa: E402
 
 from pipeline.arrays import Floats, Ints  # noqa: E402
-from pipeline.scaling.average.average import Kin, Sizes, average  # noqa: E402
+from pipeline.scaling.average import Sizes, average, kin_of  # noqa: E402
 
 FLOOR_TIMES_CURVE_FIT = 15.0
 N_CURVE_FIT = 100
@@ -88,7 +88,7 @@ def main() -> int:
     rounds = np.array([
         (
             seconds(lambda: average(sizes, series, procs, new_variance)) / given.series,
-            seconds(lambda: average(sizes, series, procs, new_variance, Kin.of(sizes, application))) / given.series,
+            seconds(lambda: average(sizes, series, procs, new_variance, kin_of(sizes, application))) / given.series,
             seconds(lambda: curve_fits(sizes, n_fitted)) / n_fitted,
         )
         for _ in range(ROUNDS)

@@ -20,9 +20,7 @@ from scipy.special import stdtr
 from flows.services.series_files import read_all
 from pipeline.arrays import Floats
 from pipeline.evaluate.scaling_errors import make_splits
-from pipeline.scaling.average.average import FREEDOM, LEAST_SIZES, SIBLING_WEIGHT, Sizes
-from pipeline.scaling.average.mixtures import JUMP_LEAST_SIZES, JUMP_LOG_SD, JUMP_ODDS
-from pipeline.scaling.average.posterior import LEAST_LOG2, STEPS_PER_OCTAVE, ShapeGrid, law_weights, shape_grid
+from pipeline.scaling.average import LEAST_SIZES, Sizes
 from pipeline.scaling.calibration import (
     OWN_SERIES,
     calibrated,
@@ -32,8 +30,18 @@ from pipeline.scaling.calibration import (
     repeats,
     run_log_sd,
 )
+from pipeline.scaling.mixtures import JUMP_LEAST_SIZES, JUMP_LOG_SD, JUMP_ODDS
+from pipeline.scaling.posterior import (
+    FREEDOM,
+    LEAST_LOG2,
+    SIBLING_WEIGHT,
+    STEPS_PER_OCTAVE,
+    ShapeGrid,
+    law_weights,
+    shape_grid,
+)
 from pipeline.scaling.predictors import PredictionTask
-from pipeline.scaling.scaling_rules import PredictRules
+from pipeline.scaling.rules import PredictRules
 
 SETTINGS = PredictRules()
 LAW_WEIGHTS = law_weights()

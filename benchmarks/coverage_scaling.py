@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from flows.services.series_files import read_all
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
-from pipeline.scaling.average.average import Kin, Sizes, average
+from pipeline.scaling.average import Sizes, average, kin_of
 from pipeline.scaling.calibration import (
     calibrated,
     held_out,
@@ -26,7 +26,7 @@ from pipeline.scaling.calibration import (
     repeats,
     run_log_sd,
 )
-from pipeline.scaling.scaling_rules import PredictRules
+from pipeline.scaling.rules import PredictRules
 
 SETTINGS = PredictRules()
 
@@ -79,7 +79,7 @@ def _left_out(observations: pa.Table, codes: Ints, is_own: Bools) -> tuple[dict[
         own = np.flatnonzero(np.diff(held.kept.offsets) == count)
         part, asked = held.kept.part(own[0], own[-1] + 1), np.isin(held.series, own)
         rows, series = held.rows[asked], held.series[asked] - own[0]
-        kin = Kin.of(part, np.zeros(part.n_series, np.int64))
+        kin = kin_of(part, np.zeros(part.n_series, np.int64))
         log_s = calibration.stretched(average(part, series, sizes.procs[rows], sizes.variance[rows], kin).log_s)
         truth = np.log(sizes.runtime_s[rows])[:, None]
         inside[asked] = (log_s[:, [1, 0]] <= truth) & (truth <= log_s[:, [3, 4]])

@@ -38,10 +38,11 @@ from pipeline.ingest.sources import find_sources
 from pipeline.inputs.log_models import publish_models
 from pipeline.large_tables import LargeTable, each_part, newest_jobs, rows_of
 from pipeline.report import Report
+from pipeline.scaling.anomalies import screen
+from pipeline.scaling.patterns import find_patterns, level
 from pipeline.scaling.predictions import groups_by_application, predict
 from pipeline.scaling.problem_sizes import predict_across
-from pipeline.scaling.scalability import scalability
-from pipeline.scaling.scaling_rules import (
+from pipeline.scaling.rules import (
     ACROSS_RULES,
     ANOMALY_RULES,
     PATTERN_RULES,
@@ -49,8 +50,7 @@ from pipeline.scaling.scaling_rules import (
     fit_rules,
     predict_rules,
 )
-from pipeline.scaling.screens.anomalies import screen
-from pipeline.scaling.screens.patterns import find_patterns, level
+from pipeline.scaling.scalability import scalability
 from pipeline.scaling.stage import fit
 from pipeline.schema import TableKind
 from pipeline.settings import RunSettings

@@ -13,10 +13,10 @@ from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.predictions import DAY_S, publish_predictions
 from pipeline.estimate.stage import learn_state
 from pipeline.group import assign_groups, choose_template, describe_groups, observe, with_chosen
+from pipeline.scaling.anomalies import screen
+from pipeline.scaling.patterns import find_patterns, level
 from pipeline.scaling.predictions import groups_by_application, predict
-from pipeline.scaling.scaling_rules import ANOMALY_RULES, PATTERN_RULES, PREDICT_RULES, fit_rules
-from pipeline.scaling.screens.anomalies import screen
-from pipeline.scaling.screens.patterns import find_patterns, level
+from pipeline.scaling.rules import ANOMALY_RULES, PATTERN_RULES, PREDICT_RULES, fit_rules
 from pipeline.scaling.stage import fit
 from pipeline.settings import GroupSettings, RunSettings
 

@@ -4,7 +4,7 @@ import math
 
 from pipeline.laws.amdahl import AMDAHL, AMDAHL_LOG, CONSTANT, DOWDY, USL
 from pipeline.laws.downey import DOWNEY, DOWNEY_HIGH, DOWNEY_LINEAR, DOWNEY_LOG, DOWNEY_LOW
-from pipeline.laws.law import Law, Parameter, Solver
+from pipeline.laws.law import Law, Parameter
 from pipeline.laws.power import GROWING, POWER, SMIRNI
 
 LAWS: dict[str, Law] = {}
@@ -56,13 +56,6 @@ _SYMBOLS = {
     "power": "p",
 }
 
-_METHODS = {
-    None: "no",
-    Solver.GENERIC: "from its grid, by least squares",
-    Solver.POWER: "by a search of its one shape",
-    Solver.GEOMETRIC: "by a search of its one shape",
-}
-
 
 def laws_table() -> str:
     """A Markdown table of every law, a row each: as its file declares it."""
@@ -72,7 +65,8 @@ def laws_table() -> str:
 
 def _row(law: Law) -> str:
     bounds = ", ".join(_bounds(one) for one in law.parameters) or "none"
-    fitted = _METHODS.get(law.solver, "exactly")
+    is_searched = law.form is not None and law.form.shape is not None
+    fitted = "by a search of its one shape" if is_searched else "exactly" if law.solver else "no"
     weight = f"{law.averaging.weight:g}" if law.averaging else "not in it"
     return f"| {law.name} | {law.equation} | {bounds} | {fitted} | {weight} | {law.source} |"
 

@@ -16,15 +16,17 @@ A = 1 + b and T(n) = T(1) (n + A - 1)/(A n). It is Amdahl's law with f = 1/A in 
 fit alike, and as one family they are never weighed against each other.
 """
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from pipeline.arrays import Floats
 from pipeline.laws.law import (
     Averaging,
+    Form,
     Law,
     Parameter,
     Parameters,
-    Solver,
     doublings,
     extra_procs,
     least_at,
@@ -46,12 +48,26 @@ def amdahl_useful_procs(parameters: Parameters) -> Floats:
     return never_or_one(parameters, "serial_fraction", lambda serial: serial < 1.0)
 
 
+def _parameters(coefficients: Sequence[Floats], _: Floats) -> dict[str, Floats]:
+    parallel_s, serial_s = coefficients[:2]
+    t1_s = serial_s + parallel_s
+    serial = np.where(t1_s > 0.0, serial_s / t1_s, 1.0)
+    if len(coefficients) > 2:
+        return {"t1_s": t1_s, "serial_fraction": serial, "overhead_s": coefficients[2]}
+    return {"t1_s": t1_s, "tinf_s": serial_s, "serial_fraction": serial, "avg_parallelism": t1_s / serial_s}
+
+
+def _form(*growing: Callable[[Floats], Floats]) -> Form:
+    """T = a/n + b, and c times what grows."""
+    return Form(lambda _, n: (1.0 / n, np.ones_like(n), *(grown(n) for grown in growing)), _parameters)
+
+
 # Of prior weights 1, 2 and 3 those that real applications prefer, each left out in turn: most other laws are Amdahl's
 # with something more, which few sizes should not be read to show.
 AMDAHL = Law(
     "amdahl", "T(1) (f + (1 - f)/n)", "Amdahl 1967", amdahl_s, amdahl_useful_procs,
     (Parameter("serial_fraction", 0.0, 1.0, (0.0, *powers(-14, 0, 0.5))),),
-    solver=Solver.AMDAHL, averaging=Averaging(3.0, place=2), place=1,
+    form=_form(), averaging=Averaging(3.0, place=2), place=1,
 )  # fmt: skip
 
 
@@ -68,7 +84,9 @@ def constant_useful_procs(parameters: Parameters) -> Floats:
 
 CONSTANT = Law(
     "constant", "T(1)", "baseline", constant_s, constant_useful_procs,
-    solver=Solver.CONSTANT, averaging=Averaging(place=0), place=0,
+    form=Form(lambda _, n: (np.ones_like(n),),
+              lambda t, _: {"t1_s": t[0], "tinf_s": t[0], "avg_parallelism": np.ones_like(t[0])}),
+    averaging=Averaging(place=0), place=0,
 )  # fmt: skip
 
 
@@ -91,7 +109,7 @@ AMDAHL_LOG = Law(
         Parameter("serial_fraction", 0.0, 1.0, (0.0, *powers(-10, -1))),
         Parameter("overhead_s", 0.0, np.inf, powers(-12, 1, 0.5)),
     ),
-    solver=Solver.AMDAHL_LOG, averaging=Averaging(0.5, place=4), place=5,
+    form=_form(doublings), averaging=Averaging(0.5, place=4), place=5,
 )  # fmt: skip
 
 
@@ -109,7 +127,7 @@ def dowdy_useful_procs(parameters: Parameters) -> Floats:
 DOWDY = Law(
     "dowdy", "T(1) (n + A - 1)/(A n)", "Dowdy 1988; Chiang, Mansharamani and Vernon 1994", dowdy_s,
     dowdy_useful_procs, (Parameter("avg_parallelism", 1.0, np.inf),),
-    solver=Solver.AMDAHL, family="amdahl", place=8,
+    form=_form(), family="amdahl", place=8,
 )  # fmt: skip
 
 
@@ -132,5 +150,5 @@ USL = Law(
         Parameter("serial_fraction", 0.0, 1.0, (0.0, *powers(-10, -1, 0.5))),
         Parameter("overhead_s", 0.0, np.inf, powers(-16, 0, 0.5)),
     ),
-    solver=Solver.AMDAHL_LINEAR, averaging=Averaging(place=3), place=4,
+    form=_form(extra_procs), averaging=Averaging(place=3), place=4,
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """What a law declares: formula, parameters, solver, part in the model average, paper. See `forms`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -19,20 +19,13 @@ COLUMNS = ("avg_parallelism", "sigma", "serial_fraction", "overhead_s", "exponen
 
 
 class Solver(StrEnum):
-    """How a law is fitted; `pipeline.scaling.solvers.fit_law` has the function for each."""
+    """How a law is fitted: by the one search of `pipeline.scaling.fit_law`, or exactly as one of Downey's."""
 
-    CONSTANT = "constant"
-    AMDAHL = "amdahl"
+    SEPARABLE = "separable"
     DOWNEY_LOW = "downey_low"
     DOWNEY_HIGH = "downey_high"
-    AMDAHL_LINEAR = "amdahl_linear"
-    AMDAHL_LOG = "amdahl_log"
     DOWNEY_LINEAR = "downey_linear"
     DOWNEY_LOG = "downey_log"
-    GEOMETRIC = "geometric"
-    POWER = "power"
-    GENERIC = "generic"
-    """Any formula: the grid of its parameters, then non-linear least squares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +39,19 @@ class Parameter:
     low: float
     high: float
     grid: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Runtime as a sum of functions of n whose coefficients (s) are at least 0, given at most one shape.
+
+    `functions(shape, n)` are those functions, `parameters(coefficients, shape)` the law's columns of FITS from their
+    coefficients. `shape` is the parameter that is searched; None: least squares need no search.
+    """
+
+    functions: Callable[[Floats, Floats], tuple[Floats, ...]]
+    parameters: Callable[[Sequence[Floats], Floats], dict[str, Floats]]
+    shape: Parameter | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,9 @@ class Law:
 
     Laws of one `family` are branches of one law that meet at a boundary: only the better-fitting one can be meant.
     A law without a `solver` only takes part in the model average; one without `averaging` is only fitted.
+
+    A separable law is fitted in its `form`. Where it gives none, T(1) and overhead_s are its coefficients, and at most
+    one other parameter is its shape.
     """
 
     name: str
@@ -77,7 +86,8 @@ class Law:
     formula: Callable[[Parameters, Floats], Floats]
     largest_useful_procs: Callable[[Parameters], Floats]
     parameters: tuple[Parameter, ...] = ()
-    solver: Solver | None = Solver.GENERIC
+    solver: Solver | None = Solver.SEPARABLE
+    form: Form | None = None
     averaging: Averaging | None = None
     family: str = ""
     place: int = LAST
@@ -88,8 +98,31 @@ class Law:
         for one in self.parameters:
             if self.solver and one.name not in COLUMNS:
                 raise ValueError(f"law {self.name}: found parameter {one.name}, expected one of {', '.join(COLUMNS)}")
-            if (self.averaging or self.solver == Solver.GENERIC) and not one.grid:
+            if self.averaging and not one.grid:
                 raise ValueError(f"law {self.name}: found no grid of {one.name}, expected the values to begin with")
+        if self.solver == Solver.SEPARABLE and self.form is None:
+            object.__setattr__(self, "form", self._form())
+
+    def _form(self) -> Form:
+        """The form of a law that declares none."""
+        shapes = [one for one in self.parameters if one.name != "overhead_s"]
+        if len(shapes) > 1:
+            found = ", ".join(one.name for one in shapes)
+            raise ValueError(f"law {self.name}: found the shapes {found}, expected at most one, or a form")
+        name, n_others = (shapes[0].name if shapes else ""), len(self.parameters) - len(shapes)
+
+        def functions(shape: Floats, n: Floats) -> tuple[Floats, ...]:
+            given = {"t1_s": np.ones(1), "overhead_s": np.zeros(1), name: shape}
+            runtime = self.formula(given, n)
+            return (runtime, self.formula({**given, "overhead_s": np.ones(1)}, n) - runtime)[: 1 + n_others]
+
+        def parameters(coefficients: Sequence[Floats], shape: Floats) -> dict[str, Floats]:
+            columns = dict(zip(("t1_s", "overhead_s"), coefficients, strict=False))
+            if name == "avg_parallelism" and not n_others:
+                columns["tinf_s"] = columns["t1_s"] / shape
+            return columns | ({name: shape} if name else {})
+
+        return Form(functions, parameters, shapes[0] if shapes else None)
 
     @property
     def n_parameters(self) -> int:

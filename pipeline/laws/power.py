@@ -17,7 +17,7 @@ shape that follows.
 import numpy as np
 
 from pipeline.arrays import Floats
-from pipeline.laws.law import Averaging, Law, Parameter, Parameters, Solver, never_or_one, parameter, powers
+from pipeline.laws.law import Averaging, Law, Parameter, Parameters, never_or_one, parameter, powers
 
 
 def power_s(parameters: Parameters, n: Floats) -> Floats:
@@ -36,7 +36,7 @@ def power_useful_procs(parameters: Parameters) -> Floats:
 POWER = Law(
     "power", "T(1) n^-b", "Barnes et al. 2008", power_s, power_useful_procs,
     (Parameter("exponent", 0.0, 1.0, tuple(np.arange(0.05, 1.16, 0.05).tolist())),),
-    solver=Solver.POWER, averaging=Averaging(place=1), place=10,
+    averaging=Averaging(place=1), place=10,
 )  # fmt: skip
 
 
@@ -63,7 +63,7 @@ def smirni_useful_procs(parameters: Parameters) -> Floats:
 
 SMIRNI = Law(
     "smirni", "T(1)/(A (1 - (1 - 1/A)^n))", "Smirni, Rosti, Dowdy and Serazzi 1998", smirni_s, smirni_useful_procs,
-    (Parameter("avg_parallelism", 1.0, np.inf),), solver=Solver.GEOMETRIC, place=9,
+    (Parameter("avg_parallelism", 1.0, np.inf),), place=9,
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from pipeline.arrays import Floats
 from pipeline.scaling.fitted_series import predicted_at
 from pipeline.scaling.next_run import Favoured, runnable
 from pipeline.scaling.problem_sizes import WeakScaling, weak_scaling
+from pipeline.scaling.scalability import NO_FASTER
 from pipeline.tables import GROUPS, OBSERVATIONS
 
 
@@ -61,10 +62,6 @@ def cost_of(procs: Floats, runtime_s: Floats, settings: CostSettings) -> Cost:
         charged = nodes * settings.procs_per_node
     proc_hours = charged * runtime_s / 3600
     return Cost(nodes, proc_hours, proc_hours * (np.nan if settings.rate is None else settings.rate))
-
-
-NO_FASTER = 1.01
-"""Runtimes up to this many times the least runtime count as equal to it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints
-from pipeline.scaling.average.average import Averaged, Sizes, average
+from pipeline.scaling.average import Averaged, Sizes, average
+from pipeline.scaling.series import ranges
 
 DRIFTS = (0.02, 0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.3, 0.5)
 """What may be chosen (log s per root of a doubling)."""
@@ -114,14 +115,6 @@ def interval_score(found: Averaged, log_s: Floats) -> Floats:
         outside = np.maximum(below - log_s, 0.0) + np.maximum(log_s - above, 0.0)
         score += above - below + 2.0 / (1.0 - share) * outside
     return score
-
-
-def ranges(first: Ints, after: Ints) -> tuple[Ints, Ints]:
-    """Rows first[i] to after[i] - 1 of every i, end to end; and the i of each."""
-    counts = np.maximum(after - first, 0)
-    owner = np.repeat(np.arange(first.size), counts)
-    begins = np.cumsum(counts) - counts
-    return (np.arange(owner.size) - begins[owner] + first[owner]).astype(np.int64), owner.astype(np.int64)
 
 
 def held_out(sizes: Sizes, chosen: Ints) -> HeldOut:

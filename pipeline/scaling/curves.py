@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats
 from pipeline.laws import LAWS
-from pipeline.scaling.average.average import FREEDOM, QUANTILES, Averaged, Kin, Sizes, average
+from pipeline.scaling.average import QUANTILES, Averaged, Sizes, average, kin_of
 from pipeline.scaling.calibration import (
     Calibration,
     calibrated,
@@ -21,8 +21,9 @@ from pipeline.scaling.calibration import (
     repeats,
     run_log_sd,
 )
-from pipeline.scaling.scaling_rules import PredictRules
-from pipeline.scaling.screens.points import ended_jobs, fitted_points
+from pipeline.scaling.points import ended_jobs, fitted_points
+from pipeline.scaling.posterior import FREEDOM, Kindred
+from pipeline.scaling.rules import PredictRules
 
 _NUMBERS = (
     "t1_s",
@@ -106,7 +107,7 @@ class ObservedSeries:
     """
 
     sizes: Sizes
-    kin: Kin
+    kin: Kindred
     run_sd: Floats
     calibration: Calibration
 
@@ -132,7 +133,7 @@ class ObservedSeries:
         sizes = Sizes(offsets, procs, runtime_s, variance, np.full(n_series, rules.drift_log_sd**2))
         calibration = calibrated(sizes, variance, rules.drift_log_sd)
         sizes = sizes.drifting(calibration.drift_log_sd)
-        return cls(sizes, Kin.of(sizes, application), run_sd, calibration)
+        return cls(sizes, kin_of(sizes, application), run_sd, calibration)
 
     def curve(self, group: Ints, procs: Floats) -> Averaged:
         """The curve at each group and processor count, without the scatter of a new run.

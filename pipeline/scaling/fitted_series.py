@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.kernels import interpreted
+from pipeline.scaling.anomalies import screen
+from pipeline.scaling.patterns import find_patterns, level
 from pipeline.scaling.predictions import predict
 from pipeline.scaling.problem_sizes import predict_across
+from pipeline.scaling.rules import AcrossRules, AnomalyRules, FitRules, PatternRules, PredictRules
 from pipeline.scaling.scalability import scalability
-from pipeline.scaling.scaling_rules import AcrossRules, AnomalyRules, FitRules, PatternRules, PredictRules
-from pipeline.scaling.screens.anomalies import screen
-from pipeline.scaling.screens.patterns import find_patterns, level
 from pipeline.scaling.stage import fit
 from pipeline.settings import SiteSettings
 from pipeline.tables import ACROSS, FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY

@@ -12,9 +12,9 @@ from pipeline.laws import LAWS
 from pipeline.scaling.calibration import median_variance
 from pipeline.scaling.curves import Curves, ObservedSeries, doublings_beyond
 from pipeline.scaling.next_run import NONE_FAVOURED, Favoured, NextRun, next_runs
-from pipeline.scaling.scaling_rules import PredictRules
-from pipeline.scaling.screens.points import ended_jobs
-from pipeline.scaling.solvers.series import FitStatus
+from pipeline.scaling.points import ended_jobs
+from pipeline.scaling.rules import PredictRules
+from pipeline.scaling.series import FitStatus
 
 FEW_SIZES = 4
 """With fewer sizes, or fewer than the law's parameters plus two, leave-one-out rests on one or two points."""

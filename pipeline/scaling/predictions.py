@@ -9,12 +9,13 @@ from scipy.special import stdtrit
 
 from pipeline.arrays import Floats, Ints, floats
 from pipeline.report import Report, Tally
-from pipeline.scaling.average.average import FREEDOM, Averaged
+from pipeline.scaling.average import Averaged, n_siblings
 from pipeline.scaling.curves import Curves, ObservedSeries, doublings_beyond
 from pipeline.scaling.judgments import case_of, judged
-from pipeline.scaling.scaling_rules import PredictRules
-from pipeline.scaling.screens.patterns import unlevel
-from pipeline.scaling.screens.points import series_of
+from pipeline.scaling.patterns import unlevel
+from pipeline.scaling.points import series_of
+from pipeline.scaling.posterior import FREEDOM
+from pipeline.scaling.rules import PredictRules
 from pipeline.settings import SiteSettings
 from pipeline.tables import PREDICTIONS
 
@@ -227,7 +228,7 @@ def _speedup(observed: ObservedSeries, rows: Ints, runtime_s: Floats, is_alone: 
 
 
 def _methods(observed: ObservedSeries, chosen: Curves) -> npt.NDArray[np.object_]:
-    cases = [chosen["n_points"] == 1, observed.kin.n_siblings() > 0]
+    cases = [chosen["n_points"] == 1, n_siblings(observed.kin) > 0]
     return np.select(cases, ["observed", "average+siblings"], "average").astype(object)
 
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from pipeline.arrays import Floats, Ints
 from pipeline.laws import LAWS
+from pipeline.scaling.adept import find
 from pipeline.scaling.calibration import log_wide_sd, pooled_log_sd, repeats, run_log_sd
 from pipeline.scaling.curves import ObservedSeries
-from pipeline.scaling.scaling_rules import AdeptRules, PredictRules
-from pipeline.scaling.solvers.adept import find
-from pipeline.scaling.solvers.fit_law import fit_law
-from pipeline.scaling.solvers.series import BatchFit, SeriesBatch
+from pipeline.scaling.fit_law import fit_law
+from pipeline.scaling.rules import AdeptRules, PredictRules
+from pipeline.scaling.series import BatchFit, SeriesBatch
 
 
 @dataclass(frozen=True, slots=True)

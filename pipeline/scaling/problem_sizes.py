@@ -14,15 +14,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from scipy.special import stdtr
 
 from pipeline.arrays import Floats, category_codes, floats
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.report import Report, Tally
-from pipeline.scaling.average.average import QUANTILES
+from pipeline.scaling.average import QUANTILES
+from pipeline.scaling.points import fitted_points, series_of
 from pipeline.scaling.predictors import PREDICTORS, PredictionTask
-from pipeline.scaling.scaling_rules import AcrossRules
-from pipeline.scaling.screens.points import fitted_points, series_of
-from pipeline.scaling.screens.shapes import shapes_up_to
+from pipeline.scaling.rules import AcrossRules
+from pipeline.scaling.shapes import shapes_up_to
 from pipeline.tables import ACROSS
 
 LARGER = 2.0
@@ -108,7 +109,7 @@ def base_log_runtime(base_procs: Floats, base_s: Floats, procs: Floats, log_sd: 
     span = int(np.ceil(np.log2(max(float(beyond.max(initial=1.0)), 2.0)) - 1e-9))
     shapes = shapes_up_to(span)
     logs = shapes.at(np.concatenate([x, beyond]))
-    share = weights(np.log(shapes.prior), logs[:, : len(x)], np.log(base_s), log_sd)
+    share, _, _ = _posterior(np.log(shapes.prior), logs, np.log(base_s), log_sd**2)
     mean = share @ logs
     ahead = mean[len(x) :] - mean[len(x) - 1]
     below = np.maximum(np.log(base_procs[0] / procs), 0.0)
@@ -137,24 +138,23 @@ def rescaled_curves(
     )
 
 
-def misfit(log_shape: Floats, log_t: Floats) -> tuple[Floats, Floats]:
-    """Per curve, the log scale that fits best and the squares about it; log_t has the first sizes of log_shape."""
-    errors = log_t - log_shape[:, : len(log_t)]
-    scale = errors.mean(axis=1)
-    squares: Floats = ((errors - scale[:, None]) ** 2).sum(axis=1)
-    return scale, squares
-
-
 FREEDOM = 3
 """Prior degrees of freedom of the given noise (the prototype's nu0)."""
 
 
-def weights(log_prior: Floats, log_shape: Floats, log_t: Floats, log_sd: float) -> Floats:
-    """Posterior weights of curves, with unknown scale and noise."""
-    _, squares = misfit(log_shape, log_t)
-    logs = log_prior - 0.5 * (FREEDOM + len(log_t) - 1) * np.log1p(squares / (FREEDOM * log_sd**2))
-    share: Floats = np.exp(logs - np.logaddexp.reduce(logs))
-    return share
+def _posterior(
+    log_prior: Floats, log_shape: Floats, log_t: Floats, variance: Floats | float
+) -> tuple[Floats, Floats, Floats]:
+    """Per curve its weight, its log scale, and the log standard deviation of one more runtime.
+
+    Scale and noise are unknown; log_t has the first sizes of log_shape.
+    """
+    errors = log_t - log_shape[:, : len(log_t)]
+    scale, free = errors.mean(axis=1), len(log_t) - 1
+    squares = ((errors - scale[:, None]) ** 2).sum(axis=1)
+    logs = log_prior - 0.5 * (FREEDOM + free) * np.log1p(squares / (FREEDOM * variance)) - 0.5 * free * np.log(variance)
+    spread = np.sqrt((FREEDOM * variance + squares) / (FREEDOM + free) * (1 + 1 / len(log_t)))
+    return np.exp(logs - np.logaddexp.reduce(logs)), scale, spread
 
 
 N_BINS = 128
@@ -179,7 +179,7 @@ def quantiles(share: Floats, where: Floats, spread: Floats, freedom: int, asked:
         high = highest
         while (is_wide := high - low > CLOSE).any():
             middle = 0.5 * (low + high)
-            is_below = (weight * _student_below((middle - mean) / sd, freedom)).sum(axis=0) < wanted
+            is_below = (weight * stdtr(freedom, (middle - mean) / sd)).sum(axis=0) < wanted
             low, high = np.where(is_wide & is_below, middle, low), np.where(is_wide & ~is_below, middle, high)
         found[k] = 0.5 * (low + high)
         low = found[k] - CLOSE
@@ -197,18 +197,6 @@ def _gathered(share: Floats, where: Floats, spread: Floats) -> tuple[Floats, Flo
     sums = [np.bincount(places, one.ravel(), N_BINS * n_columns).reshape(N_BINS, n_columns) for one in terms]
     used = np.where(sums[0] > 0, sums[0], 1.0)
     return sums[0] / sums[0].sum(axis=0), sums[1] / used, np.where(sums[0] > 0, sums[2] / used, 1.0)
-
-
-def _student_below(z: Floats, freedom: int) -> Floats:
-    """P(T <= z), by the finite sums that whole degrees of freedom allow."""
-    hypotenuse = np.sqrt(freedom + z * z)
-    sine, cosine, odd = z / hypotenuse, np.sqrt(freedom) / hypotenuse, freedom % 2
-    term, total = (cosine if odd else np.ones_like(z)), np.zeros_like(z)
-    for k in range(1 + odd, freedom, 2):
-        total = total + term
-        term = term * (cosine * cosine * k / (k + 1.0))
-    inside: Floats = 2.0 / np.pi * (np.arcsin(sine) + sine * total) if odd else sine * total
-    return 0.5 + 0.5 * inside
 
 
 MIN_BASE_POINTS, MIN_TARGET_POINTS = 4, 2
@@ -314,21 +302,6 @@ def _base_shaped(pair: SizePair, procs: Floats, log_sd: float) -> Floats:
     log_s = base_log_runtime(pair.base_procs, pair.base_s, np.append(procs, pair.target_procs[-1]), log_sd)
     shaped: Floats = log_s[:-1] - log_s[-1] + np.log(pair.target_s[-1])
     return shaped
-
-
-def _posterior(log_prior: Floats, curves: Floats, log_t: Floats, variance: Floats) -> tuple[Floats, Floats, Floats]:
-    """Per curve its weight, its log scale, and the log standard deviation of one more runtime."""
-    scale, squares = misfit(curves, log_t)
-    logs = log_prior + _log_evidence(squares, len(log_t) - 1, variance)
-    freedom = FREEDOM + len(log_t) - 1
-    spread = np.sqrt((FREEDOM * variance + squares) / freedom * (1 + 1 / len(log_t)))
-    return np.exp(logs - np.logaddexp.reduce(logs)), scale, spread
-
-
-def _log_evidence(squares: Floats, free: int, variance: Floats | float) -> Floats:
-    """Log marginal likelihood of curves that leave such squares, with `free` points to spare."""
-    logs: Floats = -0.5 * (FREEDOM + free) * np.log1p(squares / (FREEDOM * variance)) - 0.5 * free * np.log(variance)
-    return logs
 
 
 Series = dict[str, tuple[Floats, Floats]]

@@ -9,11 +9,12 @@ from pipeline.arrays import Bools, Floats, Ints
 from pipeline.report import Report, Tally
 from pipeline.scaling.curves import Curves, ObservedSeries
 from pipeline.scaling.judgments import case_of, judged
-from pipeline.scaling.scaling_rules import PredictRules
+from pipeline.scaling.rules import PredictRules
 from pipeline.tables import SCALABILITY
 
 PER_DOUBLING = 8
 """Counts evaluated per doubling: results are whole counts at most 9% apart."""
+
 
 NO_FASTER = 1.01
 """Runtimes up to this many times the least runtime count as equal to it: a gain of 1% justifies no processors."""

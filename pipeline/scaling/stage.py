@@ -7,13 +7,13 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from pipeline.arrays import Array, Bools, Floats, Ints, category_codes, floats
+from pipeline.arrays import Array, Bools, Floats, category_codes, floats
 from pipeline.laws import LAWS
 from pipeline.report import Fact, Report, Tally
-from pipeline.scaling.scaling_rules import FitRules
-from pipeline.scaling.screens.points import ended_jobs, fitted_points, precision_weights, repeat_spread, series_of
-from pipeline.scaling.solvers.fit_law import fit_law
-from pipeline.scaling.solvers.series import OUT_COLUMNS, STATUS_CODE, STATUSES, BatchFit, FitStatus, SeriesBatch
+from pipeline.scaling.fit_law import fit_law
+from pipeline.scaling.points import ended_jobs, fitted_points, precision_weights, repeat_spread, series_of
+from pipeline.scaling.rules import FitRules
+from pipeline.scaling.series import OUT_COLUMNS, STATUS_CODE, STATUSES, BatchFit, FitStatus, SeriesBatch, ranges
 from pipeline.tables import FITS
 
 Loss = Literal["log", "relative"]
@@ -88,28 +88,22 @@ def leave_one_out(law: str, batch: SeriesBatch, loss: Loss) -> Floats:
     NaN where the series has fewer than three sizes, or the others are too few for the law.
     """
     n_points = batch.n_points
-    mean_square = np.full(len(n_points), np.nan)
-    for count in np.unique(n_points[n_points >= max(MIN_POINTS, LAWS[law].n_parameters + 1)]):
-        series = np.flatnonzero(n_points == count)
-        rows = batch.offsets[series][:, None] + np.arange(count)
-        error = _held_out_log_error(law, batch, rows, loss)
-        mean_square[series] = (batch.weights[rows] * error**2).mean(axis=1)
-    root: Floats = np.sqrt(mean_square)
-    return root
-
-
-def _held_out_log_error(law: str, batch: SeriesBatch, rows: Ints, loss: Loss) -> Floats:
-    """log(predicted/observed) with the shape of rows (series, sizes), each size predicted from the rest of its row."""
-    n_series, count = rows.shape
-    others = np.array([[k for k in range(count) if k != held] for held in range(count)])
-    kept = rows[:, others].reshape(-1)
-    offsets = np.arange(0, n_series * count * (count - 1) + 1, count - 1)
-    held = rows.reshape(-1)
+    series = np.flatnonzero(n_points >= max(MIN_POINTS, LAWS[law].n_parameters + 1))
+    held, owner = ranges(batch.offsets[series], batch.offsets[series + 1])
+    # Every series without each of its sizes in turn, all in one fit.
+    n_kept = n_points[series[owner]] - 1
+    offsets = np.append(0, np.cumsum(n_kept))
+    place, fold = ranges(np.zeros(held.size, np.int64), n_kept)
+    kept = batch.offsets[series[owner]][fold] + place
+    kept += kept >= held[fold]
     part = SeriesBatch(offsets, batch.procs[kept], batch.runtime_s[kept], batch.weights[kept])
     predicted_s = LAWS[law].runtime_s(fit_batch(law, part, loss).parameters, batch.procs[held])
     with np.errstate(divide="ignore", invalid="ignore"):
-        error: Floats = np.log(predicted_s / batch.runtime_s[held]).reshape(rows.shape)
-    return error
+        error = np.log(predicted_s / batch.runtime_s[held])
+    squares = np.bincount(owner, batch.weights[held] * error**2, series.size)
+    found = np.full(len(n_points), np.nan)
+    found[series] = np.sqrt(squares / n_points[series])
+    return found
 
 
 def choose(

@@ -8,8 +8,8 @@ from scipy.optimize import minimize
 
 from pipeline.arrays import Floats
 from pipeline.laws import LAWS
-from pipeline.scaling.solvers.fit_law import fit_law
-from pipeline.scaling.solvers.series import SeriesBatch
+from pipeline.scaling.fit_law import fit_law
+from pipeline.scaling.series import SeriesBatch
 
 # So heavy that T(1) moves by a millionth of the fit's own error, light enough to leave ten digits for the rest.
 T1_WEIGHT = 1e6

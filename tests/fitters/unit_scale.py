@@ -8,8 +8,8 @@ import dataclasses
 import numpy as np
 
 from pipeline.arrays import Floats, Ints
-from pipeline.scaling.solvers.fit_law import fit_law
-from pipeline.scaling.solvers.series import STATUS_CODE, BatchFit, FitStatus, SeriesBatch
+from pipeline.scaling.fit_law import fit_law
+from pipeline.scaling.series import STATUS_CODE, BatchFit, FitStatus, SeriesBatch
 
 FAR_PROCS = 1e9
 HEAVY = 1e6

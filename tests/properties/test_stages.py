@@ -15,8 +15,8 @@ from pipeline.estimate.stage import learn_state
 from pipeline.group import assign_groups, describe_groups, observe
 from pipeline.report import Report
 from pipeline.scaling.predictions import predict
+from pipeline.scaling.rules import FitRules, PredictRules
 from pipeline.scaling.scalability import scalability
-from pipeline.scaling.scaling_rules import FitRules, PredictRules
 from pipeline.scaling.stage import fit
 from pipeline.settings import CleanSettings, GroupSettings
 from pipeline.settings import SiteSettings as Site

@@ -15,7 +15,7 @@ from flows.pages.terminal.view_scaling import weak_scaling_sentences
 from pipeline.arrays import Floats
 from pipeline.laws import LAWS
 from pipeline.scaling.advice import CostSettings, priced
-from pipeline.scaling.solvers.envelope import Outline, outline
+from pipeline.scaling.envelope import Outline, outline
 
 HEIGHT_IN = 3.2
 Rows = Sequence[Mapping[str, Any]]

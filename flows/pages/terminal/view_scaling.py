@@ -10,7 +10,7 @@ from flows.pages.terminal.blocks import Block, Column, Grid, Lead, text
 from flows.services.published.advice import omitted_groups_line
 from pipeline.report import Report
 from pipeline.scaling.advice import plural
-from pipeline.scaling.scaling_rules import AnomalyRules
+from pipeline.scaling.rules import AnomalyRules
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]

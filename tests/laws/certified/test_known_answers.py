@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from pipeline.laws import LAWS
-from pipeline.scaling.solvers.fit_law import fit_law
-from pipeline.scaling.solvers.series import SeriesBatch
+from pipeline.scaling.fit_law import fit_law
+from pipeline.scaling.series import SeriesBatch
 from tests.fitters.speedup import fit_speedup, speedups
 from tests.fitters.unit_scale import fit_high_unit, fit_low_unit
 

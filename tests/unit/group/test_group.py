@@ -8,7 +8,7 @@ import pytest
 from pipeline.clean import clean
 from pipeline.group import assign_groups, describe_groups, observe
 from pipeline.scaling.predictions import predict
-from pipeline.scaling.scaling_rules import FitRules, PredictRules
+from pipeline.scaling.rules import FitRules, PredictRules
 from pipeline.scaling.stage import fit
 from pipeline.schema import Flag
 from pipeline.settings import CleanSettings, GroupSettings, SiteSettings

@@ -94,9 +94,7 @@ def test_a_part_holds_whole_groups(monkeypatch: pytest.MonkeyPatch, n_rows: int)
     [observe, lambda part: describe_groups(part, SETTINGS), runtime_classes],
     ids=["observe", "describe", "classes"],
 )
-def test_a_stage_in_parts_gives_what_it_gives_at_once(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stage_in_parts_gives_what_it_gives_at_once(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     grouped = sorted_at_once()
     expected, expected_report = stage(rows_of(grouped))
     monkeypatch.setattr(large_tables, "PART_ROWS", 100)

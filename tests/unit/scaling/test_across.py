@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.scaling.problem_sizes import SizePair, across, predict_across, ratio_at_common
-from pipeline.scaling.scaling_rules import AcrossRules
+from pipeline.scaling.rules import AcrossRules
 from pipeline.tables import ACROSS, GROUPS, OBSERVATIONS
 
 SETTINGS = AcrossRules()

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from pipeline.laws import LAWS
+from pipeline.scaling import adept, envelope
+from pipeline.scaling.envelope import A_FROM, A_TO, BOTH, HIGH, IS_HIGH, LOW, SIGMA_FROM, SIGMA_TO
+from pipeline.scaling.fit_law import fit_law
 from pipeline.scaling.predictors import PREDICTORS, PredictionTask
-from pipeline.scaling.scaling_rules import AdeptRules
-from pipeline.scaling.solvers import adept, envelope
-from pipeline.scaling.solvers.envelope import A_FROM, A_TO, BOTH, HIGH, IS_HIGH, LOW, SIGMA_FROM, SIGMA_TO
-from pipeline.scaling.solvers.fit_law import fit_law
-from pipeline.scaling.solvers.series import SeriesBatch
+from pipeline.scaling.rules import AdeptRules
+from pipeline.scaling.series import SeriesBatch
 
 UNIT, FREE = AdeptRules(scale="unit"), AdeptRules()
 

@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.scaling.scaling_rules import AnomalyRules, FitRules, PatternRules
-from pipeline.scaling.screens.anomalies import screen
-from pipeline.scaling.screens.patterns import find_patterns
+from pipeline.scaling.anomalies import screen
+from pipeline.scaling.patterns import find_patterns
+from pipeline.scaling.rules import AnomalyRules, FitRules, PatternRules
 from pipeline.scaling.stage import fit
 from pipeline.tables import OBSERVATIONS, PATTERNS
 from tests.simulation.series import as_observations, clean_series

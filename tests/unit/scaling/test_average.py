@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import stdtr
 
 from pipeline.arrays import Floats
-from pipeline.scaling.average.average import FREEDOM, QUANTILES, Kin, Sizes, average
-from pipeline.scaling.average.mixtures import JUMP_LOG_SD, JUMP_ODDS
-from pipeline.scaling.average.posterior import shape_grid
+from pipeline.scaling.average import QUANTILES, Sizes, average, kin_of
 from pipeline.scaling.calibration import (
     DEFAULT_STRETCH,
     DRIFTS,
@@ -20,6 +18,8 @@ from pipeline.scaling.calibration import (
     median_variance,
     run_log_sd,
 )
+from pipeline.scaling.mixtures import JUMP_LOG_SD, JUMP_ODDS
+from pipeline.scaling.posterior import FREEDOM, shape_grid
 
 NOISE, DRIFT = 0.05**2, 0.07**2
 
@@ -140,15 +140,15 @@ def test_a_series_without_sizes_has_no_answer() -> None:
 def test_a_series_does_not_inform_itself() -> None:
     one, other = {1: 100.0, 2: 60.0, 4: 45.0}, {1: 10.0, 2: 6.0, 4: 4.5, 8: 4.5, 16: 4.5, 32: 4.5}
     alone = predicted(sizes_of(one), [64.0])
-    kin = Kin.of(sizes_of(one, other), np.array([0, 1]))
+    kin = kin_of(sizes_of(one, other), np.array([0, 1]))
     at, group = np.array([64.0]), np.array([0])
     assert average(sizes_of(one, other), group, at, np.zeros(1), kin).log_s == pytest.approx(alone)
-    kin = Kin.of(sizes_of(one, other), np.array([0, 0]))
+    kin = kin_of(sizes_of(one, other), np.array([0, 0]))
     assert average(sizes_of(one, other), group, at, np.zeros(1), kin).log_s[0, 2] > alone[0, 2]
 
 
 def test_posteriors_sum_to_one_and_favour_the_truth() -> None:
-    weights = Kin.of(sizes_of({2**k: 2.0**-k for k in range(8)}, noise=1e-4, drift=1e-4), np.array([0])).posterior_sums
+    weights = kin_of(sizes_of({2**k: 2.0**-k for k in range(8)}, noise=1e-4, drift=1e-4), np.array([0])).posterior_sums
     grid = shape_grid()
     assert weights.sum() == pytest.approx(1)
     assert weights[0, grid.family == grid.families.index("constant")].sum() < 1e-6

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.polynomial import polynomial
 
-from pipeline.scaling.solvers.rational import next_falling_root, to_bernstein
-from pipeline.scaling.solvers.sums import DEPTH
+from pipeline.scaling.downey_sums import DEPTH
+from pipeline.scaling.rational import next_falling_root, to_bernstein
 
 
 def falling_roots(p):

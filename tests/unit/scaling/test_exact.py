@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from pipeline.laws import LAWS
-from pipeline.scaling.solvers.fit_law import fit_law
-from pipeline.scaling.solvers.series import STATUS_CODE, STATUSES, FitStatus, SeriesBatch
+from pipeline.scaling.fit_law import fit_law
+from pipeline.scaling.series import STATUS_CODE, STATUSES, FitStatus, SeriesBatch
 from tests.fitters.unit_scale import fit_high_unit, fit_low_unit
 
 POWERS = 2.0 ** np.arange(9)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipeline.arrays import Floats
-from pipeline.scaling.average.average import Sizes, average, exact_log_s
+from pipeline.scaling.average import Sizes, average, exact_log_s
 
 
 def rounded(curve_s: Floats) -> Floats:

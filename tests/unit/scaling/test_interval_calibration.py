@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import coverage_scaling, scaling_data
-from pipeline.scaling.average.average import Sizes, average
+from pipeline.scaling.average import Sizes, average
 from pipeline.scaling.calibration import DEFAULT_STRETCH, Calibration, calibrated, held_out
 
 SCALING = Path(__file__).parents[4] / "shared" / "data" / "scaling"

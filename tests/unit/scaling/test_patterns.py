@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.scaling.scaling_rules import AnomalyRules, PatternRules
-from pipeline.scaling.screens.anomalies import screen
-from pipeline.scaling.screens.patterns import find_patterns, in_class, level, unlevel
+from pipeline.scaling.anomalies import screen
+from pipeline.scaling.patterns import find_patterns, in_class, level, unlevel
+from pipeline.scaling.rules import AnomalyRules, PatternRules
 from pipeline.tables import OBSERVATIONS, PREDICTIONS
 from tests.simulation.series import as_observations, clean_series
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from pipeline.scaling.predictions import predict
+from pipeline.scaling.rules import FitRules, PredictRules, predict_rules
 from pipeline.scaling.scalability import scalability
-from pipeline.scaling.scaling_rules import FitRules, PredictRules, predict_rules
 from pipeline.scaling.stage import fit
 from pipeline.settings import ScalingSettings, SiteSettings
 from tests.rows import curve, observations_of

@@ -6,9 +6,9 @@ import pytest
 from scipy.optimize import minimize
 
 from pipeline.laws import LAWS
-from pipeline.scaling.scaling_rules import FitRules
-from pipeline.scaling.screens.points import pooled, precision_weights, repeat_spread
-from pipeline.scaling.solvers.series import SeriesBatch
+from pipeline.scaling.points import pooled, precision_weights, repeat_spread
+from pipeline.scaling.rules import FitRules
+from pipeline.scaling.series import SeriesBatch
 from pipeline.scaling.stage import fit, fit_batch, misfit
 from tests.rows import curve, observations_of
 

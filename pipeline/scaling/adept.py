@@ -17,10 +17,10 @@ import numpy as np
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.kernels import entry_kernel, kernel
 from pipeline.laws import LAWS
-from pipeline.scaling.scaling_rules import AdeptRules
-from pipeline.scaling.solvers.downey_rows import OK
-from pipeline.scaling.solvers.envelope import A_FROM, A_TO, BOTH, HIGH, LOW, contains, derive, downey, most_boxes
-from pipeline.scaling.solvers.series import SeriesBatch, refusals
+from pipeline.scaling.downey_rows import OK
+from pipeline.scaling.envelope import A_FROM, A_TO, BOTH, HIGH, LOW, contains, derive, downey, most_boxes
+from pipeline.scaling.rules import AdeptRules
+from pipeline.scaling.series import SeriesBatch, refusals
 
 
 @dataclass(frozen=True, slots=True)

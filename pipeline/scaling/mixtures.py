@@ -6,7 +6,8 @@ import numpy as np
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.kernels import entry_kernel, kernel
-from pipeline.scaling.average.posterior import (
+from pipeline.scaling.posterior import (
+    FREEDOM,
     Kindred,
     Places,
     Shapes,
@@ -16,7 +17,7 @@ from pipeline.scaling.average.posterior import (
     posterior,
     table_rows,
 )
-from pipeline.scaling.average.quantiles import (
+from pipeline.scaling.quantiles import (
     LANES,
     MAX_FREEDOM,
     N_BINS,
@@ -94,7 +95,7 @@ def empty_workspace(offsets: Ints, n_shapes: int) -> Workspace:
 
 # Not inlined: both kernels below call it once a series, and either would compile it again.
 @entry_kernel
-def weighed(i: int, series: Columns, shapes: Shapes, freedom0: int, work: Workspace) -> None:
+def weighed(i: int, series: Columns, shapes: Shapes, work: Workspace) -> None:
     """Fills weight, misfit, level and ahead_spread of every shape, from series i alone.
 
     The hypotheses share all steps but the last: there the jump's level goes to work.jumped.
@@ -119,7 +120,7 @@ def weighed(i: int, series: Columns, shapes: Shapes, freedom0: int, work: Worksp
         odds *= last_step_jumped(m, v[m - 1], n, work)
         for g in range(n):
             work.prior[n + g] = odds * shapes.prior[g]
-    posterior(work.misfit, work.prior, m, freedom0, work.weight, work.inner)
+    posterior(work.misfit, work.prior, m, work.weight, work.inner)
 
 
 @kernel
@@ -143,13 +144,13 @@ def last_step_jumped(m: int, variance: float, n: int, work: Workspace) -> float:
 
 
 @kernel
-def gather(m: int, freedom0: int, n_shapes: int, n_plain: int, n_jump: int, work: Workspace) -> None:
+def gather(m: int, n_shapes: int, n_plain: int, n_jump: int, work: Workspace) -> None:
     """Fills ahead and inner of the pairs kept, the plain ones first."""
-    per_freedom, kept, jumped = 1.0 / (freedom0 + m - 1), work.kept, work.misfit[n_shapes:]
+    per_freedom, kept, jumped = 1.0 / (FREEDOM + m - 1), work.kept, work.misfit[n_shapes:]
     for k in range(n_plain):
-        work.inner[k] = (freedom0 + work.misfit[kept[k]]) * per_freedom
+        work.inner[k] = (FREEDOM + work.misfit[kept[k]]) * per_freedom
     for k in range(n_plain, n_plain + n_jump):
-        work.inner[k] = (freedom0 + jumped[kept[k]]) * per_freedom
+        work.inner[k] = (FREEDOM + jumped[kept[k]]) * per_freedom
     for j in range(m):
         level, ahead = work.level[j], work.ahead[j]
         for k in range(n_plain + n_jump):
@@ -210,14 +211,14 @@ def smoothed_levels(at: float, log2_x: Floats, rate: float, h: int, first: int, 
 
 @entry_kernel
 def add_posteriors(
-    series: Columns, shapes: Shapes, application: Ints, is_informative: Bools, freedom0: int, sums: Floats,
+    series: Columns, shapes: Shapes, application: Ints, is_informative: Bools, sums: Floats,
     work: Workspace,
 ) -> None:  # fmt: skip
     """Adds to sums[application, shape] the posterior of each informative series over the shapes, by itself."""
     n = shapes.prior.size
     for i in range(series.offsets.size - 1):
         if is_informative[i]:
-            weighed(i, series, shapes, freedom0, work)
+            weighed(i, series, shapes, work)
             own = sums[application[i]]
             for g in range(n):
                 own[g] += work.weight[g] + work.weight[n + g]
@@ -250,7 +251,7 @@ def predicted(
 
 @entry_kernel
 def mixtures(
-    series: Columns, shapes: Shapes, kin: Kindred, targets: Targets, logits: Floats, freedom0: int, cdfs: Floats,
+    series: Columns, shapes: Shapes, kin: Kindred, targets: Targets, logits: Floats, cdfs: Floats,
     log_s: Floats, split: Floats, log_bayes: Floats, work: Workspace,
 ) -> None:  # fmt: skip
     """Fills log_s[target, quantile], split[target] and log_bayes[series]; see average.Averaged."""
@@ -259,12 +260,12 @@ def mixtures(
         m, first, last = series.offsets[i + 1] - series.offsets[i], targets.offsets[i], targets.offsets[i + 1]
         if m == 0 or first == last:
             continue
-        weighed(i, series, shapes, freedom0, work)
+        weighed(i, series, shapes, work)
         log_bayes[i] = informed_by_siblings(i, work.weight, shapes.prior, kin, work.inner)
         n_plain, n_jump = kept_shapes(work.weight, n_shapes, work.kept, work.share)
-        gather(m, freedom0, n_shapes, n_plain, n_jump, work)
+        gather(m, n_shapes, n_plain, n_jump, work)
         filtered_backwards(i, series, shapes, n_plain, n_jump, work)
-        freedom = min(freedom0 + m - 1, MAX_FREEDOM)
+        freedom = min(FREEDOM + m - 1, MAX_FREEDOM)
         for t in range(first, last):
             split[t] = predicted(targets.log2_x[t], targets.new_variance[t], i, series, shapes, n_plain,
                                  n_plain + n_jump, logits, freedom, cdfs[freedom], work, log_s[t])  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 
 from pipeline.arrays import Floats, Ints
 from pipeline.kernels import entry_kernel, kernel
-from pipeline.scaling.scaling_rules import AdeptRules
+from pipeline.scaling.rules import AdeptRules
 
 LOW, HIGH, BOTH = 1, 2, 3
 """Modes, as bits."""

@@ -67,6 +67,14 @@ class SeriesBatch:
         return np.diff(self.offsets)
 
 
+def ranges(first: Ints, after: Ints) -> tuple[Ints, Ints]:
+    """Rows first[i] to after[i] - 1 of every i, end to end; and the i of each."""
+    counts = np.maximum(after - first, 0)
+    owner = np.repeat(np.arange(first.size), counts)
+    begins = np.cumsum(counts) - counts
+    return (np.arange(owner.size) - begins[owner] + first[owner]).astype(np.int64), owner.astype(np.int64)
+
+
 Codes = npt.NDArray[np.int8]
 
 
@@ -98,7 +106,7 @@ class BatchFit:
     wssre is sum w (1 - T/t)^2 at the optimum, in the weights of the batch. avg_parallelism_lo and _hi are set only
     where the status is tail_unidentified or head_unidentified (every A between them fits equally well) or runner_up (a
     second curve, with the A of _hi, does): the parameters given are those of the lowest A, the most cautious promise.
-    status holds codes: STATUSES[code] of pipeline.scaling.solvers.series is the FitStatus.
+    status holds codes: STATUSES[code] of pipeline.scaling.series is the FitStatus.
     """
 
     t1_s: Floats

@@ -1,4 +1,4 @@
-"""Exact least relative squares of the constant, Amdahl's law and Downey's two modes (exact-fit.md, L0 to L5, H0 to H4).
+"""Exact least relative squares of Downey's two modes (exact-fit.md, L0 to L5, H0 to H4).
 
 One series and many take the same path: the entry point fills a row of optima per series; downey_rows.py reads them.
 
@@ -10,18 +10,7 @@ import numpy as np
 
 from pipeline.arrays import Floats, Ints
 from pipeline.kernels import entry_kernel, kernel
-from pipeline.scaling.solvers.rational import (
-    Gram,
-    determinant_along,
-    explained_along,
-    fill_slope,
-    gram_along,
-    gram_at,
-    next_falling_root,
-    stays_below,
-    to_bernstein,
-)
-from pipeline.scaling.solvers.sums import (
+from pipeline.scaling.downey_sums import (
     FLAT_SSE,
     FLAT_V,
     FLAT_Z,
@@ -53,7 +42,18 @@ from pipeline.scaling.solvers.sums import (
     solve,
     unit_variance_ray,
     workspace,
-)
+)  # fmt: skip
+from pipeline.scaling.rational import (
+    Gram,
+    determinant_along,
+    explained_along,
+    fill_slope,
+    gram_along,
+    gram_at,
+    next_falling_root,
+    stays_below,
+    to_bernstein,
+)  # fmt: skip
 
 # Share of G11 G22 the determinant must keep for N and D to be trusted beyond the screening tolerance.
 SOUND = 1e-5
@@ -313,26 +313,7 @@ def _offer_bend_at(k: int, m: int, work: Workspace) -> None:
         offer_high(m, work, slope * a, a, a * plateau, plateau)
 
 
-@kernel
-def search_constant(m: int, work: Workspace) -> None:
-    """T = sum z / sum v."""
-    v0, z0 = work.suffix[0, FLAT_V], work.suffix[0, FLAT_Z]
-    offer_high(m, work, z0 * z0 / v0, z0 / v0, 0.0, 1.0)
-
-
-@kernel
-def search_amdahl(m: int, work: Workspace) -> None:
-    """T = a + b/n with a, b >= 0."""
-    v0, z0, zx, xx = work.suffix[0, FLAT_V], work.suffix[0, FLAT_Z], work.prefix[m, ZX], work.prefix[m, XX]
-    bend = 2.0 * work.points[m - 1, N]
-    offer_high(m, work, z0 * z0 / v0, z0 / v0, 0.0, bend)
-    offer_high(m, work, zx * zx / xx, 0.0, zx / xx, bend)
-    P, a, gain, is_determined = hyperbola(work.prefix, m)
-    if is_determined and 0.0 <= a <= P:
-        offer_high(m, work, gain, a, P - a, bend)
-
-
-CONSTANT, AMDAHL, DOWNEY_LOW, DOWNEY_HIGH = range(4)
+DOWNEY_LOW, DOWNEY_HIGH = range(2)
 
 
 @entry_kernel
@@ -345,11 +326,7 @@ def exact_batch(
         part = slice(offsets[i], offsets[i + 1])
         m = offsets[i + 1] - offsets[i]
         prepare(procs[part], runtime_s[part], weights[part], work)
-        if law == CONSTANT:
-            search_constant(m, work)
-        elif law == AMDAHL:
-            search_amdahl(m, work)
-        elif law == DOWNEY_LOW:
+        if law == DOWNEY_LOW:
             search_low(m, work)
         else:
             search_high(m, work)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from scipy.special import ndtri
 
 from pipeline.arrays import Floats, Ints, category_codes, floats
-from pipeline.scaling.screens.evidence import Evidence
+from pipeline.scaling.evidence import Evidence
 
 
 def series_of(observations: pa.Table) -> tuple[list[str], Ints, Ints]:

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, Floats, Ints, floats
 from pipeline.report import Report, Tally
-from pipeline.scaling.scaling_rules import PatternRules
-from pipeline.scaling.screens.evidence import Departures, departures
-from pipeline.scaling.screens.points import FREEDOM_WITH_REPEATS, Points
+from pipeline.scaling.evidence import Departures, departures
+from pipeline.scaling.points import FREEDOM_WITH_REPEATS, Points
+from pipeline.scaling.rules import PatternRules
 from pipeline.tables import PATTERNS
 
 SHOWN = 5

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pipeline.arrays import Floats
 from pipeline.kernels import kernel
-from pipeline.scaling.solvers.sums import DEPTH, FLAT_V, FLAT_Z, XX, XY, YY, ZX, ZY
+from pipeline.scaling.downey_sums import DEPTH, FLAT_V, FLAT_Z, XX, XY, YY, ZX, ZY
 
 Quartic = tuple[float, float, float, float, float]
 

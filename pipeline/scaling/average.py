@@ -2,20 +2,15 @@
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Self
 
 import numpy as np
 from scipy.special import logit
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.kernels import entry_kernel
-from pipeline.scaling.average.mixtures import Columns, Targets, add_posteriors, empty_workspace, mixtures
-from pipeline.scaling.average.posterior import Kindred, shape_grid
-from pipeline.scaling.average.quantiles import student_table
-
-FREEDOM = 2
-"""Degrees of freedom of the noise before any size is seen: few, because measured runs have heavy tails. Of 1, 2, 3, 5
-the value with the best interval score on real applications, each scored with what the others chose."""
+from pipeline.scaling.mixtures import Columns, Targets, add_posteriors, empty_workspace, mixtures
+from pipeline.scaling.posterior import Kindred, shape_grid
+from pipeline.scaling.quantiles import student_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,48 +55,25 @@ class Sizes:
         return Sizes(offsets, self.procs[rows], self.runtime_s[rows], self.variance[rows], self.drift[first:last])
 
 
-SIBLING_WEIGHT = 0.1
-"""J siblings weigh J * SIBLING_WEIGHT to 1 against the general prior: ten weigh as much as the prior itself. Chosen
-from 0, .02, .05, .1 and .2 by leave-one-application-out: twelve of thirteen choices give this value, one .2."""
-
 LEAST_SIZES = 3
 """A series of fewer sizes does not inform its siblings."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kin:
-    """Per series: its application (a number; -1: none), and whether it informs its siblings.
+def kin_of(sizes: Sizes, application: Ints) -> Kindred:
+    """The summed posteriors of each application's informative series."""
+    n_applications = int(application.max(initial=-1)) + 1
+    sums = np.zeros((n_applications, shape_grid().prior.size))
+    is_informative = (application >= 0) & (np.diff(sizes.offsets) >= LEAST_SIZES)
+    add_posteriors(sizes.columns(), shape_grid().shapes(), application, is_informative, sums,
+                   empty_workspace(sizes.offsets, shape_grid().prior.size))  # fmt: skip
+    n_informative = np.bincount(application[is_informative], minlength=n_applications).astype(float)
+    return Kindred(application, is_informative, sums, n_informative)
 
-    Per application: `posterior_sums`, the sum of its informative series' posteriors over shapes, float64[applications,
-    g]; `n_informative`, their number.
-    """
 
-    application: Ints
-    is_informative: Bools
-    posterior_sums: Floats
-    n_informative: Floats
-
-    @classmethod
-    def of(cls, sizes: Sizes, application: Ints) -> Self:
-        """The summed posteriors of each application's informative series."""
-        n_applications = int(application.max(initial=-1)) + 1
-        posterior_sums = np.zeros((n_applications, shape_grid().prior.size))
-        is_informative = (application >= 0) & (np.diff(sizes.offsets) >= LEAST_SIZES)
-        add_posteriors(sizes.columns(), shape_grid().shapes(), application, is_informative, FREEDOM, posterior_sums,
-                       empty_workspace(sizes.offsets, shape_grid().prior.size))  # fmt: skip
-        n_informative = np.bincount(application[is_informative], minlength=n_applications).astype(float)
-        return cls(application, is_informative, posterior_sums, n_informative)
-
-    @classmethod
-    def none(cls, n_series: int) -> Self:
-        """Series without siblings."""
-        nobody = np.empty((0, shape_grid().prior.size))
-        return cls(np.full(n_series, -1), np.zeros(n_series, bool), nobody, np.empty(0))
-
-    def n_siblings(self) -> Floats:
-        """Per series, how many others inform it."""
-        others: Floats = np.append(self.n_informative, 0.0)[self.application] - self.is_informative
-        return np.where(self.application >= 0, others, 0.0)
+def n_siblings(kin: Kindred) -> Floats:
+    """Per series, how many others inform it."""
+    others: Floats = np.append(kin.n_informative, 0.0)[kin.application] - kin.is_informative
+    return np.where(kin.application >= 0, others, 0.0)
 
 
 LEAST_EXACT_SIZES = 4
@@ -159,7 +131,7 @@ class Averaged:
     log_bayes: Floats
 
 
-def average(sizes: Sizes, series: Ints, procs: Floats, new_variance: Floats, kin: Kin | None = None) -> Averaged:
+def average(sizes: Sizes, series: Ints, procs: Floats, new_variance: Floats, kin: Kindred | None = None) -> Averaged:
     """The model average at every target (a series and a processor count), in the targets' order.
 
     `new_variance` (log s squared, per target) is added for what a new observation scatters; 0 asks for the curve.
@@ -169,12 +141,9 @@ def average(sizes: Sizes, series: Ints, procs: Floats, new_variance: Floats, kin
     starts = np.searchsorted(series[order], np.arange(sizes.n_series + 1)).astype(np.int64)
     log_s, split = np.full((series.size, QUANTILES.size), np.nan), np.full(series.size, np.nan)
     at, log_bayes = sizes.log2_from_least(series, procs)[order], np.zeros(sizes.n_series)
-    known = kin or Kin.none(sizes.n_series)
-    kindred = Kindred(
-        known.application, known.is_informative, known.posterior_sums, known.n_informative, SIBLING_WEIGHT
-    )
+    kin = kin or kin_of(sizes, np.full(sizes.n_series, -1))
     targets = Targets(starts, at, new_variance[order])
-    mixtures(sizes.columns(), shape_grid().shapes(), kindred, targets, logit(QUANTILES), FREEDOM, _student(),
+    mixtures(sizes.columns(), shape_grid().shapes(), kin, targets, logit(QUANTILES), _student(),
              log_s, split, log_bayes, empty_workspace(sizes.offsets, shape_grid().prior.size))  # fmt: skip
     back = np.empty(series.size, np.int64)
     back[order] = np.arange(series.size)

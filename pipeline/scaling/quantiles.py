@@ -7,7 +7,7 @@ from scipy.special import stdtr
 
 from pipeline.arrays import Floats
 from pipeline.kernels import called_kernel, kernel
-from pipeline.scaling.average.posterior import least_and_most
+from pipeline.scaling.posterior import least_and_most
 
 N_BINS = 48
 LANES = 4

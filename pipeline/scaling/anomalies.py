@@ -13,10 +13,10 @@ from scipy.special import stdtrit
 
 from pipeline.arrays import CATEGORY, Bools, Floats, Ints
 from pipeline.report import Report, Tally
-from pipeline.scaling.scaling_rules import AnomalyRules
-from pipeline.scaling.screens.evidence import Evidence, held_out
-from pipeline.scaling.screens.patterns import levels
-from pipeline.scaling.screens.points import Points
+from pipeline.scaling.evidence import Evidence, held_out
+from pipeline.scaling.patterns import levels
+from pipeline.scaling.points import Points
+from pipeline.scaling.rules import AnomalyRules
 from pipeline.tables import OBSERVATIONS
 
 FLAT_ERRORS = 2.0

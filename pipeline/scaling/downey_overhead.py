@@ -15,8 +15,9 @@ import numpy as np
 
 from pipeline.arrays import Floats, Ints
 from pipeline.kernels import called_kernel, entry_kernel, kernel
-from pipeline.scaling.solvers.downey_rows import AT_BOUND, OK, Ends, Row
-from pipeline.scaling.solvers.rational import (
+from pipeline.scaling.downey_rows import AT_BOUND, OK, Ends, Row
+from pipeline.scaling.downey_sums import DEPTH, MOST, SCREENING_LOSS, TARGET, best_support
+from pipeline.scaling.rational import (
     Gram,
     determinant_along,
     explained_along,
@@ -26,7 +27,6 @@ from pipeline.scaling.solvers.rational import (
     stays_below,
     to_bernstein,
 )
-from pipeline.scaling.solvers.sums import DEPTH, MOST, SCREENING_LOSS, TARGET, best_support
 
 FAR = 1e6
 """Times the largest size: a plateau there is none."""
@@ -256,25 +256,6 @@ def overhead(n: float, kind: int) -> float:
 
 
 @entry_kernel
-def amdahl_overhead_batch(
-    chosen: Ints, offsets: Ints, procs: Floats, runtime_s: Floats, weights: Floats, found: Floats, kind: int
-) -> None:
-    """T = a/n + b + c g(n) with a, b, c >= 0: the squares left, a, b and c of the chosen series."""
-    longest = np.diff(offsets).max()
-    rows, q, r = np.zeros((longest, MOST + 1)), np.zeros((longest, MOST + 1)), np.zeros((MOST, MOST + 1))
-    x = np.zeros(MOST)
-    for i in chosen:
-        part = slice(offsets[i], offsets[i + 1])
-        n, t, w = procs[part], runtime_s[part], weights[part]
-        for k in range(len(n)):
-            # Three functions over the runtime, weighted.
-            ratio, root = t[k] / t[0], np.sqrt(w[k])
-            rows[k, 0], rows[k, 1] = 1.0 / n[k] * root / ratio, 1.0 * root / ratio
-            rows[k, 2], rows[k, TARGET] = overhead(n[k], kind) * root / ratio, root
-        found[i, 0] = best_support(rows, len(n), MOST, q, r, x, found[i, 1 : MOST + 1])
-
-
-@entry_kernel
 def downey_overhead_batch(
     chosen: Ints, offsets: Ints, procs: Floats, runtime_s: Floats, weights: Floats, found: Floats, kind: int
 ) -> None:
@@ -290,15 +271,6 @@ def downey_overhead_batch(
         found[i, 0] = left_at(A, is_high, len(n), work)
         found[i, 1 : MOST + 1] = work.answer
         found[i, MOST + 1], found[i, MOST + 2] = A, work.found[IS_HIGH]
-
-
-def amdahl_overhead_row(found: Floats, ends: Ends) -> Row:
-    """From a, b and c; at_bound where one of them is zero."""
-    a, b, c = found[:, 1:4].T * ends.scale_s
-    with np.errstate(invalid="ignore"):
-        serial = np.where(a + b > 0.0, b / (a + b), 1.0)
-    columns = {"wssre": found[:, 0], "t1_s": a + b, "serial_fraction": serial, "overhead_s": c}
-    return columns, np.where((a > 0.0) & (b > 0.0) & (c > 0.0), OK, AT_BOUND).astype(np.int8)
 
 
 def downey_overhead_row(found: Floats, ends: Ends) -> Row:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.arrays import Bools, Floats
-from pipeline.scaling.solvers.series import STATUS_CODE, Codes, FitStatus
-from pipeline.scaling.solvers.sums import HIGHEST, P1, P2, P3, SAME, F
+from pipeline.scaling.downey_sums import HIGHEST, P1, P2, P3, SAME, F
+from pipeline.scaling.series import STATUS_CODE, Codes, FitStatus
 
 OK = STATUS_CODE[FitStatus.OK]
 TAIL_UNIDENTIFIED = STATUS_CODE[FitStatus.TAIL_UNIDENTIFIED]
@@ -155,21 +155,3 @@ def high_row(best: Floats, ends: Ends) -> Row:
                 _Case(~is_bound, OK, a + b, (a + b) / flat, sigma),
             ],
         )
-
-
-def constant_row(best: Floats, ends: Ends) -> Row:
-    """From T of search_constant."""
-    t_s = best[:, P1] * ends.scale_s
-    columns = {"wssre": best[:, F], "t1_s": t_s, "tinf_s": t_s, "avg_parallelism": np.ones_like(t_s)}
-    return columns, np.full(t_s.size, OK, np.int8)
-
-
-def amdahl_row(best: Floats, ends: Ends) -> Row:
-    """From (a, b) of search_amdahl; at_bound where one of them is zero."""
-    a, b = best[:, P1] * ends.scale_s, best[:, P2] * ends.scale_s
-    with np.errstate(all="ignore"):
-        columns = {
-            "wssre": best[:, F], "t1_s": a + b, "tinf_s": a, "avg_parallelism": (a + b) / a,
-            "serial_fraction": a / (a + b),
-        }  # fmt: skip
-    return columns, np.where((a > 0.0) & (b > 0.0), OK, AT_BOUND).astype(np.int8)

@@ -13,7 +13,7 @@ import numpy as np
 
 from pipeline.arrays import Array, Bools, Floats, Ints
 from pipeline.kernels import entry_kernel, kernel
-from pipeline.scaling.screens.shapes import ROWS_PER_DOUBLING, Shapes, fine_shapes_up_to, shapes_up_to
+from pipeline.scaling.shapes import ROWS_PER_DOUBLING, Shapes, fine_shapes_up_to, shapes_up_to
 
 
 class Columns(NamedTuple):

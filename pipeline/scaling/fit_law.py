@@ -1,0 +1,235 @@
+"""A law fitted to a batch of series: Downey's laws exactly, every other law by one search of its separable form.
+
+A law is separable where runtime is a sum of functions with coefficients of at least 0, once its shape is given. At one
+shape every support of coefficients is tried, on sums over each series (Lawson and Hanson, Solving Least Squares
+Problems, 1974, chapter 23). The shape is searched on a grid with both ends of its range, then by golden section between
+the neighbours of the lowest places.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from pipeline.arrays import Bools, Floats, Ints
+from pipeline.laws import LAWS
+from pipeline.laws.law import Form, Parameter, Solver
+from pipeline.scaling.downey import DOWNEY_HIGH, DOWNEY_LOW, exact_batch
+from pipeline.scaling.downey_overhead import LINEAR, LOGARITHMIC, downey_overhead_batch, downey_overhead_row
+from pipeline.scaling.downey_rows import AT_BOUND, OK, Ends, Row, high_row, low_row
+from pipeline.scaling.series import STATUS_CODE, BatchFit, FitStatus, SeriesBatch, batch_fit, refusals
+
+GRID = 65
+"""Values that a shape within finite bounds begins with."""
+
+FOLLOWED = 3
+"""Places of the grid, lower than their neighbours, that are followed."""
+
+GOLDEN, STEPS = 0.6180339887498949, 40
+"""Steps of golden section, which leave 4e-9 of what lies between two neighbours."""
+
+SINGULAR = 1e-13
+"""Share of a function's squares that must be left beside the others for its coefficient to be determined."""
+
+RICHER = 1e-12
+"""More functions, or another shape, must leave less by this share of the squares, and of all squares times itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Series:
+    """Series end to end, none empty: the first place of each, and of each size its series, count and root weights.
+
+    `rate` is the root of the weight over the runtime, which is in units of the series' first.
+    """
+
+    first: Ints
+    owner: Ints
+    procs: Floats
+    root: Floats
+    rate: Floats
+
+    @classmethod
+    def of(cls, batch: SeriesBatch, chosen: Ints) -> "_Series":
+        counts = batch.n_points[chosen]
+        ends = np.cumsum(counts)
+        owner = np.repeat(np.arange(chosen.size), counts)
+        rows = np.arange(owner.size) - (ends - counts)[owner] + batch.offsets[chosen][owner]
+        root, runtime_s = np.sqrt(batch.weights[rows]), batch.runtime_s[rows]
+        return cls(ends - counts, owner, batch.procs[rows], root, root * runtime_s[(ends - counts)[owner]] / runtime_s)
+
+    def total(self, values: Floats) -> Floats:
+        """The sum over each series."""
+        sums: Floats = np.add.reduceat(values, self.first)
+        return sums
+
+    def columns(self, form: Form, shape: Floats) -> list[Floats]:
+        """The form's functions at a shape per series, over runtime and weighted."""
+        return [values * self.rate for values in form.functions(shape[self.owner], self.procs)]
+
+
+Sums = tuple[list[list[Floats]], list[Floats]]
+
+
+def _sums(series: _Series, columns: Sequence[Floats], target: Floats) -> Sums:
+    """Products of the columns with one another, and with the target, summed over each series."""
+    gram: list[list[Floats]] = [[np.empty(0)] * len(columns) for _ in columns]
+    for j, one in enumerate(columns):
+        for k in range(j, len(columns)):
+            gram[j][k] = gram[k][j] = series.total(one * columns[k])
+    return gram, [series.total(one * target) for one in columns]
+
+
+def _solved(sums: Sums, support: Sequence[int]) -> tuple[list[Floats], Bools]:
+    """Coefficients of the columns of a support by elimination, and where they are determined."""
+    gram = [[sums[0][j][k] for k in support] for j in support]
+    rest, n = [sums[1][j] for j in support], len(support)
+    is_sound = np.ones(rest[0].size, np.bool_)
+    for j in range(n):
+        is_sound &= gram[j][j] > SINGULAR * sums[0][support[j]][support[j]]
+        for i in range(j + 1, n):
+            share = gram[i][j] / gram[j][j]
+            gram[i] = [one - share * other for one, other in zip(gram[i], gram[j], strict=True)]
+            rest[i] = rest[i] - share * rest[j]
+    for j in reversed(range(n)):
+        for k in range(j + 1, n):
+            rest[j] = rest[j] - gram[j][k] * rest[k]
+        rest[j] = rest[j] / gram[j][j]
+    return rest, is_sound
+
+
+def _supports(n_functions: int) -> list[tuple[int, ...]]:
+    """Every choice of functions, the fewest first."""
+    return [one for size in range(1, n_functions + 1) for one in combinations(range(n_functions), size)]
+
+
+def _explained(series: _Series, form: Form, shape: Floats) -> Floats:
+    """The squares that each series' best support explains at one shape, to rounding of all squares."""
+    columns = series.columns(form, shape)
+    sums = _sums(series, columns, series.root)
+    most = np.zeros(series.first.size)
+    for support in _supports(len(columns)):
+        found, is_sound = _solved(sums, support)
+        gain = sum(value * sums[1][place] for value, place in zip(found, support, strict=True))
+        is_good = is_sound & np.logical_and.reduce([value >= 0.0 for value in found])
+        most = np.where(is_good & (gain > most), gain, most)
+    return most
+
+
+def _fitted_at(series: _Series, form: Form, shape: Floats) -> tuple[Floats, Floats]:
+    """The least squares left at one shape, from residuals; the coefficients, float64[functions, series]."""
+    columns = series.columns(form, shape)
+    (gram, products), whole = _sums(series, columns, series.root), series.total(series.root**2)
+    least, best = np.full(whole.size, np.inf), np.zeros((len(columns), whole.size))
+    for support in _supports(len(columns)):
+        own = [columns[place] for place in support]
+        found, is_sound = _solved((gram, products), support)
+        # Once more on what is left: sums of squares lose half of the digits.
+        residual = _residual(series, own, found)
+        again, _ = _solved((gram, [series.total(one * residual) for one in columns]), support)
+        found = [one + more for one, more in zip(found, again, strict=True)]
+        left = series.total(_residual(series, own, found) ** 2)
+        is_good = is_sound & np.logical_and.reduce([value >= 0.0 for value in found])
+        is_better = is_good & (left < least * (1.0 - RICHER) - RICHER**2 * whole)
+        least = np.where(is_better, left, least)
+        best[:, is_better] = 0.0
+        for place, values in zip(support, found, strict=True):
+            best[place, is_better] = values[is_better]
+    return least, best
+
+
+def _residual(series: _Series, columns: Sequence[Floats], coefficients: Sequence[Floats]) -> Floats:
+    left = series.root
+    for one, value in zip(columns, coefficients, strict=True):
+        left = left - value[series.owner] * one
+    return left
+
+
+def _begun(shape: Parameter) -> Floats:
+    """The shapes to begin with, rising; both ends of the range are among them."""
+    if np.isinf(shape.high):
+        return np.append(shape.low * 2.0 ** np.arange(0.0, 30.5, 0.5), np.inf)
+    return np.linspace(shape.low, shape.high, GRID)
+
+
+def _searched(series: _Series, form: Form, shape: Parameter) -> list[Floats]:
+    """Shapes that may be best, per series: the ends, the best of the grid, and what its lowest places lead to."""
+    grid, n_series = _begun(shape), series.first.size
+    gain = np.stack([_explained(series, form, np.full(n_series, one)) for one in grid], axis=1)
+    found = [np.full(n_series, grid[0]), np.full(n_series, grid[-1]), grid[gain.argmax(axis=1)]]
+    beside = np.pad(gain, ((0, 0), (1, 1)), constant_values=-np.inf)
+    is_top = (gain >= beside[:, :-2]) & (gain >= beside[:, 2:])
+    order = np.argsort(np.where(is_top, -gain, np.inf), axis=1, kind="stable")
+    for place in order[:, :FOLLOWED].T:
+        lo, hi = grid[np.maximum(place - 1, 0)], grid[np.minimum(place + 1, len(grid) - 1)]
+        found.append(_followed(series, form, lo, np.where(np.isinf(hi), 4.0 * lo, hi)))
+    return found
+
+
+def _followed(series: _Series, form: Form, lo: Floats, hi: Floats) -> Floats:
+    """Golden section for the most that is explained."""
+    one, other = hi - GOLDEN * (hi - lo), lo + GOLDEN * (hi - lo)
+    gain_one, gain_other = _explained(series, form, one), _explained(series, form, other)
+    for _ in range(STEPS):
+        is_left = gain_one >= gain_other
+        lo, hi = np.where(is_left, lo, one), np.where(is_left, other, hi)
+        asked = np.where(is_left, hi - GOLDEN * (hi - lo), lo + GOLDEN * (hi - lo))
+        gain = _explained(series, form, asked)
+        one, other = np.where(is_left, asked, other), np.where(is_left, one, asked)
+        gain_one, gain_other = np.where(is_left, gain, gain_other), np.where(is_left, gain_one, gain)
+    return np.where(gain_one >= gain_other, one, other)
+
+
+def _separable(form: Form, batch: SeriesBatch, chosen: Ints) -> Row:
+    """The best shape of the form; at_bound where a coefficient is 0 or the shape is at an end of its range."""
+    series = _Series.of(batch, chosen)
+    whole, least = series.total(series.root**2), np.full(chosen.size, np.inf)
+    best, best_shape = np.zeros((0, chosen.size)), np.zeros(chosen.size)
+    for shape in _searched(series, form, form.shape) if form.shape else [best_shape]:
+        left, coefficients = _fitted_at(series, form, shape)
+        is_better = (left < least * (1.0 - RICHER) - RICHER**2 * whole) | np.isinf(least)
+        least, best_shape = np.where(is_better, left, least), np.where(is_better, shape, best_shape)
+        best = np.where(is_better, coefficients, best) if best.size else coefficients
+    is_end = (best <= 0.0).any(axis=0)
+    is_end |= np.isin(best_shape, (form.shape.low, form.shape.high)) if form.shape else False
+    columns = form.parameters(list(best * batch.runtime_s[batch.offsets[chosen]]), best_shape)
+    return columns | {"wssre": least}, np.where(is_end, AT_BOUND, OK).astype(np.int8)
+
+
+_DOWNEY: dict[Solver | None, tuple[Any, int, Callable[[Floats, Ends], Row]]] = {
+    Solver.DOWNEY_LOW: (exact_batch, DOWNEY_LOW, low_row),
+    Solver.DOWNEY_HIGH: (exact_batch, DOWNEY_HIGH, high_row),
+    Solver.DOWNEY_LINEAR: (downey_overhead_batch, LINEAR, downey_overhead_row),
+    Solver.DOWNEY_LOG: (downey_overhead_batch, LOGARITHMIC, downey_overhead_row),
+}
+"""The kernel that fills optima, its form, and what reads them."""
+
+N_FOUND = 6
+"""Columns of optima that a kernel may fill."""
+
+
+def _downey(solver: Solver | None, batch: SeriesBatch, chosen: Ints) -> Row:
+    fill, form, read = _DOWNEY[solver]
+    found = np.full((batch.n_series, N_FOUND), np.nan)
+    fill(chosen, batch.offsets, batch.procs, batch.runtime_s, batch.weights, found, form)
+    first, last = batch.offsets[chosen], batch.offsets[chosen + 1] - 1
+    second, n = np.minimum(first + 1, last), batch.procs
+    return read(found[chosen], Ends(n[first], n[second], n[last], batch.runtime_s[first]))
+
+
+def fit_law(name: str, batch: SeriesBatch) -> BatchFit:
+    """The weighted relative least-squares optimum of every series; NaN and a status where there is none."""
+    law = LAWS[name]
+    status = refusals(batch, law.n_parameters)
+    chosen = np.flatnonzero(status == OK)
+    if not chosen.size:
+        return batch_fit(batch.n_series, chosen, {}, status)
+    with np.errstate(all="ignore"):
+        found = _separable(law.form, batch, chosen) if law.form else _downey(law.solver, batch, chosen)
+    columns, status[chosen] = found
+    # Runtimes or weights were too extreme for arithmetic.
+    is_sound = np.isfinite(columns["wssre"]) & np.isfinite(columns["t1_s"])
+    status[chosen[~is_sound]] = STATUS_CODE[FitStatus.BAD_VALUES]
+    sound = {name: values[is_sound] for name, values in columns.items()}
+    return batch_fit(batch.n_series, chosen[is_sound], sound, status)

@@ -1,1 +1,0 @@
-"""Least relative squares of every law over whole batches of series."""
