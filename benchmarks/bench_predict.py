@@ -23,6 +23,7 @@ for library in ("OMP", "OPENBLAS", "MKL"):
 import numpy as np  # noqa: E402
 from scipy.optimize import curve_fit  # noqa: E402
 
+from benchmarks.coverage_scaling import part_of  # noqa: E402
 from pipeline.arrays import Floats, Ints  # noqa: E402
 from pipeline.scaling.average import Sizes, average, kin_of  # noqa: E402
 
@@ -82,7 +83,7 @@ def main() -> int:
     sizes, series, procs = made_series(given.series, 7)
     new_variance = np.full(procs.size, 0.05**2)
     begun = time.perf_counter()
-    average(sizes.part(0, 1), series[:N_TARGETS], procs[:N_TARGETS], new_variance[:N_TARGETS])
+    average(part_of(sizes, 0, 1), series[:N_TARGETS], procs[:N_TARGETS], new_variance[:N_TARGETS])
     ready_s = time.perf_counter() - begun
     application, n_fitted = np.arange(given.series) // SIBLINGS, min(N_CURVE_FIT, given.series)
     rounds = np.array([

@@ -31,6 +31,13 @@ from pipeline.scaling.rules import PredictRules
 SETTINGS = PredictRules()
 
 
+def part_of(sizes: Sizes, first: int, last: int) -> Sizes:
+    """Series first to last - 1."""
+    rows = slice(sizes.offsets[first], sizes.offsets[last])
+    offsets = sizes.offsets[first : last + 1] - sizes.offsets[first]
+    return Sizes(offsets, sizes.procs[rows], sizes.runtime_s[rows], sizes.variance[rows], sizes.drift[first:last])
+
+
 def covered(files: list[Path]) -> dict[str, dict[str, float]]:
     """Per application, per number of sizes given and of all: sizes judged, per cent of them inside each interval.
 
@@ -77,7 +84,7 @@ def _left_out(observations: pa.Table, codes: Ints, is_own: Bools) -> tuple[dict[
     for count in np.unique(np.diff(held.kept.offsets)):
         # Siblings are kept to as many sizes: none tells of sizes that are to be predicted.
         own = np.flatnonzero(np.diff(held.kept.offsets) == count)
-        part, asked = held.kept.part(own[0], own[-1] + 1), np.isin(held.series, own)
+        part, asked = part_of(held.kept, own[0], own[-1] + 1), np.isin(held.series, own)
         rows, series = held.rows[asked], held.series[asked] - own[0]
         kin = kin_of(part, np.zeros(part.n_series, np.int64))
         log_s = calibration.stretched(average(part, series, sizes.procs[rows], sizes.variance[rows], kin).log_s)

@@ -1,13 +1,15 @@
 """The pages on columns, flags, laws, methods and library functions, from their registries."""
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any
 
 from docs.tools.markdown_table import page, table
 from flows.services.published.browse import described_tables
 from pipeline.estimate.registry import AT_MIDNIGHT, ESTIMATORS
-from pipeline.laws import laws_table
+from pipeline.laws import AVERAGED, LAWS
+from pipeline.laws.law import Law, Parameter
 from pipeline.schedule.engine import Correction, Policy
 from pipeline.schema import Flag
 
@@ -100,3 +102,35 @@ def functions() -> str:
         "The others take tables and settings, and most return a table and a Report."
     )
     return page("Library", intro, *[f"::: {name}" for name in FUNCTIONS])
+
+
+_LAWS_HEAD = """| law | T(n) | parameters beside T(1) | fitted | prior weight in the average | source |
+| --- | --- | --- | --- | --- | --- |"""
+
+_SYMBOLS = {
+    "avg_parallelism": "A",
+    "serial_fraction": "f",
+    "overhead_s": "c (s)",
+    "exponent": "b",
+    "growing_share": "c",
+    "power": "p",
+}
+
+
+def laws_table() -> str:
+    """A Markdown table of every law, a row each: as its file declares it."""
+    laws = sorted({**LAWS, **AVERAGED}.values(), key=lambda law: (law.place, law.name))
+    return "\n".join([_LAWS_HEAD, *[_law_row(law) for law in laws]])
+
+
+def _law_row(law: Law) -> str:
+    bounds = ", ".join(_bounds(one) for one in law.parameters) or "none"
+    is_searched = law.form is not None and law.form.shape is not None
+    fitted = "by a search of its one shape" if is_searched else "exactly" if law.solver else "no"
+    weight = f"{law.averaging.weight:g}" if law.averaging else "not in it"
+    return f"| {law.name} | {law.equation} | {bounds} | {fitted} | {weight} | {law.source} |"
+
+
+def _bounds(one: Parameter) -> str:
+    symbol = _SYMBOLS.get(one.name, one.name)
+    return f"{symbol} >= {one.low:g}" if math.isinf(one.high) else f"{symbol} in [{one.low:g}, {one.high:g}]"

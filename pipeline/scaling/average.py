@@ -48,12 +48,6 @@ class Sizes:
         """The same, every series with this drift (log s per root of a doubling)."""
         return Sizes(self.offsets, self.procs, self.runtime_s, self.variance, np.full(self.n_series, log_sd**2))
 
-    def part(self, first: int, last: int) -> "Sizes":
-        """Series first to last - 1."""
-        rows = slice(self.offsets[first], self.offsets[last])
-        offsets = self.offsets[first : last + 1] - self.offsets[first]
-        return Sizes(offsets, self.procs[rows], self.runtime_s[rows], self.variance[rows], self.drift[first:last])
-
 
 LEAST_SIZES = 3
 """A series of fewer sizes does not inform its siblings."""

@@ -34,7 +34,10 @@ SINGULAR = 1e-13
 """Share of a function's squares that must be left beside the others for its coefficient to be determined."""
 
 RICHER = 1e-12
-"""More functions, or another shape, must leave less by this share of the squares, and of all squares times itself."""
+"""More functions must leave less by this share of the squares, and of all squares times itself."""
+
+TIE = 1e-10
+"""An end of the shape is taken where it leaves more by at most this share, likewise: residuals are no more precise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,19 +107,6 @@ def _supports(n_functions: int) -> list[tuple[int, ...]]:
     return [one for size in range(1, n_functions + 1) for one in combinations(range(n_functions), size)]
 
 
-def _explained(series: _Series, form: Form, shape: Floats) -> Floats:
-    """The squares that each series' best support explains at one shape, to rounding of all squares."""
-    columns = series.columns(form, shape)
-    sums = _sums(series, columns, series.root)
-    most = np.zeros(series.first.size)
-    for support in _supports(len(columns)):
-        found, is_sound = _solved(sums, support)
-        gain = sum(value * sums[1][place] for value, place in zip(found, support, strict=True))
-        is_good = is_sound & np.logical_and.reduce([value >= 0.0 for value in found])
-        most = np.where(is_good & (gain > most), gain, most)
-    return most
-
-
 def _fitted_at(series: _Series, form: Form, shape: Floats) -> tuple[Floats, Floats]:
     """The least squares left at one shape, from residuals; the coefficients, float64[functions, series]."""
     columns = series.columns(form, shape)
@@ -156,11 +146,11 @@ def _begun(shape: Parameter) -> Floats:
 def _searched(series: _Series, form: Form, shape: Parameter) -> list[Floats]:
     """Shapes that may be best, per series: the ends, the best of the grid, and what its lowest places lead to."""
     grid, n_series = _begun(shape), series.first.size
-    gain = np.stack([_explained(series, form, np.full(n_series, one)) for one in grid], axis=1)
-    found = [np.full(n_series, grid[0]), np.full(n_series, grid[-1]), grid[gain.argmax(axis=1)]]
-    beside = np.pad(gain, ((0, 0), (1, 1)), constant_values=-np.inf)
-    is_top = (gain >= beside[:, :-2]) & (gain >= beside[:, 2:])
-    order = np.argsort(np.where(is_top, -gain, np.inf), axis=1, kind="stable")
+    left = np.stack([_fitted_at(series, form, np.full(n_series, one))[0] for one in grid], axis=1)
+    found = [np.full(n_series, grid[0]), np.full(n_series, grid[-1]), grid[left.argmin(axis=1)]]
+    beside = np.pad(left, ((0, 0), (1, 1)), constant_values=np.inf)
+    is_lowest = (left <= beside[:, :-2]) & (left <= beside[:, 2:])
+    order = np.argsort(np.where(is_lowest, left, np.inf), axis=1, kind="stable")
     for place in order[:, :FOLLOWED].T:
         lo, hi = grid[np.maximum(place - 1, 0)], grid[np.minimum(place + 1, len(grid) - 1)]
         found.append(_followed(series, form, lo, np.where(np.isinf(hi), 4.0 * lo, hi)))
@@ -168,31 +158,33 @@ def _searched(series: _Series, form: Form, shape: Parameter) -> list[Floats]:
 
 
 def _followed(series: _Series, form: Form, lo: Floats, hi: Floats) -> Floats:
-    """Golden section for the most that is explained."""
+    """Golden section for the least that is left."""
     one, other = hi - GOLDEN * (hi - lo), lo + GOLDEN * (hi - lo)
-    gain_one, gain_other = _explained(series, form, one), _explained(series, form, other)
+    left_one, left_other = (_fitted_at(series, form, shape)[0] for shape in (one, other))
     for _ in range(STEPS):
-        is_left = gain_one >= gain_other
-        lo, hi = np.where(is_left, lo, one), np.where(is_left, other, hi)
-        asked = np.where(is_left, hi - GOLDEN * (hi - lo), lo + GOLDEN * (hi - lo))
-        gain = _explained(series, form, asked)
-        one, other = np.where(is_left, asked, other), np.where(is_left, one, asked)
-        gain_one, gain_other = np.where(is_left, gain, gain_other), np.where(is_left, gain_one, gain)
-    return np.where(gain_one >= gain_other, one, other)
+        is_low = left_one <= left_other
+        lo, hi = np.where(is_low, lo, one), np.where(is_low, other, hi)
+        asked = np.where(is_low, hi - GOLDEN * (hi - lo), lo + GOLDEN * (hi - lo))
+        left = _fitted_at(series, form, asked)[0]
+        one, other = np.where(is_low, asked, other), np.where(is_low, one, asked)
+        left_one, left_other = np.where(is_low, left, left_other), np.where(is_low, left_one, left)
+    return np.where(left_one <= left_other, one, other)
 
 
 def _separable(form: Form, batch: SeriesBatch, chosen: Ints) -> Row:
     """The best shape of the form; at_bound where a coefficient is 0 or the shape is at an end of its range."""
     series = _Series.of(batch, chosen)
-    whole, least = series.total(series.root**2), np.full(chosen.size, np.inf)
-    best, best_shape = np.zeros((0, chosen.size)), np.zeros(chosen.size)
+    whole, rank = series.total(series.root**2), np.full(chosen.size, np.inf)
+    ends = (form.shape.low, form.shape.high) if form.shape else ()
+    least, best, best_shape = rank, np.zeros((0, chosen.size)), np.zeros(chosen.size)
     for shape in _searched(series, form, form.shape) if form.shape else [best_shape]:
         left, coefficients = _fitted_at(series, form, shape)
-        is_better = (left < least * (1.0 - RICHER) - RICHER**2 * whole) | np.isinf(least)
-        least, best_shape = np.where(is_better, left, least), np.where(is_better, shape, best_shape)
+        own = np.where(np.isin(shape, ends), left * (1.0 - TIE) - TIE**2 * whole, left)
+        is_better = (own < rank) | np.isinf(rank)
+        rank, least = np.where(is_better, own, rank), np.where(is_better, left, least)
+        best_shape = np.where(is_better, shape, best_shape)
         best = np.where(is_better, coefficients, best) if best.size else coefficients
-    is_end = (best <= 0.0).any(axis=0)
-    is_end |= np.isin(best_shape, (form.shape.low, form.shape.high)) if form.shape else False
+    is_end = (best <= 0.0).any(axis=0) | np.isin(best_shape, ends)
     columns = form.parameters(list(best * batch.runtime_s[batch.offsets[chosen]]), best_shape)
     return columns | {"wssre": least}, np.where(is_end, AT_BOUND, OK).astype(np.int8)
 

@@ -20,9 +20,9 @@ from pipeline.arrays import Floats, category_codes, floats
 from pipeline.columns import TEMPLATE_COLUMNS
 from pipeline.report import Report, Tally
 from pipeline.scaling.average import QUANTILES
+from pipeline.scaling.curves import ObservedSeries
 from pipeline.scaling.points import fitted_points, series_of
-from pipeline.scaling.predictors import PREDICTORS, PredictionTask
-from pipeline.scaling.rules import AcrossRules
+from pipeline.scaling.rules import AcrossRules, PredictRules
 from pipeline.scaling.shapes import shapes_up_to
 from pipeline.tables import ACROSS
 
@@ -32,18 +32,11 @@ LARGER = 2.0
 
 def own_runtime(target_procs: Floats, target_s: Floats, procs: Floats) -> Floats:
     """Runtimes (s) that the model average gives from the target's points alone."""
-    n_points, n_targets = len(target_procs), len(procs)
-    asked = PredictionTask(
-        offsets=np.array([0, n_points]),
-        application=np.array([-1]),
-        procs=target_procs,
-        runtime_s=target_s,
-        n_runs=np.ones(n_points),
-        log_sd=np.full(n_points, np.nan),
-        target_series=np.zeros(n_targets, np.int64),
-        target_procs=np.asarray(procs, np.float64),
-    )
-    return PREDICTORS["average"](asked)
+    rules, ones = PredictRules(), np.ones(len(target_procs))
+    columns = np.array([0, len(ones)]), target_procs, target_s, ones, ones
+    own = ObservedSeries.build(*columns, np.array([rules.run_log_sd]), np.array([-1]), rules)
+    runtime_s: Floats = np.exp(own.curve(np.zeros(len(procs), np.int64), np.asarray(procs, np.float64)).log_s[:, 2])
+    return runtime_s
 
 
 def borrows(ratio: float, same: float, rules: AcrossRules) -> bool:

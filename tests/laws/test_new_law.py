@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.laws import AVERAGED, LAWS, laws_table, register
+from docs.tools.reference_tables import laws_table
+from pipeline.laws import AVERAGED, LAWS, register
 from pipeline.laws.law import Law, Parameter, Solver
 from pipeline.scaling.average import Sizes, average
 from pipeline.scaling.fit_law import fit_law
