@@ -53,7 +53,7 @@ def asked_of(python: str) -> Callable[..., object]:
     import numpy as np  # noqa: PLC0415
 
     from pipeline.arrays import Floats  # noqa: PLC0415
-    from pipeline.scaling.predictors import PredictionTask  # noqa: PLC0415
+    from pipeline.scaling.curves import PredictionTask  # noqa: PLC0415
 
     answered: dict[int, dict[str, Floats]] = {}
 

@@ -30,6 +30,7 @@ from pipeline.scaling.calibration import (
     repeats,
     run_log_sd,
 )
+from pipeline.scaling.curves import PredictionTask
 from pipeline.scaling.mixtures import JUMP_LEAST_SIZES, JUMP_LOG_SD, JUMP_ODDS
 from pipeline.scaling.posterior import (
     FREEDOM,
@@ -40,7 +41,6 @@ from pipeline.scaling.posterior import (
     law_weights,
     shape_grid,
 )
-from pipeline.scaling.predictors import PredictionTask
 from pipeline.scaling.rules import PredictRules
 
 SETTINGS = PredictRules()

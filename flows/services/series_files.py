@@ -15,8 +15,8 @@ from pipeline.errors import InputError, nearest_name, printable
 from pipeline.evaluate import evaluate_scaling
 from pipeline.group.observations import aggregate
 from pipeline.report import Report
+from pipeline.scaling.curves import PREDICTORS
 from pipeline.scaling.fitted_series import compiling_for_many
-from pipeline.scaling.predictors import PREDICTORS
 from pipeline.tables import ACROSS, FITS, GROUPS, OBSERVATIONS, PATTERNS, PREDICTIONS, SCALABILITY
 
 REQUIRED = ("procs", "runtime_s")

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pipeline.arrays import Bools, Floats, Ints, category_codes, floats, median
 from pipeline.report import Report, Tally, count_done
-from pipeline.scaling.predictors import PredictionTask, Predictor
+from pipeline.scaling.curves import PredictionTask, Predictor
 from pipeline.tables import SCALING_ERRORS
 
 SPLITS = ((3, "smallest"), (4, "smallest"), (5, "smallest"), (3, "spread"), (4, "spread"))
@@ -60,7 +60,7 @@ def evaluate_scaling(
 
     Examples
     --------
-    >>> from pipeline.scaling.predictors import PREDICTORS
+    >>> from pipeline.scaling.curves import PREDICTORS
     >>> observed = tables["observed"]
     >>> names = {group: "cfd" for group in observed.column("group_id").to_pylist()}
     >>> table, report = evaluate_scaling(observed, names, {"average": PREDICTORS["average"]})

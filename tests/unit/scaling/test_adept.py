@@ -5,9 +5,9 @@ import pytest
 
 from pipeline.laws import LAWS
 from pipeline.scaling import adept, envelope
+from pipeline.scaling.curves import PREDICTORS, PredictionTask
 from pipeline.scaling.envelope import A_FROM, A_TO, BOTH, HIGH, IS_HIGH, LOW, SIGMA_FROM, SIGMA_TO
 from pipeline.scaling.fit_law import fit_law
-from pipeline.scaling.predictors import PREDICTORS, PredictionTask
 from pipeline.scaling.rules import AdeptRules
 from pipeline.scaling.series import SeriesBatch
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.choose_average import Constants, left_out, log_medians, problem
-from pipeline.scaling.predictors import PREDICTORS, PredictionTask
+from pipeline.scaling.curves import PREDICTORS, PredictionTask
 
 
 def test_the_defaults_give_what_walltime_predicts() -> None:
