@@ -232,6 +232,8 @@ _DECLARED = (
     # backtest
     text("log", "The log: its site's name, or the file that was read by itself.", required=True),
     category("estimator", "The method that estimated.", required=True),
+    number("runtime_quantile", "Share, interpolated among the six, at which the runtime lies; null: outside, or none."),
+    number("known_age_days", "Age of what the estimate knew at the submit.", "days"),
     number("stale_days", "Least days between the data used, as of a midnight, and the submit; null: none."),
     category("learnt_from", "Whether flagged jobs were learnt from too (all) or not (kept)."),
     category("part", "all, or a split of the jobs: by month, size or user, or the worst fortnight.", required=True),

@@ -209,6 +209,17 @@ BACKTEST = TableKind(
     "The accuracy of each method's estimates, made as of every submit, over all scored jobs and over parts of them.",
 )  # fmt: skip
 
+BACKTEST_ERRORS = TableKind(
+    "backtest_errors",
+    columns(
+        "log", "estimator", "stale_days", "job_id", "restart", "submit_s", "runtime_s", "runtime_s_q10",
+        "runtime_s_q50", "runtime_s_q80", "runtime_s_q90", "runtime_s_q95", "runtime_s_q99", "runtime_quantile",
+        "known_age_days",
+    ),
+    ("log", "estimator", "stale_days", "job_id", "restart"),
+    "Each scored job's estimates by each method of a backtest, beside its runtime; no run publishes this table.",
+)  # fmt: skip
+
 REPLAY = TableKind(
     "replay",
     columns(
@@ -248,7 +259,7 @@ TABLES = {
     kind.name: kind
     for kind in (
         JOBS, UNREADABLE, BURSTS, EFFECT, TEMPLATES, GROUPS, OBSERVATIONS, PATTERNS, RUNTIME_CLASSES, ACROSS, FITS,
-        PREDICTIONS, SCALABILITY, ESTIMATES, STATE, INPUT_MODELS, BACKTEST, REPLAY, MOLDABLE,
+        PREDICTIONS, SCALABILITY, ESTIMATES, STATE, INPUT_MODELS, BACKTEST, BACKTEST_ERRORS, REPLAY, MOLDABLE,
         *PHASE_TABLES,
     )
 }  # fmt: skip

@@ -36,6 +36,7 @@ class Task:
     methods: tuple[str, ...]
     checks_leaks: bool
     ways: tuple[Way, ...] = (Way(),)
+    lists_errors: bool = False
 
     @property
     def n_stages(self) -> int:
@@ -56,6 +57,8 @@ class BacktestResult:
     table: pa.Table
     report: Report
     cpu_s: Mapping[str, float]
+    errors: list[pa.Table]
+    """BACKTEST_ERRORS of each way and method, where they are asked for."""
 
     def rows(self, part: str, way: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """The rows of a part in plain values, of one way (default: the first)."""
@@ -115,15 +118,16 @@ def backtest_tasks(
     check_leaks: bool,
     staleness: Sequence[str] = (),
     compare_cleaning: bool = False,
+    lists_errors: bool = False,
 ) -> list[Task]:
     """One task for the config's logs together, or one for each of `logs`; InputError for an unknown method or log."""
     settings, paths = resolve(config, logs)
     names = chosen_names(methods, METHODS, "--methods")
     chosen = ways(staleness, compare_cleaning=compare_cleaning)
     if not logs:
-        return [Task(settings.site.name, tuple(paths), settings, names, check_leaks, chosen)]
+        return [Task(settings.site.name, tuple(paths), settings, names, check_leaks, chosen, lists_errors)]
     labels = [(source.label, source.path) for source in find_sources(paths)]
-    return [Task(label, (path,), settings, names, check_leaks, chosen) for label, path in labels]
+    return [Task(label, (path,), settings, names, check_leaks, chosen, lists_errors) for label, path in labels]
 
 
 def run_backtest(task: Task) -> BacktestResult:
@@ -135,13 +139,19 @@ def run_backtest(task: Task) -> BacktestResult:
     timed = {method: _timed(name, method, call, cpu_s) for method, call in estimators.items()}
     if task.checks_leaks:
         _check_leaks(flagged, task, estimators)
+    errors: list[pa.Table] = []
+    kept = errors if task.lists_errors else None
     scored = [
-        backtest(flagged, task.settings, {method: timed[method] for method in task.methods_for(way)}, task.log, way)
+        backtest(
+            flagged, task.settings, {name: timed[name] for name in task.methods_for(way)}, task.log, way, errors=kept
+        )
         for way in task.ways
     ]
     if not scored[0][0].num_rows:
         raise InputError(name, f"{flagged.num_rows} jobs, none to score", "jobs with times and a runtime")
-    return BacktestResult(task.log, pa.concat_tables([table for table, _ in scored]), scored[0][1].check(), cpu_s)
+    return BacktestResult(
+        task.log, pa.concat_tables([table for table, _ in scored]), scored[0][1].check(), cpu_s, errors
+    )
 
 
 def _timed(log: str, method: str, call: Estimator, cpu_s: dict[str, float]) -> Estimator:

@@ -14,7 +14,7 @@ from pipeline.estimate.score import QUANTILES, scores
 from pipeline.kernels import entry_kernel
 from pipeline.report import Fact, Report
 from pipeline.settings import RunSettings
-from pipeline.tables import BACKTEST
+from pipeline.tables import BACKTEST, BACKTEST_ERRORS
 
 TRAIN_SHARE = 1 / 3
 """First share of the jobs, by submit, that is learnt from and not scored."""
@@ -44,10 +44,14 @@ class Way:
     without_flagged: bool = False
 
     @property
+    def stale_days(self) -> float | None:
+        """The least age of what estimates know, days; None: known until the submit."""
+        return None if self.stale_s is None else self.stale_s / DAY_S
+
+    @property
     def columns(self) -> dict[str, Any]:
         """The columns of BACKTEST with these choices."""
-        days = None if self.stale_s is None else self.stale_s / DAY_S
-        return {"stale_days": days, "learnt_from": "kept" if self.without_flagged else "all"}
+        return {"stale_days": self.stale_days, "learnt_from": "kept" if self.without_flagged else "all"}
 
 
 Estimator = Callable[[History], Floats]
@@ -61,6 +65,7 @@ def backtest(
     log: str | None = None,
     way: Way | None = None,
     train_share: float = TRAIN_SHARE,
+    errors: list[pa.Table] | None = None,
 ) -> tuple[pa.Table, Report]:
     """BACKTEST of every estimator over one log, and how many jobs were learnt from and scored.
 
@@ -82,6 +87,8 @@ def backtest(
         How old the estimates' information is, and whether flagged jobs are learnt from.
     train_share : float, optional
         First share of the jobs, by submit, that is not scored.
+    errors : list of pa.Table, optional
+        Gets BACKTEST_ERRORS of each estimator: a row per scored job.
 
     Returns
     -------
@@ -106,6 +113,7 @@ def backtest(
     """
     way = way or Way()
     past = past_of(jobs, settings, way)
+    named = log if log is not None else settings.site.name
     ran = np.flatnonzero(past.has_run)
     scored = np.zeros(len(past), np.bool_)
     scored[ran[int(len(ran) * train_share) :]] = True
@@ -114,12 +122,37 @@ def backtest(
     facts: dict[str, Fact] = {}
     for name, estimator in estimators.items():
         found = _filled(estimator(past), instead, scored)
+        if errors is not None:
+            errors.append(errors_of(jobs, past, found, {"log": named, "estimator": name, "stale_days": way.stale_days}))
         facts |= {f"fallback_{name}": int(found.is_fallback[scored].sum())}
         rows += [{"estimator": name} | way.columns | row for row in rows_of(past, found)]
-    named = log if log is not None else settings.site.name
     names = [column.name for column in BACKTEST.columns if column.name != "log"]
     table = BACKTEST.build(log=[named] * len(rows), **{name: [row.get(name) for row in rows] for name in names})
     return table, _report(jobs, past, scored, facts)
+
+
+def errors_of(jobs: pa.Table, past: History, found: Scored, names: Mapping[str, Any]) -> pa.Table:
+    """BACKTEST_ERRORS: per scored job its quantiles, s, its runtime, and the age of what the estimate knew, days.
+
+    `runtime_quantile` is the share, interpolated among the six, at which the runtime lies; null below the first one,
+    beyond the last one, and where a method has no quantiles.
+    """
+    places = np.flatnonzero(found.chosen)
+    quantiles_s, runtime_s = found.quantiles_s[places], past.runtime_s[places]
+    fell = [
+        float(np.interp(one_s, own_s, QUANTILES)) if own_s[0] <= one_s <= own_s[-1] else None
+        for one_s, own_s in zip(runtime_s.tolist(), quantiles_s, strict=True)
+    ]
+    columns = {f"runtime_s_q{100 * share:.0f}": quantiles_s[:, k] for k, share in enumerate(QUANTILES)}
+    columns |= {"known_age_days": (past.submit_s[places] - past.known_s[places]) / DAY_S}
+    known = {name: np.where(np.isfinite(column), column, np.nan) for name, column in columns.items()}
+    rows = pa.array(past.row[places])
+    return BACKTEST_ERRORS.build(
+        **{name: [value] * len(places) for name, value in names.items()},
+        **{name: jobs.column(name).take(rows) for name in ("job_id", "restart", "submit_s")},
+        **{name: pa.array(column, from_pandas=True) for name, column in known.items()},
+        runtime_s=runtime_s, runtime_quantile=fell,
+    )  # fmt: skip
 
 
 def past_of(jobs: pa.Table, settings: RunSettings, way: Way | None = None) -> History:

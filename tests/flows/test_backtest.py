@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.csv
+import pyarrow.parquet
 import pytest
 
 from pipeline.evaluate import methods
@@ -44,6 +45,33 @@ def test_json_has_the_report_and_the_best_method(config: Path, walltime: Walltim
     assert one["best"] == "request" and one["log"] == "riverbend"
     learnt, kept = report["set_aside"]["learnt_from"]["rows"], report["kept"]["rows"]
     assert learnt == (learnt + kept) // 3 and {row["n_jobs"] for row in one["rows"] if row["part"] == "all"} == {kept}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_the_errors_of_each_job_give_the_figures(config: Path, tmp_path: Path, walltime: Walltime, suffix: str) -> None:
+    errors = tmp_path / f"errors{suffix}"
+    shown = walltime("backtest", config, "--methods", "last_two,table,walltime", "--errors", errors, "--json")
+    assert shown.code == 0, shown.err
+    found = pyarrow.csv.read_csv(errors) if suffix == ".csv" else pyarrow.parquet.read_table(errors)
+    figures = {row["estimator"]: row for row in json.loads(shown.out)["logs"][0]["rows"] if row["part"] == "all"}
+    for name in figures:
+        rows = [row for row in found.to_pylist() if row["estimator"] == name]
+        off_s = [abs(row["runtime_s_q50"] - row["runtime_s"]) for row in rows]
+        assert len(rows) == figures[name]["n_jobs"] and sum(off_s) / len(rows) == pytest.approx(figures[name]["mae_s"])
+    inside = [row for row in rows if row["runtime_quantile"] is not None]
+    assert 0.5 < len(inside) / len(rows) <= 1 and all(0.1 <= row["runtime_quantile"] <= 0.99 for row in inside)
+    assert walltime("backtest", config, "--methods", "table,walltime").out.count("times that of walltime") == 1
+
+
+@pytest.mark.parametrize(("value", "sentence"), [(np.inf, "without end"), (1.0, "")])
+def test_a_method_without_a_figure_is_said_so(
+    config: Path, walltime: Walltime, monkeypatch: pytest.MonkeyPatch, value: float, sentence: str
+) -> None:
+    monkeypatch.setitem(methods.ESTIMATORS, "request", lambda past, _: np.full((len(past), 6), value))
+    shown = walltime("backtest", config, *REQUEST)
+    assert shown.code == 0, shown.err
+    said = [line for line in shown.out.splitlines() if line.startswith("* request has no figure of its error")]
+    assert (len(said) == 1 and sentence in said[0]) if sentence else not said
 
 
 def test_each_log_given_is_tried_by_itself(config: Path, tmp_path: Path, walltime: Walltime) -> None:
@@ -109,6 +137,7 @@ def test_what_cannot_be_used_is_one_sentence(config: Path, tmp_path: Path, wallt
         ("--log", tmp_path / "none.swf"): "none.swf",
         ("--log", tmp_path / "only.swf"): "none to score",
         ("--out", tmp_path / "figures.txt"): "no table's name",
+        ("--errors", tmp_path / "errors.txt"): "--errors",
         ("--report", tmp_path): "found a folder",
         ("--by", "week"): "Invalid value",
     }
@@ -122,7 +151,7 @@ def test_what_cannot_be_used_is_one_sentence(config: Path, tmp_path: Path, wallt
     "option",
     [
         ("--methods", "request"), ("--by", "size"), ("--out", "figures.csv"), ("--check-leaks",),
-        ("--report", "page.html"), ("--staleness", "1d"), ("--compare-cleaning",),
+        ("--report", "page.html"), ("--staleness", "1d"), ("--compare-cleaning",), ("--errors", "errors.csv"),
     ],
 )  # fmt: skip
 def test_predictions_refuse_what_is_about_estimates(config: Path, walltime: Walltime, option: tuple[str, ...]) -> None:

@@ -26,6 +26,9 @@ def backtest(
     by: Literal["month", "size"] | None = option("--by", "Also list the errors by month of submit, or by processors."),
     out: Path | None = OUT_FILE,
     report: Path | None = PAGE_FILE,
+    errors: Path | None = option(
+        "--errors FILE", "Write each scored job's estimates by each method beside its runtime: .csv or .parquet."
+    ),
     check_leaks: bool = option("--check-leaks", "First check that no method uses what was not yet known.", False),
     staleness: str | None = option(
         "--staleness AGE,...",
@@ -79,16 +82,16 @@ def backtest(
     from flows.pages.terminal.view_backtest import view_backtest
     from flows.services.backtesting import backtest_tasks, run_backtest
 
-    _check_paths(out, report)
+    _check_paths(out, errors, report)
     tasks = backtest_tasks(
         given, log or [], words(methods), check_leaks=check_leaks, staleness=words(staleness),
-        compare_cleaning=compare_cleaning,
+        compare_cleaning=compare_cleaning, lists_errors=errors is not None,
     )  # fmt: skip
     if predictions:
         return _score_predictions(tasks)
     with showing_stages(sum(task.n_stages for task in tasks)):
         found = [run_backtest(task) for task in tasks]
-    written = _write(found, out, report)
+    written = _write(found, out, errors, report)
     facts = [{"log": one.log, "best": one.ranked[0]["estimator"], "report": one.report, "cpu_s": one.cpu_s,
               "rows": one.table} for one in found]  # fmt: skip
     return Answer({"logs": facts, "written": written}, view_backtest(found, by, written, checks_leaks=check_leaks))
@@ -102,24 +105,30 @@ def _score_predictions(tasks: list[Any]) -> Answer:
     return Answer({"logs": found}, view_later(found))
 
 
-def _check_paths(out: Path | None, report: Path | None) -> None:
+def _check_paths(out: Path | None, errors: Path | None, report: Path | None) -> None:
     from flows.services.files.table_files import check_suffix
 
-    if out is not None:
-        check_suffix(out)
-    if report is not None and (report.is_dir() or report == out):
+    for name, path in (("--out", out), ("--errors", errors)):
+        if path is not None:
+            check_suffix(path, name)
+    if errors is not None and errors == out:
+        raise InputError(f"--errors {printable(str(errors))}", "the path of the figures", "a path of its own")
+    if report is not None and (report.is_dir() or report in (out, errors)):
         found = "a folder" if report.is_dir() else "the path of the figures"
         raise InputError(f"--report {printable(str(report))}", found, "a path of its own, as in page.html")
 
 
-def _write(found: list[Any], out: Path | None, report: Path | None) -> dict[str, Path]:
+def _write(found: list[Any], out: Path | None, errors: Path | None, report: Path | None) -> dict[str, Path]:
     from flows.services.backtesting import joined_tables
-    from flows.services.files.table_files import write_any, write_page
-    from pipeline.tables import BACKTEST
+    from flows.services.files.table_files import write_any, write_any_batches, write_page
+    from pipeline.tables import BACKTEST, BACKTEST_ERRORS
 
     table, written = joined_tables(found) if out or report else None, {}
     if out is not None:
         written["figures"] = write_any(out, table, BACKTEST)
+    if errors is not None:
+        parts = (BACKTEST_ERRORS.check(part) for one in found for part in one.errors)
+        written["errors"] = write_any_batches(errors, parts, BACKTEST_ERRORS)
     if report is not None:
         from flows.pages.html.study_pages import backtest_page
 

@@ -60,6 +60,8 @@ def view_backtest(
     for result in found:
         yield _methods(result)
         yield from _worst(result)
+        yield from _beside_live(result)
+        yield from _blank(result)
         for way in result.ways[1:]:
             yield from ("", Grid(f"{result.log}, {knowledge(way)}", OTHER_WAYS, ranked(result.rows("all", way))))
             yield from _change(result, way)
@@ -115,6 +117,32 @@ def _worst(result: BacktestResult) -> list[str]:
         for row in result.rows(part)
         if row["estimator"] == best
     ]
+
+
+def _beside_live(result: BacktestResult) -> Iterator[str]:
+    """The error of rows of the table at each age beside that of the estimate at the submit, where both are scored."""
+    every = [row for way in result.ways for row in result.rows("all", way) if row["learnt_from"] == "all"]
+    live = [row["mae_s"] for row in every if row["estimator"] == "walltime" and row["stale_days"] is None]
+    for row in every:
+        if live and live[0] and row["estimator"] == "table":
+            days = row["stale_days"] or 0.0
+            yield (
+                f"* Rows of the table that are read {days:g} to {days + 1:g} days after their midnight: error "
+                f"{row['mae_s']:,.0f} s, {row['mae_s'] / live[0]:.2f} times that of walltime at the submit."
+            )
+
+
+def _blank(result: BacktestResult) -> Iterator[str]:
+    for row in result.ranked:
+        if row["mae_s"] is None:
+            yield (
+                f"* {row['estimator']} has no figure of its error: "
+                + (
+                    "it answered no job."
+                    if row["n_unanswered"] == row["n_jobs"]
+                    else "it lets some jobs run without end."
+                )
+            )
 
 
 def _parts(result: BacktestResult, by: str) -> Grid:

@@ -21,13 +21,13 @@ SUFFIXES = (".parquet", ".csv")
 _FORMULA = rf"\A *[{re.escape(''.join(FORMULA_STARTS))}]"
 
 
-def check_suffix(path: Path) -> None:
+def check_suffix(path: Path, option: str = "--out") -> None:
     """InputError, before any work, where the suffix is neither or the path is a folder."""
     if path.is_dir():
-        raise InputError(f"--out {printable(str(path))}", "a folder", "the path of a file")
+        raise InputError(f"{option} {printable(str(path))}", "a folder", "the path of a file")
     if path.suffix not in SUFFIXES:
         raise InputError(
-            f"--out {printable(str(path))}", "no table's name", f"a path that ends in {' or '.join(SUFFIXES)}"
+            f"{option} {printable(str(path))}", "no table's name", f"a path that ends in {' or '.join(SUFFIXES)}"
         )
 
 
