@@ -26,12 +26,12 @@ from pipeline.scaling.calibration import (
     calibrated,
     log_wide_sd,
     median_variance,
-    pooled_log_sd,
     repeats,
     run_log_sd,
 )
 from pipeline.scaling.curves import PredictionTask
 from pipeline.scaling.mixtures import JUMP_LEAST_SIZES, JUMP_LOG_SD, JUMP_ODDS
+from pipeline.scaling.points import extra_runs, pooled
 from pipeline.scaling.posterior import (
     FREEDOM,
     LEAST_LOG2,
@@ -99,7 +99,10 @@ class Problem:
 
 def problem(file: str, asked: PredictionTask, measured_s: Floats, applications: tuple[str, ...]) -> Problem:
     """With the noise that `walltime` assumes, and the drift before it is shrunk."""
-    freedom, spread = repeats(asked.offsets, asked.n_runs), pooled_log_sd(asked.offsets, asked.n_runs, asked.log_sd)
+    freedom, spread = (
+        repeats(asked.offsets, asked.n_runs),
+        pooled(asked.offsets, extra_runs(asked.n_runs, asked.log_sd), asked.log_sd),
+    )
     run_sd = run_log_sd(freedom, spread, log_wide_sd(freedom, spread, SETTINGS.run_log_sd))
     counts = np.diff(asked.offsets)
     variance = median_variance(np.repeat(run_sd, counts), asked.n_runs, SETTINGS.measured_log_sd)

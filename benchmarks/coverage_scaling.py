@@ -22,10 +22,10 @@ from pipeline.scaling.calibration import (
     held_out,
     log_wide_sd,
     median_variance,
-    pooled_log_sd,
     repeats,
     run_log_sd,
 )
+from pipeline.scaling.points import extra_runs, pooled
 from pipeline.scaling.rules import PredictRules
 
 SETTINGS = PredictRules()
@@ -104,7 +104,9 @@ def _series(observations: pa.Table, codes: Ints, is_wanted: Bools) -> tuple[Ints
 
 
 def _repeats(offsets: Ints, columns: dict[str, Floats]) -> tuple[Floats, Floats]:
-    return repeats(offsets, columns["n_jobs"]), pooled_log_sd(offsets, columns["n_jobs"], columns["log_sd"])
+    return repeats(offsets, columns["n_jobs"]), pooled(
+        offsets, extra_runs(columns["n_jobs"], columns["log_sd"]), columns["log_sd"]
+    )
 
 
 def _sizes(offsets: Ints, columns: dict[str, Floats], wide: float) -> Sizes:

@@ -206,14 +206,3 @@ def repeats(offsets: Ints, n_runs: Floats) -> Floats:
     extra = np.append(np.maximum(n_runs - 1.0, 0.0), 0.0)
     total: Floats = np.add.reduceat(extra, offsets[:-1]) if offsets.size > 1 else np.empty(0)
     return np.where(np.diff(offsets) > 0, total, 0.0)
-
-
-def pooled_log_sd(offsets: Ints, n_runs: Floats, log_sd: Floats) -> Floats:
-    """Per series, the spread of repeats pooled over its sizes by degrees of freedom; NaN where nothing was repeated."""
-    n_series = offsets.size - 1
-    series = np.repeat(np.arange(n_series), np.diff(offsets))
-    freedom = np.where(np.isnan(log_sd), 0.0, n_runs - 1)
-    squares = np.bincount(series, freedom * np.nan_to_num(log_sd) ** 2, n_series)
-    with np.errstate(invalid="ignore"):
-        spread: Floats = np.sqrt(squares / np.bincount(series, freedom, n_series))
-    return spread

@@ -20,12 +20,11 @@ from pipeline.scaling.calibration import (
     has_noise,
     log_wide_sd,
     median_variance,
-    pooled_log_sd,
     repeats,
     run_log_sd,
 )
 from pipeline.scaling.fit_law import fit_law
-from pipeline.scaling.points import ended_jobs, fitted_points
+from pipeline.scaling.points import ended_jobs, extra_runs, fitted_points, pooled
 from pipeline.scaling.posterior import FREEDOM, Kindred
 from pipeline.scaling.rules import AdeptRules, PredictRules
 from pipeline.scaling.series import BatchFit, SeriesBatch
@@ -242,7 +241,10 @@ def _walltime(asked: PredictionTask) -> Floats:
 
 def _median(asked: PredictionTask, application: Ints) -> Floats:
     rules = PredictRules()
-    freedom, spread = repeats(asked.offsets, asked.n_runs), pooled_log_sd(asked.offsets, asked.n_runs, asked.log_sd)
+    freedom, spread = (
+        repeats(asked.offsets, asked.n_runs),
+        pooled(asked.offsets, extra_runs(asked.n_runs, asked.log_sd), asked.log_sd),
+    )
     run_sd = run_log_sd(freedom, spread, log_wide_sd(freedom, spread, rules.run_log_sd))
     columns = (asked.offsets, asked.procs, asked.runtime_s, asked.n_runs, np.ones(asked.procs.size))
     observed = ObservedSeries.build(*columns, run_sd, application, rules)

@@ -40,7 +40,7 @@ def repeat_spread(offsets: Ints, observed: pa.Table) -> dict[str, Floats]:
     other two hold the odd runs: the group's own quantiles, or 1.96 standard deviations where it has too few repeats.
     """
     n_jobs, log_sd = ended_jobs(observed), floats(observed, "log_sd")
-    freedom = np.where(np.isnan(log_sd), 0.0, n_jobs - 1)
+    freedom = extra_runs(n_jobs, log_sd)
     low, middle, high = (np.log(floats(observed, f"runtime_s_{name}")) for name in ("q10", "median", "q90"))
     # Where lower bounds leave the upper end open, the lower half stands for both.
     core = np.where(np.isnan(high), middle - low, (high - low) / 2) / _Q90
@@ -61,6 +61,11 @@ def repeat_spread(offsets: Ints, observed: pa.Table) -> dict[str, Floats]:
 def ended_jobs(observed: pa.Table) -> Floats:
     """Jobs per size whose runtime is no lower bound, and 1 at least: what a size knows of its own runtime."""
     return np.maximum(floats(observed, "n_jobs") - np.nan_to_num(floats(observed, "n_censored")), 1.0)
+
+
+def extra_runs(n_runs: Floats, log_sd: Floats) -> Floats:
+    """Degrees of freedom of each size's spread of repeats; 0 where it has none."""
+    return np.where(np.isnan(log_sd), 0.0, n_runs - 1)
 
 
 def pooled(offsets: Ints, freedom: Floats, per_size: Floats) -> Floats:
