@@ -13,11 +13,11 @@ from pipeline.kernels import entry_kernel, kernel
 MEAN, MAX, QUANTILE, SHARE = range(4)
 """SHARE: the largest runtime over its request, times the request."""
 
-LOOK_BACK = (3, 3, 50, 50, 50, 50, 50, 200)
-"""Jobs kept per key of each level: a session with request and processors, a session, the five levels of the chain
-proper, and all users' jobs with the same program and requested runtime."""
+LOOK_BACK = (3, 50, 50, 50, 50, 50, 200)
+"""Jobs kept per key of each level: a session, the five levels of the chain proper, and all users' jobs with the same
+program and requested runtime."""
 
-SESSION_LEVELS, OWN, CROWD = 2, 2, 7
+SESSION_LEVELS, OWN, CROWD = 1, 1, 6
 """Levels of sessions; the first level of the chain proper; the level of everybody."""
 
 
@@ -61,12 +61,12 @@ def no_chain() -> Chain:
 
 
 def digests_of(jobs: Jobs, levels: Sequence[int] = range(len(LOOK_BACK))) -> Ints:
-    """(levels, jobs) hashes of (session, who, what, request, procs), (session), (who, what, request, procs, memory),
+    """(levels, jobs) hashes of (session), (who, what, request, procs, memory),
     (who, what, procs, memory), (who, what, request), (who, what), (who), (what, request)."""
     who, what, asked_s, procs, level = jobs.who, jobs.what, jobs.limit_s, jobs.procs, np.ones_like(jobs.who)
     session, memory = np.where(who < 0, -1, jobs.session), jobs.traits[:, MEMORY]
     keys: tuple[tuple[Ints | Floats, ...], ...] = (
-        (session, who, what, asked_s, procs), (session, level), (who, what, asked_s, procs, memory, 2 * level),
+        (session, level), (who, what, asked_s, procs, memory, 2 * level),
         (who, what, procs, memory, 3 * level), (who, what, asked_s, 4 * level), (who, what, 5 * level),
         (who, 6 * level), (7 * level, what, asked_s),
     )  # fmt: skip
