@@ -30,7 +30,7 @@ def answered(past: WholeLog, method_s: Floats) -> Floats:
 def test_coverage_is_kept_although_the_ladder_is_far_too_low() -> None:
     past = a_log(6000)
     ladder = np.tile(np.geomspace(10, 1e7, 9), (6000, 1))
-    held = no_outputs(6000, 1, 6, 1)
+    held = no_outputs(6000, (1, 6, 6, 1))
     held.kinds[:] = 1.0
     calibrate(past.jobs, past.events, ladder, held, held, np.zeros((1, 6)), np.array(QUANTILES), 0.05)
     share_below = (past.jobs.runtime_s[:, None] <= held.rung_s)[2000:].mean(axis=0)
@@ -43,7 +43,7 @@ def test_the_jobs_of_a_kind_keep_what_is_promised_to_them() -> None:
     is_odd = np.arange(6000) % 10 == 0
     base_s = np.where(is_odd, past.jobs.runtime_s / 30, past.jobs.runtime_s)
     ladder = base_s[:, None] * np.random.default_rng(1).lognormal(0, 0.5, 6000)[:, None] * np.geomspace(0.01, 100, 15)
-    held = no_outputs(6000, 1, 6, 2)
+    held = no_outputs(6000, (1, 6, 6, 2))
     held.kinds[:] = np.column_stack([np.ones(6000), is_odd])
     calibrate(past.jobs, past.events, ladder, held, held, np.zeros((2, 6)), np.array(QUANTILES), 0.05)
     share_below = (past.jobs.runtime_s[:, None] <= held.rung_s)[3000:][is_odd[3000:]].mean(axis=0)
