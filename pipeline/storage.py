@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -115,7 +116,7 @@ def read_rows(
 
     Rows are read by row group, so that a few more are decoded than are returned.
     """
-    with expecting_table(path, kind), pq.ParquetFile(path, read_dictionary=kind.categories) as file:
+    with expecting_table(path, kind), parquet_file(path, read_dictionary=kind.categories) as file:
         parts, begin = [], 0
         for place in range(file.num_row_groups):
             n_rows = file.metadata.row_group(place).num_rows
@@ -128,6 +129,11 @@ def read_rows(
     # Return the memory of decoding to the system.
     pa.default_memory_pool().release_unused()
     return table
+
+
+def parquet_file(path: Path, **options: Any) -> pq.ParquetFile:
+    """An open Parquet file; a page whose checksum is another one fails when it is read."""
+    return pq.ParquetFile(path, page_checksum_verification=True, **options)
 
 
 def without_empty_columns(table: pa.Table) -> pa.Table:
@@ -160,7 +166,7 @@ def read_older_batches(path: Path, kind: TableKind) -> Iterator[pa.Table]:
         raise InputError(where, found, expected, "write to another --out, or remove what was added")
     categories = [name for name in kind.categories if name in names]
     try:
-        with pq.ParquetFile(path, read_dictionary=categories) as file:
+        with parquet_file(path, read_dictionary=categories) as file:
             for batch in file.iter_batches(ROW_GROUP_ROWS):
                 yield kind.check(widened(without_empty_columns(pa.Table.from_batches([batch])), kind))
     except TableError as error:
@@ -239,6 +245,22 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(source, "sha256").hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class FileStamp:
+    """The state of a file at one instant; any change of the file changes it."""
+
+    bytes: int
+    modified_ns: int
+    changed_ns: int
+    inode: int
+
+
+def file_stamp(path: Path) -> FileStamp:
+    """The state of a file now."""
+    now = path.stat()
+    return FileStamp(now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino)
+
+
 def _encodings(schema: pa.Schema) -> dict[str, Any]:
     """The encoding of each column. Texts get no statistics: computing them takes a quarter of the time of writing."""
     categories = [field.name for field in schema if pa.types.is_dictionary(field.type)]
@@ -246,6 +268,7 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
     # Instants and line numbers ascend: delta encoding takes half the time and a tenth less space.
     steps = [field.name for field in schema if field.type == pa.int64() and field.name not in repeating]
     return {
+        "write_page_checksum": True,
         "use_dictionary": repeating,
         "column_encoding": dict.fromkeys(steps, "DELTA_BINARY_PACKED"),
         "write_statistics": [f.name for f in schema if f.name not in categories and f.type != pa.string()],

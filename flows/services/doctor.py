@@ -205,8 +205,8 @@ def check_tables(store: Store) -> Iterator[Finding]:
 def _damaged(manifest: Manifest, level: Level, do: str) -> Iterator[Finding]:
     """A finding for each table of a version that is not as its manifest says."""
     for name, entry in manifest.tables.items():
-        if problem := _problem(manifest.path(name), entry):
-            yield finding(level, manifest.path(name), problem, do)
+        if problem := _problem(manifest.place(name), entry):
+            yield finding(level, manifest.place(name), problem, do)
 
 
 def _problem(path: Path, entry: TableEntry) -> str:
