@@ -25,7 +25,7 @@ from pipeline.settings import IngestSettings, SiteSettings
 
 REASONS = (
     "too_few_fields", "too_many_fields", "ambiguous_fields", *columns.REASONS.values(), "time_without_date",
-    "not_a_record", "line_too_long", "cut_off",
+    "not_a_record", "line_too_long", "cut_off", "joined_records", "shifted_fields",
 )  # fmt: skip
 CODE = {reason: code for code, reason in enumerate(REASONS, 1)}
 """A reason as a number; 0: the record is good so far."""
@@ -65,7 +65,14 @@ class Fields:
     def category(self, what: str) -> pa.Array:
         """A category."""
         rows = self.rows
-        return spans.category(rows.data, *rows.span(what)) if self.has(what) else pa.nulls(len(rows), CATEGORY)
+        if not self.has(what):
+            return pa.nulls(len(rows), CATEGORY)
+        found = spans.category(rows.data, *rows.span(what))
+        if COLUMNS[what].kind is Kind.NAME:
+            is_time = [re.fullmatch(columns.STAMP, word) is not None for word in found.dictionary.to_pylist()]
+            place = np.where(nulls(found), -1, integers(found.indices)[0])
+            self._mark(np.array([*is_time, False])[place], "shifted_fields")
+        return found
 
     def text(self, what: str) -> pa.Array:
         """A string."""
