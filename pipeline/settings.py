@@ -1,6 +1,5 @@
 """What a site sets, with unit, default and meaning; everything else is a constant beside the code that uses it."""
 
-import re
 from datetime import datetime
 from typing import Annotated, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -216,6 +215,18 @@ def _linear_pattern(find: str) -> str:
     if len(find) > MAX_PATTERN:
         raise ValueError(f"found {len(find)} characters, expected at most {MAX_PATTERN}")
     try:
+        pc.match_substring_regex(pa.array([""]), find)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"not a pattern of RE2, which has no look-around and no back-references: {error}") from None
+    return find
+
+
+def _named_pattern(find: str) -> str:
+    """A pattern of RE2 with named groups."""
+    import pyarrow.compute as pc  # noqa: PLC0415  (see above)
+
+    _linear_pattern(find)
+    try:
         groups = pc.extract_regex(pa.array([], pa.string()), whole_text_pattern(find)).type
     except (pa.ArrowInvalid, ValueError) as error:
         raise ValueError(f"not a pattern of RE2 whose groups are (?P<name>...) or (?:...): {error}") from None
@@ -235,7 +246,7 @@ class InputRule(Section):
     """
 
     text: Literal["job_name", "comment", "submit_line"] = Field("job_name", description="The text that has to match.")
-    find: Annotated[str, AfterValidator(_linear_pattern)] = Field(
+    find: Annotated[str, AfterValidator(_named_pattern)] = Field(
         description="An RE2 pattern whose named groups are inputs, as in heat_n(?P<n>[0-9]+)."
     )
     types: dict[str, InputTypeName] = Field(
@@ -364,14 +375,6 @@ def _known_zone(name: str) -> str:
     return name
 
 
-def _compiles(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"not a regular expression: {error}") from None
-    return pattern
-
-
 LOG_FORMATS = ("swf", "pbs", "sacct_json", "sacct")
 """The names in FORMATS of pipeline/ingest, which a setting cannot ask: ingest stands above the settings."""
 
@@ -416,7 +419,7 @@ class TextRule(Section):
     """A rule of the site: where `find` matches the text, the value is its first group or `gives`."""
 
     text: Literal["job_name", "comment", "submit_line"] = Field("job_name", description="The text that is searched.")
-    find: Annotated[str, AfterValidator(_compiles)] = Field(description="A regular expression, found anywhere in it.")
+    find: Annotated[str, AfterValidator(_linear_pattern)] = Field(description="An RE2 pattern, found anywhere in it.")
     gives: str | None = Field(None, description="The value, with \\1 for groups of `find`; default: its group 1.")
 
 

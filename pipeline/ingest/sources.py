@@ -18,6 +18,9 @@ from pipeline.errors import InputError, printable
 BLOCK_BYTES = 1 << 22
 """Decompressed bytes read at a time: what bounds a reader's memory. Larger ones each need fresh pages."""
 
+LEAST_LINE_BYTES, MANY_LINES = 8, 1 << 16
+"""A record has at least 10 bytes. Many lines that are shorter on average are blank or rubbish, and each costs time."""
+
 MAX_LINE_BYTES = 1 << 20
 """A longer line is no accounting record; its middle is not even kept in memory."""
 
@@ -128,12 +131,23 @@ def line_blocks(
         if cut:
             whole = data if cut == len(data) else data[:cut]
             n_lines = whole.count(b"\n")
+            _check_lines(source, line, n_lines, len(whole))
             yield Block(whole, line, offset, n_lines)
             line, offset = line + n_lines, offset + cut
         carry = data[cut : cut + MAX_LINE_BYTES + 1]
         dropped = len(data) - cut - len(carry)
     if carry:
         yield Block(carry, line, offset, carry.count(b"\n") + (not carry.endswith(b"\n")), dropped)
+
+
+def _check_lines(source: Source, line: int, n_lines: int, n_bytes: int) -> None:
+    """InputError where many lines have too few bytes to be records."""
+    if n_lines > MANY_LINES and n_bytes < LEAST_LINE_BYTES * n_lines:
+        where, found = (
+            f"{printable(source.label)}, line {line}",
+            f"{n_lines:,} lines in {n_bytes:,} bytes, most of them blank",
+        )
+        raise InputError(where, found, "a log of records", "remove the blank lines, as with: grep -v '^[[:space:]]*$'")
 
 
 def byte_blocks(source: Source, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:

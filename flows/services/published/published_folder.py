@@ -64,7 +64,7 @@ def live_state(manifest: Manifest) -> Path | None:
     path = live_path(manifest.root)
     try:
         return path if path.exists() and read_metadata(path).get(CONTINUES) == continued(manifest) else None
-    except (OSError, ValueError):
+    except (OSError, InputError):
         return None
 
 
