@@ -92,13 +92,16 @@ def empty_source(source: Source) -> InputError:
 
 
 def check_is_text(source: Source, start: bytes) -> None:
-    """InputError where a source's first bytes are text in UTF-16, or nothing but zeros."""
+    """InputError where a source's first bytes are text in UTF-16, have no line feed, or are nothing but zeros."""
     where = f"{printable(source.label)}, line 1"
     n_pairs = len(start) // 2
     zeros = [start[first::2].count(b"\0") for first in (0, 1)]
     if start.startswith((b"\xff\xfe", b"\xfe\xff")) or (n_pairs and max(zeros) > 0.4 * n_pairs and not min(zeros)):
         do = "convert it, as with: iconv -f UTF-16 -t UTF-8"
         raise InputError(where, "text in UTF-16", "text in UTF-8 or ASCII", do)
+    if start.count(b"\r") > 1 and b"\n" not in start:
+        do = r"convert them, as with: tr '\r' '\n'"
+        raise InputError(where, "lines that end with a carriage return alone", "lines that end with a line feed", do)
     if start and not start.strip(b"\0"):
         do = "copy or export the log again: a crash or a full disk leaves such a file"
         raise InputError(where, f"nothing but zero bytes in its first {len(start)}", "a log", do)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import InputError, did_you_mean, printable
-from pipeline.report import FieldError, read_dataclass
+from pipeline.report import FieldError, parsed_json, read_dataclass
 from pipeline.storage import FileStamp, file_sha256, file_stamp
 from pipeline.tables import TABLES
 
@@ -255,7 +255,7 @@ def _check_files(manifest: Manifest) -> None:
 def _read(path: Path, output_dir: Path) -> Manifest:
     where, expected, again = printable(str(path)), "the manifest of published tables", "run again to publish it anew"
     try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
+        plain = parsed_json(path.read_text(encoding="utf-8"))
         if not isinstance(plain, dict):
             raise InputError(where, f"a JSON {type(plain).__name__}", expected, again)
         version = plain.get("format_version")

@@ -249,13 +249,14 @@ def _exit_code(text: str) -> float | None:
 
 
 _GPU = re.compile(r"(gres[/:])?gpu(?:([=:])([^(]*).*)?", re.DOTALL)
+_GPU_TYPE = re.compile(r"(?:[A-Za-z][\w.-]*)?")
 _LAST_NUMBER = re.compile(r"(?:.*[=:])?([0-9]{1,9})", re.DOTALL)
 
 
-def _gpus(text: str) -> float:
+def _gpus(text: str) -> float | None:
     """GPUs of a TRES or GRES string: gres/gpu=4, or gpu:2, gpu:a100:2, gres/gpu:v100=2 summed where no total is.
 
-    A bare number is the count.
+    A bare number is the count. None where a count is no number of up to nine digits.
     """
     if "gpu" not in text:
         return int(text) if re.fullmatch("[0-9]{1,9}", text) else 0
@@ -264,9 +265,11 @@ def _gpus(text: str) -> float:
         if found is None:
             continue
         number, is_tres = _LAST_NUMBER.fullmatch(found[3] or ""), found[1] == "gres/"
+        if number is None and (is_tres or not _GPU_TYPE.fullmatch(found[3] or "")):
+            return None
         if is_tres and found[2] == "=":
             total = int(number[1]) if number else 0
-        elif number or not is_tres:
+        else:
             parts += int(number[1]) if number else 1
     return parts if total is None else total
 
