@@ -79,6 +79,7 @@ fuzz: $(STAMP)
 	@WALLTIME_EXAMPLES=fresh $(PYTHON) -m pytest tests/properties --hypothesis-seed=$(SEED)
 	@$(PYTHON) -m tests.fuzz.mutate --lines $(LINES) --seed $(SEED)
 	@$(PYTHON) -m tests.fuzz.cut --cuts $(CUTS) --seed $(SEED)
+	@$(PYTHON) -m tests.fuzz.splice --lines $(LINES) --seed $(SEED)
 
 lint: $(STAMP)
 	@$(PYTHON) -m ruff check

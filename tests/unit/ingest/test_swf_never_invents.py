@@ -118,8 +118,9 @@ def test_the_aleang_dialect_of_frontier(tmp_path: Path, header: str) -> None:
 
 
 def test_a_line_of_another_shape_gives_a_dialect_no_values(tmp_path: Path) -> None:
-    jobs, _, report = read(tmp_path, f"{ROW} 8 3600 all\n{row(job_id=8)} x y z\n{row(job_id=9)} 5 6- 7\n")
-    assert jobs["gpus"].to_pylist() == [8, None, None]
+    odd = f"{row(job_id=8)} x y z\n{row(job_id=9)} 5 6- 7\n"
+    jobs, _, report = read(tmp_path, f"{ROW} 8 3600 all\n{odd}{row(job_id=10)} 2 60 all\n{row(job_id=11)} 2 60 all\n")
+    assert jobs["gpus"].to_pylist() == [8, None, None, 2, 2]
     assert any("2 lines have more than 18 fields" in note for note in report.notes)
 
 

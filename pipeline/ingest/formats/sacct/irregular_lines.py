@@ -18,7 +18,7 @@ from pipeline.ingest.formats.sacct.layout import Layout, column_name
 from pipeline.ingest.sources import MAX_LINE_BYTES
 
 MAX_SURPLUS = 100
-NEAR_IDS, LEAST_DIGITS = 1_000, 3
+NEAR_IDS, LEAST_DIGITS, RUN = 1_000, 2, 3
 MAX_LINES = 200
 OPTIONAL = ("work_dir", "comment", "admin_comment", "submit_line", "energy")
 """What may stay unknown in a record that is read."""
@@ -166,14 +166,20 @@ def _laid_out(tokens: list[bytes], layout: Layout) -> Cells | Ambiguous | None:
 
 
 def _holds_another(tokens: list[bytes], ways: list[list[tuple[int, int]]], layout: Layout) -> bool:
-    """Whether a text has taken in what looks like a record: two times or states, or its last part with an id before it.
+    """Whether a text has taken in what looks like a part of a record.
 
-    A crash joins neighbours, whose ids are as long and differ by at most NEAR_IDS; shorter ids than LEAST_DIGITS tell
-    nothing.
+    That is two times or states; RUN values that fit the columns behind the text or before it, one of which tells
+    something; or another record's beginning. A crash joins neighbours, whose ids are as long and differ by at most
+    NEAR_IDS; shorter ids than LEAST_DIGITS tell nothing.
     """
     wide = [tokens[low:high] for (low, high), *_ in ways if high > low + 1 or b"\n" in tokens[low]]
     if any(sum(_TELLING.fullmatch(part) is not None for part in _PARTS.join(cell).split(_PARTS)) > 1 for cell in wide):
         return True
+    kinds = layout.kinds
+    for column, ((low, high), *_) in enumerate(ways):
+        after, before = tokens[low + 1 : low + 1 + RUN], tokens[high - 1 - RUN : high - 1][::-1]
+        if high - low > RUN and (_tells(kinds[column + 1 :], after) or _tells(kinds[:column][::-1], before)):
+            return True
     surplus, place = len(tokens) - len(layout.names), layout.id_column
     own, other = _LEADING_ID.match(tokens[place]), _LAST_ID.search(tokens[surplus + place])
     if not surplus or own is None or other is None or not LEAST_DIGITS <= len(own[0]) <= len(other[1]):

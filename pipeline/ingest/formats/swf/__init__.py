@@ -15,6 +15,7 @@ all, and InputError says so, where none of its first 100 lines other than commen
 them all if they are fewer.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -62,6 +63,8 @@ from pipeline.settings import IngestSettings, SiteSettings
 
 EXPECTS = f"SWF: {N_FIELDS} numbers a line (at least {MIN_FIELDS}, as many in each line), comments after ';'"
 Columns = dict[str, pa.Array]
+_TELLING_LINES = 25
+"""Of the first lines, the dialect of most counts: one of them may be damaged."""
 
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
@@ -121,7 +124,7 @@ def _without_open_line(scanned: Scanned, data: bytes, remarks: Remarks, *, has_1
 
 @dataclass(slots=True)
 class _ExtraFields:
-    """What the fields after the 18th give in a file whose first job tells a dialect.
+    """What the fields after the 18th give in a file whose first jobs tell a dialect.
 
     numbers: the standard fields' numbers, of which the dialect takes some away; moved: names the settings place;
     n_long: lines with more than 18 fields so far.
@@ -136,8 +139,9 @@ class _ExtraFields:
     def columns(self, data: bytes, lines: list[int], header: Header, n_long: int, remarks: Remarks) -> Columns:
         """Columns of these lines' jobs; none where the file is of no dialect."""
         if not self._is_decided:
-            first = extra_fields(data, lines[:1])[0] if n_long else None
-            self._dialect, self._is_decided = dialect_of(header.field_names, first), True
+            first = extra_fields(data, lines[:_TELLING_LINES]) if n_long else []
+            found = Counter(dialect_of(header.field_names, extra) for extra in first)
+            self._dialect, self._is_decided = max(found, key=found.__getitem__, default=None), True
             for name in self._dialect.left_out if self._dialect else ():
                 if name not in self.moved:
                     self.numbers.pop(name, None)

@@ -42,6 +42,7 @@ _NOT_SPACES = [bytes([byte]) for byte in b"\t\r\v\f\0"]
 """Blanks to be made spaces first; and zeros, which would otherwise be taken for those put in."""
 
 _IS_BLANK = np.isin(np.arange(256), list(_BLANKS + b"\n"))
+_IS_NUMBER = np.isin(np.arange(256), list(b"0123456789+-."))
 _IS_STRANGE = np.frombuffer(_PLAIN, np.uint8) == _STRANGE[0]
 
 _CACHE_BYTES = 1 << 18
@@ -109,16 +110,23 @@ def _n_leading(data: bytes, starts: Ints, ends: Ints) -> int:
 
 
 def _regular_lines(text: Bytes, starts: Ints, ends: Ints, width: int) -> tuple[Ints, int]:
-    """The lines of `width` plain numbers, and that width; where it is 0, that of most lines of plain numbers."""
+    """The lines of `width` plain numbers, and that width; where it is 0, that of most lines that begin with a digit."""
     is_blank = _IS_BLANK[text]
     begins = ~is_blank
     begins[1:] &= is_blank[:-1]
     n_fields = np.add.reduceat(begins, starts, dtype=np.int64)
     is_plain = (np.add.reduceat(_IS_STRANGE[text], starts, dtype=np.int64) == 0) & (n_fields >= MIN_FIELDS)
     is_plain &= ends - starts <= MAX_LINE_BYTES
-    if not width and is_plain.any():
-        width = int(np.bincount(n_fields[is_plain]).argmax())
+    if not width and (counted := n_fields[_begin_with_a_number(text, begins, starts) & (n_fields >= MIN_FIELDS)]).size:
+        width = int(np.bincount(counted).argmax())
     return np.flatnonzero(is_plain & (n_fields == width)), width
+
+
+def _begin_with_a_number(text: Bytes, begins: Bools, starts: Ints) -> Bools:
+    """Whether the first field of each line begins as a number does; a line without a field takes the next one's."""
+    fields = np.append(np.flatnonzero(begins), len(text) - 1)
+    is_number: Bools = _IS_NUMBER[text[fields[np.searchsorted(fields[:-1], starts)]]]
+    return is_number
 
 
 def _with_regular(
