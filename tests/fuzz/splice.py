@@ -62,8 +62,9 @@ def records(name: str, log: list[Line]) -> tuple[list[Line], list[Line]]:
         return [], [line for line in log if not line.startswith(b";") and len(line.split()) == len(log[-1].split())]
     if name == "pbs":
         return [], [line for line in log if line[19:22] == b";E;"]
-    width = log[0].count(b"|")
-    return log[:1], [line for line in log[1:] if line.count(b"|") == width and line.split(b"|")[0].isdigit()]
+    names = log[0].strip().split(b"|")
+    place, whole = names.index(b"JobID"), [line for line in log[1:] if line.count(b"|") == len(names) - 1]
+    return log[:1], [line for line in whole if line.split(b"|")[place].isdigit()]
 
 
 def jobs_of(name: str, lines: list[Line], path: Path) -> dict[int, dict[str, Any]]:

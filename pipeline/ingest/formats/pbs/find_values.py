@@ -117,13 +117,19 @@ def _keep(
 ) -> None:
     if key < 0 or (first_wins[key] and spans[key, 1, row] > 0):
         return
-    before = spans[key, 0, row]
     if spans[key, 1, row] > 0:
-        is_same = spans[key, 1, row] - before == high - low
-        for k in range(high - low if is_same else 0):
-            is_same &= data[before + k] == data[low + k]
-        is_repeated[row] |= not is_same
+        is_repeated[row] |= _differs(data, spans[key, 0, row], spans[key, 1, row], low, high)
     spans[key, 0, row], spans[key, 1, row] = low, high
+
+
+@uncounted
+def _differs(data: Bytes, start: int, end: int, low: int, high: int) -> bool:
+    if end - start != high - low:
+        return True
+    for k in range(high - low):  # noqa: SIM110
+        if data[start + k] != data[low + k]:
+            return True
+    return False
 
 
 @uncounted

@@ -69,9 +69,9 @@ class Fields:
             return pa.nulls(len(rows), CATEGORY)
         found = spans.category(rows.data, *rows.span(what))
         if COLUMNS[what].kind is Kind.NAME:
-            is_time = [re.fullmatch(columns.STAMP, word) is not None for word in found.dictionary.to_pylist()]
-            place = np.where(nulls(found), -1, integers(found.indices)[0])
-            self._mark(np.array([*is_time, False])[place], "shifted_fields")
+            is_time = pc.match_substring_regex(found.dictionary.cast(pa.string()), rf"\A(?:{columns.STAMP})\z")
+            if pc.any(is_time).as_py():
+                self._mark(np.array(is_time.take(found.indices).fill_null(False)), "shifted_fields")
         return found
 
     def text(self, what: str) -> pa.Array:
