@@ -15,7 +15,8 @@ run: $(STAMP)
 test: lint
 	@$(PYTHON) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile
 
-# Code that security tools doubt, and locked packages with known vulnerabilities; the latter asks the index of packages.
+# Code that security tools doubt, and locked packages with known vulnerabilities; the latter asks the index of packages,
+# and says so where that does not answer.
 check: $(CHECK)/.installed
 	@$(CHECK)/bin/bandit --quiet --recursive pipeline flows walltime
 	@$(CHECK)/bin/python -m tests.audit_packages $(CHECK)/bin/pip-audit requirements.lock
