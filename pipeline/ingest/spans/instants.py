@@ -67,8 +67,7 @@ def _pair(data: Bytes, at: int) -> int:
 def _instant(data: Bytes, at: int, stop: int, day_first: bool) -> tuple[int, int]:
     first, n, at = _digits(data, at, stop)
     if at == stop:
-        # Fewer digits are no time of an accounting log, but a number from another column.
-        return (first, OK if first else NULL) if 8 < n < 12 or (n and first == 0) else (0, INVALID)
+        return (first, OK if first else NULL) if 0 < n < 12 else (0, INVALID)
     if data[at] == 46:
         _, n_fraction, after = _digits(data, at + 1, stop)
         return (first, OK) if 8 < n < 12 and n_fraction and after == stop else (0, INVALID)

@@ -44,6 +44,8 @@ class Context:
     source: Source
     site: SiteSettings
     settings: IngestSettings
+    is_text: bool = True
+    """Whether a damaged line may have moved a value to another column."""
 
 
 @dataclass(slots=True)
@@ -69,9 +71,10 @@ class Fields:
             return pa.nulls(len(rows), CATEGORY)
         found = spans.category(rows.data, *rows.span(what))
         if COLUMNS[what].kind is Kind.NAME:
-            is_time = pc.match_substring_regex(found.dictionary.cast(pa.string()), rf"\A(?:{columns.STAMP})\z")
-            if pc.any(is_time).as_py():
-                self._mark(np.array(is_time.take(found.indices).fill_null(False)), "shifted_fields")
+            words = found.dictionary.to_pylist()
+            is_time = [len(word) == columns.STAMP_CHARS and _STAMP.fullmatch(word) is not None for word in words]
+            if any(is_time):
+                self._mark(np.array(pa.array(is_time).take(found.indices).fill_null(False)), "shifted_fields")
         return found
 
     def text(self, what: str) -> pa.Array:
@@ -91,6 +94,12 @@ class Fields:
         typed = spans.instants_s(self.rows.data, *self.rows.span(what), zone, day_first=day_first)
         self._mark(typed.has_no_date, "time_without_date")
         self._mark(typed.invalid, "not_a_time")
+        start, end = self.rows.span(what)
+        if self.context.is_text:
+            # So few digits are no time of an accounting log, but a number of another column.
+            self._mark(
+                (end - start <= _SHORT_DIGITS) & ~typed.missing & (typed.values < 10**_SHORT_DIGITS), "not_a_time"
+            )
         self.remarks["skipped_times"] += typed.n_skipped
         self.remarks["slashed_times"] += typed.n_slashed
         self.remarks[f"{ZONE}{zone}"] += typed.n_local
@@ -236,6 +245,8 @@ def _positive(values: Floats) -> Floats:
     return np.where(values > 0, values, np.nan)
 
 
+_SHORT_DIGITS = 8
+_STAMP = re.compile(columns.STAMP)
 _CODE_AND_SIGNAL = re.compile(r"([0-9]{1,10})(?::([0-9]{0,9}))?")
 
 
