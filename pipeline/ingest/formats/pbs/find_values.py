@@ -18,7 +18,7 @@ FREE_TEXT = ("account", "project", "jobname")
 """Values people choose: they may hold blanks, quotes and `=`, which PBS writes as they are."""
 
 BEFORE_FREE_TEXT = ("user", "group", *FREE_TEXT)
-"""Written before a free text can end, so the first of each is PBS's own. Another key with two values is damage."""
+"""Written before a free text can end, so the first of each is PBS's own. Another key that comes twice is damage."""
 
 _N_WITH_KEYS = KINDS.index("E") + 1
 _SPACES = np.uint64(0x2121212121212121)
@@ -26,7 +26,7 @@ _SPACES = np.uint64(0x2121212121212121)
 
 def value_spans(scanned: Scanned, names: Sequence[str]) -> tuple[Ints, Bools]:
     """Start and end of each key's value in each record, int64 (keys, 2, records), equal where there is none; and which
-    records have two values of a key that PBS writes once: two records ran together there.
+    records have a key twice that PBS writes once: two records ran together there.
     """
     words, sizes, is_free, first_wins = _keys(tuple(names))
     # Pages of keys that no record has are never written, so they cost nothing.
@@ -97,39 +97,26 @@ def _find(
                 follower[kind[row], before] = found
                 before = found + 1
             if value > 0 and (found >= 0 or key < 0 or not is_free[key] or _is_resource(data, at, stop)):
-                _keep(data, spans, row, key, low, high, first_wins, is_repeated)
+                _keep(spans, row, key, low, high, first_wins, is_repeated)
                 key, low, high = found, value, after
                 closing = 0
                 if key >= 0 and is_free[key] and spans[key, 1, row] == 0:
                     closing = _closing_quote(data, text, value, stop, words, sizes)
                 if closing:
-                    _keep(data, spans, row, key, value + 1, closing, first_wins, is_repeated)
+                    _keep(spans, row, key, value + 1, closing, first_wins, is_repeated)
                     key, after = -1, closing + 1
             elif key >= 0 and is_free[key]:
                 high = after
             at = after
-        _keep(data, spans, row, key, low, high, first_wins, is_repeated)
+        _keep(spans, row, key, low, high, first_wins, is_repeated)
 
 
 @uncounted
-def _keep(
-    data: Bytes, spans: Ints, row: int, key: int, low: int, high: int, first_wins: Bools, is_repeated: Bools
-) -> None:
+def _keep(spans: Ints, row: int, key: int, low: int, high: int, first_wins: Bools, is_repeated: Bools) -> None:
     if key < 0 or (first_wins[key] and spans[key, 1, row] > 0):
         return
-    if spans[key, 1, row] > 0:
-        is_repeated[row] |= _differs(data, spans[key, 0, row], spans[key, 1, row], low, high)
+    is_repeated[row] |= spans[key, 1, row] > 0
     spans[key, 0, row], spans[key, 1, row] = low, high
-
-
-@uncounted
-def _differs(data: Bytes, start: int, end: int, low: int, high: int) -> bool:
-    if end - start != high - low:
-        return True
-    for k in range(high - low):  # noqa: SIM110
-        if data[start + k] != data[low + k]:
-            return True
-    return False
 
 
 @uncounted
