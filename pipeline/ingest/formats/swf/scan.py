@@ -118,7 +118,8 @@ def _regular_lines(text: Bytes, starts: Ints, ends: Ints, width: int) -> tuple[I
     is_plain = (np.add.reduceat(_IS_STRANGE[text], starts, dtype=np.int64) == 0) & (n_fields >= MIN_FIELDS)
     is_plain &= ends - starts <= MAX_LINE_BYTES
     if not width and (counted := n_fields[_begin_with_a_number(text, begins, starts) & (n_fields >= MIN_FIELDS)]).size:
-        width = int(np.bincount(counted).argmax())
+        # Of two that are as common the larger one: a line is cut more often than it gets a field.
+        width = int(counted.max() - np.bincount(counted)[::-1].argmax())
     return np.flatnonzero(is_plain & (n_fields == width)), width
 
 
