@@ -15,7 +15,8 @@ run: $(STAMP)
 test: lint
 	@$(PYTHON) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile
 
-# Code that security tools doubt, and locked packages with known vulnerabilities; the latter asks the index of packages.
+# Code that security tools doubt, and locked packages with known vulnerabilities; the latter asks the index of packages,
+# and says so where that does not answer.
 check: $(CHECK)/.installed
 	@$(CHECK)/bin/bandit --quiet --recursive pipeline flows walltime
 	@$(CHECK)/bin/python -m tests.audit_packages $(CHECK)/bin/pip-audit requirements.lock
@@ -79,6 +80,7 @@ fuzz: $(STAMP)
 	@WALLTIME_EXAMPLES=fresh $(PYTHON) -m pytest tests/properties --hypothesis-seed=$(SEED)
 	@$(PYTHON) -m tests.fuzz.mutate --lines $(LINES) --seed $(SEED)
 	@$(PYTHON) -m tests.fuzz.cut --cuts $(CUTS) --seed $(SEED)
+	@$(PYTHON) -m tests.fuzz.splice --lines $(LINES) --seed $(SEED)
 
 lint: $(STAMP)
 	@$(PYTHON) -m ruff check

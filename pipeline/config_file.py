@@ -22,7 +22,7 @@ def load_settings(path: Path) -> RunSettings:
         raise ConfigError(str(path), "no such file", "a TOML config", "give the path of one") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(str(path), f"a file that cannot be read ({error})", "a TOML config in UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(str(path), f"a TOML error ({error})", "valid TOML") from None
     return parse_settings(plain, str(path))
 

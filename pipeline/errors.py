@@ -58,9 +58,11 @@ def printable(text: str, limit: int = 200) -> str:
 def spreadsheet_text(text: str) -> str:
     """The text for a cell of a CSV file: one of FORMULA_STARTS in front gets an apostrophe, which marks a text.
 
-    Removing one leading apostrophe gives the text again.
+    Control, format and bidi characters are escaped as on a terminal. Without these, removing one leading apostrophe
+    gives the text again.
     """
-    return f"'{text}" if text.lstrip(" ").startswith(FORMULA_STARTS) else text
+    shown = printable(text, len(text))
+    return f"'{shown}" if text.lstrip(" ").startswith(FORMULA_STARTS) else shown
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:

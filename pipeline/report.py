@@ -1,5 +1,6 @@
 """Counts and processor-seconds of a stage: input = kept + set aside. Also the one reader of dataclasses from JSON."""
 
+import json
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -105,6 +106,14 @@ def count_done(unit: str, n: int = 1) -> None:
 
 class FieldError(ValueError):
     """A field whose value is missing or has the wrong type; the text names the field and the expected type."""
+
+
+def parsed_json(text: str | bytes) -> Any:
+    """The values of a JSON text; ValueError also where it nests deeper than Python reads."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("JSON that nests too deep") from None
 
 
 def read_dataclass(kind: type[T], plain: Mapping[str, Any], where: str = "") -> T:

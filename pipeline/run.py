@@ -33,7 +33,7 @@ from pipeline.group import (
 )
 from pipeline.ingest import OnDisk, Window, ingest
 from pipeline.ingest.jobs_tables import names_key
-from pipeline.ingest.log_files import FileStamp, check_unchanged, file_stamp, sha256_of_first
+from pipeline.ingest.log_files import check_unchanged, sha256_of_first
 from pipeline.ingest.sources import find_sources
 from pipeline.inputs.log_models import publish_models
 from pipeline.large_tables import LargeTable, each_part, newest_jobs, rows_of
@@ -54,6 +54,7 @@ from pipeline.scaling.scalability import scalability
 from pipeline.scaling.stage import fit
 from pipeline.schema import TableKind
 from pipeline.settings import RunSettings
+from pipeline.storage import FileStamp, file_stamp
 from pipeline.tables import GROUPED_JOBS, JOBS, OBSERVATIONS, PREDICTIONS, STATE, TABLES
 from pipeline.version import code_version
 

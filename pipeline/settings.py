@@ -1,8 +1,7 @@
 """What a site sets, with unit, default and meaning; everything else is a constant beside the code that uses it."""
 
-import re
 from datetime import datetime
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PrivateAttr,
+    Strict,
     StringConstraints,
     model_validator,
 )
@@ -24,7 +24,13 @@ from pipeline.schema import Flag
 class Section(BaseModel):
     """A settings table: frozen; unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+Count: TypeAlias = Annotated[int, Strict()]
+Switch: TypeAlias = Annotated[bool, Strict()]
+"""Neither is read from the other, or from a text."""
+CENTURY_DAYS = 36_500
 
 
 def known_law(name: str) -> str:
@@ -124,7 +130,7 @@ class MachineSize(Section):
     """A change of the size of the machine."""
 
     since: Instant = Field(description="From this time on, in the site's zone.")
-    procs: int = Field(gt=0, description="Processors the machine had from then on.")
+    procs: Count = Field(gt=0, description="Processors the machine had from then on.")
 
 
 class CapacitySettings(Section):
@@ -216,6 +222,18 @@ def _linear_pattern(find: str) -> str:
     if len(find) > MAX_PATTERN:
         raise ValueError(f"found {len(find)} characters, expected at most {MAX_PATTERN}")
     try:
+        pc.match_substring_regex(pa.array([""]), find)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"not a pattern of RE2, which has no look-around and no back-references: {error}") from None
+    return find
+
+
+def _named_pattern(find: str) -> str:
+    """A pattern of RE2 with named groups."""
+    import pyarrow.compute as pc  # noqa: PLC0415  (see above)
+
+    _linear_pattern(find)
+    try:
         groups = pc.extract_regex(pa.array([], pa.string()), whole_text_pattern(find)).type
     except (pa.ArrowInvalid, ValueError) as error:
         raise ValueError(f"not a pattern of RE2 whose groups are (?P<name>...) or (?:...): {error}") from None
@@ -235,7 +253,7 @@ class InputRule(Section):
     """
 
     text: Literal["job_name", "comment", "submit_line"] = Field("job_name", description="The text that has to match.")
-    find: Annotated[str, AfterValidator(_linear_pattern)] = Field(
+    find: Annotated[str, AfterValidator(_named_pattern)] = Field(
         description="An RE2 pattern whose named groups are inputs, as in heat_n(?P<n>[0-9]+)."
     )
     types: dict[str, InputTypeName] = Field(
@@ -277,7 +295,9 @@ class NewestJob(Section):
     """The age of the newest job; off by default, because logs of archives are old."""
 
     mode: Mode = Field("off", description=_MODE)
-    threshold: float = Field(2.0, gt=0, description="Largest time since the latest end of a kept job (days).")
+    threshold: float = Field(
+        2.0, gt=0, le=CENTURY_DAYS, description="Largest time since the latest end of a kept job (days)."
+    )
 
 
 class CheckSettings(Section):
@@ -320,7 +340,7 @@ class ExportSettings(Section):
     promise: Annotated[float, AfterValidator(_known_promise)] = Field(
         0.95, description="Share of jobs that a lowered limit covers: a job beyond its limit is killed."
     )
-    margin_s: float = Field(600.0, ge=0, allow_inf_nan=False, description="Time added to that quantile (s).")
+    margin_s: float = Field(600.0, ge=0, description="Time added to that quantile (s).")
     opt_out: OptOut = OptOut()
 
 
@@ -328,7 +348,7 @@ class ApplySettings(Section):
     """How pending jobs are changed; which runtime they are told is in the settings of export."""
 
     scheduler: Literal["slurm", "pbs"] = Field("slurm", description="Whose jobs are changed, without --for.")
-    most_changes: int = Field(500, ge=1, description="Number of jobs that one call changes; the others wait.")
+    most_changes: Count = Field(500, ge=1, description="Number of jobs that one call changes; the others wait.")
 
 
 class ExecutionSettings(Section):
@@ -342,7 +362,7 @@ class ExecutionSettings(Section):
         min_length=1,
         description="Where a run writes OpenMetrics text at its end, relative to the current folder; none by default.",
     )
-    processes: int = Field(
+    processes: Count = Field(
         1,
         ge=1,
         le=64,
@@ -356,20 +376,19 @@ class ExecutionSettings(Section):
     )
 
 
+def _site_name(name: str) -> str:
+    """A name that can stand in a line and in the name of a file."""
+    if set(name) & set("\0\r\n") or {".", ".."} & set(name.split("/")):
+        raise ValueError("a name in one line that leads to no other folder")
+    return name
+
+
 def _known_zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise ValueError("not an IANA time zone such as Europe/Stockholm") from None
     return name
-
-
-def _compiles(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"not a regular expression: {error}") from None
-    return pattern
 
 
 LOG_FORMATS = ("swf", "pbs", "sacct_json", "sacct")
@@ -388,27 +407,29 @@ LawName = Annotated[str, AfterValidator(known_law)]
 class SiteSettings(Section):
     """Facts about one cluster."""
 
-    name: str = Field("site", min_length=1, description="The cluster's name, as it stands in every table.")
+    name: Annotated[str, AfterValidator(_site_name)] = Field(
+        "site", min_length=1, description="The cluster's name, as it stands in every table."
+    )
     timezone: Annotated[str, AfterValidator(_known_zone)] = Field(
         "UTC", description="IANA zone of times a log writes without one, as in Europe/Stockholm."
     )
-    anonymise: bool = Field(False, description="Replace user, account, group, job name and folder by keyed hashes.")
+    anonymise: Switch = Field(False, description="Replace user, account, group, job name and folder by keyed hashes.")
     key_file: str | None = Field(
         None,
         description="File with the key of those hashes, relative to the current folder; only its owner may read it.",
     )
-    max_procs: int | None = Field(
+    max_procs: Count | None = Field(
         None,
         gt=0,
         description="Processors of the machine; without it loads are unknown and predictions end at the largest size.",
     )
-    procs_per_node: int | None = Field(
+    procs_per_node: Count | None = Field(
         None,
         gt=0,
         description="Processors of a node; with it suggested runs fill whole nodes, and advice states nodes.",
     )
     price_per_proc_hour: float | None = Field(
-        None, ge=0, allow_inf_nan=False, description="Price of a processor-hour, in any currency; for costs in advice."
+        None, ge=0, description="Price of a processor-hour, in any currency; for costs in advice."
     )
 
 
@@ -416,7 +437,7 @@ class TextRule(Section):
     """A rule of the site: where `find` matches the text, the value is its first group or `gives`."""
 
     text: Literal["job_name", "comment", "submit_line"] = Field("job_name", description="The text that is searched.")
-    find: Annotated[str, AfterValidator(_compiles)] = Field(description="A regular expression, found anywhere in it.")
+    find: Annotated[str, AfterValidator(_linear_pattern)] = Field(description="An RE2 pattern, found anywhere in it.")
     gives: str | None = Field(None, description="The value, with \\1 for groups of `find`; default: its group 1.")
 
 
@@ -428,11 +449,11 @@ class IngestSettings(Section):
     )
     fields: tuple[str, ...] = Field((), description="Fields of a sacct dump without a header, in order.")
     delimiter: str | None = Field(None, min_length=1, description="Delimiter of a sacct dump; default: found.")
-    day_first: bool = Field(False, description="Whether 03/04/2026 is the third of April.")
+    day_first: Switch = Field(False, description="Whether 03/04/2026 is the third of April.")
     sacct_command: str = Field(
         "sacct", min_length=1, description="The sacct program that --live runs: a name or a path."
     )
-    keep_submit_line: bool = Field(False, description="Keep the words of the submit line (sacct).")
+    keep_submit_line: Switch = Field(False, description="Keep the words of the submit line (sacct).")
     application_rules: tuple[TextRule, ...] = Field(
         (), description="Rules for application names; the first match wins, and built-in rules apply last."
     )
@@ -449,7 +470,9 @@ class IngestSettings(Section):
         "set_aside",
         description="A last line without a line end may be cut, or still being written; take: the log is finished.",
     )
-    strict: bool = Field(False, description="Stop at the first line that cannot be read, instead of setting it aside.")
+    strict: Switch = Field(
+        False, description="Stop at the first line that cannot be read, instead of setting it aside."
+    )
     _input_rules: tuple[InputRule, ...] = PrivateAttr(())
 
     @property
@@ -480,11 +503,14 @@ class ScalingSettings(Section):
 class PublishSettings(Section):
     """Which versions of the tables stay on disk. The published one and pinned ones always do."""
 
-    keep_versions: int = Field(
+    keep_versions: Count = Field(
         7, ge=2, description="This many of the newest versions stay whatever their age, the published one included."
     )
     daily_days: float = Field(
-        7.0, ge=0, description="Days that the newest version of each day (UTC) stays, after the week in which all stay."
+        7.0,
+        ge=0,
+        le=CENTURY_DAYS,
+        description="Days that the newest version of each day (UTC) stays, after the week in which all stay.",
     )
 
 

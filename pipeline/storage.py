@@ -6,11 +6,13 @@ import math
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.arrays import arrow, integers, unknown
@@ -18,6 +20,8 @@ from pipeline.errors import InputError, TableError, printable
 from pipeline.schema import TableKind
 
 ROW_GROUP_ROWS = 131_072
+MAX_UNPACKED_BYTES = 1 << 31
+"""Of one row group. A table of jobs takes about 500 bytes a row, 64 MiB a row group, so that no site needs another."""
 
 _FEW_VALUES = {"restart", "procs", "nodes", "gpus", "requested_procs", "requested_nodes", "requested_s"} | {
     "requested_mem_kib",
@@ -115,7 +119,7 @@ def read_rows(
 
     Rows are read by row group, so that a few more are decoded than are returned.
     """
-    with expecting_table(path, kind), pq.ParquetFile(path, read_dictionary=kind.categories) as file:
+    with expecting_table(path, kind), parquet_file(path, read_dictionary=kind.categories) as file:
         parts, begin = [], 0
         for place in range(file.num_row_groups):
             n_rows = file.metadata.row_group(place).num_rows
@@ -128,6 +132,25 @@ def read_rows(
     # Return the memory of decoding to the system.
     pa.default_memory_pool().release_unused()
     return table
+
+
+def parquet_file(path: Path, **options: Any) -> pq.ParquetFile:
+    """An open Parquet file; a page whose checksum is another one fails when it is read.
+
+    InputError where a row group says that it takes more than MAX_UNPACKED_BYTES.
+    """
+    file = pq.ParquetFile(path, page_checksum_verification=True, **options)
+    meta = file.metadata
+    for group in map(meta.row_group, range(meta.num_row_groups)):
+        check_unpacked(path, max(group.total_byte_size, 8 * group.num_rows))
+    return file
+
+
+def check_unpacked(path: Path, n_bytes: int) -> None:
+    """InputError where a part of a table would take more than MAX_UNPACKED_BYTES in memory."""
+    if n_bytes > MAX_UNPACKED_BYTES:
+        found, expected = f"{n_bytes:,} bytes in one part of the table", f"at most {MAX_UNPACKED_BYTES:,}"
+        raise InputError(printable(str(path)), found, expected, "see who wrote this file")
 
 
 def without_empty_columns(table: pa.Table) -> pa.Table:
@@ -158,14 +181,28 @@ def read_older_batches(path: Path, kind: TableKind) -> Iterator[pa.Table]:
         shown = printable(", ".join(others[:5]), 200) + (", ..." if len(others) > 5 else "")
         found = f"column{'s' if len(others) > 1 else ''} {shown}, which {kind.name} does not have"
         raise InputError(where, found, expected, "write to another --out, or remove what was added")
+    texts = [column.name for column in kind.columns if column.type == pa.string() and column.name in names]
     categories = [name for name in kind.categories if name in names]
     try:
-        with pq.ParquetFile(path, read_dictionary=categories) as file:
+        with expecting_table(path, kind), parquet_file(path, read_dictionary=categories + texts) as file:
             for batch in file.iter_batches(ROW_GROUP_ROWS):
-                yield kind.check(widened(without_empty_columns(pa.Table.from_batches([batch])), kind))
+                table = without_empty_columns(pa.Table.from_batches([batch]))
+                yield kind.check(widened(_with_plain_texts(table, texts, path), kind))
     except TableError as error:
         found = f"values that break its own rules ({printable(str(error), 160).rstrip('.')})"
         raise InputError(where, found, expected, "write to another --out") from None
+
+
+def _with_plain_texts(table: pa.Table, names: Collection[str], path: Path) -> pa.Table:
+    """The table with these columns as plain texts; InputError where they are too long: one text may repeat."""
+    for place, name in ((table.column_names.index(name), name) for name in names):
+        column = table.column(name)
+        if pa.types.is_dictionary(column.type):
+            for chunk in column.chunks:
+                sizes = integers(pc.binary_length(chunk.dictionary).cast(pa.int64()))[0]
+                check_unpacked(path, int(sizes[integers(chunk.indices.drop_null())[0]].sum()))
+            table = table.set_column(place, name, column.cast(pa.string()))
+    return table
 
 
 def schema_names(path: Path, kind: TableKind) -> list[str]:
@@ -182,14 +219,21 @@ def expecting_table(path: Path, kind: TableKind) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise InputError(where, "no such file", expected, "give the path of one") from None
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(where, f"a file that is not a Parquet table ({printable(str(error))})", expected) from None
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        found, do = f"a file that is not a Parquet table ({printable(str(error))})", "copy or write the file again"
+        raise InputError(where, found, expected, do) from None
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """The key-value metadata of a table."""
-    pairs = pq.read_schema(path).metadata or {}
-    return {name.decode(): value.decode() for name, value in pairs.items()}
+    """The key-value metadata of a table; InputError where the file is none."""
+    try:
+        pairs = pq.read_schema(path).metadata or {}
+        return {name.decode(): value.decode() for name, value in pairs.items()}
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise
+        found = f"a file that is not a Parquet table ({printable(str(error))})"
+        raise InputError(printable(str(path)), found, "a table of Walltime", "copy or write the file again") from None
 
 
 def write_atomically(path: Path, fill: Callable[[BinaryIO], None]) -> None:
@@ -239,6 +283,22 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(source, "sha256").hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class FileStamp:
+    """The state of a file at one instant; any change of the file changes it."""
+
+    bytes: int
+    modified_ns: int
+    changed_ns: int
+    inode: int
+
+
+def file_stamp(path: Path) -> FileStamp:
+    """The state of a file now."""
+    now = path.stat()
+    return FileStamp(now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino)
+
+
 def _encodings(schema: pa.Schema) -> dict[str, Any]:
     """The encoding of each column. Texts get no statistics: computing them takes a quarter of the time of writing."""
     categories = [field.name for field in schema if pa.types.is_dictionary(field.type)]
@@ -246,6 +306,7 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
     # Instants and line numbers ascend: delta encoding takes half the time and a tenth less space.
     steps = [field.name for field in schema if field.type == pa.int64() and field.name not in repeating]
     return {
+        "write_page_checksum": True,
         "use_dictionary": repeating,
         "column_encoding": dict.fromkeys(steps, "DELTA_BINARY_PACKED"),
         "write_statistics": [f.name for f in schema if f.name not in categories and f.type != pa.string()],

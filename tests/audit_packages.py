@@ -1,6 +1,7 @@
-"""Runs pip-audit over a lock file for `make check`, and counts a package that could not be audited as a failure.
+"""Runs pip-audit over a lock file for `make check`, and says which packages could not be audited.
 
-pip-audit itself ends with exit code 0 where the index knows none of the packages, as a mirror without advisories.
+A known vulnerability is a failure. An index that does not answer, or a mirror without advisories, is none: the check
+ends with exit code 0 offline, and its sentence says that nothing was audited. A release needs a check with an answer.
 """
 
 import json
@@ -16,7 +17,7 @@ _SHOWN = 5
 def verdict(found: Mapping[str, Any]) -> tuple[int, str]:
     """The exit code, and one sentence or line per vulnerability, for the JSON that pip-audit prints.
 
-    0: every package was audited and none has a known vulnerability; 1: some have; 2: some could not be audited.
+    1: some have a known vulnerability; 0: none of those that could be audited has.
     """
     packages: Sequence[Mapping[str, Any]] = found.get("dependencies", [])
     faults = [(one, fault) for one in packages for fault in one.get("vulns", [])]
@@ -30,7 +31,7 @@ def verdict(found: Mapping[str, Any]) -> tuple[int, str]:
     if skipped or not packages:
         listed = ", ".join(skipped[:_SHOWN]) + (", ..." if len(skipped) > _SHOWN else "")
         told = f"no advisories on {len(skipped)} of {len(packages)} packages ({listed or 'none were named'})"
-        return 2, f"pip-audit: found {told}, expected an answer of pypi.org on each; run it where pypi.org answers."
+        return 0, f"NOT AUDITED: found {told}, expected an answer of pypi.org on each; run it where pypi.org answers."
     return 0, f"pip-audit: {len(packages)} packages, none with a known vulnerability."
 
 
@@ -38,7 +39,7 @@ def unreachable(errors: str) -> str:
     """One sentence for a pip-audit that printed no JSON, from what it wrote on stderr."""
     lines = [line for line in errors.splitlines() if line.strip()]
     reason = lines[-1][:300].rstrip(".") if lines else "no output"
-    return f"pip-audit: found no database of advisories ({reason}), expected pypi.org to answer; try again from there."
+    return f"NOT AUDITED: found no database of advisories ({reason}), expected an answer of pypi.org; run it there."
 
 
 def audit(program: str, lock: str) -> tuple[int, str]:
@@ -48,10 +49,10 @@ def audit(program: str, lock: str) -> tuple[int, str]:
     try:
         return verdict(json.loads(done.stdout))
     except ValueError:
-        return 2, unreachable(done.stderr)
+        return 0, unreachable(done.stderr)
 
 
 if __name__ == "__main__":
     code, sentence = audit(*sys.argv[1:])
-    print(sentence, file=sys.stderr if code else sys.stdout)
+    sys.stderr.write(f"{sentence}\n")
     sys.exit(code)

@@ -83,7 +83,7 @@ def read(
     >>> import walltime as wt
     >>> jobs = wt.read("data_samples/traps.swf", site="oxbow")
     >>> len(jobs), jobs["runtime_s"].dtype
-    (95, dtype('float64'))
+    (94, dtype('float64'))
     """
     kind = frame_kind(frame)
     settings = settings_for(config, site)
@@ -124,7 +124,7 @@ def clean(jobs: Any, site: Site = None, *, config: str | Path | None = None) -> 
     >>> import walltime as wt
     >>> jobs = wt.clean(wt.read("data_samples/traps.swf", site="oxbow"))
     >>> len(jobs), int(jobs["flag"].notna().sum()), int((jobs["flag"] == "no_procs").sum())
-    (95, 25, 2)
+    (94, 25, 2)
     """
     settings = settings_for(config, site)
     given = log_of(jobs, "clean", settings)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import pairwise
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,9 +20,11 @@ from flows.services.initialising import program_failure
 from flows.services.run.prepare import listed_paths
 from flows.services.run.work_folder import WORK, holder_name, holder_of, is_held, is_step_folder, is_step_intact
 from pipeline.errors import InputError, printable
+from pipeline.export.lookup_file import lookup_facts
+from pipeline.export.scheduler_files import LOOKUP_FILE
 from pipeline.ingest.sources import Source, compression_of
 from pipeline.publish import Manifest
-from pipeline.publish.folders import drafts_of, leftovers
+from pipeline.publish.folders import LOCK, drafts_of, leftovers
 from pipeline.publish.manifest import MANIFEST, VERSIONS, TableEntry, read_manifest
 from pipeline.publish.version_store import stored_versions
 from pipeline.settings import RunSettings
@@ -205,8 +208,8 @@ def check_tables(store: Store) -> Iterator[Finding]:
 def _damaged(manifest: Manifest, level: Level, do: str) -> Iterator[Finding]:
     """A finding for each table of a version that is not as its manifest says."""
     for name, entry in manifest.tables.items():
-        if problem := _problem(manifest.path(name), entry):
-            yield finding(level, manifest.path(name), problem, do)
+        if problem := _problem(manifest.place(name), entry):
+            yield finding(level, manifest.place(name), problem, do)
 
 
 def _problem(path: Path, entry: TableEntry) -> str:
@@ -268,6 +271,11 @@ def check_leftovers(store: Store) -> Iterator[Finding]:
     for path in [*leftovers(work), *leftovers(store.root / VERSIONS), *drafts_of(store.root / MANIFEST)]:
         found = "a leftover of a run that was killed"
         yield finding(Level.NOTE, path, found, "nothing: the next run removes it")
+    known = {LOCK, *(path.name for path in leftovers(store.root / VERSIONS))}
+    for path in sorted((store.root / VERSIONS).glob(".*")):
+        if path.name not in known:
+            found = "a hidden entry that no run of Walltime makes"
+            yield finding(Level.NOTE, path, found, "remove it if nobody uses it")
 
 
 def check_work(store: Store) -> Iterator[Finding]:
@@ -284,9 +292,12 @@ def check_work(store: Store) -> Iterator[Finding]:
 def check_lock(store: Store) -> Iterator[Finding]:
     """Whether a run is active, who it is, and whether it takes too long."""
     work = store.root / WORK
-    if not is_held(work):
-        return
     holder = holder_of(work)
+    if not is_held(work):
+        if holder is None and _bytes(work / LOCK):
+            found = "a lock file with content that no run wrote, which no process holds"
+            yield finding(Level.NOTE, work / LOCK, found, "nothing: the next run overwrites it")
+        return
     age_s = store.now_s - holder.since_s if holder else 0
     named = holder_name(holder)
     if holder and age_s > HELD_TOO_LONG_S:
@@ -294,6 +305,23 @@ def check_lock(store: Store) -> Iterator[Finding]:
         yield finding(Level.WARNING, work, f"a run for {duration(age_s)}: {named}", do)
     else:
         yield finding(Level.NOTE, work, f"a run in progress: {named}", "wait for its end")
+
+
+def check_lookup(store: Store) -> Iterator[Finding]:
+    """The look-up file beside slurm.conf on this machine is intact, and as new as the published tables."""
+    path = Path(store.environment.get("SLURM_CONF") or "/etc/slurm/slurm.conf").with_name(LOOKUP_FILE)
+    content = _bytes(path)
+    if content is None or store.manifest is None:
+        return
+    do = "run `walltime export --for slurm` and install its files again"
+    facts = lookup_facts(content)
+    if facts is None:
+        yield finding(Level.WARNING, path, "a look-up file that is damaged or of another release", do)
+    elif unquote(facts["site"]) == store.manifest.site:
+        age_s = (store.manifest.data_newest_end_s or 0) - int(facts["newest_end_s"])
+        if age_s > store.max_age_s:
+            found = f"a look-up file whose newest job is {duration(age_s)} older than that of the published tables"
+            yield finding(Level.WARNING, path, found, do)
 
 
 def check_space(store: Store) -> Iterator[Finding]:
@@ -359,7 +387,7 @@ CHECKS: Mapping[str, Check] = {
     check.__name__.removeprefix("check_"): check
     for check in (
         check_logs, check_sacct, check_manifest, check_tables, check_versions, check_leftovers, check_work, check_lock,
-        check_space, check_permissions, check_age,
+        check_lookup, check_space, check_permissions, check_age,
     )
 }  # fmt: skip
 """Every check by its name, in the order in which findings are listed."""

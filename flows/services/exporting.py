@@ -4,15 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from flows.services.files.os_errors import config_settings, naming_path
 from flows.services.published.published_folder import read_columns
 from pipeline.export.published_tables import PublishedTables, Writer, csv_files, known_applications
 from pipeline.export.scheduler_files import INSTALL_FILE, openpbs_files, slurm_files
 from pipeline.publish import Manifest, reading
 from pipeline.settings import ExportSettings
-from pipeline.storage import expecting_table, write_bytes
+from pipeline.storage import write_bytes
 from pipeline.tables import ESTIMATES, JOBS
 
 WRITERS: Mapping[str, Writer] = {"csv": csv_files, "pbs": openpbs_files, "slurm": slurm_files}
@@ -56,10 +54,7 @@ def published_tables(manifest: Manifest) -> PublishedTables:
     settings = manifest.settings
     applications: Mapping[str, str] = {}
     if JOBS.name in manifest.tables:
-        path = manifest.path(JOBS.name)
-        with expecting_table(path, JOBS):
-            names = pq.read_table(path, columns=["job_name", "application"], partitioning=None)
-        applications = known_applications(names)
+        applications = known_applications(read_columns(manifest.path(JOBS.name), JOBS, ["job_name", "application"]))
     return PublishedTables(
         estimates=read_columns(manifest.path(ESTIMATES.name), ESTIMATES),
         applications=applications,

@@ -23,7 +23,7 @@ from pipeline.phases.occurrences import make_plan, status_of
 from pipeline.phases.phase_input import LITERAL, ExpansionRules, PhaseRules
 from pipeline.phases.platform_prediction import predict_runtime
 from pipeline.phases.platform_times import planned_times, read_measured_times
-from pipeline.report import read_dataclass
+from pipeline.report import parsed_json, read_dataclass
 from pipeline.schema import TableKind
 from pipeline.storage import read_metadata, read_table, write_table, write_text
 
@@ -47,7 +47,7 @@ def phase_run(folder: Path) -> PhaseRun:
     """The run of a folder that `walltime phases find` wrote; InputError where it is none."""
     expected, do = "a folder that walltime phases find wrote", "run walltime phases find TRACE --out DIR first"
     try:
-        return read_dataclass(PhaseRun, json.loads((folder / DESCRIPTION).read_text(encoding="utf-8")))
+        return read_dataclass(PhaseRun, parsed_json((folder / DESCRIPTION).read_text(encoding="utf-8")))
     except OSError:
         raise InputError(printable(str(folder)), f"no {DESCRIPTION}", expected, do) from None
     except (ValueError, TypeError):

@@ -58,7 +58,7 @@ def summarize_version(manifest: Manifest) -> dict[str, Any]:
         "sample": _sample(manifest, fits),
         "templates": compared_templates(manifest),
         "notes": [note for name, report in reports.items() if name != "templates" for note in report.notes],
-        "tables": {name: str(manifest.path(name)) for name in manifest.tables},
+        "tables": {name: str(manifest.place(name)) for name in manifest.tables},
     }
 
 

@@ -123,6 +123,16 @@ def _assembled(facts: Mapping[str, object], heading: str, lines: Sequence[str], 
     return (first.replace("0" * 16, stamp, 1) + rest).encode("ascii")
 
 
+def lookup_facts(content: bytes) -> dict[str, str] | None:
+    """What the first line of a look-up file says; None where its bytes are not those that its stamp names."""
+    first, _, _ = content.partition(b"\n")
+    facts = dict(word.split("=", 1) for word in first.decode("ascii", "replace").split() if "=" in word)
+    stamp = facts.get("stamp", "")
+    plain = content.replace(stamp.encode("ascii", "replace"), b"0" * len(stamp), 1)
+    is_intact = first.startswith(FORMAT.encode()) and hashlib.sha256(plain).hexdigest()[:16] == stamp
+    return facts if is_intact else None
+
+
 def _only(estimates: pa.Table, name: str) -> str:
     found = estimates.column(name).unique().to_pylist()
     if len(found) != 1:

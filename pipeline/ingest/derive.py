@@ -6,9 +6,8 @@ submit_tokens: the submit line's words, where asked for; work_dir_hash. Then, wh
 account, job name and folder are keyed hashes. An application's name comes from what the user typed, so it is hashed
 too, unless a rule of the site gave it; submit_tokens are left out.
 
-A site's pattern that backtracks without end is the site's own risk, on text that anyone may write: rules see the first
-MAX_CHARACTERS characters only, each distinct text once, so an honest pattern costs microseconds and a careless one is
-kept within what 256 characters can do to it.
+Rules of a site are patterns of RE2, whose time is linear in the text, whatever users type. They see the first
+MAX_RULE_CHARACTERS characters, each distinct text of a table once.
 """
 
 import json
@@ -77,6 +76,7 @@ _LONGEST_LINE = 4_096
 _LONGEST_TOKENS = 1_024
 MAX_RULE_CHARACTERS = 256
 _KNOWN_TEXTS = 1 << 16
+_GROUP = re.compile(r"\\(?:g<([0-8])>|([0-8]))|\\\\")
 
 
 @dataclass(slots=True)
@@ -99,15 +99,23 @@ class PerText:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """A site's rules for one column: the first that matches wins."""
+    """A site's rules for one column, as text, pattern of the whole text and value; the first that matches wins."""
 
-    tried: tuple[tuple[str, PerText], ...]
+    tried: tuple[tuple[str, str, str], ...]
 
     def column(self, table: pa.Table) -> pa.Array | None:
         """The rules' values as categories, null where none matches; None where the table has none of their texts."""
-        texts_of = {name: in_one_piece(table.column(name)) for name, _ in self.tried if name in table.column_names}
-        found = [per_text.column(texts_of[name]) for name, per_text in self.tried if name in texts_of]
+        found = [_values(table.column(name), *rule) for name, *rule in self.tried if name in table.column_names]
         return first_known(found) if found else None
+
+
+def _values(column: pa.ChunkedArray, pattern: str, gives: str) -> pa.Array:
+    """The value of each text as categories; null where the pattern does not match, or the value is empty."""
+    encoded = in_one_piece(column.cast(pa.string())).dictionary_encode()
+    words = pc.utf8_slice_codeunits(encoded.dictionary, 0, MAX_RULE_CHARACTERS)
+    values = pc.replace_substring_regex(words, pattern, gives)
+    is_found = pc.and_(pc.match_substring_regex(words, pattern), pc.not_equal(values, ""))
+    return pc.if_else(is_found, values, None).take(encoded.indices).dictionary_encode()
 
 
 @dataclass(slots=True)
@@ -199,7 +207,7 @@ def _put(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
 
 def rules_of(rules: Sequence[TextRule], where: str) -> Rules:
     """Rules ready to use; ConfigError where `gives` names a group that `find` lacks."""
-    return Rules(tuple((rule.text, PerText(_matcher(rule, f"{where}[{i}]"))) for i, rule in enumerate(rules)))
+    return Rules(tuple((rule.text, *_rewriting(rule, f"{where}[{i}]")) for i, rule in enumerate(rules)))
 
 
 def in_one_piece(column: pa.ChunkedArray) -> pa.Array:
@@ -217,18 +225,23 @@ def first_known(columns: Sequence[pa.Array]) -> pa.Array:
     return pc.coalesce(*(column.cast(pa.string()) for column in columns)).dictionary_encode()
 
 
-def _matcher(rule: TextRule, where: str) -> Callable[[str], str | None]:
-    find = re.compile(rule.find)
-    gives = rule.gives if rule.gives is not None else r"\1" if find.groups else r"\g<0>"
+def _rewriting(rule: TextRule, where: str) -> tuple[str, str]:
+    """The pattern of a whole text, whose first group is what `find` matches, and the value in RE2's words."""
+    pattern = rf"(?s:\A.*?)({rule.find})(?s:.*\z)"
+    if rule.gives is None:
+        return pattern, r"\2" if _is_value(pattern, r"\2") else r"\1"
+    # RE2 counts the group of the whole match as the first.
+    gives = _GROUP.sub(lambda found: rf"\{int(found[1] or found[2]) + 1}" if found.lastindex else found[0], rule.gives)
+    if not _is_value(pattern, gives):
+        found = f"gives = '{printable(rule.gives)}'"
+        raise ConfigError(where, found, r"text with groups that `find` has, as \1 to \8", "correct it")
+    return pattern, gives
+
+
+def _is_value(pattern: str, gives: str) -> bool:
+    """Whether RE2 can write this value of a match."""
     try:
-        re._parser.parse_template(gives, find)  # type: ignore[attr-defined]
-    except (re.error, IndexError) as error:
-        raise ConfigError(
-            where, f"gives = '{printable(gives)}' ({error})", "text with groups that `find` has", "correct it"
-        ) from None
-
-    def value(text: str) -> str | None:
-        found = find.search(text[:MAX_RULE_CHARACTERS])
-        return (found.expand(gives) or None) if found else None
-
-    return value
+        pc.replace_substring_regex(pa.array([""]), pattern, gives)
+    except pa.ArrowInvalid:
+        return False
+    return True

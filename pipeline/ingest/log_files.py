@@ -1,10 +1,10 @@
 """Detects a log that changed while a run read it."""
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.errors import InputError, printable
+from pipeline.storage import FileStamp, file_stamp
 
 _BLOCK_BYTES = 1 << 20
 _DO = "run again when its writer is done, or give the run a copy of it"
@@ -12,22 +12,6 @@ _DO = "run again when its writer is done, or give the run a copy of it"
 
 class ChangedLogError(InputError):
     """A log that changed while a run read it."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileStamp:
-    """The state of a file at one instant; any change of the file changes it."""
-
-    bytes: int
-    modified_ns: int
-    changed_ns: int
-    inode: int
-
-
-def file_stamp(path: Path) -> FileStamp:
-    """The state of a file now."""
-    now = path.stat()
-    return FileStamp(now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino)
 
 
 def sha256_of_first(path: Path, n_bytes: int) -> str:

@@ -96,7 +96,7 @@ def check_same_names(earlier: Path, hasher: Hasher) -> None:
     """InputError where a table to bring up to date writes persons' names otherwise than they would be added."""
     try:
         said, would = read_metadata(earlier).get(ANONYMISED), hasher.mark.get(ANONYMISED)
-    except (pa.ArrowInvalid, OSError):
+    except (InputError, OSError):
         # No table at all: its reader says so.
         return
     if said != would:

@@ -18,6 +18,9 @@ from pipeline.errors import InputError, printable
 BLOCK_BYTES = 1 << 22
 """Decompressed bytes read at a time: what bounds a reader's memory. Larger ones each need fresh pages."""
 
+LEAST_LINE_BYTES, MANY_LINES = 8, 1 << 16
+"""A record has at least 10 bytes. Many lines that are shorter on average are blank or rubbish, and each costs time."""
+
 MAX_LINE_BYTES = 1 << 20
 """A longer line is no accounting record; its middle is not even kept in memory."""
 
@@ -89,13 +92,16 @@ def empty_source(source: Source) -> InputError:
 
 
 def check_is_text(source: Source, start: bytes) -> None:
-    """InputError where a source's first bytes are text in UTF-16, or nothing but zeros."""
+    """InputError where a source's first bytes are text in UTF-16, have no line feed, or are nothing but zeros."""
     where = f"{printable(source.label)}, line 1"
     n_pairs = len(start) // 2
     zeros = [start[first::2].count(b"\0") for first in (0, 1)]
     if start.startswith((b"\xff\xfe", b"\xfe\xff")) or (n_pairs and max(zeros) > 0.4 * n_pairs and not min(zeros)):
         do = "convert it, as with: iconv -f UTF-16 -t UTF-8"
         raise InputError(where, "text in UTF-16", "text in UTF-8 or ASCII", do)
+    if start.count(b"\r") > 1 and b"\n" not in start:
+        do = r"convert them, as with: tr '\r' '\n'"
+        raise InputError(where, "lines that end with a carriage return alone", "lines that end with a line feed", do)
     if start and not start.strip(b"\0"):
         do = "copy or export the log again: a crash or a full disk leaves such a file"
         raise InputError(where, f"nothing but zero bytes in its first {len(start)}", "a log", do)
@@ -128,12 +134,23 @@ def line_blocks(
         if cut:
             whole = data if cut == len(data) else data[:cut]
             n_lines = whole.count(b"\n")
+            _check_lines(source, line, n_lines, len(whole))
             yield Block(whole, line, offset, n_lines)
             line, offset = line + n_lines, offset + cut
         carry = data[cut : cut + MAX_LINE_BYTES + 1]
         dropped = len(data) - cut - len(carry)
     if carry:
         yield Block(carry, line, offset, carry.count(b"\n") + (not carry.endswith(b"\n")), dropped)
+
+
+def _check_lines(source: Source, line: int, n_lines: int, n_bytes: int) -> None:
+    """InputError where many lines have too few bytes to be records."""
+    if n_lines > MANY_LINES and n_bytes < LEAST_LINE_BYTES * n_lines:
+        where, found = (
+            f"{printable(source.label)}, line {line}",
+            f"{n_lines:,} lines in {n_bytes:,} bytes, most of them blank",
+        )
+        raise InputError(where, found, "a log of records", "remove the blank lines, as with: grep -v '^[[:space:]]*$'")
 
 
 def byte_blocks(source: Source, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:

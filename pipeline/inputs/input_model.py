@@ -14,7 +14,7 @@ from pipeline.errors import InputError, printable
 from pipeline.inputs.declaration import Declaration, LearnRules, MethodName
 from pipeline.inputs.methods import METHODS
 from pipeline.inputs.validation import ErrorEstimate
-from pipeline.report import Report
+from pipeline.report import Report, parsed_json
 from pipeline.schema import TableKind, count, number, seconds, text
 from pipeline.storage import read_table, write_table, write_text
 
@@ -171,7 +171,7 @@ def load(folder: Path) -> InputModel:
     """
     where = printable(str(folder / "model.json"))
     try:
-        plain = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        plain = parsed_json((folder / "model.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(where, "no such file", "a model", "run walltime inputs learn first") from None
     except ValueError as error:

@@ -31,7 +31,7 @@ def is_kept(path: Path) -> bool:
         return False
     try:
         return read_metadata(path).get("table") == MPI_CALLS.name
-    except (pa.ArrowInvalid, OSError):
+    except (InputError, OSError):
         return False
 
 

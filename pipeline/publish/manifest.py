@@ -16,15 +16,21 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from pipeline.errors import InputError, did_you_mean, printable
-from pipeline.report import FieldError, read_dataclass
+from pipeline.report import FieldError, parsed_json, read_dataclass
+from pipeline.storage import FileStamp, file_sha256, file_stamp
 from pipeline.tables import TABLES
 
 _TABLE = re.compile(r"[a-z][a-z0-9_]*")
 _DO = "use these tables only after you know who changed them; a run publishes new ones"
+_DAMAGED = (
+    "`walltime versions rollback` returns to the version before, a run publishes the table anew, and `walltime doctor` "
+    "finds what else is damaged"
+)
 FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
 VERSIONS = "versions"
@@ -140,7 +146,23 @@ class Manifest:
     """When it was last published; null where it never was."""
 
     def path(self, table: str) -> Path:
-        """The path of a table's Parquet file; InputError lists the tables where there is no such table."""
+        """The path of a table's Parquet file to read; InputError unless its bytes are those that were published.
+
+        A process hashes a file once, and again when its size, its times or its inode differ.
+        """
+        path, sha256 = self.place(table), self.tables[table].sha256
+        try:
+            found = _sha256_at(path, file_stamp(path))
+        except OSError as error:
+            found = error.strerror or "an error of the disk"
+        if found != sha256:
+            where = f"{printable(str(path), 1000)} (table {table} of version {printable(self.folder)})"
+            differs = f"damaged bytes ({printable(found, 24)})"
+            raise InputError(where, differs, f"SHA-256 {printable(sha256, 24)}", _DAMAGED)
+        return path
+
+    def place(self, table: str) -> Path:
+        """Where a table's Parquet file is, unread; InputError lists the tables where there is no such table."""
         if table not in self.tables:
             where = printable(str(self.root / MANIFEST))
             hint = did_you_mean(table, self.tables)
@@ -155,6 +177,13 @@ class Manifest:
         """The manifest as ASCII JSON; a number that is not finite becomes null."""
         plain = {name: value for name, value in asdict(self).items() if name != "root"}
         return json.dumps(finite(plain), indent=1) + "\n"
+
+
+@lru_cache(256)
+def _sha256_at(path: Path, stamp: FileStamp) -> str:
+    """The digest of a file in one state, which its stamp tells from others."""
+    del stamp
+    return file_sha256(path)
 
 
 def load_manifest(output_dir: Path) -> Manifest:
@@ -213,7 +242,7 @@ def load_version(output_dir: Path, folder: str) -> Manifest:
 
 def _check_files(manifest: Manifest) -> None:
     for name, entry in manifest.tables.items():
-        path = manifest.path(name)
+        path = manifest.place(name)
         check_inside(manifest.root, path)
         size = None
         with suppress(FileNotFoundError, NotADirectoryError):
@@ -226,7 +255,7 @@ def _check_files(manifest: Manifest) -> None:
 def _read(path: Path, output_dir: Path) -> Manifest:
     where, expected, again = printable(str(path)), "the manifest of published tables", "run again to publish it anew"
     try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
+        plain = parsed_json(path.read_text(encoding="utf-8"))
         if not isinstance(plain, dict):
             raise InputError(where, f"a JSON {type(plain).__name__}", expected, again)
         version = plain.get("format_version")

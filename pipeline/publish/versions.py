@@ -212,11 +212,8 @@ def _published_again(
 ) -> Manifest:
     if before is not None and own.folder == before.folder:
         return before
-    found = digests({name: own.path(name) for name in own.tables})
-    damaged = [name for name, entry in own.tables.items() if entry.sha256 != found[name]]
-    if damaged:
-        where, name = printable(str(own.path(damaged[0]))), damaged[0]
-        raise InputError(where, f"other bytes than {name} had when it was made", "the table as made", "run again")
+    for name in own.tables:
+        own.path(name)
     return _make_current(output_dir, own, before, now_s, withdraws=withdraws)
 
 

@@ -199,3 +199,12 @@ def test_every_page_is_walked() -> None:
     assert pages - walked - set(SHOWN_ELSEWHERE) == WITHOUT_NAMES
     for test in SHOWN_ELSEWHERE.values():
         assert re.search(r"x1b|u202e|<script", (ROOT / test).read_text()), test
+
+
+def test_a_control_character_is_escaped_in_a_csv_as_on_a_terminal(walltime: Walltime, tmp_path: Path) -> None:
+    log = tmp_path / "dump.txt"
+    name = "a\x1b[31mred\u202e"
+    log.write_text(f"JobID|User|JobName|Submit|State\n1|u7|{name}|2023-11-15T10:10:00|PENDING\n", encoding="utf-8")
+    assert walltime("ingest", log, "--out", tmp_path / "jobs.csv").code == 0
+    text = (tmp_path / "jobs.csv").read_text(encoding="utf-8")
+    assert "a\\x1b[31mred\\u202e" in text and "\x1b" not in text and "\u202e" not in text

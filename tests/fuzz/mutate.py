@@ -7,7 +7,6 @@ read by its own reader; the Report's check and the counts of jobs and unreadable
 """
 
 import argparse
-import gzip
 import sys
 import tempfile
 import time
@@ -21,6 +20,7 @@ from benchmarks.bench_sacct import made_dump
 from benchmarks.bench_swf import made_log as made_swf
 from pipeline.errors import InputError
 from pipeline.ingest import ingest
+from pipeline.ingest.sources import unpacked
 from pipeline.settings import IngestSettings, SiteSettings
 
 ROOT = Path(__file__).parents[2]
@@ -44,8 +44,9 @@ def seeds(name: str, folder: Path) -> list[list[bytes]]:
         "sacct": lambda: made_dump(made, 2_000),
         "pbs": lambda: made_pbs(made, 2_000),
     }
-    texts = [makers[name]().read_bytes()] if name in makers else []
-    texts += [gzip.decompress((SHARED / path).read_bytes()) for path in REAL[name] if (SHARED / path).exists()]
+    paths = [makers[name]()] if name in makers else []
+    paths += [SHARED / path for path in REAL[name] if (SHARED / path).exists()]
+    texts = [unpacked(path).read() for path in paths]
     return [text.splitlines(keepends=True) for text in texts]
 
 

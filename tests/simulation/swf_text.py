@@ -82,12 +82,13 @@ def _reworded(change: Callable[[str], str], trap: str) -> Callable[[Line], Line]
     return lambda line: replace(line, text=change(line.text), trap=trap)
 
 
+MORE_FIELDS = "21 fields, as one converter writes"
 STILL_RECORDS: tuple[Callable[[Line], Line], ...] = (
     _reworded(lambda text: "\t".join(text.split()), "fields parted by tabs"),
     lambda line: _with_field(line, "cpu_s", lambda v: f"{v}.00", "an average CPU time with decimals"),
     lambda line: _with_field(line, "runtime_s", lambda v: f"{v}.50", "a runtime with decimals: half a second more"),
     lambda line: _with_field(line, "requested_s", lambda v: f"{v}.0", "a requested time with decimals"),
-    _reworded(lambda text: f"{text.strip()} {{1,2,3}} q_short 1:ppn=4", "21 fields, as one converter writes"),
+    _reworded(lambda text: f"{text.strip()} {{1,2,3}} q_short 1:ppn=4", MORE_FIELDS),
     _reworded(lambda text: f" \t {text.strip()}  \t", "blanks and tabs before and after"),
     lambda line: _with_field(line, "partition", lambda v: f"0{v}", "a leading zero"),
 )
@@ -100,12 +101,14 @@ UNREADABLE = (
 
 
 def with_textual_traps(lines: Sequence[Line]) -> list[Line]:
-    """The lines with every textual trap, a comment before each; unreadable lines are added, no record is lost."""
+    """The lines with every textual trap, a comment before each; unreadable lines are added, and one record is lost."""
     clean = [i for i, line in enumerate(lines) if line.job and not line.job.planted]
     places = clean[3 :: max(1, (len(clean) - 3) // (len(STILL_RECORDS) + len(UNREADABLE) + 2))]
     trapped: dict[int, list[Line]] = {}
     for i, change in zip(places, STILL_RECORDS, strict=False):
         made = change(lines[i])
+        if made.trap == MORE_FIELDS:
+            made = replace(made, what="unreadable", job=None)
         trapped[i] = [_comment(made.trap), made]
     rest = places[len(STILL_RECORDS) :]
     for i, (change, trap) in zip(rest, UNREADABLE, strict=False):

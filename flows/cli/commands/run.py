@@ -144,7 +144,7 @@ def _summary(manifest: Path, began: float) -> dict[str, Any]:
     return summarize_version(published) | {
         "manifest": str(manifest),
         "output_dir": str(manifest.parent),
-        "folder": str(published.path("predictions").parent),
+        "folder": str(published.place("predictions").parent),
         "created_s": published.created_s,
         "seconds": time.monotonic() - began,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,

@@ -13,12 +13,13 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from flows.services.files.os_errors import naming_path, read_text
-from pipeline.errors import FORMULA_STARTS, InputError, printable
+from pipeline.errors import FORMULA_STARTS, InputError, printable, spreadsheet_text
 from pipeline.schema import TableKind
 from pipeline.storage import write_atomically, write_batches, write_text
 
 SUFFIXES = (".parquet", ".csv")
 _FORMULA = rf"\A *[{re.escape(''.join(FORMULA_STARTS))}]"
+_CONTROL = r"[\p{C}\p{Zl}\p{Zp}]"
 
 
 def check_suffix(path: Path, option: str = "--out") -> None:
@@ -91,8 +92,11 @@ def _cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The column with its texts as a spreadsheet may open them."""
     if column.type != pa.string():
         return column
-    is_formula = pc.match_substring_regex(column, _FORMULA)
-    return pc.if_else(is_formula, pc.binary_join_element_wise("'", column, ""), column)
+    is_strange = pc.match_substring_regex(column, f"{_FORMULA}|{_CONTROL}")
+    if not pc.any(is_strange).as_py():
+        return column
+    texts = [None if text is None else spreadsheet_text(text) for text in column.to_pylist()]
+    return pa.chunked_array([pa.array(texts, pa.string())])
 
 
 def _write_csv(path: Path, batches: Iterable[pa.Table], kind: TableKind) -> Path:

@@ -30,7 +30,7 @@ from pipeline.ingest.live import Window, live
 from pipeline.ingest.privacy import hasher_of
 from pipeline.ingest.sources import find_sources, is_table
 from pipeline.publish.folders import LOCK, locked, remove_drafts_of, spill_folder
-from pipeline.report import Report
+from pipeline.report import Report, parsed_json
 from pipeline.settings import IngestSettings, RunSettings, SiteSettings
 from pipeline.storage import file_sha256, sync_folder, write_text
 
@@ -252,7 +252,7 @@ def _key(settings: RunSettings) -> str:
 def _mark(folder: Path, key: str) -> dict[str, Any]:
     """The latest reading under these settings; empty where there is none, or its table is not what was written."""
     try:
-        mark = json.loads((folder / _MARK).read_text(encoding="utf-8"))
+        mark = parsed_json((folder / _MARK).read_text(encoding="utf-8"))
         names = [str(name) for name in mark["tables"]]
         name, until_s = str(mark["table"]), int(mark["until_s"])
         is_own = mark["key"] == key and all(Path(one).name == one for one in [name, *names])

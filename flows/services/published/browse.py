@@ -82,7 +82,7 @@ def manifest_facts(manifest: Manifest) -> dict[str, Any]:
             name: {
                 "rows": entry.rows,
                 "bytes": entry.bytes,
-                "path": str(manifest.path(name)),
+                "path": str(manifest.place(name)),
                 "meaning": TABLES[name].meaning if name in TABLES else "",
             }
             for name, entry in manifest.tables.items()

@@ -5,7 +5,8 @@ version has all tables of a run, and seven are kept: one every few minutes would
 State is a single file, replaced in one step. It counts only while the version it continues is the current one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from pipeline.errors import InputError, printable
 from pipeline.publish import Manifest
 from pipeline.publish.manifest import MANIFEST
 from pipeline.schema import TableKind
-from pipeline.storage import expecting_table, read_metadata, read_table
+from pipeline.storage import expecting_table, parquet_file, read_metadata, read_table
 from pipeline.tables import TEMPLATES
 
 DEFAULT_FOLDER = Path("out")
@@ -63,7 +64,7 @@ def live_state(manifest: Manifest) -> Path | None:
     path = live_path(manifest.root)
     try:
         return path if path.exists() and read_metadata(path).get(CONTINUES) == continued(manifest) else None
-    except (OSError, ValueError):
+    except (OSError, InputError):
         return None
 
 
@@ -115,15 +116,14 @@ def _may_hold(group: pq.RowGroupMetaData, wanted: Mapping[str, Value]) -> bool:
     return True
 
 
-def _opened(path: Path, kind: TableKind) -> pq.ParquetFile:
-    with expecting_table(path, kind):
-        file = pq.ParquetFile(path, memory_map=True)
-    missing = [column.name for column in kind.columns if column.name not in file.schema_arrow.names]
-    if missing:
-        file.close()
-        found, expected = f"no column {', '.join(missing)}", f"a {kind.name} table"
-        raise InputError(printable(str(path)), found, expected, "run again to publish it anew")
-    return file
+@contextmanager
+def _opened(path: Path, kind: TableKind) -> Iterator[pq.ParquetFile]:
+    with expecting_table(path, kind), parquet_file(path, memory_map=True) as file:
+        missing = [column.name for column in kind.columns if column.name not in file.schema_arrow.names]
+        if missing:
+            found, expected = f"no column {', '.join(missing)}", f"a {kind.name} table"
+            raise InputError(printable(str(path)), found, expected, "run again to publish it anew")
+        yield file
 
 
 def rows_of_groups(manifest: Manifest, kind: TableKind, group_ids: Sequence[str]) -> dict[str, list[dict[str, Any]]]:

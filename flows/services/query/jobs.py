@@ -217,9 +217,15 @@ def _rules(plain: Sequence[Mapping[str, Any]]) -> Callable[[str], str | None]:
     """A function from a job's name to its application by the site's own rules; the first match wins."""
     if not plain:
         return lambda _: None
+    import pyarrow as pa  # noqa: PLC0415  (the same)
+
     from pipeline.ingest.derive import rules_of  # noqa: PLC0415  (the same)
     from pipeline.settings import TextRule  # noqa: PLC0415
 
     rules = rules_of([TextRule.model_validate(rule) for rule in plain], "ingest.application_rules")
-    own = [rule.of for name, rule in rules.tried if name == "job_name"]
-    return lambda text: next((value for of in own if (value := of(text))), None)
+
+    def application(text: str) -> str | None:
+        found = rules.column(pa.table({"job_name": [text]}))
+        return None if found is None else found[0].as_py()
+
+    return application

@@ -22,7 +22,7 @@ from pipeline.publish import load_manifest
 from pipeline.publish.versions import check_given_name
 from pipeline.run import Run, start_run
 from pipeline.settings import AUTO, RunSettings
-from pipeline.storage import file_sha256, read_table
+from pipeline.storage import read_table
 from pipeline.tables import TEMPLATES
 
 
@@ -49,12 +49,9 @@ def previous_template(run: Run, folder: Path) -> str:
         return ""
     try:
         manifest = load_manifest(folder)
-        path = manifest.path(TEMPLATES.name)
-        # A damaged table must not stop the run that replaces it.
-        if file_sha256(path) != manifest.tables[TEMPLATES.name].sha256:
-            return ""
-        table = read_table(path, TEMPLATES)
+        table = read_table(manifest.path(TEMPLATES.name), TEMPLATES)
     except InputError:
+        # A damaged table must not stop the run that replaces it.
         return ""
     if manifest.site != run.settings.site.name:
         return ""

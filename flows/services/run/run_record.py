@@ -25,7 +25,7 @@ from flows.services.run.publishing import BlockedVersionError
 from flows.services.run.work_folder import WORK, Announce, RunInProgressError, holder_of, is_held
 from pipeline.errors import ConfigError, WalltimeError, printable
 from pipeline.publish.folders import remove_drafts_of
-from pipeline.report import read_dataclass
+from pipeline.report import parsed_json, read_dataclass
 from pipeline.storage import write_text
 
 LAST_RUN = "last_run.json"
@@ -129,7 +129,7 @@ def read_last_run(folder: Path) -> LastRun | None:
 
 def _read(path: Path) -> LastRun | None:
     try:
-        return read_dataclass(LastRun, json.loads(path.read_text(encoding="utf-8")))
+        return read_dataclass(LastRun, parsed_json(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
 

@@ -31,7 +31,7 @@ from pipeline.estimate.checkpoints import Checkpoint
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES, rules_text
 from pipeline.large_tables import LargeTable, StoredTable
 from pipeline.publish.folders import LOCK, acquire, digests, drafted, drop_folder, remove_leftovers
-from pipeline.report import Report, read_dataclass
+from pipeline.report import Report, parsed_json, read_dataclass
 from pipeline.run import STEP_TABLES, STEPS, Run, Step, StepResult
 from pipeline.storage import file_sha256, read_table, write_table, write_text
 from pipeline.tables import STATE
@@ -121,7 +121,7 @@ def holder_of(work: Path) -> Holder | None:
     """Who wrote the lock file last; None where nobody has, or where it cannot be read."""
     try:
         with (work / LOCK).open("rb") as file:
-            return read_dataclass(Holder, json.loads(file.read(_HOLDER_BYTES)))
+            return read_dataclass(Holder, parsed_json(file.read(_HOLDER_BYTES)))
     except (OSError, ValueError, TypeError):
         return None
 
@@ -240,7 +240,7 @@ def is_step_intact(folder: Path) -> bool:
 
 
 def _stored(folder: Path) -> Any:
-    return json.loads((folder / _REPORT).read_text(encoding="utf-8"))
+    return parsed_json((folder / _REPORT).read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True, slots=True)

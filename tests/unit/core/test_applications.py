@@ -136,6 +136,31 @@ def test_rules_see_a_bounded_text_and_a_wrong_group_is_a_config_error() -> None:
         rules_of([TextRule(find="a", gives=r"\2")], "r")
 
 
+def test_a_rule_takes_linear_time_whatever_users_type() -> None:
+    names = ["x" * 34 + str(n) for n in range(30)]
+    rule = TextRule(find="(x+x+)+y")
+    assert rules_of([rule], "r").column(pa.table({"job_name": [*names, "xxy"]})).to_pylist() == [None] * 30 + ["xx"]
+
+
+@pytest.mark.parametrize("find", [r"(a)\1", r"a(?=b)", "(", "a" * 501])
+def test_a_pattern_without_linear_time_is_refused_in_a_sentence(find: str) -> None:
+    with pytest.raises(ValueError, match=r"RE2|at most 500"):
+        TextRule(find=find)
+
+
+@pytest.mark.parametrize(
+    ("find", "gives", "value"),
+    [
+        (r"n(\d+)_(\w)", r"\2 by \1", "b by 16"), (r"n(\d+)", r"\g<0>!", "n16!"), (r"n\d+", None, "n16"),
+        (r"n(\d+)", None, "16"), (r"(?i)N(\d+)$|n(\d+)_", r"<\2>", "<16>"), (r"q(\d*)", "\\\\", None),
+        ("heat", "\\\\", "\\"),
+    ],
+)  # fmt: skip
+def test_what_a_rule_gives(find: str, gives: str | None, value: str | None) -> None:
+    rule = TextRule(find=find, gives=gives)
+    assert rules_of([rule], "r").column(pa.table({"job_name": ["heat_n16_b"]})).to_pylist() == [value]
+
+
 def test_submit_lines_are_kept_as_words_only_where_asked_for() -> None:
     line = """sbatch --comment="a b" 'x y'.sh"""
     assert finished(IngestSettings(), submit_line=[line])["submit_tokens"].to_pylist() == [None]

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.ingest.log_files import check_unchanged, file_stamp, sha256_of_first
+from pipeline.ingest.log_files import check_unchanged, sha256_of_first
 from pipeline.run import STEPS, Run, start_run
 from pipeline.settings import RunSettings, SiteSettings
+from pipeline.storage import file_stamp
 
 SWF = "; MaxProcs: 8\n" + "".join(f"{n} {n * 9} 1 60 4 -1 -1 4 90 -1 1 1 1 1 1 1 -1 -1\n" for n in range(1, 40))
 

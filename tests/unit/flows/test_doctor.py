@@ -11,12 +11,13 @@ import pytest
 from flows.services.doctor import CHECKS, Diagnosis, Level, diagnose
 from flows.services.run.work_folder import keep_step, work_folder
 from pipeline.errors import InputError
+from pipeline.export.lookup_file import lookup_file
 from pipeline.publish import Retention, RunFacts, load_manifest
 from pipeline.report import Report, Tally
 from pipeline.storage import write_table
 from pipeline.tables import FITS, GROUPS
 from tests.publishing import publish
-from tests.unit.publish.versions_of_tables import folder_of
+from tests.unit.publish.versions_of_tables import estimates, folder_of
 
 NOW_S = 1_000_000
 HOUR_S = 3600
@@ -116,6 +117,12 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str, Level, str, str]] = {
     ),
     "a draft of a version": (
         lambda s: (s / "versions/.draft-c-1").mkdir(), "leftovers", Level.NOTE, "was killed", "next run removes it"
+    ),
+    "a hidden folder of another program": (
+        lambda s: (s / "versions/.tmp-c").mkdir(), "leftovers", Level.NOTE, "no run of Walltime makes", "remove it"
+    ),
+    "a lock with rubbish": (
+        lambda s: (s / "work/.lock").write_text("rubbish"), "lock", Level.NOTE, "no run wrote", "overwrites it"
     ),
     "a draft of a step": (
         lambda s: (s / "work/.draft-fit-1").mkdir(), "leftovers", Level.NOTE, "was killed", "next run removes it"
@@ -257,10 +264,24 @@ def test_the_command_s_exit_code_says_how_bad_it_is(store: Path, capsys: pytest.
         return code
 
     assert not doctor("--max-age", "30000d")
-    assert "Nothing was found: 11 checks of" in capsys.readouterr().out
+    assert "Nothing was found: 12 checks of" in capsys.readouterr().out
     assert doctor("--max-age", "1h") == 3
     assert "There is a warning" in capsys.readouterr().out
     flip(fits_of(store, "b"))
     assert doctor("--max-age", "30000d", "--json") == 4
     plain = json.loads(capsys.readouterr().out)
     assert plain["worst"] == "error" and plain["findings"][0]["check"] == "tables"
+
+
+def test_a_look_up_that_is_damaged_or_older_than_the_tables_is_found(store: Path, tmp_path: Path) -> None:
+    path, day_s = tmp_path / "walltime.lookup", 86_400
+    table = estimates(3, site=["here"] * 3, newest_end_s=[NOW_S - 5 * day_s] * 3)
+    path.write_bytes(lookup_file(table, {}))
+    environment = {"SLURM_CONF": str(tmp_path / "slurm.conf")}
+    assert not diagnose(store, NOW_S, 48 * HOUR_S, environment).findings
+    relabelled(store, data_newest_end_s=NOW_S)
+    (one,) = diagnose(store, NOW_S, 48 * HOUR_S, environment).findings
+    assert one.check == "lookup" and "5 d 0 h older" in one.found and "walltime export" in one.do
+    flip(path)
+    (one,) = diagnose(store, NOW_S, 48 * HOUR_S, environment).findings
+    assert one.check == "lookup" and "damaged" in one.found

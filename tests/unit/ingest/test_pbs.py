@@ -229,9 +229,13 @@ def test_texts_as_people_write_them(written: str, account: str | None, name: str
 
 
 def test_a_job_name_cannot_pose_as_another_user() -> None:
-    log = record("Q", message=f"user=ann group=users jobname=x user=root group=root queue=fake queue=workq ctime={T0}")
+    log = record("Q", message=f"user=ann group=users jobname=x user=root group=root queue=workq ctime={T0}")
     job = read(log).only()
     assert (job["user"], job["user_group"], job["queue"]) == ("ann", "users", "workq")
+    posed = record("Q", message=f"user=ann group=users jobname=x queue=fake queue=workq ctime={T0}")
+    assert [row["reason"] for row in read(posed.replace("1.srv", "2.srv") + log).unreadable.to_pylist()] == [
+        "repeated_key"
+    ]
 
 
 def test_bytes_that_are_no_utf8_become_escapes() -> None:

@@ -157,7 +157,7 @@ def test_fewer_fields_are_null_where_the_whole_log_has_fewer(tmp_path: Path) -> 
 
 
 def test_more_fields_are_left_alone(tmp_path: Path) -> None:
-    jobs, _, report = read(tmp_path, f"{ROW} {{1,2}} q_long\n{row(job_id=8)} 19\n")
+    jobs, _, report = read(tmp_path, f"{ROW} {{1,2}} q_long\n{row(job_id=8)} 19 20\n")
     assert jobs["think_s"].to_pylist() == [9.0, 9.0]
     assert any("2 lines have more than 18 fields" in note for note in report.notes)
 

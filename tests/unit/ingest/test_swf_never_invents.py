@@ -74,7 +74,9 @@ def test_a_last_line_that_is_surely_whole_needs_no_line_end(tmp_path: Path, last
 
 
 def test_every_cut_of_a_log_gives_only_values_of_its_whole_lines(tmp_path: Path) -> None:
-    log = UNIX_START + row(job_id=11) + "\n" + row(job_id=12, think_s=123) + " {7,7} q_long 2:ppn=12\n"
+    log = (
+        UNIX_START + row(job_id=11) + " {8} q_long 1:ppn=1\n" + row(job_id=12, think_s=123) + " {7,7} q_long 2:ppn=12\n"
+    )
     whole = {job["job_id"]: job for job in read(tmp_path, log)[0].to_pylist()}
     for cut in range(len(UNIX_START) + 5, len(log)):
         try:
@@ -116,8 +118,9 @@ def test_the_aleang_dialect_of_frontier(tmp_path: Path, header: str) -> None:
 
 
 def test_a_line_of_another_shape_gives_a_dialect_no_values(tmp_path: Path) -> None:
-    jobs, _, report = read(tmp_path, f"{ROW} 8 3600 all\n{row(job_id=8)} x y z\n{row(job_id=9)} 5\n")
-    assert jobs["gpus"].to_pylist() == [8, None, None]
+    odd = f"{row(job_id=8)} x y z\n{row(job_id=9)} 5 6- 7\n"
+    jobs, _, report = read(tmp_path, f"{ROW} 8 3600 all\n{odd}{row(job_id=10)} 2 60 all\n{row(job_id=11)} 2 60 all\n")
+    assert jobs["gpus"].to_pylist() == [8, None, None, 2, 2]
     assert any("2 lines have more than 18 fields" in note for note in report.notes)
 
 

@@ -133,6 +133,7 @@ def typed(scanned: Scanned, label: str, first_line: int, timezone: str, *, takes
     written = spans.instants_s(scanned.data, scanned.start, scanned.start + DATE_BYTES, timezone)
     reason = records.damage_of(scanned, said.values, said.span, _NEEDED, takes_last=takes_last)
     reason[written.invalid] = REASONS.index("bad_date") + 1
+    reason[said.is_repeated & (reason == 0)] = REASONS.index("repeated_key") + 1
     is_bad = reason > 0
     dates_s, remarks = records.record_dates(written, scanned.kind, said.values, ~is_bad)
     n_rows = len(scanned.line)
@@ -156,7 +157,8 @@ class _Said:
 
     def __init__(self, scanned: Scanned) -> None:
         self._scanned = scanned
-        self._spans: dict[str, Ints] = dict(zip(KEYS, value_spans(scanned, list(KEYS)), strict=True))
+        found, self.is_repeated = value_spans(scanned, list(KEYS))
+        self._spans: dict[str, Ints] = dict(zip(KEYS, found, strict=True))
         self.values: dict[str, Any] = {
             name: key.read(scanned.data, *self._spans[name]) for name, key in KEYS.items() if key.read
         }

@@ -18,24 +18,28 @@ FREE_TEXT = ("account", "project", "jobname")
 """Values people choose: they may hold blanks, quotes and `=`, which PBS writes as they are."""
 
 BEFORE_FREE_TEXT = ("user", "group", *FREE_TEXT)
-"""Written before a free text can end, so the first of each is PBS's own; of the other keys the last is."""
+"""Written before a free text can end, so the first of each is PBS's own. Another key that comes twice is damage."""
 
 _N_WITH_KEYS = KINDS.index("E") + 1
 _SPACES = np.uint64(0x2121212121212121)
 
 
-def value_spans(scanned: Scanned, names: Sequence[str]) -> Ints:
-    """Start and end of each key's value in each record, int64 (keys, 2, records); equal where there is none."""
+def value_spans(scanned: Scanned, names: Sequence[str]) -> tuple[Ints, Bools]:
+    """Start and end of each key's value in each record, int64 (keys, 2, records), equal where there is none; and which
+    records have a key twice that PBS writes once: two records ran together there.
+    """
     words, sizes, is_free, first_wins = _keys(tuple(names))
     # Pages of keys that no record has are never written, so they cost nothing.
     spans = np.zeros((len(names), 2, len(scanned.line)), np.int64)
     follower = np.full((_N_WITH_KEYS, len(names) + 1), -1, np.int64)
     data = scanned.data
     text = data[: data.size & ~7].view(np.uint64)
+    is_repeated = np.zeros(len(scanned.line), np.bool_)
     _find(
-        data, text, scanned.message, scanned.end, scanned.kind, words, sizes, is_free, first_wins, follower, spans
+        data, text, scanned.message, scanned.end, scanned.kind, words, sizes, is_free, first_wins, follower, spans,
+        is_repeated,
     )  # fmt: skip
-    return spans
+    return spans, is_repeated
 
 
 @lru_cache(maxsize=1)
@@ -65,8 +69,9 @@ def _find(
     first_wins: Bools,
     follower: Ints,
     spans: Ints,
+    is_repeated: Bools,
 ) -> None:
-    """Fills spans; kinds below follower's first axis have `key=value` pairs, from message to end.
+    """Fills spans and is_repeated; kinds below follower's first axis have `key=value` pairs, from message to end.
 
     text: the data eight bytes at a time, the first in the lowest bits. follower: by kind and key + 1, the key that
     followed it last, or -1. The other arrays are those of `_keys`.
@@ -92,24 +97,26 @@ def _find(
                 follower[kind[row], before] = found
                 before = found + 1
             if value > 0 and (found >= 0 or key < 0 or not is_free[key] or _is_resource(data, at, stop)):
-                _keep(spans, row, key, low, high, first_wins)
+                _keep(spans, row, key, low, high, first_wins, is_repeated)
                 key, low, high = found, value, after
                 closing = 0
                 if key >= 0 and is_free[key] and spans[key, 1, row] == 0:
                     closing = _closing_quote(data, text, value, stop, words, sizes)
                 if closing:
-                    _keep(spans, row, key, value + 1, closing, first_wins)
+                    _keep(spans, row, key, value + 1, closing, first_wins, is_repeated)
                     key, after = -1, closing + 1
             elif key >= 0 and is_free[key]:
                 high = after
             at = after
-        _keep(spans, row, key, low, high, first_wins)
+        _keep(spans, row, key, low, high, first_wins, is_repeated)
 
 
 @uncounted
-def _keep(spans: Ints, row: int, key: int, low: int, high: int, first_wins: Bools) -> None:
-    if key >= 0 and not (first_wins[key] and spans[key, 1, row] > 0):
-        spans[key, 0, row], spans[key, 1, row] = low, high
+def _keep(spans: Ints, row: int, key: int, low: int, high: int, first_wins: Bools, is_repeated: Bools) -> None:
+    if key < 0 or (first_wins[key] and spans[key, 1, row] > 0):
+        return
+    is_repeated[row] |= spans[key, 1, row] > 0
+    spans[key, 0, row], spans[key, 1, row] = low, high
 
 
 @uncounted

@@ -32,12 +32,15 @@ def damage_of(
     """1 + index into REASONS of each record that is not whole, else 0.
 
     A record without a line end may be cut anywhere, so that no value of it can be relied on. One that has an end is cut
-    where it lacks what its type always tells (S: start; E: end and Exit_status), or ends within a time as in 00:1.
+    where it lacks what its type always tells (S: user and start; E: user, end and Exit_status), or ends within a time
+    as in 00:1.
     needed: keys whose values must be numbers.
     """
     damage = np.zeros(len(scanned.line), np.int64)
     is_cut = (scanned.kind == _E) & (said["end"].missing | said["Exit_status"].missing)
     is_cut |= (scanned.kind == _S) & said["start"].missing
+    low, high = span_of("user")
+    is_cut |= np.isin(scanned.kind, (_S, _E)) & (low == high)
     for key in _DURATIONS:
         is_cut |= _ends_within_a_time(scanned, *span_of(key))
     damage[is_cut] = _CUT_SHORT

@@ -10,18 +10,22 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
+STAMP_CHARS = 19
+STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
+"""A time as Slurm writes it, which is no name of a user, an account, a partition or a quality of service."""
+
 
 class Kind(Enum):
     """What may stand in a column; wide ones may hold the delimiter, and FREE ones a line's end."""
 
     ID = r"\d+(?:_(?:\d+|\[[^\]|]*\]?))?(?:\+\d+)?(?:\.[\w+.-]+)?"
-    TIME = r"|Unknown|None|N/A|None assigned|[\d:/T +.Z-]+(?: ?[AaPp][Mm])?(?: ?[A-Z]{3,5})?"
+    TIME = r"|0|Unknown|None|N/A|None assigned|(?!\d{1,8}$)[\d:/T +.Z-]+(?: ?[AaPp][Mm])?(?: ?[A-Z]{3,5})?"
     DURATION = r"|-?[\d:.-]+|UNLIMITED|Partition_Limit|INVALID|Unknown"
     COUNT = r"|-?\d+(?:\.\d+)?[KMGTP]?|Unknown|N/A"
     MEMORY = r"|[\d.?]+[KMGTPE]?(?:i?B)?[nc]?|UNLIMITED|N/A"
     STATE = r"[A-Za-z_]+(?: by \d+)?\+?"
     EXIT = r"|\d+:\d+|-?\d+"
-    NAME = r"[^\s]*"
+    NAME = rf"(?!{STAMP}$)[^\s]*"
     TRES = r"|\d+|[^\s=]+=[^\s]*|[\w/]+(?::[\w.]+)*(?:\(S:[\d,-]*\))?(?:,.*)?"
     HOSTS = r"|None assigned|[^\s]*"
     OTHER = r"[^\n]*"

@@ -13,22 +13,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from pipeline.ingest.formats.sacct.columns import REASONS, Kind
+from pipeline.ingest.formats.sacct.columns import REASONS, STAMP, STATES, Kind
 from pipeline.ingest.formats.sacct.layout import Layout, column_name
 from pipeline.ingest.sources import MAX_LINE_BYTES
 
 MAX_SURPLUS = 100
+NEAR_IDS, LEAST_DIGITS, RUN = 1_000, 2, 3
 MAX_LINES = 200
 OPTIONAL = ("work_dir", "comment", "admin_comment", "submit_line", "energy")
 """What may stay unknown in a record that is read."""
 
 Cells = list[bytes | None]
 _SUBMIT_LINE = re.compile(rb"|(?:\S*/)?(?:sbatch|srun|salloc|scrontab)(?:\s[\s\S]*)?")
+_TELLING = re.compile(rf"{STAMP}|(?:{'|'.join(STATES)})(?: by \d+)?".encode())
+_PARTS = b"\n"
+_LEADING_ID, _LAST_ID = re.compile(rb"\d{1,18}"), re.compile(rb"(\d{1,18})(?:_\d+)?(?:\+\d+)?(?:\.\w+)?$")
 
 
 @dataclass(frozen=True, slots=True)
 class Ambiguous:
-    """More than one way to lay a text out."""
+    """More than one way to lay a text out, or a text in which a second record seems to stand."""
+
+    reason: str = "ambiguous_fields"
 
 
 @dataclass(slots=True)
@@ -84,7 +90,7 @@ class _Run:
             return at, why_not(self._lines[at], self._layout)
         last, cells = found
         if isinstance(cells, Ambiguous):
-            return last, "ambiguous_fields"
+            return last, cells.reason
         end = self._tail(last)
         if end > last:
             longer = solve(b"\n".join(self._lines[at : end + 1]), self._layout)
@@ -150,11 +156,38 @@ def _laid_out(tokens: list[bytes], layout: Layout) -> Cells | Ambiguous | None:
         return None
     if any(len(way) > 1 for way in ways):
         ways = _ways(tokens, layout, _SUBMIT_LINE) or ways
+    if _holds_another(tokens, ways, layout):
+        return Ambiguous("joined_records")
     needed = {column for what, column in layout.sources.items() if what not in OPTIONAL}
     if any(len(ways[column]) > 1 for column in needed):
         return Ambiguous()
     joined = layout.delimiter.join
     return [joined(tokens[way[0][0] : way[0][1]]) if len(way) == 1 else None for way in ways]
+
+
+def _holds_another(tokens: list[bytes], ways: list[list[tuple[int, int]]], layout: Layout) -> bool:
+    """Whether a text has taken in what looks like a part of a record.
+
+    That is two times or states; RUN values that fit the columns behind the text or before it, one of which tells
+    something; or another record's beginning. A crash joins neighbours, whose ids are as long and differ by at most
+    NEAR_IDS; shorter ids than LEAST_DIGITS tell nothing.
+    """
+    wide = [tokens[low:high] for (low, high), *_ in ways if high > low + 1 or b"\n" in tokens[low]]
+    if any(sum(_TELLING.fullmatch(part) is not None for part in _PARTS.join(cell).split(_PARTS)) > 1 for cell in wide):
+        return True
+    kinds = layout.kinds
+    for column, ((low, high), *_) in enumerate(ways):
+        after, before = tokens[low + 1 : low + 1 + RUN], tokens[high - 1 - RUN : high - 1][::-1]
+        if high - low > RUN and (_tells(kinds[column + 1 :], after) or _tells(kinds[:column][::-1], before)):
+            return True
+    surplus, place = len(tokens) - len(layout.names), layout.id_column
+    own, other = _LEADING_ID.match(tokens[place]), _LAST_ID.search(tokens[surplus + place])
+    if not surplus or own is None or other is None or not LEAST_DIGITS <= len(own[0]) <= len(other[1]):
+        return False
+    if abs(int(own[0]) - int(other[1][-len(own[0]) :])) > NEAR_IDS:
+        return False
+    columns = [column for column in range(1, len(layout.names)) if column != place]
+    return all(_fits(layout.kinds[column], tokens[surplus + column]) for column in columns)
 
 
 def _ways(tokens: list[bytes], layout: Layout, submit_line: re.Pattern[bytes]) -> list[list[tuple[int, int]]] | None:

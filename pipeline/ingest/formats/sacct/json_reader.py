@@ -255,7 +255,7 @@ def looks_right(head: bytes) -> bool:
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
     """A document's chunks, CHUNK_JOBS jobs each; InputError where the source holds no job of sacct, or is damaged."""
-    context, progress, n_bytes = Context(source, site, settings), Progress(), 0
+    context, progress, n_bytes = Context(source, site, settings, is_text=False), Progress(), 0
     batch = _Batch(context)
     for element in elements(byte_blocks(source, BLOCK_BYTES), progress):
         batch.add(element)

@@ -25,7 +25,7 @@ from pipeline.settings import IngestSettings, SiteSettings
 
 REASONS = (
     "too_few_fields", "too_many_fields", "ambiguous_fields", *columns.REASONS.values(), "time_without_date",
-    "not_a_record", "line_too_long", "cut_off",
+    "not_a_record", "line_too_long", "cut_off", "joined_records", "shifted_fields",
 )  # fmt: skip
 CODE = {reason: code for code, reason in enumerate(REASONS, 1)}
 """A reason as a number; 0: the record is good so far."""
@@ -44,6 +44,8 @@ class Context:
     source: Source
     site: SiteSettings
     settings: IngestSettings
+    is_text: bool = True
+    """Whether a damaged line may have moved a value to another column."""
 
 
 @dataclass(slots=True)
@@ -65,7 +67,15 @@ class Fields:
     def category(self, what: str) -> pa.Array:
         """A category."""
         rows = self.rows
-        return spans.category(rows.data, *rows.span(what)) if self.has(what) else pa.nulls(len(rows), CATEGORY)
+        if not self.has(what):
+            return pa.nulls(len(rows), CATEGORY)
+        found = spans.category(rows.data, *rows.span(what))
+        if COLUMNS[what].kind is Kind.NAME:
+            words = found.dictionary.to_pylist()
+            is_time = [len(word) == columns.STAMP_CHARS and _STAMP.fullmatch(word) is not None for word in words]
+            if any(is_time):
+                self._mark(np.array(pa.array(is_time).take(found.indices).fill_null(False)), "shifted_fields")
+        return found
 
     def text(self, what: str) -> pa.Array:
         """A string."""
@@ -84,6 +94,12 @@ class Fields:
         typed = spans.instants_s(self.rows.data, *self.rows.span(what), zone, day_first=day_first)
         self._mark(typed.has_no_date, "time_without_date")
         self._mark(typed.invalid, "not_a_time")
+        start, end = self.rows.span(what)
+        if self.context.is_text:
+            # So few digits are no time of an accounting log, but a number of another column.
+            self._mark(
+                (end - start <= _SHORT_DIGITS) & ~typed.missing & (typed.values < 10**_SHORT_DIGITS), "not_a_time"
+            )
         self.remarks["skipped_times"] += typed.n_skipped
         self.remarks["slashed_times"] += typed.n_slashed
         self.remarks[f"{ZONE}{zone}"] += typed.n_local
@@ -229,6 +245,8 @@ def _positive(values: Floats) -> Floats:
     return np.where(values > 0, values, np.nan)
 
 
+_SHORT_DIGITS = 8
+_STAMP = re.compile(columns.STAMP)
 _CODE_AND_SIGNAL = re.compile(r"([0-9]{1,10})(?::([0-9]{0,9}))?")
 
 
@@ -242,13 +260,14 @@ def _exit_code(text: str) -> float | None:
 
 
 _GPU = re.compile(r"(gres[/:])?gpu(?:([=:])([^(]*).*)?", re.DOTALL)
+_GPU_TYPE = re.compile(r"(?:[A-Za-z][\w.-]*)?")
 _LAST_NUMBER = re.compile(r"(?:.*[=:])?([0-9]{1,9})", re.DOTALL)
 
 
-def _gpus(text: str) -> float:
+def _gpus(text: str) -> float | None:
     """GPUs of a TRES or GRES string: gres/gpu=4, or gpu:2, gpu:a100:2, gres/gpu:v100=2 summed where no total is.
 
-    A bare number is the count.
+    A bare number is the count. None where a count is no number of up to nine digits.
     """
     if "gpu" not in text:
         return int(text) if re.fullmatch("[0-9]{1,9}", text) else 0
@@ -257,9 +276,11 @@ def _gpus(text: str) -> float:
         if found is None:
             continue
         number, is_tres = _LAST_NUMBER.fullmatch(found[3] or ""), found[1] == "gres/"
+        if number is None and (is_tres or not _GPU_TYPE.fullmatch(found[3] or "")):
+            return None
         if is_tres and found[2] == "=":
             total = int(number[1]) if number else 0
-        elif number or not is_tres:
+        else:
             parts += int(number[1]) if number else 1
     return parts if total is None else total
 

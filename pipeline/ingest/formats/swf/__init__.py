@@ -5,15 +5,17 @@ the format's page in D. Feitelson's Parallel Workloads Archive. 18 numbers a lin
 that start with `;` are comments, some of them `Key: value` headers; -1 is unknown.
 
 What is read although the standard does not say so: fields past the 18th, of the dialects that fields.py knows (others
-are left alone); fewer than 18, but at least 5, where the first job of the file has no more (the others are null; a line
-shorter than that first one has been cut and is unreadable); fractions and exponents; CRLF; blank lines; comments in
-mid-file. A last line without a line end may have been cut: it is set aside unless it is surely whole.
+are left alone); fewer than 18, but at least 5, where most lines have no more (the others are null); fractions and
+exponents; CRLF; blank lines; comments in mid-file. A line with another number of fields than most lines of its file was
+cut or spliced, and is unreadable. A last line without a line end may have been cut: it is set aside unless it is surely
+whole.
 
 A line that cannot be read is set aside, and reading goes on; with `strict` it ends there. But a source is not SWF at
 all, and InputError says so, where none of its first 100 lines other than comments and blanks can be read, or none of
 them all if they are fewer.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -59,8 +61,10 @@ from pipeline.ingest.reader import (
 from pipeline.ingest.sources import Block, Source, line_blocks
 from pipeline.settings import IngestSettings, SiteSettings
 
-EXPECTS = f"SWF: {N_FIELDS} numbers a line (at least {MIN_FIELDS}, as many as in the first), comments after ';'"
+EXPECTS = f"SWF: {N_FIELDS} numbers a line (at least {MIN_FIELDS}, as many in each line), comments after ';'"
 Columns = dict[str, pa.Array]
+_TELLING_LINES = 25
+"""Of the first lines, the dialect of most counts: one of them may be damaged."""
 
 
 def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterator[Chunk]:
@@ -76,7 +80,7 @@ def read(source: Source, site: SiteSettings, settings: IngestSettings) -> Iterat
             scanned = _without_open_line(scanned, block.data, remarks, has_18_fields=has_18_fields)
         width = scanned.width
         extra.n_long += scanned.n_long
-        has_18_fields = width == N_FIELDS and not extra.n_long
+        has_18_fields = width == N_FIELDS
         unreadable = _unreadable_rows(source, block, scanned)
         n_before = int(np.searchsorted(scanned.bad[:, 0], scanned.line[0])) if len(scanned.line) else len(unreadable)
         jobs = _typed(scanned, block, header, extra, source, site, remarks)
@@ -120,7 +124,7 @@ def _without_open_line(scanned: Scanned, data: bytes, remarks: Remarks, *, has_1
 
 @dataclass(slots=True)
 class _ExtraFields:
-    """What the fields after the 18th give in a file whose first job tells a dialect.
+    """What the fields after the 18th give in a file whose first jobs tell a dialect.
 
     numbers: the standard fields' numbers, of which the dialect takes some away; moved: names the settings place;
     n_long: lines with more than 18 fields so far.
@@ -135,8 +139,9 @@ class _ExtraFields:
     def columns(self, data: bytes, lines: list[int], header: Header, n_long: int, remarks: Remarks) -> Columns:
         """Columns of these lines' jobs; none where the file is of no dialect."""
         if not self._is_decided:
-            first = extra_fields(data, lines[:1])[0] if n_long else None
-            self._dialect, self._is_decided = dialect_of(header.field_names, first), True
+            first = extra_fields(data, lines[:_TELLING_LINES]) if n_long else []
+            found = Counter(dialect_of(header.field_names, extra) for extra in first)
+            self._dialect, self._is_decided = max(found, key=found.__getitem__, default=None), True
             for name in self._dialect.left_out if self._dialect else ():
                 if name not in self.moved:
                     self.numbers.pop(name, None)

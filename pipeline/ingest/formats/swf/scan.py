@@ -28,8 +28,11 @@ MAX_DIGITS = 18
 
 REASONS = (
     "not_a_number", "number_too_large", "too_few_fields", "no_job_number", "line_too_long", "nul_bytes", "no_line_end",
+    "too_many_fields",
 )  # fmt: skip
-_NOT_A_NUMBER, _TOO_LARGE, _TOO_FEW, _NO_JOB_NUMBER, _TOO_LONG, NUL_BYTES, NO_LINE_END = range(1, len(REASONS) + 1)
+(
+    _NOT_A_NUMBER, _TOO_LARGE, _TOO_FEW, _NO_JOB_NUMBER, _TOO_LONG, NUL_BYTES, NO_LINE_END, _TOO_MANY,
+) = range(1, len(REASONS) + 1)  # fmt: skip
 
 Bytes = npt.NDArray[np.uint8]
 _BLANKS = b" \t\r\v\f"
@@ -39,6 +42,7 @@ _NOT_SPACES = [bytes([byte]) for byte in b"\t\r\v\f\0"]
 """Blanks to be made spaces first; and zeros, which would otherwise be taken for those put in."""
 
 _IS_BLANK = np.isin(np.arange(256), list(_BLANKS + b"\n"))
+_IS_NUMBER = np.isin(np.arange(256), list(b"0123456789+-."))
 _IS_STRANGE = np.frombuffer(_PLAIN, np.uint8) == _STRANGE[0]
 
 _CACHE_BYTES = 1 << 18
@@ -56,8 +60,8 @@ class Scanned:
     whole: 18 arrays of int64, each value floored, -1 in fields a short line lacks; real: 18 of float64, the value where
     it has a fraction, else 0, empty unless `fractional` is set; line: each row's place in the block, from 0.
     bad: int64 (n, 4), line, start byte, end byte, reason (1 + index into REASONS). comments: int64 (n, 4), rows before
-    it, line, start, end. width: fields a line of this file needs, 0 before its first job. n_long, n_short: rows with
-    more and with fewer than 18 fields.
+    it, line, start, end. width: how many fields each line of this file has, 0 before its first job. n_long, n_short:
+    rows with more and with fewer than 18 fields.
     """
 
     whole: Sequence[Ints]
@@ -75,8 +79,8 @@ class Scanned:
 def scan(data: bytes, width: int = 0, reals: Collection[int] = ()) -> Scanned:
     """The rows, unreadable lines and comments of a block of whole lines (the last may lack its newline).
 
-    reals: the fields (from 1) read as fractions, a hint for speed. A line with fewer fields than `width`, the first
-    job's of its file (at most 18, at least 5), has been cut short and is unreadable.
+    reals: the fields (from 1) read as fractions, a hint for speed. A line with another number of fields than `width`,
+    that of most lines of the first block with jobs (at least 5), was cut or spliced, and is unreadable.
     """
     text = np.frombuffer(data, np.uint8)
     starts, ends = _line_bounds(text)
@@ -84,7 +88,8 @@ def scan(data: bytes, width: int = 0, reals: Collection[int] = ()) -> Scanned:
     found = _with_regular(data, starts, ends, regular, width, reals)
     if found is None:
         # Looking at every byte takes longer than reading them, and few logs have odd lines.
-        found = _with_regular(data, starts, ends, _regular_lines(text, starts, ends, width), width, reals)
+        regular, width = _regular_lines(text, starts, ends, width)
+        found = _with_regular(data, starts, ends, regular, width, reals)
     return found or scan_lines(data, width)
 
 
@@ -104,16 +109,25 @@ def _n_leading(data: bytes, starts: Ints, ends: Ints) -> int:
     return len(starts)
 
 
-def _regular_lines(text: Bytes, starts: Ints, ends: Ints, width: int) -> Ints:
-    """The lines of plain numbers that are as many as in most of these lines."""
+def _regular_lines(text: Bytes, starts: Ints, ends: Ints, width: int) -> tuple[Ints, int]:
+    """The lines of `width` plain numbers, and that width; where it is 0, that of most lines that begin with a digit."""
     is_blank = _IS_BLANK[text]
     begins = ~is_blank
     begins[1:] &= is_blank[:-1]
     n_fields = np.add.reduceat(begins, starts, dtype=np.int64)
-    is_odd = (np.add.reduceat(_IS_STRANGE[text], starts, dtype=np.int64) > 0) | (n_fields < max(width, MIN_FIELDS))
-    if not is_odd.all():
-        is_odd |= (n_fields != np.bincount(n_fields[~is_odd]).argmax()) | (ends - starts > MAX_LINE_BYTES)
-    return np.flatnonzero(~is_odd)
+    is_plain = (np.add.reduceat(_IS_STRANGE[text], starts, dtype=np.int64) == 0) & (n_fields >= MIN_FIELDS)
+    is_plain &= ends - starts <= MAX_LINE_BYTES
+    if not width and (counted := n_fields[_begin_with_a_number(text, begins, starts) & (n_fields >= MIN_FIELDS)]).size:
+        # Of two that are as common the larger one: a line is cut more often than it gets a field.
+        width = int(counted.max() - np.bincount(counted)[::-1].argmax())
+    return np.flatnonzero(is_plain & (n_fields == width)), width
+
+
+def _begin_with_a_number(text: Bytes, begins: Bools, starts: Ints) -> Bools:
+    """Whether the first field of each line begins as a number does; a line without a field takes the next one's."""
+    fields = np.append(np.flatnonzero(begins), len(text) - 1)
+    is_number: Bools = _IS_NUMBER[text[fields[np.searchsorted(fields[:-1], starts)]]]
+    return is_number
 
 
 def _with_regular(
@@ -177,7 +191,10 @@ def _rows_together(parts: Sequence[Scanned]) -> Scanned:
 
 def scan_lines(data: bytes, width: int) -> Scanned:
     """The same of any lines, one at a time."""
-    starts, ends = _line_bounds(np.frombuffer(data, np.uint8))
+    text = np.frombuffer(data, np.uint8)
+    starts, ends = _line_bounds(text)
+    if not width and len(text):
+        _, width = _regular_lines(text, starts, ends, 0)
     return _one_by_one(data, np.arange(len(starts)), starts, ends, width)
 
 
@@ -197,7 +214,7 @@ def _one_by_one(data: bytes, numbers: Ints, starts: Ints, ends: Ints, width: int
             n_blank += 1
         else:
             rows.append((number, whole, real))
-            width = width or min(n_fields, N_FIELDS)
+            width = width or n_fields
             n_long += n_fields > N_FIELDS
             n_short += n_fields < N_FIELDS
     values = np.array([row[1] for row in rows], np.int64).reshape(-1, N_FIELDS).T
@@ -211,8 +228,8 @@ def _one_by_one(data: bytes, numbers: Ints, starts: Ints, ends: Ints, width: int
 
 
 def _row(line: bytes, width: int) -> tuple[int, int, list[int], list[float]]:
-    """Reason or 0; how many fields (19: more than 18, 0: a blank line); each floored; each that has a fraction."""
-    fields = line.split(None, N_FIELDS)
+    """Reason or 0; how many fields (0: a blank line); the first 18 floored; each of them that has a fraction."""
+    fields = line.split()
     whole, real = [-1] * N_FIELDS, [0.0] * N_FIELDS
     for place, token in enumerate(fields[:N_FIELDS]):
         reason, whole[place], real[place] = _number(token)
@@ -220,6 +237,8 @@ def _row(line: bytes, width: int) -> tuple[int, int, list[int], list[float]]:
             return reason, len(fields), whole, real
     if fields and len(fields) < max(width, MIN_FIELDS):
         return _TOO_FEW, len(fields), whole, real
+    if width and len(fields) > width:
+        return _TOO_MANY, len(fields), whole, real
     return (_NO_JOB_NUMBER if fields and whole[0] == -1 else 0), len(fields), whole, real
 
 
@@ -247,7 +266,7 @@ def _at_once(data: bytes, line: Ints, width: int, reals: Collection[int]) -> Sca
     A number beyond what both ways of reading give alike is not.
     """
     n_fields = len(data[:1024].split(b"\n", 1)[0].split())
-    text = _single_spaced(data) if max(width, MIN_FIELDS) <= n_fields else None
+    text = _single_spaced(data) if n_fields >= MIN_FIELDS and n_fields == (width or n_fields) else None
     columns = _columns(text, n_fields, reals) if text is not None else None
     if columns is None and text is not None:
         # Blanks at the end of a line look like one field more. They are rare, so looking for them first does not pay.
@@ -260,7 +279,7 @@ def _at_once(data: bytes, line: Ints, width: int, reals: Collection[int]) -> Sca
     whole = [*columns[0], *([np.full(n_rows, -1, np.int64)] * n_more)]
     real, fractional = [*columns[1], *([np.empty(0)] * n_more)], np.append(columns[2], np.zeros(n_more, np.bool_))
     n_long, n_short = n_rows * (n_fields > N_FIELDS), n_rows * (n_fields < N_FIELDS)
-    nothing, width = np.empty((0, 4), np.int64), width or min(n_fields, N_FIELDS)
+    nothing, width = np.empty((0, 4), np.int64), width or n_fields
     return Scanned(whole, real, fractional, line, nothing, nothing, width, 0, n_long, n_short)
 
 

@@ -1,0 +1,115 @@
+"""Records that ran together are set aside with a reason; names with delimiters and dates are read whole."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.ingest import ingest
+from pipeline.settings import IngestSettings, SiteSettings
+
+
+def fates(path: Path, text: str) -> tuple[list[dict[str, Any]], list[str]]:
+    """The jobs of a log, and the reasons of the records set aside."""
+    path.write_text(text)
+    jobs, unreadable, report = ingest([path], SiteSettings(name="here"), IngestSettings())
+    report.check()
+    return jobs.to_pylist(), unreadable.column("reason").to_pylist()
+
+
+def swf(job: int, runtime_s: int = 600, more: str = "") -> str:
+    return f"{job} {job * 10} 5 {runtime_s} 4 -1 -1 4 900 -1 1 1 1 1 1 1 -1 -1{more}\n"
+
+
+@pytest.mark.parametrize("place", [0, 1, 40, 79])
+def test_an_swf_line_with_another_number_of_fields_is_set_aside(tmp_path: Path, place: int) -> None:
+    lines = [swf(job) for job in range(1, 81)]
+    # A field that was put in shifts the others: the wait is then read as the runtime.
+    lines[place] = lines[place].replace(" 5 600", " 5 10 615", 1)
+    jobs, reasons = fates(tmp_path / "log.swf", "".join(lines))
+    assert len(jobs) == 79 and reasons == ["too_many_fields"]
+    assert {(job["runtime_s"], job["procs"]) for job in jobs} == {(600.0, 4)}
+
+
+@pytest.mark.parametrize("place", [0, 40])
+def test_a_short_line_of_swf_does_not_set_the_others_aside(tmp_path: Path, place: int) -> None:
+    lines = [swf(job) for job in range(1, 81)]
+    lines[place] = " ".join(lines[place].split()[:9]) + "\n"
+    jobs, reasons = fates(tmp_path / "log.swf", "".join(lines))
+    assert len(jobs) == 79 and reasons == ["too_few_fields"]
+
+
+PBS = (
+    "11/20/2026 10:00:{s:02d};E;{job}.head;user={user} group=g jobname={name} queue=q ctime=1795168000 qtime=1795168000"
+    " etime=1795168000 start={start} exec_host=n1/0 Resource_List.walltime=01:00:00 end={end} Exit_status=0"
+    " resources_used.walltime=00:10:00\n"
+)
+
+
+def pbs(job: int, start: int = 1795168200, name: str = "relax", user: str = "ann") -> str:
+    return PBS.format(job=job, user=user, name=name, start=start, end=start + 600, s=job % 60)
+
+
+def test_a_pbs_record_with_a_key_twice_is_set_aside(tmp_path: Path) -> None:
+    first, second = pbs(5033), pbs(5034, 1795169999, user="bob")
+    cut, rest = first.index(" exec_host"), second.index(" start=")
+    text = pbs(5032) + first[:cut] + second[rest:] + pbs(5035)
+    jobs, reasons = fates(tmp_path / "20261120", text)
+    assert [job["job_id"] for job in jobs] == ["5032.head", "5035.head"] and reasons == ["repeated_key"]
+
+
+@pytest.mark.parametrize("name", ["a x=1", "user=bob", "2026-11-20T10:00:00|COMPLETED"])
+def test_a_pbs_name_may_hold_what_looks_like_a_key(tmp_path: Path, name: str) -> None:
+    jobs, reasons = fates(tmp_path / "20261120", pbs(1, name=name) + pbs(2))
+    assert not reasons and [job["job_name"] for job in jobs] == [name, "relax"]
+
+
+NAMES = "JobID|User|Account|JobName|Submit|Start|End|State|NCPUS|Elapsed\n"
+
+
+def sacct(job: int, name: str = "relax", user: str = "u7", hour: int = 10) -> str:
+    times = "|".join(f"2023-11-15T{hour}:{minute}:00" for minute in (10, 11, 21))
+    return f"{job}|{user}|acc|{name}|{times}|COMPLETED|4|00:10:00\n"
+
+
+CUT = len("5007|u7|acc|re")
+SPLICES = {
+    "within the name": sacct(5007)[:CUT] + sacct(5008, user="u8", hour=12),
+    "within the account": sacct(5007)[: CUT - 4] + sacct(5008, user="u8", hour=12),
+    "a name with times": sacct(5007, "a|2023-11-15T10:10:00|2023-11-15T10:11:00"),
+    "a name with times and a line's end": sacct(5007, "a\n2023-11-15T10:10:00|COMPLETED|b"),
+    "a time as the account": sacct(5007).replace("acc", "2023-11-15T10:19:23"),
+    "a number as the start": sacct(5007).replace("2023-11-15T10:11:00", "32064"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(SPLICES))
+def test_sacct_records_that_ran_together_are_set_aside(tmp_path: Path, case: str) -> None:
+    text = NAMES + "".join(map(sacct, range(5000, 5007))) + SPLICES[case] + "".join(map(sacct, range(5009, 5012)))
+    jobs, reasons = fates(tmp_path / "dump.txt", text)
+    assert [int(job["job_id"]) for job in jobs] == [*range(5000, 5007), 5009, 5010, 5011]
+    assert len(reasons) == 1 and reasons[0] in {"joined_records", "shifted_fields", "not_a_time", "ambiguous_fields"}
+
+
+@pytest.mark.parametrize(
+    "name", ["a|b", "a|b|c", "2023-11-15T10:10:00", "a|2023-11-15", "x|COMPLETED", "n|5|6", "a\nb"]
+)
+def test_a_sacct_name_with_delimiters_and_dates_is_read_whole(tmp_path: Path, name: str) -> None:
+    jobs, reasons = fates(tmp_path / "dump.txt", NAMES + sacct(5006) + sacct(5007, name) + sacct(5008))
+    assert not reasons and [job["job_name"] for job in jobs] == ["relax", name, "relax"]
+
+
+def test_a_damaged_first_line_does_not_change_how_a_dialect_is_read(tmp_path: Path) -> None:
+    lines = [swf(job, more=f" {{{job}}} q_long 1:ppn=4").replace("\n", "") + "\n" for job in range(1, 31)]
+    lines[0] = lines[0].replace("{1}", "{1,")
+    jobs, reasons = fates(tmp_path / "log.swf", "".join(lines))
+    assert not reasons and [job["queue"] for job in jobs][1:] == ["q_long"] * 29
+    lines[0] = lines[0].replace("1 10", "1 10 10")
+    jobs, reasons = fates(tmp_path / "log.swf", "".join(lines))
+    assert reasons == ["too_many_fields"] and [job["queue"] for job in jobs] == ["q_long"] * 29
+
+
+def test_a_pbs_record_whose_beginning_is_lost_is_set_aside(tmp_path: Path) -> None:
+    record = pbs(42)
+    lost = record[: record.index("user=")] + record[record.index("=1795168000 qtime") :]
+    assert fates(tmp_path / "20261120", pbs(41) + lost)[1] == ["cut_short"]
