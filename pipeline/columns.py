@@ -191,6 +191,16 @@ _DECLARED = (
     number("n_effective", "Effective number of jobs of this row, those of other users included (Kish).", "jobs"),
     count("chain_rank", "Position in the fallback chain, 0 the most specific template.", "rank", required=True),
     instant("newest_end_s", "Latest end among the jobs, the age of the data."),
+    # limits
+    number(
+        "memory_class_kib",
+        "Memory asked for per processor, rounded up to a power of two; null: not told, or any.",
+        "KiB per processor",
+        positive=True,
+    ),
+    seconds("limit_s", "Limit for jobs of this row, below the request; null: the request stands.", positive=True),
+    number("chance_beyond", "Chance of a job of this row to exceed its limit; null: no limit.", minimum=0),
+    count("most_jobs", "Jobs of the submitter that one version of the table may limit.", "jobs"),
     # bursts and what cleaning changed
     category("tier", "remove: its jobs are set aside; suspect: listed and kept.", required=True),
     category("screen", "The screen that found it: flurry, slow, probe or cron.", required=True),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from pipeline.arrays import Bools, Floats, Ints
 from pipeline.columns import TEMPLATE_COLUMNS, columns
@@ -177,6 +178,36 @@ ESTIMATES = TableKind(
     "request. A job without a requested runtime has requested_s 0.",
 )  # fmt: skip
 
+class LimitStatus(StrEnum):
+    """Whether a row of LIMITS has a limit, and why not."""
+
+    LIMITED = "limited"
+    FEW_JOBS = "few_jobs"
+    """Too few recent ended jobs of the submitter's own."""
+    NO_GAIN = "no_gain"
+    """No shorter limit is worth its chance of being exceeded."""
+    NO_CREDIT = "no_credit"
+    """The submitter's jobs have exceeded, or may exceed, as many limits as the promise allows."""
+    USER_OFF = "user_off"
+    SITE_OFF = "site_off"
+    """Limiting has been switched off, for the submitter or for all."""
+    TOO_OLD = "too_old"
+    """The newest own job is too old."""
+
+
+LIMITS = TableKind(
+    "limits",
+    columns(
+        "site", "template", "chain_rank", "who", "what", "queue", "requested_s", "procs", "gpus", "memory_class_kib",
+        "qos", "limit_s", "status", "chance_beyond", "most_jobs", "n_jobs", "newest_end_s", "run_id",
+        never_null=("site", "template", "who", "requested_s"),
+    ),
+    ("site", "template", "who", "what", "queue", "requested_s", "procs", "gpus", "memory_class_kib", "qos"),
+    "The limit of a job that asks for `requested_s`, from ended jobs of its own submitter: the row of least chain_rank "
+    "whose values are the job's, or null for any. Without a row, or a limit in it, the request stands. Also after "
+    "`most_jobs` jobs of the submitter have been limited by one version of the table.",
+)  # fmt: skip
+
 STATE = TableKind(
     "state",
     columns("array", "shape", "floats", "integers", "flags", "texts"),
@@ -247,7 +278,7 @@ TABLES = {
     kind.name: kind
     for kind in (
         JOBS, UNREADABLE, BURSTS, EFFECT, TEMPLATES, GROUPS, OBSERVATIONS, PATTERNS, RUNTIME_CLASSES, ACROSS, FITS,
-        PREDICTIONS, SCALABILITY, ESTIMATES, STATE, INPUT_MODELS, BACKTEST, REPLAY, MOLDABLE,
+        PREDICTIONS, SCALABILITY, ESTIMATES, LIMITS, STATE, INPUT_MODELS, BACKTEST, REPLAY, MOLDABLE,
         *PHASE_TABLES,
     )
 }  # fmt: skip
