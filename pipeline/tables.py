@@ -178,6 +178,7 @@ ESTIMATES = TableKind(
     "request. A job without a requested runtime has requested_s 0.",
 )  # fmt: skip
 
+
 class LimitStatus(StrEnum):
     """Whether a row of LIMITS has a limit, and why not."""
 
