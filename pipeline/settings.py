@@ -315,7 +315,7 @@ class ExportSettings(Section):
 
     mode: Literal["dry_run", "limit", "priority"] = Field(
         "dry_run",
-        description="Slurm's plug-in; dry_run: only a comment; limit: lower TimeLimit; priority: set the site factor.",
+        description="dry_run: nothing changes but a comment; limit: limits are lowered; priority: Slurm's site factor is set.",
     )
     promise: Annotated[float, AfterValidator(_known_promise)] = Field(
         0.95, description="Share of jobs that a lowered limit covers: a job beyond its limit is killed."

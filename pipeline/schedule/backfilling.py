@@ -22,8 +22,8 @@ FCFS, EASY, EASY_SJBF = 0, 1, 2
 LINE_PROCS, LINE_JOB, LINE_PLANNED = 0, 1, 2
 """Rows of the line of candidates, which also has jobs that have started, until it is shortened."""
 
-LATEST_START_S, LEAST_DELAY_S = 3 * 86_400, 6 * 3600
-"""With the guard a head is promised a start within 3 days of its submit, or within 6 h of the time it became the head.
+LATEST_START_S, LEAST_DELAY_S = 60 * 3600, 8 * 3600
+"""With the guard a head is promised a start within 60 h of its submit, or within 8 h of the time it became the head.
 
 Plans with requests alone promise a start that is weeks away where requests are long or the queue is deep.
 """

@@ -24,7 +24,7 @@ from flows.services.run.running import run_and_publish
 from flows.services.watching import Watch, watching_alone
 from pipeline.errors import InputError
 from pipeline.publish import load_manifest
-from tests.flows.fake_programs import Program, Sacct, job
+from tests.flows.fake_programs import Program, Sacct, Scontrol, job
 from tests.flows.support import Outcome
 from tests.flows.test_apply import slurm_job
 
@@ -41,12 +41,12 @@ class Site:
     def __init__(self, folder: Path) -> None:
         self.folder, self.out, self.config = folder, folder / "out", folder / "site.toml"
         self.sacct = Sacct(folder, [job(n, day=1 + n // 20) for n in range(N_FIRST)])
-        self.scontrol = Program(folder, "scontrol", "")
+        self.scontrol = Scontrol(folder)
         self.squeue = Program(folder, "squeue", f"sys.stdout.write(open({str(folder / 'squeue.said')!r}).read())")
         self.pending(slurm_job(7, time_limit=120, name="solver.sh"))
         self.config.write_text(
             f"output_dir = '{self.out}'\n[source]\nkind = 'sacct'\nsince = '2026-01-01'\n"
-            f"[ingest]\nsacct_command = '{self.sacct.path}'\n[export]\nmargin_s = 60.0\n"
+            f"[ingest]\nsacct_command = '{self.sacct.path}'\n[export]\nmode = 'limit'\nmargin_s = 60.0\n"
         )
 
     def pending(self, *jobs: dict[str, Any]) -> None:
@@ -179,8 +179,8 @@ def test_pending_jobs_are_changed_only_where_that_is_asked_for(site: Site) -> No
     dry = site.watch().run_round(JANUARY_S + 3 * DAY_S)
     assert dry.applied is not None and len(dry.applied.changes) == 1 and site.scontrol.calls == []
     site.watch(is_dry_run=False).run_round(JANUARY_S + 3 * DAY_S)
-    (call,) = site.scontrol.calls
-    assert call[:2] == ["update", "JobId=7"]
+    (update,) = site.scontrol.updates
+    assert update[0] == "JobId=7"
 
 
 def test_a_second_watch_is_refused(site: Site) -> None:

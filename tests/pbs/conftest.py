@@ -29,6 +29,7 @@ folder = "{accounting}"
 name = "loop"
 timezone = "UTC"
 [export]
+mode = "limit"
 opt_out = {{ users = ["erin"], accounts = ["own"] }}
 [apply]
 scheduler = "pbs"
