@@ -315,7 +315,7 @@ class ExportSettings(Section):
 
     mode: Literal["dry_run", "limit", "priority"] = Field(
         "dry_run",
-        description="dry_run: nothing changes but a comment; limit: limits are lowered; priority: Slurm's site factor is set.",
+        description="dry_run: no job changes; limit: limits are lowered; priority: Slurm's site factor is set.",
     )
     promise: Annotated[float, AfterValidator(_known_promise)] = Field(
         0.95, description="Share of jobs that a lowered limit covers: a job beyond its limit is killed."
