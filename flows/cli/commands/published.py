@@ -171,8 +171,8 @@ def promote(version: str = VERSION, published: Path = FROM) -> Answer:
 def rollback(published: Path = FROM) -> Answer:
     """Publish the version again that was published before, and withdraw the current one; once more goes further back.
 
-    The version that is published again is pinned. The withdrawn one stays on disk for some days, and --as-of passes over
-    it; no run publishes it, and `promote` does. A run over other logs, settings or code publishes its own version.
+    The version that is published again is pinned. The withdrawn one stays on disk for some days, and --as-of passes
+    over it; no run publishes it, and `promote` does. A run over other logs, settings or code publishes its own version.
 
     \b
     Examples:
