@@ -8,7 +8,8 @@ modifyjob  lowers soft_walltime where a walltime is lowered below it, which Open
 runjob     sets it anew where the job waited long and the look-up knows jobs that ended since, or where it has none
 
 Left alone are jobs without a walltime, jobs with a range of walltimes (OpenPBS refuses soft_walltime for them), jobs
-that were submitted with a soft_walltime, and those of the opt-out lists. After an error the job is accepted as it is,
+that were submitted with a soft_walltime, interactive jobs, those of the opt-out lists, and those whose user says so with
+`qsub -v WALLTIME=off`. After an error the job is accepted as it is,
 and one line is logged.
 """
 
@@ -16,7 +17,10 @@ import json
 import math
 import os
 import re
+import sys
 import time
+import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote, unquote
@@ -30,6 +34,13 @@ QUANTILES = ("q10", "q50", "q80", "q90", "q95", "q99")
 CUT_AT_REQUEST = ("q10", "q50")
 LEAST_S = 1
 """A soft_walltime of 0 would end OpenPBS's scheduler, which divides by it."""
+
+
+QUEUE_KEPT_S = 60
+"""How long the server's default queue is kept: asking for it takes half of the hook's time."""
+
+KEPT = sys.modules.setdefault("walltime_hook_kept", types.ModuleType("walltime_hook_kept")).__dict__
+"""What one job's hook leaves to the next: pbs_server runs each in a new namespace, and keeps its modules."""
 
 
 def main(event: Any) -> None:
@@ -79,8 +90,10 @@ def modified(job: Any, before: Any) -> None:
 
 
 def may_be_set(job: Any) -> bool:
-    """Whether OpenPBS would take a soft_walltime for the job."""
+    """Whether the user has not opted out, and OpenPBS would take a soft_walltime for the job."""
     asked = job.Resource_List
+    if (job.Variable_List or {}).get("WALLTIME") == "off" or job.interactive:
+        return False
     has_range = asked["min_walltime"] is not None or asked["max_walltime"] is not None
     return not has_range and asked["walltime"] is not None and int(asked["walltime"]) >= LEAST_S
 
@@ -99,10 +112,19 @@ def set_soft_walltime(job: Any, user: str, settings: "dict[str, Any]", lookup: "
     pbs.logmsg(pbs.EVENT_DEBUG, f"walltime: soft_walltime {soft_s} of {walltime_s} s by {template}")
 
 
+def kept(name: str, mark: Any, make: "Callable[[], Any]") -> Any:
+    """What `make` gives, made anew where the mark has changed."""
+    if name not in KEPT or KEPT[name][0] != mark:
+        KEPT[name] = mark, make()
+    return KEPT[name][1]
+
+
 def read_settings() -> "dict[str, Any]":
     """The hook's config."""
-    with Path(pbs.hook_config_filename).open(encoding="utf-8") as file:
-        settings: dict[str, Any] = json.load(file)
+    path = Path(pbs.hook_config_filename)
+    status = path.stat()
+    mark = str(path), status.st_mtime_ns, status.st_size, status.st_ino
+    settings: dict[str, Any] = kept("settings", mark, lambda: json.loads(path.read_text(encoding="utf-8")))
     return settings
 
 
@@ -132,8 +154,13 @@ def text_of(value: Any) -> "str | None":
 
 def default_queue() -> "str | None":
     """The queue of a job that names none."""
-    queue = pbs.server().default_queue
-    return text_of(getattr(queue, "name", queue))
+
+    def asked() -> "str | None":
+        queue = pbs.server().default_queue
+        return text_of(getattr(queue, "name", queue))
+
+    name: str | None = kept("queue", (pbs.hook_config_filename, time.time() // QUEUE_KEPT_S), asked)
+    return name
 
 
 def procs_of(asked: Any) -> int:

@@ -132,6 +132,25 @@ def test_such_a_job_is_left_alone(published: PublishedTables, tmp_path: Path, jo
     assert server.call(QUEUEJOB, submit(project="_pbs_project_default")).soft_s is not None
 
 
+@pytest.mark.parametrize("own", [{"Variable_List": {"WALLTIME": "off"}}, {"interactive": 1}])
+def test_a_user_opts_out_alone_and_interactive_jobs_are_left(server: Server, own: dict) -> None:
+    assert server.call(QUEUEJOB, submit(**own)).soft_s is None
+    assert server.call(RUNJOB, submit(**own)).soft_s is None
+    assert server.call(QUEUEJOB, submit(Variable_List={"WALLTIME": "on", "HOME": "/"})).soft_s is not None
+
+
+def test_the_default_queue_is_asked_for_once_a_minute_and_settings_are_read_where_they_changed(server: Server) -> None:
+    """Asking the server takes half a millisecond of each submit, and pbs_server keeps modules between hooks."""
+    for _ in range(3):
+        assert server.call(QUEUEJOB, submit()).soft_s is not None
+    assert server.n_asked == 1
+    server.now_s += 61
+    server.call(QUEUEJOB, submit())
+    assert server.n_asked == 2
+    server.config["opt_out"]["user"] = ["u1"]
+    assert server.call(QUEUEJOB, submit()).soft_s is None
+
+
 def test_a_soft_walltime_given_at_submit_stays(server: Server) -> None:
     assert server.call(QUEUEJOB, submit(soft_walltime=5)).soft_s == 5
 
