@@ -8,9 +8,8 @@ modifyjob  lowers soft_walltime where a walltime is lowered below it, which Open
 runjob     sets it anew where the job waited long and the look-up knows jobs that ended since, or where it has none
 
 Left alone are jobs without a walltime, jobs with a range of walltimes (OpenPBS refuses soft_walltime for them), jobs
-that were submitted with a soft_walltime, interactive jobs, those of the opt-out lists, and those whose user says so with
-`qsub -v WALLTIME=off`. After an error the job is accepted as it is,
-and one line is logged.
+that were submitted with a soft_walltime, interactive jobs, those of the opt-out lists, and those whose user says so by
+`qsub -v WALLTIME=off`. After an error the job is accepted as it is, and one line is logged.
 """
 
 import json
