@@ -18,6 +18,7 @@ from pipeline.clean.stage import clean_stored
 from pipeline.estimate.checkpoints import Checkpoint
 from pipeline.estimate.estimate_rules import ESTIMATE_RULES
 from pipeline.estimate.history import READ, history
+from pipeline.estimate.limits import make_limits
 from pipeline.estimate.nightly.table import make_estimates
 from pipeline.estimate.predictions import publish_predictions
 from pipeline.estimate.registry import submitted_runs
@@ -198,6 +199,8 @@ STEPS = (
              state, curves, groups, jobs, run.settings.horizon_days, run.run_id)),
     Step("estimate", ("state",), ("estimates",), ("run_id",),
          lambda run, state: make_estimates(state, run.run_id)),
+    Step("limits", ("jobs",), ("limits",), ("site", "run_id"),
+         lambda run, jobs: make_limits(jobs, run.settings.site, run.run_id)),
     Step("inputs", ("jobs",), ("input_models",), ("site", "inputs", "run_id"),
          models_over_inputs),
 )  # fmt: skip
@@ -207,7 +210,7 @@ ON_DISK = frozenset({"jobs_read", "jobs_flagged", "jobs", "grouped_jobs"})
 
 PUBLISHED = (
     "jobs", "unreadable", "bursts", "effect", "templates", "groups", "observations", "patterns", "runtime_classes",
-    "across", "fits", "predictions", "scalability", "estimates", "state", "input_models",
+    "across", "fits", "predictions", "scalability", "estimates", "limits", "state", "input_models",
 )  # fmt: skip
 
 STEP_TABLES: dict[str, TableKind] = {

@@ -201,7 +201,7 @@ LIMITS = TableKind(
     columns(
         "site", "template", "chain_rank", "who", "what", "queue", "requested_s", "procs", "gpus", "memory_class_kib",
         "qos", "limit_s", "status", "chance_beyond", "most_jobs", "n_jobs", "newest_end_s", "run_id",
-        never_null=("site", "template", "who", "requested_s"),
+        never_null=("site", "template", "who", "status"),
     ),
     ("site", "template", "who", "what", "queue", "requested_s", "procs", "gpus", "memory_class_kib", "qos"),
     "The limit of a job that asks for `requested_s`, from ended jobs of its own submitter: the row of least chain_rank "
