@@ -308,7 +308,10 @@ class ExportSettings(Section):
         description="dry_run: no job changes; limit: limits are lowered; priority: Slurm's site factor is set.",
     )
     max_age_days: float = Field(
-        7.0, gt=0, allow_inf_nan=False, description="Age of the newest ended job from which on nothing is limited (days)."
+        7.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="Age of the newest ended job beyond which nothing is limited (days).",
     )
     opt_out: OptOut = OptOut()
 

@@ -1,5 +1,6 @@
 """What `walltime export` does: a published version in, the files of one writer out."""
 
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,8 @@ import pyarrow.parquet as pq
 from flows.services.files.os_errors import config_settings, naming_path
 from flows.services.published.published_folder import read_columns
 from pipeline.errors import InputError, printable
+from pipeline.export.lookup_file import lookup_file
+from pipeline.export.lookup_reader import Lookup, open_lookup
 from pipeline.export.published_tables import PublishedTables, Writer, csv_files, known_applications
 from pipeline.export.scheduler_files import INSTALL_FILE, openpbs_files, slurm_files
 from pipeline.publish import Manifest, reading
@@ -36,7 +39,7 @@ class Exported:
 
 
 def export(published: Path, kind: str, folder: Path, config: Path | None = None) -> Exported:
-    """Write the current version's estimates and limits into a folder, each file in one step; files that are there are replaced.
+    """Write the current version's estimates and limits into a folder; each file is replaced in one step.
 
     The settings are those of [export] in the config, else those that the run had. InputError where a table is missing.
     """
@@ -57,25 +60,60 @@ def whole_table(manifest: Manifest, name: str) -> Path:
     path = manifest.path(name)
     with naming_path(path):
         found = file_sha256(path)
-    if found != manifest.tables[name].sha256:
-        do = "nothing was written; run walltime run again, or go back with walltime rollback"
-        raise InputError(printable(str(path)), f"SHA-256 {found[:16]}...", f"{manifest.tables[name].sha256[:16]}...", do)
+    wanted = manifest.tables[name].sha256
+    if found != wanted:
+        do = "run walltime run again, or go back with walltime rollback"
+        raise InputError(printable(str(path)), f"a damaged table (SHA-256 {found[:16]})", wanted[:16], do)
     return path
 
 
 def published_tables(manifest: Manifest) -> PublishedTables:
     """What writers read of a published version; InputError where a table is missing or is not what was published."""
     settings = manifest.settings
-    applications: Mapping[str, str] = {}
-    if JOBS.name in manifest.tables:
-        path = whole_table(manifest, JOBS.name)
-        with expecting_table(path, JOBS):
-            names = pq.read_table(path, columns=["job_name", "application"], partitioning=None)
-        applications = known_applications(names)
     return PublishedTables(
         estimates=read_columns(whole_table(manifest, ESTIMATES.name), ESTIMATES),
         limits=read_columns(whole_table(manifest, LIMITS.name), LIMITS),
-        applications=applications,
+        applications=_applications(manifest),
         has_hashed_names=bool(settings.get("site", {}).get("anonymise")),
-        has_own_name_rules=bool(settings.get("ingest", {}).get("application_rules")),
+        has_own_name_rules=_has_own_name_rules(manifest),
     )
+
+
+def _applications(manifest: Manifest) -> Mapping[str, str]:
+    if JOBS.name not in manifest.tables:
+        return {}
+    path = whole_table(manifest, JOBS.name)
+    with expecting_table(path, JOBS):
+        names = pq.read_table(path, columns=["job_name", "application"], partitioning=None)
+    return known_applications(names)
+
+
+def _has_own_name_rules(manifest: Manifest) -> bool:
+    return bool(manifest.settings.get("ingest", {}).get("application_rules"))
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedLimits:
+    """The limits of a published version, as they are exported."""
+
+    run_id: str
+    file: Lookup | None
+    """None where the version has no limit at all."""
+    has_own_name_rules: bool
+
+    def what(self, job_name: str | None) -> str | None:
+        """The value of `what` of a job's name; None where that cannot be told."""
+        if self.file is None or job_name is None:
+            return None
+        if self.has_own_name_rules and not self.file.lists(job_name):
+            return None
+        return self.file.what(job_name)
+
+
+def published_limits(published: Path) -> PublishedLimits:
+    """The limits of the current version; InputError where they are missing or damaged."""
+    with reading(published) as manifest:
+        table = read_columns(whole_table(manifest, LIMITS.name), LIMITS)
+        names = _applications(manifest) if table.num_rows else {}
+    file = open_lookup(io.BytesIO(lookup_file(ESTIMATES.empty(), table, names))) if table.num_rows else None
+    return PublishedLimits(manifest.run_id, file, _has_own_name_rules(manifest))

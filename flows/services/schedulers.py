@@ -28,9 +28,7 @@ from typing import Any
 from flows.services.quantities import kibibytes
 from pipeline.arrays import Value
 from pipeline.errors import InputError, printable
-from pipeline.export.scheduler_files import SOFT_MARGIN_S, SOFT_QUANTILE
 from pipeline.ingest.live import OPT_OUT_WORD, limit_comment, run
-from pipeline.settings import ExportSettings
 
 PROGRAM_TIMEOUT_S = 60.0
 """Longest wait for the next output of a scheduler's program: they answer within seconds, or hang."""
@@ -74,9 +72,6 @@ class Scheduler:
     what: str
     """What is changed, as its users know it."""
     step_s: float
-    least_s: float
-    """The least time beside the margin: Slurm looks for jobs beyond their limits once a minute."""
-    share_and_margin: Callable[[ExportSettings], tuple[float, float]]
     ask: Sequence[str]
     """The program and its arguments that list jobs as JSON."""
     jobs_of: Callable[[str], list[PendingJob]]
@@ -123,7 +118,7 @@ def _slurm_job(job: Mapping[str, Any]) -> PendingJob:
         "user": _text(job.get("user_name")), "user_group": _text(job.get("group_name")),
         "account": _text(job.get("account")), "queue": _text(job.get("partition")), "qos": _text(job.get("qos")),
         "job_name": _text(job.get("name")), "procs": None if procs is None else int(procs) or None,
-        "requested_s": asked_s, "requested_mem_kib": _slurm_memory_kib(job, procs),
+        "requested_s": asked_s, "requested_mem_kib": _slurm_memory_kib(job, procs), "gpus": _slurm_gpus(job),
     }  # fmt: skip
     fault = fault or _slurm_fault(job, limit_min, comment)
     return PendingJob(job_id, values, _number(job.get("submit_time")), asked_s, planned_s, comment, fault)
@@ -175,6 +170,12 @@ def _slurm_memory_kib(job: Mapping[str, Any], procs: float | None) -> float | No
         return per_cpu * _KIB_PER_MIB
     nodes = _number(job.get("node_count"))
     return per_node * _KIB_PER_MIB * (nodes or 1.0) / procs if per_node and procs else None
+
+
+def _slurm_gpus(job: Mapping[str, Any]) -> int:
+    """GPUs asked for, of all types together."""
+    found = re.search(r"(?:^|,)gres/gpu=(\d+)", _text(job.get("tres_req_str")) or "")
+    return int(found[1]) if found else 0
 
 
 def _number(value: Any) -> float | None:
@@ -277,6 +278,7 @@ def _pbs_job(name: str, job: Mapping[str, Any], times: int) -> PendingJob:
         "account": _text(job.get("Account_Name")) or (None if project == _NO_PROJECT else project),
         "queue": _text(job.get("queue")), "job_name": _text(job.get("Job_Name")), "procs": procs or None,
         "requested_s": walltime_s, "requested_mem_kib": memory_kib / procs if memory_kib and procs else None,
+        "gpus": int(asked["ngpus"]) if str(asked.get("ngpus", "")).isdecimal() else 0,
     }  # fmt: skip
     planned_s = walltime_s if soft_s is None else soft_s
     return PendingJob(name, values, None, walltime_s, planned_s, fault=_pbs_fault(name, job, asked, times))
@@ -327,8 +329,6 @@ SLURM = Scheduler(
     name="slurm",
     what="TimeLimit",
     step_s=60.0,
-    least_s=60.0,
-    share_and_margin=lambda export: (export.promise, export.margin_s),
     ask=("squeue", "--all", "--states=PENDING", "--json"),
     jobs_of=_slurm_jobs,
     commands=_updates,
@@ -337,8 +337,6 @@ OPENPBS = Scheduler(
     name="pbs",
     what="soft_walltime",
     step_s=1.0,
-    least_s=1.0,
-    share_and_margin=lambda _: (SOFT_QUANTILE, SOFT_MARGIN_S),
     ask=("qstat", "-f", "-F", "json"),
     jobs_of=_pbs_jobs,
     commands=_alter_commands,

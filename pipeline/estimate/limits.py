@@ -14,8 +14,8 @@ from pipeline.estimate.baselines import points, requests_of
 from pipeline.estimate.history import READ, History, newest_s
 from pipeline.estimate.history import history as history_of
 from pipeline.estimate.limit_choice import (
-    Chosen,
     TICK_S,
+    Chosen,
     LimitSettings,
     Offers,
     Outcome,
@@ -35,7 +35,7 @@ from pipeline.estimate.own_jobs import (
     values_of,
 )
 from pipeline.large_tables import LargeTable, newest_jobs
-from pipeline.report import Fact, Report, Tally
+from pipeline.report import Report, Tally
 from pipeline.settings import SiteSettings
 from pipeline.tables import LIMITS, LimitStatus
 

@@ -71,13 +71,18 @@ def values_of(history: History) -> dict[str, Array]:
     what, names = history.codes["what"], history.names.get("what", [])
     # A queue stands for a program where nothing else is known: it names no application.
     is_queue = np.array([name.startswith("queue ") for name in names] + [True])
-    memory_kib = np.where(history.requested_mem_kib > 0, history.requested_mem_kib, np.nan)
     return {
         "who": history.codes["who"], "what": np.where(is_queue[what], -1, what) if names else what,
         "queue": history.codes["queue"], "requested_s": np.where(history.requested_s > 0, history.requested_s, np.nan),
         "procs": history.procs, "gpus": np.nan_to_num(history.gpus),
-        "memory_class_kib": 2.0 ** np.ceil(np.log2(np.maximum(memory_kib, 1.0))), "qos": history.codes["qos"],
+        "memory_class_kib": memory_class_kib(history.requested_mem_kib), "qos": history.codes["qos"],
     }  # fmt: skip
+
+
+def memory_class_kib(memory_kib: Floats) -> Floats:
+    """Memory per processor, KiB, rounded up to a power of two; NaN where none is asked for."""
+    found: Floats = 2.0 ** np.ceil(np.log2(np.maximum(np.where(memory_kib > 0, memory_kib, np.nan), 1.0)))
+    return found
 
 
 def names_tell(what: Ints) -> Bools:

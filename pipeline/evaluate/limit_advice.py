@@ -84,7 +84,7 @@ def limit_figures(past: History, limit_s: Floats, first: int = 0, many_jobs: int
     -------
     dict
         n_jobs, n_limited, n_beyond, share_beyond, removed_share (of over-requested processor-seconds), lost_share (of
-        used ones), n_submitters with many jobs, and worst_share among these; shares are None where there is nothing to divide by.
+        used ones), n_submitters with many jobs, and worst_share among these; None where there is nothing to divide by.
 
     Examples
     --------
@@ -163,6 +163,13 @@ def limits_read(past: History, settings: LimitSettings, age_days: float, first: 
     -------
     Floats
         float64[n], s.
+
+    Examples
+    --------
+    >>> from pipeline.estimate.history import history as history_of
+    >>> log = history_of(tables["jobs"])
+    >>> limits_read(log, LimitSettings(), age_days=1.0).shape == (len(log),)
+    True
     """
     found, submits = np.full(len(past), np.nan), submits_of(past)
     log = replace(past, stale_s=age_days * DAY_S)

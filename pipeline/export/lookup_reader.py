@@ -134,6 +134,10 @@ class Lookup:
                 return Found(template, int(n_jobs), _quantiles_s(list(map(float, numbers)), job.get("requested_s")))
         return None
 
+    def lists(self, job_name: str) -> bool:
+        """Whether the file has the application of a job's name."""
+        return self.line_of(key_of(NAME_KIND, (job_name,))) is not None
+
     def application(self, job_name: str) -> str | None:
         """The application of a job's name: what the file says, else what the built-in rules say."""
         known = self.line_of(key_of(NAME_KIND, (job_name,)))

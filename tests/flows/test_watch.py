@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from flows.services import applying
 from flows.services.logs import ingesting
 from flows.services.published.published_folder import live_path, live_state
 from flows.services.query.answers import load_state
@@ -23,6 +22,8 @@ from flows.services.run.prepare import run_settings
 from flows.services.run.running import run_and_publish
 from flows.services.watching import Watch, watching_alone
 from pipeline.errors import InputError
+from pipeline.estimate import limits
+from pipeline.estimate.limit_choice import LimitSettings
 from pipeline.publish import load_manifest
 from tests.flows.fake_programs import Program, Sacct, Scontrol, job
 from tests.flows.support import Outcome
@@ -46,7 +47,7 @@ class Site:
         self.pending(slurm_job(7, time_limit=120, name="solver.sh"))
         self.config.write_text(
             f"output_dir = '{self.out}'\n[source]\nkind = 'sacct'\nsince = '2026-01-01'\n"
-            f"[ingest]\nsacct_command = '{self.sacct.path}'\n[export]\nmode = 'limit'\nmargin_s = 60.0\n"
+            f"[ingest]\nsacct_command = '{self.sacct.path}'\n[export]\nmode = 'limit'\nmax_age_days = 9999\n"
         )
 
     def pending(self, *jobs: dict[str, Any]) -> None:
@@ -72,14 +73,16 @@ def ten_days_of_overlap() -> Iterator[None]:
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that the run has published to, which is the same for every test."""
     folder = tmp_path_factory.mktemp("watched")
-    run_and_publish(str(Site(folder).config))
+    with pytest.MonkeyPatch.context() as patch:
+        # Else no limit is worth its risk before more jobs have shown how small that is.
+        patch.setattr(limits, "LimitSettings", lambda: LimitSettings(first_log_price=0.0))
+        run_and_publish(str(Site(folder).config))
     return folder / "out"
 
 
 @pytest.fixture
 def site(tmp_path: Path, published: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(applying, "MOST_STATE_AGE_DAYS", 9_999.0)
     shutil.copytree(published, tmp_path / "out")
     return Site(tmp_path)
 

@@ -40,7 +40,7 @@ def view_applied(applied: Applied) -> Iterator[Block]:
     if applied.changes:
         yield Grid(f"{applied.scheduler.what} of pending jobs", CHANGES, applied.changes)
     done, n = "would change" if applied.is_dry_run else "changed", len(applied.changes) - len(applied.failures)
-    yield f"{applied.n_pending:,} pending jobs: {n:,} {done}, from the State of {instant(applied.as_of_s)}."
+    yield f"{applied.n_pending:,} pending jobs: {n:,} {done}, by limits as of {instant(applied.as_of_s)}."
     yield from (f"{count:,} left alone: {reason}." for reason, count in applied.left.items())
     yield from (f"Refused: job {job_id}: {sentence}." for job_id, sentence in applied.failures.items())
     if applied.is_dry_run and applied.changes:

@@ -44,4 +44,4 @@ def test_a_step_that_does_not_read_a_setting_keeps_its_key() -> None:
     same = {name for name in keys[0] if keys[0][name] == keys[1][name]}
     changed = keys[0].keys() - same
     # `inputs` reads no horizon, but its rows state the run.
-    assert changed == {"curves", "predict", "scalability", "estimate", "inputs"}
+    assert changed == {"curves", "predict", "scalability", "estimate", "limits", "inputs"}
