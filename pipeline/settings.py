@@ -1,7 +1,7 @@
 """What a site sets, with unit, default and meaning; everything else is a constant beside the code that uses it."""
 
 import re
-from datetime import datetime
+from datetime import UTC, date, datetime, time
 from typing import Annotated, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -314,6 +314,15 @@ class ExportSettings(Section):
         description="Age of the newest ended job beyond which nothing is limited (days).",
     )
     opt_out: OptOut = OptOut()
+    limits_again: dict[str, date] = Field(
+        default_factory=dict,
+        description="Users, * for all, whose limits are on again after they switched themselves off, and since when.",
+    )
+
+    @property
+    def again_s(self) -> dict[str, float]:
+        """The same days as s since 1970, at midnight UTC."""
+        return {user: datetime.combine(day, time(), UTC).timestamp() for user, day in self.limits_again.items()}
 
 
 class ApplySettings(Section):

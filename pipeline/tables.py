@@ -14,10 +14,10 @@ JOBS = TableKind(
     columns(
         "site", "job_id", "restart", "user", "user_group", "account", "application", "queue", "partition", "qos",
         "job_name", "problem_size", "submit_s", "eligible_s", "start_s", "end_s", "procs", "nodes", "gpus", "runtime_s",
-        "suspended_s", "requested_procs", "requested_nodes", "requested_s", "requested_mem_kib", "requested_memory",
-        "used_mem_kib", "max_rss_kib", "cpu_s", "energy_j", "state", "exit_code", "derived_exit_code", "array_id",
-        "het_id", "preceding_job_id", "think_s", "submit_tokens", "inputs", "work_dir_hash",
-        "source_file", "source_line", "flag", "burst_id", "is_lower_bound", "group_id",
+        "suspended_s", "requested_procs", "requested_nodes", "requested_s", "limit_set_s", "limit_set_by",
+        "requested_mem_kib", "requested_memory", "used_mem_kib", "max_rss_kib", "cpu_s", "energy_j", "state",
+        "exit_code", "derived_exit_code", "array_id", "het_id", "preceding_job_id", "think_s", "submit_tokens",
+        "inputs", "work_dir_hash", "source_file", "source_line", "flag", "burst_id", "is_lower_bound", "group_id",
     ),
     ("site", "job_id", "restart"),
     "One row per accounting record of one allocation: read by ingest, flagged by clean, grouped by group.",
@@ -209,6 +209,17 @@ LIMITS = TableKind(
     "`most_jobs` jobs of the submitter have been limited by one version of the table.",
 )  # fmt: skip
 
+LIMIT_HARM = TableKind(
+    "limit_harm",
+    columns(
+        "site", "user", "week_s", "n_limited", "freed_proc_hours", "n_beyond", "off_since_s",
+        never_null=("site", "week_s"),
+    ),
+    ("site", "user", "week_s"),
+    "What limits that Walltime set have done, by user and week of the jobs' ends; without a user: all of the site. "
+    "Limiting is switched off for a user, or the site, whose jobs exceed their limits more often than by chance.",
+)  # fmt: skip
+
 STATE = TableKind(
     "state",
     columns("array", "shape", "floats", "integers", "flags", "texts"),
@@ -279,7 +290,7 @@ TABLES = {
     kind.name: kind
     for kind in (
         JOBS, UNREADABLE, BURSTS, EFFECT, TEMPLATES, GROUPS, OBSERVATIONS, PATTERNS, RUNTIME_CLASSES, ACROSS, FITS,
-        PREDICTIONS, SCALABILITY, ESTIMATES, LIMITS, STATE, INPUT_MODELS, BACKTEST, REPLAY, MOLDABLE,
+        PREDICTIONS, SCALABILITY, ESTIMATES, LIMITS, LIMIT_HARM, STATE, INPUT_MODELS, BACKTEST, REPLAY, MOLDABLE,
         *PHASE_TABLES,
     )
 }  # fmt: skip

@@ -355,11 +355,23 @@ def _went_back(manifest: Manifest) -> bool:
     )
 
 
+def check_limits(store: Store) -> Iterator[Finding]:
+    """Jobs have not exceeded the limits that were set for them more often than promised."""
+    facts = ((store.manifest.report("harm") if store.manifest else None) or {}).get("facts", {})
+    if facts.get("users_off") or facts.get("site_off"):
+        who = "all users" if facts.get("site_off") else f"{facts['users_off']} users"
+        found = (
+            f"limits switched off for {who}: {facts['beyond']:,} of {facts['limited']:,} limited jobs exceeded theirs"
+        )
+        do = "see `walltime limits DIR --status`, which says how to switch them on again"
+        yield finding(Level.WARNING, store.root, found, do)
+
+
 CHECKS: Mapping[str, Check] = {
     check.__name__.removeprefix("check_"): check
     for check in (
         check_logs, check_sacct, check_manifest, check_tables, check_versions, check_leftovers, check_work, check_lock,
-        check_space, check_permissions, check_age,
+        check_space, check_permissions, check_age, check_limits,
     )
 }  # fmt: skip
 """Every check by its name, in the order in which findings are listed."""

@@ -14,14 +14,17 @@ from typing import Any
 from flows.services.files.os_errors import naming_path
 from flows.services.logs.cleaning import flagged_jobs, jobs_of_table
 from flows.services.progress import running_stage
+from flows.services.published.published_folder import published_folder
 from flows.services.quantities import clock, instant, share
 from flows.services.run.prepare import settings_and_logs
 from pipeline.errors import InputError, printable, spreadsheet_text
 from pipeline.estimate.history import History
 from pipeline.evaluate.backtest import past_of
 from pipeline.evaluate.limit_advice import MANY_JOBS, figures_of_rules, recommended_limits
+from pipeline.publish import Manifest, reading
 from pipeline.settings import RunSettings
-from pipeline.storage import write_text
+from pipeline.storage import read_table, write_text
+from pipeline.tables import LIMIT_HARM
 
 PEOPLE = (
     "name", "n_jobs", "requested_hours", "used_hours", "unused_hours", "removed_hours", "lost_hours", "n_beyond",
@@ -69,6 +72,29 @@ def score(log: LimitLog, promise: float) -> dict[str, Any]:
     with running_stage("recommend limits"):
         rules = figures_of_rules(log.past, promise)
     return {"log": log.name, "promise": promise, "many_jobs": MANY_JOBS, "rules": rules}
+
+
+def limit_status(published: Path) -> dict[str, Any]:
+    """What limits of ours have done by user and week, and for whom they are off; InputError where nothing is published.
+
+    `weeks` are the rows of LIMIT_HARM, those of the site first.
+    """
+    with reading(published_folder(published)) as manifest:
+        return {"folder": str(manifest.root), "run_id": manifest.run_id} | harm_facts(manifest)
+
+
+def harm_facts(manifest: Manifest) -> dict[str, Any]:
+    """The rows of LIMIT_HARM with days as text and the share within, and for whom limits are off; empty without it."""
+    if LIMIT_HARM.name not in manifest.tables:
+        return {"weeks": [], "off": []}
+    rows = read_table(manifest.path(LIMIT_HARM.name), LIMIT_HARM).to_pylist()
+    rows.sort(key=lambda row: (row["user"] or "", -row["week_s"]))
+    weeks = [
+        row | {"week": str(instant(row["week_s"]))[:10], "kept_share": 1.0 - row["n_beyond"] / row["n_limited"]}
+        for row in rows
+    ]
+    off = {row["user"]: str(instant(row["off_since_s"]))[:16] for row in rows if row["off_since_s"] is not None}
+    return {"weeks": weeks, "off": [{"user": user, "since": since} for user, since in off.items()]}
 
 
 def check_folder(folder: Path | None, *, score: bool) -> None:

@@ -278,7 +278,11 @@ class View(io.RawIOBase):
 OPT_OUT_WORD = "walltime:off"
 """In a job's comment: the user wants no limit of ours."""
 
-_ASKED = re.compile(r"(?:^|; )walltime mode=[a-z_]+ [^;]*\basked_min=(\d{1,9})(?!\d)")
+_SET = re.compile(
+    r"(?:^|; )walltime mode=(?P<mode>[a-z_]+) (?P<facts>[^;]*)\b"
+    r"limit_min=(?P<limit>\w+) asked_min=(?P<asked>\d{1,9})(?!\d)"
+)
+_BY = re.compile(r"(stamp|run)=(\S+)")
 
 
 def limit_comment(mode: str, facts: str, limit_min: int | None, asked_min: int | None) -> str:
@@ -288,5 +292,19 @@ def limit_comment(mode: str, facts: str, limit_min: int | None, asked_min: int |
 
 def asked_s_of(comment: str) -> float | None:
     """The limit (s) asked for, of the first such comment in an AdminComment; None where there is none."""
-    found = _ASKED.search(comment)
-    return 60.0 * int(found[1]) if found else None
+    found = _SET.search(comment)
+    return 60.0 * int(found["asked"]) if found else None
+
+
+def set_s_of(comment: str) -> float | None:
+    """The limit (s) that was set, of the first such comment; None where none was, as under dry_run."""
+    found = _SET.search(comment)
+    is_set = found and found["mode"] == "limit" and found["limit"].isdecimal() and len(found["limit"]) < 10
+    return 60.0 * int(found["limit"]) if found and is_set else None
+
+
+def set_by_of(comment: str) -> str:
+    """What set it and from which version, as in `plug-in 0a1b` or `apply run7`; empty where nothing did."""
+    found = _SET.search(comment)
+    source = _BY.search(found["facts"]) if found and set_s_of(comment) is not None else None
+    return f"{'apply' if source[1] == 'run' else 'plug-in'} {source[2][:40]}" if source else ""

@@ -60,6 +60,11 @@ def limits(
     promise: str = option("--promise SHARE", "Share of all jobs that shall end within their limit.", "97%"),
     out: Path | None = option("--out DIR", "Also write tables (.csv) and one mail text per user; nothing is sent."),
     score: bool = option("--score", "Only compare the limits with other rules on the log's later half.", False),
+    status: bool = option(
+        "--status",
+        "Only say what limits that were set have done, and for whom they are off; for a config or DIR.",
+        False,
+    ),
 ) -> Answer:
     """Recommend runtime limits that keep a promise, with unused hours, per user or account.
 
@@ -70,11 +75,18 @@ def limits(
     Examples:
       walltime limits my-site.toml --by account --out letters
       walltime limits jobs.parquet --score
+      walltime limits my-site.toml --status
     """
     from flows.pages.terminal.view_scheduler import view_limit_scores, view_limits
     from flows.services.limits import advise, check_folder, limit_log, promise_of, write_advice
     from flows.services.limits import score as scored
 
+    if status:
+        from flows.pages.terminal.view_scheduler import view_limit_status
+        from flows.services.limits import limit_status
+
+        facts = limit_status(given)
+        return Answer(facts, view_limit_status(facts))
     share = promise_of(promise)
     check_folder(out, score=score)
     log = limit_log(given)
