@@ -47,7 +47,10 @@ def test_five_provoked_timeouts_switch_limiting_off_for_their_user(config: Path,
     assert sum(row["n_limited"] for row in found["weeks"] if row["user"] is None) == 305
     said = walltime("limits", out, "--status").out
     assert "Limits are off for user eve" in said and 'limits_again = { "eve" = ' in said
-    assert "limits switched off for 1 users: 5 of 305 limited jobs exceeded theirs" in walltime("doctor", "--from", out).out
+    assert (
+        "limits switched off for 1 users: 5 of 305 limited jobs exceeded theirs"
+        in walltime("doctor", "--from", out).out
+    )
     assert walltime("doctor", "--from", out, "--metrics", config.parent / "walltime.prom").code == 0
     metrics = (config.parent / "walltime.prom").read_text()
     assert 'walltime_limits_users_off{site="here"} 1' in metrics

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.estimate.limit_harm import EVERYBODY, WEEK_S, make_harm, switched_off
-from pipeline.tables import LIMIT_HARM
+from pipeline.estimate.limit_harm import EVERYBODY, WEEK_S, make_harm, switched_off, with_switched_off
+from pipeline.report import Report, Tally
+from pipeline.tables import LIMIT_HARM, LIMITS
 from tests.rows import jobs_of
 
 MONDAY_S = 1_767_571_200 + 0
@@ -68,3 +69,33 @@ def test_a_soft_walltime_that_was_passed_counts_and_a_log_without_limits_has_no_
     rows = [job(n, runtime_s=4000.0) for n in range(3)]
     assert switched_off(make_harm(jobs_of(rows), "here", {})[0]) == {"ada", EVERYBODY}
     assert harm([job(1, limit_set_s=None, state="TIMEOUT")]) == []
+
+
+def test_limits_of_those_who_are_off_are_none_and_say_so() -> None:
+    rows = [{"who": who, "requested_s": 3600.0, "limit_s": 600.0, "status": "limited"} for who in ("ada", "bob")]
+    names = {name: [row[name] for row in rows] for name in rows[0]}
+    both = {
+        "site": "here",
+        "template": "who",
+        "chain_rank": 0,
+        "n_jobs": 20,
+        "newest_end_s": 1,
+        "most_jobs": 9,
+        "run_id": "r",
+    }
+    limits = LIMITS.build(**names | {name: [value] * 2 for name, value in both.items()})
+    report = Report("limits", "row", Tally(2), Tally(2), {}, {"rows limited": 2, "rows user_off": 0})
+
+    def left(**off: int) -> list[tuple[Any, Any]]:
+        users = [{"*": None}.get(name, name) for name in off]
+        harm = LIMIT_HARM.build(
+            site=["here"] * len(off), user=users, week_s=[0] * len(off), n_limited=[5] * len(off),
+            freed_proc_hours=[1.0] * len(off), n_beyond=[5] * len(off), off_since_s=list(off.values()),
+        )  # fmt: skip
+        made, said = with_switched_off((limits, report), harm)
+        assert said.facts["rows limited"] == made["limit_s"].to_pylist().count(600.0)
+        return list(zip(made["limit_s"].to_pylist(), map(str, made["status"].to_pylist()), strict=True))
+
+    assert left(ada=7) == [(None, "user_off"), (600.0, "limited")]
+    assert left(**{"*": 7}) == [(None, "site_off"), (None, "site_off")]
+    assert left() == [(600.0, "limited")] * 2
