@@ -48,8 +48,6 @@ kind = "sacct"
 since = "2020-01-01"
 [export]
 mode = "{mode}"
-promise = 0.95
-margin_s = 30.0
 opt_out = {{ users = ["dave"] }}
 """
 

@@ -17,6 +17,7 @@ local FORMAT = "#walltime-lookup 2 "
 local ENTRY_BYTES, PRIME, MOST_BYTES = 13, 2147483647, 1048576
 local MOST_CHARACTERS, MOST_NAMES, MOST_STEPS = 256, 4096, 100000
 local NO_VAL, INFINITE = 4294967294, 4294967295
+local OPT_OUT_WORD = "walltime:off"
 
 -- ---------------------------------------------------------------- patterns
 local steps = 0
@@ -358,6 +359,9 @@ local function memory_class_of(job)
 end
 
 local function has_opted_out(job, names)
+  for word in (job.comment or ""):gmatch("%S+") do
+    if word == OPT_OUT_WORD then return true end
+  end
   if SETTINGS.opt_out_users[job.user_name or ""] then return true end
   if SETTINGS.opt_out_accounts[job.account or job.default_account or ""] then return true end
   for name in names:gmatch("[^,]+") do
@@ -381,10 +385,20 @@ local function is_too_old(facts)
   return true
 end
 
+-- Whether the job's limit may be lowered: its user has given one, which the partition allows, and has not said how far
+-- it may shrink (--time-min); it is a batch job without a reservation. A limit that the user left open may be set later by
+-- a QOS, and one of ours above that would keep the job waiting.
+local function is_ours_to_lower(job, part)
+  local own, most = known(job.time_limit), part and known(part.max_time)
+  return own and own <= (most or own) and (known(job.time_min) or 0) == 0
+    and (job.script or "") ~= "" and (job.reservation or "") == ""
+end
+
 -- The limit (min) to lower the job's limit to; nil where it stays.
-local function lowered_min(job, asked, row)
-  if not asked or not row or row.limit_s == 0 or (limited.of[job.user_name] or 0) >= row.most_jobs then return nil end
-  local limit = math.max(math.ceil(row.limit_s / 60), known(job.time_min) or 1, 1)
+local function lowered_min(job, part, asked, row)
+  if not row or not is_ours_to_lower(job, part) then return nil end
+  if row.limit_s == 0 or (limited.of[job.user_name] or 0) >= row.most_jobs then return nil end
+  local limit = math.max(math.ceil(row.limit_s / 60), 1)
   if limit < asked and (asked - limit) * 60 >= SETTINGS.least_change_s then return limit end
 end
 
@@ -420,7 +434,7 @@ local function adjust(job, parts)
     return facts.stamp, find(file, facts, values), not is_too_old(facts) and find_limit(file, facts, values) or nil
   end)
   if limited.stamp ~= stamp then limited = { stamp = stamp, of = {} } end
-  local limit = lowered_min(job, asked, row)
+  local limit = lowered_min(job, part, asked, row)
   if not answer and not limit then return end
   if limit then limited.of[job.user_name] = (limited.of[job.user_name] or 0) + 1 end
   -- Ingest reads this (pipeline/core/limit_comment.py): the accounting forgets the limit that was asked for.
@@ -430,7 +444,8 @@ local function adjust(job, parts)
     limit and ("%d"):format(limit) or "same", asked and ("%d"):format(asked) or "none")
   if SETTINGS.mode == "limit" and limit then
     job.time_limit = limit
-    slurm.log_user("walltime: time limit lowered from %d to %d min, from %d earlier jobs of yours", asked, limit, row.n_jobs)
+    slurm.log_user("walltime: time limit lowered from %d to %d min, by %d earlier jobs of yours; to keep yours, submit "
+      .. "with --comment=%s", asked, limit, row.n_jobs, OPT_OUT_WORD)
   elseif SETTINGS.mode == "priority" and answer then
     job.site_factor = site_factor(answer.quantiles)
   end

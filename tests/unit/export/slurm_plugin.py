@@ -55,6 +55,7 @@ def of_user(who: str, runtime_s: float, **values: object) -> dict[str, object]:
 
 def one(interpreter: str, text: str, folder: Path, parts=PARTS, **job) -> dict[str, str]:
     plain = {"user_name": "ada", "name": "relax_12.sh", "partition": "batch", "time_limit": 60, "min_cpus": 4}
+    plain["script"] = "#!/bin/sh"
     (found,), logged = submitted(interpreter, text, [plain | job], parts, folder)
     assert not [line for line in logged if line.startswith("error")], logged
     return found

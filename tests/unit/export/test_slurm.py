@@ -38,8 +38,28 @@ def test_a_limit_is_lowered_to_that_of_the_table_and_never_raised(interpreter: s
         {"time_limit": NO_VAL, "partition": "other"},
         {"time_limit": NO_VAL, "partition": None},
     ]
-    wanted = ["13", "13", "13", "12", "1", "13", f"{INFINITE}", "20", "13", f"{NO_VAL}", "13"]
+    open_ = f"{NO_VAL}"
+    wanted = ["13", "13", "13", "12", "1", open_, f"{INFINITE}", "60", open_, open_, open_]
     assert [one(interpreter, text, tmp_path, **job)["time_limit"] for job in jobs] == wanted
+
+
+@needs_lua
+@each_lua
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"comment": "urgent walltime:off"}, {"time_min": 20}, {"script": None}, {"reservation": "course"},
+        {"time_limit": 2000}, {"time_limit": NO_VAL},
+    ],
+)  # fmt: skip
+def test_a_limit_that_is_not_ours_to_lower_stays(interpreter: str, installed, tmp_path: Path, own: dict) -> None:
+    """The user's own words, an interactive job, a reservation, a request above the partition's, or left to a QOS."""
+    text = installed(limits=[limited("ada", 721.0)], mode="limit")
+    assert one(interpreter, text, tmp_path, **own)["time_limit"] == str(own.get("time_limit", 60))
+    assert (
+        one(interpreter, text, tmp_path, **dict.fromkeys(own) | {"time_limit": 60, "script": "x"})["time_limit"] == "13"
+    )
+    assert one(interpreter, text, tmp_path, comment="walltime:offer")["time_limit"] == "13"
 
 
 @needs_lua
@@ -58,7 +78,7 @@ def test_estimates_of_other_people_s_jobs_limit_nobody(interpreter: str, install
 @each_lua
 def test_one_look_up_limits_no_more_jobs_of_a_user_than_it_says(interpreter: str, installed, tmp_path: Path) -> None:
     text = installed(limits=[limited("ada", 700.0, most_jobs=2), limited("bob", 700.0, most_jobs=1)], mode="limit")
-    plain = {"name": "x", "partition": "batch", "time_limit": 60, "min_cpus": 1}
+    plain = {"name": "x", "partition": "batch", "time_limit": 60, "min_cpus": 1, "script": "#!/bin/sh"}
     jobs = [{"user_name": name} | plain for name in ("ada", "bob", "ada", "ada", "bob")]
     found, _ = submitted(interpreter, text, jobs, PARTS, tmp_path)
     assert [row["time_limit"] for row in found] == ["12", "12", "12", "60", "60"]
@@ -96,7 +116,14 @@ def test_gpus_memory_and_qos_are_part_of_the_kind(interpreter: str, installed, t
 def test_an_old_look_up_limits_nothing_and_is_named_once(interpreter: str, installed, tmp_path: Path) -> None:
     old = {"newest_end_s": 1_000_000_000}
     text = installed(of_user("ada", 100.0, **old), limits=[limited("ada", 700.0, **old)], mode="limit")
-    job = {"user_name": "ada", "name": "x", "partition": "batch", "time_limit": 60, "min_cpus": 1}
+    job = {
+        "user_name": "ada",
+        "name": "x",
+        "partition": "batch",
+        "time_limit": 60,
+        "min_cpus": 1,
+        "script": "#!/bin/sh",
+    }
     found, logged = submitted(interpreter, text, [job] * 3, PARTS, tmp_path)
     assert {row["time_limit"] for row in found} == {"60"} and "limit_min=same" in found[0]["admin_comment"]
     assert len([line for line in logged if "days ago; no limit is set" in line]) == 1

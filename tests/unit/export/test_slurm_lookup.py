@@ -43,7 +43,7 @@ def test_a_new_look_up_is_read_when_its_stamp_changes(interpreter: str, installe
     installed(limits=[limited("ada", 600.0)])
     (tmp_path / "walltime.lookup").rename(tmp_path / "new")
     text = installed(limits=[limited("ada", 60.0)], mode="limit")
-    job = {"user_name": "ada", "name": "x", "partition": "batch", "time_limit": 60, "min_cpus": 1}
+    job = {"user_name": "ada", "name": "x", "partition": "batch", "time_limit": 60, "min_cpus": 1, "script": "x"}
     rename = (
         f"if number == 3 then os.rename({lua(str(tmp_path / 'new'))}, {lua(str(tmp_path / 'walltime.lookup'))}) end"
     )
@@ -75,7 +75,7 @@ DAMAGES = {
 def test_without_a_good_look_up_jobs_pass_unchanged(interpreter: str, damage: str, installed, tmp_path: Path) -> None:
     text = installed(of_user("ada", 100.0), limits=[limited("ada", 700.0)], mode="limit")
     DAMAGES[damage](tmp_path / "walltime.lookup")
-    job = {"user_name": "ada", "name": "x", "partition": "batch", "time_limit": 60, "min_cpus": 1}
+    job = {"user_name": "ada", "name": "x", "partition": "batch", "time_limit": 60, "min_cpus": 1, "script": "x"}
     found, logged = submitted(interpreter, text, [job] * 3, PARTS, tmp_path)
     assert {tuple(row.values()) for row in found} == {("60", "nil", "nil")}
     # One line, not one a job.

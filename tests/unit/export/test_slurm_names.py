@@ -112,7 +112,15 @@ def test_hostile_names_inject_nothing(interpreter: str, installed, tmp_path: Pat
         opt_out={"users": ["ada", *(f"{name}x" for name in HOSTILE)]},
     )
     jobs = [
-        {"user_name": user, "name": name, "partition": name, "account": name, "time_limit": 60, "min_cpus": 1}
+        {
+            "user_name": user,
+            "name": name,
+            "partition": name,
+            "account": name,
+            "time_limit": 60,
+            "min_cpus": 1,
+            "script": "x",
+        }
         for user in HOSTILE
         for name in HOSTILE
     ]
